@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_have_nanoseconds_that_are_added() {
+    fn times_before_1970_have_positive_nanoseconds() {
         let of = |nanos| facts_to(&Facts { written: Some(nanos), ..Facts::default() }).modified;
         assert_eq!(of(-1), Some(NfsTime { seconds: -1, nanoseconds: 999_999_999 }));
         assert_eq!(of(1_500_000_000), Some(NfsTime { seconds: 1, nanoseconds: 500_000_000 }));

@@ -153,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_that_was_sent_is_taken_as_it_was(
+        fn encoded_list_decodes_unchanged(
             entries in entries(),
             is_inherited: bool,
             is_protected: bool,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_named_by_number_by_sid_or_by_what_they_are_to_the_file() {
+    fn principal_is_a_number_a_sid_or_a_special_name() {
         assert_eq!(who_of(b"7", false), Ok(NamedWho::User(7)));
         assert_eq!(who_of(b"7@example.org", true), Ok(NamedWho::Members(7)));
         assert_eq!(who_of(b"GROUP@", false), Ok(NamedWho::Group), "whatever the flag says");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_without_an_effect_are_refused_and_rights_without_one_are_not_kept() {
+    fn audit_entries_are_refused_and_void_rights_dropped() {
         let flags = AceFlags::IDENTIFIER_GROUP | AceFlags::INHERIT_ONLY;
         let mask = AceMask::READ_DATA | AceMask::WRITE_RETENTION;
         let ace = Ace { ace_type: AceType::Audit, flags, mask, who: b"8" };

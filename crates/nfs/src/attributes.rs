@@ -121,7 +121,7 @@ pub fn check_readable(requested: Bitmap4) -> Result<(), NfsStatus> {
 
 /// An object as GETATTR and READDIR report it.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct ReportedObject {
     /// Attributes of the object.
     pub attributes: Attributes,
     /// Its file system id.
@@ -136,7 +136,7 @@ pub struct Shown {
 
 /// Facts that all files of a file system share.
 #[derive(Clone, Copy, Debug)]
-pub struct Around {
+pub struct FileSystemFacts {
     /// Minor version of the protocol.
     pub minor_version: u32,
     /// Lease time of the server.
@@ -223,7 +223,12 @@ pub fn number_of(owner: &[u8]) -> Result<u32, NfsStatus> {
 }
 
 /// Encodes the supported ones of the requested attributes.
-pub fn put(w: &mut XdrWriter<'_>, requested: Bitmap4, shown: &Shown, around: &Around) {
+pub fn put(
+    w: &mut XdrWriter<'_>,
+    requested: Bitmap4,
+    shown: &ReportedObject,
+    around: &FileSystemFacts,
+) {
     let mut a = AttributeWriter::begin(w, requested & supported(around.minor_version));
     put_identity(&mut a, w, shown, around);
     put_file_system(&mut a, w, around);
@@ -244,7 +249,8 @@ pub fn put(w: &mut XdrWriter<'_>, requested: Bitmap4, shown: &Shown, around: &Ar
 }
 
 /// Attributes known of an entry whose stat failed. RFC 8881 5.8.1.12.
-pub const UNSEEN: Bitmap4 = Bitmap4::of(&[attribute::RDATTR_ERROR, attribute::MOUNTED_ON_FILEID]);
+pub const KNOWN_WITHOUT_STAT: Bitmap4 =
+    Bitmap4::of(&[attribute::RDATTR_ERROR, attribute::MOUNTED_ON_FILEID]);
 
 /// Encodes the requested ones of these, with the error.
 pub fn put_inaccessible(
@@ -253,7 +259,7 @@ pub fn put_inaccessible(
     mounted_on: u64,
     why: NfsStatus,
 ) {
-    let mut a = AttributeWriter::begin(w, requested & UNSEEN);
+    let mut a = AttributeWriter::begin(w, requested & KNOWN_WITHOUT_STAT);
     a.rdattr_error(w, &why);
     a.mounted_on_fileid(w, &mounted_on);
     a.finish(w);
@@ -275,7 +281,12 @@ const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
 /// Alignment of clone ranges on every file system with reflinks.
 const CLONE_BYTES: u32 = 4096;
 
-fn put_identity(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, shown: &Shown, around: &Around) {
+fn put_identity(
+    a: &mut AttributeWriter,
+    w: &mut XdrWriter<'_>,
+    shown: &ReportedObject,
+    around: &FileSystemFacts,
+) {
     let attributes = &shown.attributes;
     a.supported_attrs(w, &supported(around.minor_version));
     a.file_type(w, &file_type(attributes));
@@ -303,7 +314,7 @@ fn put_identity(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, shown: &Shown, a
     a.fileid(w, &attributes.key.inode);
 }
 
-fn put_file_system(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, around: &Around) {
+fn put_file_system(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, around: &FileSystemFacts) {
     if let Some(space) = &around.space {
         a.files_avail(w, &space.nodes_free);
         a.files_free(w, &space.nodes_free);
@@ -317,7 +328,12 @@ fn put_file_system(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, around: &Arou
     a.maxwrite(w, &u64::from(IO_BYTES_MAX));
 }
 
-fn put_file(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, shown: &Shown, around: &Around) {
+fn put_file(
+    a: &mut AttributeWriter,
+    w: &mut XdrWriter<'_>,
+    shown: &ReportedObject,
+    around: &FileSystemFacts,
+) {
     let attributes = &shown.attributes;
     a.mode(w, &(attributes.mode & 0o7777));
     a.no_trunc(w, &true);
@@ -339,7 +355,7 @@ fn put_file(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, shown: &Shown, aroun
     a.space_used(w, &attributes.allocated_bytes);
 }
 
-fn put_times(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, shown: &Shown) {
+fn put_times(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, shown: &ReportedObject) {
     let attributes = &shown.attributes;
     a.time_access(w, &time(attributes.accessed));
     let born = attributes.dos.created.or(attributes.born).unwrap_or(attributes.changed);
@@ -354,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_are_shown_by_number_and_understood_so() {
+    fn owner_strings_are_decimal_numbers() {
         for number in [0, 7, 10, 1000, u32::MAX - 1] {
             let (digits, at) = decimal(number);
             assert_eq!(digits[at..], *number.to_string().as_bytes());
@@ -368,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn times_before_1970_have_nanoseconds_that_are_added() {
+    fn times_before_1970_have_positive_nanoseconds() {
         let before = NfsTime { seconds: -1, nanoseconds: 999_999_999 };
         assert_eq!(time(Timestamp(-1)), before);
         let far = Timestamp(i128::from(i64::MAX) + 1);
@@ -383,14 +399,14 @@ mod tests {
     }
 
     #[test]
-    fn what_can_only_be_set_cannot_be_asked_for() {
+    fn write_only_attributes_are_not_readable() {
         assert!(check_readable(Bitmap4::of(&[attribute::SIZE])).is_ok());
         let set = Bitmap4::of(&[attribute::TIME_MODIFY_SET]);
         assert_eq!(check_readable(set), Err(NfsStatus::INVAL));
     }
 
     #[test]
-    fn attributes_of_the_later_version_are_not_shown_in_the_earlier() {
+    fn attributes_of_4_2_are_not_supported_in_4_1() {
         assert!(!supported(1).contains(attribute::XATTR_SUPPORT));
         assert!(supported(2).contains(attribute::XATTR_SUPPORT));
         assert!(supported(2).contains_all(settable(2)) && supported(1).contains_all(settable(1)));

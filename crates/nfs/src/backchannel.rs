@@ -3,7 +3,7 @@
 
 use crate::callback_slots::CallbackSlots;
 use crate::client::lock;
-use crate::conn::Shared;
+use crate::conn::ConnShared;
 use crate::limits::{BACKCHANNELS_MAX, CALLBACK_SLOTS_MAX};
 use std::sync::{Arc, Mutex, Weak};
 use wire::nfs::numbers::CALLBACK_VERSION;
@@ -13,14 +13,14 @@ use wire::nfs::xdr::{Opaque, XdrWriter};
 
 /// Program and credentials with which the server calls back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallbackAs {
+pub struct CallbackTarget {
     /// RPC program of the client.
     pub program: u32,
     /// AUTH_SYS credentials; none for AUTH_NONE.
     sys: Option<Vec<u8>>,
 }
 
-impl CallbackAs {
+impl CallbackTarget {
     /// The first supported security of the client's offer; None if none is supported.
     #[must_use]
     pub fn of(program: u32, offered: &[CallbackSecurity<'_>]) -> Option<Self> {
@@ -82,22 +82,22 @@ pub struct Backchannel {
 
 /// Health of the client's callback program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Health {
+pub enum CallbackHealth {
     /// No call yet.
     #[default]
     Unknown,
     /// The client has replied.
-    Answers,
+    Responding,
     /// The client did not reply to a call.
-    Mute,
+    Unresponsive,
 }
 
 #[derive(Debug)]
 struct State {
-    call_as: Option<CallbackAs>,
-    connections: Vec<Weak<Shared>>,
+    callback_target: Option<CallbackTarget>,
+    connections: Vec<Weak<ConnShared>>,
     was_bound: bool,
-    health: Health,
+    health: CallbackHealth,
 }
 
 impl Backchannel {
@@ -106,16 +106,20 @@ impl Backchannel {
     pub fn new(
         attributes: ChannelAttributes,
         minor_version: u32,
-        call_as: Option<CallbackAs>,
+        callback_target: Option<CallbackTarget>,
     ) -> Self {
-        let state =
-            State { call_as, connections: Vec::new(), was_bound: false, health: Health::default() };
+        let state = State {
+            callback_target,
+            connections: Vec::new(),
+            was_bound: false,
+            health: CallbackHealth::default(),
+        };
         let slots = CallbackSlots::new(attributes.requests_max.min(CALLBACK_SLOTS_MAX));
         Self { attributes, minor_version, slots: Mutex::new(slots), state: Mutex::new(state) }
     }
 
     /// Binds a connection for callbacks. If too many are bound, the oldest is dropped.
-    pub fn bind(&self, connection: &Arc<Shared>) {
+    pub fn bind(&self, connection: &Arc<ConnShared>) {
         let mut state = lock(&self.state);
         state.connections.retain(|known| {
             known
@@ -127,55 +131,57 @@ impl Backchannel {
         }
         state.connections.push(Arc::downgrade(connection));
         state.was_bound = true;
-        state.health = Health::Unknown;
+        state.health = CallbackHealth::Unknown;
     }
 
     /// Unbinds a connection on which the client does not reply.
-    pub(crate) fn unbind(&self, connection: &Arc<Shared>) {
+    pub(crate) fn unbind(&self, connection: &Arc<ConnShared>) {
         let mut state = lock(&self.state);
         state.connections.retain(|known| known.as_ptr() != Arc::as_ptr(connection));
     }
 
     /// Health of the client's callback program.
     #[must_use]
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> CallbackHealth {
         lock(&self.state).health
     }
 
-    pub(crate) fn set_health(&self, health: Health) {
+    pub(crate) fn set_health(&self, health: CallbackHealth) {
         lock(&self.state).health = health;
     }
 
     /// Whether the client has replied to callbacks and a connection for them is open.
     #[must_use]
-    pub fn answers(&self) -> bool {
-        self.health() == Health::Answers && self.is_up()
+    pub fn is_responding(&self) -> bool {
+        self.health() == CallbackHealth::Responding && self.is_up()
     }
 
     /// Replaces the callback target. RFC 8881 18.33.
-    pub fn call_as(&self, call_as: CallbackAs) {
+    pub fn set_callback_target(&self, callback_target: CallbackTarget) {
         let mut state = lock(&self.state);
-        state.call_as = Some(call_as);
-        state.health = Health::Unknown;
+        state.callback_target = Some(callback_target);
+        state.health = CallbackHealth::Unknown;
     }
 
     /// Whether the client has ever bound a connection for callbacks.
     #[must_use]
-    pub fn is_wanted(&self) -> bool {
+    pub fn was_bound(&self) -> bool {
         lock(&self.state).was_bound
     }
 
     /// Whether an open connection is bound and the client is not known to be unresponsive.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        self.health() != Health::Mute && !self.connections().is_empty()
+        self.health() != CallbackHealth::Unresponsive && !self.connections().is_empty()
     }
 
     /// Open connections for callbacks with the target; the one bound last comes first.
-    pub(crate) fn connections(&self) -> Vec<(Arc<Shared>, CallbackAs)> {
+    pub(crate) fn connections(&self) -> Vec<(Arc<ConnShared>, CallbackTarget)> {
         let state = lock(&self.state);
-        let Some(call_as) = &state.call_as else { return Vec::new() };
+        let Some(callback_target) = &state.callback_target else { return Vec::new() };
         let open = state.connections.iter().rev().filter_map(Weak::upgrade);
-        open.filter(|known| known.calls.is_open()).map(|known| (known, call_as.clone())).collect()
+        open.filter(|known| known.calls.is_open())
+            .map(|known| (known, callback_target.clone()))
+            .collect()
     }
 }

@@ -13,7 +13,7 @@ struct Slot {
 
 /// Slot and sequence id of one callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CallbackSequence {
     /// Slot id.
     pub slot: u32,
     /// Sequence id of the callback.
@@ -34,12 +34,12 @@ impl CallbackSlots {
     }
 
     /// Takes the lowest free slot.
-    pub fn take(&mut self) -> Option<Place> {
+    pub fn take(&mut self) -> Option<CallbackSequence> {
         let at = self.0.iter().position(|slot| !slot.is_busy)?;
         self.0[at].is_busy = true;
         let highest = self.0.iter().rposition(|slot| slot.is_busy).unwrap_or(at);
         let sequence = self.0[at].sequence.wrapping_add(1);
-        Some(Place { slot: at as u32, sequence, highest: highest as u32 })
+        Some(CallbackSequence { slot: at as u32, sequence, highest: highest as u32 })
     }
 
     /// Records that the client has executed the callback of the slot. Returns the next sequence id.
@@ -51,7 +51,7 @@ impl CallbackSlots {
 
     /// Restarts the slot's sequence, as after a restart of the client. Returns the first sequence
     /// id.
-    pub fn begin_anew(&mut self, slot: u32) -> u32 {
+    pub fn restart(&mut self, slot: u32) -> u32 {
         self.0[slot as usize].sequence = 0;
         1
     }
@@ -67,26 +67,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_a_slot_go_on_once_the_client_has_taken_what_was_sent() {
+    fn sequence_id_advances_when_the_client_has_executed() {
         let mut slots = CallbackSlots::new(1);
-        assert_eq!(slots.take(), Some(Place { slot: 0, sequence: 1, highest: 0 }));
+        assert_eq!(slots.take(), Some(CallbackSequence { slot: 0, sequence: 1, highest: 0 }));
         assert_eq!(slots.take(), None, "it is in use");
         slots.release(0);
         assert_eq!(slots.take().map(|place| place.sequence), Some(1), "nobody has answered");
         assert_eq!(slots.advance(0), 2);
         slots.release(0);
         assert_eq!(slots.take().map(|place| place.sequence), Some(2));
-        slots.begin_anew(0);
+        slots.restart(0);
         slots.release(0);
         assert_eq!(slots.take().map(|place| place.sequence), Some(1));
     }
 
     #[test]
-    fn callbacks_at_once_have_slots_of_their_own() {
+    fn concurrent_callbacks_use_distinct_slots() {
         let mut slots = CallbackSlots::new(3);
-        let places: Vec<Place> = std::iter::from_fn(|| slots.take()).collect();
+        let places: Vec<CallbackSequence> = std::iter::from_fn(|| slots.take()).collect();
         assert_eq!(places.iter().map(|place| place.slot).collect::<Vec<_>>(), [0, 1, 2]);
         slots.release(1);
-        assert_eq!(slots.take(), Some(Place { slot: 1, sequence: 1, highest: 2 }));
+        assert_eq!(slots.take(), Some(CallbackSequence { slot: 1, sequence: 1, highest: 2 }));
     }
 }

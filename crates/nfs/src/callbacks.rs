@@ -1,9 +1,9 @@
 //! Callbacks: CB_COMPOUND with a backchannel slot, on the first connection that replies.
 //! RFC 8881 2.10.3.1, 2.10.6, 20.9.
 
-use crate::backchannel::Health;
+use crate::backchannel::CallbackHealth;
 use crate::client::{Client, lock};
-use crate::limits::{CALLBACK_TRIES_MAX, CALLBACK_WITHIN};
+use crate::limits::{CALLBACK_TIMEOUT, CALLBACK_TRIES_MAX};
 use crate::server::Server;
 use crate::session::Session;
 use bytes::Bytes;
@@ -21,17 +21,17 @@ use wire::nfs::reply::Reply;
 use wire::nfs::xdr::{List, XdrReader, XdrWriter};
 use wire::nfs::{CallbackNumber, NfsStatus};
 
-/// Steps in which a caller waits for [`CALLBACK_WITHIN`], to notice the end of the session.
+/// Steps in which a caller waits for [`CALLBACK_TIMEOUT`], to notice the end of the session.
 const CALLBACK_PARTS: u32 = 20;
 
 /// Reply that is outstanding.
-type Sent = Receiver<Bytes>;
+type PendingReply = Receiver<Bytes>;
 
 /// Client's reply to an executed callback.
 #[derive(Debug)]
-pub(crate) struct Answer(Bytes);
+pub(crate) struct CallbackReply(Bytes);
 
-impl Answer {
+impl CallbackReply {
     /// Decodes the result of the only operation beside CB_SEQUENCE.
     pub fn result<'a, T>(&'a self, number: CallbackNumber) -> Result<T, NfsStatus>
     where
@@ -63,15 +63,15 @@ impl Answer {
 
 /// The callback did not reach the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unheard;
+pub(crate) struct CallbackFailed;
 
 /// Guard of a backchannel slot; its drop frees the slot.
-struct Taken<'s> {
+struct SlotGuard<'s> {
     session: &'s Session,
-    place: crate::callback_slots::Place,
+    place: crate::callback_slots::CallbackSequence,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
         lock(&self.session.back.slots).release(self.place.slot);
     }
@@ -87,21 +87,21 @@ impl Client {
         files: &Files,
         callback: &Callback<'_>,
         referring: Option<&ReferringCalls>,
-    ) -> Result<Answer, Unheard> {
+    ) -> Result<CallbackReply, CallbackFailed> {
         let mut sessions = self.sessions();
         // Sessions that have replied before come first.
-        sessions.sort_by_key(|session| session.back.health() != Health::Answers);
+        sessions.sort_by_key(|session| session.back.health() != CallbackHealth::Responding);
         for session in sessions {
             if let Ok(answer) = session.call_back(files, callback, referring).await {
                 return Ok(answer);
             }
         }
-        Err(Unheard)
+        Err(CallbackFailed)
     }
 
     /// Whether the client has replied to callbacks, so that a recall can reach it.
     pub(crate) fn answers_callbacks(&self) -> bool {
-        self.sessions().iter().any(|session| session.back.answers())
+        self.sessions().iter().any(|session| session.back.is_responding())
     }
 }
 
@@ -111,9 +111,9 @@ impl Session {
         files: &Files,
         callback: &Callback<'_>,
         referring: Option<&ReferringCalls>,
-    ) -> Result<Answer, Unheard> {
-        let place = lock(&self.back.slots).take().ok_or(Unheard)?;
-        let mut taken = Taken { session: self, place };
+    ) -> Result<CallbackReply, CallbackFailed> {
+        let place = lock(&self.back.slots).take().ok_or(CallbackFailed)?;
+        let mut taken = SlotGuard { session: self, place };
         for _ in 0..CALLBACK_TRIES_MAX {
             let answer = self.call_once(files, &taken.place, callback, referring).await?;
             let slot = taken.place.slot;
@@ -131,51 +131,55 @@ impl Session {
                     taken.place.sequence = lock(&self.back.slots).advance(slot);
                 }
                 Err(NfsStatus::SEQ_MISORDERED) if taken.place.sequence != 1 => {
-                    taken.place.sequence = lock(&self.back.slots).begin_anew(slot);
+                    taken.place.sequence = lock(&self.back.slots).restart(slot);
                 }
-                Err(NfsStatus::DELAY) => files.pause(CALLBACK_WITHIN / 20).await,
+                Err(NfsStatus::DELAY) => files.pause(CALLBACK_TIMEOUT / 20).await,
                 Err(_) => break,
             }
         }
-        Err(Unheard)
+        Err(CallbackFailed)
     }
 
     /// Sends one callback on one connection after the other, until a reply arrives.
     async fn call_once(
         &self,
         files: &Files,
-        place: &crate::callback_slots::Place,
+        place: &crate::callback_slots::CallbackSequence,
         callback: &Callback<'_>,
         referring: Option<&ReferringCalls>,
-    ) -> Result<Answer, Unheard> {
-        for (connection, call_as) in self.back.connections() {
+    ) -> Result<CallbackReply, CallbackFailed> {
+        for (connection, callback_target) in self.back.connections() {
             let sent = connection.calls.send(|xid| {
-                call_as.record(xid, PROCEDURE_COMPOUND, |w| {
+                callback_target.record(xid, PROCEDURE_COMPOUND, |w| {
                     put_compound(w, self, place, callback, referring);
                 })
             });
             let Some(sent) = sent else { continue };
             match self.answered(files, sent).await {
                 Some(Ok(results)) => {
-                    self.back.set_health(Health::Answers);
-                    self.client.is_silent.store(false, Ordering::Release);
-                    return Ok(Answer(results));
+                    self.back.set_health(CallbackHealth::Responding);
+                    self.client.is_unresponsive.store(false, Ordering::Release);
+                    return Ok(CallbackReply(results));
                 }
                 // The connection has ended, or the client has no such program.
                 Some(Err(_)) => {}
                 None => self.back.unbind(&connection),
             }
         }
-        if self.back.is_wanted() && !self.has_ended() {
-            self.back.set_health(Health::Mute);
+        if self.back.was_bound() && !self.has_ended() {
+            self.back.set_health(CallbackHealth::Unresponsive);
         }
-        Err(Unheard)
+        Err(CallbackFailed)
     }
 
     /// Waits for a reply. Gives up when the session ends, since another session may replace it.
-    async fn answered(&self, files: &Files, mut sent: Sent) -> Option<Result<Bytes, Canceled>> {
+    async fn answered(
+        &self,
+        files: &Files,
+        mut sent: PendingReply,
+    ) -> Option<Result<Bytes, Canceled>> {
         for _ in 0..CALLBACK_PARTS {
-            sent = match select(sent, files.pause_for(CALLBACK_WITHIN / CALLBACK_PARTS)).await {
+            sent = match select(sent, files.pause_for(CALLBACK_TIMEOUT / CALLBACK_PARTS)).await {
                 Either::Left((answer, _)) => return Some(answer),
                 Either::Right(_) if self.has_ended() => return None,
                 Either::Right((_, sent)) => sent,
@@ -186,19 +190,19 @@ impl Session {
 
     /// Probes the client's callback program with a NULL call.
     pub(crate) fn probe(self: &Arc<Self>, server: &Arc<Server>) {
-        let Some((connection, call_as)) = self.back.connections().into_iter().next() else {
+        let Some((connection, callback_target)) = self.back.connections().into_iter().next() else {
             return;
         };
-        let sent = connection.calls.send(|xid| call_as.record(xid, PROCEDURE_NULL, |_| ()));
+        let sent = connection.calls.send(|xid| callback_target.record(xid, PROCEDURE_NULL, |_| ()));
         let Some(sent) = sent else { return };
         let (session, files) = (self.clone(), server.files.clone());
         server.host.carry_on(Box::pin(async move {
-            match select(sent, files.pause_for(CALLBACK_WITHIN)).await {
-                Either::Left((Ok(_), _)) => session.back.set_health(Health::Answers),
+            match select(sent, files.pause_for(CALLBACK_TIMEOUT)).await {
+                Either::Left((Ok(_), _)) => session.back.set_health(CallbackHealth::Responding),
                 // The client may have bound another connection meanwhile.
                 Either::Left((Err(_), _)) if !connection.calls.is_open() => {}
                 Either::Left((Err(_), _)) | Either::Right(_) => {
-                    session.back.set_health(Health::Mute);
+                    session.back.set_health(CallbackHealth::Unresponsive);
                 }
             }
         }));
@@ -208,7 +212,7 @@ impl Session {
 fn put_compound(
     w: &mut XdrWriter<'_>,
     session: &Session,
-    place: &crate::callback_slots::Place,
+    place: &crate::callback_slots::CallbackSequence,
     callback: &Callback<'_>,
     referring: Option<&ReferringCalls>,
 ) {

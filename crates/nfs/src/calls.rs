@@ -103,7 +103,7 @@ mod tests {
     use futures_util::FutureExt;
 
     #[test]
-    fn an_answer_reaches_who_called() {
+    fn reply_reaches_its_caller() {
         let calls = Calls::default();
         assert!(calls.ready().now_or_never().is_none());
         let first = calls.send(|xid| vec![xid as u8]).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_connection_ends_every_wait() {
+    fn connection_end_ends_every_wait() {
         let calls = Calls::default();
         let answer = calls.send(|_| Vec::new()).unwrap();
         calls.end();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_nobody_answers_are_bounded() {
+    fn unanswered_calls_are_bounded() {
         let calls = Calls::default();
         let all: Vec<_> = (0..CALLS_MAX).map(|_| calls.send(|_| Vec::new()).unwrap()).collect();
         assert!(calls.send(|_| Vec::new()).is_none());

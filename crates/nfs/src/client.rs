@@ -1,16 +1,16 @@
 //! One client: its lease, its sessions and its state. RFC 8881 2.4, 8.3.
 
 use crate::client_record::ClientRecord;
-use crate::clients::Introduction;
+use crate::clients::ExchangeIdRequest;
 use crate::copies::Copies;
 use crate::create_session::CreateSessionSlot;
-use crate::held::ClientStates;
+use crate::held_state::ClientStates;
 use crate::holdings::Holdings;
+use crate::keyed_mutex::KeyedMutex;
 use crate::limits::{EXPORTS_NOTED_MAX, SESSIONS_PER_CLIENT_MAX};
+use crate::lock_waiters::LockWaiters;
 use crate::session::Session;
 use crate::stateids::Owner;
-use crate::turns::Turns;
-use crate::waiting_locks::WaitingLocks;
 use files::VolumeId;
 use limits::{Account, Holder, Ledger, Share};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ pub struct Principal {
 
 /// Parts that all clients of a server share.
 #[derive(Clone, Debug)]
-pub struct Common {
+pub struct ClientEnvironment {
     /// Resource ledgers.
     pub holdings: Arc<Holdings>,
     /// Secret prefix of the client tags that the file layer sees.
@@ -76,18 +76,18 @@ pub struct Client {
     /// Its opens, locks and delegations.
     pub states: Mutex<ClientStates>,
     /// Serialises OPENs that upgrade another open of the same owner.
-    pub(crate) widening: Turns<(FileKey, Owner)>,
+    pub(crate) open_upgrades: KeyedMutex<(FileKey, Owner)>,
     /// Denied locks that the client awaits CB_NOTIFY_LOCK for.
-    pub(crate) waiting_locks: Mutex<WaitingLocks>,
+    pub(crate) lock_waiters: Mutex<LockWaiters>,
     /// Its asynchronous copies.
     pub copies: Copies,
     /// The record of the client is on stable storage.
-    pub is_remembered: AtomicBool,
+    pub has_record: AtomicBool,
     /// The record is being written after the reply to CREATE_SESSION.
-    pub(crate) is_being_remembered: AtomicBool,
+    pub(crate) is_being_recorded: AtomicBool,
     /// The client did not reply to CB_GETATTR for a file that it holds a write delegation on, nor
     /// to a later callback.
-    pub(crate) is_silent: AtomicBool,
+    pub(crate) is_unresponsive: AtomicBool,
     /// The client has sent RECLAIM_COMPLETE. RFC 8881 18.51.
     pub has_reclaimed: AtomicBool,
     facts: Mutex<ClientFacts>,
@@ -103,7 +103,7 @@ pub struct Client {
     states_share: Mutex<Share>,
     /// Charge for the owner strings of its opens and locks, in bytes.
     owners_share: Mutex<Share>,
-    common: Common,
+    common: ClientEnvironment,
     revoked: AtomicBool,
     renewed: Mutex<Instant>,
     /// Shares that it has accessed, oldest first.
@@ -115,7 +115,12 @@ pub struct Client {
 impl Client {
     /// An unconfirmed client.
     #[must_use]
-    pub fn new(id: ClientId, who: Introduction, now: Instant, common: Common) -> Self {
+    pub fn new(
+        id: ClientId,
+        who: ExchangeIdRequest,
+        now: Instant,
+        common: ClientEnvironment,
+    ) -> Self {
         let states_share = Mutex::new(common.holdings.states.account(&who.holder).force(0));
         let owners_share = Mutex::new(common.holdings.owner_bytes.account(&who.holder).force(0));
         Self {
@@ -130,12 +135,12 @@ impl Client {
             principal: who.principal,
             create_session: Mutex::default(),
             states: Mutex::new(ClientStates::new(tag_of(id))),
-            widening: Turns::default(),
-            waiting_locks: Mutex::default(),
+            open_upgrades: KeyedMutex::default(),
+            lock_waiters: Mutex::default(),
             copies: Copies::new(tag_of(id)),
-            is_remembered: AtomicBool::new(false),
-            is_being_remembered: AtomicBool::new(false),
-            is_silent: AtomicBool::new(false),
+            has_record: AtomicBool::new(false),
+            is_being_recorded: AtomicBool::new(false),
+            is_unresponsive: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
             facts: Mutex::new(who.facts),
             sessions: Mutex::default(),
@@ -306,8 +311,8 @@ impl Client {
     }
 
     /// Whether it has a session but no record on stable storage.
-    pub(crate) fn is_to_be_written_down(&self) -> bool {
-        !self.is_remembered.load(Ordering::Acquire) && !lock(&self.sessions).list.is_empty()
+    pub(crate) fn needs_record(&self) -> bool {
+        !self.has_record.load(Ordering::Acquire) && !lock(&self.sessions).list.is_empty()
     }
 
     /// Facts for administrators.

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn record_is_decoded_as_it_was_encoded() {
+    fn client_record_decodes_as_encoded() {
         let principal =
             Principal { flavor: 1, uid: 0x0102_0304, gid: u32::MAX, has_reserved_port: true };
         let owner = vec![7; 1024];
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn record_of_another_principal_is_not_the_clients() {
+    fn client_record_matches_its_principal_only() {
         let root = Principal { flavor: 1, uid: 0, gid: 0, has_reserved_port: true };
         let program = Principal { has_reserved_port: false, ..root };
         let record = ClientRecord { owner: b"host".to_vec(), principal: Some(root) };

@@ -3,7 +3,7 @@
 //! Pure except for the lock around it: no clock, no messages. Removed clients are returned, so that
 //! the caller ends their sessions and closes their files outside the lock.
 
-use crate::client::{Client, ClientFacts, Common, Principal};
+use crate::client::{Client, ClientEnvironment, ClientFacts, Principal};
 use crate::client_record::ClientRecord;
 use crate::holdings::Holdings;
 use crate::limits::UNCONFIRMED_CLIENTS_MAX;
@@ -16,7 +16,7 @@ use wire::nfs::{ClientId, NfsStatus, Verifier};
 
 /// Arguments of EXCHANGE_ID that select a record.
 #[derive(Clone, Debug)]
-pub struct Introduction {
+pub struct ExchangeIdRequest {
     /// Owner string (co_ownerid).
     pub owner: Vec<u8>,
     /// Verifier of this incarnation.
@@ -35,7 +35,7 @@ pub struct Introduction {
 
 /// Outcome of EXCHANGE_ID.
 #[derive(Debug)]
-pub struct Introduced {
+pub struct ExchangeIdOutcome {
     /// The selected or new client.
     pub client: Arc<Client>,
     /// Clients that it has removed.
@@ -44,7 +44,7 @@ pub struct Introduced {
 
 /// Up to two records of one owner string: the confirmed one, and one that would replace it.
 #[derive(Debug, Default)]
-struct Owner {
+struct OwnerRecords {
     confirmed: Option<Arc<Client>>,
     unconfirmed: Option<Arc<Client>>,
 }
@@ -55,18 +55,18 @@ pub struct Clients {
     lease: Duration,
     next: u32,
     /// By owner string.
-    owners: HashMap<Vec<u8>, Owner, KeyedBuildHasher>,
+    owners: HashMap<Vec<u8>, OwnerRecords, KeyedBuildHasher>,
     /// By the lower half of the client id.
-    ids: HashMap<u32, Record, KeyedBuildHasher>,
+    ids: HashMap<u32, ClientEntry, KeyedBuildHasher>,
     /// Numbers of unconfirmed clients by address, oldest first.
     unconfirmed: HashMap<Holder, BTreeSet<u32>>,
     unconfirmed_count: usize,
-    common: Common,
+    common: ClientEnvironment,
 }
 
 /// A client in the table.
 #[derive(Debug)]
-struct Record {
+struct ClientEntry {
     client: Arc<Client>,
     /// Charge to its address.
     _share: Share,
@@ -78,20 +78,20 @@ impl Clients {
     pub fn new(lease: Duration, secret: [u8; 8], holdings: Arc<Holdings>) -> Self {
         let (owners, ids) = (HashMap::default(), HashMap::default());
         let (unconfirmed, unconfirmed_count) = (HashMap::new(), 0);
-        let common = Common { secret, holdings };
+        let common = ClientEnvironment { secret, holdings };
         Self { lease, next: 1, owners, ids, unconfirmed, unconfirmed_count, common }
     }
 
     /// Evicts the courtesy client that expired first, among those that hold (`has`) the exhausted
     /// resource.
-    pub fn remove_longest_away(
+    pub fn evict_courtesy_client(
         &mut self,
         now: Instant,
         has: impl Fn(&Client) -> bool,
     ) -> Option<Arc<Client>> {
-        let away = |client: &&Arc<Client>| client.is_expired(now, self.lease) && has(client);
-        let longest = self.iter().filter(away).min_by_key(|client| client.renewed()).cloned();
-        longest.inspect(|client| self.remove(client))
+        let is_expired = |client: &&Arc<Client>| client.is_expired(now, self.lease) && has(client);
+        let eldest = self.iter().filter(is_expired).min_by_key(|client| client.renewed()).cloned();
+        eldest.inspect(|client| self.remove(client))
     }
 
     /// All clients.
@@ -127,7 +127,11 @@ impl Clients {
     /// For an update NOENT without a confirmed record, NOT_SAME for another incarnation, PERM for
     /// another principal. CLID_INUSE if another principal's client uses the owner string. DELAY if
     /// there are too many clients.
-    pub fn introduce(&mut self, who: Introduction, now: Instant) -> Result<Introduced, NfsStatus> {
+    pub fn exchange_id(
+        &mut self,
+        who: ExchangeIdRequest,
+        now: Instant,
+    ) -> Result<ExchangeIdOutcome, NfsStatus> {
         let confirmed = self.owners.get(&who.owner).and_then(|owner| owner.confirmed.clone());
         if who.updates {
             return update(confirmed, &who);
@@ -141,7 +145,7 @@ impl Clients {
             // Case 2: a retransmission or a further connection.
             (true, true) => {
                 present.renew(now);
-                Ok(Introduced { client: present, ended: Vec::new() })
+                Ok(ExchangeIdOutcome { client: present, ended: Vec::new() })
             }
             // Case 5: a restarted client. The old state stays until the new record is confirmed.
             (true, false) => self.add(who, now),
@@ -151,14 +155,18 @@ impl Clients {
                     return Err(NfsStatus::CLID_INUSE);
                 }
                 self.remove(&present);
-                let mut introduced = self.add(who, now)?;
-                introduced.ended.push(present);
-                Ok(introduced)
+                let mut outcome = self.add(who, now)?;
+                outcome.ended.push(present);
+                Ok(outcome)
             }
         }
     }
 
-    fn add(&mut self, who: Introduction, now: Instant) -> Result<Introduced, NfsStatus> {
+    fn add(
+        &mut self,
+        who: ExchangeIdRequest,
+        now: Instant,
+    ) -> Result<ExchangeIdOutcome, NfsStatus> {
         let mut ended = Vec::new();
         let former = self.owners.get(&who.owner).and_then(|owner| owner.unconfirmed.clone());
         let is_crowded = self.unconfirmed_count >= UNCONFIRMED_CLIENTS_MAX;
@@ -178,8 +186,8 @@ impl Clients {
         self.owners.entry(client.owner.clone()).or_default().unconfirmed = Some(client.clone());
         self.unconfirmed.entry(client.holder.clone()).or_default().insert(number);
         self.unconfirmed_count += 1;
-        self.ids.insert(number, Record { client: client.clone(), _share: share });
-        Ok(Introduced { client, ended })
+        self.ids.insert(number, ClientEntry { client: client.clone(), _share: share });
+        Ok(ExchangeIdOutcome { client, ended })
     }
 
     /// Evicts a client in favour of `holder`: an unconfirmed one of the same address, else the
@@ -190,7 +198,7 @@ impl Clients {
             self.remove(&client);
             return Ok(client);
         }
-        self.remove_longest_away(now, |_| true).ok_or(NfsStatus::DELAY)
+        self.evict_courtesy_client(now, |_| true).ok_or(NfsStatus::DELAY)
     }
 
     /// An unused number, also after the counter has wrapped.
@@ -209,7 +217,7 @@ impl Clients {
         self.numbered(*most.first()?)
     }
 
-    fn leave_unconfirmed(&mut self, client: &Client) {
+    fn remove_unconfirmed(&mut self, client: &Client) {
         let Some(numbers) = self.unconfirmed.get_mut(&client.holder) else { return };
         if numbers.remove(&number_of(client.id)) {
             self.unconfirmed_count -= 1;
@@ -226,7 +234,7 @@ impl Clients {
         owner.unconfirmed.take_if(|unconfirmed| Arc::ptr_eq(unconfirmed, client))?;
         let former = owner.confirmed.replace(client.clone());
         client.confirm();
-        self.leave_unconfirmed(client);
+        self.remove_unconfirmed(client);
         if let Some(former) = &former {
             self.ids.remove(&number_of(former.id));
         }
@@ -236,7 +244,7 @@ impl Clients {
     /// Removes a client.
     pub fn remove(&mut self, client: &Arc<Client>) {
         self.ids.remove(&number_of(client.id));
-        self.leave_unconfirmed(client);
+        self.remove_unconfirmed(client);
         let Some(owner) = self.owners.get_mut(&client.owner) else { return };
         for record in [&mut owner.confirmed, &mut owner.unconfirmed] {
             record.take_if(|record| Arc::ptr_eq(record, client));
@@ -265,7 +273,10 @@ fn number_of(id: ClientId) -> u32 {
 }
 
 /// Cases 6 to 9 of RFC 8881 18.35.4.
-fn update(present: Option<Arc<Client>>, who: &Introduction) -> Result<Introduced, NfsStatus> {
+fn update(
+    present: Option<Arc<Client>>,
+    who: &ExchangeIdRequest,
+) -> Result<ExchangeIdOutcome, NfsStatus> {
     let client = present.ok_or(NfsStatus::NOENT)?;
     if client.verifier != who.verifier {
         return Err(NfsStatus::NOT_SAME);
@@ -274,7 +285,7 @@ fn update(present: Option<Arc<Client>>, who: &Introduction) -> Result<Introduced
         return Err(NfsStatus::PERM);
     }
     client.set_facts(who.facts.clone());
-    Ok(Introduced { client, ended: Vec::new() })
+    Ok(ExchangeIdOutcome { client, ended: Vec::new() })
 }
 
 #[cfg(test)]
@@ -292,8 +303,8 @@ mod tests {
         Holder::site(IpAddr::from(number.to_be_bytes()))
     }
 
-    fn who(life: u8, principal: Principal, updates: bool) -> Introduction {
-        Introduction {
+    fn who(life: u8, principal: Principal, updates: bool) -> ExchangeIdRequest {
+        ExchangeIdRequest {
             owner: b"host".to_vec(),
             verifier: Verifier([life; 8]),
             principal,
@@ -317,11 +328,11 @@ mod tests {
             }
         }
 
-        fn ask(&mut self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
-            self.clients.introduce(who, self.now).map(|introduced| introduced.client)
+        fn ask(&mut self, who: ExchangeIdRequest) -> Result<Arc<Client>, NfsStatus> {
+            self.clients.exchange_id(who, self.now).map(|outcome| outcome.client)
         }
 
-        fn confirmed(&mut self, who: Introduction) -> Arc<Client> {
+        fn confirmed(&mut self, who: ExchangeIdRequest) -> Arc<Client> {
             let client = self.ask(who).unwrap();
             self.clients.confirm(&client);
             client
@@ -329,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_client_is_unconfirmed_until_it_creates_a_session() {
+    fn new_client_is_unconfirmed_until_create_session() {
         let mut bench = Bench::new();
         let client = bench.ask(who(1, ALICE, false)).unwrap();
         assert!(!client.is_confirmed());
@@ -339,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unconfirmed_record_is_replaced_whoever_asks() {
+    fn unconfirmed_record_is_replaced_by_any_principal() {
         for (life, principal) in [(1, ALICE), (1, BOB), (2, ALICE), (2, BOB)] {
             let mut bench = Bench::new();
             let first = bench.ask(who(1, ALICE, false)).unwrap();
@@ -351,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmed_client_that_asks_again_is_the_same() {
+    fn repeated_exchange_id_returns_the_confirmed_client() {
         let mut bench = Bench::new();
         let first = bench.confirmed(who(1, ALICE, false));
         let again = bench.ask(who(1, ALICE, false)).unwrap();
@@ -359,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_had_before_its_restart_stays_until_it_is_confirmed_anew() {
+    fn old_incarnation_stays_until_the_new_one_is_confirmed() {
         let mut bench = Bench::new();
         let first = bench.confirmed(who(1, ALICE, false));
         let second = bench.ask(who(2, ALICE, false)).unwrap();
@@ -372,19 +383,19 @@ mod tests {
     }
 
     #[test]
-    fn another_principal_takes_a_name_that_is_not_in_use() {
+    fn other_principal_takes_over_an_unused_owner_string() {
         for life in [1, 2] {
             let mut bench = Bench::new();
             let first = bench.confirmed(who(1, ALICE, false));
-            let introduced = bench.clients.introduce(who(life, BOB, false), bench.now).unwrap();
-            assert_ne!(introduced.client.id, first.id);
-            assert!(Arc::ptr_eq(&introduced.ended[0], &first));
+            let outcome = bench.clients.exchange_id(who(life, BOB, false), bench.now).unwrap();
+            assert_ne!(outcome.client.id, first.id);
+            assert!(Arc::ptr_eq(&outcome.ended[0], &first));
             assert!(bench.clients.find(first.id).is_err());
         }
     }
 
     #[test]
-    fn another_principal_is_refused_a_name_in_use_until_its_lease_is_over() {
+    fn other_principal_gets_clid_inuse_until_lease_expiry() {
         let mut bench = Bench::new();
         let first = bench.confirmed(who(1, ALICE, false));
         first.count_state(1);
@@ -396,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn another_principal_is_refused_a_name_with_a_session() {
+    fn other_principal_gets_clid_inuse_while_session_exists() {
         let mut bench = Bench::new();
         let first = bench.confirmed(who(1, ALICE, false));
         let session = Arc::new(crate::session::session_of(&first));
@@ -423,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_life_of_the_same_principal_updates_a_confirmed_record() {
+    fn update_needs_same_verifier_and_principal() {
         let mut bench = Bench::new();
         assert_eq!(bench.ask(who(1, ALICE, true)).unwrap_err(), NfsStatus::NOENT);
         let first = bench.ask(who(1, ALICE, false)).unwrap();
@@ -436,10 +447,11 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_state_goes_with_its_lease_and_one_with_state_later() {
+    fn expired_client_stays_only_while_it_holds_state() {
         let mut bench = Bench::new();
         let idle = bench.confirmed(who(1, ALICE, false));
-        let busy = bench.confirmed(Introduction { owner: b"b".to_vec(), ..who(1, ALICE, false) });
+        let busy =
+            bench.confirmed(ExchangeIdRequest { owner: b"b".to_vec(), ..who(1, ALICE, false) });
         busy.count_state(1);
         let late = bench.now + LEASE;
         assert!(bench.clients.remove_expired(late, COURTESY).is_empty());
@@ -453,30 +465,31 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_introduce_themselves_for_ever_are_bounded() {
+    fn unconfirmed_clients_are_bounded() {
         let mut bench = Bench::new();
         for number in 0..UNCONFIRMED_CLIENTS_MAX as u64 * 2 {
             bench.now += Duration::from_millis(1);
             let owner = number.to_be_bytes().to_vec();
-            bench.ask(Introduction { owner, ..who(1, ALICE, false) }).unwrap();
+            bench.ask(ExchangeIdRequest { owner, ..who(1, ALICE, false) }).unwrap();
         }
         assert_eq!(bench.clients.ids.len(), UNCONFIRMED_CLIENTS_MAX);
         assert_eq!(bench.clients.owners.len(), UNCONFIRMED_CLIENTS_MAX);
     }
 
     #[test]
-    fn clients_that_are_away_make_room_for_new_ones_and_others_do_not() {
+    fn only_courtesy_clients_make_room_for_new_ones() {
         let mut bench = Bench::new();
         for number in 0..CLIENTS_MAX as u64 {
             bench.now += Duration::from_micros(1);
             let owner = number.to_be_bytes().to_vec();
             // Each client has its own address.
             let holder = site(number as u32);
-            let client = bench.confirmed(Introduction { owner, holder, ..who(1, ALICE, false) });
+            let client =
+                bench.confirmed(ExchangeIdRequest { owner, holder, ..who(1, ALICE, false) });
             client.count_state(1);
         }
         let holder = site(u32::MAX);
-        let new = || Introduction {
+        let new = || ExchangeIdRequest {
             owner: b"new".to_vec(),
             holder: holder.clone(),
             ..who(1, ALICE, false)
@@ -484,8 +497,8 @@ mod tests {
         assert_eq!(bench.ask(new()).unwrap_err(), NfsStatus::DELAY, "all of them are here");
         let eldest = bench.clients.numbered(1).unwrap();
         bench.now += LEASE;
-        let introduced = bench.clients.introduce(new(), bench.now).unwrap();
-        assert_eq!(introduced.ended.iter().map(|c| c.id).collect::<Vec<_>>(), [eldest.id]);
+        let outcome = bench.clients.exchange_id(new(), bench.now).unwrap();
+        assert_eq!(outcome.ended.iter().map(|c| c.id).collect::<Vec<_>>(), [eldest.id]);
         assert_eq!(bench.clients.ids.len(), CLIENTS_MAX);
     }
 
@@ -497,7 +510,7 @@ mod tests {
         let refusal = loop {
             let owner = format!("flood {made}").into_bytes();
             let holder = site(2);
-            match bench.ask(Introduction { owner, holder, ..who(1, ALICE, false) }) {
+            match bench.ask(ExchangeIdRequest { owner, holder, ..who(1, ALICE, false) }) {
                 Ok(client) => drop(bench.clients.confirm(&client)),
                 Err(status) => break status,
             }
@@ -507,17 +520,19 @@ mod tests {
         assert!(bench.clients.find(early.id).is_ok());
         for number in 0..CLIENTS_FLOOR {
             let owner = format!("new {number}").into_bytes();
-            bench.confirmed(Introduction { owner, holder: site(3), ..who(1, ALICE, false) });
+            bench.confirmed(ExchangeIdRequest { owner, holder: site(3), ..who(1, ALICE, false) });
         }
     }
 
     #[test]
-    fn unconfirmed_clients_of_the_busiest_address_make_room_first() {
+    fn busiest_address_loses_unconfirmed_clients_first() {
         let mut bench = Bench::new();
         let slow = bench.ask(who(1, ALICE, false)).unwrap();
         for number in 0..UNCONFIRMED_CLIENTS_MAX as u64 * 2 {
             let owner = number.to_be_bytes().to_vec();
-            bench.ask(Introduction { owner, holder: site(2), ..who(1, ALICE, false) }).unwrap();
+            bench
+                .ask(ExchangeIdRequest { owner, holder: site(2), ..who(1, ALICE, false) })
+                .unwrap();
         }
         assert_eq!(bench.clients.ids.len(), UNCONFIRMED_CLIENTS_MAX);
         assert!(bench.clients.find(slow.id).is_ok(), "of another address");

@@ -6,16 +6,16 @@
 use crate::audit;
 use crate::client::{Client, Principal, lock};
 use crate::config::{Config, Export, ExportTerms, Squash};
-use crate::conn::{After, Finished, Shared, Transmit};
+use crate::conn::{ConnShared, JobResult, PostReplyWork, Transmit};
 use crate::credentials::Credentials;
-use crate::held::HeldOpen;
+use crate::held_state::HeldOpen;
 use crate::limits::CHANGE_REPLY_BYTES;
-use crate::metering::{End, Tally};
+use crate::metering::{OperationEnd, Tally};
 use crate::operations::{Stable, changes_files, counted_as, is_change, stable};
 use crate::ops;
 use crate::place::{ObjectPlace, Place};
 use crate::server::Server;
-use crate::session::{Permit, Session, SlotWish, Start};
+use crate::session::{Permit, RequestStart, SequenceRequest, Session};
 use crate::slot::Fingerprint;
 use crate::status::{OrStatus, status_of};
 use bytes::Bytes;
@@ -48,7 +48,7 @@ pub struct Call {
     /// The server.
     pub server: Arc<Server>,
     /// The connection on which it arrived.
-    pub conn: Arc<Shared>,
+    pub conn: Arc<ConnShared>,
     /// RPC transaction id.
     pub xid: u32,
     /// Credentials of the caller.
@@ -78,13 +78,13 @@ pub(crate) struct Run<'c> {
     pub current_id: Option<StateId>,
     saved: Option<(Place, Option<StateId>)>,
     /// Grants that the reply reports; breaks of them are deferred until the reply is sent.
-    pub granting: Vec<CacheGrant>,
+    pub grants: Vec<CacheGrant>,
     /// Limit of the share for which the current operation waited or was refused.
     pub throttled: ThrottleReason,
     /// Time at which the request started, or resumed after a wait.
     pub now: Instant,
     /// Attribute operations that the last charged operation still covers.
-    pub prepaid_looks: u8,
+    pub prepaid_attribute_ops: u8,
     /// Queue of the session at the limits of the share that was last used.
     pub queue: Option<Arc<ShareQueue>>,
     /// Path of the latest open, if this COMPOUND is sampled.
@@ -92,11 +92,11 @@ pub(crate) struct Run<'c> {
     is_sampled: bool,
     sequence: Option<SequenceArgs>,
     /// Attributes of the current file handle's object from an earlier operation.
-    pub looked: Option<(FileKey, Attributes)>,
+    pub seen: Option<(FileKey, Attributes)>,
     /// Objects that must be on stable storage before the reply.
     unstable: UnstableObjects,
     /// Result of the first operation that added to `unstable`.
-    first_change: Option<Put>,
+    first_change: Option<ResultMark>,
 }
 
 /// Longest result of a refused operation in bytes: number and status, and for SETATTR an empty
@@ -104,7 +104,7 @@ pub(crate) struct Run<'c> {
 const REFUSAL_BYTES: usize = 12;
 
 /// Reply buffer with its size limits.
-pub(crate) struct Answer {
+pub(crate) struct ReplyBuffer {
     pub out: Vec<u8>,
     mark: ReservedWord,
     /// Offset of the message, behind the record mark.
@@ -117,12 +117,12 @@ pub(crate) struct Answer {
     /// Status if the reply would exceed the limit.
     too_big: NfsStatus,
     /// The reply is not cached, so that data at its end may be sent from the file.
-    is_passing: bool,
+    is_uncached: bool,
     /// Data at the end of the reply, sent from the file.
     pub file: Option<ResidentRange>,
 }
 
-impl Answer {
+impl ReplyBuffer {
     fn new(xid: u32, mut out: Vec<u8>) -> Self {
         out.clear();
         out.reserve(ANSWER_BYTES);
@@ -133,14 +133,24 @@ impl Answer {
         let results_at = out.len();
         let bytes_max = crate::limits::MESSAGE_BYTES_MAX as usize;
         let too_big = NfsStatus::REP_TOO_BIG;
-        let (is_passing, file) = (false, None);
+        let (is_uncached, file) = (false, None);
         let free_bytes = 0;
-        Self { out, mark, message_at, results_at, bytes_max, free_bytes, too_big, is_passing, file }
+        Self {
+            out,
+            mark,
+            message_at,
+            results_at,
+            bytes_max,
+            free_bytes,
+            too_big,
+            is_uncached,
+            file,
+        }
     }
 
     /// Whether data at the end of the reply may be sent from the file.
-    pub fn may_leave_data(&self) -> bool {
-        self.is_passing
+    pub fn may_send_from_file(&self) -> bool {
+        self.is_uncached
     }
 
     pub fn writer(&mut self) -> XdrWriter<'_> {
@@ -157,12 +167,12 @@ impl Answer {
     }
 
     /// Completes the record.
-    fn finish(mut self) -> Finished {
+    fn finish(mut self) -> JobResult {
         let (mark, file) = (self.mark, self.file.take());
         let beyond_bytes = file.as_ref().map_or(0, |file| file.length_bytes);
         end_record(&mut self.writer(), mark, beyond_bytes);
         let transmit = Transmit { buffer: self.out, file, ..Transmit::default() };
-        Finished { transmit, after: After::default() }
+        JobResult { transmit, after: PostReplyWork::default() }
     }
 }
 
@@ -174,14 +184,14 @@ pub(crate) struct Results {
 
 /// Position of a result, to undo it.
 #[derive(Clone, Copy)]
-pub(crate) struct Put {
+pub(crate) struct ResultMark {
     number: OperationNumber,
     before: usize,
     reply: CompoundReply,
 }
 
 impl Results {
-    fn begin(answer: &mut Answer, tag: &[u8]) -> Self {
+    fn begin(answer: &mut ReplyBuffer, tag: &[u8]) -> Self {
         let reply = CompoundReply::begin(&mut answer.writer(), tag);
         Self { reply, status: NfsStatus::OK }
     }
@@ -189,7 +199,7 @@ impl Results {
     /// Encodes the result of an operation.
     pub fn push<'a>(
         &mut self,
-        answer: &mut Answer,
+        answer: &mut ReplyBuffer,
         number: OperationNumber,
         result: &impl Reply<'a>,
     ) {
@@ -198,12 +208,12 @@ impl Results {
     }
 
     /// Encodes a successful status; the caller encodes the rest behind it.
-    pub fn pass(&mut self, answer: &mut Answer, number: OperationNumber) {
+    pub fn pass(&mut self, answer: &mut ReplyBuffer, number: OperationNumber) {
         self.status = NfsStatus::OK;
         self.reply.begin_operation(&mut answer.writer(), number, NfsStatus::OK);
     }
 
-    pub fn fail(&mut self, answer: &mut Answer, number: OperationNumber, status: NfsStatus) {
+    pub fn fail(&mut self, answer: &mut ReplyBuffer, number: OperationNumber, status: NfsStatus) {
         match number {
             // SETATTR reports a bitmap whatever its status. RFC 8881 18.30.2.
             OperationNumber::SETATTR => self.push(answer, number, &SetAttrReply::failed(status)),
@@ -214,9 +224,9 @@ impl Results {
     /// Encodes a result by `put`, and undoes it if `put` fails.
     pub fn put(
         &mut self,
-        answer: &mut Answer,
+        answer: &mut ReplyBuffer,
         number: OperationNumber,
-        put: impl FnOnce(&mut Answer) -> Result<(), NfsStatus>,
+        put: impl FnOnce(&mut ReplyBuffer) -> Result<(), NfsStatus>,
     ) {
         let place = self.begin_put(answer, number);
         let result = put(answer);
@@ -224,14 +234,19 @@ impl Results {
     }
 
     /// Begins a result that the caller encodes behind it.
-    pub fn begin_put(&mut self, answer: &mut Answer, number: OperationNumber) -> Put {
-        let put = Put { number, before: answer.out.len(), reply: self.reply };
+    pub fn begin_put(&mut self, answer: &mut ReplyBuffer, number: OperationNumber) -> ResultMark {
+        let put = ResultMark { number, before: answer.out.len(), reply: self.reply };
         self.pass(answer, number);
         put
     }
 
     /// Ends the result, and undoes it on failure.
-    pub fn end_put(&mut self, answer: &mut Answer, put: Put, result: Result<(), NfsStatus>) {
+    pub fn end_put(
+        &mut self,
+        answer: &mut ReplyBuffer,
+        put: ResultMark,
+        result: Result<(), NfsStatus>,
+    ) {
         if let Err(status) = result {
             answer.out.truncate(put.before);
             self.reply = put.reply;
@@ -240,14 +255,14 @@ impl Results {
     }
 
     /// Replaces a result that does not fit by a refusal.
-    fn take_back_if_too_long(&mut self, answer: &mut Answer, put: Put) {
+    fn refuse_if_too_long(&mut self, answer: &mut ReplyBuffer, put: ResultMark) {
         if answer.is_too_long() {
             let too_big = answer.too_big;
             self.end_put(answer, put, Err(too_big));
         }
     }
 
-    fn finish(self, answer: &mut Answer) {
+    fn finish(self, answer: &mut ReplyBuffer) {
         self.reply.finish(&mut answer.writer(), self.status);
     }
 }
@@ -260,7 +275,7 @@ impl Call {
     }
 
     /// Executes the call.
-    pub async fn run(mut self) -> Finished {
+    pub async fn run(mut self) -> JobResult {
         let is_sampled = self.server.files.meter().is_sampled();
         let mut tally = Tally::new(self.arrival, &self.credentials, is_sampled);
         let mut finished = self.answer(&mut tally).await;
@@ -268,11 +283,11 @@ impl Call {
         finished
     }
 
-    async fn answer(&mut self, tally: &mut Tally) -> Finished {
-        let mut answer = Answer::new(self.xid, std::mem::take(&mut self.buffer));
+    async fn answer(&mut self, tally: &mut Tally) -> JobResult {
+        let mut answer = ReplyBuffer::new(self.xid, std::mem::take(&mut self.buffer));
         let arguments = self.arguments.clone();
         let Ok(mut compound) = Compound::decode(&mut XdrReader::new(&arguments)) else {
-            return self.garbage(answer);
+            return self.reply_garbage(answer);
         };
         self.server.stats.compounds.fetch_add(1, Ordering::Relaxed);
         let mut results = Results::begin(&mut answer, &compound.tag);
@@ -281,15 +296,16 @@ impl Call {
         } else {
             match compound.next_operation() {
                 Some(Ok(Operation::Sequence(sequence))) => {
-                    return self.in_session(compound, sequence, answer, results, tally).await;
+                    return self.run_in_session(compound, sequence, answer, results, tally).await;
                 }
                 Some(first) => {
                     let api = match &first {
                         Ok(operation) => Api::nfs(counted_as(operation)),
                         Err(bad) => Api::of_nfs_number(bad.number.0),
                     };
-                    Box::pin(self.alone(&compound, first, &mut answer, &mut results)).await;
-                    tally.end(&*self.server.host, End::of_no_share(api, results.status));
+                    Box::pin(self.run_sessionless(&compound, first, &mut answer, &mut results))
+                        .await;
+                    tally.end(&*self.server.host, OperationEnd::of_no_share(api, results.status));
                 }
                 None => {}
             }
@@ -308,7 +324,7 @@ impl Call {
     }
 
     /// Replies GARBAGE_ARGS.
-    fn garbage(&self, mut answer: Answer) -> Finished {
+    fn reply_garbage(&self, mut answer: ReplyBuffer) -> JobResult {
         answer.out.truncate(answer.message_at);
         let status = AcceptStatus::GarbageArguments;
         let body = ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
@@ -317,11 +333,11 @@ impl Call {
     }
 
     /// Executes an operation outside a session. Few are permitted, and each alone. RFC 8881 2.10.6.
-    async fn alone(
+    async fn run_sessionless(
         &self,
         compound: &Compound<'_>,
         first: Result<Operation<'_>, BadOperation>,
-        answer: &mut Answer,
+        answer: &mut ReplyBuffer,
         results: &mut Results,
     ) {
         let operation = match first {
@@ -364,26 +380,26 @@ impl Call {
     }
 
     /// Executes a request of a session. RFC 8881 18.46.3.
-    async fn in_session(
+    async fn run_in_session(
         &self,
         compound: Compound<'_>,
         sequence: SequenceArgs,
-        mut answer: Answer,
+        mut answer: ReplyBuffer,
         mut results: Results,
         tally: &mut Tally,
-    ) -> Finished {
+    ) -> JobResult {
         let now = self.now();
         let host = &*self.server.host;
-        let ended = |status| End::of_no_share(Api::nfs(NfsOperation::Sequence), status);
+        let ended = |status| OperationEnd::of_no_share(Api::nfs(NfsOperation::Sequence), status);
         let permit = match self.begin(&compound, &sequence, now) {
-            Ok((_, Start::Replay(kept))) => {
+            Ok((_, RequestStart::Replay(kept))) => {
                 tally.end(host, ended(NfsStatus::OK));
                 self.server.stats.replays.fetch_add(1, Ordering::Relaxed);
                 answer.out.truncate(answer.results_at);
                 answer.out.extend_from_slice(&kept);
                 return answer.finish();
             }
-            Ok((session, Start::Uncached)) => {
+            Ok((session, RequestStart::Uncached)) => {
                 tally.end(host, ended(NfsStatus::RETRY_UNCACHED_REP));
                 let result = sequence_result(&session, &sequence);
                 results.push(&mut answer, OperationNumber::SEQUENCE, &Ok(result));
@@ -394,7 +410,7 @@ impl Call {
                 results.finish(&mut answer);
                 return answer.finish();
             }
-            Ok((_, Start::Execute(permit))) => permit,
+            Ok((_, RequestStart::Execute(permit))) => permit,
             Err(status) => {
                 tally.end(host, ended(status));
                 results.fail(&mut answer, OperationNumber::SEQUENCE, status);
@@ -410,11 +426,11 @@ impl Call {
         let work = (compound, now, context);
         let work = self.execute(work, &sequence, &permit, &mut answer, &mut results, tally);
         // Boxed: the future is large, and its callers are moved as they start.
-        let granting = Box::pin(work).await;
+        let grants = Box::pin(work).await;
         results.finish(&mut answer);
-        self.keep(permit, sequence.cache_this, &compound, &answer);
-        Finished {
-            after: After { _pending: Some(pending), _granting: granting },
+        self.cache_reply(permit, sequence.cache_this, &compound, &answer);
+        JobResult {
+            after: PostReplyWork { _pending: Some(pending), _grants: grants },
             ..answer.finish()
         }
     }
@@ -425,7 +441,7 @@ impl Call {
         compound: &Compound<'_>,
         args: &SequenceArgs,
         now: Instant,
-    ) -> Result<(Arc<Session>, Start), NfsStatus> {
+    ) -> Result<(Arc<Session>, RequestStart), NfsStatus> {
         let session = match self.conn.session(args.session_id) {
             Some(session) => session,
             None => self.server.find_session(args.session_id)?,
@@ -440,7 +456,7 @@ impl Call {
         {
             return Err(NfsStatus::REP_TOO_BIG_TO_CACHE);
         }
-        let wish = SlotWish {
+        let wish = SequenceRequest {
             slot: args.slot_id,
             sequence: args.sequence_id,
             highest: args.highest_slot_id,
@@ -449,7 +465,7 @@ impl Call {
         };
         let start = session.begin(wish)?;
         session.client.renew(now);
-        self.conn.set_known();
+        self.conn.set_identified();
         self.conn.bind(&session);
         Ok((session, start))
     }
@@ -460,7 +476,7 @@ impl Call {
         (mut compound, now, context): (Compound<'_>, Instant, RequestContext),
         sequence: &SequenceArgs,
         permit: &Permit,
-        answer: &mut Answer,
+        answer: &mut ReplyBuffer,
         results: &mut Results,
         tally: &mut Tally,
     ) -> Vec<CacheGrant> {
@@ -486,22 +502,22 @@ impl Call {
                     results.fail(answer, bad.number, bad.status);
                     tally.end(
                         &*self.server.host,
-                        End::of_no_share(Api::of_nfs_number(bad.number.0), bad.status),
+                        OperationEnd::of_no_share(Api::of_nfs_number(bad.number.0), bad.status),
                     );
                     break;
                 }
             };
             let number = operation.number();
-            let put = Put { number, before: answer.out.len(), reply: results.reply };
+            let put = ResultMark { number, before: answer.out.len(), reply: results.reply };
             let api = Api::nfs(counted_as(&operation));
             if answer.room() < CHANGE_REPLY_BYTES && is_change(&operation) {
                 results.fail(answer, number, answer.too_big);
-                tally.end(&*self.server.host, End::of_no_share(api, answer.too_big));
+                tally.end(&*self.server.host, OperationEnd::of_no_share(api, answer.too_big));
                 break;
             }
             let (is_last, share) = (compound.operations_left() == 0, run.share());
             // TLS needs the data in memory, so that sendfile gains nothing.
-            answer.is_passing = is_last && !sequence.cache_this && !self.conn.is_under_tls();
+            answer.is_uncached = is_last && !sequence.cache_this && !self.conn.is_under_tls();
             answer.free_bytes = if is_last { 0 } else { REFUSAL_BYTES };
             run.admit_operation(&operation).await;
             run.operate(&operation, is_last, answer, results).await;
@@ -509,7 +525,7 @@ impl Call {
                 // No operation follows.
                 answer.free_bytes = 0;
             }
-            results.take_back_if_too_long(answer, put);
+            results.refuse_if_too_long(answer, put);
             run.note_first_change(&operation, put, results.status);
             let file_bytes = answer.file.as_ref().map_or(0, |file| file.length_bytes);
             let egress = answer.out.len().saturating_sub(from.1) + file_bytes;
@@ -517,21 +533,27 @@ impl Call {
             tally.end(&*self.server.host, run.end_of(api, results.status, share, bytes));
             if !results.status.is_ok() {
                 audit::denied(&run, number, results.status);
-                self.tell_refused(number, results.status);
+                self.log_refused(number, results.status);
             }
         }
         run.make_stable(answer, results).await;
         tally.path = run.sample.take();
-        run.granting
+        run.grants
     }
 
-    fn tell_refused(&self, number: OperationNumber, status: NfsStatus) {
+    fn log_refused(&self, number: OperationNumber, status: NfsStatus) {
         let request = format_args!("{}.{}", self.conn.facts.id, self.xid);
         tracing::debug!(peer = %self.conn.facts.peer, %request, ?number, ?status, "refused");
     }
 
     /// Caches the reply for a retry, if the client asked for that or it costs nothing.
-    fn keep(&self, permit: Permit, cache_this: bool, compound: &Compound<'_>, answer: &Answer) {
+    fn cache_reply(
+        &self,
+        permit: Permit,
+        cache_this: bool,
+        compound: &Compound<'_>,
+        answer: &ReplyBuffer,
+    ) {
         let is_kept = cache_this || compound.operation_count == 1;
         let reply = is_kept.then(|| Bytes::copy_from_slice(&answer.out[answer.results_at..]));
         permit.finish(reply);
@@ -539,7 +561,7 @@ impl Call {
 }
 
 fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
-    let (highest, target) = session.tell_slots(args.slot_id);
+    let (highest, target) = session.report_slots(args.slot_id);
     SequenceResult {
         session_id: args.session_id,
         sequence_id: args.sequence_id,
@@ -554,7 +576,7 @@ fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
 fn status_flags(session: &Session) -> SequenceStatusFlags {
     let mut flags = SequenceStatusFlags::default();
     // A client that never bound a backchannel has no delegations.
-    if session.back.is_wanted() && !session.back.is_up() {
+    if session.back.was_bound() && !session.back.is_up() {
         flags |= SequenceStatusFlags::CB_PATH_DOWN_SESSION;
         if !session.client.sessions().iter().any(|other| other.back.is_up()) {
             flags |= SequenceStatusFlags::CB_PATH_DOWN;
@@ -567,7 +589,7 @@ fn status_flags(session: &Session) -> SequenceStatusFlags {
 }
 
 /// The open behind a state id of an open, locks or a delegation.
-fn held_by(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
+fn open_behind(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
     let mut states = lock(&client.states);
     if let Ok((_, open)) = states.find_open(id) {
         return Ok(open.holds.clone());
@@ -588,7 +610,7 @@ impl<'c> Run<'c> {
     ) -> Self {
         let config = call.server.config();
         let (current, current_id, saved) = (None, None, None);
-        let (granting, sequence) = (Vec::new(), None);
+        let (grants, sequence) = (Vec::new(), None);
         Self {
             call,
             files,
@@ -598,15 +620,15 @@ impl<'c> Run<'c> {
             current,
             current_id,
             saved,
-            granting,
+            grants,
             throttled: ThrottleReason::None,
             now,
-            prepaid_looks: 0,
+            prepaid_attribute_ops: 0,
             queue: None,
             sample: None,
             is_sampled: false,
             sequence,
-            looked: None,
+            seen: None,
             unstable: UnstableObjects::default(),
             first_change: None,
         }
@@ -632,7 +654,7 @@ impl<'c> Run<'c> {
     }
 
     /// Notes the result at `put` if its operation was the first to change something.
-    fn note_first_change(&mut self, operation: &Operation<'_>, put: Put, status: NfsStatus) {
+    fn note_first_change(&mut self, operation: &Operation<'_>, put: ResultMark, status: NfsStatus) {
         debug_assert!(
             !status.is_ok() || self.has_noted(stable(operation)),
             "{:?} has not said what it has changed",
@@ -651,7 +673,7 @@ impl<'c> Run<'c> {
 
     /// Waits until the changes of the request are on stable storage. On failure the first changing
     /// operation fails, and the later results are dropped.
-    async fn make_stable(&mut self, answer: &mut Answer, results: &mut Results) {
+    async fn make_stable(&mut self, answer: &mut ReplyBuffer, results: &mut Results) {
         let Some(change) = self.first_change.take() else { return };
         let unstable = std::mem::take(&mut self.unstable);
         if let Err(error) = self.files.make_stable(unstable).await {
@@ -670,9 +692,15 @@ impl<'c> Run<'c> {
     }
 
     /// Meter entry of an operation that began in the share `before`.
-    fn end_of(&self, api: Api, status: NfsStatus, before: ShareId, bytes: (u64, u64)) -> End {
+    fn end_of(
+        &self,
+        api: Api,
+        status: NfsStatus,
+        before: ShareId,
+        bytes: (u64, u64),
+    ) -> OperationEnd {
         let share = if self.share() == ShareId::NONE { before } else { self.share() };
-        End { api, status, throttled: self.throttled, share, bytes }
+        OperationEnd { api, status, throttled: self.throttled, share, bytes }
     }
 
     /// The share of the current file handle.
@@ -773,7 +801,7 @@ impl<'c> Run<'c> {
     ) -> Result<(HeldOpen, Arc<Caller>), NfsStatus> {
         let files = self.files().clone();
         let handle = self.place()?.handle(&files)?;
-        let held = held_by(&*self.client()?, id)?;
+        let held = open_behind(&*self.client()?, id)?;
         if held.handle != handle {
             return Err(NfsStatus::BAD_STATEID);
         }
@@ -815,7 +843,7 @@ impl<'c> Run<'c> {
             return Err(NfsStatus::BAD_STATEID);
         };
         let export = export.clone();
-        let held = held_by(&*self.client()?, id)?;
+        let held = open_behind(&*self.client()?, id)?;
         if held.handle != handle {
             return Err(NfsStatus::BAD_STATEID);
         }
@@ -824,17 +852,17 @@ impl<'c> Run<'c> {
     }
 
     /// Sets the current file handle. The current state id becomes void.
-    pub fn go(&mut self, place: Place) {
+    pub fn set_current(&mut self, place: Place) {
         if let (Place::Object(place), Some(session)) = (&place, &self.session) {
             session.client.note_export(place.export.id);
         }
         self.current = Some(place);
         self.current_id = None;
-        self.looked = None;
+        self.seen = None;
     }
 
     /// Unsets the current file handle. RFC 8881 2.6.3.1.1.8.
-    pub fn consume(&mut self) {
+    pub fn unset_current(&mut self) {
         self.current = None;
         self.current_id = None;
     }

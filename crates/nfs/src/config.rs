@@ -1,6 +1,6 @@
 //! Configuration of the NFS layer.
 
-use crate::conn::Shared;
+use crate::conn::ConnShared;
 use crate::pseudo::PseudoTree;
 use files::{Volume, VolumeId};
 use meter::ShareId;
@@ -106,7 +106,7 @@ impl Export {
     /// `absent`, the status of a missing share, for other hosts. DELAY while a host lookup is in
     /// flight. PERM for an unreserved source port where a reserved one is required, as the Linux
     /// server replies. WRONGSEC without required TLS.
-    pub(crate) fn admit(&self, conn: &Shared, absent: NfsStatus) -> Result<(), NfsStatus> {
+    pub(crate) fn admit(&self, conn: &ConnShared, absent: NfsStatus) -> Result<(), NfsStatus> {
         match self.verdict(conn.facts.peer.ip()) {
             HostVerdict::Admitted => {}
             HostVerdict::Refused | HostVerdict::Unanswered => return Err(absent),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_superuser_is_nobody_unless_the_share_says_otherwise() {
+    fn root_is_squashed_by_default() {
         assert_eq!(squashed(Squash::Root, 0, 0, &[4]), (65_534, 65_533, vec![]));
         assert_eq!(squashed(Squash::Root, 5, 0, &[0, 4]), (5, 65_533, vec![4]));
         assert_eq!(squashed(Squash::Root, 5, 6, &[4]), (5, 6, vec![4]));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn uid_and_gid_of_minus_one_are_anonymous_on_every_share() {
+    fn uid_and_gid_of_minus_one_are_always_anonymous() {
         for squash in [Squash::All, Squash::None, Squash::Root] {
             assert_eq!(squashed(squash, NO_ID, 6, &[4]), (65_534, 65_533, vec![]), "{squash:?}");
         }

@@ -35,22 +35,22 @@ use wire::nfs::xdr::{XdrReader, XdrWriter};
 use wire::nfs::{Compound, Operation, SessionId};
 
 /// Future that answers one call. The driver polls it at once and stores it if it is pending.
-pub type Job = Pin<Box<dyn Future<Output = Finished> + Send>>;
+pub type Job = Pin<Box<dyn Future<Output = JobResult> + Send>>;
 
 /// Result of a job.
 #[derive(Debug)]
-pub struct Finished {
+pub struct JobResult {
     /// Record to send; an empty one is not sent.
     pub transmit: Transmit,
-    pub(crate) after: After,
+    pub(crate) after: PostReplyWork,
 }
 
 /// Guards that the driver drops once the reply is queued: deferred breaks of what the reply
 /// granted, and notifications of what the request changed, may then go out.
 #[derive(Debug, Default)]
-pub(crate) struct After {
+pub(crate) struct PostReplyWork {
     pub _pending: Option<PendingAnswer>,
-    pub _granting: Vec<CacheGrant>,
+    pub _grants: Vec<CacheGrant>,
 }
 
 /// A record to send: the buffer with its record mark, then the bytes of the file, if any.
@@ -98,7 +98,7 @@ impl ConnFacts {
 
 /// Connection state that its jobs share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct ConnShared {
     /// Addresses of the connection.
     pub facts: ConnFacts,
     /// Calls to the client.
@@ -106,7 +106,7 @@ pub struct Shared {
     /// Recent callers on the connection.
     pub callers: Callers,
     /// A request has named a valid client or session on it.
-    is_known: AtomicBool,
+    is_identified: AtomicBool,
     /// The connection is under TLS.
     is_under_tls: AtomicBool,
     /// The log has a warning that a share here needs TLS.
@@ -117,10 +117,10 @@ pub struct Shared {
     sessions: Mutex<Vec<Arc<Session>>>,
 }
 
-impl Shared {
+impl ConnShared {
     /// Notes that a request has named a valid client or session.
-    pub fn set_known(&self) {
-        self.is_known.store(true, Ordering::Release);
+    pub fn set_identified(&self) {
+        self.is_identified.store(true, Ordering::Release);
     }
 
     /// Whether the connection is under TLS.
@@ -178,13 +178,13 @@ impl Shared {
 #[derive(Debug)]
 pub struct Conn {
     pub(crate) server: Arc<Server>,
-    shared: Arc<Shared>,
+    shared: Arc<ConnShared>,
     jobs: VecDeque<JobSlot>,
     outbox: VecDeque<Transmit>,
     outbox_bytes: usize,
     spare: Vec<Vec<u8>>,
     /// A COMPOUND has arrived.
-    has_worked: bool,
+    has_compound: bool,
     /// The latest reply was STARTTLS.
     starts_tls: bool,
     /// Arrival of the next record, if the driver has noted it.
@@ -206,11 +206,11 @@ impl Conn {
     /// A newly accepted connection.
     #[must_use]
     pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
-        let shared = Shared {
+        let shared = ConnShared {
             facts,
             calls: Calls::default(),
             callers: Callers::default(),
-            is_known: AtomicBool::new(false),
+            is_identified: AtomicBool::new(false),
             is_under_tls: AtomicBool::new(false),
             is_warned: AtomicBool::new(false),
             is_warned_of_port: AtomicBool::new(false),
@@ -223,7 +223,7 @@ impl Conn {
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             spare: Vec::new(),
-            has_worked: false,
+            has_compound: false,
             starts_tls: false,
             arrival: None,
             order: None,
@@ -232,14 +232,14 @@ impl Conn {
 
     /// Shared state, which also signals when [`Conn::poll_transmit`] has a call to the client.
     #[must_use]
-    pub fn shared(&self) -> Arc<Shared> {
+    pub fn shared(&self) -> Arc<ConnShared> {
         self.shared.clone()
     }
 
     /// Whether a request has named a valid client or session.
     #[must_use]
-    pub fn is_known(&self) -> bool {
-        self.shared.is_known.load(Ordering::Acquire)
+    pub fn is_identified(&self) -> bool {
+        self.shared.is_identified.load(Ordering::Acquire)
     }
 
     /// Longest record in bytes, without its mark, by the bytes that have `arrived`.
@@ -251,9 +251,9 @@ impl Conn {
     #[must_use]
     pub fn record_bytes_max(&self, arrived: &[u8]) -> usize {
         // A somewhat longer record gets an error reply; a far longer one is not read.
-        let max = if self.is_known() || arrived.len() < SESSION_PROOF_BYTES {
+        let max = if self.is_identified() || arrived.len() < SESSION_PROOF_BYTES {
             2 * MESSAGE_BYTES_MAX
-        } else if names_session(&arrived[..SESSION_PROOF_BYTES]) {
+        } else if begins_with_sequence(&arrived[..SESSION_PROOF_BYTES]) {
             MESSAGE_BYTES_MAX
         } else {
             MESSAGE_BYTES_MAX_BEFORE_SESSION
@@ -320,7 +320,7 @@ impl Conn {
             return self.refuse(call.xid, accepted(status), unknown, &arrival);
         }
         if call.credentials.flavor == AuthFlavor::TLS {
-            return self.handle_probe(call, &arrival);
+            return self.handle_tls_probe(call, &arrival);
         }
         let Some(credentials) = Credentials::of(&call.credentials) else {
             let body = ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS);
@@ -333,7 +333,7 @@ impl Conn {
                 self.refuse(call.xid, accepted(AcceptStatus::Success), success, &arrival);
             }
             PROCEDURE_COMPOUND => {
-                self.has_worked = true;
+                self.has_compound = true;
                 let call = compound::Call {
                     server: self.server.clone(),
                     conn: self.shared.clone(),
@@ -345,7 +345,7 @@ impl Conn {
                     order,
                     buffer: self.spare.pop().unwrap_or_default(),
                 };
-                let answer_bytes = answer_room(&call.arguments);
+                let answer_bytes = reply_data_max(&call.arguments);
                 self.jobs.push_back(JobSlot(Box::pin(call.run()), answer_bytes));
             }
             _ => {
@@ -357,10 +357,10 @@ impl Conn {
 
     /// Starts TLS if the connection may. RFC 9289 4.1. It must be the first request, because a
     /// reply in flight would break the handshake.
-    fn handle_probe(&mut self, call: &Call<'_>, arrival: &Arrival) {
+    fn handle_tls_probe(&mut self, call: &Call<'_>, arrival: &Arrival) {
         let is_probe =
             call.procedure == PROCEDURE_NULL && call.credentials == OpaqueAuth::TLS_PROBE;
-        let is_fresh = !self.has_worked && !self.shared.is_under_tls();
+        let is_fresh = !self.has_compound && !self.shared.is_under_tls();
         if !is_probe || !is_fresh || !self.server.config().offers_tls {
             let body = ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS);
             let refused = (Api::NULL, ResponseType::AuthenticationError);
@@ -394,7 +394,7 @@ impl Conn {
         w.put(&Reply { xid, body });
         end_record(w, mark, 0);
         let mut transmit = Transmit { buffer: record, ..Transmit::default() };
-        self.count_alone(api, response, arrival, &mut transmit);
+        self.count_header_reply(api, response, arrival, &mut transmit);
         self.push(transmit);
     }
 
@@ -415,8 +415,8 @@ impl Conn {
     }
 
     /// Takes the result of a job.
-    pub fn handle_finished(&mut self, finished: Finished) {
-        let Finished { transmit, after } = finished;
+    pub fn handle_finished(&mut self, finished: JobResult) {
+        let JobResult { transmit, after } = finished;
         if !transmit.buffer.is_empty() {
             self.push(transmit);
         }
@@ -476,7 +476,7 @@ impl Conn {
 }
 
 /// Whether a call begins with SEQUENCE, of any session.
-fn names_session(start: &[u8]) -> bool {
+fn begins_with_sequence(start: &[u8]) -> bool {
     let mut r = XdrReader::new(start);
     let Ok(Message::Call(_)) = Message::decode(&mut r) else { return false };
     let Ok(mut compound) = Compound::decode(&mut r) else { return false };
@@ -484,7 +484,7 @@ fn names_session(start: &[u8]) -> bool {
 }
 
 /// Upper bound of result data of a COMPOUND in bytes, before it runs.
-fn answer_room(arguments: &[u8]) -> usize {
+fn reply_data_max(arguments: &[u8]) -> usize {
     let Ok(operations) = Compound::decode(&mut XdrReader::new(arguments)) else { return 0 };
     let room = |operation| match operation {
         Ok(Operation::Read(args)) => args.count as usize,

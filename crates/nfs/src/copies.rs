@@ -32,18 +32,18 @@ pub struct Copies {
 #[derive(Debug, Default)]
 struct State {
     last: u64,
-    copies: BTreeMap<u64, Arc<Progress>>,
+    copies: BTreeMap<u64, Arc<CopyProgress>>,
 }
 
 /// Progress of a copy.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct CopyProgress {
     copied_bytes: AtomicU64,
     is_cancelled: AtomicBool,
     outcome: Mutex<Option<NfsStatus>>,
 }
 
-impl Progress {
+impl CopyProgress {
     fn outcome(&self) -> Option<NfsStatus> {
         *lock(&self.outcome)
     }
@@ -59,7 +59,7 @@ impl Copies {
     /// Registers a new copy. The oldest ended copy whose outcome was never queried makes room. None
     /// if all are in flight.
     #[must_use]
-    pub fn begin(&self) -> Option<(StateId, Arc<Progress>)> {
+    pub fn begin(&self) -> Option<(StateId, Arc<CopyProgress>)> {
         let mut state = lock(&self.state);
         if state.copies.len() >= COPIES_PER_CLIENT_MAX {
             let mut ended = state.copies.iter().filter(|(_, copy)| copy.outcome().is_some());
@@ -68,7 +68,7 @@ impl Copies {
         }
         state.last += 1;
         let number = state.last | IS_COPY;
-        let progress = Arc::<Progress>::default();
+        let progress = Arc::<CopyProgress>::default();
         state.copies.insert(number, progress.clone());
         let mut other = [0; 12];
         other[..4].copy_from_slice(&self.tag.to_be_bytes());
@@ -100,12 +100,12 @@ impl Copies {
     /// # Errors
     /// As [`Copies::status`]; COMPLETE_ALREADY if it has ended.
     pub fn cancel(&self, id: &StateId) -> Result<(), NfsStatus> {
-        let copy = self.forget(id).ok_or(NfsStatus::BAD_STATEID)?;
+        let copy = self.remove(id).ok_or(NfsStatus::BAD_STATEID)?;
         copy.is_cancelled.store(true, Ordering::Release);
         if copy.outcome().is_some() { Err(NfsStatus::COMPLETE_ALREADY) } else { Ok(()) }
     }
 
-    fn forget(&self, id: &StateId) -> Option<Arc<Progress>> {
+    fn remove(&self, id: &StateId) -> Option<Arc<CopyProgress>> {
         lock(&self.state).copies.remove(&self.number(id)?)
     }
 
@@ -124,11 +124,11 @@ impl Copies {
 
 /// An asynchronous copy to run.
 #[derive(Debug)]
-pub struct Copying {
+pub struct AsyncCopy {
     /// State id of the copy.
     pub id: StateId,
     /// Its progress.
-    pub progress: Arc<Progress>,
+    pub progress: Arc<CopyProgress>,
     /// Charge to the client's address.
     pub _share: Share,
     /// Source open and offset in bytes.
@@ -147,9 +147,9 @@ pub struct Copying {
     pub queues: [Option<Arc<ShareQueue>>; 2],
 }
 
-impl Copying {
+impl AsyncCopy {
     /// Copies, then sends CB_OFFLOAD unless the client has cancelled.
-    pub async fn carry_out(self, server: Arc<Server>, client: Arc<Client>) {
+    pub async fn run(self, server: Arc<Server>, client: Arc<Client>) {
         let context =
             RequestContext::new(Protocol::Nfs, client.tag(), None, vfs::ArrivalOrder::next());
         let holder = CallHolder::Client(client.holder.clone());
@@ -162,9 +162,9 @@ impl Copying {
         if self.progress.is_cancelled.load(Ordering::Acquire) {
             return;
         }
-        let told = Callback::Offload(self.news(status, verifier));
-        if client.call_back(&server.files, &told, self.referring.as_ref()).await.is_ok() {
-            client.copies.forget(&self.id);
+        let callback = Callback::Offload(self.offload_args(status, verifier));
+        if client.call_back(&server.files, &callback, self.referring.as_ref()).await.is_ok() {
+            client.copies.remove(&self.id);
         }
     }
 
@@ -188,7 +188,7 @@ impl Copying {
         Ok(())
     }
 
-    fn news(&self, status: NfsStatus, verifier: Verifier) -> CbOffloadArgs {
+    fn offload_args(&self, status: NfsStatus, verifier: Verifier) -> CbOffloadArgs {
         let copied_bytes = self.progress.copied_bytes.load(Ordering::Acquire);
         let outcome = match status {
             NfsStatus::OK => OffloadOutcome::Done(WriteResponse {
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_are_bounded_and_the_oldest_that_ended_makes_room() {
+    fn copies_are_bounded_and_oldest_ended_makes_room() {
         let copies = Copies::new(7);
         let all: Vec<_> = (0..COPIES_PER_CLIENT_MAX).map(|_| copies.begin().unwrap()).collect();
         assert!(copies.begin().is_none(), "all are under way");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_client_that_has_a_copy_finds_it() {
+    fn copy_is_found_by_its_own_client_only() {
         let (mine, theirs) = (Copies::new(7), Copies::new(8));
         let (id, progress) = mine.begin().unwrap();
         let _other = theirs.begin().unwrap();

@@ -2,8 +2,8 @@
 //! RFC 8881 18.36.
 
 use crate::limits::{
-    KEPT_REPLY_BYTES_MAX, MESSAGE_BYTES_MAX, OPERATIONS_MAX, REQUEST_BYTES_MIN, RESPONSE_BYTES_MIN,
-    SLOTS_MAX,
+    CACHED_REPLY_BYTES_MAX, MESSAGE_BYTES_MAX, OPERATIONS_MAX, REQUEST_BYTES_MIN,
+    RESPONSE_BYTES_MIN, SLOTS_MAX,
 };
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{ChannelAttributes, CreateSessionResult};
@@ -11,7 +11,7 @@ use wire::nfs::xdr::List;
 
 /// Decision of the slot on a CREATE_SESSION.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CreateBegun {
+pub enum CreateSessionStart {
     /// A new request to execute.
     Execute,
     /// A retransmission, with the cached result.
@@ -42,13 +42,13 @@ impl CreateSessionSlot {
     /// SEQ_MISORDERED if it is neither the next nor the latest. By RFC 8881 18.36.4 a refused
     /// request uses up its sequence id, and Linux goes on with the next. Other clients retry with
     /// the same one.
-    pub fn begin(&self, sequence: u32) -> Result<CreateBegun, NfsStatus> {
+    pub fn begin(&self, sequence: u32) -> Result<CreateSessionStart, NfsStatus> {
         let next = self.next();
         if sequence == next || (self.has_refused && sequence == next.wrapping_add(1)) {
-            return Ok(CreateBegun::Execute);
+            return Ok(CreateSessionStart::Execute);
         }
         let latest = self.result.clone().filter(|_| sequence == self.sequence);
-        latest.map(CreateBegun::Replay).ok_or(NfsStatus::SEQ_MISORDERED)
+        latest.map(CreateSessionStart::Replay).ok_or(NfsStatus::SEQ_MISORDERED)
     }
 
     /// Records that the request has created a session.
@@ -86,7 +86,7 @@ pub fn agree_fore(wish: &ChannelAttributes) -> Result<ChannelAttributes, NfsStat
         response_bytes_max,
         response_cached_bytes_max: wish
             .response_cached_bytes_max
-            .min(KEPT_REPLY_BYTES_MAX)
+            .min(CACHED_REPLY_BYTES_MAX)
             .min(response_bytes_max),
         operations_max: wish.operations_max.min(OPERATIONS_MAX),
         requests_max: wish.requests_max.min(SLOTS_MAX),
@@ -134,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_agreed_beyond_the_limits() {
+    fn channel_is_negotiated_down_to_server_limits() {
         let agreed = agree_fore(&wish()).unwrap();
         assert_eq!(agreed.request_bytes_max, MESSAGE_BYTES_MAX);
         assert_eq!(agreed.response_bytes_max, MESSAGE_BYTES_MAX);
-        assert_eq!(agreed.response_cached_bytes_max, KEPT_REPLY_BYTES_MAX);
+        assert_eq!(agreed.response_cached_bytes_max, CACHED_REPLY_BYTES_MAX);
         assert_eq!(agreed.operations_max, OPERATIONS_MAX);
         assert_eq!(agreed.requests_max, SLOTS_MAX);
         assert_eq!((agreed.header_pad_bytes, agreed.rdma_ird.len()), (0, 0));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_agreed_than_is_wished() {
+    fn channel_is_negotiated_down_to_client_wishes() {
         let small = ChannelAttributes {
             request_bytes_max: 400,
             response_bytes_max: 300,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_that_nothing_fits_through_is_refused() {
+    fn channel_too_small_for_any_message_is_refused() {
         let short = ChannelAttributes { request_bytes_max: 20, ..wish() };
         assert_eq!(agree_fore(&short), Err(NfsStatus::TOOSMALL));
         assert_eq!(agree_back(&short), Err(NfsStatus::TOOSMALL));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_creation_is_answered_as_before_and_others_are_out_of_order() {
+    fn create_session_slot_replays_latest_and_orders_others() {
         let mut slot = CreateSessionSlot::default();
         let result = CreateSessionResult {
             session_id: SessionId([7; 16]),
@@ -189,22 +189,22 @@ mod tests {
         assert_eq!(slot.next(), 1);
         assert_eq!(slot.begin(0), Err(NfsStatus::SEQ_MISORDERED), "made up");
         assert_eq!(slot.begin(2), Err(NfsStatus::SEQ_MISORDERED));
-        assert_eq!(slot.begin(1), Ok(CreateBegun::Execute));
-        assert_eq!(slot.begin(1), Ok(CreateBegun::Execute), "refused ones may come again");
+        assert_eq!(slot.begin(1), Ok(CreateSessionStart::Execute));
+        assert_eq!(slot.begin(1), Ok(CreateSessionStart::Execute), "refused ones may come again");
         slot.finish(1, result.clone());
-        assert_eq!(slot.begin(1), Ok(CreateBegun::Replay(Box::new(result.clone()))));
+        assert_eq!(slot.begin(1), Ok(CreateSessionStart::Replay(Box::new(result.clone()))));
         assert_eq!(slot.begin(0), Err(NfsStatus::SEQ_MISORDERED));
-        assert_eq!(slot.begin(2), Ok(CreateBegun::Execute));
+        assert_eq!(slot.begin(2), Ok(CreateSessionStart::Execute));
         assert_eq!(slot.begin(3), Err(NfsStatus::SEQ_MISORDERED));
         slot.refuse(2);
-        assert_eq!(slot.begin(2), Ok(CreateBegun::Execute), "who does not count it");
-        assert_eq!(slot.begin(3), Ok(CreateBegun::Execute), "who does");
+        assert_eq!(slot.begin(2), Ok(CreateSessionStart::Execute), "who does not count it");
+        assert_eq!(slot.begin(3), Ok(CreateSessionStart::Execute), "who does");
         assert_eq!(slot.begin(4), Err(NfsStatus::SEQ_MISORDERED));
         slot.refuse(3);
         assert_eq!(slot.begin(1), Err(NfsStatus::SEQ_MISORDERED));
-        assert_eq!(slot.begin(3), Ok(CreateBegun::Execute));
+        assert_eq!(slot.begin(3), Ok(CreateSessionStart::Execute));
         slot.finish(4, result.clone());
-        assert_eq!(slot.begin(4), Ok(CreateBegun::Replay(Box::new(result))));
+        assert_eq!(slot.begin(4), Ok(CreateSessionStart::Replay(Box::new(result))));
         assert_eq!(slot.begin(6), Err(NfsStatus::SEQ_MISORDERED));
     }
 }

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_sorted_and_said_once() {
+    fn auth_sys_groups_are_sorted_and_deduplicated() {
         let body = sys(5, 7, &[9, 7, 8, 9]);
         let auth = OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&body) };
         let credentials = Credentials::of(&auth).unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_not() {
+    fn unsupported_credentials_are_refused() {
         let short = OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&[0; 4]) };
         let gss = OpaqueAuth { flavor: AuthFlavor::GSS, body: Opaque(&[]) };
         for auth in [short, gss, OpaqueAuth::TLS_PROBE] {

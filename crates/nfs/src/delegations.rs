@@ -22,15 +22,15 @@ pub struct Delegations {
 
 #[derive(Debug, Default)]
 struct State {
-    writers: HashMap<FileKey, Writer, KeyedBuildHasher>,
-    due: Vec<Due>,
+    writers: HashMap<FileKey, WriteDelegationHolder, KeyedBuildHasher>,
+    due: Vec<PendingRevocation>,
     /// Files whose delegation conflicted, with the end of their cooling period.
     cooling: HashMap<FileKey, Instant, KeyedBuildHasher>,
 }
 
 /// Holder of a write delegation.
 #[derive(Clone, Debug)]
-pub struct Writer {
+pub struct WriteDelegationHolder {
     /// Client with the delegation.
     pub client: Weak<Client>,
     /// Change attribute of the file at the grant.
@@ -39,7 +39,7 @@ pub struct Writer {
 
 /// A recalled delegation.
 #[derive(Clone, Debug)]
-pub struct Due {
+pub struct PendingRevocation {
     /// Time of its revocation.
     pub at: Instant,
     /// Client with the delegation.
@@ -50,7 +50,7 @@ pub struct Due {
 
 /// Registration of a delegation; dropping it removes it.
 #[derive(Debug)]
-pub struct Entry {
+pub struct DelegationEntry {
     all: Arc<Delegations>,
     /// Charge to its client's address.
     _share: Share,
@@ -65,7 +65,7 @@ impl Delegations {
         file: FileKey,
         account: &Arc<Account>,
         now: Instant,
-    ) -> Option<Entry> {
+    ) -> Option<DelegationEntry> {
         let share = account.take(1).ok()?;
         let mut state = lock(&self.state);
         if let Some(until) = state.cooling.get(&file) {
@@ -74,7 +74,7 @@ impl Delegations {
             }
             state.cooling.remove(&file);
         }
-        Some(Entry { all: self.clone(), _share: share, writes: None })
+        Some(DelegationEntry { all: self.clone(), _share: share, writes: None })
     }
 
     /// The holder of a write delegation other than `client`, with the change attribute at the
@@ -90,7 +90,7 @@ impl Delegations {
     }
 
     /// Notes a recall with its deadline, and starts the cooling period of the file.
-    pub fn recall(&self, file: FileKey, due: Due, now: Instant) {
+    pub fn recall(&self, file: FileKey, due: PendingRevocation, now: Instant) {
         let mut state = lock(&self.state);
         state.due.push(due);
         if state.cooling.len() >= COOLING_FILES_MAX {
@@ -102,12 +102,12 @@ impl Delegations {
     }
 
     /// Ends the cooling period of a new file, whose number another file had before.
-    pub fn forget(&self, file: FileKey) {
+    pub fn end_cooling(&self, file: FileKey) {
         lock(&self.state).cooling.remove(&file);
     }
 
     /// Takes the recalls whose deadline has passed.
-    pub fn take_due(&self, now: Instant) -> Vec<Due> {
+    pub fn take_due(&self, now: Instant) -> Vec<PendingRevocation> {
         let mut state = lock(&self.state);
         // Deadlines are nearly in order: during grace they count from its end.
         let (due, later) = state.due.drain(..).partition(|due| due.at <= now);
@@ -116,17 +116,17 @@ impl Delegations {
     }
 }
 
-impl Entry {
+impl DelegationEntry {
     /// Marks it as a write delegation.
-    pub fn writes(&mut self, file: FileKey, client: &Arc<Client>, change: u64) {
-        let writer = Writer { client: Arc::downgrade(client), change };
+    pub fn set_writer(&mut self, file: FileKey, client: &Arc<Client>, change: u64) {
+        let writer = WriteDelegationHolder { client: Arc::downgrade(client), change };
         lock(&self.all.state).writers.insert(file, writer);
         self.all.write_count.fetch_add(1, Ordering::AcqRel);
         self.writes = Some(file);
     }
 }
 
-impl Drop for Entry {
+impl Drop for DelegationEntry {
     fn drop(&mut self) {
         if let Some(file) = self.writes {
             lock(&self.all.state).writers.remove(&file);
@@ -137,15 +137,15 @@ impl Drop for Entry {
 
 /// Deadline of a recall that starts now: a live client reacts within its lease. RFC 8881 10.2.1.
 #[must_use]
-pub fn due_at(now: Instant, lease: Duration) -> Instant {
+pub fn revocation_deadline(now: Instant, lease: Duration) -> Instant {
     now + lease
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{ClientFacts, Common, Principal};
-    use crate::clients::Introduction;
+    use crate::client::{ClientEnvironment, ClientFacts, Principal};
+    use crate::clients::ExchangeIdRequest;
     use crate::holdings::Holdings;
     use crate::limits::DELEGATIONS_MAX;
     use limits::Holder;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     fn client(id: u64) -> Arc<Client> {
-        let who = Introduction {
+        let who = ExchangeIdRequest {
             owner: vec![id as u8],
             verifier: Verifier::default(),
             principal: Principal { flavor: 1, uid: 0, gid: 0, has_reserved_port: true },
@@ -173,17 +173,17 @@ mod tests {
             facts: ClientFacts::default(),
         };
         let holdings = Arc::new(Holdings::new(100));
-        let common = Common { holdings, secret: [0; 8] };
+        let common = ClientEnvironment { holdings, secret: [0; 8] };
         Arc::new(Client::new(ClientId(id), who, Instant::now(), common))
     }
 
     #[test]
-    fn who_writes_by_itself_is_known_to_others_until_it_does_not() {
+    fn write_delegation_holder_is_found_until_it_ends() {
         let (all, now) = (Arc::new(Delegations::default()), Instant::now());
         let (one, two) = (client(1), client(2));
         let mut entry = all.enter(FILE, &account(), now).unwrap();
         assert!(all.writer(FILE, &two).is_none(), "it is to read");
-        entry.writes(FILE, &one, 7);
+        entry.set_writer(FILE, &one, 7);
         assert!(all.writer(FILE, &one).is_none(), "itself");
         assert!(all.writer(OTHER, &two).is_none());
         assert_eq!(all.writer(FILE, &two).map(|(who, change)| (who.id, change)), Some((one.id, 7)));
@@ -192,18 +192,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_the_way_is_due_and_not_given_again_at_once() {
+    fn recalled_file_is_due_and_cools_down() {
         let (all, start) = (Arc::new(Delegations::default()), Instant::now());
         let one = client(1);
         let entry = all.enter(FILE, &account(), start).unwrap();
-        let at = due_at(start, Duration::from_secs(90));
-        all.recall(FILE, Due { at, client: Arc::downgrade(&one), number: 3 }, start);
+        let at = revocation_deadline(start, Duration::from_secs(90));
+        all.recall(FILE, PendingRevocation { at, client: Arc::downgrade(&one), number: 3 }, start);
         drop(entry);
         assert!(all.enter(FILE, &account(), start).is_none(), "it would be in the way again");
         assert!(all.enter(OTHER, &account(), start).is_some());
         assert!(all.enter(FILE, &account(), start + COOLING).is_some());
-        all.recall(FILE, Due { at, client: Arc::downgrade(&one), number: 4 }, start);
-        all.forget(FILE);
+        all.recall(FILE, PendingRevocation { at, client: Arc::downgrade(&one), number: 4 }, start);
+        all.end_cooling(FILE);
         assert!(all.enter(FILE, &account(), start).is_some(), "another file with its number");
         assert!(all.take_due(at - Duration::from_millis(1)).is_empty());
         assert_eq!(all.take_due(at).iter().map(|due| due.number).collect::<Vec<_>>(), [3, 4]);
@@ -215,7 +215,7 @@ mod tests {
         let (all, now) = (Arc::new(Delegations::default()), Instant::now());
         let holdings = Holdings::new(100);
         let one = holdings.delegations.account(&holder());
-        let entries: Vec<Entry> =
+        let entries: Vec<DelegationEntry> =
             (0..DELEGATIONS_MAX).filter_map(|_| all.enter(FILE, &one, now)).collect();
         assert_eq!(entries.len(), DELEGATIONS_MAX / 2);
         let other = Holder::site(std::net::IpAddr::from([192, 0, 2, 2]));
@@ -225,10 +225,10 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_delegated_for_a_while_are_bounded() {
+    fn cooling_files_are_bounded() {
         let (all, now) = (Arc::new(Delegations::default()), Instant::now());
         for inode in 0..COOLING_FILES_MAX as u64 + 9 {
-            let due = Due { at: now, client: Weak::new(), number: 0 };
+            let due = PendingRevocation { at: now, client: Weak::new(), number: 0 };
             all.recall(FileKey { device: 1, inode }, due, now);
         }
         assert_eq!(lock(&all.state).cooling.len(), COOLING_FILES_MAX);

@@ -3,7 +3,7 @@
 //! The future of a request has room for its largest operation and is moved when it starts. So all
 //! operations except the most frequent, small ones are boxed.
 
-use crate::compound::{Answer, Results, Run};
+use crate::compound::{ReplyBuffer, Results, Run};
 use crate::operations::{
     Group, extensions_group, files_group, group, names_group, state_group, unsupported,
 };
@@ -20,7 +20,7 @@ impl Run<'_> {
         &mut self,
         operation: &Operation<'_>,
         is_last: bool,
-        answer: &mut Answer,
+        answer: &mut ReplyBuffer,
         results: &mut Results,
     ) {
         let number = operation.number();
@@ -30,7 +30,7 @@ impl Run<'_> {
             Operation::Access(_) | Operation::GetAttr(_) | Operation::GetFh | Operation::SaveFh
         );
         if !changes_nothing {
-            self.looked = None;
+            self.seen = None;
         }
         if self.is_refused_as_read_only(operation) {
             return results.fail(answer, number, NfsStatus::ROFS);
@@ -49,7 +49,7 @@ impl Run<'_> {
         &mut self,
         number: OperationNumber,
         operation: &Operation<'_>,
-        answer: &mut Answer,
+        answer: &mut ReplyBuffer,
         results: &mut Results,
     ) {
         match operation {
@@ -107,7 +107,7 @@ impl Run<'_> {
         &mut self,
         number: OperationNumber,
         operation: &Operation<'_>,
-        answer: &mut Answer,
+        answer: &mut ReplyBuffer,
         results: &mut Results,
     ) {
         match operation {
@@ -157,7 +157,7 @@ impl Run<'_> {
         number: OperationNumber,
         operation: &Operation<'_>,
         is_last: bool,
-        answer: &mut Answer,
+        answer: &mut ReplyBuffer,
         results: &mut Results,
     ) {
         match operation {
@@ -168,7 +168,7 @@ impl Run<'_> {
                 results.push(answer, number, &open::downgrade(self, args));
             }
             Operation::DelegReturn(args) => {
-                results.push(answer, number, &Box::pin(delegate::give_back(self, args)).await);
+                results.push(answer, number, &Box::pin(delegate::delegreturn(self, args)).await);
             }
             Operation::Close(args) => {
                 results.push(answer, number, &Box::pin(open::close(self, args)).await)
@@ -218,7 +218,7 @@ impl Run<'_> {
         &mut self,
         number: OperationNumber,
         operation: &Operation<'_>,
-        answer: &mut Answer,
+        answer: &mut ReplyBuffer,
         results: &mut Results,
     ) {
         match operation {

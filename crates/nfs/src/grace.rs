@@ -25,14 +25,14 @@ impl Grace {
 
     /// Whether the grace period is active: it ends early when no client is awaited.
     #[must_use]
-    pub fn is_on(&self, now: Instant) -> bool {
+    pub fn is_active(&self, now: Instant) -> bool {
         !self.awaited.is_empty() && now < self.until
     }
 
     /// End of the grace period at the latest; `now` if it is over.
     #[must_use]
     pub fn end(&self, now: Instant) -> Instant {
-        if self.is_on(now) { self.until } else { now }
+        if self.is_active(now) { self.until } else { now }
     }
 
     /// The record of a client that is still awaited.
@@ -47,8 +47,13 @@ impl Grace {
     /// Whether the owner string belongs to an awaited client of another principal, which must not
     /// lose it. RFC 8881 18.35.4.
     #[must_use]
-    pub fn is_for_another(&self, owner: &[u8], principal: Principal, now: Instant) -> bool {
-        self.is_on(now)
+    pub fn awaits_another_principal(
+        &self,
+        owner: &[u8],
+        principal: Principal,
+        now: Instant,
+    ) -> bool {
+        self.is_active(now)
             && self.record(owner, principal).is_none()
             && self.awaited.iter().any(|record| record.owner == owner)
     }
@@ -65,7 +70,7 @@ impl Grace {
         has_reclaimed: bool,
         now: Instant,
     ) -> Result<(), NfsStatus> {
-        match (reclaims, self.is_on(now)) {
+        match (reclaims, self.is_active(now)) {
             (true, true) if !has_reclaimed && self.record(owner, principal).is_some() => Ok(()),
             (true, _) => Err(NfsStatus::NO_GRACE),
             (false, true) => Err(NfsStatus::GRACE),
@@ -108,23 +113,23 @@ mod tests {
     }
 
     #[test]
-    fn name_of_an_awaited_client_is_kept_for_its_principal() {
+    fn awaited_owner_string_is_reserved_for_its_principal() {
         let now = Instant::now();
         let mut grace = grace(now);
-        assert!(grace.is_for_another(b"one", PROGRAM, now));
+        assert!(grace.awaits_another_principal(b"one", PROGRAM, now));
         assert_eq!(grace.check((b"one", PROGRAM), true, false, now), Err(NfsStatus::NO_GRACE));
-        assert!(!grace.is_for_another(b"one", ROOT, now));
-        assert!(!grace.is_for_another(b"two", PROGRAM, now), "nobody knows whose it was");
-        assert!(!grace.is_for_another(b"three", PROGRAM, now));
+        assert!(!grace.awaits_another_principal(b"one", ROOT, now));
+        assert!(!grace.awaits_another_principal(b"two", PROGRAM, now), "nobody knows whose it was");
+        assert!(!grace.awaits_another_principal(b"three", PROGRAM, now));
         assert_eq!(grace.complete(b"one", PROGRAM), None);
-        assert!(grace.is_for_another(b"one", PROGRAM, now), "not by another's word");
-        assert!(!grace.is_for_another(b"one", PROGRAM, now + LEASE));
+        assert!(grace.awaits_another_principal(b"one", PROGRAM, now), "not by another's word");
+        assert!(!grace.awaits_another_principal(b"one", PROGRAM, now + LEASE));
         assert_eq!(grace.complete(b"one", ROOT), None, "its record stays on disk");
         assert_eq!(grace.complete(b"two", ROOT), Some(record(b"two", None)), "the former one goes");
     }
 
     #[test]
-    fn only_who_was_there_takes_something_back_and_nobody_takes_anything_new() {
+    fn grace_permits_only_reclaims_of_earlier_clients() {
         let now = Instant::now();
         let mut grace = grace(now);
         assert_eq!(grace.check((b"one", ROOT), true, false, now), Ok(()));
@@ -144,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_come_is_waited_for_no_longer_than_that() {
+    fn grace_ends_at_its_deadline() {
         let start = Instant::now();
         let mut grace = grace(start);
         let late = start + LEASE;
@@ -156,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn without_clients_of_before_there_is_none() {
+    fn no_earlier_clients_means_no_grace() {
         let now = Instant::now();
         let grace = Grace::new(HashSet::new(), now + LEASE);
-        assert!(!grace.is_on(now));
+        assert!(!grace.is_active(now));
         assert_eq!(grace.end(now), now);
         assert_eq!(grace.check((b"one", ROOT), false, true, now), Ok(()));
         assert_eq!(grace.check((b"one", ROOT), false, false, now), Err(NfsStatus::GRACE));

@@ -10,7 +10,7 @@ use vfs::{Identity, Timestamp};
 
 /// Clock reading.
 #[derive(Clone, Copy, Debug)]
-pub struct Now {
+pub struct TimeReading {
     /// Monotonic time, for leases.
     pub instant: Instant,
     /// Wall-clock time, for clients.
@@ -23,7 +23,7 @@ pub trait Host: Send + Sync {
     fn random(&self, out: &mut [u8]);
 
     /// Current time.
-    fn now(&self) -> Now;
+    fn now(&self) -> TimeReading;
 
     /// Current monotonic time.
     fn instant(&self) -> Instant {

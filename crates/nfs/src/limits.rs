@@ -39,7 +39,7 @@ pub const SLOTS_UNDER_PRESSURE: u32 = 8;
 /// Longest cached reply in bytes: enough for changing operations with attributes, and as much as
 /// the Linux server caches. All slots together cache (SLOTS_TOTAL_MAX + SESSIONS_MAX) times as
 /// much, 320 MiB.
-pub const KEPT_REPLY_BYTES_MAX: u32 = 2 * 1024;
+pub const CACHED_REPLY_BYTES_MAX: u32 = 2 * 1024;
 /// Smallest reply channel: SEQUENCE and one refused operation fit.
 pub const RESPONSE_BYTES_MIN: u32 = 256;
 /// Smallest request channel.
@@ -48,7 +48,7 @@ pub const REQUEST_BYTES_MIN: u32 = 256;
 pub const OPERATIONS_MAX: u32 = 128;
 /// Attribute operations (GETATTR, ACCESS and the like) that one charged operation covers: clients
 /// send two after most operations.
-pub const LOOKS_PER_CHARGE: u8 = 2;
+pub const ATTRIBUTE_OPS_PER_CHARGE: u8 = 2;
 /// Data of one READ or WRITE in bytes.
 pub const IO_BYTES_MAX: u32 = 1024 * 1024;
 /// Bytes of a COMPOUND beside its data: RPC header, credentials, handles, attributes.
@@ -62,7 +62,7 @@ pub const MESSAGE_BYTES_MAX_BEFORE_SESSION: u32 = 64 * 1024;
 pub const SESSION_PROOF_BYTES: usize = 2 * 1024;
 
 /// Attempts to upgrade an open whose predecessor is closed meanwhile.
-pub const WIDENING_TRIES_MAX: u32 = 4;
+pub const OPEN_UPGRADE_TRIES_MAX: u32 = 4;
 
 /// Recycled reply buffers of one connection.
 pub const SPARE_BUFFERS_MAX: usize = 64;
@@ -91,7 +91,7 @@ pub const BACKCHANNELS_MAX: usize = 16;
 /// Concurrent callbacks of one session.
 pub const CALLBACK_SLOTS_MAX: u32 = 16;
 /// Timeout of a callback on one connection.
-pub const CALLBACK_WITHIN: Duration = Duration::from_secs(10);
+pub const CALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Retransmissions of one callback with another sequence id, if the client counts differently.
 pub const CALLBACK_TRIES_MAX: u32 = 4;
 /// Pause before a recall that did not reach the client is sent again.
@@ -111,7 +111,7 @@ pub const COOLING: Duration = Duration::from_secs(30);
 /// Files in a cooling period.
 pub const COOLING_FILES_MAX: usize = 4_096;
 /// Timeout of CB_GETATTR to the holder of a write delegation.
-pub const CALLBACK_ATTRIBUTES_WITHIN: Duration = Duration::from_secs(3);
+pub const CB_GETATTR_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Denied locks for which one client awaits CB_NOTIFY_LOCK.
 pub const WAITING_LOCKS_PER_CLIENT_MAX: usize = 256;

@@ -6,7 +6,7 @@
 //! COMPOUND counts as its first operation.
 
 use crate::compound::Call;
-use crate::conn::{Conn, Finished, Transmit};
+use crate::conn::{Conn, JobResult, Transmit};
 use crate::credentials::Credentials;
 use crate::host::Host;
 use limits::ThrottleReason;
@@ -45,7 +45,7 @@ fn authentication(credentials: &Credentials) -> Authentication {
 
 /// End of an operation.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub struct OperationEnd {
     pub api: Api,
     pub status: NfsStatus,
     pub throttled: ThrottleReason,
@@ -62,7 +62,7 @@ pub struct Tally {
     /// End of the previous operation.
     since: Instant,
     /// First operation, which counts if no other does.
-    first: Option<End>,
+    first: Option<OperationEnd>,
     done: SmallVec<[Done; 2]>,
     /// This COMPOUND is sampled.
     pub is_sampled: bool,
@@ -70,7 +70,7 @@ pub struct Tally {
     pub path: Option<String>,
 }
 
-impl End {
+impl OperationEnd {
     /// For an operation on no share.
     pub fn of_no_share(api: Api, status: NfsStatus) -> Self {
         let (throttled, share) = (ThrottleReason::None, ShareId::NONE);
@@ -86,7 +86,7 @@ impl Tally {
     }
 
     /// Notes the end of an operation.
-    pub fn end(&mut self, host: &dyn Host, end: End) {
+    pub fn end(&mut self, host: &dyn Host, end: OperationEnd) {
         self.first.get_or_insert(end);
         let is_counted = !end.api.is_context() || !end.status.is_ok();
         if is_counted {
@@ -94,7 +94,7 @@ impl Tally {
         }
     }
 
-    fn count(&mut self, host: &dyn Host, end: &End) {
+    fn count(&mut self, host: &dyn Host, end: &OperationEnd) {
         let now = host.instant();
         let latency = now.saturating_duration_since(self.since);
         self.since = now;
@@ -110,10 +110,10 @@ impl Tally {
     }
 
     /// Counts the operations, with the bytes around them, once the reply is ready.
-    pub fn settle(mut self, call: &Call, finished: &mut Finished) {
+    pub fn settle(mut self, call: &Call, finished: &mut JobResult) {
         let server = &call.server;
         if self.done.is_empty() {
-            let nothing = End::of_no_share(Api::NFS_UNKNOWN, NfsStatus::INVAL);
+            let nothing = OperationEnd::of_no_share(Api::NFS_UNKNOWN, NfsStatus::INVAL);
             let first = self.first.unwrap_or(nothing);
             self.count(&*server.host, &first);
         }
@@ -128,11 +128,11 @@ impl Tally {
             server.files.meter().record(done);
             finished.transmit.sent.extend(done.sent(self.arrival.first_byte));
         }
-        self.look_closer(call);
+        self.add_samples(call);
     }
 
     /// Adds sampled and slow operations to the top lists.
-    fn look_closer(&mut self, call: &Call) {
+    fn add_samples(&mut self, call: &Call) {
         let (meter, facts) = (call.server.files.meter(), call.conn.facts);
         if let Some(last) = self.done.last().filter(|_| self.is_sampled) {
             let bytes = self.done.iter().map(|done| done.ingress_bytes + done.egress_bytes).sum();
@@ -159,7 +159,7 @@ impl Tally {
 
 impl Conn {
     /// Counts a call that got an RPC header alone as reply.
-    pub(crate) fn count_alone(
+    pub(crate) fn count_header_reply(
         &self,
         api: Api,
         response: ResponseType,
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_ends_an_operation_in_one_of_the_services_ways() {
+    fn every_status_has_a_response_type() {
         for (status, response) in [
             (NfsStatus::OK, ResponseType::Success),
             (NfsStatus::NOENT, ResponseType::ClientOtherError),

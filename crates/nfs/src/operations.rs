@@ -124,7 +124,7 @@ pub enum Charge {
     /// One operation, before it starts.
     Metadata,
     /// One operation, unless an earlier operation on the same file handle covers it:
-    /// [`crate::limits::LOOKS_PER_CHARGE`].
+    /// [`crate::limits::ATTRIBUTE_OPS_PER_CHARGE`].
     MetadataAlone,
     /// After the lookup of its open, by bytes for reads and writes, and also by the limits of the
     /// file. Only [`crate::ops::paid_open`] finds such an open.

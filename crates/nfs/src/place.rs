@@ -1,7 +1,7 @@
 //! Resolution of a file handle: a pseudo directory, or an object in a share. RFC 8881 4, 7.3.
 
 use crate::config::{Config, Export, HostVerdict};
-use crate::conn::Shared;
+use crate::conn::ConnShared;
 use crate::pseudo::{self, PseudoId};
 use crate::status::OrStatus;
 use files::{Files, Handle, Object, RequestFiles};
@@ -38,7 +38,7 @@ impl Place {
     pub fn parse(
         files: &Files,
         config: &Config,
-        conn: &Shared,
+        conn: &ConnShared,
         handle: &FileHandle,
     ) -> Result<Self, NfsStatus> {
         if let Some(id) = config.tree.of_handle(handle.as_bytes()) {
@@ -114,7 +114,7 @@ impl ObjectPlace {
 
     /// The handle from the wire, if the object has not been looked up.
     #[must_use]
-    pub fn unseen_handle(&self) -> Option<&Handle> {
+    pub fn unresolved_handle(&self) -> Option<&Handle> {
         self.handle.as_ref().filter(|_| self.object.is_none())
     }
 

@@ -86,7 +86,7 @@ impl Default for PseudoTree {
 
 /// Target of a name for one client.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum PseudoTarget<'a> {
     Directory(PseudoId),
     Export(&'a Arc<Export>),
     /// A host lookup is in flight.
@@ -116,7 +116,7 @@ impl PseudoTree {
         let mut number = FNV_START;
         for part in above {
             number = fnv(fnv(number, part), b"/");
-            let Some(next) = self.enter(at, part, number) else { return };
+            let Some(next) = self.ensure_directory(at, part, number) else { return };
             at = next;
         }
         let child = self.directories[at].children.entry(last.to_vec()).or_default();
@@ -128,7 +128,7 @@ impl PseudoTree {
     }
 
     /// The child directory of this name, created on demand. None if its number collides.
-    fn enter(&mut self, at: usize, name: &[u8], number: u64) -> Option<usize> {
+    fn ensure_directory(&mut self, at: usize, name: &[u8], number: u64) -> Option<usize> {
         if let Some(known) =
             self.directories[at].children.get(name).and_then(|child| child.directory)
         {
@@ -215,28 +215,28 @@ impl PseudoTree {
         name: &[u8],
         exports: &'a [Arc<Export>],
         peer: IpAddr,
-    ) -> Option<Found<'a>> {
+    ) -> Option<PseudoTarget<'a>> {
         let child = self.directories.get(id.index)?.children.get(name)?;
-        self.found(child, exports, peer)
+        self.target_for(child, exports, peer)
     }
 
-    fn found<'a>(
+    fn target_for<'a>(
         &self,
         child: &Child,
         exports: &'a [Arc<Export>],
         peer: IpAddr,
-    ) -> Option<Found<'a>> {
+    ) -> Option<PseudoTarget<'a>> {
         if let Some(export) = child.export.and_then(|export| exports.get(export)) {
             match export.verdict(peer) {
-                HostVerdict::Admitted => return Some(Found::Export(export)),
-                HostVerdict::Unknown => return Some(Found::Unknown),
+                HostVerdict::Admitted => return Some(PseudoTarget::Export(export)),
+                HostVerdict::Unknown => return Some(PseudoTarget::Unknown),
                 HostVerdict::Refused | HostVerdict::Unanswered => {}
             }
         }
         let directory = self.directories.get(child.directory?)?.id;
         match self.verdict(directory, exports, peer) {
-            HostVerdict::Admitted => Some(Found::Directory(directory)),
-            HostVerdict::Unknown => Some(Found::Unknown),
+            HostVerdict::Admitted => Some(PseudoTarget::Directory(directory)),
+            HostVerdict::Unknown => Some(PseudoTarget::Unknown),
             HostVerdict::Refused | HostVerdict::Unanswered => None,
         }
     }
@@ -247,11 +247,12 @@ impl PseudoTree {
         id: PseudoId,
         exports: &'a [Arc<Export>],
         peer: IpAddr,
-    ) -> impl Iterator<Item = (&'a [u8], Found<'a>)> {
+    ) -> impl Iterator<Item = (&'a [u8], PseudoTarget<'a>)> {
         let children =
             self.directories.get(id.index).into_iter().flat_map(|directory| &directory.children);
-        children
-            .filter_map(move |(name, child)| Some((&name[..], self.found(child, exports, peer)?)))
+        children.filter_map(move |(name, child)| {
+            Some((&name[..], self.target_for(child, exports, peer)?))
+        })
     }
 }
 
@@ -277,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directory_has_its_handle_whatever_else_is_served() {
+    fn pseudo_handle_is_independent_of_other_shares() {
         let one = PseudoTree::new([(0, &b"/srv/deep/data"[..])]);
         let two = PseudoTree::new([(0, &b"/home"[..]), (1, b"/srv/a"), (2, b"//srv//deep/x/")]);
         for tree in [&one, &two] {
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn path_that_is_not_plain_leads_nowhere() {
+    fn path_with_special_components_is_ignored() {
         for path in [&b"/"[..], b"", b"srv/a", b"/srv/../a", b"/./a"] {
             let tree = PseudoTree::new([(0, path)]);
             assert!(

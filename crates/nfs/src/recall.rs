@@ -2,8 +2,8 @@
 //! 10.4.6, 20.2.
 
 use crate::client::{Client, lock};
-use crate::delegations::{Due, due_at};
-use crate::held::DelegationFacts;
+use crate::delegations::{PendingRevocation, revocation_deadline};
+use crate::held_state::DelegationFacts;
 use crate::limits::RECALL_PAUSE;
 use crate::server::Server;
 use files::{CacheBreak, CacheHolder};
@@ -14,77 +14,77 @@ use wire::nfs::{CallbackNumber, NfsStatus};
 
 /// Cache holder of one client on one file: receives the break when a delegation conflicts.
 #[derive(Debug)]
-pub(crate) struct Holder {
+pub(crate) struct DelegationHolder {
     server: Weak<Server>,
     client: Weak<Client>,
     tag: [u8; 16],
     file: Mutex<Option<FileKey>>,
-    granting: Mutex<Granting>,
+    grants: Mutex<PendingGrants>,
 }
 
 /// Grants of a client that no reply has reported yet.
 #[derive(Debug, Default)]
-struct Granting {
+struct PendingGrants {
     count: usize,
     /// A recall was requested meanwhile.
-    is_asked: bool,
+    is_recalled: bool,
 }
 
-impl Holder {
+impl DelegationHolder {
     pub fn new(server: &Arc<Server>, client: &Arc<Client>) -> Arc<Self> {
         Arc::new(Self {
             server: Arc::downgrade(server),
             client: Arc::downgrade(client),
             tag: client.tag(),
             file: Mutex::default(),
-            granting: Mutex::default(),
+            grants: Mutex::default(),
         })
     }
 
-    fn ask(&self, file: FileKey) {
+    fn recall(&self, file: FileKey) {
         let (Some(server), Some(client)) = (self.server.upgrade(), self.client.upgrade()) else {
             return;
         };
-        ask_back(&server, &client, file);
+        start_recall(&server, &client, file);
     }
 }
 
-impl CacheHolder for Holder {
+impl CacheHolder for DelegationHolder {
     fn client(&self) -> Option<[u8; 16]> {
         Some(self.tag)
     }
 
-    fn handle_break(&self, told: &CacheBreak) {
-        let Some(file) = file_of(told) else { return };
-        let mut granting = lock(&self.granting);
-        if granting.count > 0 {
-            granting.is_asked = true;
+    fn handle_break(&self, notice: &CacheBreak) {
+        let Some(file) = file_of(notice) else { return };
+        let mut grants = lock(&self.grants);
+        if grants.count > 0 {
+            grants.is_recalled = true;
             *lock(&self.file) = Some(file);
             return;
         }
-        drop(granting);
-        self.ask(file);
+        drop(grants);
+        self.recall(file);
     }
 
     fn handle_grant_begun(&self) {
-        lock(&self.granting).count += 1;
+        lock(&self.grants).count += 1;
     }
 
     fn handle_grant_ended(&self) {
-        let mut granting = lock(&self.granting);
-        granting.count -= 1;
-        let is_asked = granting.count == 0 && std::mem::take(&mut granting.is_asked);
-        drop(granting);
+        let mut grants = lock(&self.grants);
+        grants.count -= 1;
+        let is_recalled = grants.count == 0 && std::mem::take(&mut grants.is_recalled);
+        drop(grants);
         let file = *lock(&self.file);
-        if let Some(file) = file.filter(|_| is_asked) {
-            self.ask(file);
+        if let Some(file) = file.filter(|_| is_recalled) {
+            self.recall(file);
         }
     }
 }
 
 /// The file of a cache key: see [`files::delegation_key`].
-fn file_of(told: &CacheBreak) -> Option<FileKey> {
-    let files::CacheOwner::Key(key) = told.owner else { return None };
+fn file_of(notice: &CacheBreak) -> Option<FileKey> {
+    let files::CacheOwner::Key(key) = notice.owner else { return None };
     let (device, inode) = key.key.split_at(8);
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
     Some(FileKey { device: number(device)?, inode: number(inode)? })
@@ -92,7 +92,7 @@ fn file_of(told: &CacheBreak) -> Option<FileKey> {
 
 /// Starts the recall of a client's delegation on a file. Takes no lock, because the caller may hold
 /// the client's states.
-pub(crate) fn ask_back(server: &Arc<Server>, client: &Arc<Client>, file: FileKey) {
+pub(crate) fn start_recall(server: &Arc<Server>, client: &Arc<Client>, file: FileKey) {
     server.host.carry_on(Box::pin(recall(server.clone(), client.clone(), file)));
 }
 
@@ -109,20 +109,24 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
     let Some((number, facts)) = client.with_states(|states| {
         let number = states.delegation_of(file)?;
         let held = states.delegation_mut(number)?;
-        if std::mem::replace(&mut held.is_asked_back, true) {
+        if std::mem::replace(&mut held.is_recalled, true) {
             return None;
         }
         Some((number, DelegationFacts::of(states, number)?))
     }) else {
         return;
     };
-    let at = due_at(server.grace_end(now), lease);
-    server.delegations.recall(file, Due { at, client: Arc::downgrade(&client), number }, now);
+    let at = revocation_deadline(server.grace_end(now), lease);
+    server.delegations.recall(
+        file,
+        PendingRevocation { at, client: Arc::downgrade(&client), number },
+        now,
+    );
     let args = CbRecallArgs { state_id: facts.id, truncate: false, handle: facts.handle };
     loop {
         let referring = facts.referring.as_ref();
-        let heard = client.call_back(&server.files, &Callback::Recall(args), referring).await;
-        if let Ok(answer) = heard {
+        let reply = client.call_back(&server.files, &Callback::Recall(args), referring).await;
+        if let Ok(answer) = reply {
             match answer.result::<()>(CallbackNumber::RECALL) {
                 Ok(()) => return,
                 // The client is using the delegation, or does not know it yet.
@@ -140,7 +144,7 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
 impl Server {
     /// Revokes delegations that were not returned in time.
     pub(crate) fn revoke_due(&self, now: std::time::Instant) {
-        for Due { client, number, .. } in self.delegations.take_due(now) {
+        for PendingRevocation { client, number, .. } in self.delegations.take_due(now) {
             let Some(client) = client.upgrade() else { continue };
             // Files are closed outside the lock.
             let taken = client.with_states(|states| states.revoke(number));
@@ -152,6 +156,6 @@ impl Server {
 }
 
 /// Maps a failed return of a delegation to its status.
-pub(crate) fn returned(result: vfs::Result<()>) -> Result<(), NfsStatus> {
+pub(crate) fn return_status(result: vfs::Result<()>) -> Result<(), NfsStatus> {
     result.map_err(|_| NfsStatus::DELEG_REVOKED)
 }

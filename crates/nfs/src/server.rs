@@ -6,13 +6,13 @@
 use crate::audit;
 use crate::client::{Client, lock};
 use crate::client_record::ClientRecord;
-use crate::clients::{Clients, Introduced, Introduction};
+use crate::clients::{Clients, ExchangeIdOutcome, ExchangeIdRequest};
 use crate::config::{Config, Export};
 use crate::delegations::Delegations;
 use crate::grace::Grace;
-use crate::held::{ClientStates, HeldOpen};
+use crate::held_state::{ClientStates, HeldOpen};
 use crate::holdings::Holdings;
-use crate::host::{Host, Now};
+use crate::host::{Host, TimeReading};
 use crate::limits::{COURTESY, PATIENCE, SLOTS_UNDER_PRESSURE};
 use crate::session::{Session, SessionShares};
 use files::{CourtesyClients, Files, Patience, RequestFiles};
@@ -140,15 +140,15 @@ impl Server {
     /// # Errors
     /// The errors of [`Clients::exchange_id`]; DELAY while the server drains; CLID_INUSE while the
     /// owner string belongs to a client of another principal that may reclaim.
-    pub fn introduce(&self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
+    pub fn exchange_id(&self, who: ExchangeIdRequest) -> Result<Arc<Client>, NfsStatus> {
         if self.draining.load(Ordering::Relaxed) {
             return Err(NfsStatus::DELAY);
         }
         let now = self.host.now().instant;
-        if lock(&self.grace).is_for_another(&who.owner, who.principal, now) {
+        if lock(&self.grace).awaits_another_principal(&who.owner, who.principal, now) {
             return Err(NfsStatus::CLID_INUSE);
         }
-        let Introduced { client, ended } = lock(&self.clients).introduce(who, now)?;
+        let ExchangeIdOutcome { client, ended } = lock(&self.clients).exchange_id(who, now)?;
         ended.iter().for_each(|client| self.end(client));
         Ok(client)
     }
@@ -205,18 +205,18 @@ impl Server {
     }
 
     /// Retries to store records of clients that have a session.
-    fn write_down_late(&self) {
-        for client in self.clients().into_iter().filter(|client| client.is_to_be_written_down()) {
+    fn retry_records(&self) {
+        for client in self.clients().into_iter().filter(|client| client.needs_record()) {
             // One attempt at a time for each client: a hanging disk would collect one every second.
-            if client.is_being_remembered.swap(true, Ordering::AcqRel) {
+            if client.is_being_recorded.swap(true, Ordering::AcqRel) {
                 continue;
             }
             let written = self.host.remember_client(&client.record().encode(), true);
             self.host.carry_on(Box::pin(async move {
                 let is_written = written.await;
-                client.is_being_remembered.store(false, Ordering::Release);
+                client.is_being_recorded.store(false, Ordering::Release);
                 if is_written {
-                    client.is_remembered.store(true, Ordering::Release);
+                    client.has_record.store(true, Ordering::Release);
                     tracing::info!(owner = %client.facts().owner, "an NFS client is written down now");
                 }
             }));
@@ -247,7 +247,7 @@ impl Server {
     /// GRACE during the grace period.
     pub(crate) fn check_no_grace(&self) -> Result<(), NfsStatus> {
         let now = self.host.now().instant;
-        if lock(&self.grace).is_on(now) { Err(NfsStatus::GRACE) } else { Ok(()) }
+        if lock(&self.grace).is_active(now) { Err(NfsStatus::GRACE) } else { Ok(()) }
     }
 
     /// End of the grace period. Before it a client may be unable to do what a recall requires.
@@ -338,12 +338,12 @@ impl Server {
     fn spread_slots(&self) {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         for session in sessions.values() {
-            session.hold_back();
+            session.adjust_slot_target();
             session.settle_slots();
         }
         let slots = self.holdings.slots.usage();
         if slots.used > slots.max / 4 * 3 {
-            sessions.values().for_each(|session| session.aim(SLOTS_UNDER_PRESSURE));
+            sessions.values().for_each(|session| session.set_slot_target(SLOTS_UNDER_PRESSURE));
         }
     }
 
@@ -357,9 +357,9 @@ impl Server {
     }
 
     /// Does periodic work and removes expired clients. The host calls it about once a second.
-    pub fn handle_tick(&self, now: Now) {
+    pub fn handle_tick(&self, now: TimeReading) {
         self.spread_slots();
-        self.write_down_late();
+        self.retry_records();
         self.revoke_due(now.instant);
         let absent = lock(&self.grace).take_absent(now.instant);
         for record in absent {
@@ -407,7 +407,7 @@ impl Server {
             if let Ok(share) = account.take(amount) {
                 return Ok(share);
             }
-            let away = lock(&self.clients).remove_longest_away(now, &has);
+            let away = lock(&self.clients).evict_courtesy_client(now, &has);
             self.end(&*away.ok_or(NfsStatus::DELAY)?);
         }
     }
@@ -439,6 +439,6 @@ impl CourtesyClients for Server {
     fn is_in_grace(&self, vfs: &Arc<dyn Vfs>) -> bool {
         let now = self.host.now().instant;
         let serves = |export: &Arc<Export>| Arc::ptr_eq(&export.volume.vfs, vfs);
-        lock(&self.grace).is_on(now) && self.config().exports.iter().any(serves)
+        lock(&self.grace).is_active(now) && self.config().exports.iter().any(serves)
     }
 }

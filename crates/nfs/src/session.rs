@@ -5,9 +5,9 @@
 
 use crate::backchannel::Backchannel;
 use crate::client::{Client, lock};
-use crate::conn::Shared;
+use crate::conn::ConnShared;
 use crate::limits::{CONNECTIONS_PER_SESSION_MAX, SLOTS_WHILE_THROTTLED};
-use crate::slot::{Begun, Fingerprint, Kept, Slots};
+use crate::slot::{CachedReply, Fingerprint, SlotDecision, Slots};
 use crate::snapshot::ConnectionFact;
 use bytes::Bytes;
 use files::ShareQueue;
@@ -34,13 +34,13 @@ pub struct Session {
     /// Charge to its client's address; None once the session has ended.
     shares: Mutex<Option<SessionShares>>,
     /// Bound connections that are open.
-    connections: Mutex<Vec<Weak<Shared>>>,
+    connections: Mutex<Vec<Weak<ConnShared>>>,
     /// Queues of its requests, one for each limited share that it has used.
     queues: Mutex<Vec<Arc<ShareQueue>>>,
     /// Requests that wait for limits.
     pub(crate) throttled: AtomicUsize,
     /// The slot count is reduced because requests wait for limits.
-    is_held_back: AtomicBool,
+    is_reduced: AtomicBool,
 }
 
 /// Charges of a session to its client's address.
@@ -54,7 +54,7 @@ pub struct SessionShares {
 
 /// Arguments of SEQUENCE for the slot. RFC 8881 18.46.1.
 #[derive(Clone, Copy, Debug)]
-pub struct SlotWish {
+pub struct SequenceRequest {
     /// Slot id.
     pub slot: u32,
     /// Sequence id.
@@ -69,7 +69,7 @@ pub struct SlotWish {
 
 /// Decision on a request of a session.
 #[derive(Debug)]
-pub enum Start {
+pub enum RequestStart {
     /// A new request to execute.
     Execute(Permit),
     /// A retransmission, with the cached reply from the COMPOUND status on.
@@ -101,7 +101,7 @@ impl Session {
             connections: Mutex::default(),
             queues: Mutex::default(),
             throttled: AtomicUsize::new(0),
-            is_held_back: AtomicBool::new(false),
+            is_reduced: AtomicBool::new(false),
         }
     }
 
@@ -110,34 +110,41 @@ impl Session {
     /// # Errors
     /// BADSESSION, BADSLOT, BAD_HIGH_SLOT, SEQ_MISORDERED, SEQ_FALSE_RETRY; DELAY while the request
     /// is executing.
-    pub fn begin(self: &Arc<Self>, wish: SlotWish) -> Result<Start, NfsStatus> {
+    pub fn begin(self: &Arc<Self>, wish: SequenceRequest) -> Result<RequestStart, NfsStatus> {
         if self.has_ended() {
             return Err(NfsStatus::BADSESSION);
         }
         let mut slots = lock(&self.slots);
         let begun = slots.begin(wish.slot, wish.sequence, wish.fingerprint);
-        if begun == Begun::Execute {
-            slots.settle(wish.slot, wish.highest);
+        if begun == SlotDecision::Execute {
+            slots.apply_highest(wish.slot, wish.highest);
         }
         match begun {
             // Compared with the negotiated count, not the current one: the request may be older
             // than those that gave slots up.
-            Begun::Execute if wish.highest >= self.fore.requests_max => {
-                slots.give_up(wish.slot);
+            SlotDecision::Execute if wish.highest >= self.fore.requests_max => {
+                slots.cancel(wish.slot);
                 Err(NfsStatus::BAD_HIGH_SLOT)
             }
-            Begun::Execute => {
+            SlotDecision::Execute => {
                 self.calls.fetch_add(1, Ordering::Relaxed);
-                let SlotWish { slot, is_sealed, .. } = wish;
-                Ok(Start::Execute(Permit { session: self.clone(), slot, is_sealed, done: false }))
+                let SequenceRequest { slot, is_sealed, .. } = wish;
+                Ok(RequestStart::Execute(Permit {
+                    session: self.clone(),
+                    slot,
+                    is_sealed,
+                    done: false,
+                }))
             }
-            Begun::Replay(kept) if kept.is_sealed && !wish.is_sealed => Ok(Start::Uncached),
-            Begun::Replay(kept) => Ok(Start::Replay(kept.bytes)),
-            Begun::Uncached => Ok(Start::Uncached),
-            Begun::Busy => Err(NfsStatus::DELAY),
-            Begun::Misordered => Err(NfsStatus::SEQ_MISORDERED),
-            Begun::FalseRetry => Err(NfsStatus::SEQ_FALSE_RETRY),
-            Begun::BadSlot => Err(NfsStatus::BADSLOT),
+            SlotDecision::Replay(kept) if kept.is_sealed && !wish.is_sealed => {
+                Ok(RequestStart::Uncached)
+            }
+            SlotDecision::Replay(kept) => Ok(RequestStart::Replay(kept.bytes)),
+            SlotDecision::Uncached => Ok(RequestStart::Uncached),
+            SlotDecision::Busy => Err(NfsStatus::DELAY),
+            SlotDecision::Misordered => Err(NfsStatus::SEQ_MISORDERED),
+            SlotDecision::FalseRetry => Err(NfsStatus::SEQ_FALSE_RETRY),
+            SlotDecision::BadSlot => Err(NfsStatus::BADSLOT),
         }
     }
 
@@ -149,14 +156,14 @@ impl Session {
     }
 
     /// As [`Session::highest_slots`], for the reply in a slot.
-    pub(crate) fn tell_slots(&self, slot: u32) -> (u32, u32) {
-        lock(&self.slots).tell(slot)
+    pub(crate) fn report_slots(&self, slot: u32) -> (u32, u32) {
+        lock(&self.slots).report(slot)
     }
 
     /// Reduces the target slot count.
-    pub fn aim(&self, slots: u32) {
+    pub fn set_slot_target(&self, slots: u32) {
         if self.highest_slots().1 >= slots {
-            lock(&self.slots).aim(slots);
+            lock(&self.slots).set_target(slots);
         }
     }
 
@@ -175,13 +182,13 @@ impl Session {
 
     /// Reduces the slot count while requests wait for limits, and restores it afterwards. The
     /// server calls it about once a second.
-    pub(crate) fn hold_back(&self) {
+    pub(crate) fn adjust_slot_target(&self) {
         let waits = self.throttled.load(Ordering::Relaxed) > 0;
-        if self.is_held_back.swap(waits, Ordering::Relaxed) == waits {
+        if self.is_reduced.swap(waits, Ordering::Relaxed) == waits {
             return;
         }
         let count = if waits { SLOTS_WHILE_THROTTLED } else { self.fore.requests_max };
-        lock(&self.slots).aim(count.min(self.fore.requests_max));
+        lock(&self.slots).set_target(count.min(self.fore.requests_max));
     }
 
     /// Charges for the slots that the client may use now. The server calls it about once a second.
@@ -198,7 +205,7 @@ impl Session {
     }
 
     /// Adds a bound connection, and drops closed ones.
-    pub(crate) fn add_connection(&self, connection: &Arc<Shared>) {
+    pub(crate) fn add_connection(&self, connection: &Arc<ConnShared>) {
         let mut connections = lock(&self.connections);
         connections.retain(|known| {
             known
@@ -215,7 +222,7 @@ impl Session {
     pub fn connections(&self) -> Vec<ConnectionFact> {
         let connections = lock(&self.connections);
         let open = connections.iter().filter_map(Weak::upgrade).filter(|c| c.calls.is_open());
-        let fact = |connection: Arc<Shared>| ConnectionFact {
+        let fact = |connection: Arc<ConnShared>| ConnectionFact {
             facts: connection.facts,
             is_under_tls: connection.is_under_tls(),
         };
@@ -268,7 +275,7 @@ impl Permit {
     pub fn finish(mut self, reply: Option<Bytes>) {
         self.done = true;
         let is_sealed = self.is_sealed;
-        let kept = reply.map(|bytes| Kept { bytes, is_sealed });
+        let kept = reply.map(|bytes| CachedReply { bytes, is_sealed });
         lock(&self.session.slots).finish(self.slot, kept);
     }
 }
@@ -276,7 +283,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if !self.done {
-            lock(&self.session.slots).give_up(self.slot);
+            lock(&self.session.slots).cancel(self.slot);
         }
     }
 }

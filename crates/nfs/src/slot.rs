@@ -28,7 +28,7 @@ impl Fingerprint {
 
 /// Cached reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct CachedReply {
     /// Encoded results, from the COMPOUND status on.
     pub bytes: Bytes,
     /// The reply was sent under TLS: no connection without TLS gets it.
@@ -37,11 +37,11 @@ pub struct Kept {
 
 /// Decision of the slot on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum SlotDecision {
     /// A new request, which owns the slot until [`Slots::finish`] or [`Slots::cancel`].
     Execute,
     /// A retransmission with a cached reply.
-    Replay(Kept),
+    Replay(CachedReply),
     /// A retransmission without a cached reply.
     Uncached,
     /// The request is executing.
@@ -61,11 +61,11 @@ struct Slot {
     is_busy: bool,
     is_used: bool,
     fingerprint: Fingerprint,
-    reply: Option<Kept>,
+    reply: Option<CachedReply>,
     /// Version of the target that the latest reply reported.
-    told: u32,
+    reported_target: u32,
     /// The client had the current target when it sent the current request.
-    has_heard: bool,
+    knows_target: bool,
 }
 
 /// Slots of one session's fore channel.
@@ -77,14 +77,14 @@ pub struct Slots {
     /// Slots that the client should use.
     target: u32,
     /// Version of the target.
-    wish: u32,
+    target_version: u32,
 }
 
 impl Slots {
     /// `count` unused slots.
     #[must_use]
     pub fn new(count: u32) -> Self {
-        Self { slots: Vec::new(), count, target: count, wish: 0 }
+        Self { slots: Vec::new(), count, target: count, target_version: 0 }
     }
 
     /// Highest slot that the client may use.
@@ -107,16 +107,16 @@ impl Slots {
 
     /// Sets the target slot count. An increase applies at once; a decrease once the client uses no
     /// higher slots.
-    pub fn aim(&mut self, count: u32) {
+    pub fn set_target(&mut self, count: u32) {
         self.target = count.max(1);
-        self.wish = self.wish.wrapping_add(1);
+        self.target_version = self.target_version.wrapping_add(1);
         self.count = self.count.max(self.target);
     }
 
     /// Highest and target highest slot, as the reply in this slot reports them.
-    pub fn tell(&mut self, slot: u32) -> (u32, u32) {
+    pub fn report(&mut self, slot: u32) -> (u32, u32) {
         if let Some(slot) = self.slots.get_mut(slot as usize) {
-            slot.told = self.wish;
+            slot.reported_target = self.target_version;
         }
         (self.highest(), self.target_highest())
     }
@@ -127,9 +127,9 @@ impl Slots {
     /// The report counts only if the client had the target, from the previous reply in this slot.
     /// Otherwise the request may be older than others on faster connections, which use higher slots
     /// and have yet to arrive.
-    pub fn settle(&mut self, slot: u32, highest: u32) -> u32 {
-        let has_heard = self.slots.get(slot as usize).is_some_and(|slot| slot.has_heard);
-        if highest >= self.target || !has_heard {
+    pub fn apply_highest(&mut self, slot: u32, highest: u32) -> u32 {
+        let knows_target = self.slots.get(slot as usize).is_some_and(|slot| slot.knows_target);
+        if highest >= self.target || !knows_target {
             return 0;
         }
         for slot in self.slots.iter_mut().skip(self.target as usize) {
@@ -140,9 +140,9 @@ impl Slots {
     }
 
     /// Decides on a request. RFC 8881 18.46.3.
-    pub fn begin(&mut self, slot: u32, sequence: u32, fingerprint: Fingerprint) -> Begun {
+    pub fn begin(&mut self, slot: u32, sequence: u32, fingerprint: Fingerprint) -> SlotDecision {
         if slot >= self.count {
-            return Begun::BadSlot;
+            return SlotDecision::BadSlot;
         }
         let at = slot as usize;
         if at >= self.slots.len() {
@@ -150,26 +150,38 @@ impl Slots {
         }
         let slot = &mut self.slots[at];
         if slot.is_busy {
-            return if slot.sequence == sequence { Begun::Busy } else { Begun::Misordered };
+            return if slot.sequence == sequence {
+                SlotDecision::Busy
+            } else {
+                SlotDecision::Misordered
+            };
         }
         if sequence == slot.sequence.wrapping_add(1) {
-            let Slot { told, is_used, .. } = *slot;
-            let has_heard = is_used && told == self.wish;
+            let Slot { reported_target, is_used, .. } = *slot;
+            let knows_target = is_used && reported_target == self.target_version;
             let (is_busy, is_used, reply) = (true, true, None);
-            *slot = Slot { sequence, is_busy, is_used, fingerprint, reply, told, has_heard };
-            return Begun::Execute;
+            *slot = Slot {
+                sequence,
+                is_busy,
+                is_used,
+                fingerprint,
+                reply,
+                reported_target,
+                knows_target,
+            };
+            return SlotDecision::Execute;
         }
         if sequence != slot.sequence || !slot.is_used {
-            return Begun::Misordered;
+            return SlotDecision::Misordered;
         }
         if slot.fingerprint != fingerprint {
-            return Begun::FalseRetry;
+            return SlotDecision::FalseRetry;
         }
-        slot.reply.clone().map_or(Begun::Uncached, Begun::Replay)
+        slot.reply.clone().map_or(SlotDecision::Uncached, SlotDecision::Replay)
     }
 
     /// Ends the request of a slot, and caches the reply if there is one.
-    pub fn finish(&mut self, slot: u32, reply: Option<Kept>) {
+    pub fn finish(&mut self, slot: u32, reply: Option<CachedReply>) {
         let is_usable = slot < self.count;
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
         slot.is_busy = false;
@@ -177,7 +189,7 @@ impl Slots {
     }
 
     /// Withdraws the request of a slot before it had an effect: the client may send it again.
-    pub fn give_up(&mut self, slot: u32) {
+    pub fn cancel(&mut self, slot: u32) {
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
         if slot.is_busy {
             slot.sequence = slot.sequence.wrapping_sub(1);
@@ -195,97 +207,97 @@ mod tests {
     const A: Fingerprint = Fingerprint(1);
     const B: Fingerprint = Fingerprint(2);
 
-    fn kept(text: &'static str) -> Kept {
-        Kept { bytes: Bytes::from_static(text.as_bytes()), is_sealed: false }
+    fn kept(text: &'static str) -> CachedReply {
+        CachedReply { bytes: Bytes::from_static(text.as_bytes()), is_sealed: false }
     }
 
-    fn reply(text: &'static str) -> Option<Kept> {
+    fn reply(text: &'static str) -> Option<CachedReply> {
         Some(kept(text))
     }
 
     #[test]
-    fn a_request_that_comes_again_gets_the_stored_reply() {
+    fn retransmission_gets_the_cached_reply() {
         let mut slots = Slots::new(2);
-        assert_eq!(slots.begin(1, 1, A), Begun::Execute);
-        assert_eq!(slots.begin(1, 1, A), Begun::Busy);
+        assert_eq!(slots.begin(1, 1, A), SlotDecision::Execute);
+        assert_eq!(slots.begin(1, 1, A), SlotDecision::Busy);
         slots.finish(1, reply("done"));
-        assert_eq!(slots.begin(1, 1, A), Begun::Replay(kept("done")));
-        assert_eq!(slots.begin(1, 2, A), Begun::Execute);
+        assert_eq!(slots.begin(1, 1, A), SlotDecision::Replay(kept("done")));
+        assert_eq!(slots.begin(1, 2, A), SlotDecision::Execute);
         assert_eq!(slots.slots[1].reply, None, "the next request ends what was kept of the last");
     }
 
     #[test]
-    fn what_was_not_to_be_kept_is_not_executed_again() {
+    fn uncached_retransmission_is_not_executed() {
         let mut slots = Slots::new(1);
         slots.begin(0, 1, A);
         slots.finish(0, None);
-        assert_eq!(slots.begin(0, 1, A), Begun::Uncached);
+        assert_eq!(slots.begin(0, 1, A), SlotDecision::Uncached);
     }
 
     #[test]
-    fn a_number_that_is_neither_next_nor_last_is_misordered() {
+    fn sequence_neither_next_nor_latest_is_misordered() {
         let mut slots = Slots::new(1);
-        assert_eq!(slots.begin(0, 0, A), Begun::Misordered, "before the first");
-        assert_eq!(slots.begin(0, 2, A), Begun::Misordered);
+        assert_eq!(slots.begin(0, 0, A), SlotDecision::Misordered, "before the first");
+        assert_eq!(slots.begin(0, 2, A), SlotDecision::Misordered);
         slots.begin(0, 1, A);
-        assert_eq!(slots.begin(0, 2, A), Begun::Misordered, "while the first is at work");
+        assert_eq!(slots.begin(0, 2, A), SlotDecision::Misordered, "while the first is at work");
         slots.finish(0, None);
-        assert_eq!(slots.begin(0, 3, A), Begun::Misordered);
-        assert_eq!(slots.begin(0, 0, A), Begun::Misordered);
+        assert_eq!(slots.begin(0, 3, A), SlotDecision::Misordered);
+        assert_eq!(slots.begin(0, 0, A), SlotDecision::Misordered);
     }
 
     #[test]
-    fn another_request_under_the_same_number_is_a_false_retry() {
+    fn different_request_with_same_sequence_is_false_retry() {
         let mut slots = Slots::new(1);
         slots.begin(0, 1, A);
         slots.finish(0, reply("done"));
-        assert_eq!(slots.begin(0, 1, B), Begun::FalseRetry);
+        assert_eq!(slots.begin(0, 1, B), SlotDecision::FalseRetry);
     }
 
     #[test]
-    fn a_withdrawn_request_may_come_again() {
+    fn withdrawn_request_may_be_sent_again() {
         let mut slots = Slots::new(1);
         slots.begin(0, 1, A);
-        slots.give_up(0);
-        assert_eq!(slots.begin(0, 0, A), Begun::Misordered);
-        assert_eq!(slots.begin(0, 1, B), Begun::Execute);
+        slots.cancel(0);
+        assert_eq!(slots.begin(0, 0, A), SlotDecision::Misordered);
+        assert_eq!(slots.begin(0, 1, B), SlotDecision::Execute);
     }
 
     #[test]
-    fn numbers_go_on_after_the_last() {
+    fn sequence_id_wraps_around() {
         let mut slots = Slots::new(1);
         slots.slots.push(Slot { sequence: u32::MAX, is_used: true, ..Slot::default() });
-        assert_eq!(slots.begin(0, 0, A), Begun::Execute);
+        assert_eq!(slots.begin(0, 0, A), SlotDecision::Execute);
     }
 
     #[test]
-    fn fewer_slots_are_enforced_once_the_client_uses_no_others() {
+    fn slot_decrease_applies_once_client_complies() {
         let mut slots = Slots::new(3);
         for slot in 0..3 {
             slots.begin(slot, 1, A);
             slots.finish(slot, reply("12345"));
         }
-        slots.aim(1);
+        slots.set_target(1);
         assert_eq!((slots.highest(), slots.target_highest()), (2, 0));
-        assert_eq!(slots.begin(0, 2, A), Begun::Execute);
-        assert_eq!(slots.settle(0, 0), 0, "it has not heard of it yet");
-        assert_eq!(slots.tell(0), (2, 0));
-        assert_eq!(slots.begin(2, 2, A), Begun::Execute, "as it may not have, either");
+        assert_eq!(slots.begin(0, 2, A), SlotDecision::Execute);
+        assert_eq!(slots.apply_highest(0, 0), 0, "it has not heard of it yet");
+        assert_eq!(slots.report(0), (2, 0));
+        assert_eq!(slots.begin(2, 2, A), SlotDecision::Execute, "as it may not have, either");
         slots.finish(0, None);
-        assert_eq!(slots.begin(0, 3, A), Begun::Execute);
-        assert_eq!(slots.settle(0, 2), 0, "it says that it still uses it");
+        assert_eq!(slots.begin(0, 3, A), SlotDecision::Execute);
+        assert_eq!(slots.apply_highest(0, 2), 0, "it says that it still uses it");
         slots.finish(2, None);
         slots.finish(0, None);
-        assert_eq!(slots.begin(0, 4, A), Begun::Execute);
-        assert_eq!(slots.settle(0, 0), 2);
-        assert_eq!(slots.begin(2, 3, A), Begun::BadSlot);
+        assert_eq!(slots.begin(0, 4, A), SlotDecision::Execute);
+        assert_eq!(slots.apply_highest(0, 0), 2);
+        assert_eq!(slots.begin(2, 3, A), SlotDecision::BadSlot);
         assert_eq!(slots.slots[1].reply, None);
-        slots.aim(3);
-        assert_eq!(slots.begin(2, 3, A), Begun::Execute, "numbers go on");
+        slots.set_target(3);
+        assert_eq!(slots.begin(2, 3, A), SlotDecision::Execute, "numbers go on");
     }
 
     #[test]
-    fn the_length_of_a_request_is_part_of_what_it_is() {
+    fn fingerprint_covers_the_request_length() {
         let long = vec![7; FINGERPRINT_BYTES * 2];
         assert_eq!(Fingerprint::of(&long), Fingerprint::of(&long.clone()));
         assert_ne!(Fingerprint::of(&long), Fingerprint::of(&long[1..]));
@@ -293,7 +305,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_no_request_is_executed_twice(
+        fn no_sequence_of_calls_executes_a_request_twice(
             calls in proptest::collection::vec((0u32..3, 0u32..4, any::<bool>()), 0..60)
         ) {
             let mut slots = Slots::new(2);
@@ -301,18 +313,18 @@ mod tests {
             for (slot, sequence, kept) in calls {
                 let begun = slots.begin(slot, sequence, A);
                 if slot >= 2 {
-                    prop_assert_eq!(begun, Begun::BadSlot);
+                    prop_assert_eq!(begun, SlotDecision::BadSlot);
                     continue;
                 }
                 let last = &mut last[slot as usize];
-                if begun == Begun::Execute {
+                if begun == SlotDecision::Execute {
                     prop_assert_eq!(sequence, *last + 1);
                     *last = sequence;
                     slots.finish(slot, if kept { reply("x") } else { None });
                 } else if sequence == *last && sequence > 0 {
-                    prop_assert!(matches!(begun, Begun::Replay(_) | Begun::Uncached));
+                    prop_assert!(matches!(begun, SlotDecision::Replay(_) | SlotDecision::Uncached));
                 } else {
-                    prop_assert_eq!(begun, Begun::Misordered);
+                    prop_assert_eq!(begun, SlotDecision::Misordered);
                 }
             }
         }

@@ -69,7 +69,7 @@ pub struct DelegationState<D> {
 
 /// Kind of a state.
 #[derive(Debug)]
-pub enum Kind<O, D> {
+pub enum StateKind<O, D> {
     /// An open.
     Open(OpenState<O>),
     /// Locks.
@@ -86,7 +86,7 @@ pub struct State<O, D> {
     /// File of the state.
     pub key: FileKey,
     /// Kind of the state.
-    pub kind: Kind<O, D>,
+    pub kind: StateKind<O, D>,
 }
 
 /// All states of one client.
@@ -111,7 +111,7 @@ pub struct States<O, D> {
 
 /// Resources of ended states.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Ended<O, D> {
+pub struct EndedStates<O, D> {
     /// Resources of opens.
     pub opens: Vec<O>,
     /// Resources of delegations.
@@ -120,7 +120,7 @@ pub struct Ended<O, D> {
     pub lock_owners: Vec<(FileKey, Owner)>,
 }
 
-impl<O, D> Ended<O, D> {
+impl<O, D> EndedStates<O, D> {
     fn nothing() -> Self {
         Self { opens: Vec::new(), delegations: Vec::new(), lock_owners: Vec::new() }
     }
@@ -241,7 +241,7 @@ impl<O, D> States<O, D> {
     pub fn find_open(&mut self, id: &StateId) -> Result<(u64, &mut OpenState<O>), NfsStatus> {
         let number = self.find(id)?;
         match self.states.get_mut(&number) {
-            Some(State { kind: Kind::Open(open), .. }) => Ok((number, open)),
+            Some(State { kind: StateKind::Open(open), .. }) => Ok((number, open)),
             _ => Err(NfsStatus::BAD_STATEID),
         }
     }
@@ -253,7 +253,7 @@ impl<O, D> States<O, D> {
     pub fn find_locks(&self, id: &StateId) -> Result<(u64, &OpenState<O>), NfsStatus> {
         let number = self.find(id)?;
         match self.states.get(&number) {
-            Some(State { kind: Kind::Lock(lock), .. }) => Ok((number, self.open(lock.open)?)),
+            Some(State { kind: StateKind::Lock(lock), .. }) => Ok((number, self.open(lock.open)?)),
             _ => Err(NfsStatus::BAD_STATEID),
         }
     }
@@ -264,7 +264,7 @@ impl<O, D> States<O, D> {
     /// BAD_STATEID if there is none.
     pub fn open(&self, number: u64) -> Result<&OpenState<O>, NfsStatus> {
         match self.states.get(&number) {
-            Some(State { kind: Kind::Open(open), .. }) => Ok(open),
+            Some(State { kind: StateKind::Open(open), .. }) => Ok(open),
             _ => Err(NfsStatus::BAD_STATEID),
         }
     }
@@ -272,7 +272,7 @@ impl<O, D> States<O, D> {
     /// See [`States::open`].
     pub fn open_mut(&mut self, number: u64) -> Option<&mut OpenState<O>> {
         match self.states.get_mut(&number) {
-            Some(State { kind: Kind::Open(open), .. }) => Some(open),
+            Some(State { kind: StateKind::Open(open), .. }) => Some(open),
             _ => None,
         }
     }
@@ -280,14 +280,14 @@ impl<O, D> States<O, D> {
     /// All opens.
     pub fn opens(&self) -> impl Iterator<Item = &OpenState<O>> {
         self.states.values().filter_map(|state| match &state.kind {
-            Kind::Open(open) => Some(open),
+            StateKind::Open(open) => Some(open),
             _ => None,
         })
     }
 
     /// Sets whether ranges are locked.
     pub fn set_locked(&mut self, number: u64, is_locked: bool) {
-        if let Some(State { kind: Kind::Lock(lock), .. }) = self.states.get_mut(&number) {
+        if let Some(State { kind: StateKind::Lock(lock), .. }) = self.states.get_mut(&number) {
             lock.is_locked = is_locked;
         }
     }
@@ -304,7 +304,7 @@ impl<O, D> States<O, D> {
         self.locks.get(&(key, owner.into())).copied()
     }
 
-    fn add(&mut self, key: FileKey, kind: Kind<O, D>) -> Result<u64, Kind<O, D>> {
+    fn add(&mut self, key: FileKey, kind: StateKind<O, D>) -> Result<u64, StateKind<O, D>> {
         if self.has_ended || self.states.len() >= STATES_PER_CLIENT_MAX {
             return Err(kind);
         }
@@ -320,13 +320,13 @@ impl<O, D> States<O, D> {
     /// The resource, if there are too many states or the client is gone.
     pub fn add_open(&mut self, key: FileKey, open: OpenState<O>) -> Result<u64, O> {
         let owner = open.owner.clone();
-        match self.add(key, Kind::Open(open)) {
+        match self.add(key, StateKind::Open(open)) {
             Ok(number) => {
                 self.owner_bytes += owner.len();
                 self.opens.insert((key, owner), number);
                 Ok(number)
             }
-            Err(Kind::Open(open)) => Err(open.holds),
+            Err(StateKind::Open(open)) => Err(open.holds),
             Err(_) => unreachable!("what was to be added comes back"),
         }
     }
@@ -337,7 +337,7 @@ impl<O, D> States<O, D> {
     /// RESOURCE if there are too many states or the client is gone.
     pub fn add_lock(&mut self, key: FileKey, lock: LockState) -> Result<u64, NfsStatus> {
         let owner = lock.owner.clone();
-        let number = self.add(key, Kind::Lock(lock)).map_err(|_| NfsStatus::RESOURCE)?;
+        let number = self.add(key, StateKind::Lock(lock)).map_err(|_| NfsStatus::RESOURCE)?;
         self.owner_bytes += owner.len();
         self.locks.insert((key, owner), number);
         Ok(number)
@@ -360,12 +360,12 @@ impl<O, D> States<O, D> {
     /// The resource, if there are too many states or the client is gone.
     pub fn add_delegation(&mut self, key: FileKey, is_write: bool, holds: D) -> Result<u64, D> {
         let delegation = DelegationState { is_write, holds: Some(holds) };
-        match self.add(key, Kind::Delegation(delegation)) {
+        match self.add(key, StateKind::Delegation(delegation)) {
             Ok(number) => {
                 self.delegations.insert(key, number);
                 Ok(number)
             }
-            Err(Kind::Delegation(DelegationState { holds: Some(holds), .. })) => Err(holds),
+            Err(StateKind::Delegation(DelegationState { holds: Some(holds), .. })) => Err(holds),
             Err(_) => unreachable!("what was to be added comes back"),
         }
     }
@@ -386,7 +386,7 @@ impl<O, D> States<O, D> {
     #[must_use]
     pub fn delegation(&self, number: u64) -> Option<&D> {
         match &self.states.get(&number)?.kind {
-            Kind::Delegation(delegation) => delegation.holds.as_ref(),
+            StateKind::Delegation(delegation) => delegation.holds.as_ref(),
             _ => None,
         }
     }
@@ -394,7 +394,7 @@ impl<O, D> States<O, D> {
     /// See [`States::delegation`].
     pub fn delegation_mut(&mut self, number: u64) -> Option<&mut D> {
         match &mut self.states.get_mut(&number)?.kind {
-            Kind::Delegation(delegation) => delegation.holds.as_mut(),
+            StateKind::Delegation(delegation) => delegation.holds.as_mut(),
             _ => None,
         }
     }
@@ -411,7 +411,7 @@ impl<O, D> States<O, D> {
     /// Revokes a delegation. Returns its resource.
     pub fn revoke(&mut self, number: u64) -> Option<D> {
         let State { key, kind, .. } = self.states.get_mut(&number)?;
-        let Kind::Delegation(delegation) = kind else { return None };
+        let StateKind::Delegation(delegation) = kind else { return None };
         let holds = delegation.holds.take()?;
         self.delegations.remove(key);
         self.revoked_count += 1;
@@ -420,7 +420,7 @@ impl<O, D> States<O, D> {
 
     /// Undoes the state of an OPEN that failed after all: removes a new state, or steps back the
     /// sequence number of an advanced one.
-    pub fn take_back(&mut self, id: &StateId) -> Ended<O, D> {
+    pub fn undo_open(&mut self, id: &StateId) -> EndedStates<O, D> {
         match self.find(id) {
             Ok(number) if id.seqid == 1 => return self.remove(number),
             Ok(number) => {
@@ -431,29 +431,29 @@ impl<O, D> States<O, D> {
             // A later request has advanced it again.
             Err(_) => {}
         }
-        Ended::nothing()
+        EndedStates::nothing()
     }
 
     /// Removes a state; with an open also the locks that belong to it.
-    pub fn remove(&mut self, number: u64) -> Ended<O, D> {
-        let mut ended = Ended::nothing();
+    pub fn remove(&mut self, number: u64) -> EndedStates<O, D> {
+        let mut ended = EndedStates::nothing();
         let Some(state) = self.states.remove(&number) else { return ended };
         match state.kind {
-            Kind::Open(open) => {
+            StateKind::Open(open) => {
                 self.owner_bytes -= open.owner.len();
                 self.opens.remove(&(state.key, open.owner));
                 ended.opens.push(open.holds);
                 for lock in self.locks_by(number) {
-                    let Ended { lock_owners, .. } = self.remove(lock);
+                    let EndedStates { lock_owners, .. } = self.remove(lock);
                     ended.lock_owners.extend(lock_owners);
                 }
             }
-            Kind::Lock(lock) => {
+            StateKind::Lock(lock) => {
                 self.owner_bytes -= lock.owner.len();
                 self.locks.remove(&(state.key, lock.owner.clone()));
                 ended.lock_owners.push((state.key, lock.owner));
             }
-            Kind::Delegation(delegation) => match delegation.holds {
+            StateKind::Delegation(delegation) => match delegation.holds {
                 Some(holds) => {
                     self.delegations.remove(&state.key);
                     ended.delegations.push(holds);
@@ -467,23 +467,23 @@ impl<O, D> States<O, D> {
     /// The locks that belong to an open.
     fn locks_by(&self, open: u64) -> Vec<u64> {
         let is_by =
-            |state: &State<O, D>| matches!(&state.kind, Kind::Lock(lock) if lock.open == open);
+            |state: &State<O, D>| matches!(&state.kind, StateKind::Lock(lock) if lock.open == open);
         self.states.iter().filter(|(_, state)| is_by(state)).map(|(number, _)| *number).collect()
     }
 
     /// Removes all states. Requests in flight can add none any more.
-    pub fn end(&mut self) -> Ended<O, D> {
+    pub fn end(&mut self) -> EndedStates<O, D> {
         self.has_ended = true;
         self.opens.clear();
         self.locks.clear();
         self.delegations.clear();
         (self.revoked_count, self.owner_bytes) = (0, 0);
-        let mut ended = Ended::nothing();
+        let mut ended = EndedStates::nothing();
         for (_, state) in self.states.drain() {
             match state.kind {
-                Kind::Open(open) => ended.opens.push(open.holds),
-                Kind::Lock(lock) => ended.lock_owners.push((state.key, lock.owner)),
-                Kind::Delegation(delegation) => ended.delegations.extend(delegation.holds),
+                StateKind::Open(open) => ended.opens.push(open.holds),
+                StateKind::Lock(lock) => ended.lock_owners.push((state.key, lock.owner)),
+                StateKind::Delegation(delegation) => ended.delegations.extend(delegation.holds),
             }
         }
         ended
@@ -509,9 +509,9 @@ impl<O, D> States<O, D> {
         };
         let state = self.states.get(&number).ok_or(NfsStatus::BAD_STATEID)?;
         let holds = match &state.kind {
-            Kind::Open(_) => true,
-            Kind::Lock(lock) => lock.is_locked,
-            Kind::Delegation(delegation) => delegation.holds.is_some(),
+            StateKind::Open(_) => true,
+            StateKind::Lock(lock) => lock.is_locked,
+            StateKind::Delegation(delegation) => delegation.holds.is_some(),
         };
         if holds {
             return Err(NfsStatus::LOCKS_HELD);
@@ -523,7 +523,7 @@ impl<O, D> States<O, D> {
 
 impl<O, D> State<O, D> {
     fn is_revoked(&self) -> bool {
-        matches!(&self.kind, Kind::Delegation(DelegationState { holds: None, .. }))
+        matches!(&self.kind, StateKind::Delegation(DelegationState { holds: None, .. }))
     }
 }
 
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_id_of_now_or_of_no_age_is_found() {
+    fn current_and_zero_seqid_find_the_state() {
         let mut states = Bench::new(9);
         let number = states.add_open(FILE, open(b"a")).unwrap();
         let id = states.id(number);
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_state_id_is_old_and_a_newer_one_is_bad() {
+    fn older_seqid_is_old_and_newer_is_bad() {
         let mut states = Bench::new(9);
         let number = states.add_open(FILE, open(b"a")).unwrap();
         let first = states.id(number);
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_go_on_after_the_last_and_leave_out_zero() {
+    fn seqid_wraps_around_and_skips_zero() {
         let mut states = Bench::new(9);
         let number = states.add_open(FILE, open(b"a")).unwrap();
         states.get_mut(number).unwrap().seqid = u32::MAX;
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn state_ids_of_other_clients_are_bad() {
+    fn state_id_of_another_client_is_bad() {
         let (mut ours, mut theirs) = (Bench::new(1), Bench::new(2));
         let number = theirs.add_open(FILE, open(b"a")).unwrap();
         ours.add_open(FILE, open(b"a")).unwrap();
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_ends_with_the_locks_that_were_made_by_it() {
+    fn removing_an_open_removes_its_locks() {
         let mut states = Bench::new(9);
         let first = states.add_open(FILE, open(b"a")).unwrap();
         let second = states.add_open(FILE, open(b"b")).unwrap();
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn owner_is_stored_once_and_counted_until_its_state_ends() {
+    fn owner_string_is_stored_once_and_counted() {
         let mut states = Bench::new(9);
         let (opener, locker) = (open(&[1; 1000]), lock(&[2; 24], 1));
         let strings = [opener.owner.clone(), locker.owner.clone()];
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_holds_nothing_is_freed() {
+    fn state_with_resources_is_not_freed() {
         let mut states = Bench::new(9);
         let opened = states.add_open(FILE, open(b"a")).unwrap();
         let locked = states.add_lock(FILE, lock(b"x", opened)).unwrap();
@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn of_opens_of_one_file_at_the_same_time_one_brings_a_delegation() {
+    fn concurrent_opens_get_one_delegation() {
         let mut states = Bench::new(9);
         assert!(states.begin_delegation(FILE));
         assert!(!states.begin_delegation(FILE), "another is at it");
@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revoked_delegation_is_told_until_it_is_freed() {
+    fn revoked_delegation_is_reported_until_freed() {
         let mut states = Bench::new(9);
         let number = states.add_delegation(FILE, false, "delegation").unwrap();
         let id = states.id(number);
@@ -675,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn special_state_ids_name_no_state() {
+    fn special_state_ids_find_no_state() {
         let states = Bench::new(0);
         for id in [StateId::ANONYMOUS, StateId::READ_BYPASS, StateId::CURRENT] {
             assert_eq!(states.test(&id), NfsStatus::BAD_STATEID);
@@ -684,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_ends_at_once() {
+    fn ending_all_states_returns_all_resources() {
         let mut states = Bench::new(9);
         let number = states.add_open(FILE, open(b"a")).unwrap();
         states.add_lock(FILE, lock(b"x", number)).unwrap();
@@ -699,25 +699,25 @@ mod tests {
     }
 
     #[test]
-    fn what_an_open_that_fails_has_made_or_changed_is_taken_back_unless_it_has_changed_again() {
+    fn failed_open_is_undone_unless_state_advanced_again() {
         let mut states = Bench::new(9);
         let number = states.add_open(FILE, open(b"a")).unwrap();
         let first = states.id(number);
-        assert_eq!(states.take_back(&first).opens, ["open"]);
+        assert_eq!(states.undo_open(&first).opens, ["open"]);
         assert!(states.is_empty());
         let number = states.add_open(FILE, open(b"a")).unwrap();
         let first = states.id(number);
         let second = states.advance(number);
-        assert!(states.take_back(&second).opens.is_empty());
+        assert!(states.undo_open(&second).opens.is_empty());
         assert_eq!(states.id(number), first);
         let second = states.advance(number);
         let third = states.advance(number);
-        states.take_back(&second);
+        states.undo_open(&second);
         assert_eq!(states.id(number), third);
     }
 
     #[test]
-    fn nothing_is_added_to_what_has_ended() {
+    fn ended_states_accept_no_additions() {
         let mut states = Bench::new(9);
         let number = states.add_open(FILE, open(b"a")).unwrap();
         states.end();

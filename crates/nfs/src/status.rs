@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_many_names_quotas_and_other_file_systems_have_words_of_their_own() {
+    fn link_quota_and_device_errors_have_own_statuses() {
         let told = [FsError::TooManyLinks, FsError::OverQuota, FsError::CrossDevice];
         let wanted = [NfsStatus::MLINK, NfsStatus::DQUOT, NfsStatus::XDEV];
         assert_eq!(told.map(status_of), wanted);

@@ -6,7 +6,7 @@
 //! occupies its slot, and the client is asked to use fewer slots meanwhile.
 
 use crate::compound::Run;
-use crate::limits::LOOKS_PER_CHARGE;
+use crate::limits::ATTRIBUTE_OPS_PER_CHARGE;
 use crate::operations::{Charge, charge};
 use crate::place::Place;
 use crate::session::Session;
@@ -19,16 +19,16 @@ use vfs::FsError;
 use wire::nfs::{NfsStatus, Operation};
 
 /// Guard that counts a waiting request.
-struct Counted(Arc<Session>);
+struct ThrottleGuard(Arc<Session>);
 
-impl Counted {
+impl ThrottleGuard {
     fn among(session: &Arc<Session>) -> Self {
         session.throttled.fetch_add(1, Ordering::Relaxed);
         Self(session.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for ThrottleGuard {
     fn drop(&mut self) {
         self.0.throttled.fetch_sub(1, Ordering::Relaxed);
     }
@@ -44,8 +44,8 @@ impl Run<'_> {
         match charge(operation) {
             Charge::Metadata => {}
             Charge::MetadataAlone => {
-                if let Some(left) = self.prepaid_looks.checked_sub(1) {
-                    self.prepaid_looks = left;
+                if let Some(left) = self.prepaid_attribute_ops.checked_sub(1) {
+                    self.prepaid_attribute_ops = left;
                     return;
                 }
             }
@@ -58,7 +58,7 @@ impl Run<'_> {
     /// has one.
     pub async fn admit(&mut self, open: Option<&OpenFile>, cost: Cost) {
         let Some(queue) = self.queue() else { return };
-        self.prepaid_looks = LOOKS_PER_CHARGE;
+        self.prepaid_attribute_ops = ATTRIBUTE_OPS_PER_CHARGE;
         if !queue.admit_now(open, cost, self.now) {
             Box::pin(self.wait_for_limits(&queue, open, cost)).await;
         }
@@ -90,7 +90,7 @@ impl Run<'_> {
             return;
         }
         self.files().context().begin_wait();
-        let _counted = self.session.as_ref().map(Counted::among);
+        let _guard = self.session.as_ref().map(ThrottleGuard::among);
         let server = self.server().clone();
         let clock = || server.host.now().instant;
         self.throttled = self.files().clone().admit_copy(queues, files, bytes, &clock).await;
@@ -98,7 +98,7 @@ impl Run<'_> {
     }
 
     /// Refunds the charge for bytes that a short read did not return.
-    pub fn give_back(&mut self, open: &OpenFile, cost: Cost, read: usize) {
+    pub fn refund(&mut self, open: &OpenFile, cost: Cost, read: usize) {
         let unused = cost.bytes.saturating_sub(read as u64);
         if unused > 0
             && let Some(queue) = self.queue()
@@ -109,7 +109,7 @@ impl Run<'_> {
 
     async fn wait_for_limits(&mut self, queue: &ShareQueue, open: Option<&OpenFile>, cost: Cost) {
         self.files().context().begin_wait();
-        let _counted = self.session.as_ref().map(Counted::among);
+        let _guard = self.session.as_ref().map(ThrottleGuard::among);
         let server = self.server().clone();
         let clock = || server.host.now().instant;
         self.throttled = self.files().clone().admit(queue, open, cost, &clock).await;

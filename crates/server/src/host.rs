@@ -179,9 +179,9 @@ impl nfs::Host for ProcessHost {
         Host::random(self, out);
     }
 
-    fn now(&self) -> nfs::Now {
+    fn now(&self) -> nfs::TimeReading {
         let HostTime { instant, wall } = Host::now(self);
-        nfs::Now { instant, wall }
+        nfs::TimeReading { instant, wall }
     }
 
     fn instant(&self) -> Instant {

@@ -4,7 +4,7 @@ use crate::limits::NFS_JOBS_MAX;
 use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
 use bytes::{Buf, BytesMut};
 use meter::Arrival;
-use nfs::{Close, Conn, ConnFacts, Finished, Job, Server, Shared, Transmit};
+use nfs::{Close, Conn, ConnFacts, ConnShared, Job, JobResult, Server, Transmit};
 use smb::HostTime;
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -57,20 +57,20 @@ impl Protocol for Conn {
 
     type Framing = RecordMarks;
     type Server = Server;
-    type Shared = Shared;
+    type Shared = ConnShared;
     type Job = Job;
-    type Finished = Finished;
+    type Finished = JobResult;
     type Checked = Infallible;
 
     fn new(server: Arc<Server>, Facts { id, peer, local }: Facts) -> Self {
         Self::new(server, ConnFacts { id, peer, local })
     }
 
-    fn shared(&self) -> Arc<Shared> {
+    fn shared(&self) -> Arc<ConnShared> {
         self.shared()
     }
 
-    async fn told(shared: &Shared) {
+    async fn told(shared: &ConnShared) {
         shared.calls.ready().await;
     }
 
@@ -79,7 +79,7 @@ impl Protocol for Conn {
     }
 
     fn is_known(&self) -> bool {
-        self.is_known()
+        self.is_identified()
     }
 
     fn note_arrival(&mut self, arrival: Arrival, order: ArrivalOrder) {
@@ -107,7 +107,7 @@ impl Protocol for Conn {
         self.poll_job()
     }
 
-    fn handle_finished(&mut self, finished: Finished, _: HostTime) {
+    fn handle_finished(&mut self, finished: JobResult, _: HostTime) {
         self.handle_finished(finished);
     }
 

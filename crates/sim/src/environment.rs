@@ -322,9 +322,9 @@ impl nfs::Host for Environment {
         Host::random(self, out);
     }
 
-    fn now(&self) -> nfs::Now {
+    fn now(&self) -> nfs::TimeReading {
         let HostTime { instant, wall } = Host::now(self);
-        nfs::Now { instant, wall }
+        nfs::TimeReading { instant, wall }
     }
 
     fn caller(&self, identity: Identity) -> Arc<Caller> {

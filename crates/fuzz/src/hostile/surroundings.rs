@@ -148,9 +148,9 @@ impl nfs::Host for Surroundings {
         Host::random(self, out);
     }
 
-    fn now(&self) -> nfs::Now {
+    fn now(&self) -> nfs::TimeReading {
         let HostTime { instant, wall } = Host::now(self);
-        nfs::Now { instant, wall }
+        nfs::TimeReading { instant, wall }
     }
 
     fn caller(&self, identity: Identity) -> Arc<Caller> {

@@ -10,8 +10,8 @@ use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use futures_util::FutureExt;
 use nfs::limits::{COURTESY, MESSAGE_BYTES_MAX};
 use nfs::{
-    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, HostVerdict, Job, Now, Server,
-    Squash, Transmit,
+    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, HostVerdict, Job, Server,
+    Squash, TimeReading, Transmit,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -58,7 +58,7 @@ pub fn bytes_max(input_bytes: usize) -> usize {
 /// A deterministic process.
 struct NfsFuzzHost {
     random: AtomicU8,
-    now: Mutex<Now>,
+    now: Mutex<TimeReading>,
 }
 
 impl Host for NfsFuzzHost {
@@ -66,7 +66,7 @@ impl Host for NfsFuzzHost {
         out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> TimeReading {
         *self.now.lock().unwrap()
     }
 
@@ -155,7 +155,8 @@ impl Rig {
         let (owner, states_max) = (b"server".to_vec(), nfs::limits::STATES_MAX);
         let tree = nfs::PseudoTree::new([(0, &b"/srv/deep/share"[..])]);
         let config = Config { exports, tree, lease, owner, offers_tls: true, states_max };
-        let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
+        let now =
+            TimeReading { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(NfsFuzzHost { random: AtomicU8::new(1), now: Mutex::new(now) });
         let files = Arc::new(Files::new(Arc::new(Inline)));
         let server = Server::new(config, files, host.clone());

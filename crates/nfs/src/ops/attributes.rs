@@ -3,7 +3,8 @@
 use super::delegate;
 use crate::access_list::entries_of;
 use crate::attributes::{
-    Around, LISTS, SPACE, Shown, check_readable, number_of, put, settable, timestamp,
+    FileSystemFacts, LISTS, ReportedObject, SPACE, check_readable, number_of, put, settable,
+    timestamp,
 };
 use crate::compound::Run;
 use crate::config::Export;
@@ -25,36 +26,39 @@ use wire::nfs::xdr::XdrWriter;
 use wire::nfs::{Access, Bitmap4, NfsStatus};
 
 /// Result of GETATTR, encoded behind its status.
-pub(crate) struct Answered {
-    pub shown: Shown,
-    pub around: Around,
+pub(crate) struct GetAttrReply {
+    pub shown: ReportedObject,
+    pub around: FileSystemFacts,
 }
 
-impl Answered {
+impl GetAttrReply {
     pub fn put(&self, w: &mut XdrWriter<'_>, requested: Bitmap4) {
         put(w, requested, &self.shown, &self.around);
     }
 }
 
-pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answered, NfsStatus> {
+pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<GetAttrReply, NfsStatus> {
     check_readable(requested)?;
     let files = run.files().clone();
     let wants_handle = requested.contains(attribute::FILEHANDLE);
     let handle = if wants_handle { Some(run.place()?.handle(&files)?) } else { None };
     if let Place::Pseudo(id) = *run.place()? {
         let around = around(run, None, requested)?;
-        return Ok(Answered { shown: Shown { handle, ..shown_pseudo(run, id) }, around });
+        return Ok(GetAttrReply {
+            shown: ReportedObject { handle, ..shown_pseudo(run, id) },
+            around,
+        });
     }
     let export = run.object_place()?.export.clone();
     let alone = (requested & SPACE).is_empty();
-    if let Some(attributes) = alone.then(|| seen_alone(run, requested)).flatten() {
+    if let Some(attributes) = alone.then(|| attributes_without_lookup(run, requested)).flatten() {
         let around = around(run, Some((&export, None)), requested)?;
         let mounted_on = attributes.key.inode;
         let shown = shown_on(&export, mounted_on, attributes);
-        return Ok(Answered { shown: Shown { handle, ..shown }, around });
+        return Ok(GetAttrReply { shown: ReportedObject { handle, ..shown }, around });
     }
     let object = run.object_place()?.object(&files).await?;
-    let looked = run.looked.take().filter(|(key, _)| *key == object.key());
+    let looked = run.seen.take().filter(|(key, _)| *key == object.key());
     // TIME_CREATE is stored in an extended attribute, which costs another system call.
     let attributes = match (requested.contains(attribute::TIME_CREATE), looked) {
         (true, _) => files.object_attributes(&object),
@@ -62,8 +66,8 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
         (false, None) => files.object_attributes_alone(&object),
     };
     let attributes = attributes.or_status()?;
-    let attributes = match delegate::may_be_kept(run, requested, object.key()) {
-        true => Box::pin(delegate::with_kept(run, &object, attributes)).await?,
+    let attributes = match delegate::may_be_stale(run, requested, object.key()) {
+        true => Box::pin(delegate::with_writer_attributes(run, &object, attributes)).await?,
         false => attributes,
     };
     let around = around(run, Some((&export, Some(&object))), requested)?;
@@ -74,34 +78,43 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
             Some(Box::pin(files.object_list(&caller, &object)).await.or_status()?)
         }
     };
-    Ok(Answered { shown: Shown { handle, list, ..shown(&export, &object, attributes) }, around })
+    Ok(GetAttrReply {
+        shown: ReportedObject { handle, list, ..shown(&export, &object, attributes) },
+        around,
+    })
 }
 
 /// Attributes without a lookup of the object: those of an earlier operation, or those of an open of
 /// the file. None if the request needs more.
-fn seen_alone(run: &mut Run<'_>, requested: Bitmap4) -> Option<Attributes> {
+fn attributes_without_lookup(run: &mut Run<'_>, requested: Bitmap4) -> Option<Attributes> {
     let is_all = (requested & LISTS).is_empty() && !requested.contains(attribute::TIME_CREATE);
     if !is_all || run.object_place().ok()?.has_object() {
         return None;
     }
-    let attributes = match run.looked {
+    let attributes = match run.seen {
         Some((_, attributes)) => attributes,
         None => {
             let files = run.files().clone();
             let place = run.object_place().ok()?;
-            files.attributes_of_open(&place.export.volume, place.unseen_handle()?)?
+            files.attributes_of_open(&place.export.volume, place.unresolved_handle()?)?
         }
     };
-    (!delegate::may_be_kept(run, requested, attributes.key)).then_some(attributes)
+    (!delegate::may_be_stale(run, requested, attributes.key)).then_some(attributes)
 }
 
-pub(crate) fn shown(export: &Export, object: &Object, attributes: Attributes) -> Shown {
+pub(crate) fn shown(export: &Export, object: &Object, attributes: Attributes) -> ReportedObject {
     let mounted_on = if object.is_root() { mount_point(export) } else { attributes.key.inode };
     shown_on(export, mounted_on, attributes)
 }
 
-fn shown_on(export: &Export, mounted_on: u64, attributes: Attributes) -> Shown {
-    Shown { fsid: fsid(export, attributes.key), attributes, mounted_on, handle: None, list: None }
+fn shown_on(export: &Export, mounted_on: u64, attributes: Attributes) -> ReportedObject {
+    ReportedObject {
+        fsid: fsid(export, attributes.key),
+        attributes,
+        mounted_on,
+        handle: None,
+        list: None,
+    }
 }
 
 /// A share is a file system of its own, and so is each mount in it.
@@ -115,7 +128,7 @@ pub(crate) fn mount_point(export: &Export) -> u64 {
 }
 
 /// Attributes of a pseudo directory, which never changes.
-pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> Shown {
+pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> ReportedObject {
     let started = run.server().started;
     let attributes = Attributes {
         key: FileKey { device: 0, inode: id.inode() },
@@ -141,7 +154,7 @@ pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> Shown {
     let access = Rights::FILE_READ | Rights::FILE_EXECUTE;
     let everyone = NamedAce { allows: true, flags: 0, access, who: NamedWho::Everyone };
     let list = Some(NamedList { entries: vec![everyone], ..NamedList::default() });
-    Shown { attributes, fsid: FsId::default(), mounted_on: id.inode(), handle: None, list }
+    ReportedObject { attributes, fsid: FsId::default(), mounted_on: id.inode(), handle: None, list }
 }
 
 /// Facts of the server and of the object's file system; the pseudo root is in none.
@@ -149,7 +162,7 @@ pub(crate) fn around(
     run: &Run<'_>,
     export: Option<(&Export, Option<&Object>)>,
     requested: Bitmap4,
-) -> Result<Around, NfsStatus> {
+) -> Result<FileSystemFacts, NfsStatus> {
     let wants_space = !(requested & SPACE).is_empty();
     let space = match export {
         Some((export, object)) if wants_space => {
@@ -164,7 +177,7 @@ pub(crate) fn around(
         _ => None,
     };
     let features = export.map_or_else(Features::default, |(export, _)| export.volume.features());
-    Ok(Around {
+    Ok(FileSystemFacts {
         minor_version: run.minor_version,
         lease: run.config.lease,
         // NFS compares names byte for byte, whatever SMB does on the share.
@@ -176,7 +189,7 @@ pub(crate) fn around(
 
 /// Decoded attributes that a client wants to set.
 #[derive(Debug, Default)]
-pub(crate) struct Wished {
+pub(crate) struct RequestedAttributes {
     /// All but the access list.
     pub changes: ObjectChanges,
     /// Access list, which the server sets after the mode: RFC 8881 6.4.1.3.
@@ -188,7 +201,7 @@ pub(crate) struct Wished {
     unmasked_mode: Option<u32>,
 }
 
-impl Wished {
+impl RequestedAttributes {
     /// Mode of a new object, where `default` is the share's. The umask applies only without
     /// inheritance. RFC 8275 4.
     ///
@@ -217,7 +230,10 @@ impl Wished {
 ///
 /// # Errors
 /// ATTRNOTSUPP; INVAL for read-only attributes; BADXDR, BADOWNER, INVAL for bad values.
-pub(crate) fn wished(run: &Run<'_>, attributes: &Fattr<'_>) -> Result<Wished, NfsStatus> {
+pub(crate) fn decode_requested(
+    run: &Run<'_>,
+    attributes: &Fattr<'_>,
+) -> Result<RequestedAttributes, NfsStatus> {
     let mask = attributes.mask;
     let supported = crate::attributes::supported(run.minor_version);
     if !supported.contains_all(mask) {
@@ -245,7 +261,7 @@ pub(crate) fn wished(run: &Run<'_>, attributes: &Fattr<'_>) -> Result<Wished, Nf
         changes.dos = Some(DosInfo { bits: None, created: Some(timestamp(created)?) });
     }
     let unmasked_mode = named.mode_umask.map(|mode| mode.mode);
-    Ok(Wished { changes, list: list_of(&named)?, mask, masked, unmasked_mode })
+    Ok(RequestedAttributes { changes, list: list_of(&named)?, mask, masked, unmasked_mode })
 }
 
 /// Attributes that set the mode.
@@ -303,11 +319,11 @@ pub(crate) async fn set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> SetAttrRep
 }
 
 async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, NfsStatus> {
-    let mut wished = wished(run, &args.attributes)?;
+    let mut requested = decode_requested(run, &args.attributes)?;
     let (object, caller) = run.object().await?;
     let present = || run.files().object_attributes(&object).ok();
-    wished.complete_mode(|| present().map(|present| present.mode));
-    let Wished { mut changes, list, mask, .. } = wished;
+    requested.complete_mode(|| present().map(|present| present.mode));
+    let RequestedAttributes { mut changes, list, mask, .. } = requested;
     if object.kind() == FileKind::Symlink {
         // Links have no mode on Linux; clients that copy one set it all the same.
         changes.mode = None;
@@ -353,7 +369,7 @@ pub(crate) async fn access(
         return Ok(AccessResult { supported, access });
     }
     let (object, caller) = run.object().await?;
-    let seen = run.looked.filter(|(key, _)| *key == object.key()).map(|(_, seen)| seen);
+    let seen = run.seen.filter(|(key, _)| *key == object.key()).map(|(_, seen)| seen);
     let mut rights = run.files().object_access_as_seen(&caller, &object, seen).or_status()?;
     let peer = run.call.conn.facts.peer.ip();
     if run.object_place()?.export.is_read_only(peer) {

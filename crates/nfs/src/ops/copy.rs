@@ -6,7 +6,7 @@
 
 use super::paid_open::{PaidOpen, open_for, saved_open_for};
 use crate::compound::Run;
-use crate::copies::Copying;
+use crate::copies::AsyncCopy;
 use crate::limits::{COPY_BYTES_MAX, COPY_LATER_BYTES_MIN};
 use crate::status::OrStatus;
 use files::{Access as Rights, Caller, OpenFile};
@@ -100,7 +100,7 @@ fn copy_later(
     let handle = run.place()?.handle(&server.files)?;
     let Ok(share) = server.holdings.copies.take(&client.holder) else { return Ok(None) };
     let Some((id, progress)) = client.copies.begin() else { return Ok(None) };
-    let copying = Copying {
+    let copy_job = AsyncCopy {
         id,
         progress,
         _share: share,
@@ -113,7 +113,7 @@ fn copy_later(
         queues: run.copy_queues(),
     };
     let host = server.host.clone();
-    host.carry_on(Box::pin(copying.carry_out(server, client)));
+    host.carry_on(Box::pin(copy_job.run(server, client)));
     Ok(Some(result_of(verifier, Some(id), 0)))
 }
 

@@ -1,7 +1,7 @@
 //! READ, WRITE, COMMIT. RFC 8881 18.3, 18.22, 18.32.
 
 use super::paid_open::{PaidOpen, any_open, open_for};
-use crate::compound::{Answer, Run};
+use crate::compound::{ReplyBuffer, Run};
 use crate::limits::{IO_BYTES_MAX, SENDFILE_BYTES_MIN};
 use crate::place::Place;
 use crate::status::OrStatus;
@@ -18,14 +18,14 @@ const READ_OVERHEAD_BYTES: usize = 12;
 pub(crate) async fn read(
     run: &mut Run<'_>,
     args: &ReadArgs,
-    answer: &mut Answer,
+    answer: &mut ReplyBuffer,
 ) -> Result<(), NfsStatus> {
     let room = answer.room().saturating_sub(READ_OVERHEAD_BYTES);
     let length = (args.count.min(IO_BYTES_MAX) as usize).min(room);
     let cost = Cost::read(length as u64);
     let PaidOpen { open, .. } = open_for(run, args.state_id, Rights::READ_DATA, cost).await?;
     let read = read_open(run, (&open, args.offset, length), answer).await;
-    run.give_back(&open, cost, *read.as_ref().unwrap_or(&0));
+    run.refund(&open, cost, *read.as_ref().unwrap_or(&0));
     read.map(|_| ())
 }
 
@@ -33,11 +33,11 @@ pub(crate) async fn read(
 async fn read_open(
     run: &Run<'_>,
     (open, offset, length): (&Arc<OpenFile>, u64, usize),
-    answer: &mut Answer,
+    answer: &mut ReplyBuffer,
 ) -> Result<usize, NfsStatus> {
     let files = run.files();
     if length >= SENDFILE_BYTES_MIN
-        && answer.may_leave_data()
+        && answer.may_send_from_file()
         && let Some(range) = files.read_resident(open, offset, length).or_status()?
         && padding(range.length_bytes) == 0
     {

@@ -2,14 +2,14 @@
 //! delegation. RFC 8881 10.4, 18.6, 20.1.
 
 use super::attributes::change_of;
-use crate::callbacks::Answer;
+use crate::callbacks::CallbackReply;
 use crate::client::Client;
 use crate::compound::Run;
 use crate::config::Export;
-use crate::held::HeldDelegation;
-use crate::limits::{CALLBACK_ATTRIBUTES_WITHIN, DELEGATIONS_PER_CLIENT_MAX};
+use crate::held_state::HeldDelegation;
+use crate::limits::{CB_GETATTR_TIMEOUT, DELEGATIONS_PER_CLIENT_MAX};
 use crate::place::Place;
-use crate::recall::ask_back;
+use crate::recall::start_recall;
 use crate::status::OrStatus;
 use files::{DelegationKind, Object, OpenFile, Protocol, RequestContext};
 use futures_util::future::{Either, select};
@@ -27,7 +27,7 @@ use wire::nfs::ops::{
 use wire::nfs::{Bitmap4, CallbackNumber, FileHandle, NfsStatus, StateId};
 
 /// Attributes that the holder of a write delegation knows better.
-const KEPT: Bitmap4 = Bitmap4::of(&[
+const WRITER_ATTRIBUTES: Bitmap4 = Bitmap4::of(&[
     attribute::CHANGE,
     attribute::SIZE,
     attribute::SPACE_USED,
@@ -77,7 +77,7 @@ pub(crate) fn grant(
     };
     let is_recalled = is_again && has_changed_since_start(run, open);
     if is_recalled {
-        ask_back(run.server(), client, open.key());
+        start_recall(run.server(), client, open.key());
     }
     granted(kind, id, is_recalled)
 }
@@ -124,20 +124,20 @@ fn grant_alone(
     let account = server.holdings.delegations.account(&client.holder);
     let mut entry = server.delegations.enter(file, &account, now)?;
     let delegation = run.files().delegate(open, kind).ok().flatten()?;
-    let granting = delegation.granting();
+    let grants = delegation.granting();
     let handle = Place::of(export.clone(), open.object()).handle(run.files()).ok()?;
     if kind == DelegationKind::Write {
-        entry.writes(file, client, change_of(run, &open.object()));
+        entry.set_writer(file, client, change_of(run, &open.object()));
     }
     let referring = run.referring();
-    let held = HeldDelegation { entry, is_asked_back: false, delegation, handle, referring };
+    let held = HeldDelegation { entry, is_recalled: false, delegation, handle, referring };
     let is_write = kind == DelegationKind::Write;
     let id = client.with_states(|states| {
         let number = states.add_delegation(file, is_write, held).ok()?;
         Some(states.id(number))
     });
     // A recall is deferred until the reply is sent.
-    run.granting.extend(granting);
+    run.grants.extend(grants);
     id
 }
 
@@ -170,7 +170,10 @@ pub(crate) fn check_claim(client: &Client, claim: &OpenClaim<'_>) -> Result<(), 
     }
 }
 
-pub(crate) async fn give_back(run: &mut Run<'_>, args: &DelegReturnArgs) -> Result<(), NfsStatus> {
+pub(crate) async fn delegreturn(
+    run: &mut Run<'_>,
+    args: &DelegReturnArgs,
+) -> Result<(), NfsStatus> {
     let id = run.resolve_id(args.state_id)?;
     let files = run.files().clone();
     let handle = run.place()?.handle(&files)?;
@@ -184,32 +187,33 @@ pub(crate) async fn give_back(run: &mut Run<'_>, args: &DelegReturnArgs) -> Resu
     for held in ended.delegations {
         let HeldDelegation { delegation, entry, .. } = held;
         drop(entry);
-        crate::recall::returned(files.return_delegation(delegation).await)?;
+        crate::recall::return_status(files.return_delegation(delegation).await)?;
     }
     Ok(())
 }
 
 /// Attributes in the reply of a write delegation's holder to CB_GETATTR.
-struct Said {
+struct CbGetattrReply {
     change: u64,
     size_bytes: u64,
 }
 
 /// Whether another client's write delegation may make requested attributes stale.
-pub(crate) fn may_be_kept(run: &Run<'_>, requested: Bitmap4, key: FileKey) -> bool {
+pub(crate) fn may_be_stale(run: &Run<'_>, requested: Bitmap4, key: FileKey) -> bool {
     let writer = |client: Arc<Client>| run.server().delegations.writer(key, &client);
-    !(requested & KEPT).is_empty() && run.client().is_ok_and(|client| writer(client).is_some())
+    !(requested & WRITER_ATTRIBUTES).is_empty()
+        && run.client().is_ok_and(|client| writer(client).is_some())
 }
 
 /// Updates attributes by those that the holder of a write delegation caches. RFC 8881 10.4.3.
-pub(crate) async fn with_kept(
+pub(crate) async fn with_writer_attributes(
     run: &mut Run<'_>,
     object: &Object,
     attributes: Attributes,
 ) -> Result<Attributes, NfsStatus> {
     let server = run.server().clone();
-    let Ok(asking) = run.client() else { return Ok(attributes) };
-    let Some((writer, granted)) = server.delegations.writer(object.key(), &asking) else {
+    let Ok(requester) = run.client() else { return Ok(attributes) };
+    let Some((writer, granted)) = server.delegations.writer(object.key(), &requester) else {
         return Ok(attributes);
     };
     // A courtesy client cannot reply, and a look at its file costs it nothing.
@@ -217,20 +221,20 @@ pub(crate) async fn with_kept(
         return Ok(attributes);
     }
     let handle = run.place()?.handle(&server.files)?;
-    let mut said = None;
+    let mut reply = None;
     // The server waits for an unresponsive holder once, else a listing would wait for each file.
-    if !writer.is_silent.load(Ordering::Acquire) {
-        let ask = pin!(ask(run, &writer, handle));
-        match select(ask, server.files.pause_for(CALLBACK_ATTRIBUTES_WITHIN)).await {
-            Either::Left((answered, _)) => said = answered,
-            Either::Right(_) => writer.is_silent.store(true, Ordering::Release),
+    if !writer.is_unresponsive.load(Ordering::Acquire) {
+        let query = pin!(query_writer(run, &writer, handle));
+        match select(query, server.files.pause_for(CB_GETATTR_TIMEOUT)).await {
+            Either::Left((answered, _)) => reply = answered,
+            Either::Right(_) => writer.is_unresponsive.store(true, Ordering::Release),
         }
     }
-    if said.is_none() && writer.is_silent.load(Ordering::Acquire) {
+    if reply.is_none() && writer.is_unresponsive.load(Ordering::Acquire) {
         // The holder must return the delegation, or loses it.
-        ask_back(&server, &writer, object.key());
+        start_recall(&server, &writer, object.key());
     }
-    let Some(said) = said.filter(|said| said.change != granted) else { return Ok(attributes) };
+    let Some(reply) = reply.filter(|reply| reply.change != granted) else { return Ok(attributes) };
     // The holder has changes that it has not flushed, so the file counts as changed at each look,
     // even if the client never flushes.
     let export = run.object_place()?.export.clone();
@@ -241,18 +245,22 @@ pub(crate) async fn with_kept(
     let touch = files.touch_delegated(&caller, object).await;
     touch.or_status()?;
     let attributes = run.files().object_attributes(object).or_status()?;
-    Ok(Attributes { size_bytes: said.size_bytes, ..attributes })
+    Ok(Attributes { size_bytes: reply.size_bytes, ..attributes })
 }
 
-async fn ask(run: &Run<'_>, writer: &Client, handle: FileHandle) -> Option<Said> {
+async fn query_writer(
+    run: &Run<'_>,
+    writer: &Client,
+    handle: FileHandle,
+) -> Option<CbGetattrReply> {
     let requested = Bitmap4::of(&[attribute::CHANGE, attribute::SIZE]);
     let callback = Callback::GetAttr(CbGetAttrArgs { handle, requested });
     let answer = writer.call_back(run.files(), &callback, None).await.ok()?;
-    said(&answer)
+    decode_reply(&answer)
 }
 
-fn said(answer: &Answer) -> Option<Said> {
+fn decode_reply(answer: &CallbackReply) -> Option<CbGetattrReply> {
     let attributes: Fattr<'_> = answer.result(CallbackNumber::GETATTR).ok()?;
     let named = attributes.attributes().ok()?;
-    Some(Said { change: named.change?, size_bytes: named.size? })
+    Some(CbGetattrReply { change: named.change?, size_bytes: named.size? })
 }

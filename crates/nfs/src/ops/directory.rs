@@ -1,11 +1,11 @@
 //! LOOKUP, LOOKUPP, READLINK, CREATE, REMOVE, RENAME, LINK.
 //! RFC 8881 18.4, 18.9, 18.13, 18.14, 18.24 to 18.26.
 
-use super::attributes::{Wished, set_list, wished};
+use super::attributes::{RequestedAttributes, decode_requested, set_list};
 use crate::compound::Run;
 use crate::config::{Export, HostVerdict};
 use crate::place::Place;
-use crate::pseudo::{Found, PseudoId, ROOT};
+use crate::pseudo::{PseudoId, PseudoTarget, ROOT};
 use crate::status::{OrStatus, status_of};
 use files::{NewObject, Object};
 use std::sync::Arc;
@@ -42,15 +42,15 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
     if let Some((handle, attributes)) =
         run.files().look_up_remembered(&caller, &directory, &name, export.id)
     {
-        run.go(Place::of_handle(export, handle));
-        run.looked = Some((attributes.key, attributes));
+        run.set_current(Place::of_handle(export, handle));
+        run.seen = Some((attributes.key, attributes));
         return Ok(());
     }
     let (found, attributes) =
         run.files().look_up_with_attributes(&caller, &directory, &name).await.or_status()?;
     let key = found.key();
-    run.go(Place::of(export, found));
-    run.looked = Some((key, attributes));
+    run.set_current(Place::of(export, found));
+    run.seen = Some((key, attributes));
     Ok(())
 }
 
@@ -68,12 +68,12 @@ async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(),
         return enter_share(run, export).await;
     }
     match config.tree.find(id, name, &config.exports, peer) {
-        Some(Found::Export(export)) => enter_share(run, export).await,
-        Some(Found::Directory(id)) => {
-            run.go(Place::Pseudo(id));
+        Some(PseudoTarget::Export(export)) => enter_share(run, export).await,
+        Some(PseudoTarget::Directory(id)) => {
+            run.set_current(Place::Pseudo(id));
             Ok(())
         }
-        Some(Found::Unknown) => Err(NfsStatus::DELAY),
+        Some(PseudoTarget::Unknown) => Err(NfsStatus::DELAY),
         None => Err(NfsStatus::NOENT),
     }
 }
@@ -83,7 +83,7 @@ async fn enter_share(run: &mut Run<'_>, export: &Arc<Export>) -> Result<(), NfsS
     // The verdict may have changed since the lookup.
     export.admit(&run.call.conn, NfsStatus::NOENT)?;
     let root = run.files().root_object(&export.volume).await.or_status()?;
-    run.go(Place::of(export, root));
+    run.set_current(Place::of(export, root));
     Ok(())
 }
 
@@ -93,7 +93,7 @@ pub(crate) async fn look_up_parent(run: &mut Run<'_>) -> Result<(), NfsStatus> {
             return Err(NfsStatus::NOENT);
         }
         let parent = run.config.tree.parent(id);
-        run.go(Place::Pseudo(parent));
+        run.set_current(Place::Pseudo(parent));
         return Ok(());
     }
     let (directory, caller) = run.object().await?;
@@ -104,12 +104,12 @@ pub(crate) async fn look_up_parent(run: &mut Run<'_>) -> Result<(), NfsStatus> {
     }
     if directory.is_root() {
         // By whichever path the client came: a share has one parent directory.
-        run.go(Place::Pseudo(ROOT));
+        run.set_current(Place::Pseudo(ROOT));
         return Ok(());
     }
     let export = run.object_place()?.export.clone();
     let found = run.files().look_up_parent(&caller, &directory).await.or_status()?;
-    run.go(Place::of(export, found));
+    run.set_current(Place::of(export, found));
     Ok(())
 }
 
@@ -138,15 +138,15 @@ pub(crate) async fn create(
     run: &mut Run<'_>,
     args: &CreateArgs<'_>,
 ) -> Result<CreateResult, NfsStatus> {
-    let mut wished = wished(run, &args.attributes)?;
+    let mut requested = decode_requested(run, &args.attributes)?;
     let (directory, caller) = run.object().await?;
     let export = run.object_place()?.export.clone();
     let options = &export.volume.options;
     let is_directory = matches!(args.object_type, CreateType::Directory);
     let mode = if is_directory { options.directory_mode } else { options.file_mode };
-    wished.complete_mode(|| Some(mode));
-    let new_mode = wished.new_mode(mode);
-    let Wished { mut changes, list, mask, .. } = wished;
+    requested.complete_mode(|| Some(mode));
+    let new_mode = requested.new_mode(mode);
+    let RequestedAttributes { mut changes, list, mask, .. } = requested;
     let special = |kind| NewObject::Special { kind, mode: new_mode };
     let device = |is_block, device: wire::nfs::attributes::SpecData| {
         let (major, minor) = (device.major, device.minor);
@@ -180,7 +180,7 @@ pub(crate) async fn create(
     }
     set_list(run, (&made, &caller), list.as_ref()).await?;
     let change = change_info(run, &directory, before);
-    run.go(Place::of(export, made));
+    run.set_current(Place::of(export, made));
     Ok(CreateResult { change, attributes_set: mask })
 }
 

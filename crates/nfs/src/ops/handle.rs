@@ -10,13 +10,13 @@ pub(crate) fn put(run: &mut Run<'_>, args: &PutFhArgs) -> Result<(), NfsStatus> 
     let (files, conn) = (run.files(), &run.call.conn);
     let place = Place::parse(files, &run.config, conn, &args.object)?;
     // The earlier charge covered another file.
-    run.prepaid_looks = 0;
-    run.go(place);
+    run.prepaid_attribute_ops = 0;
+    run.set_current(place);
     Ok(())
 }
 
 pub(crate) fn put_root(run: &mut Run<'_>) -> Result<(), NfsStatus> {
-    run.go(Place::Pseudo(ROOT));
+    run.set_current(Place::Pseudo(ROOT));
     Ok(())
 }
 

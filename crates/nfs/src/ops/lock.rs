@@ -2,10 +2,10 @@
 
 use crate::client::{Client, lock as guard};
 use crate::compound::Run;
-use crate::held::HeldOpen;
-use crate::stateids::{Kind, LockState, Owner};
+use crate::held_state::HeldOpen;
+use crate::lock_waiters::LockWaiter;
+use crate::stateids::{LockState, Owner, StateKind};
 use crate::status::{OrStatus, status_of};
-use crate::waiting_locks::Waiting;
 use files::{
     Access as Rights, ConflictingLock, LockKind, LockOwner, OwnerLockOutcome, Range, RangeLock,
 };
@@ -21,22 +21,22 @@ const TO_THE_END: u64 = u64::MAX;
 
 /// Outcome of LOCK or LOCKT.
 #[derive(Debug)]
-pub(crate) enum Locking {
+pub(crate) enum LockOutcome {
     Granted(StateId),
     Free,
-    Denied(Denied),
+    Denied(LockConflict),
     Failed(NfsStatus),
 }
 
 /// A conflicting lock with its owner.
 #[derive(Debug)]
-pub(crate) struct Denied {
+pub(crate) struct LockConflict {
     held: ConflictingLock,
     client: ClientId,
     owner: Owner,
 }
 
-impl Locking {
+impl LockOutcome {
     pub fn reply(&self) -> LockReply<'_> {
         match self {
             Self::Granted(id) => LockReply::Granted(*id),
@@ -55,7 +55,7 @@ impl Locking {
     }
 }
 
-impl Denied {
+impl LockConflict {
     fn shown(&self) -> LockDenied<'_> {
         let Range { offset, length } = self.held.lock.range;
         let is_to_the_end = offset.saturating_add(length) == u64::MAX;
@@ -93,24 +93,24 @@ fn owner_number(client: &Client, state: u64) -> LockOwner {
 }
 
 /// Resolves the owner of a conflicting lock.
-fn denied_by(run: &Run<'_>, held: ConflictingLock) -> Denied {
-    let unknown = Denied { held, client: ClientId(0), owner: Owner::default() };
+fn conflict_with_owner(run: &Run<'_>, held: ConflictingLock) -> LockConflict {
+    let unknown = LockConflict { held, client: ClientId(0), owner: Owner::default() };
     let Some(LockOwner(number)) = held.owner else { return unknown };
     let Some(client) = run.server().client_numbered((number >> 32) as u32) else {
         return unknown;
     };
     let owner = match guard(&client.states).get(number & u64::from(u32::MAX)).map(|s| &s.kind) {
-        Some(Kind::Lock(lock)) => lock.owner.clone(),
+        Some(StateKind::Lock(lock)) => lock.owner.clone(),
         _ => return unknown,
     };
-    Denied { held, client: client.id, owner }
+    LockConflict { held, client: client.id, owner }
 }
 
-pub(crate) fn lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Locking {
-    try_lock(run, args).unwrap_or_else(Locking::Failed)
+pub(crate) fn lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> LockOutcome {
+    try_lock(run, args).unwrap_or_else(LockOutcome::Failed)
 }
 
-fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus> {
+fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<LockOutcome, NfsStatus> {
     let range = range_of(args.offset, args.length)?;
     let client = run.client()?;
     run.server().check_grace(&client, args.reclaim)?;
@@ -128,7 +128,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
             let held = run.open_by(&id, right)?;
             let states = guard(&client.states);
             let (number, _) = states.find_locks(&id)?;
-            let Some(Kind::Lock(known)) = states.get(number).map(|state| &state.kind) else {
+            let Some(StateKind::Lock(known)) = states.get(number).map(|state| &state.kind) else {
                 return Err(NfsStatus::BAD_STATEID);
             };
             (held, number, false, known.owner.clone())
@@ -150,19 +150,19 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
                 return Err(NfsStatus::DELAY);
             };
             run.current_id = Some(id);
-            Ok(Locking::Granted(id))
+            Ok(LockOutcome::Granted(id))
         }
         other => {
             if is_new {
-                forget(&client, number, (&held, owner));
+                remove_unused(&client, number, (&held, owner));
             }
             match other {
                 Ok(OwnerLockOutcome::Denied(denied)) => {
                     if matches!(args.lock_type, LockType::ReadWait | LockType::WriteWait) {
-                        let waiting = Waiting { lock_owner, owner, wanted };
-                        waiting.tell_when_free(run.server(), &client, &held);
+                        let waiter = LockWaiter { lock_owner, owner, wanted };
+                        waiter.notify_when_free(run.server(), &client, &held);
                     }
-                    Ok(Locking::Denied(denied_by(run, denied)))
+                    Ok(LockOutcome::Denied(conflict_with_owner(run, denied)))
                 }
                 Ok(OwnerLockOutcome::Granted) => Err(NfsStatus::SERVERFAULT),
                 // Another OPEN of the same owner replaces this open, or it was closed. A retry
@@ -175,7 +175,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
 }
 
 /// Removes the state of an owner that got no lock, unless another of its LOCKs got one meanwhile.
-fn forget(client: &Client, number: u64, (held, owner): (&HeldOpen, LockOwner)) {
+fn remove_unused(client: &Client, number: u64, (held, owner): (&HeldOpen, LockOwner)) {
     client.with_states(|states| {
         if !held.open.has_locks_of(owner) {
             drop(states.remove(number));
@@ -201,11 +201,11 @@ fn locks_of(
     })
 }
 
-pub(crate) async fn test(run: &mut Run<'_>, args: &LockTestArgs<'_>) -> Locking {
+pub(crate) async fn test(run: &mut Run<'_>, args: &LockTestArgs<'_>) -> LockOutcome {
     match try_test(run, args).await {
-        Ok(Some(held)) => Locking::Denied(denied_by(run, held)),
-        Ok(None) => Locking::Free,
-        Err(status) => Locking::Failed(status),
+        Ok(Some(held)) => LockOutcome::Denied(conflict_with_owner(run, held)),
+        Ok(None) => LockOutcome::Free,
+        Err(status) => LockOutcome::Failed(status),
     }
 }
 

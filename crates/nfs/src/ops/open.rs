@@ -3,21 +3,21 @@
 //! All opens of one owner on one file share one state and one open of the file layer. An OPEN that
 //! asks for more replaces the earlier open.
 
-use super::attributes::{Wished, set_list, wished};
+use super::attributes::{RequestedAttributes, decode_requested, set_list};
 use super::delegate;
 use super::directory::{change_before, change_info, name_of};
 use crate::client::{Client, lock};
 use crate::compound::Run;
 use crate::config::Export;
-use crate::held::HeldOpen;
-use crate::limits::WIDENING_TRIES_MAX;
+use crate::held_state::HeldOpen;
+use crate::limits::OPEN_UPGRADE_TRIES_MAX;
 use crate::place::Place;
-use crate::recall::Holder;
+use crate::recall::DelegationHolder;
 use crate::stateids::{OpenState, ShareBits};
 use crate::status::OrStatus;
 use files::{
     Access as Rights, CacheHolder, Caller, IfExists, IfMissing, Object, ObjectChanges, ObjectOpen,
-    OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult as Opened, RequestedKind, Share,
+    OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult as OpenedFile, RequestedKind, Share,
 };
 use std::sync::Arc;
 use vfs::{FileKey, FsError};
@@ -28,20 +28,20 @@ use wire::nfs::ops::{
 use wire::nfs::{Bitmap4, ChangeInfo, NfsStatus, StateId};
 
 /// Decoded arguments of OPEN.
-struct Wish {
+struct OpenRequest {
     at: OpenAt,
     caller: Arc<Caller>,
     export: Arc<Export>,
     share: ShareBits,
     plan: OpenPlan,
     verifier: Option<[u8; 8]>,
-    wished: Wished,
+    requested: RequestedAttributes,
 }
 
-impl Wish {
+impl OpenRequest {
     /// Whether the creation itself sets all requested attributes.
     fn changes_nothing_more(&self) -> bool {
-        self.wished.list.is_none() && self.rest().is_none()
+        self.requested.list.is_none() && self.rest().is_none()
     }
 
     /// Whether a new file has only its name and the usual metadata.
@@ -51,7 +51,7 @@ impl Wish {
 
     /// Attributes that a new file still needs.
     fn rest(&self) -> Option<ObjectChanges> {
-        let mut changes = ObjectChanges { mode: None, ..self.wished.changes };
+        let mut changes = ObjectChanges { mode: None, ..self.requested.changes };
         if changes.size_bytes == Some(0) {
             changes.size_bytes = None;
         }
@@ -90,19 +90,19 @@ pub(crate) async fn open(
     let client = run.client()?;
     check_claim(run, &client, &args.claim)?;
     run.server().make_room(&client, args.owner.owner.len())?;
-    let wish = understand(run, args).await?;
+    let wish = decode_open(run, args).await?;
     delegate::check_claim(&client, &args.claim)?;
     let directory = match &wish.at {
         OpenAt::Name(directory, _) => Some(directory.clone()),
         OpenAt::Object(_) => None,
     };
     let before = directory.as_ref().map_or(0, |directory| change_before(run, directory));
-    let (opened, state_id, place) = take(run, &client, args, &wish).await?;
-    let attributes_set = match furnish(run, &wish, &opened).await {
+    let (opened, state_id, place) = open_for_owner(run, &client, args, &wish).await?;
+    let attributes_set = match initialise(run, &wish, &opened).await {
         Ok(set) => set,
         Err(status) => {
-            let taken_back = client.with_states(|states| states.take_back(&state_id));
-            taken_back.opens.into_iter().for_each(|held| run.server().close(run.files(), held));
+            let undone = client.with_states(|states| states.undo_open(&state_id));
+            undone.opens.into_iter().for_each(|held| run.server().close(run.files(), held));
             return Err(status);
         }
     };
@@ -111,18 +111,18 @@ pub(crate) async fn open(
         None => ChangeInfo::default(),
     };
     if opened.action == OpenAction::Created {
-        run.server().delegations.forget(opened.open.key());
+        run.server().delegations.end_cooling(opened.open.key());
     }
     note_changed(run, &wish, &opened, directory.as_ref());
     let by = (args.share_access, &args.claim);
     let delegation = delegate::grant(run, &client, by, (&opened.open, &wish.export));
-    run.go(place);
+    run.set_current(place);
     run.current_id = Some(state_id);
     // With a delegation the client caches the attributes, so they must be read after the grant.
     if matches!(delegation, OpenDelegation::None | OpenDelegation::NoneWhy(_))
         && wish.changes_nothing_more()
     {
-        run.looked = Some((opened.open.key(), opened.attributes));
+        run.seen = Some((opened.open.key(), opened.attributes));
     }
     let mut flags = OpenResultFlags::LOCKTYPE_POSIX;
     if client.answers_callbacks() {
@@ -132,7 +132,12 @@ pub(crate) async fn open(
 }
 
 /// Notes the changes of an OPEN: a created name, and attributes or a truncation of the file.
-fn note_changed(run: &mut Run<'_>, wish: &Wish, opened: &Opened, directory: Option<&Object>) {
+fn note_changed(
+    run: &mut Run<'_>,
+    wish: &OpenRequest,
+    opened: &OpenedFile,
+    directory: Option<&Object>,
+) {
     let (has_made, file) = match opened.action {
         OpenAction::Created => (true, !wish.stores_nothing_more()),
         OpenAction::Overwritten | OpenAction::Superseded => (false, true),
@@ -160,14 +165,14 @@ fn check_claim(run: &Run<'_>, client: &Client, claim: &OpenClaim<'_>) -> Result<
     }
 }
 
-async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsStatus> {
+async fn decode_open(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<OpenRequest, NfsStatus> {
     let share = ShareBits { access: args.share_access.access().0, deny: args.share_deny.0 };
     if share.access == 0 || share.deny & !ShareDeny::BOTH.0 != 0 {
         return Err(NfsStatus::INVAL);
     }
     let mut plan = OpenPlan::posix(rights(share), tolerated(share));
     plan.kind = RequestedKind::File;
-    let (mut verifier, mut wished_for) = (None, Wished::default());
+    let (mut verifier, mut requested) = (None, RequestedAttributes::default());
     if let OpenHow::Create(how) = &args.how {
         let (if_exists, attributes) = match how {
             CreateHow::Unchecked(attributes) => (IfExists::Open, Some(attributes)),
@@ -182,10 +187,10 @@ async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsS
             }
         };
         if let Some(attributes) = attributes {
-            wished_for = wished(run, attributes)?;
+            requested = decode_requested(run, attributes)?;
         }
         plan.if_missing = IfMissing::Create;
-        let cuts = if_exists == IfExists::Open && wished_for.changes.size_bytes == Some(0);
+        let cuts = if_exists == IfExists::Open && requested.changes.size_bytes == Some(0);
         plan.if_exists = if cuts { IfExists::Overwrite } else { if_exists };
     }
     let at = match &args.claim {
@@ -197,27 +202,27 @@ async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsS
     };
     let export = run.object_place()?.export.clone();
     let caller = run.caller(&export);
-    wished_for.complete_mode(|| Some(export.volume.options.file_mode));
-    plan.mode = wished_for.new_mode(export.volume.options.file_mode);
-    Ok(Wish { at, caller, export, share, plan, verifier, wished: wished_for })
+    requested.complete_mode(|| Some(export.volume.options.file_mode));
+    plan.mode = requested.new_mode(export.volume.options.file_mode);
+    Ok(OpenRequest { at, caller, export, share, plan, verifier, requested: requested })
 }
 
 /// Opens the file, and creates or upgrades the owner's state.
-async fn take(
+async fn open_for_owner(
     run: &mut Run<'_>,
     client: &Arc<Client>,
     args: &OpenArgs<'_>,
-    wish: &Wish,
-) -> Result<(Opened, StateId, Place), NfsStatus> {
-    let holder: Arc<dyn CacheHolder> = Holder::new(run.server(), client);
-    let taking = Taking { client, owner: &args.owner.owner, wish, holder };
-    let key = match taking.open(run, &wish.at, wish.plan.clone(), None).await {
+    wish: &OpenRequest,
+) -> Result<(OpenedFile, StateId, Place), NfsStatus> {
+    let holder: Arc<dyn CacheHolder> = DelegationHolder::new(run.server(), client);
+    let owner_open = OwnerOpen { client, owner: &args.owner.owner, wish, holder };
+    let key = match owner_open.open(run, &wish.at, wish.plan.clone(), None).await {
         Ok(mut opened) => {
             let mut place = Place::of(wish.export.clone(), opened.open.object());
-            if let Some(id) = taking.settle(run, &mut opened, &mut place)? {
+            if let Some(id) = owner_open.bind_state(run, &mut opened, &mut place)? {
                 return Ok((opened, id, place));
             }
-            return taking.widen(run, opened.open.key(), Some(opened)).await;
+            return owner_open.upgrade(run, opened.open.key(), Some(opened)).await;
         }
         Err(FsError::ShareViolation) => match key_of(run, wish).await {
             // The conflicting name is gone meanwhile; the client should retry its create.
@@ -227,25 +232,25 @@ async fn take(
         Err(error) => return Err(run.open_refused(error)),
     };
     // The conflicting open may be of the same owner.
-    taking.widen(run, key, None).await
+    owner_open.upgrade(run, key, None).await
 }
 
 /// One OPEN with its owner.
-struct Taking<'a> {
+struct OwnerOpen<'a> {
     client: &'a Arc<Client>,
     owner: &'a [u8],
-    wish: &'a Wish,
+    wish: &'a OpenRequest,
     holder: Arc<dyn CacheHolder>,
 }
 
-impl Taking<'_> {
+impl OwnerOpen<'_> {
     async fn open(
         &self,
         run: &Run<'_>,
         at: &OpenAt,
         plan: OpenPlan,
         instead_of: Option<Arc<OpenFile>>,
-    ) -> Result<Opened, FsError> {
+    ) -> Result<OpenedFile, FsError> {
         let holder = Some(self.holder.clone());
         let with = ObjectOpen { instead_of, verifier: self.wish.verifier, holder };
         run.files().open_object(&self.wish.caller, at, plan, with).await
@@ -253,10 +258,10 @@ impl Taking<'_> {
 
     /// Creates the owner's state for a new open, or advances the existing one. None if the existing
     /// open must be upgraded. Atomic, since OPENs of one owner may be concurrent.
-    fn settle(
+    fn bind_state(
         &self,
         run: &Run<'_>,
-        opened: &mut Opened,
+        opened: &mut OpenedFile,
         place: &mut Place,
     ) -> Result<Option<StateId>, NfsStatus> {
         let key = opened.open.key();
@@ -286,27 +291,27 @@ impl Taking<'_> {
     ///
     /// Upgrades are serialised, because the locks move to the replacing open. An open that lost the
     /// race would lose them.
-    async fn widen(
+    async fn upgrade(
         &self,
         run: &mut Run<'_>,
         key: FileKey,
-        mut opened: Option<Opened>,
-    ) -> Result<(Opened, StateId, Place), NfsStatus> {
-        let _turn = self.client.widening.begin((key, self.owner.into())).await;
-        for _ in 0..WIDENING_TRIES_MAX {
-            let Some((number, held, had)) = held_of(self.client, key, self.owner) else {
+        mut opened: Option<OpenedFile>,
+    ) -> Result<(OpenedFile, StateId, Place), NfsStatus> {
+        let _turn = self.client.open_upgrades.lock((key, self.owner.into())).await;
+        for _ in 0..OPEN_UPGRADE_TRIES_MAX {
+            let Some((number, held, had)) = open_of_owner(self.client, key, self.owner) else {
                 // The earlier open was closed meanwhile.
                 let first = self.open_first(run, opened.take()).await;
                 let mut first = first.map_err(|error| run.open_refused(error))?;
                 let mut place = Place::of(self.wish.export.clone(), first.open.object());
-                if let Some(id) = self.settle(run, &mut first, &mut place)? {
+                if let Some(id) = self.bind_state(run, &mut first, &mut place)? {
                     return Ok((first, id, place));
                 }
                 opened = Some(first);
                 continue;
             };
             let mut share = had.with(self.wish.share);
-            let both = self.open_both(run, (&held, share), opened.as_ref()).await;
+            let both = self.open_combined(run, (&held, share), opened.as_ref()).await;
             let mut both = both.map_err(|error| run.open_refused(error))?;
             let files = run.files();
             let id = self.client.with_states(|states| {
@@ -327,7 +332,7 @@ impl Taking<'_> {
             if let Some(id) = id {
                 let place = Place::of(self.wish.export.clone(), both.open.object());
                 if let Some(opened) = opened {
-                    both = Opened { open: both.open, ..opened };
+                    both = OpenedFile { open: both.open, ..opened };
                 }
                 return Ok((both, id, place));
             }
@@ -337,7 +342,11 @@ impl Taking<'_> {
 
     /// Opens the file if the owner has no open after all. The access of an earlier open may have
     /// been reduced for an upgrade.
-    async fn open_first(&self, run: &Run<'_>, before: Option<Opened>) -> Result<Opened, FsError> {
+    async fn open_first(
+        &self,
+        run: &Run<'_>,
+        before: Option<OpenedFile>,
+    ) -> Result<OpenedFile, FsError> {
         let Some(before) = before else {
             return self.open(run, &self.wish.at, self.wish.plan.clone(), None).await;
         };
@@ -347,16 +356,16 @@ impl Taking<'_> {
         let plan = OpenPlan::posix(rights(self.wish.share), tolerated(self.wish.share));
         let at = OpenAt::Object(before.open.object());
         let again = self.open(run, &at, plan, None).await?;
-        Ok(Opened { open: again.open, ..before })
+        Ok(OpenedFile { open: again.open, ..before })
     }
 
     /// Opens for `share` in place of the owner's open.
-    async fn open_both(
+    async fn open_combined(
         &self,
         run: &Run<'_>,
         (held, share): (&HeldOpen, ShareBits),
-        opened: Option<&Opened>,
-    ) -> Result<Opened, FsError> {
+        opened: Option<&OpenedFile>,
+    ) -> Result<OpenedFile, FsError> {
         let instead_of = Some(held.open.clone());
         let Some(opened) = opened else {
             let mut plan = self.wish.plan.clone();
@@ -372,7 +381,11 @@ impl Taking<'_> {
 }
 
 /// The owner's open of a file.
-fn held_of(client: &Client, key: FileKey, owner: &[u8]) -> Option<(u64, HeldOpen, ShareBits)> {
+fn open_of_owner(
+    client: &Client,
+    key: FileKey,
+    owner: &[u8],
+) -> Option<(u64, HeldOpen, ShareBits)> {
     let states = lock(&client.states);
     let number = states.open_of(key, owner)?;
     let open = states.open(number).ok()?;
@@ -380,7 +393,7 @@ fn held_of(client: &Client, key: FileKey, owner: &[u8]) -> Option<(u64, HeldOpen
 }
 
 /// The file of the OPEN.
-async fn key_of(run: &Run<'_>, wish: &Wish) -> Result<FileKey, NfsStatus> {
+async fn key_of(run: &Run<'_>, wish: &OpenRequest) -> Result<FileKey, NfsStatus> {
     match &wish.at {
         OpenAt::Object(object) => Ok(object.key()),
         OpenAt::Name(directory, name) => {
@@ -391,11 +404,15 @@ async fn key_of(run: &Run<'_>, wish: &Wish) -> Result<FileKey, NfsStatus> {
 }
 
 /// Sets the remaining attributes of a new file. Returns those that were set.
-async fn furnish(run: &Run<'_>, wish: &Wish, opened: &Opened) -> Result<Bitmap4, NfsStatus> {
+async fn initialise(
+    run: &Run<'_>,
+    wish: &OpenRequest,
+    opened: &OpenedFile,
+) -> Result<Bitmap4, NfsStatus> {
     match opened.action {
         OpenAction::Created => {}
         OpenAction::Overwritten => {
-            return Ok(wish.wished.mask & Bitmap4::of(&[wire::nfs::attributes::attribute::SIZE]));
+            return Ok(wish.requested.mask & Bitmap4::of(&[wire::nfs::attributes::attribute::SIZE]));
         }
         OpenAction::Opened | OpenAction::Superseded => return Ok(Bitmap4::EMPTY),
     }
@@ -406,8 +423,8 @@ async fn furnish(run: &Run<'_>, wish: &Wish, opened: &Opened) -> Result<Bitmap4,
         let caller = &wish.caller;
         files.initialise_object_attributes(caller, &object, by, &changes).await.or_status()?;
     }
-    set_list(run, (&opened.open.object(), &wish.caller), wish.wished.list.as_ref()).await?;
-    Ok(wish.wished.mask)
+    set_list(run, (&opened.open.object(), &wish.caller), wish.requested.list.as_ref()).await?;
+    Ok(wish.requested.mask)
 }
 
 pub(crate) fn downgrade(run: &mut Run<'_>, args: &OpenDowngradeArgs) -> Result<StateId, NfsStatus> {

@@ -4,14 +4,17 @@
 //! So a long listing is never in memory twice.
 
 use super::attributes::{around, fsid, mount_point, shown_pseudo};
-use crate::attributes::{Around, LISTS, Shown, UNSEEN, check_readable, put, put_inaccessible};
-use crate::compound::{Answer, Run};
+use crate::attributes::{
+    FileSystemFacts, KNOWN_WITHOUT_STAT, LISTS, ReportedObject, check_readable, put,
+    put_inaccessible,
+};
+use crate::compound::{ReplyBuffer, Run};
 use crate::config::{Export, HostVerdict};
 use crate::limits::{
     READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_PART_ENTRIES, READDIR_SHORT_BYTES,
 };
 use crate::place::Place;
-use crate::pseudo::{Found, PseudoId, ROOT, cookie_of};
+use crate::pseudo::{PseudoId, PseudoTarget, ROOT, cookie_of};
 use crate::status::{OrStatus, status_of};
 use files::{
     Caller, ListWish, ListedObject, NamedList, Object, ObjectListSink, RequestFiles,
@@ -38,7 +41,7 @@ const COOKIE_FIRST: u64 = 3;
 pub(crate) async fn read(
     run: &mut Run<'_>,
     args: &ReadDirArgs,
-    answer: &mut Answer,
+    answer: &mut ReplyBuffer,
 ) -> Result<(), NfsStatus> {
     check_readable(args.requested)?;
     if matches!(args.cookie, 1 | 2) {
@@ -46,7 +49,7 @@ pub(crate) async fn read(
     }
     if let Place::Pseudo(id) = *run.place()? {
         let around = around(run, None, args.requested)?;
-        let mut entries = Entries::behind(answer, args, around, None);
+        let mut entries = EntryWriter::begin_after(answer, args, around, None);
         let is_end = match id.is_root() {
             true => list_shares(run, args, &mut entries)?,
             false => list_pseudo(run, args, id, &mut entries)?,
@@ -57,7 +60,7 @@ pub(crate) async fn read(
     let export = run.object_place()?.export.clone();
     let around = around(run, Some((&export, Some(&directory))), args.requested)?;
     let wish = wish(run, args, &around, &export);
-    let mut entries = Entries::behind(answer, args, around, Some(export));
+    let mut entries = EntryWriter::begin_after(answer, args, around, Some(export));
     let files = run.files().clone();
     if (args.requested & LISTS).is_empty() {
         let listed = files.list_objects_into(&caller, &directory, wish, entries).await;
@@ -74,25 +77,25 @@ async fn list_with_lists(
     files: &RequestFiles,
     (caller, directory): (&Arc<Caller>, &Object),
     mut wish: ListWish,
-    entries: &mut Entries,
+    entries: &mut EntryWriter,
 ) -> Result<bool, NfsStatus> {
     let mut left = wish.count_max;
     loop {
         wish.count_max = left.min(READDIR_PART_ENTRIES);
-        let part = Gathered::default();
+        let part = EntryBatch::default();
         let listed = files.list_objects_into(caller, directory, wish, part).await;
-        let (Gathered(part), is_end) = listed.or_status()?;
-        let Some((cookie, name_bytes)) = measured(&part) else { return Ok(is_end) };
+        let (EntryBatch(part), is_end) = listed.or_status()?;
+        let Some((cookie, name_bytes)) = extent_of(&part) else { return Ok(is_end) };
         left = left.saturating_sub(part.len());
         for entry in part {
             // Each access list costs an open, so other requests get their turn in between.
-            give_way().await;
+            yield_once().await;
             let is_put = match entry {
                 Ok(entry) => {
                     let list = find_list(files, (caller, directory), &entry).await;
                     entries.put_listed(&entry, list)
                 }
-                Err(unseen) => entries.take_unreadable(unseen),
+                Err(unreadable) => entries.take_unreadable(unreadable),
             };
             if !is_put {
                 return Ok(false);
@@ -107,17 +110,17 @@ async fn list_with_lists(
 }
 
 /// Last cookie and total name bytes of a batch; None if it is empty.
-fn measured(part: &[Result<ListedObject, UnreadableObject>]) -> Option<(u64, usize)> {
+fn extent_of(part: &[Result<ListedObject, UnreadableObject>]) -> Option<(u64, usize)> {
     let of = |entry: &Result<ListedObject, UnreadableObject>| match entry {
         Ok(entry) => (entry.cookie, entry.name.as_bytes().len()),
-        Err(unseen) => (unseen.cookie, unseen.name.as_bytes().len()),
+        Err(unreadable) => (unreadable.cookie, unreadable.name.as_bytes().len()),
     };
     let (cookie, _) = part.last().map(of)?;
     Some((cookie, part.iter().map(|entry| of(entry).1).sum()))
 }
 
 /// Yields to other tasks once.
-async fn give_way() {
+async fn yield_once() {
     let mut was_asked = false;
     let ask = |cx: &mut Context<'_>| {
         if std::mem::replace(&mut was_asked, true) {
@@ -131,9 +134,9 @@ async fn give_way() {
 
 /// Batch of entries whose access lists are read before they are encoded.
 #[derive(Default)]
-struct Gathered(Vec<Result<ListedObject, UnreadableObject>>);
+struct EntryBatch(Vec<Result<ListedObject, UnreadableObject>>);
 
-impl ObjectListSink for Gathered {
+impl ObjectListSink for EntryBatch {
     fn take(&mut self, entry: ListedObject) -> bool {
         self.0.push(Ok(entry));
         true
@@ -145,7 +148,7 @@ impl ObjectListSink for Gathered {
     }
 }
 
-fn wish(run: &Run<'_>, args: &ReadDirArgs, around: &Around, export: &Export) -> ListWish {
+fn wish(run: &Run<'_>, args: &ReadDirArgs, around: &FileSystemFacts, export: &Export) -> ListWish {
     let bytes_max = args.bytes_max as usize;
     let name_bytes_max = match args.directory_bytes as usize {
         0 => bytes_max,
@@ -174,10 +177,10 @@ async fn find_list(
 
 /// Smallest size of an entry beside its name: cookie, length, attributes, and the flag of a next
 /// entry. RFC 8881 18.23.2.
-fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &Around) -> usize {
+fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &FileSystemFacts) -> usize {
     let handle = FileHandle::new(&[0; HANDLE_BYTES_MIN]);
     let mut written = Vec::new();
-    let shown = Shown { handle, ..shown_pseudo(run, ROOT) };
+    let shown = ReportedObject { handle, ..shown_pseudo(run, ROOT) };
     put(&mut XdrWriter::new(&mut written), args.requested, &shown, around);
     16 + written.len()
 }
@@ -191,7 +194,7 @@ fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &Around) -> usize 
 fn list_shares(
     run: &Run<'_>,
     args: &ReadDirArgs,
-    entries: &mut Entries,
+    entries: &mut EntryWriter,
 ) -> Result<bool, NfsStatus> {
     let peer = run.call.conn.facts.peer.ip();
     let mut shares = Vec::new();
@@ -219,7 +222,7 @@ fn list_pseudo(
     run: &Run<'_>,
     args: &ReadDirArgs,
     id: PseudoId,
-    entries: &mut Entries,
+    entries: &mut EntryWriter,
 ) -> Result<bool, NfsStatus> {
     let (config, peer) = (&run.config, run.call.conn.facts.peer.ip());
     let mut found = Vec::new();
@@ -229,10 +232,10 @@ fn list_pseudo(
     found.sort_unstable_by_key(|(cookie, ..)| *cookie);
     for (cookie, name, at) in found {
         let shown = match at {
-            Found::Unknown => return Err(NfsStatus::DELAY),
+            PseudoTarget::Unknown => return Err(NfsStatus::DELAY),
             _ if cookie <= args.cookie => continue,
-            Found::Directory(id) => shown_pseudo(run, id),
-            Found::Export(export) => shown_share(run, export),
+            PseudoTarget::Directory(id) => shown_pseudo(run, id),
+            PseudoTarget::Export(export) => shown_share(run, export),
         };
         if !entries.put(cookie, name, &shown) {
             return Ok(false);
@@ -243,7 +246,7 @@ fn list_pseudo(
 
 /// Root of a share as listed in the pseudo root: its fsid shows the client that another file system
 /// begins.
-fn shown_share(run: &Run<'_>, export: &Arc<Export>) -> Shown {
+fn shown_share(run: &Run<'_>, export: &Arc<Export>) -> ReportedObject {
     let mut shown = shown_pseudo(run, ROOT);
     shown.attributes.key.inode = mount_point(export);
     shown.mounted_on = mount_point(export);
@@ -252,14 +255,14 @@ fn shown_share(run: &Run<'_>, export: &Arc<Export>) -> Shown {
 }
 
 /// Encoder of directory entries.
-struct Entries {
+struct EntryWriter {
     /// Copy of the reply, with the entries.
     out: Vec<u8>,
     writer: DirectoryWriter,
     /// Share that is listed.
     export: Option<Arc<Export>>,
     requested: Bitmap4,
-    around: Around,
+    around: FileSystemFacts,
     /// Limit of the whole result.
     bytes_max: usize,
     /// An entry did not fit.
@@ -268,12 +271,12 @@ struct Entries {
     failed: Option<NfsStatus>,
 }
 
-impl Entries {
+impl EntryWriter {
     /// Begins behind the content of `answer`.
-    fn behind(
-        answer: &Answer,
+    fn begin_after(
+        answer: &ReplyBuffer,
         args: &ReadDirArgs,
-        around: Around,
+        around: FileSystemFacts,
         export: Option<Arc<Export>>,
     ) -> Self {
         let bytes_max = answer.room().min(args.bytes_max as usize);
@@ -285,7 +288,7 @@ impl Entries {
     }
 
     /// Encodes an entry. Returns whether it fits.
-    fn put(&mut self, cookie: u64, name: &[u8], shown: &Shown) -> bool {
+    fn put(&mut self, cookie: u64, name: &[u8], shown: &ReportedObject) -> bool {
         let (requested, around) = (self.requested, self.around);
         self.put_with(cookie, name, |w| put(w, requested, shown, &around))
     }
@@ -308,7 +311,7 @@ impl Entries {
         let attributes = entry.attributes;
         let of = |export: &Arc<Export>| fsid(export, attributes.key);
         let handle = entry.handle.as_ref();
-        let shown = Shown {
+        let shown = ReportedObject {
             fsid: self.export.as_ref().map(of).unwrap_or_default(),
             attributes,
             mounted_on: entry.mounted_on,
@@ -322,7 +325,7 @@ impl Entries {
     ///
     /// # Errors
     /// TOOSMALL if no entry fits; the error of an entry's stat.
-    fn finish(mut self, answer: &mut Answer, is_end: bool) -> Result<(), NfsStatus> {
+    fn finish(mut self, answer: &mut ReplyBuffer, is_end: bool) -> Result<(), NfsStatus> {
         if let Some(status) = self.failed {
             return Err(status);
         }
@@ -338,7 +341,7 @@ impl Entries {
     }
 }
 
-impl ObjectListSink for Entries {
+impl ObjectListSink for EntryWriter {
     /// Reserves all room at once. Otherwise the worker's heap would grow, and retain memory after
     /// another thread has sent the reply.
     fn expect_more(&mut self) {
@@ -351,12 +354,12 @@ impl ObjectListSink for Entries {
 
     fn take_unreadable(&mut self, entry: UnreadableObject) -> bool {
         let (requested, status) = (self.requested, status_of(entry.error));
-        let needs_a_look = !UNSEEN.contains_all(requested);
-        if needs_a_look && !requested.contains(attribute::RDATTR_ERROR) {
+        let needs_stat = !KNOWN_WITHOUT_STAT.contains_all(requested);
+        if needs_stat && !requested.contains(attribute::RDATTR_ERROR) {
             self.failed = Some(status);
             return false;
         }
-        let why = if needs_a_look { status } else { NfsStatus::OK };
+        let why = if needs_stat { status } else { NfsStatus::OK };
         let cookie = entry.cookie.saturating_add(COOKIE_FIRST);
         self.put_with(cookie, entry.name.as_bytes(), |w| {
             put_inaccessible(w, requested, entry.mounted_on, why);

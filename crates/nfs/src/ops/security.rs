@@ -23,7 +23,7 @@ pub(crate) async fn of_name(
         Ok(()) | Err(NfsStatus::WRONGSEC) => {}
         Err(status) => return Err(status),
     }
-    run.consume();
+    run.unset_current();
     Ok(flavors())
 }
 
@@ -35,6 +35,6 @@ pub(crate) async fn of_handle(
     if args.style == SecInfoStyle::Parent {
         look_up_parent(run).await?;
     }
-    run.consume();
+    run.unset_current();
     Ok(flavors())
 }

@@ -2,12 +2,12 @@
 //! DESTROY_CLIENTID, RECLAIM_COMPLETE. RFC 8881 18.33 to 18.37, 18.50, 18.51.
 
 use crate::audit;
-use crate::backchannel::{Backchannel, CallbackAs};
+use crate::backchannel::{Backchannel, CallbackTarget};
 use crate::client::{Client, ClientFacts, lock};
-use crate::clients::Introduction;
+use crate::clients::ExchangeIdRequest;
 use crate::compound::Run;
 use crate::config::Config;
-use crate::create_session::{CreateBegun, agree_back, agree_fore};
+use crate::create_session::{CreateSessionStart, agree_back, agree_fore};
 use crate::limits::FACT_CHARS_MAX;
 use crate::session::Session;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(crate) fn exchange_id<'r>(
         StateProtectArgs::MachineCredentials(_) => return Err(NfsStatus::INVAL),
         StateProtectArgs::Ssv(_) => return Err(NfsStatus::ENCR_ALG_UNSUPP),
     }
-    let client = run.server().introduce(Introduction {
+    let client = run.server().exchange_id(ExchangeIdRequest {
         owner: args.client_owner.owner_id.to_vec(),
         verifier: args.client_owner.verifier,
         principal: run.call.principal(),
@@ -58,7 +58,7 @@ pub(crate) fn exchange_id<'r>(
         updates: args.flags.0 & ExchangeIdFlags::UPD_CONFIRMED_REC_A.0 != 0,
         facts: facts_of(run, args),
     })?;
-    run.call.conn.set_known();
+    run.call.conn.set_identified();
     let confirmed = if client.is_confirmed() { ExchangeIdFlags::CONFIRMED_R.0 } else { 0 };
     Ok(ExchangeIdResult {
         client_id: client.id,
@@ -101,11 +101,11 @@ pub(crate) async fn create_session(
     let result = try_create_session(run, &client, args);
     audit::session_setup(run, result.as_ref().map(|r| &r.session_id).map_err(|status| *status));
     let result = result?;
-    if !client.is_remembered.load(Ordering::Acquire) {
+    if !client.has_record.load(Ordering::Acquire) {
         let record = client.record().encode();
-        let is_remembered = run.server().host.remember_client(&record, true).await;
-        client.is_remembered.store(is_remembered, Ordering::Release);
-        if !is_remembered {
+        let has_record = run.server().host.remember_client(&record, true).await;
+        client.has_record.store(has_record, Ordering::Release);
+        if !has_record {
             // The client may proceed, so that a writable share stays usable.
             tracing::warn!(
                 target: "nfs::condition",
@@ -125,7 +125,7 @@ fn try_create_session(
 ) -> Result<CreateSessionResult, NfsStatus> {
     check_principal(run, client)?;
     let mut slot = lock(&client.create_session);
-    if let CreateBegun::Replay(result) = slot.begin(args.sequence_id)? {
+    if let CreateSessionStart::Replay(result) = slot.begin(args.sequence_id)? {
         return Ok(*result);
     }
     let result = begin_session(run, client, args);
@@ -169,7 +169,7 @@ fn begin_session(
     if !client.is_confirmed() {
         server.confirm(client);
     }
-    run.call.conn.set_known();
+    run.call.conn.set_identified();
     run.call.conn.bind(&session);
     if takes_callbacks {
         session.back.bind(&run.call.conn);
@@ -197,13 +197,13 @@ fn new_session(
     let back = agree_back(&args.back_channel)?;
     let shares = run.server().charge_session(client, fore.requests_max)?;
     fore.requests_max = 1 + shares.slots.amount() as u32;
-    let call_as = CallbackAs::of(args.callback_program, &args.callback_security);
+    let callback_target = CallbackTarget::of(args.callback_program, &args.callback_security);
     let id = run.server().new_session_id();
     Ok(Arc::new(Session::new(
         id,
         client.clone(),
         fore,
-        Backchannel::new(back, run.minor_version, call_as),
+        Backchannel::new(back, run.minor_version, callback_target),
         shares,
     )))
 }
@@ -215,7 +215,7 @@ pub(crate) fn bind_connection(
     let session = run.server().find_session(args.session_id)?;
     session.client.renew(run.server().host.now().instant);
     let conn = &run.call.conn;
-    conn.set_known();
+    conn.set_identified();
     conn.bind(&session);
     let direction = match args.direction {
         ChannelFromClient::Fore => ChannelFromServer::Fore,
@@ -235,8 +235,8 @@ pub(crate) fn backchannel_ctl(
     args: &BackchannelCtlArgs<'_>,
 ) -> Result<(), NfsStatus> {
     let session = run.session.as_ref().ok_or(NfsStatus::OP_NOT_IN_SESSION)?;
-    let call_as = CallbackAs::of(args.callback_program, &args.callback_security);
-    session.back.call_as(call_as.ok_or(NfsStatus::NOENT)?);
+    let callback_target = CallbackTarget::of(args.callback_program, &args.callback_security);
+    session.back.set_callback_target(callback_target.ok_or(NfsStatus::NOENT)?);
     session.probe(run.server());
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! 15.11.
 
 use super::paid_open::{PaidOpen, open_for};
-use crate::compound::{Answer, Run};
+use crate::compound::{ReplyBuffer, Run};
 use crate::limits::{IO_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
@@ -83,7 +83,7 @@ pub(crate) async fn advise(run: &mut Run<'_>, args: &IoAdviseArgs) -> Result<Bit
 pub(crate) async fn read_plus(
     run: &mut Run<'_>,
     args: &ReadPlusArgs,
-    answer: &mut Answer,
+    answer: &mut ReplyBuffer,
 ) -> Result<(), NfsStatus> {
     let wanted = u64::from(args.count.min(IO_BYTES_MAX));
     let cost = Cost::read(wanted.min(answer.room() as u64));
@@ -115,7 +115,7 @@ pub(crate) async fn read_plus(
     }
     writer.finish(&mut answer.writer(), at >= size);
     // The charge for holes, and for data beyond the file, is refunded.
-    run.give_back(&open, cost, answer.out.len() - before);
+    run.refund(&open, cost, answer.out.len() - before);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Access lists by the attributes acl and dacl, and modes beside them.
+//! Access lists through the attributes acl and dacl, and modes beside them.
 
 use crate::harness::{Bench, Client, READ_WRITE, open_args};
 use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, Acl41, AclFlags};
@@ -6,7 +6,7 @@ use wire::nfs::attributes::{Attributes, ModeMasked, ModeUmask, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Access, Bitmap4, NfsStatus, StateId};
 
-/// Some user, and their group.
+/// An unprivileged user with a group of the same number.
 const USER: u32 = 4005;
 
 fn allow(who: &[u8], mask: AceMask) -> Ace<'_> {
@@ -40,7 +40,7 @@ fn access(client: &mut Client, name: &[u8], access: Access) -> Access {
 }
 
 #[test]
-fn permission_bits_are_shown_as_entries_of_owner_group_and_everyone() {
+fn mode_is_reported_as_owner_group_everyone_entries() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"file");
@@ -54,7 +54,7 @@ fn permission_bits_are_shown_as_entries_of_owner_group_and_everyone() {
 }
 
 #[test]
-fn a_list_that_is_set_is_shown_and_access_and_open_follow_it() {
+fn set_list_reads_back_and_governs_access_and_open() {
     let bench = Bench::new();
     let mut root = bench.client("one");
     let mut user = bench.client("two");
@@ -91,7 +91,7 @@ fn a_list_that_is_set_is_shown_and_access_and_open_follow_it() {
 }
 
 #[test]
-fn a_mode_takes_the_lists_place_and_goes_before_it_in_one_request() {
+fn mode_replaces_list_and_precedes_it_in_one_request() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"file");
@@ -107,7 +107,7 @@ fn a_mode_takes_the_lists_place_and_goes_before_it_in_one_request() {
 }
 
 #[test]
-fn a_masked_mode_changes_the_bits_of_its_mask() {
+fn masked_mode_changes_the_bits_of_its_mask() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"file");
@@ -136,7 +136,7 @@ fn a_masked_mode_changes_the_bits_of_its_mask() {
 }
 
 #[test]
-fn a_directory_hands_down_what_its_list_says_and_files_are_made_with_lists() {
+fn directory_list_is_inherited_by_new_objects() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let handed_down = AceFlags::FILE_INHERIT | AceFlags::DIRECTORY_INHERIT;
@@ -173,7 +173,7 @@ fn a_directory_hands_down_what_its_list_says_and_files_are_made_with_lists() {
 }
 
 #[test]
-fn what_is_inherited_is_kept_within_the_mode_but_not_within_the_umask() {
+fn inherited_list_is_limited_by_mode_not_by_umask() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let flags = AceFlags::FILE_INHERIT | AceFlags::DIRECTORY_INHERIT;
@@ -206,7 +206,7 @@ fn what_is_inherited_is_kept_within_the_mode_but_not_within_the_umask() {
 }
 
 #[test]
-fn new_file_is_its_creator_s_alone_until_it_has_its_list() {
+fn new_file_is_private_until_its_list_is_set() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let list = |who: &'static [u8], count| Attributes {
@@ -230,7 +230,7 @@ fn new_file_is_its_creator_s_alone_until_it_has_its_list() {
         });
         (client.status(&operations), mode(&mut client, name))
     };
-    // Where the list turns out to be too long, what is there is as it was before the list.
+    // On a list that is too long the changes before the list stay undone.
     let too_long = list(b"S-1-5-21-1-2-3-4-5-6-7-8-9-10-11-12-13-14", 700);
     assert_eq!(create(b"file", false, &too_long), (NfsStatus::ATTRNOTSUPP, 0o711));
     assert_eq!(create(b"dir", true, &too_long), (NfsStatus::ATTRNOTSUPP, 0o711));
@@ -239,7 +239,7 @@ fn new_file_is_its_creator_s_alone_until_it_has_its_list() {
 }
 
 #[test]
-fn listings_show_access_lists_and_what_nobody_can_be_is_refused() {
+fn readdir_reports_lists_and_bad_owner_is_refused() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"file");

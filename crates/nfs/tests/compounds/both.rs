@@ -1,6 +1,6 @@
-//! Clients of NFS, and opens as SMB makes them, on the same files, in an order that follows from
-//! a seed: who is let in, what is read, and what is there after a restart is what a model of a few
-//! lines says. What is done otherwise than the model is told, is found.
+//! NFS clients and SMB opens on the same files, in an order drawn from a seed. A small model
+//! predicts grants, data, and the state after a restart. Deliberate deviations from the reported
+//! events must be detected.
 
 use crate::harness::*;
 use files::{
@@ -22,7 +22,7 @@ const BYTES: usize = 4;
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 
-/// What is done otherwise than the model is told.
+/// Deviation from the events that the model receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Deny,
@@ -32,19 +32,19 @@ enum Fault {
     Reclaim,
 }
 
-/// Who has a file open.
+/// Client of an open.
 enum Holder {
     Nfs { client: usize, id: StateId, locks: Option<StateId> },
     Smb(Arc<OpenFile>),
 }
 
-/// An open, as the model has it.
+/// An open in the model.
 struct Open {
     holder: Holder,
     file: usize,
     access: u32,
     deny: u32,
-    /// Of each byte: nothing, for all, for it alone.
+    /// Locks by byte: none, shared or exclusive.
     locked: [u8; BYTES],
 }
 
@@ -64,7 +64,7 @@ struct Run {
     opens: Vec<Open>,
     delegations: Vec<Delegation>,
     content: [[u8; BYTES]; 2],
-    /// What happened how often.
+    /// Counts of events by kind.
     counts: [u32; 4],
 }
 
@@ -109,17 +109,17 @@ impl Run {
         self.fault == Some(fault)
     }
 
-    /// Whether an open would be in the way of others, or they in its.
+    /// Whether an open would conflict with existing ones, or they with it.
     fn conflicts(&self, file: usize, access: u32, deny: u32) -> bool {
         let of_file = self.opens.iter().filter(|open| open.file == file);
         of_file.into_iter().any(|open| open.access & deny != 0 || access & open.deny != 0)
     }
 
-    /// Everyone answers what was asked; delegations are given back.
+    /// All clients answer their callbacks and return recalled delegations.
     fn settle(&mut self) {
         for at in 0..self.clients.len() {
             for told in self.clients[at].callbacks(&self.bench) {
-                let Told::Recall(id) = told else { continue };
+                let ReceivedCallback::Recall(id) = told else { continue };
                 let known = |d: &Delegation| d.client == at && d.id.other == id.other;
                 let Some(place) = self.delegations.iter().position(known) else { continue };
                 let Delegation { file, id: state_id, .. } = self.delegations[place];
@@ -134,7 +134,8 @@ impl Run {
         self.bench.work();
     }
 
-    /// An operation on a file that may have to wait for others: status and results.
+    /// Runs an operation on a file, which may wait for other clients. Returns its status and
+    /// results.
     fn on(&mut self, client: usize, file: usize, operation: Operation<'_>) -> (NfsStatus, Vec<u8>) {
         let put = Operation::PutFh(PutFhArgs { object: self.handles[file] });
         let mut job = self.clients[client].begin(&[put, operation]);
@@ -189,7 +190,7 @@ impl Run {
         self.opens.push(Open { holder, file, access, deny, locked: [0; BYTES] });
     }
 
-    /// Nobody else keeps to itself what somebody has opened.
+    /// No other client holds a conflicting delegation on an opened file.
     fn check_delegations(&self, client: Option<usize>, file: usize, access: u32) {
         let others = self.delegations.iter().filter(|d| d.file == file && Some(d.client) != client);
         let kept = others.filter(|d| d.is_write || access & WRITE != 0).count();
@@ -258,7 +259,7 @@ impl Run {
         }
     }
 
-    /// Locks a byte that the open has not locked yet.
+    /// Locks a byte that the open has not locked.
     fn lock(&mut self, at: usize, byte: usize, is_exclusive: bool) {
         let Open { file, access, locked, .. } = self.opens[at];
         let needed = if is_exclusive { WRITE } else { READ };
@@ -308,7 +309,8 @@ impl Run {
         }
     }
 
-    /// Reads, or writes something else: SMB's locks are mandatory, those of NFS for SMB.
+    /// Reads a byte, or writes a new value. SMB locks are mandatory, and NFS locks are mandatory
+    /// for SMB.
     fn touch(&mut self, at: usize, byte: usize, writes: bool) {
         let Open { file, access, .. } = self.opens[at];
         if access & (if writes { WRITE } else { READ }) == 0 {
@@ -347,7 +349,7 @@ impl Run {
                 };
                 let (status, results) = self.on(client, file, operation);
                 assert!(matches!(status, NfsStatus::OK | NfsStatus::LOCKED), "{status:?}");
-                // The data ends the answer, filled up to four bytes.
+                // The data ends the reply, padded to four bytes.
                 let byte = || if writes { value } else { results[results.len() - 4] };
                 status.is_ok().then(byte)
             }
@@ -362,7 +364,7 @@ impl Run {
         }
     }
 
-    /// The server is killed: what SMB had is gone, clients of NFS take back what they had.
+    /// Kills the server: SMB opens are lost, and NFS clients reclaim theirs.
     fn restart(&mut self) {
         self.opens.retain(|open| matches!(open.holder, Holder::Nfs { .. }));
         self.delegations.clear();
@@ -454,7 +456,7 @@ fn run(seed: u64, fault: Option<Fault>) -> [u32; 4] {
 }
 
 #[test]
-fn both_protocols_together_do_what_the_model_says() {
+fn both_protocols_follow_the_model() {
     let mut all = [0; 4];
     for seed in 1..=300 {
         let counts = std::panic::catch_unwind(|| run(seed, None));
@@ -466,7 +468,7 @@ fn both_protocols_together_do_what_the_model_says() {
 }
 
 #[test]
-fn what_is_done_otherwise_than_the_model_is_told_is_found() {
+fn deviation_from_the_model_is_detected() {
     for fault in [Fault::Deny, Fault::Lock, Fault::Write, Fault::Recall, Fault::Reclaim] {
         let fails = |seed| std::panic::catch_unwind(|| run(seed, Some(fault))).is_err();
         assert!((1..=20).any(fails), "{fault:?}");

@@ -1,4 +1,4 @@
-//! Clients that come, take something, and never come back: what they leave is bounded.
+//! Clients that acquire state and never return: their remains are bounded.
 
 use crate::harness::*;
 use nfs::limits::{COURTESY, STATES_MAX, UNCONFIRMED_CLIENTS_MAX};
@@ -7,11 +7,11 @@ use wire::nfs::NfsStatus;
 use wire::nfs::ops::Operation;
 
 #[test]
-fn introductions_that_lead_to_nothing_are_bounded() {
+fn exchange_ids_without_session_are_bounded() {
     let bench = Bench::new();
     let mut conn = bench.conn();
     for number in 0..100_000_u32 {
-        // Each under a name of its own.
+        // Each client has its own owner string.
         let answered = answer(&mut conn, introduction(&format!("client {number}"), 1));
         assert_eq!(status_of(&answered), NfsStatus::OK);
     }
@@ -22,7 +22,7 @@ fn introductions_that_lead_to_nothing_are_bounded() {
 }
 
 #[test]
-fn what_a_client_opens_and_leaves_goes_when_its_time_is_over() {
+fn abandoned_opens_end_with_the_courtesy_period() {
     let bench = Bench::new();
     let mut keeper = bench.client("keeper");
     for number in 0..200_u32 {
@@ -40,13 +40,13 @@ fn what_a_client_opens_and_leaves_goes_when_its_time_is_over() {
 }
 
 #[test]
-fn one_connection_that_begins_a_new_life_each_time_leaves_one_client() {
+fn repeated_incarnations_leave_one_client() {
     let bench = Bench::new();
     for life in 0..=255_u8 {
         let mut client = bench.life("the same", life);
         let mut all = client.walk(&[b"share"]);
         all.push(Operation::Open(open_args(b"f", READ_WRITE, ALL, true)));
-        // The life before denied everything to everybody, and is over.
+        // The earlier incarnation denied all access, and is over.
         assert_eq!(client.status(&all), NfsStatus::OK, "life {life}");
     }
     let clients = bench.server.snapshot().clients;
@@ -60,7 +60,7 @@ fn open_of(name: &str) -> Operation<'static> {
 }
 
 #[test]
-fn clients_that_open_and_vanish_for_ever_leave_no_more_than_there_may_be() {
+fn vanishing_clients_stay_within_the_limits() {
     const MOST: usize = 50;
     let bench = Bench::new();
     const { assert!(STATES_MAX > MOST) };
@@ -77,7 +77,7 @@ fn clients_that_open_and_vanish_for_ever_leave_no_more_than_there_may_be() {
         bench.pass(bench.lease + Duration::from_millis(1));
     }
     assert!(states() > MOST - 10, "out of courtesy they keep what nobody needs");
-    // Those that are here keep what they have.
+    // Live clients retain their state.
     let mut here = bench.client("here");
     let mut opened = 0;
     let refusal = loop {
@@ -92,11 +92,11 @@ fn clients_that_open_and_vanish_for_ever_leave_no_more_than_there_may_be() {
 }
 
 #[test]
-fn a_request_under_way_is_small() {
+fn request_future_is_small() {
     let bench = Bench::new();
     let mut client = bench.client("client");
     let job = client.begin(&[Operation::PutRootFh]);
-    // Each is moved once when it begins: large ones cost more than what they do.
+    // A future is moved once when it starts: large ones cost more than their work.
     let bytes = size_of_val(&*job);
     assert!(bytes <= 8 * 1024, "{bytes} bytes");
 }

@@ -1,10 +1,10 @@
-//! What operations cost where the share has few a second: time stands still, so that one
-//! waits as soon as the bucket is empty.
+//! Charges of operations on a share with a limit of operations per second. The clock stands still,
+//! so a request waits as soon as the bucket is empty.
 
 use crate::harness::*;
 use ::limits::{Limits, Provision, Rates, ShareLimits};
 use files::VolumeOptions;
-use nfs::{Export, limits::LOOKS_PER_CHARGE};
+use nfs::{Export, limits::ATTRIBUTE_OPS_PER_CHARGE};
 use std::sync::Arc;
 use std::time::Instant;
 use wire::nfs::attributes::attribute;
@@ -15,8 +15,8 @@ const OPERATIONS_PER_SECOND: u64 = 200;
 const TRIES_MAX: usize = 200;
 const NOBODY: u32 = 65_534;
 
-/// A server whose share has few operations a second, a client, and the handles of the share
-/// and of a file in it that nobody but its owner may write.
+/// A server whose share permits few operations per second, a client, and the handles of the share
+/// and of a file that only its owner may write.
 fn limited() -> (Bench, Client, [FileHandle; 2]) {
     let bench = Bench::new();
     let mut client = bench.client("one");
@@ -36,7 +36,7 @@ fn limited() -> (Bench, Client, [FileHandle; 2]) {
     (bench, client, handles)
 }
 
-/// How many requests of these operations are answered until one waits.
+/// Number of requests of these operations that are answered before one waits.
 fn answered(user: u32, operations: impl Fn([FileHandle; 2]) -> Vec<Operation<'static>>) -> usize {
     let (_bench, mut client, handles) = limited();
     client.user = user;
@@ -62,7 +62,7 @@ fn look() -> Operation<'static> {
     Operation::GetAttr(GetAttrArgs { requested: Bitmap4::of(&[attribute::ACL]) })
 }
 
-/// How many operations are answered of which each costs one.
+/// Number of operations, each charged as one, that are answered.
 fn affordable() -> usize {
     let count = answered(0, |[share, _]| vec![at(share), look_up()]);
     assert!(count > 3, "{count}");
@@ -70,7 +70,7 @@ fn affordable() -> usize {
 }
 
 #[test]
-fn operations_that_open_a_file_cost_one_each() {
+fn operation_that_opens_a_file_costs_one() {
     let state_id = StateId::ANONYMOUS;
     let (offset, length) = (0, 1);
     let advise = IoAdviseArgs { state_id, offset, count: 1, hints: Bitmap4::EMPTY };
@@ -94,7 +94,7 @@ fn operations_that_open_a_file_cost_one_each() {
 }
 
 #[test]
-fn refused_opens_cost_one_each() {
+fn refused_open_costs_one() {
     let stable = StableHow::Unstable;
     let write = WriteArgs { state_id: StateId::ANONYMOUS, offset: 0, stable, data: b"x" };
     let refused = |[_, file]: [FileHandle; 2]| vec![at(file), Operation::Write(write)];
@@ -102,7 +102,7 @@ fn refused_opens_cost_one_each() {
 }
 
 #[test]
-fn an_operation_pays_for_few_looks_at_its_file() {
+fn charge_covers_few_attribute_operations() {
     let access = Operation::Access(AccessArgs { access: Access(0x3F) });
     let with_looks = |looks: &[Operation<'static>]| {
         let looks = looks.to_vec();
@@ -110,12 +110,12 @@ fn an_operation_pays_for_few_looks_at_its_file() {
     };
     let affordable = affordable();
     assert_eq!(with_looks(&[access, look()]), affordable);
-    let too_many = vec![look(); usize::from(LOOKS_PER_CHARGE) + 1];
+    let too_many = vec![look(); usize::from(ATTRIBUTE_OPS_PER_CHARGE) + 1];
     assert_eq!(with_looks(&too_many), affordable / 2);
 }
 
 #[test]
-fn looks_at_a_further_file_cost_one_each() {
+fn attribute_operation_on_another_file_costs_one() {
     let count =
         answered(0, |[share, file]| vec![at(share), look_up(), at(file), look(), at(file), look()]);
     assert_eq!(count, affordable() / 3);

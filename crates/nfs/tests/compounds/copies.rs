@@ -1,16 +1,16 @@
-//! Copies that are answered when they are made, and copies that go on after it.
+//! Synchronous and asynchronous copies.
 
-use crate::harness::{Bench, Client, READ_WRITE, Told, open_args};
+use crate::harness::{Bench, Client, READ_WRITE, ReceivedCallback, open_args};
 use wire::nfs::callback::{CbOffloadArgs, OffloadOutcome};
 use wire::nfs::ops::*;
 use wire::nfs::xdr::List;
 use wire::nfs::{NfsStatus, StableHow, StateId};
 
-/// More than is copied before the answer.
+/// More bytes than one synchronous copy covers.
 const LARGE: u64 = 40 * 1024 * 1024;
 
-/// Makes a file of this length, all holes but its last byte, and an empty one.
-fn furnish(client: &mut Client, length_bytes: u64) {
+/// Creates a file of this length, sparse except for its last byte, and an empty one.
+fn create_files(client: &mut Client, length_bytes: u64) {
     for (name, end) in [(&b"from"[..], length_bytes), (b"to", 0)] {
         client.make_file(name);
         let mut operations = client.walk(&[b"share", name]);
@@ -76,10 +76,10 @@ fn cancel(client: &mut Client, state_id: StateId) -> NfsStatus {
     client.status(&operations)
 }
 
-/// What the client is told of the end of a copy.
+/// The CB_OFFLOAD that the client received.
 fn ended(client: &mut Client, bench: &Bench) -> Option<CbOffloadArgs> {
     match client.callbacks(bench).pop()? {
-        Told::Offload(args) => Some(*args),
+        ReceivedCallback::Offload(args) => Some(*args),
         other => panic!("{other:?}"),
     }
 }
@@ -90,10 +90,10 @@ fn size(client: &mut Client, name: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_large_copy_goes_on_after_its_answer_and_its_client_is_told_of_the_end() {
+fn large_copy_is_asynchronous_and_sends_cb_offload() {
     let bench = Bench::new();
     let mut client = bench.callee("one");
-    furnish(&mut client, LARGE);
+    create_files(&mut client, LARGE);
     let to = client.handle(&[b"share", b"to"]);
     let id = later(&mut client);
     assert_eq!(offload_status(&mut client, id), Ok((0, vec![])), "nothing has been done yet");
@@ -108,10 +108,10 @@ fn a_large_copy_goes_on_after_its_answer_and_its_client_is_told_of_the_end() {
 }
 
 #[test]
-fn a_client_that_does_not_answer_can_ask_how_its_copy_ended() {
+fn offload_status_reports_outcome_without_callback() {
     let bench = Bench::new();
     let mut client = bench.callee("one");
-    furnish(&mut client, LARGE);
+    create_files(&mut client, LARGE);
     let id = later(&mut client);
     bench.work();
     assert_eq!(offload_status(&mut client, id), Ok((LARGE, vec![NfsStatus::OK])));
@@ -119,10 +119,10 @@ fn a_client_that_does_not_answer_can_ask_how_its_copy_ended() {
 }
 
 #[test]
-fn a_copy_that_is_cancelled_stops_and_nobody_is_told() {
+fn cancelled_copy_stops_without_callback() {
     let bench = Bench::new();
     let mut client = bench.callee("one");
-    furnish(&mut client, LARGE);
+    create_files(&mut client, LARGE);
     let id = later(&mut client);
     assert_eq!(cancel(&mut client, id), NfsStatus::OK);
     assert_eq!(ended(&mut client, &bench), None);
@@ -131,10 +131,10 @@ fn a_copy_that_is_cancelled_stops_and_nobody_is_told() {
 }
 
 #[test]
-fn who_cannot_be_called_back_or_wants_to_wait_or_copies_little_gets_the_copy_with_its_answer() {
+fn small_or_synchronous_copy_completes_before_reply() {
     let bench = Bench::new();
     let mut deaf = bench.client("one");
-    furnish(&mut deaf, LARGE);
+    create_files(&mut deaf, LARGE);
     let mut client = bench.callee("two");
     for (client, is_synchronous) in [(&mut deaf, false), (&mut client, true)] {
         let result = copy(client, is_synchronous);
@@ -147,12 +147,12 @@ fn who_cannot_be_called_back_or_wants_to_wait_or_copies_little_gets_the_copy_wit
 }
 
 #[test]
-fn a_copy_that_fails_says_why_and_how_much_was_copied() {
+fn failed_copy_reports_status_and_progress() {
     let bench = Bench::new();
     let mut client = bench.callee("one");
-    furnish(&mut client, LARGE);
+    create_files(&mut client, LARGE);
     let id = later(&mut client);
-    // What is read is gone before it is.
+    // The source is truncated before the copy reads it.
     let cut = wire::nfs::attributes::Attributes { size: Some(7), ..Default::default() };
     let mut values = Vec::new();
     let mut operations = client.walk(&[b"share", b"from"]);
@@ -165,10 +165,10 @@ fn a_copy_that_fails_says_why_and_how_much_was_copied() {
 }
 
 #[test]
-fn copies_under_way_are_bounded_and_keep_their_client_known() {
+fn copies_are_bounded_and_keep_the_client_busy() {
     let bench = Bench::new();
     let mut client = bench.callee("one");
-    furnish(&mut client, LARGE);
+    create_files(&mut client, LARGE);
     for _ in 0..nfs::limits::COPIES_PER_CLIENT_MAX {
         later(&mut client);
     }
@@ -176,10 +176,10 @@ fn copies_under_way_are_bounded_and_keep_their_client_known() {
 }
 
 #[test]
-fn nothing_is_copied_from_another_server() {
+fn copy_from_another_server_is_refused() {
     let bench = Bench::new();
     let mut client = bench.callee("one");
-    furnish(&mut client, 5);
+    create_files(&mut client, 5);
     let elsewhere = NetLocation::Name(b"elsewhere");
     let from_there = CopyArgs { source_servers: List(vec![elsewhere]), ..args(false) };
     let operations = copy_operations(&client, from_there);
@@ -193,7 +193,7 @@ fn nothing_is_copied_from_another_server() {
 }
 
 #[test]
-fn a_file_is_copied_within_itself_where_the_ranges_do_not_overlap() {
+fn copy_within_a_file_needs_disjoint_ranges() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"f");

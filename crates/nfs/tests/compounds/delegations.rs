@@ -1,4 +1,4 @@
-//! Delegations by whole records: granted, recalled, given back, taken away; beside Windows.
+//! Delegations by whole records: granted, recalled, returned, revoked; together with SMB opens.
 
 use crate::harness::*;
 use files::{Access, IfExists, IfMissing, OpenPlan, OpenProgress, Semantics, Share};
@@ -14,7 +14,7 @@ use wire::nfs::{Bitmap4, LockType, NfsStatus, StableHow, StateId, StateOwner};
 
 const READ: u32 = ShareAccess::READ.0;
 
-/// What an OPEN brought.
+/// Delegation in the result of an OPEN.
 #[derive(Debug, PartialEq, Eq)]
 enum Got {
     Nothing,
@@ -89,7 +89,7 @@ impl Client {
     }
 }
 
-/// An open as Windows makes it.
+/// Opens the file as an SMB client does.
 fn windows(bench: &Bench, access: Access, share: Share) -> OpenProgress {
     let plan = OpenPlan {
         path: RelPath::root().join(&Name::new(*b"f").unwrap()),
@@ -106,7 +106,7 @@ fn windows(bench: &Bench, access: Access, share: Share) -> OpenProgress {
 }
 
 #[test]
-fn what_one_client_may_do_by_itself_is_asked_for_before_another_writes() {
+fn delegation_is_recalled_before_another_client_writes() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
@@ -117,8 +117,8 @@ fn what_one_client_may_do_by_itself_is_asked_for_before_another_writes() {
     let mut three = bench.callee("three");
     let mut writes = three.begin_open(b"f", READ_WRITE);
     assert_eq!(three.finish(&mut writes), None);
-    assert_eq!(one.callbacks(&bench), [Told::Recall(id)]);
-    let [Told::Recall(other)] = two.callbacks(&bench)[..] else { panic!("not asked") };
+    assert_eq!(one.callbacks(&bench), [ReceivedCallback::Recall(id)]);
+    let [ReceivedCallback::Recall(other)] = two.callbacks(&bench)[..] else { panic!("not asked") };
     assert_eq!(one.give_back(b"f", id), NfsStatus::OK);
     assert_eq!(three.finish(&mut writes), None, "one of two");
     assert_eq!(two.give_back(b"f", other), NfsStatus::OK);
@@ -129,7 +129,7 @@ fn what_one_client_may_do_by_itself_is_asked_for_before_another_writes() {
 }
 
 #[test]
-fn a_delegation_is_enough_to_read_and_write_by() {
+fn delegation_state_id_serves_reads_and_writes() {
     let bench = Bench::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
@@ -149,7 +149,7 @@ fn a_delegation_is_enough_to_read_and_write_by() {
 }
 
 #[test]
-fn by_a_delegation_to_read_nothing_is_written() {
+fn read_delegation_permits_no_writes() {
     let bench = Bench::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
@@ -164,14 +164,14 @@ fn by_a_delegation_to_read_nothing_is_written() {
 }
 
 #[test]
-fn who_waits_asks_again_and_who_gives_nothing_back_loses_it() {
+fn waiter_gets_delay_and_silent_holder_is_revoked() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
     let id = one.open_for(b"f", READ).1.id();
     let mut writes = two.begin_open(b"f", READ_WRITE);
     assert_eq!(two.finish(&mut writes), None);
-    assert_eq!(one.callbacks(&bench), [Told::Recall(id)]);
+    assert_eq!(one.callbacks(&bench), [ReceivedCallback::Recall(id)]);
     bench.pass(bench.lease / 3);
     let results = two.finish(&mut writes).expect("it is not to wait for long");
     assert_eq!(status_of(&results), NfsStatus::DELAY);
@@ -192,7 +192,7 @@ fn who_waits_asks_again_and_who_gives_nothing_back_loses_it() {
 }
 
 #[test]
-fn none_is_given_to_who_wants_none_or_could_not_be_asked_for_it() {
+fn no_delegation_without_wish_or_backchannel() {
     let bench = Bench::new();
     let (mut deaf, mut one) = (bench.client("deaf"), bench.callee("one"));
     one.make_file(b"f");
@@ -210,7 +210,7 @@ fn none_is_given_to_who_wants_none_or_could_not_be_asked_for_it() {
 }
 
 #[test]
-fn a_file_that_was_asked_back_is_not_delegated_again_at_once() {
+fn recalled_file_is_not_delegated_while_cooling() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
@@ -218,14 +218,14 @@ fn a_file_that_was_asked_back_is_not_delegated_again_at_once() {
     one.close(b"f", open);
     let mut reads = two.begin_open(b"f", READ);
     assert_eq!(two.finish(&mut reads), None);
-    assert_eq!(one.callbacks(&bench), [Told::Recall(delegation.id())]);
+    assert_eq!(one.callbacks(&bench), [ReceivedCallback::Recall(delegation.id())]);
     assert_eq!(one.give_back(b"f", delegation.id()), NfsStatus::OK);
     assert!(two.finish(&mut reads).is_some());
     assert_eq!(one.open_for(b"f", READ).1, Got::Nothing);
 }
 
 #[test]
-fn who_writes_by_itself_is_asked_what_the_file_is_like() {
+fn cb_getattr_queries_the_write_delegation_holder() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.callee("one"), bench.client("two"));
     one.make_file(b"f");
@@ -237,7 +237,7 @@ fn who_writes_by_itself_is_asked_what_the_file_is_like() {
         let operations = two.on(b"f", Operation::GetAttr(GetAttrArgs { requested }));
         let mut job = two.begin(&operations);
         assert_eq!(two.finish(&mut job), None);
-        assert_eq!(one.callbacks(&bench), [Told::GetAttr]);
+        assert_eq!(one.callbacks(&bench), [ReceivedCallback::GetAttr]);
         let results = two.finish(&mut job).expect("it was answered");
         let bytes = Vec::leak(results);
         let at = bytes.len() - 16;
@@ -254,7 +254,7 @@ fn who_writes_by_itself_is_asked_what_the_file_is_like() {
 }
 
 #[test]
-fn an_open_of_windows_that_writes_waits_for_what_is_delegated() {
+fn smb_write_open_waits_for_the_recall() {
     let bench = Bench::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
@@ -266,13 +266,13 @@ fn an_open_of_windows_that_writes_waits_for_what_is_delegated() {
     };
     let mut waiting = Box::pin(waiting.opened());
     assert!((&mut waiting).now_or_never().is_none());
-    assert_eq!(one.callbacks(&bench), [Told::Recall(delegation.id())]);
+    assert_eq!(one.callbacks(&bench), [ReceivedCallback::Recall(delegation.id())]);
     assert_eq!(one.give_back(b"f", delegation.id()), NfsStatus::OK);
     assert!(waiting.now_or_never().expect("it was given back").is_ok());
 }
 
 #[test]
-fn what_a_client_has_that_is_away_goes_once_windows_needs_it() {
+fn courtesy_state_is_revoked_for_an_smb_open() {
     let bench = Bench::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
@@ -297,7 +297,7 @@ fn what_a_client_has_that_is_away_goes_once_windows_needs_it() {
 }
 
 #[test]
-fn what_is_delegated_to_a_client_that_is_away_is_not_waited_for() {
+fn recall_does_not_wait_for_a_courtesy_client() {
     let bench = Bench::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
@@ -313,7 +313,7 @@ fn what_is_delegated_to_a_client_that_is_away_is_not_waited_for() {
 }
 
 #[test]
-fn opens_that_a_client_made_by_itself_are_told_of_by_the_delegation() {
+fn claim_delegate_cur_registers_local_opens() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
@@ -321,7 +321,7 @@ fn opens_that_a_client_made_by_itself_are_told_of_by_the_delegation() {
     one.close(b"f", open);
     let mut reads = two.begin_open(b"f", READ);
     assert_eq!(two.finish(&mut reads), None);
-    assert_eq!(one.callbacks(&bench), [Told::Recall(delegation.id())]);
+    assert_eq!(one.callbacks(&bench), [ReceivedCallback::Recall(delegation.id())]);
     let claim = |id| OpenArgs {
         claim: OpenClaim::DelegateCurrentFileHandle(id),
         ..open_args(b"", READ_WRITE, 0, false)
@@ -336,7 +336,7 @@ fn opens_that_a_client_made_by_itself_are_told_of_by_the_delegation() {
 }
 
 #[test]
-fn a_delegation_is_had_again_after_a_restart() {
+fn delegation_is_reclaimed_after_a_restart() {
     let bench = Bench::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
@@ -352,7 +352,7 @@ fn a_delegation_is_had_again_after_a_restart() {
     assert!(matches!(delegation, Got::Write(_)), "{delegation:?}");
 }
 
-/// What the delegation that is taken back says: whether it is to be given back at once.
+/// Whether a reclaimed delegation is granted with an immediate recall.
 fn is_recalled_when_taken_back(one: &mut Client, kind: DelegationType) -> bool {
     let again =
         OpenArgs { claim: OpenClaim::Previous(kind), ..open_args(b"", READ_WRITE, 0, false) };
@@ -365,7 +365,7 @@ fn is_recalled_when_taken_back(one: &mut Client, kind: DelegationType) -> bool {
 }
 
 #[test]
-fn what_was_changed_over_smb_before_a_delegation_is_taken_back_is_not_kept_by_its_client() {
+fn reclaim_after_smb_change_is_recalled_at_once() {
     for (kind, access) in [(DelegationType::Read, READ), (DelegationType::Write, READ_WRITE)] {
         for changes in [false, true] {
             let before = Bench::new();
@@ -390,14 +390,14 @@ fn what_was_changed_over_smb_before_a_delegation_is_taken_back_is_not_kept_by_it
             let mut one = bench.returning_callee("one", 1);
             assert_eq!(is_recalled_when_taken_back(&mut one, kind), changes);
             let asked = one.callbacks(&bench);
-            let is_asked = matches!(asked[..], [Told::Recall(_)]);
+            let is_asked = matches!(asked[..], [ReceivedCallback::Recall(_)]);
             assert!(if changes { is_asked } else { asked.is_empty() }, "{asked:?}");
         }
     }
 }
 
 #[test]
-fn who_does_not_say_what_a_file_is_like_is_waited_for_once_and_asked_for_it() {
+fn unresponsive_writer_is_awaited_once_and_recalled() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.callee("one"), bench.client("two"));
     one.make_file(b"f");
@@ -409,15 +409,19 @@ fn who_does_not_say_what_a_file_is_like_is_waited_for_once_and_asked_for_it() {
     bench.pass(Duration::from_secs(3));
     assert!(two.finish(&mut job).is_some(), "and not waited for any longer");
     assert_eq!(two.status(&operations), NfsStatus::OK, "the next time not at all");
-    assert_eq!(one.callbacks(&bench), [Told::GetAttr, Told::Recall(id)], "once each");
+    assert_eq!(
+        one.callbacks(&bench),
+        [ReceivedCallback::GetAttr, ReceivedCallback::Recall(id)],
+        "once each"
+    );
     let mut job = two.begin(&operations);
     assert_eq!(two.finish(&mut job), None, "it answers again");
-    assert_eq!(one.callbacks(&bench), [Told::GetAttr]);
+    assert_eq!(one.callbacks(&bench), [ReceivedCallback::GetAttr]);
     assert!(two.finish(&mut job).is_some());
 }
 
 #[test]
-fn who_is_away_is_not_asked_what_a_file_is_like_and_loses_nothing_for_its_being_looked_at() {
+fn courtesy_writer_gets_no_cb_getattr_and_keeps_state() {
     let bench = Bench::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
@@ -430,7 +434,7 @@ fn who_is_away_is_not_asked_what_a_file_is_like_and_loses_nothing_for_its_being_
 }
 
 #[test]
-fn who_restarts_while_it_waits_for_a_lock_loses_what_it_had_all_the_same() {
+fn restarted_client_loses_state_despite_waiting_lock() {
     let bench = Bench::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
@@ -460,11 +464,11 @@ fn who_restarts_while_it_waits_for_a_lock_loses_what_it_had_all_the_same() {
 }
 
 #[test]
-fn who_waits_for_a_lock_is_told_when_it_is_free() {
+fn waiting_client_gets_cb_notify_lock() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
-    // Neither has it to itself: both write.
+    // Both clients write, so that neither has a delegation.
     let want = READ_WRITE | ShareAccess::WANT_NO_DELEG.0;
     let (first, second) = (one.open_for(b"f", want).0, two.open_for(b"f", want).0);
     let lock = |open_state_id, owner: &'static [u8]| {
@@ -486,13 +490,13 @@ fn who_waits_for_a_lock_is_told_when_it_is_free() {
     assert_eq!(two.status(&waits), NfsStatus::DENIED);
     assert_eq!(two.callbacks(&bench), []);
     one.close(b"f", first);
-    assert_eq!(two.callbacks(&bench), [Told::NotifyLock(b"b".to_vec())]);
+    assert_eq!(two.callbacks(&bench), [ReceivedCallback::NotifyLock(b"b".to_vec())]);
     assert_eq!(two.status(&waits), NfsStatus::OK);
 }
 
 #[test]
-fn an_empty_attribute_list_sets_nothing() {
-    // Linux gives times with the delegation's end; here none are taken.
+fn empty_attribute_list_sets_nothing() {
+    // Linux sends times with DELEGRETURN; this server ignores them.
     let bench = Bench::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
@@ -504,7 +508,7 @@ fn an_empty_attribute_list_sets_nothing() {
 }
 
 #[test]
-fn smb_takes_nothing_that_clients_of_before_a_restart_may_take_back() {
+fn smb_open_waits_for_the_grace_period() {
     let before = Bench::new();
     let mut one = before.callee("one");
     one.make_file(b"f");

@@ -1,4 +1,4 @@
-//! What a client of SMB keeps of a directory under a lease, and NFS changes.
+//! Directory leases of SMB clients under changes by NFS.
 
 use crate::harness::*;
 use files::{
@@ -12,11 +12,11 @@ use wire::nfs::attributes::Fattr;
 use wire::nfs::ops::*;
 use wire::nfs::{NfsStatus, StableHow, StateId};
 
-/// To read, and to keep it open.
+/// Read and handle caching.
 const KEPT: Caching = Caching(3);
 const KEY: CacheKey = CacheKey { client: [9; 16], key: [7; 16] };
 
-/// A client of SMB.
+/// An SMB client.
 #[derive(Debug, Default)]
 struct Windows(Mutex<Vec<(Caching, Caching)>>);
 
@@ -30,7 +30,7 @@ impl CacheHolder for Windows {
     }
 }
 
-/// The directory `d`, opened under a lease.
+/// Opens the directory `d` with a lease.
 fn list(bench: &Bench, windows: &Arc<Windows>) -> OpenProgress {
     let key = CacheKeyWish { key: KEY, epoch: 0, parent: None, of_directories: true };
     let caching = CacheWish { wanted: KEPT, key: Some(key), holder: windows.clone() };
@@ -58,7 +58,7 @@ fn make_directory(client: &mut Client) {
 }
 
 #[test]
-fn a_listing_that_windows_keeps_goes_with_each_change_by_nfs() {
+fn nfs_change_breaks_an_smb_directory_lease() {
     let bench = Bench::new();
     let mut one = bench.client("one");
     make_directory(&mut one);

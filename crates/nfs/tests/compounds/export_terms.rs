@@ -1,4 +1,4 @@
-//! Terms of an export by client: exports(5).
+//! Export terms by client: exports(5).
 
 use crate::harness::{Bench, Client, READ_WRITE, open_args};
 use nfs::{ClientTerms, Export, ExportTerms, HostFilter, HostVerdict, Squash};
@@ -9,7 +9,7 @@ use wire::nfs::attributes::{Attributes, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Access, NfsStatus, StateId};
 
-/// One machine.
+/// A filter of one host.
 #[derive(Debug)]
 struct Machine([u8; 4]);
 
@@ -19,7 +19,7 @@ impl HostFilter for Machine {
     }
 }
 
-/// The machines of [`Bench::client_from`].
+/// Terms for hosts of [`Bench::client_from`].
 fn machine(host: u8, terms: ExportTerms) -> ClientTerms {
     ClientTerms { hosts: Arc::new(Machine([198, 51, 100, host])), terms: Some(terms) }
 }
@@ -41,7 +41,7 @@ fn open(client: &mut Client, access: u32, creates: bool) -> NfsStatus {
 }
 
 #[test]
-fn client_that_may_only_read_is_refused_each_change() {
+fn read_only_client_is_refused_each_change() {
     let bench = Bench::new();
     export_to(&bench, vec![machine(1, FULL), machine(2, READS)]);
     let mut writer = bench.client_from("writer", 1);
@@ -74,7 +74,7 @@ fn client_that_may_only_read_is_refused_each_change() {
 }
 
 #[test]
-fn terms_of_the_first_match_decide_on_users_and_others_stay_out() {
+fn first_matching_terms_apply_and_others_are_refused() {
     let bench = Bench::new();
     let squashed = ExportTerms { squash: Squash::All, anonymous: (4100, 4200), ..FULL };
     export_to(&bench, vec![machine(1, squashed), machine(1, FULL), machine(2, FULL)]);
@@ -96,7 +96,7 @@ fn terms_of_the_first_match_decide_on_users_and_others_stay_out() {
 }
 
 #[test]
-fn client_without_access_reaches_nothing_though_later_entries_are_for_it() {
+fn denied_client_is_not_admitted_by_later_entries() {
     let bench = Bench::new();
     let refused = ClientTerms { terms: None, ..machine(1, FULL) };
     export_to(&bench, vec![refused, machine(1, FULL), machine(2, FULL)]);
@@ -107,7 +107,7 @@ fn client_without_access_reaches_nothing_though_later_entries_are_for_it() {
     assert_eq!(listed(&mut other), Ok(vec![b"share".to_vec()]));
 }
 
-/// A machine whose name is being looked up, until the test says what it is.
+/// A host whose name lookup is in flight until the test decides it.
 #[derive(Debug)]
 struct VerdictFilter(Arc<Mutex<HostVerdict>>);
 
@@ -117,7 +117,7 @@ impl HostFilter for VerdictFilter {
     }
 }
 
-/// Entries that READDIR of the root lists.
+/// Entries of READDIR on the pseudo root.
 fn listed(client: &mut Client) -> Result<Vec<Vec<u8>>, NfsStatus> {
     let mut operations = client.walk(&[]);
     operations.push(Operation::ReadDir(ReadDirArgs {
@@ -134,7 +134,7 @@ fn listed(client: &mut Client) -> Result<Vec<Vec<u8>>, NfsStatus> {
 }
 
 #[test]
-fn client_whose_name_is_looked_up_is_told_to_come_again() {
+fn client_gets_delay_during_its_name_lookup() {
     let bench = Bench::new();
     let verdict = Arc::new(Mutex::new(HostVerdict::Unknown));
     let hosts = Arc::new(VerdictFilter(verdict.clone()));
@@ -156,7 +156,7 @@ fn client_whose_name_is_looked_up_is_told_to_come_again() {
     assert_eq!(open(&mut client, READ_WRITE, false), NfsStatus::ROFS, "by its own");
 }
 
-/// As Linux's own server has it: an export that is not for a client is not there.
+/// As on the Linux server: an export that refuses the client does not exist.
 #[test]
 fn refused_client_does_not_learn_which_shares_exist() {
     let bench = Bench::new();
@@ -192,9 +192,9 @@ impl HostFilter for CountingFilter {
     }
 }
 
-/// A name that anybody makes up must not have each netgroup of the configuration asked for.
+/// An invented name must not start a lookup of each configured netgroup.
 #[test]
-fn name_that_leads_nowhere_has_no_client_looked_up() {
+fn unknown_name_starts_no_client_lookup() {
     let bench = Bench::new();
     let judged = Arc::new(AtomicUsize::new(0));
     let hosts = Arc::new(CountingFilter(judged.clone()));
@@ -211,7 +211,7 @@ fn name_that_leads_nowhere_has_no_client_looked_up() {
     assert!(judged.load(Ordering::Relaxed) > 0);
 }
 
-/// A verdict that changes between two looks at it.
+/// A verdict that changes between two evaluations.
 #[derive(Debug)]
 struct SettlingFilter(AtomicUsize);
 
@@ -225,7 +225,7 @@ impl HostFilter for SettlingFilter {
 }
 
 #[test]
-fn client_that_is_refused_in_the_middle_of_a_look_up_finds_nothing() {
+fn client_refused_during_lookup_gets_noent() {
     let bench = Bench::new();
     let hosts = Arc::new(SettlingFilter(AtomicUsize::new(0)));
     export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }]);
@@ -234,9 +234,9 @@ fn client_that_is_refused_in_the_middle_of_a_look_up_finds_nothing() {
     assert_eq!(client.status(&operations), NfsStatus::NOENT);
 }
 
-/// A banned client is in a netgroup whose service is down, and everybody else may write.
+/// A banned client is in a netgroup whose service is down, and all other clients may write.
 #[test]
-fn entry_without_an_answer_bounds_those_after_it() {
+fn unanswered_entry_bounds_later_entries() {
     let squashed = ExportTerms { squash: Squash::All, ..FULL };
     for (unanswered, later, expected) in [
         (None, Some(READS), None),

@@ -1,4 +1,4 @@
-//! What clients send that Linux does not: older versions, layouts, trunking by address.
+//! Requests that Linux does not send: older versions, layouts, trunking by address.
 
 use crate::harness::*;
 use nfs::Conn;
@@ -8,13 +8,13 @@ use wire::nfs::ops::*;
 use wire::nfs::xdr::{List, Opaque, XdrReader};
 use wire::nfs::{Bitmap4, ClientId, NfsStatus, OperationNumber, SessionId, StateId, Verifier};
 
-/// A call without credentials, and the words of its arguments.
+/// An RPC call without credentials, with the words of its arguments.
 fn call(program: u32, version: u32, procedure: u32, arguments: &[u32]) -> Vec<u8> {
     let header = [77, 0, 2, program, version, procedure, 0, 0, 0, 0];
     header.iter().chain(arguments).flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// The words of the answer to a call, without the record's mark.
+/// The words of a reply, without the record mark.
 fn answered(conn: &mut Conn, call: Vec<u8>) -> Vec<u32> {
     use futures_util::FutureExt;
     conn.handle_record(call.into()).expect("it can be answered");
@@ -26,15 +26,15 @@ fn answered(conn: &mut Conn, call: Vec<u8>) -> Vec<u32> {
     words.map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect()
 }
 
-/// An answer that was accepted: xid, REPLY, MSG_ACCEPTED, no verifier.
+/// Head of an accepted reply: xid, REPLY, MSG_ACCEPTED, no verifier.
 const ACCEPTED: [u32; 5] = [77, 1, 0, 0, 0];
 
 #[test]
-fn a_client_of_version_4_0_is_told_that_this_minor_version_is_not_here() {
+fn minor_version_0_gets_minor_vers_mismatch() {
     const SETCLIENTID: u32 = 35;
     const MINOR_VERS_MISMATCH: u32 = 10_021;
     let bench = Bench::new();
-    // As macOS begins a mount: tag of nothing, minor version 0, one operation.
+    // macOS begins a mount with an empty tag, minor version 0 and one operation.
     let verifier = [1, 2];
     let id = [4, 0x6D61_6321];
     let callback = [0x4000_0000, 3, 0x7463_7000, 0];
@@ -46,20 +46,20 @@ fn a_client_of_version_4_0_is_told_that_this_minor_version_is_not_here() {
         .chain([0])
         .collect();
     let words = answered(&mut bench.conn(), call(100_003, 4, 1, &arguments));
-    // Success of RPC; the status, an empty tag, no results. RFC 8881 16.2.3.
+    // RPC success; the status, an empty tag, no results. RFC 8881 16.2.3.
     assert_eq!(words, [&ACCEPTED[..], &[0, MINOR_VERS_MISMATCH, 0, 0]].concat());
     assert!(bench.server.clients().is_empty());
 }
 
 #[test]
-fn older_versions_of_nfs_and_other_programs_are_refused_by_rpc() {
+fn older_nfs_and_other_programs_are_refused_by_rpc() {
     let bench = Bench::new();
     let mut conn = bench.conn();
     for version in [2, 3] {
         let words = answered(&mut conn, call(100_003, version, 0, &[]));
         assert_eq!(words, [&ACCEPTED[..], &[2, 4, 4]].concat(), "only version 4 is here");
     }
-    // Port mapper and mount, which clients of version 3 ask first; locks; ACLs of Solaris.
+    // Port mapper and mount protocol, which NFSv3 clients call first; lock manager; Solaris ACLs.
     for program in [100_000, 100_005, 100_021, 100_227] {
         let words = answered(&mut conn, call(program, 3, 0, &[]));
         assert_eq!(words, [&ACCEPTED[..], &[1]].concat());
@@ -76,7 +76,7 @@ fn exchange_args(flags: u32) -> ExchangeIdArgs<'static> {
     }
 }
 
-/// What of an EXCHANGE_ID's answer tells whether two addresses are one server.
+/// Parts of an EXCHANGE_ID result that show whether two addresses are one server.
 type Trunk = (ClientId, u32, Vec<u8>, u64, Vec<u8>);
 
 fn exchange(conn: &mut Conn, flags: u32) -> Result<Trunk, NfsStatus> {
@@ -116,7 +116,7 @@ fn create_args(client_id: ClientId) -> CreateSessionArgs<'static> {
 const LAYOUT_FLAGS: u32 = ExchangeIdFlags::MASK_PNFS.0;
 
 #[test]
-fn a_client_with_two_addresses_finds_one_server_and_binds_both_to_its_session() {
+fn two_addresses_trunk_into_one_session() {
     let bench = Bench::new();
     let (mut first, mut second) = (bench.conn(), bench.conn());
     let flags = ExchangeIdFlags::SUPP_MOVED_REFER.0 | ExchangeIdFlags::SUPP_MOVED_MIGR.0;
@@ -146,7 +146,7 @@ fn a_client_with_two_addresses_finds_one_server_and_binds_both_to_its_session() 
 }
 
 #[test]
-fn who_asks_for_layouts_is_told_that_there_are_none() {
+fn layout_requests_are_refused() {
     let bench = Bench::new();
     let (_, flags, ..) = exchange(&mut bench.conn(), LAYOUT_FLAGS).unwrap();
     assert_eq!(flags & LAYOUT_FLAGS, ExchangeIdFlags::USE_NON_PNFS.0, "the server says so first");
@@ -187,7 +187,7 @@ fn who_asks_for_layouts_is_told_that_there_are_none() {
         let expected = [number.0.to_be_bytes(), NfsStatus::NOTSUPP.0.to_be_bytes()].concat();
         assert!(results.ends_with(&expected), "under its own number: {number:?}");
     }
-    // Layouts that a file or its file system has are no attributes of it.
+    // Layout attributes are not supported.
     let requested = Bitmap4::of(&[62, 64]);
     let mut operations = client.walk(&[b"share", b"f"]);
     operations.push(Operation::GetAttr(GetAttrArgs { requested }));
@@ -197,7 +197,7 @@ fn who_asks_for_layouts_is_told_that_there_are_none() {
 
 proptest! {
     #[test]
-    fn flags_that_clients_may_send_are_taken_and_those_of_answers_are_not(bits: u32) {
+    fn exchange_id_accepts_client_flags_only(bits: u32) {
         let bench = Bench::new();
         let may_be = ExchangeIdFlags::SUPP_MOVED_REFER.0
             | ExchangeIdFlags::SUPP_MOVED_MIGR.0

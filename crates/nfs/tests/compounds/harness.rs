@@ -1,4 +1,4 @@
-//! A server in memory, and clients that speak to it by whole records.
+//! Harness: a server in memory, and clients that exchange whole records with it.
 
 use bytes::Bytes;
 use files::{CallHolder, Caller, Files, Volume, VolumeId, VolumeOptions, Workers};
@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use nfs::limits::READDIR_ENTRIES_MAX;
 use nfs::{
-    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, HostVerdict, Job, Now, Server,
-    Squash,
+    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, HostVerdict, Job, Server,
+    Squash, TimeReading,
 };
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -35,7 +35,7 @@ use wire::nfs::{
 pub const READ_WRITE: u32 = 3;
 pub const ALL: u32 = 3;
 
-/// Calls that take long are done at once, and time passes when it is told to.
+/// Executor whose workers run inline, and whose clock moves on request.
 struct Clock {
     now: Mutex<Instant>,
     sleeps: Mutex<Vec<(Instant, oneshot::Sender<()>)>>,
@@ -64,7 +64,7 @@ impl Workers for Clock {
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         let (sender, over) = oneshot::channel();
         self.sleeps.lock().unwrap().push((self.now() + time, sender));
-        // Over once it is taken out of the list.
+        // The wait ends when it leaves the list.
         Box::pin(over.map(|_| ()))
     }
 }
@@ -72,20 +72,20 @@ impl Workers for Clock {
 struct StillHost {
     random: AtomicU64,
     clock: Arc<Clock>,
-    /// Work that goes on by itself.
+    /// Background work.
     carried: Mutex<Vec<BoxFuture<'static, ()>>>,
-    /// What survives the server.
+    /// Client records, which survive the server.
     remembered: Mutex<BTreeSet<Vec<u8>>>,
-    /// Nobody can be written down.
+    /// The storage of client records is full.
     is_full: AtomicBool,
 }
 
-/// A disk that fails to flush when it is told to.
+/// A disk whose flush fails on request.
 #[derive(Default)]
 pub struct Disk {
     pub clock: StillClock,
     pub fails_to_flush: AtomicBool,
-    /// Flushes that were asked for.
+    /// Number of flushes so far.
     pub flushes: AtomicU64,
 }
 
@@ -109,14 +109,14 @@ impl Surroundings for Disk {
 
 impl Host for StillHost {
     fn random(&self, out: &mut [u8]) {
-        // Numbers of which none comes twice.
+        // Each value is unique.
         let next = self.random.fetch_add(0x0101_0001, Ordering::Relaxed).to_le_bytes();
         out.iter_mut().zip(next.iter().cycle()).for_each(|(byte, next)| *byte = *next);
     }
 
-    fn now(&self) -> Now {
-        // A second after files were made, unless their clock was moved.
-        Now { instant: self.clock.now(), wall: Timestamp(1_750_000_001_000_000_000) }
+    fn now(&self) -> TimeReading {
+        // One second after the creation of files, unless their clock was moved.
+        TimeReading { instant: self.clock.now(), wall: Timestamp(1_750_000_001_000_000_000) }
     }
 
     fn caller(&self, identity: Identity) -> Arc<Caller> {
@@ -153,7 +153,7 @@ impl HostFilter for Anyone {
     }
 }
 
-/// The server.
+/// Server under test.
 pub struct Bench {
     pub server: Arc<Server>,
     pub lease: Duration,
@@ -205,19 +205,19 @@ impl Bench {
         Self { server, lease: config.lease, host, config, disk }
     }
 
-    /// The server after it was killed: what is on disk is all that is left.
+    /// The server after a kill: only the disk survives.
     pub fn restarted(&self) -> Self {
         Self::start(self.config.clone(), self.host.clone(), self.disk.clone())
     }
 
-    /// Another configuration.
+    /// Changes the configuration.
     pub fn configure(&self, change: impl FnOnce(&mut Config)) {
         let mut config = self.config.clone();
         change(&mut config);
         self.server.configure(config);
     }
 
-    /// The share is for connections under TLS from now on.
+    /// Makes the share require TLS.
     pub fn require_tls(&self) {
         self.configure(|config| {
             let export = Export { tls_required: true, ..(*config.exports[0]).clone() };
@@ -225,7 +225,7 @@ impl Bench {
         });
     }
 
-    /// Whether the share is only for connections from reserved source ports.
+    /// Sets whether the share requires a reserved source port.
     pub fn set_reserved_ports(&self, reserved_ports: bool) {
         self.configure(|config| {
             let export = Export { reserved_ports, ..(*config.exports[0]).clone() };
@@ -233,24 +233,24 @@ impl Bench {
         });
     }
 
-    /// How many clients are written down.
-    pub fn remembered_count(&self) -> usize {
+    /// Number of stored client records.
+    pub fn recorded_count(&self) -> usize {
         self.host.remembered.lock().unwrap().len()
     }
 
-    /// Whether clients can be written down.
+    /// Sets whether client records cannot be stored.
     pub fn set_full(&self, is_full: bool) {
         self.host.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    /// Time passes.
+    /// Advances the clock.
     pub fn pass(&self, time: Duration) {
         self.host.clock.pass(time);
         self.server.handle_tick(self.host.now());
         self.work();
     }
 
-    /// What goes on by itself goes on as far as it can.
+    /// Runs background work as far as possible.
     pub fn work(&self) {
         for _ in 0..4 {
             let carried = std::mem::take(&mut *self.host.carried.lock().unwrap());
@@ -262,23 +262,23 @@ impl Bench {
         }
     }
 
-    /// The share, as SMB has it.
+    /// Volume of the share, for SMB opens.
     pub fn volume(&self) -> Arc<Volume> {
         self.config.exports[0].volume.clone()
     }
 
-    /// A client with nothing to reclaim that answers callbacks.
+    /// A client with a backchannel and nothing to reclaim.
     pub fn callee(&self, name: &str) -> Client {
         let mut client = self.returning_callee(name, 1);
         client.complete_reclaim();
         client
     }
 
-    /// A client that answers callbacks, and may have something to reclaim.
+    /// A client with a backchannel that may reclaim.
     pub fn returning_callee(&self, name: &str, life: u8) -> Client {
         let mut client = self.introduced(name, life);
         client.create_session(1, CreateSessionFlags::CONN_BACK_CHAN);
-        assert_eq!(client.callbacks(self), [Told::Null]);
+        assert_eq!(client.callbacks(self), [ReceivedCallback::Null]);
         client
     }
 
@@ -286,17 +286,17 @@ impl Bench {
         self.conn_from(([192, 0, 2, 7], 700).into())
     }
 
-    /// A connection from an address of the test's choice.
+    /// A connection from this address.
     pub fn conn_from(&self, peer: SocketAddr) -> Conn {
         Conn::new(self.server.clone(), ConnFacts { id: 1, peer, local: peer })
     }
 
-    /// A client with a session, which has nothing to reclaim.
+    /// A client with a session and nothing to reclaim.
     pub fn client(&self, name: &str) -> Client {
         self.life(name, 1)
     }
 
-    /// A client of another host.
+    /// A client on another host.
     pub fn client_from(&self, name: &str, host: u8) -> Client {
         let peer = SocketAddr::from(([198, 51, 100, host], 700));
         let mut client = Client::new(self.conn_from(peer));
@@ -306,14 +306,14 @@ impl Bench {
         client
     }
 
-    /// A client in one of its lives.
+    /// An incarnation of a client.
     pub fn life(&self, name: &str, life: u8) -> Client {
         let mut client = self.returning(name, life);
         client.complete_reclaim();
         client
     }
 
-    /// A client that may have something to reclaim.
+    /// A client that may reclaim.
     pub fn returning(&self, name: &str, life: u8) -> Client {
         let mut client = self.introduced(name, life);
         client.create_session(1, CreateSessionFlags(0));
@@ -334,18 +334,18 @@ pub struct Client {
     pub session: SessionId,
     pub sequence: u32,
     pub slot: u32,
-    /// The highest slot that it says it uses, if that is not the one of the request.
+    /// Highest slot in SEQUENCE, if it differs from the request's slot.
     pub highest: u32,
     pub cache_this: bool,
-    /// As whom requests are made.
+    /// User id in the requests.
     pub user: u32,
-    /// Change and size that it tells of files that it writes by itself.
+    /// Change attribute and size in its CB_GETATTR replies.
     pub kept: (u64, u64),
 }
 
-/// A callback that a client got.
+/// A callback that a client received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ReceivedCallback {
     Null,
     Recall(StateId),
     GetAttr,
@@ -366,7 +366,7 @@ fn channel() -> ChannelAttributes {
     }
 }
 
-/// OPEN of a name by one owner.
+/// Arguments of OPEN by name for one owner.
 pub fn open_args(name: &[u8], access: u32, deny: u32, create: bool) -> OpenArgs<'_> {
     let how = match create {
         true => OpenHow::Create(CreateHow::Unchecked(Fattr::default())),
@@ -382,12 +382,12 @@ pub fn open_args(name: &[u8], access: u32, deny: u32, create: bool) -> OpenArgs<
     }
 }
 
-/// A record that calls COMPOUND, as the superuser.
+/// Record with a COMPOUND call as root.
 pub fn record(xid: u32, operations: &[Operation<'_>]) -> Bytes {
     record_of(0, xid, operations)
 }
 
-/// A record that calls COMPOUND, as some user with a group of the same number.
+/// Record with a COMPOUND call as a user with a group of the same number.
 pub fn record_of(user: u32, xid: u32, operations: &[Operation<'_>]) -> Bytes {
     let mut body = Vec::new();
     let groups = Groups::new(&[]);
@@ -409,11 +409,11 @@ pub fn record_of(user: u32, xid: u32, operations: &[Operation<'_>]) -> Bytes {
     out.into()
 }
 
-/// Has a connection answer a record; the results of COMPOUND.
+/// Lets a connection answer a record. Returns the results of COMPOUND.
 pub fn answer(conn: &mut Conn, record: Bytes) -> Vec<u8> {
     conn.handle_record(record).expect("a call");
     if let Some(mut job) = conn.poll_job() {
-        // Long ones give way to others at each entry.
+        // A long listing yields at each entry.
         let mut turns = (0..2 * READDIR_ENTRIES_MAX).filter_map(|_| (&mut job).now_or_never());
         let finished = turns.next().expect("nothing waits here");
         drop(turns);
@@ -430,7 +430,7 @@ pub fn status_of(results: &[u8]) -> NfsStatus {
     CompoundResults::decode(&mut XdrReader::new(results)).expect("results").status
 }
 
-/// A record of who calls itself so, in one of its lives.
+/// Record with an EXCHANGE_ID for this owner string and incarnation.
 pub fn introduction(name: &str, life: u8) -> Bytes {
     let args = ExchangeIdArgs {
         client_owner: ClientOwner {
@@ -467,7 +467,7 @@ impl Client {
         self.id = result.client_id;
     }
 
-    /// What CREATE_SESSION asks for.
+    /// Arguments of CREATE_SESSION.
     pub fn session_args(
         &self,
         sequence_id: u32,
@@ -493,8 +493,8 @@ impl Client {
         self.session = result.session_id;
     }
 
-    /// Answers the callbacks that have come.
-    pub fn callbacks(&mut self, bench: &Bench) -> Vec<Told> {
+    /// Answers outstanding callbacks.
+    pub fn callbacks(&mut self, bench: &Bench) -> Vec<ReceivedCallback> {
         bench.work();
         let mut told = Vec::new();
         while let Some(call) = self.conn.poll_transmit() {
@@ -503,7 +503,7 @@ impl Client {
             let mut reply = Vec::new();
             put_success(&mut XdrWriter::new(&mut reply), call.xid);
             if call.procedure == 0 {
-                told.push(Told::Null);
+                told.push(ReceivedCallback::Null);
             } else {
                 self.answer_callbacks(CallbackCompound::decode(r).unwrap(), &mut reply, &mut told);
             }
@@ -513,7 +513,12 @@ impl Client {
         told
     }
 
-    fn answer_callbacks(&self, all: CallbackCompound<'_>, out: &mut Vec<u8>, told: &mut Vec<Told>) {
+    fn answer_callbacks(
+        &self,
+        all: CallbackCompound<'_>,
+        out: &mut Vec<u8>,
+        told: &mut Vec<ReceivedCallback>,
+    ) {
         let w = &mut XdrWriter::new(out);
         let mut results = CallbackReply::begin(w, b"");
         for callback in all {
@@ -533,23 +538,23 @@ impl Client {
                     results.push(w, number, &Ok::<_, NfsStatus>(result));
                 }
                 Callback::GetAttr(_) => {
-                    told.push(Told::GetAttr);
+                    told.push(ReceivedCallback::GetAttr);
                     let (change, size) = (Some(self.kept.0), Some(self.kept.1));
                     let named = Attributes { change, size, ..Attributes::default() };
                     let buffer = &mut Vec::new();
                     results.push(w, number, &Ok::<_, NfsStatus>(named.to_fattr(buffer)));
                 }
                 Callback::Recall(args) => {
-                    told.push(Told::Recall(args.state_id));
+                    told.push(ReceivedCallback::Recall(args.state_id));
                     results.push(w, number, &Ok::<_, NfsStatus>(()));
                 }
                 Callback::NotifyLock(args) => {
                     assert_eq!(args.lock_owner.client_id, self.id);
-                    told.push(Told::NotifyLock(args.lock_owner.owner.0.to_vec()));
+                    told.push(ReceivedCallback::NotifyLock(args.lock_owner.owner.0.to_vec()));
                     results.push(w, number, &Ok::<_, NfsStatus>(()));
                 }
                 Callback::Offload(args) => {
-                    told.push(Told::Offload(Box::new(args)));
+                    told.push(ReceivedCallback::Offload(Box::new(args)));
                     results.push(w, number, &Ok::<_, NfsStatus>(()));
                 }
                 other => panic!("{other:?}"),
@@ -558,21 +563,21 @@ impl Client {
         results.finish(w, NfsStatus::OK);
     }
 
-    /// Begins a request that may wait.
+    /// Starts a request that may wait.
     pub fn begin(&mut self, operations: &[Operation<'_>]) -> Job {
         let record = self.next(operations);
         self.conn.handle_record(record).expect("a call");
         self.conn.poll_job().expect("a job")
     }
 
-    /// The results of a request that has come to its end, if it has.
+    /// Results of a request, if it has finished.
     pub fn finish(&mut self, job: &mut Job) -> Option<Vec<u8>> {
         let finished = job.now_or_never()?;
         Some(self.take(finished))
     }
 
-    /// The results of a request that was worked on elsewhere.
-    pub fn take(&mut self, finished: nfs::Finished) -> Vec<u8> {
+    /// Results of a request that another thread has finished.
+    pub fn take(&mut self, finished: nfs::JobResult) -> Vec<u8> {
         self.conn.handle_finished(finished);
         let out = self.conn.poll_transmit().expect("an answer").buffer;
         let r = &mut XdrReader::new(&out[4..]);
@@ -585,13 +590,13 @@ impl Client {
         assert_eq!(self.status(&[done]), NfsStatus::OK);
     }
 
-    /// The record of the next request.
+    /// Record of the next request.
     pub fn next(&mut self, operations: &[Operation<'_>]) -> Bytes {
         self.sequence += 1;
         self.same(operations)
     }
 
-    /// The record of a request under the number of the last.
+    /// Record of a retransmission with the latest sequence id.
     pub fn same(&self, operations: &[Operation<'_>]) -> Bytes {
         let mut all = vec![Operation::Sequence(SequenceArgs {
             session_id: self.session,
@@ -604,18 +609,18 @@ impl Client {
         record_of(self.user, self.sequence, &all)
     }
 
-    /// The results of a request.
+    /// Results of a request.
     pub fn results(&mut self, operations: &[Operation<'_>]) -> Vec<u8> {
         let record = self.next(operations);
         answer(&mut self.conn, record)
     }
 
-    /// The status of a request.
+    /// Status of a request.
     pub fn status(&mut self, operations: &[Operation<'_>]) -> NfsStatus {
         status_of(&self.results(operations))
     }
 
-    /// What became of each operation behind SEQUENCE.
+    /// Results of the operations behind SEQUENCE.
     pub fn compound(
         &mut self,
         operations: &[Operation<'_>],
@@ -633,13 +638,13 @@ impl Client {
         all
     }
 
-    /// The operations that lead to a path.
+    /// Operations that walk to a path.
     pub fn walk<'a>(&self, path: &[&'a [u8]]) -> Vec<Operation<'a>> {
         let names = path.iter().map(|name| Operation::Lookup(LookupArgs { name }));
         std::iter::once(Operation::PutRootFh).chain(names).collect()
     }
 
-    /// What the last operation gives, decoded by `take`.
+    /// Result of the last operation, decoded by `take`.
     pub fn last<T>(
         &mut self,
         operations: &[Operation<'_>],
@@ -666,7 +671,7 @@ impl Client {
 
     pub fn make_file(&mut self, name: &[u8]) {
         let mut operations = self.walk(&[b"share"]);
-        // Else it would have the new file to itself.
+        // Otherwise it would get a delegation on the new file.
         let access = READ_WRITE | ShareAccess::WANT_NO_DELEG.0;
         operations.push(Operation::Open(open_args(name, access, 0, true)));
         let state_id = StateId::CURRENT;

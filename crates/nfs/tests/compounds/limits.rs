@@ -1,4 +1,4 @@
-//! Every session and connection is kept to what was agreed, and the server to its limits.
+//! Limits of sessions and connections as negotiated, and of the server.
 
 use crate::harness::*;
 use futures_util::FutureExt;
@@ -11,7 +11,7 @@ use wire::nfs::ops::*;
 use wire::nfs::xdr::{List, XdrReader};
 use wire::nfs::{Bitmap4, NfsStatus, OperationNumber, SessionId, StableHow, StateId, Verifier};
 
-/// Bytes of the RPC header before the results of COMPOUND.
+/// Bytes of the RPC header before the COMPOUND results.
 const HEADER_BYTES: usize = 24;
 
 fn wish() -> ChannelAttributes {
@@ -26,7 +26,7 @@ fn wish() -> ChannelAttributes {
     }
 }
 
-/// A further session of a client, by its connection.
+/// Creates a further session of a client on its connection.
 fn create(
     client: &mut Client,
     sequence_id: u32,
@@ -49,7 +49,7 @@ fn create(
     })
 }
 
-/// A client in a session as wished.
+/// A client whose session has these channel attributes.
 fn client_with(bench: &Bench, fore: ChannelAttributes) -> Client {
     let mut client = bench.client("one");
     let created = create(&mut client, 2, fore).unwrap();
@@ -57,7 +57,7 @@ fn client_with(bench: &Bench, fore: ChannelAttributes) -> Client {
     client
 }
 
-/// A request of a session's first slot, by any connection.
+/// Sends a request in the slot of a session on any connection.
 fn ask(conn: &mut Conn, session_id: SessionId, slot_id: u32, sequence_id: u32) -> NfsStatus {
     let sequence = SequenceArgs {
         session_id,
@@ -74,7 +74,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_compound_has_no_more_operations_than_were_agreed(wished in 2..200u32, count in 0..200u32) {
+    fn compound_beyond_negotiated_operations_is_refused(wished in 2..200u32, count in 0..200u32) {
         let bench = Bench::new();
         let mut client = client_with(&bench, ChannelAttributes { operations_max: wished, ..wish() });
         let operations = vec![Operation::PutRootFh; count as usize];
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn a_session_has_the_slots_that_were_agreed(wished in 1..300u32, slot in 0..400u32) {
+    fn session_has_the_negotiated_slots(wished in 1..300u32, slot in 0..400u32) {
         let bench = Bench::new();
         let mut client = client_with(&bench, ChannelAttributes { requests_max: wished, ..wish() });
         let is_there = slot < wished.min(SLOTS_MAX);
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn no_answer_is_longer_than_was_agreed(
+    fn reply_stays_within_the_negotiated_size(
         wished in RESPONSE_BYTES_MIN..4000,
         asked in proptest::collection::vec((0..4u8, 0..3000u32), 1..6),
     ) {
@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn no_request_is_longer_than_was_agreed(wished in REQUEST_BYTES_MIN..4000, bytes in 0..5000usize) {
+    fn request_beyond_negotiated_size_is_refused(wished in REQUEST_BYTES_MIN..4000, bytes in 0..5000usize) {
         let bench = Bench::new();
         let mut client =
             client_with(&bench, ChannelAttributes { request_bytes_max: wished, ..wish() });
@@ -144,7 +144,7 @@ proptest! {
 }
 
 #[test]
-fn a_client_has_so_many_sessions_and_then_no_more() {
+fn sessions_of_a_client_are_bounded() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     for sequence in 2..=SESSIONS_PER_CLIENT_MAX as u32 {
@@ -159,7 +159,7 @@ fn a_client_has_so_many_sessions_and_then_no_more() {
 }
 
 #[test]
-fn a_connection_is_bound_to_the_sessions_that_it_served_last() {
+fn connection_is_bound_to_its_latest_sessions() {
     let bench = Bench::new();
     let mut clients = [bench.client("one"), bench.client("two")];
     let mut sessions = Vec::new();
@@ -179,7 +179,7 @@ fn a_connection_is_bound_to_the_sessions_that_it_served_last() {
 }
 
 #[test]
-fn more_connections_than_are_shown_work_all_the_same() {
+fn connections_beyond_the_reported_ones_work() {
     let bench = Bench::new();
     let client = bench.client("one");
     let mut connections: Vec<Conn> =
@@ -194,8 +194,8 @@ fn more_connections_than_are_shown_work_all_the_same() {
     assert!(session.connections().len() <= 1, "those that are closed do not count");
 }
 
-/// Sessions of one host that ask for all slots there are, until one gets a single slot: the first
-/// of them, and how many slots they have beyond their first.
+/// Creates sessions of one host with all slots until one gets a single slot. Returns the first
+/// session and the number of slots beyond each first.
 fn take_slots(bench: &Bench, host: u8) -> (SessionId, usize) {
     let much = || ChannelAttributes { requests_max: u32::MAX, ..wish() };
     let (mut first, mut taken) = (None, 0);
@@ -215,7 +215,7 @@ fn take_slots(bench: &Bench, host: u8) -> (SessionId, usize) {
 }
 
 #[test]
-fn one_host_leaves_slots_to_others_and_all_are_asked_to_use_few() {
+fn slots_of_one_host_leave_room_and_targets_shrink() {
     let bench = Bench::new();
     let (first, taken) = take_slots(&bench, 1);
     assert!((SLOTS_TOTAL_MAX / 3..=SLOTS_TOTAL_MAX / 2).contains(&taken), "{taken}");
@@ -236,13 +236,13 @@ fn cached_replies_of_all_sessions_are_bounded() {
     let bench = Bench::new();
     let wish = ChannelAttributes { response_cached_bytes_max: u32::MAX, ..wish() };
     let created = create(&mut bench.client("one"), 2, wish).unwrap();
-    assert_eq!(created.fore_channel.response_cached_bytes_max, KEPT_REPLY_BYTES_MAX);
-    let all = (SLOTS_TOTAL_MAX + SESSIONS_MAX) * KEPT_REPLY_BYTES_MAX as usize;
+    assert_eq!(created.fore_channel.response_cached_bytes_max, CACHED_REPLY_BYTES_MAX);
+    let all = (SLOTS_TOTAL_MAX + SESSIONS_MAX) * CACHED_REPLY_BYTES_MAX as usize;
     assert!(all <= 320 << 20, "{all}");
 }
 
 #[test]
-fn one_listing_has_no_more_entries_than_are_kept_at_once() {
+fn entries_of_one_readdir_are_bounded() {
     let bench = Bench::new();
     let mut client = client_with(&bench, wish());
     for number in 0..READDIR_ENTRIES_MAX + 10 {
@@ -264,21 +264,22 @@ fn one_listing_has_no_more_entries_than_are_kept_at_once() {
 }
 
 #[test]
-fn a_part_of_a_listing_is_no_longer_than_was_asked_for_and_the_next_goes_on_behind_it() {
+fn readdir_respects_dircount_and_resumes_at_cookie() {
     let plain = Bitmap4::of(&[attribute::FILEID, attribute::FILEHANDLE]);
     list_in_parts(plain, &[300, 5_000, 70_000, MESSAGE_BYTES_MAX]);
 }
 
-/// Lists are found for a part of the directory at a time, of which the client is not told.
+/// The server reads access lists in batches, which the client cannot see.
 #[test]
-fn listing_with_access_lists_names_each_entry_once() {
+fn readdir_with_lists_has_each_entry_once() {
     let lists = Bitmap4::of(&[attribute::FILEID, attribute::ACL]);
     list_in_parts(lists, &[1_000, 70_000, MESSAGE_BYTES_MAX]);
 }
 
-/// Each access list costs an open: a thread that found thousands of them would serve nobody else.
+/// Each access list costs an open: a thread that reads thousands without a pause would starve other
+/// requests.
 #[test]
-fn listing_with_access_lists_gives_way_at_each_entry() {
+fn readdir_with_lists_yields_at_each_entry() {
     const ENTRIES: usize = 10;
     let bench = Bench::new();
     let mut client = client_with(&bench, wish());
@@ -338,7 +339,7 @@ fn list_in_parts(requested: Bitmap4, lengths: &[u32]) {
 }
 
 #[test]
-fn a_record_that_is_far_too_long_is_not_read_and_one_that_is_too_long_is_answered() {
+fn far_too_long_record_is_not_read_and_long_is_answered() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let new = bench.conn();
@@ -360,7 +361,7 @@ fn a_record_that_is_far_too_long_is_not_read_and_one_that_is_too_long_is_answere
     assert_eq!(status_of(&out.buffer[4 + HEADER_BYTES..]), NfsStatus::REQ_TOO_BIG);
 }
 
-/// Whether the results, decoded to their last byte, end with a SETATTR that set nothing.
+/// Whether the results, decoded to the last byte, end with a SETATTR that set nothing.
 fn ends_with_a_refused_setattr(results: &[u8], operations: usize) -> bool {
     let mut results = CompoundResults::decode(&mut XdrReader::new(results)).unwrap();
     for _ in 1..operations {
@@ -376,7 +377,7 @@ fn ends_with_a_refused_setattr(results: &[u8], operations: usize) -> bool {
 }
 
 #[test]
-fn whatever_refuses_a_setattr_says_that_nothing_was_set() {
+fn refused_setattr_reports_that_nothing_was_set() {
     let bench = Bench::new();
     let mut values = Vec::new();
     let wished = Attributes { mode: Some(0o600), ..Attributes::default() };

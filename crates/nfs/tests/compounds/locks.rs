@@ -31,7 +31,7 @@ fn on(client: &Client, operation: Operation<'static>) -> Vec<Operation<'static>>
 }
 
 #[test]
-fn a_lock_keeps_others_away_and_says_whose_it_is() {
+fn lock_conflict_reports_its_owner() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.client("one"), bench.client("two"));
     one.make_file(b"f");
@@ -74,7 +74,7 @@ fn locks_end_with_their_open() {
 }
 
 #[test]
-fn a_range_of_nothing_or_beyond_the_end_of_all_numbers_is_invalid() {
+fn empty_or_overflowing_lock_range_is_invalid() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
@@ -88,7 +88,7 @@ fn a_range_of_nothing_or_beyond_the_end_of_all_numbers_is_invalid() {
 }
 
 #[test]
-fn locks_are_taken_back_after_a_restart() {
+fn locks_are_reclaimed_after_a_restart() {
     let before = Bench::new();
     let mut one = before.client("one");
     one.make_file(b"f");

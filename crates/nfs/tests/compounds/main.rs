@@ -1,4 +1,4 @@
-//! Whole COMPOUNDs against a server in memory.
+//! COMPOUNDs against a server in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod access_lists;
@@ -25,7 +25,7 @@ use wire::nfs::ops::*;
 use wire::nfs::{Bitmap4, NfsStatus, NfsTime, OperationNumber, StableHow, StateId, Verifier};
 
 #[test]
-fn a_file_is_made_written_and_read_by_the_current_state_id() {
+fn current_state_id_serves_create_write_and_read() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let write = WriteArgs {
@@ -49,7 +49,7 @@ fn a_file_is_made_written_and_read_by_the_current_state_id() {
 }
 
 #[test]
-fn the_root_lists_the_shares_and_a_share_is_another_file_system() {
+fn root_lists_shares_as_other_file_systems() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let names = client.list(&[]);
@@ -65,7 +65,7 @@ fn the_root_lists_the_shares_and_a_share_is_another_file_system() {
 }
 
 #[test]
-fn nothing_is_changed_in_the_root() {
+fn pseudo_root_refuses_every_change() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let remove = Operation::Remove(RemoveArgs { name: b"share" });
@@ -75,7 +75,7 @@ fn nothing_is_changed_in_the_root() {
 }
 
 #[test]
-fn what_is_renamed_is_found_by_its_handle_and_what_is_removed_is_stale() {
+fn handle_survives_rename_and_is_stale_after_remove() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"a");
@@ -97,7 +97,7 @@ fn what_is_renamed_is_found_by_its_handle_and_what_is_removed_is_stale() {
 }
 
 #[test]
-fn the_superuser_of_a_client_is_nobody_in_particular() {
+fn root_of_a_client_is_squashed() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"mine");
@@ -109,7 +109,7 @@ fn the_superuser_of_a_client_is_nobody_in_particular() {
 }
 
 #[test]
-fn handles_that_nobody_gave_out_are_refused() {
+fn forged_handles_are_refused() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     for bytes in [&b""[..], b"x", &[0; 7], &[1; 40], &[0xFF; 128]] {
@@ -122,7 +122,7 @@ fn handles_that_nobody_gave_out_are_refused() {
 }
 
 #[test]
-fn share_reservations_keep_others_away_until_their_client_is_gone() {
+fn share_reservation_lasts_until_its_client_is_gone() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.client("one"), bench.client("two"));
     one.make_file(b"f");
@@ -141,7 +141,7 @@ fn share_reservations_keep_others_away_until_their_client_is_gone() {
 }
 
 #[test]
-fn an_owner_that_opens_again_for_more_has_one_state() {
+fn upgrading_open_keeps_one_state() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
@@ -167,7 +167,7 @@ fn an_owner_that_opens_again_for_more_has_one_state() {
 }
 
 #[test]
-fn attributes_that_are_set_are_those_that_are_shown() {
+fn set_attributes_read_back() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
@@ -187,7 +187,7 @@ fn attributes_that_are_set_are_those_that_are_shown() {
 }
 
 #[test]
-fn who_may_write_but_does_not_own_cuts_a_file_and_moves_its_times_to_now_only() {
+fn writer_who_is_not_owner_truncates_and_touches_only() {
     let bench = Bench::new();
     let (mut owner, mut other) = (bench.client("one"), bench.client("two"));
     (owner.user, other.user) = (4001, 4002);
@@ -215,7 +215,7 @@ fn who_may_write_but_does_not_own_cuts_a_file_and_moves_its_times_to_now_only() 
 }
 
 #[test]
-fn a_program_that_may_only_be_executed_is_opened_by_its_name_and_read() {
+fn execute_only_program_is_opened_and_read() {
     let bench = Bench::new();
     let (mut owner, mut other) = (bench.client("one"), bench.client("two"));
     (owner.user, other.user) = (4001, 4002);
@@ -239,12 +239,12 @@ fn a_program_that_may_only_be_executed_is_opened_by_its_name_and_read() {
 }
 
 #[test]
-fn what_may_not_be_looked_at_is_listed_with_why_or_the_listing_fails() {
+fn unreadable_entry_has_rdattr_error_or_fails_readdir() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.user = 4001;
     let mut values = Vec::new();
-    // It may be read, and not passed through.
+    // The directory permits listing, but no search.
     let mode = Attributes { mode: Some(0o600), ..Attributes::default() };
     for (at, name) in [(&[][..], &b"d"[..]), (&[&b"d"[..]], b"e")] {
         let mut make = client.walk(&[&[&b"share"[..]], at].concat());
@@ -285,7 +285,7 @@ fn what_may_not_be_looked_at_is_listed_with_why_or_the_listing_fails() {
 }
 
 #[test]
-fn after_a_flush_that_failed_what_was_not_committed_is_sent_again() {
+fn failed_flush_changes_the_write_verifier() {
     let bench = Bench::new();
     let (mut one, mut two) = (bench.client("one"), bench.client("two"));
     one.make_file(b"f");
@@ -317,7 +317,7 @@ fn after_a_flush_that_failed_what_was_not_committed_is_sent_again() {
 }
 
 #[test]
-fn new_directory_is_flushed_beside_the_one_that_it_is_in() {
+fn new_directory_is_flushed_with_its_parent() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let mut operations = client.walk(&[b"share"]);
@@ -374,9 +374,9 @@ fn state_id_of_another_user_serves_by_own_permissions() {
     assert_eq!(does(&mut client, 4001), [ok; 3], "who opened it");
 }
 
-/// RFC 8276 gives names no form, and Linux refuses NUL alone.
+/// RFC 8276 restricts names in no way, and Linux forbids only NUL.
 #[test]
-fn attribute_name_with_a_slash_is_set_read_and_listed() {
+fn xattr_name_with_a_slash_is_set_read_and_listed() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"file");

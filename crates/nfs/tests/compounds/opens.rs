@@ -1,5 +1,5 @@
-//! Several OPENs of one owner at the same time, as Linux sends them: one state comes of them, which
-//! has all that they asked for, and keeps its locks.
+//! Concurrent OPENs of one owner, as Linux sends them. They result in one state, which has the
+//! union of their access and retains its locks.
 
 use crate::harness::*;
 use futures_util::FutureExt;
@@ -13,7 +13,7 @@ use wire::nfs::{ClientId, LockType, NfsStatus, StateId, StateOwner};
 
 const READ: u32 = 1;
 const WRITE: u32 = 2;
-/// How often chance gets its turn.
+/// Rounds with random interleavings.
 const ROUNDS: u32 = 300;
 const POLLS_MAX: u32 = 10_000_000;
 
@@ -37,7 +37,7 @@ fn lock(open: StateId, lock_type: LockType) -> Operation<'static> {
     Operation::Lock(LockArgs { lock_type, reclaim, offset, length, locker })
 }
 
-/// What an OPEN that was answered brought.
+/// State id in the result of an OPEN.
 fn state_of(results: &[u8]) -> StateId {
     assert_eq!(status_of(results), NfsStatus::OK);
     let mut results = CompoundResults::decode(&mut XdrReader::new(results)).unwrap();
@@ -49,12 +49,12 @@ fn state_of(results: &[u8]) -> StateId {
     results.reader().get::<OpenResult<'_>>().unwrap().state_id
 }
 
-/// Has all jobs done at the same time, by a thread each.
+/// Runs all jobs concurrently, one thread each.
 fn finish(client: &mut Client, jobs: Vec<Job>) -> Vec<Vec<u8>> {
     let start = Barrier::new(jobs.len());
     let work = |mut job: Job| {
         start.wait();
-        // One may have to wait for another.
+        // A job may wait for another.
         let mut polls = (0..POLLS_MAX).map(|_| {
             std::thread::yield_now();
             (&mut job).now_or_never()
@@ -68,7 +68,7 @@ fn finish(client: &mut Client, jobs: Vec<Job>) -> Vec<Vec<u8>> {
     finished.into_iter().map(|finished| client.take(finished)).collect()
 }
 
-/// Begins each in a slot of its own.
+/// Starts each in its own slot.
 fn begin(client: &mut Client, all: &[(u32, u32)]) -> Vec<Job> {
     let before = client.sequence;
     let mut jobs = Vec::new();
@@ -80,7 +80,7 @@ fn begin(client: &mut Client, all: &[(u32, u32)]) -> Vec<Job> {
     jobs
 }
 
-/// Nothing but one state is left of these OPENs beside an owner's first one and its lock.
+/// Checks that only one state is left, beside an owner's earlier open and lock.
 fn check(first: Option<u32>, all: &[(u32, u32)], round: u32) {
     let what = format!("{first:?} {all:?} {round}");
     let bench = Bench::new();
@@ -101,7 +101,7 @@ fn check(first: Option<u32>, all: &[(u32, u32)], round: u32) {
     assert!(others.into_iter().all(|other| other == latest.other), "{what}: one state");
     let count = states.len() + usize::from(had.is_some());
     assert_eq!(latest.seqid as usize, count, "{what}: each OPEN has changed it once");
-    // It does what any of them asked for, and keeps others away as each did.
+    // It has the access and the share denials of all of them.
     let access = all.iter().fold(first.unwrap_or(0), |sum, (access, _)| sum | access);
     for (bit, lock_type) in [(READ, LockType::Read), (WRITE, LockType::Write)] {
         let test = on_file(&one, lock(latest, lock_type));
@@ -136,10 +136,10 @@ fn close(client: &mut Client, state_id: StateId) {
 }
 
 #[test]
-fn an_open_that_fails_at_what_a_new_file_shall_have_leaves_no_state() {
+fn open_failing_at_initialisation_leaves_no_state() {
     let bench = Bench::new();
     let mut client = bench.client("one");
-    // The superuser is nobody here, who may give nothing away.
+    // Root is mapped to the anonymous user, who may not chown.
     let mut buffer = Vec::new();
     let attributes = Attributes { owner: Some(b"5"), ..Attributes::default() };
     let attributes = attributes.to_fattr(&mut buffer);
@@ -154,7 +154,7 @@ fn an_open_that_fails_at_what_a_new_file_shall_have_leaves_no_state() {
 }
 
 #[test]
-fn state_ids_that_name_nothing_are_not_taken_for_none() {
+fn invalid_state_ids_are_not_taken_as_anonymous() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
@@ -177,7 +177,7 @@ fn state_ids_that_name_nothing_are_not_taken_for_none() {
 }
 
 #[test]
-fn opens_of_one_owner_at_the_same_time_make_one_state() {
+fn concurrent_opens_of_one_owner_make_one_state() {
     for round in 0..ROUNDS {
         check(None, &[(READ, 0), (READ, 0)], round);
         check(None, &[(READ, 0), (WRITE, 0), (READ_WRITE, 0)], round);
@@ -185,7 +185,7 @@ fn opens_of_one_owner_at_the_same_time_make_one_state() {
 }
 
 #[test]
-fn opens_of_one_owner_that_ask_for_more_at_the_same_time_lose_no_lock() {
+fn concurrent_open_upgrades_lose_no_lock() {
     for round in 0..ROUNDS {
         check(Some(READ), &[(WRITE, 0), (READ_WRITE, 0)], round);
         check(Some(READ), &[(WRITE, 0), (WRITE, 0), (READ, 0)], round);
@@ -194,7 +194,7 @@ fn opens_of_one_owner_that_ask_for_more_at_the_same_time_lose_no_lock() {
 }
 
 #[test]
-fn what_an_owner_denies_is_not_in_its_own_way() {
+fn share_denial_does_not_conflict_with_its_owner() {
     for (access, deny) in [(WRITE, WRITE), (READ, WRITE), (WRITE, READ), (READ_WRITE, ALL)] {
         check(Some(READ), &[(access, deny)], 0);
         check(Some(WRITE), &[(access, deny)], 0);

@@ -1,4 +1,4 @@
-//! Shares by the paths of their directories, beside their names. RFC 8881 7.3.
+//! Shares by their server paths, beside their names. RFC 8881 7.3.
 
 use crate::harness::{Bench, Client, READ_WRITE, open_args};
 use files::VolumeId;
@@ -9,7 +9,7 @@ use wire::nfs::attributes::attribute;
 use wire::nfs::ops::*;
 use wire::nfs::{FileHandle, NfsStatus, OperationNumber};
 
-/// One machine, of those of [`Bench::client_from`].
+/// A filter of one host, as of [`Bench::client_from`].
 #[derive(Debug)]
 struct Machine(u8);
 
@@ -22,7 +22,7 @@ impl HostFilter for Machine {
 const TERMS: ExportTerms =
     ExportTerms { read_only: false, squash: Squash::None, anonymous: (65_534, 65_534) };
 
-/// Shares with their paths and the machines that each is for. All are of one directory.
+/// Exports shares with paths and permitted hosts, all on one directory.
 fn serve(bench: &Bench, shares: &[(&str, &str, &[u8])]) {
     bench.configure(|config| {
         let of = |(at, (name, _, machines)): (usize, &(&str, &str, &[u8]))| {
@@ -67,7 +67,8 @@ fn path_and_name_lead_to_the_same_share() {
         (found.fsid, found.mounted_on_fileid, found.fileid)
     };
     assert_eq!(by(&mut client, &path), by(&mut client, &[b"data"]));
-    // The directories between are of the root's file system: the client mounts nothing there.
+    // The directories between belong to the pseudo file system, so that the client mounts nothing
+    // there.
     let (root, between) = (by(&mut client, &[]), by(&mut client, &[&b"srv"[..], b"deep"]));
     assert_eq!(root.0, between.0);
     assert_ne!(root.2, between.2);
@@ -79,7 +80,7 @@ fn path_and_name_lead_to_the_same_share() {
 }
 
 #[test]
-fn directories_are_walked_by_handle_listed_and_never_changed() {
+fn pseudo_directories_are_listed_and_never_changed() {
     let bench = Bench::new();
     serve(&bench, &[("a", "/srv/x/a", &[1]), ("b", "/srv/b", &[1]), ("c", "/srv/x/c", &[1])]);
     let mut client = bench.client_from("client", 1);
@@ -106,7 +107,7 @@ fn directories_are_walked_by_handle_listed_and_never_changed() {
 }
 
 #[test]
-fn client_finds_no_directory_that_leads_to_others_shares() {
+fn client_sees_no_path_to_foreign_shares() {
     let bench = Bench::new();
     serve(&bench, &[("a", "/srv/x/a", &[1]), ("b", "/srv/y/b", &[2])]);
     let mut one = bench.client_from("one", 1);
@@ -120,7 +121,7 @@ fn client_finds_no_directory_that_leads_to_others_shares() {
 }
 
 #[test]
-fn name_counts_before_a_path_unless_the_client_may_not_have_it() {
+fn share_name_precedes_path_unless_refused() {
     let bench = Bench::new();
     serve(&bench, &[("srv", "/other", &[1]), ("b", "/srv/b", &[1, 2])]);
     let mut one = bench.client_from("one", 1);
@@ -132,7 +133,7 @@ fn name_counts_before_a_path_unless_the_client_may_not_have_it() {
     assert_eq!(status(&mut three, &[b"srv"]), NfsStatus::NOENT);
 }
 
-/// Cookies of a directory's entries, of which one READDIR gives at most two.
+/// Cookies of a directory's entries, with at most two in each READDIR.
 fn cookies(client: &mut Client, path: &[&[u8]]) -> Vec<(String, u64)> {
     let mut found: Vec<(String, u64)> = Vec::new();
     loop {
@@ -161,7 +162,7 @@ fn cookies(client: &mut Client, path: &[&[u8]]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn cookies_do_not_count_what_a_client_is_not_shown() {
+fn cookies_do_not_reveal_hidden_entries() {
     let shares: [(&str, &str, &[u8]); 5] = [
         ("a", "/srv/a", &[1, 2]),
         ("b", "/srv/b", &[2]),
@@ -183,7 +184,7 @@ fn cookies_do_not_count_what_a_client_is_not_shown() {
 }
 
 #[test]
-fn outer_share_counts_for_clients_that_may_have_it() {
+fn outer_share_hides_inner_path_for_its_clients() {
     let bench = Bench::new();
     serve(&bench, &[("outer", "/srv", &[1]), ("inner", "/srv/in/ner", &[1, 2])]);
     let mut one = bench.client_from("one", 1);
@@ -194,7 +195,7 @@ fn outer_share_counts_for_clients_that_may_have_it() {
 }
 
 #[test]
-fn without_paths_there_are_names_alone() {
+fn shares_without_paths_are_listed_by_name() {
     let bench = Bench::new();
     serve(&bench, &[("a", "/srv/a", &[1])]);
     let mut client = bench.client_from("client", 1);
@@ -207,7 +208,7 @@ fn without_paths_there_are_names_alone() {
 }
 
 #[test]
-fn client_is_shown_with_the_shares_that_it_has_reached() {
+fn snapshot_lists_the_shares_of_a_client() {
     let bench = Bench::new();
     serve(&bench, &[("a", "/srv/a", &[1]), ("b", "/srv/b", &[1]), ("c", "/srv/c", &[2])]);
     let mut client = bench.client_from("client", 1);

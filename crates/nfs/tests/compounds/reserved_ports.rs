@@ -1,4 +1,4 @@
-//! Source ports: what any program on a client's machine may do, and what only its system.
+//! Source ports: requests of an unprivileged program, and of the client's system.
 
 use crate::harness::*;
 use wire::nfs::NfsStatus;
@@ -28,7 +28,7 @@ fn unreserved_source_port_gets_perm_from_lookup_and_putfh() {
 }
 
 #[test]
-fn program_that_claims_to_be_root_does_not_take_a_clients_name() {
+fn unprivileged_program_cannot_take_over_a_client() {
     let bench = Bench::new();
     let mut system = bench.client("host");
     for life in [1, 2] {
@@ -36,7 +36,7 @@ fn program_that_claims_to_be_root_does_not_take_a_clients_name() {
         assert_eq!(status_of(&results), NfsStatus::CLID_INUSE);
     }
     assert_eq!(system.status(&[Operation::PutRootFh]), NfsStatus::OK);
-    // Before the system has come back after a restart, too.
+    // Also after a server restart, before the client's system has returned.
     let bench = bench.restarted();
     let results = answer(&mut from_port(&bench, 50_000), introduction("host", 3));
     assert_eq!(status_of(&results), NfsStatus::CLID_INUSE);

@@ -10,7 +10,7 @@ use wire::nfs::ops::*;
 use wire::nfs::{NfsStatus, OperationNumber, StableHow, StateId, Verifier};
 
 #[test]
-fn a_retry_by_another_connection_gets_the_same_bytes_and_is_not_done_twice() {
+fn retry_on_another_connection_gets_the_cached_reply() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
@@ -23,9 +23,9 @@ fn a_retry_by_another_connection_gets_the_same_bytes_and_is_not_done_twice() {
     assert_eq!(first, again);
 }
 
-/// As Linux does, which says how far it uses slots by the time it sends again.
+/// Linux updates its highest slot in a retransmission.
 #[test]
-fn a_retry_is_the_same_request_however_many_slots_are_in_use_by_then() {
+fn retry_with_another_highest_slot_is_recognised() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
@@ -39,7 +39,7 @@ fn a_retry_is_the_same_request_however_many_slots_are_in_use_by_then() {
 }
 
 #[test]
-fn what_was_not_to_be_kept_is_not_done_again() {
+fn uncached_retry_is_not_executed() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.cache_this = false;
@@ -53,7 +53,7 @@ fn what_was_not_to_be_kept_is_not_done_again() {
 }
 
 #[test]
-fn another_request_under_the_same_number_is_a_false_retry() {
+fn different_request_with_same_sequence_is_false_retry() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     assert_eq!(client.status(&[Operation::PutRootFh]), NfsStatus::OK);
@@ -62,7 +62,7 @@ fn another_request_under_the_same_number_is_a_false_retry() {
 }
 
 #[test]
-fn operations_that_are_not_here_are_refused_under_their_own_number() {
+fn unsupported_operation_is_refused_by_its_number() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let unwanted = Operation::GetDirDelegation(GetDirDelegationArgs {
@@ -80,7 +80,7 @@ fn operations_that_are_not_here_are_refused_under_their_own_number() {
 }
 
 #[test]
-fn outside_of_a_session_little_is_done_and_sequence_stands_first() {
+fn few_operations_run_outside_a_session() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let alone = answer(&mut client.conn, record(9, &[Operation::PutRootFh]));
@@ -100,7 +100,7 @@ fn outside_of_a_session_little_is_done_and_sequence_stands_first() {
 }
 
 #[test]
-fn a_client_that_restarted_loses_what_it_had_once_it_has_a_session() {
+fn restarted_client_loses_state_at_create_session() {
     let bench = Bench::new();
     let mut old = bench.client("one");
     old.make_file(b"f");
@@ -112,7 +112,7 @@ fn a_client_that_restarted_loses_what_it_had_once_it_has_a_session() {
 }
 
 #[test]
-fn after_a_session_was_refused_its_client_asks_under_the_same_number_or_the_next() {
+fn refused_create_session_accepts_same_or_next_sequence() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let create = |client: &mut Client, sequence_id, operations_max| {
@@ -130,7 +130,7 @@ fn after_a_session_was_refused_its_client_asks_under_the_same_number_or_the_next
 }
 
 #[test]
-fn a_session_ends_by_a_connection_that_it_has_and_then_the_client_may() {
+fn destroy_needs_a_bound_connection() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let end = Operation::DestroySession(DestroySessionArgs { session_id: client.session });
@@ -145,7 +145,7 @@ fn a_session_ends_by_a_connection_that_it_has_and_then_the_client_may() {
 }
 
 #[test]
-fn an_answer_that_would_not_fit_is_refused_before_anything_is_changed() {
+fn change_without_room_for_its_result_is_refused() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
@@ -162,7 +162,7 @@ fn an_answer_that_would_not_fit_is_refused_before_anything_is_changed() {
 }
 
 #[test]
-fn a_listing_goes_on_where_it_ended() {
+fn readdir_resumes_at_its_cookie() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     for name in 0..20u8 {
@@ -197,13 +197,13 @@ fn a_listing_goes_on_where_it_ended() {
 }
 
 #[test]
-fn after_a_restart_clients_take_back_what_they_had_before_others_take_anything() {
+fn reclaims_precede_new_state_after_a_restart() {
     let before = Bench::new();
     let (mut one, mut two) = (before.client("one"), before.client("two"));
     one.make_file(b"f");
     one.open(b"f", READ_WRITE, ALL);
     let handle = one.handle(&[b"share", b"f"]);
-    assert_eq!(before.remembered_count(), 2);
+    assert_eq!(before.recorded_count(), 2);
     let bench = before.restarted();
     two.conn = bench.conn();
     assert_eq!(two.status(&[Operation::PutRootFh]), NfsStatus::BADSESSION);
@@ -224,7 +224,7 @@ fn after_a_restart_clients_take_back_what_they_had_before_others_take_anything()
 }
 
 #[test]
-fn who_does_not_come_back_is_waited_for_as_long_as_a_lease() {
+fn absent_client_is_awaited_for_one_lease() {
     let before = Bench::new();
     before.client("one");
     let bench = before.restarted();
@@ -234,12 +234,12 @@ fn who_does_not_come_back_is_waited_for_as_long_as_a_lease() {
     assert_eq!(two.status(&open), NfsStatus::GRACE);
     bench.pass(bench.lease);
     assert_eq!(two.status(&open), NfsStatus::OK);
-    assert_eq!(bench.remembered_count(), 1, "the absent one is forgotten");
+    assert_eq!(bench.recorded_count(), 1, "the absent one is forgotten");
 }
 
 proptest! {
     #[test]
-    fn whatever_arrives_is_answered_or_ends_the_connection(
+    fn any_record_is_answered_or_closes_the_connection(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         cut in 0usize..400,
     ) {
@@ -259,9 +259,9 @@ proptest! {
     }
 }
 
-/// A client with several connections may begin one of them with a large WRITE.
+/// A client with several connections may begin one with a large WRITE.
 #[test]
-fn a_new_connection_takes_a_large_request_only_if_it_names_a_session() {
+fn new_connection_accepts_large_request_with_sequence_only() {
     let bench = Bench::new();
     let mut client = bench.client("alice");
     let data = vec![0; 256 * 1024];
@@ -283,9 +283,9 @@ fn a_new_connection_takes_a_large_request_only_if_it_names_a_session() {
     assert!(new.record_bytes_max(&data) < data.len(), "nor is it a call");
 }
 
-/// Linux sends WRITEs first on each new connection, and goes on only when it is answered.
+/// Linux sends WRITEs first on a new connection, and continues only after a reply.
 #[test]
-fn a_large_request_of_a_session_that_is_gone_is_answered_so_by_a_new_connection() {
+fn large_request_of_a_lost_session_gets_badsession() {
     let bench = Bench::new();
     let mut client = bench.client("alice");
     let data = vec![0; 1024 * 1024];
@@ -297,24 +297,24 @@ fn a_large_request_of_a_session_that_is_gone_is_answered_so_by_a_new_connection(
         assert!(new.record_bytes_max(&named[..arrived]) >= named.len());
     }
     assert_eq!(status_of(&answer(&mut new, named)), NfsStatus::BADSESSION);
-    assert!(!new.is_known());
+    assert!(!new.is_identified());
 }
 
 #[test]
-fn who_could_not_be_written_down_is_as_soon_as_there_is_room() {
+fn failed_client_record_is_stored_later() {
     let bench = Bench::new();
     bench.set_full(true);
     let mut one = bench.client("one");
     one.make_file(b"f");
     bench.pass(Duration::from_secs(1));
-    assert_eq!(bench.remembered_count(), 0, "its work goes on");
+    assert_eq!(bench.recorded_count(), 0, "its work goes on");
     bench.set_full(false);
     bench.pass(Duration::from_secs(1));
-    assert_eq!(bench.remembered_count(), 1);
+    assert_eq!(bench.recorded_count(), 1);
 }
 
 #[test]
-fn until_all_is_taken_back_nobody_reads_or_writes_without_an_open() {
+fn anonymous_io_waits_for_the_grace_period() {
     let before = Bench::new();
     let mut one = before.client("one");
     one.make_file(b"f");
@@ -333,7 +333,7 @@ fn until_all_is_taken_back_nobody_reads_or_writes_without_an_open() {
     assert_eq!(two.status(&operations), NfsStatus::OK);
 }
 
-/// LOCK and LOCKT name the client whose lock is in the way, so that its id is known to others.
+/// LOCK and LOCKT report the client of a conflicting lock, so that others know its id.
 #[test]
 fn client_id_alone_gives_another_principal_no_session() {
     const OTHER: u32 = 4002;
@@ -344,7 +344,7 @@ fn client_id_alone_gives_another_principal_no_session() {
     };
     let end = Operation::DestroyClientId(DestroyClientIdArgs { client_id: client.id });
     let mut foreign = bench.conn();
-    // The first would be answered with the client's session again.
+    // The first is a retransmission, which the slot would answer with the client's session.
     for operation in [create(1), create(2), end] {
         let refused = answer(&mut foreign, record_of(OTHER, 1, &[operation]));
         assert_eq!(status_of(&refused), NfsStatus::WRONG_CRED);

@@ -1,4 +1,4 @@
-//! RPC with TLS: when it may begin, and what is not reached without. RFC 9289 4.1.
+//! RPC-with-TLS: when it may start, and what is unreachable without. RFC 9289 4.1.
 
 use crate::harness::*;
 use nfs::Conn;
@@ -19,7 +19,7 @@ fn call(procedure: u32, credentials: OpaqueAuth<'_>) -> Vec<u8> {
     out
 }
 
-/// The verifier of an answer that was accepted, or why it was not.
+/// The verifier of an accepted reply, or the authentication error.
 fn ask(conn: &mut Conn, call: Vec<u8>) -> Result<Vec<u8>, AuthStatus> {
     conn.handle_record(call.into()).expect("a call");
     assert!(conn.poll_job().is_none(), "it is answered at once");
@@ -44,7 +44,7 @@ fn probe(conn: &mut Conn) -> Result<Vec<u8>, AuthStatus> {
 const REFUSED: Result<Vec<u8>, AuthStatus> = Err(AuthStatus::BAD_CREDENTIALS);
 
 #[test]
-fn a_probe_is_answered_by_the_word_that_tls_begins_and_once() {
+fn tls_probe_is_answered_with_starttls_once() {
     let bench = Bench::new();
     let mut conn = bench.conn();
     assert_eq!(ask(&mut conn, call(NULL, OpaqueAuth::NONE)), Ok(vec![]));
@@ -57,7 +57,7 @@ fn a_probe_is_answered_by_the_word_that_tls_begins_and_once() {
 }
 
 #[test]
-fn a_probe_is_refused_where_tls_cannot_begin() {
+fn tls_probe_is_refused_where_tls_cannot_start() {
     let bench = Bench::new();
     let mut worked = bench.client("one").conn;
     assert_eq!(probe(&mut worked), REFUSED, "answers may be under way");
@@ -73,7 +73,7 @@ fn a_probe_is_refused_where_tls_cannot_begin() {
 }
 
 #[test]
-fn a_share_that_requires_tls_is_reached_under_tls_only() {
+fn share_that_requires_tls_is_reached_under_tls_only() {
     let bench = Bench::new();
     let mut plain = bench.client("plain");
     let handle = plain.handle(&[b"share"]);
@@ -83,13 +83,13 @@ fn a_share_that_requires_tls_is_reached_under_tls_only() {
     assert_eq!(plain.status(&[root.clone(), lookup.clone()]), NfsStatus::WRONGSEC);
     let put = Operation::PutFh(wire::nfs::ops::PutFhArgs { object: handle });
     assert_eq!(plain.status(&[put.clone(), Operation::GetFh]), NfsStatus::WRONGSEC);
-    // How users are known is told without. RFC 8881 2.6.3.1.
+    // Security flavors are reported without TLS. RFC 8881 2.6.3.1.
     let info = Operation::SecInfo(SecInfoArgs { name: b"share" });
     assert_eq!(plain.status(&[root.clone(), info]), NfsStatus::OK);
 
     let mut conn = bench.conn();
     assert_eq!(probe(&mut conn), Ok(b"STARTTLS".to_vec()));
-    // Of the same session, by another connection.
+    // The same session on another connection.
     plain.conn = conn;
     assert_eq!(plain.status(&[root, lookup, Operation::GetFh]), NfsStatus::OK);
     assert_eq!(plain.status(&[put, Operation::GetFh]), NfsStatus::OK);
@@ -99,7 +99,7 @@ fn a_share_that_requires_tls_is_reached_under_tls_only() {
 }
 
 #[test]
-fn an_answer_that_was_given_under_tls_is_not_given_again_without() {
+fn reply_sent_under_tls_is_not_replayed_in_clear() {
     let bench = Bench::new();
     let mut client = bench.client("one");
     let plain = std::mem::replace(&mut client.conn, bench.conn());

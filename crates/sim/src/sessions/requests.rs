@@ -30,7 +30,7 @@ impl World {
             let slots = 1 + self.random.next() as u32 % self.plan.slots;
             let id = self.machines[machine].session;
             if let Some(session) = id.and_then(|id| self.server.find_session(id).ok()) {
-                session.aim(slots);
+                session.set_slot_target(slots);
                 self.counts.aimed += 1;
                 self.note(|| format!("{machine} is to use {slots} slots"));
             }

@@ -1,18 +1,18 @@
 //! Mutexes by key.
 
 use crate::client::lock;
-use futures_util::lock::Mutex as Waiting;
+use futures_util::lock::Mutex as AsyncMutex;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
 /// Mutexes by key. Only keys that are locked or awaited take memory.
 #[derive(Debug)]
-pub struct Turns<K: Eq + Hash + Clone> {
-    at: Mutex<HashMap<K, Arc<Waiting<()>>>>,
+pub struct KeyedMutex<K: Eq + Hash + Clone> {
+    at: Mutex<HashMap<K, Arc<AsyncMutex<()>>>>,
 }
 
-impl<K: Eq + Hash + Clone> Default for Turns<K> {
+impl<K: Eq + Hash + Clone> Default for KeyedMutex<K> {
     fn default() -> Self {
         Self { at: Mutex::default() }
     }
@@ -20,20 +20,20 @@ impl<K: Eq + Hash + Clone> Default for Turns<K> {
 
 /// Guard of one key; its drop unlocks the key.
 #[derive(Debug)]
-pub struct Turn<'a, K: Eq + Hash + Clone> {
-    turns: &'a Turns<K>,
+pub struct KeyedMutexGuard<'a, K: Eq + Hash + Clone> {
+    mutexes: &'a KeyedMutex<K>,
     key: K,
     /// None while it waits.
-    mine: Option<futures_util::lock::OwnedMutexGuard<()>>,
+    guard: Option<futures_util::lock::OwnedMutexGuard<()>>,
 }
 
-impl<K: Eq + Hash + Clone> Turns<K> {
+impl<K: Eq + Hash + Clone> KeyedMutex<K> {
     /// Locks the key. Cancellation-safe: a caller that stops waiting leaves no entry.
-    pub async fn begin(&self, key: K) -> Turn<'_, K> {
+    pub async fn lock(&self, key: K) -> KeyedMutexGuard<'_, K> {
         let waiting = lock(&self.at).entry(key.clone()).or_default().clone();
         // Created before the wait, so that a cancelled wait removes its entry.
-        let mut turn = Turn { turns: self, key, mine: None };
-        turn.mine = Some(waiting.lock_owned().await);
+        let mut turn = KeyedMutexGuard { mutexes: self, key, guard: None };
+        turn.guard = Some(waiting.lock_owned().await);
         turn
     }
 
@@ -43,10 +43,10 @@ impl<K: Eq + Hash + Clone> Turns<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone> Drop for Turn<'_, K> {
+impl<K: Eq + Hash + Clone> Drop for KeyedMutexGuard<'_, K> {
     fn drop(&mut self) {
-        self.mine = None;
-        let mut at = lock(&self.turns.at);
+        self.guard = None;
+        let mut at = lock(&self.mutexes.at);
         // Each waiter has a clone; clones are created and counted under this lock.
         if at.get(&self.key).is_some_and(|waiting| Arc::strong_count(waiting) == 1) {
             at.remove(&self.key);
@@ -60,30 +60,30 @@ mod tests {
     use futures_util::FutureExt;
 
     #[test]
-    fn one_after_the_other_and_nothing_is_left() {
-        let turns = Turns::default();
-        let first = turns.begin(1).now_or_never().unwrap();
-        let mut second = Box::pin(turns.begin(1));
+    fn keyed_mutex_serialises_and_leaves_no_entry() {
+        let mutexes = KeyedMutex::default();
+        let first = mutexes.lock(1).now_or_never().unwrap();
+        let mut second = Box::pin(mutexes.lock(1));
         assert!(second.as_mut().now_or_never().is_none());
-        assert!(turns.begin(2).now_or_never().is_some(), "another thing waits for nobody");
+        assert!(mutexes.lock(2).now_or_never().is_some(), "another thing waits for nobody");
         drop(first);
         drop(second.as_mut().now_or_never().unwrap());
         drop(second);
-        assert_eq!(turns.len(), 0);
+        assert_eq!(mutexes.len(), 0);
     }
 
     #[test]
-    fn who_gives_up_waiting_is_in_nobodys_way() {
-        let turns = Turns::default();
-        let first = turns.begin(1).now_or_never().unwrap();
-        let mut second = Box::pin(turns.begin(1));
+    fn cancelled_waiter_does_not_block_the_next() {
+        let mutexes = KeyedMutex::default();
+        let first = mutexes.lock(1).now_or_never().unwrap();
+        let mut second = Box::pin(mutexes.lock(1));
         assert!(second.as_mut().now_or_never().is_none());
-        let mut third = Box::pin(turns.begin(1));
+        let mut third = Box::pin(mutexes.lock(1));
         assert!(third.as_mut().now_or_never().is_none());
         drop(second);
         drop(first);
         assert!(third.as_mut().now_or_never().is_some());
         drop(third);
-        assert_eq!(turns.len(), 0);
+        assert_eq!(mutexes.len(), 0);
     }
 }

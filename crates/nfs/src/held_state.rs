@@ -1,6 +1,6 @@
 //! Resources behind the states of a client.
 
-use crate::delegations::Entry;
+use crate::delegations::DelegationEntry;
 use crate::stateids::States;
 use files::{Delegation, OpenFile, RequestFiles};
 use std::sync::Arc;
@@ -31,9 +31,9 @@ impl HeldOpen {
 #[derive(Debug)]
 pub struct HeldDelegation {
     /// Its registration. Declared first: the next writer registers as soon as the file is free.
-    pub entry: Entry,
+    pub entry: DelegationEntry,
     /// The server has recalled it.
-    pub is_asked_back: bool,
+    pub is_recalled: bool,
     /// The file layer's delegation, which blocks others and carries the client's I/O.
     pub delegation: Delegation,
     /// See [`HeldOpen::handle`].

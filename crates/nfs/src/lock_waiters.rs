@@ -2,7 +2,7 @@
 //! 20.11.
 
 use crate::client::{Client, lock};
-use crate::held::HeldOpen;
+use crate::held_state::HeldOpen;
 use crate::limits::WAITING_LOCKS_PER_CLIENT_MAX;
 use crate::server::Server;
 use crate::stateids::Owner;
@@ -18,11 +18,11 @@ use wire::nfs::callback::{Callback, CbNotifyLockArgs};
 use wire::nfs::xdr::Opaque;
 
 /// Files and lock-owners of a client that await a lock.
-pub type WaitingLocks = HashSet<(FileKey, Owner)>;
+pub type LockWaiters = HashSet<(FileKey, Owner)>;
 
 /// A denied lock that the client awaits.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct LockWaiter {
     /// Lock-owner of the client.
     pub lock_owner: Owner,
     /// Lock-owner of the file layer.
@@ -32,40 +32,40 @@ pub(crate) struct Waiting {
 }
 
 /// Registration of a waiting lock; its drop removes it.
-struct Place {
+struct LockWaitEntry {
     client: Arc<Client>,
-    who: (FileKey, Owner),
+    key: (FileKey, Owner),
     /// Charge as one state, and for the bytes of its owner, to the client's address.
     _shares: [Share; 2],
 }
 
-impl Place {
+impl LockWaitEntry {
     /// None if it waits already, or a limit is reached.
-    fn enter(server: &Server, client: &Arc<Client>, who: (FileKey, Owner)) -> Option<Self> {
+    fn enter(server: &Server, client: &Arc<Client>, key: (FileKey, Owner)) -> Option<Self> {
         let state = server.holdings.states.take(&client.holder).ok()?;
         let account = server.holdings.owner_bytes.account(&client.holder);
-        let owner = account.take(who.1.len() as u64).ok()?;
-        let mut waiting = lock(&client.waiting_locks);
-        let may_wait = waiting.len() < WAITING_LOCKS_PER_CLIENT_MAX && waiting.insert(who.clone());
-        may_wait.then(|| Self { client: client.clone(), who, _shares: [state, owner] })
+        let owner = account.take(key.1.len() as u64).ok()?;
+        let mut waiting = lock(&client.lock_waiters);
+        let may_wait = waiting.len() < WAITING_LOCKS_PER_CLIENT_MAX && waiting.insert(key.clone());
+        may_wait.then(|| Self { client: client.clone(), key, _shares: [state, owner] })
     }
 }
 
-impl Drop for Place {
+impl Drop for LockWaitEntry {
     fn drop(&mut self) {
-        lock(&self.client.waiting_locks).remove(&self.who);
+        lock(&self.client.lock_waiters).remove(&self.key);
     }
 }
 
-impl Waiting {
+impl LockWaiter {
     /// Sends CB_NOTIFY_LOCK once the lock may be free, if the client has a backchannel. A lost
     /// notification does no harm, because the client polls anyhow. The wait ends after one lease.
-    pub fn tell_when_free(self, server: &Arc<Server>, client: &Arc<Client>, held: &HeldOpen) {
+    pub fn notify_when_free(self, server: &Arc<Server>, client: &Arc<Client>, held: &HeldOpen) {
         if !client.answers_callbacks() {
             return;
         }
-        let who = (held.open.key(), self.lock_owner.clone());
-        let Some(place) = Place::enter(server, client, who) else { return };
+        let key = (held.open.key(), self.lock_owner.clone());
+        let Some(entry) = LockWaitEntry::enter(server, client, key) else { return };
         let (server, held) = (server.clone(), held.clone());
         let host = server.host.clone();
         host.carry_on(Box::pin(async move {
@@ -76,9 +76,9 @@ impl Waiting {
                 Either::Left((waited, _)) => waited.is_ok(),
                 Either::Right(_) => false,
             };
-            let client = place.client.clone();
+            let client = entry.client.clone();
             // The client may retry at once, and wait again.
-            drop(place);
+            drop(entry);
             if is_free {
                 let owner = StateOwner { client_id: client.id, owner: Opaque(&self.lock_owner) };
                 let args = CbNotifyLockArgs { handle: held.handle, lock_owner: owner };
