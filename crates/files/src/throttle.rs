@@ -46,7 +46,7 @@ struct Booking<'a> {
 impl Drop for Booking<'_> {
     fn drop(&mut self) {
         if !self.is_used {
-            self.limits.give_back(self.file, self.cost);
+            self.limits.refund(self.file, self.cost);
         }
     }
 }
@@ -88,9 +88,9 @@ impl ShareQueue {
     /// Returns the tokens of bytes that a short read did not use.
     pub fn give_back(&self, open: &OpenFile, cost: Cost, unused_bytes: u64) {
         let unused = cost.only_bytes(unused_bytes);
-        self.limits.give_back(None, unused);
+        self.limits.refund(None, unused);
         if let Some((_, used)) = self.file_of(Some(open)) {
-            self.limits.give_back(Some(used), unused);
+            self.limits.refund(Some(used), unused);
         }
     }
 

@@ -247,17 +247,17 @@ impl ShareLimits {
     /// have them; otherwise nothing. Every undelayed request uses this path.
     #[must_use]
     pub fn try_take(&self, file: Option<&FileBuckets>, cost: Cost, now: Instant) -> bool {
-        let (at, asked) = (self.since(now), buckets_of(cost));
+        let (at, demand) = (self.since(now), buckets_of(cost));
         if let Some(used) = file
-            && take_all(&self.file_paces, &used.buckets, &asked, at).is_err()
+            && take_all(&self.file_paces, &used.buckets, &demand, at).is_err()
         {
             return false;
         }
-        if take_all(&self.share_paces, &self.buckets, &asked, at).is_ok() {
+        if take_all(&self.share_paces, &self.buckets, &demand, at).is_ok() {
             return true;
         }
         if let Some(used) = file {
-            give_back(&self.file_paces, &used.buckets, cost);
+            refund(&self.file_paces, &used.buckets, cost);
         }
         false
     }
@@ -276,10 +276,10 @@ impl ShareLimits {
     }
 
     /// Returns tokens that were taken or booked and not used.
-    pub fn give_back(&self, file: Option<&FileBuckets>, cost: Cost) {
+    pub fn refund(&self, file: Option<&FileBuckets>, cost: Cost) {
         match file {
-            Some(used) => give_back(&self.file_paces, &used.buckets, cost),
-            None => give_back(&self.share_paces, &self.buckets, cost),
+            Some(used) => refund(&self.file_paces, &used.buckets, cost),
+            None => refund(&self.share_paces, &self.buckets, cost),
         }
     }
 
@@ -411,16 +411,16 @@ fn reason(bucket: usize, kind: Kind) -> ThrottleReason {
 fn take_all(
     paces: &[PaceCell; BUCKETS],
     buckets: &Buckets,
-    asked: &BucketDemand,
+    demand: &BucketDemand,
     at: u64,
 ) -> Result<(), (u64, usize)> {
-    for (index, &(bucket, tokens)) in asked.iter().enumerate() {
+    for (index, &(bucket, tokens)) in demand.iter().enumerate() {
         let pace = paces[bucket].get();
         if !pace.is_limit() || tokens == 0 {
             continue;
         }
         if let Err(due) = buckets[bucket].take(pace, tokens, at) {
-            for &(bucket, tokens) in asked.iter().take(index) {
+            for &(bucket, tokens) in demand.iter().take(index) {
                 put_back(paces, buckets, bucket, tokens);
             }
             return Err((due, bucket));
@@ -429,7 +429,7 @@ fn take_all(
     Ok(())
 }
 
-fn give_back(paces: &[PaceCell; BUCKETS], buckets: &Buckets, cost: Cost) {
+fn refund(paces: &[PaceCell; BUCKETS], buckets: &Buckets, cost: Cost) {
     for (bucket, tokens) in buckets_of(cost) {
         put_back(paces, buckets, bucket, tokens);
     }
@@ -438,7 +438,7 @@ fn give_back(paces: &[PaceCell; BUCKETS], buckets: &Buckets, cost: Cost) {
 fn put_back(paces: &[PaceCell; BUCKETS], buckets: &Buckets, bucket: usize, tokens: u64) {
     let pace = paces[bucket].get();
     if pace.is_limit() && tokens > 0 {
-        buckets[bucket].give_back(pace, tokens);
+        buckets[bucket].refund(pace, tokens);
     }
 }
 

@@ -117,7 +117,7 @@ impl Tokens {
     }
 
     /// Returns unused tokens.
-    pub fn give_back(&self, pace: Pace, tokens: u64) {
+    pub fn refund(&self, pace: Pace, tokens: u64) {
         let span = pace.span_ns(tokens);
         let back = |full_at: u64| Some(full_at.saturating_sub(span));
         let _ = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
@@ -163,7 +163,7 @@ mod tests {
         let dues: Vec<u64> = (0..4).map(|_| tokens.book(pace, 2, SECOND_NS)).collect();
         let tenths: Vec<u64> = dues.iter().map(|due| due / (SECOND_NS / 10)).collect();
         assert_eq!(tenths, [0, 12, 14, 16]);
-        tokens.give_back(pace, 2);
+        tokens.refund(pace, 2);
         assert_eq!(tokens.book(pace, 2, SECOND_NS) / (SECOND_NS / 10), 16, "given back");
     }
 

@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn named_host_is_admitted_once_its_look_up_is_complete() {
         let near = "10.0.0.1".parse().unwrap();
-        for (told, allowed, denied, expected) in [
+        for (result, allowed, denied, expected) in [
             (Some(true), "", "", Some(true)),
             (Some(false), "", "", Some(false)),
             (None, "", "", None),
@@ -262,7 +262,7 @@ mod tests {
             let admission = Admission {
                 hosts_allowed: networks(allowed),
                 hosts_denied: networks(denied),
-                named_hosts_allowed: Some(Arc::new(FixedHosts(told))),
+                named_hosts_allowed: Some(Arc::new(FixedHosts(result))),
                 ..Admission::default()
             };
             assert_eq!(admission.admits_host(near), expected, "{admission:?}");

@@ -158,12 +158,12 @@ impl Chain {
             let (mut ticket_id, mut progress) = (None, RequestProgress::default());
             let mut result = self.dispatch(at, start, &mut related, &mut progress).await;
             if let Some(rest) = self.rest_of(at, &mut result) {
-                let (waited, new_start, id) = self.wait(at, start, rest, &mut written).await;
+                let (reply, new_start, id) = self.wait(at, start, rest, &mut written).await;
                 (start, ticket_id) = (new_start, id);
-                if let Err(status) = waited {
+                if let Err(status) = reply {
                     self.record_chain_failure(at, status, &mut related);
                 }
-                result = waited.map(|w| self.append(w, &mut related));
+                result = reply.map(|reply| self.append(reply, &mut related));
             }
             let mut reply = match result {
                 Ok(Outcome::Done(reply)) => reply,
@@ -372,13 +372,13 @@ impl Chain {
     }
 
     /// Appends the body of a request that waited.
-    fn append(&mut self, waited: AsyncReply, related: &mut RelatedState) -> Outcome {
-        self.out.extend_from_slice(&waited.body);
-        if waited.open.is_some() {
-            related.open = waited.open;
+    fn append(&mut self, reply: AsyncReply, related: &mut RelatedState) -> Outcome {
+        self.out.extend_from_slice(&reply.body);
+        if reply.open.is_some() {
+            related.open = reply.open;
             related.failed = None;
         }
-        Outcome::Done(waited.reply)
+        Outcome::Done(reply.reply)
     }
 
     /// Makes the following requests of the chain fail like their CREATE, also if the CREATE had to

@@ -84,7 +84,7 @@ impl Config {
     /// True if guest and anonymous sessions may begin. Such sessions have no key that only their
     /// client knows, so they can neither sign nor encrypt. MS-SMB2 3.3.5.5.3.
     #[must_use]
-    pub fn takes_unproven(&self) -> bool {
+    pub fn accepts_unproven(&self) -> bool {
         self.ntlm && !self.signing_required && self.encryption != Encryption::Required
     }
 }

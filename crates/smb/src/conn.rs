@@ -545,10 +545,10 @@ impl Conn {
 
     /// Frees spare buffers beyond `bytes_max`. The caller has no request in flight.
     pub fn trim_buffers(&mut self, bytes_max: usize) {
-        let mut kept = 0;
+        let mut retained = 0;
         self.spare.retain(|buffer| {
-            kept += buffer.capacity();
-            kept <= bytes_max
+            retained += buffer.capacity();
+            retained <= bytes_max
         });
     }
 

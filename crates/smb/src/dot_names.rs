@@ -34,15 +34,15 @@ pub fn normalize(units: &[u16]) -> Result<Cow<'_, [u16]>, NtStatus> {
     {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let mut kept: Vec<&[u16]> = Vec::new();
+    let mut components: Vec<&[u16]> = Vec::new();
     for part in parts() {
         if part == PARENT {
-            kept.pop().ok_or(NtStatus::OBJECT_PATH_SYNTAX_BAD)?;
+            components.pop().ok_or(NtStatus::OBJECT_PATH_SYNTAX_BAD)?;
         } else if part != CURRENT {
-            kept.push(part);
+            components.push(part);
         }
     }
-    Ok(Cow::Owned(kept.join(&BACKSLASH)))
+    Ok(Cow::Owned(components.join(&BACKSLASH)))
 }
 
 /// True if the last component is a dot directory name, so that the path refers to a directory.

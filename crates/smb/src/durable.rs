@@ -60,10 +60,13 @@ impl Durability {
 
     /// A durable open of version 2 with the requested timeout; 0 means the server's default.
     #[must_use]
-    pub fn durable_v2(asked_ms: u32) -> Self {
-        let asked = Duration::from_millis(asked_ms.into());
-        let timeout =
-            if asked.is_zero() { DURABLE_V2_TIMEOUT } else { asked.min(DURABLE_V2_TIMEOUT_MAX) };
+    pub fn durable_v2(requested_ms: u32) -> Self {
+        let requested = Duration::from_millis(requested_ms.into());
+        let timeout = if requested.is_zero() {
+            DURABLE_V2_TIMEOUT
+        } else {
+            requested.min(DURABLE_V2_TIMEOUT_MAX)
+        };
         Self { kind: DurableKind::DurableV2, timeout }
     }
 
@@ -72,13 +75,16 @@ impl Durability {
     ///
     /// # Errors
     /// `INVALID_PARAMETER` for more than [`RESILIENT_TIMEOUT_MAX`]. MS-SMB2 3.3.5.15.9.
-    pub fn resilient(asked_ms: u32) -> Result<Self, NtStatus> {
-        let asked = Duration::from_millis(asked_ms.into());
-        if asked > RESILIENT_TIMEOUT_MAX {
+    pub fn resilient(requested_ms: u32) -> Result<Self, NtStatus> {
+        let requested = Duration::from_millis(requested_ms.into());
+        if requested > RESILIENT_TIMEOUT_MAX {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        let timeout =
-            if asked.is_zero() { RESILIENT_TIMEOUT } else { asked.max(RESILIENT_TIMEOUT_MIN) };
+        let timeout = if requested.is_zero() {
+            RESILIENT_TIMEOUT
+        } else {
+            requested.max(RESILIENT_TIMEOUT_MIN)
+        };
         Ok(Self { kind: DurableKind::Resilient, timeout })
     }
 

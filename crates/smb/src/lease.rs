@@ -55,13 +55,13 @@ impl Lease {
     #[must_use]
     pub fn new(
         server: &Arc<Server>,
-        asked: &LeaseRequest,
+        requested: &LeaseRequest,
         session: &Session,
         seal: bool,
     ) -> Arc<Self> {
-        let key = CacheKey { client: session.client_guid, key: asked.key };
+        let key = CacheKey { client: session.client_guid, key: requested.key };
         let user = session.user().account.name.clone();
-        Self::restored(server, key, user, asked.v2.is_some(), seal)
+        Self::restored(server, key, user, requested.v2.is_some(), seal)
     }
 
     /// A lease for opens that are restored after a restart.
@@ -81,16 +81,16 @@ impl Lease {
 
     /// The caching that the file layer is asked to grant.
     #[must_use]
-    pub fn wish(self: &Arc<Self>, asked: &LeaseRequest) -> CacheWish {
-        let parent = asked.v2.filter(|_| asked.flags & LEASE_PARENT_KEY_SET != 0);
+    pub fn wish(self: &Arc<Self>, requested: &LeaseRequest) -> CacheWish {
+        let parent = requested.v2.filter(|_| requested.flags & LEASE_PARENT_KEY_SET != 0);
         let key = CacheKeyWish {
             key: self.key,
-            epoch: asked.v2.map_or(0, |v2| v2.epoch),
+            epoch: requested.v2.map_or(0, |v2| v2.epoch),
             parent: parent.map(|v2| v2.parent_key),
-            of_directories: asked.v2.is_some(),
+            of_directories: requested.v2.is_some(),
         };
         // Undefined bits request nothing.
-        let wanted = Caching((asked.state & u32::from(Caching::BATCH.0)) as u8);
+        let wanted = Caching((requested.state & u32::from(Caching::BATCH.0)) as u8);
         CacheWish { wanted, key: Some(key), holder: self.clone() }
     }
 
@@ -120,7 +120,7 @@ impl Lease {
 
     /// The lease context of a CREATE response. MS-SMB2 3.3.5.9.8, 3.3.5.9.11.
     #[must_use]
-    pub fn reply(&self, asked: &LeaseRequest, state: CacheState) -> LeaseRequest {
+    pub fn reply(&self, requested: &LeaseRequest, state: CacheState) -> LeaseRequest {
         let mut reply =
             LeaseRequest { key: self.key.key, state: state.has.0.into(), ..Default::default() };
         if state.is_breaking {
@@ -128,7 +128,9 @@ impl Lease {
         }
         if self.is_v2 {
             let mut v2 = LeaseV2 { parent_key: [0; 16], epoch: state.epoch };
-            if let Some(parent) = asked.v2.filter(|_| asked.flags & LEASE_PARENT_KEY_SET != 0) {
+            if let Some(parent) =
+                requested.v2.filter(|_| requested.flags & LEASE_PARENT_KEY_SET != 0)
+            {
                 reply.flags |= LEASE_PARENT_KEY_SET;
                 v2.parent_key = parent.parent_key;
             }
@@ -177,12 +179,12 @@ impl Lease {
             epoch: if self.is_v2 { broken.epoch } else { 0 },
             acknowledge: broken.acknowledge,
         };
-        let answered = match (broken.acknowledge, self.of_directory.load(Ordering::Relaxed)) {
+        let ack = match (broken.acknowledge, self.of_directory.load(Ordering::Relaxed)) {
             (false, _) => AckRequirement::NotRequired,
             (true, false) => AckRequirement::AfterFlush,
             (true, true) => AckRequirement::Immediate,
         };
-        send_notice(&session, None, self.seal, answered, |w| body.encode(w));
+        send_notice(&session, None, self.seal, ack, |w| body.encode(w));
     }
 
     /// Closes detached opens that conflict with the break, because their client cannot acknowledge

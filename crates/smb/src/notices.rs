@@ -64,9 +64,9 @@ pub struct Notice {
     /// Id of the session.
     pub session: SessionId,
     /// The oplock or lease, if any.
-    pub about: Option<NoticeSubject>,
+    pub subject: Option<NoticeSubject>,
     /// The required acknowledgment.
-    pub answered: AckRequirement,
+    pub ack: AckRequirement,
     /// The frame.
     pub transmit: Transmit,
 }
@@ -125,17 +125,16 @@ impl Notices {
         let next = state.queue.pop_front();
         self.has_some.store(!state.queue.is_empty(), Ordering::Release);
         let next = next?;
-        if next.about.is_some() {
+        if next.subject.is_some() {
             let now = now();
             let arrived = |(sent, notice): &(Instant, Notice)| {
-                notice.answered == AckRequirement::NotRequired
+                notice.ack == AckRequirement::NotRequired
                     && now.saturating_duration_since(*sent) >= NOTICE_ARRIVED_AFTER
             };
             state.sent.retain(|sent| !arrived(sent));
             if state.sent.len() == NOTICES_RETAINED_MAX {
                 // Evicts one without acknowledgment first.
-                let is_free =
-                    |(_, notice): &(_, Notice)| notice.answered == AckRequirement::NotRequired;
+                let is_free = |(_, notice): &(_, Notice)| notice.ack == AckRequirement::NotRequired;
                 let at = state.sent.iter().position(is_free);
                 state.sent.remove(at.unwrap_or(0));
             }
@@ -145,31 +144,30 @@ impl Notices {
     }
 
     /// Drops the retained notification of an acknowledged break.
-    pub(crate) fn acknowledge(&self, about: NoticeSubject) {
-        self.lock().sent.retain(|(_, notice)| notice.about != Some(about));
+    pub(crate) fn acknowledge(&self, subject: NoticeSubject) {
+        self.lock().sent.retain(|(_, notice)| notice.subject != Some(subject));
     }
 
     /// Takes the unacknowledged notifications that were sent before `due`, each once.
-    pub(crate) fn take_unanswered(&self, due: Instant) -> Vec<Notice> {
-        self.take_sent(due, |answered| answered != AckRequirement::NotRequired)
+    pub(crate) fn take_unacknowledged(&self, due: Instant) -> Vec<Notice> {
+        self.take_sent(due, |ack| ack != AckRequirement::NotRequired)
     }
 
     /// Takes the notifications sent before `due` that the client should have acknowledged
     /// immediately, each once.
     pub(crate) fn take_late_immediate(&self, due: Instant) -> Vec<Notice> {
-        let late = self.take_sent(due, |answered| answered == AckRequirement::Immediate);
+        let late = self.take_sent(due, |ack| ack == AckRequirement::Immediate);
         late.into_iter()
-            .map(|notice| Notice { answered: AckRequirement::AfterFlush, ..notice })
+            .map(|notice| Notice { ack: AckRequirement::AfterFlush, ..notice })
             .collect()
     }
 
     fn take_sent(&self, due: Instant, is_meant: impl Fn(AckRequirement) -> bool) -> Vec<Notice> {
-        let is_late =
-            |(sent, notice): &(Instant, Notice)| *sent <= due && is_meant(notice.answered);
+        let is_late = |(sent, notice): &(Instant, Notice)| *sent <= due && is_meant(notice.ack);
         let mut state = self.lock();
         let sent = std::mem::take(&mut state.sent);
-        let (late, kept) = sent.into_iter().partition::<VecDeque<_>, _>(is_late);
-        state.sent = kept;
+        let (late, retained) = sent.into_iter().partition::<VecDeque<_>, _>(is_late);
+        state.sent = retained;
         late.into_iter().map(|(_, notice)| notice).collect()
     }
 
@@ -205,18 +203,18 @@ mod tests {
     use futures_util::FutureExt;
     use std::time::Duration;
 
-    fn notice(about: u8) -> Notice {
+    fn notice(subject: u8) -> Notice {
         let transmit = Transmit::plain(new_buffer(Vec::new()), None);
         Notice {
             session: SessionId(1),
-            about: Some(NoticeSubject::Lease([about; 16])),
-            answered: AckRequirement::AfterFlush,
+            subject: Some(NoticeSubject::Lease([subject; 16])),
+            ack: AckRequirement::AfterFlush,
             transmit,
         }
     }
 
-    fn abouts(notices: &[Notice]) -> Vec<u8> {
-        let first = |n: &Notice| match n.about {
+    fn subjects(notices: &[Notice]) -> Vec<u8> {
+        let first = |n: &Notice| match n.subject {
             Some(NoticeSubject::Lease(key)) => key[0],
             _ => panic!("of a lease"),
         };
@@ -239,12 +237,12 @@ mod tests {
     fn closed_queue_returns_unsent_and_unacknowledged_notices() {
         let notices = Notices::default();
         let now = Instant::now();
-        for about in 1..=3 {
-            notices.push(notice(about)).unwrap();
+        for subject in 1..=3 {
+            notices.push(notice(subject)).unwrap();
         }
         assert!(notices.poll(|| now).is_some() && notices.poll(|| now).is_some());
         notices.acknowledge(NoticeSubject::Lease([1; 16]));
-        assert_eq!(abouts(&notices.close()), [2, 3]);
+        assert_eq!(subjects(&notices.close()), [2, 3]);
         assert!(notices.push(notice(4)).is_err());
         assert!(notices.close().is_empty());
     }
@@ -254,13 +252,13 @@ mod tests {
         let notices = Notices::default();
         let start = Instant::now();
         let second = |n| start + Duration::from_secs(n);
-        for about in 0..2 {
-            notices.push(notice(about)).unwrap();
-            notices.poll(|| second(u64::from(about)));
+        for subject in 0..2 {
+            notices.push(notice(subject)).unwrap();
+            notices.poll(|| second(u64::from(subject)));
         }
-        assert_eq!(abouts(&notices.take_unanswered(start)), [0]);
-        assert!(notices.take_unanswered(start).is_empty());
-        assert_eq!(abouts(&notices.take_unanswered(second(9))), [1]);
+        assert_eq!(subjects(&notices.take_unacknowledged(start)), [0]);
+        assert!(notices.take_unacknowledged(start).is_empty());
+        assert_eq!(subjects(&notices.take_unacknowledged(second(9))), [1]);
     }
 
     #[test]
@@ -268,12 +266,12 @@ mod tests {
         let start = Instant::now();
         for (later, left) in [(0, vec![1, 2]), (NOTICE_ARRIVED_AFTER.as_secs(), vec![2])] {
             let notices = Notices::default();
-            notices.push(Notice { answered: AckRequirement::NotRequired, ..notice(1) }).unwrap();
+            notices.push(Notice { ack: AckRequirement::NotRequired, ..notice(1) }).unwrap();
             notices.poll(|| start);
-            assert!(notices.take_unanswered(start).is_empty(), "nobody waits for it");
+            assert!(notices.take_unacknowledged(start).is_empty(), "nobody waits for it");
             notices.push(notice(2)).unwrap();
             notices.poll(|| start + Duration::from_secs(later));
-            assert_eq!(abouts(&notices.close()), left);
+            assert_eq!(subjects(&notices.close()), left);
         }
     }
 

@@ -134,9 +134,9 @@ impl Oplock {
         let body = OplockBreak { level: level_of(to), file_id: client.file_id };
         let connection = Some(client.connection);
         self.has_unacked_notice.store(!acknowledge, Ordering::Relaxed);
-        let answered =
+        let ack =
             if acknowledge { AckRequirement::AfterFlush } else { AckRequirement::NotRequired };
-        send_notice(&session, connection, client.seal, answered, |w| body.encode(w));
+        send_notice(&session, connection, client.seal, ack, |w| body.encode(w));
     }
 }
 
@@ -145,14 +145,14 @@ pub fn send_notice(
     session: &Session,
     connection: Option<u64>,
     seal: bool,
-    answered: AckRequirement,
+    ack: AckRequirement,
     body: impl FnOnce(&mut Writer<'_>),
 ) {
     let mut out = new_buffer(Vec::new());
     let mut w = Writer::with_origin(&mut out, MESSAGE_START);
     notice_header().encode(&mut w);
     body(&mut w);
-    let about = NoticeSubject::of_notice(&out);
+    let subject = NoticeSubject::of_notice(&out);
     // A notification is never signed, because it belongs to no request. It is encrypted if the
     // session is.
     let sealing = session.sealing.as_ref().filter(|_| seal || session.encrypt_data);
@@ -163,7 +163,7 @@ pub fn send_notice(
         }
         None => Transmit::plain(out, None),
     };
-    session.notify(connection, Notice { session: session.id, about, answered, transmit });
+    session.notify(connection, Notice { session: session.id, subject, ack, transmit });
 }
 
 fn notice_header() -> Header {

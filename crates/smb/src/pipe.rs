@@ -47,10 +47,10 @@ impl ChargedPipe {
     }
 
     fn read(&mut self, count: usize) -> PipeData {
-        let answered = self.pipe.read(count);
+        let data = self.pipe.read(count);
         // A read never increases the memory.
         self.memory.resize(self.pipe.memory_bytes() as u64);
-        answered
+        data
     }
 }
 
@@ -99,8 +99,8 @@ impl OpenPipe {
     /// See [`OpenPipe::read`].
     pub async fn answer(&self, count: usize) -> Result<PipeData, NtStatus> {
         poll_fn(|cx| {
-            if let Some(answered) = self.read(count).transpose() {
-                return Poll::Ready(answered);
+            if let Some(data) = self.read(count).transpose() {
+                return Poll::Ready(data);
             }
             let mut readers = lock(&self.readers);
             if !readers.iter().any(|reader| reader.will_wake(cx.waker())) {
@@ -130,9 +130,9 @@ impl OpenPipe {
         }
         let written = pipe.write(bytes);
         // Bytes that are read at once belong to this response's own charge.
-        let answered = pipe.pipe.read(count);
+        let data = pipe.pipe.read(count);
         written.and(pipe.settle())?;
-        Ok(answered)
+        Ok(data)
     }
 
     /// Up to `count` available bytes, without consuming them, and the number of available bytes.

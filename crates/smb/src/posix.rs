@@ -139,7 +139,7 @@ pub fn mode_of(descriptor: &Descriptor, shown: &[Ace]) -> Option<u32> {
 /// True if a client that changes the owner returns the ACL that it read, with owner and group
 /// replaced.
 #[must_use]
-pub fn is_list_sent_back(sent: &Descriptor, shown: &Descriptor) -> bool {
+pub fn is_unchanged_list(sent: &Descriptor, shown: &Descriptor) -> bool {
     let names = [(&shown.owner, &sent.owner), (&shown.group, &sent.group)];
     let is_replaced = |old: &Sid, new: &Sid| {
         names.iter().any(|(shown, sent)| {

@@ -147,11 +147,11 @@ mod tests {
         let counted = [2u32, 0, 102, 0].map(u32::to_le_bytes).concat();
         assert_eq!(snapshot_array(&times, 16), counted);
         assert_eq!(snapshot_array(&times, 113), counted);
-        let told = snapshot_array(&times, 114);
-        assert_eq!(told[..12], [2u32, 2, 102].map(u32::to_le_bytes).concat());
+        let array = snapshot_array(&times, 114);
+        assert_eq!(array[..12], [2u32, 2, 102].map(u32::to_le_bytes).concat());
         let text = "@GMT-2001.09.09-01.46.40\0@GMT-1970.01.01-00.00.00\0\0";
         assert_eq!(
-            told[12..],
+            array[12..],
             units(text).iter().flat_map(|u| u.to_le_bytes()).collect::<Vec<_>>()
         );
         assert_eq!(snapshot_array(&[], 64), [0u32, 0, 2, 0].map(u32::to_le_bytes).concat());

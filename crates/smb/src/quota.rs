@@ -85,9 +85,9 @@ pub async fn query(
         files.quotas(&quotas.volume, caller, users).await
     };
     let found = found.map_err(status_of)?;
-    let told = put_at_least_one(&found, data, body.output_bytes as usize)?;
+    let count = put_at_least_one(&found, data, body.output_bytes as usize)?;
     if is_listing {
-        let last = found.get(told - 1).map_or(END, |(uid, _)| u64::from(*uid));
+        let last = found.get(count - 1).map_or(END, |(uid, _)| u64::from(*uid));
         quotas.next.store(last + 1, Ordering::Relaxed);
     }
     Ok(NtStatus::SUCCESS)

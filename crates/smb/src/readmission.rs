@@ -78,7 +78,7 @@ impl Server {
         let lacks_guest = || {
             let admits = |share: &Arc<Share>| share.admission.guests;
             self.host.guest().is_none()
-                || !is_protected && !config.takes_unproven()
+                || !is_protected && !config.accepts_unproven()
                 || user.is_guest && !config.shares.iter().any(admits)
         };
         let refusals = [

@@ -475,7 +475,7 @@ impl Session {
     /// Sends a notification on `connection`, or on another channel if that one is gone or none is
     /// preferred.
     pub fn notify(&self, connection: Option<u64>, notice: Notice) {
-        if notice.answered == AckRequirement::Immediate {
+        if notice.ack == AckRequirement::Immediate {
             self.had_immediate_notice.store(true, Ordering::Relaxed);
         }
         let live = self.live_channels();
@@ -487,7 +487,7 @@ impl Session {
     /// Sends a notification on another channel than `connection`, if there is one.
     pub fn notify_elsewhere(&self, connection: u64, notice: Notice) {
         // An open that was closed meanwhile has no oplock to break.
-        if let Some(NoticeSubject::Open(id)) = notice.about
+        if let Some(NoticeSubject::Open(id)) = notice.subject
             && self.open(id).is_err()
         {
             return;
@@ -498,15 +498,15 @@ impl Session {
 
     /// True if the session still has an open under the lease that the notification is about.
     fn has_lease_of(&self, notice: &Notice) -> bool {
-        let Some(NoticeSubject::Lease(key)) = notice.about else { return false };
+        let Some(NoticeSubject::Lease(key)) = notice.subject else { return false };
         let is_of =
             |open: &Arc<Open>| open.lease.as_ref().is_some_and(|lease| lease.key().key == key);
         self.opens().iter().any(is_of)
     }
 
     /// Handles the client's acknowledgment of a notification.
-    pub fn handle_acknowledgment(&self, about: NoticeSubject) {
-        self.live_channels().iter().for_each(|channel| channel.notices.acknowledge(about));
+    pub fn handle_acknowledgment(&self, subject: NoticeSubject) {
+        self.live_channels().iter().for_each(|channel| channel.notices.acknowledge(subject));
     }
 
     /// Repeats unacknowledged notifications: those older than `due` on another channel, and those
@@ -528,7 +528,7 @@ impl Session {
             return;
         }
         for channel in live {
-            for notice in channel.notices.take_unanswered(due) {
+            for notice in channel.notices.take_unacknowledged(due) {
                 self.notify_elsewhere(channel.facts.id, notice);
             }
         }

@@ -124,27 +124,27 @@ impl Conn {
         Ok(())
     }
 
-    /// Processes a request. `waited` is the reason of an earlier delay, if any.
+    /// Processes a request. `reason` is the cause of an earlier delay, if any.
     pub(crate) fn set_up(
         &mut self,
         setup: SetupRequest,
-        waited: Option<SetupWaitReason>,
+        reason: Option<SetupWaitReason>,
         now: HostTime,
     ) {
         let mut header = setup.header;
         let is_first = !self.setups.contains_key(&header.session_id.0);
-        let place = waited.as_ref().and_then(SetupWaitReason::place);
+        let place = reason.as_ref().and_then(SetupWaitReason::place);
         let (setup, step) = match self.take_setup(&setup, &mut header, place, now) {
             Ok(SetupProgress::SetupReply(step)) => (setup, step),
             Ok(SetupProgress::Early(early)) => {
-                let Some(setup) = self.wait_for_verification(setup, &early, waited, now) else {
+                let Some(setup) = self.wait_for_verification(setup, &early, reason, now) else {
                     return;
                 };
                 (setup, self.refuse_unverified(header.session_id, early.user))
             }
             Ok(SetupProgress::Ticket(ticket)) => return self.verify_ticket(setup, header, ticket),
             Err(NtStatus::INSUFFICIENT_RESOURCES) if is_first => {
-                let Some(setup) = self.wait_for_room(setup, waited.as_ref(), now) else { return };
+                let Some(setup) = self.wait_for_room(setup, reason.as_ref(), now) else { return };
                 (setup, SetupReply::refused(NtStatus::INSUFFICIENT_RESOURCES))
             }
             Err(status) => (setup, SetupReply::refused(status)),
@@ -345,7 +345,8 @@ impl Conn {
     fn unproven(&self, config: &Config, purpose: &SetupPurpose) -> GuestPolicy {
         let has_keys =
             matches!(purpose, SetupPurpose::Reauthenticate(session) if session.has_proven_keys());
-        let anonymous = (config.takes_unproven() || has_keys) && self.server.host.guest().is_some();
+        let anonymous =
+            (config.accepts_unproven() || has_keys) && self.server.host.guest().is_some();
         // A user's session never becomes a guest's session.
         let is_new = matches!(purpose, SetupPurpose::New);
         let guest = anonymous && is_new && config.shares.iter().any(|s| s.admission.guests);
@@ -543,7 +544,7 @@ impl Conn {
         // A session without proven identity has no key to sign or encrypt with. A reload may have
         // begun to require that during the exchange.
         let is_user = user.is_proven();
-        if !is_user && !config.takes_unproven() {
+        if !is_user && !config.accepts_unproven() {
             return Err(NtStatus::ACCESS_DENIED);
         }
         let required = config.encryption == Encryption::Required;

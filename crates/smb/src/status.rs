@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn exceeded_quota_is_reported_as_a_full_disk() {
-        let told = [FsError::OverQuota, FsError::NoSpace, FsError::TooManyLinks].map(status_of);
-        assert_eq!(told, [NtStatus::DISK_FULL, NtStatus::DISK_FULL, NtStatus::TOO_MANY_LINKS]);
+        let statuses = [FsError::OverQuota, FsError::NoSpace, FsError::TooManyLinks].map(status_of);
+        assert_eq!(statuses, [NtStatus::DISK_FULL, NtStatus::DISK_FULL, NtStatus::TOO_MANY_LINKS]);
     }
 }

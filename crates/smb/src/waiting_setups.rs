@@ -130,10 +130,10 @@ impl Conn {
         &mut self,
         setup: SetupRequest,
         early: &DelayedLogon,
-        waited: Option<SetupWaitReason>,
+        reason: Option<SetupWaitReason>,
         now: HostTime,
     ) -> Option<SetupRequest> {
-        let wait = match waited {
+        let wait = match reason {
             Some(SetupWaitReason::Password { until, place }) => {
                 (early.due <= until).then_some(SetupWaitReason::Password { until, place })
             }
@@ -159,10 +159,10 @@ impl Conn {
     pub(crate) fn wait_for_room(
         &mut self,
         setup: SetupRequest,
-        waited: Option<&SetupWaitReason>,
+        reason: Option<&SetupWaitReason>,
         now: HostTime,
     ) -> Option<SetupRequest> {
-        let Some(until) = self.room_until(&setup, waited, now) else { return Some(setup) };
+        let Some(until) = self.room_until(&setup, reason, now) else { return Some(setup) };
         let next_try = now.instant + BIND_POLL_INTERVAL;
         self.park(setup, SetupWaitReason::Room { until }, Some(next_try));
         None
@@ -171,7 +171,7 @@ impl Conn {
     fn room_until(
         &self,
         setup: &SetupRequest,
-        waited: Option<&SetupWaitReason>,
+        reason: Option<&SetupWaitReason>,
         now: HostTime,
     ) -> Option<Instant> {
         let session = self.bindable(&setup.frame, &setup.header)?;
@@ -179,7 +179,7 @@ impl Conn {
         if channels.len() < self.server.config().multichannel.channels_max() {
             return None;
         }
-        if let Some(SetupWaitReason::Room { until }) = waited {
+        if let Some(SetupWaitReason::Room { until }) = reason {
             return Some(*until).filter(|until| now.instant < *until);
         }
         let is_room = |parked: &WaitingSetup| matches!(parked.wait, SetupWaitReason::Room { .. });

@@ -160,9 +160,9 @@ fn request_resiliency(
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
     let mut r = Reader::new(body.input);
-    let asked_ms = r.u32("timeout").map_err(malformed)?;
+    let requested_ms = r.u32("timeout").map_err(malformed)?;
     r.skip(4, "reserved").map_err(malformed)?;
-    let durability = Durability::resilient(asked_ms)?;
+    let durability = Durability::resilient(requested_ms)?;
     let durable = &open.origin.charges.durable;
     if durable.get().is_none() {
         let charge = request.server.holdings.durable.take(&request.session()?.holder);

@@ -16,8 +16,8 @@ use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
 /// or the user has no open under it, `UNSUCCESSFUL` if it is not breaking, `REQUEST_NOT_ACCEPTED`
 /// if the client retains too much caching.
 pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
-    if let Some(about) = NoticeSubject::of(request.message) {
-        request.session()?.handle_acknowledgment(about);
+    if let Some(subject) = NoticeSubject::of(request.message) {
+        request.session()?.handle_acknowledgment(subject);
     }
     match OplockBreakAck::decode(&mut request.body()?).map_err(malformed)? {
         OplockBreakAck::Oplock { level, file_id } => {

@@ -295,7 +295,7 @@ fn full_ea(
     let entries: Vec<EaEntry> =
         all.map(|(name, value)| (name.as_bytes().to_vec(), value)).collect();
     if !body.input.is_empty() {
-        let asked = asked_for(&entries, body.input)?;
+        let asked = select_named(&entries, body.input)?;
         return show_ea(&asked, data, room).map(|(_, status)| status);
     }
     let position = open.ea_position.load(Ordering::Relaxed);
@@ -308,7 +308,7 @@ fn full_ea(
 }
 
 /// The attributes that a list names; absent ones are returned empty.
-fn asked_for(entries: &[EaEntry], list: &[u8]) -> Result<Vec<EaEntry>, NtStatus> {
+fn select_named(entries: &[EaEntry], list: &[u8]) -> Result<Vec<EaEntry>, NtStatus> {
     let names = decode_ea_names(list).map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
     if !names.iter().all(|name| is_name(name)) {
         return Err(NtStatus::INVALID_EA_NAME);

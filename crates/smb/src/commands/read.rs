@@ -147,20 +147,20 @@ fn read_pipe(
 ) -> Result<Outcome, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     match pipe.read(length)? {
-        Some(answered) => Ok(Outcome::status(put_pipe_data(&mut request.w, &answered))),
+        Some(data) => Ok(Outcome::status(put_pipe_data(&mut request.w, &data))),
         None => Ok(Outcome::Wait(Box::pin(wait_for_pipe_data(open, length)))),
     }
 }
 
 async fn wait_for_pipe_data(open: Arc<Open>, length: usize) -> Result<AsyncReply, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
-    let answered = match select(pin!(pipe.answer(length)), pin!(open.closed.raised())).await {
-        Either::Left((answered, _)) => answered?,
+    let data = match select(pin!(pipe.answer(length)), pin!(open.closed.raised())).await {
+        Either::Left((data, _)) => data?,
         Either::Right(_) => return Err(NtStatus::PIPE_BROKEN),
     };
     // Offsets in the body count from the header, which is added later.
     let mut message = vec![0; Header::LENGTH];
-    let status = put_pipe_data(&mut Writer::with_origin(&mut message, 0), &answered);
+    let status = put_pipe_data(&mut Writer::with_origin(&mut message, 0), &data);
     let body = message.split_off(Header::LENGTH);
     Ok(AsyncReply { reply: Reply::with_status(status), body, open: None })
 }

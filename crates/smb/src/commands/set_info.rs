@@ -7,7 +7,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use crate::extended_attributes;
 use crate::names::{SmbPath, Stream, names_directory, parse_path};
 use crate::open::{Open, Target};
-use crate::posix::{is_list_sent_back, is_posix, mode_of, parse_posix_path};
+use crate::posix::{is_posix, is_unchanged_list, mode_of, parse_posix_path};
 use crate::quota;
 use crate::stable::{self, Promise};
 use crate::status::status_of;
@@ -92,7 +92,7 @@ fn set_security(
         if is_chown {
             // chown(2): the Linux client returns the ACL that it read, and no new mode.
             mode = None;
-            parts.dacl &= !is_list_sent_back(&descriptor, &shown);
+            parts.dacl &= !is_unchanged_list(&descriptor, &shown);
         }
         // A mode beside a real ACL has no effect.
         descriptor.dacl.iter_mut().for_each(|it| it.retain(|ace| ace.sid.as_nfs_mode().is_none()));

@@ -65,11 +65,11 @@ async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     let policy = ContextPolicy::on(request, &tree);
     let claim = match plan::resumption(&body, policy)? {
-        Some(Resumption::Reconnect(wish, asked)) => {
-            return reconnect::reconnect(request, &tree, &asked, &wish, body.name).await;
+        Some(Resumption::Reconnect(wish, requested)) => {
+            return reconnect::reconnect(request, &tree, &requested, &wish, body.name).await;
         }
-        Some(Resumption::Replayable(guid, asked)) => {
-            match replay::look_up_create_guid(request, &tree, &body, guid, asked).await? {
+        Some(Resumption::Replayable(guid, requested)) => {
+            match replay::look_up_create_guid(request, &tree, &body, guid, requested).await? {
                 replay::ReplayLookup::First(claim) => Some(claim),
                 replay::ReplayLookup::Replayed(outcome) => return Ok(outcome),
             }
@@ -85,7 +85,7 @@ async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let mut creating = PendingCreate::new(request, tree, plan, claim)?;
     let user = creating.session.user();
     let caller = creating.tree.caller(&user).clone();
-    if let Some(instance) = creating.plan.asked.app_instance {
+    if let Some(instance) = creating.plan.requested.app_instance {
         application::close_others(request, &creating.tree, &caller, instance, body.name).await?;
     }
     let plan = creating.take_plan();
@@ -207,12 +207,12 @@ impl PendingCreate {
         let charges = charge(&session)?;
         let id = request.server.new_file_id();
         let may_persist = request.may_persist(&tree.share);
-        let cache = match plan.asked.lease {
-            Some(asked) => {
+        let cache = match plan.requested.lease {
+            Some(requested) => {
                 let seal = tree.share.encryption_required;
                 Some(RequestedCache::Lease(
-                    Lease::new(request.server, &asked, &session, seal),
-                    asked,
+                    Lease::new(request.server, &requested, &session, seal),
+                    requested,
                 ))
             }
             None if plan.oplock == Caching::NONE => None,
@@ -244,7 +244,7 @@ impl PendingCreate {
             RequestedCache::Oplock(oplock) => {
                 CacheWish { wanted: self.plan.oplock, key: None, holder: oplock.clone() }
             }
-            RequestedCache::Lease(lease, asked) => lease.wish(asked),
+            RequestedCache::Lease(lease, requested) => lease.wish(requested),
         });
         OpenPlan { caching, ..self.plan.open.clone() }
     }
@@ -294,7 +294,7 @@ impl PendingCreate {
         }
         open.allow_replay();
         entered?;
-        respond::respond(w, &self.files, &self.plan.asked, &open, &opened);
+        respond::respond(w, &self.files, &self.plan.requested, &open, &opened);
         Ok((Reply { granted, ..Reply::default() }, open))
     }
 
@@ -321,8 +321,8 @@ impl PendingCreate {
                 action: opened.action,
                 owner: self.session.user().account.name.clone(),
                 client_guid: self.client_guid,
-                create_guid: self.plan.asked.durable.and_then(|wish| wish.create_guid),
-                membership: self.plan.asked.app_instance.map(|instance| {
+                create_guid: self.plan.requested.durable.and_then(|wish| wish.create_guid),
+                membership: self.plan.requested.app_instance.map(|instance| {
                     let id = self.id.persistent;
                     self.server.app_instances.enter(instance, id, self.client_guid)
                 }),
@@ -345,7 +345,7 @@ impl PendingCreate {
     /// None if the user has too many durable opens: a client does not rely on what it was not
     /// granted.
     fn granted_durability(&mut self, opened: &OpenResult) -> Option<Durability> {
-        let wish = self.plan.asked.durable?;
+        let wish = self.plan.requested.durable?;
         let persists = wish.persistent && self.may_persist && self.plan.open.stream.is_none();
         if !persists && !opened.caching.has.contains(Caching::HANDLE) {
             return None;

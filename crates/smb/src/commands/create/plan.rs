@@ -46,7 +46,7 @@ pub struct Plan {
     /// acceptable then.
     pub names_directory: bool,
     /// The contents of the response.
-    pub asked: RequestedContexts,
+    pub requested: RequestedContexts,
 }
 
 /// The parts of a CREATE that its response depends on.
@@ -55,7 +55,7 @@ pub struct RequestedContexts {
     /// Space to reserve, in bytes.
     pub allocation_bytes: Option<u64>,
     /// The requested durability.
-    pub durable: Option<DurableWish>,
+    pub durable: Option<DurableRequest>,
     /// Maximal access (MxAc), with the timestamp of the client's cached value.
     pub maximal_access: Option<Option<u64>>,
     /// Ids of file and volume (QFid).
@@ -72,7 +72,7 @@ pub struct RequestedContexts {
 
 /// The requested durability of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DurableWish {
+pub struct DurableRequest {
     /// The durability to grant, if possible.
     pub durability: Durability,
     /// CreateGuid; none in version 1.
@@ -99,16 +99,16 @@ pub fn resumption(
     policy: ContextPolicy,
 ) -> Result<Option<Resumption>, NtStatus> {
     let contexts = Contexts::decode(body.contexts, policy)?;
-    let mut asked = contexts.asked(body);
+    let mut requested = contexts.requested(body);
     if let Some(mut reconnect) = contexts.reconnects {
-        asked.durable = None;
+        requested.durable = None;
         // The oplock level is among the meaningless fields.
-        asked.lease = contexts.lease;
+        requested.lease = contexts.lease;
         reconnect.lease_key = contexts.lease.map(|lease| lease.key);
-        return Ok(Some(Resumption::Reconnect(reconnect, asked)));
+        return Ok(Some(Resumption::Reconnect(reconnect, requested)));
     }
-    let named = asked.durable.and_then(|wish| wish.create_guid);
-    Ok(named.map(|guid| Resumption::Replayable(guid, asked)))
+    let named = requested.durable.and_then(|wish| wish.create_guid);
+    Ok(named.map(|guid| Resumption::Replayable(guid, requested)))
 }
 
 /// The create contexts that a request may use.
@@ -149,8 +149,8 @@ struct Contexts {
     maximal_access: Option<Option<u64>>,
     disk_id: bool,
     snapshot: Option<Timestamp>,
-    durable: Option<DurableWish>,
-    durable_v2: Option<DurableWish>,
+    durable: Option<DurableRequest>,
+    durable_v2: Option<DurableRequest>,
     reconnects: Option<Reconnect>,
     reconnects_v2: Option<Reconnect>,
     /// Version 2 contexts are present, whether the dialect knows them or not.
@@ -225,7 +225,7 @@ impl Plan {
             Some(Stream::Named(name)) => Some(name),
             Some(Stream::Default | Stream::Index) | None => None,
         };
-        let asked = contexts.asked(body);
+        let requested = contexts.requested(body);
         let open = OpenPlan {
             path: parsed.path,
             stream,
@@ -257,7 +257,7 @@ impl Plan {
             mode: body.options & MODE_FLAGS,
             creates: if_missing == IfMissing::Create,
             names_directory,
-            asked,
+            requested,
         })
     }
 }
@@ -404,7 +404,7 @@ impl Contexts {
         mode.or(Some(stated))
     }
 
-    fn asked(&self, body: &CreateRequest<'_>) -> RequestedContexts {
+    fn requested(&self, body: &CreateRequest<'_>) -> RequestedContexts {
         RequestedContexts {
             allocation_bytes: self.allocation,
             durable: self.durable,
@@ -480,19 +480,19 @@ impl Contexts {
     }
 }
 
-fn durable(data: &[u8]) -> Result<DurableWish, NtStatus> {
+fn durable(data: &[u8]) -> Result<DurableRequest, NtStatus> {
     if data.len() != DURABLE_REQUEST_BYTES {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    Ok(DurableWish { durability: Durability::DURABLE, create_guid: None, persistent: false })
+    Ok(DurableRequest { durability: Durability::DURABLE, create_guid: None, persistent: false })
 }
 
-fn durable_v2(data: &[u8]) -> Result<DurableWish, NtStatus> {
-    let asked = DurableRequestV2::decode(data).map_err(malformed)?;
-    Ok(DurableWish {
-        durability: Durability::durable_v2(asked.timeout_ms),
-        create_guid: Some(asked.create_guid),
-        persistent: asked.persistent,
+fn durable_v2(data: &[u8]) -> Result<DurableRequest, NtStatus> {
+    let requested = DurableRequestV2::decode(data).map_err(malformed)?;
+    Ok(DurableRequest {
+        durability: Durability::durable_v2(requested.timeout_ms),
+        create_guid: Some(requested.create_guid),
+        persistent: requested.persistent,
     })
 }
 
@@ -502,11 +502,11 @@ fn reconnect(data: &[u8]) -> Result<Reconnect, NtStatus> {
 }
 
 fn reconnect_v2(data: &[u8]) -> Result<Reconnect, NtStatus> {
-    let asked = DurableReconnectV2::decode(data).map_err(malformed)?;
+    let requested = DurableReconnectV2::decode(data).map_err(malformed)?;
     Ok(Reconnect {
-        id: asked.file_id.persistent,
-        create_guid: Some(asked.create_guid),
-        persistent: asked.persistent,
+        id: requested.file_id.persistent,
+        create_guid: Some(requested.create_guid),
+        persistent: requested.persistent,
         lease_key: None,
     })
 }
@@ -600,10 +600,10 @@ mod tests {
 
     #[test]
     fn durable_timeout_is_clamped_to_its_limits() {
-        for (asked, granted) in [(0, 60_000), (1, 1), (300_000, 300_000), (u32::MAX, 300_000)] {
-            assert_eq!(Durability::durable_v2(asked).timeout_ms(), granted);
+        for (requested, granted) in [(0, 60_000), (1, 1), (300_000, 300_000), (u32::MAX, 300_000)] {
+            assert_eq!(Durability::durable_v2(requested).timeout_ms(), granted);
         }
-        let resilient = |asked| Durability::resilient(asked).map(Durability::timeout_ms);
+        let resilient = |requested| Durability::resilient(requested).map(Durability::timeout_ms);
         assert_eq!(resilient(0), Ok(120_000));
         assert_eq!(resilient(300_000), Ok(300_000));
         assert_eq!(resilient(300_001), Err(NtStatus::INVALID_PARAMETER));

@@ -20,7 +20,7 @@ use wire::ntstatus::NtStatus;
 pub(super) async fn reconnect(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
-    asked: &RequestedContexts,
+    requested: &RequestedContexts,
     wish: &Reconnect,
     name: &[u8],
 ) -> Result<Outcome, NtStatus> {
@@ -32,7 +32,7 @@ pub(super) async fn reconnect(
         wait_for_detach(request, &tree.share.name, &wish, name).await?;
         taken = reattach_open(request, tree.clone(), &wish, name);
     }
-    answer(request, asked, &taken?, OpenAction::Opened)
+    answer(request, requested, &taken?, OpenAction::Opened)
 }
 
 /// Waits until the open is detached. If another connection has it, waits for the end of that
@@ -87,20 +87,21 @@ pub(super) fn reattach_open(
     let session = request.session()?.clone();
     let server = request.server.clone();
     let now = server.host.instant();
-    let kept = server.durable.reattach(wish, &session, &tree.share.name, name, now)?;
+    let detached = server.durable.reattach(wish, &session, &tree.share.name, name, now)?;
     // The volatile half may change (MS-SMB2 2.2.14.1), but some clients compare it.
-    let id = kept.id;
-    let file = kept.file()?.clone();
+    let id = detached.id;
+    let file = detached.file()?.clone();
     let client = client_of(request, &session, &tree, id);
-    let oplock = kept.oplock.as_ref().map(|oplock| oplock.handle_reattached(client));
-    let lease = kept.lease.as_ref().map(|lease| lease.handle_reattached(id.persistent));
+    let oplock = detached.oplock.as_ref().map(|oplock| oplock.handle_reattached(client));
+    let lease = detached.lease.as_ref().map(|lease| lease.handle_reattached(id.persistent));
     let has_unsent_break = lease.or(oplock).unwrap_or(false);
     // Its caching broke on the way here, when no client could be notified: the open is lost.
-    let lasts = kept.durability().is_some_and(|durability| durability.kind.survives_conflicts());
+    let lasts =
+        detached.durability().is_some_and(|durability| durability.kind.survives_conflicts());
     if !lasts && file.is_breaking() {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
     }
-    let open = kept.successor(id, tree, request.header.channel_sequence());
+    let open = detached.successor(id, tree, request.header.channel_sequence());
     let open = Arc::new(open.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     if let Err(status) = session.add_open(open.clone()) {
         // The session ended meanwhile, so the open stays detached.
@@ -120,7 +121,7 @@ pub(super) fn reattach_open(
 /// Writes the response for a reconnected open.
 pub(super) fn answer(
     request: &mut Request<'_>,
-    asked: &RequestedContexts,
+    requested: &RequestedContexts,
     ReattachedOpen { open, has_unsent_break }: &ReattachedOpen,
     action: OpenAction,
 ) -> Result<Outcome, NtStatus> {
@@ -137,7 +138,7 @@ pub(super) fn answer(
     // connection.
     file.repeat_break(files.context());
     let opened = OpenResult { open: file.clone(), action, attributes, caching, granting: None };
-    respond::respond(&mut request.w, files, asked, open, &opened);
+    respond::respond(&mut request.w, files, requested, open, &opened);
     request.related.failed = None;
     request.related.open = Some(open.clone());
     Ok(Outcome::Done(Reply { granted, ..Reply::default() }))

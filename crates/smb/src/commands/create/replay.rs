@@ -35,11 +35,11 @@ pub(super) async fn look_up_create_guid(
     tree: &Arc<Tree>,
     body: &CreateRequest<'_>,
     guid: Guid,
-    asked: RequestedContexts,
+    requested: RequestedContexts,
 ) -> Result<ReplayLookup, NtStatus> {
     let replays = request.header.flags.contains(Flags::REPLAY);
     let persistent =
-        asked.durable.is_some_and(|wish| wish.persistent) && request.may_persist(&tree.share);
+        requested.durable.is_some_and(|wish| wish.persistent) && request.may_persist(&tree.share);
     let key = CreateKey { client: request.negotiated.client_guid, create: guid };
     let open = loop {
         match request.server.create_guids.claim(key) {
@@ -65,7 +65,7 @@ pub(super) async fn look_up_create_guid(
     let lease_key = open.lease.as_ref().map(|lease| lease.key().key);
     let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
     let lost_lease = is_restored && open.lease.is_none();
-    if lease_key != asked.lease.map(|lease| lease.key) && !lost_lease {
+    if lease_key != requested.lease.map(|lease| lease.key) && !lost_lease {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if open.origin.persistence.is_some() && !persistent {
@@ -75,18 +75,18 @@ pub(super) async fn look_up_create_guid(
         id: open.id.persistent,
         create_guid: Some(guid),
         persistent,
-        lease_key: asked.lease.map(|lease| lease.key),
+        lease_key: requested.lease.map(|lease| lease.key),
     };
     let is_kept = reconnect::wait_for_detach(request, &tree.share.name, &wish, body.name).await;
     if is_kept.is_ok() {
         let taken = reconnect::reattach_open(request, tree.clone(), &wish, body.name)?;
         let action = taken.open.origin.action;
-        return reconnect::answer(request, &asked, &taken, action).map(ReplayLookup::Replayed);
+        return reconnect::answer(request, &requested, &taken, action).map(ReplayLookup::Replayed);
     }
     if open.closed.is_raised() {
         return Err(NtStatus::FILE_NOT_AVAILABLE);
     }
-    answer(request, tree, body, asked, &open).map(ReplayLookup::Replayed)
+    answer(request, tree, body, requested, &open).map(ReplayLookup::Replayed)
 }
 
 /// Repeats the response of the first CREATE, except for the oplock level: the replay's level is
@@ -95,7 +95,7 @@ fn answer(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
     body: &CreateRequest<'_>,
-    mut asked: RequestedContexts,
+    mut requested: RequestedContexts,
     open: &Arc<Open>,
 ) -> Result<Outcome, NtStatus> {
     let known = request.session()?.open(open.id);
@@ -109,7 +109,7 @@ fn answer(
     if open.lease.is_none() {
         caching.has = caching_of(body.oplock).unwrap_or(Caching::NONE);
         let persists = open.origin.persistence.is_some();
-        asked.durable = asked.durable.filter(|_| persists || body.oplock == LEVEL_BATCH);
+        requested.durable = requested.durable.filter(|_| persists || body.oplock == LEVEL_BATCH);
     }
     let opened = OpenResult {
         open: file.clone(),
@@ -118,7 +118,7 @@ fn answer(
         caching,
         granting: None,
     };
-    respond::respond(&mut request.w, files, &asked, open, &opened);
+    respond::respond(&mut request.w, files, &requested, open, &opened);
     request.related.failed = None;
     request.related.open = Some(open.clone());
     Ok(Outcome::Done(Reply { granted, ..Reply::default() }))

@@ -25,11 +25,11 @@ const FILE_OVERWRITTEN: u32 = 3;
 pub(super) fn respond(
     w: &mut Writer<'_>,
     files: &RequestFiles,
-    asked: &RequestedContexts,
+    requested: &RequestedContexts,
     open: &Open,
     opened: &OpenResult,
 ) {
-    let contexts = contexts(files, asked, open, opened);
+    let contexts = contexts(files, requested, open, opened);
     let attributes = &opened.attributes;
     let response = CreateResponse {
         oplock: open.lease.as_ref().map_or_else(|| level_of(opened.caching.has), |_| LEVEL_LEASE),
@@ -40,7 +40,7 @@ pub(super) fn respond(
             OpenAction::Overwritten => FILE_OVERWRITTEN,
         },
         times: times(attributes),
-        allocation_bytes: allocation(asked, attributes),
+        allocation_bytes: allocation(requested, attributes),
         size_bytes: size_bytes(attributes),
         attributes: attribute_bits(attributes),
         file_id: open.id,
@@ -49,19 +49,20 @@ pub(super) fn respond(
 }
 
 /// At least the requested allocation; directories have none.
-fn allocation(asked: &RequestedContexts, attributes: &Attributes) -> u64 {
-    let wanted = asked.allocation_bytes.filter(|_| attributes.kind == FileKind::File).unwrap_or(0);
+fn allocation(requested: &RequestedContexts, attributes: &Attributes) -> u64 {
+    let wanted =
+        requested.allocation_bytes.filter(|_| attributes.kind == FileKind::File).unwrap_or(0);
     wanted.max(allocation_bytes(attributes))
 }
 
 fn contexts(
     files: &RequestFiles,
-    asked: &RequestedContexts,
+    requested: &RequestedContexts,
     open: &Open,
     opened: &OpenResult,
 ) -> Vec<u8> {
     let mut list = Vec::new();
-    if let Some(known_since) = asked.maximal_access {
+    if let Some(known_since) = requested.maximal_access {
         let modified = times(&opened.attributes)[2].0;
         let mut data = [0u8; 8];
         if known_since == Some(modified) {
@@ -71,13 +72,13 @@ fn contexts(
         }
         put_context(&mut list, b"MxAc", &data);
     }
-    if let (Some(lease), Some(asked)) = (&open.lease, &asked.lease) {
+    if let (Some(lease), Some(requested)) = (&open.lease, &requested.lease) {
         if opened.open.is_directory() {
             lease.set_directory();
         }
-        put_context(&mut list, LEASE_CONTEXT, &lease.reply(asked, opened.caching).encode());
+        put_context(&mut list, LEASE_CONTEXT, &lease.reply(requested, opened.caching).encode());
     }
-    if let (Some(wish), Some(granted)) = (asked.durable, open.durability()) {
+    if let (Some(wish), Some(granted)) = (requested.durable, open.durability()) {
         let persistent = granted.kind == DurableKind::Persistent;
         let answer = DurableResponseV2 { timeout_ms: granted.timeout_ms(), persistent };
         match wish.create_guid {
@@ -85,16 +86,16 @@ fn contexts(
             Some(_) => put_context(&mut list, b"DH2Q", &answer.to_bytes()),
         }
     }
-    if asked.disk_id {
+    if requested.disk_id {
         let mut data = [0u8; 32];
         data[..8].copy_from_slice(&opened.attributes.key.inode.to_le_bytes());
         data[8..16].copy_from_slice(&opened.attributes.key.device.to_le_bytes());
         put_context(&mut list, b"QFid", &data);
     }
-    if let Some(query) = &asked.apple {
+    if let Some(query) = &requested.apple {
         put_context(&mut list, b"AAPL", &apple::answer(query, &open.tree));
     }
-    if asked.posix {
+    if requested.posix {
         let mut data = Vec::new();
         posix_facts(&opened.attributes).encode(&mut data);
         put_context(&mut list, &POSIX_EXTENSIONS, &data);

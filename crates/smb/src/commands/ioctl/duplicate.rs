@@ -23,23 +23,23 @@ pub(super) async fn duplicate(
     if !to.volume().features().reflink {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
-    let asked = match body.code {
+    let extents = match body.code {
         fsctl::DUPLICATE_EXTENTS_TO_FILE => DuplicateExtents::decode(body.input),
         _ => DuplicateExtents::decode_extended(body.input),
     };
-    let mut asked = asked.map_err(malformed)?;
-    let source = request.session()?.open(asked.source).map_err(|_| NtStatus::INVALID_HANDLE)?;
+    let mut extents = extents.map_err(malformed)?;
+    let source = request.session()?.open(extents.source).map_err(|_| NtStatus::INVALID_HANDLE)?;
     let from = source.file().map_err(|_| NtStatus::INVALID_HANDLE)?;
     if from.is_directory() || to.is_directory() {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let files = request.files;
     let facts = |file| files.attributes_unchecked(file).map_err(status_of);
-    asked.length_bytes = length(&asked, &facts(from)?, &facts(to)?)?;
-    if asked.length_bytes == 0 {
+    extents.length_bytes = length(&extents, &facts(from)?, &facts(to)?)?;
+    if extents.length_bytes == 0 {
         return Ok(IoctlOutput::empty());
     }
-    let DuplicateExtents { source_offset, target_offset, length_bytes, .. } = asked;
+    let DuplicateExtents { source_offset, target_offset, length_bytes, .. } = extents;
     match files
         .clone_range(to.caller(), (from, source_offset), (to, target_offset), length_bytes)
         .await
@@ -51,19 +51,19 @@ pub(super) async fn duplicate(
 }
 
 /// The length to clone: the range ends at the end of either file.
-fn length(asked: &DuplicateExtents, from: &Attributes, to: &Attributes) -> Result<u64, NtStatus> {
+fn length(extents: &DuplicateExtents, from: &Attributes, to: &Attributes) -> Result<u64, NtStatus> {
     let end_of = |offset: u64| {
-        let end = offset.checked_add(asked.length_bytes).filter(|end| *end <= i64::MAX as u64);
+        let end = offset.checked_add(extents.length_bytes).filter(|end| *end <= i64::MAX as u64);
         end.ok_or(NtStatus::INVALID_PARAMETER)
     };
-    let (from_end, to_end) = (end_of(asked.source_offset)?, end_of(asked.target_offset)?);
+    let (from_end, to_end) = (end_of(extents.source_offset)?, end_of(extents.target_offset)?);
     if from_end > from.size_bytes.next_multiple_of(CLUSTER_BYTES) {
         return Err(NtStatus::NOT_SUPPORTED);
     }
-    if asked.target_offset > to.size_bytes {
+    if extents.target_offset > to.size_bytes {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let overlaps = asked.source_offset < to_end && asked.target_offset < from_end;
+    let overlaps = extents.source_offset < to_end && extents.target_offset < from_end;
     if from.key == to.key && overlaps {
         return Err(NtStatus::NOT_SUPPORTED);
     }
@@ -72,9 +72,9 @@ fn length(asked: &DuplicateExtents, from: &Attributes, to: &Attributes) -> Resul
     if is_sparse(from) && !is_sparse(to) {
         return Err(NtStatus::NOT_SUPPORTED);
     }
-    let in_source = from.size_bytes.saturating_sub(asked.source_offset);
-    let in_target = to.size_bytes - asked.target_offset;
-    Ok(asked.length_bytes.min(in_source).min(in_target))
+    let in_source = from.size_bytes.saturating_sub(extents.source_offset);
+    let in_target = to.size_bytes - extents.target_offset;
+    Ok(extents.length_bytes.min(in_source).min(in_target))
 }
 
 #[cfg(test)]

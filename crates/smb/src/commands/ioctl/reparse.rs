@@ -28,14 +28,14 @@ pub(super) async fn set(
     body: &IoctlRequest<'_>,
 ) -> Result<IoctlOutput, NtStatus> {
     let invalid = |_| NtStatus::IO_REPARSE_DATA_INVALID;
-    let asked = ReparseBuffer::decode(body.input).map_err(invalid)?;
-    if present(request, open)?.is_some_and(|found| tag_of(&found) != asked.tag) {
+    let buffer = ReparseBuffer::decode(body.input).map_err(invalid)?;
+    if present(request, open)?.is_some_and(|found| tag_of(&found) != buffer.tag) {
         return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
     }
-    let NewLink { target, text } = NewLink::of(&asked).map_err(invalid)?;
+    let NewLink { target, text } = NewLink::of(&buffer).map_err(invalid)?;
     let (files, file) = (request.files, open.file()?);
     let store = || files.set_reparse(file, body.input.to_vec(), text.as_deref());
-    let turned = match (target, reparse::special_of(&asked).map_err(invalid)?) {
+    let turned = match (target, reparse::special_of(&buffer).map_err(invalid)?) {
         (Some(target), _) => files.set_symlink(file, target).await,
         (None, Some(kind)) => files.set_special(file, kind).await,
         (None, None) => Err(FsError::NotSupported),
@@ -59,20 +59,20 @@ struct NewLink {
 }
 
 impl NewLink {
-    fn of(asked: &ReparseBuffer<'_>) -> Result<Self, Malformed> {
-        Ok(match asked.tag {
+    fn of(buffer: &ReparseBuffer<'_>) -> Result<Self, Malformed> {
+        Ok(match buffer.tag {
             REPARSE_TAG_SYMLINK => {
-                let link = Symlink::decode(asked.data)?;
+                let link = Symlink::decode(buffer.data)?;
                 let text = reparse::link_text(&link);
                 Self { target: reparse::posix_target(&link), text: Some(text) }
             }
             REPARSE_TAG_NFS => {
-                let link = decode_nfs_link(asked.data)?;
+                let link = decode_nfs_link(buffer.data)?;
                 let text = link.as_ref().map(|units| String::from_utf16_lossy(units).into_bytes());
                 Self { target: link.and_then(|units| reparse::nfs_target(&units)), text }
             }
             REPARSE_TAG_LX_SYMLINK => {
-                let text = asked.data.get(LX_VERSION_BYTES..).unwrap_or_default();
+                let text = buffer.data.get(LX_VERSION_BYTES..).unwrap_or_default();
                 Self { target: None, text: Some(text.to_vec()) }
             }
             _ => Self { target: None, text: None },
@@ -86,12 +86,13 @@ pub(super) async fn delete(
     open: &Open,
     body: &IoctlRequest<'_>,
 ) -> Result<IoctlOutput, NtStatus> {
-    let asked = ReparseBuffer::decode(body.input).map_err(|_| NtStatus::IO_REPARSE_DATA_INVALID)?;
+    let buffer =
+        ReparseBuffer::decode(body.input).map_err(|_| NtStatus::IO_REPARSE_DATA_INVALID)?;
     let found = present(request, open)?.ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
-    if !asked.data.is_empty() {
+    if !buffer.data.is_empty() {
         return Err(NtStatus::IO_REPARSE_DATA_INVALID);
     }
-    if tag_of(&found) != asked.tag {
+    if tag_of(&found) != buffer.tag {
         return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
     }
     let done = request.files.delete_reparse(open.file()?).await;
