@@ -415,7 +415,7 @@ fn raise(wanted: CapabilitySet) -> Result<()> {
 /// Changes the thread's credentials from `from`, if known, to `to`. Each change costs as much as a
 /// small write, so equal parts are skipped.
 fn switch(from: Option<&Credentials>, to: &Identity) -> Result<()> {
-    if from.is_none_or(|from| from.identity.groups != to.groups) {
+    if from.is_none_or(|from| !from.identity.has_groups_of(to)) {
         set_groups(&to.groups)?;
     }
     if from.is_none_or(|from| from.identity.gid != to.gid) {

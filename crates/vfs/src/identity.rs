@@ -1,9 +1,10 @@
 //! The identity on whose behalf the server calls a backend.
 
 use crate::freshness::ArrivalOrder;
+use std::hash::{Hash, Hasher};
 
 /// A local user and its groups. Shared by `Arc`; immutable.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Eq)]
 pub struct Identity {
     /// Numeric user id; new files belong to it.
     pub uid: u32,
@@ -12,6 +13,18 @@ pub struct Identity {
     /// Supplementary groups, sorted, without the primary one; at most [`Identity::GROUPS_MAX`]. The
     /// constructor's caller drops the rest.
     pub groups: Vec<u32>,
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.gid == other.gid && self.has_groups_of(other)
+    }
+}
+
+impl Hash for Identity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.uid, self.gid, &*self.groups).hash(state);
+    }
 }
 
 impl Identity {
@@ -30,6 +43,15 @@ impl Identity {
     #[must_use]
     pub fn root() -> Self {
         Self { uid: 0, gid: 0, groups: Vec::new() }
+    }
+
+    /// Whether both have the same supplementary groups. Two empty lists, which are the most frequent, are
+    /// not compared by memcmp: they have no memory, and glibc's variant for AVX-512 loads from
+    /// their addresses under an empty mask, which takes the CPU 130 ns instead of one.
+    #[must_use]
+    pub fn has_groups_of(&self, other: &Self) -> bool {
+        self.groups.len() == other.groups.len()
+            && (self.groups.is_empty() || self.groups == other.groups)
     }
 
     /// Whether the user belongs to `gid`.
@@ -284,4 +306,26 @@ pub enum ServerWork {
     /// Watching a directory or a file for changes. Linux wants read permission; the server checks
     /// each recipient of a notification separately.
     Watch,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_equal_by_both_ids_and_groups() {
+        let one = Identity { uid: 1, gid: 2, groups: vec![3, 4] };
+        let alone = Identity { groups: Vec::new(), ..one.clone() };
+        assert_eq!((one.clone(), alone.clone()), (one.clone(), alone.clone()));
+        for other in [
+            Identity { uid: 2, ..one.clone() },
+            Identity { gid: 1, ..one.clone() },
+            Identity { groups: vec![3, 5], ..one.clone() },
+            Identity { groups: vec![3], ..one.clone() },
+            alone,
+        ] {
+            assert_ne!(one, other);
+            assert_ne!(other, one);
+        }
+    }
 }
