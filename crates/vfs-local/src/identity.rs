@@ -73,6 +73,11 @@ const SERVER: Actor<'static> = Actor::server(ServerWork::Metadata);
 static POWERLESS: Identity =
     Identity { uid: Identity::POWERLESS_ID, gid: Identity::POWERLESS_ID, groups: Vec::new() };
 
+/// True if the identity has no group that owns anything, like a thread at rest.
+fn is_without_group(identity: &Identity) -> bool {
+    identity.gid == POWERLESS.gid && identity.groups.is_empty()
+}
+
 /// True if this process may act as others.
 fn may_switch() -> bool {
     static IS_ROOT: OnceLock<bool> = OnceLock::new();
@@ -132,6 +137,32 @@ impl Acting {
         }
     }
 
+    /// As [`Acting::on_names`], to remove a name from a directory that belongs to the actor, by a thread
+    /// that has no group: the thread takes the actor's user id alone. `owner` returns the owner of the
+    /// directory. The kernel checks no group for an owner, neither in mode bits nor in access lists
+    /// (acl(5)), and a removal stores none. Two of four changes of credentials are saved. These are
+    /// fewer rights than the actor's own, so a refusal is not final.
+    ///
+    /// `None` if this does not apply.
+    ///
+    /// # Errors
+    /// Like [`Acting::begin`].
+    pub fn on_own_directory(
+        actor: NameActor<'_>,
+        owner: impl FnOnce() -> Option<u32>,
+    ) -> Result<Option<Self>> {
+        let NameActor::Own(actor) = actor else { return Ok(None) };
+        let Role::User(user) = actor.role() else { return Ok(None) };
+        let has_no_group = THREAD.with_borrow(|thread| {
+            thread.present.as_ref().is_some_and(|now| is_without_group(&now.identity))
+        });
+        if user.uid == 0 || !user.is_valid() || !has_no_group || owner() != Some(user.uid) {
+            return Ok(None);
+        }
+        let alone = Identity { uid: user.uid, ..POWERLESS.clone() };
+        Self::guard(|thread| thread.become_user(&alone, None)).map(Some)
+    }
+
     /// Lets the calling thread add a hard link to an open node, even if `fs.protected_hardlinks`
     /// (proc(5)) restricts `actor` to files that it may write. POSIX permits the link to every user
     /// that may add the name, and the kernel still checks that. link(3p).
@@ -178,12 +209,16 @@ impl Acting {
         is_powerless.then(|| Self::guard(|_| Ok(())).ok()).flatten()
     }
 
-    /// Keeps the calling thread's credentials, if they are those of `actor` without elevation.
-    /// `None` otherwise.
+    /// Keeps the calling thread's credentials, if they are those of `actor` without elevation, with or
+    /// without its groups ([`Acting::on_own_directory`]). `None` otherwise.
     pub fn on_present(actor: Actor<'_>) -> Option<Self> {
         let Role::User(user) = actor.role() else { return None };
         let is_present = THREAD.with_borrow(|thread| {
-            let is_it = |now: &Credentials| now.identity == *user && now.power.is_none();
+            let is_it = |now: &Credentials| {
+                let identity = &now.identity;
+                let is_alone = identity.uid == user.uid && is_without_group(identity);
+                now.power.is_none() && (identity == user || is_alone)
+            };
             user.is_valid() && thread.present.as_ref().is_some_and(is_it)
         });
         is_present.then(|| Self::guard(|_| Ok(())).ok()).flatten()

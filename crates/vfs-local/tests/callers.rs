@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, AttributeRequest, Case, ChildName, DosInfo, FsError, Identity, Name,
-    Node, OpenHow, RelPath, SecurityChange, ServerWork, StreamName, TimeChange, Timestamp, Vfs,
-    Wait, XattrName,
+    Actor, AttributeChanges, AttributeRequest, Case, ChildName, DosInfo, ExpectedChild, FsError,
+    Identity, Name, NameActor, Node, OpenHow, RelPath, SecurityChange, ServerWork, StreamName,
+    TimeChange, Timestamp, Vfs, Wait, XattrName,
 };
 use vfs_local::{LocalVfs, keep_identity, rest_without_power};
 
@@ -445,6 +445,47 @@ fn public_lookups_resume_after_a_refusal() {
         let public = (0..200).filter(|_| graded.look(&graded.open, "f", LOOK).0).count();
         assert_eq!(public, 200 - 64);
     });
+}
+
+/// Owner, group and mode of a directory, and whether the stranger may remove a name from it.
+const REMOVALS: [(u32, u32, u32, bool); 7] = [
+    (4001, 4001, 0o700, true),
+    (4001, 0, 0o077, false),
+    (4001, 0, 0o1700, true),
+    (4002, 4001, 0o070, true),
+    (4002, 4001, 0o707, false),
+    (4002, 4002, 0o707, true),
+    (4002, 4002, 0o1707, false),
+];
+
+#[test]
+fn removal_asks_for_owner_and_groups_as_posix_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let vfs = LocalVfs::open(folder.path()).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: no superuser");
+        return;
+    }
+    let at = folder.path().join("d");
+    for (uid, gid, mode, is_allowed) in REMOVALS {
+        std::fs::create_dir(&at).unwrap();
+        std::fs::write(at.join("f"), b"").unwrap();
+        std::os::unix::fs::chown(&at, Some(uid), Some(gid)).unwrap();
+        set_mode(&at, mode);
+        let directory = vfs.open(Actor::SUPERUSER, &path("d"), LOOK).unwrap().node;
+        let key = vfs.open(Actor::SUPERUSER, &path("d/f"), LOOK).unwrap().attributes.key;
+        let path = path("d/f");
+        let child = ChildName { directory: &*directory, path: &path };
+        without_power(|| {
+            let (user, is_file_as_seen) = (stranger(), true);
+            let who = NameActor::Own(user.actor());
+            let expected = ExpectedChild { key, is_file_as_seen };
+            let removed = keep_identity(|| is_let(vfs.remove_in(who, child, expected)));
+            assert_eq!(removed, is_allowed, "{uid} {gid} {mode:o}");
+            assert_eq!(fsuid(), Identity::POWERLESS_ID);
+        });
+        std::fs::remove_dir_all(&at).unwrap();
+    }
 }
 
 #[test]

@@ -277,3 +277,47 @@ fn write_to_open_file_never_runs_as_another_user() {
         });
     });
 }
+
+#[test]
+fn owner_of_directory_without_groups_gets_user_id_alone() {
+    at_rest(|| {
+        let one = user(54_321);
+        let own = NameActor::Own(one.actor());
+        keep_identity(|| {
+            let acting = Acting::on_own_directory(own, || Some(54_321)).unwrap().unwrap();
+            let (uid, gid, _) = of_thread();
+            assert_eq!((uid, gid, held()), (54_321, AT_REST.1, CapabilitySet::empty()));
+            as_server(ServerWork::Metadata, || Ok(())).unwrap();
+            assert_eq!(of_thread().0, 54_321, "back from the server's own work");
+            drop(acting);
+            drop(Acting::begin(one.actor()).unwrap());
+            assert_eq!((of_thread().0, of_thread().1), (54_321, 54_322), "with its groups again");
+            assert!(
+                Acting::on_own_directory(own, || Some(54_321)).unwrap().is_none(),
+                "it has them"
+            );
+        });
+        assert_at_rest();
+    });
+}
+
+#[test]
+fn user_id_alone_is_refused_to_all_but_ordinary_owner() {
+    at_rest(|| {
+        let (one, root) = (user(54_321), Actor::SUPERUSER);
+        let invalid = Identity { uid: 1, gid: Identity::INVALID_ID, groups: vec![] };
+        let others = [
+            (NameActor::Own(one.actor()), Some(54_331)),
+            (NameActor::Own(one.actor()), None),
+            (NameActor::Granted(&one), Some(54_321)),
+            (NameActor::Own(Actor::elevate(&one, Elevated::Attributes)), Some(54_321)),
+            (NameActor::Own(Actor::server(ServerWork::Metadata)), Some(0)),
+            (NameActor::Own(root), Some(0)),
+            (NameActor::Own(invalid.actor()), Some(1)),
+        ];
+        for (actor, owner) in others {
+            assert!(Acting::on_own_directory(actor, || owner).unwrap().is_none(), "{actor:?}");
+            assert_at_rest();
+        }
+    });
+}
