@@ -7,7 +7,7 @@ use crate::places::{Facts, Places, Way, join};
 use crate::recent::{Made, Recent};
 use crate::tree::CacheOptions;
 use std::sync::Arc;
-use vfs::{FileKey, FollowId, Identity, KeyedBuildHasher, NameChange, Node, RelPath};
+use vfs::{FileKey, FileKind, FollowId, Identity, KeyedBuildHasher, NameChange, Node, RelPath};
 
 /// Of the budget, what places may take: one part in four, and as much what is listed.
 const PLACES_PART: usize = 4;
@@ -182,6 +182,18 @@ impl State {
         self.recent.find(directory, name)
     }
 
+    /// Whether the path is known to lead to this node, which is a file: it was created by this path a
+    /// moment ago, or is cached by it. Every change of the name would have been reported.
+    pub fn leads_to_file(&mut self, path: &RelPath, key: FileKey) -> bool {
+        if self.made(path).is_some_and(|made| made.key == key) {
+            return true;
+        }
+        let is_it =
+            |facts: &Facts| facts.attributes.key == key && facts.attributes.kind == FileKind::File;
+        self.places.facts(path.as_bytes()).is_some_and(is_it)
+            && self.followed_parent(path).is_some()
+    }
+
     /// The same, if `who` has made it and it is kept open.
     pub fn kept_made(&mut self, path: &RelPath, who: &Identity) -> Option<Made> {
         let made = self.made(path)?;
@@ -230,6 +242,8 @@ pub fn parent_of(path: &RelPath) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
+    use vfs::{Actor, Attributes, OpenHow, Timestamp, Vfs, Wait};
 
     fn key(inode: u64) -> FileKey {
         FileKey { device: 1, inode }
@@ -257,5 +271,45 @@ mod tests {
         let told = state.told();
         state.clear();
         assert_ne!(state.told(), told);
+    }
+
+    fn attributes_of_root() -> Attributes {
+        #[derive(Debug)]
+        struct Always;
+        impl Surroundings for Always {
+            fn now(&self) -> Timestamp {
+                Timestamp(1)
+            }
+        }
+        let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(Always));
+        let how = OpenHow::looking(Wait::Allowed);
+        vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap().attributes
+    }
+
+    #[test]
+    fn cached_name_leads_to_its_file_until_a_change_is_reported() {
+        let path = |text: &str| RelPath::of_bytes(text.as_bytes()).unwrap();
+        let cached = |kind| {
+            let mut state =
+                State::new(&Arc::default(), &KeyedBuildHasher::by(1), CacheOptions::default(), 0);
+            follow(&mut state, 1, b"");
+            let attributes = Attributes { kind, key: key(7), ..attributes_of_root() };
+            let security = state.places.new_security();
+            state.places.put_facts(b"name", Facts { attributes, has_dos: false, security });
+            state
+        };
+        assert!(cached(FileKind::File).leads_to_file(&path("name"), key(7)));
+        assert!(!cached(FileKind::File).leads_to_file(&path("name"), key(8)), "another file");
+        assert!(!cached(FileKind::File).leads_to_file(&path("other"), key(7)));
+        assert!(!cached(FileKind::Directory).leads_to_file(&path("name"), key(7)));
+        for change in [
+            NameChange::Removed(FollowId(1), b"name"),
+            NameChange::Added(FollowId(1), b"name"),
+            NameChange::Lost,
+        ] {
+            let mut state = cached(FileKind::File);
+            state.handle_change(change);
+            assert!(!state.leads_to_file(&path("name"), key(7)), "{change:?}");
+        }
     }
 }

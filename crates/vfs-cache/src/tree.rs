@@ -372,9 +372,8 @@ impl CachedVfs {
     fn remove_name(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let active = self.is_active().then(|| path.parent()).flatten();
         if let Some(kept) = active.and_then(|parent| self.kept_directory(who, &parent)) {
-            let is_made =
-                self.fresh(who.order()).made(path).is_some_and(|made| made.key == expected);
-            let expected = ExpectedChild { key: expected, is_file_as_seen: is_made };
+            let is_file_as_seen = self.fresh(who.order()).leads_to_file(path, expected);
+            let expected = ExpectedChild { key: expected, is_file_as_seen };
             let child = ChildName { directory: &*kept.opened.node, path };
             match self.inner.remove_in(NameActor::Own(who), child, expected) {
                 // It is elsewhere, or was never there.
