@@ -89,6 +89,7 @@ impl Promise {
             | fsctl::GET_REPARSE_POINT
             | fsctl::SRV_ENUMERATE_SNAPSHOTS
             | fsctl::SRV_READ_HASH
+            | fsctl::REFS_STREAM_SNAPSHOT_MANAGEMENT
             | fsctl::IS_VOLUME_DIRTY => Self::Nothing,
             fsctl::SRV_COPYCHUNK
             | fsctl::SRV_COPYCHUNK_WRITE

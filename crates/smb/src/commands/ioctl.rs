@@ -140,6 +140,9 @@ async fn on_open(
         fsctl::OFFLOAD_READ | fsctl::OFFLOAD_WRITE => {
             return Err(NtStatus::NOT_SUPPORTED.into());
         }
+        // MS-SMB2 3.3.5.15: a control that the server allows on none of its file systems; it is
+        // ReFS' own.
+        fsctl::REFS_STREAM_SNAPSHOT_MANAGEMENT => return Err(NtStatus::NOT_SUPPORTED.into()),
         // MS-SMB2 3.3.5.15.7: BranchCache hashes are not served.
         fsctl::SRV_READ_HASH => return Err(NtStatus::NOT_SUPPORTED.into()),
         // This control is for volume opens, which do not exist here.

@@ -431,6 +431,30 @@ fn missing_volume_features_are_reported() {
             let offloaded = control(&mut client, code, opened, &[0; 544]);
             assert_eq!(offloaded, NtStatus::NOT_SUPPORTED);
         }
+        // MS-SMB2 3.3.5.15: a control that the server allows on none of its file systems.
+        let snapshot =
+            control(&mut client, fsctl::REFS_STREAM_SNAPSHOT_MANAGEMENT, opened, &[0; 32]);
+        assert_eq!(snapshot, NtStatus::NOT_SUPPORTED);
+    }
+}
+
+#[test]
+fn trim_with_lock_key_is_invalid() {
+    let net = Net::new();
+    let mut client = net.ready();
+    let opened = file(&mut client, "file");
+    let trim = |key: u32| {
+        let mut bytes = Vec::new();
+        let mut w = Writer::new(&mut bytes);
+        w.u32(key);
+        w.u32(1);
+        w.u64(0);
+        w.u64(4096);
+        bytes
+    };
+    // MS-SMB2 3.3.5.15.13. The file is empty, so that a valid request finds nothing to release.
+    for (key, expected) in [(0, NtStatus::NO_RANGES_PROCESSED), (1, NtStatus::INVALID_PARAMETER)] {
+        assert_eq!(control(&mut client, fsctl::FILE_LEVEL_TRIM, opened, &trim(key)), expected);
     }
 }
 

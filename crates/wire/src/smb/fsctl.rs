@@ -38,6 +38,7 @@ mod numbers {
     pub const MARK_HANDLE: u32 = 0x0009_00FC;
     pub const OFFLOAD_READ: u32 = 0x0009_4264;
     pub const OFFLOAD_WRITE: u32 = 0x0009_8268;
+    pub const REFS_STREAM_SNAPSHOT_MANAGEMENT: u32 = 0x0009_0440;
 }
 pub use numbers::*;
 
@@ -135,12 +136,14 @@ pub type ByteRange = (u64, u64);
 
 /// FILE_LEVEL_TRIM: ranges whose contents are no longer needed. MS-FSCC 2.3.13.
 ///
-/// # Errors [`Malformed`] if the payload is shorter than its count requires, or holds more than
-/// `ranges_max` ranges.
+/// # Errors
+/// [`Malformed`] if the payload is shorter than its count requires, holds more than `ranges_max`
+/// ranges, or has a key of byte-range locks, which SMB2 locks do not have (MS-SMB2 3.3.5.15.13).
 pub fn decode_trim(bytes: &[u8], ranges_max: u32) -> Result<Vec<ByteRange>, Malformed> {
     let mut r = Reader::new(bytes);
-    // The key of byte-range locks, which SMB2 locks do not have.
-    r.skip(4, "trim")?;
+    if r.u32("trim")? != 0 {
+        return Err(r.malformed("trim key"));
+    }
     let count = r.u32("trim")?;
     if count > ranges_max {
         return Err(r.malformed("trim ranges"));
