@@ -5,7 +5,7 @@ use crate::open_file::TimeFreeze;
 use crate::server_work::WANTED;
 use crate::table::lock;
 use crate::volume::dos;
-use crate::watch::Filter;
+use crate::watch::WatchFilter;
 use crate::{Access, Caller, Object, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -112,7 +112,7 @@ impl RequestFiles {
         }
         drop(frozen);
         let what = watched(change);
-        if what != Filter::default() {
+        if what != WatchFilter::default() {
             open.report_modified(&self.context, what);
         } else {
             // No watch reports the change, but a listing shows it.
@@ -257,7 +257,7 @@ impl RequestFiles {
         };
         let owner = as_owner(&open.caller, &present);
         self.offload(move || node.set_compressed(owner.actor(), compressed)).await?;
-        open.report_modified(&self.context, Filter::ATTRIBUTES);
+        open.report_modified(&self.context, WatchFilter::ATTRIBUTES);
         Ok(())
     }
 
@@ -309,7 +309,7 @@ impl RequestFiles {
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
         open.node.set_attributes(dos_authority(&open.caller, &present).actor(), &changes)?;
         open.restore_frozen_times(saved);
-        open.report_modified(&self.context, Filter::ATTRIBUTES);
+        open.report_modified(&self.context, WatchFilter::ATTRIBUTES);
         Ok(())
     }
 
@@ -380,14 +380,14 @@ fn data_ranges(
 }
 
 /// Filter under which watches report the change.
-fn watched(change: &BasicChange) -> Filter {
+fn watched(change: &BasicChange) -> WatchFilter {
     let is_set = |setting, what| {
-        if matches!(setting, TimeSetting::Set(_)) { what } else { Filter::default() }
+        if matches!(setting, TimeSetting::Set(_)) { what } else { WatchFilter::default() }
     };
-    is_set(change.created, Filter::CREATION)
-        | is_set(change.accessed, Filter::LAST_ACCESS)
-        | is_set(change.modified, Filter::LAST_WRITE)
-        | change.dos_bits.map_or(Filter::default(), |_| Filter::ATTRIBUTES)
+    is_set(change.created, WatchFilter::CREATION)
+        | is_set(change.accessed, WatchFilter::LAST_ACCESS)
+        | is_set(change.modified, WatchFilter::LAST_WRITE)
+        | change.dos_bits.map_or(WatchFilter::default(), |_| WatchFilter::ATTRIBUTES)
 }
 
 /// The requested change by the client's rules. A POSIX client sets times like utimensat(2), which

@@ -19,7 +19,7 @@ use std::time::Duration;
 use vfs::{Actor, ArrivalOrder};
 
 /// Breaks with their recipients.
-type Breaks = Vec<(Arc<dyn CacheHolder>, CacheBreak)>;
+type DeferredBreaks = Vec<(Arc<dyn CacheHolder>, CacheBreak)>;
 
 /// Protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +50,10 @@ impl fmt::Debug for Patience {
 /// A request of a client, or work of the server itself. Clones share the request; threads may share
 /// them.
 #[derive(Clone, Debug)]
-pub struct RequestContext(Option<Arc<Request>>);
+pub struct RequestContext(Option<Arc<ClientRequest>>);
 
 #[derive(Debug)]
-struct Request {
+struct ClientRequest {
     protocol: Protocol,
     /// Identity of the client within its protocol.
     client: [u8; 16],
@@ -63,7 +63,7 @@ struct Request {
     /// caused external changes.
     order: AtomicU64,
     /// Breaks deferred until the client's response is queued; none afterwards.
-    breaks: Mutex<Option<Breaks>>,
+    breaks: Mutex<Option<DeferredBreaks>>,
 }
 
 impl RequestContext {
@@ -80,7 +80,7 @@ impl RequestContext {
         order: ArrivalOrder,
     ) -> Self {
         let (order, breaks) = (AtomicU64::new(order.number()), Mutex::new(Some(Vec::new())));
-        Self(Some(Arc::new(Request { protocol, client, patience, order, breaks })))
+        Self(Some(Arc::new(ClientRequest { protocol, client, patience, order, breaks })))
     }
 
     /// The client of the request.
@@ -152,7 +152,7 @@ impl Drop for PendingAnswer {
     }
 }
 
-impl Request {
+impl ClientRequest {
     /// Defers a break, or sends it if the response is queued already.
     fn defer(&self, holder: Arc<dyn CacheHolder>, cache_break: CacheBreak) {
         let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,7 +166,7 @@ impl Request {
     }
 
     /// Sends the deferred breaks; `next` replaces them.
-    fn send_deferred(&self, next: Option<Breaks>) {
+    fn send_deferred(&self, next: Option<DeferredBreaks>) {
         let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
         let deferred = std::mem::replace(&mut *breaks, next);
         drop(breaks);
@@ -249,7 +249,7 @@ pub fn break_counts() -> BreakCounts {
     BreakCounts { smb: of(&BREAKS_SMB), nfs: of(&BREAKS_NFS), local: of(&BREAKS_LOCAL) }
 }
 
-fn count_break(cause: Option<&Request>) {
+fn count_break(cause: Option<&ClientRequest>) {
     let counter = match cause.map(|request| request.protocol) {
         None => &BREAKS_LOCAL,
         Some(Protocol::Nfs) => &BREAKS_NFS,

@@ -8,9 +8,9 @@
 
 use crate::caching::{BreakWait, CacheGrant};
 use crate::context::RequestContext;
-use crate::open_file::OpenParts;
+use crate::open_file::OpenFileParts;
 use crate::table::{FileState, OpenEntry, OpenRefusal, RegisteredOpen};
-use crate::{Access, CacheState, Caching, OpenFile, RequestFiles, Semantics, Share};
+use crate::{Access, CacheState, Caching, OpenFile, RequestFiles, Semantics, ShareMode};
 use grants::{BlockedOperation, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{AttributeRequest, FileKey, FsError, Result};
@@ -132,7 +132,7 @@ impl RequestFiles {
             Ok((id, entered)) => (id, entered),
         };
         let (id, RegisteredOpen { state, name, caching, granting, .. }) = entered;
-        let hold = OpenFile::new(OpenParts {
+        let hold = OpenFile::new(OpenFileParts {
             id,
             node: open.node.clone(),
             state,
@@ -142,7 +142,7 @@ impl RequestFiles {
             key: Some(key),
             parent_key: None,
             granted: delegate.access() | Access::READ_ATTRIBUTES,
-            share: Share::ALL,
+            share: ShareMode::ALL,
             delete_on_close: false,
             semantics: Semantics::Posix,
             of_object: true,
@@ -175,7 +175,7 @@ impl RequestFiles {
             key: Some(key),
             posix: true,
             is_delegation: true,
-            ..OpenWish::new(id, Access::NONE, Share::ALL)
+            ..OpenWish::new(id, Access::NONE, ShareMode::ALL)
         };
         Ok((id, self.table.delegate(&self.context, &entry, wish)?))
     }

@@ -3,7 +3,7 @@
 use crate::authorize::{
     as_owner, check_new_owner, facts, owner_group, permitted_mode, rights_to, shown, stored,
 };
-use crate::watch::Filter;
+use crate::watch::WatchFilter;
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use acl::{Descriptor, ExecuteRule, Sid, control};
 use vfs::{
@@ -98,7 +98,7 @@ impl RequestFiles {
         }
         let merged = merged.with_file_rights();
         store(open, &attributes, &merged, parts)?;
-        open.report_modified(&self.context, Filter::SECURITY);
+        open.report_modified(&self.context, WatchFilter::SECURITY);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl RequestFiles {
             Ok(()) | Err(FsError::NotSupported) => {}
             Err(error) => return Err(error),
         }
-        open.report_modified(&self.context, Filter::SECURITY);
+        open.report_modified(&self.context, WatchFilter::SECURITY);
         Ok(())
     }
 

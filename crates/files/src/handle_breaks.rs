@@ -2,7 +2,7 @@
 //! asked to close it. MS-FSA 2.1.5.15.3, 2.1.5.15.11; MS-SMB2 3.3.4.7.
 
 use crate::context::RequestContext;
-use crate::table::{FileState, OpenRefusal, Table};
+use crate::table::{FileState, OpenRefusal, OpenTable};
 use crate::{Access, OpenFile, RequestFiles};
 use grants::{BlockedOperation, CacheOwner};
 use std::collections::VecDeque;
@@ -48,7 +48,7 @@ impl OpenDescendants {
     pub fn clear(
         &mut self,
         context: &RequestContext,
-        table: &Table,
+        table: &OpenTable,
         open: &OpenFile,
         directory: &RelPath,
     ) -> std::result::Result<(), OpenRefusal> {

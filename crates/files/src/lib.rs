@@ -75,7 +75,7 @@ pub use descriptor::SecurityParts;
 pub use disk::DiskFailure;
 pub use grants::{
     Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
-    ConflictingLock, LockKind, LockOwner, OpenId, OwnerLockOutcome, Range, RangeLock, Share,
+    ConflictingLock, LockKind, LockOwner, OpenId, OwnerLockOutcome, Range, RangeLock, ShareMode,
 };
 pub use list::Child;
 pub use names::NamePatterns;
@@ -97,8 +97,8 @@ pub use stable::UnstableObjects;
 pub use throttle::{Clock, ShareQueue};
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{
-    Change, ChangeKind, Filter, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX,
-    WATCHES_PER_DIRECTORY_MAX, WatchAnswer, WatchWish,
+    Change, ChangeKind, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX,
+    WATCHES_PER_DIRECTORY_MAX, WatchAnswer, WatchFilter, WatchWish,
 };
 
 /// Opens reserved for each holder while the total lasts: enough for a desktop session.
@@ -113,7 +113,7 @@ pub const LOCK_RANGES_FLOOR: u64 = 4096;
 
 /// The file layer: one instance per process, shared by all volumes and protocols.
 pub struct Files {
-    table: Arc<table::Table>,
+    table: Arc<table::OpenTable>,
     workers: Arc<dyn Workers>,
     next_open: AtomicU64,
     seal: Option<Arc<dyn HandleSeal>>,

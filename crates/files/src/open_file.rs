@@ -5,13 +5,13 @@ use crate::authorize::dos_authority;
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::offload::offload;
-use crate::open::{Semantics, Ticket};
+use crate::open::{OpenTicket, Semantics};
 use crate::remove::carry_out;
 use crate::server_work::{METADATA, WANTED};
-use crate::table::{FileState, OpenName, PendingDelete, Table, lock};
+use crate::table::{DeletePendingName, FileState, OpenName, OpenTable, lock};
 use crate::volume::dos;
-use crate::watch::{DataReports, Filter, WatchedCache, Watcher};
-use crate::{Access, CacheKey, CallHolder, Caller, OpenId, RequestFiles, Share, Volume};
+use crate::watch::{DataReports, WatchFilter, WatchedCache, Watcher};
+use crate::{Access, CacheKey, CallHolder, Caller, OpenId, RequestFiles, ShareMode, Volume};
 use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -31,7 +31,7 @@ pub struct OpenFile {
     pub(crate) state: Arc<FileState>,
     pub(crate) name: Arc<OpenName>,
     /// For a named stream, the hold on its file; released on close.
-    hold: Mutex<Option<Box<Ticket>>>,
+    hold: Mutex<Option<Box<OpenTicket>>>,
     pub(crate) caller: Arc<Caller>,
     /// Lease or delegation key that the client's opens of the file share.
     pub(crate) key: Option<CacheKey>,
@@ -55,7 +55,7 @@ pub struct OpenFile {
     reports_removal: AtomicBool,
     /// State that few opens need.
     rare: OnceLock<Box<RareState>>,
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<OpenTable>,
     /// For a directory, its watch.
     pub(crate) watch: OnceLock<Arc<Watcher>>,
     /// Changes that watches and directory leases have not received yet.
@@ -155,25 +155,25 @@ impl std::fmt::Debug for OpenFile {
 }
 
 /// Constituents of an open.
-pub(crate) struct OpenParts {
+pub(crate) struct OpenFileParts {
     pub id: OpenId,
     pub node: Arc<dyn Node>,
     pub state: Arc<FileState>,
     pub name: Arc<OpenName>,
-    pub hold: Option<Box<Ticket>>,
+    pub hold: Option<Box<OpenTicket>>,
     pub caller: Arc<Caller>,
     pub key: Option<CacheKey>,
     pub parent_key: Option<ParentKey>,
     pub granted: Access,
-    pub share: Share,
+    pub share: ShareMode,
     pub delete_on_close: bool,
     pub semantics: Semantics,
     pub of_object: bool,
-    pub table: Arc<Table>,
+    pub table: Arc<OpenTable>,
 }
 
 impl OpenFile {
-    pub(crate) fn new(parts: OpenParts) -> Self {
+    pub(crate) fn new(parts: OpenFileParts) -> Self {
         let writes = parts.granted.intersects(Access::WRITE_DATA | Access::APPEND_DATA);
         parts.state.watch_external_changes(&*parts.name.volume.vfs, &parts.node, writes);
         Self {
@@ -311,8 +311,8 @@ impl OpenFile {
 
     /// Share mode.
     #[must_use]
-    pub fn share(&self) -> Share {
-        Share(self.share.load(Ordering::Relaxed))
+    pub fn share(&self) -> ShareMode {
+        ShareMode(self.share.load(Ordering::Relaxed))
     }
 
     /// See [`RequestFiles::downgrade`].
@@ -320,7 +320,7 @@ impl OpenFile {
         &self,
         context: &RequestContext,
         access: Access,
-        share: Share,
+        share: ShareMode,
     ) -> Result<()> {
         if !self.granted().contains(access) || !share.contains(self.share()) {
             return Err(FsError::InvalidParameter);
@@ -466,14 +466,14 @@ impl OpenFile {
     }
 
     /// Record that makes the open's name delete pending for its caller.
-    pub(crate) fn pending_delete(&self) -> PendingDelete {
+    pub(crate) fn pending_delete(&self) -> DeletePendingName {
         let (name, caller) = (self.name.clone(), self.caller.clone());
-        PendingDelete { name, caller, parent_key: self.parent_key }
+        DeletePendingName { name, caller, parent_key: self.parent_key }
     }
 
     /// Notes a change that watches receive when the open is closed. It costs one load after the
     /// first time.
-    pub(crate) fn note_unreported(&self, what: Filter) {
+    pub(crate) fn note_unreported(&self, what: WatchFilter) {
         if self.unreported.load(Ordering::Relaxed) & what.0 != what.0 {
             self.unreported.fetch_or(what.0, Ordering::Relaxed);
         }
@@ -494,7 +494,7 @@ impl OpenFile {
             if noted & UNLISTED != 0 {
                 self.break_directory(context, &self.path());
             }
-            self.notify_watches(Filter(noted & !(UNLISTED | UNACCESSED)));
+            self.notify_watches(WatchFilter(noted & !(UNLISTED | UNACCESSED)));
         }
     }
 
@@ -502,9 +502,9 @@ impl OpenFile {
     /// when the open is closed or flushed.
     pub(crate) fn report_data(&self) {
         if self.is_watched() {
-            let noted = self.unreported.fetch_and(!Filter::DATA.0, Ordering::Relaxed);
-            if noted & Filter::DATA.0 != 0 {
-                self.report_kinds(Filter(noted & Filter::DATA.0));
+            let noted = self.unreported.fetch_and(!WatchFilter::DATA.0, Ordering::Relaxed);
+            if noted & WatchFilter::DATA.0 != 0 {
+                self.report_kinds(WatchFilter(noted & WatchFilter::DATA.0));
             }
         }
     }
@@ -517,10 +517,15 @@ impl OpenFile {
     }
 
     /// The same for a write with the kinds of [`OpenFile::kinds_after`].
-    pub(crate) fn note_written(&self, context: &RequestContext, caller: &Caller, what: Filter) {
+    pub(crate) fn note_written(
+        &self,
+        context: &RequestContext,
+        caller: &Caller,
+        what: WatchFilter,
+    ) {
         self.break_readers(context);
         self.note_length_change(what);
-        self.note_unreported(what | Filter(UNLISTED | UNACCESSED));
+        self.note_unreported(what | WatchFilter(UNLISTED | UNACCESSED));
         self.note_archived(caller);
         self.report_data();
     }
@@ -563,7 +568,7 @@ impl OpenFile {
     pub(crate) fn note_listed_change(&self, context: &RequestContext, caller: &Caller) {
         self.break_readers(context);
         self.note_length_change(self.data_filter());
-        self.note_unreported(self.data_filter() | Filter(UNACCESSED));
+        self.note_unreported(self.data_filter() | WatchFilter(UNACCESSED));
         self.note_archived(caller);
         self.report_data();
     }

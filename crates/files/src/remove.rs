@@ -5,9 +5,9 @@ use crate::authorize::{posix_forbids_removal, stored, stored_lets_remove};
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::server_work::WANTED;
-use crate::table::{FileState, PendingDelete, Removal, Table};
+use crate::table::{DeletePendingName, FileState, OpenTable, Removal};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, Filter, name_filter};
+use crate::watch::{ChangeKind, WatchFilter, name_filter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{
@@ -173,7 +173,7 @@ fn exact(read: bool, no_follow: bool) -> OpenHow {
 /// directory that is not empty. MS-FSA 2.1.5.5.
 pub(crate) fn carry_out(
     context: &RequestContext,
-    table: &Table,
+    table: &OpenTable,
     state: &FileState,
     removal: Removal,
     parent_key: Option<ParentKey>,
@@ -201,8 +201,8 @@ enum RemovedItem {
 
 fn report(
     context: &RequestContext,
-    table: &Table,
-    pending: &PendingDelete,
+    table: &OpenTable,
+    pending: &DeletePendingName,
     removed: &RemovedItem,
     is_directory: bool,
     except: Option<ParentKey>,
@@ -216,7 +216,7 @@ fn report(
         }
         RemovedItem::Stream(Some(name)) => {
             let (path, changes) = (pending.name.path(), [(ChangeKind::RemovedStream, name)]);
-            let (watches, what) = (&table.watches, Filter::STREAM_NAME);
+            let (watches, what) = (&table.watches, WatchFilter::STREAM_NAME);
             watches.report_streams(vfs, Some(caller), what, &path, &changes);
         }
         RemovedItem::Stream(None) => {}
@@ -224,7 +224,11 @@ fn report(
 }
 
 /// Removes a name or stream, and returns it.
-fn unlink(context: &RequestContext, pending: &PendingDelete, key: FileKey) -> Result<RemovedItem> {
+fn unlink(
+    context: &RequestContext,
+    pending: &DeletePendingName,
+    key: FileKey,
+) -> Result<RemovedItem> {
     let (vfs, caller) = (&pending.name.volume.vfs, &pending.caller);
     if let Some(stream) = &pending.name.stream {
         return stream.remove(caller).map(RemovedItem::Stream);
@@ -260,7 +264,7 @@ fn unlink(context: &RequestContext, pending: &PendingDelete, key: FileKey) -> Re
 /// The directory from which a stored descriptor grants the removal that POSIX refuses.
 fn directory_to_unlink_in(
     context: &RequestContext,
-    pending: &PendingDelete,
+    pending: &DeletePendingName,
     path: &RelPath,
     key: FileKey,
 ) -> Option<OpenedNode> {

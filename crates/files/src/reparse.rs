@@ -10,9 +10,9 @@ use crate::context::RequestContext;
 use crate::link_target::check_target;
 use crate::offload::offload_in_turn;
 use crate::server_work::{METADATA, WANTED};
-use crate::table::Table;
+use crate::table::OpenTable;
 use crate::volume::dos;
-use crate::watch::Filter;
+use crate::watch::WatchFilter;
 use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
@@ -167,7 +167,7 @@ impl RequestFiles {
             node.set_attributes(owner.actor(), &AttributeChanges { dos, ..Default::default() })
         })
         .await?;
-        open.report_modified(&self.context, Filter::ATTRIBUTES);
+        open.report_modified(&self.context, WatchFilter::ATTRIBUTES);
         Ok(())
     }
 
@@ -247,7 +247,7 @@ fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option
 
 fn replace_now(
     context: &RequestContext,
-    table: &Table,
+    table: &OpenTable,
     open: &OpenFile,
     successor: &Successor,
 ) -> Result<()> {
@@ -302,7 +302,7 @@ fn replace_now(
         return Err(error);
     }
     open.redirect_to(created.node);
-    open.report_modified(context, Filter::ATTRIBUTES);
+    open.report_modified(context, WatchFilter::ATTRIBUTES);
     Ok(())
 }
 

@@ -3,10 +3,12 @@
 
 use crate::caching::{CacheHolder, CacheKeyWish, CacheWish};
 use crate::context::RequestContext;
-use crate::open_file::{OpenFile, OpenParts};
+use crate::open_file::{OpenFile, OpenFileParts};
 use crate::server_work::{LOCATE, WANTED};
-use crate::table::{FileState, OpenEntry, OpenName, OpenRefusal, PendingDelete, RegisteredOpen};
-use crate::{Absence, Access, Caller, OpenId, RequestFiles, Semantics, Share, Volume};
+use crate::table::{
+    DeletePendingName, FileState, OpenEntry, OpenName, OpenRefusal, RegisteredOpen,
+};
+use crate::{Absence, Access, Caller, OpenId, RequestFiles, Semantics, ShareMode, Volume};
 use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
 use limits::{Account, Holder};
 use std::sync::Arc;
@@ -55,7 +57,7 @@ pub struct OpenFacts {
     /// Granted rights.
     pub granted: Access,
     /// Share mode.
-    pub share: Share,
+    pub share: ShareMode,
     /// Protocol family whose rules apply.
     pub semantics: Semantics,
     /// Whether the open has delete on close.
@@ -167,7 +169,7 @@ impl RequestFiles {
             drop(self.table.close(&self.context, &state, id, false));
             return Err(error);
         }
-        let open = OpenFile::new(OpenParts {
+        let open = OpenFile::new(OpenFileParts {
             id,
             node: opened.node,
             state,
@@ -266,7 +268,7 @@ fn restore_locks(
     held.force_range_charge(id, account);
     if facts.delete_pending {
         held.grants.handle_disposition(id, true);
-        held.set_delete_pending(PendingDelete {
+        held.set_delete_pending(DeletePendingName {
             name: name.clone(),
             caller: caller.clone(),
             parent_key: None,

@@ -4,7 +4,7 @@
 use crate::authorize::{Authority, as_granted};
 use crate::server_work::{METADATA, SYNC, WANTED};
 use crate::table::lock;
-use crate::watch::{ChangeKind, Filter};
+use crate::watch::{ChangeKind, WatchFilter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -139,10 +139,11 @@ impl RequestFiles {
             for stream in from.streams(METADATA)? {
                 let (kind, what) =
                     match to.create_stream(writer.actor(), &stream.name, Case::Insensitive) {
-                        Ok(()) => (ChangeKind::AddedStream, Filter::STREAM_NAME),
-                        Err(FsError::AlreadyExists) => {
-                            (ChangeKind::ModifiedStream, Filter::STREAM_SIZE | Filter::STREAM_WRITE)
-                        }
+                        Ok(()) => (ChangeKind::AddedStream, WatchFilter::STREAM_NAME),
+                        Err(FsError::AlreadyExists) => (
+                            ChangeKind::ModifiedStream,
+                            WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE,
+                        ),
                         Err(error) => return Err(error),
                     };
                 let name = to.find_stream(METADATA, &stream.name, Case::Insensitive)?.name;
@@ -247,7 +248,7 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
     let mut changes: Vec<_> =
         replaced.iter().map(|name| (ChangeKind::RemovedStream, name)).collect();
     changes.extend([(ChangeKind::RemovedStream, &from), (ChangeKind::AddedStream, to)]);
-    open.report_streams(Filter::STREAM_NAME, &changes);
+    open.report_streams(WatchFilter::STREAM_NAME, &changes);
     Ok(())
 }
 

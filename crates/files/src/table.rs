@@ -16,8 +16,8 @@ use crate::{Access, Caller, CourtesyClients, Volume};
 use futures_channel::oneshot;
 use grants::{
     BlockedOperation, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
-    CloseOutcome, FileGrants, LinkId, LockDecision, LockRefusal, OpenId, OpenWish, Refusal, Share,
-    WaitId, insert_exact,
+    CloseOutcome, FileGrants, GrantRefusal, LinkId, LockDecision, LockRefusal, OpenId, OpenWish,
+    ShareMode, WaitId, insert_exact,
 };
 use limits::{Account, FileBuckets, Share as Charge};
 use std::collections::{BTreeMap, HashMap};
@@ -69,7 +69,7 @@ pub(crate) struct FileRecord {
     /// Names by which the file is open.
     names: Vec<Arc<OpenName>>,
     /// Delete-pending names, each with the last caller that requested the deletion.
-    pending_deletes: Vec<PendingDelete>,
+    pending_deletes: Vec<DeletePendingName>,
     /// Replies for waiting byte-range locks, in order of their wait.
     waits: Vec<(WaitId, LockAnswer)>,
     /// Ledger charges of each open for its byte ranges, including those it waits for.
@@ -112,7 +112,7 @@ impl OpenName {
 
 /// A delete-pending name and the caller that requested the deletion.
 #[derive(Clone, Debug)]
-pub(crate) struct PendingDelete {
+pub(crate) struct DeletePendingName {
     pub name: Arc<OpenName>,
     pub caller: Arc<Caller>,
     /// Lease key under which the caller's client caches the parent directory.
@@ -275,7 +275,7 @@ impl FileRecord {
     }
 
     /// Records a delete-pending name and its caller.
-    pub fn set_delete_pending(&mut self, pending: PendingDelete) {
+    pub fn set_delete_pending(&mut self, pending: DeletePendingName) {
         self.clear_delete_pending(pending.name.link);
         self.pending_deletes.push(pending);
     }
@@ -407,10 +407,10 @@ impl FileRecord {
     pub fn refuse_or_wait(
         &mut self,
         state: Arc<FileState>,
-        refusal: Refusal,
+        refusal: GrantRefusal,
         awaited: BlockedOperation,
     ) -> OpenRefusal {
-        let Refusal::Breaking(number) = refusal else {
+        let GrantRefusal::Breaking(number) = refusal else {
             return OpenRefusal::Refused(refused(refusal));
         };
         OpenRefusal::Breaking(self.wait_for(state, number, awaited))
@@ -563,12 +563,12 @@ impl FileState {
     }
 }
 
-/// A name that the caller of [`Table::close`] must remove.
+/// A name that the caller of [`OpenTable::close`] must remove.
 #[derive(Debug)]
 pub(crate) struct Removal {
     pub link: LinkId,
     /// None if no caller requested it, a broken invariant: the name stays then.
-    pub pending: Option<PendingDelete>,
+    pub pending: Option<DeletePendingName>,
 }
 
 /// A registered open.
@@ -599,7 +599,7 @@ impl From<FsError> for OpenRefusal {
 type Shard = HashMap<FileKey, Arc<FileState>, KeyedBuildHasher>;
 
 /// All open files, in shards by key.
-pub(crate) struct Table {
+pub(crate) struct OpenTable {
     shards: Vec<Mutex<Shard>>,
     renames_begun: AtomicU64,
     renames_ended: AtomicU64,
@@ -621,13 +621,13 @@ pub(crate) struct Table {
     pub names_in_flight: NamesInFlight,
 }
 
-impl std::fmt::Debug for Table {
+impl std::fmt::Debug for OpenTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table").field("keys", &self.keys).finish_non_exhaustive()
+        f.debug_struct("OpenTable").field("keys", &self.keys).finish_non_exhaustive()
     }
 }
 
-impl Default for Table {
+impl Default for OpenTable {
     fn default() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -646,7 +646,7 @@ impl Default for Table {
 }
 
 /// A rename in flight.
-pub(crate) struct RenameInFlight<'a>(&'a Table);
+pub(crate) struct RenameInFlight<'a>(&'a OpenTable);
 
 impl Drop for RenameInFlight<'_> {
     fn drop(&mut self) {
@@ -681,7 +681,7 @@ pub(crate) struct StreamOpenEntry<'a> {
     pub name: &'a StreamName,
 }
 
-impl Table {
+impl OpenTable {
     fn shard(&self, key: FileKey) -> MutexGuard<'_, Shard> {
         let hash = (key.inode ^ key.device.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         lock(&self.shards[(hash >> 58) as usize % SHARDS])
@@ -736,7 +736,7 @@ impl Table {
     /// Breaks handle caching of streams that deny deletion, before `id` opens the file for DELETE.
     ///
     /// # Errors
-    /// [`OpenRefusal::Breaking`]; [`Table::open`] reports final refusals.
+    /// [`OpenRefusal::Breaking`]; [`OpenTable::open`] reports final refusals.
     pub fn break_stream_handles(
         &self,
         context: &RequestContext,
@@ -750,8 +750,8 @@ impl Table {
             if !held.grants.others_forbid_delete(id) {
                 continue;
             }
-            let wish = OpenWish::new(id, Access::DELETE, Share::ALL);
-            if let Err(refusal @ Refusal::Breaking(_)) = held.grants.request_breaks(&wish) {
+            let wish = OpenWish::new(id, Access::DELETE, ShareMode::ALL);
+            if let Err(refusal @ GrantRefusal::Breaking(_)) = held.grants.request_breaks(&wish) {
                 return Err(held.refuse_or_wait(
                     state.clone(),
                     refusal,
@@ -779,10 +779,10 @@ impl Table {
         if !held.grants.is_open_for_delete() {
             return Ok(());
         }
-        let share = Share(Share::READ.0 | Share::WRITE.0);
+        let share = ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0);
         let wish = OpenWish::new(wish.id, wish.access | wish.once, share);
         match held.grants.request_breaks(&wish) {
-            Err(refusal @ Refusal::Breaking(_)) => {
+            Err(refusal @ GrantRefusal::Breaking(_)) => {
                 Err(held.refuse_or_wait(file.clone(), refusal, BlockedOperation::Open(wish)))
             }
             _ => Err(OpenRefusal::Refused(FsError::ShareViolation)),
@@ -821,7 +821,7 @@ impl Table {
         result
     }
 
-    /// Withdraws an open. A name that must be removed cannot be opened until [`Table::removed`] is
+    /// Withdraws an open. A name that must be removed cannot be opened until [`OpenTable::removed`] is
     /// called. With `came_to_be` false, the open's delete-on-close has no effect.
     pub fn close(
         &self,
@@ -928,7 +928,7 @@ impl Table {
         }
     }
 
-    /// Announces a rename: concurrent opens resolve their path again (see [`Table::epoch`]).
+    /// Announces a rename: concurrent opens resolve their path again (see [`OpenTable::epoch`]).
     pub fn begin_rename(&self) -> RenameInFlight<'_> {
         self.renames_begun.fetch_add(1, Ordering::SeqCst);
         RenameInFlight(self)
@@ -980,12 +980,12 @@ fn remove_idle(shard: &mut Shard, state: &FileState) {
     }
 }
 
-fn refused(refusal: Refusal) -> FsError {
+fn refused(refusal: GrantRefusal) -> FsError {
     match refusal {
-        Refusal::DeletePending => FsError::DeletePending,
-        Refusal::ShareViolation | Refusal::Breaking(_) => FsError::ShareViolation,
-        Refusal::ClientAbsent => FsError::Unavailable,
-        Refusal::TooMany => FsError::TooMany,
+        GrantRefusal::DeletePending => FsError::DeletePending,
+        GrantRefusal::ShareViolation | GrantRefusal::Breaking(_) => FsError::ShareViolation,
+        GrantRefusal::ClientAbsent => FsError::Unavailable,
+        GrantRefusal::TooMany => FsError::TooMany,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::authorize::{as_granted, rights_to};
 use crate::server_work::METADATA;
-use crate::watch::Filter;
+use crate::watch::WatchFilter;
 use crate::{Access, OpenFile, RequestFiles};
 use acl::ExecuteRule;
 use vfs::{AttributeRequest, FsError, Name, Result, XattrName};
@@ -55,7 +55,7 @@ impl RequestFiles {
         let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
         let authority = as_granted(&open.caller, &*open.node);
         open.node.set_xattr(authority.actor(), stored.unwrap_or(name), value)?;
-        open.report_modified(&self.context, Filter::EXTENDED_ATTRIBUTES);
+        open.report_modified(&self.context, WatchFilter::EXTENDED_ATTRIBUTES);
         Ok(())
     }
 

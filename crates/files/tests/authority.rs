@@ -7,7 +7,7 @@ use files::dos;
 use files::{
     Access, BasicChange, Caller, Descriptor, Files, IfExists, IfMissing, Inline, ListWish, NewMode,
     NewObject, Object, ObjectChanges, OpenFile, OpenPlan, RequestFiles, RequestedKind,
-    SecurityParts, Semantics, Share, Sid, TimeSetting, Volume, VolumeOptions,
+    SecurityParts, Semantics, ShareMode, Sid, TimeSetting, Volume, VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -87,7 +87,7 @@ impl Fixture {
             if_missing: IfMissing::Create,
             kind,
             semantics: Semantics::Windows,
-            ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
+            ..OpenPlan::posix(Access::FILE_ALL, ShareMode::ALL)
         };
         now(self.files.open(&self.volume, caller, plan)).unwrap().open
     }
@@ -335,7 +335,7 @@ fn object_created_by_acl_belongs_to_creator() {
         if_missing: IfMissing::Create,
         if_exists: IfExists::Fail,
         kind: RequestedKind::File,
-        ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
+        ..OpenPlan::posix(Access::FILE_ALL, ShareMode::ALL)
     };
     now(f.files.open(&f.volume, &f.other, plan)).unwrap();
     assert_eq!(ids(&f.at("d/new")), (OTHER, OTHER));

@@ -4,7 +4,7 @@
 
 use files::{
     Access, BasicChange, Caller, Files, IfExists, IfMissing, Inline, OpenFile, OpenPlan,
-    RequestFiles, RequestedKind, Semantics, Share, Volume, VolumeOptions,
+    RequestFiles, RequestedKind, Semantics, ShareMode, Volume, VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ fn plan(at: &str, desired: Access, makes: bool) -> OpenPlan {
         if_missing: if makes { IfMissing::Create } else { IfMissing::Fail },
         kind: RequestedKind::File,
         semantics: Semantics::Windows,
-        ..OpenPlan::posix(desired, Share::ALL)
+        ..OpenPlan::posix(desired, ShareMode::ALL)
     }
 }
 

@@ -3,7 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
-    Access, Caller, Files, Inline, OpenPlan, RequestFiles, Semantics, Share, Volume, VolumeOptions,
+    Access, Caller, Files, Inline, OpenPlan, RequestFiles, Semantics, ShareMode, Volume,
+    VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::path::Path;
@@ -45,7 +46,7 @@ impl StreamShare {
         let plan = OpenPlan {
             path: RelPath::from_iter(path),
             semantics: Semantics::Windows,
-            ..OpenPlan::posix(Access::READ_ATTRIBUTES, Share::ALL)
+            ..OpenPlan::posix(Access::READ_ATTRIBUTES, ShareMode::ALL)
         };
         let opened = self.files.open(&self.volume, &self.caller, plan).now_or_never().unwrap();
         let open = opened.unwrap().open;

@@ -3,7 +3,7 @@
 
 use files::{
     Access, Caller, Files, IfExists, IfMissing, Inline, LockKind, OpenAction, OpenFile, OpenPlan,
-    OpenResult, Range, RangeLock, RequestFiles, RequestedKind, Semantics, Share, Volume,
+    OpenResult, Range, RangeLock, RequestFiles, RequestedKind, Semantics, ShareMode, Volume,
     VolumeOptions,
 };
 use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching};
@@ -41,7 +41,7 @@ fn plan(text: &str) -> OpenPlan {
         if_missing: IfMissing::Create,
         kind: RequestedKind::Any,
         semantics: Semantics::Windows,
-        ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
+        ..OpenPlan::posix(Access::FILE_ALL, ShareMode::ALL)
     }
 }
 
@@ -135,14 +135,14 @@ fn directory_is_not_renamed_above_open_files() {
 #[test]
 fn refused_open_leaves_no_grant() {
     let f = fixture();
-    let exclusive = f.open(OpenPlan { share: Share::default(), ..plan("a") }).unwrap().open;
+    let exclusive = f.open(OpenPlan { share: ShareMode::default(), ..plan("a") }).unwrap().open;
     assert_eq!(f.open(plan("a")).unwrap_err(), FsError::ShareViolation);
     let wrong_kind =
         OpenPlan { kind: RequestedKind::Directory, if_missing: IfMissing::Fail, ..plan("a") };
     assert_eq!(f.open(wrong_kind).unwrap_err(), FsError::NotDirectory);
     now(f.files.close(exclusive)).unwrap();
     assert_eq!(f.files.open_file_count(), 0);
-    assert!(f.open(OpenPlan { share: Share::default(), ..plan("a") }).is_ok());
+    assert!(f.open(OpenPlan { share: ShareMode::default(), ..plan("a") }).is_ok());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use files::{
     Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, RequestedKind, Semantics,
-    Share, Volume, VolumeOptions,
+    ShareMode, Volume, VolumeOptions,
 };
 use futures_util::FutureExt;
 use rustix::time::{ClockId, clock_gettime};
@@ -55,7 +55,7 @@ impl Fixture {
             if_missing,
             kind: RequestedKind::File,
             semantics: Semantics::Windows,
-            ..OpenPlan::posix(desired, Share::ALL)
+            ..OpenPlan::posix(desired, ShareMode::ALL)
         };
         let opened = self.files.open(&self.volume, &self.caller, plan).now_or_never().unwrap();
         let Ok(opened) = opened else { return false };

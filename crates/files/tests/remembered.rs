@@ -3,7 +3,7 @@
 
 use files::{
     Access, Caller, Files, IfExists, IfMissing, Inline, ListWish, ListedObject, Object,
-    ObjectListSink, ObjectOpen, OpenAt, OpenFile, OpenPlan, RequestFiles, RequestedKind, Share,
+    ObjectListSink, ObjectOpen, OpenAt, OpenFile, OpenPlan, RequestFiles, RequestedKind, ShareMode,
     Volume, VolumeId, VolumeOptions,
 };
 use futures_util::FutureExt;
@@ -61,7 +61,7 @@ fn local(folder: &Path) -> RecentShare {
 }
 
 impl RecentShare {
-    fn open(&self, at: &str, if_missing: IfMissing, share: Share) -> Result<Arc<OpenFile>> {
+    fn open(&self, at: &str, if_missing: IfMissing, share: ShareMode) -> Result<Arc<OpenFile>> {
         let if_exists =
             if if_missing == IfMissing::Create { IfExists::Fail } else { IfExists::Open };
         let kind = RequestedKind::File;
@@ -74,7 +74,7 @@ impl RecentShare {
 
     /// Creates a file and requests its handle, as a client does.
     fn make(&self, at: &str) -> (Vec<u8>, Arc<OpenFile>) {
-        let open = self.open(at, IfMissing::Create, Share::ALL).unwrap();
+        let open = self.open(at, IfMissing::Create, ShareMode::ALL).unwrap();
         let handle = self.files.handle(V, &open.object()).unwrap();
         (handle.as_bytes().to_vec(), open)
     }
@@ -207,7 +207,7 @@ fn recent_create_with_opens_is_removed_normally() {
     served.files.write(open.caller(), &open, 0, b"content").unwrap();
     let (_, open) = served.make("kept");
     drop(open);
-    let keeping = Share(Share::ALL.0 & !Share::DELETE.0);
+    let keeping = ShareMode(ShareMode::ALL.0 & !ShareMode::DELETE.0);
     let kept = served.open("kept", IfMissing::Fail, keeping).unwrap();
     assert_eq!(served.remove("kept"), Err(FsError::ShareViolation));
     now(served.files.close(kept)).unwrap();

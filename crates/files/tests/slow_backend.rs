@@ -3,7 +3,7 @@
 
 use files::{
     Access, CallHolder, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, RequestedKind,
-    Semantics, Share, Volume, VolumeOptions, Workers,
+    Semantics, ShareMode, Volume, VolumeOptions, Workers,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl Fixture {
             if_missing,
             kind,
             semantics: Semantics::Windows,
-            ..OpenPlan::posix(desired, Share::ALL)
+            ..OpenPlan::posix(desired, ShareMode::ALL)
         };
         let opened = self.files.open(&self.volume, &self.caller, plan).now_or_never().unwrap();
         let Ok(opened) = opened else { return false };
@@ -181,7 +181,7 @@ fn rename_to_known_free_name_runs_inline() {
             if_missing: IfMissing::Create,
             kind: RequestedKind::File,
             semantics: Semantics::Windows,
-            ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
+            ..OpenPlan::posix(Access::FILE_ALL, ShareMode::ALL)
         };
         files.open(&volume, &caller, plan).now_or_never().unwrap().unwrap().open
     };
@@ -249,7 +249,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
             kind: RequestedKind::File,
             semantics: Semantics::Windows,
             delete_on_close,
-            ..OpenPlan::posix(desired, Share::ALL)
+            ..OpenPlan::posix(desired, ShareMode::ALL)
         };
         let opened = files.open(&volume, &caller, plan).now_or_never().unwrap();
         opened.map(|opened| opened.open)
@@ -310,7 +310,8 @@ impl Workers for FullWorkers {
 fn buffer_survives_read_dropped_by_workers() {
     let f = fixture(false);
     f.make("file");
-    let plan = || OpenPlan { path: path("file"), ..OpenPlan::posix(Access::READ_DATA, Share::ALL) };
+    let plan =
+        || OpenPlan { path: path("file"), ..OpenPlan::posix(Access::READ_DATA, ShareMode::ALL) };
     let open = f.files.open(&f.volume, &f.caller, plan()).now_or_never().unwrap().unwrap().open;
     let mut into = b"head".to_vec();
     let read = Arc::new(Files::new(Arc::new(FullWorkers)))

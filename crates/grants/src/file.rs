@@ -25,9 +25,9 @@ pub struct LinkId(pub u64);
 
 /// Share mode: access that an open permits to others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share(pub u32);
+pub struct ShareMode(pub u32);
 
-impl Share {
+impl ShareMode {
     /// Others may read.
     pub const READ: Self = Self(1);
     /// Others may write.
@@ -58,7 +58,7 @@ pub struct OpenWish {
     /// Rights that only the opening uses: an overwrite is a write, which others may deny.
     pub once: Access,
     /// Share mode.
-    pub share: Share,
+    pub share: ShareMode,
     /// Whether the name is deleted when this open is closed.
     pub delete_on_close: bool,
     /// Requested caching.
@@ -80,7 +80,7 @@ pub struct OpenWish {
 impl OpenWish {
     /// An open without caching; the caller sets the link.
     #[must_use]
-    pub fn new(id: OpenId, access: Access, share: Share) -> Self {
+    pub fn new(id: OpenId, access: Access, share: ShareMode) -> Self {
         Self {
             id,
             link: LinkId::default(),
@@ -113,7 +113,7 @@ impl OpenWish {
     /// anything.
     #[must_use]
     pub fn denies_delete(&self) -> bool {
-        self.used().intersects(COUNTED) && !self.share.contains(Share::DELETE)
+        self.used().intersects(COUNTED) && !self.share.contains(ShareMode::DELETE)
     }
 }
 
@@ -121,7 +121,7 @@ fn owner(id: OpenId, key: Option<CacheKey>) -> CacheOwner {
     key.map_or(CacheOwner::Open(id), CacheOwner::Key)
 }
 
-/// Operation that waits after [`Refusal::Breaking`] or a name change's break, for
+/// Operation that waits after [`GrantRefusal::Breaking`] or a name change's break, for
 /// [`FileGrants::holds_up`].
 #[derive(Clone, Copy, Debug)]
 pub enum BlockedOperation {
@@ -135,7 +135,7 @@ pub enum BlockedOperation {
 
 /// Reason why an open is not possible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum GrantRefusal {
     /// The name is delete pending.
     DeletePending,
     /// The access or share mode conflicts with another open.
@@ -165,7 +165,7 @@ struct FileOpen {
     id: OpenId,
     link: LinkId,
     access: Access,
-    share: Share,
+    share: ShareMode,
     delete_on_close: bool,
     posix: bool,
     key: Option<CacheKey>,
@@ -185,7 +185,7 @@ pub struct FileGrants {
     opens: Vec<FileOpen>,
     /// Number of opens that use or deny each kind of access: the share check reads these six
     /// numbers only.
-    counts: Counts,
+    counts: AccessCounts,
     /// Delete-pending names, seldom more than one.
     delete_pending: Vec<LinkId>,
     /// Names in removal: see [`Closed::remove`].
@@ -219,10 +219,10 @@ const LEASE_STAT_RIGHTS: Access = Access(STAT_RIGHTS.0 | Access::READ_CONTROL.0)
 const CONFLICTS_WITH_READ_DELEGATION: Access =
     Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0 | Access::DELETE.0);
 /// Kinds of access that share modes govern: read, write, delete.
-const KINDS: [(Access, Share); 3] = [
-    (Access(Access::READ_DATA.0 | Access::EXECUTE.0), Share::READ),
-    (Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0), Share::WRITE),
-    (Access::DELETE, Share::DELETE),
+const KINDS: [(Access, ShareMode); 3] = [
+    (Access(Access::READ_DATA.0 | Access::EXECUTE.0), ShareMode::READ),
+    (Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0), ShareMode::WRITE),
+    (Access::DELETE, ShareMode::DELETE),
 ];
 
 impl FileGrants {
@@ -238,21 +238,21 @@ impl FileGrants {
     /// Checks whether an open is possible now, without registering it.
     ///
     /// # Errors
-    /// See [`Refusal`].
-    pub fn check_open(&self, wish: &OpenWish) -> Result<(), Refusal> {
+    /// See [`GrantRefusal`].
+    pub fn check_open(&self, wish: &OpenWish) -> Result<(), GrantRefusal> {
         if self.delete_pending.contains(&wish.link)
             || (wish.only_link && !self.delete_pending.is_empty())
         {
-            return Err(Refusal::DeletePending);
+            return Err(GrantRefusal::DeletePending);
         }
         if self.opens.len() >= Self::OPENS_MAX {
-            return Err(Refusal::TooMany);
+            return Err(GrantRefusal::TooMany);
         }
         if self.absent > 0
             && !STAT_RIGHTS.contains(wish.access | wish.once)
             && self.is_blocked_by_absent()
         {
-            return Err(Refusal::ClientAbsent);
+            return Err(GrantRefusal::ClientAbsent);
         }
         let mut counts = self.counts;
         if let Some(at) = wish.instead_of.and_then(|id| self.find(id)) {
@@ -260,7 +260,7 @@ impl FileGrants {
             counts.remove(before.access, before.share);
         }
         if counts.conflict(wish.access | wish.once, wish.share) {
-            return Err(Refusal::ShareViolation);
+            return Err(GrantRefusal::ShareViolation);
         }
         Ok(())
     }
@@ -269,8 +269,8 @@ impl FileGrants {
     /// earlier ones.
     ///
     /// # Errors
-    /// See [`Refusal`]; only breaks may have begun then.
-    pub fn handle_open(&mut self, wish: &OpenWish) -> Result<CacheState, Refusal> {
+    /// See [`GrantRefusal`]; only breaks may have begun then.
+    pub fn handle_open(&mut self, wish: &OpenWish) -> Result<CacheState, GrantRefusal> {
         self.request_breaks(wish)?;
         let OpenWish {
             id, link, access, share, delete_on_close, key, posix, is_delegation, ..
@@ -300,7 +300,7 @@ impl FileGrants {
     /// Completes the replacement of the open `before`: it loses its rights and share denials, and
     /// its locks pass to `id`. Until then it is unchanged, since the new open may fail.
     pub fn handle_replaced(&mut self, before: OpenId, id: OpenId) {
-        if self.handle_downgrade(before, Access::NONE, Share::ALL) {
+        if self.handle_downgrade(before, Access::NONE, ShareMode::ALL) {
             self.locks.handle_transfer(before, id);
         }
     }
@@ -312,7 +312,7 @@ impl FileGrants {
     }
 
     /// Reduces an open to these rights and this share mode. Returns false if it does not exist.
-    pub fn handle_downgrade(&mut self, id: OpenId, access: Access, share: Share) -> bool {
+    pub fn handle_downgrade(&mut self, id: OpenId, access: Access, share: ShareMode) -> bool {
         let Some(at) = self.find(id) else { return false };
         let open = self.opens[at];
         self.counts.remove(open.access, open.share);
@@ -329,8 +329,8 @@ impl FileGrants {
     /// Begins the breaks that an open needs, without registering it.
     ///
     /// # Errors
-    /// See [`Refusal`].
-    pub fn request_breaks(&mut self, wish: &OpenWish) -> Result<(), Refusal> {
+    /// See [`GrantRefusal`].
+    pub fn request_breaks(&mut self, wish: &OpenWish) -> Result<(), GrantRefusal> {
         loop {
             let fits = self.check_open(wish);
             let Some(request) = self.demand(wish, fits) else { return fits };
@@ -345,8 +345,8 @@ impl FileGrants {
     /// 2.1.5.15.3, 2.1.5.15.11.
     ///
     /// # Errors
-    /// [`Refusal::Breaking`] if an acknowledgement is outstanding.
-    pub fn break_handles(&mut self, by: CacheOwner) -> Result<(), Refusal> {
+    /// [`GrantRefusal::Breaking`] if an acknowledgement is outstanding.
+    pub fn break_handles(&mut self, by: CacheOwner) -> Result<(), GrantRefusal> {
         while self.caches.handle_name_change(by) {
             self.wait_for_breaks(&BlockedOperation::NameChange(by))?;
         }
@@ -389,9 +389,9 @@ impl FileGrants {
     /// Whether another open writes, or denies access that the delegation grants its client.
     fn others_conflict(&self, wish: &OpenWish) -> bool {
         let needs = if wish.caching.contains(Caching::WRITE) {
-            Share(Share::READ.0 | Share::WRITE.0)
+            ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0)
         } else {
-            Share::READ
+            ShareMode::READ
         };
         self.opens.iter().any(|held| {
             owner(held.id, held.key) != wish.owner()
@@ -425,17 +425,17 @@ impl FileGrants {
     }
 
     /// The breaks that an open requires, if any.
-    fn demand(&self, wish: &OpenWish, fits: Result<(), Refusal>) -> Option<BreakRequest> {
+    fn demand(&self, wish: &OpenWish, fits: Result<(), GrantRefusal>) -> Option<BreakRequest> {
         let demand = match fits {
             _ if STAT_RIGHTS.contains(wish.used()) => return None,
             Ok(()) if wish.once == Access::NONE => BreakReason::Share,
             Ok(()) => BreakReason::Replace,
-            Err(Refusal::ShareViolation) => BreakReason::Conflict,
+            Err(GrantRefusal::ShareViolation) => BreakReason::Conflict,
             Err(_) => return None,
         };
         let spares_leases = LEASE_STAT_RIGHTS.contains(wish.used());
         let conflicts_with_read = wish.used().intersects(CONFLICTS_WITH_READ_DELEGATION)
-            || (wish.used().intersects(COUNTED) && !wish.share.contains(Share::READ));
+            || (wish.used().intersects(COUNTED) && !wish.share.contains(ShareMode::READ));
         Some(BreakRequest { demand, by: wish.owner(), spares_leases, conflicts_with_read })
     }
 
@@ -511,7 +511,7 @@ impl FileGrants {
     pub fn others_forbid_delete(&self, id: OpenId) -> bool {
         let own = self.find(id).is_some_and(|at| {
             let held = &self.opens[at];
-            held.access.intersects(COUNTED) && !held.share.contains(Share::DELETE)
+            held.access.intersects(COUNTED) && !held.share.contains(ShareMode::DELETE)
         });
         self.counts.denies[2] > u32::from(own)
     }
@@ -576,13 +576,13 @@ impl FileGrants {
 /// Number of opens that use each of [`KINDS`], and that deny it. Opens without a counted right are
 /// in neither: MS-FSA 2.1.5.1.2 checks sharing only where such a right is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct AccessCounts {
     uses: [u32; 3],
     denies: [u32; 3],
 }
 
-impl Counts {
-    fn conflict(&self, access: Access, share: Share) -> bool {
+impl AccessCounts {
+    fn conflict(&self, access: Access, share: ShareMode) -> bool {
         access.intersects(COUNTED)
             && KINDS.iter().zip(0..).any(|(&(rights, shared), kind): (_, usize)| {
                 (access.intersects(rights) && self.denies[kind] > 0)
@@ -590,15 +590,15 @@ impl Counts {
             })
     }
 
-    fn add(&mut self, access: Access, share: Share) {
+    fn add(&mut self, access: Access, share: ShareMode) {
         self.each(access, share, |count| *count += 1);
     }
 
-    fn remove(&mut self, access: Access, share: Share) {
+    fn remove(&mut self, access: Access, share: ShareMode) {
         self.each(access, share, |count| *count -= 1);
     }
 
-    fn each(&mut self, access: Access, share: Share, change: impl Fn(&mut u32)) {
+    fn each(&mut self, access: Access, share: ShareMode, change: impl Fn(&mut u32)) {
         if !access.intersects(COUNTED) {
             return;
         }

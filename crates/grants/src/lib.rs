@@ -16,7 +16,8 @@ pub use caching::{
 };
 pub use compact_list::insert_exact;
 pub use file::{
-    Absence, BlockedOperation, CloseOutcome, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share,
+    Absence, BlockedOperation, CloseOutcome, FileGrants, GrantRefusal, LinkId, OpenId, OpenWish,
+    ShareMode,
 };
 pub use ranges::{
     ConflictingLock, LockDecision, LockKind, LockOutcome, LockOwner, LockRefusal, OwnerLockOutcome,

@@ -7,7 +7,7 @@ use crate::random::Random;
 use crate::server_side::Flag;
 use files::{
     Access, Caller, IfExists, IfMissing, Object, ObjectOpen, OpenAction, OpenAt, OpenFile,
-    OpenPlan, RequestFiles, Share, Volume,
+    OpenPlan, RequestFiles, ShareMode, Volume,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -167,7 +167,8 @@ async fn open_named(at: &Place, op: &Op) -> vfs::Result<files::OpenResult> {
     let if_exists = if disposition == fscc::FILE_CREATE { IfExists::Fail } else { IfExists::Open };
     let if_missing =
         if disposition == fscc::FILE_OPEN { IfMissing::Fail } else { IfMissing::Create };
-    let plan = OpenPlan { if_exists, if_missing, ..OpenPlan::posix(desired, Share(share.into())) };
+    let plan =
+        OpenPlan { if_exists, if_missing, ..OpenPlan::posix(desired, ShareMode(share.into())) };
     let name = OpenAt::Name(directory, name);
     at.files.open_object(&at.caller, &name, plan, ObjectOpen::default()).await
 }

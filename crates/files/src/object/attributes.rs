@@ -6,8 +6,8 @@ use crate::authorize::{
     stored, withheld_by_readonly, withheld_by_system,
 };
 use crate::server_work::{LOCATE, WANTED};
-use crate::watch::{ChangeKind, Filter};
-use crate::{Access, Caller, OpenFile, OpenPlan, RequestFiles, Share};
+use crate::watch::{ChangeKind, WatchFilter};
+use crate::{Access, Caller, OpenFile, OpenPlan, RequestFiles, ShareMode};
 use acl::{ExecuteRule, PosixAcl};
 use std::sync::Arc;
 use vfs::{
@@ -157,7 +157,7 @@ impl RequestFiles {
             }
         }
         let what = watched(&changes);
-        if what == Filter::default() && changes.dos.is_none() {
+        if what == WatchFilter::default() && changes.dos.is_none() {
             return Ok(());
         }
         let (caller, object) = (caller.clone(), object.clone());
@@ -192,7 +192,7 @@ impl RequestFiles {
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             let (vfs, change) = (&object.volume.vfs, [(ChangeKind::Modified, &path)]);
             table.break_directory_of(&context, vfs, &caller, &path, None);
-            table.watches.report(vfs, Some(&caller), Filter::LAST_WRITE, &change);
+            table.watches.report(vfs, Some(&caller), WatchFilter::LAST_WRITE, &change);
             Ok(())
         })
         .await
@@ -217,7 +217,7 @@ impl RequestFiles {
             }
             return self.set_size(caller, open, size_bytes).await;
         }
-        let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
+        let plan = OpenPlan::posix(Access::WRITE_DATA, ShareMode::ALL);
         let at = OpenAt::Object(object.clone());
         let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
         let result = self.set_size(caller, &open, size_bytes).await;
@@ -227,14 +227,14 @@ impl RequestFiles {
 }
 
 /// Filter under which watches report the changes.
-fn watched(changes: &ObjectChanges) -> Filter {
-    let when = |is, what| if is { what } else { Filter::default() };
+fn watched(changes: &ObjectChanges) -> WatchFilter {
+    let when = |is, what| if is { what } else { WatchFilter::default() };
     let owner = changes.owner != OwnerChange::default();
-    when(owner || changes.mode.is_some(), Filter::SECURITY | Filter::ATTRIBUTES)
-        | when(changes.accessed != TimeChange::Keep, Filter::LAST_ACCESS)
-        | when(changes.modified != TimeChange::Keep, Filter::LAST_WRITE)
-        | when(changes.dos.is_some_and(|dos| dos.bits.is_some()), Filter::ATTRIBUTES)
-        | when(changes.dos.is_some_and(|dos| dos.created.is_some()), Filter::CREATION)
+    when(owner || changes.mode.is_some(), WatchFilter::SECURITY | WatchFilter::ATTRIBUTES)
+        | when(changes.accessed != TimeChange::Keep, WatchFilter::LAST_ACCESS)
+        | when(changes.modified != TimeChange::Keep, WatchFilter::LAST_WRITE)
+        | when(changes.dos.is_some_and(|dos| dos.bits.is_some()), WatchFilter::ATTRIBUTES)
+        | when(changes.dos.is_some_and(|dos| dos.created.is_some()), WatchFilter::CREATION)
 }
 
 /// Whether an object existed before the request that changes it.

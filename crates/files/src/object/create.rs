@@ -6,7 +6,7 @@ use crate::authorize::may_add;
 use crate::link_target::check_target;
 use crate::watch::{ChangeKind, name_filter};
 use crate::{
-    Access, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles, RequestedKind, Share,
+    Access, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles, RequestedKind, ShareMode,
 };
 use std::sync::Arc;
 use vfs::{
@@ -115,7 +115,7 @@ impl RequestFiles {
             if_missing: IfMissing::Create,
             kind: RequestedKind::Directory,
             mode,
-            ..OpenPlan::posix(Access::READ_ATTRIBUTES, Share::ALL)
+            ..OpenPlan::posix(Access::READ_ATTRIBUTES, ShareMode::ALL)
         };
         let at = OpenAt::Name(directory.clone(), name.clone());
         let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;

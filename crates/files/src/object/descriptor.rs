@@ -1,7 +1,7 @@
 //! ACLs of objects: the descriptors that SMB presents, also as lists with named principals.
 
 use super::{Object, ObjectOpen, OpenAt};
-use crate::{Access, Ace, Caller, Descriptor, OpenPlan, RequestFiles, SecurityParts, Share};
+use crate::{Access, Ace, Caller, Descriptor, OpenPlan, RequestFiles, SecurityParts, ShareMode};
 use acl::{NamedList, NamedWho, Sid, control};
 use std::sync::Arc;
 use vfs::{AttributeRequest, FileKind, FsError, Result};
@@ -104,7 +104,7 @@ impl RequestFiles {
         object: &Object,
         access: Access,
     ) -> Result<Arc<crate::OpenFile>> {
-        let plan = OpenPlan { no_follow: true, ..OpenPlan::posix(access, Share::ALL) };
+        let plan = OpenPlan { no_follow: true, ..OpenPlan::posix(access, ShareMode::ALL) };
         let at = OpenAt::Object(object.clone());
         Ok(self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open)
     }

@@ -2,7 +2,7 @@
 
 use super::find::TRIES_MAX;
 use super::{Object, ObjectOpen, OpenAt};
-use crate::{Access, Caller, OpenPlan, OpenResult, RequestFiles, Share};
+use crate::{Access, Caller, OpenPlan, OpenResult, RequestFiles, ShareMode};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Name, RelPath, Result};
 
@@ -90,8 +90,10 @@ impl RequestFiles {
             return Err(FsError::CrossDevice);
         }
         self.recall(object.key(), None).await?;
-        let plan =
-            OpenPlan { no_follow: true, ..OpenPlan::posix(Access::READ_ATTRIBUTES, Share::ALL) };
+        let plan = OpenPlan {
+            no_follow: true,
+            ..OpenPlan::posix(Access::READ_ATTRIBUTES, ShareMode::ALL)
+        };
         let at = OpenAt::Object(object.clone());
         let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
         let mut result = Err(FsError::Stale);
@@ -131,7 +133,7 @@ impl RequestFiles {
         name: &Name,
         access: Access,
     ) -> Result<OpenResult> {
-        let plan = OpenPlan { no_follow: true, ..OpenPlan::posix(access, Share::ALL) };
+        let plan = OpenPlan { no_follow: true, ..OpenPlan::posix(access, ShareMode::ALL) };
         let at = OpenAt::Name(directory.clone(), name.clone());
         self.open_object(caller, &at, plan, ObjectOpen::default()).await
     }

@@ -3,7 +3,8 @@
 
 use super::Object;
 use crate::{
-    Access, CacheHolder, Caller, OpenFile, OpenPlan, OpenProgress, OpenResult, RequestFiles, Share,
+    Access, CacheHolder, Caller, OpenFile, OpenPlan, OpenProgress, OpenResult, RequestFiles,
+    ShareMode,
 };
 use std::sync::Arc;
 use vfs::{Name, Result};
@@ -37,7 +38,7 @@ impl OpenPlan {
     /// A POSIX open of an existing file: byte-for-byte names, no following of links, and removal of
     /// its names permitted.
     #[must_use]
-    pub fn posix(desired: Access, share: Share) -> Self {
+    pub fn posix(desired: Access, share: ShareMode) -> Self {
         Self {
             path: vfs::RelPath::root(),
             stream: None,
@@ -99,7 +100,7 @@ impl RequestFiles {
     /// # Errors
     /// [`vfs::FsError::InvalidParameter`] if that would extend the open; [`vfs::FsError::Stale`] if
     /// it is closed.
-    pub fn downgrade(&self, open: &OpenFile, access: Access, share: Share) -> Result<()> {
+    pub fn downgrade(&self, open: &OpenFile, access: Access, share: ShareMode) -> Result<()> {
         open.downgrade(&self.context, access, share)
     }
 }

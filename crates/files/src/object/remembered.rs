@@ -4,12 +4,12 @@
 use super::{Handle, Object, VolumeId};
 use crate::authorize::{allowed_by, posix_forbids_removal, rights_to};
 use crate::context::RequestContext;
-use crate::open::Ticket;
+use crate::open::OpenTicket;
 use crate::open_file::INLINE_FREE_BYTES_MAX;
 use crate::remove::carry_out;
 use crate::server_work::LOCATE;
-use crate::table::{OpenEntry, PendingDelete, RegisteredOpen};
-use crate::{Access, Caller, RequestFiles, Share, Volume};
+use crate::table::{DeletePendingName, OpenEntry, RegisteredOpen};
+use crate::{Access, Caller, RequestFiles, ShareMode, Volume};
 use acl::ExecuteRule;
 use grants::{CacheOwner, OpenWish};
 use std::sync::Arc;
@@ -81,7 +81,11 @@ impl RequestFiles {
         let mut held = state.lock(&self.context);
         held.grants.handle_disposition(id, true);
         held.grants.caches.handle_name_change(CacheOwner::Open(id));
-        held.set_delete_pending(PendingDelete { name, caller: caller.clone(), parent_key: None });
+        held.set_delete_pending(DeletePendingName {
+            name,
+            caller: caller.clone(),
+            parent_key: None,
+        });
         drop(held);
         let removal = table.close(&self.context, &state, id, true);
         Some(
@@ -95,14 +99,14 @@ impl RequestFiles {
         volume: &Arc<Volume>,
         path: &RelPath,
         attributes: &Attributes,
-    ) -> Option<Ticket> {
+    ) -> Option<OpenTicket> {
         let (key, size_bytes) = (attributes.key, attributes.size_bytes);
         let (is_directory, only_link) = (false, true);
         let entry = OpenEntry { size_bytes, key, is_directory, volume, path, only_link };
         let id = self.new_open_id();
-        let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, Share::ALL) };
+        let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, ShareMode::ALL) };
         let entered = self.table.open(&self.context, &entry, wish, None).ok()?;
-        Some(Ticket::entered(&self.table, entered, id))
+        Some(OpenTicket::entered(&self.table, entered, id))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Object;
 use crate::authorize::{as_granted, rights_to};
 use crate::server_work::METADATA;
-use crate::watch::{ChangeKind, Filter};
+use crate::watch::{ChangeKind, WatchFilter};
 use crate::{Access, Caller, RequestFiles};
 use acl::ExecuteRule;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,7 +120,7 @@ impl RequestFiles {
             drop(turn);
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             table.break_directory_of(&context, &object.volume.vfs, &caller, &path, None);
-            let what = Filter::EXTENDED_ATTRIBUTES;
+            let what = WatchFilter::EXTENDED_ATTRIBUTES;
             let change = [(ChangeKind::Modified, &path)];
             table.watches.report(&object.volume.vfs, Some(&caller), what, &change);
             Ok(())

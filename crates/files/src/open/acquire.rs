@@ -1,20 +1,22 @@
 //! Stage 5: register the open in the table.
 
-use super::{OpenPlan, Opening};
+use super::{OpenInProgress, OpenPlan};
 use crate::Caller;
 use crate::caching::CacheWish;
 use crate::context::RequestContext;
 use crate::remove::carry_out;
 use crate::stream::OpenStream;
-use crate::table::{OpenEntry, OpenRefusal, PendingDelete, RegisteredOpen, StreamOpenEntry, Table};
+use crate::table::{
+    DeletePendingName, OpenEntry, OpenRefusal, OpenTable, RegisteredOpen, StreamOpenEntry,
+};
 use acl::Access;
-use grants::{OpenId, OpenWish, Share};
+use grants::{OpenId, OpenWish, ShareMode};
 use std::sync::Arc;
 use vfs::FsError;
 
-/// A registered open that is withdrawn on drop unless [`Ticket::keep`] is called.
-pub(crate) struct Ticket {
-    table: Arc<Table>,
+/// A registered open that is withdrawn on drop unless [`OpenTicket::keep`] is called.
+pub(crate) struct OpenTicket {
+    table: Arc<OpenTable>,
     held: Option<RegisteredOpen>,
     id: OpenId,
     /// Open that this one replaces once it is kept.
@@ -22,16 +24,16 @@ pub(crate) struct Ticket {
     /// Creator of a file that was created for this open; the file is removed if the open fails.
     new_file: Option<Arc<Caller>>,
     /// For a named stream, the hold on its file; released after the stream.
-    hold: Option<Box<Ticket>>,
+    hold: Option<Box<OpenTicket>>,
 }
 
-impl Ticket {
+impl OpenTicket {
     /// # Errors
     /// [`vfs::FsError::ShareViolation`], [`vfs::FsError::DeletePending`],
     /// [`vfs::FsError::TooMany`]; or [`OpenRefusal::Breaking`] while caches of other clients are
     /// broken.
     pub(super) fn acquire(
-        opening: &Opening,
+        opening: &OpenInProgress,
         entry: &OpenEntry<'_>,
         access: Access,
         once: Access,
@@ -52,11 +54,11 @@ impl Ticket {
     /// [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`]; [`vfs::FsError::ShareViolation`]
     /// if the file is open for deletion and the stream's open does not share deletion.
     pub(super) fn hold(
-        opening: &Opening,
+        opening: &OpenInProgress,
         entry: &OpenEntry<'_>,
         access: Access,
     ) -> Result<Self, OpenRefusal> {
-        let wish = OpenWish::new(opening.id, Access::NONE, Share::ALL);
+        let wish = OpenWish::new(opening.id, Access::NONE, ShareMode::ALL);
         let held = opening.table.open(&opening.context, entry, wish, None)?;
         let hold = Self::of(opening, held, None);
         let stream = wish_of(opening, access, Access::NONE);
@@ -68,10 +70,10 @@ impl Ticket {
     /// used once.
     ///
     /// # Errors
-    /// As [`Ticket::acquire`].
+    /// As [`OpenTicket::acquire`].
     pub(super) fn acquire_stream(
         mut self,
-        opening: &Opening,
+        opening: &OpenInProgress,
         entry: &StreamOpenEntry<'_>,
         (access, once): (Access, Access),
     ) -> Result<Self, OpenRefusal> {
@@ -87,14 +89,14 @@ impl Ticket {
         }
     }
 
-    fn of(opening: &Opening, held: RegisteredOpen, hold: Option<Box<Self>>) -> Self {
+    fn of(opening: &OpenInProgress, held: RegisteredOpen, hold: Option<Box<Self>>) -> Self {
         let table = opening.table.clone();
         let instead_of = instead_of(opening);
         Self { table, held: Some(held), id: opening.id, instead_of, new_file: None, hold }
     }
 
     /// A ticket for an open that another path registered.
-    pub(crate) fn entered(table: &Arc<Table>, entered: RegisteredOpen, id: OpenId) -> Self {
+    pub(crate) fn entered(table: &Arc<OpenTable>, entered: RegisteredOpen, id: OpenId) -> Self {
         let (table, held) = (table.clone(), Some(entered));
         Self { table, held, id, instead_of: None, new_file: None, hold: None }
     }
@@ -170,7 +172,7 @@ impl Ticket {
         if let Some(caller) = undo {
             let mut held = state.lock(context);
             held.grants.set_delete_on_close(self.id);
-            held.set_delete_pending(PendingDelete { name, caller, parent_key: None });
+            held.set_delete_pending(DeletePendingName { name, caller, parent_key: None });
         }
         match self.table.close(context, &state, self.id, made_it) {
             Some(removal) => match carry_out(context, &self.table, &state, removal, None) {
@@ -183,7 +185,7 @@ impl Ticket {
 }
 
 /// The table sets link and caching.
-fn wish_of(opening: &Opening, access: Access, once: Access) -> OpenWish {
+fn wish_of(opening: &OpenInProgress, access: Access, once: Access) -> OpenWish {
     let OpenPlan { share, delete_on_close, .. } = opening.plan;
     let posix = opening.is_posix();
     OpenWish {
@@ -195,11 +197,11 @@ fn wish_of(opening: &Opening, access: Access, once: Access) -> OpenWish {
     }
 }
 
-fn instead_of(opening: &Opening) -> Option<OpenId> {
+fn instead_of(opening: &OpenInProgress) -> Option<OpenId> {
     opening.with.instead_of.as_ref().map(|open| open.id)
 }
 
-impl Drop for Ticket {
+impl Drop for OpenTicket {
     fn drop(&mut self) {
         if let Err(error) = self.let_go(&RequestContext::SERVER) {
             tracing::warn!(%error, "a file marked for deletion could not be removed");

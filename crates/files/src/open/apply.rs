@@ -1,10 +1,10 @@
 //! Stage 6: create, initialise, truncate.
 
-use super::Opening;
+use super::OpenInProgress;
 use crate::authorize::{as_granted, dos_authority, facts, owner_group};
 use crate::server_work::{METADATA, WANTED};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, Filter};
+use crate::watch::{ChangeKind, WatchFilter};
 use crate::{Caller, Volume};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct CreatedNode {
 
 /// Initialises a new file or directory with the request's descriptor, attributes and stream.
 struct RequestInitialiser<'a> {
-    opening: &'a Opening,
+    opening: &'a OpenInProgress,
     descriptor: Option<&'a Descriptor>,
 }
 
@@ -74,7 +74,7 @@ impl NodeInitialiser for RequestInitialiser<'_> {
     }
 }
 
-impl Opening {
+impl OpenInProgress {
     /// Creates the file or directory with this descriptor; other clients see it from now on.
     /// `granted_in` is the directory whose stored descriptor grants the creation.
     pub(super) fn create_node(
@@ -157,7 +157,7 @@ impl Opening {
             for stream in &streams {
                 opened.node.remove_stream(authority.actor(), &stream.name)?;
                 let changes = [(ChangeKind::RemovedStream, &stream.name)];
-                self.report_streams(Filter::STREAM_NAME, &opened.path, &changes);
+                self.report_streams(WatchFilter::STREAM_NAME, &opened.path, &changes);
             }
         }
         if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {

@@ -1,7 +1,7 @@
 //! Stage 4: check the caller's rights. MS-FSA 2.1.5.1.1, 2.1.5.1.2.
 
 use super::resolve::ResolvedNode;
-use super::{OpenPlan, Opening, READS, RequestedKind, WRITES};
+use super::{OpenInProgress, OpenPlan, READS, RequestedKind, WRITES};
 use crate::authorize::{
     allowed, allowed_by, may_add_known, posix_forbids_removal, rights_to, rights_to_opened,
     stored_lets_remove, withheld_by_readonly,
@@ -11,7 +11,7 @@ use crate::volume::dos;
 use acl::{Access, Descriptor, ExecuteRule};
 use vfs::{FileKind, FsError, Identity, OpenWithSecurity, OpenedNode, Result, Wait};
 
-impl Opening {
+impl OpenInProgress {
     /// Checks that the node is of the requested kind.
     pub(super) fn check_kind(&self, opened: &OpenedNode) -> Result<()> {
         let OpenPlan { kind: wished, no_follow, .. } = &self.plan;

@@ -2,7 +2,7 @@
 //! may rename, replace or remove it meanwhile.
 
 use super::apply::CreatedNode;
-use super::{OpenAction, OpenAttempt, Opening, RequestedKind, TableVersion, Ticket};
+use super::{OpenAction, OpenAttempt, OpenInProgress, OpenTicket, RequestedKind, TableVersion};
 use crate::server_work::WANTED;
 use crate::table::OpenRefusal;
 use crate::watch::{ChangeKind, name_filter};
@@ -28,7 +28,7 @@ enum NodeLocation {
     Removed,
 }
 
-impl Opening {
+impl OpenInProgress {
     /// Creates the missing node and opens it.
     pub(super) fn create(&mut self, version: &TableVersion) -> Result<OpenAttempt> {
         if self.plan.stream.is_some() {
@@ -126,7 +126,7 @@ impl Opening {
     fn finish_created(
         &self,
         created: UnregisteredNode,
-        ticket: Ticket,
+        ticket: OpenTicket,
         granted: Access,
     ) -> Result<OpenAttempt> {
         let opened = created.opened;

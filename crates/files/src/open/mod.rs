@@ -1,7 +1,7 @@
 //! Opening in four stages: resolve, authorize, acquire, apply.
 //!
-//! All branching is in [`Opening::once`] and [`Opening::open_existing`]; the stages are straight.
-//! Dropping an [`acquire::Ticket`] undoes an open. A lost race restarts at resolve, a bounded
+//! All branching is in [`OpenInProgress::once`] and [`OpenInProgress::open_existing`]; the stages are straight.
+//! Dropping an [`acquire::OpenTicket`] undoes an open. A lost race restarts at resolve, a bounded
 //! number of times.
 
 mod acquire;
@@ -16,19 +16,19 @@ use crate::caching::{BreakWait, CacheGrant, CacheWish};
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::offload::{offload, offload_in_turn};
-use crate::open_file::{OpenFile, OpenParts};
+use crate::open_file::{OpenFile, OpenFileParts};
 use crate::reparse::is_reparse_point;
 use crate::server_work::WANTED;
 use crate::shown_link::with_link_kind;
-use crate::table::{OpenEntry, OpenRefusal, RegisteredOpen, Table};
+use crate::table::{OpenEntry, OpenRefusal, OpenTable, RegisteredOpen};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, Filter};
+use crate::watch::{ChangeKind, WatchFilter};
 use crate::{CallHolder, Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
 use acl::{Access, Descriptor};
-pub(crate) use acquire::Ticket;
+pub(crate) use acquire::OpenTicket;
 use apply::reserve;
 use create::UnregisteredNode;
-use grants::{CacheState, Caching, OpenId, Share};
+use grants::{CacheState, Caching, OpenId, ShareMode};
 use origin::OpenOrigin;
 use std::sync::Arc;
 use vfs::{
@@ -108,7 +108,7 @@ pub struct OpenPlan {
     /// Requested rights, including generic ones and MAXIMUM_ALLOWED.
     pub desired: Access,
     /// Share mode: access that the caller tolerates of other opens.
-    pub share: Share,
+    pub share: ShareMode,
     /// See [`IfExists`].
     pub if_exists: IfExists,
     /// See [`IfMissing`].
@@ -203,7 +203,7 @@ pub enum OpenProgress {
 
 /// An open that waits for an oplock, lease or delegation break.
 pub struct WaitingOpen {
-    opening: Box<Opening>,
+    opening: Box<OpenInProgress>,
     wait: BreakWait,
     workers: Arc<dyn Workers>,
 }
@@ -265,7 +265,7 @@ impl RequestFiles {
         plan: OpenPlan,
     ) -> Result<OpenProgress> {
         // Boxed, since it is moved several times.
-        let opening = Box::new(Opening::new(self, volume, caller, plan)?);
+        let opening = Box::new(OpenInProgress::new(self, volume, caller, plan)?);
         self.begin(opening).await
     }
 
@@ -278,11 +278,11 @@ impl RequestFiles {
         with: ObjectOpen,
     ) -> Result<OpenProgress> {
         let (OpenAt::Object(object) | OpenAt::Name(object, _)) = at;
-        let opening = Opening::new(self, &object.volume, caller, plan)?;
-        self.begin(Box::new(Opening { origin: OpenOrigin::of(at), with, ..opening })).await
+        let opening = OpenInProgress::new(self, &object.volume, caller, plan)?;
+        self.begin(Box::new(OpenInProgress { origin: OpenOrigin::of(at), with, ..opening })).await
     }
 
-    async fn begin(&self, mut opening: Box<Opening>) -> Result<OpenProgress> {
+    async fn begin(&self, mut opening: Box<OpenInProgress>) -> Result<OpenProgress> {
         let workers = self.workers.clone();
         match opening.once(Wait::Never) {
             Ok(OpenAttempt::Opened(result)) => Ok(OpenProgress::Opened(result)),
@@ -313,7 +313,7 @@ struct TableVersion {
 
 impl TableVersion {
     /// Whether no rename was in flight at the snapshot and none has begun since.
-    fn is_current(&self, table: &Table) -> bool {
+    fn is_current(&self, table: &OpenTable) -> bool {
         self.epoch.is_some() && table.epoch() == self.epoch
     }
 }
@@ -322,18 +322,18 @@ impl TableVersion {
 #[allow(clippy::large_enum_variant, reason = "it is mostly the large one, and moved once")]
 enum WorkerOutcome {
     Opened(OpenResult),
-    Breaking(Box<Opening>, BreakWait),
+    Breaking(Box<OpenInProgress>, BreakWait),
     /// Every try lost a race.
-    Lost(Box<Opening>),
+    Lost(Box<OpenInProgress>),
 }
 
 /// State of one open request across the stages.
-struct Opening {
+struct OpenInProgress {
     /// Context of the request.
     context: RequestContext,
     /// Holder that is charged for calls on workers.
     holder: CallHolder,
-    table: Arc<Table>,
+    table: Arc<OpenTable>,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
     plan: OpenPlan,
@@ -344,7 +344,7 @@ struct Opening {
     descriptor: Option<Descriptor>,
     /// Origin of the plan's path.
     origin: OpenOrigin,
-    /// Whether [`Opening::refresh_path`] has set the path.
+    /// Whether [`OpenInProgress::refresh_path`] has set the path.
     has_path: bool,
     with: ObjectOpen,
     /// Node that this open created and could not register in the table yet.
@@ -357,7 +357,7 @@ struct Opening {
 const WRITES: Access = Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0);
 const READS: Access = Access(Access::READ_DATA.0 | Access::EXECUTE.0);
 
-impl Opening {
+impl OpenInProgress {
     fn new(
         files: &RequestFiles,
         volume: &Arc<Volume>,
@@ -607,7 +607,7 @@ impl Opening {
                 self.overwrite(opened)?;
             }
             attributes = opened.node.attributes(WANTED)?;
-            let what = Filter::ATTRIBUTES | Filter::SIZE | Filter::LAST_WRITE;
+            let what = WatchFilter::ATTRIBUTES | WatchFilter::SIZE | WatchFilter::LAST_WRITE;
             self.report(ChangeKind::Modified, what, &opened.path);
         }
         let action = self.action_on_existing();
@@ -644,11 +644,11 @@ impl Opening {
         &self,
         opened: &OpenedNode,
         granted: Access,
-    ) -> std::result::Result<Ticket, OpenRefusal> {
+    ) -> std::result::Result<OpenTicket, OpenRefusal> {
         // Truncation counts as a write, whatever rights the open keeps.
         let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
         let cache = self.cache_of(&opened.attributes);
-        Ticket::acquire(self, &self.entry(opened), granted, once, cache.as_ref())
+        OpenTicket::acquire(self, &self.entry(opened), granted, once, cache.as_ref())
     }
 
     /// Caching to request for a node of this kind. A directory supports leases only, without write
@@ -667,7 +667,7 @@ impl Opening {
 
     fn finish(
         &self,
-        ticket: Ticket,
+        ticket: OpenTicket,
         opened: OpenedNode,
         attributes: Attributes,
         granted: Access,
@@ -684,7 +684,7 @@ impl Opening {
             true => attributes,
         };
         let attributes = name.presented(attributes);
-        let open = Arc::new(OpenFile::new(OpenParts {
+        let open = Arc::new(OpenFile::new(OpenFileParts {
             id: self.id,
             node: opened.node,
             state,
@@ -703,13 +703,18 @@ impl Opening {
         OpenResult { open, action, attributes, caching, granting }
     }
 
-    fn report(&self, kind: ChangeKind, what: Filter, path: &RelPath) {
+    fn report(&self, kind: ChangeKind, what: WatchFilter, path: &RelPath) {
         let (vfs, watches) = (&self.volume.vfs, &self.table.watches);
         self.table.break_directory_of(&self.context, vfs, &self.caller, path, self.parent_key());
         watches.report(&self.volume.vfs, Some(&self.caller), what, &[(kind, path)]);
     }
 
-    fn report_streams(&self, what: Filter, path: &RelPath, changes: &[(ChangeKind, &StreamName)]) {
+    fn report_streams(
+        &self,
+        what: WatchFilter,
+        path: &RelPath,
+        changes: &[(ChangeKind, &StreamName)],
+    ) {
         let (vfs, watches) = (&self.volume.vfs, &self.table.watches);
         watches.report_streams(vfs, Some(&self.caller), what, path, changes);
     }
@@ -760,7 +765,7 @@ impl Opening {
     /// Reclaimed opens are assumed to deny nothing: that is unknown before they come, and hardly
     /// any client denies.
     fn blocks_reclaim(&self, opened: &OpenedNode) -> bool {
-        let data = Share(Share::READ.0 | Share::WRITE.0);
+        let data = ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0);
         matches!(self.origin, OpenOrigin::Path)
             && opened.attributes.kind == FileKind::File
             && self.plan.share.0 & data.0 != data.0

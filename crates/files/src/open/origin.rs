@@ -1,6 +1,6 @@
 //! Starting point of an open: a path, or an object that may have moved since.
 
-use super::Opening;
+use super::OpenInProgress;
 use super::apply::CreatedNode;
 use crate::object::Object;
 use crate::server_work::METADATA;
@@ -29,7 +29,7 @@ impl OpenOrigin {
     }
 }
 
-impl Opening {
+impl OpenInProgress {
     /// Updates `plan.path` to the current path.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Opening {
         }
     }
 
-    /// As [`Opening::open_in_backend`], with the security information that the backend returns.
+    /// As [`OpenInProgress::open_in_backend`], with the security information that the backend returns.
     pub(super) fn open_with_security(
         &self,
         actor: Actor<'_>,

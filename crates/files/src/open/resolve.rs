@@ -1,7 +1,7 @@
 //! Stage 3: resolve a path to a node.
 
 use super::origin::OpenOrigin;
-use super::{IfExists, IfMissing, Opening, READS, WRITES};
+use super::{IfExists, IfMissing, OpenInProgress, READS, WRITES};
 use crate::authorize::{EffectiveSecurity, rights_to};
 use crate::server_work::WANTED;
 use acl::{Access, ExecuteRule};
@@ -22,7 +22,7 @@ pub(super) struct ResolvedNode {
     pub writes: bool,
 }
 
-impl Opening {
+impl OpenInProgress {
     /// Finds the node and opens it with the access that may be granted.
     pub(super) fn resolve(&self, wait: Wait) -> Result<ResolvedNode> {
         let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
@@ -198,7 +198,7 @@ impl Opening {
         self.parent_within(Wait::Allowed)
     }
 
-    /// As [`Opening::parent`]; with [`Wait::Never`] it may fail with [`FsError::WouldBlock`].
+    /// As [`OpenInProgress::parent`]; with [`Wait::Never`] it may fail with [`FsError::WouldBlock`].
     pub(super) fn parent_within(&self, wait: Wait) -> Result<OpenWithSecurity> {
         let parent = self.plan.path.parent().ok_or(FsError::AccessDenied)?;
         let vfs = &self.volume.vfs;

@@ -3,14 +3,16 @@
 
 use super::create::UnregisteredNode;
 use super::resolve::ResolvedNode;
-use super::{IfExists, IfMissing, OpenAction, OpenAttempt, Opening, TableVersion, Ticket, WRITES};
+use super::{
+    IfExists, IfMissing, OpenAction, OpenAttempt, OpenInProgress, OpenTicket, TableVersion, WRITES,
+};
 use super::{RequestedKind, reserve};
 use crate::authorize::{as_granted, posix_forbids_removal, rights_to_opened, stored};
 use crate::server_work::{METADATA, WANTED};
 use crate::stream::StreamNode;
 use crate::table::{OpenRefusal, StreamOpenEntry};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, Filter};
+use crate::watch::{ChangeKind, WatchFilter};
 use acl::Access;
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Node, OpenedNode, Result, StreamName, Wait};
@@ -21,7 +23,7 @@ struct ResolvedStream {
     is_new: bool,
 }
 
-impl Opening {
+impl OpenInProgress {
     /// Checks that the volume supports streams.
     pub(super) fn check_streams(&self, wait: Wait) -> Result<()> {
         if !self.volume.has_streams() {
@@ -76,7 +78,7 @@ impl Opening {
         &self,
         created: UnregisteredNode,
         name: &StreamName,
-        hold: Ticket,
+        hold: OpenTicket,
         granted: Access,
     ) -> Result<OpenAttempt> {
         let hold = hold.of_new_file(&self.caller);
@@ -128,8 +130,8 @@ impl Opening {
         &self,
         file: &OpenedNode,
         granted: Access,
-    ) -> std::result::Result<Ticket, OpenRefusal> {
-        Ticket::hold(self, &self.entry(file), granted)
+    ) -> std::result::Result<OpenTicket, OpenRefusal> {
+        OpenTicket::hold(self, &self.entry(file), granted)
     }
 
     fn create_stream(&self, file: &OpenedNode, name: &StreamName) -> Result<ResolvedStream> {
@@ -140,7 +142,7 @@ impl Opening {
 
     fn report_new_stream(&self, file: &OpenedNode, name: &StreamName) -> ResolvedStream {
         let changes = [(ChangeKind::AddedStream, name)];
-        self.report_streams(Filter::STREAM_NAME, &file.path, &changes);
+        self.report_streams(WatchFilter::STREAM_NAME, &file.path, &changes);
         ResolvedStream { name: name.clone(), is_new: true }
     }
 
@@ -148,7 +150,7 @@ impl Opening {
     fn enter(
         &self,
         file: OpenedNode,
-        hold: Ticket,
+        hold: OpenTicket,
         stored: ResolvedStream,
         granted: Access,
     ) -> Result<OpenAttempt> {
@@ -197,9 +199,9 @@ impl Opening {
         if replaces {
             opened.node.set_size(self.user(), 0)?;
             let changes = [(ChangeKind::ModifiedStream, &stored.name)];
-            let what = Filter::STREAM_SIZE | Filter::STREAM_WRITE;
+            let what = WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE;
             self.report_streams(what, &opened.path, &changes);
-            self.report(ChangeKind::Modified, Filter::LAST_WRITE, &opened.path);
+            self.report(ChangeKind::Modified, WatchFilter::LAST_WRITE, &opened.path);
         }
         if let Some(bytes) = self.plan.allocation_bytes.filter(|_| replaces || is_new) {
             reserve(&self.volume, &self.caller, opened, bytes)?;

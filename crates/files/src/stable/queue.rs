@@ -25,7 +25,7 @@ pub struct SyncBounds {
 /// `H`.
 #[derive(Debug)]
 pub struct SyncQueue<K, H, O, W> {
-    lanes: HashMap<H, Lane<K>>,
+    lanes: HashMap<H, SyncLane<K>>,
     /// Holders with waiting objects, each once, in round-robin order.
     turns: VecDeque<H>,
     entries: BTreeMap<K, QueuedObject<H, O, W>>,
@@ -41,12 +41,12 @@ pub struct SyncQueue<K, H, O, W> {
 /// Objects that one holder waits for, in order of request. An entry with an outdated sync number
 /// was served at another holder's turn.
 #[derive(Debug)]
-struct Lane<K> {
+struct SyncLane<K> {
     waiting: VecDeque<(K, u64)>,
     in_flight: usize,
 }
 
-impl<K> Default for Lane<K> {
+impl<K> Default for SyncLane<K> {
     fn default() -> Self {
         Self { waiting: VecDeque::new(), in_flight: 0 }
     }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Access, CallHolder, Caller, Files, IfMissing, Inline, OpenPlan, RequestContext, Share, Volume,
-    VolumeOptions,
+    Access, CallHolder, Caller, Files, IfMissing, Inline, OpenPlan, RequestContext, ShareMode,
+    Volume, VolumeOptions,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -186,7 +186,7 @@ fn opened(files: &RequestFiles, volume: &Arc<Volume>) -> Arc<OpenFile> {
     let plan = OpenPlan {
         path: [Name::new(*b"f").unwrap()].into_iter().collect(),
         if_missing: IfMissing::Create,
-        ..OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, Share::ALL)
+        ..OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, ShareMode::ALL)
     };
     let caller = Arc::new(Caller::of(Identity::root()));
     let opening = files.open(volume, &caller, plan);

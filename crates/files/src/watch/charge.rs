@@ -1,6 +1,6 @@
 //! Ledgers for watches, and for the memory of unreported changes, by user.
 
-use super::{Change, RequestId, Watch, WatchAnswer};
+use super::{Change, RequestId, WatchAnswer, WatchState};
 use futures_channel::oneshot;
 use limits::{Account, Holder, Ledger, Share};
 use std::sync::Arc;
@@ -68,13 +68,13 @@ pub(super) struct DueAnswer {
 /// A watch with its outstanding requests and the charge for its changes.
 #[derive(Debug)]
 pub(super) struct ChargedWatch {
-    pub watch: Watch,
+    pub watch: WatchState,
     pub waiting: Vec<(RequestId, oneshot::Sender<DueAnswer>)>,
     memory: Share,
 }
 
 impl ChargedWatch {
-    pub fn new(watch: Watch, memory: Share) -> Self {
+    pub fn new(watch: WatchState, memory: Share) -> Self {
         Self { watch, waiting: Vec::new(), memory }
     }
 

@@ -5,7 +5,7 @@
 //! later ones it retains only the kinds, until the tick or its close.
 
 use super::index::Watches;
-use super::{Filter, TickQuota};
+use super::{TickQuota, WatchFilter};
 use crate::table::{OpenName, lock};
 use crate::{Caller, OpenFile};
 use std::collections::VecDeque;
@@ -40,8 +40,8 @@ pub(crate) struct DataReports {
 
 impl DataReports {
     /// Takes the unreported kinds, which the caller reports.
-    fn take(&self) -> Filter {
-        Filter(self.deferred.swap(0, Ordering::AcqRel))
+    fn take(&self) -> WatchFilter {
+        WatchFilter(self.deferred.swap(0, Ordering::AcqRel))
     }
 }
 
@@ -104,7 +104,7 @@ impl Watches {
 
     fn report_deferred(&self, reports: &DataReports) -> usize {
         match reports.take() {
-            Filter(0) => 0,
+            WatchFilter(0) => 0,
             what => self.report_change(&reports.name, &reports.caller, what),
         }
     }
@@ -113,8 +113,8 @@ impl Watches {
 /// Kinds of changes that a write causes, as far as they are known before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteKinds {
-    all: Filter,
-    size: Filter,
+    all: WatchFilter,
+    size: WatchFilter,
     /// Whether the write goes beyond the end of the file, or the size was not read.
     may_grow: bool,
     /// The file's count of size changes, read before its size.
@@ -125,9 +125,9 @@ impl WriteKinds {
     /// The kinds after the write, given the file's count of size changes then. If another request
     /// has changed the size meanwhile, the write may have changed it back. A superfluous size
     /// report is preferred to a missing one.
-    fn after(self, length_changes: u32) -> Filter {
+    fn after(self, length_changes: u32) -> WatchFilter {
         let changes_size = self.may_grow || self.length_changes != length_changes;
-        if changes_size { self.all } else { Filter(self.all.0 & !self.size.0) }
+        if changes_size { self.all } else { WatchFilter(self.all.0 & !self.size.0) }
     }
 }
 
@@ -146,20 +146,20 @@ impl OpenFile {
     }
 
     /// Kinds of a completed write.
-    pub(crate) fn kinds_after(&self, kinds: WriteKinds) -> Filter {
+    pub(crate) fn kinds_after(&self, kinds: WriteKinds) -> WatchFilter {
         kinds.after(self.state.length_changes.load(Ordering::Acquire))
     }
 
     /// Counts a size change. It precedes the report, so that a concurrent write sees the count or
     /// completes before the report.
-    pub(crate) fn note_length_change(&self, what: Filter) {
+    pub(crate) fn note_length_change(&self, what: WatchFilter) {
         if what.intersects(self.size_filter()) {
             self.state.length_changes.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// Reports kinds of data changes by this open's writes: now or with the next tick.
-    pub(crate) fn report_kinds(&self, what: Filter) {
+    pub(crate) fn report_kinds(&self, what: WatchFilter) {
         let reports = self.data_reports().get_or_init(|| {
             Arc::new(DataReports {
                 name: self.name.clone(),
@@ -174,8 +174,8 @@ impl OpenFile {
     }
 
     /// Takes the kinds that wait for the tick, which the caller reports.
-    pub(crate) fn take_deferred_kinds(&self) -> Filter {
-        self.known_data_reports().map_or(Filter::default(), |reports| reports.take())
+    pub(crate) fn take_deferred_kinds(&self) -> WatchFilter {
+        self.known_data_reports().map_or(WatchFilter::default(), |reports| reports.take())
     }
 }
 
@@ -185,10 +185,10 @@ mod tests {
 
     #[test]
     fn size_truncated_during_write_is_reported_after_it() {
-        let all = Filter::SIZE | Filter::LAST_WRITE;
+        let all = WatchFilter::SIZE | WatchFilter::LAST_WRITE;
         let within =
-            WriteKinds { all, size: Filter::SIZE, may_grow: false, length_changes: u32::MAX };
-        assert_eq!(within.after(u32::MAX), Filter::LAST_WRITE);
+            WriteKinds { all, size: WatchFilter::SIZE, may_grow: false, length_changes: u32::MAX };
+        assert_eq!(within.after(u32::MAX), WatchFilter::LAST_WRITE);
         // A SET_INFO truncated the file and reported it, and the write restored the size.
         assert_eq!(within.after(0), all);
         let beyond = WriteKinds { may_grow: true, ..within };

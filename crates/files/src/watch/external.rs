@@ -1,19 +1,19 @@
 //! External changes in a watched directory or below it, as far as the backend reports them.
 
 use super::index::{may_list_in, may_list_lately};
-use super::{Change, ChangeKind, Filter, Watcher, name_filter};
+use super::{Change, ChangeKind, WatchFilter, Watcher, name_filter};
 use crate::table::lock;
 use std::sync::{Arc, Weak};
 use vfs::{ExternalChange, ExternalName, ExternalWatch, FsError, Name, Node, RelPath, ServerWork};
 
 /// The backend does not report which attribute changed.
-const ANY_ATTRIBUTES: Filter = Filter(
-    Filter::ATTRIBUTES.0
-        | Filter::LAST_WRITE.0
-        | Filter::LAST_ACCESS.0
-        | Filter::CREATION.0
-        | Filter::EXTENDED_ATTRIBUTES.0
-        | Filter::SECURITY.0,
+const ANY_ATTRIBUTES: WatchFilter = WatchFilter(
+    WatchFilter::ATTRIBUTES.0
+        | WatchFilter::LAST_WRITE.0
+        | WatchFilter::LAST_ACCESS.0
+        | WatchFilter::CREATION.0
+        | WatchFilter::EXTENDED_ATTRIBUTES.0
+        | WatchFilter::SECURITY.0,
 );
 
 impl Watcher {
@@ -82,7 +82,7 @@ impl Watcher {
         }
     }
 
-    fn take(&self, what: Filter, changes: Vec<Change>) {
+    fn take(&self, what: WatchFilter, changes: Vec<Change>) {
         if what.is_of_data() {
             self.handle_data_changes(changes.into_iter());
         } else {
@@ -97,14 +97,14 @@ impl Watcher {
 }
 
 /// Filter and changes of an external change in `directory`; none if changes were lost.
-fn seen(change: &ExternalChange, directory: &RelPath) -> Option<(Filter, Vec<Change>)> {
+fn seen(change: &ExternalChange, directory: &RelPath) -> Option<(WatchFilter, Vec<Change>)> {
     let change_of = |kind, name: &Name| Change { kind, path: directory.join(name), stream: None };
     let one = |kind, of: &ExternalName| vec![change_of(kind, &of.name)];
     Some(match change {
         ExternalChange::Added(of) => (name_filter(of.is_directory), one(ChangeKind::Added, of)),
         ExternalChange::AttributesModified(of) => (ANY_ATTRIBUTES, one(ChangeKind::Modified, of)),
         ExternalChange::DataModified(of) => {
-            (Filter::SIZE | Filter::LAST_WRITE, one(ChangeKind::Modified, of))
+            (WatchFilter::SIZE | WatchFilter::LAST_WRITE, one(ChangeKind::Modified, of))
         }
         ExternalChange::Lost => return None,
         ExternalChange::Removed(of) => (name_filter(of.is_directory), one(ChangeKind::Removed, of)),

@@ -4,8 +4,8 @@
 
 use super::charge::is_same_account;
 use super::data::{DataQueue, RIGHT_WORK};
-use super::pulse::Pulse;
-use super::{Change, ChangeKind, Filter, WATCHES_PER_DIRECTORY_MAX, Watcher};
+use super::pulse::WatchPulse;
+use super::{Change, ChangeKind, WATCHES_PER_DIRECTORY_MAX, WatchFilter, Watcher};
 use crate::authorize::rights_to_opened;
 use crate::table::lock;
 use crate::{Access, Caller};
@@ -15,17 +15,17 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use vfs::{AttributeRequest, Case, FsError, OpenHow, RelPath, Result, StreamName, Vfs, Wait};
 
 /// Watches of one tree, by the path of their directory.
-type Tree = HashMap<Box<[u8]>, Vec<Arc<Watcher>>>;
+type WatchTree = HashMap<Box<[u8]>, Vec<Arc<Watcher>>>;
 
 /// All watches.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     /// Number of watches, so that an unwatched change costs one load.
     count: AtomicUsize,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) pulse: Arc<WatchPulse>,
     pub(super) data_queue: DataQueue,
     /// Trees by the address of their backend, which a watch keeps alive.
-    trees: RwLock<HashMap<usize, Tree>>,
+    trees: RwLock<HashMap<usize, WatchTree>>,
 }
 
 fn address(vfs: &Arc<dyn Vfs>) -> usize {
@@ -49,7 +49,7 @@ impl Watches {
     }
 
     /// Whether a watch reports such changes of the name `path`.
-    pub fn is_reported(&self, vfs: &Arc<dyn Vfs>, what: Filter, path: &RelPath) -> bool {
+    pub fn is_reported(&self, vfs: &Arc<dyn Vfs>, what: WatchFilter, path: &RelPath) -> bool {
         !self.watchers_of(vfs, what, path).is_empty()
     }
 
@@ -147,11 +147,11 @@ impl Watches {
         &self,
         vfs: &Arc<dyn Vfs>,
         by: Option<&Caller>,
-        what: Filter,
+        what: WatchFilter,
         changes: &[(ChangeKind, &RelPath)],
     ) -> usize {
         let Some((_, first)) = changes.first() else { return 0 };
-        if what.intersects(Filter::SECURITY) {
+        if what.intersects(WatchFilter::SECURITY) {
             self.renew_generation();
         }
         self.notify(vfs, by, what, first, &|directory| {
@@ -167,7 +167,7 @@ impl Watches {
         &self,
         vfs: &Arc<dyn Vfs>,
         by: Option<&Caller>,
-        what: Filter,
+        what: WatchFilter,
         path: &RelPath,
         changes: &[(ChangeKind, &StreamName)],
     ) -> usize {
@@ -187,7 +187,7 @@ impl Watches {
         &self,
         vfs: &Arc<dyn Vfs>,
         by: Option<&Caller>,
-        what: Filter,
+        what: WatchFilter,
         first: &RelPath,
         seen_from: &dyn Fn(&[u8]) -> Vec<Change>,
     ) -> usize {
@@ -231,7 +231,7 @@ impl Watches {
     fn watchers_of<'a>(
         &self,
         vfs: &Arc<dyn Vfs>,
-        what: Filter,
+        what: WatchFilter,
         path: &'a RelPath,
     ) -> Vec<(Arc<Watcher>, &'a [u8])> {
         let mut watchers_of = Vec::new();
@@ -246,16 +246,16 @@ impl Watches {
         watchers_of
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<usize, Tree>> {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<usize, WatchTree>> {
         self.trees.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<usize, Tree>> {
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<usize, WatchTree>> {
         self.trees.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn take_out(tree: &mut Tree, path: &[u8], watcher: &Arc<Watcher>) -> bool {
+fn take_out(tree: &mut WatchTree, path: &[u8], watcher: &Arc<Watcher>) -> bool {
     let Some(watchers) = tree.get_mut(path) else { return false };
     let before = watchers.len();
     watchers.retain(|other| !Arc::ptr_eq(other, watcher));

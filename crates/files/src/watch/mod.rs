@@ -21,8 +21,8 @@ use crate::{Access, Caller, Files, OpenFile, RequestFiles};
 use charge::{ChargedWatch, DueAnswer};
 use futures_channel::oneshot;
 use limits::{Holder, Ledger, Share};
-use pulse::{ListRights, Pulse, TickQuota};
-use state::{RequestId, Watch};
+use pulse::{ListRights, TickQuota, WatchPulse};
+use state::{RequestId, WatchState};
 use std::ops::BitOr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,9 +40,9 @@ pub const WATCH_BYTES_MAX: usize = 64 * 1024;
 
 /// Kinds of changes: CompletionFilter. MS-SMB2 2.2.35.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filter(pub u32);
+pub struct WatchFilter(pub u32);
 
-impl Filter {
+impl WatchFilter {
     /// Files are added, removed or renamed.
     pub const FILE_NAME: Self = Self(0x001);
     /// Directories are added, removed or renamed.
@@ -84,7 +84,7 @@ impl Filter {
     }
 }
 
-impl BitOr for Filter {
+impl BitOr for WatchFilter {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -132,7 +132,7 @@ pub type Measure = fn(usize, &Change) -> usize;
 #[derive(Clone, Copy, Debug)]
 pub struct WatchWish {
     /// Kinds to report; the first request of an open determines them.
-    pub filter: Filter,
+    pub filter: WatchFilter,
     /// Whether to watch the whole tree; the first request determines it.
     pub tree: bool,
     /// Maximum size of the reply, in bytes.
@@ -227,11 +227,11 @@ pub(crate) struct Watcher {
     /// Current path of the directory.
     pub name: Arc<OpenName>,
     pub caller: Arc<Caller>,
-    pub filter: Filter,
+    pub filter: WatchFilter,
     pub tree: bool,
     state: Mutex<ChargedWatch>,
     /// State that all watches share.
-    pulse: Arc<Pulse>,
+    pulse: Arc<WatchPulse>,
     list_rights: Mutex<ListRights>,
     /// Charge for the watch itself.
     charge: Share,
@@ -241,7 +241,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     fn new(open: &OpenFile, wish: &WatchWish, (charge, memory): (Share, Share)) -> Self {
-        let watch = Watch::new(wish.room_bytes.min(WATCH_BYTES_MAX), wish.measure);
+        let watch = WatchState::new(wish.room_bytes.min(WATCH_BYTES_MAX), wish.measure);
         Self {
             name: open.name.clone(),
             caller: open.caller.clone(),
@@ -274,7 +274,7 @@ impl Watcher {
         self.settle();
     }
 
-    /// Buffers data changes, with paths relative to the directory: [`Watch::handle_data_change`].
+    /// Buffers data changes, with paths relative to the directory: [`WatchState::handle_data_change`].
     pub fn handle_data_changes(&self, changes: impl Iterator<Item = Change>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
@@ -439,7 +439,7 @@ impl OpenFile {
     }
 
     /// Reports a modification of the file.
-    pub(crate) fn report_modified(&self, context: &RequestContext, what: Filter) {
+    pub(crate) fn report_modified(&self, context: &RequestContext, what: WatchFilter) {
         self.break_directory(context, &self.path());
         if self.state.has_caches() {
             // Recalls delegations, which alone cache attributes.
@@ -466,7 +466,7 @@ impl OpenFile {
     }
 
     /// Reports to watches only, without breaking directory leases.
-    pub(crate) fn notify_watches(&self, what: Filter) {
+    pub(crate) fn notify_watches(&self, what: WatchFilter) {
         self.table.watches.report_change(&self.name, &self.caller, what);
     }
 }
@@ -487,7 +487,7 @@ impl OpenFile {
             watches.moved(vfs, from, to);
         } else {
             // Windows sets the archive attribute, and reports it when the file is closed.
-            self.note_unreported(Filter::ATTRIBUTES);
+            self.note_unreported(WatchFilter::ATTRIBUTES);
         }
         let (what, by) = (name_filter(self.is_directory()), Some(&*self.caller));
         if from.directories().next() == to.directories().next() {
@@ -503,7 +503,7 @@ impl OpenFile {
     pub(crate) fn report_name(&self, context: &RequestContext, kind: ChangeKind, path: &RelPath) {
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
         self.break_directory(context, path);
-        watches.report(vfs, Some(&self.caller), Filter::FILE_NAME, &[(kind, path)]);
+        watches.report(vfs, Some(&self.caller), WatchFilter::FILE_NAME, &[(kind, path)]);
     }
 }
 
@@ -523,6 +523,6 @@ impl WatchedCache {
 }
 
 /// Filter under which a change of such a name is reported.
-pub(crate) fn name_filter(is_directory: bool) -> Filter {
-    if is_directory { Filter::DIRECTORY_NAME } else { Filter::FILE_NAME }
+pub(crate) fn name_filter(is_directory: bool) -> WatchFilter {
+    if is_directory { WatchFilter::DIRECTORY_NAME } else { WatchFilter::FILE_NAME }
 }

@@ -10,7 +10,7 @@ const LIST_RIGHTS_MAX: usize = 16;
 
 /// The tick of all watches.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct WatchPulse {
     /// Whether data changes were reported since the last tick.
     pub has_data: AtomicBool,
     /// Whether a tick is reporting queued changes: watches defer them and report at its end.
@@ -23,7 +23,7 @@ pub(crate) struct Pulse {
     hasher: RandomState,
 }
 
-impl Pulse {
+impl WatchPulse {
     pub fn tick(&self) -> u32 {
         self.ticks.load(Ordering::Relaxed)
     }
@@ -78,7 +78,7 @@ impl TickQuota {
 #[derive(Debug, Default)]
 pub(crate) struct ListRights {
     as_of: (u32, u32),
-    /// Rights by [`Pulse::hash_of`].
+    /// Rights by [`WatchPulse::hash_of`].
     found: Vec<(u64, bool)>,
 }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn cached_list_right_lasts_until_tick_or_generation() {
         let mut rights = ListRights::default();
-        let pulse = Pulse::default();
+        let pulse = WatchPulse::default();
         let first = pulse.rights_as_of();
         rights.set(first, 7, true);
         rights.set(first, 8, false);

@@ -18,7 +18,7 @@ pub(crate) struct RequestId(u64);
 
 /// Changes between two requests, and requests between two changes.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct WatchState {
     measure: Measure,
     /// Room of the first request, which bounds the buffer: MS-SMB2 3.3.1.3.
     room_bytes: usize,
@@ -65,7 +65,7 @@ pub(crate) enum WatchEnd {
     DeletePending,
 }
 
-impl Watch {
+impl WatchState {
     /// A watch that buffers as much as fits `room_bytes` by `measure`.
     pub fn new(room_bytes: usize, measure: Measure) -> Self {
         Self {
@@ -106,7 +106,7 @@ impl Watch {
         }
     }
 
-    /// Handles a change that was queued for the tick; call it before [`Watch::handle_tick`].
+    /// Handles a change that was queued for the tick; call it before [`WatchState::handle_tick`].
     pub fn handle_data_change_in_tick(&mut self, change: Change) {
         if !self.has_reported(&change) {
             self.defer(change);
@@ -193,7 +193,7 @@ impl Watch {
     }
 
     /// Queues a request with room for `room_bytes`. It is answered in order, or withdrawn by
-    /// [`Watch::handle_cancel`].
+    /// [`WatchState::handle_cancel`].
     pub fn handle_request(&mut self, room_bytes: usize) -> RequestId {
         let id = RequestId(self.next_request);
         self.next_request += 1;

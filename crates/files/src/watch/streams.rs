@@ -2,29 +2,31 @@
 //! 2.1.5.1.1, 2.1.5.4, 2.1.5.5, 2.1.5.15.11.1.
 
 use super::index::Watches;
-use super::{ChangeKind, Filter};
+use super::{ChangeKind, WatchFilter};
 use crate::table::OpenName;
 use crate::{Caller, OpenFile};
 use vfs::StreamName;
 
 /// Kinds of changes that concern a stream and not its file.
-const OF_STREAMS: u32 = Filter::STREAM_NAME.0 | Filter::STREAM_SIZE.0 | Filter::STREAM_WRITE.0;
+const OF_STREAMS: u32 =
+    WatchFilter::STREAM_NAME.0 | WatchFilter::STREAM_SIZE.0 | WatchFilter::STREAM_WRITE.0;
 
 impl Watches {
     /// Reports changes by `by` to the file or stream that is open by `name`: stream kinds for the
     /// stream, the others for its file. Returns the work in watches.
-    pub(super) fn report_change(&self, name: &OpenName, by: &Caller, what: Filter) -> usize {
+    pub(super) fn report_change(&self, name: &OpenName, by: &Caller, what: WatchFilter) -> usize {
         if self.is_empty() {
             return 0;
         }
-        let (of_stream, of_file) = (Filter(what.0 & OF_STREAMS), Filter(what.0 & !OF_STREAMS));
+        let (of_stream, of_file) =
+            (WatchFilter(what.0 & OF_STREAMS), WatchFilter(what.0 & !OF_STREAMS));
         let (vfs, path) = (&name.volume.vfs, name.path());
         let mut work = 0;
-        if let Some(stream) = name.stream.as_ref().filter(|_| of_stream != Filter::default()) {
+        if let Some(stream) = name.stream.as_ref().filter(|_| of_stream != WatchFilter::default()) {
             let changes = [(ChangeKind::ModifiedStream, &stream.name())];
             work += self.report_streams(vfs, Some(by), of_stream, &path, &changes);
         }
-        if of_file != Filter::default() {
+        if of_file != WatchFilter::default() {
             work += self.report(vfs, Some(by), of_file, &[(ChangeKind::Modified, &path)]);
         }
         work
@@ -34,20 +36,22 @@ impl Watches {
 impl OpenFile {
     /// Kinds that a change of the open data causes. The last write time belongs to the file,
     /// whichever stream was written.
-    pub(crate) fn data_filter(&self) -> Filter {
+    pub(crate) fn data_filter(&self) -> WatchFilter {
         match self.name.stream {
-            Some(_) => Filter::STREAM_SIZE | Filter::STREAM_WRITE | Filter::LAST_WRITE,
-            None => Filter::SIZE | Filter::LAST_WRITE,
+            Some(_) => {
+                WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE | WatchFilter::LAST_WRITE
+            }
+            None => WatchFilter::SIZE | WatchFilter::LAST_WRITE,
         }
     }
 
     /// The kind for its size alone.
-    pub(crate) fn size_filter(&self) -> Filter {
-        if self.name.stream.is_some() { Filter::STREAM_SIZE } else { Filter::SIZE }
+    pub(crate) fn size_filter(&self) -> WatchFilter {
+        if self.name.stream.is_some() { WatchFilter::STREAM_SIZE } else { WatchFilter::SIZE }
     }
 
     /// Reports changes by this open to named streams of its file.
-    pub(crate) fn report_streams(&self, what: Filter, changes: &[(ChangeKind, &StreamName)]) {
+    pub(crate) fn report_streams(&self, what: WatchFilter, changes: &[(ChangeKind, &StreamName)]) {
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
         if !watches.is_empty() {
             watches.report_streams(vfs, Some(&self.caller), what, &self.path(), changes);

@@ -5,7 +5,7 @@ use crate::harness::*;
 use acl::{PosixAcl, PosixName};
 use files::{
     Access, BasicChange, Caller, Descriptor, ListWish, NewMode, NewObject, ObjectOpen, OpenAt,
-    OpenPlan, RequestedKind, Share, XattrSetMode, dos,
+    OpenPlan, RequestedKind, ShareMode, XattrSetMode, dos,
 };
 use std::sync::Arc;
 use vfs::{
@@ -95,7 +95,7 @@ fn access_agrees_with_open_for_each_class() {
                 served.files.maximal_access(&open).unwrap()
             };
             for right in [Access::READ_DATA, Access::WRITE_DATA] {
-                let plan_of = OpenPlan::posix(right, Share::ALL);
+                let plan_of = OpenPlan::posix(right, ShareMode::ALL);
                 let at = OpenAt::Object(object.clone());
                 let opened =
                     now(served.files.open_object(&caller, &at, plan_of, ObjectOpen::default()));
@@ -128,7 +128,7 @@ fn access_agrees_with_open_for_readonly_files() {
             for right in [Access::READ_DATA, Access::WRITE_DATA, Access::APPEND_DATA] {
                 let may = is_directory || right == Access::READ_DATA;
                 assert_eq!(reported.contains(right), may, "{at} {:?} {right:?}", caller.identity);
-                let plan_of = OpenPlan::posix(right, Share::ALL);
+                let plan_of = OpenPlan::posix(right, ShareMode::ALL);
                 let at = OpenAt::Object(object.clone());
                 let opened =
                     now(served.files.open_object(&caller, &at, plan_of, ObjectOpen::default()));
@@ -162,7 +162,7 @@ fn access_agrees_with_open_for_inode_flags() {
                 return;
             }
             let access: Vec<Access> = callers.iter().map(|caller| reported(at, caller)).collect();
-            let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
+            let plan = OpenPlan::posix(Access::WRITE_DATA, ShareMode::ALL);
             let object = OpenAt::Object(served.object(at).unwrap());
             let opened = callers.clone().map(|caller| {
                 let how = ObjectOpen::default();
@@ -320,7 +320,7 @@ fn open_of_another_user_needs_current_permissions() {
     let (owner, other) = (member(OWNER, GROUP, &[]), member(6003, 7000, &[]));
     let root = now(served.files.root_object(&served.volume)).unwrap();
     let object = now(served.files.look_up(&owner, &root, &name("f"))).unwrap();
-    let both = OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, Share::ALL);
+    let both = OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, ShareMode::ALL);
     let at = OpenAt::Object(object);
     let open = now(served.files.open_object(&owner, &at, both, ObjectOpen::default()));
     let open = open.unwrap().open;

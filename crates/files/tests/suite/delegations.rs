@@ -4,7 +4,7 @@ use crate::harness::*;
 use files::{
     Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Delegation, DelegationKind,
     NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan, OpenProgress,
-    Patience, Protocol, RequestContext, Share, WaitingOpen, delegation_key,
+    Patience, Protocol, RequestContext, ShareMode, WaitingOpen, delegation_key,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -57,7 +57,7 @@ impl ServedVolume {
         let key = delegation_key(client.id, object.key());
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
         let caching = CacheWish { wanted: Caching::NONE, key: Some(key), holder: client.clone() };
-        let plan = OpenPlan { caching: Some(caching), ..OpenPlan::posix(access, Share::ALL) };
+        let plan = OpenPlan { caching: Some(caching), ..OpenPlan::posix(access, ShareMode::ALL) };
         let at = OpenAt::Object(object.clone());
         let open = self.files.begin_open_object(&self.alice, &at, plan, ObjectOpen::default());
         now(open).unwrap()

@@ -3,8 +3,8 @@
 pub use files::Inline;
 use files::{
     Access, CallHolder, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult,
-    PendingAnswer, Protocol, RequestContext, RequestFiles, RequestedKind, Semantics, Share, Volume,
-    VolumeOptions, Workers,
+    PendingAnswer, Protocol, RequestContext, RequestFiles, RequestedKind, Semantics, ShareMode,
+    Volume, VolumeOptions, Workers,
 };
 use futures_util::future::BoxFuture;
 use limits::Holder;
@@ -437,7 +437,7 @@ pub fn plan(at: &str, desired: Access) -> OpenPlan {
         if_missing: IfMissing::Fail,
         kind: RequestedKind::Any,
         semantics: Semantics::Windows,
-        ..OpenPlan::posix(desired, Share::ALL)
+        ..OpenPlan::posix(desired, ShareMode::ALL)
     }
 }
 

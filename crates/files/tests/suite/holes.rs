@@ -1,7 +1,7 @@
 //! Space reservation during concurrent writes.
 
 use crate::harness::*;
-use files::{Caller, Files, IfMissing, OpenPlan, Share, Volume, VolumeOptions};
+use files::{Caller, Files, IfMissing, OpenPlan, ShareMode, Volume, VolumeOptions};
 use std::sync::{Arc, Mutex};
 use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
 use vfs::{Identity, Timestamp};
@@ -40,7 +40,7 @@ fn concurrent_write_survives_space_reservation() {
         let made = OpenPlan {
             path: path("f"),
             if_missing: IfMissing::Create,
-            ..OpenPlan::posix(READ | WRITE, Share::ALL)
+            ..OpenPlan::posix(READ | WRITE, ShareMode::ALL)
         };
         let open = now(files.open(&volume, &caller, made)).unwrap().open;
         let (others, writer) = (files.clone(), open.clone());

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{
     CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan, Semantics,
-    Share, VolumeOptions,
+    ShareMode, VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -56,7 +56,7 @@ fn leased(plan: OpenPlan, number: u8, parent: Option<u8>, client: &Arc<Client>) 
     let parent = parent.map(|number| key(number).key);
     let key = CacheKeyWish { key: key(number), epoch: 0, parent, of_directories: true };
     let caching = CacheWish { wanted: RH, key: Some(key), holder: client.clone() };
-    OpenPlan { caching: Some(caching), share: Share::ALL, ..plan }
+    OpenPlan { caching: Some(caching), share: ShareMode::ALL, ..plan }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use files::{
-    Access, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, RequestFiles, Share, dos,
+    Access, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, RequestFiles, ShareMode, dos,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -188,7 +188,7 @@ fn plan_of(step: &Step) -> OpenPlan {
         unreachable!()
     };
     OpenPlan {
-        share: Share(share),
+        share: ShareMode(share),
         if_exists: [IfExists::Fail, IfExists::Open, IfExists::Overwrite, IfExists::Supersede]
             [usize::from(if_exists)],
         if_missing: if create { IfMissing::Create } else { IfMissing::Fail },

@@ -213,7 +213,7 @@ fn vetoed_names_are_not_reported_to_watches() {
     let served = serve_names(&[], &["*.tmp"], false);
     let root = served.open("", READ);
     let wish = WatchWish {
-        filter: files::Filter(u32::MAX),
+        filter: files::WatchFilter(u32::MAX),
         tree: true,
         room_bytes: 100,
         measure: |length, _| length + 1,

@@ -6,7 +6,7 @@ use files::{
     Access, HandleSeal, IfExists, IfMissing, ListWish, ListedObject, LockKind, LockOwner, NamedAce,
     NamedList, NamedWho, NewMode, NewObject, Object, ObjectChanges, ObjectListSink, ObjectOpen,
     OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult, OwnerLockOutcome, Range, RangeLock,
-    SecurityParts, Share, Sid, VolumeId, VolumeOptions, XattrSetMode,
+    SecurityParts, ShareMode, Sid, VolumeId, VolumeOptions, XattrSetMode,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn exclusively() -> OpenPlan {
     OpenPlan {
         if_exists: IfExists::Fail,
         if_missing: IfMissing::Create,
-        ..OpenPlan::posix(READ | WRITE, Share::ALL)
+        ..OpenPlan::posix(READ | WRITE, ShareMode::ALL)
     }
 }
 
@@ -190,7 +190,7 @@ fn open_by_handle_ignores_reused_name() {
     let object = served.object("f").unwrap();
     std::fs::rename(served.dir.path().join("f"), served.dir.path().join("g")).unwrap();
     served.put("f", b"other");
-    let open = served.open_at(of(&object), OpenPlan::posix(READ, Share::ALL)).unwrap().open;
+    let open = served.open_at(of(&object), OpenPlan::posix(READ, ShareMode::ALL)).unwrap().open;
     assert_eq!((open.key(), open.path()), (object.key(), path("g")));
     assert_eq!(served.read(&open).unwrap(), b"mine");
 }
@@ -210,7 +210,7 @@ fn unlinked_file_serves_its_opens() {
     assert_eq!(served.object("f").unwrap_err(), FsError::NotFound);
     let found = served.find(&handle).unwrap();
     assert_eq!(served.files.object_attributes(&found).unwrap().links, 0);
-    let again = served.open_at(of(&found), OpenPlan::posix(READ, Share::ALL)).unwrap().open;
+    let again = served.open_at(of(&found), OpenPlan::posix(READ, ShareMode::ALL)).unwrap().open;
     assert_eq!(served.read(&again).unwrap(), b"kept");
     served.close(again);
     served.close(made.open);
@@ -225,11 +225,11 @@ fn nfs_share_modes_and_removals_meet_windows_opens() {
     let object = served.object("f").unwrap();
     let plan = |access, share| OpenPlan::posix(access, share);
     let windows =
-        served.try_open(OpenPlan { share: Share::READ, ..crate::harness::plan("f", READ) });
+        served.try_open(OpenPlan { share: ShareMode::READ, ..crate::harness::plan("f", READ) });
     let windows = windows.unwrap().open;
     let refused = |result: Result<OpenResult>| result.map(|r| r.action).unwrap_err();
     assert_eq!(
-        refused(served.open_at(of(&object), plan(WRITE, Share::ALL))),
+        refused(served.open_at(of(&object), plan(WRITE, ShareMode::ALL))),
         FsError::ShareViolation
     );
     assert_eq!(served.remove(&root, "f"), Err(FsError::ShareViolation));
@@ -237,11 +237,11 @@ fn nfs_share_modes_and_removals_meet_windows_opens() {
     let set = |by| now(served.files.set_object_attributes(&served.alice, &object, by, &size));
     assert_eq!(set(None), Err(FsError::ShareViolation), "cutting is writing");
     served.close(windows);
-    let reader = served.open_at(of(&object), plan(READ, Share(5))).unwrap().open;
+    let reader = served.open_at(of(&object), plan(READ, ShareMode(5))).unwrap().open;
     assert_eq!(served.refusal(crate::harness::plan("f", WRITE)), FsError::ShareViolation);
     assert_eq!(set(None), Err(FsError::ShareViolation));
     served.close(reader);
-    let writer = served.open_at(of(&object), plan(READ | WRITE, Share::READ)).unwrap().open;
+    let writer = served.open_at(of(&object), plan(READ | WRITE, ShareMode::READ)).unwrap().open;
     assert_eq!(set(None), Err(FsError::ShareViolation));
     assert_eq!(set(Some(&writer)), Ok(()));
     assert_eq!(served.files.object_attributes(&object).unwrap().size_bytes, 3);
@@ -253,17 +253,17 @@ fn open_is_upgraded_in_place_and_downgraded() {
     served.put("f", b"");
     let object = served.object("f").unwrap();
     let plan = |access, share| OpenPlan::posix(access, share);
-    let alone = Share::READ;
+    let alone = ShareMode::READ;
     let first = served.open_at(of(&object), plan(READ, alone)).unwrap().open;
     let wanted = RangeLock { range: Range::to_end(0), kind: LockKind::Exclusive };
     let lock = served.files.lock_owned(&first, LockOwner(1), wanted, &HOLDER);
     assert_eq!(lock, Ok(OwnerLockOutcome::Granted));
-    let other = served.open_at(of(&object), plan(READ, Share::ALL)).unwrap().open;
+    let other = served.open_at(of(&object), plan(READ, ShareMode::ALL)).unwrap().open;
     let upgrade = |share| {
         let with = ObjectOpen { instead_of: Some(first.clone()), ..Default::default() };
         now(served.files.open_object(&served.alice, &of(&object), plan(READ | WRITE, share), with))
     };
-    assert_eq!(upgrade(Share(0)).map(|o| o.action).unwrap_err(), FsError::ShareViolation);
+    assert_eq!(upgrade(ShareMode(0)).map(|o| o.action).unwrap_err(), FsError::ShareViolation);
     assert_eq!(
         served.refusal(crate::harness::plan("f", WRITE)),
         FsError::ShareViolation,
@@ -277,13 +277,16 @@ fn open_is_upgraded_in_place_and_downgraded() {
     assert!(second.has_locks_of(LockOwner(1)), "they came along");
     served.files.write(second.caller(), &second, 0, b"x").unwrap();
     assert_eq!(served.refusal(crate::harness::plan("f", WRITE)), FsError::ShareViolation);
-    assert_eq!(served.files.downgrade(&second, ALL, Share::ALL), Err(FsError::InvalidParameter));
-    served.files.downgrade(&second, READ, Share::ALL).unwrap();
+    assert_eq!(
+        served.files.downgrade(&second, ALL, ShareMode::ALL),
+        Err(FsError::InvalidParameter)
+    );
+    served.files.downgrade(&second, READ, ShareMode::ALL).unwrap();
     assert_eq!(served.files.write(second.caller(), &second, 0, b"x"), Err(FsError::AccessDenied));
     assert!(served.try_open(crate::harness::plan("f", WRITE)).is_ok());
     drop(other);
     served.close(second.clone());
-    assert_eq!(served.files.downgrade(&second, Access::NONE, Share::ALL), Err(FsError::Stale));
+    assert_eq!(served.files.downgrade(&second, Access::NONE, ShareMode::ALL), Err(FsError::Stale));
     assert_eq!(served.files.open_file_count(), 0);
 }
 
@@ -295,7 +298,7 @@ fn upgrade_retains_locks_despite_concurrent_rename() {
     served.put("f", b"");
     served.put("other", b"");
     let object = served.object("f").unwrap();
-    let first = served.open_at(of(&object), OpenPlan::posix(READ, Share::ALL)).unwrap().open;
+    let first = served.open_at(of(&object), OpenPlan::posix(READ, ShareMode::ALL)).unwrap().open;
     let wanted = RangeLock { range: Range::to_end(0), kind: LockKind::Exclusive };
     let lock = |open: &Arc<OpenFile>, owner| {
         served.files.lock_owned(open, LockOwner(owner), wanted, &HOLDER)
@@ -307,7 +310,7 @@ fn upgrade_retains_locks_despite_concurrent_rename() {
         now(files.rename(&mover, &path("moved"), false)).unwrap();
     });
     let with = ObjectOpen { instead_of: Some(first.clone()), ..Default::default() };
-    let plan = OpenPlan::posix(READ | WRITE, Share::ALL);
+    let plan = OpenPlan::posix(READ | WRITE, ShareMode::ALL);
     let second = now(served.files.open_object(&served.alice, &of(&object), plan, with)).unwrap();
     assert!(served.exists("moved"), "it was renamed in between");
     served.close(first);
@@ -455,7 +458,7 @@ fn execute_permission_grants_read_by_handle() {
     let bob = user(4002, 4002);
     let read = |mode| {
         served.set_mode("f", mode);
-        let plan = OpenPlan::posix(Access::READ_DATA, Share::ALL);
+        let plan = OpenPlan::posix(Access::READ_DATA, ShareMode::ALL);
         let opened = now(served.files.open_object(&bob, &of(&object), plan, ObjectOpen::default()));
         opened.and_then(|opened| served.read(&opened.open))
     };
@@ -477,7 +480,7 @@ fn write_only_permission_suffices_to_write() {
     let (bob, object) = (user(4002, 4002), served.object("f").unwrap());
     for at in [of(&object), OpenAt::Name(served.root(), name("f"))] {
         let open = |desired, if_exists| {
-            let plan = OpenPlan { if_exists, ..OpenPlan::posix(desired, Share::ALL) };
+            let plan = OpenPlan { if_exists, ..OpenPlan::posix(desired, ShareMode::ALL) };
             now(served.files.open_object(&bob, &at, plan, ObjectOpen::default())).map(|o| o.open)
         };
         let desired = Access::WRITE_DATA | Access::APPEND_DATA | Access::READ_ATTRIBUTES;
@@ -502,7 +505,7 @@ fn execute_permission_grants_read_by_name_in_directory() {
     let bob = user(4002, 4002);
     let read = |desired| {
         let at = OpenAt::Name(served.root(), name("f"));
-        let plan = OpenPlan::posix(desired, Share::ALL);
+        let plan = OpenPlan::posix(desired, ShareMode::ALL);
         let opened = now(served.files.open_object(&bob, &at, plan, ObjectOpen::default()));
         opened.and_then(|opened| served.read(&opened.open))
     };
@@ -560,7 +563,7 @@ fn first_matching_posix_class_decides() {
     served.set_mode("f", 0o707);
     for (who, may) in [(&bob, false), (&carol, true)] {
         let read = |at| {
-            let plan = OpenPlan::posix(Access::READ_DATA, Share::ALL);
+            let plan = OpenPlan::posix(Access::READ_DATA, ShareMode::ALL);
             let opened = now(files.open_object(who, &at, plan, ObjectOpen::default()));
             opened.and_then(|opened| served.read(&opened.open)).is_ok()
         };
@@ -826,7 +829,7 @@ fn owner_locks_bind_windows_opens_only() {
     let served = serve();
     served.put("f", b"0123456789");
     let object = served.object("f").unwrap();
-    let plan = || OpenPlan::posix(READ | WRITE, Share::ALL);
+    let plan = || OpenPlan::posix(READ | WRITE, ShareMode::ALL);
     let (one, two) = (
         served.open_at(of(&object), plan()).unwrap().open,
         served.open_at(of(&object), plan()).unwrap().open,

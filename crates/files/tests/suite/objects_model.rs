@@ -5,7 +5,7 @@ use crate::harness::*;
 use files::{
     Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Caller, Delegation,
     DelegationKind, Files, IfExists, IfMissing, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan,
-    OpenProgress, RequestFiles, Share, Volume, VolumeId, VolumeOptions, delegation_key,
+    OpenProgress, RequestFiles, ShareMode, Volume, VolumeId, VolumeOptions, delegation_key,
 };
 use futures_util::FutureExt;
 use proptest::prelude::*;
@@ -181,7 +181,7 @@ impl World {
 
     /// An open plan with the client's delegation key, if it is an NFS client and the file exists.
     fn plan(&self, who: ClientRole, file: Option<usize>, access: u32, share: u32) -> OpenPlan {
-        let plan = OpenPlan::posix(rights(access), Share(share));
+        let plan = OpenPlan::posix(rights(access), ShareMode(share));
         let (Some(client), Some(file)) = (who, file) else { return plan };
         let Ok(object) = self.find(file) else { return plan };
         let key = delegation_key([client; 16], object.key());

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{
     AcknowledgeRefusal, CacheBreak, CacheHolder, CacheWish, Caching, CallHolder, OpenPlan,
-    RangeLock, Share, Workers,
+    RangeLock, ShareMode, Workers,
 };
 use futures_channel::oneshot;
 use futures_util::FutureExt;
@@ -181,7 +181,7 @@ fn cached_stream_is_broken_before_file_deletion() {
         return eprintln!("skipped: no extended attributes here");
     }
     let client = Arc::new(Client::default());
-    let alone = OpenPlan { share: Share(0), ..of_stream(new_file("a")) };
+    let alone = OpenPlan { share: ShareMode(0), ..of_stream(new_file("a")) };
     let kept = served.try_open(cached(alone, Caching::BATCH, &client)).unwrap();
     let delete = || Box::pin(served.files.open(&served.volume, &served.alice, plan("a", DELETE)));
     let mut waiting = delete();
@@ -191,7 +191,7 @@ fn cached_stream_is_broken_before_file_deletion() {
     assert!(waiting.now_or_never().expect("nothing to wait for").is_ok());
     served.assert_nothing_held();
 
-    let alone = OpenPlan { share: Share(0), ..of_stream(plan("a", READ)) };
+    let alone = OpenPlan { share: ShareMode(0), ..of_stream(plan("a", READ)) };
     let used = served.try_open(cached(alone, Caching::BATCH, &client)).unwrap();
     let mut waiting = delete();
     assert!(waiting.as_mut().now_or_never().is_none());
@@ -209,7 +209,7 @@ fn cached_deleter_is_broken_before_stream_denies_delete() {
     }
     let client = Arc::new(Client::default());
     let kept = served.try_open(cached(new_file("a"), Caching::BATCH, &client)).unwrap();
-    let wish = OpenPlan { share: Share(3), ..of_stream(new_file("a")) };
+    let wish = OpenPlan { share: ShareMode(3), ..of_stream(new_file("a")) };
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, wish));
     assert!(waiting.as_mut().now_or_never().is_none());
     assert_eq!(client.breaks().len(), 1);
@@ -217,7 +217,7 @@ fn cached_deleter_is_broken_before_stream_denies_delete() {
     let opened = waiting.now_or_never().expect("nothing to wait for").unwrap();
     served.close(opened.open);
     let used = served.try_open(cached(plan("a", ALL), Caching::BATCH, &client)).unwrap();
-    let wish = OpenPlan { share: Share(3), ..of_stream(plan("a", READ)) };
+    let wish = OpenPlan { share: ShareMode(3), ..of_stream(plan("a", READ)) };
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, wish));
     assert!(waiting.as_mut().now_or_never().is_none());
     served.files.acknowledge(&used.open, Caching::LEVEL_II).unwrap();

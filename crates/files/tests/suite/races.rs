@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{
     CallHolder, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, Protocol, RequestContext,
-    Share, VolumeOptions, Workers,
+    ShareMode, VolumeOptions, Workers,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -298,7 +298,7 @@ fn name_change_does_not_queue_behind_own_holder() {
     assert_eq!(files.link(&file, &link, false).now_or_never(), Some(Ok(())));
     let empty = served.open("empty", ALL);
     assert_eq!(files.set_symlink(&empty, b"file".to_vec()).now_or_never(), Some(Ok(())));
-    let posix = OpenPlan { delete_on_close: true, ..OpenPlan::posix(DELETE, Share::ALL) };
+    let posix = OpenPlan { delete_on_close: true, ..OpenPlan::posix(DELETE, ShareMode::ALL) };
     let large = served.try_open(OpenPlan { path: path("large"), ..posix }).unwrap().open;
     assert_eq!(files.close(large).now_or_never(), Some(Ok(())));
     assert!(served.exists("moved") && served.exists("link") && !served.exists("large"));
@@ -327,8 +327,10 @@ fn ranges_of_sparse_file_are_looked_for_by_a_worker() {
 fn refused_open_leaves_no_grant() {
     let served = serve();
     served.put("file", b"data");
-    let alone =
-        served.try_open(OpenPlan { share: Share::default(), ..plan("file", ALL) }).unwrap().open;
+    let alone = served
+        .try_open(OpenPlan { share: ShareMode::default(), ..plan("file", ALL) })
+        .unwrap()
+        .open;
     for _ in 0..3 {
         assert_eq!(served.refusal(plan("file", READ)), FsError::ShareViolation);
     }

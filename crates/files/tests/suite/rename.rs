@@ -1,7 +1,7 @@
 //! Rename and link. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
 use crate::harness::*;
-use files::{BasicChange, OpenFile, OpenPlan, Share, dos};
+use files::{BasicChange, OpenFile, OpenPlan, ShareMode, dos};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
@@ -149,7 +149,7 @@ fn hard_link_is_another_name_of_the_file() {
 fn open_without_shared_deletion_blocks_rename() {
     let served = serve();
     served.put("file", b"");
-    let _open = served.try_open(OpenPlan { share: Share(3), ..plan("file", READ) }).unwrap();
+    let _open = served.try_open(OpenPlan { share: ShareMode(3), ..plan("file", READ) }).unwrap();
     assert_eq!(served.refusal(plan("file", DELETE)), FsError::ShareViolation);
 }
 
@@ -161,10 +161,10 @@ fn directory_open_may_deny_new_names() {
     let file = served.open("d/file", DELETE);
     let hold = |desired, share| served.try_open(OpenPlan { share, ..plan("d", desired) }).unwrap();
     for (number, (desired, share, expected)) in [
-        (READ | DELETE, Share::ALL, Err(FsError::ShareViolation)),
-        (READ, Share(5), Err(FsError::ShareViolation)),
-        (READ, Share::ALL, Ok(())),
-        (LOOK, Share::default(), Ok(())),
+        (READ | DELETE, ShareMode::ALL, Err(FsError::ShareViolation)),
+        (READ, ShareMode(5), Err(FsError::ShareViolation)),
+        (READ, ShareMode::ALL, Ok(())),
+        (LOOK, ShareMode::default(), Ok(())),
     ]
     .into_iter()
     .enumerate()

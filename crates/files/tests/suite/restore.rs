@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{
     Absence, Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, Files,
-    LockKind, OpenFacts, OpenPlan, OpenResult, Range, RangeLock, Share,
+    LockKind, OpenFacts, OpenPlan, OpenResult, Range, RangeLock, ShareMode,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,7 +30,7 @@ fn leased(name: &str, wanted: u8, number: u8) -> OpenPlan {
     let parent = Some([9; 16]);
     let key = CacheKeyWish { key, epoch: 7, parent, of_directories: true };
     let caching = CacheWish { wanted: Caching(wanted), key: Some(key), holder: nobody() };
-    OpenPlan { caching: Some(caching), share: Share::ALL, ..plan(name, READ | WRITE) }
+    OpenPlan { caching: Some(caching), share: ShareMode::ALL, ..plan(name, READ | WRITE) }
 }
 
 fn facts_of(made: &OpenResult) -> OpenFacts {
@@ -91,7 +91,7 @@ fn open_is_restored_with_rights_share_mode_and_locks() {
     let served = serve();
     served.put("file", b"data");
     let both = READ | WRITE;
-    let first = served.try_open(OpenPlan { share: Share::READ, ..plan("file", both) }).unwrap();
+    let first = served.try_open(OpenPlan { share: ShareMode::READ, ..plan("file", both) }).unwrap();
     served.files.try_locks(&first.open, &[lock(0), lock(100)], &HOLDER).unwrap();
     let facts = facts_of(&first);
     drop(first);

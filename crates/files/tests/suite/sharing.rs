@@ -1,7 +1,7 @@
 //! Share modes. MS-FSA 2.1.5.1.2.
 
 use crate::harness::*;
-use files::{Access, IfExists, OpenPlan, Share};
+use files::{Access, IfExists, OpenPlan, ShareMode};
 use vfs::FsError;
 
 /// Read, write and delete access with their share mode bits.
@@ -20,7 +20,7 @@ fn access_and_share_mode_pairs_follow_the_rule() {
     let served = serve();
     served.put("file", b"");
     let open = |kinds, share| {
-        served.try_open(OpenPlan { share: Share(share), ..plan("file", access(kinds)) })
+        served.try_open(OpenPlan { share: ShareMode(share), ..plan("file", access(kinds)) })
     };
     for (kinds_a, share_a) in (0..8).flat_map(|k| (0..8).map(move |s| (k, s))) {
         let first = open(kinds_a, share_a).unwrap();
@@ -43,7 +43,8 @@ fn access_and_share_mode_pairs_follow_the_rule() {
 fn overwrite_counts_as_write_for_share_modes() {
     let served = serve();
     served.put("file", b"data");
-    let reader = served.try_open(OpenPlan { share: Share::READ, ..plan("file", READ) }).unwrap();
+    let reader =
+        served.try_open(OpenPlan { share: ShareMode::READ, ..plan("file", READ) }).unwrap();
     for if_exists in [IfExists::Overwrite, IfExists::Supersede] {
         let cut = OpenPlan { if_exists, ..plan("file", READ) };
         assert_eq!(served.refusal(cut), FsError::ShareViolation);
@@ -63,7 +64,7 @@ fn share_modes_hold_across_names_and_volumes() {
         options: served.volume.options.clone(),
     });
     let _alone =
-        served.try_open(OpenPlan { share: Share::default(), ..plan("file", WRITE) }).unwrap();
+        served.try_open(OpenPlan { share: ShareMode::default(), ..plan("file", WRITE) }).unwrap();
     assert_eq!(served.refusal(plan("FILE", READ)), FsError::ShareViolation);
     assert_eq!(served.refusal(plan("link", READ)), FsError::ShareViolation);
     let elsewhere = now(served.files.open(&again, &served.alice, plan("link", READ)));
@@ -75,7 +76,7 @@ fn directories_have_share_modes_too() {
     let served = serve();
     served.put_directory("directory");
     let _listing =
-        served.try_open(OpenPlan { share: Share::READ, ..plan("directory", READ) }).unwrap();
+        served.try_open(OpenPlan { share: ShareMode::READ, ..plan("directory", READ) }).unwrap();
     assert!(served.try_open(plan("directory", READ)).is_ok());
     assert_eq!(served.refusal(plan("directory", DELETE)), FsError::ShareViolation);
 }

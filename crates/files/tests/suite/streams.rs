@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{
     Access, BasicChange, IfExists, IfMissing, LockKind, OpenAction, OpenFile, OpenPlan, Range,
-    RangeLock, RequestedKind, Share, dos,
+    RangeLock, RequestedKind, ShareMode, dos,
 };
 use std::sync::Arc;
 use vfs::{FileKind, FsError, StreamName};
@@ -20,7 +20,7 @@ fn doomed(plan: OpenPlan) -> OpenPlan {
     OpenPlan { delete_on_close: true, ..plan }
 }
 
-fn sharing(share: Share, plan: OpenPlan) -> OpenPlan {
+fn sharing(share: ShareMode, plan: OpenPlan) -> OpenPlan {
     OpenPlan { share, ..plan }
 }
 
@@ -210,7 +210,7 @@ fn failed_stream_create_leaves_no_file() {
 #[test]
 fn each_stream_has_share_modes_and_ranges() {
     let Some(served) = serve_streams() else { return };
-    let alone = Share(0);
+    let alone = ShareMode(0);
     let plain = OpenPlan { desired: READ | WRITE, ..new_file("file") };
     let file = served.try_open(sharing(alone, plain)).unwrap().open;
     let one = served.try_open(sharing(alone, of(new_file("file"), "one"))).unwrap().open;
@@ -234,7 +234,7 @@ fn each_stream_has_share_modes_and_ranges() {
 #[test]
 fn stream_open_denies_file_deletion() {
     let Some(served) = serve_streams() else { return };
-    let kept = Share(Share::READ.0 | Share::WRITE.0);
+    let kept = ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0);
     let open = served.try_open(sharing(kept, of(new_file("file"), "s"))).unwrap().open;
     assert_eq!(served.refusal(plan("file", DELETE)), FsError::ShareViolation);
     served.open("file", READ);
@@ -249,7 +249,7 @@ fn stream_open_denies_file_deletion() {
 #[test]
 fn stream_open_must_share_deletion_with_file_deleter() {
     let Some(served) = serve_streams() else { return };
-    let kept = Share(Share::READ.0 | Share::WRITE.0);
+    let kept = ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0);
     for new in [new_file("file"), new_directory("dir")] {
         let path = new.path.clone();
         let name = std::str::from_utf8(path.as_bytes()).unwrap();
@@ -316,7 +316,7 @@ fn overwrite_removes_streams_unless_one_denies() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "s", b"data");
     let overwrite = || OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", WRITE) };
-    let kept = Share(Share::READ.0 | Share::WRITE.0);
+    let kept = ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0);
     let open = served.try_open(sharing(kept, of(plan("file", READ), "s"))).unwrap().open;
     assert_eq!(served.refusal(overwrite()), FsError::ShareViolation);
     assert_eq!(served.read(&open).unwrap(), b"data");
@@ -349,7 +349,7 @@ fn stream_rename_reaches_all_opens() {
     rename(&open, "NEW", false).expect("another spelling is free");
     rename(&open, "NEW", false).expect("so is the same");
     assert_eq!(served.names("file"), ["NEW"]);
-    let kept = Share(Share::READ.0 | Share::WRITE.0);
+    let kept = ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0);
     let third = served.try_open(sharing(kept, of(plan("file", READ), "new")));
     assert_eq!(third.unwrap_err(), FsError::ShareViolation, "both have DELETE");
     served.close(other);
@@ -659,7 +659,8 @@ fn posix_truncation_leaves_streams_and_descriptor() {
     let stored = || served.look("file", false).unwrap().node.security_descriptor().unwrap();
     let before = (stored(), served.look("file", false).unwrap().attributes);
     assert!(before.0.is_some());
-    let stream = served.try_open(sharing(Share::READ, of(plan("file", READ), "s"))).unwrap().open;
+    let stream =
+        served.try_open(sharing(ShareMode::READ, of(plan("file", READ), "s"))).unwrap().open;
     for size_before in [4, 0] {
         assert_eq!(served.look("file", false).unwrap().attributes.size_bytes, size_before);
         let cut = OpenPlan {

@@ -2,7 +2,7 @@
 //! every step.
 
 use crate::harness::*;
-use files::{Access, IfExists, IfMissing, OpenFile, OpenPlan, RequestedKind, Share};
+use files::{Access, IfExists, IfMissing, OpenFile, OpenPlan, RequestedKind, ShareMode};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -259,7 +259,7 @@ fn plan_of(step: &Step) -> OpenPlan {
     let dispositions = [IfExists::Fail, IfExists::Open, IfExists::Overwrite, IfExists::Supersede];
     OpenPlan {
         stream: NAMES[name].map(stream_name),
-        share: Share(share),
+        share: ShareMode(share),
         if_exists: dispositions[usize::from(if_exists)],
         if_missing: if create { IfMissing::Create } else { IfMissing::Fail },
         kind: RequestedKind::File,

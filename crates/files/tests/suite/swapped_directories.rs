@@ -4,7 +4,7 @@
 use crate::harness::*;
 use acl::{Ace, Descriptor, PosixAcl, Sid, control};
 use files::{
-    Access, IfExists, IfMissing, NewObject, ObjectOpen, OpenAt, OpenPlan, OpenResult, Share,
+    Access, IfExists, IfMissing, NewObject, ObjectOpen, OpenAt, OpenPlan, OpenResult, ShareMode,
 };
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -218,7 +218,7 @@ fn create_in(served: &ServedVolume, directory: &files::Object, at: &str) -> Resu
     let plan = OpenPlan {
         if_exists: IfExists::Fail,
         if_missing: IfMissing::Create,
-        ..OpenPlan::posix(READ | WRITE, Share::ALL)
+        ..OpenPlan::posix(READ | WRITE, ShareMode::ALL)
     };
     let at = OpenAt::Name(directory.clone(), name(at));
     now(served.files.open_object(&served.alice, &at, plan, ObjectOpen::default()))

@@ -2,20 +2,20 @@
 
 use crate::harness::*;
 use files::{
-    BasicChange, Caller, Change, ChangeKind, Descriptor, Filter, IfExists, NextChanges, OpenFile,
-    OpenPlan, SecurityParts, TimeSetting, VolumeOptions, WATCH_BYTES_MAX,
-    WATCHES_PER_DIRECTORY_MAX, WatchAnswer, WatchWish,
+    BasicChange, Caller, Change, ChangeKind, Descriptor, IfExists, NextChanges, OpenFile, OpenPlan,
+    SecurityParts, TimeSetting, VolumeOptions, WATCH_BYTES_MAX, WATCHES_PER_DIRECTORY_MAX,
+    WatchAnswer, WatchFilter, WatchWish,
 };
 use futures_util::FutureExt;
 use limits::Holder;
 use std::sync::Arc;
 use vfs::{ExternalChange, ExternalName, FsError, StreamName, Timestamp};
 
-pub const EVERYTHING: Filter = Filter(u32::MAX);
-const NAMES: Filter = Filter(Filter::FILE_NAME.0 | Filter::DIRECTORY_NAME.0);
+pub const EVERYTHING: WatchFilter = WatchFilter(u32::MAX);
+const NAMES: WatchFilter = WatchFilter(WatchFilter::FILE_NAME.0 | WatchFilter::DIRECTORY_NAME.0);
 
 /// A request in which every change counts as one byte.
-fn wish(filter: Filter, tree: bool) -> WatchWish {
+fn wish(filter: WatchFilter, tree: bool) -> WatchWish {
     WatchWish { filter, tree, room_bytes: 100, measure: |length, _| length + 1 }
 }
 
@@ -32,7 +32,7 @@ pub struct WatchedDirectory<'a> {
 }
 
 impl ServedVolume {
-    pub fn watch(&self, at: &str, filter: Filter, tree: bool) -> WatchedDirectory<'_> {
+    pub fn watch(&self, at: &str, filter: WatchFilter, tree: bool) -> WatchedDirectory<'_> {
         self.watch_as(&self.alice, at, filter, tree)
     }
 
@@ -40,7 +40,7 @@ impl ServedVolume {
         &self,
         by: &Arc<Caller>,
         at: &str,
-        filter: Filter,
+        filter: WatchFilter,
         tree: bool,
     ) -> WatchedDirectory<'_> {
         let open = self.try_open_as(by, plan(at, READ)).unwrap().open;
@@ -157,8 +157,8 @@ fn replaced_name_is_removed_before_new_one_is_added() {
 #[test]
 fn file_and_directory_names_have_separate_filters() {
     let served = serve();
-    let files = served.watch("", Filter::FILE_NAME, false);
-    let directories = served.watch("", Filter::DIRECTORY_NAME, false);
+    let files = served.watch("", WatchFilter::FILE_NAME, false);
+    let directories = served.watch("", WatchFilter::DIRECTORY_NAME, false);
     served.put("f", b"");
     served.put_directory("d");
     rename(&served, "d", "e", false);
@@ -174,13 +174,13 @@ fn each_change_reaches_watches_of_its_kind() {
     let served = serve();
     served.put("f", b"");
     let kinds = [
-        ("attributes", Filter::ATTRIBUTES),
-        ("size", Filter::SIZE),
-        ("write", Filter::LAST_WRITE),
-        ("access", Filter::LAST_ACCESS),
-        ("creation", Filter::CREATION),
-        ("ea", Filter::EXTENDED_ATTRIBUTES),
-        ("security", Filter::SECURITY),
+        ("attributes", WatchFilter::ATTRIBUTES),
+        ("size", WatchFilter::SIZE),
+        ("write", WatchFilter::LAST_WRITE),
+        ("access", WatchFilter::LAST_ACCESS),
+        ("creation", WatchFilter::CREATION),
+        ("ea", WatchFilter::EXTENDED_ATTRIBUTES),
+        ("security", WatchFilter::SECURITY),
     ];
     let watches = kinds.map(|(name, filter)| (name, served.watch("", filter, false)));
     let reporting = || {
@@ -219,7 +219,7 @@ fn each_change_reaches_watches_of_its_kind() {
 fn first_request_determines_watch_filter() {
     let served = serve();
     served.put_directory("d");
-    let mut root = served.watch("", Filter::DIRECTORY_NAME, true);
+    let mut root = served.watch("", WatchFilter::DIRECTORY_NAME, true);
     root.wish = wish(EVERYTHING, false);
     served.put("f", b"");
     served.put_directory("d/sub");
@@ -465,7 +465,8 @@ fn local_changes_are_reported_to_directory_watch() {
     let served = serve();
     served.put_directory("d");
     let of = |text: &str| ExternalName { name: name(text), is_directory: false };
-    let (inner, root) = (served.watch("d", NAMES, true), served.watch("d", Filter::SIZE, false));
+    let (inner, root) =
+        (served.watch("d", NAMES, true), served.watch("d", WatchFilter::SIZE, false));
     assert_eq!(served.outside_watch_count(), 2);
     served.somebody_did(&ExternalChange::Added(of("a")));
     served.somebody_did(&ExternalChange::Renamed(of("a"), name("b")));
@@ -487,8 +488,9 @@ fn of_stream(plan: OpenPlan, name: &str) -> OpenPlan {
     OpenPlan { stream: Some(StreamName::new(name.as_bytes()).unwrap()), ..plan }
 }
 
-const STREAMS: Filter =
-    Filter(Filter::STREAM_NAME.0 | Filter::STREAM_SIZE.0 | Filter::STREAM_WRITE.0);
+const STREAMS: WatchFilter = WatchFilter(
+    WatchFilter::STREAM_NAME.0 | WatchFilter::STREAM_SIZE.0 | WatchFilter::STREAM_WRITE.0,
+);
 
 #[test]
 fn stream_changes_are_reported_with_file_name() {
@@ -498,9 +500,11 @@ fn stream_changes_are_reported_with_file_name() {
     }
     served.put_directory("d");
     let streams = served.watch("", STREAMS, true);
-    let names = served.watch("", Filter::STREAM_NAME | Filter::FILE_NAME, true);
-    let (sizes, data) =
-        (served.watch("d", Filter::SIZE, false), served.watch("d", Filter::LAST_WRITE, false));
+    let names = served.watch("", WatchFilter::STREAM_NAME | WatchFilter::FILE_NAME, true);
+    let (sizes, data) = (
+        served.watch("d", WatchFilter::SIZE, false),
+        served.watch("d", WatchFilter::LAST_WRITE, false),
+    );
     let open = served.try_open(of_stream(new_file("d/f"), "s")).unwrap().open;
     assert_eq!(names.reported(), "+d/f +d/f:s", "the file is new too");
     served.files.write(open.caller(), &open, 0, b"12").unwrap();
@@ -549,7 +553,7 @@ fn local_changes_below_are_reported_to_tree_watch() {
     served.put_directory("d/sub");
     let of = |text: &str| ExternalName { name: name(text), is_directory: false };
     let (tree, flat) = (served.watch("d", NAMES, true), served.watch("d", NAMES, false));
-    let (root, sizes) = (served.watch("", NAMES, true), served.watch("", Filter::SIZE, true));
+    let (root, sizes) = (served.watch("", NAMES, true), served.watch("", WatchFilter::SIZE, true));
     assert_eq!(served.outside_tree_count(), 3);
     served.somebody_did_in("d/sub", &ExternalChange::Added(of("a")));
     served.somebody_did_in("d/sub", &ExternalChange::Renamed(of("a"), name("b")));

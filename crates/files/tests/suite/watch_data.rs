@@ -4,8 +4,8 @@
 use crate::harness::*;
 use crate::watch::WatchedDirectory;
 use files::{
-    BasicChange, Descriptor, Filter, ObjectChanges, OpenFile, OpenPlan, SecurityParts, TimeSetting,
-    VolumeOptions, XattrSetMode,
+    BasicChange, Descriptor, ObjectChanges, OpenFile, OpenPlan, SecurityParts, TimeSetting,
+    VolumeOptions, WatchFilter, XattrSetMode,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,9 +27,9 @@ fn stream_of(plan: OpenPlan, name: &str) -> OpenPlan {
 fn data_change_is_reported_once_and_not_at_close() {
     let served = serve();
     served.put("f", b"1");
-    let sizes = served.watch("", Filter::SIZE, false);
-    let writes = served.watch("", Filter::LAST_WRITE, false);
-    let names = served.watch("", Filter::FILE_NAME, false);
+    let sizes = served.watch("", WatchFilter::SIZE, false);
+    let writes = served.watch("", WatchFilter::LAST_WRITE, false);
+    let names = served.watch("", WatchFilter::FILE_NAME, false);
     let open = served.open("f", ALL);
     write(&served, &open, 0, b"22");
     assert_eq!((sizes.reported().as_str(), writes.reported().as_str()), ("!f", "!f"), "it grows");
@@ -47,7 +47,7 @@ fn data_change_is_reported_once_and_not_at_close() {
 fn busy_writer_costs_a_few_answers_between_two_ticks() {
     let served = serve();
     served.put("f", b"");
-    let tree = served.watch("", Filter::SIZE | Filter::FILE_NAME, true);
+    let tree = served.watch("", WatchFilter::SIZE | WatchFilter::FILE_NAME, true);
     let open = served.open("f", ALL);
     let answers = |from: u64| {
         let reported = (from..from + 100).filter(|at| {
@@ -77,7 +77,7 @@ fn deferred_changes_of_many_files_are_reported_together() {
     for number in 0..10 {
         served.put(&number.to_string(), b"");
     }
-    let tree = served.watch("", Filter::SIZE, true);
+    let tree = served.watch("", WatchFilter::SIZE, true);
     for round in 0..2 {
         for number in 0..10 {
             let open = served.open(&number.to_string(), ALL);
@@ -94,12 +94,12 @@ fn deferred_changes_of_many_files_are_reported_together() {
 fn busy_writer_notifies_a_new_watch_with_the_tick() {
     let served = serve();
     served.put("f", b"");
-    let first = served.watch("", Filter::SIZE | Filter::LAST_WRITE, false);
+    let first = served.watch("", WatchFilter::SIZE | WatchFilter::LAST_WRITE, false);
     let open = served.open("f", ALL);
     (0..10).for_each(|at| write(&served, &open, at, b"x"));
     assert_eq!(first.reported(), "!f");
     // The new watch has received nothing; the writer's earlier reports delay it.
-    let second = served.watch("", Filter::SIZE, true);
+    let second = served.watch("", WatchFilter::SIZE, true);
     for at in 10..20 {
         write(&served, &open, at, b"x");
         now(served.files.flush(&open)).unwrap();
@@ -122,7 +122,7 @@ fn too_many_deferred_files_overflow() {
     let served = serve();
     let open = |number: usize| served.try_open(new_file(&number.to_string())).unwrap().open;
     let opens: Vec<_> = (0..200).map(open).collect();
-    let tree = served.watch("", Filter::SIZE, true);
+    let tree = served.watch("", WatchFilter::SIZE, true);
     let answers = |at| {
         let write = |open| {
             write(&served, open, at, b"x");
@@ -154,7 +154,7 @@ fn watch_without_list_right_costs_one_lookup_a_tick() {
     served.put_directory("private");
     served.put("private/f", b"");
     let bob = user(4002, 4002);
-    let others = served.watch_as(&bob, "", Filter::SIZE, true);
+    let others = served.watch_as(&bob, "", WatchFilter::SIZE, true);
     let opens: Vec<_> = (0..30).map(|_| served.open("private/f", ALL)).collect();
     let grow = |round: u64| {
         let before = served.vfs.opens.load(Ordering::Relaxed);
@@ -186,7 +186,7 @@ fn watch_without_list_right_costs_one_lookup_a_tick() {
 #[test]
 fn deferred_changes_are_charged_until_reported() {
     let served = serve();
-    let tree = served.watch("", Filter::SIZE, true);
+    let tree = served.watch("", WatchFilter::SIZE, true);
     let bytes = served.files.watch_bytes();
     for name in ["a", "b", "c", "d"] {
         served.put(name, b"x");
@@ -206,10 +206,10 @@ fn newer_watch_and_path_are_seen_by_open() {
     served.put_directory("d");
     served.put("f", b"");
     let open = served.open("f", ALL);
-    let elsewhere = served.watch("d", Filter::SIZE, false);
+    let elsewhere = served.watch("d", WatchFilter::SIZE, false);
     write(&served, &open, 0, b"1");
     assert_eq!(elsewhere.reported(), "");
-    let root = served.watch("", Filter::SIZE, false);
+    let root = served.watch("", WatchFilter::SIZE, false);
     write(&served, &open, 1, b"1");
     assert_eq!((root.reported().as_str(), elsewhere.reported().as_str()), ("!f", ""));
     now(served.files.rename(&open, &path("d/f"), false)).unwrap();
@@ -221,7 +221,7 @@ fn newer_watch_and_path_are_seen_by_open() {
 fn busy_local_writer_costs_a_few_answers_between_two_ticks() {
     let served = serve();
     served.put_directory("d");
-    let watched = served.watch("d", Filter::SIZE, false);
+    let watched = served.watch("d", WatchFilter::SIZE, false);
     let wrote = ExternalChange::DataModified(ExternalName { name: name("f"), is_directory: false });
     let mut answers = 0;
     for _ in 0..100 {
@@ -236,19 +236,19 @@ fn busy_local_writer_costs_a_few_answers_between_two_ticks() {
 /// A watch for each kind of change.
 struct KindWatches<'a>(Vec<(&'static str, WatchedDirectory<'a>)>);
 
-const KINDS: [(&str, Filter); 12] = [
-    ("name", Filter::FILE_NAME),
-    ("directory", Filter::DIRECTORY_NAME),
-    ("attributes", Filter::ATTRIBUTES),
-    ("size", Filter::SIZE),
-    ("write", Filter::LAST_WRITE),
-    ("access", Filter::LAST_ACCESS),
-    ("creation", Filter::CREATION),
-    ("ea", Filter::EXTENDED_ATTRIBUTES),
-    ("security", Filter::SECURITY),
-    ("stream-name", Filter::STREAM_NAME),
-    ("stream-size", Filter::STREAM_SIZE),
-    ("stream-write", Filter::STREAM_WRITE),
+const KINDS: [(&str, WatchFilter); 12] = [
+    ("name", WatchFilter::FILE_NAME),
+    ("directory", WatchFilter::DIRECTORY_NAME),
+    ("attributes", WatchFilter::ATTRIBUTES),
+    ("size", WatchFilter::SIZE),
+    ("write", WatchFilter::LAST_WRITE),
+    ("access", WatchFilter::LAST_ACCESS),
+    ("creation", WatchFilter::CREATION),
+    ("ea", WatchFilter::EXTENDED_ATTRIBUTES),
+    ("security", WatchFilter::SECURITY),
+    ("stream-name", WatchFilter::STREAM_NAME),
+    ("stream-size", WatchFilter::STREAM_SIZE),
+    ("stream-write", WatchFilter::STREAM_WRITE),
 ];
 
 impl<'a> KindWatches<'a> {

@@ -1,7 +1,7 @@
 //! Opens whose clients are disconnected and may reconnect: they cannot acknowledge a break before.
 //! MS-SMB2 3.3.4.6, 3.3.4.7, 3.3.5.9 (FILE_NOT_AVAILABLE).
 
-use super::{BlockedOperation, FileGrants, OpenId, Refusal, owner};
+use super::{BlockedOperation, FileGrants, GrantRefusal, OpenId, owner};
 use crate::{CacheOwner, Caching};
 
 /// Behaviour of an open while its client is absent.
@@ -42,10 +42,13 @@ impl FileGrants {
     /// instead, so that a retry may succeed.
     ///
     /// # Errors
-    /// [`Refusal::Breaking`].
-    pub(super) fn wait_for_breaks(&mut self, awaited: &BlockedOperation) -> Result<(), Refusal> {
+    /// [`GrantRefusal::Breaking`].
+    pub(super) fn wait_for_breaks(
+        &mut self,
+        awaited: &BlockedOperation,
+    ) -> Result<(), GrantRefusal> {
         let Some(owner) = self.absent_blocker(awaited) else {
-            return Err(Refusal::Breaking(self.caches.latest_break()));
+            return Err(GrantRefusal::Breaking(self.caches.latest_break()));
         };
         self.caches.end_break(owner);
         Ok(())

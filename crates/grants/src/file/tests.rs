@@ -10,7 +10,7 @@ const L: LinkId = LinkId(1);
 const READ: Access = Access::READ_DATA;
 const WRITE: Access = Access::WRITE_DATA;
 
-fn wish(id: u64, access: Access, share: Share) -> OpenWish {
+fn wish(id: u64, access: Access, share: ShareMode) -> OpenWish {
     OpenWish { link: L, only_link: true, ..OpenWish::new(OpenId(id), access, share) }
 }
 
@@ -18,7 +18,7 @@ fn wish(id: u64, access: Access, share: Share) -> OpenWish {
 const NOTHING: CacheState = CacheState { has: Caching::NONE, is_breaking: false, epoch: 0 };
 
 fn doomed(id: u64) -> OpenWish {
-    OpenWish { delete_on_close: true, ..wish(id, Access::DELETE, Share::ALL) }
+    OpenWish { delete_on_close: true, ..wish(id, Access::DELETE, ShareMode::ALL) }
 }
 
 fn closed(last: bool, remove: Option<LinkId>) -> CloseOutcome {
@@ -28,27 +28,36 @@ fn closed(last: bool, remove: Option<LinkId>) -> CloseOutcome {
 #[test]
 fn share_modes_bind_both_opens() {
     let mut file = FileGrants::default();
-    file.handle_open(&wish(1, READ, Share::READ)).unwrap();
-    assert_eq!(file.handle_open(&wish(2, WRITE, Share::ALL)), Err(Refusal::ShareViolation));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::WRITE)), Err(Refusal::ShareViolation));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(NOTHING));
+    file.handle_open(&wish(1, READ, ShareMode::READ)).unwrap();
+    assert_eq!(
+        file.handle_open(&wish(2, WRITE, ShareMode::ALL)),
+        Err(GrantRefusal::ShareViolation)
+    );
+    assert_eq!(
+        file.handle_open(&wish(2, READ, ShareMode::WRITE)),
+        Err(GrantRefusal::ShareViolation)
+    );
+    assert_eq!(file.handle_open(&wish(2, READ, ShareMode::READ)), Ok(NOTHING));
     assert_eq!(file.open_count(), 2);
 }
 
 #[test]
 fn append_counts_as_write_and_execute_as_read() {
     let mut file = FileGrants::default();
-    file.handle_open(&wish(1, Access::EXECUTE, Share::READ)).unwrap();
+    file.handle_open(&wish(1, Access::EXECUTE, ShareMode::READ)).unwrap();
     assert_eq!(
-        file.handle_open(&wish(2, Access::APPEND_DATA, Share::ALL)),
-        Err(Refusal::ShareViolation)
+        file.handle_open(&wish(2, Access::APPEND_DATA, ShareMode::ALL)),
+        Err(GrantRefusal::ShareViolation)
     );
     assert_eq!(
-        file.handle_open(&wish(2, Access::DELETE, Share::ALL)),
-        Err(Refusal::ShareViolation)
+        file.handle_open(&wish(2, Access::DELETE, ShareMode::ALL)),
+        Err(GrantRefusal::ShareViolation)
     );
-    assert_eq!(file.handle_open(&wish(2, READ, Share::DELETE)), Err(Refusal::ShareViolation));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(NOTHING));
+    assert_eq!(
+        file.handle_open(&wish(2, READ, ShareMode::DELETE)),
+        Err(GrantRefusal::ShareViolation)
+    );
+    assert_eq!(file.handle_open(&wish(2, READ, ShareMode::READ)), Ok(NOTHING));
 }
 
 #[test]
@@ -58,46 +67,46 @@ fn attribute_open_conflicts_with_nothing() {
         | Access::WRITE_ATTRIBUTES
         | Access::READ_CONTROL
         | Access::SYNCHRONIZE;
-    file.handle_open(&wish(1, WRITE, Share::default())).unwrap();
-    assert_eq!(file.handle_open(&wish(2, look, Share::default())), Ok(NOTHING));
+    file.handle_open(&wish(1, WRITE, ShareMode::default())).unwrap();
+    assert_eq!(file.handle_open(&wish(2, look, ShareMode::default())), Ok(NOTHING));
     file.handle_close(OpenId(1));
-    assert_eq!(file.handle_open(&wish(3, WRITE | READ, Share::default())), Ok(NOTHING));
+    assert_eq!(file.handle_open(&wish(3, WRITE | READ, ShareMode::default())), Ok(NOTHING));
 }
 
 #[test]
 fn closed_open_denies_nothing() {
     let mut file = FileGrants::default();
-    file.handle_open(&wish(1, READ, Share::default())).unwrap();
-    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Err(Refusal::ShareViolation));
+    file.handle_open(&wish(1, READ, ShareMode::default())).unwrap();
+    assert_eq!(file.handle_open(&wish(2, READ, ShareMode::ALL)), Err(GrantRefusal::ShareViolation));
     assert_eq!(file.handle_close(OpenId(1)), closed(true, None));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(NOTHING));
+    assert_eq!(file.handle_open(&wish(2, READ, ShareMode::ALL)), Ok(NOTHING));
 }
 
 #[test]
 fn right_used_once_is_checked_and_not_retained() {
     let mut file = FileGrants::default();
-    file.handle_open(&wish(1, READ, Share::READ)).unwrap();
-    let cut = OpenWish { once: WRITE, ..wish(2, READ, Share::ALL) };
-    assert_eq!(file.handle_open(&cut), Err(Refusal::ShareViolation));
+    file.handle_open(&wish(1, READ, ShareMode::READ)).unwrap();
+    let cut = OpenWish { once: WRITE, ..wish(2, READ, ShareMode::ALL) };
+    assert_eq!(file.handle_open(&cut), Err(GrantRefusal::ShareViolation));
     file.handle_close(OpenId(1));
     assert_eq!(file.handle_open(&cut), Ok(NOTHING));
-    assert_eq!(file.handle_open(&wish(3, READ, Share::READ)), Ok(NOTHING), "the cut is over");
+    assert_eq!(file.handle_open(&wish(3, READ, ShareMode::READ)), Ok(NOTHING), "the cut is over");
 }
 
 #[test]
 fn delete_on_close_becomes_pending_until_last_close() {
     let mut file = FileGrants::default();
     file.handle_open(&doomed(1)).unwrap();
-    file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
+    file.handle_open(&wish(2, READ, ShareMode::ALL)).unwrap();
     assert!(!file.is_delete_pending(L), "it is invisible before the close");
     assert_eq!(file.handle_close(OpenId(1)), closed(false, None));
     assert!(file.is_delete_pending(L));
-    assert_eq!(file.handle_open(&wish(3, READ, Share::ALL)), Err(Refusal::DeletePending));
+    assert_eq!(file.handle_open(&wish(3, READ, ShareMode::ALL)), Err(GrantRefusal::DeletePending));
     assert_eq!(file.handle_close(OpenId(2)), closed(true, Some(L)));
     assert_eq!(file.handle_close(OpenId(2)), CloseOutcome::default(), "closing twice does nothing");
     assert_eq!(
-        file.handle_open(&wish(3, READ, Share::ALL)),
-        Err(Refusal::DeletePending),
+        file.handle_open(&wish(3, READ, ShareMode::ALL)),
+        Err(GrantRefusal::DeletePending),
         "it is in removal"
     );
     assert!(!file.is_idle());
@@ -109,8 +118,8 @@ fn delete_on_close_becomes_pending_until_last_close() {
 fn posix_opens_do_not_pin_name() {
     let mut file = FileGrants::default();
     let posix = |wish| OpenWish { posix: true, ..wish };
-    file.handle_open(&posix(wish(1, READ, Share::ALL))).unwrap();
-    file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
+    file.handle_open(&posix(wish(1, READ, ShareMode::ALL))).unwrap();
+    file.handle_open(&wish(2, READ, ShareMode::ALL)).unwrap();
     file.handle_open(&posix(doomed(3))).unwrap();
     assert!(!file.all_posix());
     assert_eq!(file.handle_close(OpenId(3)), closed(false, None), "the Windows open pins it");
@@ -127,12 +136,12 @@ fn posix_opens_do_not_pin_name() {
 #[test]
 fn cleared_disposition_removes_nothing() {
     let mut file = FileGrants::default();
-    file.handle_open(&wish(1, Access::DELETE, Share::ALL)).unwrap();
+    file.handle_open(&wish(1, Access::DELETE, ShareMode::ALL)).unwrap();
     file.handle_disposition(OpenId(1), true);
     file.handle_disposition(OpenId(1), true);
     assert!(file.is_delete_pending(L));
     file.handle_disposition(OpenId(1), false);
-    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(NOTHING));
+    assert_eq!(file.handle_open(&wish(2, READ, ShareMode::ALL)), Ok(NOTHING));
     assert_eq!(file.handle_close(OpenId(1)), closed(false, None));
     assert_eq!(file.handle_close(OpenId(2)), closed(true, None));
 }
@@ -143,8 +152,8 @@ fn withdrawn_open_keeps_others_deletion() {
     file.handle_open(&doomed(1)).unwrap();
     assert_eq!(file.handle_withdraw(OpenId(1)), closed(true, None));
 
-    file.handle_open(&wish(2, Access::DELETE, Share::ALL)).unwrap();
-    file.handle_open(&wish(3, READ, Share::ALL)).unwrap();
+    file.handle_open(&wish(2, Access::DELETE, ShareMode::ALL)).unwrap();
+    file.handle_open(&wish(3, READ, ShareMode::ALL)).unwrap();
     file.handle_disposition(OpenId(2), true);
     assert_eq!(file.handle_close(OpenId(2)), closed(false, None));
     assert_eq!(file.handle_withdraw(OpenId(3)), closed(true, Some(L)));
@@ -156,15 +165,18 @@ fn deleting_one_name_leaves_the_other_usable() {
     let (a, b) = (file.new_link(), file.new_link());
     let by = |link, wish: OpenWish| OpenWish { link, only_link: false, ..wish };
     file.handle_open(&by(a, doomed(1))).unwrap();
-    file.handle_open(&by(b, wish(2, READ, Share::ALL))).unwrap();
+    file.handle_open(&by(b, wish(2, READ, ShareMode::ALL))).unwrap();
     assert_eq!(
         file.handle_close(OpenId(1)),
         closed(false, Some(a)),
         "no other open came by this name"
     );
-    assert_eq!(file.handle_open(&by(a, wish(3, READ, Share::ALL))), Err(Refusal::DeletePending));
-    assert_eq!(file.handle_open(&by(b, wish(3, READ, Share::ALL))), Ok(NOTHING));
-    assert_eq!(file.handle_open(&by(b, wish(4, READ, Share::READ))), Ok(NOTHING));
+    assert_eq!(
+        file.handle_open(&by(a, wish(3, READ, ShareMode::ALL))),
+        Err(GrantRefusal::DeletePending)
+    );
+    assert_eq!(file.handle_open(&by(b, wish(3, READ, ShareMode::ALL))), Ok(NOTHING));
+    assert_eq!(file.handle_open(&by(b, wish(4, READ, ShareMode::READ))), Ok(NOTHING));
     file.handle_removed(a);
     assert_eq!(file.handle_close(OpenId(2)), closed(false, None));
 }
@@ -173,17 +185,17 @@ fn deleting_one_name_leaves_the_other_usable() {
 fn only_link_is_delete_pending_by_any_path() {
     let mut file = FileGrants::default();
     file.handle_open(&doomed(1)).unwrap();
-    file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
+    file.handle_open(&wish(2, READ, ShareMode::ALL)).unwrap();
     file.handle_close(OpenId(1));
-    let elsewhere = OpenWish { link: LinkId(9), ..wish(3, READ, Share::ALL) };
-    assert_eq!(file.check_open(&elsewhere), Err(Refusal::DeletePending));
+    let elsewhere = OpenWish { link: LinkId(9), ..wish(3, READ, ShareMode::ALL) };
+    assert_eq!(file.check_open(&elsewhere), Err(GrantRefusal::DeletePending));
     assert_eq!(file.check_open(&OpenWish { only_link: false, ..elsewhere }), Ok(()));
 }
 
 #[test]
 fn own_share_mode_permits_own_rename() {
     let mut file = FileGrants::default();
-    file.handle_open(&wish(1, Access::DELETE, Share::READ)).unwrap();
+    file.handle_open(&wish(1, Access::DELETE, ShareMode::READ)).unwrap();
     assert!(!file.others_forbid_delete(OpenId(1)));
     assert!(file.others_forbid_delete(OpenId(7)));
 }
@@ -192,10 +204,10 @@ fn own_share_mode_permits_own_rename() {
 fn opens_of_one_file_are_limited() {
     let mut file = FileGrants::default();
     for id in 0..FileGrants::OPENS_MAX as u64 {
-        file.handle_open(&wish(id, READ, Share::ALL)).unwrap();
+        file.handle_open(&wish(id, READ, ShareMode::ALL)).unwrap();
     }
-    let one_more = wish(u64::MAX, READ, Share::ALL);
-    assert_eq!(file.handle_open(&one_more), Err(Refusal::TooMany));
+    let one_more = wish(u64::MAX, READ, ShareMode::ALL);
+    assert_eq!(file.handle_open(&one_more), Err(GrantRefusal::TooMany));
     file.handle_close(OpenId(3));
     assert_eq!(file.handle_open(&one_more), Ok(NOTHING));
 }
@@ -203,17 +215,18 @@ fn opens_of_one_file_are_limited() {
 #[test]
 fn stat_open_spares_oplock_and_read_breaks_it() {
     let mut file = FileGrants::default();
-    let batch = |id, access| OpenWish { caching: Caching::BATCH, ..wish(id, access, Share::ALL) };
-    file.handle_open(&wish(1, Access::READ_ATTRIBUTES, Share::ALL)).unwrap();
+    let batch =
+        |id, access| OpenWish { caching: Caching::BATCH, ..wish(id, access, ShareMode::ALL) };
+    file.handle_open(&wish(1, Access::READ_ATTRIBUTES, ShareMode::ALL)).unwrap();
     assert_eq!(
         file.handle_open(&batch(2, READ)).map(|s| s.has),
         Ok(Caching::BATCH),
         "the other only looks"
     );
-    file.handle_open(&wish(3, Access::WRITE_ATTRIBUTES, Share::default())).unwrap();
+    file.handle_open(&wish(3, Access::WRITE_ATTRIBUTES, ShareMode::default())).unwrap();
     assert_eq!(file.caches.poll_break(), None);
     let refused = file.handle_open(&batch(4, READ)).map(|s| s.has).unwrap_err();
-    assert!(matches!(refused, Refusal::Breaking(_)), "{refused:?}");
+    assert!(matches!(refused, GrantRefusal::Breaking(_)), "{refused:?}");
     assert!(!file.is_open(OpenId(4)));
     file.caches.handle_acknowledge(CacheOwner::Open(OpenId(2)), Caching::LEVEL_II).unwrap();
     assert_eq!(file.handle_open(&batch(4, READ)).map(|s| s.has), Ok(Caching::LEVEL_II));
@@ -222,12 +235,15 @@ fn stat_open_spares_oplock_and_read_breaks_it() {
 #[test]
 fn batch_oplock_is_broken_before_share_violation() {
     let mut file = FileGrants::default();
-    let batch = OpenWish { caching: Caching::BATCH, ..wish(1, WRITE, Share::default()) };
+    let batch = OpenWish { caching: Caching::BATCH, ..wish(1, WRITE, ShareMode::default()) };
     file.handle_open(&batch).unwrap();
-    assert!(matches!(file.handle_open(&wish(2, READ, Share::ALL)), Err(Refusal::Breaking(_))));
+    assert!(matches!(
+        file.handle_open(&wish(2, READ, ShareMode::ALL)),
+        Err(GrantRefusal::Breaking(_))
+    ));
     file.handle_close(OpenId(1));
     assert!(file.caches.poll_settled());
-    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(NOTHING));
+    assert_eq!(file.handle_open(&wish(2, READ, ShareMode::ALL)), Ok(NOTHING));
 }
 
 /// Pairwise rules.
@@ -239,16 +255,16 @@ struct Model {
 }
 
 impl Model {
-    fn forbids(share: Share, access: Access) -> bool {
+    fn forbids(share: ShareMode, access: Access) -> bool {
         let reads = access.0 & 0x21 != 0;
         let writes = access.0 & 0x6 != 0;
         let deletes = access.0 & 0x1_0000 != 0;
         (reads && share.0 & 1 == 0) || (writes && share.0 & 2 == 0) || (deletes && share.0 & 4 == 0)
     }
 
-    fn open(&mut self, wish: OpenWish) -> Result<(), Refusal> {
+    fn open(&mut self, wish: OpenWish) -> Result<(), GrantRefusal> {
         if self.doomed.contains(&wish.link) || (wish.only_link && !self.doomed.is_empty()) {
-            return Err(Refusal::DeletePending);
+            return Err(GrantRefusal::DeletePending);
         }
         let counted = |access: Access| access.0 & 0x1_0027 != 0;
         let wanted = wish.access | wish.once;
@@ -258,7 +274,7 @@ impl Model {
                 && (Self::forbids(other.share, wanted) || Self::forbids(wish.share, other.access))
         });
         if conflict {
-            return Err(Refusal::ShareViolation);
+            return Err(GrantRefusal::ShareViolation);
         }
         self.opens.insert(wish.id.0, wish);
         Ok(())
@@ -336,7 +352,7 @@ proptest! {
                         once: if once { Access::WRITE_DATA } else { Access::NONE },
                         delete_on_close,
                         posix,
-                        ..wish(id, Access(access), Share(share))
+                        ..wish(id, Access(access), ShareMode(share))
                     };
                     prop_assert_eq!(file.check_open(&wish).is_ok(), file.handle_open(&wish).is_ok() && {
                         file.handle_withdraw(wish.id);
@@ -383,7 +399,7 @@ proptest! {
 /// Steps of one client in order.
 #[derive(Clone, Copy, Debug)]
 enum ClientStep {
-    Open(Access, Share, bool),
+    Open(Access, ShareMode, bool),
     Delete,
     Close,
 }
@@ -399,10 +415,10 @@ fn interleavings() -> Vec<[usize; 6]> {
 #[test]
 fn all_two_client_orders_are_conflict_free() {
     let opens = [
-        ClientStep::Open(READ, Share::ALL, false),
-        ClientStep::Open(WRITE, Share::READ, false),
-        ClientStep::Open(Access::DELETE | READ, Share::ALL, true),
-        ClientStep::Open(Access::DELETE, Share::default(), false),
+        ClientStep::Open(READ, ShareMode::ALL, false),
+        ClientStep::Open(WRITE, ShareMode::READ, false),
+        ClientStep::Open(Access::DELETE | READ, ShareMode::ALL, true),
+        ClientStep::Open(Access::DELETE, ShareMode::default(), false),
     ];
     let middles = [ClientStep::Delete, ClientStep::Close];
     let mut runs = 0;
@@ -459,31 +475,32 @@ fn run_interleaved(programs: [[ClientStep; 3]; 2], order: [usize; 6]) {
 #[test]
 fn absent_client_blocks_file_until_back_or_closed() {
     let mut file = FileGrants::default();
-    file.handle_open(&wish(1, READ, Share::ALL)).unwrap();
-    file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
+    file.handle_open(&wish(1, READ, ShareMode::ALL)).unwrap();
+    file.handle_open(&wish(2, READ, ShareMode::ALL)).unwrap();
     file.set_absence(OpenId(1), Some(Absence::RetainsCaching));
     file.set_absence(OpenId(1), Some(Absence::RetainsCaching));
     file.set_absence(OpenId(2), Some(Absence::RetainsCaching));
-    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::ClientAbsent));
-    assert_eq!(file.check_open(&wish(3, Access::READ_ATTRIBUTES, Share::ALL)), Ok(()));
+    assert_eq!(file.check_open(&wish(3, READ, ShareMode::ALL)), Err(GrantRefusal::ClientAbsent));
+    assert_eq!(file.check_open(&wish(3, Access::READ_ATTRIBUTES, ShareMode::ALL)), Ok(()));
     file.set_absence(OpenId(1), None);
-    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::ClientAbsent));
+    assert_eq!(file.check_open(&wish(3, READ, ShareMode::ALL)), Err(GrantRefusal::ClientAbsent));
     file.handle_close(OpenId(2));
-    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Ok(()));
+    assert_eq!(file.check_open(&wish(3, READ, ShareMode::ALL)), Ok(()));
 }
 
 #[test]
 fn absent_client_with_locks_blocks_others() {
     let lock = RangeLock { range: Range::new(0, 1).unwrap(), kind: LockKind::Exclusive };
     let mut file = FileGrants::default();
-    file.handle_open(&OpenWish { caching: Caching::BATCH, ..wish(1, READ, Share::ALL) }).unwrap();
+    file.handle_open(&OpenWish { caching: Caching::BATCH, ..wish(1, READ, ShareMode::ALL) })
+        .unwrap();
     file.locks.handle_locks(OpenId(1), &[lock]).unwrap();
-    let second = wish(2, READ, Share::ALL);
-    assert!(matches!(file.handle_open(&second), Err(Refusal::Breaking(_))));
+    let second = wish(2, READ, ShareMode::ALL);
+    assert!(matches!(file.handle_open(&second), Err(GrantRefusal::Breaking(_))));
     file.caches.handle_acknowledge(CacheOwner::Open(OpenId(1)), Caching::READ).unwrap();
     file.set_absence(OpenId(1), Some(Absence::RetainsCaching));
     // It retains read caching only: its locks block others.
-    assert_eq!(file.handle_open(&second), Err(Refusal::ClientAbsent));
+    assert_eq!(file.handle_open(&second), Err(GrantRefusal::ClientAbsent));
 }
 
 /// A client with two opens of the file under one lease.
@@ -492,7 +509,7 @@ fn leased() -> (FileGrants, CacheKey) {
     let mut file = FileGrants::default();
     for id in [1, 2] {
         let caching = Caching::BATCH;
-        file.handle_open(&OpenWish { caching, key: Some(key), ..wish(id, READ, Share::ALL) })
+        file.handle_open(&OpenWish { caching, key: Some(key), ..wish(id, READ, ShareMode::ALL) })
             .unwrap();
     }
     (file, key)
@@ -504,8 +521,8 @@ fn absent_yielding_lease_breaks_at_once() {
         let (mut file, key) = leased();
         file.set_absence(OpenId(1), Some(Absence::YieldsCaching));
         file.set_absence(OpenId(2), Some(Absence::YieldsCaching));
-        let share = if conflict { Share::WRITE } else { Share::ALL };
-        let expected = if conflict { Err(Refusal::ShareViolation) } else { Ok(()) };
+        let share = if conflict { ShareMode::WRITE } else { ShareMode::ALL };
+        let expected = if conflict { Err(GrantRefusal::ShareViolation) } else { Ok(()) };
         assert_eq!(file.handle_open(&wish(3, WRITE, share)).map(|_| ()), expected);
         assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::NONE);
         let cache_break = file.caches.poll_break().unwrap();
@@ -520,13 +537,13 @@ fn absent_retaining_lease_is_waited_for() {
     for id in [1, 2] {
         file.set_absence(OpenId(id), Some(Absence::RetainsCaching));
     }
-    let others = wish(3, READ, Share::ALL);
+    let others = wish(3, READ, ShareMode::ALL);
     for _ in 0..2 {
-        assert!(matches!(file.handle_open(&others), Err(Refusal::Breaking(_))));
+        assert!(matches!(file.handle_open(&others), Err(GrantRefusal::Breaking(_))));
         assert!(file.holds_up(&BlockedOperation::Open(others)));
     }
     let renamer = CacheOwner::Open(OpenId(9));
-    assert!(matches!(file.break_handles(renamer), Err(Refusal::Breaking(_))));
+    assert!(matches!(file.break_handles(renamer), Err(GrantRefusal::Breaking(_))));
     assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::BATCH);
 }
 
@@ -535,8 +552,8 @@ fn lease_with_present_open_is_broken_normally() {
     for absence in [Absence::YieldsCaching, Absence::RetainsCaching] {
         let (mut file, _) = leased();
         file.set_absence(OpenId(1), Some(absence));
-        let refused = file.handle_open(&wish(3, READ, Share::ALL));
-        assert!(matches!(refused, Err(Refusal::Breaking(_))));
+        let refused = file.handle_open(&wish(3, READ, ShareMode::ALL));
+        assert!(matches!(refused, Err(GrantRefusal::Breaking(_))));
     }
 }
 
@@ -545,16 +562,16 @@ fn lease_with_retaining_open_is_waited_for() {
     let (mut file, key) = leased();
     file.set_absence(OpenId(1), Some(Absence::YieldsCaching));
     file.set_absence(OpenId(2), Some(Absence::RetainsCaching));
-    let refused = file.handle_open(&wish(3, READ, Share::ALL));
-    assert!(matches!(refused, Err(Refusal::Breaking(_))));
+    let refused = file.handle_open(&wish(3, READ, ShareMode::ALL));
+    assert!(matches!(refused, Err(GrantRefusal::Breaking(_))));
     assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::BATCH);
 }
 
 #[test]
 fn wait_ends_when_holder_leaves_and_yields() {
     let (mut file, _) = leased();
-    let others = wish(3, READ, Share::ALL);
-    assert!(matches!(file.handle_open(&others), Err(Refusal::Breaking(_))));
+    let others = wish(3, READ, ShareMode::ALL);
+    assert!(matches!(file.handle_open(&others), Err(GrantRefusal::Breaking(_))));
     assert!(file.holds_up(&BlockedOperation::Open(others)));
     file.caches.poll_settled();
     for id in [1, 2] {

@@ -61,7 +61,7 @@ impl<H: Copy + Eq> Reach<H> {
 
 /// Adjacent intervals, with their reach.
 #[derive(Debug)]
-struct Block<H> {
+struct IntervalBlock<H> {
     intervals: Vec<Interval<H>>,
     reach: Reach<H>,
 }
@@ -70,7 +70,7 @@ struct Block<H> {
 #[derive(Debug)]
 pub(super) struct IntervalIndex<H, const BLOCK: usize = BLOCK_MAX> {
     /// Blocks, none of them empty.
-    blocks: Vec<Block<H>>,
+    blocks: Vec<IntervalBlock<H>>,
     /// A binary tree in a list: the root is 1, node n has the children 2n and 2n + 1, and indexes
     /// beyond the end are blocks.
     reaches: Vec<Reach<H>>,
@@ -103,7 +103,7 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
     /// Adds an interval; duplicates are retained.
     pub fn insert(&mut self, new: Interval<H>) {
         if self.blocks.is_empty() {
-            let block = Block { intervals: Vec::with_capacity(1), reach: Reach::NONE };
+            let block = IntervalBlock { intervals: Vec::with_capacity(1), reach: Reach::NONE };
             self.blocks.push(block);
         }
         let at = self.block_of(&new);
@@ -165,7 +165,7 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
 
     /// The blocks with intervals that begin within `firsts`, and perhaps one before.
     fn blocks_within(&self, (from, to): (u64, u64)) -> (usize, usize) {
-        let begins = |block: &Block<H>| block.intervals[0].first;
+        let begins = |block: &IntervalBlock<H>| block.intervals[0].first;
         let end = self.blocks.partition_point(|block| begins(block) <= to);
         let start = self.blocks.partition_point(|block| begins(block) < from).saturating_sub(1);
         let range = (start.min(end), end);
@@ -176,7 +176,8 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
     /// The block that contains the interval, or where it belongs.
     fn block_of(&self, interval: &Interval<H>) -> usize {
         self.count_steps(1 + self.blocks.len().ilog2() as usize);
-        let is_before = |block: &Block<H>| block.intervals.first().is_some_and(|i| i <= interval);
+        let is_before =
+            |block: &IntervalBlock<H>| block.intervals.first().is_some_and(|i| i <= interval);
         self.blocks.partition_point(is_before).saturating_sub(1)
     }
 
@@ -187,7 +188,7 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
         let is_behind = intervals.last().is_some_and(|last| last <= new);
         let rest = if is_behind { Vec::new() } else { intervals.split_off(BLOCK / 2) };
         let belongs_behind = rest.first().is_none_or(|first| first <= new);
-        self.blocks.insert(at + 1, Block { intervals: rest, reach: Reach::NONE });
+        self.blocks.insert(at + 1, IntervalBlock { intervals: rest, reach: Reach::NONE });
         self.recompute(at);
         self.recompute(at + 1);
         at + usize::from(belongs_behind)

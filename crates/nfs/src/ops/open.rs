@@ -17,7 +17,7 @@ use crate::stateids::{OpenState, ShareBits};
 use crate::status::OrStatus;
 use files::{
     Access as Rights, CacheHolder, Caller, IfExists, IfMissing, Object, ObjectChanges, ObjectOpen,
-    OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult as OpenedFile, RequestedKind, Share,
+    OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult as OpenedFile, RequestedKind, ShareMode,
 };
 use std::sync::Arc;
 use vfs::{FileKey, FsError};
@@ -72,15 +72,15 @@ fn rights(share: ShareBits) -> Rights {
 }
 
 /// Share mode that the share deny bits leave to others.
-fn tolerated(share: ShareBits) -> Share {
-    let mut tolerated = Share::ALL.0;
+fn tolerated(share: ShareBits) -> ShareMode {
+    let mut tolerated = ShareMode::ALL.0;
     if share.deny & ShareDeny::READ.0 != 0 {
-        tolerated &= !Share::READ.0;
+        tolerated &= !ShareMode::READ.0;
     }
     if share.deny & ShareDeny::WRITE.0 != 0 {
-        tolerated &= !Share::WRITE.0;
+        tolerated &= !ShareMode::WRITE.0;
     }
-    Share(tolerated)
+    ShareMode(tolerated)
 }
 
 pub(crate) async fn open(
@@ -373,7 +373,7 @@ impl OwnerOpen<'_> {
             return self.open(run, &self.wish.at, plan, instead_of).await;
         };
         // Its share deny bits would conflict with the combined open.
-        run.files().downgrade(&opened.open, Rights::READ_ATTRIBUTES, Share::ALL)?;
+        run.files().downgrade(&opened.open, Rights::READ_ATTRIBUTES, ShareMode::ALL)?;
         let plan = OpenPlan::posix(rights(share), tolerated(share));
         let at = OpenAt::Object(opened.open.object());
         self.open(run, &at, plan, instead_of).await

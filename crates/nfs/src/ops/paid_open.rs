@@ -6,7 +6,7 @@
 use crate::client::lock;
 use crate::compound::Run;
 use crate::place::Place;
-use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share};
+use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, ShareMode};
 use limits::Cost;
 use std::sync::Arc;
 use vfs::{FileKind, FsError};
@@ -124,7 +124,7 @@ async fn anonymous_open(
         FileKind::Symlink => return Err(NfsStatus::SYMLINK),
         _ => return Err(NfsStatus::WRONG_TYPE),
     }
-    let plan = OpenPlan::posix(rights, Share::ALL);
+    let plan = OpenPlan::posix(rights, ShareMode::ALL);
     let at = OpenAt::Object(object);
     let files = run.files();
     match files.open_object(&caller, &at, plan, ObjectOpen::default()).await {

@@ -4,7 +4,7 @@
 
 use crate::harness::*;
 use files::{
-    Access, LockKind, OpenFile, OpenPlan, OpenProgress, Range, RangeLock, Semantics, Share,
+    Access, LockKind, OpenFile, OpenPlan, OpenProgress, Range, RangeLock, Semantics, ShareMode,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -199,14 +199,14 @@ impl Run {
 
     fn by_smb(&mut self, file: usize, access: u32, deny: u32) -> Result<OpenProgress, FsError> {
         let right = |bit, right| if access & bit != 0 { right } else { Access::NONE };
-        let share = Share::ALL.0
-            & !(if deny & READ != 0 { Share::READ.0 } else { 0 })
-            & !(if deny & WRITE != 0 { Share::WRITE.0 } else { 0 });
+        let share = ShareMode::ALL.0
+            & !(if deny & READ != 0 { ShareMode::READ.0 } else { 0 })
+            & !(if deny & WRITE != 0 { ShareMode::WRITE.0 } else { 0 });
         let rights = right(READ, Access::READ_DATA) | right(WRITE, Access::WRITE_DATA);
         let plan = OpenPlan {
             path: RelPath::root().join(&Name::new(NAMES[file]).unwrap()),
             semantics: Semantics::Windows,
-            ..OpenPlan::posix(rights, Share(share))
+            ..OpenPlan::posix(rights, ShareMode(share))
         };
         let caller = Arc::new(files::Caller::of(Identity::root()));
         let volume = self.bench.volume();

@@ -1,7 +1,7 @@
 //! Delegations by whole records: granted, recalled, returned, revoked; together with SMB opens.
 
 use crate::harness::*;
-use files::{Access, IfExists, IfMissing, OpenPlan, OpenProgress, Semantics, Share};
+use files::{Access, IfExists, IfMissing, OpenPlan, OpenProgress, Semantics, ShareMode};
 use futures_util::FutureExt;
 use limits::Holder;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Client {
 }
 
 /// Opens the file as an SMB client does.
-fn windows(bench: &Bench, access: Access, share: Share) -> OpenProgress {
+fn windows(bench: &Bench, access: Access, share: ShareMode) -> OpenProgress {
     let plan = OpenPlan {
         path: RelPath::root().join(&Name::new(*b"f").unwrap()),
         if_exists: IfExists::Open,
@@ -260,8 +260,8 @@ fn smb_write_open_waits_for_the_recall() {
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ);
     one.close(b"f", open);
-    assert!(matches!(windows(&bench, Access::READ_DATA, Share::READ), OpenProgress::Opened(_)));
-    let OpenProgress::Waiting(waiting) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
+    assert!(matches!(windows(&bench, Access::READ_DATA, ShareMode::READ), OpenProgress::Opened(_)));
+    let OpenProgress::Waiting(waiting) = windows(&bench, Access::WRITE_DATA, ShareMode::ALL) else {
         panic!("it does not wait");
     };
     let mut waiting = Box::pin(waiting.opened());
@@ -282,7 +282,7 @@ fn courtesy_state_is_revoked_for_an_smb_open() {
     assert_eq!(one.status(&operations), NfsStatus::OK);
     let wish = || OpenPlan {
         path: RelPath::root().join(&Name::new(*b"f").unwrap()),
-        ..OpenPlan::posix(Access::READ_DATA, Share::ALL)
+        ..OpenPlan::posix(Access::READ_DATA, ShareMode::ALL)
     };
     let caller = Arc::new(files::Caller::of(Identity::root()));
     let volume = bench.volume();
@@ -305,7 +305,7 @@ fn recall_does_not_wait_for_a_courtesy_client() {
     one.close(b"f", open);
     assert!(matches!(delegation, Got::Read(_)));
     bench.pass(bench.lease + Duration::from_millis(1));
-    let OpenProgress::Waiting(waiting) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
+    let OpenProgress::Waiting(waiting) = windows(&bench, Access::WRITE_DATA, ShareMode::ALL) else {
         panic!("it was asked for");
     };
     bench.work();
@@ -375,7 +375,8 @@ fn reclaim_after_smb_change_is_recalled_at_once() {
             let bench = before.restarted();
             if changes {
                 bench.disk.clock.advance(2_000_000_000);
-                let OpenProgress::Opened(open) = windows(&bench, Access::WRITE_DATA, Share::ALL)
+                let OpenProgress::Opened(open) =
+                    windows(&bench, Access::WRITE_DATA, ShareMode::ALL)
                 else {
                     panic!("it does not know yet that anybody has it");
                 };
@@ -518,7 +519,7 @@ fn smb_open_waits_for_the_grace_period() {
     let alone = || OpenPlan {
         path: RelPath::root().join(&Name::new(*b"f").unwrap()),
         semantics: Semantics::Windows,
-        ..OpenPlan::posix(Access::WRITE_DATA, Share::DELETE)
+        ..OpenPlan::posix(Access::WRITE_DATA, ShareMode::DELETE)
     };
     let volume = bench.volume();
     let open_alone =
@@ -530,7 +531,9 @@ fn smb_open_waits_for_the_grace_period() {
     let test = Operation::LockTest(LockTestArgs { lock_type, offset: 0, length, owner });
     let operations = other.on(b"f", test);
     assert_eq!(other.status(&operations), NfsStatus::GRACE, "nor is anybody told that it is not");
-    let OpenProgress::Opened(beside) = shares(Share::ALL) else { panic!("nobody is in the way") };
+    let OpenProgress::Opened(beside) = shares(ShareMode::ALL) else {
+        panic!("nobody is in the way")
+    };
     let (range, kind) = (files::Range::new(0, 1).unwrap(), files::LockKind::Exclusive);
     let range = files::RangeLock { range, kind };
     let lock = || {

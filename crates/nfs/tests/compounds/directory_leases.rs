@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{
     Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
-    OpenProgress, Semantics, Share,
+    OpenProgress, Semantics, ShareMode,
 };
 use futures_util::FutureExt;
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ fn list(bench: &Bench, windows: &Arc<Windows>) -> OpenProgress {
         path: RelPath::root().join(&Name::new(*b"d").unwrap()),
         semantics: Semantics::Windows,
         caching: Some(caching),
-        ..OpenPlan::posix(Access::READ_DATA, Share::ALL)
+        ..OpenPlan::posix(Access::READ_DATA, ShareMode::ALL)
     };
     let caller = Arc::new(files::Caller::of(Identity::root()));
     let volume = bench.volume();

@@ -4,7 +4,7 @@ use super::Op;
 use super::side::{Answer, Side, either, now, without_stored};
 use files::{
     Access, Caller, IfMissing, ListWish, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt,
-    OpenPlan, RequestedKind, Share, VolumeId,
+    OpenPlan, RequestedKind, ShareMode, VolumeId,
 };
 use std::sync::Arc;
 use vfs::{DosInfo, FsError, Name, RelPath, TimeChange, Timestamp};
@@ -76,7 +76,7 @@ impl Side {
     }
 
     fn content(&self, caller: &Arc<Caller>, object: &Object) -> StepResult {
-        let plan = OpenPlan::posix(Access::READ_DATA, Share::ALL);
+        let plan = OpenPlan::posix(Access::READ_DATA, ShareMode::ALL);
         let mut data = Vec::new();
         self.opened(caller, &OpenAt::Object(object.clone()), plan, |open| {
             now(self.files.read(open, 0, DATA_MAX, &mut data))
@@ -176,7 +176,7 @@ impl Side {
     fn write_named(&self, caller: &Arc<Caller>, at: &RelPath, data: &[u8]) -> Result<(), Answer> {
         let (directory, name) = self.place(caller, at)?;
         let (if_missing, kind) = (IfMissing::Create, RequestedKind::File);
-        let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
+        let plan = OpenPlan::posix(Access::WRITE_DATA, ShareMode::ALL);
         let plan = OpenPlan { if_missing, kind, ..plan };
         self.opened(caller, &OpenAt::Name(directory, name), plan, |open| {
             Ok(self.files.write(open.caller(), open, 0, data)?)
@@ -203,7 +203,7 @@ impl Side {
                     Op::StatHeld { .. } => self.shown(caller, &object),
                     Op::ReadHeld { .. } => self.content(caller, &object),
                     Op::WriteHeld { byte, .. } => {
-                        let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
+                        let plan = OpenPlan::posix(Access::WRITE_DATA, ShareMode::ALL);
                         self.opened(caller, &OpenAt::Object(object), plan, |open| {
                             Ok(self.files.write(open.caller(), open, 0, &[*byte; 20])?)
                         })?;

@@ -4,7 +4,7 @@ use super::Op;
 use super::side::{Answer, Side, either, now};
 use files::{
     Access, BasicChange, Descriptor, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult,
-    RequestedKind, SecurityParts, Semantics, Share, Sid, TimeSetting,
+    RequestedKind, SecurityParts, Semantics, ShareMode, Sid, TimeSetting,
 };
 use std::sync::Arc;
 use vfs::{Attributes, EntryChoice, ListSink, ListedEntry, ListingRequest, RelPath, Timestamp};
@@ -19,7 +19,7 @@ const DATA_MAX: usize = 100;
 fn plan(at: &RelPath, desired: Access) -> OpenPlan {
     let path = at.clone();
     let semantics = Semantics::Windows;
-    OpenPlan { path, semantics, ..OpenPlan::posix(desired, Share::ALL) }
+    OpenPlan { path, semantics, ..OpenPlan::posix(desired, ShareMode::ALL) }
 }
 
 impl Side {

@@ -4,7 +4,7 @@ use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
 use crate::names::{push_units, stream_units};
 use crate::open::Open;
 use crate::status::status_of;
-use files::{Change, ChangeKind, Filter, NextChanges, WatchAnswer, WatchWish};
+use files::{Change, ChangeKind, NextChanges, WatchAnswer, WatchFilter, WatchWish};
 use futures_util::future::{Either, select};
 use limits::Cost;
 use std::pin::pin;
@@ -27,7 +27,7 @@ pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatu
     let open = request.open(body.file_id)?;
     let open = request.admit(open, Cost::metadata()).await?;
     let wish = WatchWish {
-        filter: Filter(body.filter),
+        filter: WatchFilter(body.filter),
         tree: body.flags & ChangeNotifyRequest::WATCH_TREE != 0,
         room_bytes: body.output_bytes as usize,
         measure,

@@ -6,7 +6,7 @@ use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_TEXT_BYTES_MAX};
 use crate::lock_sequence::LOCK_SEQUENCE_ENTRIES;
 use files::{
     Access, CacheKey, Caching, FURTHER_PATHS_MAX, FileIdentity, LockKind, OpenAction, OpenFacts,
-    Range, RangeLock, Semantics, Share,
+    Range, RangeLock, Semantics, ShareMode,
 };
 use vfs::{Name, NodeHandle, RelPath, Timestamp};
 use wire::codec::{Malformed, Reader, Writer};
@@ -207,11 +207,12 @@ fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed>
         return Err(r.malformed("record path"));
     }
     let further_paths = (0..further).map(|_| self::path(r)).collect::<Result<_, _>>()?;
-    let (granted, share) = (Access(r.u32("record access")?), Share(r.u32("record share mode")?));
+    let (granted, share) =
+        (Access(r.u32("record access")?), ShareMode(r.u32("record share mode")?));
     let flags = r.u8("record flags")?;
     let caching = Caching(r.u8("record caching")?);
     let known = flags & !FLAGS == 0 && Caching::BATCH.contains(caching);
-    if !known || !Share::ALL.contains(share) {
+    if !known || !ShareMode::ALL.contains(share) {
         return Err(r.malformed("record flags"));
     }
     let (mut cache_key, mut epoch, mut parent_key) = (None, 0, None);
@@ -293,7 +294,7 @@ mod tests {
                 path: path_of(b"a/b").unwrap(),
                 further_paths: vec![path_of(b"a/c").unwrap(), path_of(b"d").unwrap()],
                 granted: Access(0x0012_019F),
-                share: Share::READ,
+                share: ShareMode::READ,
                 semantics: Semantics::Posix,
                 delete_on_close: true,
                 delete_pending: false,

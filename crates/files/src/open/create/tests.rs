@@ -1,9 +1,9 @@
 //! Creation with the inode number of a file in removal.
 #![allow(clippy::unwrap_used, reason = "a test, which fails by it")]
 
-use crate::table::{OpenEntry, PendingDelete, RegisteredOpen};
+use crate::table::{DeletePendingName, OpenEntry, RegisteredOpen};
 use crate::{
-    Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestContext, Share, Volume,
+    Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestContext, ShareMode, Volume,
     VolumeOptions,
 };
 use futures_util::FutureExt;
@@ -18,7 +18,7 @@ fn path(name: &str) -> RelPath {
 }
 
 fn plan(name: &str) -> OpenPlan {
-    let posix = OpenPlan::posix(Access::READ_DATA, Share::ALL);
+    let posix = OpenPlan::posix(Access::READ_DATA, ShareMode::ALL);
     OpenPlan { path: path(name), if_missing: IfMissing::Create, ..posix }
 }
 
@@ -37,14 +37,14 @@ fn new_file_with_reused_inode_waits_for_end_of_removal() {
     let entry =
         OpenEntry { size_bytes: 0, key, is_directory, volume: &volume, path: &gone, only_link };
     let id = files.new_open_id();
-    let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, Share::ALL) };
+    let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, ShareMode::ALL) };
     let Ok(RegisteredOpen { state, name, .. }) =
         files.table.open(&RequestContext::SERVER, &entry, wish, None)
     else {
         panic!("no client has it open")
     };
     state.lock(&RequestContext::SERVER).grants.handle_disposition(id, true);
-    state.lock(&RequestContext::SERVER).set_delete_pending(PendingDelete {
+    state.lock(&RequestContext::SERVER).set_delete_pending(DeletePendingName {
         name,
         caller: caller.clone(),
         parent_key: None,

@@ -18,8 +18,8 @@ fn added(name: &str) -> Change {
     change(ChangeKind::Added, name)
 }
 
-fn watch(room_bytes: usize) -> Watch {
-    Watch::new(room_bytes, measure)
+fn watch(room_bytes: usize) -> WatchState {
+    WatchState::new(room_bytes, measure)
 }
 
 fn changes_of(names: &[&str]) -> WatchAnswer {
@@ -197,7 +197,7 @@ fn excess_data_changes_wait_for_tick_or_other_change() {
     for name in ["a", "b", "c", "d", "e", "d"] {
         watch.handle_data_change(modified(name));
     }
-    let taken = |watch: &mut Watch| {
+    let taken = |watch: &mut WatchState| {
         watch.handle_request(100);
         watch.poll_answer().map(|(_, answer)| answer)
     };
@@ -218,7 +218,7 @@ fn excess_data_changes_wait_for_tick_or_other_change() {
 }
 
 /// Answers to a client that always polls, for data changes of these names.
-fn answers_to(watch: &mut Watch, names: std::ops::Range<usize>) -> Vec<WatchAnswer> {
+fn answers_to(watch: &mut WatchState, names: std::ops::Range<usize>) -> Vec<WatchAnswer> {
     let mut answers = Vec::new();
     for number in names {
         watch.handle_data_change(change(ChangeKind::Modified, &number.to_string()));
@@ -228,7 +228,7 @@ fn answers_to(watch: &mut Watch, names: std::ops::Range<usize>) -> Vec<WatchAnsw
     answers
 }
 
-fn next_answer(watch: &mut Watch) -> Option<WatchAnswer> {
+fn next_answer(watch: &mut WatchState) -> Option<WatchAnswer> {
     let request = watch.handle_request(1 << 20);
     let answer = watch.poll_answer();
     watch.handle_cancel(request);
@@ -281,7 +281,7 @@ fn deferred_changes_outlive_cancelled_delete_pending() {
     assert!(watch.handle_tick());
     assert_eq!(next_answer(&mut watch), Some(modified(3..5)));
     // Changes in between are not buffered: the client enumerates.
-    let changes: [fn(&mut Watch); 2] = [
+    let changes: [fn(&mut WatchState); 2] = [
         |watch| watch.handle_change(added("new")),
         |watch| watch.handle_data_change(change(ChangeKind::Modified, "new")),
     ];

@@ -1,8 +1,8 @@
 //! Delegations, which conflicting operations wait for. RFC 8881 10.4.
 
 use crate::{
-    Access, BlockedOperation, CacheBreak, CacheKey, CacheOwner, Caching, FileGrants, OpenId,
-    OpenWish, Refusal, Share,
+    Access, BlockedOperation, CacheBreak, CacheKey, CacheOwner, Caching, FileGrants, GrantRefusal,
+    OpenId, OpenWish, ShareMode,
 };
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn owner(client: u8) -> CacheOwner {
 
 /// An open of an NFS client.
 fn open(id: u64, client: u8, access: Access) -> OpenWish {
-    let wish = OpenWish::new(OpenId(id), access, Share::ALL);
+    let wish = OpenWish::new(OpenId(id), access, ShareMode::ALL);
     OpenWish { key: Some(key(client)), posix: true, ..wish }
 }
 
@@ -42,8 +42,8 @@ fn recall(file: &mut FileGrants) -> Option<CacheOwner> {
     Some(owner)
 }
 
-fn breaking(result: Result<crate::CacheState, Refusal>) -> bool {
-    matches!(result, Err(Refusal::Breaking(_)))
+fn breaking(result: Result<crate::CacheState, GrantRefusal>) -> bool {
+    matches!(result, Err(GrantRefusal::Breaking(_)))
 }
 
 #[test]
@@ -65,10 +65,10 @@ fn writer_waits_for_return_of_read_delegation() {
     let mut file = FileGrants::default();
     file.handle_open(&open(1, 1, READ)).unwrap();
     assert!(delegate(&mut file, 2, 1, READ_DELEGATION));
-    let reader = OpenWish::new(OpenId(3), READ, Share::ALL);
+    let reader = OpenWish::new(OpenId(3), READ, ShareMode::ALL);
     assert!(file.handle_open(&reader).is_ok(), "readers do not disturb");
     assert_eq!(recall(&mut file), None);
-    let writer = OpenWish::new(OpenId(4), WRITE, Share::ALL);
+    let writer = OpenWish::new(OpenId(4), WRITE, ShareMode::ALL);
     assert!(breaking(file.handle_open(&writer)));
     assert_eq!(recall(&mut file), Some(owner(1)));
     assert!(breaking(file.handle_open(&writer)), "and is notified once");
@@ -82,7 +82,7 @@ fn writer_waits_for_return_of_read_delegation() {
 
 #[test]
 fn deny_read_and_delete_recall_read_delegation() {
-    for (access, share) in [(READ, Share::WRITE), (Access::DELETE, Share::ALL)] {
+    for (access, share) in [(READ, ShareMode::WRITE), (Access::DELETE, ShareMode::ALL)] {
         let mut file = FileGrants::default();
         assert!(delegate(&mut file, 1, 1, READ_DELEGATION));
         let wish = OpenWish::new(OpenId(2), access, share);
@@ -112,10 +112,10 @@ fn reader_waits_for_return_of_write_delegation() {
 fn delegation_is_granted_without_conflict() {
     let other = |access, share| OpenWish::new(OpenId(1), access, share);
     for (wish, reads, writes) in [
-        (other(Access::READ_ATTRIBUTES, Share::ALL), true, true),
-        (other(READ, Share::ALL), true, false),
-        (other(READ, Share::WRITE), false, false),
-        (other(WRITE, Share::ALL), false, false),
+        (other(Access::READ_ATTRIBUTES, ShareMode::ALL), true, true),
+        (other(READ, ShareMode::ALL), true, false),
+        (other(READ, ShareMode::WRITE), false, false),
+        (other(WRITE, ShareMode::ALL), false, false),
         (open(1, 1, READ | WRITE), true, true),
     ] {
         for (wanted, may) in [(READ_DELEGATION, reads), (WRITE_DELEGATION, writes)] {
@@ -208,7 +208,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Opens, and delegations by client.
 #[derive(Default)]
 struct Model {
-    opens: Vec<(OpenId, CacheOwner, Access, Share)>,
+    opens: Vec<(OpenId, CacheOwner, Access, ShareMode)>,
     delegations: Vec<(OpenId, u8, Caching)>,
 }
 
@@ -224,7 +224,7 @@ impl Model {
                 && self.opens.iter().all(|(_, by, access, share)| {
                     *by == owner(*client)
                         || !access.intersects(READ | WRITE)
-                        || (alone && !access.intersects(WRITE) && share.contains(Share::READ))
+                        || (alone && !access.intersects(WRITE) && share.contains(ShareMode::READ))
                 })
         })
     }
@@ -249,7 +249,7 @@ proptest! {
                     }
                 }
                 Step::Windows(reads, writes, share) => {
-                    let wish = OpenWish::new(id, access(reads, writes), Share(share.into()));
+                    let wish = OpenWish::new(id, access(reads, writes), ShareMode(share.into()));
                     if file.handle_open(&wish).is_ok() {
                         model.opens.push((id, wish.owner(), wish.access, wish.share));
                     }

@@ -6,13 +6,13 @@ use proptest::test_runner::TestCaseResult;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
+struct HeldLock {
     open: OpenId,
     lock: RangeLock,
     owner: Option<LockOwner>,
 }
 
-impl Held {
+impl HeldLock {
     fn blocks(&self, open: OpenId, wanted: RangeLock) -> bool {
         let is_own = self.open == open && self.owner.is_none();
         self.lock.range.overlaps(wanted.range)
@@ -29,16 +29,16 @@ impl Held {
     }
 }
 
-type Waiter = (WaitId, Held);
+type Waiter = (WaitId, HeldLock);
 
 #[derive(Default)]
 struct Scan {
-    held: Vec<Held>,
+    held: Vec<HeldLock>,
     waiting: Vec<Waiter>,
 }
 
 impl Scan {
-    fn can(&self, new: Held) -> bool {
+    fn can(&self, new: HeldLock) -> bool {
         match new.owner {
             None => !self.held.iter().any(|held| held.blocks(new.open, new.lock)),
             Some(owner) => !self.held.iter().any(|h| h.is_in_the_way_of_owner(owner, new.lock)),
@@ -48,7 +48,7 @@ impl Scan {
     fn locks(&mut self, open: OpenId, wanted: &[RangeLock]) -> bool {
         let before = self.held.len();
         for &lock in wanted {
-            let new = Held { open, lock, owner: None };
+            let new = HeldLock { open, lock, owner: None };
             if !self.can(new) {
                 self.held.truncate(before);
                 return false;
@@ -61,7 +61,7 @@ impl Scan {
     fn unlocks(&mut self, open: OpenId, ranges: &[Range]) -> bool {
         ranges.iter().all(|&range| {
             let find = |kind| {
-                let wanted = Held { open, lock: RangeLock { range, kind }, owner: None };
+                let wanted = HeldLock { open, lock: RangeLock { range, kind }, owner: None };
                 self.held.iter().position(|held| *held == wanted)
             };
             let at = find(LockKind::Exclusive).or_else(|| find(LockKind::Shared));
@@ -71,7 +71,7 @@ impl Scan {
 
     /// Byte by byte, then merged again.
     fn owner_lock(&mut self, open: OpenId, owner: LockOwner, lock: RangeLock) -> bool {
-        let can = self.can(Held { open, lock, owner: Some(owner) });
+        let can = self.can(HeldLock { open, lock, owner: Some(owner) });
         if can {
             let new = (lock.range.offset..=lock.range.last()).map(|at| (at, (open, lock.kind)));
             self.change(owner, |bytes| bytes.extend(new));
@@ -106,7 +106,7 @@ impl Scan {
                 }
                 _ => {
                     let lock = RangeLock { range: Range { offset: at, length: 1 }, kind };
-                    self.held.push(Held { open, lock, owner: Some(owner) });
+                    self.held.push(HeldLock { open, lock, owner: Some(owner) });
                 }
             }
         }
@@ -198,12 +198,12 @@ fn owner_lock(
     let locking = locks.handle_owner_lock(open, owner, lock).unwrap();
     prop_assert_eq!(locking == OwnerLockOutcome::Granted, scan.owner_lock(open, owner, lock));
     if let OwnerLockOutcome::Denied(denial) = locking {
-        let is_it = |held: &Held| {
+        let is_it = |held: &HeldLock| {
             // Only the model merges adjoining pieces that have come to one open.
             (held.lock.kind, held.owner) == (denial.lock.kind, denial.owner)
                 && held.lock.range.touches(denial.lock.range)
         };
-        let in_the_way = |held: &Held| held.is_in_the_way_of_owner(owner, lock);
+        let in_the_way = |held: &HeldLock| held.is_in_the_way_of_owner(owner, lock);
         prop_assert!(scan.held.iter().any(|held| is_it(held) && in_the_way(held)));
     }
     Ok(())
@@ -223,7 +223,7 @@ fn step(
             LockOutcome::Granted => prop_assert!(scan.locks(open, &[lock])),
             LockOutcome::Waits(wait) => {
                 prop_assert!(!scan.locks(open, &[lock]));
-                scan.waiting.push((wait, Held { open, lock, owner: None }));
+                scan.waiting.push((wait, HeldLock { open, lock, owner: None }));
             }
         },
         Step::Unlocks(open, ranges) => {
@@ -243,7 +243,7 @@ fn step(
         Step::Release(open, releases) => {
             locks.handle_releases(open, &releases);
             for lock in releases {
-                let old = Held { open, lock, owner: None };
+                let old = HeldLock { open, lock, owner: None };
                 let at = scan.held.iter().position(|held| *held == old);
                 at.map(|at| scan.held.remove(at));
             }
@@ -253,7 +253,7 @@ fn step(
         }
         Step::OwnerWait(open, owner, lock) => {
             let wait = locks.handle_owner_wait(open, owner, lock).unwrap();
-            scan.waiting.push((wait, Held { open, lock, owner: Some(owner) }));
+            scan.waiting.push((wait, HeldLock { open, lock, owner: Some(owner) }));
         }
         Step::OwnerUnlock(owner, range) => {
             locks.handle_owner_unlock(owner, range).unwrap();
@@ -302,7 +302,7 @@ fn agrees(locks: &RangeLocks, scan: &Scan) -> TestCaseResult {
                     .iter()
                     .filter(move |h| h.lock.kind == kind && h.lock.range.overlaps(range))
             };
-            let is_own = |held: &&Held| held.open == open && held.owner.is_none();
+            let is_own = |held: &&HeldLock| held.open == open && held.owner.is_none();
             let foreign = meets(LockKind::Exclusive).any(|held| !is_own(&held));
             let shared = meets(LockKind::Shared).next().is_some();
             prop_assert_eq!(locks.may_read(open, range), !foreign);

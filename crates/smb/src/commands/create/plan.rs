@@ -15,7 +15,7 @@ use crate::status::status_of;
 use crate::tree::Tree;
 use files::private_use::AmbiguousPath;
 use files::{
-    Access, Caching, Descriptor, IfExists, IfMissing, OpenPlan, RequestedKind, Semantics, Share,
+    Access, Caching, Descriptor, IfExists, IfMissing, OpenPlan, RequestedKind, Semantics, ShareMode,
 };
 use vfs::{Timestamp, XattrName};
 use wire::codec::{Reader, utf16_units};
@@ -230,7 +230,7 @@ impl Plan {
             path: parsed.path,
             stream,
             desired: Access(body.desired_access),
-            share: Share(body.share_access & 7),
+            share: ShareMode(body.share_access & 7),
             if_exists,
             if_missing: if names_directory { IfMissing::Fail } else { if_missing },
             kind,

@@ -5,7 +5,7 @@ use crate::dispatch::{Outcome, Request};
 use crate::posix::link_target;
 use crate::reparse;
 use crate::status::status_of;
-use files::{Access, Caller, IfExists, IfMissing, OpenPlan, RequestedKind, Share, Volume};
+use files::{Access, Caller, IfExists, IfMissing, OpenPlan, RequestedKind, ShareMode, Volume};
 use std::sync::Arc;
 use vfs::RelPath;
 use wire::fscc::Symlink;
@@ -23,7 +23,7 @@ pub(super) async fn respond_at_final_link(
 ) -> Result<Outcome, NtStatus> {
     let of_link = OpenPlan {
         desired: Access::READ_ATTRIBUTES,
-        share: Share::ALL,
+        share: ShareMode::ALL,
         if_exists: IfExists::Open,
         if_missing: IfMissing::Fail,
         kind: RequestedKind::Any,
