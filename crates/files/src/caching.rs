@@ -6,14 +6,14 @@ mod keys;
 
 use crate::context::RequestContext;
 use crate::delegation::delegation_key;
-use crate::table::FileState;
+use crate::table::OpenFileState;
 use crate::{OpenFile, RequestFiles, Workers};
 pub(crate) use external::ExternalChangeWatch;
 use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use grants::{
-    AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
+    AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, CachingRights,
     OpenWish,
 };
 pub(crate) use keys::{KeyClaim, KeyIndex};
@@ -66,7 +66,7 @@ pub struct CacheKeyWish {
 #[derive(Clone, Debug)]
 pub struct CacheWish {
     /// Requested caching.
-    pub wanted: Caching,
+    pub wanted: CachingRights,
     /// Lease key; none for an oplock.
     pub key: Option<CacheKeyWish>,
     /// Holder to notify of breaks. A key that has a holder already retains that one.
@@ -79,7 +79,7 @@ impl CacheWish {
     pub(crate) fn of_delegations(holder: Arc<dyn CacheHolder>, file: FileKey) -> Option<Self> {
         let key = delegation_key(holder.client()?, file);
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
-        Some(Self { wanted: Caching::NONE, key: Some(key), holder })
+        Some(Self { wanted: CachingRights::NONE, key: Some(key), holder })
     }
 
     /// Copies the requested caching and key into `wish`.
@@ -124,7 +124,7 @@ impl RequestFiles {
     pub fn acknowledge(
         &self,
         open: &OpenFile,
-        retained: Caching,
+        retained: CachingRights,
     ) -> std::result::Result<(), AcknowledgeRefusal> {
         let owner = CacheOwner::Open(open.id);
         let mut held = open.state.lock(&self.context);
@@ -147,7 +147,7 @@ impl RequestFiles {
     pub fn acknowledge_key(
         &self,
         key: CacheKey,
-        retained: Caching,
+        retained: CachingRights,
     ) -> std::result::Result<(), Option<AcknowledgeRefusal>> {
         let state = self.table.keys.find(key).ok_or(None)?;
         let mut held = state.lock(&self.context);
@@ -168,7 +168,7 @@ impl OpenFile {
 
     /// Caching that the client has now.
     #[must_use]
-    pub fn caching(&self) -> Caching {
+    pub fn caching(&self) -> CachingRights {
         self.cache_state().has
     }
 
@@ -215,7 +215,7 @@ impl OpenFile {
 /// A wait for another client's acknowledgement.
 #[derive(Debug)]
 pub(crate) struct BreakWait {
-    pub state: Arc<FileState>,
+    pub state: Arc<OpenFileState>,
     pub number: BreakNumber,
     pub settled: oneshot::Receiver<()>,
 }

@@ -2,7 +2,7 @@
 //! either protocol conflicts with it. RFC 8881 8.4.3.
 
 use crate::Files;
-use crate::table::OpenTable;
+use crate::table::FileTable;
 use std::sync::{Arc, Weak};
 use vfs::{FileKey, Vfs};
 
@@ -27,7 +27,7 @@ impl Files {
     }
 }
 
-impl OpenTable {
+impl FileTable {
     /// Revokes conflicting state of courtesy clients: see [`CourtesyClients::revoke_courtesy_state`].
     pub(crate) fn revoke_courtesy_state(&self, file: FileKey) -> bool {
         let courtesy = self.courtesy.get().and_then(Weak::upgrade);

@@ -9,8 +9,8 @@
 use crate::caching::{BreakWait, CacheGrant};
 use crate::context::RequestContext;
 use crate::open_file::OpenFileParts;
-use crate::table::{FileState, OpenEntry, OpenRefusal, RegisteredOpen};
-use crate::{Access, CacheState, Caching, OpenFile, RequestFiles, Semantics, ShareMode};
+use crate::table::{OpenEntry, OpenFileState, OpenRefusal, RegisteredOpen};
+use crate::{Access, CacheState, CachingRights, OpenFile, RequestFiles, Semantics, ShareMode};
 use grants::{BlockedOperation, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{AttributeRequest, FileKey, FsError, Result};
@@ -34,10 +34,10 @@ pub enum DelegationKind {
 }
 
 impl DelegationKind {
-    fn caching(self) -> Caching {
+    fn caching(self) -> CachingRights {
         match self {
-            Self::Read => Caching::READ,
-            Self::Write => Caching::READ | Caching::WRITE,
+            Self::Read => CachingRights::READ,
+            Self::Write => CachingRights::READ | CachingRights::WRITE,
         }
     }
 
@@ -89,7 +89,7 @@ impl Delegation {
     /// Whether the delegation was revoked.
     #[must_use]
     pub fn is_revoked(&self) -> bool {
-        self.state().has == Caching::NONE
+        self.state().has == CachingRights::NONE
     }
 }
 
@@ -119,7 +119,7 @@ impl RequestFiles {
         if !held.grants.is_open(open.id) {
             return Err(FsError::Stale);
         }
-        if held.grants.caches.of(open.cache_owner()) != Caching::NONE {
+        if held.grants.caches.of(open.cache_owner()) != CachingRights::NONE {
             return Ok(None);
         }
         drop(held);
@@ -158,7 +158,7 @@ impl RequestFiles {
         &self,
         open: &OpenFile,
         key: CacheKey,
-        wanted: Caching,
+        wanted: CachingRights,
     ) -> std::result::Result<(OpenId, RegisteredOpen), OpenRefusal> {
         let attributes = open.node.attributes(AttributeRequest::default())?;
         let entry = OpenEntry {
@@ -220,7 +220,7 @@ pub(crate) fn client_owner(context: &RequestContext, file: FileKey) -> CacheOwne
 /// Recalls all delegations but that of `by`. Returns the wait if one is outstanding.
 pub(crate) fn begin_recall_except(
     context: &RequestContext,
-    state: &Arc<FileState>,
+    state: &Arc<OpenFileState>,
     by: CacheOwner,
 ) -> Option<BreakWait> {
     if !state.has_caches() {

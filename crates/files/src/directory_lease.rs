@@ -2,7 +2,7 @@
 //! ParentLeaseKey of the changing open. MS-FSA 2.1.4.12.1, MS-SMB2 3.3.1.12.
 
 use crate::context::RequestContext;
-use crate::table::OpenTable;
+use crate::table::FileTable;
 use crate::{Caller, OpenFile};
 use std::sync::Arc;
 use vfs::{Actor, FileKey, FsError, OpenHow, RelPath, ServerWork, Vfs, Wait};
@@ -10,7 +10,7 @@ use vfs::{Actor, FileKey, FsError, OpenHow, RelPath, ServerWork, Vfs, Wait};
 /// Lease key under which a client caches a directory.
 pub(crate) type ParentKey = [u8; 16];
 
-impl OpenTable {
+impl FileTable {
     /// Whether a watch or a directory lease needs notification of changes.
     pub fn reports_changes(&self) -> bool {
         !self.watches.is_empty() || self.keys.has_directories()

@@ -2,7 +2,7 @@
 //! asked to close it. MS-FSA 2.1.5.15.3, 2.1.5.15.11; MS-SMB2 3.3.4.7.
 
 use crate::context::RequestContext;
-use crate::table::{FileState, OpenRefusal, OpenTable};
+use crate::table::{FileTable, OpenFileState, OpenRefusal};
 use crate::{Access, OpenFile, RequestFiles};
 use grants::{BlockedOperation, CacheOwner};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ pub(crate) const WAITS_MAX: u32 = 64;
 /// [`OpenRefusal::Breaking`] if an acknowledgement is outstanding.
 pub(crate) fn break_handles(
     context: &RequestContext,
-    state: &Arc<FileState>,
+    state: &Arc<OpenFileState>,
     by: CacheOwner,
 ) -> std::result::Result<(), OpenRefusal> {
     if !state.has_caches() {
@@ -36,7 +36,7 @@ pub(crate) fn break_handles(
 /// Files below a directory to be renamed that only handle caches hold open and whose break is not
 /// requested yet.
 #[derive(Debug, Default)]
-pub(crate) struct OpenDescendants(Option<VecDeque<Arc<FileState>>>);
+pub(crate) struct OpenDescendants(Option<VecDeque<Arc<OpenFileState>>>);
 
 impl OpenDescendants {
     /// Breaks handle caching of each file in turn, limited to those open at first: as on Windows, a
@@ -48,7 +48,7 @@ impl OpenDescendants {
     pub fn clear(
         &mut self,
         context: &RequestContext,
-        table: &OpenTable,
+        table: &FileTable,
         open: &OpenFile,
         directory: &RelPath,
     ) -> std::result::Result<(), OpenRefusal> {

@@ -74,10 +74,10 @@ pub use delegation::{Delegation, DelegationKind, delegation_key};
 pub use descriptor::SecurityParts;
 pub use disk::DiskFailure;
 pub use grants::{
-    Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
+    Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, CachingRights,
     ConflictingLock, LockKind, LockOwner, OpenId, OwnerLockOutcome, Range, RangeLock, ShareMode,
 };
-pub use list::Child;
+pub use list::ListedChild;
 pub use names::NamePatterns;
 pub use object::{
     Handle, HandleSeal, ListWish, ListedObject, NewObject, Object, ObjectChanges, ObjectList,
@@ -94,7 +94,7 @@ pub use read::ResidentRange;
 pub use reparse::{LinkOnPath, Reparse};
 pub use restore::{FileIdentity, OpenFacts};
 pub use stable::UnstableObjects;
-pub use throttle::{Clock, ShareQueue};
+pub use throttle::{ClockReader, ShareQueue};
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{
     Change, ChangeKind, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX,
@@ -113,7 +113,7 @@ pub const LOCK_RANGES_FLOOR: u64 = 4096;
 
 /// The file layer: one instance per process, shared by all volumes and protocols.
 pub struct Files {
-    table: Arc<table::OpenTable>,
+    table: Arc<table::FileTable>,
     workers: Arc<dyn Workers>,
     next_open: AtomicU64,
     seal: Option<Arc<dyn HandleSeal>>,
@@ -211,7 +211,7 @@ impl Files {
     /// hold unwritten data. Call it repeatedly, since clients may gain caches in between.
     #[must_use]
     pub fn recall_caches(&self) -> usize {
-        let ask = |state: &Arc<table::FileState>| {
+        let ask = |state: &Arc<table::OpenFileState>| {
             state.lock(&RequestContext::SERVER).grants.caches.handle_shutdown()
         };
         self.table.cached().iter().map(ask).sum()

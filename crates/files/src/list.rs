@@ -11,13 +11,13 @@ use vfs::{
 
 /// A directory entry that was opened for a closer look.
 #[derive(Debug)]
-pub struct Child {
+pub struct ListedChild {
     node: Arc<dyn Node>,
     caller: Arc<Caller>,
     access: Access,
 }
 
-impl Child {
+impl ListedChild {
     /// Rights of the directory's user to the child.
     #[must_use]
     pub fn access(&self) -> Access {
@@ -68,13 +68,13 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::NotFound`] if it was removed, [`FsError::AccessDenied`].
-    pub fn look_at_child(&self, open: &OpenFile, name: &Name) -> Result<Child> {
+    pub fn look_at_child(&self, open: &OpenFile, name: &Name) -> Result<ListedChild> {
         let how = OpenHow { wanted: AttributeRequest::default(), ..LOOK };
         let caller = &open.caller;
         let actor = self.context.call(caller.identity.actor());
         let found = open.volume().vfs.open(actor, &open.path().join(name), how)?;
         let access = rights_to_opened(open.volume(), caller, &found) - Access::SYSTEM_SECURITY;
-        Ok(Child { node: found.node, caller: caller.clone(), access })
+        Ok(ListedChild { node: found.node, caller: caller.clone(), access })
     }
 
     /// As [`RequestFiles::list`], with the `wanted` attributes for entries that `sink` chooses,

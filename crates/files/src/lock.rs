@@ -1,10 +1,10 @@
 //! Byte-range locks.
 
 use crate::context::RequestContext;
-use crate::table::{FileState, LockAnswer};
+use crate::table::{LockAnswer, OpenFileState};
 use crate::{OpenFile, RequestFiles};
 use futures_channel::oneshot;
-use grants::{LockOutcome, LockRefusal, OpenId, Range, RangeLock, WaitId};
+use grants::{LockProgress, LockRefusal, OpenId, Range, RangeLock, WaitId};
 use limits::{Account, Holder};
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,8 +150,8 @@ fn lock_or_queue(
     });
     held.settle_ranges(open.id);
     match locking? {
-        LockOutcome::Granted => Ok(None),
-        LockOutcome::Waits(wait) => {
+        LockProgress::Granted => Ok(None),
+        LockProgress::Waits(wait) => {
             let (sender, receiver): (LockAnswer, _) = oneshot::channel();
             held.expect_decision(wait, sender);
             Ok(Some(QueuedLock {
@@ -167,7 +167,7 @@ fn lock_or_queue(
 
 /// A queued request, withdrawn on drop.
 struct QueuedLock {
-    state: Arc<FileState>,
+    state: Arc<OpenFileState>,
     open: OpenId,
     wanted: RangeLock,
     wait: WaitId,

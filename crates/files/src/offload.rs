@@ -62,7 +62,7 @@ impl RequestFiles {
     }
 }
 
-/// As [`RequestFiles::offload`], for a call that holds [`crate::table::OpenTable::rename_turns`].
+/// As [`RequestFiles::offload`], for a call that holds [`crate::table::FileTable::rename_turns`].
 pub(crate) async fn offload_in_turn<T: Send + 'static>(
     workers: &dyn Workers,
     call: impl FnOnce() -> Result<T> + Send + 'static,

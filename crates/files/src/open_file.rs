@@ -8,7 +8,7 @@ use crate::offload::offload;
 use crate::open::{OpenTicket, Semantics};
 use crate::remove::carry_out;
 use crate::server_work::{METADATA, WANTED};
-use crate::table::{DeletePendingName, FileState, OpenName, OpenTable, lock};
+use crate::table::{DeletePendingName, FileTable, OpenFileState, OpenName, lock};
 use crate::volume::dos;
 use crate::watch::{DataReports, WatchFilter, WatchedCache, Watcher};
 use crate::{Access, CacheKey, CallHolder, Caller, OpenId, RequestFiles, ShareMode, Volume};
@@ -28,7 +28,7 @@ pub(crate) const INLINE_FREE_BYTES_MAX: u64 = 1024 * 1024;
 pub struct OpenFile {
     pub(crate) id: OpenId,
     pub(crate) node: Arc<dyn Node>,
-    pub(crate) state: Arc<FileState>,
+    pub(crate) state: Arc<OpenFileState>,
     pub(crate) name: Arc<OpenName>,
     /// For a named stream, the hold on its file; released on close.
     hold: Mutex<Option<Box<OpenTicket>>>,
@@ -55,7 +55,7 @@ pub struct OpenFile {
     reports_removal: AtomicBool,
     /// State that few opens need.
     rare: OnceLock<Box<RareState>>,
-    pub(crate) table: Arc<OpenTable>,
+    pub(crate) table: Arc<FileTable>,
     /// For a directory, its watch.
     pub(crate) watch: OnceLock<Arc<Watcher>>,
     /// Changes that watches and directory leases have not received yet.
@@ -158,7 +158,7 @@ impl std::fmt::Debug for OpenFile {
 pub(crate) struct OpenFileParts {
     pub id: OpenId,
     pub node: Arc<dyn Node>,
-    pub state: Arc<FileState>,
+    pub state: Arc<OpenFileState>,
     pub name: Arc<OpenName>,
     pub hold: Option<Box<OpenTicket>>,
     pub caller: Arc<Caller>,
@@ -169,7 +169,7 @@ pub(crate) struct OpenFileParts {
     pub delete_on_close: bool,
     pub semantics: Semantics,
     pub of_object: bool,
-    pub table: Arc<OpenTable>,
+    pub table: Arc<FileTable>,
 }
 
 impl OpenFile {

@@ -7,7 +7,7 @@
 //!
 //! A rename of a file without a record costs one load.
 
-use crate::table::{FileState, OpenName, OpenTable, lock};
+use crate::table::{FileTable, OpenFileState, OpenName, lock};
 use crate::{OpenFile, RequestFiles, UnstableObjects};
 use futures_util::future::BoxFuture;
 use smallvec::SmallVec;
@@ -123,7 +123,7 @@ fn remove(all: &mut Vec<NameInFlight>, entries: &[(Weak<OpenName>, RelPath)]) {
 /// A rename whose names all concerned records contain.
 #[derive(Debug)]
 pub(crate) struct AnnouncedRename {
-    table: Arc<OpenTable>,
+    table: Arc<FileTable>,
     names: RenameNames,
     files: Vec<FileKey>,
     /// Affected names; a name that is closed meanwhile drops out.
@@ -140,7 +140,7 @@ enum RenameState {
 
 impl AnnouncedRename {
     /// Registers the names; the caller writes the records.
-    fn new(table: &Arc<OpenTable>, open: &OpenFile, names: RenameNames) -> Result<Self> {
+    fn new(table: &Arc<FileTable>, open: &OpenFile, names: RenameNames) -> Result<Self> {
         let concerned = table.recorded_names(open, &names.from);
         if concerned.len() > NAMES_CONCERNED_MAX {
             return Err(FsError::ShareViolation);
@@ -193,10 +193,10 @@ fn moved(name: &OpenName, names: &RenameNames) -> impl Iterator<Item = RelPath> 
     all.filter_map(move |to| path.moved(&names.from, to))
 }
 
-impl OpenTable {
+impl FileTable {
     /// Names of recorded opens at or below `from`, the present name of `open`.
     fn recorded_names(&self, open: &OpenFile, from: &RelPath) -> Vec<(FileKey, Arc<OpenName>)> {
-        let of = |state: &Arc<FileState>| {
+        let of = |state: &Arc<OpenFileState>| {
             let is_concerned = |name: &&Arc<OpenName>| {
                 // The state itself holds one reference to each name.
                 let is_open = Arc::strong_count(name) > 1;

@@ -4,7 +4,7 @@
 
 use crate::context::RequestContext;
 use crate::lock::refused;
-use crate::table::{FileState, LockAnswer};
+use crate::table::{LockAnswer, OpenFileState};
 use crate::{Object, OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use grants::{ConflictingLock, LockOwner, OwnerLockOutcome, Range, RangeLock, WaitId};
@@ -136,7 +136,7 @@ impl OpenFile {
 
 /// A queued request, withdrawn on drop.
 struct QueuedOwnerLock {
-    state: Arc<FileState>,
+    state: Arc<OpenFileState>,
     wait: WaitId,
 }
 

@@ -5,7 +5,7 @@ use crate::authorize::{posix_forbids_removal, stored, stored_lets_remove};
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::server_work::WANTED;
-use crate::table::{DeletePendingName, FileState, OpenTable, Removal};
+use crate::table::{DeletePendingName, FileTable, OpenFileState, Removal};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, WatchFilter, name_filter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
@@ -173,8 +173,8 @@ fn exact(read: bool, no_follow: bool) -> OpenHow {
 /// directory that is not empty. MS-FSA 2.1.5.5.
 pub(crate) fn carry_out(
     context: &RequestContext,
-    table: &OpenTable,
-    state: &FileState,
+    table: &FileTable,
+    state: &OpenFileState,
     removal: Removal,
     parent_key: Option<ParentKey>,
 ) -> Result<()> {
@@ -201,7 +201,7 @@ enum RemovedItem {
 
 fn report(
     context: &RequestContext,
-    table: &OpenTable,
+    table: &FileTable,
     pending: &DeletePendingName,
     removed: &RemovedItem,
     is_directory: bool,

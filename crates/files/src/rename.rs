@@ -8,7 +8,7 @@ use crate::link_target::check_moved;
 use crate::offload::offload_in_turn;
 use crate::open_journal::{AnnouncedRename, RenameNames};
 use crate::server_work::WANTED;
-use crate::table::{FileState, OpenRefusal, OpenTable};
+use crate::table::{FileTable, OpenFileState, OpenRefusal};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
 use crate::{Access, OpenFile, RequestFiles};
@@ -247,7 +247,7 @@ impl<E: Into<OpenRefusal>> From<E> for RenameFailure {
 
 fn rename_now(
     context: &RequestContext,
-    table: &OpenTable,
+    table: &FileTable,
     open: &OpenFile,
     (to, into): (&RelPath, Option<FileKey>),
     replace: bool,
@@ -310,7 +310,7 @@ fn rename_now(
 
 /// Requires the journal to record the names that the file will have, if opens are journaled.
 fn need_announced(
-    table: &OpenTable,
+    table: &FileTable,
     open: &OpenFile,
     (from, to): (&RelPath, &RelPath),
     target: &RenameTarget,
@@ -473,7 +473,7 @@ fn finish_rename(context: &RequestContext, open: &OpenFile, from: &RelPath, to: 
 
 fn link_now(
     context: &RequestContext,
-    table: &OpenTable,
+    table: &FileTable,
     open: &OpenFile,
     (to, into): (&RelPath, Option<FileKey>),
     replace: bool,
@@ -516,7 +516,7 @@ fn check_open(open: &OpenFile) -> Result<()> {
 /// stored.
 fn target_directory(
     context: &RequestContext,
-    table: &OpenTable,
+    table: &FileTable,
     open: &OpenFile,
     to: &RelPath,
     into: Option<FileKey>,
@@ -560,7 +560,7 @@ fn target_directory(
 
 /// Checks that opens of the new name's directory tolerate a new name, as an open for ADD_FILE
 /// without shared deletion would. Breaks handle caching of an open with DELETE.
-fn check_directory_share(context: &RequestContext, state: &Arc<FileState>) -> RenameStep<()> {
+fn check_directory_share(context: &RequestContext, state: &Arc<OpenFileState>) -> RenameStep<()> {
     let share = ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0);
     let wish = OpenWish::new(OpenId(u64::MAX), Access::WRITE_DATA, share);
     let mut held = state.lock(context);
@@ -598,7 +598,7 @@ impl RenameTarget {
 /// Checks that the name `to` may be taken.
 fn target(
     context: &RequestContext,
-    table: &OpenTable,
+    table: &FileTable,
     open: &OpenFile,
     from: &RelPath,
     parent: &OpenedNode,

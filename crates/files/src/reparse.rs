@@ -10,7 +10,7 @@ use crate::context::RequestContext;
 use crate::link_target::check_target;
 use crate::offload::offload_in_turn;
 use crate::server_work::{METADATA, WANTED};
-use crate::table::OpenTable;
+use crate::table::FileTable;
 use crate::volume::dos;
 use crate::watch::WatchFilter;
 use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
@@ -247,7 +247,7 @@ fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option
 
 fn replace_now(
     context: &RequestContext,
-    table: &OpenTable,
+    table: &FileTable,
     open: &OpenFile,
     successor: &Successor,
 ) -> Result<()> {

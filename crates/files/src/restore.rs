@@ -6,10 +6,10 @@ use crate::context::RequestContext;
 use crate::open_file::{OpenFile, OpenFileParts};
 use crate::server_work::{LOCATE, WANTED};
 use crate::table::{
-    DeletePendingName, FileState, OpenEntry, OpenName, OpenRefusal, RegisteredOpen,
+    DeletePendingName, OpenEntry, OpenFileState, OpenName, OpenRefusal, RegisteredOpen,
 };
 use crate::{Absence, Access, Caller, OpenId, RequestFiles, Semantics, ShareMode, Volume};
-use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
+use grants::{CacheKey, CacheState, CachingRights, OpenWish, RangeLock};
 use limits::{Account, Holder};
 use std::sync::Arc;
 use vfs::{
@@ -65,7 +65,7 @@ pub struct OpenFacts {
     /// Whether its name is delete pending.
     pub delete_pending: bool,
     /// Caching of the client.
-    pub caching: Caching,
+    pub caching: CachingRights,
     /// See [`CacheState::epoch`].
     pub epoch: u16,
     /// Lease key, if the client has a lease.
@@ -153,7 +153,7 @@ impl RequestFiles {
         let cache = facts.cache_key.map(|key| {
             let parent = facts.parent_key;
             let key = CacheKeyWish { key, epoch: facts.epoch, parent, of_directories: true };
-            CacheWish { wanted: Caching::NONE, key: Some(key), holder: holder.clone() }
+            CacheWish { wanted: CachingRights::NONE, key: Some(key), holder: holder.clone() }
         });
         let RegisteredOpen { state, name, key, .. } = self
             .table
@@ -201,7 +201,7 @@ impl RequestFiles {
         let mut held = open.state.lock(&self.context);
         held.grants.restore_caching(open.id, had);
         let owner = open.cache_owner();
-        if held.grants.caches.of(owner) != Caching::NONE {
+        if held.grants.caches.of(owner) != CachingRights::NONE {
             held.register_holder(owner, &holder);
         }
     }
@@ -257,7 +257,7 @@ fn reopen_how(volume: &Volume, facts: &OpenFacts) -> OpenHow {
 /// Restores byte-range locks and delete pending.
 fn restore_locks(
     context: &RequestContext,
-    (state, name, id): (&FileState, &Arc<OpenName>, OpenId),
+    (state, name, id): (&OpenFileState, &Arc<OpenName>, OpenId),
     caller: &Arc<Caller>,
     facts: &OpenFacts,
     account: &Arc<Account>,

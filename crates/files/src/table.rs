@@ -15,7 +15,7 @@ use crate::watch::Watches;
 use crate::{Access, Caller, CourtesyClients, Volume};
 use futures_channel::oneshot;
 use grants::{
-    BlockedOperation, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
+    BlockedOperation, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, CachingRights,
     CloseOutcome, FileGrants, GrantRefusal, LinkId, LockDecision, LockRefusal, OpenId, OpenWish,
     ShareMode, WaitId, insert_exact,
 };
@@ -31,7 +31,7 @@ const SHARDS: usize = 64;
 
 /// State of one open file.
 #[derive(Debug)]
-pub(crate) struct FileState {
+pub(crate) struct OpenFileState {
     pub key: FileKey,
     /// Key of the file that replaced this one under its name, if any.
     replacement: OnceLock<FileKey>,
@@ -79,7 +79,7 @@ pub(crate) struct FileRecord {
     /// Operations that wait for breaks, with the channel that wakes each.
     break_waits: Vec<(BlockedOperation, oneshot::Sender<()>)>,
     /// Open named streams. Each open of one also holds the file.
-    streams: Vec<Arc<FileState>>,
+    streams: Vec<Arc<OpenFileState>>,
 }
 
 /// Channel for the result of a waiting lock.
@@ -122,7 +122,7 @@ pub(crate) struct DeletePendingName {
 /// The locked state of one file. Dropping it sends the results of waiting locks and the breaks that
 /// the changes caused.
 pub(crate) struct FileStateGuard<'a> {
-    state: &'a FileState,
+    state: &'a OpenFileState,
     /// Context of the request that locked the file and causes the breaks.
     context: &'a RequestContext,
     held: Option<MutexGuard<'a, FileRecord>>,
@@ -336,7 +336,7 @@ impl FileRecord {
     fn enter(
         &mut self,
         context: &RequestContext,
-        state: &Arc<FileState>,
+        state: &Arc<OpenFileState>,
         name: Arc<OpenName>,
         mut wish: OpenWish,
         cache: Option<&CacheWish>,
@@ -348,12 +348,12 @@ impl FileRecord {
         let claim = wish.key.map(|key| state.keys.claim(key, state));
         match claim {
             Some(KeyClaim::Taken) => return Err(OpenRefusal::Refused(FsError::InvalidParameter)),
-            Some(KeyClaim::TooMany) => (wish.key, wish.caching) = (None, Caching::NONE),
+            Some(KeyClaim::TooMany) => (wish.key, wish.caching) = (None, CachingRights::NONE),
             Some(KeyClaim::New | KeyClaim::Same) | None => {}
         }
         match self.grants.handle_open(&wish) {
             Ok(caching) => {
-                let has_caches = wish.key.is_some() || caching.has != Caching::NONE;
+                let has_caches = wish.key.is_some() || caching.has != CachingRights::NONE;
                 let holder = cache
                     .filter(|_| has_caches)
                     .map(|c| self.register_holder(wish.owner(), &c.holder));
@@ -371,7 +371,7 @@ impl FileRecord {
 
     /// Delegation key of the requesting client, if it has delegations of the file. An internal open
     /// for its request must not recall them.
-    fn key_of_client(&self, context: &RequestContext, state: &FileState) -> Option<CacheKey> {
+    fn key_of_client(&self, context: &RequestContext, state: &OpenFileState) -> Option<CacheKey> {
         let owner = client_owner(context, state.key);
         match owner {
             CacheOwner::Key(key) if self.holder(owner).is_some() => Some(key),
@@ -406,7 +406,7 @@ impl FileRecord {
     /// Converts a refusal into an error or a wait for breaks.
     pub fn refuse_or_wait(
         &mut self,
-        state: Arc<FileState>,
+        state: Arc<OpenFileState>,
         refusal: GrantRefusal,
         awaited: BlockedOperation,
     ) -> OpenRefusal {
@@ -419,7 +419,7 @@ impl FileRecord {
     /// Registers a waiter that is woken when a break ends.
     pub fn wait_for(
         &mut self,
-        state: Arc<FileState>,
+        state: Arc<OpenFileState>,
         number: BreakNumber,
         awaited: BlockedOperation,
     ) -> BreakWait {
@@ -458,12 +458,12 @@ impl FileRecord {
         }
     }
 
-    fn find_stream(&self, name: &StreamName) -> Option<&Arc<FileState>> {
+    fn find_stream(&self, name: &StreamName) -> Option<&Arc<OpenFileState>> {
         self.streams.iter().find(|s| s.stream.as_ref().is_some_and(|open| open.is(name)))
     }
 }
 
-impl FileState {
+impl OpenFileState {
     fn new(
         key: FileKey,
         is_directory: bool,
@@ -563,7 +563,7 @@ impl FileState {
     }
 }
 
-/// A name that the caller of [`OpenTable::close`] must remove.
+/// A name that the caller of [`FileTable::close`] must remove.
 #[derive(Debug)]
 pub(crate) struct Removal {
     pub link: LinkId,
@@ -573,7 +573,7 @@ pub(crate) struct Removal {
 
 /// A registered open.
 pub(crate) struct RegisteredOpen {
-    pub state: Arc<FileState>,
+    pub state: Arc<OpenFileState>,
     pub name: Arc<OpenName>,
     /// Lease or delegation key of the open, if any.
     pub key: Option<CacheKey>,
@@ -596,10 +596,10 @@ impl From<FsError> for OpenRefusal {
     }
 }
 
-type Shard = HashMap<FileKey, Arc<FileState>, KeyedBuildHasher>;
+type Shard = HashMap<FileKey, Arc<OpenFileState>, KeyedBuildHasher>;
 
 /// All open files, in shards by key.
-pub(crate) struct OpenTable {
+pub(crate) struct FileTable {
     shards: Vec<Mutex<Shard>>,
     renames_begun: AtomicU64,
     renames_ended: AtomicU64,
@@ -621,13 +621,13 @@ pub(crate) struct OpenTable {
     pub names_in_flight: NamesInFlight,
 }
 
-impl std::fmt::Debug for OpenTable {
+impl std::fmt::Debug for FileTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenTable").field("keys", &self.keys).finish_non_exhaustive()
+        f.debug_struct("FileTable").field("keys", &self.keys).finish_non_exhaustive()
     }
 }
 
-impl Default for OpenTable {
+impl Default for FileTable {
     fn default() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -646,7 +646,7 @@ impl Default for OpenTable {
 }
 
 /// A rename in flight.
-pub(crate) struct RenameInFlight<'a>(&'a OpenTable);
+pub(crate) struct RenameInFlight<'a>(&'a FileTable);
 
 impl Drop for RenameInFlight<'_> {
     fn drop(&mut self) {
@@ -681,7 +681,7 @@ pub(crate) struct StreamOpenEntry<'a> {
     pub name: &'a StreamName,
 }
 
-impl OpenTable {
+impl FileTable {
     fn shard(&self, key: FileKey) -> MutexGuard<'_, Shard> {
         let hash = (key.inode ^ key.device.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         lock(&self.shards[(hash >> 58) as usize % SHARDS])
@@ -696,7 +696,7 @@ impl OpenTable {
         cache: Option<&CacheWish>,
     ) -> std::result::Result<RegisteredOpen, OpenRefusal> {
         let mut shard = self.shard(entry.key);
-        let new = || FileState::new(entry.key, entry.is_directory, None, self.keys.clone());
+        let new = || OpenFileState::new(entry.key, entry.is_directory, None, self.keys.clone());
         let state = shard.entry(entry.key).or_insert_with(new).clone();
         let mut held = state.lock(context);
         let name = held.name(entry.volume, entry.path);
@@ -736,7 +736,7 @@ impl OpenTable {
     /// Breaks handle caching of streams that deny deletion, before `id` opens the file for DELETE.
     ///
     /// # Errors
-    /// [`OpenRefusal::Breaking`]; [`OpenTable::open`] reports final refusals.
+    /// [`OpenRefusal::Breaking`]; [`FileTable::open`] reports final refusals.
     pub fn break_stream_handles(
         &self,
         context: &RequestContext,
@@ -808,7 +808,7 @@ impl OpenTable {
             Some((state, stream)) => (state.clone(), stream.clone()),
             None => {
                 let stream = OpenStream::new(entry.node.clone(), entry.name.clone());
-                let state = FileState::new(key, false, Some(stream.clone()), self.keys.clone());
+                let state = OpenFileState::new(key, false, Some(stream.clone()), self.keys.clone());
                 file.lock(context).streams.push(state.clone());
                 (state, stream)
             }
@@ -821,12 +821,12 @@ impl OpenTable {
         result
     }
 
-    /// Withdraws an open. A name that must be removed cannot be opened until [`OpenTable::removed`] is
+    /// Withdraws an open. A name that must be removed cannot be opened until [`FileTable::removed`] is
     /// called. With `came_to_be` false, the open's delete-on-close has no effect.
     pub fn close(
         &self,
         context: &RequestContext,
-        state: &FileState,
+        state: &OpenFileState,
         id: OpenId,
         came_to_be: bool,
     ) -> Option<Removal> {
@@ -844,7 +844,7 @@ impl OpenTable {
     }
 
     /// Ends a removal, whatever its result.
-    pub fn removed(&self, context: &RequestContext, state: &FileState, link: LinkId) {
+    pub fn removed(&self, context: &RequestContext, state: &OpenFileState, link: LinkId) {
         // Counted before the entry goes: a caller that has resolved the name already meets either
         // the entry or the count.
         self.removals.fetch_add(1, Ordering::SeqCst);
@@ -856,7 +856,7 @@ impl OpenTable {
     }
 
     /// State of a file, if it is open.
-    pub fn find(&self, key: FileKey) -> Option<Arc<FileState>> {
+    pub fn find(&self, key: FileKey) -> Option<Arc<OpenFileState>> {
         self.shard(key).get(&key).cloned()
     }
 
@@ -880,7 +880,7 @@ impl OpenTable {
         volume: &Arc<Volume>,
         path: &RelPath,
         but_posix: bool,
-    ) -> Vec<Arc<FileState>> {
+    ) -> Vec<Arc<OpenFileState>> {
         let is_below = |name: &Arc<OpenName>| {
             let at = lock(&name.path);
             Arc::strong_count(name) > 1
@@ -888,7 +888,7 @@ impl OpenTable {
                 && *at != *path
                 && at.starts_with(path)
         };
-        let blocks = |state: &FileState| !but_posix || state.pins_names();
+        let blocks = |state: &OpenFileState| !but_posix || state.pins_names();
         let mut below = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
@@ -901,7 +901,7 @@ impl OpenTable {
     }
 
     /// The files and streams that clients cache.
-    pub fn cached(&self) -> Vec<Arc<FileState>> {
+    pub fn cached(&self) -> Vec<Arc<OpenFileState>> {
         let mut cached = Vec::new();
         for shard in &self.shards {
             for state in lock(shard).values() {
@@ -928,7 +928,7 @@ impl OpenTable {
         }
     }
 
-    /// Announces a rename: concurrent opens resolve their path again (see [`OpenTable::epoch`]).
+    /// Announces a rename: concurrent opens resolve their path again (see [`FileTable::epoch`]).
     pub fn begin_rename(&self) -> RenameInFlight<'_> {
         self.renames_begun.fetch_add(1, Ordering::SeqCst);
         RenameInFlight(self)
@@ -957,7 +957,7 @@ impl OpenTable {
 
 /// Unlocks the shard before the file, so that notifications are sent with the shard unlocked. Drops
 /// an idle file.
-fn end_entry(mut shard: MutexGuard<'_, Shard>, held: FileStateGuard<'_>, state: &FileState) {
+fn end_entry(mut shard: MutexGuard<'_, Shard>, held: FileStateGuard<'_>, state: &OpenFileState) {
     if held.grants.is_idle() {
         // An idle file has no waiters. A file drops its stream, and is locked before it.
         let heed = lock(&state.external_watch).take();
@@ -972,7 +972,7 @@ fn end_entry(mut shard: MutexGuard<'_, Shard>, held: FileStateGuard<'_>, state: 
 }
 
 /// Removes an idle state. A stream holds its file, so that the file's entry still exists.
-fn remove_idle(shard: &mut Shard, state: &FileState) {
+fn remove_idle(shard: &mut Shard, state: &OpenFileState) {
     if state.stream.is_none() {
         shard.remove(&state.key);
     } else if let Some(file) = shard.get(&state.key) {

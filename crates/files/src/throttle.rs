@@ -22,7 +22,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(250);
 const COPY_PART_BYTES: u64 = 1024 * 1024;
 
 /// Reads the time, for a layer without a clock.
-pub type Clock<'a> = &'a (dyn Fn() -> Instant + Send + Sync);
+pub type ClockReader<'a> = &'a (dyn Fn() -> Instant + Send + Sync);
 
 /// Admission queue of one session on one share.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct ShareQueue {
 }
 
 /// Booked tokens, returned unless used.
-struct Booking<'a> {
+struct TokenBooking<'a> {
     limits: &'a ShareLimits,
     /// None for a booking on the share.
     file: Option<&'a FileBuckets>,
@@ -43,7 +43,7 @@ struct Booking<'a> {
     is_used: bool,
 }
 
-impl Drop for Booking<'_> {
+impl Drop for TokenBooking<'_> {
     fn drop(&mut self) {
         if !self.is_used {
             self.limits.refund(self.file, self.cost);
@@ -131,7 +131,7 @@ impl RequestFiles {
         queue: &ShareQueue,
         open: Option<&OpenFile>,
         cost: Cost,
-        clock: Clock<'_>,
+        clock: ClockReader<'_>,
     ) -> ThrottleReason {
         let limits = &*queue.limits;
         let _waiting = limits.wait();
@@ -175,7 +175,7 @@ impl RequestFiles {
         queues: &[Option<Arc<ShareQueue>>; 2],
         files: [&OpenFile; 2],
         bytes: u64,
-        clock: Clock<'_>,
+        clock: ClockReader<'_>,
     ) -> ThrottleReason {
         let (mut throttled, mut left) = (ThrottleReason::None, bytes);
         while left > 0 {
@@ -199,13 +199,13 @@ impl RequestFiles {
         limits: &'a ShareLimits,
         file: Option<&'a FileBuckets>,
         cost: Cost,
-        clock: Clock<'_>,
-    ) -> (Booking<'a>, ThrottleReason) {
+        clock: ClockReader<'_>,
+    ) -> (TokenBooking<'a>, ThrottleReason) {
         let mut throttled = ThrottleReason::None;
         loop {
             let generation = limits.generation();
             let admission = limits.book(file, cost, clock());
-            let mut booked = Booking { limits, file, cost, is_used: false };
+            let mut booked = TokenBooking { limits, file, cost, is_used: false };
             let Admission::Until(due, why) = admission else { return (booked, throttled) };
             throttled = why;
             loop {

@@ -6,7 +6,7 @@ use files::{
     OpenResult, Range, RangeLock, RequestFiles, RequestedKind, Semantics, ShareMode, Volume,
     VolumeOptions,
 };
-use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching};
+use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, CachingRights};
 use futures_util::FutureExt;
 use limits::Holder;
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
@@ -196,9 +196,9 @@ fn open_rights_decide_and_reader_may_not_write() {
 
 /// A client that forwards its break notifications.
 #[derive(Debug)]
-struct Client(Mutex<mpsc::Sender<Caching>>);
+struct LocalClient(Mutex<mpsc::Sender<CachingRights>>);
 
-impl CacheHolder for Client {
+impl CacheHolder for LocalClient {
     fn handle_break(&self, cache_break: &CacheBreak) {
         let _ = self.0.lock().unwrap().send(cache_break.to);
     }
@@ -213,12 +213,12 @@ fn local_write_breaks_cached_file() {
         let (sender, breaks) = mpsc::channel();
         let key = CacheKey { client: [1; 16], key: [number; 16] };
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: true };
-        let holder = Arc::new(Client(Mutex::new(sender)));
-        let caching = CacheWish { wanted: Caching(3), key: Some(key), holder };
+        let holder = Arc::new(LocalClient(Mutex::new(sender)));
+        let caching = CacheWish { wanted: CachingRights(3), key: Some(key), holder };
         let plan = OpenPlan { desired: Access::FILE_READ, caching: Some(caching), ..plan(at) };
         (f.open(plan).unwrap(), breaks)
     };
-    let ((log, log_told), (_dir, dir_told)) = (leased("log", 1), leased("dir", 2));
+    let ((log, log_breaks), (_dir, dir_breaks)) = (leased("log", 1), leased("dir", 2));
     let how = vfs::OpenHow {
         read: true,
         write: false,
@@ -239,9 +239,9 @@ fn local_write_breaks_cached_file() {
     };
     let soon = Duration::from_secs(20);
     shell("echo line 2 >> log; touch dir/new");
-    assert_eq!(log_told.recv_timeout(soon), Ok(Caching::NONE));
-    assert_eq!(dir_told.recv_timeout(soon), Ok(Caching::NONE));
-    assert_eq!(log.open.caching(), Caching(3), "until it is acknowledged");
+    assert_eq!(log_breaks.recv_timeout(soon), Ok(CachingRights::NONE));
+    assert_eq!(dir_breaks.recv_timeout(soon), Ok(CachingRights::NONE));
+    assert_eq!(log.open.caching(), CachingRights(3), "until it is acknowledged");
 }
 
 #[test]

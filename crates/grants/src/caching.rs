@@ -1,7 +1,7 @@
 //! Caching granted to clients on one file, and its breaks: oplocks, SMB leases and NFS delegations.
 //! MS-FSA 2.1.4.12, 2.1.5.18, 2.1.5.19; MS-SMB2 3.3.4.6, 3.3.4.7.
 //!
-//! Each [`CacheOwner`] has a set of [`Caching`]. An owner is one open, or a key that any number of
+//! Each [`CacheOwner`] has a set of [`CachingRights`]. An owner is one open, or a key that any number of
 //! a client's opens share without conflict. A break begins here and is sent elsewhere
 //! ([`Caches::poll_break`]). An operation that requires it waits until the acknowledgement, the
 //! owner's last close, or [`Caches::handle_timeout`].
@@ -13,7 +13,7 @@ use crate::{OpenId, insert_exact};
 use holder::{HolderCounts, OutstandingBreak, OwnerCaching};
 use std::collections::VecDeque;
 
-pub use kinds::Caching;
+pub use kinds::CachingRights;
 
 /// Key of a lease or delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ pub enum CacheOwner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheState {
     /// Granted caching.
-    pub has: Caching,
+    pub has: CachingRights,
     /// Whether a break is outstanding.
     pub is_breaking: bool,
     /// Epoch of a lease: it counts changes, starting at the client's value.
@@ -50,9 +50,9 @@ pub struct CacheBreak {
     /// Owner of the caching.
     pub owner: CacheOwner,
     /// Caching before the break.
-    pub from: Caching,
+    pub from: CachingRights,
     /// Caching after the break.
-    pub to: Caching,
+    pub to: CachingRights,
     /// Whether the caching lasts until the client acknowledges; otherwise it is lost at once.
     pub acknowledge: bool,
     /// See [`CacheState::epoch`]: value after the change.
@@ -86,19 +86,19 @@ pub(crate) enum BreakReason {
 
 impl BreakReason {
     /// Caching that the open is incompatible with.
-    fn lost(self) -> Caching {
+    fn lost(self) -> CachingRights {
         match self {
-            Self::Share => Caching::WRITE,
-            Self::Replace => Caching::BATCH,
-            Self::Conflict => Caching::HANDLE,
+            Self::Share => CachingRights::WRITE,
+            Self::Replace => CachingRights::BATCH,
+            Self::Conflict => CachingRights::HANDLE,
         }
     }
 
     /// Part of it that must be acknowledged first.
-    fn waits_for(self) -> Caching {
+    fn waits_for(self) -> CachingRights {
         match self {
-            Self::Share | Self::Replace => Caching::WRITE,
-            Self::Conflict => Caching::HANDLE,
+            Self::Share | Self::Replace => CachingRights::WRITE,
+            Self::Conflict => CachingRights::HANDLE,
         }
     }
 }
@@ -119,7 +119,7 @@ pub(crate) struct BreakRequest {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantRequest {
     pub owner: CacheOwner,
-    pub wanted: Caching,
+    pub wanted: CachingRights,
     /// Initial epoch of a new lease.
     pub epoch: u16,
     /// Whether the open has more than attribute access.
@@ -156,7 +156,7 @@ impl Caches {
 
     /// Caching of an owner.
     #[must_use]
-    pub fn of(&self, owner: CacheOwner) -> Caching {
+    pub fn of(&self, owner: CacheOwner) -> CachingRights {
         self.state(owner).has
     }
 
@@ -173,7 +173,7 @@ impl Caches {
     pub fn durable_state(&self, owner: CacheOwner) -> CacheState {
         let Ok(at) = self.find(owner) else { return CacheState::default() };
         let holder = &self.holders[at];
-        let required = holder.breaking.filter(|_| !holder.has.contains(Caching::WRITE));
+        let required = holder.breaking.filter(|_| !holder.has.contains(CachingRights::WRITE));
         let has = required.map_or(holder.has, |breaking| breaking.required);
         CacheState { has, is_breaking: false, epoch: holder.epoch }
     }
@@ -205,11 +205,14 @@ impl Caches {
                 self.upgrade(at, request.wanted, granted);
                 at
             }
-            Err(_) if granted == Caching::NONE && matches!(request.owner, CacheOwner::Open(_)) => {
+            Err(_)
+                if granted == CachingRights::NONE
+                    && matches!(request.owner, CacheOwner::Open(_)) =>
+            {
                 return CacheState::default();
             }
             Err(at) => {
-                let counted = u16::from(granted != Caching::NONE);
+                let counted = u16::from(granted != CachingRights::NONE);
                 let epoch = request.epoch.wrapping_add(counted);
                 insert_exact(
                     &mut self.holders,
@@ -232,7 +235,7 @@ impl Caches {
     /// Restores caching of an open as far as others permit, unless another open of its key has
     /// restored some already.
     pub(crate) fn restore(&mut self, request: &GrantRequest) {
-        if self.of(request.owner) != Caching::NONE {
+        if self.of(request.owner) != CachingRights::NONE {
             return;
         }
         let has = self.permitted(request);
@@ -242,7 +245,7 @@ impl Caches {
                 holder.has = has;
                 holder.epoch = epoch;
             }),
-            Err(_) if has == Caching::NONE => {}
+            Err(_) if has == CachingRights::NONE => {}
             Err(at) => {
                 let holder = OwnerCaching {
                     opens: 1,
@@ -256,30 +259,32 @@ impl Caches {
     }
 
     /// Part of the requested caching that others permit. MS-FSA 2.1.5.18.
-    fn permitted(&self, request: &GrantRequest) -> Caching {
+    fn permitted(&self, request: &GrantRequest) -> CachingRights {
         let own = self.find(request.owner).ok().map(|at| &self.holders[at]);
         let others = self.counts.without(own);
         let mut granted = request.wanted;
         if request.has_locks {
-            granted = granted - (Caching::READ | Caching::HANDLE);
+            granted = granted - (CachingRights::READ | CachingRights::HANDLE);
         }
         if request.others_are_non_stat || others.holders > 0 {
-            granted = granted - Caching::WRITE;
+            granted = granted - CachingRights::WRITE;
         }
         // With a write cache present, only an attribute-only open gets here.
         if others.writing > 0 || (request.is_delegation && request.others_conflict) {
-            return Caching::NONE;
+            return CachingRights::NONE;
         }
         match request.owner {
             // An oplock has handle caching only as part of a batch oplock.
-            CacheOwner::Open(_) if others.handle_caching > 0 => Caching::NONE,
+            CacheOwner::Open(_) if others.handle_caching > 0 => CachingRights::NONE,
             CacheOwner::Open(_) => granted.as_oplock(),
-            CacheOwner::Key(_) if others.oplocks > 0 => (granted - Caching::HANDLE).as_lease(),
+            CacheOwner::Key(_) if others.oplocks > 0 => {
+                (granted - CachingRights::HANDLE).as_lease()
+            }
             CacheOwner::Key(_) => granted.as_lease(),
         }
     }
 
-    fn upgrade(&mut self, at: usize, wanted: Caching, granted: Caching) {
+    fn upgrade(&mut self, at: usize, wanted: CachingRights, granted: CachingRights) {
         let holder = &self.holders[at];
         let is_more = wanted.contains(holder.has) && granted != holder.has;
         if is_more && granted == wanted && holder.breaking.is_none() {
@@ -304,7 +309,7 @@ impl Caches {
             }
             if holder.is_delegation {
                 if holder.is_recalled_by(request) {
-                    self.begin_break(at, Caching::NONE);
+                    self.begin_break(at, CachingRights::NONE);
                     waits = true;
                 }
                 continue;
@@ -317,7 +322,7 @@ impl Caches {
             let to = match holder.owner {
                 CacheOwner::Key(_) => holder.has - demand.lost(),
                 // A broken oplock retains read caching only.
-                CacheOwner::Open(_) => (holder.has & Caching::READ) - demand.lost(),
+                CacheOwner::Open(_) => (holder.has & CachingRights::READ) - demand.lost(),
             };
             self.begin_break(at, to);
         }
@@ -338,7 +343,7 @@ impl Caches {
     /// Owners of leases with handle caching other than `by`, which a name change waits for.
     pub(crate) fn handle_caching_owners(&self, by: CacheOwner) -> Vec<CacheOwner> {
         let retained = |holder: &&OwnerCaching| {
-            holder.is_lease() && holder.owner != by && holder.has.contains(Caching::HANDLE)
+            holder.is_lease() && holder.owner != by && holder.has.contains(CachingRights::HANDLE)
         };
         self.holders.iter().filter(retained).map(|holder| holder.owner).collect()
     }
@@ -347,8 +352,8 @@ impl Caches {
     pub(crate) fn end_break(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
         self.breaks.retain(|cache_break| cache_break.owner != owner);
-        self.queue_break(at, self.holders[at].has, Caching::NONE, false);
-        self.settle(at, Caching::NONE);
+        self.queue_break(at, self.holders[at].has, CachingRights::NONE, false);
+        self.settle(at, CachingRights::NONE);
     }
 
     /// Makes waiting operations check whether they may proceed.
@@ -379,7 +384,7 @@ impl Caches {
             if owner != by && matches!(owner, CacheOwner::Key(_)) {
                 self.begin_break(
                     at,
-                    if is_delegation { Caching::NONE } else { has - Caching::HANDLE },
+                    if is_delegation { CachingRights::NONE } else { has - CachingRights::HANDLE },
                 );
             }
         }
@@ -402,7 +407,7 @@ impl Caches {
         }
         for at in (0..self.holders.len()).rev() {
             if self.holders[at].owner != by && self.holders[at].is_delegation() {
-                self.begin_break(at, Caching::NONE);
+                self.begin_break(at, CachingRights::NONE);
             }
         }
         true
@@ -413,10 +418,10 @@ impl Caches {
     pub fn handle_shutdown(&mut self) -> usize {
         for at in (0..self.holders.len()).rev() {
             let OwnerCaching { has, is_delegation, .. } = self.holders[at];
-            let stays = if is_delegation { Caching::NONE } else { has & Caching::READ };
+            let stays = if is_delegation { CachingRights::NONE } else { has & CachingRights::READ };
             self.begin_break(at, stays);
         }
-        self.holders.iter().filter(|holder| holder.has.contains(Caching::WRITE)).count()
+        self.holders.iter().filter(|holder| holder.has.contains(CachingRights::WRITE)).count()
     }
 
     /// Whether an owner other than `by` has a delegation.
@@ -429,14 +434,14 @@ impl Caches {
     /// Handles a data change by `by`: breaks read caching of others, and of its own oplock unless
     /// that includes write caching. MS-FSA 2.1.5.18.
     pub fn handle_change(&mut self, by: CacheOwner) {
-        if self.counts.unbroken_readers == 0 || self.of(by).contains(Caching::WRITE) {
+        if self.counts.unbroken_readers == 0 || self.of(by).contains(CachingRights::WRITE) {
             return;
         }
         for at in (0..self.holders.len()).rev() {
             let OwnerCaching { owner, has, .. } = self.holders[at];
             let is_own_lease = owner == by && matches!(by, CacheOwner::Key(_));
-            if !is_own_lease && has.contains(Caching::READ) {
-                self.begin_break(at, Caching::NONE);
+            if !is_own_lease && has.contains(CachingRights::READ) {
+                self.begin_break(at, CachingRights::NONE);
             }
         }
     }
@@ -450,7 +455,7 @@ impl Caches {
         for at in (0..self.holders.len()).rev() {
             let CacheOwner::Key(owner) = self.holders[at].owner else { continue };
             if except != Some(owner.key) {
-                self.begin_break(at, Caching::NONE);
+                self.begin_break(at, CachingRights::NONE);
             }
         }
     }
@@ -463,14 +468,14 @@ impl Caches {
     pub fn handle_acknowledge(
         &mut self,
         owner: CacheOwner,
-        retained: Caching,
+        retained: CachingRights,
     ) -> Result<(), AcknowledgeRefusal> {
         let at = self.find(owner).map_err(|_| AcknowledgeRefusal::NotBreaking)?;
         let breaking = self.holders[at].breaking.ok_or(AcknowledgeRefusal::NotBreaking)?;
         let is_lease = matches!(owner, CacheOwner::Key(_));
         if !breaking.notified.contains(retained) {
             if !is_lease {
-                self.settle(at, Caching::NONE);
+                self.settle(at, CachingRights::NONE);
             }
             return Err(AcknowledgeRefusal::TooMuch);
         }
@@ -487,7 +492,7 @@ impl Caches {
         let Ok(at) = self.find(owner) else { return };
         if self.holders[at].is_delegation {
             self.breaks.retain(|cache_break| cache_break.owner != owner);
-            self.settle(at, Caching::NONE);
+            self.settle(at, CachingRights::NONE);
             self.change(at, |holder| holder.is_delegation = false);
         }
     }
@@ -516,14 +521,14 @@ impl Caches {
 
     /// Begins the next step of a break that grew while it was outstanding. Windows steps over
     /// read-only caching.
-    fn begin_next_step(&mut self, at: usize, retained: Caching, required: Caching) {
-        if retained == Caching::READ {
-            self.settle(at, Caching::NONE);
-            self.queue_break(at, retained, Caching::NONE, false);
+    fn begin_next_step(&mut self, at: usize, retained: CachingRights, required: CachingRights) {
+        if retained == CachingRights::READ {
+            self.settle(at, CachingRights::NONE);
+            self.queue_break(at, retained, CachingRights::NONE, false);
             return;
         }
         self.begun.0 += 1;
-        let notified = (required | Caching::READ) & retained;
+        let notified = (required | CachingRights::READ) & retained;
         let breaking =
             Some(OutstandingBreak { notified, required, number: self.begun, is_renewed: false });
         self.change(at, |holder| {
@@ -541,7 +546,7 @@ impl Caches {
             if !self.holders[at].is_delegation
                 && self.holders[at].breaking.is_some_and(|breaking| breaking.number <= latest)
             {
-                self.settle(at, Caching::NONE);
+                self.settle(at, CachingRights::NONE);
             }
         }
     }
@@ -590,7 +595,7 @@ impl Caches {
         std::mem::take(&mut self.settled)
     }
 
-    fn begin_break(&mut self, at: usize, to: Caching) {
+    fn begin_break(&mut self, at: usize, to: CachingRights) {
         let OwnerCaching { owner, has, breaking, .. } = self.holders[at];
         let to = to & has;
         if let Some(breaking) = breaking {
@@ -604,7 +609,7 @@ impl Caches {
         if to == has {
             return;
         }
-        let acknowledge = has != Caching::READ || self.holders[at].is_delegation;
+        let acknowledge = has != CachingRights::READ || self.holders[at].is_delegation;
         self.holders[at].epoch = self.holders[at].epoch.wrapping_add(1);
         self.queue_break(at, has, to, acknowledge);
         if acknowledge {
@@ -617,20 +622,26 @@ impl Caches {
         }
     }
 
-    fn queue_break(&mut self, at: usize, from: Caching, to: Caching, acknowledge: bool) {
+    fn queue_break(
+        &mut self,
+        at: usize,
+        from: CachingRights,
+        to: CachingRights,
+        acknowledge: bool,
+    ) {
         let Some(&OwnerCaching { owner, epoch, .. }) = self.holders.get(at) else { return };
         self.breaks.push_back(CacheBreak { owner, from, to, acknowledge, epoch });
     }
 
     /// Ends a break, if there is one. An oplock without caching is removed; a lease stays with its
     /// opens.
-    fn settle(&mut self, at: usize, has: Caching) {
+    fn settle(&mut self, at: usize, has: CachingRights) {
         self.settled |= self.holders[at].breaking.is_some();
         self.change(at, |holder| {
             holder.breaking = None;
             holder.has = has;
         });
-        if has == Caching::NONE && matches!(self.holders[at].owner, CacheOwner::Open(_)) {
+        if has == CachingRights::NONE && matches!(self.holders[at].owner, CacheOwner::Open(_)) {
             self.remove(at);
         }
     }

@@ -5,7 +5,7 @@ mod absence;
 
 use crate::caching::{BreakReason, BreakRequest, GrantRequest};
 use crate::{
-    Access, BreakNumber, CacheKey, CacheOwner, CacheState, Caches, Caching, RangeLocks,
+    Access, BreakNumber, CacheKey, CacheOwner, CacheState, Caches, CachingRights, RangeLocks,
     insert_exact,
 };
 
@@ -62,7 +62,7 @@ pub struct OpenWish {
     /// Whether the name is deleted when this open is closed.
     pub delete_on_close: bool,
     /// Requested caching.
-    pub caching: Caching,
+    pub caching: CachingRights,
     /// Whether POSIX rules apply: the name may be removed or replaced while the file is open.
     pub posix: bool,
     /// Lease or delegation key that the client's opens of the file share.
@@ -89,7 +89,7 @@ impl OpenWish {
             once: Access::NONE,
             share,
             delete_on_close: false,
-            caching: Caching::NONE,
+            caching: CachingRights::NONE,
             key: None,
             epoch: 0,
             size_bytes: u64::MAX,
@@ -371,7 +371,7 @@ impl FileGrants {
 
     fn grant(&mut self, wish: &OpenWish, is_non_stat: bool) -> CacheState {
         let owner = wish.owner();
-        if wish.key.is_none() && wish.caching == Caching::NONE {
+        if wish.key.is_none() && wish.caching == CachingRights::NONE {
             return CacheState::default();
         }
         self.caches.grant(&GrantRequest {
@@ -388,7 +388,7 @@ impl FileGrants {
 
     /// Whether another open writes, or denies access that the delegation grants its client.
     fn others_conflict(&self, wish: &OpenWish) -> bool {
-        let needs = if wish.caching.contains(Caching::WRITE) {
+        let needs = if wish.caching.contains(CachingRights::WRITE) {
             ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0)
         } else {
             ShareMode::READ
@@ -539,7 +539,7 @@ impl FileGrants {
     #[must_use]
     pub fn is_open_by_handles_only(&self) -> bool {
         self.opens.iter().all(|held| {
-            let keeps = |key| self.caches.of(CacheOwner::Key(key)).contains(Caching::HANDLE);
+            let keeps = |key| self.caches.of(CacheOwner::Key(key)).contains(CachingRights::HANDLE);
             held.is_delegation || held.key.is_some_and(keeps)
         })
     }

@@ -12,7 +12,8 @@ mod ranges;
 
 pub use acl::Access;
 pub use caching::{
-    AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caches, Caching,
+    AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caches,
+    CachingRights,
 };
 pub use compact_list::insert_exact;
 pub use file::{
@@ -20,6 +21,6 @@ pub use file::{
     ShareMode,
 };
 pub use ranges::{
-    ConflictingLock, LockDecision, LockKind, LockOutcome, LockOwner, LockRefusal, OwnerLockOutcome,
-    Range, RangeLock, RangeLocks, WaitId,
+    ConflictingLock, LockDecision, LockKind, LockOwner, LockProgress, LockRefusal,
+    OwnerLockOutcome, Range, RangeLock, RangeLocks, WaitId,
 };

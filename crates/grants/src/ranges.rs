@@ -137,7 +137,7 @@ pub struct WaitId(pub u64);
 
 /// Result of a request that may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockOutcome {
+pub enum LockProgress {
     /// The lock was granted.
     Granted,
     /// The request waits; [`RangeLocks::poll_decision`] will report it.
@@ -154,7 +154,7 @@ pub struct LockDecision {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct LockWaiter {
+struct WaitingLockRequest {
     wait: WaitId,
     open: OpenId,
     lock: RangeLock,
@@ -175,7 +175,7 @@ struct PendingReports {
 pub struct RangeLocks {
     /// None without locks, as for most files.
     held: Option<Box<LockTable>>,
-    waiting: Vec<LockWaiter>,
+    waiting: Vec<WaitingLockRequest>,
     /// None without reports.
     reports: Option<Box<PendingReports>>,
     waits: u64,
@@ -217,11 +217,11 @@ impl RangeLocks {
         &mut self,
         open: OpenId,
         wanted: RangeLock,
-    ) -> Result<LockOutcome, LockRefusal> {
+    ) -> Result<LockProgress, LockRefusal> {
         match self.handle_locks(open, &[wanted]) {
-            Ok(()) => Ok(LockOutcome::Granted),
+            Ok(()) => Ok(LockProgress::Granted),
             Err(LockRefusal::Conflict) => {
-                self.queue_request(open, None, wanted).map(LockOutcome::Waits)
+                self.queue_request(open, None, wanted).map(LockProgress::Waits)
             }
             Err(_) => Err(LockRefusal::TooMany),
         }
@@ -390,7 +390,7 @@ impl RangeLocks {
         self.check_limit(1)?;
         self.waits += 1;
         let wait = WaitId(self.waits);
-        self.waiting.push(LockWaiter { wait, open, lock, owner });
+        self.waiting.push(WaitingLockRequest { wait, open, lock, owner });
         self.recount(open);
         Ok(wait)
     }
@@ -461,7 +461,10 @@ impl RangeLocks {
         self.steps + self.held.as_ref().map_or(0, |held| held.steps())
     }
 
-    fn try_grant(&mut self, LockWaiter { open, lock, owner, .. }: &LockWaiter) -> bool {
+    fn try_grant(
+        &mut self,
+        WaitingLockRequest { open, lock, owner, .. }: &WaitingLockRequest,
+    ) -> bool {
         let is_free = match &self.held {
             None => true,
             Some(held) if owner.is_some() => held.find(*owner, *lock).is_none(),

@@ -16,7 +16,7 @@ use crate::open::{Open, Target};
 use crate::session::Session;
 use crate::signal::Signal;
 use crate::timed_table::TimedTable;
-use files::{Absence, CacheKey, Caching, RequestFiles};
+use files::{Absence, CacheKey, CachingRights, RequestFiles};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -323,8 +323,8 @@ pub(crate) fn detachable_as(open: &Open) -> Option<Durability> {
     let is_alone = || {
         let state = file.cache_state();
         // Byte-range locks that other clients' caches do not reflect end with the connection.
-        let locks = state.has.contains(Caching::WRITE) || !file.has_locks();
-        state.has.contains(Caching::HANDLE) && !state.is_breaking && locks
+        let locks = state.has.contains(CachingRights::WRITE) || !file.has_locks();
+        state.has.contains(CachingRights::HANDLE) && !state.is_breaking && locks
     };
     (durability.kind.survives_conflicts() || is_alone()).then_some(durability)
 }

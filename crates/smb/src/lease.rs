@@ -8,7 +8,9 @@ use crate::notices::AckRequirement;
 use crate::oplock::send_notice;
 use crate::server::Server;
 use crate::session::Session;
-use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheState, CacheWish, Caching};
+use files::{
+    CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheState, CacheWish, CachingRights,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wire::smb::{
@@ -90,7 +92,7 @@ impl Lease {
             of_directories: requested.v2.is_some(),
         };
         // Undefined bits request nothing.
-        let wanted = Caching((requested.state & u32::from(Caching::BATCH.0)) as u8);
+        let wanted = CachingRights((requested.state & u32::from(CachingRights::BATCH.0)) as u8);
         CacheWish { wanted, key: Some(key), holder: self.clone() }
     }
 
@@ -161,7 +163,7 @@ impl Lease {
     fn notify(&self, broken: &CacheBreak) {
         let Some(server) = self.server.upgrade() else { return };
         let session = server.clients.session(self.key.client, &self.user);
-        if session.is_none() || !broken.to.contains(Caching::HANDLE) {
+        if session.is_none() || !broken.to.contains(CachingRights::HANDLE) {
             self.close_conflicting_detached(&server);
         }
         let Some(session) = session else {

@@ -4,7 +4,7 @@ use crate::notices::{AckRequirement, Notice, NoticeSubject};
 use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
-use files::{CacheBreak, CacheHolder, Caching};
+use files::{CacheBreak, CacheHolder, CachingRights};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use wire::codec::Writer;
@@ -22,23 +22,23 @@ pub const LEVEL_BATCH: u8 = 9;
 
 /// The caching of an oplock level; none for an invalid level.
 #[must_use]
-pub fn caching_of(level: u8) -> Option<Caching> {
+pub fn caching_of(level: u8) -> Option<CachingRights> {
     Some(match level {
-        LEVEL_NONE => Caching::NONE,
-        LEVEL_II => Caching::LEVEL_II,
-        LEVEL_EXCLUSIVE => Caching::EXCLUSIVE,
-        LEVEL_BATCH => Caching::BATCH,
+        LEVEL_NONE => CachingRights::NONE,
+        LEVEL_II => CachingRights::LEVEL_II,
+        LEVEL_EXCLUSIVE => CachingRights::EXCLUSIVE,
+        LEVEL_BATCH => CachingRights::BATCH,
         _ => return None,
     })
 }
 
 /// The oplock level of a caching state.
 #[must_use]
-pub fn level_of(caching: Caching) -> u8 {
+pub fn level_of(caching: CachingRights) -> u8 {
     match caching {
-        Caching::BATCH => LEVEL_BATCH,
-        Caching::EXCLUSIVE => LEVEL_EXCLUSIVE,
-        c if c.contains(Caching::READ) => LEVEL_II,
+        CachingRights::BATCH => LEVEL_BATCH,
+        CachingRights::EXCLUSIVE => LEVEL_EXCLUSIVE,
+        c if c.contains(CachingRights::READ) => LEVEL_II,
         _ => LEVEL_NONE,
     }
 }
@@ -71,7 +71,7 @@ pub struct OplockClient {
 enum OplockGrant {
     /// The response is in flight; with the break to send after it, if any, and whether that needs
     /// an acknowledgment.
-    InFlight(Option<(Caching, bool)>),
+    InFlight(Option<(CachingRights, bool)>),
     Sent,
 }
 
@@ -117,7 +117,7 @@ impl Oplock {
         }
     }
 
-    fn notify(&self, to: Caching, acknowledge: bool) {
+    fn notify(&self, to: CachingRights, acknowledge: bool) {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(session) = client.session.upgrade().filter(|s| !s.has_ended()) else {
             // The client is disconnected and cannot acknowledge, so a detached open closes.

@@ -5,7 +5,7 @@
 //! for a close by another process, since the system would report our own writes as well.
 
 use crate::context::RequestContext;
-use crate::table::{FileState, lock};
+use crate::table::{OpenFileState, lock};
 use grants::{CacheOwner, OpenId};
 use std::sync::{Arc, Weak};
 use vfs::{ExternalChange, ExternalWatch, FileKind, FsError, Node, ServerWork, Vfs};
@@ -21,7 +21,7 @@ pub(crate) struct ExternalChangeWatch {
     _watch: Box<dyn ExternalWatch>,
 }
 
-impl FileState {
+impl OpenFileState {
     /// Watches for external changes after an open of `node`. It costs one load if no client caches
     /// the file.
     pub fn watch_external_changes(
@@ -59,7 +59,7 @@ impl FileState {
             }
         };
         drop(unneeded);
-        // The caches may have gone meanwhile, and [`FileState::stop_external_watch`] may have run before
+        // The caches may have gone meanwhile, and [`OpenFileState::stop_external_watch`] may have run before
         // the watch was set.
         if !self.has_caches() {
             self.stop_external_watch();
@@ -73,7 +73,7 @@ impl FileState {
     }
 }
 
-fn changed(state: &Weak<FileState>) {
+fn changed(state: &Weak<OpenFileState>) {
     let Some(state) = state.upgrade() else { return };
     let mut held = state.lock(&RequestContext::SERVER);
     if state.is_directory {

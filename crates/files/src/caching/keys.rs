@@ -3,7 +3,7 @@
 //! A key refers to one file or stream while an open under it exists. Lock order: after the grants
 //! of the file.
 
-use crate::table::{FileState, lock};
+use crate::table::{OpenFileState, lock};
 use grants::CacheKey;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,7 +16,7 @@ use vfs::KeyedBuildHasher;
 pub const KEYS_PER_CLIENT_MAX: usize = 1 << 18;
 
 /// Files by lease key, of one client.
-type ClientKeys = HashMap<[u8; 16], Weak<FileState>, KeyedBuildHasher>;
+type ClientKeys = HashMap<[u8; 16], Weak<OpenFileState>, KeyedBuildHasher>;
 
 /// Lease keys of all clients.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub(crate) enum KeyClaim {
 
 impl KeyIndex {
     /// Binds a key to a file.
-    pub fn claim(&self, key: CacheKey, state: &Arc<FileState>) -> KeyClaim {
+    pub fn claim(&self, key: CacheKey, state: &Arc<OpenFileState>) -> KeyClaim {
         let mut clients = lock(&self.clients);
         let keys = clients.entry(key.client).or_default();
         let is_full = keys.len() >= KEYS_PER_CLIENT_MAX;
@@ -84,7 +84,7 @@ impl KeyIndex {
     }
 
     /// The file that a key refers to.
-    pub fn find(&self, key: CacheKey) -> Option<Arc<FileState>> {
+    pub fn find(&self, key: CacheKey) -> Option<Arc<OpenFileState>> {
         lock(&self.clients).get(&key.client)?.get(&key.key)?.upgrade()
     }
 }

@@ -123,7 +123,7 @@ impl RequestFiles {
         taker: T,
     ) -> Result<(T, bool)> {
         directory.need_directory()?;
-        let mut listing = Listing::new(&self.context, caller, directory, wish, taker);
+        let mut listing = ObjectListing::new(&self.context, caller, directory, wish, taker);
         listing.seal = self.seal.clone();
         // A continued listing is long.
         let mut is_done = wish.cookie == 0 && {
@@ -145,7 +145,7 @@ impl RequestFiles {
 }
 
 /// A listing in progress.
-struct Listing<T> {
+struct ObjectListing<T> {
     context: RequestContext,
     caller: Arc<Caller>,
     directory: Object,
@@ -170,7 +170,7 @@ const BATCH_MAX: usize = 64;
 
 /// Passes up to `count_max` entries to a listing.
 struct ListingSink<'l, T> {
-    listing: &'l mut Listing<T>,
+    listing: &'l mut ObjectListing<T>,
     node: &'l dyn Node,
     count_max: usize,
     /// Whether to look up handles in batches.
@@ -181,7 +181,7 @@ struct ListingSink<'l, T> {
 }
 
 impl<'l, T: ObjectListSink> ListingSink<'l, T> {
-    fn new(listing: &'l mut Listing<T>, node: &'l dyn Node, count_max: usize) -> Self {
+    fn new(listing: &'l mut ObjectListing<T>, node: &'l dyn Node, count_max: usize) -> Self {
         let batches_handles =
             listing.wish.handles.is_some() && listing.directory.volume.vfs.caches_handles();
         let (children, places) = (Vec::new(), Vec::new());
@@ -214,7 +214,7 @@ impl<'l, T: ObjectListSink> ListingSink<'l, T> {
         attributes: &Attributes,
         known: Option<vfs::NodeHandle>,
     ) -> Option<Handle> {
-        let Listing { caller, directory, wish, seal, .. } = &*self.listing;
+        let ObjectListing { caller, directory, wish, seal, .. } = &*self.listing;
         let actor = caller.identity.actor();
         let ask = || directory.volume.vfs.child_handle(actor, self.node, name, attributes).ok();
         let (id, node) = (wish.handles?, known.or_else(ask)?);
@@ -224,7 +224,7 @@ impl<'l, T: ObjectListSink> ListingSink<'l, T> {
 
 impl<T: ObjectListSink> ListSink for ListingSink<'_, T> {
     fn choose(&mut self, name: &[u8], _: u64) -> EntryChoice {
-        let Listing { directory, wish, count, bytes, .. } = &*self.listing;
+        let ObjectListing { directory, wish, count, bytes, .. } = &*self.listing;
         if directory.volume.options.veto_names.has(name) {
             return EntryChoice::Pass;
         }
@@ -279,7 +279,7 @@ impl<T: ObjectListSink> ListSink for ListingSink<'_, T> {
     }
 }
 
-impl<T: ObjectListSink> Listing<T> {
+impl<T: ObjectListSink> ObjectListing<T> {
     fn new(
         context: &RequestContext,
         caller: &Arc<Caller>,

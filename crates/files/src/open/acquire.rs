@@ -7,7 +7,7 @@ use crate::context::RequestContext;
 use crate::remove::carry_out;
 use crate::stream::OpenStream;
 use crate::table::{
-    DeletePendingName, OpenEntry, OpenRefusal, OpenTable, RegisteredOpen, StreamOpenEntry,
+    DeletePendingName, FileTable, OpenEntry, OpenRefusal, RegisteredOpen, StreamOpenEntry,
 };
 use acl::Access;
 use grants::{OpenId, OpenWish, ShareMode};
@@ -16,7 +16,7 @@ use vfs::FsError;
 
 /// A registered open that is withdrawn on drop unless [`OpenTicket::keep`] is called.
 pub(crate) struct OpenTicket {
-    table: Arc<OpenTable>,
+    table: Arc<FileTable>,
     held: Option<RegisteredOpen>,
     id: OpenId,
     /// Open that this one replaces once it is kept.
@@ -96,7 +96,7 @@ impl OpenTicket {
     }
 
     /// A ticket for an open that another path registered.
-    pub(crate) fn entered(table: &Arc<OpenTable>, entered: RegisteredOpen, id: OpenId) -> Self {
+    pub(crate) fn entered(table: &Arc<FileTable>, entered: RegisteredOpen, id: OpenId) -> Self {
         let (table, held) = (table.clone(), Some(entered));
         Self { table, held, id, instead_of: None, new_file: None, hold: None }
     }

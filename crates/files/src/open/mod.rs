@@ -20,7 +20,7 @@ use crate::open_file::{OpenFile, OpenFileParts};
 use crate::reparse::is_reparse_point;
 use crate::server_work::WANTED;
 use crate::shown_link::with_link_kind;
-use crate::table::{OpenEntry, OpenRefusal, OpenTable, RegisteredOpen};
+use crate::table::{FileTable, OpenEntry, OpenRefusal, RegisteredOpen};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, WatchFilter};
 use crate::{CallHolder, Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
@@ -28,7 +28,7 @@ use acl::{Access, Descriptor};
 pub(crate) use acquire::OpenTicket;
 use apply::reserve;
 use create::UnregisteredNode;
-use grants::{CacheState, Caching, OpenId, ShareMode};
+use grants::{CacheState, CachingRights, OpenId, ShareMode};
 use origin::OpenOrigin;
 use std::sync::Arc;
 use vfs::{
@@ -313,7 +313,7 @@ struct TableVersion {
 
 impl TableVersion {
     /// Whether no rename was in flight at the snapshot and none has begun since.
-    fn is_current(&self, table: &OpenTable) -> bool {
+    fn is_current(&self, table: &FileTable) -> bool {
         self.epoch.is_some() && table.epoch() == self.epoch
     }
 }
@@ -333,7 +333,7 @@ struct OpenInProgress {
     context: RequestContext,
     /// Holder that is charged for calls on workers.
     holder: CallHolder,
-    table: Arc<OpenTable>,
+    table: Arc<FileTable>,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
     plan: OpenPlan,
@@ -367,7 +367,7 @@ impl OpenInProgress {
         if let Some(cache) =
             plan.caching.as_mut().filter(|_| volume.features().misses_remote_changes)
         {
-            cache.wanted = Caching::NONE;
+            cache.wanted = CachingRights::NONE;
         }
         let decode =
             |bytes: &Vec<u8>| Descriptor::decode(bytes).map_err(|_| FsError::InvalidParameter);
@@ -659,7 +659,7 @@ impl OpenInProgress {
         match attributes.kind {
             FileKind::File => Some(cache),
             FileKind::Directory if cache.key.is_some_and(|key| key.of_directories) => {
-                Some(CacheWish { wanted: cache.wanted - Caching::WRITE, ..cache })
+                Some(CacheWish { wanted: cache.wanted - CachingRights::WRITE, ..cache })
             }
             _ => None,
         }

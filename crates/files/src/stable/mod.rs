@@ -99,17 +99,17 @@ impl std::fmt::Debug for UnstableObjects {
 type SyncReply = oneshot::Sender<Result<()>>;
 /// A call that syncs an object.
 type SyncCall = Box<dyn FnOnce() -> Result<()> + Send>;
-type Queue = SyncQueue<SyncKey, CallHolder, SyncCall, SyncReply>;
+type FileSystemQueue = SyncQueue<SyncKey, CallHolder, SyncCall, SyncReply>;
 
 /// Syncs in flight, by file system.
 #[derive(Default)]
-pub(crate) struct Syncs(Mutex<BTreeMap<u64, Queue>>);
+pub(crate) struct Syncs(Mutex<BTreeMap<u64, FileSystemQueue>>);
 
 impl Syncs {
-    fn with<T>(&self, device: u64, work: impl FnOnce(&mut Queue) -> T) -> T {
+    fn with<T>(&self, device: u64, work: impl FnOnce(&mut FileSystemQueue) -> T) -> T {
         // Changes under the lock cannot fail half-way.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let queue = all.entry(device).or_insert_with(|| Queue::new(SYNC_BOUNDS));
+        let queue = all.entry(device).or_insert_with(|| FileSystemQueue::new(SYNC_BOUNDS));
         let result = work(queue);
         if queue.is_idle() {
             all.remove(&device);
@@ -131,7 +131,7 @@ struct SyncTurn {
 
 impl SyncTurn {
     fn work(mut self) {
-        while let Some((key, sync)) = self.syncs.with(self.device, Queue::next) {
+        while let Some((key, sync)) = self.syncs.with(self.device, FileSystemQueue::next) {
             self.key = Some(key);
             let result = sync().inspect_err(|error| self.failures.note(key.file, *error));
             self.key = None;
@@ -151,7 +151,7 @@ impl Drop for SyncTurn {
         }
         // Dropping the waiters notifies them.
         drop(self.key.map(|key| self.syncs.with(self.device, |queue| queue.finish(key))));
-        drop(self.syncs.with(self.device, Queue::abandon));
+        drop(self.syncs.with(self.device, FileSystemQueue::abandon));
     }
 }
 
@@ -236,7 +236,7 @@ impl RequestFiles {
             let (reply, wait) = oneshot::channel();
             waits.push(wait);
             let device = key.file.device;
-            let join = |queue: &mut Queue| queue.join(key, &self.holder, call, reply);
+            let join = |queue: &mut FileSystemQueue| queue.join(key, &self.holder, call, reply);
             if self.syncs.with(device, join) {
                 let (syncs, failures) = (self.syncs.clone(), self.disk_failures.clone());
                 let turn = SyncTurn { syncs, failures, device, key: None, is_over: false };

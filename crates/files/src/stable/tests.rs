@@ -12,14 +12,14 @@ use std::time::Duration;
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Name, Vfs};
 
-type Task = Box<dyn FnOnce() + Send>;
+type DeferredTask = Box<dyn FnOnce() + Send>;
 
 /// Defers tasks until they are run or dropped. Pauses end at once and are counted.
 #[derive(Clone, Default)]
-struct DeferredTasks(Arc<Mutex<Vec<Task>>>, Arc<Mutex<Vec<CallHolder>>>, Arc<AtomicU32>);
+struct DeferredTasks(Arc<Mutex<Vec<DeferredTask>>>, Arc<Mutex<Vec<CallHolder>>>, Arc<AtomicU32>);
 
 impl crate::Workers for DeferredTasks {
-    fn run(&self, holder: &CallHolder, task: Task) {
+    fn run(&self, holder: &CallHolder, task: DeferredTask) {
         self.0.lock().unwrap().push(task);
         self.1.lock().unwrap().push(holder.clone());
     }
@@ -31,7 +31,7 @@ impl crate::Workers for DeferredTasks {
 }
 
 impl DeferredTasks {
-    fn take(&self) -> Vec<Task> {
+    fn take(&self) -> Vec<DeferredTask> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -40,13 +40,13 @@ fn object(inode: u64) -> SyncKey {
     SyncKey { file: FileKey { device: 1, inode }, writer: None }
 }
 
-struct Bench {
+struct SyncBench {
     later: DeferredTasks,
     files: RequestFiles,
     syncs: Arc<Mutex<Vec<u64>>>,
 }
 
-impl Bench {
+impl SyncBench {
     fn new() -> Self {
         let later = DeferredTasks::default();
         let files = Arc::new(Files::new(Arc::new(later.clone())));
@@ -74,7 +74,7 @@ impl Bench {
 
 #[test]
 fn requests_on_one_object_share_sync_without_threads() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     let mut one = bench.wait(&[(7, Ok(())), (7, Ok(()))]);
     let mut two = bench.wait(&[(7, Ok(()))]);
     assert_eq!((one.as_mut().now_or_never(), two.as_mut().now_or_never()), (None, None));
@@ -87,7 +87,7 @@ fn requests_on_one_object_share_sync_without_threads() {
 
 #[test]
 fn failed_sync_is_reported_to_all_waiters_and_counted() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     let before = bench.files.flushes_failed(FileKey { device: 1, inode: 7 });
     let mut one = bench.wait(&[(7, Err(FsError::Io)), (8, Ok(()))]);
     let mut two = bench.wait(&[(7, Err(FsError::Io))]);
@@ -107,7 +107,7 @@ fn failed_sync_is_reported_to_all_waiters_and_counted() {
 /// by then.
 #[test]
 fn failed_sync_is_reported_although_another_is_retried() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     for results in [[Err(FsError::WouldBlock), Err(FsError::Io)], [Err(FsError::Io), Ok(())]] {
         let mut wait = bench.wait(&[(7, results[0]), (8, results[1])]);
         assert_eq!(wait.as_mut().now_or_never(), None);
@@ -118,7 +118,7 @@ fn failed_sync_is_reported_although_another_is_retried() {
 
 #[test]
 fn dropped_sync_task_fails_its_waiters() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     let mut one = bench.wait(&[(7, Ok(()))]);
     assert_eq!(one.as_mut().now_or_never(), None);
     drop(bench.later.take());
@@ -132,7 +132,7 @@ fn dropped_sync_task_fails_its_waiters() {
 
 #[test]
 fn sync_is_charged_to_the_file_system_and_to_no_client() {
-    let mut bench = Bench::new();
+    let mut bench = SyncBench::new();
     let client = CallHolder::Client(limits::Holder::site([192, 0, 2, 1].into()));
     bench.files.holder = client;
     let mut one = bench.wait(&[(7, Ok(()))]);
@@ -144,7 +144,7 @@ fn sync_is_charged_to_the_file_system_and_to_no_client() {
 
 #[test]
 fn sync_that_panics_fails_its_waiters_and_no_others() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     let key = object(7);
     let panics: SyncCall = Box::new(|| panic!("a file system's fault"));
     let files = bench.files.clone();
@@ -163,7 +163,7 @@ fn sync_that_panics_fails_its_waiters_and_no_others() {
 
 #[test]
 fn nothing_changed_is_stable_at_once() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     assert_eq!(bench.files.make_stable(UnstableObjects::default()).now_or_never(), Some(Ok(())));
     assert!(bench.later.take().is_empty());
 }
@@ -171,7 +171,7 @@ fn nothing_changed_is_stable_at_once() {
 /// Threads waiting for one journal commit; with four threads it would commit once for every four.
 #[test]
 fn client_syncs_32_objects_concurrently() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     let objects: Vec<(u64, Result<()>)> = (0..100).map(|number| (number, Ok(()))).collect();
     let mut wait = bench.wait(&objects);
     assert!(wait.as_mut().now_or_never().is_none());
@@ -197,7 +197,7 @@ fn opened(files: &RequestFiles, volume: &Arc<Volume>) -> Arc<OpenFile> {
 /// writes.
 #[test]
 fn flushes_of_two_opens_of_one_file_sync_by_each() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     let vfs: Arc<dyn Vfs> =
         Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
@@ -222,7 +222,7 @@ fn flushes_of_two_opens_of_one_file_sync_by_each() {
 
 #[test]
 fn sync_of_locally_leased_file_waits_without_thread() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     let files = bench.files.clone();
     let tries = Arc::new(AtomicU32::new(0));
     let counted = tries.clone();
@@ -250,7 +250,7 @@ fn sync_of_locally_leased_file_waits_without_thread() {
 
 #[test]
 fn sync_fails_after_retries_if_local_lease_stays() {
-    let bench = Bench::new();
+    let bench = SyncBench::new();
     let refused = || std::future::ready(Err(FsError::WouldBlock));
     let result = bench.files.after_local_leases(refused).now_or_never();
     assert_eq!(result, Some(Err(FsError::WouldBlock)));

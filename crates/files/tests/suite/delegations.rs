@@ -2,9 +2,9 @@
 
 use crate::harness::*;
 use files::{
-    Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Delegation, DelegationKind,
-    NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan, OpenProgress,
-    Patience, Protocol, RequestContext, ShareMode, WaitingOpen, delegation_key,
+    Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, CachingRights, Delegation,
+    DelegationKind, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan,
+    OpenProgress, Patience, Protocol, RequestContext, ShareMode, WaitingOpen, delegation_key,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -14,12 +14,12 @@ use vfs::{ArrivalOrder, FsError};
 
 /// A client that records its break notifications.
 #[derive(Debug)]
-struct Client {
+struct DelegationClient {
     id: [u8; 16],
     breaks: Mutex<Vec<CacheBreak>>,
 }
 
-impl CacheHolder for Client {
+impl CacheHolder for DelegationClient {
     fn handle_break(&self, cache_break: &CacheBreak) {
         self.breaks.lock().unwrap().push(*cache_break);
     }
@@ -29,7 +29,7 @@ impl CacheHolder for Client {
     }
 }
 
-impl Client {
+impl DelegationClient {
     fn new(id: u8) -> Arc<Self> {
         Arc::new(Self { id: [id; 16], breaks: Mutex::default() })
     }
@@ -40,7 +40,7 @@ impl Client {
         assert!(
             breaks
                 .iter()
-                .all(|cache_break| cache_break.to == Caching::NONE && cache_break.acknowledge),
+                .all(|cache_break| cache_break.to == CachingRights::NONE && cache_break.acknowledge),
             "{breaks:?}"
         );
         breaks.len()
@@ -53,24 +53,35 @@ impl ServedVolume {
         now(self.files.look_up(&self.alice, &root, &name(at))).unwrap()
     }
 
-    fn begin_by(&self, client: &Arc<Client>, object: &Object, access: Access) -> OpenProgress {
+    fn begin_by(
+        &self,
+        client: &Arc<DelegationClient>,
+        object: &Object,
+        access: Access,
+    ) -> OpenProgress {
         let key = delegation_key(client.id, object.key());
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
-        let caching = CacheWish { wanted: Caching::NONE, key: Some(key), holder: client.clone() };
+        let caching =
+            CacheWish { wanted: CachingRights::NONE, key: Some(key), holder: client.clone() };
         let plan = OpenPlan { caching: Some(caching), ..OpenPlan::posix(access, ShareMode::ALL) };
         let at = OpenAt::Object(object.clone());
         let open = self.files.begin_open_object(&self.alice, &at, plan, ObjectOpen::default());
         now(open).unwrap()
     }
 
-    fn open_by(&self, client: &Arc<Client>, object: &Object, access: Access) -> Arc<OpenFile> {
+    fn open_by(
+        &self,
+        client: &Arc<DelegationClient>,
+        object: &Object,
+        access: Access,
+    ) -> Arc<OpenFile> {
         opened(self.begin_by(client, object, access))
     }
 
     /// An open by the delegation's client, with its delegation.
     fn delegated(
         &self,
-        client: &Arc<Client>,
+        client: &Arc<DelegationClient>,
         object: &Object,
         delegate: DelegationKind,
     ) -> (Arc<OpenFile>, Delegation) {
@@ -109,7 +120,7 @@ fn waits(begun: OpenProgress) -> WaitingOpen {
 fn windows_writer_waits_for_delegation_return() {
     let served = serve();
     served.put("f", b"x");
-    let (client, object) = (Client::new(1), served.file("f"));
+    let (client, object) = (DelegationClient::new(1), served.file("f"));
     let (open, delegation) = served.delegated(&client, &object, DelegationKind::Read);
     served.close(served.open("f", READ));
     served.close(open);
@@ -129,7 +140,7 @@ fn windows_writer_waits_for_delegation_return() {
 fn open_waits_for_return_of_write_delegation() {
     let served = serve();
     served.put("f", b"x");
-    let (one, two, object) = (Client::new(1), Client::new(2), served.file("f"));
+    let (one, two, object) = (DelegationClient::new(1), DelegationClient::new(2), served.file("f"));
     let (open, delegation) = served.delegated(&one, &object, DelegationKind::Write);
     let own = served.open_by(&one, &object, READ | WRITE);
     served.files.write(own.caller(), &own, 0, b"own").unwrap();
@@ -151,14 +162,15 @@ fn open_waits_for_return_of_write_delegation() {
 fn open_by_handle_breaks_windows_lease() {
     let served = serve();
     served.put("f", b"x");
-    let (windows, client, object) = (Client::new(9), Client::new(1), served.file("f"));
-    let oplock = CacheWish { wanted: Caching::EXCLUSIVE, key: None, holder: windows.clone() };
+    let (windows, client, object) =
+        (DelegationClient::new(9), DelegationClient::new(1), served.file("f"));
+    let oplock = CacheWish { wanted: CachingRights::EXCLUSIVE, key: None, holder: windows.clone() };
     let plan = OpenPlan { caching: Some(oplock), ..plan("f", READ | WRITE) };
     let holder = served.try_open(plan).unwrap();
-    assert_eq!(holder.caching.has, Caching::EXCLUSIVE);
+    assert_eq!(holder.caching.has, CachingRights::EXCLUSIVE);
     let waiting = waits(served.begin_by(&client, &object, READ));
     assert_eq!(windows.breaks.lock().unwrap().len(), 1);
-    served.files.acknowledge(&holder.open, Caching::READ).unwrap();
+    served.files.acknowledge(&holder.open, CachingRights::READ).unwrap();
     let reader = waiting.opened().now_or_never().unwrap().unwrap().open;
     assert!(
         served.files.delegate(&reader, DelegationKind::Read).unwrap().is_none(),
@@ -173,7 +185,7 @@ fn changes_by_others_recall_delegation_and_wait() {
     for at in ["f", "g"] {
         served.put(at, b"x");
     }
-    let (client, object) = (Client::new(1), served.file("f"));
+    let (client, object) = (DelegationClient::new(1), served.file("f"));
     let (_open, first) = served.delegated(&client, &object, DelegationKind::Read);
     let mut delegation = Some(first);
     let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
@@ -203,7 +215,7 @@ fn changes_by_others_recall_delegation_and_wait() {
 fn own_changes_leave_delegation() {
     let served = serve();
     served.put("f", b"x");
-    let (one, two, object) = (Client::new(1), Client::new(2), served.file("f"));
+    let (one, two, object) = (DelegationClient::new(1), DelegationClient::new(2), served.file("f"));
     let (open, _delegation) = served.delegated(&one, &object, DelegationKind::Read);
     let (other, _theirs) = served.delegated(&two, &object, DelegationKind::Read);
     let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
@@ -222,7 +234,7 @@ fn own_changes_leave_delegation() {
 fn silent_client_loses_delegation() {
     let served = serve();
     served.put("f", b"x");
-    let (client, object) = (Client::new(1), served.file("f"));
+    let (client, object) = (DelegationClient::new(1), served.file("f"));
     let (_open, delegation) = served.delegated(&client, &object, DelegationKind::Read);
     let wait = waits(served.begin(plan("f", WRITE))).opened();
     let mut wait = Box::pin(wait);
@@ -236,7 +248,7 @@ fn silent_client_loses_delegation() {
 fn impatient_open_gets_delay_and_recall_continues() {
     let served = serve_with(Default::default(), Arc::new(HurriedClock));
     served.put("f", b"x");
-    let (client, object) = (Client::new(1), served.file("f"));
+    let (client, object) = (DelegationClient::new(1), served.file("f"));
     let (_open, delegation) = served.delegated(&client, &object, DelegationKind::Read);
     let carried = Arc::new(Mutex::new(Vec::new()));
     let carry_on = {
@@ -261,7 +273,7 @@ fn impatient_open_gets_delay_and_recall_continues() {
 fn internal_open_leaves_own_delegation() {
     let served = serve();
     served.put("f", b"x");
-    let (one, object) = (Client::new(1), served.file("f"));
+    let (one, object) = (DelegationClient::new(1), served.file("f"));
     let (open, delegation) = served.delegated(&one, &object, DelegationKind::Write);
     served.close(open);
     let (own, _answer) = served.requests_of(one.id);
@@ -309,7 +321,7 @@ fn directory_rename_waits_for_delegation_return_below() {
         now(served.files.create_object(&served.alice, &root, &name("d"), directory)).unwrap();
     served.put("d/f", b"x");
     let object = now(served.files.look_up(&served.alice, &directory, &name("f"))).unwrap();
-    let client = Client::new(1);
+    let client = DelegationClient::new(1);
     let (open, delegation) = served.delegated(&client, &object, DelegationKind::Write);
     served.close(open);
     let windows = served.open("d", DELETE);
@@ -325,7 +337,7 @@ fn directory_rename_waits_for_delegation_return_below() {
 fn client_receives_delegation_before_its_recall() {
     let served = serve();
     served.put("f", b"x");
-    let (client, object) = (Client::new(1), served.file("f"));
+    let (client, object) = (DelegationClient::new(1), served.file("f"));
     let open = served.open_by(&client, &object, READ);
     let delegation = served.files.delegate(&open, DelegationKind::Read).unwrap().unwrap();
     assert!(delegation.granting().is_some() && delegation.granting().is_none());

@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use files::{
-    CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan, Semantics,
+    CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, CachingRights, OpenPlan, Semantics,
     ShareMode, VolumeOptions,
 };
 use futures_util::FutureExt;
@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::FsError;
 
-const RH: Caching = Caching(3);
+const RH: CachingRights = CachingRights(3);
 
 /// A client that records its break notifications.
 #[derive(Debug, Default)]
-struct Client {
-    breaks: Mutex<Vec<(Caching, Caching)>>,
+struct LeaseClient {
+    breaks: Mutex<Vec<(CachingRights, CachingRights)>>,
     granting: AtomicI32,
     guid: [u8; 16],
 }
 
-impl CacheHolder for Client {
+impl CacheHolder for LeaseClient {
     fn client(&self) -> Option<[u8; 16]> {
         Some(self.guid)
     }
@@ -38,12 +38,12 @@ impl CacheHolder for Client {
     }
 }
 
-impl Client {
+impl LeaseClient {
     fn of(guid: [u8; 16]) -> Arc<Self> {
         Arc::new(Self { guid, ..Self::default() })
     }
 
-    fn breaks(&self) -> Vec<(Caching, Caching)> {
+    fn breaks(&self) -> Vec<(CachingRights, CachingRights)> {
         std::mem::take(&mut self.breaks.lock().unwrap())
     }
 }
@@ -52,7 +52,7 @@ fn key(number: u8) -> CacheKey {
     CacheKey { client: [1; 16], key: [number; 16] }
 }
 
-fn leased(plan: OpenPlan, number: u8, parent: Option<u8>, client: &Arc<Client>) -> OpenPlan {
+fn leased(plan: OpenPlan, number: u8, parent: Option<u8>, client: &Arc<LeaseClient>) -> OpenPlan {
     let parent = parent.map(|number| key(number).key);
     let key = CacheKeyWish { key: key(number), epoch: 0, parent, of_directories: true };
     let caching = CacheWish { wanted: RH, key: Some(key), holder: client.clone() };
@@ -62,7 +62,7 @@ fn leased(plan: OpenPlan, number: u8, parent: Option<u8>, client: &Arc<Client>) 
 #[test]
 fn lease_key_of_another_file_refuses_create() {
     let served = serve();
-    let client = Arc::new(Client::default());
+    let client = Arc::new(LeaseClient::default());
     let first = served.try_open(leased(new_file("a"), 1, None, &client)).unwrap();
     assert_eq!(first.caching.has, RH);
     let other = leased(new_file("b"), 1, None, &client);
@@ -88,22 +88,22 @@ fn lease_key_of_another_file_refuses_create() {
 #[test]
 fn rename_waits_for_handle_breaks() {
     let served = serve();
-    let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
+    let (one, two) = (Arc::new(LeaseClient::default()), Arc::new(LeaseClient::default()));
     let first = served.try_open(leased(new_file("a"), 1, None, &one)).unwrap();
     let second = served.try_open(leased(plan("a", READ), 2, None, &two)).unwrap();
     let target = path("b");
     let mut renaming = Box::pin(served.files.rename(&first.open, &target, false));
     assert!(renaming.as_mut().now_or_never().is_none());
-    assert_eq!((one.breaks(), two.breaks()), (vec![], vec![(RH, Caching::READ)]));
+    assert_eq!((one.breaks(), two.breaks()), (vec![], vec![(RH, CachingRights::READ)]));
     assert!(served.exists("a"));
-    served.files.acknowledge_key(key(2), Caching::READ).unwrap();
+    served.files.acknowledge_key(key(2), CachingRights::READ).unwrap();
     renaming.now_or_never().expect("nothing to wait for").unwrap();
     assert!(served.exists("b"));
     // Delete pending breaks likewise, and a close counts as an acknowledgement.
     let third = served.try_open(leased(plan("b", READ), 3, None, &two)).unwrap();
     let mut asking = Box::pin(served.files.break_handles_before_delete(&first.open));
     assert!(asking.as_mut().now_or_never().is_none());
-    assert_eq!(two.breaks(), [(RH, Caching::READ)]);
+    assert_eq!(two.breaks(), [(RH, CachingRights::READ)]);
     served.close(third.open);
     asking.now_or_never().expect("nothing to wait for").unwrap();
     served.close(second.open);
@@ -113,14 +113,14 @@ fn rename_waits_for_handle_breaks() {
 #[test]
 fn delete_on_close_waits_for_handle_breaks() {
     let served = serve();
-    let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
+    let (one, two) = (Arc::new(LeaseClient::default()), Arc::new(LeaseClient::default()));
     let first = served.try_open(leased(new_file("a"), 1, None, &one)).unwrap();
     let doomed = OpenPlan { delete_on_close: true, ..plan("a", acl::Access::DELETE) };
     let second = served.try_open(leased(doomed.clone(), 2, None, &two)).unwrap();
     let mut asking = Box::pin(served.files.break_handles_before_close(&second.open));
     assert!(asking.as_mut().now_or_never().is_none());
-    assert_eq!((one.breaks(), two.breaks()), (vec![(RH, Caching::READ)], vec![]));
-    served.files.acknowledge_key(key(1), Caching::READ).unwrap();
+    assert_eq!((one.breaks(), two.breaks()), (vec![(RH, CachingRights::READ)], vec![]));
+    served.files.acknowledge_key(key(1), CachingRights::READ).unwrap();
     asking.now_or_never().expect("nothing to wait for").unwrap();
     served.close(second.open);
     // The name is delete pending: the next close breaks nothing.
@@ -133,13 +133,13 @@ fn delete_on_close_waits_for_handle_breaks() {
 #[test]
 fn posix_replacement_breaks_handle_caching() {
     let served = serve();
-    let client = Arc::new(Client::default());
+    let client = Arc::new(LeaseClient::default());
     let posix = |plan| OpenPlan { semantics: Semantics::Posix, ..plan };
     served.put("b", b"new");
     let first = served.try_open(leased(posix(new_file("a")), 1, None, &client)).unwrap();
     let source = served.try_open(posix(plan("b", DELETE))).unwrap().open;
     now(served.files.rename(&source, &path("a"), true)).unwrap();
-    assert_eq!(client.breaks(), [(RH, Caching::READ)]);
+    assert_eq!(client.breaks(), [(RH, CachingRights::READ)]);
     served.close(source);
     served.close(first.open);
     assert_eq!(served.get("a").unwrap(), b"new");
@@ -150,13 +150,13 @@ fn posix_replacement_breaks_handle_caching() {
 fn directory_rename_waits_for_lease_held_files() {
     let served = serve();
     served.put_directory("d");
-    let client = Arc::new(Client::default());
+    let client = Arc::new(LeaseClient::default());
     let file = served.try_open(leased(new_file("d/f"), 1, None, &client)).unwrap();
     let directory = served.open("d", DELETE);
     let target = path("e");
     let mut renaming = Box::pin(served.files.rename(&directory, &target, false));
     assert!(renaming.as_mut().now_or_never().is_none());
-    assert_eq!(client.breaks(), [(RH, Caching::READ)]);
+    assert_eq!(client.breaks(), [(RH, CachingRights::READ)]);
     served.close(file.open);
     renaming.now_or_never().expect("nothing to wait for").unwrap();
     // A file in use by a program is not broken.
@@ -170,13 +170,13 @@ fn directory_rename_waits_for_lease_held_files() {
 #[test]
 fn directory_change_breaks_leases_but_parent_key() {
     let served = serve();
-    let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
+    let (one, two) = (Arc::new(LeaseClient::default()), Arc::new(LeaseClient::default()));
     let listing = OpenPlan { desired: READ, ..new_directory("d") };
     let directory = served.try_open(leased(listing, 9, None, &one)).unwrap();
     assert_eq!(directory.caching.has, RH);
-    let lost = || vec![(RH, Caching::NONE)];
+    let lost = || vec![(RH, CachingRights::NONE)];
     let again = || {
-        served.files.acknowledge_key(key(9), Caching::NONE).unwrap();
+        served.files.acknowledge_key(key(9), CachingRights::NONE).unwrap();
         let open = served.try_open(leased(plan("d", READ), 9, None, &one)).unwrap();
         assert_eq!(open.caching.has, RH);
     };
@@ -203,7 +203,7 @@ fn directory_change_breaks_leases_but_parent_key() {
     assert_eq!(one.breaks(), [], "it is there still");
     served.close(file);
     assert_eq!(one.breaks(), lost(), "removed");
-    served.files.acknowledge_key(key(9), Caching::NONE).unwrap();
+    served.files.acknowledge_key(key(9), CachingRights::NONE).unwrap();
     served.close(directory.open);
 }
 
@@ -211,7 +211,7 @@ fn directory_change_breaks_leases_but_parent_key() {
 fn local_write_breaks_lease() {
     let served = serve();
     served.put("f", b"x");
-    let client = Arc::new(Client::default());
+    let client = Arc::new(LeaseClient::default());
     let first = served.try_open(leased(plan("f", READ), 1, None, &client)).unwrap();
     assert_eq!(served.outside_file_count(), (1, 1), "a read-only open watches every write");
     let second = served.try_open(leased(plan("f", ALL), 1, None, &client)).unwrap();
@@ -219,14 +219,14 @@ fn local_write_breaks_lease() {
     served.somebody_wrote(false);
     assert_eq!(client.breaks(), []);
     served.somebody_wrote(true);
-    assert_eq!(client.breaks(), [(RH, Caching::NONE)]);
-    served.files.acknowledge_key(key(1), Caching::NONE).unwrap();
+    assert_eq!(client.breaks(), [(RH, CachingRights::NONE)]);
+    served.files.acknowledge_key(key(1), CachingRights::NONE).unwrap();
     assert_eq!(served.outside_file_count(), (0, 0), "no caching is left");
     served.close(first.open);
     served.close(second.open);
     let again = served.try_open(leased(plan("f", READ), 2, None, &client)).unwrap();
     served.somebody_wrote(false);
-    assert_eq!(client.breaks(), [(RH, Caching::NONE)]);
+    assert_eq!(client.breaks(), [(RH, CachingRights::NONE)]);
     served.close(again.open);
     assert_eq!(served.outside_file_count(), (0, 0));
 }
@@ -237,7 +237,7 @@ fn uncached_file_is_not_watched() {
     served.put("f", b"x");
     let open = served.open("f", READ);
     assert_eq!(served.outside_file_count(), (0, 0));
-    let client = Arc::new(Client::default());
+    let client = Arc::new(LeaseClient::default());
     let kept = served.try_open(leased(plan("f", READ), 1, None, &client)).unwrap();
     assert_eq!(served.outside_file_count(), (1, 1));
     served.close(kept.open);
@@ -249,12 +249,12 @@ fn uncached_file_is_not_watched() {
 fn local_change_breaks_directory_lease() {
     let served = serve();
     served.put_directory("d");
-    let client = Arc::new(Client::default());
+    let client = Arc::new(LeaseClient::default());
     let kept = served.try_open(leased(plan("d", READ), 1, None, &client)).unwrap();
     assert_eq!((kept.caching.has, served.outside_watch_count()), (RH, 1));
     let new = vfs::ExternalName { name: name("new"), is_directory: false };
     served.somebody_did(&vfs::ExternalChange::Added(new));
-    assert_eq!(client.breaks(), [(RH, Caching::NONE)]);
+    assert_eq!(client.breaks(), [(RH, CachingRights::NONE)]);
     served.close(kept.open);
     assert_eq!(served.outside_watch_count(), 0);
 }
@@ -264,7 +264,7 @@ fn own_break_follows_response() {
     let served = serve();
     served.put_directory("d");
     served.put("f", b"");
-    let (own, other) = (Client::of([1; 16]), Client::of([2; 16]));
+    let (own, other) = (LeaseClient::of([1; 16]), LeaseClient::of([2; 16]));
     let of_other = CacheKey { client: [2; 16], key: [2; 16] };
     let kept = served.try_open(leased(plan("d", READ), 1, None, &own)).unwrap();
     let mut seen = leased(plan("d", READ), 2, None, &other);
@@ -273,32 +273,32 @@ fn own_break_follows_response() {
     let file = served.open("f", READ | DELETE);
     let (asking, answer) = served.requests_of([1; 16]);
     now(asking.link(&file, &path("d/f"), false)).unwrap();
-    assert_eq!(other.breaks(), [(RH, Caching::NONE)], "at once");
+    assert_eq!(other.breaks(), [(RH, CachingRights::NONE)], "at once");
     assert_eq!(own.breaks(), [], "not yet");
     drop(answer);
-    assert_eq!(own.breaks(), [(RH, Caching::NONE)]);
-    served.files.acknowledge_key(of_other, Caching::NONE).unwrap();
-    served.files.acknowledge_key(key(1), Caching::NONE).unwrap();
+    assert_eq!(own.breaks(), [(RH, CachingRights::NONE)]);
+    served.files.acknowledge_key(of_other, CachingRights::NONE).unwrap();
+    served.files.acknowledge_key(key(1), CachingRights::NONE).unwrap();
     let again = served.try_open(leased(plan("d", READ), 1, None, &own)).unwrap();
     let (asking, answer) = served.requests_of([1; 16]);
     now(asking.rename(&file, &path("d/g"), false)).unwrap();
     assert_eq!(own.breaks(), []);
     drop(answer);
-    assert_eq!(own.breaks(), [(RH, Caching::NONE)]);
+    assert_eq!(own.breaks(), [(RH, CachingRights::NONE)]);
     [kept.open, seen.open, again.open, file].into_iter().for_each(|open| served.close(open));
 }
 
 #[test]
 fn waiting_request_sends_its_own_break_first() {
     let served = serve();
-    let own = Client::of([1; 16]);
+    let own = LeaseClient::of([1; 16]);
     let first = served.try_open(leased(new_file("a"), 1, None, &own)).unwrap();
     let second = served.try_open(leased(plan("a", READ), 2, None, &own)).unwrap();
     let ((asking, _answer), target) = (served.requests_of([1; 16]), path("b"));
     let mut renaming = Box::pin(asking.rename(&first.open, &target, false));
     assert!(renaming.as_mut().now_or_never().is_none());
-    assert_eq!(own.breaks(), [(RH, Caching::READ)]);
-    served.files.acknowledge_key(key(2), Caching::READ).unwrap();
+    assert_eq!(own.breaks(), [(RH, CachingRights::READ)]);
+    served.files.acknowledge_key(key(2), CachingRights::READ).unwrap();
     renaming.now_or_never().expect("nothing to wait for").unwrap();
     served.close(first.open);
     served.close(second.open);
@@ -310,20 +310,20 @@ fn lease_granted_during_write_is_broken() {
     let served = Arc::new(serve_with(VolumeOptions::default(), first.clone()));
     served.put("f", &[1; 8192]);
     let open = served.open("f", ALL);
-    let client = Arc::new(Client::default());
+    let client = Arc::new(LeaseClient::default());
     let kept = served.try_open(leased(plan("f", READ), 1, None, &client)).unwrap();
     *first.0.lock().unwrap() = {
         let (reader, reading) = (served.clone(), client.clone());
         Some(Box::new(move || {
-            assert_eq!(reading.breaks(), [(RH, Caching::NONE)], "it begins to change");
-            reader.files.acknowledge_key(key(1), Caching::NONE).ok();
+            assert_eq!(reading.breaks(), [(RH, CachingRights::NONE)], "it begins to change");
+            reader.files.acknowledge_key(key(1), CachingRights::NONE).ok();
             let again = reader.try_open(leased(plan("f", READ), 1, None, &reading)).unwrap();
-            assert!(again.caching.has.contains(Caching::READ));
+            assert!(again.caching.has.contains(CachingRights::READ));
             reader.close(again.open);
         }))
     };
     now(served.files.zero_range(open.caller(), &open, 0, 4096)).unwrap();
-    assert_eq!(client.breaks(), [(RH, Caching::NONE)], "it has changed");
+    assert_eq!(client.breaks(), [(RH, CachingRights::NONE)], "it has changed");
     served.close(kept.open);
     served.close(open);
 }

@@ -12,7 +12,7 @@ use vfs::{FsError, Result};
 const NAMES: [&str; 4] = ["a", "A", "b", "c"];
 
 #[derive(Clone, Debug)]
-enum Step {
+enum FileStep {
     Open { name: usize, access: u32, share: u32, if_exists: u8, create: bool, doomed: bool },
     Close(usize),
     Write(usize, u8),
@@ -22,9 +22,9 @@ enum Step {
     SetReadonly(usize, bool),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<FileStep>> {
     let open = (0..NAMES.len(), 0u32..8, 0u32..8, 0u8..4, any::<bool>(), prop::bool::weighted(0.1))
-        .prop_map(|(name, access, share, if_exists, create, doomed)| Step::Open {
+        .prop_map(|(name, access, share, if_exists, create, doomed)| FileStep::Open {
             name,
             access,
             // Mostly shared, so that files have several opens.
@@ -35,18 +35,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         });
     let step = prop_oneof![
         6 => open,
-        4 => any::<usize>().prop_map(Step::Close),
-        2 => (any::<usize>(), any::<u8>()).prop_map(|(n, b)| Step::Write(n, b)),
-        1 => (any::<usize>(), 0u8..9).prop_map(|(n, s)| Step::SetSize(n, s)),
-        1 => (any::<usize>(), any::<bool>()).prop_map(|(n, d)| Step::SetDelete(n, d)),
-        2 => (any::<usize>(), 0..NAMES.len(), any::<bool>()).prop_map(|(n, to, r)| Step::Rename(n, to, r)),
-        1 => (any::<usize>(), prop::bool::weighted(0.3)).prop_map(|(n, r)| Step::SetReadonly(n, r)),
+        4 => any::<usize>().prop_map(FileStep::Close),
+        2 => (any::<usize>(), any::<u8>()).prop_map(|(n, b)| FileStep::Write(n, b)),
+        1 => (any::<usize>(), 0u8..9).prop_map(|(n, s)| FileStep::SetSize(n, s)),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(n, d)| FileStep::SetDelete(n, d)),
+        2 => (any::<usize>(), 0..NAMES.len(), any::<bool>()).prop_map(|(n, to, r)| FileStep::Rename(n, to, r)),
+        1 => (any::<usize>(), prop::bool::weighted(0.3)).prop_map(|(n, r)| FileStep::SetReadonly(n, r)),
     ];
     prop::collection::vec(step, 1..60)
 }
 
 /// An open with its state in the reference.
-struct Open {
+struct ModelOpen {
     real: Arc<OpenFile>,
     file: u32,
     access: u32,
@@ -55,7 +55,7 @@ struct Open {
 }
 
 #[derive(Clone, Default)]
-struct File {
+struct ModelFile {
     data: Vec<u8>,
     readonly: bool,
     pending: bool,
@@ -64,7 +64,7 @@ struct File {
 /// Files by number; names by their folded form and spelling.
 #[derive(Default)]
 struct Reference {
-    files: BTreeMap<u32, File>,
+    files: BTreeMap<u32, ModelFile>,
     names: BTreeMap<String, (String, u32)>,
     next: u32,
 }
@@ -82,7 +82,7 @@ impl Reference {
         self.names.values().find(|(_, f)| *f == file).map(|(spelt, _)| spelt.clone())
     }
 
-    fn conflict(opens: &[Open], file: u32, access: u32, share: u32) -> bool {
+    fn conflict(opens: &[ModelOpen], file: u32, access: u32, share: u32) -> bool {
         opens.iter().any(|o| {
             o.file == file
                 && o.access != 0
@@ -92,8 +92,13 @@ impl Reference {
     }
 
     /// Expected outcome of an open, with its file.
-    fn open(&mut self, opens: &[Open], name: &str, step: &Step) -> Result<(OpenAction, u32)> {
-        let Step::Open { access, share, if_exists, create, doomed, .. } = *step else {
+    fn open(
+        &mut self,
+        opens: &[ModelOpen],
+        name: &str,
+        step: &FileStep,
+    ) -> Result<(OpenAction, u32)> {
+        let FileStep::Open { access, share, if_exists, create, doomed, .. } = *step else {
             unreachable!()
         };
         let replaces = if_exists >= 2;
@@ -105,7 +110,7 @@ impl Reference {
                 return Err(FsError::AccessDenied);
             }
             self.next += 1;
-            self.files.insert(self.next, File::default());
+            self.files.insert(self.next, ModelFile::default());
             self.names.insert(fold(name), (name.to_owned(), self.next));
             return Ok((OpenAction::Created, self.next));
         };
@@ -141,7 +146,7 @@ impl Reference {
         Ok((action[usize::from(if_exists)], number))
     }
 
-    fn close(&mut self, closed: &Open, left: &[Open]) {
+    fn close(&mut self, closed: &ModelOpen, left: &[ModelOpen]) {
         let file = self.files.get_mut(&closed.file).unwrap();
         file.pending |= closed.doomed;
         if file.pending && left.iter().all(|o| o.file != closed.file) {
@@ -150,11 +155,17 @@ impl Reference {
         }
     }
 
-    fn rename(&mut self, opens: &[Open], open: &Open, to: &str, replace: bool) -> Result<()> {
+    fn rename(
+        &mut self,
+        opens: &[ModelOpen],
+        open: &ModelOpen,
+        to: &str,
+        replace: bool,
+    ) -> Result<()> {
         if open.access & 4 == 0 {
             return Err(FsError::AccessDenied);
         }
-        let forbids = |o: &Open| o.file == open.file && o.access != 0 && o.share & 4 == 0;
+        let forbids = |o: &ModelOpen| o.file == open.file && o.access != 0 && o.share & 4 == 0;
         if opens.iter().any(|o| o.real.id() != open.real.id() && forbids(o)) {
             return Err(FsError::ShareViolation);
         }
@@ -183,8 +194,8 @@ fn access_of(kinds: u32) -> Access {
         .fold(all, |all, (_, right)| all | *right)
 }
 
-fn plan_of(step: &Step) -> OpenPlan {
-    let Step::Open { name, access, share, if_exists, create, doomed } = *step else {
+fn plan_of(step: &FileStep) -> OpenPlan {
+    let FileStep::Open { name, access, share, if_exists, create, doomed } = *step else {
         unreachable!()
     };
     OpenPlan {
@@ -198,11 +209,16 @@ fn plan_of(step: &Step) -> OpenPlan {
 }
 
 /// Runs one step in both.
-fn step(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Open>, step: &Step) {
+fn step(
+    served: &ServedVolume,
+    reference: &mut Reference,
+    opens: &mut Vec<ModelOpen>,
+    step: &FileStep,
+) {
     let files = &served.files;
     let pick = |n: usize| (!opens.is_empty()).then(|| n % opens.len());
     match *step {
-        Step::Open { name, access, share, doomed, .. } => {
+        FileStep::Open { name, access, share, doomed, .. } => {
             let expected = reference.open(opens, NAMES[name], step);
             let real = served.try_open(plan_of(step));
             assert_eq!(
@@ -211,16 +227,16 @@ fn step(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Open>,
                 "{step:?}"
             );
             if let (Ok(real), Ok((_, file))) = (real, expected) {
-                opens.push(Open { real: real.open, file, access, share, doomed });
+                opens.push(ModelOpen { real: real.open, file, access, share, doomed });
             }
         }
-        Step::Close(n) => {
+        FileStep::Close(n) => {
             let Some(at) = pick(n) else { return };
             let closed = opens.remove(at);
             served.close(closed.real.clone());
             reference.close(&closed, opens);
         }
-        Step::Write(n, byte) => {
+        FileStep::Write(n, byte) => {
             let Some(at) = pick(n) else { return };
             let open = &opens[at];
             let data = &mut reference.files.get_mut(&open.file).unwrap().data;
@@ -233,7 +249,7 @@ fn step(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Open>,
                 data.push(byte);
             }
         }
-        Step::SetSize(n, size) => {
+        FileStep::SetSize(n, size) => {
             let Some(at) = pick(n) else { return };
             let open = &opens[at];
             let expected = if open.access & 2 != 0 { Ok(()) } else { Err(FsError::AccessDenied) };
@@ -245,11 +261,11 @@ fn step(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Open>,
                 reference.files.get_mut(&open.file).unwrap().data.resize(usize::from(size), 0);
             }
         }
-        Step::SetDelete(n, delete) => {
+        FileStep::SetDelete(n, delete) => {
             let Some(at) = pick(n) else { return };
             set_delete(files, reference, &opens[at], delete);
         }
-        Step::Rename(n, to, replace) => {
+        FileStep::Rename(n, to, replace) => {
             let Some(at) = pick(n) else { return };
             let open = &opens[at];
             let expected = reference.rename(opens, open, NAMES[to], replace);
@@ -259,7 +275,7 @@ fn step(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Open>,
                 "{step:?}"
             );
         }
-        Step::SetReadonly(n, readonly) => {
+        FileStep::SetReadonly(n, readonly) => {
             let Some(at) = pick(n) else { return };
             let bits = if readonly { dos::READONLY } else { dos::NORMAL };
             let change = files::BasicChange { dos_bits: Some(bits), ..Default::default() };
@@ -269,7 +285,7 @@ fn step(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Open>,
     }
 }
 
-fn set_delete(files: &RequestFiles, reference: &mut Reference, open: &Open, delete: bool) {
+fn set_delete(files: &RequestFiles, reference: &mut Reference, open: &ModelOpen, delete: bool) {
     let file = reference.files.get_mut(&open.file).unwrap();
     let expected = match () {
         () if open.access & 4 == 0 => Err(FsError::AccessDenied),
@@ -283,7 +299,7 @@ fn set_delete(files: &RequestFiles, reference: &mut Reference, open: &Open, dele
 }
 
 /// Compares every name and open with the reference.
-fn compare(served: &ServedVolume, reference: &Reference, opens: &[Open]) {
+fn compare(served: &ServedVolume, reference: &Reference, opens: &[ModelOpen]) {
     for name in NAMES {
         let expected = reference.names.get(&fold(name)).filter(|(spelt, _)| spelt == name);
         let data = expected.map(|(_, file)| reference.files[file].data.clone());

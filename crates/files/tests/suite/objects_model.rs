@@ -3,7 +3,7 @@
 
 use crate::harness::*;
 use files::{
-    Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Caller, Delegation,
+    Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, CachingRights, Caller, Delegation,
     DelegationKind, Files, IfExists, IfMissing, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan,
     OpenProgress, RequestFiles, ShareMode, Volume, VolumeId, VolumeOptions, delegation_key,
 };
@@ -21,7 +21,7 @@ const V: VolumeId = VolumeId(1);
 type ClientRole = Option<u8>;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ObjectStep {
     Create { who: ClientRole, name: usize, access: u32, share: u32 },
     Open { who: ClientRole, name: usize, access: u32, share: u32 },
     OpenOld { client: u8, file: usize, access: u32, share: u32 },
@@ -34,7 +34,7 @@ enum Step {
     Return(usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ObjectStep>> {
     let who = || prop::option::of(0..2u8);
     let name = || 0..NAMES.len();
     // Mostly shared, so that files have several opens.
@@ -42,52 +42,56 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let access = || 0..4u32;
     let step = prop_oneof![
         4 => (who(), name(), access(), share())
-            .prop_map(|(who, name, access, share)| Step::Create { who, name, access, share }),
+            .prop_map(|(who, name, access, share)| ObjectStep::Create { who, name, access, share }),
         6 => (who(), name(), 0..8u32, share())
-            .prop_map(|(who, name, access, share)| Step::Open { who, name, access, share }),
+            .prop_map(|(who, name, access, share)| ObjectStep::Open { who, name, access, share }),
         2 => (0..2u8, any::<usize>(), access(), share())
-            .prop_map(|(client, file, access, share)| Step::OpenOld { client, file, access, share }),
-        5 => any::<usize>().prop_map(Step::Close),
-        2 => (any::<usize>(), any::<u8>()).prop_map(|(open, byte)| Step::Put(open, byte)),
-        1 => any::<usize>().prop_map(Step::Doom),
-        3 => name().prop_map(Step::Remove),
-        3 => (name(), name()).prop_map(|(from, to)| Step::Rename(from, to)),
-        4 => (any::<usize>(), any::<bool>()).prop_map(|(open, writes)| Step::DelegationKind(open, writes)),
-        3 => any::<usize>().prop_map(Step::Return),
+            .prop_map(|(client, file, access, share)| ObjectStep::OpenOld { client, file, access, share }),
+        5 => any::<usize>().prop_map(ObjectStep::Close),
+        2 => (any::<usize>(), any::<u8>()).prop_map(|(open, byte)| ObjectStep::Put(open, byte)),
+        1 => any::<usize>().prop_map(ObjectStep::Doom),
+        3 => name().prop_map(ObjectStep::Remove),
+        3 => (name(), name()).prop_map(|(from, to)| ObjectStep::Rename(from, to)),
+        4 => (any::<usize>(), any::<bool>()).prop_map(|(open, writes)| ObjectStep::DelegationKind(open, writes)),
+        3 => any::<usize>().prop_map(ObjectStep::Return),
     ];
     prop::collection::vec(step, 1..70)
 }
 
 #[derive(Debug)]
-struct Client;
+struct RecallClient;
 
-impl CacheHolder for Client {
+impl CacheHolder for RecallClient {
     fn handle_break(&self, cache_break: &CacheBreak) {
-        assert_eq!((cache_break.to, cache_break.acknowledge), (Caching::NONE, true), "a recall");
+        assert_eq!(
+            (cache_break.to, cache_break.acknowledge),
+            (CachingRights::NONE, true),
+            "a recall"
+        );
     }
 }
 
 /// The served files with their state in the reference.
-struct World {
+struct ObjectWorld {
     files: RequestFiles,
     volume: Arc<Volume>,
     alice: Arc<Caller>,
-    holder: Arc<Client>,
+    holder: Arc<RecallClient>,
     names: BTreeMap<usize, usize>,
-    known: Vec<File>,
-    opens: Vec<Open>,
+    known: Vec<ObjectFile>,
+    opens: Vec<ObjectModelOpen>,
     delegations: Vec<(usize, u8, bool, Delegation)>,
     /// Whether a handle finds an unlinked file while it is open.
     finds_nameless: bool,
 }
 
-struct File {
+struct ObjectFile {
     handle: Vec<u8>,
     doomed: bool,
     byte: Option<u8>,
 }
 
-struct Open {
+struct ObjectModelOpen {
     real: Arc<OpenFile>,
     who: ClientRole,
     file: usize,
@@ -113,13 +117,13 @@ fn rights(access: u32) -> Access {
     parts.into_iter().map(of).fold(Access::READ_ATTRIBUTES, |all, right| all | right)
 }
 
-impl World {
+impl ObjectWorld {
     fn new(volume: Arc<Volume>, alice: Arc<Caller>, finds_nameless: bool) -> Self {
         Self {
             files: Arc::new(Files::new(Arc::new(Inline))).for_server(),
             volume,
             alice,
-            holder: Arc::new(Client),
+            holder: Arc::new(RecallClient),
             names: BTreeMap::new(),
             known: Vec::new(),
             opens: Vec::new(),
@@ -187,7 +191,7 @@ impl World {
         let key = delegation_key([client; 16], object.key());
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
         let holder = self.holder.clone();
-        let caching = Some(CacheWish { wanted: Caching::NONE, key: Some(key), holder });
+        let caching = Some(CacheWish { wanted: CachingRights::NONE, key: Some(key), holder });
         OpenPlan { caching, ..plan }
     }
 
@@ -199,7 +203,7 @@ impl World {
     ) {
         match (begun, expected) {
             (Ok(OpenProgress::Opened(result)), Ok(ExpectedOutcome::Now)) => {
-                self.opens.push(Open { real: result.open, who, file, access, share });
+                self.opens.push(ObjectModelOpen { real: result.open, who, file, access, share });
             }
             (Ok(OpenProgress::Waiting(_)), Ok(ExpectedOutcome::Waits)) => {}
             (Err(error), Err(expected)) => assert_eq!(error, expected),
@@ -222,11 +226,11 @@ impl World {
         let Ok(OpenProgress::Opened(result)) = begun else { panic!("{begun:?}") };
         let handle = self.files.handle(V, &result.open.object()).unwrap().as_bytes().to_vec();
         let file = self.known.len();
-        self.known.push(File { handle, doomed: false, byte: None });
+        self.known.push(ObjectFile { handle, doomed: false, byte: None });
         self.names.insert(name, file);
         // Without a key, the open counts as another client's.
         let who = who.map(|_| u8::MAX);
-        self.opens.push(Open { real: result.open, who, file, access, share });
+        self.opens.push(ObjectModelOpen { real: result.open, who, file, access, share });
     }
 
     fn remove(&mut self, name: usize) {
@@ -279,7 +283,7 @@ impl World {
     }
 
     fn close(&mut self, at: usize) {
-        let Open { real, file, .. } = self.opens.remove(at);
+        let ObjectModelOpen { real, file, .. } = self.opens.remove(at);
         now(self.files.close(real)).unwrap();
         if self.known[file].doomed && !self.is_open_by_windows(file) {
             self.known[file].doomed = false;
@@ -288,7 +292,7 @@ impl World {
     }
 
     fn delegate(&mut self, at: usize, writes: bool) {
-        let Open { real, who, file, access, .. } = &self.opens[at];
+        let ObjectModelOpen { real, who, file, access, .. } = &self.opens[at];
         let (file, Some(client @ 0..2)) = (*file, *who) else { return };
         let needs = if writes { READS | WRITES } else { READS };
         let is_for = *access & needs == needs;
@@ -296,14 +300,14 @@ impl World {
         let real = self.files.delegate(real, delegate).unwrap();
         let others = || self.opens.iter().filter(|o| o.file == file && o.who != Some(client));
         let theirs = || self.delegations.iter().filter(|(of, ..)| *of == file);
-        let intrudes = |o: &Open| {
+        let intrudes = |o: &ObjectModelOpen| {
             let denies = o.access != 0 && o.share & READS == 0;
             o.access & (WRITES | DELETES) != 0 || denies
         };
         let is_free = match writes {
             true => {
                 // A client's opens under its key conflict even with attribute access only.
-                let minds = |o: &Open| o.access != 0 || matches!(o.who, Some(0..2));
+                let minds = |o: &ObjectModelOpen| o.access != 0 || matches!(o.who, Some(0..2));
                 !others().any(minds) && theirs().next().is_none()
             }
             false => {
@@ -319,11 +323,13 @@ impl World {
         }
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &ObjectStep) {
         let pick = |n: usize, of: usize| (of > 0).then(|| n % of);
         match *step {
-            Step::Create { who, name, access, share } => self.create(who, name, access, share),
-            Step::Open { who, name, access, share } => {
+            ObjectStep::Create { who, name, access, share } => {
+                self.create(who, name, access, share)
+            }
+            ObjectStep::Open { who, name, access, share } => {
                 let at = OpenAt::Name(self.root(), crate::harness::name(NAMES[name]));
                 let file = self.names.get(&name).copied();
                 let begun = self.begin(who, &at, self.plan(who, file, access, share));
@@ -335,7 +341,7 @@ impl World {
                     None => assert_eq!(begun.map(|_| ()).unwrap_err(), FsError::NotFound),
                 }
             }
-            Step::OpenOld { client, file, access, share } => {
+            ObjectStep::OpenOld { client, file, access, share } => {
                 let Some(file) = pick(file, self.known.len()) else { return };
                 let Ok(object) = self.find(file) else { return };
                 let who = Some(client);
@@ -344,12 +350,12 @@ impl World {
                 let expected = self.may_open(who, file, access, share);
                 self.check_opened(begun, expected, (who, file, access, share));
             }
-            Step::Close(n) => {
+            ObjectStep::Close(n) => {
                 if let Some(at) = pick(n, self.opens.len()) {
                     self.close(at);
                 }
             }
-            Step::Put(n, byte) => {
+            ObjectStep::Put(n, byte) => {
                 let Some(at) = pick(n, self.opens.len()) else { return };
                 let open = &self.opens[at];
                 let may = open.access & WRITES != 0;
@@ -361,7 +367,7 @@ impl World {
                     self.known[open.file].byte = Some(byte);
                 }
             }
-            Step::Doom(n) => {
+            ObjectStep::Doom(n) => {
                 let Some(at) = pick(n, self.opens.len()) else { return };
                 let open = &self.opens[at];
                 if open.who.is_none() && open.access & DELETES != 0 {
@@ -369,14 +375,14 @@ impl World {
                     self.known[open.file].doomed = true;
                 }
             }
-            Step::Remove(name) => self.remove(name),
-            Step::Rename(from, to) => self.rename(from, to),
-            Step::DelegationKind(n, writes) => {
+            ObjectStep::Remove(name) => self.remove(name),
+            ObjectStep::Rename(from, to) => self.rename(from, to),
+            ObjectStep::DelegationKind(n, writes) => {
                 if let Some(at) = pick(n, self.opens.len()) {
                     self.delegate(at, writes);
                 }
             }
-            Step::Return(n) => {
+            ObjectStep::Return(n) => {
                 let Some(at) = pick(n, self.delegations.len()) else { return };
                 let (.., delegation) = self.delegations.remove(at);
                 now(self.files.return_delegation(delegation)).unwrap();
@@ -412,7 +418,7 @@ impl World {
         assert_eq!(self.files.open_file_count(), in_use.len());
     }
 
-    fn run(mut self, steps: &[Step]) {
+    fn run(mut self, steps: &[ObjectStep]) {
         for step in steps {
             self.step(step);
             self.compare();
@@ -432,7 +438,7 @@ proptest! {
     fn path_and_handle_operations_agree_on_disk(steps in steps()) {
         let served = serve();
         let (volume, alice) = (served.volume.clone(), served.alice.clone());
-        World::new(volume, alice, served.is_root).run(&steps);
+        ObjectWorld::new(volume, alice, served.is_root).run(&steps);
         served.assert_nothing_held();
     }
 
@@ -441,6 +447,6 @@ proptest! {
         let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
         let volume = Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() };
         let alice = Arc::new(Caller::of(Identity { uid: 7, gid: 7, groups: vec![] }));
-        World::new(Arc::new(volume), alice, true).run(&steps);
+        ObjectWorld::new(Arc::new(volume), alice, true).run(&steps);
     }
 }

@@ -15,14 +15,14 @@ use vfs::{Actor, FileKey, FsError, Replace, Result, Vfs};
 
 /// Records opens as a protocol does; a restart finds the records.
 #[derive(Default)]
-struct Journal {
+struct TestJournal {
     opens: Mutex<Vec<(Weak<OpenFile>, FileIdentity)>>,
     records: Mutex<Vec<OpenFacts>>,
     calls: AtomicUsize,
     is_failing: AtomicBool,
 }
 
-impl Journal {
+impl TestJournal {
     fn record_all(&self) {
         let opens = self.opens.lock().unwrap();
         let facts = |(open, identity): &(Weak<OpenFile>, FileIdentity)| {
@@ -41,7 +41,7 @@ impl Journal {
     }
 }
 
-impl OpenJournal for Journal {
+impl OpenJournal for TestJournal {
     fn record_opens(&self, files: &[FileKey]) -> BoxFuture<'static, Result<()>> {
         assert!(!files.is_empty());
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -63,13 +63,13 @@ impl CacheHolder for SilentHolder {
 /// A served directory with a journal.
 struct JournaledVolume {
     served: ServedVolume,
-    journal: Arc<Journal>,
+    journal: Arc<TestJournal>,
 }
 
 impl JournaledVolume {
     fn new() -> Self {
-        let (served, journal) = (serve(), Arc::<Journal>::default());
-        let weak: Weak<dyn OpenJournal> = Arc::<Journal>::downgrade(&journal);
+        let (served, journal) = (serve(), Arc::<TestJournal>::default());
+        let weak: Weak<dyn OpenJournal> = Arc::<TestJournal>::downgrade(&journal);
         served.files.set_open_journal(weak);
         Self { served, journal }
     }
@@ -116,7 +116,7 @@ fn with_other_name(vfs: &dyn Vfs, (from, to): (&str, &str), check: impl FnOnce()
 
 /// A restart: the next process with the present records.
 struct RestartedServer {
-    journal: Arc<Journal>,
+    journal: Arc<TestJournal>,
     volume: Arc<Volume>,
     alice: Arc<Caller>,
 }

@@ -2,8 +2,8 @@
 
 use crate::harness::*;
 use files::{
-    Absence, Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, Files,
-    LockKind, OpenFacts, OpenPlan, OpenResult, Range, RangeLock, ShareMode,
+    Absence, Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, CachingRights,
+    Files, LockKind, OpenFacts, OpenPlan, OpenResult, Range, RangeLock, ShareMode,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ fn leased(name: &str, wanted: u8, number: u8) -> OpenPlan {
     let key = CacheKey { client: [1; 16], key: [number; 16] };
     let parent = Some([9; 16]);
     let key = CacheKeyWish { key, epoch: 7, parent, of_directories: true };
-    let caching = CacheWish { wanted: Caching(wanted), key: Some(key), holder: nobody() };
+    let caching = CacheWish { wanted: CachingRights(wanted), key: Some(key), holder: nobody() };
     OpenPlan { caching: Some(caching), share: ShareMode::ALL, ..plan(name, READ | WRITE) }
 }
 
@@ -43,14 +43,14 @@ fn lease_is_restored_with_state_for_all_opens() {
     served.put("file", b"");
     let first = served.try_open(leased("file", 3, 1)).unwrap();
     let second = served.try_open(leased("file", 7, 1)).unwrap();
-    assert_eq!((second.caching.has, second.caching.epoch), (Caching::BATCH, 9));
+    assert_eq!((second.caching.has, second.caching.epoch), (CachingRights::BATCH, 9));
     let mut facts = [first, second].map(|made| {
         let facts = facts_of(&made);
         std::mem::forget(made);
         facts
     });
     // Its state before the second lease came.
-    (facts[0].caching, facts[0].epoch) = (Caching(3), 8);
+    (facts[0].caching, facts[0].epoch) = (CachingRights(3), 8);
     let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let again = facts.each_ref().map(|facts| {
         next.restore(&served.volume, &served.alice, facts, &nobody(), &HOLDER).unwrap()
@@ -72,7 +72,7 @@ fn conflicting_leases_are_restored_partially() {
         let facts = facts_of(&made);
         std::mem::forget(made);
         // Recorded before the other one came.
-        files::OpenFacts { caching: Caching::BATCH, ..facts }
+        files::OpenFacts { caching: CachingRights::BATCH, ..facts }
     });
     let again = facts.each_ref().map(|facts| {
         next.restore(&served.volume, &served.alice, facts, &nobody(), &HOLDER).unwrap()
@@ -82,7 +82,7 @@ fn conflicting_leases_are_restored_partially() {
     }
     for (open, facts) in again.iter().zip(&facts) {
         let state = open.cache_state();
-        assert_eq!((state.has, state.epoch), (Caching(3), facts.epoch + 1));
+        assert_eq!((state.has, state.epoch), (CachingRights(3), facts.epoch + 1));
     }
 }
 

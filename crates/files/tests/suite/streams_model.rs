@@ -15,7 +15,7 @@ const NAMES: [Option<&str>; 4] = [None, Some("a"), Some("A"), Some("b")];
 const UNIT: usize = 700;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum StreamStep {
     Open { name: usize, access: u32, share: u32, if_exists: u8, create: bool, doomed: bool },
     Close(usize),
     Write(usize, u8),
@@ -24,32 +24,34 @@ enum Step {
     Rename(usize, usize, bool),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<StreamStep>> {
     let open =
         (0..NAMES.len(), 0u32..8, 0u32..12, 0u8..8, any::<bool>(), prop::bool::weighted(0.1))
-            .prop_map(|(name, access, share, if_exists, create, doomed)| Step::Open {
-                name,
-                access,
-                // Mostly shared, so that files have several opens.
-                share: share.min(7),
-                // Mostly without truncation.
-                if_exists: if if_exists < 4 { if_exists } else { 1 },
-                create,
-                doomed,
+            .prop_map(|(name, access, share, if_exists, create, doomed)| {
+                StreamStep::Open {
+                    name,
+                    access,
+                    // Mostly shared, so that files have several opens.
+                    share: share.min(7),
+                    // Mostly without truncation.
+                    if_exists: if if_exists < 4 { if_exists } else { 1 },
+                    create,
+                    doomed,
+                }
             });
     let step = prop_oneof![
         6 => open,
-        4 => any::<usize>().prop_map(Step::Close),
-        2 => (any::<usize>(), any::<u8>()).prop_map(|(n, b)| Step::Write(n, b)),
-        1 => (any::<usize>(), 0u8..9).prop_map(|(n, s)| Step::SetSize(n, s)),
-        1 => (any::<usize>(), any::<bool>()).prop_map(|(n, d)| Step::SetDelete(n, d)),
-        2 => (any::<usize>(), 1..NAMES.len(), any::<bool>()).prop_map(|(n, to, r)| Step::Rename(n, to, r)),
+        4 => any::<usize>().prop_map(StreamStep::Close),
+        2 => (any::<usize>(), any::<u8>()).prop_map(|(n, b)| StreamStep::Write(n, b)),
+        1 => (any::<usize>(), 0u8..9).prop_map(|(n, s)| StreamStep::SetSize(n, s)),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(n, d)| StreamStep::SetDelete(n, d)),
+        2 => (any::<usize>(), 1..NAMES.len(), any::<bool>()).prop_map(|(n, to, r)| StreamStep::Rename(n, to, r)),
     ];
     prop::collection::vec(step, 1..60)
 }
 
 /// An open with its state in the reference: the number identifies the stream or file.
-struct Open {
+struct StreamModelOpen {
     real: Arc<OpenFile>,
     number: u32,
     access: u32,
@@ -58,7 +60,7 @@ struct Open {
 }
 
 #[derive(Clone, Default)]
-struct Data {
+struct StreamData {
     bytes: Vec<u8>,
     pending: bool,
     /// Name as spelt; the file has none.
@@ -68,7 +70,7 @@ struct Data {
 /// Reference state. The file is number 0. A number missing in `data` was removed, open or not.
 #[derive(Default)]
 struct Reference {
-    data: BTreeMap<u32, Data>,
+    data: BTreeMap<u32, StreamData>,
     next: u32,
 }
 
@@ -76,18 +78,18 @@ const FILE: u32 = 0;
 
 impl Reference {
     fn stream(&self, name: &str) -> Option<u32> {
-        let same = |(n, d): &(&u32, &Data)| **n != FILE && d.name.eq_ignore_ascii_case(name);
+        let same = |(n, d): &(&u32, &StreamData)| **n != FILE && d.name.eq_ignore_ascii_case(name);
         self.data.iter().find(same).map(|(n, _)| *n)
     }
 
     fn make_stream(&mut self, name: &str) -> u32 {
         self.next += 1;
-        self.data.insert(self.next, Data { name: name.to_owned(), ..Data::default() });
+        self.data.insert(self.next, StreamData { name: name.to_owned(), ..StreamData::default() });
         self.next
     }
 
     /// Whether an open of an existing stream denies shared deletion.
-    fn streams_kept(&self, opens: &[Open]) -> bool {
+    fn streams_kept(&self, opens: &[StreamModelOpen]) -> bool {
         opens.iter().any(|o| {
             o.number != FILE
                 && self.data.contains_key(&o.number)
@@ -96,7 +98,7 @@ impl Reference {
         })
     }
 
-    fn conflict(opens: &[Open], number: u32, access: u32, share: u32) -> bool {
+    fn conflict(opens: &[StreamModelOpen], number: u32, access: u32, share: u32) -> bool {
         opens.iter().any(|o| {
             o.number == number
                 && o.access != 0
@@ -106,8 +108,8 @@ impl Reference {
     }
 
     /// Expected outcome of an open, with its stream.
-    fn open(&mut self, opens: &[Open], step: &Step) -> Result<u32> {
-        let Step::Open { name, access, share, if_exists, create, doomed } = *step else {
+    fn open(&mut self, opens: &[StreamModelOpen], step: &StreamStep) -> Result<u32> {
+        let StreamStep::Open { name, access, share, if_exists, create, doomed } = *step else {
             unreachable!()
         };
         let file = self.data.get(&FILE).map(|f| f.pending);
@@ -158,7 +160,7 @@ impl Reference {
         Ok(number)
     }
 
-    fn close(&mut self, closed: &Open, left: &[Open]) {
+    fn close(&mut self, closed: &StreamModelOpen, left: &[StreamModelOpen]) {
         if let Some(data) = self.data.get_mut(&closed.number) {
             data.pending |= closed.doomed;
             if data.pending
@@ -173,7 +175,7 @@ impl Reference {
         }
     }
 
-    fn change(&mut self, open: &Open, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+    fn change(&mut self, open: &StreamModelOpen, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         if open.access & 2 == 0 {
             return Err(FsError::AccessDenied);
         }
@@ -181,7 +183,7 @@ impl Reference {
         Ok(())
     }
 
-    fn set_delete(&mut self, open: &Open, delete: bool) -> Result<()> {
+    fn set_delete(&mut self, open: &StreamModelOpen, delete: bool) -> Result<()> {
         if open.access & 4 == 0 {
             return Err(FsError::AccessDenied);
         }
@@ -193,7 +195,13 @@ impl Reference {
         Ok(())
     }
 
-    fn rename(&mut self, opens: &[Open], at: usize, to: &str, replace: bool) -> Result<()> {
+    fn rename(
+        &mut self,
+        opens: &[StreamModelOpen],
+        at: usize,
+        to: &str,
+        replace: bool,
+    ) -> Result<()> {
         let open = &opens[at];
         if open.access & 4 == 0 {
             return Err(FsError::AccessDenied);
@@ -248,8 +256,8 @@ fn stream_name(text: &str) -> StreamName {
     StreamName::new(text.as_bytes()).unwrap()
 }
 
-fn plan_of(step: &Step) -> OpenPlan {
-    let Step::Open { name, access, share, if_exists, create, doomed } = *step else {
+fn plan_of(step: &StreamStep) -> OpenPlan {
+    let StreamStep::Open { name, access, share, if_exists, create, doomed } = *step else {
         unreachable!()
     };
     let mut desired = LOOK;
@@ -268,24 +276,29 @@ fn plan_of(step: &Step) -> OpenPlan {
     }
 }
 
-fn run_one(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Open>, step: &Step) {
-    let pick = |n: usize, opens: &[Open]| (!opens.is_empty()).then(|| n % opens.len());
+fn run_one(
+    served: &ServedVolume,
+    reference: &mut Reference,
+    opens: &mut Vec<StreamModelOpen>,
+    step: &StreamStep,
+) {
+    let pick = |n: usize, opens: &[StreamModelOpen]| (!opens.is_empty()).then(|| n % opens.len());
     match *step {
-        Step::Open { access, share, doomed, .. } => {
+        StreamStep::Open { access, share, doomed, .. } => {
             let real = served.try_open(plan_of(step));
             let expected = reference.open(opens, step);
             assert_eq!(real.as_ref().map(|_| ()).map_err(|e| *e), expected.map(|_| ()), "{step:?}");
             if let (Ok(real), Ok(number)) = (real, expected) {
-                opens.push(Open { real: real.open, number, access, share, doomed });
+                opens.push(StreamModelOpen { real: real.open, number, access, share, doomed });
             }
         }
-        Step::Close(n) => {
+        StreamStep::Close(n) => {
             let Some(at) = pick(n, opens) else { return };
             let open = opens.remove(at);
             served.close(open.real.clone());
             reference.close(&open, opens);
         }
-        Step::Write(n, byte) => {
+        StreamStep::Write(n, byte) => {
             let Some(at) = pick(n, opens) else { return };
             let real = served.files.write(
                 opens[at].real.caller(),
@@ -300,7 +313,7 @@ fn run_one(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Ope
             });
             assert_eq!(real, expected, "{step:?}");
         }
-        Step::SetSize(n, size) => {
+        StreamStep::SetSize(n, size) => {
             let Some(at) = pick(n, opens) else { return };
             let size = usize::from(size) * UNIT;
             let (caller, open) = (opens[at].real.caller(), &opens[at].real);
@@ -308,12 +321,12 @@ fn run_one(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Ope
             let expected = reference.change(&opens[at], |bytes| bytes.resize(size, 0));
             assert_eq!(real, expected, "{step:?}");
         }
-        Step::SetDelete(n, delete) => {
+        StreamStep::SetDelete(n, delete) => {
             let Some(at) = pick(n, opens) else { return };
             let real = served.files.set_delete(&opens[at].real, delete, false);
             assert_eq!(real, reference.set_delete(&opens[at], delete), "{step:?}");
         }
-        Step::Rename(n, to, replace) => {
+        StreamStep::Rename(n, to, replace) => {
             let Some(at) = pick(n, opens) else { return };
             let to = NAMES[to].unwrap();
             let real = now(served.files.rename_stream(&opens[at].real, &stream_name(to), replace));

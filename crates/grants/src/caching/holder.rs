@@ -1,14 +1,14 @@
 //! Caching of one owner, and sums over all owners of a file.
 
-use super::{BreakNumber, BreakRequest, CacheOwner, CacheState, Caching};
+use super::{BreakNumber, BreakRequest, CacheOwner, CacheState, CachingRights};
 
 /// An outstanding break.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutstandingBreak {
     /// Caching that the notification named.
-    pub notified: Caching,
+    pub notified: CachingRights,
     /// Caching that remains after all steps, if further breaks came meanwhile.
-    pub required: Caching,
+    pub required: CachingRights,
     pub number: BreakNumber,
     /// Whether its timeout was restarted: [`super::Caches::handle_reconnect`].
     pub is_renewed: bool,
@@ -18,7 +18,7 @@ pub(super) struct OutstandingBreak {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnerCaching {
     pub owner: CacheOwner,
-    pub has: Caching,
+    pub has: CachingRights,
     pub breaking: Option<OutstandingBreak>,
     pub epoch: u16,
     /// Number of the owner's opens.
@@ -30,7 +30,7 @@ pub(super) struct OwnerCaching {
 }
 
 impl OwnerCaching {
-    pub fn new(owner: CacheOwner, has: Caching, epoch: u16) -> Self {
+    pub fn new(owner: CacheOwner, has: CachingRights, epoch: u16) -> Self {
         Self {
             owner,
             has,
@@ -56,12 +56,13 @@ impl OwnerCaching {
 
     /// Whether it is a delegation in force.
     pub fn is_delegation(&self) -> bool {
-        self.is_delegation && self.has != Caching::NONE
+        self.is_delegation && self.has != CachingRights::NONE
     }
 
     /// Whether the request conflicts with the delegation.
     pub fn is_recalled_by(&self, request: &BreakRequest) -> bool {
-        self.is_delegation() && (request.conflicts_with_read || self.has.contains(Caching::WRITE))
+        self.is_delegation()
+            && (request.conflicts_with_read || self.has.contains(CachingRights::WRITE))
     }
 
     pub fn is_affected_by(&self, request: &BreakRequest) -> bool {
@@ -78,8 +79,8 @@ impl OwnerCaching {
 
     /// Whether it has read caching without a notification to drop it.
     fn has_unbroken_read(&self) -> bool {
-        let forgets = self.breaking.is_some_and(|b| b.required == Caching::NONE);
-        self.has.contains(Caching::READ) && !forgets
+        let forgets = self.breaking.is_some_and(|b| b.required == CachingRights::NONE);
+        self.has.contains(CachingRights::READ) && !forgets
     }
 }
 
@@ -118,11 +119,11 @@ impl HolderCounts {
     }
 
     fn each(&mut self, holder: &OwnerCaching, change: impl Fn(&mut u32)) {
-        let handles = holder.has.contains(Caching::HANDLE);
+        let handles = holder.has.contains(CachingRights::HANDLE);
         let counts = [
             (&mut self.holders, true),
-            (&mut self.keeping, holder.has != Caching::NONE),
-            (&mut self.writing, holder.has.contains(Caching::WRITE)),
+            (&mut self.keeping, holder.has != CachingRights::NONE),
+            (&mut self.writing, holder.has.contains(CachingRights::WRITE)),
             (&mut self.handle_caching, handles),
             (&mut self.batch, handles && !holder.is_lease()),
             (&mut self.oplocks, !holder.is_lease()),

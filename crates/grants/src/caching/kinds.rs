@@ -4,9 +4,9 @@ use std::ops::{BitAnd, BitOr, Sub};
 
 /// Caching rights of a client, with the bits of MS-SMB2 2.2.13.2.8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Caching(pub u8);
+pub struct CachingRights(pub u8);
 
-impl Caching {
+impl CachingRights {
     /// No caching.
     pub const NONE: Self = Self(0);
     /// Read caching.
@@ -50,7 +50,7 @@ impl Caching {
     }
 }
 
-impl BitAnd for Caching {
+impl BitAnd for CachingRights {
     type Output = Self;
 
     fn bitand(self, other: Self) -> Self {
@@ -58,7 +58,7 @@ impl BitAnd for Caching {
     }
 }
 
-impl BitOr for Caching {
+impl BitOr for CachingRights {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -66,7 +66,7 @@ impl BitOr for Caching {
     }
 }
 
-impl Sub for Caching {
+impl Sub for CachingRights {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {

@@ -2,7 +2,7 @@
 //! MS-SMB2 3.3.4.6, 3.3.4.7, 3.3.5.9 (FILE_NOT_AVAILABLE).
 
 use super::{BlockedOperation, FileGrants, GrantRefusal, OpenId, owner};
-use crate::{CacheOwner, Caching};
+use crate::{CacheOwner, CachingRights};
 
 /// Behaviour of an open while its client is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,11 @@ impl FileGrants {
     /// Whether an absent client's open blocks others and no break can resolve that: it lacks handle
     /// caching, or holds locks without write caching.
     pub(super) fn is_blocked_by_absent(&self) -> bool {
-        let needed =
-            if self.locks.is_empty() { Caching::HANDLE } else { Caching::HANDLE | Caching::WRITE };
+        let needed = if self.locks.is_empty() {
+            CachingRights::HANDLE
+        } else {
+            CachingRights::HANDLE | CachingRights::WRITE
+        };
         self.opens.iter().any(|open| {
             let has = || self.caches.state(owner(open.id, open.key)).has;
             open.absent == Some(Absence::RetainsCaching) && !has().contains(needed)

@@ -15,7 +15,7 @@ fn wish(id: u64, access: Access, share: ShareMode) -> OpenWish {
 }
 
 /// Caching state of an open without caching.
-const NOTHING: CacheState = CacheState { has: Caching::NONE, is_breaking: false, epoch: 0 };
+const NOTHING: CacheState = CacheState { has: CachingRights::NONE, is_breaking: false, epoch: 0 };
 
 fn doomed(id: u64) -> OpenWish {
     OpenWish { delete_on_close: true, ..wish(id, Access::DELETE, ShareMode::ALL) }
@@ -216,11 +216,11 @@ fn opens_of_one_file_are_limited() {
 fn stat_open_spares_oplock_and_read_breaks_it() {
     let mut file = FileGrants::default();
     let batch =
-        |id, access| OpenWish { caching: Caching::BATCH, ..wish(id, access, ShareMode::ALL) };
+        |id, access| OpenWish { caching: CachingRights::BATCH, ..wish(id, access, ShareMode::ALL) };
     file.handle_open(&wish(1, Access::READ_ATTRIBUTES, ShareMode::ALL)).unwrap();
     assert_eq!(
         file.handle_open(&batch(2, READ)).map(|s| s.has),
-        Ok(Caching::BATCH),
+        Ok(CachingRights::BATCH),
         "the other only looks"
     );
     file.handle_open(&wish(3, Access::WRITE_ATTRIBUTES, ShareMode::default())).unwrap();
@@ -228,14 +228,14 @@ fn stat_open_spares_oplock_and_read_breaks_it() {
     let refused = file.handle_open(&batch(4, READ)).map(|s| s.has).unwrap_err();
     assert!(matches!(refused, GrantRefusal::Breaking(_)), "{refused:?}");
     assert!(!file.is_open(OpenId(4)));
-    file.caches.handle_acknowledge(CacheOwner::Open(OpenId(2)), Caching::LEVEL_II).unwrap();
-    assert_eq!(file.handle_open(&batch(4, READ)).map(|s| s.has), Ok(Caching::LEVEL_II));
+    file.caches.handle_acknowledge(CacheOwner::Open(OpenId(2)), CachingRights::LEVEL_II).unwrap();
+    assert_eq!(file.handle_open(&batch(4, READ)).map(|s| s.has), Ok(CachingRights::LEVEL_II));
 }
 
 #[test]
 fn batch_oplock_is_broken_before_share_violation() {
     let mut file = FileGrants::default();
-    let batch = OpenWish { caching: Caching::BATCH, ..wish(1, WRITE, ShareMode::default()) };
+    let batch = OpenWish { caching: CachingRights::BATCH, ..wish(1, WRITE, ShareMode::default()) };
     file.handle_open(&batch).unwrap();
     assert!(matches!(
         file.handle_open(&wish(2, READ, ShareMode::ALL)),
@@ -292,7 +292,7 @@ impl Model {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum OpenStep {
     Open {
         link: u64,
         only_link: bool,
@@ -308,7 +308,7 @@ enum Step {
     Removed(u64),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<OpenStep>> {
     let bits = [0x1u32, 0x2, 0x4, 0x20, 0x80, 0x100, 0x1_0000, 0x10_0000];
     let access = prop::collection::vec(prop::sample::select(bits.to_vec()), 0..4)
         .prop_map(|bits| bits.into_iter().fold(0, |all, bit| all | bit));
@@ -322,14 +322,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         prop::bool::weighted(0.3),
     )
         .prop_map(|(link, only_link, access, once, share, delete_on_close, posix)| {
-            Step::Open { link, only_link, access, once, share, delete_on_close, posix }
+            OpenStep::Open { link, only_link, access, once, share, delete_on_close, posix }
         });
     let step = prop_oneof![
         4 => open,
-        3 => any::<usize>().prop_map(Step::Close),
-        1 => any::<usize>().prop_map(Step::Withdraw),
-        1 => (any::<usize>(), any::<bool>()).prop_map(|(n, delete)| Step::Disposition(n, delete)),
-        1 => (0u64..3).prop_map(Step::Removed),
+        3 => any::<usize>().prop_map(OpenStep::Close),
+        1 => any::<usize>().prop_map(OpenStep::Withdraw),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(n, delete)| OpenStep::Disposition(n, delete)),
+        1 => (0u64..3).prop_map(OpenStep::Removed),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -345,7 +345,7 @@ proptest! {
         let (mut file, mut model) = (FileGrants::default(), Model::default());
         for (id, step) in (1u64..).zip(steps) {
             match step {
-                Step::Open { link, only_link, access, once, share, delete_on_close, posix } => {
+                OpenStep::Open { link, only_link, access, once, share, delete_on_close, posix } => {
                     let wish = OpenWish {
                         link: LinkId(link),
                         only_link,
@@ -360,16 +360,16 @@ proptest! {
                     });
                     prop_assert_eq!(file.handle_open(&wish).map(|_| ()), model.open(wish));
                 }
-                Step::Close(n) => {
+                OpenStep::Close(n) => {
                     let Some(id) = pick(&model, n) else { continue };
                     prop_assert_eq!(file.handle_close(OpenId(id)), model.close(id));
                 }
-                Step::Withdraw(n) => {
+                OpenStep::Withdraw(n) => {
                     let Some(id) = pick(&model, n) else { continue };
                     model.opens.get_mut(&id).unwrap().delete_on_close = false;
                     prop_assert_eq!(file.handle_withdraw(OpenId(id)), model.close(id));
                 }
-                Step::Disposition(n, delete) => {
+                OpenStep::Disposition(n, delete) => {
                     let Some(id) = pick(&model, n) else { continue };
                     let link = model.opens[&id].link;
                     if model.vanishing.contains(&link) {
@@ -381,7 +381,7 @@ proptest! {
                     }
                     file.handle_disposition(OpenId(id), delete);
                 }
-                Step::Removed(link) => {
+                OpenStep::Removed(link) => {
                     model.doomed.remove(&LinkId(link));
                     model.vanishing.remove(&LinkId(link));
                     file.handle_removed(LinkId(link));
@@ -492,12 +492,12 @@ fn absent_client_blocks_file_until_back_or_closed() {
 fn absent_client_with_locks_blocks_others() {
     let lock = RangeLock { range: Range::new(0, 1).unwrap(), kind: LockKind::Exclusive };
     let mut file = FileGrants::default();
-    file.handle_open(&OpenWish { caching: Caching::BATCH, ..wish(1, READ, ShareMode::ALL) })
+    file.handle_open(&OpenWish { caching: CachingRights::BATCH, ..wish(1, READ, ShareMode::ALL) })
         .unwrap();
     file.locks.handle_locks(OpenId(1), &[lock]).unwrap();
     let second = wish(2, READ, ShareMode::ALL);
     assert!(matches!(file.handle_open(&second), Err(GrantRefusal::Breaking(_))));
-    file.caches.handle_acknowledge(CacheOwner::Open(OpenId(1)), Caching::READ).unwrap();
+    file.caches.handle_acknowledge(CacheOwner::Open(OpenId(1)), CachingRights::READ).unwrap();
     file.set_absence(OpenId(1), Some(Absence::RetainsCaching));
     // It retains read caching only: its locks block others.
     assert_eq!(file.handle_open(&second), Err(GrantRefusal::ClientAbsent));
@@ -508,7 +508,7 @@ fn leased() -> (FileGrants, CacheKey) {
     let key = CacheKey { client: [1; 16], key: [1; 16] };
     let mut file = FileGrants::default();
     for id in [1, 2] {
-        let caching = Caching::BATCH;
+        let caching = CachingRights::BATCH;
         file.handle_open(&OpenWish { caching, key: Some(key), ..wish(id, READ, ShareMode::ALL) })
             .unwrap();
     }
@@ -524,9 +524,9 @@ fn absent_yielding_lease_breaks_at_once() {
         let share = if conflict { ShareMode::WRITE } else { ShareMode::ALL };
         let expected = if conflict { Err(GrantRefusal::ShareViolation) } else { Ok(()) };
         assert_eq!(file.handle_open(&wish(3, WRITE, share)).map(|_| ()), expected);
-        assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::NONE);
+        assert_eq!(file.caches.of(CacheOwner::Key(key)), CachingRights::NONE);
         let cache_break = file.caches.poll_break().unwrap();
-        assert_eq!((cache_break.to, cache_break.acknowledge), (Caching::NONE, false));
+        assert_eq!((cache_break.to, cache_break.acknowledge), (CachingRights::NONE, false));
         assert_eq!(file.caches.poll_break(), None);
     }
 }
@@ -544,7 +544,7 @@ fn absent_retaining_lease_is_waited_for() {
     }
     let renamer = CacheOwner::Open(OpenId(9));
     assert!(matches!(file.break_handles(renamer), Err(GrantRefusal::Breaking(_))));
-    assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::BATCH);
+    assert_eq!(file.caches.of(CacheOwner::Key(key)), CachingRights::BATCH);
 }
 
 #[test]
@@ -564,7 +564,7 @@ fn lease_with_retaining_open_is_waited_for() {
     file.set_absence(OpenId(2), Some(Absence::RetainsCaching));
     let refused = file.handle_open(&wish(3, READ, ShareMode::ALL));
     assert!(matches!(refused, Err(GrantRefusal::Breaking(_))));
-    assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::BATCH);
+    assert_eq!(file.caches.of(CacheOwner::Key(key)), CachingRights::BATCH);
 }
 
 #[test]

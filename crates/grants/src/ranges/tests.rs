@@ -19,9 +19,9 @@ fn shared(offset: u64, length: u64) -> RangeLock {
     RangeLock { range: range(offset, length), kind: LockKind::Shared }
 }
 
-fn wait(locking: Result<LockOutcome, LockRefusal>) -> WaitId {
+fn wait(locking: Result<LockProgress, LockRefusal>) -> WaitId {
     match locking {
-        Ok(LockOutcome::Waits(wait)) => wait,
+        Ok(LockProgress::Waits(wait)) => wait,
         other => panic!("does not wait: {other:?}"),
     }
 }
@@ -191,7 +191,7 @@ fn meet(a: Range, b: Range) -> bool {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum RangeLockStep {
     Lock(OpenId, RangeLock),
     LockOrWait(OpenId, RangeLock),
     Unlock(OpenId, Range),
@@ -199,7 +199,7 @@ enum Step {
     Close(OpenId),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<RangeLockStep>> {
     let open = || (1u64..4).prop_map(OpenId);
     let any_range = || (0u64..12, 0u64..6).prop_map(|(offset, length)| Range { offset, length });
     let lock = move || {
@@ -209,11 +209,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         })
     };
     let step = prop_oneof![
-        3 => (open(), lock()).prop_map(|(open, lock)| Step::Lock(open, lock)),
-        3 => (open(), lock()).prop_map(|(open, lock)| Step::LockOrWait(open, lock)),
-        3 => (open(), any_range()).prop_map(|(open, range)| Step::Unlock(open, range)),
-        1 => any::<usize>().prop_map(Step::Cancel),
-        1 => open().prop_map(Step::Close),
+        3 => (open(), lock()).prop_map(|(open, lock)| RangeLockStep::Lock(open, lock)),
+        3 => (open(), lock()).prop_map(|(open, lock)| RangeLockStep::LockOrWait(open, lock)),
+        3 => (open(), any_range()).prop_map(|(open, range)| RangeLockStep::Unlock(open, range)),
+        1 => any::<usize>().prop_map(RangeLockStep::Cancel),
+        1 => open().prop_map(RangeLockStep::Close),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -270,17 +270,17 @@ proptest! {
         for step in steps {
             let mut expected = Vec::new();
             match step {
-                Step::Lock(open, lock) => {
+                RangeLockStep::Lock(open, lock) => {
                     prop_assert_eq!(locks.handle_locks(open, &[lock]).is_ok(), model.lock(open, lock));
                 }
-                Step::LockOrWait(open, lock) => match locks.handle_lock_or_wait(open, lock).unwrap() {
-                    LockOutcome::Granted => prop_assert!(model.lock(open, lock)),
-                    LockOutcome::Waits(wait) => {
+                RangeLockStep::LockOrWait(open, lock) => match locks.handle_lock_or_wait(open, lock).unwrap() {
+                    LockProgress::Granted => prop_assert!(model.lock(open, lock)),
+                    LockProgress::Waits(wait) => {
                         prop_assert!(!model.lock(open, lock));
                         model.waiting.push((wait, open, lock));
                     }
                 },
-                Step::Unlock(open, range) => {
+                RangeLockStep::Unlock(open, range) => {
                     let find = |kind| model.held.iter().position(|h| *h == (open, RangeLock { range, kind }));
                     let at = find(LockKind::Exclusive).or_else(|| find(LockKind::Shared));
                     prop_assert_eq!(locks.handle_unlock(open, range).is_ok(), at.is_some());
@@ -289,13 +289,13 @@ proptest! {
                         expected = model.grant_waiting();
                     }
                 }
-                Step::Cancel(n) => {
+                RangeLockStep::Cancel(n) => {
                     if !model.waiting.is_empty() {
                         let (wait, ..) = model.waiting.remove(n % model.waiting.len());
                         prop_assert!(locks.handle_cancel(wait));
                     }
                 }
-                Step::Close(open) => {
+                RangeLockStep::Close(open) => {
                     locks.handle_close(open);
                     let refused = model.waiting.iter().filter(|(_, o, _)| *o == open);
                     expected = refused

@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use files::{
-    Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
+    Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, CachingRights, OpenPlan,
     OpenProgress, Semantics, ShareMode,
 };
 use futures_util::FutureExt;
@@ -13,12 +13,12 @@ use wire::nfs::ops::*;
 use wire::nfs::{NfsStatus, StableHow, StateId};
 
 /// Read and handle caching.
-const KEPT: Caching = Caching(3);
+const KEPT: CachingRights = CachingRights(3);
 const KEY: CacheKey = CacheKey { client: [9; 16], key: [7; 16] };
 
 /// An SMB client.
 #[derive(Debug, Default)]
-struct Windows(Mutex<Vec<(Caching, Caching)>>);
+struct Windows(Mutex<Vec<(CachingRights, CachingRights)>>);
 
 impl CacheHolder for Windows {
     fn client(&self) -> Option<[u8; 16]> {
@@ -98,8 +98,8 @@ fn nfs_change_breaks_an_smb_directory_lease() {
         operations.extend(change);
         assert_eq!(one.status(&operations), NfsStatus::OK, "{what}");
         let told = std::mem::take(&mut *windows.0.lock().unwrap());
-        assert_eq!(told, [(KEPT, Caching::NONE)], "{what}");
-        bench.server.files.for_server().acknowledge_key(KEY, Caching::NONE).unwrap();
+        assert_eq!(told, [(KEPT, CachingRights::NONE)], "{what}");
+        bench.server.files.for_server().acknowledge_key(KEY, CachingRights::NONE).unwrap();
         bench.server.files.for_server().close(directory.open).now_or_never().unwrap().unwrap();
     }
 }

@@ -5,7 +5,7 @@ use crate::lease::{LEVEL_LEASE, Lease};
 use crate::notices::NoticeSubject;
 use crate::open::Open;
 use crate::oplock::{LEVEL_II, LEVEL_NONE, caching_of};
-use files::{AcknowledgeRefusal, CacheKey, Caching};
+use files::{AcknowledgeRefusal, CacheKey, CachingRights};
 use wire::ntstatus::NtStatus;
 use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
 
@@ -47,7 +47,7 @@ fn acknowledge_oplock(request: &Request<'_>, open: &Open, level: u8) -> Result<(
         LEVEL_NONE | LEVEL_II => caching_of(level),
         _ => None,
     };
-    let given_back = request.files.acknowledge(open.file()?, keeps.unwrap_or(Caching::NONE));
+    let given_back = request.files.acknowledge(open.file()?, keeps.unwrap_or(CachingRights::NONE));
     match given_back {
         Ok(()) if keeps.is_some() => Ok(()),
         Ok(()) if level == LEVEL_LEASE => Err(NtStatus::INVALID_PARAMETER),
@@ -71,7 +71,7 @@ fn acknowledge_lease(request: &Request<'_>, key: CacheKey, state: u32) -> Result
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
     }
     let keeps = u8::try_from(state).map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
-    let result = request.files.acknowledge_key(key, Caching(keeps));
+    let result = request.files.acknowledge_key(key, CachingRights(keeps));
     result.map_err(|refusal| match refusal {
         None => NtStatus::OBJECT_NAME_NOT_FOUND,
         Some(AcknowledgeRefusal::NotBreaking) => NtStatus::UNSUCCESSFUL,

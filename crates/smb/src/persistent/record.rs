@@ -5,8 +5,8 @@ use crate::create_guids::Guid;
 use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_TEXT_BYTES_MAX};
 use crate::lock_sequence::LOCK_SEQUENCE_ENTRIES;
 use files::{
-    Access, CacheKey, Caching, FURTHER_PATHS_MAX, FileIdentity, LockKind, OpenAction, OpenFacts,
-    Range, RangeLock, Semantics, ShareMode,
+    Access, CacheKey, CachingRights, FURTHER_PATHS_MAX, FileIdentity, LockKind, OpenAction,
+    OpenFacts, Range, RangeLock, Semantics, ShareMode,
 };
 use vfs::{Name, NodeHandle, RelPath, Timestamp};
 use wire::codec::{Malformed, Reader, Writer};
@@ -210,8 +210,8 @@ fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed>
     let (granted, share) =
         (Access(r.u32("record access")?), ShareMode(r.u32("record share mode")?));
     let flags = r.u8("record flags")?;
-    let caching = Caching(r.u8("record caching")?);
-    let known = flags & !FLAGS == 0 && Caching::BATCH.contains(caching);
+    let caching = CachingRights(r.u8("record caching")?);
+    let known = flags & !FLAGS == 0 && CachingRights::BATCH.contains(caching);
     if !known || !ShareMode::ALL.contains(share) {
         return Err(r.malformed("record flags"));
     }
@@ -298,7 +298,7 @@ mod tests {
                 semantics: Semantics::Posix,
                 delete_on_close: true,
                 delete_pending: false,
-                caching: Caching::BATCH,
+                caching: CachingRights::BATCH,
                 epoch: 0x0605,
                 cache_key: Some(CacheKey { client: [3; 16], key: [4; 16] }),
                 parent_key: Some([5; 16]),

@@ -123,19 +123,19 @@ fn delete_pending_directory_answers_until_cancelled() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum WatchStep {
     Change(u8),
     Request(usize),
     Cancel(usize),
     Untold,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = WatchStep> {
     prop_oneof![
-        4 => (0u8..4).prop_map(Step::Change),
-        2 => (0usize..40).prop_map(Step::Request),
-        1 => (0usize..4).prop_map(Step::Cancel),
-        1 => Just(Step::Untold),
+        4 => (0u8..4).prop_map(WatchStep::Change),
+        2 => (0usize..40).prop_map(WatchStep::Request),
+        1 => (0usize..4).prop_map(WatchStep::Cancel),
+        1 => Just(WatchStep::Untold),
     ]
 }
 
@@ -153,17 +153,17 @@ proptest! {
         let mut untold = false;
         for step in steps {
             match step {
-                Step::Change(number) => {
+                WatchStep::Change(number) => {
                     let change = added(&number.to_string());
                     watch.handle_change(change.clone());
                     happened.push(change);
                 }
-                Step::Request(room) => line.push((watch.handle_request(room), room)),
-                Step::Cancel(at) if at < line.len() => {
+                WatchStep::Request(room) => line.push((watch.handle_request(room), room)),
+                WatchStep::Cancel(at) if at < line.len() => {
                     prop_assert!(watch.handle_cancel(line.remove(at).0));
                 }
-                Step::Cancel(_) => {}
-                Step::Untold => untold = true,
+                WatchStep::Cancel(_) => {}
+                WatchStep::Untold => untold = true,
             }
             while let Some((id, answer)) = watch.poll_answer() {
                 let (first, request_room) = line.remove(0);

@@ -1,8 +1,8 @@
 //! Delegations, which conflicting operations wait for. RFC 8881 10.4.
 
 use crate::{
-    Access, BlockedOperation, CacheBreak, CacheKey, CacheOwner, Caching, FileGrants, GrantRefusal,
-    OpenId, OpenWish, ShareMode,
+    Access, BlockedOperation, CacheBreak, CacheKey, CacheOwner, CachingRights, FileGrants,
+    GrantRefusal, OpenId, OpenWish, ShareMode,
 };
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn open(id: u64, client: u8, access: Access) -> OpenWish {
     OpenWish { key: Some(key(client)), posix: true, ..wish }
 }
 
-fn delegate(file: &mut FileGrants, id: u64, client: u8, wanted: Caching) -> bool {
+fn delegate(file: &mut FileGrants, id: u64, client: u8, wanted: CachingRights) -> bool {
     let wish = OpenWish { caching: wanted, is_delegation: true, ..open(id, client, Access::NONE) };
     let had = file.handle_open(&wish).unwrap().has == wanted;
     if !had {
@@ -32,13 +32,13 @@ fn delegate(file: &mut FileGrants, id: u64, client: u8, wanted: Caching) -> bool
     had
 }
 
-const READ_DELEGATION: Caching = Caching::READ;
-const WRITE_DELEGATION: Caching = Caching::EXCLUSIVE;
+const READ_DELEGATION: CachingRights = CachingRights::READ;
+const WRITE_DELEGATION: CachingRights = CachingRights::EXCLUSIVE;
 
 fn recall(file: &mut FileGrants) -> Option<CacheOwner> {
     let cache_break = file.caches.poll_break()?;
     let CacheBreak { owner, to, acknowledge, .. } = cache_break;
-    assert!(acknowledge && to == Caching::NONE, "{cache_break:?}");
+    assert!(acknowledge && to == CachingRights::NONE, "{cache_break:?}");
     Some(owner)
 }
 
@@ -104,7 +104,7 @@ fn reader_waits_for_return_of_write_delegation() {
     file.caches.handle_timeout(file.caches.latest_break());
     assert!(breaking(file.handle_open(&open(4, 2, READ))), "the grantor decides the revocation");
     file.caches.handle_return(owner(1));
-    assert_eq!(file.caches.of(owner(1)), Caching::NONE, "it was not given back in time");
+    assert_eq!(file.caches.of(owner(1)), CachingRights::NONE, "it was not given back in time");
     assert!(file.handle_open(&open(4, 2, READ)).is_ok());
 }
 
@@ -133,16 +133,16 @@ fn delegation_is_granted_without_conflict() {
 #[test]
 fn leases_and_delegations_break_each_other() {
     let mut file = FileGrants::default();
-    let lease = OpenWish { caching: Caching::BATCH, ..open(1, 1, READ | WRITE) };
-    assert_eq!(file.handle_open(&lease).unwrap().has, Caching::BATCH);
+    let lease = OpenWish { caching: CachingRights::BATCH, ..open(1, 1, READ | WRITE) };
+    assert_eq!(file.handle_open(&lease).unwrap().has, CachingRights::BATCH);
     assert!(breaking(file.handle_open(&open(2, 2, READ))));
     let cache_break = file.caches.poll_break().unwrap();
     assert_eq!(
         (cache_break.owner, cache_break.to),
-        (owner(1), Caching(3)),
+        (owner(1), CachingRights(3)),
         "a lease retains what it may"
     );
-    file.caches.handle_acknowledge(owner(1), Caching(3)).unwrap();
+    file.caches.handle_acknowledge(owner(1), CachingRights(3)).unwrap();
     file.handle_open(&open(2, 2, READ)).unwrap();
     assert!(!delegate(&mut file, 3, 2, READ_DELEGATION), "the lease's open may write");
     file.handle_close(OpenId(1));
@@ -168,7 +168,7 @@ fn name_and_attribute_changes_recall_delegations() {
     let stranger = CacheOwner::Open(OpenId(0));
     assert!(file.caches.handle_name_change(stranger));
     assert!(file.holds_up(&BlockedOperation::NameChange(stranger)));
-    file.caches.handle_acknowledge(owner(1), Caching::NONE).unwrap();
+    file.caches.handle_acknowledge(owner(1), CachingRights::NONE).unwrap();
     assert!(!file.holds_up(&BlockedOperation::NameChange(stranger)));
 }
 
@@ -181,7 +181,7 @@ fn write_without_open_breaks_caching() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum DelegationStep {
     Open(u8, bool, bool),
     Windows(bool, bool, u8),
     Close(usize),
@@ -191,16 +191,16 @@ enum Step {
     Recall(u8),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<DelegationStep>> {
     let client = || 1..4u8;
     let step = prop_oneof![
-        3 => (client(), any::<bool>(), any::<bool>()).prop_map(|(c, r, w)| Step::Open(c, r, w)),
-        3 => (any::<bool>(), any::<bool>(), 0..8u8).prop_map(|(r, w, share)| Step::Windows(r, w, share)),
-        3 => any::<usize>().prop_map(Step::Close),
-        3 => (client(), any::<bool>()).prop_map(|(c, writes)| Step::Delegate(c, writes)),
-        2 => client().prop_map(Step::Return),
-        1 => Just(Step::Timeout),
-        1 => client().prop_map(Step::Recall),
+        3 => (client(), any::<bool>(), any::<bool>()).prop_map(|(c, r, w)| DelegationStep::Open(c, r, w)),
+        3 => (any::<bool>(), any::<bool>(), 0..8u8).prop_map(|(r, w, share)| DelegationStep::Windows(r, w, share)),
+        3 => any::<usize>().prop_map(DelegationStep::Close),
+        3 => (client(), any::<bool>()).prop_map(|(c, writes)| DelegationStep::Delegate(c, writes)),
+        2 => client().prop_map(DelegationStep::Return),
+        1 => Just(DelegationStep::Timeout),
+        1 => client().prop_map(DelegationStep::Recall),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -209,24 +209,29 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Default)]
 struct Model {
     opens: Vec<(OpenId, CacheOwner, Access, ShareMode)>,
-    delegations: Vec<(OpenId, u8, Caching)>,
+    delegations: Vec<(OpenId, u8, CachingRights)>,
 }
 
 impl Model {
     /// Whether no open conflicts with another client's delegation.
     fn is_sound(&self) -> bool {
-        self.delegations.iter().filter(|(.., has)| *has != Caching::NONE).all(|(_, client, has)| {
-            let others = self.delegations.iter().filter(|(_, other, _)| other != client);
-            let alone = !has.contains(Caching::WRITE);
-            let beside =
-                others.clone().all(|(_, _, theirs)| alone && !theirs.contains(Caching::WRITE));
-            beside
-                && self.opens.iter().all(|(_, by, access, share)| {
-                    *by == owner(*client)
-                        || !access.intersects(READ | WRITE)
-                        || (alone && !access.intersects(WRITE) && share.contains(ShareMode::READ))
-                })
-        })
+        self.delegations.iter().filter(|(.., has)| *has != CachingRights::NONE).all(
+            |(_, client, has)| {
+                let others = self.delegations.iter().filter(|(_, other, _)| other != client);
+                let alone = !has.contains(CachingRights::WRITE);
+                let beside = others
+                    .clone()
+                    .all(|(_, _, theirs)| alone && !theirs.contains(CachingRights::WRITE));
+                beside
+                    && self.opens.iter().all(|(_, by, access, share)| {
+                        *by == owner(*client)
+                            || !access.intersects(READ | WRITE)
+                            || (alone
+                                && !access.intersects(WRITE)
+                                && share.contains(ShareMode::READ))
+                    })
+            },
+        )
     }
 }
 
@@ -242,34 +247,34 @@ proptest! {
                 read | if writes { WRITE } else { Access::NONE }
             };
             match step {
-                Step::Open(client, reads, writes) => {
+                DelegationStep::Open(client, reads, writes) => {
                     let wish = open(next, client, access(reads, writes));
                     if file.handle_open(&wish).is_ok() {
                         model.opens.push((id, wish.owner(), wish.access, wish.share));
                     }
                 }
-                Step::Windows(reads, writes, share) => {
+                DelegationStep::Windows(reads, writes, share) => {
                     let wish = OpenWish::new(id, access(reads, writes), ShareMode(share.into()));
                     if file.handle_open(&wish).is_ok() {
                         model.opens.push((id, wish.owner(), wish.access, wish.share));
                     }
                 }
-                Step::Close(at) => {
+                DelegationStep::Close(at) => {
                     if !model.opens.is_empty() {
                         let at = at % model.opens.len();
                         let (id, ..) = model.opens.remove(at);
                         file.handle_close(id);
                     }
                 }
-                Step::Delegate(client, writes) => {
+                DelegationStep::Delegate(client, writes) => {
                     let wanted = if writes { WRITE_DELEGATION } else { READ_DELEGATION };
-                    let has = file.caches.of(owner(client)) != Caching::NONE;
+                    let has = file.caches.of(owner(client)) != CachingRights::NONE;
                     let held = model.delegations.iter().any(|(_, c, _)| *c == client);
                     if !has && !held && delegate(&mut file, next, client, wanted) {
                         model.delegations.push((id, client, wanted));
                     }
                 }
-                Step::Return(client) => {
+                DelegationStep::Return(client) => {
                     let at = model.delegations.iter().position(|(_, c, _)| *c == client);
                     if let Some(at) = at {
                         let (id, ..) = model.delegations.remove(at);
@@ -277,10 +282,10 @@ proptest! {
                         file.handle_close(id);
                     }
                 }
-                Step::Timeout => file.caches.handle_timeout(file.caches.latest_break()),
-                Step::Recall(client) => {
+                DelegationStep::Timeout => file.caches.handle_timeout(file.caches.latest_break()),
+                DelegationStep::Recall(client) => {
                     let others = model.delegations.iter().any(|(_, c, has)| {
-                        *c != client && *has != Caching::NONE
+                        *c != client && *has != CachingRights::NONE
                     });
                     prop_assert_eq!(file.caches.handle_recall(owner(client)), others);
                 }

@@ -3,11 +3,11 @@
 
 use super::*;
 
-const NONE: Caching = Caching::NONE;
-const R: Caching = Caching::READ;
-const RH: Caching = Caching(3);
-const RW: Caching = Caching(5);
-const RWH: Caching = Caching(7);
+const NONE: CachingRights = CachingRights::NONE;
+const R: CachingRights = CachingRights::READ;
+const RH: CachingRights = CachingRights(3);
+const RW: CachingRights = CachingRights(5);
+const RWH: CachingRights = CachingRights(7);
 const ONE: CacheOwner = lease(1);
 const TWO: CacheOwner = lease(2);
 
@@ -16,7 +16,7 @@ const fn lease(key: u8) -> CacheOwner {
 }
 
 /// Another open of `owner`, all of whose opens have data access.
-fn open(caches: &mut Caches, owner: CacheOwner, wanted: Caching) -> CacheState {
+fn open(caches: &mut Caches, owner: CacheOwner, wanted: CachingRights) -> CacheState {
     let others = [ONE, TWO, A, B].into_iter().filter(|other| *other != owner);
     let others_are_non_stat = others.map(|o| caches.non_stat_opens(o)).sum::<usize>() > 0;
     caches.grant(&GrantRequest {
@@ -31,7 +31,7 @@ fn open(caches: &mut Caches, owner: CacheOwner, wanted: Caching) -> CacheState {
     })
 }
 
-fn with(held: &[(CacheOwner, Caching)]) -> Caches {
+fn with(held: &[(CacheOwner, CachingRights)]) -> Caches {
     let mut caches = Caches::default();
     for (owner, wanted) in held {
         assert_eq!(open(&mut caches, *owner, *wanted).has, *wanted);
@@ -39,13 +39,13 @@ fn with(held: &[(CacheOwner, Caching)]) -> Caches {
     caches
 }
 
-fn state(has: Caching, is_breaking: bool, epoch: u16) -> CacheState {
+fn state(has: CachingRights, is_breaking: bool, epoch: u16) -> CacheState {
     CacheState { has, is_breaking, epoch }
 }
 
 #[test]
 fn lease_without_read_caching_is_none() {
-    let granted = |wanted| open(&mut Caches::default(), ONE, Caching(wanted)).has;
+    let granted = |wanted| open(&mut Caches::default(), ONE, CachingRights(wanted)).has;
     let expected = [NONE, R, NONE, RH, NONE, RW, NONE, RWH];
     for (wanted, expected) in (0..).zip(expected) {
         assert_eq!(granted(wanted), expected, "{wanted}");
@@ -153,7 +153,7 @@ fn acknowledgement_may_retain_less_once() {
         let early = caches.handle_acknowledge(ONE, keeps);
         assert_eq!(early, Err(AcknowledgeRefusal::NotBreaking));
         demand(&mut caches, BreakReason::Share);
-        for too_much in [RWH, RW, Caching::WRITE] {
+        for too_much in [RWH, RW, CachingRights::WRITE] {
             let refused = caches.handle_acknowledge(ONE, too_much);
             assert_eq!(refused, Err(AcknowledgeRefusal::TooMuch));
             assert!(caches.is_breaking(ONE), "it can be done better");
@@ -221,7 +221,7 @@ fn read_control_breaks_oplocks_only() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum LeaseStep {
     Open(usize, u8),
     BreakReason(usize, u8),
     Change(usize),
@@ -233,28 +233,28 @@ enum Step {
 
 const OWNERS: [CacheOwner; 5] = [ONE, TWO, lease(3), A, B];
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<LeaseStep>> {
     let who = 0..OWNERS.len();
     let step = prop_oneof![
-        3 => (who.clone(), 0..8u8).prop_map(|(who, wanted)| Step::Open(who, wanted)),
-        2 => (who.clone(), 0..3u8).prop_map(|(who, which)| Step::BreakReason(who, which)),
-        1 => who.clone().prop_map(Step::Change),
-        1 => who.clone().prop_map(Step::NameChange),
-        3 => (who.clone(), 0..8u8).prop_map(|(who, keeps)| Step::Acknowledge(who, keeps)),
-        1 => Just(Step::TimeOut),
-        2 => who.prop_map(Step::Close),
+        3 => (who.clone(), 0..8u8).prop_map(|(who, wanted)| LeaseStep::Open(who, wanted)),
+        2 => (who.clone(), 0..3u8).prop_map(|(who, which)| LeaseStep::BreakReason(who, which)),
+        1 => who.clone().prop_map(LeaseStep::Change),
+        1 => who.clone().prop_map(LeaseStep::NameChange),
+        3 => (who.clone(), 0..8u8).prop_map(|(who, keeps)| LeaseStep::Acknowledge(who, keeps)),
+        1 => Just(LeaseStep::TimeOut),
+        2 => who.prop_map(LeaseStep::Close),
     ];
     prop::collection::vec(step, 0..60)
 }
 
 /// State of clients that rely on their notifications only.
 #[derive(Default)]
-struct Clients {
+struct LeaseClients {
     opens: [usize; OWNERS.len()],
-    believe: [Caching; OWNERS.len()],
+    believe: [CachingRights; OWNERS.len()],
 }
 
-impl Clients {
+impl LeaseClients {
     fn receive_breaks(&mut self, caches: &mut Caches) {
         while let Some(cache_break) = caches.poll_break() {
             let at = OWNERS.iter().position(|owner| *owner == cache_break.owner).unwrap();
@@ -268,7 +268,7 @@ impl Clients {
     /// A write cache is exclusive, and a handle cache excludes oplocks.
     fn check(&self) {
         let holders = || self.believe.iter().filter(|has| **has != NONE);
-        let writes = holders().any(|has| has.contains(Caching::WRITE));
+        let writes = holders().any(|has| has.contains(CachingRights::WRITE));
         assert!(!writes || holders().count() == 1, "{:?}", self.believe);
     }
 
@@ -288,7 +288,7 @@ impl Clients {
         self.believe[at] = caches
             .grant(&GrantRequest {
                 owner,
-                wanted: Caching(wanted),
+                wanted: CachingRights(wanted),
                 epoch: 0,
                 is_non_stat: true,
                 others_are_non_stat: others.sum::<usize>() > 0,
@@ -302,10 +302,10 @@ impl Clients {
 
     fn acknowledge(&mut self, caches: &mut Caches, at: usize, keeps: u8) {
         let was_asked = caches.is_breaking(OWNERS[at]);
-        let result = caches.handle_acknowledge(OWNERS[at], Caching(keeps));
+        let result = caches.handle_acknowledge(OWNERS[at], CachingRights(keeps));
         assert_eq!(result == Err(AcknowledgeRefusal::NotBreaking), !was_asked);
         match result {
-            Ok(()) => self.believe[at] = Caching(keeps),
+            Ok(()) => self.believe[at] = CachingRights(keeps),
             Err(AcknowledgeRefusal::TooMuch) if matches!(OWNERS[at], CacheOwner::Open(_)) => {
                 self.believe[at] = NONE;
             }
@@ -319,11 +319,11 @@ proptest! {
 
     #[test]
     fn writer_is_alone_and_states_match_notifications(steps in steps()) {
-        let (mut caches, mut clients) = (Caches::default(), Clients::default());
+        let (mut caches, mut clients) = (Caches::default(), LeaseClients::default());
         for step in steps {
             match step {
-                Step::Open(at, wanted) => clients.open(&mut caches, at, wanted),
-                Step::BreakReason(by, which) => {
+                LeaseStep::Open(at, wanted) => clients.open(&mut caches, at, wanted),
+                LeaseStep::BreakReason(by, which) => {
                     let demand = [BreakReason::Share, BreakReason::Replace, BreakReason::Conflict];
                     let demand = demand[usize::from(which)];
                     let request = BreakRequest { demand, by: OWNERS[by], spares_leases: false, conflicts_with_read: false };
@@ -334,23 +334,23 @@ proptest! {
                     let left = others.into_iter().any(|at| caches.of(OWNERS[at]).intersects(waits_for));
                     prop_assert!(!left || caches.holds_up(&request));
                 }
-                Step::Change(at) => caches.handle_change(OWNERS[at]),
-                Step::NameChange(at) => {
+                LeaseStep::Change(at) => caches.handle_change(OWNERS[at]),
+                LeaseStep::NameChange(at) => {
                     prop_assert_eq!(caches.handle_name_change(OWNERS[at]), caches.has_handle_caching(OWNERS[at]));
                 }
-                Step::Acknowledge(at, keeps) => clients.acknowledge(&mut caches, at, keeps),
-                Step::TimeOut => {
+                LeaseStep::Acknowledge(at, keeps) => clients.acknowledge(&mut caches, at, keeps),
+                LeaseStep::TimeOut => {
                     for (owner, believes) in OWNERS.iter().zip(&mut clients.believe) {
                         if caches.is_breaking(*owner) { *believes = NONE; }
                     }
                     caches.handle_timeout(caches.latest_break());
                 }
-                Step::Close(at) if clients.opens[at] > 0 => {
+                LeaseStep::Close(at) if clients.opens[at] > 0 => {
                     clients.opens[at] -= 1;
                     caches.handle_close(OWNERS[at], true);
                     if clients.opens[at] == 0 { clients.believe[at] = NONE; }
                 }
-                Step::Close(_) => {}
+                LeaseStep::Close(_) => {}
             }
             clients.receive_breaks(&mut caches);
             clients.check();

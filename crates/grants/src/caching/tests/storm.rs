@@ -15,7 +15,7 @@ fn crowd() -> Caches {
     for number in 0..HOLDERS {
         let request = GrantRequest {
             owner: lease(number),
-            wanted: Caching(3),
+            wanted: CachingRights(3),
             epoch: 0,
             is_non_stat: true,
             others_are_non_stat: true,
@@ -23,7 +23,7 @@ fn crowd() -> Caches {
             is_delegation: false,
             others_conflict: false,
         };
-        assert_eq!(caches.grant(&request).has, Caching(3));
+        assert_eq!(caches.grant(&request).has, CachingRights(3));
     }
     caches
 }

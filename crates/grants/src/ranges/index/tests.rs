@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum IndexStep {
     Insert(Interval<u64>),
     Remove(usize),
     Extract(u64, u64, u64),
@@ -19,11 +19,11 @@ fn interval() -> impl Strategy<Value = Interval<u64>> {
     })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<IndexStep>> {
     let step = prop_oneof![
-        6 => interval().prop_map(Step::Insert),
-        5 => any::<usize>().prop_map(Step::Remove),
-        1 => (0..4u64, 0..40u64, 0..40u64).prop_map(|(h, a, b)| Step::Extract(h, a, b)),
+        6 => interval().prop_map(IndexStep::Insert),
+        5 => any::<usize>().prop_map(IndexStep::Remove),
+        1 => (0..4u64, 0..40u64, 0..40u64).prop_map(|(h, a, b)| IndexStep::Extract(h, a, b)),
     ];
     prop::collection::vec(step, 1..200)
 }
@@ -62,11 +62,11 @@ proptest! {
         let mut list: Vec<Interval<u64>> = Vec::new();
         for step in steps {
             match step {
-                Step::Insert(interval) => {
+                IndexStep::Insert(interval) => {
                     index.insert(interval);
                     list.push(interval);
                 }
-                Step::Remove(at) if !list.is_empty() => {
+                IndexStep::Remove(at) if !list.is_empty() => {
                     let old = list.swap_remove(at % list.len());
                     prop_assert!(index.remove(&old));
                     let is_there = list.contains(&old);
@@ -75,8 +75,8 @@ proptest! {
                         index.insert(old);
                     }
                 }
-                Step::Remove(_) => {}
-                Step::Extract(holder, from, to) => {
+                IndexStep::Remove(_) => {}
+                IndexStep::Extract(holder, from, to) => {
                     let is_of = |i: &Interval<u64>| i.holder == holder && within(i.first, (from, to));
                     let mut expected: Vec<_> = list.extract_if(.., |i| is_of(i)).collect();
                     expected.sort_unstable();

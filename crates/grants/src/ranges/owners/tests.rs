@@ -1,6 +1,6 @@
 //! Tests by behaviour, then random requests against a byte-wise model.
 
-use super::super::{LockDecision, LockOutcome};
+use super::super::{LockDecision, LockProgress};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ fn waiting_owner_is_notified_without_grant() {
 fn waiting_open_gets_range_released_by_owner() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));
-    let Ok(LockOutcome::Waits(wait)) = locks.handle_lock_or_wait(B, exclusive(9, 1)) else {
+    let Ok(LockProgress::Waits(wait)) = locks.handle_lock_or_wait(B, exclusive(9, 1)) else {
         panic!("it is free")
     };
     locks.handle_owner_unlock(ONE, Range::new(9, 1).unwrap()).unwrap();
@@ -153,7 +153,7 @@ fn full_lock_table_refuses_split() {
 const BYTES: u64 = 16;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum OwnerLockStep {
     Lock(u64, u64, RangeLock),
     Unlock(u64, Range),
     Open(u64, RangeLock),
@@ -161,7 +161,7 @@ enum Step {
     Move(u64, u64),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<OwnerLockStep>> {
     let range = || (0..BYTES - 1, 1..6u64).prop_map(|(offset, length)| Range { offset, length });
     let lock = move || {
         (range(), any::<bool>()).prop_map(|(range, shared)| RangeLock {
@@ -170,11 +170,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         })
     };
     let step = prop_oneof![
-        6 => (1..4u64, 1..4u64, lock()).prop_map(|(by, owner, lock)| Step::Lock(by, owner, lock)),
-        4 => (1..4u64, range()).prop_map(|(owner, range)| Step::Unlock(owner, range)),
-        2 => (4..6u64, lock()).prop_map(|(open, lock)| Step::Open(open, lock)),
-        1 => (1..6u64).prop_map(Step::Close),
-        1 => (1..4u64, 1..4u64).prop_map(|(from, to)| Step::Move(from, to)),
+        6 => (1..4u64, 1..4u64, lock()).prop_map(|(by, owner, lock)| OwnerLockStep::Lock(by, owner, lock)),
+        4 => (1..4u64, range()).prop_map(|(owner, range)| OwnerLockStep::Unlock(owner, range)),
+        2 => (4..6u64, lock()).prop_map(|(open, lock)| OwnerLockStep::Open(open, lock)),
+        1 => (1..6u64).prop_map(OwnerLockStep::Close),
+        1 => (1..4u64, 1..4u64).prop_map(|(from, to)| OwnerLockStep::Move(from, to)),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -208,7 +208,7 @@ proptest! {
         let (mut locks, mut model) = (RangeLocks::default(), Model::default());
         for step in steps {
             match step {
-                Step::Lock(open, owner, lock) => {
+                OwnerLockStep::Lock(open, owner, lock) => {
                     let free = !model.forbids(Some(owner), lock);
                     let locking = locks.handle_owner_lock(OpenId(open), LockOwner(owner), lock);
                     prop_assert_eq!(locking == Ok(OwnerLockOutcome::Granted), free);
@@ -217,11 +217,11 @@ proptest! {
                         model.bytes.extend(new);
                     }
                 }
-                Step::Unlock(owner, range) => {
+                OwnerLockStep::Unlock(owner, range) => {
                     locks.handle_owner_unlock(LockOwner(owner), range).unwrap();
                     model.bytes.retain(|(who, at), _| *who != owner || bytes(range).all(|b| b != *at));
                 }
-                Step::Open(open, lock) => {
+                OwnerLockStep::Open(open, lock) => {
                     // An open's own locks follow other rules among each other.
                     model.opens.retain(|(held, _)| *held != open);
                     locks.handle_close(OpenId(open));
@@ -231,12 +231,12 @@ proptest! {
                         model.opens.push((open, lock));
                     }
                 }
-                Step::Close(open) => {
+                OwnerLockStep::Close(open) => {
                     locks.handle_close(OpenId(open));
                     model.bytes.retain(|_, (by, _)| *by != open);
                     model.opens.retain(|(held, _)| *held != open);
                 }
-                Step::Move(from, to) => {
+                OwnerLockStep::Move(from, to) => {
                     locks.handle_transfer(OpenId(from), OpenId(to));
                     model.bytes.values_mut().filter(|(by, _)| *by == from).for_each(|v| v.0 = to);
                 }

@@ -29,15 +29,15 @@ impl HeldLock {
     }
 }
 
-type Waiter = (WaitId, HeldLock);
+type ScanWaiter = (WaitId, HeldLock);
 
 #[derive(Default)]
-struct Scan {
+struct LockScan {
     held: Vec<HeldLock>,
-    waiting: Vec<Waiter>,
+    waiting: Vec<ScanWaiter>,
 }
 
-impl Scan {
+impl LockScan {
     fn can(&self, new: HeldLock) -> bool {
         match new.owner {
             None => !self.held.iter().any(|held| held.blocks(new.open, new.lock)),
@@ -144,7 +144,7 @@ impl Scan {
 const OF_OWNERS: u64 = 5;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ScanStep {
     Locks(OpenId, Vec<RangeLock>),
     LockOrWait(OpenId, RangeLock),
     Unlocks(OpenId, Vec<Range>),
@@ -158,7 +158,7 @@ enum Step {
     Move(OpenId, OpenId),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ScanStep>> {
     let open = || (1..OF_OWNERS).prop_map(OpenId);
     let of_owner = || (OF_OWNERS..OF_OWNERS + 3).prop_map(OpenId);
     let owner = || (1..4u64).prop_map(LockOwner);
@@ -174,25 +174,25 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ranges = move || prop::collection::vec(range(0), 1..3);
     let held = prop::collection::vec(any::<usize>(), 1..20);
     let step = prop_oneof![
-        30 => (open(), many()).prop_map(|(open, locks)| Step::Locks(open, locks)),
-        10 => (open(), lock(0)).prop_map(|(open, lock)| Step::LockOrWait(open, lock)),
-        4 => (open(), ranges()).prop_map(|(open, ranges)| Step::Unlocks(open, ranges)),
-        10 => held.prop_map(Step::UnlockHeld),
-        3 => (open(), many()).prop_map(|(open, locks)| Step::Release(open, locks)),
-        20 => (of_owner(), owner(), lock(1)).prop_map(|(a, b, c)| Step::OwnerLock(a, b, c)),
-        4 => (of_owner(), owner(), lock(1)).prop_map(|(a, b, c)| Step::OwnerWait(a, b, c)),
-        8 => (owner(), range(1)).prop_map(|(owner, range)| Step::OwnerUnlock(owner, range)),
-        2 => any::<usize>().prop_map(Step::Cancel),
-        1 => prop_oneof![open(), of_owner()].prop_map(Step::Close),
-        1 => (open(), open()).prop_map(|(from, to)| Step::Move(from, to)),
-        1 => (of_owner(), of_owner()).prop_map(|(from, to)| Step::Move(from, to)),
+        30 => (open(), many()).prop_map(|(open, locks)| ScanStep::Locks(open, locks)),
+        10 => (open(), lock(0)).prop_map(|(open, lock)| ScanStep::LockOrWait(open, lock)),
+        4 => (open(), ranges()).prop_map(|(open, ranges)| ScanStep::Unlocks(open, ranges)),
+        10 => held.prop_map(ScanStep::UnlockHeld),
+        3 => (open(), many()).prop_map(|(open, locks)| ScanStep::Release(open, locks)),
+        20 => (of_owner(), owner(), lock(1)).prop_map(|(a, b, c)| ScanStep::OwnerLock(a, b, c)),
+        4 => (of_owner(), owner(), lock(1)).prop_map(|(a, b, c)| ScanStep::OwnerWait(a, b, c)),
+        8 => (owner(), range(1)).prop_map(|(owner, range)| ScanStep::OwnerUnlock(owner, range)),
+        2 => any::<usize>().prop_map(ScanStep::Cancel),
+        1 => prop_oneof![open(), of_owner()].prop_map(ScanStep::Close),
+        1 => (open(), open()).prop_map(|(from, to)| ScanStep::Move(from, to)),
+        1 => (of_owner(), of_owner()).prop_map(|(from, to)| ScanStep::Move(from, to)),
     ];
     prop::collection::vec(step, 1..120)
 }
 
 fn owner_lock(
     locks: &mut RangeLocks,
-    scan: &mut Scan,
+    scan: &mut LockScan,
     (open, owner, lock): (OpenId, LockOwner, RangeLock),
 ) -> TestCaseResult {
     let locking = locks.handle_owner_lock(open, owner, lock).unwrap();
@@ -212,25 +212,25 @@ fn owner_lock(
 /// One step of both; returns the decisions that the model expects.
 fn step(
     locks: &mut RangeLocks,
-    scan: &mut Scan,
-    step: Step,
+    scan: &mut LockScan,
+    step: ScanStep,
 ) -> Result<Vec<LockDecision>, TestCaseError> {
     match step {
-        Step::Locks(open, wanted) => {
+        ScanStep::Locks(open, wanted) => {
             prop_assert_eq!(locks.handle_locks(open, &wanted).is_ok(), scan.locks(open, &wanted));
         }
-        Step::LockOrWait(open, lock) => match locks.handle_lock_or_wait(open, lock).unwrap() {
-            LockOutcome::Granted => prop_assert!(scan.locks(open, &[lock])),
-            LockOutcome::Waits(wait) => {
+        ScanStep::LockOrWait(open, lock) => match locks.handle_lock_or_wait(open, lock).unwrap() {
+            LockProgress::Granted => prop_assert!(scan.locks(open, &[lock])),
+            LockProgress::Waits(wait) => {
                 prop_assert!(!scan.locks(open, &[lock]));
                 scan.waiting.push((wait, HeldLock { open, lock, owner: None }));
             }
         },
-        Step::Unlocks(open, ranges) => {
+        ScanStep::Unlocks(open, ranges) => {
             let unlocked = locks.handle_unlocks(open, &ranges).is_ok();
             prop_assert_eq!(unlocked, scan.unlocks(open, &ranges));
         }
-        Step::UnlockHeld(places) => {
+        ScanStep::UnlockHeld(places) => {
             let own: Vec<_> =
                 scan.held.iter().filter(|held| held.owner.is_none()).copied().collect();
             let Some(first) = own.get(places[0] % own.len().max(1)) else { return Ok(Vec::new()) };
@@ -240,7 +240,7 @@ fn step(
             let unlocked = locks.handle_unlocks(first.open, &chosen).is_ok();
             prop_assert_eq!(unlocked, scan.unlocks(first.open, &chosen));
         }
-        Step::Release(open, releases) => {
+        ScanStep::Release(open, releases) => {
             locks.handle_releases(open, &releases);
             for lock in releases {
                 let old = HeldLock { open, lock, owner: None };
@@ -248,29 +248,29 @@ fn step(
                 at.map(|at| scan.held.remove(at));
             }
         }
-        Step::OwnerLock(open, owner, lock) => {
+        ScanStep::OwnerLock(open, owner, lock) => {
             owner_lock(locks, scan, (open, owner, lock))?;
         }
-        Step::OwnerWait(open, owner, lock) => {
+        ScanStep::OwnerWait(open, owner, lock) => {
             let wait = locks.handle_owner_wait(open, owner, lock).unwrap();
             scan.waiting.push((wait, HeldLock { open, lock, owner: Some(owner) }));
         }
-        Step::OwnerUnlock(owner, range) => {
+        ScanStep::OwnerUnlock(owner, range) => {
             locks.handle_owner_unlock(owner, range).unwrap();
             scan.owner_unlock(owner, range);
         }
-        Step::Cancel(n) if !scan.waiting.is_empty() => {
+        ScanStep::Cancel(n) if !scan.waiting.is_empty() => {
             let (wait, _) = scan.waiting.remove(n % scan.waiting.len());
             prop_assert!(locks.handle_cancel(wait) && !locks.handle_cancel(wait));
         }
-        Step::Cancel(_) => {}
-        Step::Close(open) => {
+        ScanStep::Cancel(_) => {}
+        ScanStep::Close(open) => {
             locks.handle_close(open);
             let mut expected = scan.close(open);
             expected.extend(scan.grant_waiting());
             return Ok(expected);
         }
-        Step::Move(from, to) => {
+        ScanStep::Move(from, to) => {
             locks.handle_transfer(from, to);
             scan.rename(from, to);
         }
@@ -278,7 +278,7 @@ fn step(
     Ok(scan.grant_waiting())
 }
 
-fn agrees(locks: &RangeLocks, scan: &Scan) -> TestCaseResult {
+fn agrees(locks: &RangeLocks, scan: &LockScan) -> TestCaseResult {
     prop_assert_eq!(locks.is_empty(), scan.held.is_empty());
     let first = scan.held.iter().map(|held| held.lock.range.offset).min();
     for offset in [0, 1, 7, 100, u64::MAX] {
@@ -319,7 +319,7 @@ fn agrees(locks: &RangeLocks, scan: &Scan) -> TestCaseResult {
 proptest! {
     #[test]
     fn indexed_locks_agree_with_a_full_scan(all in steps()) {
-        let (mut locks, mut scan) = (RangeLocks::default(), Scan::default());
+        let (mut locks, mut scan) = (RangeLocks::default(), LockScan::default());
         for one in all {
             let expected = step(&mut locks, &mut scan, one)?;
             prop_assert_eq!(decided(&mut locks), expected);

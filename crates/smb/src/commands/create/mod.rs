@@ -29,8 +29,8 @@ use crate::stable;
 use crate::status::status_of;
 use crate::tree::Tree;
 use files::{
-    CacheGrant, CacheWish, Caching, OpenAction, OpenPlan, OpenProgress, OpenResult, RequestFiles,
-    Volume, WaitingOpen,
+    CacheGrant, CacheWish, CachingRights, OpenAction, OpenPlan, OpenProgress, OpenResult,
+    RequestFiles, Volume, WaitingOpen,
 };
 use first_create::{CreateProgress, FirstCreate};
 use limits::Share as Charge;
@@ -215,7 +215,7 @@ impl PendingCreate {
                     requested,
                 ))
             }
-            None if plan.oplock == Caching::NONE => None,
+            None if plan.oplock == CachingRights::NONE => None,
             None => {
                 let client = client_of(request, &session, &tree, id);
                 Some(RequestedCache::Oplock(Oplock::new(request.server, client)))
@@ -347,7 +347,7 @@ impl PendingCreate {
     fn granted_durability(&mut self, opened: &OpenResult) -> Option<Durability> {
         let wish = self.plan.requested.durable?;
         let persists = wish.persistent && self.may_persist && self.plan.open.stream.is_none();
-        if !persists && !opened.caching.has.contains(Caching::HANDLE) {
+        if !persists && !opened.caching.has.contains(CachingRights::HANDLE) {
             return None;
         }
         let (holdings, holder) = (&self.server.holdings, &self.session.holder);

@@ -15,7 +15,8 @@ use crate::status::status_of;
 use crate::tree::Tree;
 use files::private_use::AmbiguousPath;
 use files::{
-    Access, Caching, Descriptor, IfExists, IfMissing, OpenPlan, RequestedKind, Semantics, ShareMode,
+    Access, CachingRights, Descriptor, IfExists, IfMissing, OpenPlan, RequestedKind, Semantics,
+    ShareMode,
 };
 use vfs::{Timestamp, XattrName};
 use wire::codec::{Reader, utf16_units};
@@ -35,7 +36,7 @@ pub struct Plan {
     /// Present while the path has two readings.
     pub ambiguous: Option<Box<AmbiguousPath>>,
     /// The requested oplock, as caching.
-    pub oplock: Caching,
+    pub oplock: CachingRights,
     /// The path refers to the state of this time.
     pub as_of: Option<Timestamp>,
     /// Mode flags for queries; FILE_WRITE_THROUGH makes every change stable.
@@ -253,7 +254,7 @@ impl Plan {
             ambiguous: parsed.ambiguous,
             as_of,
             // An invalid oplock level requests no oplock.
-            oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
+            oplock: caching_of(body.oplock).unwrap_or(CachingRights::NONE),
             mode: body.options & MODE_FLAGS,
             creates: if_missing == IfMissing::Create,
             names_directory,

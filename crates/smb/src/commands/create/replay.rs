@@ -9,7 +9,7 @@ use crate::open::Open;
 use crate::oplock::{LEVEL_BATCH, caching_of};
 use crate::status::status_of;
 use crate::tree::Tree;
-use files::{Caching, OpenResult};
+use files::{CachingRights, OpenResult};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{CreateRequest, Flags};
@@ -107,7 +107,7 @@ fn answer(
     // If the first response was lost with its channel, this one grants the caching.
     let (mut caching, granted) = file.repeat_grant();
     if open.lease.is_none() {
-        caching.has = caching_of(body.oplock).unwrap_or(Caching::NONE);
+        caching.has = caching_of(body.oplock).unwrap_or(CachingRights::NONE);
         let persists = open.origin.persistence.is_some();
         requested.durable = requested.durable.filter(|_| persists || body.oplock == LEVEL_BATCH);
     }
