@@ -22,6 +22,7 @@ const DESCRIPTOR: u16 = 1 << 8;
 const POSIX_ACL: u16 = 1 << 9;
 const IMMUTABLE: u16 = 1 << 10;
 const APPEND_ONLY: u16 = 1 << 11;
+const HAS_SET_CHANGED: u16 = 1 << 12;
 
 /// An entry; times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,7 @@ struct Record {
     accessed: i64,
     modified: i64,
     changed: i64,
+    set_changed: i64,
     born: i64,
     created: i64,
     uid: u32,
@@ -143,9 +145,7 @@ impl Chunk {
         let key = FileKey { device: self.device, inode: entry.inode };
         let is_heard = matches!(kind, FileKind::File | FileKind::Symlink)
             && attributes.links == 1
-            && attributes.key == key
-            // Records have no place for it, and few files have one.
-            && attributes.set_changed.is_none();
+            && attributes.key == key;
         if !is_heard {
             return None;
         }
@@ -160,6 +160,7 @@ impl Chunk {
             (dos.bits.is_some(), HAS_BITS),
             (dos.created.is_some(), HAS_CREATED),
             (attributes.born.is_some(), HAS_BORN),
+            (attributes.set_changed.is_some(), HAS_SET_CHANGED),
             (stored.xattrs, XATTRS),
             (stored.streams, STREAMS),
             (stored.descriptor, DESCRIPTOR),
@@ -174,6 +175,7 @@ impl Chunk {
             accessed: nanos(attributes.accessed)?,
             modified: nanos(attributes.modified)?,
             changed: nanos(attributes.changed)?,
+            set_changed: optional(attributes.set_changed)?,
             born: optional(attributes.born)?,
             created: optional(dos.created)?,
             uid: attributes.uid,
@@ -195,6 +197,7 @@ const LOOKED_AT: Record = Record {
     accessed: 0,
     modified: 0,
     changed: 0,
+    set_changed: 0,
     born: 0,
     created: 0,
     uid: 0,
@@ -225,7 +228,7 @@ impl Record {
             change: self.change,
             born: has(HAS_BORN).then(|| time(self.born)),
             dos: DosInfo { bits: has(HAS_BITS).then_some(self.bits), created },
-            set_changed: None,
+            set_changed: has(HAS_SET_CHANGED).then(|| time(self.set_changed)),
             stored: MetadataPresence {
                 xattrs: has(XATTRS),
                 streams: has(STREAMS),
@@ -240,5 +243,48 @@ impl Record {
                 (false, false) => Protection::None,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn change_time_that_was_set_is_recorded_with_other_times() {
+        let mut chunk = Chunk::of(7);
+        let time = |nanos| Timestamp(nanos);
+        let attributes = |inode, set_changed| Attributes {
+            key: FileKey { device: 7, inode },
+            kind: FileKind::File,
+            mode: 0o644,
+            uid: 1,
+            gid: 2,
+            links: 1,
+            size_bytes: 3,
+            allocated_bytes: 4,
+            accessed: time(5),
+            modified: time(6),
+            changed: time(7),
+            change: 8,
+            born: Some(time(9)),
+            dos: DosInfo { bits: Some(2), created: Some(time(10)) },
+            set_changed,
+            stored: MetadataPresence::NOTHING,
+            device: None,
+            compressed: false,
+            protection: Protection::None,
+        };
+        let all = [
+            attributes(1, Some(time(11))),
+            attributes(2, None),
+            attributes(3, Some(Timestamp(i128::MAX))),
+        ];
+        for (inode, attributes) in (1..).zip(all) {
+            let attributes = Some(attributes);
+            chunk.push(&ListedEntry { name: b"f", inode, attributes, next: inode });
+        }
+        let found = [0, 1, 2].map(|at| chunk.get(at).unwrap().attributes);
+        assert_eq!(found, [Some(all[0]), Some(all[1]), None], "a time without a place is read");
     }
 }

@@ -116,8 +116,8 @@ fn look_at(
     let mut attributes = attributes_of(&stat);
     let has_stored = matches!(attributes.kind, FileKind::File | FileKind::Directory);
     let Some((notes, work)) = notes.filter(|_| has_stored) else { return Ok(attributes) };
-    if let Some((dos, stored)) = notes.find(&attributes) {
-        return Ok(Attributes { dos, stored, ..attributes });
+    if let Some(noted) = notes.find(&attributes) {
+        return Ok(noted);
     }
     xattrs::fill_stored(&mut attributes, Place::Child(directory, name), *work);
     notes.keep(&attributes);

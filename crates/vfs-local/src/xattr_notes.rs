@@ -22,7 +22,7 @@ const PARTS: usize = 512;
 /// Magic numbers of file systems that store extended attributes and move the change time with each
 /// of them, by this machine's clock.
 const FILE_SYSTEMS: [i64; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994];
-/// Marks an absent creation time.
+/// Marks an absent creation time or change time.
 const NONE: i64 = i64::MIN;
 
 #[derive(Clone, Copy)]
@@ -32,11 +32,14 @@ struct Note {
     /// Change time in nanoseconds; 0 for an empty slot.
     changed: i64,
     created: i64,
+    /// The change time that a client set and that counts beside `changed`.
+    set_changed: i64,
     bits: u32,
     flags: u8,
 }
 
-const EMPTY: Note = Note { inode: 0, device: 0, changed: 0, created: NONE, bits: 0, flags: 0 };
+const EMPTY: Note =
+    Note { inode: 0, device: 0, changed: 0, created: NONE, set_changed: NONE, bits: 0, flags: 0 };
 const HAS_BITS: u8 = 1;
 const XATTRS: u8 = 2;
 const STREAMS: u8 = 4;
@@ -65,8 +68,8 @@ impl Reader {
         Self { settled_before }
     }
 
-    /// The cached values of a file with these attributes.
-    pub fn find(&self, attributes: &Attributes) -> Option<(DosInfo, MetadataPresence)> {
+    /// These attributes with the cached values of their file.
+    pub fn find(&self, attributes: &Attributes) -> Option<Attributes> {
         let changed = self.time_of(attributes)?;
         let (part, at) = place(attributes.key.inode);
         let notes = TABLE[part].get()?.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +78,7 @@ impl Reader {
         let is_it = note.inode == attributes.key.inode
             && note.device == attributes.key.device
             && note.changed == changed;
-        is_it.then(|| note.read())
+        is_it.then(|| note.fill(*attributes))
     }
 
     /// Caches values that were read after these attributes.
@@ -96,21 +99,20 @@ impl Reader {
 
 impl Note {
     fn of(attributes: &Attributes, changed: i64) -> Option<Self> {
-        // An entry has no field for it, and few files have one.
-        if attributes.set_changed.is_some() {
-            return None;
-        }
         let stored = attributes.stored;
-        let created = match attributes.dos.created {
-            Some(Timestamp(created)) => i64::try_from(created).ok().filter(|c| *c != NONE)?,
-            None => NONE,
+        let nanos = |time: Option<Timestamp>| match time {
+            Some(Timestamp(time)) => i64::try_from(time).ok().filter(|time| *time != NONE),
+            None => Some(NONE),
         };
+        let (created, set_changed) =
+            (nanos(attributes.dos.created)?, nanos(attributes.set_changed)?);
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         Some(Self {
             inode: attributes.key.inode,
             device: attributes.key.device,
             changed,
             created,
+            set_changed,
             bits: attributes.dos.bits.unwrap_or(0),
             flags: flag(attributes.dos.bits.is_some(), HAS_BITS)
                 | flag(stored.xattrs, XATTRS)
@@ -120,17 +122,18 @@ impl Note {
         })
     }
 
-    fn read(&self) -> (DosInfo, MetadataPresence) {
+    fn fill(&self, attributes: Attributes) -> Attributes {
         let has = |flag| self.flags & flag != 0;
-        let created = (self.created != NONE).then(|| Timestamp(self.created.into()));
-        let dos = DosInfo { bits: has(HAS_BITS).then_some(self.bits), created };
+        let time = |nanos: i64| (nanos != NONE).then(|| Timestamp(nanos.into()));
+        let bits = has(HAS_BITS).then_some(self.bits);
+        let dos = DosInfo { bits, created: time(self.created) };
         let stored = MetadataPresence {
             xattrs: has(XATTRS),
             streams: has(STREAMS),
             descriptor: has(DESCRIPTOR),
             posix_acl: has(POSIX_ACL),
         };
-        (dos, stored)
+        Attributes { dos, stored, set_changed: time(self.set_changed), ..attributes }
     }
 }
 
@@ -186,7 +189,19 @@ mod tests {
         let reader = Reader { settled_before: 1000 };
         let noted = attributes(5, 900);
         reader.keep(&noted);
-        assert_eq!(reader.find(&noted), Some((noted.dos, noted.stored)));
+        let plain = |of: Attributes| Attributes {
+            dos: DosInfo::default(),
+            stored: MetadataPresence::UNKNOWN,
+            set_changed: None,
+            ..of
+        };
+        assert_eq!(reader.find(&plain(noted)), Some(noted));
+        let set = Attributes { set_changed: Some(Timestamp(123)), ..attributes(7, 900) };
+        reader.keep(&set);
+        assert_eq!(reader.find(&plain(set)), Some(set), "a change time that was set");
+        let past = Attributes { set_changed: Some(Timestamp(i128::MIN)), ..attributes(7, 901) };
+        reader.keep(&past);
+        assert_eq!(reader.find(&plain(past)), None, "a time without a place");
         assert_eq!(reader.find(&attributes(5, 901)), None, "changed since");
         let other = (PARTS * PART_NOTES) as u64 + 5;
         assert_eq!(reader.find(&attributes(other, 900)), None, "another file in its place");
