@@ -84,6 +84,11 @@ impl<'a> Event<'a> {
         self.mask & !libc::FAN_ONDIR == libc::FAN_MODIFY
     }
 
+    /// Whether it is only the close of a file that was open for writing.
+    pub fn is_close(&self) -> bool {
+        self.mask & !libc::FAN_ONDIR == libc::FAN_CLOSE_WRITE
+    }
+
     /// The changes, each with its directory's handle. A rename between two directories is one
     /// change in each watched directory.
     pub fn happenings(&self) -> Vec<(&'a [u8], Happening)> {

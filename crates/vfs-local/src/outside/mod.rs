@@ -31,6 +31,8 @@ use vfs::{
     Result, ServerWork, TreeChangeCallback,
 };
 
+/// Limit of open files whose last reported write is cached: a hundred kilobytes.
+const REPORTED_WRITES_MAX: usize = 1024;
 /// Bytes read from the group per call: some dozens of events.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -269,6 +271,7 @@ impl Shared {
     /// Main loop of the thread.
     fn read_events(&self) {
         let mut buffer = vec![0; READ_BYTES];
+        let mut writes = ReportedWrites::default();
         loop {
             let mut ready = [
                 PollFd::new(&self.group, PollFlags::IN),
@@ -283,12 +286,12 @@ impl Shared {
                 }
             }
             if let Ok(length) = rustix::io::read(&self.group, &mut buffer) {
-                event::parse(&buffer[..length]).for_each(|event| self.deliver(&event));
+                event::parse(&buffer[..length]).for_each(|event| self.deliver(&event, &mut writes));
             }
         }
     }
 
-    fn deliver(&self, event: &Event<'_>) {
+    fn deliver(&self, event: &Event<'_>, writes: &mut ReportedWrites) {
         if event.overflowed {
             let directories = self.lock();
             let all = directories.by_handle.values().flat_map(|d| &d.watches);
@@ -319,15 +322,16 @@ impl Shared {
             if happening.is_of_store() {
                 continue;
             }
-            let hearers = self.look_up(&handle, &happening);
+            let hearers = self.look_up(event, &handle, &happening);
             if hearers.watches.is_empty() && hearers.place.is_none() {
                 continue;
             }
+            let is_reported = hearers.data.is_some_and(|data| writes.has(event, data));
             let changes = changes(happening, hearers.exists, &named);
-            for tell in &hearers.watches {
+            for tell in hearers.watches.iter().filter(|_| !is_reported) {
                 changes.iter().for_each(|change| tell(change));
             }
-            for tell in hearers.trees.iter().filter(|_| !event.is_write()) {
+            for tell in &hearers.trees {
                 let place = hearers.place.iter();
                 place.for_each(|at| changes.iter().for_each(|change| tell(at, change)));
             }
@@ -356,15 +360,22 @@ impl Shared {
         Some((parent.into_vec().into(), happening))
     }
 
-    /// The callbacks for a change in a directory, and further facts about it.
-    fn look_up(&self, handle: &[u8], happening: &Happening) -> Hearers {
+    /// The callbacks for a change in a directory, and further facts about it. Only watches of the
+    /// directory itself receive writes, so its path is not looked up for one.
+    fn look_up(&self, event: &Event<'_>, handle: &[u8], happening: &Happening) -> Hearers {
         let directories = self.lock();
         let known = directories.by_handle.get(handle);
         let watches = known.iter().flat_map(|d| &d.watches).map(|(_, tell)| tell.clone()).collect();
-        let trees: Vec<TreeChangeCallback> =
-            directories.trees.watches.iter().map(|(_, tell)| tell.clone()).collect();
+        let trees = directories.trees.watches.iter().filter(|_| !event.is_write());
+        let trees: Vec<TreeChangeCallback> = trees.map(|(_, tell)| tell.clone()).collect();
         let marked = known.and_then(|d| fcntl_dupfd_cloexec(&d.fd, 0).ok());
         drop(directories);
+        let data = match happening {
+            Happening::Names { name, .. } if event.is_write() || event.is_close() => {
+                marked.as_ref().and_then(|directory| DataState::of(directory.as_fd(), name))
+            }
+            _ => None,
+        };
         let mut place = None;
         let mut directory = marked;
         if !trees.is_empty()
@@ -382,7 +393,47 @@ impl Shared {
             Happening::Names { removed, .. } => !removed,
             Happening::Renamed { .. } | Happening::Itself => true,
         };
-        Hearers { watches, trees, place, exists }
+        Hearers { watches, trees, place, exists, data }
+    }
+}
+
+/// What a change of a file's data moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DataState {
+    size_bytes: i64,
+    modified: (i64, u64),
+}
+
+impl DataState {
+    fn of(directory: BorrowedFd<'_>, name: &Name) -> Option<Self> {
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        let stat = rustix::fs::statat(directory, name.as_bytes(), flags).ok()?;
+        let modified = (stat.st_mtime, stat.st_mtime_nsec);
+        Some(Self { size_bytes: stat.st_size, modified })
+    }
+}
+
+/// Files whose last write was reported to the watches of their directory, and that are open still.
+///
+/// The kernel reports the close as well, which is a change only if the data changed after the report:
+/// what is stored by way of a mapping is reported as no write.
+#[derive(Debug, Default)]
+struct ReportedWrites(HashMap<Box<[u8]>, DataState>);
+
+impl ReportedWrites {
+    /// Whether an event is the close of a file whose data, which was looked at just now, is as it was
+    /// reported.
+    fn has(&mut self, event: &Event<'_>, data: DataState) -> bool {
+        let Some((file, _)) = event.changed_file() else { return false };
+        if event.is_close() {
+            return self.0.remove(file) == Some(data);
+        }
+        if self.0.len() >= REPORTED_WRITES_MAX {
+            // The closes of these are reported once more.
+            self.0.clear();
+        }
+        self.0.insert(file.into(), data);
+        false
     }
 }
 
@@ -396,6 +447,8 @@ struct Hearers {
     place: Option<RelPath>,
     /// True if the name exists now.
     exists: bool,
+    /// Of a write or a close, in a directory that is watched itself.
+    data: Option<DataState>,
 }
 
 /// Converts to the changes to report. The kernel merges the events of a name until they are read.
