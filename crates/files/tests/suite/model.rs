@@ -221,11 +221,8 @@ fn step(
         FileStep::Open { name, access, share, doomed, .. } => {
             let expected = reference.open(opens, NAMES[name], step);
             let real = served.try_open(plan_of(step));
-            assert_eq!(
-                real.as_ref().map(|r| r.action).map_err(|e| *e),
-                expected.map(|e| e.0),
-                "{step:?}"
-            );
+            let action = real.as_ref().map(|r| r.action).map_err(|e| *e);
+            assert_eq!(action, expected.map(|e| e.0), "{step:?}");
             if let (Ok(real), Ok((_, file))) = (real, expected) {
                 opens.push(ModelOpen { real: real.open, file, access, share, doomed });
             }
@@ -241,10 +238,8 @@ fn step(
             let open = &opens[at];
             let data = &mut reference.files.get_mut(&open.file).unwrap().data;
             let expected = if open.access & 2 != 0 { Ok(()) } else { Err(FsError::AccessDenied) };
-            assert_eq!(
-                files.write(open.real.caller(), &open.real, data.len() as u64, &[byte]),
-                expected
-            );
+            let written = files.write(open.real.caller(), &open.real, data.len() as u64, &[byte]);
+            assert_eq!(written, expected);
             if expected.is_ok() {
                 data.push(byte);
             }
@@ -253,10 +248,8 @@ fn step(
             let Some(at) = pick(n) else { return };
             let open = &opens[at];
             let expected = if open.access & 2 != 0 { Ok(()) } else { Err(FsError::AccessDenied) };
-            assert_eq!(
-                now(files.set_size(open.real.caller(), &open.real, u64::from(size))),
-                expected
-            );
+            let set = now(files.set_size(open.real.caller(), &open.real, u64::from(size)));
+            assert_eq!(set, expected);
             if expected.is_ok() {
                 reference.files.get_mut(&open.file).unwrap().data.resize(usize::from(size), 0);
             }
@@ -269,11 +262,8 @@ fn step(
             let Some(at) = pick(n) else { return };
             let open = &opens[at];
             let expected = reference.rename(opens, open, NAMES[to], replace);
-            assert_eq!(
-                now(files.rename(&open.real, &path(NAMES[to]), replace)),
-                expected,
-                "{step:?}"
-            );
+            let renamed = now(files.rename(&open.real, &path(NAMES[to]), replace));
+            assert_eq!(renamed, expected, "{step:?}");
         }
         FileStep::SetReadonly(n, readonly) => {
             let Some(at) = pick(n) else { return };
