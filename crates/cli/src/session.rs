@@ -1,7 +1,7 @@
 //! Arguments about an SMB session, which several commands take.
 
 use crate::remote;
-use client::{Options, Signing};
+use client::{Options, SigningPolicy};
 use wire::crypto::{Cipher, SigningAlgorithm};
 use wire::smb::Dialect;
 
@@ -73,7 +73,7 @@ impl SessionArgs {
             SignArg::Hmac => Some(SigningAlgorithm::HmacSha256),
         };
         if !matches!(sign, SignArg::Off) {
-            options.signing = Signing::Required;
+            options.signing = SigningPolicy::Required;
         }
         if let Some(algorithm) = algorithm {
             options.signing_algorithms = vec![algorithm];

@@ -2,7 +2,7 @@
 //! shares with callers.
 
 use crate::client::is_here;
-use crate::conn::{Conn, Taken};
+use crate::conn::{Conn, ReceivedMessage};
 use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
 use crate::limits::{CHAIN_MAX, FRAME_BYTES_MAX, VERIFIED_TOGETHER};
@@ -281,8 +281,10 @@ impl Channel {
         let mut last = None;
         let opened = opener.open(&mut buffer[..length], good, |bytes, message| {
             let taken = lock(&self.state).conn.take(&message)?;
-            let (Taken::Answer(token) | Taken::Interim(token)) = taken else { return Ok(()) };
-            if let Taken::Interim(_) = taken {
+            let (ReceivedMessage::Answer(token) | ReceivedMessage::Interim(token)) = taken else {
+                return Ok(());
+            };
+            if let ReceivedMessage::Interim(_) = taken {
                 self.feed();
                 return Ok(());
             }

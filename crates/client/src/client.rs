@@ -11,11 +11,11 @@ use crate::limits::{
     SET_UP_WITHIN,
 };
 use crate::line::connect;
-use crate::options::{Opening, Options};
+use crate::options::{ChannelOpening, Options};
 use crate::pool::Pool;
-use crate::request::{Again, Body, Request};
-use crate::session::{Negotiated, Session};
-use crate::set_up::{Established, Logon, Offer, SetUp, Step};
+use crate::request::{Body, Request, ResendPolicy};
+use crate::session::{NegotiatedParameters, Session};
+use crate::set_up::{EstablishedConnection, Logon, Offer, SetUp, Step};
 use crate::slots::Reply;
 use crate::sync::lock;
 use crate::tree::Tree;
@@ -127,7 +127,7 @@ impl Drop for Inner {
 }
 
 impl Client {
-    /// Connects, logs on, and opens or starts to open the further channels: see [`Opening`]. Must
+    /// Connects, logs on, and opens or starts to open the further channels: see [`ChannelOpening`]. Must
     /// be called within a tokio runtime, on which the channels then run.
     ///
     /// # Errors Why there is no session. The failure of a further channel is no error.
@@ -138,7 +138,7 @@ impl Client {
     ) -> Result<Self, Error> {
         let (stream, ready) =
             open(&target, &options, &*host, target.address, (None, SET_UP_WITHIN)).await?;
-        let Established { conn, offer } = ready;
+        let EstablishedConnection { conn, offer } = ready;
         let inner = Arc::new(Inner {
             session: conn.session().clone(),
             target,
@@ -191,7 +191,7 @@ impl Client {
 
     /// The negotiated parameters.
     #[must_use]
-    pub fn negotiated(&self) -> &Negotiated {
+    pub fn negotiated(&self) -> &NegotiatedParameters {
         &self.inner.session.negotiated
     }
 
@@ -287,9 +287,10 @@ impl Client {
     async fn begin_channels(&self) {
         let session = self.session();
         match self.inner.options.opening {
-            Opening::Before => self.open_channels().await,
-            Opening::WhereTheyHelp if !session.signs && !session.seals && self.is_near().await => {}
-            Opening::Meanwhile | Opening::WhereTheyHelp => {
+            ChannelOpening::Before => self.open_channels().await,
+            ChannelOpening::WhereTheyHelp
+                if !session.signs && !session.seals && self.is_near().await => {}
+            ChannelOpening::Meanwhile | ChannelOpening::WhereTheyHelp => {
                 let client = self.clone();
                 tokio::spawn(async move { client.open_channels().await });
             }
@@ -422,7 +423,7 @@ impl Client {
                     // The server is still executing the first transmission, or another channel was
                     // lost meanwhile.
                     let crossed = status == NtStatus::FILE_NOT_AVAILABLE
-                        && again == Again::Replay
+                        && again == ResendPolicy::Replay
                         && self.session().sequence() > 0;
                     if crossed && retries < REPLAY_RETRIES_MAX {
                         retries += 1;
@@ -438,14 +439,15 @@ impl Client {
                 }
                 Ok(None) => return Err(Error::Hostile("no answer")),
                 Err(Error::Lost { sent, why }) => {
-                    let may = !sent || again != Again::Never;
+                    let may = !sent || again != ResendPolicy::Never;
                     if !may || replays == REPLAYS_MAX || self.inner.is_over() {
                         return Err(Error::Lost { sent, why });
                     }
                     replays += 1;
                     was_sent |= sent;
                     self.inner.replayed.fetch_add(1, Ordering::Relaxed);
-                    request.is_replay |= sent && again == Again::Replay && self.has_sequences();
+                    request.is_replay |=
+                        sent && again == ResendPolicy::Replay && self.has_sequences();
                 }
                 Err(error) => return Err(error),
             }
@@ -628,7 +630,7 @@ async fn open(
     host: &dyn Host,
     to: SocketAddr,
     (binds, within): (Option<Arc<Session>>, Duration),
-) -> Result<(TcpStream, Established), Error> {
+) -> Result<(TcpStream, EstablishedConnection), Error> {
     let stream = reach(to).await?;
     let mut secrets = Secrets { challenge: [0; 8], session_key: [0; 16], now: host.now() };
     host.random(&mut secrets.challenge);
@@ -651,7 +653,7 @@ async fn set_up(
     mut stream: TcpStream,
     options: &Options,
     logon: Logon,
-) -> Result<(TcpStream, Established), Error> {
+) -> Result<(TcpStream, EstablishedConnection), Error> {
     let (mut set_up, mut frame) = SetUp::new(options, logon)?;
     let mut inbound = Inbound::new(Arc::default(), FRAME_BYTES_MAX_BEFORE_LOGON);
     loop {

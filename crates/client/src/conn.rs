@@ -18,7 +18,7 @@ use wire::smb::{COMPOUND_ALIGNMENT, Command, Dialect, Flags, Header, MessageId, 
 
 /// A request without a response.
 #[derive(Clone, Copy, Debug)]
-struct Outstanding {
+struct UnansweredRequest {
     token: usize,
     command: Command,
     charge: u16,
@@ -32,7 +32,7 @@ struct Outstanding {
 
 /// Kind of a message from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum ReceivedMessage {
     /// The response to the request with this token.
     Answer(usize),
     /// The interim response to the request with this token.
@@ -51,7 +51,7 @@ pub struct Conn {
     charged: u32,
     wanted: u32,
     pending: usize,
-    outstanding: HashMap<u64, Outstanding>,
+    outstanding: HashMap<u64, UnansweredRequest>,
 }
 
 impl Conn {
@@ -207,7 +207,7 @@ impl Conn {
         let command = request.command();
         let is_sealed = form.is_sealed;
         let (is_pending, is_signed) = (false, signs);
-        let one = Outstanding { token, command, charge, is_pending, is_sealed, is_signed };
+        let one = UnansweredRequest { token, command, charge, is_pending, is_sealed, is_signed };
         self.outstanding.insert(id, one);
     }
 
@@ -221,10 +221,10 @@ impl Conn {
     /// Says what a message is, and takes the credits that come with it.
     ///
     /// # Errors [`Error::Hostile`] if the message matches no request.
-    pub fn take(&mut self, message: &Message) -> Result<Taken, Error> {
+    pub fn take(&mut self, message: &Message) -> Result<ReceivedMessage, Error> {
         let header = &message.header;
         if header.message_id == UNASKED {
-            return Ok(Taken::Notice);
+            return Ok(ReceivedMessage::Notice);
         }
         let one = self
             .outstanding
@@ -260,7 +260,11 @@ impl Conn {
             self.charged -= u32::from(charge);
         }
         self.credits = (self.credits + u32::from(header.credits)).min(CREDITS_MAX);
-        Ok(if is_interim { Taken::Interim(token) } else { Taken::Answer(token) })
+        Ok(if is_interim {
+            ReceivedMessage::Interim(token)
+        } else {
+            ReceivedMessage::Answer(token)
+        })
     }
 }
 

@@ -103,7 +103,7 @@ impl OpenHow {
 
 /// The server's response to an open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Created {
+pub struct OpenedAttributes {
     /// `FILE_OPENED`, `FILE_CREATED` and further create actions.
     pub action: u32,
     /// Creation, last access, last write, change.
@@ -115,14 +115,14 @@ pub struct Created {
     file_id: FileId,
 }
 
-impl From<&CreateResponse> for Created {
+impl From<&CreateResponse> for OpenedAttributes {
     fn from(answer: &CreateResponse) -> Self {
         let CreateResponse { action, times, size_bytes, attributes, file_id, .. } = *answer;
         Self { action, times, size_bytes, attributes, file_id }
     }
 }
 
-impl Created {
+impl OpenedAttributes {
     /// True for a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
@@ -134,11 +134,11 @@ impl Created {
 #[derive(Debug)]
 pub struct File {
     tree: Tree,
-    created: Created,
+    created: OpenedAttributes,
 }
 
 impl File {
-    pub(crate) fn new(tree: Tree, created: Created) -> Self {
+    pub(crate) fn new(tree: Tree, created: OpenedAttributes) -> Self {
         Self { tree, created }
     }
 
@@ -148,7 +148,7 @@ impl File {
 
     /// The server's response to the open.
     #[must_use]
-    pub fn created(&self) -> &Created {
+    pub fn created(&self) -> &OpenedAttributes {
         &self.created
     }
 

@@ -18,7 +18,7 @@ mod whole;
 pub use client::{Answer, CONNECTIONS_MAX, Client, Options, SLOTS_MAX, Target};
 pub use delegation::{Delegation, OpenWish, Recall};
 pub use export::{Disposition, Entry, Export, File};
-pub use lock::{Locked, Range};
+pub use lock::{HeldRange, Range};
 pub use null::null;
 pub use whole::{Facts, OpenFor};
 

@@ -8,7 +8,7 @@ use wire::smb::Dialect;
 
 /// Signing policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signing {
+pub enum SigningPolicy {
     /// Signs if the server requires it.
     Offered,
     /// Signs every message and requires signed responses.
@@ -17,13 +17,13 @@ pub enum Signing {
 
 /// When the further channels are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Opening {
+pub enum ChannelOpening {
     /// Before the client is returned.
     #[default]
     Before,
     /// Concurrently: the client uses the channels that exist.
     Meanwhile,
-    /// Like [`Opening::Meanwhile`], but not for a local server without signing and sealing: there
+    /// Like [`ChannelOpening::Meanwhile`], but not for a local server without signing and sealing: there
     /// further channels bring no speed, and each costs a logon. See
     /// [`Client::is_near`](crate::Client::is_near).
     WhereTheyHelp,
@@ -36,8 +36,8 @@ pub struct Options {
     pub dialect_min: Dialect,
     /// Newest offered dialect.
     pub dialect_max: Dialect,
-    /// See [`Signing`].
-    pub signing: Signing,
+    /// See [`SigningPolicy`].
+    pub signing: SigningPolicy,
     /// Algorithms offered with 3.1.1, in order of preference.
     pub signing_algorithms: Vec<SigningAlgorithm>,
     /// Ciphers offered with 3.1.1, in order of preference; empty for none. 3.0 uses AES-128-CCM.
@@ -50,7 +50,7 @@ pub struct Options {
     /// Number of connections per session.
     pub channels: usize,
     /// When the further connections are opened.
-    pub opening: Opening,
+    pub opening: ChannelOpening,
     /// Opens several channels to one address even without RSS.
     pub assume_rss: bool,
     /// Addresses for further channels, instead of those that the server lists.
@@ -70,7 +70,7 @@ impl Default for Options {
         Self {
             dialect_min: Dialect::Smb210,
             dialect_max: Dialect::Smb311,
-            signing: Signing::Offered,
+            signing: SigningPolicy::Offered,
             signing_algorithms: vec![
                 SigningAlgorithm::AesGmac,
                 SigningAlgorithm::AesCmac,
@@ -85,7 +85,7 @@ impl Default for Options {
             allow_guest: false,
             sealed: false,
             channels: 4,
-            opening: Opening::Before,
+            opening: ChannelOpening::Before,
             assume_rss: false,
             paths: Vec::new(),
             io_bytes_max: IO_BYTES_MAX,

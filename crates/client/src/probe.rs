@@ -4,7 +4,7 @@ use crate::client::{Host, receive_greeting};
 use crate::error::Error;
 use crate::line;
 use crate::options::Options;
-use crate::session::Negotiated;
+use crate::session::NegotiatedParameters;
 use crate::set_up::{Logon, SetUp, Step};
 use std::io;
 use std::net::SocketAddr;
@@ -37,7 +37,7 @@ pub async fn negotiate(
     options: &Options,
     host: &dyn Host,
     within: Duration,
-) -> Result<(Duration, Negotiated), Error> {
+) -> Result<(Duration, NegotiatedParameters), Error> {
     let attempt = ask(to, options, host);
     match tokio::time::timeout(within, attempt).await {
         Ok(result) => result,
@@ -49,7 +49,7 @@ async fn ask(
     to: SocketAddr,
     options: &Options,
     host: &dyn Host,
-) -> Result<(Duration, Negotiated), Error> {
+) -> Result<(Duration, NegotiatedParameters), Error> {
     let mut stream = line::connect(to).await?;
     let mut salt = [0; 32];
     host.random(&mut salt);

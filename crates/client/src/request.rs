@@ -44,7 +44,7 @@ pub struct Request<'a> {
 
 /// How to resend a request whose channel was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum ResendPolicy {
     /// Repeating it is harmless.
     Repeat,
     /// The server detects a replay. MS-SMB2 3.2.7.1.
@@ -97,15 +97,17 @@ impl<'a> Request<'a> {
         self.payload_bytes().div_ceil(CREDIT_BYTES).max(1).min(usize::from(u16::MAX)) as u16
     }
 
-    pub(crate) fn again(&self) -> Again {
+    pub(crate) fn again(&self) -> ResendPolicy {
         match &self.body {
-            Body::Write { .. } | Body::SetInfo(_) | Body::Ioctl(_) => Again::Replay,
+            Body::Write { .. } | Body::SetInfo(_) | Body::Ioctl(_) => ResendPolicy::Replay,
             // The server finds the open by its CreateGuid.
-            Body::Create(create) if !create.contexts.is_empty() => Again::Replay,
-            Body::Create(_) | Body::Lock(_) | Body::Logoff => Again::Never,
+            Body::Create(create) if !create.contexts.is_empty() => ResendPolicy::Replay,
+            Body::Create(_) | Body::Lock(_) | Body::Logoff => ResendPolicy::Never,
             // A listing continues behind the last response, so a repetition would skip entries.
-            Body::QueryDirectory(query) if !query.flags.has(QueryFlags::RESTART) => Again::Never,
-            _ => Again::Repeat,
+            Body::QueryDirectory(query) if !query.flags.has(QueryFlags::RESTART) => {
+                ResendPolicy::Never
+            }
+            _ => ResendPolicy::Repeat,
         }
     }
 
@@ -155,8 +157,8 @@ mod tests {
         let data = Bytes::from_static(b"x");
         let file_id = FileId::default();
         let write = Body::Write { file_id, offset_bytes: 0, flags: 0, data: &data };
-        assert_eq!(Request::new(write, TreeId(1)).again(), Again::Replay);
-        assert_eq!(read(1).again(), Again::Repeat);
-        assert_eq!(Request::new(Body::Logoff, TreeId(0)).again(), Again::Never);
+        assert_eq!(Request::new(write, TreeId(1)).again(), ResendPolicy::Replay);
+        assert_eq!(read(1).again(), ResendPolicy::Repeat);
+        assert_eq!(Request::new(Body::Logoff, TreeId(0)).again(), ResendPolicy::Never);
     }
 }

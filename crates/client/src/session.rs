@@ -10,7 +10,7 @@ use wire::smb::{Dialect, SessionId};
 
 /// Result of NEGOTIATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Negotiated {
+pub struct NegotiatedParameters {
     /// Dialect.
     pub dialect: Dialect,
     /// Signing algorithm.
@@ -33,7 +33,7 @@ pub struct Negotiated {
 
 /// Encryption and decryption keys.
 #[derive(Debug)]
-pub(crate) struct Sealing {
+pub(crate) struct SealingKeys {
     pub(crate) seal: SealingKey,
     pub(crate) open: OpeningKey,
 }
@@ -44,7 +44,7 @@ pub struct Session {
     /// Session id.
     pub id: SessionId,
     /// Result of NEGOTIATE on the first connection; all others must have an equal one.
-    pub negotiated: Negotiated,
+    pub negotiated: NegotiatedParameters,
     /// Guest or anonymous, so that nothing is signed.
     pub is_guest: bool,
     /// Every message is signed.
@@ -53,7 +53,7 @@ pub struct Session {
     pub seals: bool,
     /// Signs the binding of further channels.
     pub(crate) signing_key: Arc<SigningKey>,
-    pub(crate) sealing: Option<Sealing>,
+    pub(crate) sealing: Option<SealingKeys>,
     /// ChannelSequence, incremented with each lost channel.
     sequence: AtomicU16,
 }
@@ -61,7 +61,7 @@ pub struct Session {
 /// Constructor arguments of a session.
 pub(crate) struct SessionParts {
     pub(crate) id: SessionId,
-    pub(crate) negotiated: Negotiated,
+    pub(crate) negotiated: NegotiatedParameters,
     pub(crate) is_guest: bool,
     pub(crate) signs: bool,
     pub(crate) seals: bool,
@@ -76,7 +76,7 @@ impl Session {
             KeySource { dialect: negotiated.dialect, session_key: &session_key, preauth: &preauth };
         let sealing = negotiated.cipher.filter(|_| !is_guest).map(|cipher| {
             let key = |purpose| source.sealing(cipher, purpose);
-            Sealing {
+            SealingKeys {
                 seal: SealingKey::new(cipher, &key(KeyPurpose::ClientToServer)),
                 open: OpeningKey::new(cipher, &key(KeyPurpose::ServerToClient)),
             }

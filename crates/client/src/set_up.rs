@@ -5,8 +5,8 @@ use crate::conn::Conn;
 use crate::error::Error;
 use crate::limits::{IO_BYTES_MAX, SET_UP_LEGS_MAX};
 use crate::opener::Opener;
-use crate::options::{Options, Signing};
-use crate::session::{Negotiated, Session, SessionParts};
+use crate::options::{Options, SigningPolicy};
+use crate::session::{NegotiatedParameters, Session, SessionParts};
 use std::sync::Arc;
 use wire::codec::{Reader, Writer};
 use wire::crypto::{Cipher, KeySource, PreauthHash, SessionKey, SigningAlgorithm};
@@ -44,12 +44,12 @@ pub enum Step {
     /// Send this frame, and wait for a response.
     Send(Vec<u8>),
     /// The connection is established.
-    Done(Box<Established>),
+    Done(Box<EstablishedConnection>),
 }
 
 /// An established connection.
 #[derive(Debug)]
-pub struct Established {
+pub struct EstablishedConnection {
     /// Its state.
     pub conn: Conn,
     /// The client's offer, for validating NEGOTIATE.
@@ -70,7 +70,11 @@ pub struct Offer {
 #[derive(Debug)]
 enum State {
     Negotiating,
-    LoggingOn { negotiated: Negotiated, exchange: Box<spnego::Initiator>, key: Option<SessionKey> },
+    LoggingOn {
+        negotiated: NegotiatedParameters,
+        exchange: Box<spnego::Initiator>,
+        key: Option<SessionKey>,
+    },
 }
 
 /// A set-up in progress.
@@ -104,8 +108,8 @@ impl SetUp {
         let offer = Offer {
             capabilities: claimed(options, &dialects),
             security_mode: match options.signing {
-                Signing::Offered => SIGNING_ENABLED,
-                Signing::Required => SIGNING_ENABLED | SIGNING_REQUIRED,
+                SigningPolicy::Offered => SIGNING_ENABLED,
+                SigningPolicy::Required => SIGNING_ENABLED | SIGNING_REQUIRED,
             },
             dialects: dialects.iter().map(|dialect| dialect.number()).collect(),
         };
@@ -126,7 +130,7 @@ impl SetUp {
 
     /// Result of NEGOTIATE, once answered.
     #[must_use]
-    pub fn negotiated(&self) -> Option<&Negotiated> {
+    pub fn negotiated(&self) -> Option<&NegotiatedParameters> {
         match &self.state {
             State::Negotiating => None,
             State::LoggingOn { negotiated, .. } => Some(negotiated),
@@ -256,7 +260,7 @@ impl SetUp {
     }
 
     /// Checks the server's choices against the offer.
-    fn judge(&self, response: &NegotiateResponse<'_>) -> Result<Negotiated, Error> {
+    fn judge(&self, response: &NegotiateResponse<'_>) -> Result<NegotiatedParameters, Error> {
         let dialect = Dialect::from_number(response.dialect)
             .filter(|dialect| self.offer.dialects.contains(&dialect.number()))
             .ok_or(Error::Incompatible("its dialect is not among those offered"))?;
@@ -289,7 +293,7 @@ impl SetUp {
         }
         let large = response.capabilities & capabilities::LARGE_MTU != 0;
         let most = if large { IO_BYTES_MAX.min(self.options.io_bytes_max) } else { 65_536 };
-        Ok(Negotiated {
+        Ok(NegotiatedParameters {
             dialect,
             signing,
             cipher: cipher.filter(|_| !self.options.ciphers.is_empty()),
@@ -347,7 +351,7 @@ impl SetUp {
         let flags = response.flags;
         let nobody = flags.contains(SessionFlags::GUEST) || flags.contains(SessionFlags::ANONYMOUS);
         let needs_proof = !self.options.allow_guest
-            || self.options.signing == Signing::Required
+            || self.options.signing == SigningPolicy::Required
             || self.options.sealed;
         if nobody && (needs_proof || self.logon.binds.is_some()) {
             return Err(Error::Incompatible("it made us a guest, who can neither sign nor seal"));
@@ -358,7 +362,7 @@ impl SetUp {
         let signed = header.flags.contains(Flags::SIGNED);
         let proves = negotiated.dialect >= Dialect::Smb311
             || self.logon.binds.is_some()
-            || self.options.signing == Signing::Required;
+            || self.options.signing == SigningPolicy::Required;
         if !nobody && (signed || proves) && !signing.verify_in_place(frame) {
             return Err(Error::Hostile("the server's proof is wrong"));
         }
@@ -369,7 +373,7 @@ impl SetUp {
                 negotiated: *negotiated,
                 is_guest: nobody,
                 signs: !nobody
-                    && (self.options.signing == Signing::Required
+                    && (self.options.signing == SigningPolicy::Required
                         || negotiated.security_mode & SIGNING_REQUIRED != 0),
                 seals: self.options.sealed || flags.contains(SessionFlags::ENCRYPT_DATA),
                 session_key: key.clone(),
@@ -381,7 +385,7 @@ impl SetUp {
         }
         let opener = Opener { session, signing };
         let conn = Conn::new(opener, self.next_id, self.credits, self.options.credits);
-        Ok(Step::Done(Box::new(Established { conn, offer: self.offer.clone() })))
+        Ok(Step::Done(Box::new(EstablishedConnection { conn, offer: self.offer.clone() })))
     }
 }
 
@@ -404,7 +408,7 @@ fn chosen(data: &[u8]) -> Result<Option<u16>, Error> {
 }
 
 /// Checks that a channel leads to the session's server, with the same protection. MS-SMB2 3.2.5.5.
-fn check_alike(session: &Negotiated, new: &Negotiated) -> Result<(), Error> {
+fn check_alike(session: &NegotiatedParameters, new: &NegotiatedParameters) -> Result<(), Error> {
     let alike = (session.dialect, session.signing, session.cipher, session.server_guid)
         == (new.dialect, new.signing, new.cipher, new.server_guid);
     if alike { Ok(()) } else { Err(Error::Incompatible("the other path leads to another server")) }

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::file::{Created, File, OpenHow};
+use crate::file::{File, OpenHow, OpenedAttributes};
 use crate::limits::{LIST_BYTES, LIST_ENTRIES_MAX};
 use crate::request::{Body, Request};
 use crate::slots::Reply;
@@ -90,13 +90,13 @@ impl Tree {
         let contexts = how.contexts(self.client.create_guid());
         let reply = self.client.call(self.request(how.body(&name, &contexts))).await?;
         let (answer, _) = CreateResponse::decode(&mut body_of(&reply)?)?;
-        Ok(File::new(self.clone(), Created::from(&answer)))
+        Ok(File::new(self.clone(), OpenedAttributes::from(&answer)))
     }
 
     /// Opens and closes a file in one frame; returns its attributes.
     ///
     /// # Errors The server's refusal of either request.
-    pub async fn touch(&self, path: &str, how: &OpenHow) -> Result<Created, Error> {
+    pub async fn touch(&self, path: &str, how: &OpenHow) -> Result<OpenedAttributes, Error> {
         let name = utf16_path(path);
         let close = CloseRequest { flags: 0, file_id: FileId::RELATED };
         let chain = [self.request(how.body(&name, &[])), self.request(Body::Close(close))];
@@ -104,14 +104,14 @@ impl Tree {
         let created = judged(created, Command::CREATE)?;
         judged(closed, Command::CLOSE)?;
         let (answer, _) = CreateResponse::decode(&mut body_of(&created)?)?;
-        Ok(Created::from(&answer))
+        Ok(OpenedAttributes::from(&answer))
     }
 
     /// Attributes of a file.
     ///
     /// # Errors
     /// The server's refusal.
-    pub async fn stat(&self, path: &str) -> Result<Created, Error> {
+    pub async fn stat(&self, path: &str) -> Result<OpenedAttributes, Error> {
         self.touch(path, &OpenHow::stat()).await
     }
 

@@ -1,7 +1,7 @@
 //! Whole small files in one chain: one frame to the server, one frame back. MS-SMB2 3.2.4.1.4.
 
 use crate::error::Error;
-use crate::file::{Created, File, OpenHow, data_of};
+use crate::file::{File, OpenHow, OpenedAttributes, data_of};
 use crate::limits::{LOST_OPEN_PATIENCE, LOST_OPEN_PAUSE_MAX, REPLAY_PAUSE, REPLAYS_MAX};
 use crate::pool::Data;
 use crate::request::{Body, Request};
@@ -21,7 +21,7 @@ const WRITE_ATTRIBUTES: u32 = 0x100;
 
 /// Final attributes and name of a completely written file.
 #[derive(Clone, Copy, Debug)]
-pub struct Ending<'a> {
+pub struct FileCompletion<'a> {
     /// Creation, last access, last write, change; 0 leaves a time unchanged.
     pub times: [FileTime; 4],
     /// DOS attributes; 0 leaves them unchanged.
@@ -97,7 +97,11 @@ impl Tree {
     /// read, close.
     ///
     /// # Errors The server's refusal; [`Error::Misuse`] above the maximum READ length.
-    pub async fn get(&self, path: &str, length_bytes: u32) -> Result<(Data, Created), Error> {
+    pub async fn get(
+        &self,
+        path: &str,
+        length_bytes: u32,
+    ) -> Result<(Data, OpenedAttributes), Error> {
         if length_bytes > self.client().negotiated().read_bytes_max {
             return Err(Error::Misuse("more than the server reads at once"));
         }
@@ -112,7 +116,11 @@ impl Tree {
         }
     }
 
-    async fn get_once(&self, path: &str, length_bytes: u32) -> Result<(Data, Created), Error> {
+    async fn get_once(
+        &self,
+        path: &str,
+        length_bytes: u32,
+    ) -> Result<(Data, OpenedAttributes), Error> {
         let name = utf16_path(path);
         let file_id = FileId::RELATED;
         let read =
@@ -138,7 +146,7 @@ impl Tree {
             }
             None => None,
         };
-        let mut created = Created::from(&answer);
+        let mut created = OpenedAttributes::from(&answer);
         if let Some(closed) = closed? {
             (created.times, created.size_bytes) = (closed.times, closed.size_bytes);
         }
@@ -308,7 +316,7 @@ impl Tree {
     /// in one frame. A flush comes first if the file must survive a power failure.
     ///
     /// # Errors The server's refusal. With [`Error::Lost`] the outcome is unknown.
-    pub async fn finish_file(&self, file: &File, ending: &Ending<'_>) -> Result<(), Error> {
+    pub async fn finish_file(&self, file: &File, ending: &FileCompletion<'_>) -> Result<(), Error> {
         let rename = rename_information(ending.path, true);
         let basic = basic_information(ending.times, ending.attributes);
         let has_facts = basic != [0; 40];

@@ -8,7 +8,7 @@ use crate::ranges::Ranges;
 use crate::sessions::Sessions;
 use crate::side::{Finish, Handle, Whole};
 use bytes::Bytes;
-use client::{Created, Ending, Entry, OpenHow, Put, Tree};
+use client::{Entry, FileCompletion, OpenHow, OpenedAttributes, Put, Tree};
 use std::ops::Range;
 use wire::codec::Reader;
 use wire::fscc::{self, FileTime};
@@ -173,7 +173,7 @@ impl Smb {
     pub(crate) async fn finish(&self, file: Handle, finish: &Finish<'_>) -> Result<(), Error> {
         let Finish { facts, from, to, syncs } = *finish;
         let (times, attributes) = basic(facts);
-        let ending = Ending { times, attributes, path: to, syncs };
+        let ending = FileCompletion { times, attributes, path: to, syncs };
         match self.tree.finish_file(file.smb()?, &ending).await {
             Err(client::Error::Lost { .. }) if self.tree.client().is_alive() => {}
             other => return Ok(other?),
@@ -296,7 +296,7 @@ fn kind_of(attributes: u32) -> Kind {
     if directory { Kind::Directory } else { Kind::File }
 }
 
-fn item_of(name: &str, created: &Created) -> Item {
+fn item_of(name: &str, created: &OpenedAttributes) -> Item {
     Item {
         name: name.to_owned(),
         kind: kind_of(created.attributes),

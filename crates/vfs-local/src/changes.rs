@@ -4,7 +4,7 @@
 //! change returns. So a reader that has drained the queue knows all earlier changes in their order.
 //! fanotify merges the events of a name, so that their last one is unknown.
 
-use crate::identity::Acting;
+use crate::identity::IdentityGuard;
 use crate::node::LocalNode;
 use crate::stream_store;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,7 +28,7 @@ const EVENT_BYTES_MAX: usize = EVENT_BYTES + 256;
 /// File systems (statfs(2), `f_type`) that other machines or processes change without this kernel's
 /// notice: AFS, Ceph, Coda, FUSE, GFS2, GPFS, Lustre, NCP, NFS, OCFS2, Plan 9, SMB of three kinds,
 /// and shared folders of virtual machines.
-const CHANGED_UNHEARD: [u32; 16] = [
+const FILE_SYSTEMS_WITHOUT_EVENTS: [u32; 16] = [
     0x5346_414F,
     0x6B41_4653,
     0x00C3_6400,
@@ -127,9 +127,9 @@ pub fn new_queue() -> Result<OwnedFd> {
 }
 
 /// True if the file system can change without an event.
-pub fn is_changed_unheard(node: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+pub fn changes_without_events(node: BorrowedFd<'_>) -> rustix::io::Result<bool> {
     let facts = rustix::fs::fstatfs(node)?;
-    Ok(CHANGED_UNHEARD.contains(&(facts.f_type as u32)))
+    Ok(FILE_SYSTEMS_WITHOUT_EVENTS.contains(&(facts.f_type as u32)))
 }
 
 /// Follows a directory, unless its file system can change without an event.
@@ -140,10 +140,10 @@ pub fn add_watch(
     what: WatchFlags,
 ) -> Result<FollowId> {
     let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-    if is_changed_unheard(node.as_fd()).map_err(|_| FsError::NotSupported)? {
+    if changes_without_events(node.as_fd()).map_err(|_| FsError::NotSupported)? {
         return Err(FsError::NotSupported);
     }
-    let _acting = Acting::server(work)?;
+    let _acting = IdentityGuard::server(work)?;
     match inotify::add_watch(queue, node.proc_path(), what) {
         Ok(watch) => Ok(FollowId(u64::from(watch.unsigned_abs()))),
         Err(Errno::NOSPC | Errno::NOMEM) => Err(FsError::TooMany),

@@ -81,7 +81,7 @@ pub fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: ExpectedChild) -> R
 /// Adds a hard link to a node.
 pub fn link(node: &LocalNode, (parent, name): ParentAndName<'_>) -> rustix::io::Result<()> {
     // The kernel notifies the new name's directory only, not those of the other names.
-    let _telling = listing_changes::Unheard::telling();
+    let _change = listing_changes::UnreportedChange::begin();
     let (from, follow) = (node.proc_path(), AtFlags::SYMLINK_FOLLOW);
     rustix::fs::linkat(rustix::fs::CWD, from, parent, name.as_bytes(), follow)
 }

@@ -186,14 +186,14 @@ mod tests {
 
     /// Stores a descriptor, and records the visible state of the node meanwhile.
     #[derive(Debug)]
-    struct Watching<'a> {
+    struct RecordingInitialiser<'a> {
         folder: &'a Path,
         outcome: Result<Initialisation>,
         /// Number of names in the folder, and the mode of the node.
         found: Mutex<Vec<(usize, u32)>>,
     }
 
-    impl NodeInitialiser for Watching<'_> {
+    impl NodeInitialiser for RecordingInitialiser<'_> {
         fn replaces_mode(&self) -> bool {
             true
         }
@@ -238,8 +238,8 @@ mod tests {
             NewName { parent: self.parent.as_fd(), name: &self.name, path: &self.path }
         }
 
-        fn watching(&self, outcome: Result<Initialisation>) -> Watching<'_> {
-            Watching { folder: self.folder.path(), outcome, found: Mutex::default() }
+        fn watching(&self, outcome: Result<Initialisation>) -> RecordingInitialiser<'_> {
+            RecordingInitialiser { folder: self.folder.path(), outcome, found: Mutex::default() }
         }
 
         fn names(&self) -> usize {
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    fn how<'a>(kind: FileKind, initialiser: &'a Watching<'_>) -> CreateHow<'a> {
+    fn how<'a>(kind: FileKind, initialiser: &'a RecordingInitialiser<'_>) -> CreateHow<'a> {
         let dos = Some(DosInfo { bits: Some(2), created: None });
         let wanted = AttributeRequest { dos: Some(vfs::ServerWork::Metadata) };
         CreateHow {

@@ -51,10 +51,10 @@ mod tests {
 
     #[test]
     fn cross_device_link_limit_and_quota_errors_are_distinct() {
-        let told = [Errno::XDEV, Errno::MLINK, Errno::DQUOT, Errno::NOSPC];
-        let told = told.map(|errno| refusal_of_name("link", errno));
+        let errors = [Errno::XDEV, Errno::MLINK, Errno::DQUOT, Errno::NOSPC];
+        let errors = errors.map(|errno| refusal_of_name("link", errno));
         let (link, quota) = (FsError::TooManyLinks, FsError::OverQuota);
-        assert_eq!(told, [FsError::CrossDevice, link, quota, FsError::NoSpace]);
+        assert_eq!(errors, [FsError::CrossDevice, link, quota, FsError::NoSpace]);
         assert_eq!(refusal("open", Errno::XDEV), FsError::SymlinkEscapes);
     }
 }

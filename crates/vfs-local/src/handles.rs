@@ -11,7 +11,7 @@
 
 use crate::errors::refusal;
 use crate::handle_notes;
-use crate::identity::{Acting, as_server};
+use crate::identity::{IdentityGuard, as_server};
 use crate::location::{kernel_path, known_path, path_below, path_of_link};
 use crate::node::LocalNode;
 use crate::resolve::{Root, open_beneath};
@@ -189,7 +189,7 @@ impl Handles {
         if stream_store::is_store_name(name.as_bytes()) {
             return Err(FsError::NotFound);
         }
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         if let Some(handle) = self.noted(root, child.key, child.born) {
             return Ok(handle);
         }
@@ -276,7 +276,7 @@ impl Handles {
         if self.mount(root).is_none() {
             return Err(FsError::Stale);
         }
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let opened = match handle.open(root.fd) {
             // A foreign handle refers to no node of this file system.
             Err(Errno::STALE | Errno::INVAL | Errno::NOENT) => return Err(FsError::Stale),
@@ -297,7 +297,7 @@ impl Handles {
                 (RelPath::nameless(node.key), self.serves_all(root))
             }
         };
-        node.is_unheard |= path.is_nameless();
+        node.is_unreported |= path.is_nameless();
         Ok(LocatedNode { node: Arc::new(node), attributes, path, is_certain })
     }
 
@@ -314,7 +314,7 @@ impl Handles {
         let key =
             FileKey { device: u64::from_le_bytes(*device), inode: u64::from_le_bytes(*inode) };
         let path = self.places().paths.get(&key).cloned().ok_or(FsError::Stale)?;
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let node = match look(root, &path, wanted) {
             Err(FsError::NotFound | FsError::PathNotFound) => return Err(FsError::Stale),
             other => other?,
@@ -335,7 +335,7 @@ impl Handles {
         if node.raw_stat()?.st_nlink == 0 {
             return Err(FsError::Stale);
         }
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         match whereabouts(root, node)? {
             Whereabouts::At(path) => Ok(path),
             Whereabouts::Elsewhere | Whereabouts::Unknown => Ok(RelPath::nameless(node.key)),
@@ -473,7 +473,7 @@ pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<OpenedNode> {
     };
     let fd = result.map_err(|e| refusal("open", e))?;
     let (mut opened, attributes) = LocalNode::new(fd, path_only, uses, how.wanted)?;
-    opened.is_unheard |= node.is_unheard;
+    opened.is_unreported |= node.is_unreported;
     let path = RelPath::nameless(attributes.key);
     Ok(OpenedNode { node: Arc::new(opened), attributes, path })
 }

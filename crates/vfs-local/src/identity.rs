@@ -1,7 +1,7 @@
 //! Per-thread credentials: acting as another user.
 //!
 //! `setfsuid`, `setresgid` and `setgroups` as raw system calls change the calling thread only. An
-//! [`Acting`] guard sets them, verifies them, and restores them when it is dropped. Within
+//! [`IdentityGuard`] guard sets them, verifies them, and restores them when it is dropped. Within
 //! [`keep_identity`], where a thread processes nothing but requests, the outermost guard leaves the
 //! credentials in place, so that a run of calls for one user costs nothing. Every call has its own
 //! guard, so none inherits another user's identity.
@@ -13,7 +13,7 @@
 //! An elevated user ([`vfs::Elevated`], [`vfs::NameActor`]) retains its own user id and gets single
 //! capabilities. Files that it creates belong to it, and the capabilities never include CAP_CHOWN,
 //! CAP_FSETID or CAP_MKNOD, except CAP_CHOWN to take ownership. capabilities(7). A call that
-//! resolves a path uses [`Acting::on_path`], which refuses all of these elevations.
+//! resolves a path uses [`IdentityGuard::on_path`], which refuses all of these elevations.
 
 use rustix::thread::{CapabilitySet, UnshareFlags};
 use std::cell::RefCell;
@@ -50,7 +50,7 @@ enum Power {
     Node(Elevated),
     /// For names in open directories: [`NameActor::Granted`].
     Names,
-    /// For one hard link to an open node in an open directory: [`Acting::on_link`].
+    /// For one hard link to an open node in an open directory: [`IdentityGuard::on_link`].
     Link,
 }
 
@@ -87,15 +87,15 @@ fn may_switch() -> bool {
 /// Makes the thread act as one actor until it is dropped, and then as the previous one.
 #[derive(Debug)]
 #[must_use]
-pub struct Acting {
-    before: Before,
+pub struct IdentityGuard {
+    before: PreviousCredentials,
     /// Credentials belong to the thread, so the guard must stay on it.
     _of_thread: std::marker::PhantomData<*const ()>,
 }
 
 /// The state to which a thread returns.
 #[derive(Debug)]
-enum Before {
+enum PreviousCredentials {
     /// Unchanged: the process cannot act as others.
     Unchanged,
     /// The state between guards.
@@ -104,7 +104,7 @@ enum Before {
     Guarded(Credentials),
 }
 
-impl Acting {
+impl IdentityGuard {
     /// Makes the calling thread act as `actor`.
     ///
     /// # Errors [`FsError::AccessDenied`] for an identity that no thread can have
@@ -117,9 +117,9 @@ impl Acting {
         Self::guard(|thread| thread.become_actor(actor))
     }
 
-    /// Like [`Acting::begin`], for a call that resolves a path.
+    /// Like [`IdentityGuard::begin`], for a call that resolves a path.
     ///
-    /// # Errors Like [`Acting::begin`]; [`FsError::AccessDenied`] for an actor that may not resolve
+    /// # Errors Like [`IdentityGuard::begin`]; [`FsError::AccessDenied`] for an actor that may not resolve
     /// paths ([`Actor::may_resolve_paths`]).
     pub fn on_path(actor: Actor<'_>) -> Result<Self> {
         if actor.may_resolve_paths() { Self::begin(actor) } else { Err(FsError::AccessDenied) }
@@ -127,7 +127,7 @@ impl Acting {
 
     /// Makes the calling thread change names in open directories as `actor`.
     ///
-    /// # Errors Like [`Acting::begin`].
+    /// # Errors Like [`IdentityGuard::begin`].
     pub fn on_names(actor: NameActor<'_>) -> Result<Self> {
         match actor {
             NameActor::Granted(user) if user.uid != 0 && user.is_valid() => {
@@ -137,16 +137,16 @@ impl Acting {
         }
     }
 
-    /// As [`Acting::on_names`], to remove a name from a directory that belongs to the actor, by a thread
-    /// that has no group: the thread takes the actor's user id alone. `owner` returns the owner of the
-    /// directory. The kernel checks no group for an owner, neither in mode bits nor in access lists
-    /// (acl(5)), and a removal stores none. Two of four changes of credentials are saved. These are
+    /// Like [`IdentityGuard::on_names`], to remove a name from a directory that the actor owns, on a thread
+    /// without groups: the thread takes the actor's user id only. `owner` returns the owner of the
+    /// directory. For an owner the kernel checks no group, neither in mode bits nor in access lists
+    /// (acl(5)), and a removal stores none. That saves two of four changes of credentials. These are
     /// fewer rights than the actor's own, so a refusal is not final.
     ///
     /// `None` if this does not apply.
     ///
     /// # Errors
-    /// Like [`Acting::begin`].
+    /// Like [`IdentityGuard::begin`].
     pub fn on_own_directory(
         actor: NameActor<'_>,
         owner: impl FnOnce() -> Option<u32>,
@@ -169,7 +169,7 @@ impl Acting {
     ///
     /// `None` for an actor that the setting does not restrict, or whose call may not resolve paths.
     ///
-    /// # Errors Like [`Acting::begin`].
+    /// # Errors Like [`IdentityGuard::begin`].
     pub fn on_link(actor: Actor<'_>) -> Result<Option<Self>> {
         match actor.role() {
             Role::User(user) if user.uid != 0 && user.is_valid() => {
@@ -185,7 +185,7 @@ impl Acting {
     /// Only for a file with `is_group_marked` does it check the caller's groups, so that call runs
     /// as the actor.
     ///
-    /// # Errors Like [`Acting::begin`].
+    /// # Errors Like [`IdentityGuard::begin`].
     pub fn on_open_file(actor: Actor<'_>, is_group_marked: impl FnOnce() -> bool) -> Result<Self> {
         match actor.user() {
             Some(user) if user.is_valid() && user.uid != 0 => Self::guard(|thread| {
@@ -210,7 +210,7 @@ impl Acting {
     }
 
     /// Keeps the calling thread's credentials, if they are those of `actor` without elevation, with or
-    /// without its groups ([`Acting::on_own_directory`]). `None` otherwise.
+    /// without its groups ([`IdentityGuard::on_own_directory`]). `None` otherwise.
     pub fn on_present(actor: Actor<'_>) -> Option<Self> {
         let Role::User(user) = actor.role() else { return None };
         let is_present = THREAD.with_borrow(|thread| {
@@ -226,7 +226,7 @@ impl Acting {
 
     /// Makes the calling thread act as the server.
     ///
-    /// # Errors Like [`Acting::begin`].
+    /// # Errors Like [`IdentityGuard::begin`].
     pub fn server(work: ServerWork) -> Result<Self> {
         Self::begin(Actor::server(work))
     }
@@ -234,12 +234,12 @@ impl Acting {
     fn guard(change: impl FnOnce(&mut ThreadCredentials) -> Result<()>) -> Result<Self> {
         let _of_thread = std::marker::PhantomData;
         if !may_switch() {
-            return Ok(Self { before: Before::Unchanged, _of_thread });
+            return Ok(Self { before: PreviousCredentials::Unchanged, _of_thread });
         }
         THREAD.with_borrow_mut(|thread| {
             let before = match &thread.present {
-                Some(present) if thread.guards > 0 => Before::Guarded(present.clone()),
-                _ => Before::Rest,
+                Some(present) if thread.guards > 0 => PreviousCredentials::Guarded(present.clone()),
+                _ => PreviousCredentials::Rest,
             };
             if let Err(error) = change(thread) {
                 // The thread must not continue with a partial change.
@@ -252,10 +252,10 @@ impl Acting {
     }
 }
 
-impl Drop for Acting {
+impl Drop for IdentityGuard {
     fn drop(&mut self) {
-        let before = std::mem::replace(&mut self.before, Before::Unchanged);
-        if matches!(before, Before::Unchanged) {
+        let before = std::mem::replace(&mut self.before, PreviousCredentials::Unchanged);
+        if matches!(before, PreviousCredentials::Unchanged) {
             return;
         }
         THREAD.with_borrow_mut(|thread| {
@@ -285,7 +285,7 @@ impl Drop for KeeperEnd {
             thread.keepers -= 1;
             // A process that cannot act as others never changes its credentials.
             if thread.keepers == 0 && thread.guards == 0 && may_switch() {
-                thread.go_back_or_abort(Before::Rest);
+                thread.go_back_or_abort(PreviousCredentials::Rest);
             }
         });
     }
@@ -301,7 +301,7 @@ pub fn rest_without_power() {
     THREAD.with_borrow_mut(|thread| {
         thread.rests_without_power = has_powerless_id();
         if thread.guards == 0 {
-            thread.go_back_or_abort(Before::Rest);
+            thread.go_back_or_abort(PreviousCredentials::Rest);
         }
     });
 }
@@ -333,9 +333,9 @@ fn has_powerless_id() -> bool {
 
 /// Runs a call as the server, and restores the thread's credentials.
 ///
-/// # Errors Those of [`Acting::begin`] and of the call.
+/// # Errors Those of [`IdentityGuard::begin`] and of the call.
 pub fn as_server<T>(work: ServerWork, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    let _acting = Acting::server(work)?;
+    let _acting = IdentityGuard::server(work)?;
     call()
 }
 
@@ -416,18 +416,22 @@ impl ThreadCredentials {
         Ok(())
     }
 
-    fn go_back(&mut self, before: Before) -> Result<()> {
+    fn go_back(&mut self, before: PreviousCredentials) -> Result<()> {
         match before {
-            Before::Unchanged => Ok(()),
-            Before::Rest if self.rests_without_power => self.become_user(&POWERLESS, None),
-            Before::Rest => self.become_user(SERVER.creator(), None),
-            Before::Guarded(Credentials { identity, power }) => self.become_user(&identity, power),
+            PreviousCredentials::Unchanged => Ok(()),
+            PreviousCredentials::Rest if self.rests_without_power => {
+                self.become_user(&POWERLESS, None)
+            }
+            PreviousCredentials::Rest => self.become_user(SERVER.creator(), None),
+            PreviousCredentials::Guarded(Credentials { identity, power }) => {
+                self.become_user(&identity, power)
+            }
         }
     }
 
     /// Like [`ThreadCredentials::go_back`]; aborts the process rather than continue with another
     /// user's credentials.
-    fn go_back_or_abort(&mut self, before: Before) {
+    fn go_back_or_abort(&mut self, before: PreviousCredentials) {
         if let Err(error) = self.go_back(before) {
             tracing::error!(%error, "a thread cannot give up a user's identity: the server stops");
             std::process::abort();

@@ -45,7 +45,7 @@ pub use case::scans;
 pub use clock::{ClockState, clock_state};
 pub use identity::{heed_limits, keep_identity, rest_without_power};
 pub use snapshots::{
-    LocalSnapshots, NameFormat, NameFormatError, Naming, SNAPSHOTS_MAX, SnapshotPlace,
+    LocalSnapshots, NameFormat, NameFormatError, SNAPSHOTS_MAX, SnapshotNaming, SnapshotPlace,
 };
 pub use stream_store::StreamInventory;
 pub use tree::{LocalVfs, OpenError};

@@ -2,7 +2,7 @@
 //! `listxattrat` if the entry's extended attributes are not cached.
 
 use crate::errors::refusal;
-use crate::identity::Acting;
+use crate::identity::IdentityGuard;
 use crate::node::{LocalNode, attributes_of};
 use crate::stream_store;
 use crate::xattr_notes;
@@ -109,7 +109,7 @@ fn look_at(
     notes: Option<&(xattr_notes::Reader, ServerWork)>,
 ) -> Result<Attributes> {
     // The sink may have changed the thread's credentials for the previous entry.
-    let _acting = Acting::begin(who)?;
+    let _acting = IdentityGuard::begin(who)?;
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(directory, name, flags, mask).map_err(|e| refusal("stat", e))?;

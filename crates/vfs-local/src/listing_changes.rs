@@ -3,7 +3,7 @@
 //! triggers each watch once.
 //!
 //! The kernel notifies a directory of changes that go through a name in it. This process counts its
-//! other changes in one global number ([`Unheard`]), because they are rare.
+//! other changes in one global number ([`UnreportedChange`]), because they are rare.
 
 use crate::changes::{add_watch, new_queue, remove_watch};
 use rustix::fd::{AsFd, OwnedFd};
@@ -20,22 +20,22 @@ const READ_BYTES: usize = 4 * 1024;
 const EVENTS_MAX: usize = 1 << 16;
 
 /// Number of changes by this process that notify no directory.
-static UNHEARD: AtomicU64 = AtomicU64::new(0);
+static UNREPORTED: AtomicU64 = AtomicU64::new(0);
 
 /// A change that notifies no directory, in progress. It is counted on drop.
 #[derive(Debug)]
-pub struct Unheard(());
+pub struct UnreportedChange(());
 
-impl Unheard {
+impl UnreportedChange {
     /// Starts such a change. The caller drops the value when the change is complete.
-    pub fn telling() -> Self {
+    pub fn begin() -> Self {
         Self(())
     }
 }
 
-impl Drop for Unheard {
+impl Drop for UnreportedChange {
     fn drop(&mut self) {
-        UNHEARD.fetch_add(1, Ordering::Release);
+        UNREPORTED.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -43,8 +43,8 @@ impl Drop for Unheard {
 #[derive(Debug)]
 pub struct LocalListings {
     queue: OwnedFd,
-    /// Value of [`UNHEARD`] at the last drain.
-    unheard: Mutex<u64>,
+    /// Value of [`UNREPORTED`] at the last drain.
+    unreported: Mutex<u64>,
 }
 
 impl LocalListings {
@@ -52,8 +52,8 @@ impl LocalListings {
     ///
     /// # Errors [`vfs::FsError::TooMany`]: the user has reached `fs.inotify.max_user_instances`.
     pub fn new() -> Result<Self> {
-        let unheard = Mutex::new(UNHEARD.load(Ordering::Acquire));
-        Ok(Self { queue: new_queue()?, unheard })
+        let unreported = Mutex::new(UNREPORTED.load(Ordering::Acquire));
+        Ok(Self { queue: new_queue()?, unreported })
     }
 }
 
@@ -77,9 +77,9 @@ impl ListingFeed for LocalListings {
     }
 
     fn drain(&self, tell: &mut dyn FnMut(Option<FollowId>)) {
-        let mut unheard = self.unheard.lock().unwrap_or_else(PoisonError::into_inner);
-        let present = UNHEARD.load(Ordering::Acquire);
-        if std::mem::replace(&mut *unheard, present) != present {
+        let mut unreported = self.unreported.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = UNREPORTED.load(Ordering::Acquire);
+        if std::mem::replace(&mut *unreported, present) != present {
             tell(None);
         }
         let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
@@ -118,15 +118,15 @@ mod tests {
         wait: Wait::Allowed,
     };
 
-    fn told(feed: &LocalListings) -> Vec<Option<FollowId>> {
-        let mut told = Vec::new();
-        feed.drain(&mut |change| told.push(change));
-        told
+    fn reported(feed: &LocalListings) -> Vec<Option<FollowId>> {
+        let mut reported = Vec::new();
+        feed.drain(&mut |change| reported.push(change));
+        reported
     }
 
-    /// Like [`told`], without the events for all directories, which concurrent tests cause, too.
+    /// Like [`reported`], without the events for all directories, which concurrent tests cause, too.
     fn of_one(feed: &LocalListings) -> Vec<Option<FollowId>> {
-        told(feed).into_iter().filter(Option::is_some).collect()
+        reported(feed).into_iter().filter(Option::is_some).collect()
     }
 
     #[test]
@@ -171,21 +171,21 @@ mod tests {
         let file = open(b"file");
         let accessed = TimeChange::Set(vfs::Timestamp(7));
         let accessed = AttributeChanges { accessed, ..Default::default() };
-        let is_told = |change: &dyn Fn()| {
-            told(&feed);
+        let is_reported = |change: &dyn Fn()| {
+            reported(&feed);
             change();
             // Concurrent tests may cause events, too.
-            told(&feed).contains(&None)
+            reported(&feed).contains(&None)
         };
-        assert!(is_told(&|| file.set_attributes(root.actor(), &accessed).unwrap()));
-        assert!(is_told(&|| vfs
+        assert!(is_reported(&|| file.set_attributes(root.actor(), &accessed).unwrap()));
+        assert!(is_reported(&|| vfs
             .link(root.actor(), &*file, &path(b"link"), vfs::Replace::Never)
             .unwrap()));
         let link = open(b"link");
-        assert!(is_told(&|| link.write(Actor::SUPERUSER, 0, b"by a link").unwrap()));
-        assert!(is_told(&|| link.set_size(Actor::SUPERUSER, 3).unwrap()));
-        let written = is_told(&|| file.write(Actor::SUPERUSER, 0, b"by its name").unwrap());
-        let again = is_told(&|| file.write(Actor::SUPERUSER, 0, b"by its name").unwrap());
-        assert!(!(written && again), "what the directory is told of is not counted");
+        assert!(is_reported(&|| link.write(Actor::SUPERUSER, 0, b"by a link").unwrap()));
+        assert!(is_reported(&|| link.set_size(Actor::SUPERUSER, 3).unwrap()));
+        let written = is_reported(&|| file.write(Actor::SUPERUSER, 0, b"by its name").unwrap());
+        let again = is_reported(&|| file.write(Actor::SUPERUSER, 0, b"by its name").unwrap());
+        assert!(!(written && again), "a reported change is not counted");
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::dos_attributes::{self, StoredDos};
 use crate::errors::refusal;
-use crate::identity::Acting;
-use crate::listing_changes::Unheard;
+use crate::identity::IdentityGuard;
+use crate::listing_changes::UnreportedChange;
 use crate::posix_acl::PermissionState;
 use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
 use crate::xattrs::{self, Place};
@@ -51,7 +51,7 @@ pub struct LocalNode {
     opened_at: Option<RelPath>,
     /// The kernel does not notify every directory that lists this node of changes through this
     /// descriptor.
-    pub is_unheard: bool,
+    pub is_unreported: bool,
     /// Serializes listings, because the directory position belongs to the descriptor.
     pub listing: Mutex<()>,
     /// For a directory with an O_PATH descriptor: the descriptor to sync it with, opened by the
@@ -88,7 +88,7 @@ impl LocalNode {
         let kind = attributes.kind;
         let readable = readable && !path_only && kind == FileKind::File;
         let (key, born, listing) = (attributes.key, attributes.born, Mutex::new(()));
-        let is_unheard = kind != FileKind::Directory && attributes.links > 1;
+        let is_unreported = kind != FileKind::Directory && attributes.links > 1;
         Self {
             fd,
             key,
@@ -97,7 +97,7 @@ impl LocalNode {
             path_only,
             readable,
             opened_at: None,
-            is_unheard,
+            is_unreported,
             listing,
             syncing: OnceLock::new(),
             of_memory: OnceLock::new(),
@@ -158,7 +158,7 @@ impl LocalNode {
         value: Option<&[u8]>,
         flags: XattrFlags,
     ) -> rustix::io::Result<()> {
-        let _telling = (self.telling(), vfs::freshness::begin_change());
+        let _change = (self.unreported_change(), vfs::freshness::begin_change());
         match (value, self.path_only) {
             (Some(value), false) => rustix::fs::fsetxattr(&self.fd, name, value, flags),
             (Some(value), true) => rustix::fs::setxattr(self.proc_path(), name, value, flags),
@@ -190,8 +190,8 @@ impl LocalNode {
     }
 
     /// The caller holds the value until the change is complete.
-    pub fn telling(&self) -> Option<Unheard> {
-        self.is_unheard.then(Unheard::telling)
+    pub fn unreported_change(&self) -> Option<UnreportedChange> {
+        self.is_unreported.then(UnreportedChange::begin)
     }
 
     /// Changes owner and group with the rights that the thread has.
@@ -232,7 +232,7 @@ impl LocalNode {
         if let Some(syncing) = self.syncing.get() {
             return Ok(syncing);
         }
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let opened = rustix::fs::open(self.proc_path(), SYNC_FLAGS, Mode::empty());
         let opened = opened.map_err(|e| refusal("sync", e))?;
         // Another thread may have set it first.
@@ -463,11 +463,11 @@ impl Node for LocalNode {
         if who.withholds(changes) {
             return Err(FsError::AccessDenied);
         }
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let _change = vfs::freshness::begin_change();
         // The kernel permits setting the access time alone to every reader.
         let alone = changes.accessed != TimeChange::Keep && changes.modified == TimeChange::Keep;
-        let _telling = (alone || self.is_unheard).then(Unheard::telling);
+        let _change = (alone || self.is_unreported).then(UnreportedChange::begin);
         let path = self.proc_path();
         match changes.mode {
             Some(mode) if changes.owner != OwnerChange::default() => {
@@ -537,8 +537,8 @@ impl Node for LocalNode {
 
     fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
         let fd = self.file()?;
-        let _acting = Acting::on_open_file(who, || is_group_marked(fd))?;
-        let _telling = self.telling();
+        let _acting = IdentityGuard::on_open_file(who, || is_group_marked(fd))?;
+        let _change = self.unreported_change();
         let mut done = 0;
         while done < data.len() {
             match rustix::io::pwrite(fd, &data[done..], offset + done as u64) {
@@ -553,8 +553,8 @@ impl Node for LocalNode {
 
     fn append(&self, who: Actor<'_>, data: &[u8]) -> Result<()> {
         let fd = self.file()?;
-        let _acting = Acting::on_open_file(who, || is_group_marked(fd))?;
-        let _telling = self.telling();
+        let _acting = IdentityGuard::on_open_file(who, || is_group_marked(fd))?;
+        let _change = self.unreported_change();
         let mut rest = data;
         while !rest.is_empty() {
             // The kernel determines the end and writes under one lock.
@@ -585,7 +585,7 @@ impl Node for LocalNode {
             },
             FileKind::Directory => rustix::fs::fsync(self.syncing(who)?),
             kind => {
-                let _acting = Acting::begin(who)?;
+                let _acting = IdentityGuard::begin(who)?;
                 sync_looked_at(self.fd.as_fd(), kind)
             }
         };
@@ -599,31 +599,31 @@ impl Node for LocalNode {
     }
 
     fn set_size(&self, who: Actor<'_>, size_bytes: u64) -> Result<()> {
-        let _acting = Acting::begin(who)?;
-        let _telling = self.telling();
+        let _acting = IdentityGuard::begin(who)?;
+        let _change = self.unreported_change();
         let result = rustix::fs::ftruncate(self.file()?, size_bytes);
         result
             .map_err(|e| if e == Errno::INVAL { FsError::TooLarge } else { refusal("truncate", e) })
     }
 
     fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        let _acting = Acting::begin(who)?;
-        let _telling = self.telling();
+        let _acting = IdentityGuard::begin(who)?;
+        let _change = self.unreported_change();
         rustix::fs::fallocate(self.file()?, FallocateFlags::KEEP_SIZE, offset, length)
             .map_err(|e| refusal("allocate", e))
     }
 
     fn allocate_and_grow(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        let _acting = Acting::begin(who)?;
-        let _telling = self.telling();
+        let _acting = IdentityGuard::begin(who)?;
+        let _change = self.unreported_change();
         // The kernel compares the length and extends the file under one lock.
         rustix::fs::fallocate(self.file()?, FallocateFlags::empty(), offset, length)
             .map_err(|e| refusal("allocate", e))
     }
 
     fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        let _acting = Acting::begin(who)?;
-        let _telling = self.telling();
+        let _acting = IdentityGuard::begin(who)?;
+        let _change = self.unreported_change();
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(self.file()?, flags, offset, length)
             .map_err(|e| refusal("punch hole", e))
@@ -649,9 +649,9 @@ impl Node for LocalNode {
         source_offset: u64,
         length: u64,
     ) -> Result<u64> {
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let source = Self::of(source).ok_or(FsError::NotSupported)?;
-        let _telling = self.telling();
+        let _change = self.unreported_change();
         let (mut from, mut to) = (source_offset, offset);
         let length = usize::try_from(length.min(COPY_BYTES_MAX)).unwrap_or(usize::MAX);
         let copied = rustix::fs::copy_file_range(
@@ -682,9 +682,9 @@ impl Node for LocalNode {
         source_offset: u64,
         length: u64,
     ) -> Result<()> {
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let source = Self::of(source).ok_or(FsError::NotSupported)?;
-        let _telling = self.telling();
+        let _change = self.unreported_change();
         let range = libc::file_clone_range {
             src_fd: i64::from(source.file()?.as_raw_fd()),
             src_offset: source_offset,
@@ -701,9 +701,9 @@ impl Node for LocalNode {
     }
 
     fn set_compressed(&self, who: Actor<'_>, compressed: bool) -> Result<()> {
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         // The kernel notifies no directory of flag changes.
-        let _telling = Unheard::telling();
+        let _change = UnreportedChange::begin();
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let reopened =
             self.path_only.then(|| rustix::fs::open(self.proc_path(), flags, Mode::empty()));
@@ -735,7 +735,7 @@ impl Node for LocalNode {
         if stream_store::is_store_name(name.as_bytes()) {
             return Err(FsError::NotFound);
         }
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let name = std::ffi::CString::new(name.as_bytes()).map_err(|_| FsError::InvalidName)?;
         stat(self.fd.as_fd(), &name, wanted, self.path_only)
     }
@@ -744,14 +744,14 @@ impl Node for LocalNode {
         if self.kind != FileKind::Symlink {
             return Err(FsError::NotSupported);
         }
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let target = rustix::fs::readlinkat(&self.fd, c"", Vec::new())
             .map_err(|e| refusal("read link", e))?;
         Ok(target.into_bytes())
     }
 
     fn reparse_data(&self, who: Actor<'_>) -> Result<Vec<u8>> {
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         match self.get_xattr(REPARSE_NAME) {
             Ok(value) => Ok(value),
             Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => Err(FsError::NotFound),
@@ -760,7 +760,7 @@ impl Node for LocalNode {
     }
 
     fn set_reparse_data(&self, who: Actor<'_>, data: Option<&[u8]>) -> Result<()> {
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         match self.put_xattr(REPARSE_NAME, data, XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if data.is_none() => Ok(()),
@@ -769,13 +769,13 @@ impl Node for LocalNode {
     }
 
     fn verifier(&self, who: Actor<'_>) -> Result<[u8; 8]> {
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let value = self.get_xattr(VERIFIER_NAME).map_err(|_| FsError::NotFound)?;
         value.try_into().map_err(|_| FsError::NotFound)
     }
 
     fn set_verifier(&self, who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         match self.put_xattr(VERIFIER_NAME, Some(&verifier), XattrFlags::empty()) {
             Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
             Err(errno) => Err(refusal("set verifier", errno)),
@@ -783,14 +783,14 @@ impl Node for LocalNode {
     }
 
     fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<XattrName>> {
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         let listed = self.list_xattrs().map_err(|e| refusal("list attributes", e))?;
         Ok(listed.split(|&b| b == 0).filter_map(users_name).collect())
     }
 
     fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
         let Ok(child) = std::str::from_utf8(name.as_bytes()) else { return Vec::new() };
-        let Ok(_acting) = Acting::begin(who) else { return Vec::new() };
+        let Ok(_acting) = IdentityGuard::begin(who) else { return Vec::new() };
         let path = format!("{}/{child}", self.proc_path());
         // A longer list is rare, and treated as empty.
         let mut listed = [0u8; CHILD_NAMES_BYTES_MAX];
@@ -811,7 +811,7 @@ impl Node for LocalNode {
         if is_private(name.as_bytes()) {
             return Err(FsError::NotFound);
         }
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         self.get_xattr(user_name(name).as_slice()).map_err(|e| refusal("get attribute", e))
     }
 
@@ -819,7 +819,7 @@ impl Node for LocalNode {
         if is_private(name.as_bytes()) {
             return Err(FsError::AccessDenied);
         }
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         match self.put_xattr(user_name(name).as_slice(), value, XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if value.is_none() => Ok(()),

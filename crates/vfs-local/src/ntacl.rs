@@ -30,7 +30,7 @@ pub type StateHash = [u8; STATE_BYTES];
 
 /// A decoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredDescriptor {
     /// Self-relative security descriptor.
     pub descriptor: Vec<u8>,
     /// Its validity.
@@ -61,16 +61,16 @@ pub fn encode_packed(descriptor: &[u8], states: &[StateHash]) -> Option<Vec<u8>>
     Some([&PACKED[..], &[states.len() as u8], states.as_flattened(), &packed].concat())
 }
 
-fn decode_packed(bytes: &[u8]) -> Option<Stored> {
+fn decode_packed(bytes: &[u8]) -> Option<StoredDescriptor> {
     let (count, rest) = bytes.split_first()?;
     let (states, packed) = rest.split_at_checked(usize::from(*count) * STATE_BYTES)?;
     let descriptor = packing::unpack(packed)?;
     let counts = Counts::While(states_of(states));
-    (descriptor.len() >= DESCRIPTOR_HEAD).then_some(Stored { descriptor, counts })
+    (descriptor.len() >= DESCRIPTOR_HEAD).then_some(StoredDescriptor { descriptor, counts })
 }
 
 /// Decodes a value; `None` if its form is unknown.
-pub fn decode(bytes: &[u8]) -> Option<Stored> {
+pub fn decode(bytes: &[u8]) -> Option<StoredDescriptor> {
     if let Some(packed) = bytes.strip_prefix(PACKED) {
         return decode_packed(packed);
     }
@@ -115,7 +115,7 @@ pub fn decode(bytes: &[u8]) -> Option<Stored> {
     };
     let descriptor =
         relocate(bytes.get(start.next_multiple_of(4)..)?, start.next_multiple_of(4), 0)?;
-    Some(Stored { descriptor, counts })
+    Some(StoredDescriptor { descriptor, counts })
 }
 
 /// The hashes in a space that may be partially filled.
@@ -260,7 +260,7 @@ mod tests {
         let states = [[1; STATE_BYTES], [2; STATE_BYTES]];
         let packed = encode_packed(&descriptor(0), &states).unwrap();
         let counts = Counts::While(states.to_vec());
-        assert_eq!(decode(&packed), Some(Stored { descriptor: descriptor(0), counts }));
+        assert_eq!(decode(&packed), Some(StoredDescriptor { descriptor: descriptor(0), counts }));
         for length in 0..packed.len() {
             assert_eq!(decode(&packed[..length]), None);
         }

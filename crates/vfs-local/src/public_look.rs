@@ -6,7 +6,7 @@
 //! own permissions are not checked. open(2). The open descriptor guarantees that it is the
 //! directory whose permissions were checked.
 
-use crate::identity::Acting;
+use crate::identity::IdentityGuard;
 use crate::resolve::{Root, open_beneath};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -28,7 +28,7 @@ pub struct PublicLooks {
 #[derive(Debug)]
 pub enum Look {
     /// The node. The guard covers further queries of it.
-    Found(OwnedFd, Acting),
+    Found(OwnedFd, IdentityGuard),
     /// The name does not exist, or the directory was removed.
     Absent,
     /// The answer is not in memory, and the caller must not block. The user's own look-up would
@@ -48,9 +48,9 @@ impl PublicLooks {
         if how.read || how.write {
             return None;
         }
-        let own = Acting::on_present(who);
+        let own = IdentityGuard::on_present(who);
         let is_public = own.is_none();
-        let acting = own.or_else(Acting::on_public_name)?;
+        let acting = own.or_else(IdentityGuard::on_public_name)?;
         if is_public && self.is_passed_over() {
             return None;
         }

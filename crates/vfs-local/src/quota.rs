@@ -5,7 +5,7 @@
 //! module checks the authorization itself.
 
 use crate::errors::refusal;
-use crate::identity::Acting;
+use crate::identity::IdentityGuard;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use vfs::{Actor, FsError, Quota, QuotaLimits, QuotaState, Result, Space};
@@ -59,7 +59,7 @@ pub fn state(root: BorrowedFd<'_>) -> QuotaState {
 
 /// Size and free space of a node's file system, within the user's quota.
 pub fn space(node: BorrowedFd<'_>, who: Actor<'_>) -> Result<Space> {
-    let _acting = Acting::begin(who)?;
+    let _acting = IdentityGuard::begin(who)?;
     let stat = rustix::fs::fstatvfs(node).map_err(|e| refusal("statvfs", e))?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
     let space = Space {

@@ -14,7 +14,7 @@
 //! that attribute, because local users could have created it.
 
 use crate::errors::refusal;
-use crate::identity::Acting;
+use crate::identity::IdentityGuard;
 use crate::node::LocalNode;
 use crate::ntacl::{self, Counts, StateHash};
 use crate::posix_acl::{self, PermissionState};
@@ -109,7 +109,8 @@ fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
     if !is_old || !is_present() {
         return;
     }
-    let Some(ntacl::Stored { descriptor, counts: Counts::While(states) }) = ntacl::decode(value)
+    let Some(ntacl::StoredDescriptor { descriptor, counts: Counts::While(states) }) =
+        ntacl::decode(value)
     else {
         return;
     };
@@ -252,7 +253,7 @@ impl PermissionStep<'_> {
                 return Ok(owner.uid.unwrap_or(uid));
             }
             Self::List(list) => {
-                let _acting = Acting::begin(as_owner(who, uid))?;
+                let _acting = IdentityGuard::begin(as_owner(who, uid))?;
                 posix_acl::store(node, list)?;
             }
         }
@@ -295,7 +296,7 @@ fn loses_set_ids(
 /// users and groups. Then the more precise descriptor is stored, with a mode that grants nobody
 /// more than the ACL.
 pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
-    let _telling = node.telling();
+    let _change = node.unreported_change();
     let _changing = lock_of(node).lock().unwrap_or_else(PoisonError::into_inner);
     let Some(descriptor) = change.descriptor else { return put(node, None) };
     match store_both(node, who, descriptor, change) {
@@ -307,13 +308,13 @@ pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> R
     let put_back = |error| {
         // The former descriptor is in force with the former ACL only.
         if let Some(names) = &names {
-            let _acting = Acting::begin(owner)?;
+            let _acting = IdentityGuard::begin(owner)?;
             posix_acl::store(node, names)?;
         }
         Err(error)
     };
     if names.is_some() {
-        let dropped = Acting::begin(owner).and_then(|_acting| posix_acl::drop_names(node));
+        let dropped = IdentityGuard::begin(owner).and_then(|_acting| posix_acl::drop_names(node));
         dropped.or_else(put_back)?;
     }
     let mode = change.permissions.map(|list| PosixAcl::of_mode(list.mode_without_names()));
@@ -399,7 +400,7 @@ fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
 /// # Errors [`FsError::TooLarge`] if the file's attributes have no room for it, though the file
 /// system has.
 fn put(node: &LocalNode, value: Option<(&[u8], &[StateHash])>) -> Result<()> {
-    let _acting = Acting::server(ServerWork::Metadata)?;
+    let _acting = IdentityGuard::server(ServerWork::Metadata)?;
     let set = |value: Option<&[u8]>| node.put_xattr(name(), value, XattrFlags::empty());
     let result = match value {
         None => set(None),
@@ -470,7 +471,7 @@ pub mod tests {
     }
 
     #[test]
-    fn new_descriptor_counts_after_each_step_of_change() {
+    fn new_descriptor_is_valid_after_each_step_of_a_change() {
         let is_root = rustix::process::geteuid().is_root();
         for kind in [FileKind::File, FileKind::Directory] {
             let Some((_folder, node)) = node(kind) else { return };
@@ -506,7 +507,7 @@ pub mod tests {
 
     /// The state after a power failure: a descriptor in the second of four states.
     #[test]
-    fn descriptor_of_interrupted_change_is_left_one_state() {
+    fn interrupted_change_is_reduced_to_one_state() {
         let Some((_folder, node)) = node(FileKind::File) else { return };
         let node = LocalNode::of(&*node).unwrap();
         let states = || ntacl::decode(&node.get_xattr(name()).unwrap()).unwrap().counts;
@@ -541,7 +542,7 @@ pub mod tests {
 
     /// The kernel clears set-group-ID with a mode or ACL that an owner outside the group sets.
     #[test]
-    fn descriptor_counts_where_kernel_takes_set_group_id() {
+    fn descriptor_stays_valid_when_kernel_clears_setgid() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -585,7 +586,7 @@ pub mod tests {
 
     /// The disk may show half of a change that a system call makes in two.
     #[test]
-    fn half_of_a_step_that_disk_may_show_counts() {
+    fn half_completed_step_on_disk_is_valid() {
         let Some((_folder, node)) = node(FileKind::File) else { return };
         let node = LocalNode::of(&*node).unwrap();
         let present = PermissionState::of(node).unwrap();
@@ -631,7 +632,7 @@ pub mod tests {
     /// XFS removes the ACL before it sets the mode, so the group temporarily has the mask's
     /// permissions.
     #[test]
-    fn list_that_goes_away_leaves_group_no_more_than_before_or_after() {
+    fn removed_acl_never_widens_the_group_permissions() {
         let Some((_folder, node)) = node(FileKind::File) else { return };
         let node = LocalNode::of(&*node).unwrap();
         let present = PermissionState::of(node).unwrap();
@@ -652,7 +653,7 @@ pub mod tests {
     }
 
     #[test]
-    fn stored_descriptor_counts_in_its_last_state_alone() {
+    fn stored_descriptor_is_valid_in_its_last_state_only() {
         let Some((_folder, node)) = node(FileKind::File) else { return };
         let permissions = list(7, 6);
         let change = SecurityChange {
@@ -689,7 +690,7 @@ pub mod tests {
     }
 
     #[test]
-    fn long_list_is_stored_once_where_it_does_not_fit_twice() {
+    fn long_acl_without_room_for_two_forms_is_stored_once() {
         for kind in [FileKind::File, FileKind::Directory] {
             // ext4 has 4 KiB for both: the first descriptor fits twice, the second only packed, the
             // third only alone.
@@ -721,7 +722,7 @@ pub mod tests {
     }
 
     #[test]
-    fn list_without_room_is_not_refused_as_a_full_disk() {
+    fn acl_without_room_is_not_reported_as_a_full_disk() {
         let Some((_folder, node)) = node(FileKind::File) else { return };
         let (descriptor, list) = long(2700);
         let change = SecurityChange {
@@ -742,7 +743,7 @@ pub mod tests {
 
     /// A team's directory, from whose ACL its owner removes the one named user.
     #[test]
-    fn owner_keeps_set_ids_when_a_list_goes_away() {
+    fn owner_keeps_set_id_bits_when_an_acl_is_removed() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -770,7 +771,7 @@ pub mod tests {
     }
 
     #[test]
-    fn file_that_is_taken_runs_as_nobody() {
+    fn taking_ownership_clears_set_id_bits() {
         if !rustix::process::geteuid().is_root() {
             return;
         }

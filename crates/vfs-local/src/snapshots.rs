@@ -27,7 +27,7 @@ const DESCRIPTION_BYTES_MAX: u64 = 16 * 1024;
 
 /// Source of a snapshot's creation time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Naming {
+pub enum SnapshotNaming {
     /// The snapshot's name, in one of these formats; times are UTC.
     Names(Vec<NameFormat>),
     /// A file beside the snapshot, as snapper creates it: `NUMBER/info.xml`, `NUMBER/snapshot`.
@@ -43,7 +43,7 @@ pub struct SnapshotPlace {
     /// The directory that the snapshots were taken of.
     pub root: PathBuf,
     /// Source of their creation times.
-    pub naming: Naming,
+    pub naming: SnapshotNaming,
     /// Path of the served tree within a snapshot; empty for its root.
     pub inside: PathBuf,
     /// See [`vfs::Features::follows_links`].
@@ -54,11 +54,11 @@ pub struct SnapshotPlace {
 #[derive(Debug)]
 pub struct LocalSnapshots {
     place: SnapshotPlace,
-    known: Mutex<Known>,
+    known: Mutex<SnapshotIndex>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct SnapshotIndex {
     /// Entries of the directory at the last scan.
     names: BTreeMap<Timestamp, Vec<u8>>,
     /// Snapshots in use.
@@ -72,7 +72,7 @@ impl LocalSnapshots {
         Self { place, known: Mutex::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, SnapshotIndex> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,8 +104,10 @@ impl LocalSnapshots {
             let entry = entry.map_err(|e| refusal("list snapshots", e))?;
             let name = entry.file_name().to_bytes();
             let at = match &self.place.naming {
-                Naming::Names(formats) => formats.iter().find_map(|format| format.time(name)),
-                Naming::Snapper => time_by_snapper(&directory, name),
+                SnapshotNaming::Names(formats) => {
+                    formats.iter().find_map(|format| format.time(name))
+                }
+                SnapshotNaming::Snapper => time_by_snapper(&directory, name),
             };
             if let Some(at) = at {
                 // Of two snapshots with the same time the first by name counts, whatever the order
@@ -133,7 +135,7 @@ impl LocalSnapshots {
     fn open_now(&self, at: Timestamp) -> Result<Arc<LocalVfs>> {
         let name = self.known().names.get(&at).cloned().ok_or(FsError::NotFound)?;
         let mut path = name;
-        if self.place.naming == Naming::Snapper {
+        if self.place.naming == SnapshotNaming::Snapper {
             path.extend_from_slice(b"/snapshot");
         }
         for part in self.place.inside.components() {
@@ -200,7 +202,9 @@ mod tests {
         SnapshotPlace {
             directory: directory.into(),
             root: "/srv/share".into(),
-            naming: Naming::Names(formats.iter().map(|f| NameFormat::new(f).unwrap()).collect()),
+            naming: SnapshotNaming::Names(
+                formats.iter().map(|f| NameFormat::new(f).unwrap()).collect(),
+            ),
             inside: PathBuf::new(),
             follows_links: true,
         }
@@ -293,7 +297,7 @@ mod tests {
         fs::write(folder.path().join("7/info.xml"), text).unwrap();
         fs::write(folder.path().join("7/snapshot/file"), "").unwrap();
         fs::create_dir_all(folder.path().join("8/snapshot")).unwrap();
-        let place = SnapshotPlace { naming: Naming::Snapper, ..place(folder.path(), &[]) };
+        let place = SnapshotPlace { naming: SnapshotNaming::Snapper, ..place(folder.path(), &[]) };
         let snapshots = LocalSnapshots::new(place);
         assert_eq!(seconds(&snapshots), [1_000_000_000]);
         let open = snapshots.open(Timestamp(1_000_000_000_000_000_000)).unwrap();

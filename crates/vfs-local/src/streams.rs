@@ -13,7 +13,7 @@
 //! and replaces the attribute with the user's credentials.
 
 use crate::errors::refusal;
-use crate::identity::{Acting, as_server};
+use crate::identity::{IdentityGuard, as_server};
 use crate::node;
 use crate::node::LocalNode;
 use crate::stream_store::{self, StoredFile, StoredId, lock_streams};
@@ -243,7 +243,7 @@ pub fn list(node: &LocalNode, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let _acting = Acting::begin(who)?;
+    let _acting = IdentityGuard::begin(who)?;
     // A stream that disappeared since it was listed is omitted.
     let entries = names.into_iter().map(|name| entry(node, name));
     entries.filter(|e| !matches!(e, Err(FsError::NotFound))).collect()
@@ -251,7 +251,7 @@ pub fn list(node: &LocalNode, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
 
 /// See [`vfs::Node::find_stream`].
 pub fn find(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> Result<StreamEntry> {
-    let _acting = Acting::begin(who)?;
+    let _acting = IdentityGuard::begin(who)?;
     match entry(node, name.clone()) {
         Err(FsError::NotFound | FsError::NameTooLong | FsError::NotSupported) => {}
         other => return other,
@@ -284,7 +284,7 @@ pub fn create(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) ->
             Ok(_) => return Err(FsError::AlreadyExists),
         },
     };
-    let _acting = Acting::begin(who)?;
+    let _acting = IdentityGuard::begin(who)?;
     match try_store(node, name, &[], flags)? {
         true => Ok(()),
         false => Err(FsError::AttributesFull),
@@ -300,7 +300,7 @@ pub fn read(
     length: usize,
     into: &mut Vec<u8>,
 ) -> Result<usize> {
-    let _acting = Acting::begin(who)?;
+    let _acting = IdentityGuard::begin(who)?;
     let data = match load(node, name)? {
         StreamValue::File(_) if offset >= STREAM_BYTES_MAX => return Ok(0),
         StreamValue::File(id) => {
@@ -325,11 +325,11 @@ pub fn data(
     let _lock = lock_streams(node.key);
     let value = match writes {
         true => load_as_server(node, name)?,
-        false => Acting::begin(who).and_then(|_acting| load(node, name))?,
+        false => IdentityGuard::begin(who).and_then(|_acting| load(node, name))?,
     };
     let StreamValue::File(id) = value else { return Ok(None) };
     if writes {
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         refer(node, name, id, XattrFlags::REPLACE)?;
     }
     Ok(Some(Arc::new(StoredFile::open(node, id, writes)?.into_node()?)))
@@ -350,7 +350,7 @@ fn modify(
     let (data, extents) = match load_as_server(node, name)? {
         StreamValue::Attributes { data, extents } => (data, extents),
         StreamValue::File(id) => {
-            let acting = Acting::begin(who)?;
+            let acting = IdentityGuard::begin(who)?;
             refer(node, name, id, XattrFlags::REPLACE)?;
             drop(acting);
             let file = StoredFile::open(node, id, true)?.into_node()?;
@@ -362,7 +362,7 @@ fn modify(
     if length <= KEPT_BYTES_MAX {
         let mut changed = data.clone();
         in_attribute(&mut changed);
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         if try_store(node, name, &changed, XattrFlags::REPLACE)? {
             drop_extents(node, name, extents);
             return Ok(());
@@ -370,10 +370,10 @@ fn modify(
     }
     move_to_file(node, who, &data, |id, file| {
         in_file(file)?;
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         refer(node, name, id, XattrFlags::REPLACE)
     })?;
-    let _acting = Acting::begin(who)?;
+    let _acting = IdentityGuard::begin(who)?;
     drop_extents(node, name, extents);
     Ok(())
 }
@@ -387,7 +387,7 @@ fn move_to_file(
     finish: impl FnOnce(StoredId, &LocalNode) -> Result<()>,
 ) -> Result<()> {
     // Refuses an invalid identity before anything is created.
-    drop(Acting::begin(who)?);
+    drop(IdentityGuard::begin(who)?);
     let stored = StoredFile::create(node, data)?;
     let id = stored.id();
     let finished = stored.into_node().and_then(|file| finish(id, &file));
@@ -431,7 +431,7 @@ pub fn set_size(node: &LocalNode, who: Actor<'_>, name: &StreamName, size: u64) 
 pub fn remove(node: &LocalNode, who: Actor<'_>, name: &StreamName) -> Result<()> {
     let _lock = lock_streams(node.key);
     let value = load_as_server(node, name)?;
-    let _acting = Acting::begin(who)?;
+    let _acting = IdentityGuard::begin(who)?;
     take_away(node, name, value.extents())?;
     drop_file(node, value.id());
     Ok(())
@@ -466,7 +466,7 @@ pub fn rename(
     if let Some(StreamValue::File(id)) = &replaced {
         check_replaceable(node, *id)?;
     }
-    let _acting = Acting::begin(who)?;
+    let _acting = IdentityGuard::begin(who)?;
     let flags = if replace == Replace::Never { XattrFlags::CREATE } else { XattrFlags::empty() };
     match &value {
         StreamValue::File(id) => refer(node, to, *id, flags)?,

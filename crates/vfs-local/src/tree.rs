@@ -1,11 +1,11 @@
 //! The tree: resolves names to nodes.
 
-use crate::changes::{LocalChanges, is_changed_unheard};
+use crate::changes::{LocalChanges, changes_without_events};
 use crate::children;
 use crate::creation::{self, NewName};
 use crate::errors::{refusal, refusal_of_name};
 use crate::handles::{self, Handles};
-use crate::identity::Acting;
+use crate::identity::IdentityGuard;
 use crate::listing_changes::LocalListings;
 use crate::node::{LocalNode, set_compressed};
 use crate::outside::Source;
@@ -203,7 +203,7 @@ impl LocalVfs {
 
     /// Creates a node other than a file or directory, by path.
     fn make_other(&self, who: Actor<'_>, path: &RelPath, new: NewChild<'_>) -> Result<OpenedNode> {
-        let _acting = Acting::on_path(who)?;
+        let _acting = IdentityGuard::on_path(who)?;
         let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
         let path = spelt.join(&name);
         path.check_length()?;
@@ -243,7 +243,7 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
         follows_links: true,
         xattrs,
         stream_bytes_max,
-        misses_remote_changes: is_changed_unheard(root.as_fd())?,
+        misses_remote_changes: changes_without_events(root.as_fd())?,
         noatime: rustix::fs::fstatvfs(root)?.f_flag.contains(StatVfsMountFlags::NOATIME),
         always_waits: false,
         serial,
@@ -267,7 +267,7 @@ fn probe_data(root: &OwnedFd) -> (bool, bool) {
 
 impl Vfs for LocalVfs {
     fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
-        let _acting = Acting::on_path(who)?;
+        let _acting = IdentityGuard::on_path(who)?;
         self.open_spelt(path, how).map_err(|e| self.refusal(e))
     }
 
@@ -289,7 +289,7 @@ impl Vfs for LocalVfs {
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
-        let _acting = Acting::on_path(who)?;
+        let _acting = IdentityGuard::on_path(who)?;
         let (parent, spelt, name) = self.parent_of(path, case)?;
         self.make(parent.as_fd(), (&spelt.join(&name), &name), case, how)
     }
@@ -301,7 +301,7 @@ impl Vfs for LocalVfs {
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
-        let _acting = Acting::on_names(who)?;
+        let _acting = IdentityGuard::on_names(who)?;
         let (parent, name) = children::of(child)?;
         self.make(parent, (child.path, &name), case, how)
     }
@@ -312,7 +312,7 @@ impl Vfs for LocalVfs {
         child: ChildName<'_>,
         new: NewChild<'_>,
     ) -> Result<OpenedNode> {
-        let _acting = Acting::on_names(who)?;
+        let _acting = IdentityGuard::on_names(who)?;
         let (parent, name) = children::of(child)?;
         child.path.check_length()?;
         children::make_other(parent, (child.path, &name), new, who.may_make_devices())
@@ -323,7 +323,7 @@ impl Vfs for LocalVfs {
     }
 
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        let _acting = Acting::on_path(who)?;
+        let _acting = IdentityGuard::on_path(who)?;
         let (parent, _, name) = self.parent_of(path, Case::Sensitive)?;
         let expected = ExpectedChild { key: expected, is_file_as_seen: false };
         children::unlink(parent.as_fd(), &name, expected)
@@ -337,20 +337,20 @@ impl Vfs for LocalVfs {
     ) -> Result<()> {
         let (parent, name) = children::of(child)?;
         let owner = || rustix::fs::fstat(parent).ok().map(|stat| stat.st_uid);
-        if let Some(_acting) = Acting::on_own_directory(who, owner)? {
+        if let Some(_acting) = IdentityGuard::on_own_directory(who, owner)? {
             let removed = children::unlink(parent, &name, expected);
             // A file system may ask for groups all the same, such as one that a program serves.
             if matches!(removed, Ok(()) | Err(FsError::NotFound)) {
                 return removed;
             }
         }
-        let _acting = Acting::on_names(who)?;
+        let _acting = IdentityGuard::on_names(who)?;
         children::unlink(parent, &name, expected)
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         to.check_length()?;
-        let _acting = Acting::on_path(who)?;
+        let _acting = IdentityGuard::on_path(who)?;
         let (from_parent, _, from_name) = self.parent_of(from, Case::Sensitive)?;
         let (to_parent, _, to_name) = self.parent_of(to, Case::Sensitive)?;
         let (at, new_at) = ((from_parent.as_fd(), &from_name), (to_parent.as_fd(), &to_name));
@@ -361,7 +361,7 @@ impl Vfs for LocalVfs {
 
     fn rename_in(&self, who: NameActor<'_>, change: ChildRename<'_>) -> Result<()> {
         change.to.path.check_length()?;
-        let _acting = Acting::on_names(who)?;
+        let _acting = IdentityGuard::on_names(who)?;
         children::rename_expected(&change)?;
         self.handles.renamed(change.from.path, change.to.path);
         Ok(())
@@ -369,7 +369,7 @@ impl Vfs for LocalVfs {
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
         to.check_length()?;
-        let _acting = Acting::on_path(who)?;
+        let _acting = IdentityGuard::on_path(who)?;
         let node = LocalNode::of(node).ok_or(FsError::CrossDevice)?;
         if node.kind() == FileKind::Directory {
             return Err(FsError::NotSupported);
@@ -388,7 +388,7 @@ impl Vfs for LocalVfs {
 
     fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
         to.check_length()?;
-        let _acting = Acting::on_path(who)?;
+        let _acting = IdentityGuard::on_path(who)?;
         let node = LocalNode::of(node).ok_or(FsError::CrossDevice)?;
         if node.kind() == FileKind::Directory {
             return Err(FsError::NotSupported);
@@ -396,7 +396,7 @@ impl Vfs for LocalVfs {
         let (parent, _, name) = self.parent_of(to, Case::Sensitive)?;
         let new = (parent.as_fd(), &name);
         let linked = match children::link(node, new) {
-            Err(Errno::PERM) => match Acting::on_link(who)? {
+            Err(Errno::PERM) => match IdentityGuard::on_link(who)? {
                 Some(_acting) => children::link(node, new),
                 None => Err(Errno::PERM),
             },
@@ -480,7 +480,7 @@ impl Vfs for LocalVfs {
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
-        let _acting = Acting::begin(who)?;
+        let _acting = IdentityGuard::begin(who)?;
         handles::open_node(node, &how)
     }
 

@@ -33,11 +33,14 @@ impl Place<'_> {
     pub fn list(self, into: &mut [u8]) -> rustix::io::Result<usize> {
         match self {
             Self::Open(fd) => rustix::fs::flistxattr(fd, into),
-            Self::Child(directory, name) => list_at(At { directory, name, follows: false }, into),
+            Self::Child(directory, name) => {
+                list_at(RelativeName { directory, name, follows: false }, into)
+            }
             Self::Looked(fd) => match descriptors() {
-                Some(directory) => {
-                    list_at(At { directory, name: number_of(fd).as_c_str(), follows: true }, into)
-                }
+                Some(directory) => list_at(
+                    RelativeName { directory, name: number_of(fd).as_c_str(), follows: true },
+                    into,
+                ),
                 None => rustix::fs::listxattr(path_of(fd), into),
             },
         }
@@ -48,12 +51,12 @@ impl Place<'_> {
         match self {
             Self::Open(fd) => rustix::fs::fgetxattr(fd, attribute, into),
             Self::Child(directory, name) => {
-                get_at(At { directory, name, follows: false }, attribute, into)
+                get_at(RelativeName { directory, name, follows: false }, attribute, into)
             }
             Self::Looked(fd) => match descriptors() {
                 Some(directory) => {
                     let name = number_of(fd);
-                    let at = At { directory, name: name.as_c_str(), follows: true };
+                    let at = RelativeName { directory, name: name.as_c_str(), follows: true };
                     get_at(at, attribute, into)
                 }
                 None => rustix::fs::getxattr(path_of(fd), attribute, into),
@@ -120,13 +123,13 @@ fn descriptors() -> Option<BorrowedFd<'static>> {
 /// A name relative to a directory. A link of `/proc` refers to the node itself and must be
 /// followed; other links must not.
 #[derive(Clone, Copy)]
-struct At<'a> {
+struct RelativeName<'a> {
     directory: BorrowedFd<'a>,
     name: &'a CStr,
     follows: bool,
 }
 
-impl At<'_> {
+impl RelativeName<'_> {
     fn flags(self) -> libc::c_int {
         if self.follows { 0 } else { libc::AT_SYMLINK_NOFOLLOW }
     }
@@ -140,7 +143,7 @@ impl At<'_> {
     }
 }
 
-fn list_at(at: At<'_>, into: &mut [u8]) -> rustix::io::Result<usize> {
+fn list_at(at: RelativeName<'_>, into: &mut [u8]) -> rustix::io::Result<usize> {
     const SYS_LISTXATTRAT: libc::c_long = 465;
     if !WITHOUT_AT.load(Ordering::Relaxed) {
         // SAFETY: the call reads the name up to its NUL and writes at most `into.len()`
@@ -166,7 +169,7 @@ fn list_at(at: At<'_>, into: &mut [u8]) -> rustix::io::Result<usize> {
     }
 }
 
-fn get_at(at: At<'_>, attribute: &CStr, into: &mut [u8]) -> rustix::io::Result<usize> {
+fn get_at(at: RelativeName<'_>, attribute: &CStr, into: &mut [u8]) -> rustix::io::Result<usize> {
     /// `struct xattr_args` of the kernel.
     #[repr(C)]
     struct Arguments {

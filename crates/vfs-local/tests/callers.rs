@@ -36,13 +36,13 @@ fn stranger() -> Identity {
 }
 
 /// A tree that only the superuser may read or enter.
-struct Closed {
+struct ClosedTree {
     folder: tempfile::TempDir,
     vfs: LocalVfs,
 }
 
 /// `None` if the process cannot act as others, or extended attributes cannot be stored.
-fn closed() -> Option<Closed> {
+fn closed() -> Option<ClosedTree> {
     let folder = tempfile::tempdir().unwrap();
     let vfs = LocalVfs::open(folder.path()).unwrap();
     if !rustix::process::geteuid().is_root() || !vfs.features().xattrs {
@@ -52,7 +52,7 @@ fn closed() -> Option<Closed> {
     std::fs::create_dir(folder.path().join("d")).unwrap();
     std::fs::write(folder.path().join("d/f"), b"data").unwrap();
     std::os::unix::fs::symlink("target", folder.path().join("d/l")).unwrap();
-    let closed = Closed { folder, vfs };
+    let closed = ClosedTree { folder, vfs };
     let who = Actor::SUPERUSER;
     let file = closed.open("d/f", READ);
     file.set_xattr(who, &xattr_name("note"), Some(b"value")).unwrap();
@@ -199,7 +199,7 @@ fn set_mode(at: &Path, mode: u32) {
     std::fs::set_permissions(at, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-impl Closed {
+impl ClosedTree {
     fn open(&self, at: &str, how: OpenHow) -> Arc<dyn Node> {
         self.vfs.open(Actor::SUPERUSER, &path(at), how).unwrap().node
     }
@@ -325,14 +325,14 @@ fn fsuid() -> u32 {
 
 /// A tree with a directory that everybody may search and one that only its owner may search, both
 /// O_PATH; each has a file and a symbolic link.
-struct Graded {
+struct GradedTree {
     _folder: tempfile::TempDir,
     vfs: LocalVfs,
     open: Arc<dyn Node>,
     own: Arc<dyn Node>,
 }
 
-fn graded() -> Option<Graded> {
+fn graded() -> Option<GradedTree> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: no superuser");
         return None;
@@ -350,10 +350,10 @@ fn graded() -> Option<Graded> {
     let vfs = LocalVfs::open(folder.path()).unwrap();
     let [open, own] =
         ["open", "own"].map(|at| vfs.open(Actor::SUPERUSER, &path(at), LOOK).unwrap().node);
-    Some(Graded { _folder: folder, vfs, open, own })
+    Some(GradedTree { _folder: folder, vfs, open, own })
 }
 
-impl Graded {
+impl GradedTree {
     /// Whether a look-up succeeds, and the user id with which the thread made it.
     fn look(&self, directory: &Arc<dyn Node>, name: &str, how: OpenHow) -> (bool, u32) {
         let (found, who) = self.look_as(&stranger(), directory, name, how);

@@ -55,12 +55,12 @@ fn changes_by_other_processes_only_are_reported() {
         wait: Wait::Allowed,
     };
     let root = vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, changes) = mpsc::channel();
     let watch = vfs.watch(
         ServerWork::Watch,
         &*root.node,
         Arc::new(move |change| {
-            let _ = tell.send(shown(change));
+            let _ = sender.send(shown(change));
         }),
     );
     let watch = match watch {
@@ -72,7 +72,7 @@ fn changes_by_other_processes_only_are_reported() {
     let expect = |script: &str, wanted: &[&str]| {
         shell(dir.path(), script);
         let heard: Vec<String> =
-            wanted.iter().map(|_| told.recv_timeout(SOON).unwrap_or_default()).collect();
+            wanted.iter().map(|_| changes.recv_timeout(SOON).unwrap_or_default()).collect();
         assert_eq!(heard, wanted, "{script}");
     };
     expect("mkdir d", &["+d/"]);
@@ -86,7 +86,11 @@ fn changes_by_other_processes_only_are_reported() {
     drop(watch);
     shell(dir.path(), "rm theirs");
     drop(vfs);
-    assert_eq!(told.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Disconnected), "nothing more");
+    assert_eq!(
+        changes.recv_timeout(SOON),
+        Err(mpsc::RecvTimeoutError::Disconnected),
+        "nothing more"
+    );
 }
 
 #[test]
@@ -96,12 +100,12 @@ fn growing_file_is_reported_before_it_is_closed() {
     let vfs = LocalVfs::open(dir.path()).unwrap();
     let how = OpenHow::looking(Wait::Allowed);
     let root = vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, changes) = mpsc::channel();
     let watch = vfs.watch(
         ServerWork::Watch,
         &*root.node,
         Arc::new(move |change| {
-            let _ = tell.send(shown(change));
+            let _ = sender.send(shown(change));
         }),
     );
     let _watch = match watch {
@@ -115,15 +119,15 @@ fn growing_file_is_reported_before_it_is_closed() {
     let writer = writer.arg("-c").arg(script).current_dir(dir.path()).stdin(Stdio::piped());
     let mut writer = writer.spawn().unwrap();
     let mut lines = writer.stdin.take().unwrap();
-    assert_eq!(told.recv_timeout(SOON).as_deref(), Ok("+log"));
+    assert_eq!(changes.recv_timeout(SOON).as_deref(), Ok("+log"));
     for _ in 0..2 {
         lines.write_all(b"x\n").unwrap();
-        assert_eq!(told.recv_timeout(SOON).as_deref(), Ok("!log"), "its writer has it open");
+        assert_eq!(changes.recv_timeout(SOON).as_deref(), Ok("!log"), "its writer has it open");
     }
     drop(lines);
     assert!(writer.wait().unwrap().success());
     shell(dir.path(), "mkdir d");
-    assert_eq!(told.recv_timeout(SOON).as_deref(), Ok("+d/"), "the close has changed nothing");
+    assert_eq!(changes.recv_timeout(SOON).as_deref(), Ok("+d/"), "the close has changed nothing");
     // Python writes, then stores by way of a mapping, which is no write to the kernel.
     let script = "import mmap,os,time; f = os.open('log', os.O_RDWR); os.write(f, b'y'); \
                   time.sleep(0.2); m = mmap.mmap(f, 1); m[0:1] = b'z'; m.flush(); os.close(f)";
@@ -132,8 +136,8 @@ fn growing_file_is_reported_before_it_is_closed() {
         Ok(status) => assert!(status.success()),
         Err(error) => return eprintln!("skipped: no python3: {error}"),
     }
-    assert_eq!(told.recv_timeout(SOON).as_deref(), Ok("!log"), "the write");
-    assert_eq!(told.recv_timeout(SOON).as_deref(), Ok("!log"), "what was stored after it");
+    assert_eq!(changes.recv_timeout(SOON).as_deref(), Ok("!log"), "the write");
+    assert_eq!(changes.recv_timeout(SOON).as_deref(), Ok("!log"), "what was stored after it");
 }
 
 #[test]
@@ -143,12 +147,12 @@ fn tree_watch_reports_the_tree_and_nothing_beside_it() {
     let share = dir.path().join("share");
     std::fs::create_dir_all(share.join("a/b")).unwrap();
     let vfs = LocalVfs::open(&share).unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, changes) = mpsc::channel();
     let watch = vfs.watch_tree(
         ServerWork::Watch,
         Arc::new(move |directory: &RelPath, change: &ExternalChange| {
             let at = String::from_utf8_lossy(directory.as_bytes()).into_owned();
-            let _ = tell.send(format!("{at}: {}", shown(change)));
+            let _ = sender.send(format!("{at}: {}", shown(change)));
         }),
     );
     let watch = match watch {
@@ -159,7 +163,7 @@ fn tree_watch_reports_the_tree_and_nothing_beside_it() {
     let expect = |script: &str, wanted: &[&str]| {
         shell(&share, script);
         let heard: Vec<String> =
-            wanted.iter().map(|_| told.recv_timeout(SOON).unwrap_or_default()).collect();
+            wanted.iter().map(|_| changes.recv_timeout(SOON).unwrap_or_default()).collect();
         assert_eq!(heard, wanted, "{script}");
     };
     expect("touch ../beside; mkdir a/b/new", &["a/b: +new/"]);
@@ -175,7 +179,11 @@ fn tree_watch_reports_the_tree_and_nothing_beside_it() {
     drop(watch);
     shell(&share, "touch a/later");
     drop(vfs);
-    assert_eq!(told.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Disconnected), "nothing more");
+    assert_eq!(
+        changes.recv_timeout(SOON),
+        Err(mpsc::RecvTimeoutError::Disconnected),
+        "nothing more"
+    );
 }
 
 #[test]
@@ -195,16 +203,16 @@ fn written_file_is_reported_at_once_or_on_close() {
     let path = RelPath::from_iter([Name::new(&b"f"[..]).unwrap()]);
     let file = vfs.open(Actor::SUPERUSER, &path, how).unwrap().node;
     let watch = |every_write| {
-        let (tell, told) = mpsc::channel();
+        let (sender, changes) = mpsc::channel();
         let watch = vfs.watch_file(
             ServerWork::Watch,
             &file,
             every_write,
             Arc::new(move || {
-                let _ = tell.send(());
+                let _ = sender.send(());
             }),
         );
-        watch.map(|watch| (watch, told))
+        watch.map(|watch| (watch, changes))
     };
     let (at_close, at_write) = match (watch(false), watch(true)) {
         (Ok(at_close), Ok(at_write)) => (at_close, at_write),

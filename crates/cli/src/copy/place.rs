@@ -7,7 +7,7 @@ use crate::share_url::ShareUrl;
 use crate::user::{ask_silently, read_line};
 use ::copy::{Place, Side};
 use anyhow::{Context, Result};
-use client::{Client, Opening, nfs};
+use client::{ChannelOpening, Client, nfs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -97,8 +97,8 @@ impl Connection {
     /// A number that was asked for is obeyed, whether or not so many help.
     fn options(&self) -> client::Options {
         let opening = match self.channels {
-            Some(_) => Opening::Meanwhile,
-            None => Opening::WhereTheyHelp,
+            Some(_) => ChannelOpening::Meanwhile,
+            None => ChannelOpening::WhereTheyHelp,
         };
         let options = self.session.options(self.count(), self.sign, self.encrypt);
         client::Options { opening, ..options }

@@ -315,7 +315,7 @@ fn an_open_by_smb_waits_until_a_delegation_is_given_back() {
     let recall = runtime.block_on(nfs.client().recalled());
     assert!(recall.is_of(&delegation));
     runtime.block_on(nfs.write(&theirs, 0, b"kept back")).unwrap();
-    runtime.block_on(nfs.give_back(delegation)).unwrap();
+    runtime.block_on(nfs.return_delegation(delegation)).unwrap();
     let reply = smb.receive().unwrap();
     assert_eq!(reply.status, SUCCESS);
     let read = smb.call(READ, &RawClient::read_body(reply.file_id(), 0, 100));
@@ -380,7 +380,7 @@ fn who_is_drained_is_asked_for_what_it_keeps_back_and_open() {
     acknowledge(&mut smb, left);
     assert!(runtime.block_on(nfs.client().recalled()).is_of(&delegation));
     runtime.block_on(nfs.write(&theirs, 0, b"kept back, too")).unwrap();
-    runtime.block_on(nfs.give_back(delegation)).unwrap();
+    runtime.block_on(nfs.return_delegation(delegation)).unwrap();
     let read = |name: &str| std::fs::read(server.data().join(name)).unwrap();
     assert_eq!(
         (&read("ours")[..], &read("theirs")[..]),

@@ -8,7 +8,7 @@ use crate::support::relay::Relay;
 use crate::support::samba::{Samba, USER, Which};
 use crate::support::{PASSWORD, Setup, user};
 use bytes::Bytes;
-use client::{Client, Host, OpenHow, Opening, Options, Put, Signing, Tree};
+use client::{ChannelOpening, Client, Host, OpenHow, Options, Put, SigningPolicy, Tree};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,10 +54,12 @@ fn further_channels_are_opened_while_the_first_works_and_only_where_they_help() 
     let server = Setup::new().start();
     let with = |opening, sealed| Options { channels: 4, opening, sealed, ..options() };
     block_on(async {
-        let client = connect(server.smb, &user(), with(Opening::Before, false)).await;
+        let client = connect(server.smb, &user(), with(ChannelOpening::Before, false)).await;
         assert_eq!(client.channels().len(), 4);
         client.close().await;
-        for (opening, sealed) in [(Opening::Meanwhile, false), (Opening::WhereTheyHelp, true)] {
+        for (opening, sealed) in
+            [(ChannelOpening::Meanwhile, false), (ChannelOpening::WhereTheyHelp, true)]
+        {
             let client = connect(server.smb, &user(), with(opening, sealed)).await;
             let tree = client.tree("data").await.unwrap();
             tree.make_directory("dir").await.unwrap();
@@ -67,7 +69,8 @@ fn further_channels_are_opened_while_the_first_works_and_only_where_they_help() 
         }
         // On a machine that is busy it may seem far away, not every time.
         for _ in 0..100 {
-            let client = connect(server.smb, &user(), with(Opening::WhereTheyHelp, false)).await;
+            let client =
+                connect(server.smb, &user(), with(ChannelOpening::WhereTheyHelp, false)).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
             let count = client.channels().len();
             client.close().await;
@@ -113,7 +116,7 @@ fn a_channel_that_comes_after_the_end_is_closed() {
     let server = Setup::new().start();
     block_on(async {
         for pause in 0..20 {
-            let options = Options { channels: 8, opening: Opening::Meanwhile, ..options() };
+            let options = Options { channels: 8, opening: ChannelOpening::Meanwhile, ..options() };
             let client = connect(server.smb, &user(), options).await;
             tokio::time::sleep(Duration::from_micros(pause * 200)).await;
             client.close().await;
@@ -177,7 +180,8 @@ fn matrix() -> Vec<(String, Options)> {
         };
         for algorithm in algorithms {
             let signing_algorithms = vec![*algorithm];
-            let one = Options { signing: Signing::Required, signing_algorithms, ..one.clone() };
+            let one =
+                Options { signing: SigningPolicy::Required, signing_algorithms, ..one.clone() };
             all.push((format!("{dialect} {}", algorithm.name()), one));
         }
         let ciphers = match dialect {
@@ -204,7 +208,7 @@ fn every_cell(address: SocketAddr, user: &str, channels: usize) {
             let client = connect(address, user, options).await;
             let negotiated = *client.negotiated();
             assert_eq!(negotiated.dialect, expected.dialect_max, "{name}");
-            if expected.signing == Signing::Required {
+            if expected.signing == SigningPolicy::Required {
                 assert!(client.session().signs, "{name}");
                 assert_eq!(negotiated.signing, expected.signing_algorithms[0], "{name}");
             }
@@ -349,7 +353,7 @@ fn sealed() -> Options {
 }
 
 fn signed() -> Options {
-    Options { signing: Signing::Required, ..options() }
+    Options { signing: SigningPolicy::Required, ..options() }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Message ids, credits, signatures and encryption, and responses that must be refused.
 
 use super::*;
-use crate::options::{Options, Signing};
-use crate::set_up::Established;
+use crate::options::{Options, SigningPolicy};
+use crate::set_up::EstablishedConnection;
 use crate::set_up::tests::{Server, run, server};
 use bytes::Bytes;
 use wire::codec::Reader;
@@ -20,12 +20,12 @@ fn read(length_bytes: u32) -> Request<'static> {
 
 fn ready(options: &Options) -> (Conn, Server) {
     let mut server = server(Dialect::Smb311);
-    let Established { conn, .. } = *run(&mut server, options).unwrap();
+    let EstablishedConnection { conn, .. } = *run(&mut server, options).unwrap();
     (conn, server)
 }
 
 fn signed() -> Options {
-    Options { signing: Signing::Required, ..Options::default() }
+    Options { signing: SigningPolicy::Required, ..Options::default() }
 }
 
 fn sealed() -> Options {
@@ -64,7 +64,7 @@ fn answer(header: &Header, status: NtStatus, credits: u16) -> Vec<u8> {
     out
 }
 
-fn take(conn: &mut Conn, mut frame: Vec<u8>) -> Result<Vec<Taken>, Error> {
+fn take(conn: &mut Conn, mut frame: Vec<u8>) -> Result<Vec<ReceivedMessage>, Error> {
     let mut all = Vec::new();
     conn.opener().open(&mut frame, None, |_, message| {
         all.push(conn.take(&message)?);
@@ -97,7 +97,7 @@ fn request_without_credits_waits_for_a_grant() {
     assert!(out.is_empty());
     let header = headers(&frames[0])[0].0;
     let done = answer(&header, NtStatus::END_OF_FILE, 1);
-    assert_eq!(take(&mut conn, done), Ok(vec![Taken::Answer(0)]));
+    assert_eq!(take(&mut conn, done), Ok(vec![ReceivedMessage::Answer(0)]));
     assert_eq!(conn.send(&[read(1)], &[0], &mut out), Ok(true));
     for frame in &frames[1..] {
         let done = answer(&headers(frame)[0].0, NtStatus::END_OF_FILE, 0);
@@ -175,7 +175,7 @@ fn unsigned_or_changed_response_ends_a_signing_connection() {
     let mut changed = good.clone();
     changed[70] ^= 1;
     assert!(matches!(take(&mut conn, changed), Err(Error::Hostile(_))));
-    assert_eq!(take(&mut conn, good), Ok(vec![Taken::Answer(0)]));
+    assert_eq!(take(&mut conn, good), Ok(vec![ReceivedMessage::Answer(0)]));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn sealed_connection_accepts_sealed_responses_only() {
     let mut other = good.clone();
     other[44] ^= 1;
     assert!(matches!(take(&mut conn, other), Err(Error::Hostile(_))), "another session");
-    assert_eq!(take(&mut conn, good), Ok(vec![Taken::Answer(0)]));
+    assert_eq!(take(&mut conn, good), Ok(vec![ReceivedMessage::Answer(0)]));
 }
 
 #[test]
@@ -210,11 +210,11 @@ fn unmatched_or_repeated_response_is_hostile() {
     interim.set_async(wire::smb::AsyncId(1));
     let mut bytes = Vec::new();
     interim.encode(&mut Writer::new(&mut bytes));
-    assert_eq!(take(&mut conn, bytes.clone()), Ok(vec![Taken::Interim(0)]));
+    assert_eq!(take(&mut conn, bytes.clone()), Ok(vec![ReceivedMessage::Interim(0)]));
     assert_eq!(conn.outstanding(), (1, 1));
     assert!(matches!(take(&mut conn, bytes), Err(Error::Hostile(_))), "a second interim answer");
     let done = answer(&header, NtStatus::SUCCESS, 1);
-    assert_eq!(take(&mut conn, done.clone()), Ok(vec![Taken::Answer(0)]));
+    assert_eq!(take(&mut conn, done.clone()), Ok(vec![ReceivedMessage::Answer(0)]));
     assert_eq!(conn.outstanding(), (0, 0));
     assert!(take(&mut conn, done).is_err(), "a second answer");
 }
@@ -235,8 +235,12 @@ fn signed_request_requires_a_signed_response() {
     interim.set_async(wire::smb::AsyncId(1));
     let mut bytes = Vec::new();
     interim.encode(&mut Writer::new(&mut bytes));
-    assert_eq!(take(&mut conn, bytes), Ok(vec![Taken::Interim(0)]), "interim replies are unsigned");
+    assert_eq!(
+        take(&mut conn, bytes),
+        Ok(vec![ReceivedMessage::Interim(0)]),
+        "interim replies are unsigned"
+    );
     reply[16] |= Flags::SIGNED.0 as u8;
     server.key(&server.logon.as_ref().unwrap().session_key).sign(&mut reply);
-    assert_eq!(take(&mut conn, reply), Ok(vec![Taken::Answer(0)]));
+    assert_eq!(take(&mut conn, reply), Ok(vec![ReceivedMessage::Answer(0)]));
 }

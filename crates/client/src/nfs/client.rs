@@ -1,7 +1,7 @@
 //! A client of one server: its client id, one session, and the connections of the session.
 
 use super::callbacks::{Callbacks, PROGRAM};
-use super::connection::{Answered, Connection, Unanswered};
+use super::connection::{CallFailure, Connection, RecordReply};
 use super::connections::Connections;
 use super::delegation::Recall;
 use super::slots::{Lease, Slots};
@@ -239,7 +239,7 @@ impl Client {
         loop {
             let connection = inner.connections.take().await?;
             let unanswered = match inner.send(&connection, operations, lease, !may_repeat).await {
-                Ok(Answered { record, lease: back }) => {
+                Ok(RecordReply { record, lease: back }) => {
                     let answer = Answer { record };
                     let Some(mut back) = back else { return Ok(answer) };
                     match answer.meaning(losses > 0)? {
@@ -267,8 +267,8 @@ impl Client {
             };
             losses += 1;
             match unanswered {
-                Unanswered { lease: Some(back), .. } if losses <= REPLAYS_MAX => lease = back,
-                Unanswered { error, .. } => return Err(error),
+                CallFailure { lease: Some(back), .. } if losses <= REPLAYS_MAX => lease = back,
+                CallFailure { error, .. } => return Err(error),
             }
         }
     }
@@ -353,7 +353,7 @@ impl Inner {
         operations: &[Operation<'_>],
         lease: Lease,
         cache_this: bool,
-    ) -> Result<Answered, Unanswered> {
+    ) -> Result<RecordReply, CallFailure> {
         let xid = self.caller.next_xid.fetch_add(1, Ordering::Relaxed);
         let write = |w: &mut XdrWriter<'_>, lease: Option<&Lease>| {
             let mut request = self.caller.begin(w, xid);

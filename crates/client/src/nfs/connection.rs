@@ -40,13 +40,13 @@ const LOOKS: u32 = 8;
 /// A connection with its reader and writer tasks, which end with it.
 #[derive(Debug)]
 pub(super) struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionState>,
     tasks: [JoinHandle<()>; 2],
     addresses: (SocketAddr, SocketAddr),
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ConnectionState {
     /// Replies to callbacks, if the server may call.
     callbacks: Option<Arc<Callbacks>>,
     state: Mutex<State>,
@@ -64,20 +64,20 @@ struct State {
 /// A waiter for a reply, and the slot that the reply frees.
 #[derive(Debug)]
 struct Waiter {
-    answer: oneshot::Sender<Result<Answered, Option<Lease>>>,
+    answer: oneshot::Sender<Result<RecordReply, Option<Lease>>>,
     lease: Option<Lease>,
 }
 
 /// A reply, and the slot of its request with the next sequence id.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct RecordReply {
     pub(super) record: Bytes,
     pub(super) lease: Option<Lease>,
 }
 
 /// Why there is no reply, and the slot for resending the request.
 #[derive(Debug)]
-pub(super) struct Unanswered {
+pub(super) struct CallFailure {
     pub(super) error: Error,
     pub(super) lease: Option<Lease>,
 }
@@ -98,7 +98,7 @@ impl Connection {
             (stream.local_addr().map_err(unreachable)?, stream.peer_addr().map_err(unreachable)?);
         let low_water = LowWater::new(is_here(addresses.0.ip(), addresses.1.ip()));
         let (read, write) = stream.into_split();
-        let shared = Arc::new(Shared { callbacks, ..Shared::default() });
+        let shared = Arc::new(ConnectionState { callbacks, ..ConnectionState::default() });
         let tasks = [
             tokio::spawn(receive(read, shared.clone(), patience, low_water)),
             tokio::spawn(send(write, shared.clone())),
@@ -128,13 +128,13 @@ impl Connection {
         xid: u32,
         mut lease: Option<Lease>,
         write: impl FnOnce(&mut XdrWriter<'_>, Option<&Lease>),
-    ) -> Result<Answered, Unanswered> {
+    ) -> Result<RecordReply, CallFailure> {
         let (answer, answered) = oneshot::channel();
         {
             let mut state = lock(&self.shared.state);
             if let Some(why) = &state.lost {
                 let error = Error::Lost { sent: false, why: why.clone() };
-                return Err(Unanswered { error, lease });
+                return Err(CallFailure { error, lease });
             }
             let w = &mut XdrWriter::new(&mut state.outgoing);
             let mark = begin_record(w);
@@ -151,7 +151,7 @@ impl Connection {
         };
         let why = lock(&self.shared.state).lost.clone();
         let error = Error::Lost { sent: true, why: why.unwrap_or_else(|| "closed".into()) };
-        Err(Unanswered { error, lease })
+        Err(CallFailure { error, lease })
     }
 }
 
@@ -161,7 +161,7 @@ impl Drop for Connection {
     }
 }
 
-impl Shared {
+impl ConnectionState {
     /// Ends the connection for all waiters.
     fn lose(&self, why: &str) {
         let mut state = lock(&self.state);
@@ -183,7 +183,7 @@ impl Shared {
                 let mut waiter = waiter.ok_or("a reply that nobody waits for")?;
                 waiter.lease.iter_mut().for_each(Lease::answered);
                 // A dropped waiter needs no reply.
-                let _ = waiter.answer.send(Ok(Answered { record, lease: waiter.lease }));
+                let _ = waiter.answer.send(Ok(RecordReply { record, lease: waiter.lease }));
                 Ok(())
             }
             Ok(Message::Call(call)) => {
@@ -209,7 +209,7 @@ impl Shared {
     }
 }
 
-async fn send(mut stream: OwnedWriteHalf, shared: Arc<Shared>) {
+async fn send(mut stream: OwnedWriteHalf, shared: Arc<ConnectionState>) {
     let mut sending = Vec::new();
     loop {
         shared.wake_writer.notified().await;
@@ -232,7 +232,7 @@ async fn send(mut stream: OwnedWriteHalf, shared: Arc<Shared>) {
 
 async fn receive(
     mut stream: OwnedReadHalf,
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionState>,
     patience: Duration,
     mut low_water: LowWater,
 ) {
@@ -300,7 +300,7 @@ fn room(missing: usize, present: usize, last_bytes: usize) -> (usize, usize) {
 /// length of the last in `last_bytes`.
 fn take_records(
     stream: &mut BytesMut,
-    shared: &Shared,
+    shared: &ConnectionState,
     last_bytes: &mut usize,
 ) -> Result<usize, &'static str> {
     loop {
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn records_are_split_in_any_segmentation() {
-        let shared = Shared::default();
+        let shared = ConnectionState::default();
         let mut last_bytes = 0;
         let mut stream = BytesMut::from(&[0x80, 0, 0, 200, 1, 2][..]);
         assert_eq!(take_records(&mut stream, &shared, &mut last_bytes), Ok(198));

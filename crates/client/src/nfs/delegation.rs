@@ -95,7 +95,7 @@ impl Export {
     ///
     /// # Errors
     /// See [`Export::make_directory`].
-    pub async fn give_back(&self, delegation: Delegation) -> Result<(), Error> {
+    pub async fn return_delegation(&self, delegation: Delegation) -> Result<(), Error> {
         let state_id = delegation.state_id;
         let give = Operation::DelegReturn(DelegReturnArgs { state_id });
         let answer = self.client().compound(&[put(&delegation.handle), give]).await?;

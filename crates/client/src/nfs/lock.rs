@@ -18,7 +18,7 @@ pub struct Range {
 
 /// A byte-range lock that this client holds.
 #[derive(Debug)]
-pub struct Locked {
+pub struct HeldRange {
     state_id: StateId,
     range: Range,
 }
@@ -33,7 +33,7 @@ impl Export {
         owner: &str,
         range: Range,
         is_exclusive: bool,
-    ) -> Result<Locked, Error> {
+    ) -> Result<HeldRange, Error> {
         let client_id = self.client().id();
         // The form for an owner's first lock on a file; servers accept it for further locks, too.
         let locker = Locker::New(OpenToLockOwner {
@@ -50,14 +50,14 @@ impl Export {
         for_put(&mut results)?;
         let number = OperationNumber::LOCK;
         let state_id = results.succeed(number).map_err(refused(number))?;
-        Ok(Locked { state_id, range })
+        Ok(HeldRange { state_id, range })
     }
 
     /// Unlocks the range.
     ///
     /// # Errors
     /// See [`Export::make_directory`].
-    pub async fn unlock(&self, file: &File, locked: Locked) -> Result<(), Error> {
+    pub async fn unlock(&self, file: &File, locked: HeldRange) -> Result<(), Error> {
         let Range { offset, length } = locked.range;
         let unlock = Operation::Unlock(UnlockArgs {
             lock_type: LockType::Write,

@@ -40,7 +40,7 @@ impl Slots {
 enum State {
     Unsent,
     Sent,
-    Answered,
+    RecordReply,
 }
 
 /// A slot in use by a request. If its reply never arrives and nobody resends the request, the
@@ -66,7 +66,7 @@ impl Lease {
 
     /// The reply has arrived.
     pub(super) fn answered(&mut self) {
-        self.state = State::Answered;
+        self.state = State::RecordReply;
     }
 
     /// The server refused the sequence id, so the next request uses it again. RFC 8881 18.46.3.
@@ -86,7 +86,7 @@ impl Drop for Lease {
         let next = match self.state {
             State::Sent => return,
             State::Unsent => self.sequence,
-            State::Answered => self.sequence.wrapping_add(1),
+            State::RecordReply => self.sequence.wrapping_add(1),
         };
         lock(&self.slots.free).push((self.slot, next));
         self.slots.available.add_permits(1);

@@ -24,7 +24,7 @@ const SLOTS: u32 = 4;
 
 /// State and faults of the test server.
 #[derive(Debug, Default)]
-struct Seen {
+struct TestServerState {
     /// Last sequence id per slot.
     sequences: HashMap<u32, u32>,
     /// Number of SEQUENCE calls per connection.
@@ -41,10 +41,10 @@ struct Seen {
     delays: u32,
 }
 
-async fn serve() -> (SocketAddr, Arc<Mutex<Seen>>) {
+async fn serve() -> (SocketAddr, Arc<Mutex<TestServerState>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let seen = Arc::new(Mutex::new(Seen::default()));
+    let seen = Arc::new(Mutex::new(TestServerState::default()));
     let shared = seen.clone();
     tokio::spawn(async move {
         loop {
@@ -60,7 +60,7 @@ async fn serve() -> (SocketAddr, Arc<Mutex<Seen>>) {
     (address, seen)
 }
 
-async fn answer_all(mut stream: TcpStream, number: usize, seen: Arc<Mutex<Seen>>) {
+async fn answer_all(mut stream: TcpStream, number: usize, seen: Arc<Mutex<TestServerState>>) {
     let mut received = Vec::new();
     while stream.read_buf(&mut received).await.is_ok_and(|count| count > 0) {
         while let Ok(Scan::Complete(extent)) = scan_record(&received, 1 << 21) {
@@ -87,7 +87,7 @@ fn channel(requests_max: u32) -> ChannelAttributes {
 }
 
 /// Replies to a call; returns whether the connection stays open.
-fn answer(record: &[u8], connection: usize, seen: &mut Seen, out: &mut Vec<u8>) -> bool {
+fn answer(record: &[u8], connection: usize, seen: &mut TestServerState, out: &mut Vec<u8>) -> bool {
     let r = &mut XdrReader::new(record);
     let Ok(Message::Call(call)) = Message::decode(r) else { panic!() };
     let w = &mut XdrWriter::new(out);
@@ -189,7 +189,7 @@ fn put_result(w: &mut XdrWriter<'_>, reply: &mut CompoundReply, operation: &Oper
     }
 }
 
-async fn connected(connections: usize) -> (Client, Arc<Mutex<Seen>>) {
+async fn connected(connections: usize) -> (Client, Arc<Mutex<TestServerState>>) {
     let (address, seen) = serve().await;
     let target = Target { name: "test".into(), address, uid: 0, gid: 0, instance: [1; 8] };
     let options = Options { connections, ..Options::default() };

@@ -149,7 +149,10 @@ impl Server {
     }
 }
 
-pub(crate) fn run(server: &mut Server, options: &Options) -> Result<Box<Established>, Error> {
+pub(crate) fn run(
+    server: &mut Server,
+    options: &Options,
+) -> Result<Box<EstablishedConnection>, Error> {
     let (mut set_up, mut frame) = SetUp::new(options, logon())?;
     for _ in 0..8 {
         let mut answer = server.handle(&frame);
@@ -240,7 +243,7 @@ fn guest_session_has_no_signing() {
     assert!(run(&mut guest(), &content).unwrap().conn.session().is_guest);
     for options in [
         Options::default(),
-        Options { signing: Signing::Required, ..content.clone() },
+        Options { signing: SigningPolicy::Required, ..content.clone() },
         Options { sealed: true, ..content.clone() },
     ] {
         assert!(matches!(run(&mut guest(), &options), Err(Error::Incompatible(_))));

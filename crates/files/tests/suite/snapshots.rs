@@ -6,7 +6,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use vfs::{FsError, Timestamp};
-use vfs_local::{LocalSnapshots, NameFormat, Naming, SnapshotPlace};
+use vfs_local::{LocalSnapshots, NameFormat, SnapshotNaming, SnapshotPlace};
 
 const AT: Timestamp = Timestamp(1_000_000_000_000_000_000);
 
@@ -23,7 +23,7 @@ fn serve_kept() -> (ServedVolume, Arc<Volume>) {
     let place = SnapshotPlace {
         directory: served.dir.path().join("kept"),
         root: served.dir.path().into(),
-        naming: Naming::Names(vec![NameFormat::new("%s").unwrap()]),
+        naming: SnapshotNaming::Names(vec![NameFormat::new("%s").unwrap()]),
         inside: "".into(),
         follows_links: true,
     };

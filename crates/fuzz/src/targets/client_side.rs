@@ -1,6 +1,9 @@
 //! Responses of a server to the client of this project.
 
-use client::{Body, Conn, Established, Logon, Options, Outbox, Request, SetUp, Step, Taken};
+use client::{
+    Body, Conn, EstablishedConnection, Logon, Options, Outbox, ReceivedMessage, Request, SetUp,
+    Step,
+};
 use wire::codec::{Reader, Writer};
 use wire::fscc::{DirectoryClass, FileTime, take_directory_record};
 use wire::ntlm::{self, Credentials, NtHash, Secrets, TargetFacts};
@@ -94,7 +97,7 @@ fn guest() -> Conn {
     let body = SessionSetupResponse { flags: SessionFlags::GUEST, token: &[] };
     let mut answer = reply(&third, NtStatus::SUCCESS, |w| body.encode(w));
     let Ok(Step::Done(ready)) = set_up.handle_frame(&mut answer) else { panic!("consent") };
-    let Established { conn, .. } = *ready;
+    let EstablishedConnection { conn, .. } = *ready;
     conn
 }
 
@@ -126,7 +129,7 @@ pub fn server_replies(mut input: &[u8]) {
         let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
         let (frame, rest) = rest.split_at(length);
         let opened = opener.open(&mut frame.to_vec(), None, |frame, message| {
-            if let Taken::Answer(_) = conn.take(&message)? {
+            if let ReceivedMessage::Answer(_) = conn.take(&message)? {
                 answered += 1;
             }
             decode(&frame[message.range], message.header.command);

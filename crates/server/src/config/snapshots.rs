@@ -1,7 +1,7 @@
 //! Location and naming of a share's snapshots (previous versions).
 
 use std::path::{Path, PathBuf};
-use vfs_local::{NameFormat, Naming, SnapshotPlace};
+use vfs_local::{NameFormat, SnapshotNaming, SnapshotPlace};
 
 /// Default name formats: Windows and Samba, TrueNAS, sanoid, zfs-auto-snapshot, CephFS schedules.
 const NAMES: [&str; 6] = [
@@ -68,17 +68,17 @@ impl SnapshotsConfig {
             Kept::Directory(directory) => root.join(directory),
         };
         let naming = match (&self.kept, &self.names) {
-            (Kept::Snapper, None) => Naming::Snapper,
+            (Kept::Snapper, None) => SnapshotNaming::Snapper,
             (Kept::Snapper, Some(_)) => {
                 return Err("snapper has numbers for names; leave out snapshot_names".into());
             }
             (_, Some(form)) => {
                 let form = NameFormat::new(form);
-                Naming::Names(vec![form.map_err(|e| format!("snapshot_names: {e}"))?])
+                SnapshotNaming::Names(vec![form.map_err(|e| format!("snapshot_names: {e}"))?])
             }
             (_, None) => {
                 let known = NAMES.iter().map(|form| NameFormat::new(form));
-                Naming::Names(known.collect::<Result<_, _>>().map_err(|e| e.to_string())?)
+                SnapshotNaming::Names(known.collect::<Result<_, _>>().map_err(|e| e.to_string())?)
             }
         };
         let (root, inside) = (root.to_owned(), inside.into());
@@ -100,10 +100,10 @@ mod tests {
     fn a_word_says_where_snapshots_are_and_how_they_are_named() {
         let zfs = place("zfs", None, None).unwrap();
         assert_eq!(zfs.directory, Path::new("/srv/data/.zfs/snapshot"));
-        assert!(matches!(zfs.naming, Naming::Names(forms) if forms.len() == NAMES.len()));
+        assert!(matches!(zfs.naming, SnapshotNaming::Names(forms) if forms.len() == NAMES.len()));
         let snapper = place("snapper", None, Some("/srv")).unwrap();
         assert_eq!(snapper.directory, Path::new("/srv/.snapshots"));
-        assert_eq!((snapper.naming, snapper.inside), (Naming::Snapper, "data".into()));
+        assert_eq!((snapper.naming, snapper.inside), (SnapshotNaming::Snapper, "data".into()));
         let lvm = place("/mnt/kept", Some("%s"), Some("/srv/data")).unwrap();
         assert_eq!((lvm.directory, lvm.inside), ("/mnt/kept".into(), "".into()));
         assert_eq!(place(".kept", None, None).unwrap().directory, Path::new("/srv/data/.kept"));

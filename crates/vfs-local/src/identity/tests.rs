@@ -35,10 +35,10 @@ fn dropped_guard_restores_the_process_credentials() {
     }
     let (one, two) = (user(54_321), user(54_331));
     let before = of_thread();
-    let outer = Acting::begin(one.actor()).unwrap();
+    let outer = IdentityGuard::begin(one.actor()).unwrap();
     assert_eq!(of_thread().0, 54_321);
     {
-        let _inner = Acting::begin(two.actor()).unwrap();
+        let _inner = IdentityGuard::begin(two.actor()).unwrap();
         assert_eq!((of_thread().0, of_thread().1), (54_331, 54_332));
     }
     assert_eq!((of_thread().0, held()), (54_321, CapabilitySet::empty()));
@@ -68,7 +68,7 @@ fn child_of_an_ordinary_user_keeps_identity() {
     assert!(!may_switch());
     let before = of_thread();
     keep_identity(|| {
-        drop(Acting::begin(user(54_331).actor()).unwrap());
+        drop(IdentityGuard::begin(user(54_331).actor()).unwrap());
         assert_eq!(of_thread(), before);
         as_server(ServerWork::Metadata, || Ok(())).unwrap();
     });
@@ -83,7 +83,7 @@ fn keep_identity_ends_with_its_scope() {
     let one = user(54_321);
     let before = of_thread();
     keep_identity(|| {
-        drop(Acting::begin(one.actor()).unwrap());
+        drop(IdentityGuard::begin(one.actor()).unwrap());
         assert_eq!(of_thread().0, 54_321);
         as_server(ServerWork::Metadata, || {
             assert_eq!(of_thread().0, 0);
@@ -103,7 +103,7 @@ fn panic_in_keep_identity_restores_credentials() {
     let before = of_thread();
     let panicked = std::panic::catch_unwind(|| {
         keep_identity(|| {
-            let _acting = Acting::begin(one.actor()).unwrap();
+            let _acting = IdentityGuard::begin(one.actor()).unwrap();
             panic!("a request fails");
         })
     });
@@ -121,9 +121,9 @@ fn invalid_ids_are_refused_and_change_nothing() {
             Identity { uid: 1, gid: 1, groups: vec![invalid] },
         ] {
             let denied = Some(FsError::AccessDenied);
-            assert_eq!(Acting::begin(identity.actor()).err(), denied);
-            assert_eq!(Acting::on_open_file(identity.actor(), || false).err(), denied);
-            assert_eq!(Acting::on_names(NameActor::Granted(&identity)).err(), denied);
+            assert_eq!(IdentityGuard::begin(identity.actor()).err(), denied);
+            assert_eq!(IdentityGuard::on_open_file(identity.actor(), || false).err(), denied);
+            assert_eq!(IdentityGuard::on_names(NameActor::Granted(&identity)).err(), denied);
             assert_eq!(of_thread(), before);
         }
     }
@@ -136,9 +136,9 @@ fn elevated_user_keeps_its_id_and_named_capabilities() {
     }
     let one = user(54_321);
     let begin = |power| match power {
-        Power::Node(elevated) => Acting::begin(Actor::elevate(&one, elevated)),
-        Power::Names => Acting::on_names(NameActor::Granted(&one)),
-        Power::Link => Acting::on_link(one.actor()).map(Option::unwrap),
+        Power::Node(elevated) => IdentityGuard::begin(Actor::elevate(&one, elevated)),
+        Power::Names => IdentityGuard::on_names(NameActor::Granted(&one)),
+        Power::Link => IdentityGuard::on_link(one.actor()).map(Option::unwrap),
     };
     for power in Elevated::ALL.map(Power::Node).into_iter().chain([Power::Names, Power::Link]) {
         let acting = begin(power).unwrap();
@@ -147,7 +147,7 @@ fn elevated_user_keeps_its_id_and_named_capabilities() {
         let never = CapabilitySet::FSETID | CapabilitySet::MKNOD;
         assert!(!held().intersects(never), "{power:?}");
         // Without the elevation again, though the user is the same.
-        let plain = Acting::begin(one.actor()).unwrap();
+        let plain = IdentityGuard::begin(one.actor()).unwrap();
         assert_eq!(held(), CapabilitySet::empty());
         drop((plain, acting));
     }
@@ -159,7 +159,7 @@ fn link_elevation_excludes_other_elevations() {
     let others = Elevated::ALL.map(|elevated| Actor::elevate(&one, elevated));
     let server = Actor::server(ServerWork::Metadata);
     for actor in others.into_iter().chain([Actor::SUPERUSER, server]) {
-        assert!(Acting::on_link(actor).unwrap().is_none(), "{actor:?}");
+        assert!(IdentityGuard::on_link(actor).unwrap().is_none(), "{actor:?}");
     }
 }
 
@@ -168,11 +168,11 @@ fn elevated_actor_resolves_no_path() {
     let (one, before) = (user(54_321), of_thread());
     let powers = Elevated::ALL.map(|elevated| Actor::elevate(&one, elevated));
     for actor in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
-        assert_eq!(Acting::on_path(actor).err(), Some(FsError::AccessDenied), "{actor:?}");
+        assert_eq!(IdentityGuard::on_path(actor).err(), Some(FsError::AccessDenied), "{actor:?}");
         assert_eq!(of_thread(), before);
     }
-    assert!(Acting::on_path(one.actor()).is_ok() || !may_switch());
-    assert!(Acting::on_path(Actor::server(ServerWork::LocateNode)).is_ok());
+    assert!(IdentityGuard::on_path(one.actor()).is_ok() || !may_switch());
+    assert!(IdentityGuard::on_path(Actor::server(ServerWork::LocateNode)).is_ok());
 }
 
 const AT_REST: (u32, u32) = (Identity::POWERLESS_ID, Identity::POWERLESS_ID);
@@ -205,7 +205,7 @@ fn resting_thread_has_no_privileges_between_guards() {
         assert_at_rest();
         let denied = std::fs::read(&path).unwrap_err();
         assert_eq!(denied.kind(), std::io::ErrorKind::PermissionDenied);
-        drop(Acting::begin(user(54_321).actor()).unwrap());
+        drop(IdentityGuard::begin(user(54_321).actor()).unwrap());
         assert_at_rest();
         as_server(ServerWork::Metadata, || {
             assert_eq!(std::fs::read(&path).unwrap(), b"");
@@ -213,7 +213,7 @@ fn resting_thread_has_no_privileges_between_guards() {
         })
         .unwrap();
         assert_at_rest();
-        let powers = Acting::on_names(NameActor::Granted(&user(54_321))).unwrap();
+        let powers = IdentityGuard::on_names(NameActor::Granted(&user(54_321))).unwrap();
         drop(powers);
         assert_at_rest();
     });
@@ -223,11 +223,11 @@ fn resting_thread_has_no_privileges_between_guards() {
 fn resting_thread_is_restored_after_keep_identity() {
     at_rest(|| {
         keep_identity(|| {
-            drop(Acting::begin(user(54_321).actor()).unwrap());
+            drop(IdentityGuard::begin(user(54_321).actor()).unwrap());
             assert_eq!(of_thread().0, 54_321);
             as_server(ServerWork::Metadata, || Ok(())).unwrap();
             assert_eq!(of_thread().0, 0);
-            let acting = Acting::begin(user(54_331).actor()).unwrap();
+            let acting = IdentityGuard::begin(user(54_331).actor()).unwrap();
             as_server(ServerWork::Metadata, || Ok(())).unwrap();
             assert_eq!((of_thread().0, held()), (54_331, CapabilitySet::empty()));
             drop(acting);
@@ -252,7 +252,7 @@ fn write_to_open_file_is_unprivileged_except_for_root() {
                 Ok(())
             })
             .unwrap();
-            let acting = Acting::on_open_file(who, || false).unwrap();
+            let acting = IdentityGuard::on_open_file(who, || false).unwrap();
             let uid = of_thread().0;
             file.write_all(b"data").unwrap();
             drop(acting);
@@ -271,8 +271,8 @@ fn write_to_open_file_is_unprivileged_except_for_root() {
 fn write_to_open_file_never_runs_as_another_user() {
     at_rest(|| {
         keep_identity(|| {
-            drop(Acting::begin(user(54_321).actor()).unwrap());
-            drop(Acting::on_open_file(user(54_331).actor(), || false).unwrap());
+            drop(IdentityGuard::begin(user(54_321).actor()).unwrap());
+            drop(IdentityGuard::on_open_file(user(54_331).actor(), || false).unwrap());
             assert_eq!(of_thread().0, 54_331);
         });
     });
@@ -284,16 +284,16 @@ fn owner_of_directory_without_groups_gets_user_id_alone() {
         let one = user(54_321);
         let own = NameActor::Own(one.actor());
         keep_identity(|| {
-            let acting = Acting::on_own_directory(own, || Some(54_321)).unwrap().unwrap();
+            let acting = IdentityGuard::on_own_directory(own, || Some(54_321)).unwrap().unwrap();
             let (uid, gid, _) = of_thread();
             assert_eq!((uid, gid, held()), (54_321, AT_REST.1, CapabilitySet::empty()));
             as_server(ServerWork::Metadata, || Ok(())).unwrap();
             assert_eq!(of_thread().0, 54_321, "back from the server's own work");
             drop(acting);
-            drop(Acting::begin(one.actor()).unwrap());
+            drop(IdentityGuard::begin(one.actor()).unwrap());
             assert_eq!((of_thread().0, of_thread().1), (54_321, 54_322), "with its groups again");
             assert!(
-                Acting::on_own_directory(own, || Some(54_321)).unwrap().is_none(),
+                IdentityGuard::on_own_directory(own, || Some(54_321)).unwrap().is_none(),
                 "it has them"
             );
         });
@@ -316,7 +316,10 @@ fn user_id_alone_is_refused_to_all_but_ordinary_owner() {
             (NameActor::Own(invalid.actor()), Some(1)),
         ];
         for (actor, owner) in others {
-            assert!(Acting::on_own_directory(actor, || owner).unwrap().is_none(), "{actor:?}");
+            assert!(
+                IdentityGuard::on_own_directory(actor, || owner).unwrap().is_none(),
+                "{actor:?}"
+            );
             assert_at_rest();
         }
     });

@@ -25,7 +25,7 @@ pub struct Event<'a> {
 
 /// A change of names in one directory.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum NameEvent {
     /// One or more changes of one name.
     Names { name: Name, added: bool, removed: bool, attributes: bool, data: bool },
     /// A rename within the directory.
@@ -34,7 +34,7 @@ pub enum Happening {
     Itself,
 }
 
-impl Happening {
+impl NameEvent {
     /// True if it refers to a stream store, which clients do not see.
     pub fn is_of_store(&self) -> bool {
         matches!(self, Self::Names { name, .. } if stream_store::is_store_name(name.as_bytes()))
@@ -91,9 +91,9 @@ impl<'a> Event<'a> {
 
     /// The changes, each with its directory's handle. A rename between two directories is one
     /// change in each watched directory.
-    pub fn happenings(&self) -> Vec<(&'a [u8], Happening)> {
+    pub fn name_events(&self) -> Vec<(&'a [u8], NameEvent)> {
         let has = |bits| self.mask & bits != 0;
-        let named = |name, added, removed| Happening::Names {
+        let named = |name, added, removed| NameEvent::Names {
             name,
             added,
             removed,
@@ -105,7 +105,7 @@ impl<'a> Event<'a> {
         let to = place(libc::FAN_EVENT_INFO_TYPE_NEW_DFID_NAME);
         match (from, to) {
             (Some(from), Some(to)) if from.0 == to.0 => {
-                return vec![(from.0, Happening::Renamed { from: from.1, to: to.1 })];
+                return vec![(from.0, NameEvent::Renamed { from: from.1, to: to.1 })];
             }
             (None, None) => {}
             (from, to) => {
@@ -121,7 +121,7 @@ impl<'a> Event<'a> {
             // For a change of a directory itself the kernel reports the name `.`, whatever is
             // marked.
             let own = self.records().find(|(_, _, name)| *name == b".");
-            return own.map(|(_, handle, _)| (handle, Happening::Itself)).into_iter().collect();
+            return own.map(|(_, handle, _)| (handle, NameEvent::Itself)).into_iter().collect();
         }
         place.map(|(handle, name)| (handle, named(name, added, removed))).into_iter().collect()
     }
@@ -183,8 +183,8 @@ mod tests {
     }
 
     /// The last byte of the directory's handle, and the change in it.
-    fn happenings(bytes: &[u8]) -> Vec<(u8, Happening)> {
-        let events = parse(bytes).flat_map(|event| event.happenings());
+    fn name_events(bytes: &[u8]) -> Vec<(u8, NameEvent)> {
+        let events = parse(bytes).flat_map(|event| event.name_events());
         events.map(|(handle, what)| (*handle.last().unwrap(), what)).collect()
     }
 
@@ -192,8 +192,8 @@ mod tests {
         Name::new(text.as_bytes()).unwrap()
     }
 
-    fn came(text: &str) -> Happening {
-        Happening::Names {
+    fn came(text: &str) -> NameEvent {
+        NameEvent::Names {
             name: name(text),
             added: true,
             removed: false,
@@ -210,16 +210,16 @@ mod tests {
         let events: Vec<Event<'_>> = parse(&bytes).collect();
         assert_eq!(events.iter().map(|e| e.pid).collect::<Vec<_>>(), [5, 0, 6]);
         assert!(events[1].overflowed && events[2].is_directory && !events[0].is_directory);
-        assert_eq!(happenings(&bytes), [(1, came("a")), (2, came("bcde"))]);
+        assert_eq!(name_events(&bytes), [(1, came("a")), (2, came("bcde"))]);
     }
 
     #[test]
     fn rename_is_reported_for_its_watched_directories() {
         let (old, new) = (record(10, 1, "a"), record(12, 1, "b"));
         let renamed = event(libc::FAN_RENAME, 5, &[old.clone(), new]);
-        let both = Happening::Renamed { from: name("a"), to: name("b") };
-        assert_eq!(happenings(&renamed), [(1, both)]);
-        let went = |text| Happening::Names {
+        let both = NameEvent::Renamed { from: name("a"), to: name("b") };
+        assert_eq!(name_events(&renamed), [(1, both)]);
+        let went = |text| NameEvent::Names {
             name: name(text),
             added: false,
             removed: true,
@@ -227,23 +227,23 @@ mod tests {
             data: false,
         };
         let moved = event(libc::FAN_RENAME, 5, &[old.clone(), record(12, 2, "b")]);
-        assert_eq!(happenings(&moved), [(1, went("a")), (2, came("b"))]);
-        assert_eq!(happenings(&event(libc::FAN_RENAME, 5, &[old])), [(1, went("a"))]);
+        assert_eq!(name_events(&moved), [(1, went("a")), (2, came("b"))]);
+        assert_eq!(name_events(&event(libc::FAN_RENAME, 5, &[old])), [(1, went("a"))]);
         let came_here = event(libc::FAN_RENAME, 5, &[record(12, 2, "b")]);
-        assert_eq!(happenings(&came_here), [(2, came("b"))]);
+        assert_eq!(name_events(&came_here), [(2, came("b"))]);
     }
 
     #[test]
     fn own_change_is_distinguished_and_truncation_skipped() {
         let itself = event(libc::FAN_ATTRIB, 5, &[record(2, 1, ".")]);
-        assert_eq!(happenings(&itself), [(1, Happening::Itself)]);
-        assert_eq!(happenings(&event(libc::FAN_CLOSE_WRITE, 5, &[record(2, 1, ".")])), []);
+        assert_eq!(name_events(&itself), [(1, NameEvent::Itself)]);
+        assert_eq!(name_events(&event(libc::FAN_CLOSE_WRITE, 5, &[record(2, 1, ".")])), []);
         let whole = event(libc::FAN_CREATE, 5, &[record(2, 1, "a")]);
         for length in 0..whole.len() {
-            assert_eq!(happenings(&whole[..length]), [], "{length}");
+            assert_eq!(name_events(&whole[..length]), [], "{length}");
         }
         let mut lies = whole;
         lies[FIXED + RECORD_FIXED..FIXED + RECORD_FIXED + 4].copy_from_slice(&[0xFF; 4]);
-        assert_eq!(happenings(&lies), []);
+        assert_eq!(name_events(&lies), []);
     }
 }

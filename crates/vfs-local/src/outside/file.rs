@@ -1,6 +1,6 @@
 //! Watches of single files for changes by other processes.
 
-use super::{Shared, Source, handle::handle_of, mark_for};
+use super::{Source, SourceState, handle::handle_of, mark_for};
 use crate::node::LocalNode;
 use rustix::io::Errno;
 use std::collections::hash_map::Entry;
@@ -29,16 +29,16 @@ impl std::fmt::Debug for WatchedFile {
 
 impl WatchedFile {
     /// The callbacks of watches for one of these events.
-    pub fn tells(&self, what: u64) -> impl Iterator<Item = FileChangeCallback> {
-        let told = self.watches.iter().filter(move |watch| watch.mask & what != 0);
-        told.map(|watch| watch.tell.clone())
+    pub fn receivers(&self, what: u64) -> impl Iterator<Item = FileChangeCallback> {
+        let receivers = self.watches.iter().filter(move |watch| watch.mask & what != 0);
+        receivers.map(|watch| watch.tell.clone())
     }
 }
 
 /// One watch of a file.
 #[derive(Debug)]
 struct FileWatch {
-    shared: Arc<Shared>,
+    shared: Arc<SourceState>,
     handle: Box<[u8]>,
     number: u64,
     work: ServerWork,
@@ -98,7 +98,7 @@ impl Source {
 }
 
 fn mark_file(
-    shared: &Shared,
+    shared: &SourceState,
     work: ServerWork,
     (flags, mask): (u32, u64),
     node: &dyn Node,

@@ -13,11 +13,11 @@ mod event;
 mod file;
 mod handle;
 
-use crate::identity::Acting;
+use crate::identity::IdentityGuard;
 use crate::location::path_below;
 use crate::node::LocalNode;
 use crate::stream_store;
-use event::{Event, Happening};
+use event::{Event, NameEvent};
 use file::WatchedFile;
 use handle::{handle_of, place_of};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -71,12 +71,12 @@ impl Scope {
 /// A fanotify group, and its reader thread, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Source {
-    shared: Arc<Shared>,
+    shared: Arc<SourceState>,
     stop: OwnedFd,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SourceState {
     group: OwnedFd,
     /// The served directory.
     root: OwnedFd,
@@ -129,7 +129,7 @@ impl std::fmt::Debug for Directory {
 /// One watch.
 #[derive(Debug)]
 struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<SourceState>,
     /// The directory; `None` for the tree.
     handle: Option<Box<[u8]>>,
     number: u64,
@@ -180,7 +180,7 @@ impl Source {
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|_| FsError::TooMany)?;
         let stopped = fcntl_dupfd_cloexec(&stop, 0).map_err(|_| FsError::TooMany)?;
         let root = fcntl_dupfd_cloexec(root, 0).map_err(|_| FsError::TooMany)?;
-        let shared = Arc::new(Shared { group, root, stopped, directories: Mutex::default() });
+        let shared = Arc::new(SourceState { group, root, stopped, directories: Mutex::default() });
         let thread = std::thread::Builder::new().name("outside".to_owned());
         let reader = shared.clone();
         thread.spawn(move || reader.read_events()).map_err(|_| FsError::TooMany)?;
@@ -196,7 +196,7 @@ impl Source {
         directory: &LocalNode,
         tell: ExternalChangeCallback,
     ) -> Result<Box<dyn ExternalWatch>> {
-        let _acting = Acting::server(work)?;
+        let _acting = IdentityGuard::server(work)?;
         let fd = directory.as_fd();
         let handle = handle_of(fd)?;
         let mut directories = self.shared.lock();
@@ -221,7 +221,7 @@ impl Source {
         work: ServerWork,
         tell: TreeChangeCallback,
     ) -> Result<Box<dyn ExternalWatch>> {
-        let _acting = Acting::server(work)?;
+        let _acting = IdentityGuard::server(work)?;
         let root = self.shared.root.as_fd();
         if place_of(root, &handle_of(root)?) != Some(RelPath::root()) {
             return Err(FsError::NotSupported);
@@ -243,7 +243,7 @@ impl Drop for Source {
     }
 }
 
-impl Shared {
+impl SourceState {
     fn lock(&self) -> MutexGuard<'_, Directories> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -281,7 +281,7 @@ impl Shared {
                 Ok(_) if !ready[1].revents().is_empty() => return,
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
-                    tracing::error!(%error, "changes by other processes are not told any more");
+                    tracing::error!(%error, "changes by other processes are no longer reported");
                     return;
                 }
             }
@@ -296,7 +296,7 @@ impl Shared {
             let directories = self.lock();
             let all = directories.by_handle.values().flat_map(|d| &d.watches);
             let tells: Vec<ExternalChangeCallback> = all.map(|(_, tell)| tell.clone()).collect();
-            let files = directories.files.values().flat_map(|file| file.tells(u64::MAX));
+            let files = directories.files.values().flat_map(|file| file.receivers(u64::MAX));
             let files: Vec<_> = files.collect();
             drop(directories);
             tells.iter().for_each(|tell| tell(&ExternalChange::Lost));
@@ -307,32 +307,37 @@ impl Shared {
             return;
         }
         if let Some((file, what)) = event.changed_file() {
-            let tells: Vec<_> =
-                self.lock().files.get(file).into_iter().flat_map(|file| file.tells(what)).collect();
+            let tells: Vec<_> = self
+                .lock()
+                .files
+                .get(file)
+                .into_iter()
+                .flat_map(|file| file.receivers(what))
+                .collect();
             tells.iter().for_each(|tell| tell());
         }
         if event.is_write() && !self.watches_a_place_of(event) {
             return;
         }
         // Acts as the server for all watches; the callbacks may look at files as another user.
-        let Ok(_acting) = Acting::server(ServerWork::Watch) else { return };
+        let Ok(_acting) = IdentityGuard::server(ServerWork::Watch) else { return };
         let named = |name| ExternalName { name, is_directory: event.is_directory };
-        for (handle, happening) in event.happenings() {
-            let Some((handle, happening)) = self.with_name(handle, happening) else { continue };
-            if happening.is_of_store() {
+        for (handle, name_event) in event.name_events() {
+            let Some((handle, name_event)) = self.with_name(handle, name_event) else { continue };
+            if name_event.is_of_store() {
                 continue;
             }
-            let hearers = self.look_up(event, &handle, &happening);
-            if hearers.watches.is_empty() && hearers.place.is_none() {
+            let receivers = self.look_up(event, &handle, &name_event);
+            if receivers.watches.is_empty() && receivers.place.is_none() {
                 continue;
             }
-            let is_reported = hearers.data.is_some_and(|data| writes.has(event, data));
-            let changes = changes(happening, hearers.exists, &named);
-            for tell in hearers.watches.iter().filter(|_| !is_reported) {
+            let is_reported = receivers.data.is_some_and(|data| writes.has(event, data));
+            let changes = changes(name_event, receivers.exists, &named);
+            for tell in receivers.watches.iter().filter(|_| !is_reported) {
                 changes.iter().for_each(|change| tell(change));
             }
-            for tell in &hearers.trees {
-                let place = hearers.place.iter();
+            for tell in &receivers.trees {
+                let place = receivers.place.iter();
                 place.for_each(|at| changes.iter().for_each(|change| tell(at, change)));
             }
         }
@@ -342,27 +347,27 @@ impl Shared {
     /// when its file is closed.
     fn watches_a_place_of(&self, event: &Event<'_>) -> bool {
         let directories = self.lock();
-        event.happenings().iter().any(|(handle, _)| directories.by_handle.contains_key(*handle))
+        event.name_events().iter().any(|(handle, _)| directories.by_handle.contains_key(*handle))
     }
 
     /// Converts a change of a directory itself to a change of its name in its parent.
     fn with_name<'a>(
         &self,
         handle: &'a [u8],
-        happening: Happening,
-    ) -> Option<(Cow<'a, [u8]>, Happening)> {
-        if happening != Happening::Itself {
-            return Some((handle.into(), happening));
+        name_event: NameEvent,
+    ) -> Option<(Cow<'a, [u8]>, NameEvent)> {
+        if name_event != NameEvent::Itself {
+            return Some((handle.into(), name_event));
         }
         let (parent, name) = handle::parent_of(self.root.as_fd(), handle)?;
         let (added, removed, attributes, data) = (false, false, true, false);
-        let happening = Happening::Names { name, added, removed, attributes, data };
-        Some((parent.into_vec().into(), happening))
+        let name_event = NameEvent::Names { name, added, removed, attributes, data };
+        Some((parent.into_vec().into(), name_event))
     }
 
     /// The callbacks for a change in a directory, and further facts about it. Only watches of the
     /// directory itself receive writes, so its path is not looked up for one.
-    fn look_up(&self, event: &Event<'_>, handle: &[u8], happening: &Happening) -> Hearers {
+    fn look_up(&self, event: &Event<'_>, handle: &[u8], name_event: &NameEvent) -> ChangeReceivers {
         let directories = self.lock();
         let known = directories.by_handle.get(handle);
         let watches = known.iter().flat_map(|d| &d.watches).map(|(_, tell)| tell.clone()).collect();
@@ -370,8 +375,8 @@ impl Shared {
         let trees: Vec<TreeChangeCallback> = trees.map(|(_, tell)| tell.clone()).collect();
         let marked = known.and_then(|d| fcntl_dupfd_cloexec(&d.fd, 0).ok());
         drop(directories);
-        let data = match happening {
-            Happening::Names { name, .. } if event.is_write() || event.is_close() => {
+        let data = match name_event {
+            NameEvent::Names { name, .. } if event.is_write() || event.is_close() => {
                 marked.as_ref().and_then(|directory| DataState::of(directory.as_fd(), name))
             }
             _ => None,
@@ -385,15 +390,15 @@ impl Shared {
             place = path.filter(|path| !stream_store::leads_into_store(path.as_bytes()));
             directory = directory.or(Some(found));
         }
-        let exists = match happening {
-            Happening::Names { name, added: true, removed: true, .. } => {
+        let exists = match name_event {
+            NameEvent::Names { name, added: true, removed: true, .. } => {
                 let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
                 directory.is_some_and(|fd| rustix::fs::statat(fd, name.as_bytes(), flags).is_ok())
             }
-            Happening::Names { removed, .. } => !removed,
-            Happening::Renamed { .. } | Happening::Itself => true,
+            NameEvent::Names { removed, .. } => !removed,
+            NameEvent::Renamed { .. } | NameEvent::Itself => true,
         };
-        Hearers { watches, trees, place, exists, data }
+        ChangeReceivers { watches, trees, place, exists, data }
     }
 }
 
@@ -438,7 +443,7 @@ impl ReportedWrites {
 }
 
 /// The receivers of a change.
-struct Hearers {
+struct ChangeReceivers {
     /// Watches of the directory itself.
     watches: Vec<ExternalChangeCallback>,
     /// Watches of the tree that may contain it.
@@ -454,14 +459,14 @@ struct Hearers {
 /// Converts to the changes to report. The kernel merges the events of a name until they are read.
 /// If it was both added and removed, its current existence determines the order.
 fn changes(
-    happening: Happening,
+    name_event: NameEvent,
     exists: bool,
     named: &dyn Fn(Name) -> ExternalName,
 ) -> Vec<ExternalChange> {
-    let (name, added, removed, attributes, data) = match happening {
-        Happening::Renamed { from, to } => return vec![ExternalChange::Renamed(named(from), to)],
-        Happening::Itself => return Vec::new(),
-        Happening::Names { name, added, removed, attributes, data } => {
+    let (name, added, removed, attributes, data) = match name_event {
+        NameEvent::Renamed { from, to } => return vec![ExternalChange::Renamed(named(from), to)],
+        NameEvent::Itself => return Vec::new(),
+        NameEvent::Names { name, added, removed, attributes, data } => {
             (name, added, removed, attributes, data)
         }
     };
@@ -504,7 +509,7 @@ fn mark_for(
 ) -> rustix::io::Result<()> {
     match self::mark(group, flags, mask, fd) {
         Err(Errno::ACCESS | Errno::PERM) => {
-            let _acting = Acting::server(work).map_err(|_| Errno::ACCESS)?;
+            let _acting = IdentityGuard::server(work).map_err(|_| Errno::ACCESS)?;
             self::mark(group, flags, mask, fd)
         }
         other => other,

@@ -9,12 +9,12 @@ fn added_and_removed_name_is_reported_in_fitting_order() {
     let name = Name::new(&b"f"[..]).unwrap();
     let [added, modified, removed] =
         [Added, DataModified, Removed].map(|change| change(named(name.clone())));
-    let told = |exists| {
+    let reported = |exists| {
         let name = name.clone();
         let both =
-            Happening::Names { name, added: true, removed: true, attributes: false, data: true };
+            NameEvent::Names { name, added: true, removed: true, attributes: false, data: true };
         changes(both, exists, &named)
     };
-    assert_eq!(told(false), [added.clone(), modified.clone(), removed.clone()]);
-    assert_eq!(told(true), [removed, added, modified]);
+    assert_eq!(reported(false), [added.clone(), modified.clone(), removed.clone()]);
+    assert_eq!(reported(true), [removed, added, modified]);
 }

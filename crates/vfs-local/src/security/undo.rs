@@ -4,7 +4,7 @@
 //! change, the former one is, too: as one that counts in each state that permissions are about to have.
 
 use super::{PermissionStep, name, put, stored_value};
-use crate::identity::Acting;
+use crate::identity::IdentityGuard;
 use crate::node::LocalNode;
 use crate::ntacl::{self, Counts, StateHash};
 use crate::posix_acl::{self, PermissionState};
@@ -47,7 +47,7 @@ impl SecurityTarget for LocalNode {
     }
 
     fn put_back(&self, value: Option<&[u8]>) -> Result<()> {
-        let _acting = Acting::server(ServerWork::UndoSecurity)?;
+        let _acting = IdentityGuard::server(ServerWork::UndoSecurity)?;
         match self.put_xattr(name(), value, XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if value.is_none() => Ok(()),
@@ -60,7 +60,7 @@ impl SecurityTarget for LocalNode {
     }
 
     fn restore(&self, state: &PermissionState) -> Result<()> {
-        let _acting = Acting::server(ServerWork::UndoSecurity)?;
+        let _acting = IdentityGuard::server(ServerWork::UndoSecurity)?;
         posix_acl::restore(self, state)
     }
 }
@@ -78,11 +78,11 @@ struct FormerDescriptor {
 #[derive(Debug)]
 struct UndoBatch<'a> {
     states: &'a [StateHash],
-    /// What each call that was made found, in their order.
+    /// The permissions before each executed call, in order.
     found: Vec<&'a PermissionState>,
 }
 
-/// What a change has done up to now.
+/// The executed part of a change.
 #[derive(Debug)]
 pub struct UndoLog<'a> {
     uid: u32,

@@ -54,7 +54,7 @@ pub const NAME: &str = ".anabranch-streams";
 const RECORD: &str = "user.anabranch.stream-of";
 /// Attempts to find a file in all stores while it may be moved between them.
 const MOVED_TRIES_MAX: u32 = 16;
-/// Looks for a file that is to be synced, and the time between them.
+/// Attempts to find a file to sync, and the pause between them.
 const WRITTEN_TRIES_MAX: u32 = 3;
 const WRITTEN_PAUSE: Duration = Duration::from_millis(10);
 /// Mode of a store, by which opened nodes are recognized as one.
@@ -169,13 +169,13 @@ enum Lookup {
 
 /// Results of the stores without the file.
 #[derive(Default)]
-struct Refused {
+struct FailedLookups {
     error: Option<FsError>,
     is_unclear: bool,
     is_foreign: bool,
 }
 
-impl Refused {
+impl FailedLookups {
     fn note(&mut self, answer: Result<Lookup>) {
         match answer {
             Ok(Lookup::Foreign) => self.is_foreign = true,
@@ -281,7 +281,7 @@ impl StoredFile {
     /// Looks in the stores above the node, then in the other known ones. Copies of a store may be
     /// served, too, so that one of several files with the id may be the node's.
     fn look_everywhere(node: &LocalNode, id: StoredId, writes: bool) -> Result<Lookup> {
-        let mut refused = Refused::default();
+        let mut refused = FailedLookups::default();
         for found in roots::stores_above(node) {
             match look_in(found.store, node, id, writes) {
                 Ok(Lookup::Found(stored)) => {
@@ -615,8 +615,8 @@ fn open_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     let stat = rustix::fs::fstat(&store)?;
     let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0;
     if !is_own {
-        static TOLD: Once = Once::new();
-        TOLD.call_once(|| {
+        static LOGGED: Once = Once::new();
+        LOGGED.call_once(|| {
             tracing::warn!("a directory {NAME} is not the server's own: it has no long streams");
         });
         return Err(Errno::PERM);

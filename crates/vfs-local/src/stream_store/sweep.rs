@@ -503,7 +503,7 @@ pub(super) enum FileState {
     Unknown,
 }
 
-/// What a check updates in a store file.
+/// The facts that a check updates in a store file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refresh {
     /// Record and owner, if the host's have changed.

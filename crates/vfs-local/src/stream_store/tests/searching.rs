@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 /// A directory with a share whose file `f` was removed. A copy of `f` outside the share retains its
 /// reference.
-struct Removed {
+struct RemovedHost {
     folder: tempfile::TempDir,
     share: Share,
     id: StoredId,
@@ -16,7 +16,7 @@ struct Removed {
 }
 
 /// `None` if the kernel has no handles.
-fn removed(seed: u8) -> Option<Removed> {
+fn removed(seed: u8) -> Option<RemovedHost> {
     let folder = tempfile::tempdir().unwrap();
     let (root, beside) = (folder.path().join("share"), folder.path().join("beside"));
     std::fs::create_dir(&root).unwrap();
@@ -33,10 +33,10 @@ fn removed(seed: u8) -> Option<Removed> {
     let name = share.files().remove(0);
     let id = StoredId::of_file_name(name.file_name().unwrap().as_encoded_bytes()).unwrap();
     let device = std::fs::metadata(&root).unwrap().dev();
-    Some(Removed { folder, share, id, device, data })
+    Some(RemovedHost { folder, share, id, device, data })
 }
 
-impl Removed {
+impl RemovedHost {
     /// A file system on which the temporary directory is mounted, as mountinfo describes it.
     fn extent(&self, lines: &[(&str, &Path)]) -> Extent {
         let (major, minor) = (rustix::fs::major(self.device), rustix::fs::minor(self.device));
@@ -54,7 +54,7 @@ impl Removed {
         Some(!left.contains(&self.id))
     }
 
-    /// Like [`Removed::search`], while no concurrent test removes its directory.
+    /// Like [`RemovedHost::search`], while no concurrent test removes its directory.
     fn search_alone(&self, extent: &Extent) -> Option<bool> {
         (0..500).find_map(|_| {
             let found = self.search(extent, &mut || {});
