@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(known.owner, Some(Sid::unix_user(7)));
         assert_eq!(known.dacl.unwrap()[0].sid, Sid::unix_user(7));
         let stranger = of(&Sid::unix_user(7)).with_local_owner(7, 8);
-        assert_eq!(stranger.dacl.unwrap()[0].sid, theirs, "nobody that is known here");
+        assert_eq!(stranger.dacl.unwrap()[0].sid, theirs, "an unknown account");
         let everyone = of(&Sid::everyone()).with_local_owner(7, 8);
         assert_eq!(everyone.owner, Some(Sid::everyone()), "only accounts are renamed");
     }

@@ -470,10 +470,10 @@ mod tests {
         let bits = |user, groups: &[u32]| -> u32 {
             [4, 2, 1].into_iter().filter(|bit| list.grants(&facts, user, groups, *bit)).sum()
         };
-        assert_eq!(bits(1, &[10, 20]), 2, "the owner, whom no mask keeps from it");
-        assert_eq!(bits(2, &[10, 20]), 0, "who is named");
+        assert_eq!(bits(1, &[10, 20]), 2, "the owner, without the mask");
+        assert_eq!(bits(2, &[10, 20]), 0, "a named user");
         assert_eq!(bits(3, &[10]), 1, "the group");
-        assert_eq!(bits(3, &[20]), 4, "a group that is named, as far as the mask lets it");
+        assert_eq!(bits(3, &[20]), 4, "a named group, within the mask");
         assert_eq!(bits(3, &[10, 20]), 5, "both");
         assert_eq!(bits(3, &[30]), 7, "everyone else");
         let mode = PosixAcl::of_mode(0o604);
@@ -625,11 +625,7 @@ mod tests {
         };
         let found = denied(Access::FILE_READ | Access::FILE_WRITE);
         assert_eq!((found.mask, found.mode()), (Some(READ), 0o046));
-        assert_eq!(
-            denied(Access::READ_ATTRIBUTES).mode(),
-            0,
-            "others have nothing to be told from"
-        );
+        assert_eq!(denied(Access::READ_ATTRIBUTES).mode(), 0, "the others have no bits either");
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn of_users_and_groups() -> Vec<Case> {
 fn of_flags_and_generic_rights() -> Vec<Case> {
     vec![
         (
-            "what is only handed on",
+            "inherit-only entries",
             Some(vec![
                 inherit_only(deny(Sid::everyone(), READ)),
                 allow(Sid::everyone(), READ),
@@ -146,13 +146,13 @@ fn of_owners_and_other_kinds() -> Vec<Case> {
             Access::NONE,
         ),
         (
-            "CREATOR OWNER is nobody yet",
+            "CREATOR OWNER matches no caller",
             Some(vec![allow(Sid::creator_owner(), Access::FILE_ALL)]),
             OWN,
             Access::NONE,
         ),
         (
-            "a conditional grant is none, a conditional refusal is one",
+            "a conditional grant has no effect, a conditional denial has",
             Some(vec![
                 other(9, &Sid::everyone(), WRITE),
                 other(10, &Sid::everyone(), READ),
@@ -162,7 +162,7 @@ fn of_owners_and_other_kinds() -> Vec<Case> {
             Access::EXECUTE,
         ),
         (
-            "audit and object entries say nothing",
+            "audit and object entries have no effect",
             Some(vec![
                 other(2, &Sid::everyone(), READ),
                 other(5, &Sid::everyone(), READ),

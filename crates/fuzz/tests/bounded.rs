@@ -21,7 +21,7 @@ fn every_decoder_stays_within_memory_and_time_on_any_bytes() {
         let inputs = corpus::load(target.name).unwrap();
         assert!(!inputs.is_empty(), "{} has no corpus", target.name);
         failures.extend(driver::run(target, &inputs, SEED).err());
-        println!("{}: {} kept, {:?}", target.name, inputs.len(), start.elapsed());
+        println!("{}: {} inputs, {:?}", target.name, inputs.len(), start.elapsed());
     }
     fuzz::targets::remove_files();
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -93,14 +93,14 @@ mod tests {
     fn later(turns: &Arc<Turns>) -> oneshot::Receiver<Turn> {
         match turns.enter() {
             TurnGrant::Queued(place) => place,
-            TurnGrant::Now(_) => panic!("somebody has it"),
+            TurnGrant::Now(_) => panic!("the turn is taken"),
         }
     }
 
     #[test]
     fn turns_rotate_in_order_of_arrival() {
         let turns = Arc::new(Turns::default());
-        let TurnGrant::Now(first) = turns.enter() else { panic!("nobody has it") };
+        let TurnGrant::Now(first) = turns.enter() else { panic!("the turn is free") };
         let (mut second, mut third) = (later(&turns), later(&turns));
         assert!((&mut second).now_or_never().is_none());
         drop(first);
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn cancelled_turn_is_skipped() {
         let turns = Arc::new(Turns::default());
-        let TurnGrant::Now(first) = turns.enter() else { panic!("nobody has it") };
+        let TurnGrant::Now(first) = turns.enter() else { panic!("the turn is free") };
         let (second, third) = (later(&turns), later(&turns));
         let fourth = later(&turns);
         drop(second);

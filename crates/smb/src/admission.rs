@@ -177,7 +177,7 @@ mod tests {
         assert!(!admits("bob", &["users"]));
         assert!(!admits("carol", &["staff"]));
         assert!(!admits("alice", &["guests"]));
-        assert!(!admission.admits(&account("alice", &[]), false), "who has proven nothing");
+        assert!(!admission.admits(&account("alice", &[]), false), "an anonymous user");
         assert!(Admission::default().admits(&account("anyone", &[]), true));
     }
 

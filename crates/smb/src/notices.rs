@@ -268,7 +268,7 @@ mod tests {
             let notices = Notices::default();
             notices.push(Notice { ack: AckRequirement::NotRequired, ..notice(1) }).unwrap();
             notices.poll(|| start);
-            assert!(notices.take_unacknowledged(start).is_empty(), "nobody waits for it");
+            assert!(notices.take_unacknowledged(start).is_empty(), "it needs no acknowledgment");
             notices.push(notice(2)).unwrap();
             notices.poll(|| start + Duration::from_secs(later));
             assert_eq!(subjects(&notices.close()), left);

@@ -312,7 +312,7 @@ impl World {
         let gives_up = matches!(claim.user, User::Stranger | User::Anonymous);
         let is_same = claim.user == session.user;
         assert!(is_same || gives_up, "{:?} took over a session of {:?}", claim.user, session.user);
-        self.counts.add(if is_same { "renewed" } else { "renewed by nobody" });
+        self.counts.add(if is_same { "reauthenticated" } else { "reauthenticated as anonymous" });
     }
 
     /// The first half of some exchange; the second half may belong to another.
@@ -688,7 +688,7 @@ impl World {
         let header = self.victim.link.header(request.command);
         let message = encode(header, |w| (request.body)(w));
         self.victim.receive_foreign(&self.around, header, message, &protection);
-        self.counts.add("put into the victim's connection");
+        self.counts.add("injected into the victim's connection");
     }
 
     /// The protection of an attacker without the victim's keys: a neighbour's keys, or none.
@@ -726,7 +726,7 @@ impl World {
 
     fn victim_renews(&mut self, _: &mut Rng) {
         if self.victim.end_reauthentication(&self.around) {
-            self.counts.add("the victim renewed");
+            self.counts.add("the victim reauthenticated");
         } else {
             self.victim.begin_reauthentication(&self.around);
         }
@@ -761,7 +761,7 @@ impl World {
     fn victim_returns(&mut self) {
         let number = self.next_connection();
         self.victim.reconnect(&self.server, &self.around, number);
-        self.counts.add("the victim came back");
+        self.counts.add("the victim reconnected");
     }
 }
 

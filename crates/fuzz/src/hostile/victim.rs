@@ -417,7 +417,11 @@ impl Victim {
         let purpose = Purpose::Renew(self.session().clone());
         let protection = self.link.protection();
         let status = self.link.begin_logon(around, purpose, &protection, SessionId(0));
-        assert_eq!(status, Some(NtStatus::MORE_PROCESSING_REQUIRED), "the victim's renewal");
+        assert_eq!(
+            status,
+            Some(NtStatus::MORE_PROCESSING_REQUIRED),
+            "the victim's reauthentication"
+        );
     }
 
     /// Completes a re-authentication; false if none was begun.
@@ -427,7 +431,7 @@ impl Victim {
         }
         let (claim, protection) = (Claim::of(User::Alice), self.link.protection());
         let status = self.link.end_logon(around, claim, false, &protection, SessionId(0));
-        assert_eq!(status, Some(NtStatus::SUCCESS), "the victim's renewal");
+        assert_eq!(status, Some(NtStatus::SUCCESS), "the victim's reauthentication");
         true
     }
 
@@ -452,7 +456,7 @@ impl Victim {
         let (claim, is_second, binds) = foreign;
         let plain = Protection::Plain;
         let status = link.receive_foreign_setup(around, claim, is_second, binds, &plain);
-        assert!(status.is_some_and(refuses), "a binding goes on without its key: {status:?}");
+        assert!(status.is_some_and(refuses), "a binding continued without its key: {status:?}");
         let claim = Claim::of(User::Alice);
         let ended = link.end_logon(around, claim, true, &protection, SessionId(0));
         assert_eq!(ended, Some(NtStatus::SUCCESS), "the victim's binding");
@@ -479,7 +483,7 @@ impl Victim {
         let previous = self.session().id;
         let mut link = Link::connect(server, around, User::Alice, offer, connection).unwrap();
         let status = link.log_on(around, User::Alice, previous);
-        assert_eq!(status, Some(NtStatus::SUCCESS), "the victim comes back");
+        assert_eq!(status, Some(NtStatus::SUCCESS), "the victim reconnects");
         assert_eq!(link.connect_tree(around, "data"), Some(NtStatus::SUCCESS));
         (self.link, self.away_since, self.shared) = (link, None, None);
         let file_id = self.open_private(around, Some(self.private.file_id));
@@ -523,7 +527,7 @@ impl Victim {
         let status = link.receive_foreign_setup(around, claim, is_second, binds, protection);
         assert!(!self.link.is_closed(), "the victim's connection was closed");
         let is_refused = status.is_none_or(refuses);
-        assert!(is_refused, "the victim's session is renewed without its key: {status:?}");
+        assert!(is_refused, "the victim's session was reauthenticated without its key: {status:?}");
     }
 
     /// An attacker without a key injects a message into the victim's connection.

@@ -70,7 +70,7 @@ fn waiting_open_succeeds_when_a_resilient_client_disconnects() {
     let file = alice.create_new_leased("f", GUID);
     make_resilient(&mut alice, file, 10_000);
     let id = bob.send_create("f", 0);
-    assert!(bob.reply_to(id).is_none(), "alice is asked");
+    assert!(bob.reply_to(id).is_none(), "alice must acknowledge a break");
     alice.cut();
     let status = bob.reply_to(id).map(|reply| reply.header.status);
     assert_eq!(status, Some(NtStatus::SUCCESS));

@@ -87,7 +87,7 @@ fn continuously_available_share_stops_when_its_disk_has_lost_data() {
     disk.fails.store(true, Ordering::Relaxed);
     assert_eq!(flush(&mut client, file), NtStatus::UNEXPECTED_IO_ERROR);
     disk.fails.store(false, Ordering::Relaxed);
-    assert_eq!(flush(&mut client, file), NtStatus::UNEXPECTED_IO_ERROR, "nothing is kept by it");
+    assert_eq!(flush(&mut client, file), NtStatus::UNEXPECTED_IO_ERROR, "the data is lost");
     assert_eq!(create(&mut other, "g"), NtStatus::UNEXPECTED_IO_ERROR);
     assert_eq!(other.connect_tree("data"), NtStatus::UNEXPECTED_IO_ERROR);
     assert_eq!(client.close(file), NtStatus::SUCCESS, "what it had can be given back");

@@ -227,7 +227,7 @@ fn oplock_break_of_a_lost_channel_moves_to_another() {
         let mut other = net.ready();
         let open = other.send_create("f", 0);
         assert!(other.reply_to(open).is_none(), "it must wait");
-        assert!(first.notice().is_none(), "the open's own channel is told");
+        assert!(first.notice().is_none(), "the open's own channel gets the notice");
         if is_sent {
             assert!(second.notice().is_some());
         }

@@ -524,7 +524,7 @@ impl Client {
     /// Sends empty requests that arrive together, some with a wrong signature. Returns the statuses
     /// of their responses.
     pub fn burst(&mut self, requests: &[(Command, bool)]) -> Vec<NtStatus> {
-        let key = self.signing.clone().expect("somebody is logged on");
+        let key = self.signing.clone().expect("a session with keys");
         let mut ids = Vec::new();
         let mut frames: Vec<BytesMut> = requests
             .iter()

@@ -161,7 +161,7 @@ fn client_with_a_session_in_another_dialect_is_refused() {
     assert_eq!(log_on(1, Dialect::Smb210, ALICE).0, NtStatus::USER_SESSION_DELETED);
     assert_eq!(log_on(1, Dialect::Smb302, ALICE).0, SUCCESS, "in the same one");
     assert_eq!(log_on(2, Dialect::Smb210, ALICE).0, SUCCESS, "another client");
-    assert_eq!(log_on(1, Dialect::Smb210, BOB).0, SUCCESS, "who only says that it is that client");
+    assert_eq!(log_on(1, Dialect::Smb210, BOB).0, SUCCESS, "another account claims the GUID");
     first.cut();
     assert_eq!(log_on(1, Dialect::Smb210, ALICE).0, SUCCESS, "the first is gone");
 }
@@ -387,7 +387,7 @@ fn wrong_level_in_an_acknowledgment_ends_the_break_at_none() {
         let waits = second.send_create("f", 0);
         assert!(second.reply_to(waits).is_none(), "it waits");
         assert_eq!(first.acknowledge(file, level), refused, "level {level}");
-        assert_eq!(second.reply_to(waits).expect("it goes on").header.status, SUCCESS);
+        assert_eq!(second.reply_to(waits).expect("the open completes").header.status, SUCCESS);
         assert_eq!(first.acknowledge(file, 0), NtStatus::INVALID_DEVICE_STATE);
     }
 }

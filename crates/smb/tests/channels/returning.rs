@@ -77,7 +77,7 @@ fn reconnect_that_cannot_succeed_does_not_wait() {
     let refused = Some(NtStatus::OBJECT_NAME_NOT_FOUND);
     assert_eq!(status_of_return(&mut first, file, GUID), refused, "the session's own");
     let stranger = FileId { persistent: file.persistent + 99, ..file };
-    assert_eq!(status_of_return(&mut net.ready(), stranger, GUID), refused, "nobody's");
+    assert_eq!(status_of_return(&mut net.ready(), stranger, GUID), refused, "an unknown id");
     let mut bob = net.ready_as(BOB);
     let denied = Some(NtStatus::ACCESS_DENIED);
     assert_eq!(status_of_return(&mut bob, file, GUID), denied, "another user's");
