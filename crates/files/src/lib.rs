@@ -97,8 +97,8 @@ pub use stable::UnstableObjects;
 pub use throttle::{ClockReader, ShareQueue};
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{
-    Change, ChangeKind, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX,
-    WATCHES_PER_DIRECTORY_MAX, WatchAnswer, WatchFilter, WatchWish,
+    ChangeAction, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX, WATCHES_PER_DIRECTORY_MAX,
+    WatchAnswer, WatchChange, WatchFilter, WatchWish,
 };
 
 /// Opens reserved for each holder while the total lasts: enough for a desktop session.

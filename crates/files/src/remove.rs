@@ -7,7 +7,7 @@ use crate::directory_lease::ParentKey;
 use crate::server_work::WANTED;
 use crate::table::{DeletePendingName, FileTable, OpenFileState, Removal};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, WatchFilter, name_filter};
+use crate::watch::{ChangeAction, WatchFilter, name_filter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{
@@ -211,11 +211,11 @@ fn report(
     match removed {
         RemovedItem::Name(path) => {
             table.break_directory_of(context, vfs, caller, path, except);
-            let changes = [(ChangeKind::Removed, path)];
+            let changes = [(ChangeAction::Removed, path)];
             table.watches.report(vfs, Some(caller), name_filter(is_directory), &changes);
         }
         RemovedItem::Stream(Some(name)) => {
-            let (path, changes) = (pending.name.path(), [(ChangeKind::RemovedStream, name)]);
+            let (path, changes) = (pending.name.path(), [(ChangeAction::RemovedStream, name)]);
             let (watches, what) = (&table.watches, WatchFilter::STREAM_NAME);
             watches.report_streams(vfs, Some(caller), what, &path, &changes);
         }

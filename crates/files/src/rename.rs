@@ -10,7 +10,7 @@ use crate::open_journal::{AnnouncedRename, RenameNames};
 use crate::server_work::WANTED;
 use crate::table::{FileTable, OpenFileState, OpenRefusal};
 use crate::volume::dos;
-use crate::watch::ChangeKind;
+use crate::watch::ChangeAction;
 use crate::{Access, OpenFile, RequestFiles};
 use grants::{BlockedOperation, CacheOwner, GrantRefusal, OpenId, OpenWish, ShareMode};
 use smallvec::{SmallVec, smallvec};
@@ -459,7 +459,7 @@ fn finish_replacement(context: &RequestContext, open: &OpenFile, name: &RelPath,
     if let Some(state) = open.table.find(key) {
         state.lock(context).grants.caches.handle_name_change(CacheOwner::Open(open.id));
     }
-    open.report_name(context, ChangeKind::Removed, name);
+    open.report_name(context, ChangeAction::Removed, name);
 }
 
 /// Updates the file's opens and reports the rename to watches.
@@ -503,7 +503,7 @@ fn link_now(
             vfs.link(actor, &*open.node, &to, Replace::File)?;
         }
     }
-    open.report_name(context, ChangeKind::Added, &to);
+    open.report_name(context, ChangeAction::Added, &to);
     Ok(())
 }
 

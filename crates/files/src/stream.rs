@@ -4,7 +4,7 @@
 use crate::authorize::{Authority, as_granted};
 use crate::server_work::{METADATA, SYNC, WANTED};
 use crate::table::lock;
-use crate::watch::{ChangeKind, WatchFilter};
+use crate::watch::{ChangeAction, WatchFilter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -139,9 +139,9 @@ impl RequestFiles {
             for stream in from.streams(METADATA)? {
                 let (kind, what) =
                     match to.create_stream(writer.actor(), &stream.name, Case::Insensitive) {
-                        Ok(()) => (ChangeKind::AddedStream, WatchFilter::STREAM_NAME),
+                        Ok(()) => (ChangeAction::AddedStream, WatchFilter::STREAM_NAME),
                         Err(FsError::AlreadyExists) => (
-                            ChangeKind::ModifiedStream,
+                            ChangeAction::ModifiedStream,
                             WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE,
                         ),
                         Err(error) => return Err(error),
@@ -246,8 +246,8 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
     stream.file.rename_stream(authority.actor(), &from, to, how)?;
     *lock(&stream.name) = to.clone();
     let mut changes: Vec<_> =
-        replaced.iter().map(|name| (ChangeKind::RemovedStream, name)).collect();
-    changes.extend([(ChangeKind::RemovedStream, &from), (ChangeKind::AddedStream, to)]);
+        replaced.iter().map(|name| (ChangeAction::RemovedStream, name)).collect();
+    changes.extend([(ChangeAction::RemovedStream, &from), (ChangeAction::AddedStream, to)]);
     open.report_streams(WatchFilter::STREAM_NAME, &changes);
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::authorize::{
     stored, withheld_by_readonly, withheld_by_system,
 };
 use crate::server_work::{LOCATE, WANTED};
-use crate::watch::{ChangeKind, WatchFilter};
+use crate::watch::{ChangeAction, WatchFilter};
 use crate::{Access, Caller, OpenFile, OpenPlan, RequestFiles, ShareMode};
 use acl::{ExecuteRule, PosixAcl};
 use std::sync::Arc;
@@ -172,7 +172,7 @@ impl RequestFiles {
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             let vfs = &object.volume.vfs;
             table.break_directory_of(&context, vfs, &caller, &path, None);
-            table.watches.report(vfs, Some(&caller), what, &[(ChangeKind::Modified, &path)]);
+            table.watches.report(vfs, Some(&caller), what, &[(ChangeAction::Modified, &path)]);
             Ok(())
         };
         if is_quick { call() } else { self.offload(call).await }
@@ -190,7 +190,7 @@ impl RequestFiles {
             let now = AttributeChanges { modified: TimeChange::Now, ..AttributeChanges::default() };
             object.node.set_attributes(Actor::server(ServerWork::DelegatedWrite), &now)?;
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
-            let (vfs, change) = (&object.volume.vfs, [(ChangeKind::Modified, &path)]);
+            let (vfs, change) = (&object.volume.vfs, [(ChangeAction::Modified, &path)]);
             table.break_directory_of(&context, vfs, &caller, &path, None);
             table.watches.report(vfs, Some(&caller), WatchFilter::LAST_WRITE, &change);
             Ok(())

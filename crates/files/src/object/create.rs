@@ -4,7 +4,7 @@ use super::find::object_of;
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::may_add;
 use crate::link_target::check_target;
-use crate::watch::{ChangeKind, name_filter};
+use crate::watch::{ChangeAction, name_filter};
 use crate::{
     Access, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles, RequestedKind, ShareMode,
 };
@@ -96,7 +96,7 @@ impl RequestFiles {
             })?;
             let vfs = &volume.vfs;
             table.break_directory_of(&context, vfs, &caller, &created.path, None);
-            let change = [(ChangeKind::Added, &created.path)];
+            let change = [(ChangeAction::Added, &created.path)];
             table.watches.report(vfs, Some(&caller), name_filter(false), &change);
             Ok(object_of(volume, created))
         })

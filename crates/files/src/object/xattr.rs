@@ -3,7 +3,7 @@
 use super::Object;
 use crate::authorize::{as_granted, rights_to};
 use crate::server_work::METADATA;
-use crate::watch::{ChangeKind, WatchFilter};
+use crate::watch::{ChangeAction, WatchFilter};
 use crate::{Access, Caller, RequestFiles};
 use acl::ExecuteRule;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -121,7 +121,7 @@ impl RequestFiles {
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             table.break_directory_of(&context, &object.volume.vfs, &caller, &path, None);
             let what = WatchFilter::EXTENDED_ATTRIBUTES;
-            let change = [(ChangeKind::Modified, &path)];
+            let change = [(ChangeAction::Modified, &path)];
             table.watches.report(&object.volume.vfs, Some(&caller), what, &change);
             Ok(())
         })

@@ -4,7 +4,7 @@ use super::OpenInProgress;
 use crate::authorize::{as_granted, dos_authority, facts, owner_group};
 use crate::server_work::{METADATA, WANTED};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, WatchFilter};
+use crate::watch::{ChangeAction, WatchFilter};
 use crate::{Caller, Volume};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl OpenInProgress {
             let authority = as_granted(&self.caller, &*opened.node);
             for stream in &streams {
                 opened.node.remove_stream(authority.actor(), &stream.name)?;
-                let changes = [(ChangeKind::RemovedStream, &stream.name)];
+                let changes = [(ChangeAction::RemovedStream, &stream.name)];
                 self.report_streams(WatchFilter::STREAM_NAME, &opened.path, &changes);
             }
         }

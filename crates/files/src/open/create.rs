@@ -5,7 +5,7 @@ use super::apply::CreatedNode;
 use super::{OpenAction, OpenAttempt, OpenInProgress, OpenTicket, RequestedKind, TableVersion};
 use crate::server_work::WANTED;
 use crate::table::OpenRefusal;
-use crate::watch::{ChangeKind, name_filter};
+use crate::watch::{ChangeAction, name_filter};
 use acl::{Access, Descriptor};
 use vfs::{Actor, FileKind, FsError, OpenHow, OpenedNode, Result, ServerWork, Wait};
 
@@ -70,7 +70,7 @@ impl OpenInProgress {
             return Ok(OpenAttempt::Lost);
         }
         let opened = new.opened;
-        self.report(ChangeKind::Added, name_filter(is_directory), &opened.path);
+        self.report(ChangeAction::Added, name_filter(is_directory), &opened.path);
         self.enter_created(UnregisteredNode { opened, descriptor, is_retry: false }, version)
     }
 

@@ -22,7 +22,7 @@ use crate::server_work::WANTED;
 use crate::shown_link::with_link_kind;
 use crate::table::{FileTable, OpenEntry, OpenRefusal, RegisteredOpen};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, WatchFilter};
+use crate::watch::{ChangeAction, WatchFilter};
 use crate::{CallHolder, Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
 use acl::{Access, Descriptor};
 pub(crate) use acquire::OpenTicket;
@@ -608,7 +608,7 @@ impl OpenInProgress {
             }
             attributes = opened.node.attributes(WANTED)?;
             let what = WatchFilter::ATTRIBUTES | WatchFilter::SIZE | WatchFilter::LAST_WRITE;
-            self.report(ChangeKind::Modified, what, &opened.path);
+            self.report(ChangeAction::Modified, what, &opened.path);
         }
         let action = self.action_on_existing();
         let security = found.security;
@@ -703,7 +703,7 @@ impl OpenInProgress {
         OpenResult { open, action, attributes, caching, granting }
     }
 
-    fn report(&self, kind: ChangeKind, what: WatchFilter, path: &RelPath) {
+    fn report(&self, kind: ChangeAction, what: WatchFilter, path: &RelPath) {
         let (vfs, watches) = (&self.volume.vfs, &self.table.watches);
         self.table.break_directory_of(&self.context, vfs, &self.caller, path, self.parent_key());
         watches.report(&self.volume.vfs, Some(&self.caller), what, &[(kind, path)]);
@@ -713,7 +713,7 @@ impl OpenInProgress {
         &self,
         what: WatchFilter,
         path: &RelPath,
-        changes: &[(ChangeKind, &StreamName)],
+        changes: &[(ChangeAction, &StreamName)],
     ) {
         let (vfs, watches) = (&self.volume.vfs, &self.table.watches);
         watches.report_streams(vfs, Some(&self.caller), what, path, changes);

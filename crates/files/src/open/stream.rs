@@ -12,7 +12,7 @@ use crate::server_work::{METADATA, WANTED};
 use crate::stream::StreamNode;
 use crate::table::{OpenRefusal, StreamOpenEntry};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, WatchFilter};
+use crate::watch::{ChangeAction, WatchFilter};
 use acl::Access;
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Node, OpenedNode, Result, StreamName, Wait};
@@ -141,7 +141,7 @@ impl OpenInProgress {
     }
 
     fn report_new_stream(&self, file: &OpenedNode, name: &StreamName) -> ResolvedStream {
-        let changes = [(ChangeKind::AddedStream, name)];
+        let changes = [(ChangeAction::AddedStream, name)];
         self.report_streams(WatchFilter::STREAM_NAME, &file.path, &changes);
         ResolvedStream { name: name.clone(), is_new: true }
     }
@@ -198,10 +198,10 @@ impl OpenInProgress {
         let replaces = self.replaces() && !is_new;
         if replaces {
             opened.node.set_size(self.user(), 0)?;
-            let changes = [(ChangeKind::ModifiedStream, &stored.name)];
+            let changes = [(ChangeAction::ModifiedStream, &stored.name)];
             let what = WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE;
             self.report_streams(what, &opened.path, &changes);
-            self.report(ChangeKind::Modified, WatchFilter::LAST_WRITE, &opened.path);
+            self.report(ChangeAction::Modified, WatchFilter::LAST_WRITE, &opened.path);
         }
         if let Some(bytes) = self.plan.allocation_bytes.filter(|_| replaces || is_new) {
             reserve(&self.volume, &self.caller, opened, bytes)?;

@@ -1,6 +1,6 @@
 //! Ledgers for watches, and for the memory of unreported changes, by user.
 
-use super::{Change, RequestId, WatchAnswer, WatchState};
+use super::{RequestId, WatchAnswer, WatchChange, WatchState};
 use futures_channel::oneshot;
 use limits::{Account, Holder, Ledger, Share};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const CHANGES_BYTES_MAX: u64 = 128 << 20;
 const CHANGES_BYTES_FLOOR: u64 = 256 * 1024;
 /// Memory of a change besides its names: its entry in a list that grows by doubling, and the
 /// allocator's overhead for two names.
-const CHANGE_BYTES: usize = 2 * size_of::<Change>() + 2 * 16;
+const CHANGE_BYTES: usize = 2 * size_of::<WatchChange>() + 2 * 16;
 
 /// Ledgers of watches and of their memory.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl WatchLedgers {
     }
 }
 
-impl Change {
+impl WatchChange {
     /// Memory of an unreported change, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let stream = self.stream.as_ref().map_or(0, |stream| stream.as_bytes().len());

@@ -1,7 +1,7 @@
 //! External changes in a watched directory or below it, as far as the backend reports them.
 
 use super::index::{may_list_in, may_list_lately};
-use super::{Change, ChangeKind, WatchFilter, Watcher, name_filter};
+use super::{ChangeAction, WatchChange, WatchFilter, Watcher, name_filter};
 use crate::table::lock;
 use std::sync::{Arc, Weak};
 use vfs::{ExternalChange, ExternalName, ExternalWatch, FsError, Name, Node, RelPath, ServerWork};
@@ -82,7 +82,7 @@ impl Watcher {
         }
     }
 
-    fn take(&self, what: WatchFilter, changes: Vec<Change>) {
+    fn take(&self, what: WatchFilter, changes: Vec<WatchChange>) {
         if what.is_of_data() {
             self.handle_data_changes(changes.into_iter());
         } else {
@@ -97,21 +97,24 @@ impl Watcher {
 }
 
 /// Filter and changes of an external change in `directory`; none if changes were lost.
-fn seen(change: &ExternalChange, directory: &RelPath) -> Option<(WatchFilter, Vec<Change>)> {
-    let change_of = |kind, name: &Name| Change { kind, path: directory.join(name), stream: None };
+fn seen(change: &ExternalChange, directory: &RelPath) -> Option<(WatchFilter, Vec<WatchChange>)> {
+    let change_of =
+        |kind, name: &Name| WatchChange { kind, path: directory.join(name), stream: None };
     let one = |kind, of: &ExternalName| vec![change_of(kind, &of.name)];
     Some(match change {
-        ExternalChange::Added(of) => (name_filter(of.is_directory), one(ChangeKind::Added, of)),
-        ExternalChange::AttributesModified(of) => (ANY_ATTRIBUTES, one(ChangeKind::Modified, of)),
+        ExternalChange::Added(of) => (name_filter(of.is_directory), one(ChangeAction::Added, of)),
+        ExternalChange::AttributesModified(of) => (ANY_ATTRIBUTES, one(ChangeAction::Modified, of)),
         ExternalChange::DataModified(of) => {
-            (WatchFilter::SIZE | WatchFilter::LAST_WRITE, one(ChangeKind::Modified, of))
+            (WatchFilter::SIZE | WatchFilter::LAST_WRITE, one(ChangeAction::Modified, of))
         }
         ExternalChange::Lost => return None,
-        ExternalChange::Removed(of) => (name_filter(of.is_directory), one(ChangeKind::Removed, of)),
+        ExternalChange::Removed(of) => {
+            (name_filter(of.is_directory), one(ChangeAction::Removed, of))
+        }
         ExternalChange::Renamed(from, to) => {
             let pair = [
-                change_of(ChangeKind::RenamedFrom, &from.name),
-                change_of(ChangeKind::RenamedTo, to),
+                change_of(ChangeAction::RenamedFrom, &from.name),
+                change_of(ChangeAction::RenamedTo, to),
             ];
             (name_filter(from.is_directory), pair.to_vec())
         }

@@ -5,7 +5,7 @@
 use super::charge::is_same_account;
 use super::data::{DataQueue, RIGHT_WORK};
 use super::pulse::WatchPulse;
-use super::{Change, ChangeKind, WATCHES_PER_DIRECTORY_MAX, WatchFilter, Watcher};
+use super::{ChangeAction, WATCHES_PER_DIRECTORY_MAX, WatchChange, WatchFilter, Watcher};
 use crate::authorize::rights_to_opened;
 use crate::table::lock;
 use crate::{Access, Caller};
@@ -148,15 +148,15 @@ impl Watches {
         vfs: &Arc<dyn Vfs>,
         by: Option<&Caller>,
         what: WatchFilter,
-        changes: &[(ChangeKind, &RelPath)],
+        changes: &[(ChangeAction, &RelPath)],
     ) -> usize {
         let Some((_, first)) = changes.first() else { return 0 };
         if what.intersects(WatchFilter::SECURITY) {
             self.renew_generation();
         }
         self.notify(vfs, by, what, first, &|directory| {
-            let seen = |&(kind, path): &(ChangeKind, &RelPath)| {
-                path.below(directory).map(|path| Change { kind, path, stream: None })
+            let seen = |&(kind, path): &(ChangeAction, &RelPath)| {
+                path.below(directory).map(|path| WatchChange { kind, path, stream: None })
             };
             changes.iter().filter_map(seen).collect()
         })
@@ -169,11 +169,11 @@ impl Watches {
         by: Option<&Caller>,
         what: WatchFilter,
         path: &RelPath,
-        changes: &[(ChangeKind, &StreamName)],
+        changes: &[(ChangeAction, &StreamName)],
     ) -> usize {
         self.notify(vfs, by, what, path, &|directory| {
             let Some(path) = path.below(directory) else { return Vec::new() };
-            let seen = |&(kind, stream): &(ChangeKind, &StreamName)| Change {
+            let seen = |&(kind, stream): &(ChangeAction, &StreamName)| WatchChange {
                 kind,
                 path: path.clone(),
                 stream: Some(stream.clone()),
@@ -189,7 +189,7 @@ impl Watches {
         by: Option<&Caller>,
         what: WatchFilter,
         first: &RelPath,
-        seen_from: &dyn Fn(&[u8]) -> Vec<Change>,
+        seen_from: &dyn Fn(&[u8]) -> Vec<WatchChange>,
     ) -> usize {
         if self.is_empty() {
             return 0;

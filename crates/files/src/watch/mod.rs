@@ -94,14 +94,14 @@ impl BitOr for WatchFilter {
 
 /// Action on a name: FILE_NOTIFY_INFORMATION. MS-FSCC 2.7.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeKind {
+pub enum ChangeAction {
     /// The name was added to its directory.
     Added,
     /// The file was modified.
     Modified,
     /// The name was removed from its directory.
     Removed,
-    /// The file was renamed from this name; [`ChangeKind::RenamedTo`] follows.
+    /// The file was renamed from this name; [`ChangeAction::RenamedTo`] follows.
     RenamedFrom,
     /// The file was renamed to this name.
     RenamedTo,
@@ -115,9 +115,9 @@ pub enum ChangeKind {
 
 /// One change, as a watch reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct WatchChange {
     /// Action on the name.
-    pub kind: ChangeKind,
+    pub kind: ChangeAction,
     /// Name relative to the watched directory.
     pub path: RelPath,
     /// Named stream, if the change concerns one.
@@ -126,7 +126,7 @@ pub struct Change {
 
 /// Size of a reply of the given size after this change is added, in bytes of the requester's
 /// protocol.
-pub type Measure = fn(usize, &Change) -> usize;
+pub type Measure = fn(usize, &WatchChange) -> usize;
 
 /// A CHANGE_NOTIFY request.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +145,7 @@ pub struct WatchWish {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchAnswer {
     /// Changes in order; at least one.
-    Changes(Vec<Change>),
+    Changes(Vec<WatchChange>),
     /// The open was closed. STATUS_NOTIFY_CLEANUP.
     Closed,
     /// The directory is delete pending. STATUS_DELETE_PENDING.
@@ -264,7 +264,7 @@ impl Watcher {
     }
 
     /// Buffers related changes, with paths relative to the directory.
-    pub fn handle_changes(&self, changes: impl Iterator<Item = Change>) {
+    pub fn handle_changes(&self, changes: impl Iterator<Item = WatchChange>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
         let mut guard = lock(&self.state);
@@ -275,7 +275,7 @@ impl Watcher {
     }
 
     /// Buffers data changes, with paths relative to the directory: [`WatchState::handle_data_change`].
-    pub fn handle_data_changes(&self, changes: impl Iterator<Item = Change>) {
+    pub fn handle_data_changes(&self, changes: impl Iterator<Item = WatchChange>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
         let mut guard = lock(&self.state);
@@ -291,7 +291,7 @@ impl Watcher {
     }
 
     /// Whether these data changes are reported already or will be.
-    pub fn has_reported(&self, changes: &[Change]) -> bool {
+    pub fn has_reported(&self, changes: &[WatchChange]) -> bool {
         let guard = lock(&self.state);
         changes.iter().all(|change| guard.watch.has_reported(change))
     }
@@ -491,16 +491,16 @@ impl OpenFile {
         }
         let (what, by) = (name_filter(self.is_directory()), Some(&*self.caller));
         if from.directories().next() == to.directories().next() {
-            let changes = [(ChangeKind::RenamedFrom, from), (ChangeKind::RenamedTo, to)];
+            let changes = [(ChangeAction::RenamedFrom, from), (ChangeAction::RenamedTo, to)];
             watches.report(vfs, by, what, &changes);
         } else {
-            watches.report(vfs, by, what, &[(ChangeKind::Removed, from)]);
-            watches.report(vfs, by, what, &[(ChangeKind::Added, to)]);
+            watches.report(vfs, by, what, &[(ChangeAction::Removed, from)]);
+            watches.report(vfs, by, what, &[(ChangeAction::Added, to)]);
         }
     }
 
     /// Reports an added or removed name that no open of the file uses.
-    pub(crate) fn report_name(&self, context: &RequestContext, kind: ChangeKind, path: &RelPath) {
+    pub(crate) fn report_name(&self, context: &RequestContext, kind: ChangeAction, path: &RelPath) {
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
         self.break_directory(context, path);
         watches.report(vfs, Some(&self.caller), WatchFilter::FILE_NAME, &[(kind, path)]);

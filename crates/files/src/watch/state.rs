@@ -3,7 +3,7 @@
 //! The module has no lock, clock or effects: inputs are `handle_*`, and `poll_answer` returns
 //! answers.
 
-use super::{Change, Measure, WatchAnswer};
+use super::{Measure, WatchAnswer, WatchChange};
 use std::collections::VecDeque;
 
 /// Data changes that a watch reports at once between two ticks, about a second apart. With those of
@@ -22,12 +22,12 @@ pub(crate) struct WatchState {
     measure: Measure,
     /// Room of the first request, which bounds the buffer: MS-SMB2 3.3.1.3.
     room_bytes: usize,
-    changes: Vec<Change>,
+    changes: Vec<WatchChange>,
     /// Size of a reply with all of `changes`, in bytes.
     held_bytes: usize,
     /// Data changes deferred to the next tick or the next change of another kind, without
     /// duplicates.
-    deferred: Vec<Change>,
+    deferred: Vec<WatchChange>,
     /// Data changes that were buffered at once since the last tick.
     data_taken: usize,
     /// Overflow state of the deferred changes.
@@ -86,7 +86,7 @@ impl WatchState {
     }
 
     /// Buffers a change.
-    pub fn handle_change(&mut self, change: Change) {
+    pub fn handle_change(&mut self, change: WatchChange) {
         self.take_deferred();
         self.push(change);
     }
@@ -94,7 +94,7 @@ impl WatchState {
     /// Handles a data change, which may occur a thousand times a second. The first after a tick are
     /// reported at once, later ones together with the next tick. An overflow is reported once at
     /// once, and again with the tick.
-    pub fn handle_data_change(&mut self, change: Change) {
+    pub fn handle_data_change(&mut self, change: WatchChange) {
         if self.has_reported(&change) {
             return;
         }
@@ -107,13 +107,13 @@ impl WatchState {
     }
 
     /// Handles a change that was queued for the tick; call it before [`WatchState::handle_tick`].
-    pub fn handle_data_change_in_tick(&mut self, change: Change) {
+    pub fn handle_data_change_in_tick(&mut self, change: WatchChange) {
         if !self.has_reported(&change) {
             self.defer(change);
         }
     }
 
-    fn defer(&mut self, change: Change) {
+    fn defer(&mut self, change: WatchChange) {
         if self.deferred.len() < DEFERRED_MAX {
             self.memory_bytes += change.memory_bytes();
             self.deferred.push(change);
@@ -127,7 +127,7 @@ impl WatchState {
     }
 
     /// Whether the same change is buffered already, with no other change after it.
-    pub fn has_reported(&self, change: &Change) -> bool {
+    pub fn has_reported(&self, change: &WatchChange) -> bool {
         let is_ended = match self.ended {
             Some(WatchEnd::Closed) => true,
             Some(WatchEnd::DeletePending) => self.missed_while_pending,
@@ -169,7 +169,7 @@ impl WatchState {
         }
     }
 
-    fn push(&mut self, change: Change) {
+    fn push(&mut self, change: WatchChange) {
         // A repeated change adds nothing for a later reader.
         if self.ended.is_some() {
             self.missed_while_pending = true;
@@ -262,7 +262,7 @@ impl WatchState {
     }
 
     fn deferred_bytes(&self) -> usize {
-        self.deferred.iter().map(Change::memory_bytes).sum()
+        self.deferred.iter().map(WatchChange::memory_bytes).sum()
     }
 
     /// Discards all changes: a client that enumerates afterwards sees the lost ones, too.

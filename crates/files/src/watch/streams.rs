@@ -2,7 +2,7 @@
 //! 2.1.5.1.1, 2.1.5.4, 2.1.5.5, 2.1.5.15.11.1.
 
 use super::index::Watches;
-use super::{ChangeKind, WatchFilter};
+use super::{ChangeAction, WatchFilter};
 use crate::table::OpenName;
 use crate::{Caller, OpenFile};
 use vfs::StreamName;
@@ -23,11 +23,11 @@ impl Watches {
         let (vfs, path) = (&name.volume.vfs, name.path());
         let mut work = 0;
         if let Some(stream) = name.stream.as_ref().filter(|_| of_stream != WatchFilter::default()) {
-            let changes = [(ChangeKind::ModifiedStream, &stream.name())];
+            let changes = [(ChangeAction::ModifiedStream, &stream.name())];
             work += self.report_streams(vfs, Some(by), of_stream, &path, &changes);
         }
         if of_file != WatchFilter::default() {
-            work += self.report(vfs, Some(by), of_file, &[(ChangeKind::Modified, &path)]);
+            work += self.report(vfs, Some(by), of_file, &[(ChangeAction::Modified, &path)]);
         }
         work
     }
@@ -51,7 +51,11 @@ impl OpenFile {
     }
 
     /// Reports changes by this open to named streams of its file.
-    pub(crate) fn report_streams(&self, what: WatchFilter, changes: &[(ChangeKind, &StreamName)]) {
+    pub(crate) fn report_streams(
+        &self,
+        what: WatchFilter,
+        changes: &[(ChangeAction, &StreamName)],
+    ) {
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
         if !watches.is_empty() {
             watches.report_streams(vfs, Some(&self.caller), what, &self.path(), changes);

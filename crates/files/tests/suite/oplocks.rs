@@ -14,28 +14,29 @@ use vfs::{FsError, StreamName};
 
 /// A client that records its break notifications.
 #[derive(Debug, Default)]
-struct OplockClient(Mutex<Vec<(CachingRights, bool)>>);
+struct OplockRecorder(Mutex<Vec<(CachingRights, bool)>>);
 
-impl CacheHolder for OplockClient {
+impl CacheHolder for OplockRecorder {
     fn handle_break(&self, cache_break: &CacheBreak) {
         self.0.lock().unwrap().push((cache_break.to, cache_break.acknowledge));
     }
 }
 
-impl OplockClient {
+impl OplockRecorder {
     fn breaks(&self) -> Vec<(CachingRights, bool)> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
-fn cached(plan: OpenPlan, wanted: CachingRights, client: &Arc<OplockClient>) -> OpenPlan {
+fn cached(plan: OpenPlan, wanted: CachingRights, client: &Arc<OplockRecorder>) -> OpenPlan {
     OpenPlan { caching: Some(CacheWish { wanted, key: None, holder: client.clone() }), ..plan }
 }
 
 #[test]
 fn second_open_waits_for_acknowledgement() {
     let served = serve();
-    let (client, other) = (Arc::new(OplockClient::default()), Arc::new(OplockClient::default()));
+    let (client, other) =
+        (Arc::new(OplockRecorder::default()), Arc::new(OplockRecorder::default()));
     let first = served.try_open(cached(new_file("a"), CachingRights::BATCH, &client)).unwrap();
     assert_eq!(first.caching.has, CachingRights::BATCH);
     let second = cached(plan("a", READ), CachingRights::BATCH, &other);
@@ -57,7 +58,7 @@ fn second_open_waits_for_acknowledgement() {
 #[test]
 fn closing_ends_the_wait_too() {
     let served = serve();
-    let client = Arc::new(OplockClient::default());
+    let client = Arc::new(OplockRecorder::default());
     let first = served.try_open(cached(new_file("a"), CachingRights::BATCH, &client)).unwrap();
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, plan("a", READ)));
     assert!(waiting.as_mut().now_or_never().is_none());
@@ -68,7 +69,7 @@ fn closing_ends_the_wait_too() {
 #[test]
 fn cancelled_wait_leaves_nothing() {
     let served = serve();
-    let client = Arc::new(OplockClient::default());
+    let client = Arc::new(OplockRecorder::default());
     let first = served.try_open(cached(new_file("a"), CachingRights::BATCH, &client)).unwrap();
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, plan("a", READ)));
     assert!(waiting.as_mut().now_or_never().is_none());
@@ -86,7 +87,7 @@ fn cancelled_wait_leaves_nothing() {
 #[test]
 fn size_lock_and_hole_changes_break_read_caching() {
     let served = serve();
-    let client = Arc::new(OplockClient::default());
+    let client = Arc::new(OplockRecorder::default());
     let writer = served.try_open(new_file("a")).unwrap().open;
     let look = || {
         let reader =
@@ -113,7 +114,7 @@ fn size_lock_and_hole_changes_break_read_caching() {
 #[test]
 fn write_of_no_bytes_breaks_no_cache_and_changes_no_time() {
     let served = serve();
-    let client = Arc::new(OplockClient::default());
+    let client = Arc::new(OplockRecorder::default());
     let writer = served.try_open(new_file("a")).unwrap().open;
     let reader =
         served.try_open(cached(plan("a", READ), CachingRights::LEVEL_II, &client)).unwrap();
@@ -149,7 +150,7 @@ impl Workers for TestTimer {
 fn silent_client_loses_oplock() {
     let alarm = Arc::new(TestTimer::default());
     let served = serve_with(files::VolumeOptions::default(), alarm.clone());
-    let client = Arc::new(OplockClient::default());
+    let client = Arc::new(OplockRecorder::default());
     let first = served.try_open(cached(new_file("a"), CachingRights::BATCH, &client)).unwrap();
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, plan("a", READ)));
     assert!(waiting.as_mut().now_or_never().is_none());
@@ -168,7 +169,7 @@ fn each_stream_has_its_own_oplocks() {
     if !served.volume.has_streams() {
         return eprintln!("skipped: no extended attributes here");
     }
-    let (one, two) = (Arc::new(OplockClient::default()), Arc::new(OplockClient::default()));
+    let (one, two) = (Arc::new(OplockRecorder::default()), Arc::new(OplockRecorder::default()));
     let stream =
         served.try_open(cached(of_stream(new_file("a")), CachingRights::BATCH, &one)).unwrap();
     let file = served.try_open(cached(plan("a", READ), CachingRights::BATCH, &two)).unwrap();
@@ -190,7 +191,7 @@ fn cached_stream_is_broken_before_file_deletion() {
     if !served.volume.has_streams() {
         return eprintln!("skipped: no extended attributes here");
     }
-    let client = Arc::new(OplockClient::default());
+    let client = Arc::new(OplockRecorder::default());
     let alone = OpenPlan { share: ShareMode(0), ..of_stream(new_file("a")) };
     let kept = served.try_open(cached(alone, CachingRights::BATCH, &client)).unwrap();
     let delete = || Box::pin(served.files.open(&served.volume, &served.alice, plan("a", DELETE)));
@@ -217,7 +218,7 @@ fn cached_deleter_is_broken_before_stream_denies_delete() {
     if !served.volume.has_streams() {
         return eprintln!("skipped: no extended attributes here");
     }
-    let client = Arc::new(OplockClient::default());
+    let client = Arc::new(OplockRecorder::default());
     let kept = served.try_open(cached(new_file("a"), CachingRights::BATCH, &client)).unwrap();
     let wish = OpenPlan { share: ShareMode(3), ..of_stream(new_file("a")) };
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, wish));

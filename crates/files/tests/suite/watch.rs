@@ -2,9 +2,9 @@
 
 use crate::harness::*;
 use files::{
-    BasicChange, Caller, Change, ChangeKind, Descriptor, IfExists, NextChanges, OpenFile, OpenPlan,
+    BasicChange, Caller, ChangeAction, Descriptor, IfExists, NextChanges, OpenFile, OpenPlan,
     SecurityParts, TimeSetting, VolumeOptions, WATCH_BYTES_MAX, WATCHES_PER_DIRECTORY_MAX,
-    WatchAnswer, WatchFilter, WatchWish,
+    WatchAnswer, WatchChange, WatchFilter, WatchWish,
 };
 use futures_util::FutureExt;
 use limits::Holder;
@@ -63,16 +63,16 @@ impl WatchedDirectory<'_> {
 }
 
 fn shown(answer: &WatchAnswer) -> String {
-    let one = |change: &Change| {
+    let one = |change: &WatchChange| {
         let sign = match change.kind {
-            ChangeKind::Added => '+',
-            ChangeKind::Modified => '!',
-            ChangeKind::Removed => '-',
-            ChangeKind::RenamedFrom => '<',
-            ChangeKind::RenamedTo => '>',
-            ChangeKind::AddedStream => '+',
-            ChangeKind::ModifiedStream => '!',
-            ChangeKind::RemovedStream => '-',
+            ChangeAction::Added => '+',
+            ChangeAction::Modified => '!',
+            ChangeAction::Removed => '-',
+            ChangeAction::RenamedFrom => '<',
+            ChangeAction::RenamedTo => '>',
+            ChangeAction::AddedStream => '+',
+            ChangeAction::ModifiedStream => '!',
+            ChangeAction::RemovedStream => '-',
         };
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let stream = change.stream.as_ref().map(|s| format!(":{}", text(s.as_bytes())));
@@ -243,7 +243,7 @@ fn too_many_changes_overflow_and_watch_continues() {
 fn watch_buffer_is_bounded_despite_requested_room() {
     let served = serve();
     let open = served.open("", READ);
-    let half = |length, _: &Change| length + WATCH_BYTES_MAX / 2;
+    let half = |length, _: &WatchChange| length + WATCH_BYTES_MAX / 2;
     let wish = WatchWish { room_bytes: usize::MAX, measure: half, ..wish(NAMES, false) };
     let watched = WatchedDirectory { served: &served, open, wish };
     assert_eq!(watched.reported(), "");

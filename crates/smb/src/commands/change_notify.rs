@@ -4,7 +4,7 @@ use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
 use crate::names::{push_units, stream_units};
 use crate::open::Open;
 use crate::status::status_of;
-use files::{Change, ChangeKind, NextChanges, WatchAnswer, WatchFilter, WatchWish};
+use files::{ChangeAction, NextChanges, WatchAnswer, WatchChange, WatchFilter, WatchWish};
 use futures_util::future::{Either, select};
 use limits::Cost;
 use std::pin::pin;
@@ -63,7 +63,7 @@ fn reply_with(status: NtStatus, encode: impl FnOnce(&mut Writer<'_>)) -> AsyncRe
 }
 
 /// The name of a change in SMB's encoding.
-fn units(change: &Change) -> Vec<u16> {
+fn units(change: &WatchChange) -> Vec<u16> {
     let mut units = Vec::with_capacity(change.path.as_bytes().len());
     for component in change.path.components() {
         if !units.is_empty() {
@@ -80,23 +80,23 @@ fn units(change: &Change) -> Vec<u16> {
     units
 }
 
-fn measure(length_bytes: usize, change: &Change) -> usize {
+fn measure(length_bytes: usize, change: &WatchChange) -> usize {
     notify_list_bytes(length_bytes, units(change).len())
 }
 
-fn encode(changes: &[Change]) -> Vec<u8> {
+fn encode(changes: &[WatchChange]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut list = NotifyList::new(&mut out);
     for change in changes {
         let action = match change.kind {
-            ChangeKind::Added => NotifyAction::Added,
-            ChangeKind::Modified => NotifyAction::Modified,
-            ChangeKind::Removed => NotifyAction::Removed,
-            ChangeKind::RenamedFrom => NotifyAction::RenamedOldName,
-            ChangeKind::RenamedTo => NotifyAction::RenamedNewName,
-            ChangeKind::AddedStream => NotifyAction::AddedStream,
-            ChangeKind::ModifiedStream => NotifyAction::ModifiedStream,
-            ChangeKind::RemovedStream => NotifyAction::RemovedStream,
+            ChangeAction::Added => NotifyAction::Added,
+            ChangeAction::Modified => NotifyAction::Modified,
+            ChangeAction::Removed => NotifyAction::Removed,
+            ChangeAction::RenamedFrom => NotifyAction::RenamedOldName,
+            ChangeAction::RenamedTo => NotifyAction::RenamedNewName,
+            ChangeAction::AddedStream => NotifyAction::AddedStream,
+            ChangeAction::ModifiedStream => NotifyAction::ModifiedStream,
+            ChangeAction::RemovedStream => NotifyAction::RemovedStream,
         };
         list.put(action, &units(change));
     }
@@ -108,15 +108,16 @@ mod tests {
     use super::*;
     use vfs::{Name, RelPath};
 
-    fn change(components: &[&str]) -> Change {
+    fn change(components: &[&str]) -> WatchChange {
         let names = components.iter().map(|name| Name::new(name.as_bytes()).unwrap());
-        Change { kind: ChangeKind::Added, path: names.collect::<RelPath>(), stream: None }
+        WatchChange { kind: ChangeAction::Added, path: names.collect::<RelPath>(), stream: None }
     }
 
     #[test]
     fn stream_change_is_named_after_its_file_without_a_type() {
         let stream = Some(vfs::StreamName::new(&b"Note"[..]).unwrap());
-        let change = Change { kind: ChangeKind::AddedStream, stream, ..change(&["sub", "a:b"]) };
+        let change =
+            WatchChange { kind: ChangeAction::AddedStream, stream, ..change(&["sub", "a:b"]) };
         let expected: Vec<u16> = "sub\\a\u{F022}b:Note".encode_utf16().collect();
         assert_eq!(units(&change), expected);
         let encoded = encode(std::slice::from_ref(&change));

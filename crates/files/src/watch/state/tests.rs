@@ -1,21 +1,25 @@
 //! State of a single watch.
 
-use super::super::ChangeKind;
+use super::super::ChangeAction;
 use super::*;
 use proptest::prelude::*;
 use vfs::{Name, RelPath};
 
 /// Four bytes and the name, without padding.
-fn measure(length_bytes: usize, change: &Change) -> usize {
+fn measure(length_bytes: usize, change: &WatchChange) -> usize {
     length_bytes + 4 + change.path.as_bytes().len()
 }
 
-fn change(kind: ChangeKind, name: &str) -> Change {
-    Change { kind, path: RelPath::from_iter([Name::new(name.as_bytes()).unwrap()]), stream: None }
+fn change(kind: ChangeAction, name: &str) -> WatchChange {
+    WatchChange {
+        kind,
+        path: RelPath::from_iter([Name::new(name.as_bytes()).unwrap()]),
+        stream: None,
+    }
 }
 
-fn added(name: &str) -> Change {
-    change(ChangeKind::Added, name)
+fn added(name: &str) -> WatchChange {
+    change(ChangeAction::Added, name)
 }
 
 fn watch(room_bytes: usize) -> WatchState {
@@ -147,8 +151,8 @@ proptest! {
         steps in prop::collection::vec(step(), 1..80),
     ) {
         let mut watch = watch(room);
-        let mut happened: Vec<Change> = Vec::new();
-        let mut reported: Vec<Change> = Vec::new();
+        let mut happened: Vec<WatchChange> = Vec::new();
+        let mut reported: Vec<WatchChange> = Vec::new();
         let mut line: Vec<(RequestId, usize)> = Vec::new();
         let mut untold = false;
         for step in steps {
@@ -193,7 +197,7 @@ proptest! {
 #[test]
 fn excess_data_changes_wait_for_tick_or_other_change() {
     let mut watch = watch(100);
-    let modified = |name: &str| change(ChangeKind::Modified, name);
+    let modified = |name: &str| change(ChangeAction::Modified, name);
     for name in ["a", "b", "c", "d", "e", "d"] {
         watch.handle_data_change(modified(name));
     }
@@ -221,7 +225,7 @@ fn excess_data_changes_wait_for_tick_or_other_change() {
 fn answers_to(watch: &mut WatchState, names: std::ops::Range<usize>) -> Vec<WatchAnswer> {
     let mut answers = Vec::new();
     for number in names {
-        watch.handle_data_change(change(ChangeKind::Modified, &number.to_string()));
+        watch.handle_data_change(change(ChangeAction::Modified, &number.to_string()));
         assert!(watch.deferred.len() <= DEFERRED_MAX);
         answers.extend(next_answer(watch));
     }
@@ -236,7 +240,7 @@ fn next_answer(watch: &mut WatchState) -> Option<WatchAnswer> {
 }
 
 fn modified(numbers: std::ops::Range<usize>) -> WatchAnswer {
-    let one = |number: usize| change(ChangeKind::Modified, &number.to_string());
+    let one = |number: usize| change(ChangeAction::Modified, &number.to_string());
     WatchAnswer::Changes(numbers.map(one).collect())
 }
 
@@ -283,7 +287,7 @@ fn deferred_changes_outlive_cancelled_delete_pending() {
     // Changes in between are not buffered: the client enumerates.
     let changes: [fn(&mut WatchState); 2] = [
         |watch| watch.handle_change(added("new")),
-        |watch| watch.handle_data_change(change(ChangeKind::Modified, "new")),
+        |watch| watch.handle_data_change(change(ChangeAction::Modified, "new")),
     ];
     for happens in changes {
         watch.handle_end(WatchEnd::DeletePending);
