@@ -26,7 +26,8 @@ impl EffectiveSecurity {
         Self::known(node, attributes, None)
     }
 
-    /// As [`EffectiveSecurity::of`], with security information that was read when the node was opened.
+    /// As [`EffectiveSecurity::of`], with security information that was read when the node was
+    /// opened.
     pub(crate) fn known(
         node: &dyn Node,
         attributes: &Attributes,

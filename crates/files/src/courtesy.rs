@@ -28,7 +28,8 @@ impl Files {
 }
 
 impl FileTable {
-    /// Revokes conflicting state of courtesy clients: see [`CourtesyClients::revoke_courtesy_state`].
+    /// Revokes conflicting state of courtesy clients: see
+    /// [`CourtesyClients::revoke_courtesy_state`].
     pub(crate) fn revoke_courtesy_state(&self, file: FileKey) -> bool {
         let courtesy = self.courtesy.get().and_then(Weak::upgrade);
         courtesy.is_some_and(|courtesy| courtesy.revoke_courtesy_state(file))

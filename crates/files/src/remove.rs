@@ -168,7 +168,6 @@ fn exact(read: bool, no_follow: bool) -> OpenHow {
 /// ParentLeaseKey of the last open.
 ///
 /// # Errors
-///
 /// Errors of the backend. The close of a Windows open ignores a name that is gone already and a
 /// directory that is not empty. MS-FSA 2.1.5.5.
 pub(crate) fn carry_out(

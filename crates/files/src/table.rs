@@ -821,8 +821,8 @@ impl FileTable {
         result
     }
 
-    /// Withdraws an open. A name that must be removed cannot be opened until [`FileTable::removed`] is
-    /// called. With `came_to_be` false, the open's delete-on-close has no effect.
+    /// Withdraws an open. A name that must be removed cannot be opened until [`FileTable::removed`]
+    /// is called. With `came_to_be` false, the open's delete-on-close has no effect.
     pub fn close(
         &self,
         context: &RequestContext,

@@ -18,8 +18,8 @@ const CALL_TAKES: Duration = Duration::from_millis(1);
 const ROUNDS: u64 = 40;
 
 /// Nothing is cached. Every call that may block is counted and delayed, except on an open node,
-/// which a system has in memory, as `vfs::DelayedVfs` models it. The clock advances a second with each
-/// reading.
+/// which a system has in memory, as `vfs::DelayedVfs` models it. The clock advances a second with
+/// each reading.
 #[derive(Default)]
 struct SlowBackend {
     calls: AtomicU64,

@@ -1,8 +1,8 @@
 //! Caching granted to clients on one file, and its breaks: oplocks, SMB leases and NFS delegations.
 //! MS-FSA 2.1.4.12, 2.1.5.18, 2.1.5.19; MS-SMB2 3.3.4.6, 3.3.4.7.
 //!
-//! Each [`CacheOwner`] has a set of [`CachingRights`]. An owner is one open, or a key that any number of
-//! a client's opens share without conflict. A break begins here and is sent elsewhere
+//! Each [`CacheOwner`] has a set of [`CachingRights`]. An owner is one open, or a key that any
+//! number of a client's opens share without conflict. A break begins here and is sent elsewhere
 //! ([`Caches::poll_break`]). An operation that requires it waits until the acknowledgement, the
 //! owner's last close, or [`Caches::handle_timeout`].
 

@@ -143,7 +143,8 @@ pub enum GrantRefusal {
     /// Breaks were sent. Retry once [`Caches::poll_settled`] reports, or after
     /// [`Caches::handle_timeout`] with this number.
     Breaking(BreakNumber),
-    /// An absent client's open conflicts and no break can resolve it: see [`Absence::RetainsCaching`].
+    /// An absent client's open conflicts and no break can resolve it: see
+    /// [`Absence::RetainsCaching`].
     ClientAbsent,
     /// [`FileGrants::OPENS_MAX`] is reached.
     TooMany,

@@ -59,8 +59,8 @@ impl OpenFileState {
             }
         };
         drop(unneeded);
-        // The caches may have gone meanwhile, and [`OpenFileState::stop_external_watch`] may have run before
-        // the watch was set.
+        // The caches may have gone meanwhile, and [`OpenFileState::stop_external_watch`] may have
+        // run before the watch was set.
         if !self.has_caches() {
             self.stop_external_watch();
         }

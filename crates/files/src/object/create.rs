@@ -172,7 +172,8 @@ impl Object {
         Ok(OpenedNode { node: self.node.clone(), attributes, path: self.present_path()? })
     }
 
-    /// As [`Object::with_stable_path`], for a creating call: an object created elsewhere is removed.
+    /// As [`Object::with_stable_path`], for a creating call: an object created elsewhere is
+    /// removed.
     pub(super) fn create_with_stable_path(
         &self,
         caller: &Caller,

@@ -62,7 +62,8 @@ impl OpenPlan {
 }
 
 impl RequestFiles {
-    /// Opens or creates an object; returns [`OpenProgress::Waiting`] if it must wait for another client.
+    /// Opens or creates an object; returns [`OpenProgress::Waiting`] if it must wait for another
+    /// client.
     ///
     /// # Errors
     /// As [`RequestFiles::open`]; [`vfs::FsError::IsSymlink`] for a symbolic link unless

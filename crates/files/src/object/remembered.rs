@@ -1,5 +1,5 @@
-//! Recently created files that the backend remembers ([`vfs::Vfs::cached_attributes_and_handle`]): lookup and removal
-//! by name without opening them.
+//! Recently created files that the backend remembers ([`vfs::Vfs::cached_attributes_and_handle`]):
+//! lookup and removal by name without opening them.
 
 use super::{Handle, Object, VolumeId};
 use crate::authorize::{allowed_by, posix_forbids_removal, rights_to};

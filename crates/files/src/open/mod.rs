@@ -1,8 +1,8 @@
 //! Opening in four stages: resolve, authorize, acquire, apply.
 //!
-//! All branching is in [`OpenInProgress::once`] and [`OpenInProgress::open_existing`]; the stages are straight.
-//! Dropping an [`acquire::OpenTicket`] undoes an open. A lost race restarts at resolve, a bounded
-//! number of times.
+//! All branching is in [`OpenInProgress::once`] and [`OpenInProgress::open_existing`]; the stages
+//! are straight. Dropping an [`acquire::OpenTicket`] undoes an open. A lost race restarts at
+//! resolve, a bounded number of times.
 
 mod acquire;
 mod apply;
@@ -254,7 +254,8 @@ impl RequestFiles {
         }
     }
 
-    /// As [`RequestFiles::open`], but returns [`OpenProgress::Waiting`] if it must wait for another client.
+    /// As [`RequestFiles::open`], but returns [`OpenProgress::Waiting`] if it must wait for another
+    /// client.
     ///
     /// # Errors
     /// As [`RequestFiles::open`].

@@ -99,7 +99,8 @@ impl OpenInProgress {
         }
     }
 
-    /// As [`OpenInProgress::open_in_backend`], with the security information that the backend returns.
+    /// As [`OpenInProgress::open_in_backend`], with the security information that the backend
+    /// returns.
     pub(super) fn open_with_security(
         &self,
         actor: Actor<'_>,

@@ -198,7 +198,8 @@ impl OpenInProgress {
         self.parent_within(Wait::Allowed)
     }
 
-    /// As [`OpenInProgress::parent`]; with [`Wait::Never`] it may fail with [`FsError::WouldBlock`].
+    /// As [`OpenInProgress::parent`]; with [`Wait::Never`] it may fail with
+    /// [`FsError::WouldBlock`].
     pub(super) fn parent_within(&self, wait: Wait) -> Result<OpenWithSecurity> {
         let parent = self.plan.path.parent().ok_or(FsError::AccessDenied)?;
         let vfs = &self.volume.vfs;

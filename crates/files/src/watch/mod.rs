@@ -274,7 +274,8 @@ impl Watcher {
         self.settle();
     }
 
-    /// Buffers data changes, with paths relative to the directory: [`WatchState::handle_data_change`].
+    /// Buffers data changes, with paths relative to the directory:
+    /// [`WatchState::handle_data_change`].
     pub fn handle_data_changes(&self, changes: impl Iterator<Item = WatchChange>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));

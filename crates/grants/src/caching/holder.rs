@@ -25,7 +25,8 @@ pub(super) struct OwnerCaching {
     pub opens: u32,
     /// Number of opens with more than attribute access.
     pub non_stat_opens: u32,
-    /// Whether it is a delegation, which lasts until its return: see [`super::GrantRequest::is_delegation`].
+    /// Whether it is a delegation, which lasts until its return: see
+    /// [`super::GrantRequest::is_delegation`].
     pub is_delegation: bool,
 }
 
