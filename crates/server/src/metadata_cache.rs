@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::{Timestamp, Vfs};
-pub use vfs_cache::Count;
+pub use vfs_cache::CacheCount;
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
 /// Default budget of a share's cache in bytes.
@@ -17,7 +17,7 @@ pub const BUDGET_BYTES_MAX: u64 = 4 << 30;
 #[derive(Debug)]
 pub struct MetadataCaches {
     /// Nodes that each cache keeps open at most.
-    kept_max: usize,
+    open_nodes_max: usize,
     caches: Mutex<BTreeMap<String, Known>>,
 }
 
@@ -35,15 +35,16 @@ struct Known {
 }
 
 impl MetadataCaches {
-    /// Creates an empty set whose caches keep at most `kept_max` nodes open.
+    /// Creates an empty set whose caches keep at most `open_nodes_max` nodes open.
     #[must_use]
-    pub fn new(kept_max: usize) -> Self {
-        Self { kept_max, caches: Mutex::default() }
+    pub fn new(open_nodes_max: usize) -> Self {
+        Self { open_nodes_max, caches: Mutex::default() }
     }
 
     /// Creates a share's cache over `inner`. A budget of zero bytes disables it.
     pub fn over(&self, share: &str, inner: Arc<dyn Vfs>, budget_bytes: u64) -> Arc<dyn Vfs> {
-        let options = CacheOptions { kept_max: self.kept_max, ..CacheOptions::default() };
+        let options =
+            CacheOptions { open_nodes_max: self.open_nodes_max, ..CacheOptions::default() };
         let cache = Arc::new(CachedVfs::new(inner, options, clock()));
         apply(&cache, budget_bytes);
         let known = Known { cache: Arc::downgrade(&cache), budget_bytes };
@@ -78,7 +79,7 @@ impl MetadataCaches {
 
     /// Hit counters by share and kind.
     #[must_use]
-    pub fn counts(&self) -> Vec<(String, &'static str, Count)> {
+    pub fn counts(&self) -> Vec<(String, &'static str, CacheCount)> {
         let of = |(share, cache): (String, Arc<CachedVfs>)| {
             cache.counts().into_iter().map(move |(kind, count)| (share.clone(), kind, count))
         };

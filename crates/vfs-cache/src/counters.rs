@@ -1,8 +1,8 @@
-//! What the cache was good for, by kind of what is kept.
+//! Counters of the cache, by kind of entry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One kind's counters.
+/// Counters of one kind.
 #[derive(Debug, Default)]
 pub struct Counter {
     hits: AtomicU64,
@@ -11,18 +11,18 @@ pub struct Counter {
     evictions: AtomicU64,
 }
 
-/// One kind's counters at a moment.
+/// Counters of one kind at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// Answers from what was kept.
+pub struct CacheCount {
+    /// Answers from the cache.
     pub hits: u64,
-    /// Answers that the backend had to give, or a scan of a directory.
+    /// Answers that needed the backend, or a scan of a directory.
     pub misses: u64,
-    /// What was kept and is not true any more, or may not be.
+    /// Entries that became stale, or may have.
     pub invalidations: u64,
-    /// What was given up for want of room, or of use.
+    /// Entries evicted for lack of room or use.
     pub evictions: u64,
-    /// Bytes that are taken now.
+    /// Bytes in use.
     pub bytes: u64,
 }
 
@@ -43,9 +43,9 @@ impl Counter {
         self.evictions.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn read(&self, bytes: usize) -> Count {
+    pub fn read(&self, bytes: usize) -> CacheCount {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Count {
+        CacheCount {
             hits: read(&self.hits),
             misses: read(&self.misses),
             invalidations: read(&self.invalidations),
@@ -55,15 +55,15 @@ impl Counter {
     }
 }
 
-/// All of them.
+/// Counters of all kinds.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Names by their directory: a hit is an answer without a scan.
+    /// Names by directory: a hit needs no scan.
     pub names: Counter,
-    /// Opens: a hit is one without a walk along the path.
+    /// Opens: a hit needs no path walk.
     pub handles: Counter,
-    /// Parts of listings: a hit is one without a look at what is in it.
+    /// Parts of listings: a hit needs no stat of the entries.
     pub listings: Counter,
-    /// Descriptors and lists: a hit is one that was asked for before.
+    /// Descriptors and access lists: a hit needs no system call.
     pub security: Counter,
 }

@@ -1,77 +1,77 @@
-//! The directories that are followed, and what is known of the names in them.
+//! Followed directories and their names.
 //!
-//! Pure bookkeeping: what happened comes in ([`Directories::handle_change`]), and
-//! what is to be followed no longer is taken out ([`Directories::poll_unfollow`]).
+//! Pure bookkeeping: events of the feed come in by [`Directories::handle_change`], and directories
+//! to unfollow go out by [`Directories::poll_unfollow`].
 
 use crate::counters::Counters;
-use crate::index::{NameIndex, Spelling, hash_of};
+use crate::name_index::{NameIndex, NameMatch, hash_of};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use vfs::{FileKey, FollowId, KeyedBuildHasher, NameChange};
 
-/// Bytes of a directory beside its names: entries of tables, a place in the queue.
+/// Bytes of a directory beside its names: table entries and its place in the queue.
 const DIRECTORY_BYTES: usize = 256;
-/// Changes that are kept while a directory is read; with more it is read again.
+/// Changes that are retained while a directory is read; beyond them it is read again.
 const PENDING_MAX: usize = 65_536;
 
-/// A directory that is followed.
+/// A followed directory.
 #[derive(Debug)]
 struct Directory {
     follow: FollowId,
-    /// Where it is, if paths lead through it.
+    /// Its path, if cached paths lead through it.
     path: Option<Box<[u8]>>,
-    names: Names,
-    /// How often something was told of it or its names.
-    told: u64,
-    /// Its change attribute, when all that was told so far had been done.
+    names: DirectoryNames,
+    /// Number of events of the directory or its names.
+    event_count: u64,
+    /// Change attribute after all of these events.
     change: Option<u64>,
-    /// Since its turn to be given up came last.
+    /// Used since its last turn for eviction.
     was_used: bool,
     charged_bytes: usize,
 }
 
 impl Directory {
-    /// Something was told of it.
-    fn handle_told(&mut self) {
-        self.told += 1;
+    /// Counts an event, which voids the change attribute.
+    fn count_event(&mut self) {
+        self.event_count += 1;
         self.change = None;
     }
 }
 
-/// What is known of the names in a directory.
+/// Knowledge of the names in a directory.
 #[derive(Debug)]
-enum Names {
+enum DirectoryNames {
     Unknown,
-    /// Somebody reads it, beside what happens meanwhile.
-    Reading(Pending),
+    /// A thread reads the names; changes are retained meanwhile.
+    Reading(PendingChanges),
     Known(NameIndex),
-    /// They do not fit into the budget; again worth a try after so many have gone.
+    /// The names exceed the budget; another attempt is made after so many removals.
     TooMany {
         removals_left: usize,
     },
 }
 
-/// What happened while a directory was being read.
+/// Changes of a directory while it is read.
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingChanges {
     changes: Vec<(Box<[u8]>, bool)>,
     is_lost: bool,
 }
 
-/// What is known of a name.
+/// Result of a lookup in the names of a directory.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It is known.
-    Found(Spelling),
-    /// The directory has not been read, or not since it was given up.
+pub enum NameAnswer {
+    /// The names are known.
+    Found(NameMatch),
+    /// The names have not been read since the last invalidation.
     Unread,
-    /// Somebody reads it just now.
+    /// Another thread is reading the names.
     BeingRead,
-    /// It holds more names than there is room for.
+    /// The names exceed the budget.
     TooMany,
 }
 
-/// All directories that are followed.
+/// All followed directories.
 #[derive(Debug)]
 pub struct Directories {
     hasher: KeyedBuildHasher,
@@ -80,7 +80,7 @@ pub struct Directories {
     directories_max: usize,
     by_key: HashMap<FileKey, Directory, KeyedBuildHasher>,
     by_follow: HashMap<FollowId, FileKey, KeyedBuildHasher>,
-    /// Whose turn to be given up comes when; may name some that have gone.
+    /// Eviction queue; it may contain keys of dropped directories.
     turns: VecDeque<FileKey>,
     bytes: usize,
     unfollow: Vec<FollowId>,
@@ -108,119 +108,124 @@ impl Directories {
         }
     }
 
-    /// What makes hashes of names.
+    /// Hasher for names.
     pub fn hasher(&self) -> &KeyedBuildHasher {
         &self.hasher
     }
 
-    /// Bytes that are taken.
+    /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes another budget, at once.
+    /// Sets the budget, and invalidates all names.
     pub fn set_budget(&mut self, budget_bytes: usize) {
         self.budget_bytes = budget_bytes;
-        self.forget_names();
+        self.invalidate_names();
     }
 
-    /// Which directory is to be followed no longer.
+    /// Takes a directory to unfollow.
     pub fn poll_unfollow(&mut self) -> Option<FollowId> {
         self.unfollow.pop()
     }
 
-    /// Where a directory was that is to be followed no longer.
+    /// Takes the path of a directory that is no longer followed.
     pub fn poll_lost_path(&mut self) -> Option<Box<[u8]>> {
         self.lost_paths.pop()
     }
 
-    /// Paths lead through the directory at this one; false if they do at another.
+    /// Sets the path of a directory. False if cached paths lead through it at another path.
     pub fn set_path(&mut self, key: FileKey, path: &[u8]) -> bool {
         let Some(directory) = self.by_key.get_mut(&key) else { return false };
         &**directory.path.get_or_insert_with(|| path.into()) == path
     }
 
-    /// It has left the path that led to it.
+    /// Clears the path of a directory: no cached path leads through it.
     pub fn clear_path(&mut self, key: FileKey) {
         if let Some(directory) = self.by_key.get_mut(&key) {
             directory.path = None;
         }
     }
 
-    /// Where the directory is that is followed by this number.
+    /// The path of the directory with this number.
     pub fn path_of(&self, follow: FollowId) -> Option<&[u8]> {
         self.by_key.get(self.by_follow.get(&follow)?)?.path.as_deref()
     }
 
-    /// Where the directory is, if it is followed and paths lead through it.
+    /// The path of a directory, if it is followed and cached paths lead through it.
     pub fn path_at(&self, key: FileKey) -> Option<&[u8]> {
         self.by_key.get(&key)?.path.as_deref()
     }
 
-    /// By which number it is followed.
+    /// The number of a followed directory.
     pub fn follow_of(&self, key: FileKey) -> Option<FollowId> {
         self.by_key.get(&key).map(|directory| directory.follow)
     }
 
-    /// Its change attribute, if that is known and nothing was told since.
+    /// The change attribute of a directory, if no event has voided it.
     pub fn change_of(&self, key: FileKey) -> Option<u64> {
         self.by_key.get(&key)?.change
     }
 
-    /// How often something was told of it, if it is followed.
-    pub fn told_of(&self, key: FileKey) -> Option<u64> {
-        self.by_key.get(&key).map(|directory| directory.told)
+    /// Number of events of a followed directory.
+    pub fn event_count_of(&self, key: FileKey) -> Option<u64> {
+        self.by_key.get(&key).map(|directory| directory.event_count)
     }
 
-    /// Its change attribute was seen after so much was told of it.
-    pub fn note_change(&mut self, key: FileKey, told: u64, change: u64) {
-        if let Some(directory) = self.by_key.get_mut(&key).filter(|found| found.told == told) {
+    /// Notes the change attribute, if the number of events is still `event_count`.
+    pub fn note_change(&mut self, key: FileKey, event_count: u64, change: u64) {
+        if let Some(directory) =
+            self.by_key.get_mut(&key).filter(|found| found.event_count == event_count)
+        {
             directory.change = Some(change);
         }
     }
 
-    fn handle_told(&mut self, follow: FollowId) {
+    fn count_event(&mut self, follow: FollowId) {
         let key = self.by_follow.get(&follow);
         if let Some(directory) = key.and_then(|key| self.by_key.get_mut(key)) {
-            directory.handle_told();
+            directory.count_event();
         }
     }
 
-    /// It was used.
+    /// Marks the directory as used.
     pub fn touch(&mut self, key: FileKey) {
         if let Some(directory) = self.by_key.get_mut(&key) {
             directory.was_used = true;
         }
     }
 
-    /// Whether it is followed.
-    pub fn knows(&self, key: FileKey) -> bool {
+    /// Whether the directory is followed.
+    pub fn follows(&self, key: FileKey) -> bool {
         self.by_key.contains_key(&key)
     }
 
-    /// How a name is spelt.
-    pub fn find(&mut self, key: FileKey, name: &[u8]) -> Answer {
-        let Some(directory) = self.by_key.get_mut(&key) else { return Answer::Unread };
+    /// Looks up a name.
+    pub fn find(&mut self, key: FileKey, name: &[u8]) -> NameAnswer {
+        let Some(directory) = self.by_key.get_mut(&key) else { return NameAnswer::Unread };
         directory.was_used = true;
         match &directory.names {
-            Names::Unknown => Answer::Unread,
-            Names::Reading(_) => Answer::BeingRead,
-            Names::Known(index) => Answer::Found(index.find(hash_of(&self.hasher, name), name)),
-            Names::TooMany { .. } => Answer::TooMany,
+            DirectoryNames::Unknown => NameAnswer::Unread,
+            DirectoryNames::Reading(_) => NameAnswer::BeingRead,
+            DirectoryNames::Known(index) => {
+                NameAnswer::Found(index.find(hash_of(&self.hasher, name), name))
+            }
+            DirectoryNames::TooMany { .. } => NameAnswer::TooMany,
         }
     }
 
-    /// A directory is followed from now on.
+    /// Adds a followed directory.
     pub fn handle_followed(&mut self, key: FileKey, follow: FollowId) {
-        self.give_up(key);
+        self.drop_directory(key);
         while self.by_key.len() >= self.directories_max && self.evict_one(None) {}
         self.make_room(DIRECTORY_BYTES, None);
         self.bytes += DIRECTORY_BYTES;
-        let names = Names::Unknown;
+        let names = DirectoryNames::Unknown;
         let charged_bytes = DIRECTORY_BYTES;
-        let (told, change) = (0, None);
+        let (event_count, change) = (0, None);
         let was_used = true;
-        let new = Directory { follow, path: None, names, told, change, was_used, charged_bytes };
+        let new =
+            Directory { follow, path: None, names, event_count, change, was_used, charged_bytes };
         self.by_key.insert(key, new);
         self.by_follow.insert(follow, key);
         if self.turns.len() > 2 * self.by_key.len() + 64 {
@@ -230,23 +235,23 @@ impl Directories {
         }
     }
 
-    /// Somebody begins to read the directory; false if it is not followed or is
-    /// being read already.
+    /// Begins to read the names of a directory. False if it is not followed or another thread reads
+    /// it.
     pub fn begin_reading(&mut self, key: FileKey) -> bool {
         match self.by_key.get_mut(&key) {
-            Some(directory) if !matches!(directory.names, Names::Reading(_)) => {
-                directory.names = Names::Reading(Pending::default());
+            Some(directory) if !matches!(directory.names, DirectoryNames::Reading(_)) => {
+                directory.names = DirectoryNames::Reading(PendingChanges::default());
                 true
             }
             _ => false,
         }
     }
 
-    /// As many bytes are needed for what is being read; false if there is no
-    /// room for them, or no use.
+    /// Charges bytes for the names that are being read. False if there is no room, or the result
+    /// would be void.
     pub fn charge_reading(&mut self, key: FileKey, bytes: usize) -> bool {
         let Some(directory) = self.by_key.get(&key) else { return false };
-        if !matches!(&directory.names, Names::Reading(pending) if !pending.is_lost) {
+        if !matches!(&directory.names, DirectoryNames::Reading(pending) if !pending.is_lost) {
             return false;
         }
         let more = (DIRECTORY_BYTES + bytes).saturating_sub(directory.charged_bytes);
@@ -256,23 +261,24 @@ impl Directories {
         }
     }
 
-    /// The directory was read: `index`, or none if there was no room for
-    /// more than `count` names, or zero for another reason.
+    /// Ends the reading with the `index`. Without one, `count` is the number of names that did not
+    /// fit, or zero after an error.
     pub fn end_reading(&mut self, key: FileKey, index: Option<NameIndex>, count: usize) {
         let Some(directory) = self.by_key.get_mut(&key) else { return };
-        let Names::Reading(pending) = std::mem::replace(&mut directory.names, Names::Unknown)
+        let DirectoryNames::Reading(pending) =
+            std::mem::replace(&mut directory.names, DirectoryNames::Unknown)
         else {
             return;
         };
         match index {
             Some(index) if !pending.is_lost => {
-                directory.names = Names::Known(index);
+                directory.names = DirectoryNames::Known(index);
                 for (name, is_added) in &pending.changes {
                     self.change_name(key, name, *is_added);
                 }
             }
             None if count > 0 && !pending.is_lost => {
-                directory.names = Names::TooMany { removals_left: count / 4 };
+                directory.names = DirectoryNames::TooMany { removals_left: count / 4 };
                 self.set_charge(key, 0);
                 tracing::info!(
                     count,
@@ -284,29 +290,29 @@ impl Directories {
         self.recharge(key);
     }
 
-    /// Something happened.
+    /// Applies an event of the feed.
     pub fn handle_change(&mut self, change: NameChange<'_>) {
         match change {
             NameChange::Added(follow, name) => self.change_name_in(follow, name, true),
             NameChange::Removed(follow, name) => self.change_name_in(follow, name, false),
             NameChange::Ended(follow) => {
                 if let Some(key) = self.by_follow.get(&follow).copied() {
-                    self.give_up(key);
+                    self.drop_directory(key);
                 }
             }
             NameChange::Lost => {
-                self.forget_names();
-                self.by_key.values_mut().for_each(Directory::handle_told);
+                self.invalidate_names();
+                self.by_key.values_mut().for_each(Directory::count_event);
             }
-            NameChange::Itself(follow) => self.handle_told(follow),
+            NameChange::Itself(follow) => self.count_event(follow),
             NameChange::Attributes(..) => {}
         }
     }
 
-    /// Follows nothing any more.
+    /// Drops all directories.
     pub fn clear(&mut self) {
         let keys: Vec<FileKey> = self.by_key.keys().copied().collect();
-        keys.into_iter().for_each(|key| self.give_up(key));
+        keys.into_iter().for_each(|key| self.drop_directory(key));
         self.turns.clear();
     }
 
@@ -319,59 +325,60 @@ impl Directories {
 
     fn change_name(&mut self, key: FileKey, name: &[u8], is_added: bool) {
         let Some(directory) = self.by_key.get_mut(&key) else { return };
-        directory.handle_told();
+        directory.count_event();
         let growth = match &mut directory.names {
-            Names::Reading(pending) => return pending.push(name, is_added),
-            Names::TooMany { removals_left } if !is_added => {
+            DirectoryNames::Reading(pending) => return pending.push(name, is_added),
+            DirectoryNames::TooMany { removals_left } if !is_added => {
                 *removals_left = removals_left.saturating_sub(1);
                 if *removals_left == 0 {
-                    directory.names = Names::Unknown;
+                    directory.names = DirectoryNames::Unknown;
                 }
                 return;
             }
-            Names::Known(index) if is_added => index.growth_bytes(name),
-            Names::Known(_) => 0,
-            Names::Unknown | Names::TooMany { .. } => return,
+            DirectoryNames::Known(index) if is_added => index.growth_bytes(name),
+            DirectoryNames::Known(_) => 0,
+            DirectoryNames::Unknown | DirectoryNames::TooMany { .. } => return,
         };
         if growth > 0 && !self.make_room(growth, Some(key)) {
-            return self.forget_names_of(key);
+            return self.invalidate_names_of(key);
         }
         let hash = hash_of(&self.hasher, name);
-        let Some(Directory { names: Names::Known(index), .. }) = self.by_key.get_mut(&key) else {
+        let Some(Directory { names: DirectoryNames::Known(index), .. }) = self.by_key.get_mut(&key)
+        else {
             return;
         };
         if is_added {
             index.add(hash, name);
         } else {
             index.remove(hash, name);
-            if index.is_worn() {
-                self.forget_names_of(key);
+            if index.needs_rebuild() {
+                self.invalidate_names_of(key);
             }
         }
     }
 
-    /// Anything may have happened.
-    fn forget_names(&mut self) {
+    /// Invalidates all names, because anything may have changed.
+    fn invalidate_names(&mut self) {
         let keys: Vec<FileKey> = self.by_key.keys().copied().collect();
-        keys.into_iter().for_each(|key| self.forget_names_of(key));
+        keys.into_iter().for_each(|key| self.invalidate_names_of(key));
     }
 
-    fn forget_names_of(&mut self, key: FileKey) {
+    fn invalidate_names_of(&mut self, key: FileKey) {
         let Some(directory) = self.by_key.get_mut(&key) else { return };
         match &mut directory.names {
-            Names::Reading(pending) => pending.is_lost = true,
-            Names::Unknown => {}
+            DirectoryNames::Reading(pending) => pending.is_lost = true,
+            DirectoryNames::Unknown => {}
             names => {
-                *names = Names::Unknown;
+                *names = DirectoryNames::Unknown;
                 self.counters.names.invalidated();
                 self.set_charge(key, 0);
             }
         }
     }
 
-    /// Charges what the names take by now.
+    /// Charges the current size of the names.
     fn recharge(&mut self, key: FileKey) {
-        if let Some(Directory { names: Names::Known(index), .. }) = self.by_key.get(&key) {
+        if let Some(Directory { names: DirectoryNames::Known(index), .. }) = self.by_key.get(&key) {
             let bytes = index.bytes();
             self.set_charge(key, bytes);
         }
@@ -385,7 +392,7 @@ impl Directories {
         }
     }
 
-    /// Gives up others until there is room; false if that is not enough.
+    /// Evicts other directories until there is room. False if that does not suffice.
     fn make_room(&mut self, bytes: usize, for_key: Option<FileKey>) -> bool {
         while self.bytes + bytes > self.budget_bytes {
             if !self.evict_one(for_key) {
@@ -395,24 +402,24 @@ impl Directories {
         true
     }
 
-    /// Gives up one that was not used for longest, more or less.
+    /// Evicts an approximately least recently used directory.
     fn evict_one(&mut self, keep: Option<FileKey>) -> bool {
         for _ in 0..2 * self.turns.len() {
             let Some(key) = self.turns.pop_front() else { return false };
             let Some(directory) = self.by_key.get_mut(&key) else { continue };
-            let is_read = matches!(directory.names, Names::Reading(_));
+            let is_read = matches!(directory.names, DirectoryNames::Reading(_));
             if Some(key) == keep || is_read || std::mem::take(&mut directory.was_used) {
                 self.turns.push_back(key);
                 continue;
             }
-            self.give_up(key);
+            self.drop_directory(key);
             self.counters.names.evicted();
             return true;
         }
         false
     }
 
-    fn give_up(&mut self, key: FileKey) {
+    fn drop_directory(&mut self, key: FileKey) {
         let Some(gone) = self.by_key.remove(&key) else { return };
         self.bytes -= gone.charged_bytes;
         self.by_follow.remove(&gone.follow);
@@ -421,7 +428,7 @@ impl Directories {
     }
 }
 
-impl Pending {
+impl PendingChanges {
     fn push(&mut self, name: &[u8], is_added: bool) {
         if self.changes.len() == PENDING_MAX {
             self.is_lost = true;
@@ -437,20 +444,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_attribute_that_was_seen_before_something_was_told_is_not_noted() {
+    fn change_attribute_from_before_an_event_is_not_noted() {
         let mut directories =
             Directories::new(Arc::default(), KeyedBuildHasher::by(1), 1 << 20, 10);
         let (key, follow) = (FileKey { device: 1, inode: 2 }, FollowId(3));
-        assert_eq!((directories.told_of(key), directories.change_of(key)), (None, None));
+        assert_eq!((directories.event_count_of(key), directories.change_of(key)), (None, None));
         directories.handle_followed(key, follow);
-        let told = [
+        let event_count = [
             NameChange::Added(follow, b"name"),
             NameChange::Removed(follow, b"name"),
             NameChange::Itself(follow),
             NameChange::Lost,
         ];
-        for change in told {
-            let before = directories.told_of(key).unwrap();
+        for change in event_count {
+            let before = directories.event_count_of(key).unwrap();
             directories.note_change(key, before, 7);
             assert_eq!(directories.change_of(key), Some(7));
             directories.handle_change(NameChange::Attributes(follow, b"name"));
@@ -462,6 +469,6 @@ mod tests {
             assert_eq!(directories.change_of(key), None, "{change:?}");
         }
         directories.handle_change(NameChange::Ended(follow));
-        assert_eq!(directories.told_of(key), None);
+        assert_eq!(directories.event_count_of(key), None);
     }
 }

@@ -1,35 +1,32 @@
-//! A backend over a backend, which keeps what it knows of names.
+//! Caching decorator of a backend: names, paths, attributes and listings.
 //!
-//! SMB's names have no case, those of most file systems do: a name that is not
-//! found as it is spelt may be there in another case, and only a scan of its
-//! directory tells. So the names of a directory are read once, when the first
-//! name is missed in it, and kept in an index ([`index`]) that is told of every
-//! change by the backend ([`vfs::ChangeFeed`]): changes of this process too, so
-//! that there is one order of all changes, the backend's own. Before an answer is
-//! taken from what is kept, the feed is drained: what was changed before a request
-//! came is known to it.
+//! SMB names are case-insensitive, while most file systems are case-sensitive. So a name without an
+//! exact match may exist in another case, which only a scan of its directory can tell. The cache
+//! reads the names of a directory once, at the first miss, into an index ([`name_index`]). The
+//! backend reports every change ([`vfs::ChangeFeed`]), including those of this process, so all
+//! changes have one order. Before the cache answers, it drains the feed: it sees every change made
+//! before the request arrived.
 //!
-//! What directories list is kept with the attributes of files ([`listings`]), until the
-//! backend tells of the first change in them ([`vfs::ListingFeed`]).
+//! Listings are cached with the attributes of their entries ([`listing_cache`]) until the backend
+//! reports the first change in the directory ([`vfs::ListingFeed`]).
 //!
-//! Where a backend cannot tell, or there is no room, it is asked as if nothing
-//! stood in between.
+//! Without feeds or room, calls pass through to the backend.
 #![forbid(unsafe_code)]
 
 mod counters;
+mod created_files;
+mod created_names;
 mod directories;
-mod index;
-mod listing;
-mod listings;
-mod opening;
+mod list;
+mod listing_cache;
+mod name_index;
+mod open;
 mod pace;
-mod places;
-mod recent;
+mod path_cache;
 mod records;
-mod remembering;
 mod spelling;
 mod state;
 mod tree;
 
-pub use counters::Count;
+pub use counters::CacheCount;
 pub use tree::{CacheOptions, CachedVfs, Clock};

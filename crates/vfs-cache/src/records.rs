@@ -1,4 +1,4 @@
-//! Entries of a listing in few bytes: some 120 and their names.
+//! Compact entries of a listing: some 120 bytes and the name.
 
 use vfs::{
     Attributes, DosInfo, FileKey, FileKind, ListedEntry, MetadataPresence, Protection, Timestamp,
@@ -9,8 +9,8 @@ pub const CHUNK_RECORDS_MAX: usize = 512;
 /// Bytes of a chunk beside its records and names.
 const CHUNK_BYTES: usize = 160;
 
-/// What is told of an entry may be told again; else it is to be looked at each time.
-const KEPT: u16 = 1;
+/// The attributes are cached; else the entry needs a stat each time.
+const HAS_ATTRIBUTES: u16 = 1;
 const SYMLINK: u16 = 1 << 1;
 const COMPRESSED: u16 = 1 << 2;
 const HAS_BITS: u16 = 1 << 3;
@@ -24,7 +24,7 @@ const IMMUTABLE: u16 = 1 << 10;
 const APPEND_ONLY: u16 = 1 << 11;
 const HAS_SET_CHANGED: u16 = 1 << 12;
 
-/// An entry; times in nanoseconds.
+/// One entry; times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     next: u64,
@@ -41,13 +41,13 @@ struct Record {
     uid: u32,
     gid: u32,
     bits: u32,
-    /// Where the name ends among the chunk's names.
+    /// End of the name in the chunk's names.
     name_end: u32,
     mode: u16,
     flags: u16,
 }
 
-/// Entries that follow one another.
+/// Consecutive entries.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
     device: u64,
@@ -55,18 +55,18 @@ pub struct Chunk {
     names: Vec<u8>,
 }
 
-/// An entry that is known.
+/// A cached entry.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct CachedEntry<'a> {
     pub name: &'a [u8],
     pub inode: u64,
     pub next: u64,
-    /// None if it is to be looked at.
+    /// None if the entry needs a stat.
     pub attributes: Option<Attributes>,
 }
 
 impl Chunk {
-    /// Of a directory on this device.
+    /// An empty chunk of a directory on this device.
     pub fn of(device: u64) -> Self {
         Self { device, ..Self::default() }
     }
@@ -75,24 +75,24 @@ impl Chunk {
         self.records.len()
     }
 
-    /// Bytes that it takes.
+    /// Bytes in use.
     pub fn bytes(&self) -> usize {
         CHUNK_BYTES + self.records.capacity() * size_of::<Record>() + self.names.capacity()
     }
 
-    /// The cookie after its last entry; none if it is empty.
+    /// Cookie of the last entry; None if the chunk is empty.
     pub fn end(&self) -> Option<u64> {
         self.records.last().map(|record| record.next)
     }
 
-    /// Whether the cookies grow from this one on.
+    /// Whether the cookies increase from this one on.
     pub fn grows_from(&self, cookie: u64) -> bool {
         self.records.first().is_none_or(|first| first.next > cookie)
             && self.records.is_sorted_by(|a, b| a.next < b.next)
     }
 
-    /// After which entry a cookie goes on: its place plus one.
-    pub fn place_after(&self, cookie: u64, is_sorted: bool) -> Option<usize> {
+    /// Index behind the entry with this cookie.
+    pub fn index_after(&self, cookie: u64, is_sorted: bool) -> Option<usize> {
         let found = if is_sorted {
             self.records.binary_search_by_key(&cookie, |record| record.next).ok()
         } else {
@@ -105,13 +105,14 @@ impl Chunk {
     pub fn push(&mut self, entry: &ListedEntry<'_>) {
         self.names.extend_from_slice(entry.name);
         let record = entry.attributes.and_then(|attributes| self.record(entry, &attributes));
-        let record = record.unwrap_or(Record { next: entry.next, inode: entry.inode, ..LOOKED_AT });
-        // A chunk has at most so many names of 255 bytes.
+        let record =
+            record.unwrap_or(Record { next: entry.next, inode: entry.inode, ..NEEDS_STAT });
+        // A chunk has at most 512 names of 255 bytes.
         let name_end = self.names.len() as u32;
         self.records.push(Record { name_end, ..record });
     }
 
-    /// Takes the entries of another, which follow; false if there is no room for them.
+    /// Appends the entries of the following chunk; false if there is no room.
     pub fn append(&mut self, other: &Self) -> bool {
         if self.len() + other.len() > CHUNK_RECORDS_MAX {
             return false;
@@ -123,36 +124,37 @@ impl Chunk {
         true
     }
 
-    /// Gives back room that is not used.
+    /// Frees unused capacity.
     pub fn shrink(&mut self) {
         self.records.shrink_to_fit();
         self.names.shrink_to_fit();
     }
 
-    /// The entry at a place.
-    pub fn get(&self, at: usize) -> Option<Known<'_>> {
+    /// The entry at an index.
+    pub fn get(&self, at: usize) -> Option<CachedEntry<'_>> {
         let record = self.records.get(at)?;
         let begin = at.checked_sub(1).map_or(0, |before| self.records[before].name_end);
         let name = &self.names[begin as usize..record.name_end as usize];
-        let attributes = (record.flags & KEPT != 0).then(|| record.attributes(self.device));
-        Some(Known { name, inode: record.inode, next: record.next, attributes })
+        let attributes =
+            (record.flags & HAS_ATTRIBUTES != 0).then(|| record.attributes(self.device));
+        Some(CachedEntry { name, inode: record.inode, next: record.next, attributes })
     }
 
-    /// What may be told again: of directories, and of what has several names, not all that
-    /// changes it is heard.
+    /// The record of a cacheable entry. Changes of directories and of files with several names are
+    /// not all reported.
     fn record(&self, entry: &ListedEntry<'_>, attributes: &Attributes) -> Option<Record> {
         let Attributes { kind, dos, stored, .. } = *attributes;
         let key = FileKey { device: self.device, inode: entry.inode };
-        let is_heard = matches!(kind, FileKind::File | FileKind::Symlink)
+        let is_reported = matches!(kind, FileKind::File | FileKind::Symlink)
             && attributes.links == 1
             && attributes.key == key;
-        if !is_heard {
+        if !is_reported {
             return None;
         }
         let nanos = |Timestamp(time): Timestamp| i64::try_from(time).ok();
         let optional = |time: Option<Timestamp>| time.map_or(Some(0), nanos);
         let flags = [
-            (true, KEPT),
+            (true, HAS_ATTRIBUTES),
             (kind == FileKind::Symlink, SYMLINK),
             (attributes.compressed, COMPRESSED),
             (attributes.protection == Protection::Immutable, IMMUTABLE),
@@ -188,7 +190,7 @@ impl Chunk {
     }
 }
 
-const LOOKED_AT: Record = Record {
+const NEEDS_STAT: Record = Record {
     next: 0,
     inode: 0,
     size_bytes: 0,

@@ -1,87 +1,104 @@
-//! How a path is spelt that is not there as it was asked for.
+//! Spelling of a path without an exact match.
 
-use crate::directories::Answer;
-use crate::index::{NameIndex, Spelling, hash_of};
+use crate::directories::NameAnswer;
+use crate::name_index::{NameIndex, NameMatch, hash_of};
 use crate::tree::CachedVfs;
 use vfs::{
     Actor, ArrivalOrder, AttributeRequest, Case, FileKey, FileKind, FsError, Name, Node, OpenHow,
     OpenedNode, RelPath, Result, ServerWork, Wait, has_case,
 };
 
-/// A path as far as it is known.
-pub(crate) enum Spelt {
-    /// This is how it is spelt, and it may well be there.
+/// Outcome of a spelling.
+pub(crate) enum PathSpelling {
+    /// The stored spelling; it probably exists.
     As(RelPath),
-    /// It would be spelt like this if it were there. Whether the caller may know that
-    /// it is not only the backend can tell.
+    /// The spelling that it would have if it existed. Only the backend can tell whether the caller
+    /// may know that.
     Absent(RelPath),
-    /// It is not there, in no case; why not.
+    /// No case variant exists, for this reason.
     Missing(FsError),
     /// Only the backend can tell.
     Unknown,
 }
 
-/// A directory as far as it is known.
-pub(crate) enum Place {
-    At(Directory),
+/// Outcome of a directory lookup.
+pub(crate) enum DirectoryLookup {
+    At(FoundDirectory),
     Missing(FsError),
     Unknown,
 }
 
-/// A directory that is open.
-pub(crate) struct Directory {
+/// A directory that was found.
+pub(crate) struct FoundDirectory {
     pub key: FileKey,
-    /// As it is spelt.
+    /// Its path as stored.
     pub path: RelPath,
 }
 
 impl CachedVfs {
-    /// How a path is spelt that is not there byte for byte.
+    /// Finds the spelling of a path without an exact match.
     ///
     /// # Errors
-    /// Those of looking for its directories.
-    pub(crate) fn spell(&self, who: Actor<'_>, path: &RelPath, wait: Wait) -> Result<Spelt> {
-        let Some((parent, name)) = path.split() else { return Ok(Spelt::Missing(FsError::Stale)) };
-        let directory = match self.directory(who, &parent, wait)? {
-            Place::At(directory) => directory,
-            Place::Missing(error) => return Ok(Spelt::Missing(error)),
-            Place::Unknown => return Ok(Spelt::Unknown),
+    /// Those of the lookup of its directories.
+    pub(crate) fn find_spelling(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        wait: Wait,
+    ) -> Result<PathSpelling> {
+        let Some((parent, name)) = path.split() else {
+            return Ok(PathSpelling::Missing(FsError::Stale));
         };
-        let spelt = self.spell_name(who.order(), (directory.key, &directory.path), &name, wait)?;
+        let directory = match self.directory(who, &parent, wait)? {
+            DirectoryLookup::At(directory) => directory,
+            DirectoryLookup::Missing(error) => return Ok(PathSpelling::Missing(error)),
+            DirectoryLookup::Unknown => return Ok(PathSpelling::Unknown),
+        };
+        let spelt =
+            self.find_name_spelling(who.order(), (directory.key, &directory.path), &name, wait)?;
         match spelt {
-            Spelt::Missing(_) if directory.path != parent => {
-                Ok(Spelt::Absent(directory.path.join(&name)))
+            PathSpelling::Missing(_) if directory.path != parent => {
+                Ok(PathSpelling::Absent(directory.path.join(&name)))
             }
             other => Ok(other),
         }
     }
 
-    /// Opens a directory for looking, however it is spelt.
+    /// Looks up a directory in any case.
     ///
     /// # Errors
-    /// Those of the backend, but for what is not there.
-    pub(crate) fn directory(&self, who: Actor<'_>, path: &RelPath, wait: Wait) -> Result<Place> {
+    /// Those of the backend, except for missing names.
+    pub(crate) fn directory(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        wait: Wait,
+    ) -> Result<DirectoryLookup> {
         let opened = match self.look(who, path, wait) {
-            Err(FsError::NotFound | FsError::PathNotFound) => match self.spell(who, path, wait)? {
-                Spelt::As(spelt) | Spelt::Absent(spelt) => self.look(who, &spelt, wait),
-                Spelt::Missing(_) => Err(FsError::PathNotFound),
-                Spelt::Unknown => return Ok(Place::Unknown),
-            },
+            Err(FsError::NotFound | FsError::PathNotFound) => {
+                match self.find_spelling(who, path, wait)? {
+                    PathSpelling::As(spelt) | PathSpelling::Absent(spelt) => {
+                        self.look(who, &spelt, wait)
+                    }
+                    PathSpelling::Missing(_) => Err(FsError::PathNotFound),
+                    PathSpelling::Unknown => return Ok(DirectoryLookup::Unknown),
+                }
+            }
             other => other,
         };
         match opened {
             Ok(OpenedNode { attributes, path, .. }) if attributes.kind == FileKind::Directory => {
-                Ok(Place::At(Directory { key: attributes.key, path }))
+                Ok(DirectoryLookup::At(FoundDirectory { key: attributes.key, path }))
             }
             Ok(_) | Err(FsError::NotFound | FsError::PathNotFound) => {
-                Ok(Place::Missing(FsError::PathNotFound))
+                Ok(DirectoryLookup::Missing(FsError::PathNotFound))
             }
             Err(error) => Err(error),
         }
     }
 
     fn look(&self, who: Actor<'_>, path: &RelPath, wait: Wait) -> Result<OpenedNode> {
-        if let Some(kept) = self.kept_directory(who, path) {
+        if let Some(kept) = self.cached_directory(who, path) {
             return Ok(kept.opened);
         }
         let (read, write, no_follow) = (false, false, false);
@@ -90,54 +107,54 @@ impl CachedVfs {
         self.open_exact(who, path, how).map(|known| known.opened)
     }
 
-    /// How a name is spelt in a directory.
+    /// Finds the spelling of a name in a directory.
     ///
     /// # Errors
-    /// [`FsError::WouldBlock`] if that cannot be told without waiting.
-    pub(crate) fn spell_name(
+    /// [`FsError::WouldBlock`] if that needs to wait.
+    pub(crate) fn find_name_spelling(
         &self,
         order: ArrivalOrder,
         (key, path): (FileKey, &RelPath),
         name: &Name,
         wait: Wait,
-    ) -> Result<Spelt> {
+    ) -> Result<PathSpelling> {
         let mut may_read = true;
-        let mut state = self.fresh(order);
+        let mut state = self.state_for(order);
         loop {
             match state.directories.find(key, name.as_bytes()) {
-                Answer::Found(found) => {
+                NameAnswer::Found(found) => {
                     self.counters.names.hit();
                     return Ok(match found {
-                        Spelling::Absent => Spelt::Missing(FsError::NotFound),
-                        Spelling::Exact => Spelt::As(path.join(name)),
-                        Spelling::Other(name) => Spelt::As(path.join(&name)),
+                        NameMatch::Absent => PathSpelling::Missing(FsError::NotFound),
+                        NameMatch::Exact => PathSpelling::As(path.join(name)),
+                        NameMatch::Other(name) => PathSpelling::As(path.join(&name)),
                     });
                 }
-                Answer::TooMany => break,
-                Answer::BeingRead | Answer::Unread if wait == Wait::Never => {
+                NameAnswer::TooMany => break,
+                NameAnswer::BeingRead | NameAnswer::Unread if wait == Wait::Never => {
                     return Err(FsError::WouldBlock);
                 }
-                // Whoever reads it is as fast as we would be.
-                Answer::BeingRead => {
+                // The other thread reads as fast as this one could.
+                NameAnswer::BeingRead => {
                     state = state.wait(&self.read);
                 }
-                Answer::Unread => {
+                NameAnswer::Unread => {
                     drop(state);
                     if !std::mem::take(&mut may_read) || !self.read_names(key, path) {
                         break;
                     }
-                    state = self.fresh(order);
+                    state = self.state_for(order);
                 }
             }
         }
         self.counters.names.missed();
-        Ok(Spelt::Unknown)
+        Ok(PathSpelling::Unknown)
     }
 
-    /// Reads all names of a directory; false if they cannot be kept.
+    /// Reads all names of a directory. False if they cannot be cached.
     fn read_names(&self, key: FileKey, path: &RelPath) -> bool {
-        // With the power of the process: who may look names up need not be one who may list. The
-        // path may lead to a pipe or a device by now, which must not be opened to be read.
+        // With the power of the process: a user with search permission may lack read permission.
+        // The path may lead to a FIFO or a device by now, which must not be opened for reading.
         let server = Actor::server(ServerWork::FillCache);
         let look = OpenHow { no_follow: false, ..OpenHow::looking(Wait::Allowed) };
         let Ok(looked) = self.inner.open(server, path, look) else { return false };
@@ -146,29 +163,29 @@ impl CachedVfs {
         }
         let how = OpenHow { read: true, ..look };
         let Ok(opened) = self.inner.open_node(server, &*looked.node, how) else { return false };
-        let mut state = self.present();
+        let mut state = self.drained_state();
         if !self.follow(&mut state, key, &opened.node) {
             return false;
         }
         let begun = state.directories.begin_reading(key);
         drop(state);
-        // If not, somebody else has just begun.
-        !begun || Reading { cache: self, key, index: None, count: 0 }.run(&*opened.node)
+        // Otherwise another thread has just begun.
+        !begun || DirectoryRead { cache: self, key, index: None, count: 0 }.run(&*opened.node)
     }
 }
 
-/// A directory that is being read. However that ends, it ends.
-struct Reading<'a> {
+/// Reading of a directory; its drop ends it, whatever the outcome.
+struct DirectoryRead<'a> {
     cache: &'a CachedVfs,
     key: FileKey,
     index: Option<NameIndex>,
     count: usize,
 }
 
-impl Reading<'_> {
+impl DirectoryRead<'_> {
     fn run(mut self, directory: &dyn Node) -> bool {
         self.cache.counters.names.missed();
-        let hasher = self.cache.present().directories.hasher().clone();
+        let hasher = self.cache.drained_state().directories.hasher().clone();
         let mut index = NameIndex::default();
         let mut fits = true;
         let listed = directory.list(0, &mut |entry| {
@@ -177,7 +194,7 @@ impl Reading<'_> {
             if growth > 0 {
                 fits = self
                     .cache
-                    .present()
+                    .drained_state()
                     .directories
                     .charge_reading(self.key, index.bytes() + growth);
             }
@@ -196,10 +213,10 @@ impl Reading<'_> {
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for DirectoryRead<'_> {
     fn drop(&mut self) {
-        // Drained: what happened while it was read is waiting to be put in.
-        let mut state = self.cache.present();
+        // Drained: changes during the reading are applied to the result.
+        let mut state = self.cache.drained_state();
         state.directories.end_reading(self.key, self.index.take(), self.count);
         state.settle();
         drop(state);
@@ -207,7 +224,7 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// Whether no other spelling of a path can exist.
+/// Whether no case variant of the path can exist.
 pub(crate) fn has_no_case(path: &RelPath) -> bool {
     !has_case(path.as_bytes())
 }

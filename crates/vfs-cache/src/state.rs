@@ -1,54 +1,54 @@
-//! All that is known: directories with their names, and places.
+//! State of the cache: directories with their names, paths, and created files.
 
 use crate::counters::Counters;
-use crate::directories::{Answer, Directories};
-use crate::index::Spelling;
-use crate::places::{Facts, Places, Way, join};
-use crate::recent::{Made, Recent};
+use crate::created_names::{CreatedFile, CreatedNames};
+use crate::directories::{Directories, NameAnswer};
+use crate::name_index::NameMatch;
+use crate::path_cache::{ParentState, PathCache, PathFacts, join};
 use crate::tree::CacheOptions;
 use std::sync::Arc;
 use vfs::{FileKey, FileKind, FollowId, Identity, KeyedBuildHasher, NameChange, Node, RelPath};
 
-/// Of the budget, what places may take: one part in four, and as much what is listed.
-const PLACES_PART: usize = 4;
+/// Parts of the budget: one in four for paths, and as much for listings.
+const PATHS_PART: usize = 4;
 
-/// Of the budget, what listings may take.
+/// Part of the budget for listings.
 pub fn for_listings(budget_bytes: usize) -> usize {
-    budget_bytes / PLACES_PART
+    budget_bytes / PATHS_PART
 }
 
-/// What is known of a name before anybody is asked.
-pub enum Foreknown {
-    /// It is not there, and the caller may know that.
+/// Cached knowledge of a name.
+pub enum CachedName {
+    /// The name is absent, and the caller may know that.
     Absent,
-    /// It is spelt like this.
-    As(RelPath),
-    /// It is there as it was asked for.
-    There,
-    Nothing,
+    /// The name exists in this spelling.
+    Spelt(RelPath),
+    /// The name exists exactly.
+    Exact,
+    Unknown,
 }
 
-/// All that is known.
+/// State of the cache.
 #[derive(Debug)]
 pub struct State {
     pub directories: Directories,
-    pub places: Places,
-    pub recent: Recent,
-    /// How often something was told or given up.
-    told: u64,
+    pub paths: PathCache,
+    pub recent: CreatedNames,
+    /// Number of events and evictions.
+    event_count: u64,
 }
 
 impl State {
-    /// Nothing is known. Of the nodes that may be kept open so many are for what was just made.
+    /// An empty state. Of the cached opens `retained_max` are for created files.
     pub fn new(
         counters: &Arc<Counters>,
         hasher: &KeyedBuildHasher,
         options: CacheOptions,
-        keepsakes_max: usize,
+        retained_max: usize,
     ) -> Self {
-        let CacheOptions { budget_bytes, directories_max, kept_max } = options;
-        let for_places = budget_bytes / PLACES_PART;
-        let for_names = budget_bytes - for_places - for_listings(budget_bytes);
+        let CacheOptions { budget_bytes, directories_max, open_nodes_max } = options;
+        let for_paths = budget_bytes / PATHS_PART;
+        let for_names = budget_bytes - for_paths - for_listings(budget_bytes);
         Self {
             directories: Directories::new(
                 counters.clone(),
@@ -56,26 +56,26 @@ impl State {
                 for_names,
                 directories_max,
             ),
-            places: Places::new(
+            paths: PathCache::new(
                 counters.clone(),
                 hasher.clone(),
-                for_places,
-                kept_max - keepsakes_max,
+                for_paths,
+                open_nodes_max - retained_max,
             ),
-            recent: Recent::new(hasher.clone(), for_places, keepsakes_max),
-            told: 0,
+            recent: CreatedNames::new(hasher.clone(), for_paths, retained_max),
+            event_count: 0,
         }
     }
 
     pub fn set_budget(&mut self, budget_bytes: usize) {
-        let for_places = budget_bytes / PLACES_PART;
-        self.directories.set_budget(budget_bytes - for_places - for_listings(budget_bytes));
-        self.places.set_budget(for_places);
-        self.recent.set_budget(for_places);
+        let for_paths = budget_bytes / PATHS_PART;
+        self.directories.set_budget(budget_bytes - for_paths - for_listings(budget_bytes));
+        self.paths.set_budget(for_paths);
+        self.recent.set_budget(for_paths);
         self.settle();
     }
 
-    /// Something happened.
+    /// Applies an event of the feed.
     pub fn handle_change(&mut self, change: NameChange<'_>) {
         let gone = match change {
             NameChange::Added(directory, name)
@@ -89,92 +89,99 @@ impl State {
             NameChange::Lost => Some(Box::default()),
         };
         if let Some(path) = gone {
-            self.forget(&path);
+            self.invalidate(&path);
         }
-        self.told += 1;
+        self.event_count += 1;
         self.directories.handle_change(change);
         self.recent.handle_change(change);
         self.settle();
     }
 
-    /// As long as this number stays, so does what followed names lead to, and what is followed.
-    pub fn told(&self) -> u64 {
-        self.told
+    /// While this number is unchanged, followed names lead to the same nodes and no directory was
+    /// unfollowed.
+    pub fn event_count(&self) -> u64 {
+        self.event_count
     }
 
-    /// Forgets everything.
+    /// Invalidates everything.
     pub fn clear(&mut self) {
-        self.forget(b"");
+        self.invalidate(b"");
         self.directories.clear();
         self.recent.clear();
         self.settle();
     }
 
-    /// Forgets a path and all below.
-    pub fn forget(&mut self, path: &[u8]) {
-        self.told += 1;
-        for key in self.places.forget(path) {
+    /// Invalidates a path and everything below.
+    pub fn invalidate(&mut self, path: &[u8]) {
+        self.event_count += 1;
+        for key in self.paths.invalidate(path) {
             self.directories.clear_path(key);
         }
     }
 
-    /// What this process has done to a path itself: it leads elsewhere.
-    pub fn forget_name(&mut self, path: &RelPath) {
-        self.forget(path.as_bytes());
+    /// Invalidates a path after a change by this process.
+    pub fn invalidate_name(&mut self, path: &RelPath) {
+        self.invalidate(path.as_bytes());
         if let Some((directory, name)) = self.followed_parent(path) {
-            self.recent.forget(directory, name);
+            self.recent.remove(directory, name);
         }
     }
 
-    /// Directories that were given up take the places below with them.
+    /// Propagates evictions: without its directory a path is invalid, and without its path a
+    /// directory has none.
     pub fn settle(&mut self) {
         while let Some(path) = self.directories.poll_lost_path() {
-            self.forget(&path);
+            self.invalidate(&path);
         }
-        for key in self.places.take_given_up() {
-            // What is no longer followed by its path is told of no more, by and by.
-            self.told += 1;
+        for key in self.paths.take_unfollowed() {
+            // Events of a directory without a path will no longer be applied to paths.
+            self.event_count += 1;
             self.directories.clear_path(key);
         }
     }
 
-    /// What is known of the name at the end of `path`, if the caller is known to be let
-    /// through its directory.
-    pub fn foreknown(&mut self, way: Way, path: &RelPath, any_case: bool) -> Foreknown {
-        let Some((_, name)) = split(path) else { return Foreknown::Nothing };
-        let Way { directory: Some(key), is_searcher: true } = way else {
-            return Foreknown::Nothing;
+    /// Cached knowledge of the name at the end of `path`, if the caller is known to have search
+    /// permission on its directory.
+    pub fn cached_name(
+        &mut self,
+        parent_state: ParentState,
+        path: &RelPath,
+        any_case: bool,
+    ) -> CachedName {
+        let Some((_, name)) = split(path) else { return CachedName::Unknown };
+        let ParentState { directory: Some(key), is_searcher: true } = parent_state else {
+            return CachedName::Unknown;
         };
         match self.directories.find(key, name) {
-            Answer::Found(Spelling::Absent) => Foreknown::Absent,
-            Answer::Found(Spelling::Other(_)) if !any_case => Foreknown::Absent,
-            Answer::Found(Spelling::Other(name)) => {
+            NameAnswer::Found(NameMatch::Absent) => CachedName::Absent,
+            NameAnswer::Found(NameMatch::Other(_)) if !any_case => CachedName::Absent,
+            NameAnswer::Found(NameMatch::Other(name)) => {
                 let parent = path.parent().unwrap_or_default();
-                Foreknown::As(parent.join(&name))
+                CachedName::Spelt(parent.join(&name))
             }
-            Answer::Found(Spelling::Exact) => Foreknown::There,
-            Answer::Unread | Answer::BeingRead | Answer::TooMany => Foreknown::Nothing,
+            NameAnswer::Found(NameMatch::Exact) => CachedName::Exact,
+            NameAnswer::Unread | NameAnswer::BeingRead | NameAnswer::TooMany => CachedName::Unknown,
         }
     }
 
-    /// Where a directory is, if that cannot change unheard.
+    /// The path of a directory, if every change of it would be reported.
     pub fn path_of(&mut self, key: FileKey) -> Option<RelPath> {
         let path = self.directories.path_at(key)?;
-        let is_so = self.places.directory(path) == Some(key);
+        let is_so = self.paths.directory(path) == Some(key);
         let path = RelPath::of_bytes(path).filter(|_| is_so);
         self.directories.touch(key);
         path
     }
 
-    /// The directory that a path is in, if it is followed, and the name in it.
+    /// The directory of a path, if it is followed, and the name in it.
     pub fn followed_parent<'a>(&self, path: &'a RelPath) -> Option<(FollowId, &'a [u8])> {
         let (parent, name) = split(path)?;
-        let key = self.places.directory(parent)?;
+        let key = self.paths.directory(parent)?;
         Some((self.directories.follow_of(key)?, name))
     }
 
-    /// What was made by this path a moment ago, if that is what it leads to.
-    pub fn made(&mut self, path: &RelPath) -> Option<&mut Made> {
+    /// The created file to which the path leads.
+    pub fn created(&mut self, path: &RelPath) -> Option<&mut CreatedFile> {
         if self.recent.is_empty() {
             return None;
         }
@@ -182,47 +189,47 @@ impl State {
         self.recent.find(directory, name)
     }
 
-    /// Whether the path is known to lead to this node, which is a file: it was created by this path a
-    /// moment ago, or is cached by it. Every change of the name would have been reported.
+    /// Whether the cached path leads to this node, and the node is a file: it was just created at
+    /// the path, or is cached by it. The feed would have reported any change of the name.
     pub fn leads_to_file(&mut self, path: &RelPath, key: FileKey) -> bool {
-        if self.made(path).is_some_and(|made| made.key == key) {
+        if self.created(path).is_some_and(|made| made.key == key) {
             return true;
         }
-        let is_it =
-            |facts: &Facts| facts.attributes.key == key && facts.attributes.kind == FileKind::File;
-        self.places.facts(path.as_bytes()).is_some_and(is_it)
-            && self.followed_parent(path).is_some()
+        let is_it = |facts: &PathFacts| {
+            facts.attributes.key == key && facts.attributes.kind == FileKind::File
+        };
+        self.paths.facts(path.as_bytes()).is_some_and(is_it) && self.followed_parent(path).is_some()
     }
 
-    /// The same, if `who` has made it and it is kept open.
-    pub fn kept_made(&mut self, path: &RelPath, who: &Identity) -> Option<Made> {
-        let made = self.made(path)?;
-        let is_whose = made.keepsake.as_ref().is_some_and(|keepsake| keepsake.who == *who);
+    /// As [`State::created`], if `who` has created it and an open is retained.
+    pub fn retained_created(&mut self, path: &RelPath, who: &Identity) -> Option<CreatedFile> {
+        let made = self.created(path)?;
+        let is_whose = made.retained.as_ref().is_some_and(|retained| retained.who == *who);
         is_whose.then(|| made.clone())
     }
 
-    /// A directory that is kept, with what was known of it then. Whatever was done to its
-    /// permissions would have been heard.
-    pub fn kept_directory(
+    /// A cached directory with its facts. The feed would have reported any change of its
+    /// permissions.
+    pub fn cached_directory(
         &mut self,
         who: &Identity,
         path: &RelPath,
-    ) -> Option<(Arc<dyn Node>, Facts)> {
-        self.places.directory(path.as_bytes())?;
-        let found = self.places.find(path.as_bytes(), who, false)?;
+    ) -> Option<(Arc<dyn Node>, PathFacts)> {
+        self.paths.directory(path.as_bytes())?;
+        let found = self.paths.find(path.as_bytes(), who, false)?;
         self.touch_parent(path);
         Some(found)
     }
 
-    /// What leads to the node at a path was used.
+    /// Marks the directory of a path as used.
     pub fn touch_parent(&mut self, path: &RelPath) {
-        if let Some(key) = self.places.directory(parent_of(path)) {
+        if let Some(key) = self.paths.directory(parent_of(path)) {
             self.directories.touch(key);
         }
     }
 }
 
-/// The directory that a path is in, and its last component; none for the root.
+/// The directory of a path and its last component; None for the root.
 pub fn split(path: &RelPath) -> Option<(&[u8], &[u8])> {
     let bytes = path.as_bytes();
     if bytes.is_empty() {
@@ -234,7 +241,7 @@ pub fn split(path: &RelPath) -> Option<(&[u8], &[u8])> {
     })
 }
 
-/// The directory that a path is in; of the root, which none would tell of, the root itself.
+/// The directory of a path; the root for the root itself.
 pub fn parent_of(path: &RelPath) -> &[u8] {
     split(path).map_or(&b""[..], |(parent, _)| parent)
 }
@@ -252,36 +259,36 @@ mod tests {
     fn follow(state: &mut State, number: u64, path: &[u8]) {
         state.directories.handle_followed(key(number), FollowId(number));
         assert!(state.directories.set_path(key(number), path));
-        state.places.put_directory(path, key(number));
+        state.paths.put_directory(path, key(number));
         state.settle();
     }
 
     #[test]
-    fn that_a_directory_is_followed_no_longer_is_seen_by_the_number() {
+    fn unfollowing_a_directory_changes_the_event_count() {
         let options = CacheOptions { directories_max: 2, ..CacheOptions::default() };
         let mut state = State::new(&Arc::default(), &KeyedBuildHasher::by(1), options, 0);
         follow(&mut state, 1, b"one");
         follow(&mut state, 2, b"two");
-        let told = state.told();
+        let event_count = state.event_count();
         state.settle();
-        assert_eq!(state.told(), told, "nothing has happened");
+        assert_eq!(state.event_count(), event_count, "nothing has happened");
         follow(&mut state, 3, b"three");
         assert!(state.directories.poll_unfollow().is_some(), "one is too many");
-        assert_ne!(state.told(), told);
-        let told = state.told();
+        assert_ne!(state.event_count(), event_count);
+        let event_count = state.event_count();
         state.clear();
-        assert_ne!(state.told(), told);
+        assert_ne!(state.event_count(), event_count);
     }
 
     fn attributes_of_root() -> Attributes {
         #[derive(Debug)]
-        struct Always;
-        impl Surroundings for Always {
+        struct FixedClock;
+        impl Surroundings for FixedClock {
             fn now(&self) -> Timestamp {
                 Timestamp(1)
             }
         }
-        let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(Always));
+        let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(FixedClock));
         let how = OpenHow::looking(Wait::Allowed);
         vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap().attributes
     }
@@ -294,8 +301,8 @@ mod tests {
                 State::new(&Arc::default(), &KeyedBuildHasher::by(1), CacheOptions::default(), 0);
             follow(&mut state, 1, b"");
             let attributes = Attributes { kind, key: key(7), ..attributes_of_root() };
-            let security = state.places.new_security();
-            state.places.put_facts(b"name", Facts { attributes, has_dos: false, security });
+            let security = state.paths.new_security();
+            state.paths.put_facts(b"name", PathFacts { attributes, has_dos: false, security });
             state
         };
         assert!(cached(FileKind::File).leads_to_file(&path("name"), key(7)));

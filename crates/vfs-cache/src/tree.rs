@@ -1,9 +1,9 @@
-//! The backend that clients of the cache see.
+//! The decorated backend.
 
-use crate::counters::{Count, Counters};
-use crate::listings::Listings;
+use crate::counters::{CacheCount, Counters};
+use crate::listing_cache::ListingCache;
 use crate::pace::Pace;
-use crate::spelling::{Place, Spelt, has_no_case};
+use crate::spelling::{DirectoryLookup, PathSpelling, has_no_case};
 use crate::state::{State, for_listings};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,28 +18,27 @@ use vfs::{
     ServerWork, Space, SpecialKind, Timestamp, TreeChangeCallback, Vfs, Wait, fold_case,
 };
 
-/// Names that can be made at once without waiting for each other by chance.
-const MAKING_LOCKS: usize = 256;
+/// Locks of creations: unrelated names rarely share one.
+const CREATE_LOCKS: usize = 256;
 
-/// Of the nodes that are kept open, those that were just made, where all looks take long: one part
-/// in so many.
-const KEEPSAKES_PART: usize = 8;
+/// Fraction of the cached opens that are for created files, on backends with slow lookups.
+const RETAINED_PART: usize = 8;
 
-/// Listings that are kept at once, with a mark of the kernel each.
+/// Cached listings, with one kernel watch each.
 const LISTINGS_MAX: usize = 1024;
 
-/// How much may be kept.
+/// Limits of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// Bytes for all that is kept.
+    /// Memory budget in bytes.
     pub budget_bytes: usize,
-    /// Directories that are followed at once: the kernel keeps each in memory.
+    /// Followed directories: the kernel pins each in memory.
     pub directories_max: usize,
-    /// Nodes that are kept open at once.
-    pub kept_max: usize,
+    /// Cached opens.
+    pub open_nodes_max: usize,
 }
 
-/// The present time, as the backend tells it.
+/// Clock of the backend.
 #[derive(Clone)]
 pub struct Clock(pub Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
@@ -51,42 +50,42 @@ impl std::fmt::Debug for Clock {
 
 impl Default for CacheOptions {
     fn default() -> Self {
-        Self { budget_bytes: 128 << 20, directories_max: 8192, kept_max: 1024 }
+        Self { budget_bytes: 128 << 20, directories_max: 8192, open_nodes_max: 1024 }
     }
 }
 
-/// A backend, and what is known of it.
+/// A backend with a cache.
 #[derive(Debug)]
 pub struct CachedVfs {
     pub(crate) inner: Arc<dyn Vfs>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) read: Condvar,
     enabled: AtomicBool,
-    /// Once names are to be kept; none if the backend cannot tell of changes.
+    /// Set on first use; None if the backend has no feed.
     feed: OnceLock<Option<Box<dyn ChangeFeed>>>,
     state: Mutex<State>,
-    /// Which requests have heard of all that they have to, of what the feed tells.
+    /// How far the feed is drained.
     freshness: FeedFreshness,
-    /// Once listings are to be kept; none if the backend cannot tell of changes.
+    /// Set on first use; None if the backend has no feed.
     pub(crate) listing_feed: OnceLock<Option<Box<dyn ListingFeed>>>,
-    /// Never held together with the state.
-    pub(crate) listings: Mutex<Listings>,
+    /// Never locked together with the state.
+    pub(crate) listings: Mutex<ListingCache>,
     pub(crate) clock: Clock,
-    /// How long it takes to make something.
+    /// Pace of file creation.
     pace: Pace,
-    /// Held while a name is looked for and made, by its hash: so nobody makes it
-    /// in another case in between.
-    making: [Mutex<()>; MAKING_LOCKS],
+    /// Locks by name hash, held from the lookup of a name to its creation, so that no other thread
+    /// creates another case variant in between.
+    create_locks: [Mutex<()>; CREATE_LOCKS],
 }
 
 impl CachedVfs {
-    /// A cache over `inner`, switched on. `clock` tells how old changes are.
+    /// A cache over `inner`, enabled. `clock` serves to determine the age of changes.
     #[must_use]
     pub fn new(inner: Arc<dyn Vfs>, options: CacheOptions, clock: Clock) -> Self {
         Self::keyed(inner, options, clock, &KeyedBuildHasher::random())
     }
 
-    /// The same, where what is kept depends on nothing but what is asked.
+    /// As [`CachedVfs::new`] with a given hash key, for reproducible evictions.
     #[must_use]
     pub fn keyed(
         inner: Arc<dyn Vfs>,
@@ -96,10 +95,10 @@ impl CachedVfs {
     ) -> Self {
         let counters = Arc::<Counters>::default();
         let budget_bytes = options.budget_bytes;
-        let keepsakes_max =
-            if inner.features().always_waits { options.kept_max / KEEPSAKES_PART } else { 0 };
-        let state = State::new(&counters, hasher, options, keepsakes_max);
-        let listings = Listings::new(
+        let retained_max =
+            if inner.features().always_waits { options.open_nodes_max / RETAINED_PART } else { 0 };
+        let state = State::new(&counters, hasher, options, retained_max);
+        let listings = ListingCache::new(
             counters.clone(),
             hasher.clone(),
             for_listings(budget_bytes),
@@ -117,40 +116,38 @@ impl CachedVfs {
             counters,
             read: Condvar::new(),
             enabled: AtomicBool::new(true),
-            making: [const { Mutex::new(()) }; MAKING_LOCKS],
+            create_locks: [const { Mutex::new(()) }; CREATE_LOCKS],
         }
     }
 
-    /// Switches it on or off; off, nothing is kept and every call goes through.
+    /// Enables or disables the cache; disabled, every call passes through.
     pub fn set_enabled(&self, enabled: bool) {
         self.enabled.store(enabled, Ordering::Release);
         if !enabled {
-            self.present().clear();
-            // What was given up is let go of.
-            drop(self.present());
-            self.fresh_listings().clear();
-            drop(self.fresh_listings());
+            self.drained_state().clear();
+            // A second drain unfollows the dropped directories.
+            drop(self.drained_state());
+            self.drained_listings().clear();
+            drop(self.drained_listings());
         }
     }
 
-    /// Whether it is on.
+    /// Whether the cache is enabled.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.enabled.load(Ordering::Acquire)
     }
 
-    /// Takes another budget, in bytes. What is kept by then is given up.
+    /// Sets the budget in bytes. Invalidates names and listings, and evicts paths beyond it.
     pub fn set_budget(&self, budget_bytes: usize) {
-        self.present().set_budget(budget_bytes);
-        self.fresh_listings().set_budget(for_listings(budget_bytes));
+        self.drained_state().set_budget(budget_bytes);
+        self.drained_listings().set_budget(for_listings(budget_bytes));
     }
 
-    /// Takes in what has been done meanwhile, as each call does: to be called about
-    /// once a second, so that it does not pile up while there are none.
-    /// What was not used for some of them is
-    /// closed, and mounts are noticed.
+    /// Drains the feeds, ages the entries and detects mounts. To be called about once a second, so
+    /// that events do not pile up without requests.
     pub fn tick(&self) {
-        let mut state = self.present();
+        let mut state = self.drained_state();
         let mut is_lost = false;
         if let Some(Some(feed)) = self.feed.get() {
             feed.check(&mut |change| {
@@ -158,22 +155,22 @@ impl CachedVfs {
                 is_lost = true;
             });
         }
-        state.places.handle_tick();
+        state.paths.handle_tick();
         state.recent.handle_tick();
         drop(state);
-        let mut listings = self.fresh_listings();
+        let mut listings = self.drained_listings();
         listings.handle_tick();
         if is_lost {
             listings.handle_change(None);
         }
     }
 
-    /// What it was good for, by kind of what is kept.
+    /// Counters by kind of entry.
     #[must_use]
-    pub fn counts(&self) -> Vec<(&'static str, Count)> {
-        let state = self.present();
-        let (names, handles) = (state.directories.bytes(), state.places.bytes());
-        let known = state.places.known();
+    pub fn counts(&self) -> Vec<(&'static str, CacheCount)> {
+        let state = self.drained_state();
+        let (names, handles) = (state.directories.bytes(), state.paths.bytes());
+        let known = state.paths.security_totals();
         let (hits, misses) = (&known.stream_hits, &known.stream_misses);
         let [hits, misses] = [hits, misses].map(|count| count.load(Ordering::Relaxed));
         drop(state);
@@ -185,28 +182,30 @@ impl CachedVfs {
             ("names", of_names.read(names)),
             ("listings", listed.read(listings)),
             ("security", security.read(0)),
-            ("streams", Count { hits, misses, ..Count::default() }),
+            ("streams", CacheCount { hits, misses, ..CacheCount::default() }),
         ]
     }
 
-    /// The state, with all taken in that was done before the request with this place came, and
-    /// what this process has done since ([`freshness`]).
-    pub(crate) fn fresh(&self, order: ArrivalOrder) -> Fresh<'_> {
-        self.freshened(self.stale(), order)
+    /// The state, drained as far as a request of this arrival needs ([`freshness`]).
+    pub(crate) fn state_for(&self, order: ArrivalOrder) -> StateGuard<'_> {
+        self.drain_for(self.lock_state(), order)
     }
 
-    /// The same, of the state as it was left.
-    pub(crate) fn freshened<'a>(&'a self, state: Fresh<'a>, order: ArrivalOrder) -> Fresh<'a> {
-        if self.freshness.is_fresh_for(order) { state } else { self.heard(state) }
+    /// As [`CachedVfs::state_for`], for a state that is locked already.
+    pub(crate) fn drain_for<'a>(
+        &'a self,
+        state: StateGuard<'a>,
+        order: ArrivalOrder,
+    ) -> StateGuard<'a> {
+        if self.freshness.is_fresh_for(order) { state } else { self.drain(state) }
     }
 
-    /// The state, with all that was done before this call taken in: for what is to be kept, and
-    /// to be sure of what was seen.
-    pub(crate) fn present(&self) -> Fresh<'_> {
-        self.heard(self.stale())
+    /// The state after a full drain, for insertions and for proofs that nothing has changed.
+    pub(crate) fn drained_state(&self) -> StateGuard<'_> {
+        self.drain(self.lock_state())
     }
 
-    fn heard<'a>(&'a self, mut state: Fresh<'a>) -> Fresh<'a> {
+    fn drain<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
         if let Some(Some(feed)) = self.feed.get() {
             self.freshness.refresh(|| feed.drain(&mut |change| state.handle_change(change)));
             while let Some(follow) = state.directories.poll_unfollow() {
@@ -216,12 +215,12 @@ impl CachedVfs {
         state
     }
 
-    /// The state as it was left: for what does not depend on what was done since.
-    pub(crate) fn stale(&self) -> Fresh<'_> {
-        Fresh(Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)))
+    /// The state without a drain.
+    pub(crate) fn lock_state(&self) -> StateGuard<'_> {
+        StateGuard(Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Whether names can be found here at all.
+    /// Whether names can be cached.
     pub(crate) fn is_active(&self) -> bool {
         self.is_enabled() && self.feed().is_some()
     }
@@ -238,15 +237,15 @@ impl CachedVfs {
         (self.clock.0)()
     }
 
-    fn making(&self, directory: FileKey, name: &[u8]) -> MutexGuard<'_, ()> {
+    fn lock_creation(&self, directory: FileKey, name: &[u8]) -> MutexGuard<'_, ()> {
         use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-        // Not secret: who makes two names wait for each other gains nothing.
+        // No secret is needed: a client gains nothing by making two names share a lock.
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let hash = hasher.hash_one((directory, &*fold_case(name))) as usize;
-        self.making[hash % MAKING_LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.create_locks[hash % CREATE_LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a path that was not found as it is spelt, or not without waiting.
+    /// Opens a path whose exact spelling was not found, or not without waiting.
     pub(crate) fn open_by_case(
         &self,
         who: Actor<'_>,
@@ -258,14 +257,14 @@ impl CachedVfs {
             return Err(first);
         }
         let exact = OpenHow { case: Case::Sensitive, ..how };
-        match self.spell(who, path, how.wait)? {
-            // Whether the caller may look for names there was not asked.
-            Spelt::Missing(_) if first == FsError::WouldBlock => Err(first),
-            Spelt::Missing(error) => Err(error),
-            Spelt::Absent(spelt) => self.open_exact(who, &spelt, exact),
-            Spelt::Unknown => self.inner.open_with_security(who, path, how),
-            Spelt::As(spelt) => match self.open_exact(who, &spelt, exact) {
-                // Gone since: whatever is there now, the backend finds.
+        match self.find_spelling(who, path, how.wait)? {
+            // The caller's search permission is unknown.
+            PathSpelling::Missing(_) if first == FsError::WouldBlock => Err(first),
+            PathSpelling::Missing(error) => Err(error),
+            PathSpelling::Absent(spelt) => self.open_exact(who, &spelt, exact),
+            PathSpelling::Unknown => self.inner.open_with_security(who, path, how),
+            PathSpelling::As(spelt) => match self.open_exact(who, &spelt, exact) {
+                // The name has changed since; the backend finds the current one.
                 Err(FsError::NotFound | FsError::PathNotFound) if spelt != *path => {
                     self.inner.open_with_security(who, path, how)
                 }
@@ -274,8 +273,8 @@ impl CachedVfs {
         }
     }
 
-    /// Makes what nobody else makes in another case meanwhile.
-    fn create_spelt(
+    /// Creates a name unless another case variant exists.
+    fn create_any_case(
         &self,
         who: Actor<'_>,
         path: &RelPath,
@@ -283,35 +282,35 @@ impl CachedVfs {
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         if !self.is_active() {
-            return self.make(who, path, case, how);
+            return self.create_by_backend(who, path, case, how);
         }
         if case == Case::Sensitive {
-            return self.create_noted(who, path, how);
+            return self.create_tracked(who, path, how);
         }
         let Some((parent, name)) = path.split() else {
-            return self.make(who, path, case, how);
+            return self.create_by_backend(who, path, case, how);
         };
         let Some((key, parent)) = self.directory_for(who, &parent)? else {
-            return self.make(who, path, case, how);
+            return self.create_by_backend(who, path, case, how);
         };
-        let _making = self.making(key, name.as_bytes());
-        // What was made in another case while this waited for its turn counts.
-        match self.spell_name(ArrivalOrder::next(), (key, &parent), &name, Wait::Allowed)? {
-            Spelt::As(_) => Err(FsError::AlreadyExists),
-            Spelt::Missing(_) | Spelt::Absent(_) => {
+        let _creation = self.lock_creation(key, name.as_bytes());
+        // Case variants that were created during the wait for the lock count.
+        match self.find_name_spelling(ArrivalOrder::next(), (key, &parent), &name, Wait::Allowed)? {
+            PathSpelling::As(_) => Err(FsError::AlreadyExists),
+            PathSpelling::Missing(_) | PathSpelling::Absent(_) => {
                 let path = parent.join(&name);
-                // To know it for a while is dearer here than to look for it, unless that takes long.
+                // Tracking costs more than a lookup here, unless lookups are slow.
                 if self.inner.features().always_waits {
-                    self.create_noted(who, &path, how)
+                    self.create_tracked(who, &path, how)
                 } else {
                     self.create_exact(who, &path, how)
                 }
             }
-            Spelt::Unknown => self.make(who, path, case, how),
+            PathSpelling::Unknown => self.create_by_backend(who, path, case, how),
         }
     }
 
-    /// Makes in a directory that is open what nobody else makes in another case meanwhile.
+    /// As [`CachedVfs::create_any_case`], in an open directory.
     fn create_child(
         &self,
         who: NameActor<'_>,
@@ -325,19 +324,19 @@ impl CachedVfs {
         }
         let (above, name) = child.path.split().ok_or(FsError::AccessDenied)?;
         let key = child.directory.key();
-        let _making = self.making(key, name.as_bytes());
-        // Which names there are is known by the directory's key, wherever it is by now.
-        match self.spell_name(ArrivalOrder::next(), (key, &above), &name, Wait::Allowed)? {
-            Spelt::As(_) => Err(FsError::AlreadyExists),
-            Spelt::Missing(_) | Spelt::Absent(_) => {
+        let _creation = self.lock_creation(key, name.as_bytes());
+        // Names are cached by the directory's key, wherever it is now.
+        match self.find_name_spelling(ArrivalOrder::next(), (key, &above), &name, Wait::Allowed)? {
+            PathSpelling::As(_) => Err(FsError::AlreadyExists),
+            PathSpelling::Missing(_) | PathSpelling::Absent(_) => {
                 self.inner.create_in(who, child, Case::Sensitive, how)
             }
-            Spelt::Unknown => self.inner.create_in(who, child, case, how),
+            PathSpelling::Unknown => self.inner.create_in(who, child, case, how),
         }
     }
 
-    /// Has the backend make something.
-    fn make(
+    /// Creates a node by the backend.
+    fn create_by_backend(
         &self,
         who: Actor<'_>,
         path: &RelPath,
@@ -348,35 +347,35 @@ impl CachedVfs {
         self.inner.create(who, path, case, how)
     }
 
-    /// Makes what is spelt so, in its directory if that is kept.
+    /// Creates a node in exactly this spelling, in its cached directory if there is one.
     pub(crate) fn create_exact(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
-        let parent = path.parent().and_then(|parent| self.kept_directory(who, &parent));
+        let parent = path.parent().and_then(|parent| self.cached_directory(who, &parent));
         if let Some(kept) = parent {
             let child = ChildName { directory: &*kept.opened.node, path };
             let _change = freshness::begin_change();
             match self.inner.create_in(NameActor::Own(who), child, Case::Sensitive, how) {
-                // It has gone since: the path may lead to another.
+                // The directory is gone; the path may lead to another.
                 Err(FsError::NotFound | FsError::PathNotFound) => {}
                 other => return other,
             }
         }
-        self.make(who, path, Case::Sensitive, how)
+        self.create_by_backend(who, path, Case::Sensitive, how)
     }
 
-    /// Removes a name from its directory, if that is kept.
+    /// Removes a name from its cached directory, if there is one.
     fn remove_name(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let active = self.is_active().then(|| path.parent()).flatten();
-        if let Some(kept) = active.and_then(|parent| self.kept_directory(who, &parent)) {
-            let is_file_as_seen = self.fresh(who.order()).leads_to_file(path, expected);
+        if let Some(kept) = active.and_then(|parent| self.cached_directory(who, &parent)) {
+            let is_file_as_seen = self.state_for(who.order()).leads_to_file(path, expected);
             let expected = ExpectedChild { key: expected, is_file_as_seen };
             let child = ChildName { directory: &*kept.opened.node, path };
             match self.inner.remove_in(NameActor::Own(who), child, expected) {
-                // It is elsewhere, or was never there.
+                // The directory has moved or is gone.
                 Err(FsError::NotFound | FsError::PathNotFound) => {}
                 other => return other,
             }
@@ -384,29 +383,29 @@ impl CachedVfs {
         self.inner.remove(who, path, expected)
     }
 
-    /// What is kept of a path goes now, and its blocks with it.
-    fn let_go(&self, path: &RelPath) {
-        self.stale().forget_name(path);
+    /// Drops the cached opens of a removed path, so that its blocks are freed now.
+    fn drop_cached(&self, path: &RelPath) {
+        self.lock_state().invalidate_name(path);
     }
 
-    /// Has the backend rename, and takes in what that has changed.
-    fn renamed(&self, rename: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Runs a rename, and drains its events.
+    fn run_rename(&self, rename: impl FnOnce() -> Result<()>) -> Result<()> {
         let (begun, change) = (self.now(), freshness::begin_change());
         let renamed = rename();
-        self.pace.took(begun, self.now());
-        // Over, so that the request need not ask again for what is taken in now.
+        self.pace.record(begun, self.now());
+        // Ended first, so that the request need not drain again.
         drop(change);
         renamed?;
-        drop(self.present());
+        drop(self.drained_state());
         Ok(())
     }
 
-    /// Where a node is, if it is a directory of which that is known; else the backend says it.
+    /// The path of a directory from the cache, else from the backend.
     fn path_by<'a>(
         &'a self,
         who: Actor<'_>,
         node: &dyn Node,
-        state: impl FnOnce(&'a Self) -> Fresh<'a>,
+        state: impl FnOnce(&'a Self) -> StateGuard<'a>,
     ) -> Result<RelPath> {
         if node.kind() == FileKind::Directory && self.is_active() {
             let known = state(self).path_of(node.key());
@@ -417,28 +416,28 @@ impl CachedVfs {
         self.inner.path_of(who, node)
     }
 
-    /// The directory that a name is to be made in, and its path as it is spelt.
+    /// The directory for a new name, with its path as stored.
     fn directory_for(
         &self,
         who: Actor<'_>,
         parent: &RelPath,
     ) -> Result<Option<(FileKey, RelPath)>> {
-        if let Some(key) = self.fresh(who.order()).places.directory(parent.as_bytes()) {
+        if let Some(key) = self.state_for(who.order()).paths.directory(parent.as_bytes()) {
             return Ok(Some((key, parent.clone())));
         }
         match self.directory(who, parent, Wait::Allowed)? {
-            Place::At(directory) => Ok(Some((directory.key, directory.path))),
-            Place::Missing(error) => Err(error),
-            Place::Unknown => Ok(None),
+            DirectoryLookup::At(directory) => Ok(Some((directory.key, directory.path))),
+            DirectoryLookup::Missing(error) => Err(error),
+            DirectoryLookup::Unknown => Ok(None),
         }
     }
 }
 
-/// The state, and what is to be closed once nobody is kept from it by that.
-pub(crate) struct Fresh<'a>(Option<MutexGuard<'a, State>>);
+/// Guard of the state; closes dropped nodes after it unlocks.
+pub(crate) struct StateGuard<'a>(Option<MutexGuard<'a, State>>);
 
-impl Fresh<'_> {
-    /// Lets others at it until somebody has read a directory.
+impl StateGuard<'_> {
+    /// Unlocks the state until a thread has finished reading a directory.
     pub(crate) fn wait(mut self, read: &Condvar) -> Self {
         self.0 =
             self.0.take().map(|state| read.wait(state).unwrap_or_else(PoisonError::into_inner));
@@ -446,7 +445,7 @@ impl Fresh<'_> {
     }
 }
 
-impl Deref for Fresh<'_> {
+impl Deref for StateGuard<'_> {
     type Target = State;
 
     fn deref(&self) -> &State {
@@ -454,16 +453,16 @@ impl Deref for Fresh<'_> {
     }
 }
 
-impl DerefMut for Fresh<'_> {
+impl DerefMut for StateGuard<'_> {
     fn deref_mut(&mut self) -> &mut State {
         self.0.as_mut().expect("it is there until it is dropped")
     }
 }
 
-impl Drop for Fresh<'_> {
+impl Drop for StateGuard<'_> {
     fn drop(&mut self) {
         let Some(mut state) = self.0.take() else { return };
-        let closing = (state.places.take_closing(), state.recent.take_closing());
+        let closing = (state.paths.take_closing(), state.recent.take_closing());
         drop(state);
         drop(closing);
     }
@@ -501,7 +500,7 @@ impl Vfs for CachedVfs {
         if !self.is_active() || !who.may_resolve_paths() {
             return self.inner.open_directory(who, path, case, wait);
         }
-        if let Some(kept) = self.kept_directory(who, path) {
+        if let Some(kept) = self.cached_directory(who, path) {
             return Ok(kept);
         }
         let (read, write, no_follow) = (false, false, false);
@@ -518,8 +517,8 @@ impl Vfs for CachedVfs {
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         let begun = self.now();
-        let result = self.create_spelt(who, path, case, how);
-        self.pace.took(begun, self.now());
+        let result = self.create_any_case(who, path, case, how);
+        self.pace.record(begun, self.now());
         result
     }
 
@@ -532,7 +531,7 @@ impl Vfs for CachedVfs {
     ) -> Result<OpenedNode> {
         let begun = self.now();
         let result = self.create_child(who, child, case, how);
-        self.pace.took(begun, self.now());
+        self.pace.record(begun, self.now());
         result
     }
 
@@ -548,13 +547,13 @@ impl Vfs for CachedVfs {
 
     fn creates_without_waiting(&self) -> bool {
         self.inner.creates_without_waiting()
-            || (!self.inner.features().always_waits && self.pace.is_quick(self.now()))
+            || (!self.inner.features().always_waits && self.pace.is_fast(self.now()))
     }
 
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let _change = freshness::begin_change();
         self.remove_name(who, path, expected)?;
-        self.let_go(path);
+        self.drop_cached(path);
         Ok(())
     }
 
@@ -566,31 +565,36 @@ impl Vfs for CachedVfs {
     ) -> Result<()> {
         let _change = freshness::begin_change();
         self.inner.remove_in(who, child, expected)?;
-        self.let_go(child.path);
+        self.drop_cached(child.path);
         Ok(())
     }
 
     fn cached_change_attribute(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
-        self.is_active().then(|| self.fresh(order).directories.change_of(directory.key())).flatten()
+        self.is_active()
+            .then(|| self.state_for(order).directories.change_of(directory.key()))
+            .flatten()
     }
 
     fn change_attribute(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
         let key = directory.key();
         let order = who.order();
-        let told = self.is_active().then(|| self.fresh(order).directories.told_of(key)).flatten();
+        let event_count = self
+            .is_active()
+            .then(|| self.state_for(order).directories.event_count_of(key))
+            .flatten();
         let change = self.inner.change_attribute(who, directory)?;
-        if let Some(told) = told {
-            self.stale().directories.note_change(key, told, change);
+        if let Some(event_count) = event_count {
+            self.lock_state().directories.note_change(key, event_count, change);
         }
         Ok(change)
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        self.renamed(|| self.inner.rename(who, from, to, replace))
+        self.run_rename(|| self.inner.rename(who, from, to, replace))
     }
 
     fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
-        self.renamed(|| self.inner.rename_in(who, rename))
+        self.run_rename(|| self.inner.rename_in(who, rename))
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
@@ -676,7 +680,7 @@ impl Vfs for CachedVfs {
     }
 
     fn handle_at(&self, who: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
-        self.handle_of_made(who, node, path)
+        self.handle_of_created(who, node, path)
     }
 
     fn cached_attributes_and_handle(
@@ -685,7 +689,7 @@ impl Vfs for CachedVfs {
         directory: &dyn Node,
         path: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
-        self.remembered_at(who, directory, path)
+        self.cached_created_file(who, directory, path)
     }
 
     fn child_handle(
@@ -699,7 +703,7 @@ impl Vfs for CachedVfs {
     }
 
     fn caches_handles(&self) -> bool {
-        self.is_active() && !self.stale().recent.is_empty()
+        self.is_active() && !self.lock_state().recent.is_empty()
     }
 
     fn cached_handles(
@@ -707,7 +711,7 @@ impl Vfs for CachedVfs {
         directory: &dyn Node,
         children: &[(Name, Attributes)],
     ) -> Vec<Option<NodeHandle>> {
-        self.handles_of_made(directory, children)
+        self.handles_of_created(directory, children)
     }
 
     fn find(
@@ -716,10 +720,10 @@ impl Vfs for CachedVfs {
         handle: &NodeHandle,
         wanted: AttributeRequest,
     ) -> Result<LocatedNode> {
-        let told = self.is_active().then(|| self.fresh(who.order()).told());
+        let event_count = self.is_active().then(|| self.state_for(who.order()).event_count());
         let located = self.inner.find(who, handle, wanted)?;
-        if let Some(told) = told.filter(|_| located.is_certain) {
-            self.keep_found(who, handle, &located, told);
+        if let Some(event_count) = event_count.filter(|_| located.is_certain) {
+            self.cache_handle(who, handle, &located, event_count);
         }
         Ok(located)
     }
@@ -732,8 +736,8 @@ impl Vfs for CachedVfs {
         if !self.is_active() {
             return None;
         }
-        let mut state = self.fresh(order);
-        let (node, path) = state.places.find_by_handle(handle)?;
+        let mut state = self.state_for(order);
+        let (node, path) = state.paths.find_by_handle(handle)?;
         let path = RelPath::of_bytes(path)?;
         state.touch_parent(&path);
         drop(state);
@@ -742,11 +746,11 @@ impl Vfs for CachedVfs {
     }
 
     fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.path_by(who, node, Self::present)
+        self.path_by(who, node, Self::drained_state)
     }
 
     fn path_since(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.path_by(who, node, |cache| cache.fresh(who.order()))
+        self.path_by(who, node, |cache| cache.state_for(who.order()))
     }
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
@@ -799,7 +803,7 @@ impl Vfs for CachedVfs {
         sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
         if self.is_active() {
-            self.list_kept(directory, who, cookie, wanted, sink)
+            self.list_from_cache(directory, who, cookie, wanted, sink)
         } else {
             Ok(None)
         }

@@ -1,4 +1,4 @@
-//! A walk through ten million names stays within its budget, as the allocator sees it.
+//! A recursive walk through ten million names stays within the budget, measured at the allocator.
 #![allow(clippy::unwrap_used)]
 
 use peak_alloc::PeakAlloc;
@@ -19,9 +19,9 @@ const DIRECTORIES: u64 = 10_000;
 const NAMES: u64 = 1_000;
 const BUDGET_BYTES: usize = 16 << 20;
 
-/// Directories of files that are made up as they are asked for.
+/// A tree whose files are generated on demand.
 #[derive(Debug)]
-struct Generated;
+struct GeneratedVfs;
 
 #[derive(Debug)]
 struct GeneratedNode(u64);
@@ -63,7 +63,7 @@ fn attributes(inode: u64) -> Attributes {
     }
 }
 
-/// `D7` is the directory 7, `D7/Name of a file 12` a file in it.
+/// `D7` is directory 7, `D7/Name of a file 12` a file in it.
 fn number(path: &RelPath) -> Result<u64> {
     let mut parts = path.components();
     let of = |part: Option<&[u8]>, prefix: &str, end: u64| -> Result<Option<u64>> {
@@ -77,7 +77,7 @@ fn number(path: &RelPath) -> Result<u64> {
     Ok(file.map_or(directory + 1, |file| (directory + 1) * 1_000_000 + file))
 }
 
-impl Vfs for Generated {
+impl Vfs for GeneratedVfs {
     fn open(&self, _: Actor<'_>, path: &RelPath, _: OpenHow) -> Result<OpenedNode> {
         let inode = number(path)?;
         let node = Arc::new(GeneratedNode(inode));
@@ -192,11 +192,11 @@ impl Node for GeneratedNode {
 }
 
 #[test]
-fn a_walk_through_ten_million_names_takes_no_more_than_the_budget() {
+fn walk_through_ten_million_names_stays_in_budget() {
     let before = ALLOCATOR.current_usage();
     let options = CacheOptions { budget_bytes: BUDGET_BYTES, ..CacheOptions::default() };
     let clock = Clock(Arc::new(|| Timestamp(1 << 62)));
-    let cached = CachedVfs::new(Arc::new(Generated), options, clock);
+    let cached = CachedVfs::new(Arc::new(GeneratedVfs), options, clock);
     let who = Identity::root();
     let how = OpenHow {
         read: false,
@@ -211,7 +211,7 @@ fn a_walk_through_ten_million_names_takes_no_more_than_the_budget() {
     };
     ALLOCATOR.reset_peak_usage();
     for directory in 0..DIRECTORIES {
-        // Whatever its case: all names of the directory are read for it.
+        // A miss in any case makes the cache read all names of the directory.
         let missed = cached.open(who.actor(), &path(format!("d{directory}/none")), how);
         assert_eq!(missed.unwrap_err(), FsError::NotFound);
         for file in 0..4 {

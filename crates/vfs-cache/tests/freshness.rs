@@ -1,5 +1,5 @@
-//! One request asks once for what was changed before it came. By itself: whatever this process
-//! changes meanwhile makes it ask again.
+//! One request drains the feed once. In a process of its own, because every change by the process
+//! causes another drain.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use vfs::{
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 use vfs_local::LocalVfs;
 
-/// How a name in the directory `Dir` is spelt, if it is there.
+/// Stored spelling of a name in the directory `Dir`.
 fn spelt(cached: &CachedVfs, who: Actor<'_>, name: &str) -> Option<String> {
     let path: RelPath =
         ["Dir", name].into_iter().map(|name| Name::new(name.as_bytes()).unwrap()).collect();
@@ -21,14 +21,14 @@ fn spelt(cached: &CachedVfs, who: Actor<'_>, name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_request_hears_of_what_was_done_before_it_came_and_asks_no_more() {
+fn request_sees_earlier_changes_with_one_drain() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join("Dir").join(name);
     std::fs::create_dir(at("")).unwrap();
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
     let clock = Clock(Arc::new(|| Timestamp(0)));
     let cached = CachedVfs::new(local, CacheOptions::default(), clock);
-    // From the second time on names are known, and who may look for them.
+    // Names and search permissions are cached from the second request on.
     (0..10).for_each(|_| assert_eq!(spelt(&cached, Actor::SUPERUSER, "NONE"), None));
     for round in 0..100 {
         let [new, late] = ["New", "Late"].map(|name| format!("{name}{round}"));

@@ -1,4 +1,4 @@
-//! The suite of all backends, through the cache.
+//! The backend suite through the cache.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn clock() -> Clock {
     Clock(Arc::new(move || Timestamp(now() as i128)))
 }
 
-/// By a clock that stands still no file is old enough to be kept.
+/// With a stopped clock no file is old enough to be cached.
 fn still() -> Clock {
     let still = StillClock::default();
     Clock(Arc::new(move || still.now()))
@@ -48,14 +48,14 @@ mod with_room_for_next_to_nothing {
     fn fresh(case: &dyn Fn(&dyn Vfs)) {
         let folder = tempfile::tempdir().unwrap();
         let inner = Arc::new(LocalVfs::open(folder.path()).unwrap());
-        let options = CacheOptions { budget_bytes: 600, directories_max: 2, kept_max: 4 };
+        let options = CacheOptions { budget_bytes: 600, directories_max: 2, open_nodes_max: 4 };
         case(&CachedVfs::new(inner, options, clock()));
     }
 
     vfs::backend_suite!(fresh);
 }
 
-/// A call with an answer of its own, should a backend have none, would be lost on the way.
+/// A provided trait method that the cache does not forward would hide the backend's own.
 #[test]
 fn delayed_backend_forwards_every_call() {
     let (backend, cache) = (include_str!("../../vfs/src/lib.rs"), include_str!("../src/tree.rs"));

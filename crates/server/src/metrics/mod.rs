@@ -6,7 +6,7 @@ mod text;
 use crate::connections::Counts;
 use crate::features::FeatureState;
 use crate::log::LogCounts;
-use crate::metadata_cache::Count;
+use crate::metadata_cache::CacheCount;
 use crate::share_disks::ShareDisk;
 use crate::share_facts::ShareFact;
 use files::BreakCounts;
@@ -31,7 +31,7 @@ pub struct Moment<'a> {
     /// Number of open files.
     pub open_files: usize,
     /// Cache counters by share and kind.
-    pub caches: &'a [(String, &'static str, Count)],
+    pub caches: &'a [(String, &'static str, CacheCount)],
     /// Directory scans from the beginning.
     pub directory_scans: u64,
     /// Space of the shares' file systems.
@@ -118,7 +118,7 @@ mod tests {
         let ends = [("closed", 3), ("garbage", 1)].into();
         let counts = Counts { open: 7, received_bytes: 9, ends, ..Counts::default() };
         let smb = Snapshot { requests: 11, ..Snapshot::default() };
-        let names = Count { hits: 13, ..Count::default() };
+        let names = CacheCount { hits: 13, ..CacheCount::default() };
         let fact = ShareFact { share: "data".into(), files: Some(5), ..ShareFact::default() };
         let failure = files::DiskFailure { count: 3, error: vfs::FsError::Io, has_lost: true };
         let disk = ShareDisk { share: "data".into(), failure, has_stopped: true };

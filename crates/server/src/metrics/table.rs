@@ -2,7 +2,7 @@
 
 use super::Moment;
 use super::text::{Kind, Lines};
-use crate::metadata_cache::Count;
+use crate::metadata_cache::CacheCount;
 use limits::{Limits, Rates, Usage};
 use meter::{ApiSnapshot, ShareSnapshot};
 use std::collections::BTreeMap;
@@ -515,7 +515,7 @@ fn each_limit(m: &Moment<'_>, lines: &mut Lines<'_>, of: fn(&Limits) -> ByDirect
     }
 }
 
-fn each_cache(m: &Moment<'_>, lines: &mut Lines<'_>, value: fn(&Count) -> u64) {
+fn each_cache(m: &Moment<'_>, lines: &mut Lines<'_>, value: fn(&CacheCount) -> u64) {
     m.caches.iter().for_each(|(share, kind, count)| lines.put(&[share, kind], value(count)));
 }
 

@@ -53,7 +53,7 @@ impl Side {
         let options = CacheOptions {
             budget_bytes: random.pick(&[2_000, 8_000, 20_000, 1 << 20, 1 << 20]),
             directories_max: random.pick(&[2, 4, 1000]),
-            kept_max: random.pick(&[1, 3, 1000]),
+            open_nodes_max: random.pick(&[1, 3, 1000]),
         };
         let backend = tree(around);
         let hasher = KeyedBuildHasher::by(random.next());

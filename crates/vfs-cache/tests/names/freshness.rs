@@ -1,5 +1,5 @@
-//! What one request knows beside what was done before it came: all that this process has done
-//! since. That it asks no more for the rest is in `freshness.rs` beside this folder.
+//! Visibility within one request: changes made before it arrived, and all later changes by this
+//! process. `freshness.rs` beside this folder tests that it drains no more often.
 
 use crate::support::*;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn served() -> (tempfile::TempDir, CachedVfs) {
     std::fs::write(folder.path().join("Dir/Old"), b"").unwrap();
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
     let cached = over(local, CacheOptions::default());
-    // From the second time on names are known.
+    // Names are cached from the second request on.
     for _ in 0..3 {
         assert!(is_missing(spelt(&cached, "DIR/NEW")));
     }
@@ -23,7 +23,7 @@ fn served() -> (tempfile::TempDir, CachedVfs) {
 }
 
 #[test]
-fn a_request_sees_what_it_has_changed_itself_and_what_others_changed_by_us() {
+fn request_sees_all_changes_of_this_process() {
     let (folder, cached) = served();
     let root = Identity::root();
     let order = ArrivalOrder::next();
@@ -56,7 +56,7 @@ fn a_request_sees_what_it_has_changed_itself_and_what_others_changed_by_us() {
 }
 
 #[test]
-fn a_name_that_was_made_in_another_case_is_met_whenever_the_request_came() {
+fn create_meets_a_later_case_variant() {
     let (folder, cached) = served();
     let order = ArrivalOrder::next();
     let request = Actor::SUPERUSER.in_order(order);
@@ -66,7 +66,7 @@ fn a_name_that_was_made_in_another_case_is_met_whenever_the_request_came() {
 }
 
 #[test]
-fn permissions_that_a_request_takes_away_hold_for_what_it_asks_next() {
+fn request_is_bound_by_its_own_permission_change() {
     let (folder, cached) = served();
     if !crate::rustix_is_root() {
         return;
@@ -90,14 +90,13 @@ fn permissions_that_a_request_takes_away_hold_for_what_it_asks_next() {
     let closed = AttributeChanges { mode: Some(0o700), ..AttributeChanges::default() };
     directory.set_attributes(root.actor().in_order(order), &closed).unwrap();
     assert_eq!(ask(alice.actor().in_order(order)), Some(FsError::AccessDenied));
-    // The thread acts as the last user: the directory goes as ours.
+    // The thread has the last user's identity; the directory is removed as ours.
     cached.space(Actor::SUPERUSER).unwrap();
 }
 
-/// A look by rights that everybody has is for who is let through, not for those to whom less is
-/// permitted than to everybody.
+/// A permission of "others" applies only to users without a narrower one as owner or group.
 #[test]
-fn looks_of_a_group_that_is_shut_out_are_refused_each_time() {
+fn excluded_group_is_refused_at_each_lookup() {
     if !crate::rustix_is_root() {
         return;
     }
@@ -126,7 +125,7 @@ fn looks_of_a_group_that_is_shut_out_are_refused_each_time() {
             }
         });
     });
-    // Now it is the other who is shut out.
+    // Now the other user is denied.
     std::os::unix::fs::chown(&directory, None, Some(4002)).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {

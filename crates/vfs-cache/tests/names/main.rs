@@ -1,9 +1,9 @@
-//! Names: found without scans, whatever their case, and never as they were.
+//! Names: found without scans in any case, and never stale.
 #![allow(clippy::unwrap_used)]
 
+mod cached_opens;
 mod freshness;
-mod hunting;
-mod kept;
+mod stale_answers;
 mod support;
 
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use vfs::{Actor, Case, FileKind, FsError, Identity, Replace, Vfs, Wait};
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
 
-/// A local directory, what counts its scans, and the cache.
-fn served() -> (tempfile::TempDir, Arc<Counting<LocalVfs>>, CachedVfs) {
+/// A local directory, a counter of its scans, and the cache.
+fn served() -> (tempfile::TempDir, Arc<ScanCounter<LocalVfs>>, CachedVfs) {
     let folder = tempfile::tempdir().unwrap();
-    let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
+    let counting = ScanCounter::over(LocalVfs::open(folder.path()).unwrap());
     let cached = over(counting.clone(), CacheOptions::default());
     (folder, counting, cached)
 }
 
 #[test]
-fn a_directory_is_read_once_however_many_names_are_missed_found_and_made_in_it() {
+fn directory_is_read_once_for_many_lookups() {
     let (_folder, counting, cached) = served();
     make(&cached, "Dir", FileKind::Directory).unwrap();
     for number in 0..2_000 {
@@ -38,7 +38,7 @@ fn a_directory_is_read_once_however_many_names_are_missed_found_and_made_in_it()
 }
 
 #[test]
-fn names_of_a_known_directory_are_answered_without_waiting() {
+fn names_of_a_cached_directory_need_no_wait() {
     let (_folder, _, cached) = served();
     make(&cached, "Present", FileKind::File).unwrap();
     let who = Identity::root();
@@ -78,7 +78,7 @@ fn names_follow_renames_links_and_removals_at_once() {
 }
 
 #[test]
-fn a_name_is_made_in_one_case_only_however_many_try_at_once() {
+fn concurrent_creates_make_one_case_variant() {
     let (_folder, _, cached) = served();
     for round in 0..200 {
         let spellings = [format!("name{round}"), format!("NAME{round}"), format!("Name{round}")];
@@ -94,10 +94,10 @@ fn a_name_is_made_in_one_case_only_however_many_try_at_once() {
 }
 
 #[test]
-fn what_does_not_fit_is_given_up_and_looked_for_again() {
+fn names_beyond_the_budget_are_evicted_and_reread() {
     let folder = tempfile::tempdir().unwrap();
-    let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
-    let options = CacheOptions { budget_bytes: 54_000, directories_max: 100, kept_max: 4 };
+    let counting = ScanCounter::over(LocalVfs::open(folder.path()).unwrap());
+    let options = CacheOptions { budget_bytes: 54_000, directories_max: 100, open_nodes_max: 4 };
     let cached = over(counting.clone(), options);
     for directory in 0..30 {
         make(&cached, &format!("D{directory}"), FileKind::Directory).unwrap();
@@ -119,10 +119,10 @@ fn what_does_not_fit_is_given_up_and_looked_for_again() {
 }
 
 #[test]
-fn a_directory_with_too_many_names_is_served_by_the_backend_until_it_has_fewer() {
+fn oversized_directory_is_served_by_the_backend() {
     let folder = tempfile::tempdir().unwrap();
-    let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
-    let options = CacheOptions { budget_bytes: 54_000, directories_max: 100, kept_max: 4 };
+    let counting = ScanCounter::over(LocalVfs::open(folder.path()).unwrap());
+    let options = CacheOptions { budget_bytes: 54_000, directories_max: 100, open_nodes_max: 4 };
     let cached = over(counting.clone(), options);
     for file in 0..4_000 {
         std::fs::write(folder.path().join(format!("File{file}")), b"").unwrap();
@@ -138,9 +138,9 @@ fn a_directory_with_too_many_names_is_served_by_the_backend_until_it_has_fewer()
 }
 
 #[test]
-fn a_backend_that_tells_nothing_is_asked_every_time() {
+fn backend_without_feed_is_asked_every_time() {
     let folder = tempfile::tempdir().unwrap();
-    let mut counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
+    let mut counting = ScanCounter::over(LocalVfs::open(folder.path()).unwrap());
     Arc::get_mut(&mut counting).unwrap().has_feed = false;
     let cached = over(counting.clone(), CacheOptions::default());
     make(&cached, "Name", FileKind::File).unwrap();
@@ -149,7 +149,7 @@ fn a_backend_that_tells_nothing_is_asked_every_time() {
 }
 
 #[test]
-fn switched_off_nothing_is_kept_and_on_again_all_is_as_it_is_now() {
+fn disabled_cache_is_empty_and_fresh_when_enabled() {
     let (folder, counting, cached) = served();
     make(&cached, "Name", FileKind::File).unwrap();
     cached.set_enabled(false);
@@ -165,7 +165,7 @@ fn switched_off_nothing_is_kept_and_on_again_all_is_as_it_is_now() {
 }
 
 #[test]
-fn who_may_not_search_a_directory_learns_nothing_of_its_names() {
+fn names_are_hidden_without_search_permission() {
     if !rustix_is_root() {
         return;
     }
@@ -175,7 +175,7 @@ fn who_may_not_search_a_directory_learns_nothing_of_its_names() {
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
     let mode = |at: &str, mode| {
         use std::os::unix::fs::PermissionsExt;
-        // Threads act as the user of the last call: this is done as ours.
+        // Threads retain the identity of the last call; this runs as ours.
         cached.space(Actor::SUPERUSER).unwrap();
         let at = folder.path().join(at);
         std::fs::set_permissions(at, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -187,11 +187,11 @@ fn who_may_not_search_a_directory_learns_nothing_of_its_names() {
     for at in ["Dir/Name", "Dir/NAME", "dir/name", "Dir/none", "dir/none"] {
         assert_eq!(asked(at).unwrap_err(), FsError::AccessDenied, "{at}");
     }
-    // Looking up is not listing.
+    // Search permission is no read permission.
     mode("Dir", 0o711);
     assert_eq!(asked("dir/name").unwrap().path, path("Dir/Name"));
     assert_eq!(asked("dir/none").unwrap_err(), FsError::NotFound);
-    // The thread acts as the last user: the directory goes as ours.
+    // The thread has the last user's identity; the directory is removed as ours.
     cached.space(Actor::SUPERUSER).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of names and of listings have in common.
+//! Helpers of the tests of names and listings.
 #![allow(dead_code, reason = "not all of them need all")]
 
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub fn path(text: &str) -> RelPath {
     parts.map(|part| Name::new(part.as_bytes()).unwrap()).collect()
 }
 
-/// A cache by the machine's clock.
+/// A cache with the system clock.
 pub fn over(inner: Arc<dyn Vfs>, options: CacheOptions) -> CachedVfs {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     CachedVfs::new(inner, options, Clock(Arc::new(move || Timestamp(now() as i128))))
 }
 
-/// Every look at it finds it a tenth of a second later: no two changes have one time.
+/// Clock that advances by a tenth of a second at each reading, so that no two changes share a time.
 #[derive(Debug, Default)]
 pub struct HastyClock(AtomicU64);
 
@@ -34,7 +34,7 @@ impl Surroundings for HastyClock {
     }
 }
 
-/// A tree in memory by a hasty clock, and what makes caches over it.
+/// A tree in memory with such a clock, for caches over it.
 pub fn in_memory() -> (Arc<MemoryVfs>, Clock) {
     let hasty = Arc::new(HastyClock::default());
     let vfs = MemoryVfs::new(MemoryOptions::default(), hasty.clone());
@@ -46,7 +46,7 @@ pub fn how(case: Case, wait: Wait) -> OpenHow {
     OpenHow { read: false, write: false, case, wanted, no_follow: false, wait }
 }
 
-/// How a path is spelt, as found in any case.
+/// Stored spelling of a path, looked up in any case.
 pub fn spelt(vfs: &dyn Vfs, at: &str) -> Result<String> {
     spelt_for(vfs, Actor::SUPERUSER, at)
 }
@@ -69,17 +69,17 @@ pub fn is_missing<T>(found: Result<T>) -> bool {
     matches!(found, Err(FsError::NotFound | FsError::PathNotFound))
 }
 
-/// An entry of a listing.
+/// One entry of a listing.
 pub type Entry = (Name, u64, Option<Attributes>);
 
-/// Takes so many entries at most.
-pub struct Taking {
+/// Sink with a limit of entries.
+pub struct BoundedSink {
     pub left: usize,
     pub cookie: u64,
     pub seen: Vec<Entry>,
 }
 
-impl ListSink for Taking {
+impl ListSink for BoundedSink {
     fn choose(&mut self, _: &[u8], _: u64) -> EntryChoice {
         if self.left == 0 { EntryChoice::Stop } else { EntryChoice::Take }
     }
@@ -92,11 +92,11 @@ impl ListSink for Taking {
     }
 }
 
-/// All that a directory lists, so many entries at once.
+/// The whole listing of a directory, in parts of so many entries.
 pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: Actor<'_>, piece: usize) -> Vec<Entry> {
     let wanted =
         ListingRequest { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
-    let mut sink = Taking { left: piece, cookie: 0, seen: Vec::new() };
+    let mut sink = BoundedSink { left: piece, cookie: 0, seen: Vec::new() };
     for _ in 0..1_000_000 {
         sink.left = piece;
         let cookie = sink.cookie;
@@ -107,7 +107,7 @@ pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: Actor<'_>, piece: usiz
     panic!("it does not end");
 }
 
-/// Follows nothing.
+/// Watch without events.
 #[derive(Debug)]
 struct Deaf;
 
@@ -131,22 +131,22 @@ impl ListingFeed for Deaf {
     fn drain(&self, _: &mut dyn FnMut(Option<FollowId>)) {}
 }
 
-/// A backend that counts what costs a scan of a directory, and can have no feed.
+/// Backend that counts scans, and may lack a feed.
 #[derive(Debug)]
-pub struct Counting<V> {
+pub struct ScanCounter<V> {
     pub inner: V,
     pub has_feed: bool,
-    /// What others do is not heard of, in no directory.
+    /// The backend reports no external changes in any directory.
     pub is_deaf: bool,
     /// Directories opened for listing.
     pub listings: AtomicU64,
-    /// Calls that look for names in any case.
+    /// Lookups in any case.
     pub searches: AtomicU64,
-    /// All calls that take a path.
+    /// All calls with a path.
     pub calls: AtomicU64,
 }
 
-impl<V: Vfs> Counting<V> {
+impl<V: Vfs> ScanCounter<V> {
     pub fn over(inner: V) -> Arc<Self> {
         let zero = || AtomicU64::new(0);
         let (has_feed, is_deaf) = (true, false);
@@ -154,14 +154,14 @@ impl<V: Vfs> Counting<V> {
         Arc::new(Self { inner, has_feed, is_deaf, listings, searches, calls })
     }
 
-    /// As over a file system that others change unheard.
+    /// A backend without feeds, as over a network file system.
     pub fn deaf(inner: V) -> Arc<Self> {
         let zero = || AtomicU64::new(0);
         let (listings, searches, calls) = (zero(), zero(), zero());
         Arc::new(Self { inner, has_feed: true, is_deaf: true, listings, searches, calls })
     }
 
-    /// Listings and searches so far.
+    /// Listings and lookups so far.
     pub fn scans(&self) -> (u64, u64) {
         (self.listings.load(Ordering::Relaxed), self.searches.load(Ordering::Relaxed))
     }
@@ -174,7 +174,7 @@ impl<V: Vfs> Counting<V> {
     }
 }
 
-impl<V: Vfs> Vfs for Counting<V> {
+impl<V: Vfs> Vfs for ScanCounter<V> {
     fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         self.count(how.case);
         let opened = self.inner.open(who, path, how)?;

@@ -1,5 +1,5 @@
-//! Hunts for stale answers: whatever is changed beneath the cache, by whomever,
-//! what it says next is what the backend says.
+//! Hunt for stale answers: after any change beneath the cache, by any process, its next answer
+//! equals the backend's.
 
 use crate::support::*;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
 
 #[test]
-fn what_a_local_process_did_is_known_to_the_next_question_thousands_of_times() {
+fn local_changes_show_at_once_thousands_of_times() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
@@ -34,7 +34,7 @@ fn what_a_local_process_did_is_known_to_the_next_question_thousands_of_times() {
 }
 
 #[test]
-fn names_made_and_removed_while_a_directory_is_read_are_right_afterwards() {
+fn concurrent_changes_of_a_read_directory_apply() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..3_000 {
         std::fs::write(folder.path().join(format!("Old{number}")), b"").unwrap();
@@ -49,7 +49,7 @@ fn names_made_and_removed_while_a_directory_is_read_are_right_afterwards() {
             }
             writing.store(false, Ordering::Release);
         });
-        // Read again and again, at whatever moment.
+        // Reads repeatedly while another thread writes.
         while writing.load(Ordering::Acquire) {
             let cached = over(local.clone(), CacheOptions::default());
             assert!(is_missing(spelt(&cached, "none")));
@@ -66,14 +66,14 @@ fn names_made_and_removed_while_a_directory_is_read_are_right_afterwards() {
 }
 
 #[test]
-fn what_could_not_be_heard_any_more_is_read_again() {
+fn feed_overflow_makes_directories_be_read_again() {
     let folder = tempfile::tempdir().unwrap();
-    let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
+    let counting = ScanCounter::over(LocalVfs::open(folder.path()).unwrap());
     let cached = over(counting.clone(), CacheOptions::default());
     assert!(is_missing(spelt(&cached, "none")));
     let most = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
     let most: usize = most.trim().parse().unwrap();
-    // More than the kernel keeps, and the last of it counts.
+    // More events than the kernel queues; the last one counts.
     for number in 0..most {
         let name = folder.path().join(format!("passing{}", number % 2));
         std::fs::write(&name, b"").unwrap();
@@ -85,7 +85,7 @@ fn what_could_not_be_heard_any_more_is_read_again() {
 }
 
 #[test]
-fn a_directory_that_is_made_anew_under_its_name_is_another_one() {
+fn recreated_directory_is_a_different_one() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
@@ -100,8 +100,7 @@ fn a_directory_that_is_made_anew_under_its_name_is_another_one() {
     }
 }
 
-/// Something that is done, by one of two who see the tree through a cache, or by
-/// one who does not.
+/// A step by one of two callers behind a cache, or by one without.
 #[derive(Clone, Debug)]
 enum Step {
     Make(usize, usize, bool),
@@ -135,7 +134,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// Does a step; what is refused is no matter.
+/// Runs a step; a refusal does not matter.
 fn take(step: &Step, views: &[&dyn Vfs; 3]) {
     let root = Identity::root();
     let exact = how(Case::Sensitive, Wait::Allowed);
@@ -188,12 +187,17 @@ fn take(step: &Step, views: &[&dyn Vfs; 3]) {
     };
 }
 
-/// What is seen of a place: how it is spelt, its attributes, its descriptor.
-type Seen = (RelPath, Attributes, Option<Vec<u8>>);
+/// Observed state of a path: spelling, attributes, descriptor.
+type Observation = (RelPath, Attributes, Option<Vec<u8>>);
 
-fn seen(vfs: &dyn Vfs, who: Actor<'_>, place: &str, read: bool) -> std::result::Result<Seen, bool> {
+fn seen(
+    vfs: &dyn Vfs,
+    who: Actor<'_>,
+    place: &str,
+    read: bool,
+) -> std::result::Result<Observation, bool> {
     let how = OpenHow { read, ..how(Case::Insensitive, Wait::Allowed) };
-    // Without the right to search, why it is not found is of no consequence.
+    // Without search permission the reason of a failed lookup does not matter.
     let known = vfs
         .open_with_security(who, &path(place), how)
         .map_err(|e| who.effective_identity().uid == 0 || !is_no(e))?;
@@ -205,14 +209,14 @@ fn seen(vfs: &dyn Vfs, who: Actor<'_>, place: &str, read: bool) -> std::result::
     Ok((path, attributes, descriptor))
 }
 
-/// Who may do what in a directory.
+/// Observed permissions of a directory.
 fn rights(vfs: &dyn Vfs, who: Actor<'_>, place: &str) -> Option<(FileKey, u32)> {
     let found = vfs.open_directory(who, &path(place), Case::Insensitive, Wait::Allowed).ok()?;
     let attributes = found.opened.attributes;
     (attributes.kind == FileKind::Directory).then_some((attributes.key, attributes.mode))
 }
 
-/// What a directory lists, with attributes, when it is asked for again and again.
+/// Listing of a directory with attributes, after repeated requests.
 fn listed(vfs: &dyn Vfs, who: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
     let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
     let opened = vfs.open(who, &path(place), how).ok()?;
@@ -229,7 +233,7 @@ fn listed(vfs: &dyn Vfs, who: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
     })
 }
 
-/// Every view says of every place what the backend says, to root and to Alice.
+/// Checks that every view equals the backend at every path, for root and for Alice.
 fn compare(views: &[&dyn Vfs; 3]) {
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
     for who in [Identity::root(), alice] {
@@ -260,7 +264,7 @@ fn hunt(backend: Arc<dyn Vfs>, steps: &[Step], cache: &dyn Fn() -> CachedVfs) {
         take(step, &views);
         compare(&views);
     }
-    // Whoever cleans up does it as the superuser.
+    // Cleanup runs as root.
     let _ = backend.space(Actor::SUPERUSER);
 }
 
@@ -268,7 +272,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn two_caches_and_a_local_writer_see_one_tree_in_memory(steps in steps(), room in any::<bool>()) {
+    fn two_caches_and_a_local_writer_agree_in_memory(steps in steps(), room in any::<bool>()) {
         let (backend, clock) = in_memory();
         let options = if room { CacheOptions::default() } else { LITTLE };
         hunt(backend.clone(), &steps, &|| {
@@ -277,7 +281,7 @@ proptest! {
     }
 
     #[test]
-    fn two_caches_and_a_local_writer_see_one_tree_on_disk(steps in steps(), room in any::<bool>()) {
+    fn two_caches_and_a_local_writer_agree_on_disk(steps in steps(), room in any::<bool>()) {
         let folder = tempfile::tempdir().unwrap();
         open_to_all(folder.path());
         let options = if room { CacheOptions::default() } else { LITTLE };
@@ -285,9 +289,9 @@ proptest! {
         hunt(local.clone(), &steps, &|| over(local.clone(), options));
     }
 
-    /// What was made is kept open for its maker there, too.
+    /// On this backend opens of created files are retained, too.
     #[test]
-    fn two_caches_and_a_local_writer_see_one_tree_on_a_disk_that_takes_long(steps in steps()) {
+    fn two_caches_and_a_local_writer_agree_on_slow_disk(steps in steps()) {
         let folder = tempfile::tempdir().unwrap();
         open_to_all(folder.path());
         let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
@@ -296,8 +300,9 @@ proptest! {
     }
 }
 
-/// Room for next to nothing.
-const LITTLE: CacheOptions = CacheOptions { budget_bytes: 6_000, directories_max: 2, kept_max: 4 };
+/// A budget for almost nothing.
+const LITTLE: CacheOptions =
+    CacheOptions { budget_bytes: 6_000, directories_max: 2, open_nodes_max: 4 };
 
 fn open_to_all(folder: &Path) {
     use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,4 @@
-//! Listings that are kept: told without a look at what is in them, and never for longer
-//! than they are true.
+//! Cached listings: served without a stat of the entries, and never stale.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "names/support.rs"]
@@ -11,17 +10,16 @@ use support::*;
 use vfs::{
     Actor, AttributeChanges, Case, DosInfo, Identity, OpenHow, TimeChange, Timestamp, Vfs, Wait,
 };
-use vfs_cache::{CacheOptions, CachedVfs, Count};
+use vfs_cache::{CacheCount, CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
 
-/// One at a time: what this process changes so that no directory is told of it, as one of these
-/// does, all listings of the process are given up for.
+/// Serialises these tests: an unreported change by one process invalidates all of its listings.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn listing(cached: &CachedVfs) -> Count {
+fn listing(cached: &CachedVfs) -> CacheCount {
     let counts = cached.counts();
     counts.into_iter().find(|(kind, _)| *kind == "listings").unwrap().1
 }
@@ -31,7 +29,7 @@ fn opened(vfs: &dyn Vfs, at: &str, write: bool) -> vfs::OpenedNode {
     vfs.open(Actor::SUPERUSER, &path(at), how).unwrap()
 }
 
-/// A folder of so many files, each as long as its number, and caches over it.
+/// A folder of so many files, each as long as its number, with a cache over it.
 fn folder_of(files: usize) -> (tempfile::TempDir, Arc<LocalVfs>, CachedVfs) {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..files {
@@ -48,7 +46,7 @@ fn list(vfs: &dyn Vfs, piece: usize) -> Vec<Entry> {
 }
 
 #[test]
-fn a_directory_that_is_listed_again_is_told_from_memory_in_whatever_pieces() {
+fn repeated_listing_is_served_from_the_cache() {
     let _alone = alone();
     let (_folder, local, cached) = folder_of(2_000);
     let truth = list(&*local, 5_000);
@@ -66,7 +64,7 @@ fn a_directory_that_is_listed_again_is_told_from_memory_in_whatever_pieces() {
 }
 
 #[test]
-fn whatever_is_done_to_a_file_that_is_listed_shows_in_the_next_listing() {
+fn any_change_of_a_listed_file_shows_in_next_listing() {
     let _alone = alone();
     let (folder, local, cached) = folder_of(20);
     std::fs::create_dir(folder.path().join("sub")).unwrap();
@@ -114,9 +112,9 @@ fn whatever_is_done_to_a_file_that_is_listed_shows_in_the_next_listing() {
     }
 }
 
-/// Sets who may list and search a folder.
+/// Sets the mode of a folder.
 fn set_mode(local: &LocalVfs, folder: &std::path::Path, mode: u32) {
-    // The thread may act as Alice.
+    // The thread may still have Alice's identity.
     local.space(Actor::SUPERUSER).unwrap();
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
 }
@@ -126,7 +124,7 @@ fn alice() -> Identity {
 }
 
 #[test]
-fn a_listing_is_told_to_those_only_who_may_look_at_what_is_in_the_directory() {
+fn cached_listing_needs_search_permission() {
     let _alone = alone();
     let (folder, local, cached) = folder_of(10);
     let set = |mode| set_mode(&local, folder.path(), mode);
@@ -139,27 +137,27 @@ fn a_listing_is_told_to_those_only_who_may_look_at_what_is_in_the_directory() {
     assert_eq!(seen(&cached, &*node), 10);
     set(0o744);
     (0..3).for_each(|_| drop(list(&cached, 100)));
-    // Whoever may not search it sees names, and nothing of them.
+    // A user without search permission sees names alone.
     assert_eq!(seen(&cached, &*node), seen(&*local, &*node));
     set(0o755);
     assert_eq!(seen(&cached, &*node), 10);
 }
 
-/// What is known of the folder for who has it not open.
+/// Cached entries of the folder for a user that has not opened it.
 fn known(cached: &CachedVfs, node: &dyn vfs::Node, who: Actor<'_>) -> Option<usize> {
     let wanted = vfs::ListingRequest {
         attributes: true,
         stored: Some(vfs::ServerWork::Metadata),
         few: false,
     };
-    let mut sink = Taking { left: 100, cookie: 0, seen: Vec::new() };
+    let mut sink = BoundedSink { left: 100, cookie: 0, seen: Vec::new() };
     let ended = cached.list_cached(node, who, 0, wanted, &mut sink).unwrap();
     assert_ne!(ended, Some(false), "there is room for all");
     ended.map(|_| sink.seen.len())
 }
 
 #[test]
-fn a_listing_is_told_without_opening_to_those_only_who_may_open() {
+fn cached_listing_without_open_needs_read_permission() {
     let _alone = alone();
     let (folder, local, cached) = folder_of(10);
     let set = |mode| set_mode(&local, folder.path(), mode);
@@ -176,7 +174,7 @@ fn a_listing_is_told_without_opening_to_those_only_who_may_open() {
     assert_eq!(known(&cached, &*looked, alice.actor()), None, "she has not shown that she may");
     list_as(alice.actor());
     assert_eq!(known(&cached, &*looked, alice.actor()), Some(10));
-    // She has it open, and may look names up in it still, but not list it.
+    // Alice has it open and retains search permission, but lost read permission.
     let held = cached.open_node(alice.actor(), &*looked, read).unwrap().node;
     set(0o711);
     assert_eq!(known(&cached, &*looked, alice.actor()), None, "it was heard");
@@ -191,13 +189,13 @@ fn a_listing_is_told_without_opening_to_those_only_who_may_open() {
 }
 
 #[test]
-fn what_changes_unheard_is_told_within_six_ticks() {
+fn unreported_change_shows_within_six_ticks() {
     let _alone = alone();
     let (folder, local, cached) = folder_of(10);
     std::fs::create_dir(folder.path().join("sub")).unwrap();
     (0..3).for_each(|_| drop(list(&cached, 100)));
     let map = |name: &str| folder.path().join(name);
-    // Another process: this one would say it.
+    // Another process, because this one would report the change.
     let linked = std::process::Command::new("ln").args([map("file 1"), map("sub/link")]).status();
     assert!(linked.unwrap().success());
     std::fs::write(map("sub/link"), b"unheard").unwrap();
@@ -207,7 +205,7 @@ fn what_changes_unheard_is_told_within_six_ticks() {
 }
 
 #[test]
-fn what_we_write_by_a_name_that_is_gone_is_told_within_six_ticks() {
+fn write_by_a_removed_name_shows_within_six_ticks() {
     let _alone = alone();
     let (folder, local, cached) = folder_of(3);
     std::fs::create_dir(folder.path().join("sub")).unwrap();
@@ -219,7 +217,7 @@ fn what_we_write_by_a_name_that_is_gone_is_told_within_six_ticks() {
     let list =
         |vfs: &dyn Vfs| list_all(vfs, &*opened(vfs, "sub", false).node, Actor::SUPERUSER, 100);
     (0..3).for_each(|_| drop(list(&cached)));
-    // The system tells the directory that the file was opened in.
+    // The kernel notifies the directory through which the file was opened.
     held.write(Actor::SUPERUSER, 0, b"by another name").unwrap();
     assert_eq!(opened(&cached, "sub/link", false).attributes.size_bytes, 15, "a look tells");
     (0..6).for_each(|_| cached.tick());
@@ -227,14 +225,14 @@ fn what_we_write_by_a_name_that_is_gone_is_told_within_six_ticks() {
 }
 
 #[test]
-fn nothing_is_kept_where_others_can_change_it_unheard() {
+fn no_listing_is_cached_without_a_feed() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("sub")).unwrap();
     let at = folder.path().join("sub/File");
     std::fs::write(&at, b"1").unwrap();
     let local = LocalVfs::open(folder.path()).unwrap();
-    let cached = over(Counting::deaf(local), CacheOptions::default());
+    let cached = over(ScanCounter::deaf(local), CacheOptions::default());
     for length in 2..50 {
         let found = opened(&cached, "sub/File", false).attributes.size_bytes;
         assert_eq!(found, length - 1);
@@ -250,7 +248,7 @@ fn nothing_is_kept_where_others_can_change_it_unheard() {
 }
 
 #[test]
-fn listings_take_a_fourth_of_the_room_and_are_given_up_by_use() {
+fn listings_use_a_quarter_and_evict_by_use() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let names = ["one", "two", "three", "four"];
@@ -260,7 +258,7 @@ fn listings_take_a_fourth_of_the_room_and_are_given_up_by_use() {
         (0..500).for_each(|number| std::fs::write(file(number), b"").unwrap());
     }
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
-    // Room for three of them.
+    // The budget fits three of them.
     let options = CacheOptions { budget_bytes: 4 * 220_000, ..CacheOptions::default() };
     let cached = over(local, options);
     let list =

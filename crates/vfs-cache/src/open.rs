@@ -1,9 +1,9 @@
-//! Opening: from what is kept, or by the backend, keeping what that tells.
+//! Opens: from the cache, or by the backend, whose answer is cached.
 
-use crate::places::{Facts, Kept, Way};
-use crate::recent::Made;
-use crate::state::{Foreknown, State, parent_of, split};
-use crate::tree::{CachedVfs, Fresh};
+use crate::created_names::CreatedFile;
+use crate::path_cache::{CachedOpen, ParentState, PathFacts};
+use crate::state::{CachedName, State, parent_of, split};
+use crate::tree::{CachedVfs, StateGuard};
 use std::sync::Arc;
 use vfs::{
     Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChildName, DosInfo, FileKey, FileKind,
@@ -11,47 +11,47 @@ use vfs::{
     ServerWork, Timestamp, Wait,
 };
 
-/// How long ago a file must have been changed, in nanoseconds, so that another
-/// change would show another time: file systems tell time in steps of up to 10 ms.
+/// Age of a change, in nanoseconds, after which a further change gets another time: file systems
+/// record times in ticks of up to 10 ms.
 const TIME_STEP_NANOS: i128 = 50_000_000;
-/// Respellings that one open follows: a name that changes as often is left to the backend.
-const RESPELLINGS_MAX: usize = 4;
+/// Case corrections in one open: a name that changes more often is left to the backend.
+const CASE_CORRECTIONS_MAX: usize = 4;
 
-/// What is known before the backend is asked.
-enum First {
-    /// It is not there, and the caller may know that.
+/// Outcome of the lookup in the cache.
+enum CacheLookup {
+    /// The name is absent, and the caller may know that.
     Absent,
-    /// This node is kept.
-    Kept(RelPath, Arc<dyn Node>, Facts),
-    /// This node is kept, and is to be opened for writing.
-    Reopen(RelPath, Arc<dyn Node>, Facts),
-    /// This was made by that path a moment ago.
-    Made(RelPath, Made),
-    /// The backend has to be asked for this path.
-    Ask(RelPath, Prior),
+    /// An open node is cached.
+    Open(RelPath, Arc<dyn Node>, PathFacts),
+    /// An open node is cached, to be reopened for writing.
+    Reopen(RelPath, Arc<dyn Node>, PathFacts),
+    /// The path refers to a file that was just created.
+    Created(RelPath, CreatedFile),
+    /// The backend must open this path.
+    Backend(RelPath, PriorKnowledge),
 }
 
-/// What to make of the backend's answer.
+/// Context for the backend's answer.
 #[derive(Default)]
-struct Prior {
-    /// Known of what the path led to when it was looked at before.
-    facts: Option<Facts>,
-    /// The answer is worth keeping.
+struct PriorKnowledge {
+    /// Facts from an earlier lookup of the path.
+    facts: Option<PathFacts>,
+    /// The answer should be cached.
     is_wanted: bool,
-    /// The directories that it leads through are to be followed for that.
+    /// The directories of the path should be followed for that.
     is_to_follow: bool,
-    /// What became known is known for sure only if nothing comes in between.
+    /// Pending lookup; its result is valid only without an intervening change.
     look: Option<u64>,
-    /// The caller is known to be let through the directory.
+    /// The caller is known to have search permission on the directory.
     is_searcher: bool,
-    /// That directory, for who only looks, if it is kept.
+    /// Cached open of the directory, if the caller needs no access to data.
     directory: Option<Arc<dyn Node>>,
-    /// The name is there, spelt like this.
+    /// The name exists with this spelling.
     is_there: bool,
 }
 
 impl CachedVfs {
-    /// Opens a path as it is spelt, or in another case, from what is known first.
+    /// Opens a path in its spelling or another case, from the cache first.
     ///
     /// # Errors
     /// As [`vfs::Vfs::open`].
@@ -63,38 +63,41 @@ impl CachedVfs {
     ) -> Result<OpenWithSecurity> {
         let any_case = how.case == Case::Insensitive;
         let exact = OpenHow { case: Case::Sensitive, ..how };
-        let mut state = self.stale();
-        if let Some(prior) = self.ask_at_once(&mut state, who, path, &how) {
+        let mut state = self.lock_state();
+        if let Some(prior) = self.prefer_backend(&mut state, who, path, &how) {
             drop(state);
-            match self.open_beside(who, path, exact, prior) {
-                // It has gone, or is not in memory: what is known is looked at after all.
+            match self.open_uncached(who, path, exact, prior) {
+                // The path is gone or not in memory: the cache is consulted after all.
                 Err(FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock) => {}
                 other => return other,
             }
-            state = self.stale();
+            state = self.lock_state();
         }
         let (path, prior) =
-            match self.first_look(self.freshened(state, who.order()), who, path, &how) {
-                First::Absent => return Err(FsError::NotFound),
-                First::Ask(path, prior) => (path, prior),
-                First::Kept(path, node, facts) => match self.open_kept(&path, node, &facts, &how) {
+            match self.look_up_cached(self.drain_for(state, who.order()), who, path, &how) {
+                CacheLookup::Absent => return Err(FsError::NotFound),
+                CacheLookup::Backend(path, prior) => (path, prior),
+                CacheLookup::Open(path, node, facts) => match self
+                    .open_cached(&path, node, &facts, &how)
+                {
                     Some(known) => return Ok(known),
-                    None => (path, Prior { is_wanted: true, ..Prior::default() }),
+                    None => (path, PriorKnowledge { is_wanted: true, ..PriorKnowledge::default() }),
                 },
-                First::Made(path, made) => match self.open_made(who, &path, &made, how) {
+                CacheLookup::Created(path, made) => match self.open_created(who, &path, &made, how)
+                {
                     Some(known) => return Ok(known),
-                    None => (path, Prior::default()),
+                    None => (path, PriorKnowledge::default()),
                 },
-                First::Reopen(path, node, facts) => {
+                CacheLookup::Reopen(path, node, facts) => {
                     match self.reopen(who, &path, &node, facts, how) {
                         Some(known) => return Ok(known),
-                        None => (path, Prior::default()),
+                        None => (path, PriorKnowledge::default()),
                     }
                 }
             };
         let is_there = prior.is_there;
-        match self.ask(who, &path, exact, prior) {
-            // No other spelling is meant.
+        match self.open_and_cache(who, &path, exact, prior) {
+            // The exact name exists, so no other case is meant.
             Err(FsError::WouldBlock) if is_there => Err(FsError::WouldBlock),
             Err(error @ (FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock))
                 if any_case =>
@@ -105,7 +108,7 @@ impl CachedVfs {
         }
     }
 
-    /// Opens a path as it is spelt.
+    /// Opens a path in exactly this spelling.
     ///
     /// # Errors
     /// As [`vfs::Vfs::open`].
@@ -118,113 +121,120 @@ impl CachedVfs {
         self.open_any(who, path, OpenHow { case: Case::Sensitive, ..how })
     }
 
-    /// What is known of a path of which the backend had better be asked at once: on a fast disk
-    /// to ask what has changed costs about what a walk costs. Who writes to what is there is
-    /// spared no more than one by what is known, nor is who reads what nobody has asked for of
-    /// late. A guess, which decides only who is asked first.
-    fn ask_at_once(
+    /// Context for a path that the backend should open without draining the feed, which costs about
+    /// as much as a path walk on a fast disk. The cache saves a writer of existing files at most
+    /// one system call, and a reader of rarely used files as well. The decision is a guess and
+    /// affects only which source is asked first.
+    fn prefer_backend(
         &self,
         state: &mut State,
         who: Actor<'_>,
         path: &RelPath,
         how: &OpenHow,
-    ) -> Option<Prior> {
+    ) -> Option<PriorKnowledge> {
         if self.inner.features().always_waits {
             return None;
         }
         let at = path.as_bytes();
-        // What is known is to be found, and what is asked for again to be kept.
-        if !how.write && (state.places.facts(at).is_some() || state.places.is_seen_again(at)) {
+        // Cached facts are useful, and repeated paths should be cached.
+        if !how.write && (state.paths.facts(at).is_some() || state.paths.is_repeated(at)) {
             return None;
         }
-        let way = state.places.way(parent_of(path), who.effective_identity());
-        // Files that are read are mostly there; who looks is often about to make something.
+        let parent_state = state.paths.parent_state(parent_of(path), who.effective_identity());
+        // Files that are read mostly exist; a lookup often precedes a create.
         let is_better = if how.read && !how.write {
-            way.directory.is_some() && way.is_searcher
+            parent_state.directory.is_some() && parent_state.is_searcher
         } else {
-            matches!(state.foreknown(way, path, false), Foreknown::There)
+            matches!(state.cached_name(parent_state, path, false), CachedName::Exact)
         };
         if !is_better {
             return None;
         }
         self.counters.handles.missed();
-        // What was done to a directory would have to be heard first.
-        let facts = state.places.facts(at);
+        // For a directory the feed would have to be drained first.
+        let facts = state.paths.facts(at);
         let facts = facts.filter(|facts| facts.attributes.kind == FileKind::File).cloned();
-        Some(Prior { facts, ..Prior::default() })
+        Some(PriorKnowledge { facts, ..PriorKnowledge::default() })
     }
 
-    /// Everything that is known of a path, under one lock.
-    fn first_look(
+    /// Looks up a path in the whole cache under one lock.
+    fn look_up_cached(
         &self,
-        mut state: Fresh<'_>,
+        mut state: StateGuard<'_>,
         who: Actor<'_>,
         path: &RelPath,
         how: &OpenHow,
-    ) -> First {
+    ) -> CacheLookup {
         let any_case = how.case == Case::Insensitive;
         let parent = parent_of(path);
-        let way = state.places.way(parent, who.effective_identity());
+        let parent_state = state.paths.parent_state(parent, who.effective_identity());
         let (mut path, mut is_there) = (path.clone(), false);
-        // To write by what is open already is dearer than a walk in memory.
-        let is_kept_of_use = !how.write || self.inner.features().always_waits;
-        for _ in 0..RESPELLINGS_MAX {
-            // Who writes has a descriptor of their own.
+        // Writing through an open node costs more than a path walk in memory.
+        let is_open_useful = !how.write || self.inner.features().always_waits;
+        for _ in 0..CASE_CORRECTIONS_MAX {
+            // A writer gets its own descriptor.
             let reads = how.read && !how.write;
-            if is_kept_of_use
+            if is_open_useful
                 && let Some((node, facts)) =
-                    state.places.find(path.as_bytes(), who.effective_identity(), reads)
+                    state.paths.find(path.as_bytes(), who.effective_identity(), reads)
             {
-                if let Some(key) = way.directory {
+                if let Some(key) = parent_state.directory {
                     state.directories.touch(key);
                 }
-                let first = if how.write { First::Reopen } else { First::Kept };
+                let first = if how.write { CacheLookup::Reopen } else { CacheLookup::Open };
                 return first(path, node, facts);
             }
-            if way.is_searcher
-                && let Some(made) = state.kept_made(&path, who.effective_identity())
+            if parent_state.is_searcher
+                && let Some(made) = state.retained_created(&path, who.effective_identity())
             {
-                return First::Made(path, made);
+                return CacheLookup::Created(path, made);
             }
-            match state.foreknown(way, &path, any_case) {
-                Foreknown::Absent => {
+            match state.cached_name(parent_state, &path, any_case) {
+                CachedName::Absent => {
                     self.counters.names.hit();
-                    return First::Absent;
+                    return CacheLookup::Absent;
                 }
-                Foreknown::As(spelt) => path = spelt,
-                Foreknown::There => {
+                CachedName::Spelt(spelt) => path = spelt,
+                CachedName::Exact => {
                     is_there = true;
                     break;
                 }
-                Foreknown::Nothing => break,
+                CachedName::Unknown => break,
             }
         }
         self.counters.handles.missed();
-        let facts = state.places.facts(path.as_bytes()).cloned();
-        let is_wanted = (is_kept_of_use || facts.is_none())
-            && state.places.is_seen_again(path.as_bytes())
-            && state.places.is_worth_keeping();
-        let Way { directory, is_searcher } = way;
+        let facts = state.paths.facts(path.as_bytes()).cloned();
+        let is_wanted = (is_open_useful || facts.is_none())
+            && state.paths.is_repeated(path.as_bytes())
+            && state.paths.is_worth_caching();
+        let ParentState { directory, is_searcher } = parent_state;
         let looks = is_searcher && !how.read && !how.write;
         let kept =
-            looks.then(|| state.places.find(parent, who.effective_identity(), false)).flatten();
+            looks.then(|| state.paths.find(parent, who.effective_identity(), false)).flatten();
         let is_followed = directory.is_some();
-        let is_to_follow = !is_followed && state.places.is_seen_again(parent);
+        let is_to_follow = !is_followed && state.paths.is_repeated(parent);
         let learns = is_wanted || !is_searcher;
-        let look = (is_followed && learns).then(|| state.places.begin_look(path.as_bytes()));
+        let look = (is_followed && learns).then(|| state.paths.begin_lookup(path.as_bytes()));
         drop(state);
         let directory = kept.map(|(node, _)| node);
-        let prior =
-            Prior { facts, is_wanted, is_to_follow, look, is_searcher, directory, is_there };
-        First::Ask(path, prior)
+        let prior = PriorKnowledge {
+            facts,
+            is_wanted,
+            is_to_follow,
+            look,
+            is_searcher,
+            directory,
+            is_there,
+        };
+        CacheLookup::Backend(path, prior)
     }
 
-    /// Opens what is kept, unless it has changed.
-    fn open_kept(
+    /// Opens a cached node, unless it has changed.
+    fn open_cached(
         &self,
         path: &RelPath,
         node: Arc<dyn Node>,
-        facts: &Facts,
+        facts: &PathFacts,
         how: &OpenHow,
     ) -> Option<OpenWithSecurity> {
         let asks_dos = how.wanted.dos.filter(|_| !facts.has_dos);
@@ -238,27 +248,26 @@ impl CachedVfs {
                 Some(known(OpenedNode { node, attributes, path: path.clone() }, facts))
             }
             _ => {
-                self.stale().places.drop_kept(path.as_bytes(), &node);
+                self.lock_state().paths.drop_open(path.as_bytes(), &node);
                 self.counters.handles.missed();
                 None
             }
         }
     }
 
-    /// Opens what is kept for writing: that very node, by no path. None if the backend had better
-    /// be asked for the path.
+    /// Reopens a cached node for writing, by no path. None if the backend should open the path.
     fn reopen(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         node: &Arc<dyn Node>,
-        facts: Facts,
+        facts: PathFacts,
         how: OpenHow,
     ) -> Option<OpenWithSecurity> {
         let wanted = AttributeRequest { dos: how.wanted.dos.filter(|_| !facts.has_dos) };
         let opened = self.inner.open_node(who, &**node, OpenHow { wanted, ..how }).ok()?;
         if opened.attributes.key != facts.attributes.key || opened.attributes.links == 0 {
-            self.stale().places.drop_kept(path.as_bytes(), node);
+            self.lock_state().paths.drop_open(path.as_bytes(), node);
             return None;
         }
         self.counters.handles.hit();
@@ -266,95 +275,98 @@ impl CachedVfs {
         self.with_facts(path, how, Some(facts), known).ok()
     }
 
-    /// A directory that is kept, as far as its permissions go: nobody is asked.
-    pub(crate) fn kept_directory(
+    /// A cached directory with its permissions, without a system call.
+    pub(crate) fn cached_directory(
         &self,
         who: Actor<'_>,
         path: &RelPath,
     ) -> Option<OpenWithSecurity> {
         let (node, facts) =
-            self.fresh(who.order()).kept_directory(who.effective_identity(), path)?;
+            self.state_for(who.order()).cached_directory(who.effective_identity(), path)?;
         self.counters.handles.hit();
         let dos = DosInfo::default();
         let attributes = Attributes { dos, set_changed: None, ..facts.attributes };
         Some(known(OpenedNode { node, attributes, path: path.clone() }, &facts))
     }
 
-    /// Has the backend open a path as it is spelt, and keeps what that tells.
-    fn ask(
+    /// Opens a path by the backend, and caches the answer.
+    fn open_and_cache(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
-        mut prior: Prior,
+        mut prior: PriorKnowledge,
     ) -> Result<OpenWithSecurity> {
         let above = || path.parent().unwrap_or_default();
-        if prior.is_to_follow && self.establish(who.order(), &above(), how.wait) {
-            prior.look = Some(self.fresh(who.order()).places.begin_look(path.as_bytes()));
+        if prior.is_to_follow && self.follow_path(who.order(), &above(), how.wait) {
+            prior.look = Some(self.state_for(who.order()).paths.begin_lookup(path.as_bytes()));
         }
         let Some(look) = prior.look else {
-            return self.open_beside(who, path, how, prior);
+            return self.open_uncached(who, path, how, prior);
         };
-        // Who was let in was so by rights that are older than the attributes told.
+        // The permission that admitted the caller may be older than the attributes.
         let began = (self.clock.0)();
-        let result = self.look_or_open(who, path, OpenHow { no_follow: true, ..how }, &prior);
+        let result = self.lookup_or_open(who, path, OpenHow { no_follow: true, ..how }, &prior);
         let result = result.map(|known| known.opened);
         let kind = result.as_ref().ok().map(|opened| opened.attributes.kind);
         let is_settled = |opened: &OpenedNode| is_settled(&opened.attributes, began);
         let can_be_kept = match kind {
             Some(FileKind::File) => prior.is_wanted && result.as_ref().is_ok_and(is_settled),
             Some(FileKind::Directory) => {
-                prior.is_wanted && self.establish(who.order(), path, how.wait)
+                prior.is_wanted && self.follow_path(who.order(), path, how.wait)
             }
             _ => false,
         };
-        let keepsake = result.as_ref().ok().filter(|_| can_be_kept);
-        let keepsake = keepsake.and_then(|opened| self.keepsake(who, opened, &how));
-        // What has happened meanwhile matters to what is to be kept.
-        let mut state =
-            if can_be_kept || !prior.is_searcher { self.present() } else { self.stale() };
-        // Under one lock with what is kept for it: nothing may come in between.
-        let is_so = state.places.end_look(look);
+        let open_to_cache = result.as_ref().ok().filter(|_| can_be_kept);
+        let open_to_cache = open_to_cache.and_then(|opened| self.open_to_cache(who, opened, &how));
+        // Changes meanwhile decide whether the answer may be cached.
+        let mut state = if can_be_kept || !prior.is_searcher {
+            self.drained_state()
+        } else {
+            self.lock_state()
+        };
+        // Under the same lock as the insertion, so that no event can intervene.
+        let is_so = state.paths.end_lookup(look);
         let was_let_through = matches!(result, Ok(_) | Err(FsError::NotFound));
         if let (Some((parent, _)), true, true) = (split(path), is_so, was_let_through) {
-            state.places.note_searcher(parent, who.effective_identity());
+            state.paths.note_searcher(parent, who.effective_identity());
         }
         if kind == Some(FileKind::Symlink) && !how.no_follow {
             drop(state);
             return self.inner.open_with_security(who, path, how);
         }
         let opened = result?;
-        let facts =
-            (can_be_kept && is_so).then(|| self.keep(&mut state, who, &opened, &how, keepsake));
+        let facts = (can_be_kept && is_so)
+            .then(|| self.cache_facts(&mut state, who, &opened, &how, open_to_cache));
         drop(state);
         let security = facts.map(|facts| facts.security);
         Ok(OpenWithSecurity { opened, security })
     }
 
-    /// Has the backend open what is not to be kept: what is known of it is not asked for, but
-    /// taken if it is of the same time.
-    fn open_beside(
+    /// Opens a path that is not to be cached. Cached facts spare system calls if they are of the
+    /// same time.
+    fn open_uncached(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
-        prior: Prior,
+        prior: PriorKnowledge,
     ) -> Result<OpenWithSecurity> {
         let facts = prior.facts.as_ref();
         let is_spared = how.wanted.dos.is_some() && facts.is_some_and(|facts| facts.has_dos);
         let wanted = AttributeRequest { dos: how.wanted.dos.filter(|_| !is_spared) };
-        let known = self.look_or_open(who, path, OpenHow { wanted, ..how }, &prior)?;
+        let known = self.lookup_or_open(who, path, OpenHow { wanted, ..how }, &prior)?;
         self.with_facts(path, how, prior.facts, known)
     }
 
-    /// Has the backend open a path; as everybody may, where the caller only looks and is known to
-    /// be let through the directory.
-    fn look_or_open(
+    /// Opens a path by the backend. If the caller only looks and has search permission on the
+    /// directory, it looks the name up there.
+    fn lookup_or_open(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
-        prior: &Prior,
+        prior: &PriorKnowledge,
     ) -> Result<OpenWithSecurity> {
         let child = prior.directory.as_ref().map(|node| ChildName { directory: &**node, path });
         match child.and_then(|child| self.inner.lookup_child(who, child, how)) {
@@ -363,13 +375,13 @@ impl CachedVfs {
         }
     }
 
-    /// What was opened, with what is known of it if that is of the same time: without that DOS
-    /// attributes were not asked for yet if they are known.
+    /// Adds cached facts to an opened node, if they are of the same time. Otherwise reads the DOS
+    /// attributes that the caller omitted.
     fn with_facts(
         &self,
         path: &RelPath,
         how: OpenHow,
-        facts: Option<Facts>,
+        facts: Option<PathFacts>,
         mut known: OpenWithSecurity,
     ) -> Result<OpenWithSecurity> {
         let is_spared =
@@ -387,16 +399,17 @@ impl CachedVfs {
             }
             _ if is_spared => {
                 opened.attributes = opened.node.attributes(how.wanted)?;
-                self.stale().places.note_changed(path.as_bytes());
+                self.lock_state().paths.note_changed(path.as_bytes());
             }
             _ => {}
         }
         Ok(known)
     }
 
-    /// What can be kept of what was opened. What is open for writing never is: nobody could
-    /// execute it meanwhile. Then it is opened once more, for looking, if that is of use.
-    fn keepsake(
+    /// The open to cache. An open for writing is never cached, since it would block execution of
+    /// the file (ETXTBSY). Instead the node is reopened without access to data, if that is
+    /// worthwhile.
+    fn open_to_cache(
         &self,
         who: Actor<'_>,
         opened: &OpenedNode,
@@ -413,93 +426,95 @@ impl CachedVfs {
         self.inner.open_node(who, &*opened.node, look).ok().map(|looked| (looked.node, false))
     }
 
-    /// Keeps what was opened, as far as it can be told when it will have changed.
-    fn keep(
+    /// Caches the facts of an opened node, and the open.
+    fn cache_facts(
         &self,
         state: &mut State,
         who: Actor<'_>,
         OpenedNode { attributes, path, .. }: &OpenedNode,
         how: &OpenHow,
-        keepsake: Option<(Arc<dyn Node>, bool)>,
-    ) -> Facts {
+        open_to_cache: Option<(Arc<dyn Node>, bool)>,
+    ) -> PathFacts {
         let at = path.as_bytes();
-        let facts = match state.places.facts(at) {
+        let facts = match state.paths.facts(at) {
             Some(facts) if facts.are_of(attributes) => {
                 self.counters.security.hit();
                 let has_dos = how.wanted.dos.is_some() || facts.has_dos;
                 let of = if how.wanted.dos.is_some() { attributes } else { &facts.attributes };
                 let Attributes { dos, set_changed, stored, .. } = *of;
                 let attributes = Attributes { dos, set_changed, stored, ..*attributes };
-                Facts { attributes, has_dos, security: facts.security.clone() }
+                PathFacts { attributes, has_dos, security: facts.security.clone() }
             }
             _ => {
                 self.counters.security.missed();
-                let security = state.places.new_security();
-                Facts { attributes: *attributes, has_dos: how.wanted.dos.is_some(), security }
+                let security = state.paths.new_security();
+                PathFacts { attributes: *attributes, has_dos: how.wanted.dos.is_some(), security }
             }
         };
-        state.places.put_facts(at, facts.clone());
-        if let Some((node, reads)) = keepsake {
-            state.places.keep(at, Kept { who: who.effective_identity().clone(), reads, node });
+        state.paths.put_facts(at, facts.clone());
+        if let Some((node, reads)) = open_to_cache {
+            state
+                .paths
+                .cache_open(at, CachedOpen { who: who.effective_identity().clone(), reads, node });
         }
         state.settle();
         facts
     }
 
-    /// Keeps what a handle leads to, from the second time on, where it is heard when its
-    /// path leads elsewhere. `told`: [`State::told`] before it was looked for.
-    pub(crate) fn keep_found(
+    /// Caches the node of a handle, from the second request on, if the feed reports when its path
+    /// leads elsewhere. `event_count`: [`State::event_count`] before the lookup.
+    pub(crate) fn cache_handle(
         &self,
         who: Actor<'_>,
         handle: &NodeHandle,
         LocatedNode { node, path, .. }: &LocatedNode,
-        told: u64,
+        event_count: u64,
     ) {
-        if path.is_nameless() || !self.stale().places.is_seen_again(path.as_bytes()) {
+        if path.is_nameless() || !self.lock_state().paths.is_repeated(path.as_bytes()) {
             return;
         }
         let above = path.parent().unwrap_or_default();
-        let mut state = self.present();
-        if state.told() == told && state.places.directory(above.as_bytes()).is_some() {
-            // It was followed before, and nothing has happened since.
-            state.places.keep_found(path.as_bytes(), handle, node);
+        let mut state = self.drained_state();
+        if state.event_count() == event_count && state.paths.directory(above.as_bytes()).is_some() {
+            // The directory was followed before, and no event has intervened.
+            state.paths.cache_handle(path.as_bytes(), handle, node);
             return state.settle();
         }
         drop(state);
         let order = ArrivalOrder::next();
-        if !self.establish(order, &above, Wait::Allowed) {
+        if !self.follow_path(order, &above, Wait::Allowed) {
             return;
         }
-        let look = self.fresh(order).places.begin_look(path.as_bytes());
-        // It was found before that began.
+        let look = self.state_for(order).paths.begin_lookup(path.as_bytes());
+        // The node was found before the lookup began.
         let now = self.inner.path_of(who, &**node);
-        let mut state = self.present();
-        if state.places.end_look(look) && now.as_ref() == Ok(path) {
-            state.places.keep_found(path.as_bytes(), handle, node);
+        let mut state = self.drained_state();
+        if state.paths.end_lookup(look) && now.as_ref() == Ok(path) {
+            state.paths.cache_handle(path.as_bytes(), handle, node);
             state.settle();
         }
     }
 
-    /// Follows the directory at `path` and those above it; whether they are followed
-    /// and no symbolic links.
-    fn establish(&self, order: ArrivalOrder, path: &RelPath, wait: Wait) -> bool {
-        if self.fresh(order).places.directory(path.as_bytes()).is_some() {
+    /// Follows the directory at `path` and all above it. Returns whether they are followed and none
+    /// is a symbolic link.
+    fn follow_path(&self, order: ArrivalOrder, path: &RelPath, wait: Wait) -> bool {
+        if self.state_for(order).paths.directory(path.as_bytes()).is_some() {
             return true;
         }
         let above = path.parent();
-        if above.is_some_and(|parent| !self.establish(order, &parent, wait)) {
+        if above.is_some_and(|parent| !self.follow_path(order, &parent, wait)) {
             return false;
         }
-        let look = self.fresh(order).places.begin_look(path.as_bytes());
+        let look = self.state_for(order).paths.begin_lookup(path.as_bytes());
         let how = OpenHow::looking(wait);
         let opened = self.inner.open(Actor::server(ServerWork::FillCache), path, how);
-        self.follow_place(path, look, opened)
+        self.finish_follow(path, look, opened)
     }
 
-    fn follow_place(&self, path: &RelPath, look: u64, opened: Result<OpenedNode>) -> bool {
-        let mut state = self.present();
-        // Ended in any case.
-        let is_so = state.places.end_look(look);
+    fn finish_follow(&self, path: &RelPath, look: u64, opened: Result<OpenedNode>) -> bool {
+        let mut state = self.drained_state();
+        // Ended whatever the outcome.
+        let is_so = state.paths.end_lookup(look);
         let Ok(OpenedNode { node, attributes, .. }) = opened else { return false };
         if !is_so || attributes.kind != FileKind::Directory {
             return false;
@@ -509,9 +524,9 @@ impl CachedVfs {
         {
             return false;
         }
-        state.places.put_directory(path.as_bytes(), attributes.key);
+        state.paths.put_directory(path.as_bytes(), attributes.key);
         state.settle();
-        let is_kept = state.places.directory(path.as_bytes()).is_some();
+        let is_kept = state.paths.directory(path.as_bytes()).is_some();
         if !is_kept {
             state.directories.clear_path(attributes.key);
         }
@@ -520,7 +535,7 @@ impl CachedVfs {
 
     /// Follows a directory, unless it is followed already.
     pub(crate) fn follow(&self, state: &mut State, key: FileKey, node: &Arc<dyn Node>) -> bool {
-        if state.directories.knows(key) {
+        if state.directories.follows(key) {
             return true;
         }
         let Some(feed) = self.feed() else { return false };
@@ -538,11 +553,11 @@ impl CachedVfs {
     }
 }
 
-/// Whether a change since `began` would show another time than these attributes do.
+/// Whether a change after `began` would show a different time.
 fn is_settled(attributes: &Attributes, began: Timestamp) -> bool {
     began.0 - attributes.changed.0 >= TIME_STEP_NANOS
 }
 
-fn known(opened: OpenedNode, facts: &Facts) -> OpenWithSecurity {
+fn known(opened: OpenedNode, facts: &PathFacts) -> OpenWithSecurity {
     OpenWithSecurity { opened, security: Some(facts.security.clone()) }
 }

@@ -1,11 +1,11 @@
-//! What directories list, with the attributes of what is in them.
+//! Cache of directory listings, with the attributes of their entries.
 //!
-//! A listing is kept from the second time on that it is asked for, if nothing was done to the
-//! directory's names since the first (a folder that is being filled is not worth it), in chunks as
-//! clients ask for them, and forgotten with the first change in its directory: the backend
-//! tells of one change and no more ([`vfs::ListingFeed`]). What changes unheard is
-//! never kept ([`crate::records`]), or for so long only as [`AGE_TICKS_MAX`] says. Pure
-//! bookkeeping, as [`crate::directories`].
+//! A listing is cached from its second request on, if the names have not changed since the first: a
+//! directory that is being filled is not worthwhile. It is cached in chunks, as clients request
+//! them. The first change in the directory invalidates it, because the feed reports only one
+//! ([`vfs::ListingFeed`]). Attributes whose changes are not reported are never cached
+//! ([`crate::records`]), or only for [`AGE_TICKS_MAX`]. Pure bookkeeping, as
+//! [`crate::directories`].
 
 use crate::counters::Counters;
 use crate::records::Chunk;
@@ -14,88 +14,88 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use vfs::{FileKey, FollowId, Identity, KeyedBuildHasher, Name};
 
-/// Ticks that a listing is kept, whatever its use: the bound of what is not heard.
+/// Longest life of a listing in ticks: the bound on staleness from unreported changes.
 const AGE_TICKS_MAX: u8 = 5;
-/// Bytes of a listing beside its chunks: entries of tables, the backend's mark.
+/// Bytes of a listing beside its chunks: table entries, and the kernel's watch.
 const LISTING_BYTES: usize = 1024;
-/// Users who are known to be shown what is in a directory, and those who may list it.
+/// Users with a known permission to search or to read a directory, each.
 const USERS_MAX: usize = 8;
-/// Directories of which it is remembered that they were listed: one of several with one number.
-const SEEN_SLOTS: usize = 1 << 12;
-/// Listings after which one is kept again that was of no use last time, at most.
+/// Slots of listing histories; directories that share a slot replace each other.
+const HISTORY_SLOTS: usize = 1 << 12;
+/// Most listings to skip before one without earlier use is cached again.
 const WAIT_MAX: u8 = 32;
 
 #[derive(Debug)]
-struct Listing {
+struct CachedListing {
     follow: FollowId,
     chunks: Vec<Arc<Chunk>>,
-    /// All of the directory is there.
+    /// The listing is complete.
     is_whole: bool,
-    /// Cookies grow, so that they can be searched for.
+    /// Cookies increase, so that binary search works.
     is_sorted: bool,
-    /// The chunk that was asked for last: who lists goes on there or in the next.
+    /// Chunk of the latest request: the next one is likely in it or behind it.
     latest: usize,
     searchers: Vec<Identity>,
-    /// Who has opened it for listing since it is followed: it would be heard if that were no
-    /// longer allowed.
+    /// Users that have opened the directory for listing since it is followed. The feed would report
+    /// a withdrawn permission.
     readers: Vec<Identity>,
     age_ticks: u8,
-    /// How often it was told from its beginning.
+    /// Number of uses from the beginning.
     uses: u64,
     last_used: u64,
     charged_bytes: usize,
 }
 
-/// How often a directory is to be listed before its listing is kept.
+/// History of a directory: listings to skip before it is cached.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sighting {
+struct ListingHistory {
     number: u32,
     left: u8,
     wait: u8,
-    /// Of the directory's change attribute when it was listed last.
+    /// Hash of the change attribute at the latest listing.
     change: u16,
 }
 
-/// What is known of a part of a listing.
+/// Result of a lookup.
 #[derive(Debug)]
-pub enum Found {
-    /// From this entry of it on; whether it is the last chunk of all.
+pub enum ListingLookup {
+    /// Chunk, first entry in it, and whether it is the last chunk.
     Chunk(Arc<Chunk>, usize, bool),
-    /// It is not known whether the user may see it: whoever may look at this name may.
+    /// The user's search permission is unknown; a stat of this name determines it.
     Ask(Name, FollowId),
-    /// It ends here, and can be made longer.
-    End(Ticket),
-    /// There is none.
+    /// The cached part ends here and can be extended.
+    End(AppendTicket),
+    /// Nothing is cached.
     Nothing,
 }
 
-/// Leave to make a listing longer.
+/// Permission to extend a cached listing.
 #[derive(Clone, Copy, Debug)]
-pub struct Ticket {
+pub struct AppendTicket {
     pub key: FileKey,
     follow: FollowId,
-    /// By which cookie it goes on.
+    /// Cookie at which it is extended.
     start: u64,
 }
 
-/// All listings that are kept.
+/// All cached listings.
 #[derive(Debug)]
-pub struct Listings {
+pub struct ListingCache {
     counters: Arc<Counters>,
     budget_bytes: usize,
     listings_max: usize,
-    by_key: HashMap<FileKey, Listing, KeyedBuildHasher>,
+    by_key: HashMap<FileKey, CachedListing, KeyedBuildHasher>,
     by_follow: HashMap<FollowId, FileKey, KeyedBuildHasher>,
     uses: u64,
     bytes: usize,
     unfollow: Vec<FollowId>,
     hasher: KeyedBuildHasher,
-    seen: Box<[Sighting]>,
+    histories: Box<[ListingHistory]>,
 }
 
-impl Listing {
-    /// Where to go on: a chunk and a place in it, or past the last.
-    fn place_of(&self, cookie: u64) -> Option<(usize, usize)> {
+impl CachedListing {
+    /// Chunk and entry behind a cookie, or past the last chunk.
+    fn position_after(&self, cookie: u64) -> Option<(usize, usize)> {
         if cookie == 0 {
             return Some((0, 0));
         }
@@ -104,7 +104,7 @@ impl Listing {
             false => 0,
         };
         let of_chunk = |(number, chunk): (usize, &Arc<Chunk>)| {
-            chunk.place_after(cookie, self.is_sorted).map(|at| (number, at))
+            chunk.index_after(cookie, self.is_sorted).map(|at| (number, at))
         };
         let (number, at) = match self.is_sorted {
             true => of_chunk((first, self.chunks.get(first)?)),
@@ -130,7 +130,7 @@ impl Listing {
     }
 }
 
-impl Listings {
+impl ListingCache {
     pub fn new(
         counters: Arc<Counters>,
         hasher: KeyedBuildHasher,
@@ -147,21 +147,21 @@ impl Listings {
             bytes: 0,
             unfollow: Vec::new(),
             hasher,
-            seen: vec![Sighting::default(); SEEN_SLOTS].into(),
+            histories: vec![ListingHistory::default(); HISTORY_SLOTS].into(),
         }
     }
 
-    /// Bytes that are taken.
+    /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Nothing is kept: nothing can have changed.
+    /// Whether no listing is cached.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
-    /// Bytes that one listing may take at most.
+    /// Most bytes of one listing.
     pub fn budget_bytes(&self) -> usize {
         self.budget_bytes
     }
@@ -171,69 +171,72 @@ impl Listings {
         self.clear();
     }
 
-    /// Which directory is to be followed no longer.
+    /// Takes a directory to unfollow.
     pub fn poll_unfollow(&mut self) -> Option<FollowId> {
         self.unfollow.pop()
     }
 
-    /// What is known of a directory's listing from a cookie on.
-    pub fn find(&mut self, key: FileKey, cookie: u64, who: &Identity) -> Found {
-        let Some(listing) = self.by_key.get_mut(&key) else { return Found::Nothing };
+    /// Looks up a directory's listing from a cookie on.
+    pub fn find(&mut self, key: FileKey, cookie: u64, who: &Identity) -> ListingLookup {
+        let Some(listing) = self.by_key.get_mut(&key) else { return ListingLookup::Nothing };
         self.uses += 1;
         listing.last_used = self.uses;
         if cookie == listing.end() && !listing.is_whole {
             let follow = listing.follow;
-            return Found::End(Ticket { key, follow, start: cookie });
+            return ListingLookup::End(AppendTicket { key, follow, start: cookie });
         }
-        let Some((number, at)) = listing.place_of(cookie) else { return Found::Nothing };
+        let Some((number, at)) = listing.position_after(cookie) else {
+            return ListingLookup::Nothing;
+        };
         listing.latest = number;
         if !listing.searchers.contains(who) {
             let first = listing.chunks.first().and_then(|chunk| chunk.get(0));
             let name = first.and_then(|entry| Name::new(entry.name).ok());
-            return name.map_or(Found::Nothing, |name| Found::Ask(name, listing.follow));
+            return name
+                .map_or(ListingLookup::Nothing, |name| ListingLookup::Ask(name, listing.follow));
         }
-        // Who goes on with it has not come for it again.
+        // Only a listing from the beginning counts as a use.
         listing.uses += u64::from(cookie == 0);
         self.counters.listings.hit();
         let last = listing.chunks.len() - 1;
-        // Past the end: nothing more of the last.
+        // Past the end: an empty rest of the last chunk.
         let (number, at) =
             if number > last { (last, listing.chunks[last].len()) } else { (number, at) };
         let is_last = number == last && listing.is_whole;
-        Found::Chunk(listing.chunks[number].clone(), at, is_last)
+        ListingLookup::Chunk(listing.chunks[number].clone(), at, is_last)
     }
 
-    /// The same for who has it not open, and may list it.
-    pub fn find_for_reader(&mut self, key: FileKey, cookie: u64, who: &Identity) -> Found {
-        let is_reader = |listing: &Listing| listing.readers.contains(who);
+    /// As [`ListingCache::find`], for a user that has not opened the directory but may list it.
+    pub fn find_for_reader(&mut self, key: FileKey, cookie: u64, who: &Identity) -> ListingLookup {
+        let is_reader = |listing: &CachedListing| listing.readers.contains(who);
         match self.by_key.get(&key).is_some_and(is_reader) {
             true => self.find(key, cookie, who),
-            false => Found::Nothing,
+            false => ListingLookup::Nothing,
         }
     }
 
-    /// By what a directory's listing is followed, if it is kept.
+    /// Feed number of a cached listing.
     pub fn follow_of(&self, key: FileKey) -> Option<FollowId> {
         self.by_key.get(&key).map(|listing| listing.follow)
     }
 
-    /// Whether a directory that is listed from its beginning, and has this change attribute now,
-    /// has been listed often enough, the last time as it is now.
-    pub fn is_worth_keeping(&mut self, key: FileKey, change: u64) -> bool {
+    /// Whether to cache a directory that is listed from its beginning with this change attribute:
+    /// it has been listed often enough, the last time unchanged.
+    pub fn is_worth_caching(&mut self, key: FileKey, change: u64) -> bool {
         let change = self.hasher.hash_one(change) as u16;
-        let seen = self.sighting(key);
-        let is_same = std::mem::replace(&mut seen.change, change) == change;
-        if seen.left > 1 || is_same {
-            seen.left = seen.left.saturating_sub(1);
+        let histories = self.history(key);
+        let is_same = std::mem::replace(&mut histories.change, change) == change;
+        if histories.left > 1 || is_same {
+            histories.left = histories.left.saturating_sub(1);
         }
-        seen.left == 0
+        histories.left == 0
     }
 
-    /// A directory is followed from now on, and about to be listed.
-    pub fn begin(&mut self, key: FileKey, follow: FollowId) -> Ticket {
-        self.give_up(key);
+    /// Starts the listing of a directory that is now followed.
+    pub fn begin(&mut self, key: FileKey, follow: FollowId) -> AppendTicket {
+        self.drop_listing(key);
         while self.by_key.len() >= self.listings_max && self.evict_one(key) {}
-        let listing = Listing {
+        let listing = CachedListing {
             follow,
             chunks: Vec::new(),
             is_whole: false,
@@ -249,13 +252,19 @@ impl Listings {
         self.bytes += LISTING_BYTES;
         self.by_key.insert(key, listing);
         self.by_follow.insert(follow, key);
-        Ticket { key, follow, start: 0 }
+        AppendTicket { key, follow, start: 0 }
     }
 
-    /// `who` was shown these entries; with `is_end` there are no more.
-    pub fn append(&mut self, ticket: &Ticket, who: &Identity, chunks: Vec<Chunk>, is_end: bool) {
+    /// Adds entries that `who` has received; with `is_end` the listing is complete.
+    pub fn append(
+        &mut self,
+        ticket: &AppendTicket,
+        who: &Identity,
+        chunks: Vec<Chunk>,
+        is_end: bool,
+    ) {
         let Some(listing) = self.by_key.get_mut(&ticket.key) else { return };
-        // Others may have been quicker, or it is another one by now.
+        // Another thread may have extended or replaced the listing.
         let fits = listing.follow == ticket.follow && listing.end() == ticket.start;
         if !fits || listing.is_whole {
             return;
@@ -268,13 +277,13 @@ impl Listings {
                 listing.chunks.push(Arc::new(chunk));
             }
         }
-        // Where there is nothing nobody can be seen to be let through.
+        // An empty directory has no name to determine search permission with.
         listing.is_whole = is_end && !listing.chunks.is_empty();
         self.note_searcher(ticket.key, ticket.follow, who);
         self.recharge(ticket.key);
     }
 
-    /// `who` may look at what is in the directory.
+    /// Notes that `who` has search permission on the directory.
     pub fn note_searcher(&mut self, key: FileKey, follow: FollowId, who: &Identity) {
         let Some(listing) = self.by_key.get_mut(&key) else { return };
         if listing.follow == follow
@@ -285,7 +294,7 @@ impl Listings {
         }
     }
 
-    /// `who` has opened a directory for listing that was followed before.
+    /// Notes that `who` has opened the directory for listing after it was followed.
     pub fn note_reader(&mut self, key: FileKey, follow: FollowId, who: &Identity) {
         let Some(listing) = self.by_key.get_mut(&key) else { return };
         if listing.follow == follow && note_user(&mut listing.readers, who) {
@@ -293,7 +302,7 @@ impl Listings {
         }
     }
 
-    /// A directory has changed and is followed no longer; none: any may have.
+    /// Invalidates the listing of a changed directory; with None all listings.
     pub fn handle_change(&mut self, follow: Option<FollowId>) {
         let Some(follow) = follow else {
             self.counters.listings.invalidated();
@@ -301,21 +310,21 @@ impl Listings {
         };
         let Some(key) = self.by_follow.get(&follow).copied() else { return };
         self.counters.listings.invalidated();
-        self.give_up(key);
+        self.drop_listing(key);
     }
 
-    /// Time has passed.
+    /// Ages all listings by one tick.
     pub fn handle_tick(&mut self) {
         self.by_key.values_mut().for_each(|listing| listing.age_ticks += 1);
         let old = self.by_key.iter().filter(|(_, listing)| listing.age_ticks > AGE_TICKS_MAX);
         let old: Vec<FileKey> = old.map(|(key, _)| *key).collect();
-        old.into_iter().for_each(|key| self.give_up(key));
+        old.into_iter().for_each(|key| self.drop_listing(key));
     }
 
-    /// Keeps nothing any more.
+    /// Drops all listings.
     pub fn clear(&mut self) {
         let keys: Vec<FileKey> = self.by_key.keys().copied().collect();
-        keys.into_iter().for_each(|key| self.give_up(key));
+        keys.into_iter().for_each(|key| self.drop_listing(key));
     }
 
     fn recharge(&mut self, key: FileKey) {
@@ -326,44 +335,45 @@ impl Listings {
         while self.bytes > self.budget_bytes && self.evict_one(key) {}
         if self.bytes > self.budget_bytes {
             self.counters.listings.evicted();
-            self.give_up(key);
-            let seen = self.sighting(key);
-            (seen.left, seen.wait) = (WAIT_MAX, WAIT_MAX);
+            self.drop_listing(key);
+            let histories = self.history(key);
+            (histories.left, histories.wait) = (WAIT_MAX, WAIT_MAX);
         }
     }
 
-    /// Gives up the one that was not used for longest, but for `keep`.
+    /// Evicts the least recently used listing other than `keep`.
     fn evict_one(&mut self, keep: FileKey) -> bool {
         let others = self.by_key.iter().filter(|(key, _)| **key != keep);
         let oldest = others.min_by_key(|(_, listing)| listing.last_used).map(|(key, _)| *key);
         let Some(oldest) = oldest else { return false };
         self.counters.listings.evicted();
-        self.give_up(oldest);
+        self.drop_listing(oldest);
         true
     }
 
-    fn give_up(&mut self, key: FileKey) {
+    fn drop_listing(&mut self, key: FileKey) {
         let Some(gone) = self.by_key.remove(&key) else { return };
         self.bytes -= gone.charged_bytes;
         self.by_follow.remove(&gone.follow);
         self.unfollow.push(gone.follow);
-        let seen = self.sighting(key);
-        seen.wait = if gone.uses > 0 { 0 } else { seen.wait.saturating_mul(2).clamp(1, WAIT_MAX) };
-        seen.left = seen.wait;
+        let histories = self.history(key);
+        histories.wait =
+            if gone.uses > 0 { 0 } else { histories.wait.saturating_mul(2).clamp(1, WAIT_MAX) };
+        histories.left = histories.wait;
     }
 
-    fn sighting(&mut self, key: FileKey) -> &mut Sighting {
+    fn history(&mut self, key: FileKey) -> &mut ListingHistory {
         let hash = self.hasher.hash_one(key);
-        let (slot, number) = (hash as usize % SEEN_SLOTS, (hash >> 32) as u32);
-        let sighting = &mut self.seen[slot];
-        if sighting.number != number {
-            *sighting = Sighting { number, left: 2, wait: 0, change: 0 };
+        let (slot, number) = (hash as usize % HISTORY_SLOTS, (hash >> 32) as u32);
+        let history = &mut self.histories[slot];
+        if history.number != number {
+            *history = ListingHistory { number, left: 2, wait: 0, change: 0 };
         }
-        sighting
+        history
     }
 }
 
-/// Notes a user, for whom the one gives way who was noted first; whether they are new.
+/// Adds a user, in place of the oldest if need be. False if it is known already.
 fn note_user(users: &mut Vec<Identity>, who: &Identity) -> bool {
     if users.contains(who) {
         return false;
@@ -393,9 +403,10 @@ mod tests {
         chunk.push(&ListedEntry { name: name.as_bytes(), inode, attributes: None, next });
     }
 
-    /// A listing of so many names, whose cookies fall as those of file systems in memory do.
-    fn falling(count: u64, key: FileKey, who: &Identity) -> Listings {
-        let mut listings = Listings::new(Arc::default(), KeyedBuildHasher::random(), 1 << 20, 8);
+    /// A cached listing whose cookies decrease, as those of tmpfs do.
+    fn falling(count: u64, key: FileKey, who: &Identity) -> ListingCache {
+        let mut listings =
+            ListingCache::new(Arc::default(), KeyedBuildHasher::random(), 1 << 20, 8);
         let ticket = listings.begin(key, FollowId(1));
         let mut chunks = vec![Chunk::of(key.device)];
         for number in 0..count {
@@ -409,51 +420,51 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_is_of_use_that_is_told_from_its_beginning() {
+    fn listing_from_the_beginning_counts_as_a_use() {
         let (key, who) = (FileKey { device: 1, inode: 2 }, Identity::root());
-        // Listed from a cookie on and changed, by turns; how often it is listed until it is
-        // kept again.
+        // Alternates listings from `cookie` with changes. Returns the number of listings before the
+        // directory is cached again.
         let wait = |cookie: u64| {
             let mut listings = falling(10, key, &who);
             for turn in 1..=3 {
-                assert!(matches!(listings.find(key, cookie, &who), Found::Chunk(..)));
+                assert!(matches!(listings.find(key, cookie, &who), ListingLookup::Chunk(..)));
                 listings.handle_change(Some(FollowId(turn)));
                 let ticket = listings.begin(key, FollowId(turn + 1));
                 listings.append(&ticket, &who, vec![chunk_of_falling(10, key)], true);
             }
             listings.handle_change(Some(FollowId(4)));
-            (1..=9).find(|_| listings.is_worth_keeping(key, 7))
+            (1..=9).find(|_| listings.is_worth_caching(key, 7))
         };
-        // The first time it is not known to have been the same before.
+        // At first the earlier state of the directory is unknown.
         assert_eq!((wait(0), wait(5)), (Some(2), Some(8)));
     }
 
     #[test]
-    fn a_directory_is_worth_keeping_that_was_the_same_when_it_was_listed_last() {
+    fn unchanged_directory_is_worth_caching() {
         let key = FileKey { device: 1, inode: 2 };
-        let mut listings = Listings::new(Arc::default(), KeyedBuildHasher::by(1), 1 << 20, 8);
+        let mut listings = ListingCache::new(Arc::default(), KeyedBuildHasher::by(1), 1 << 20, 8);
         let mut worth = |changes: &[u64]| -> Vec<bool> {
-            changes.iter().map(|change| listings.is_worth_keeping(key, *change)).collect()
+            changes.iter().map(|change| listings.is_worth_caching(key, *change)).collect()
         };
         assert_eq!(worth(&[1, 2, 3, 4, 4]), [false, false, false, false, true]);
     }
 
     #[test]
-    fn a_listing_whose_cookies_fall_goes_on_at_each_in_any_order() {
+    fn listing_with_falling_cookies_resumes_at_any() {
         let (key, who) = (FileKey { device: 1, inode: 2 }, Identity::root());
         let count = 3 * CHUNK_RECORDS_MAX as u64 + 7;
         let mut listings = falling(count, key, &who);
-        // On and on, back, and to and fro.
+        // Forwards, backwards, and in leaps.
         let orders = [(1..=count).rev().collect(), (1..=count).collect::<Vec<_>>()];
         let leaps = (1..=count).map(|n| 1 + n * 701 % count).collect();
         for cookie in orders.into_iter().chain([leaps]).flatten() {
-            let Found::Chunk(chunk, at, is_last) = listings.find(key, cookie, &who) else {
+            let ListingLookup::Chunk(chunk, at, is_last) = listings.find(key, cookie, &who) else {
                 panic!("{cookie} is not found");
             };
             let next = chunk.get(at).map(|entry| entry.next);
             assert_eq!(next, (cookie > 1).then(|| cookie - 1), "behind {cookie}");
             assert_eq!(is_last, cookie <= 1 + count % CHUNK_RECORDS_MAX as u64);
         }
-        assert!(matches!(listings.find(key, count + 1, &who), Found::Nothing));
+        assert!(matches!(listings.find(key, count + 1, &who), ListingLookup::Nothing));
     }
 }

@@ -1,5 +1,4 @@
-//! What is kept open: no walk for what is known, nothing kept that has changed, or
-//! for longer than a moment.
+//! Cached opens: no path walk on a hit, no stale node, and a bounded life.
 
 use crate::support::*;
 use std::path::Path;
@@ -14,7 +13,7 @@ use vfs::{
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
 
-/// Longer than a file must have been left alone.
+/// Waits until a file counts as unchanged long enough.
 fn settle() {
     std::thread::sleep(Duration::from_millis(60));
 }
@@ -36,14 +35,14 @@ fn cached_memory(options: CacheOptions) -> (Arc<MemoryVfs>, CachedVfs) {
 }
 
 #[test]
-fn a_known_file_is_opened_and_read_without_a_walk() {
+fn cached_file_is_opened_without_a_path_walk() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
     std::fs::write(folder.path().join("a/b/file"), b"content").unwrap();
-    let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
+    let counting = ScanCounter::over(LocalVfs::open(folder.path()).unwrap());
     let cached = over(counting.clone(), CacheOptions::default());
     settle();
-    // Asked for once is not worth keeping.
+    // A single request is not worth caching.
     drop(open(&cached, "a/b/file", true).unwrap());
     let first = open(&cached, "a/b/file", true).unwrap();
     let calls = || counting.calls.load(std::sync::atomic::Ordering::Relaxed);
@@ -65,7 +64,7 @@ fn a_known_file_is_opened_and_read_without_a_walk() {
 }
 
 #[test]
-fn who_opens_to_write_is_told_of_attributes_as_they_are() {
+fn open_for_writing_reports_current_attributes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), b"").unwrap();
     let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
@@ -94,7 +93,7 @@ fn who_opens_to_write_is_told_of_attributes_as_they_are() {
 }
 
 #[test]
-fn who_writes_to_what_is_known_is_told_what_others_asked_for() {
+fn open_for_writing_reuses_cached_security() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), b"").unwrap();
     let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
@@ -111,11 +110,11 @@ fn who_writes_to_what_is_known_is_told_what_others_asked_for() {
 }
 
 #[test]
-fn who_opens_more_than_can_be_kept_in_turns_does_not_pay_for_it() {
+fn cycling_through_too_many_files_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     (0..50).for_each(|n| std::fs::write(folder.path().join(format!("file {n}")), b"").unwrap());
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
-    let cached = over(local, CacheOptions { kept_max: 4, ..CacheOptions::default() });
+    let cached = over(local, CacheOptions { open_nodes_max: 4, ..CacheOptions::default() });
     settle();
     for n in 0..1000 {
         drop(open(&cached, &format!("file {}", n % 50), false).unwrap());
@@ -128,7 +127,7 @@ fn who_opens_more_than_can_be_kept_in_turns_does_not_pay_for_it() {
 }
 
 #[test]
-fn whatever_becomes_of_a_known_file_is_seen_at_once() {
+fn any_change_of_a_cached_file_shows_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
@@ -183,7 +182,7 @@ fn whatever_becomes_of_a_known_file_is_seen_at_once() {
 }
 
 #[test]
-fn rights_that_went_unheard_are_not_given_because_somebody_else_looked() {
+fn another_users_lookup_does_not_revive_lost_rights() {
     let (memory, cached) = cached_memory(CacheOptions::default());
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
     make(&*memory, "file", FileKind::File).unwrap();
@@ -197,7 +196,7 @@ fn rights_that_went_unheard_are_not_given_because_somebody_else_looked() {
     for who in [&alice, &Identity::root()] {
         (0..3).for_each(|_| read_as(who.actor()).unwrap());
     }
-    // Nobody listens in the directory of the other name.
+    // The directory of the other link is not followed.
     let linked = open(&*memory, "elsewhere/link", false).unwrap().node;
     let changes = AttributeChanges { mode: Some(0o700), ..AttributeChanges::default() };
     linked.set_attributes(Actor::SUPERUSER, &changes).unwrap();
@@ -206,7 +205,7 @@ fn rights_that_went_unheard_are_not_given_because_somebody_else_looked() {
 }
 
 #[test]
-fn what_is_kept_is_closed_after_a_moment_and_when_its_name_goes() {
+fn cached_open_closes_when_idle_or_removed() {
     let (memory, cached) = cached_memory(CacheOptions::default());
     let who = Identity::root();
     make(&cached, "d", FileKind::Directory).unwrap();
@@ -235,7 +234,7 @@ fn what_is_kept_is_closed_after_a_moment_and_when_its_name_goes() {
 }
 
 #[test]
-fn what_was_open_for_writing_is_not_kept() {
+fn open_for_writing_is_not_cached() {
     let (memory, cached) = cached_memory(CacheOptions::default());
     make(&cached, "f", FileKind::File).unwrap();
     let before = memory.open_count();
@@ -245,8 +244,8 @@ fn what_was_open_for_writing_is_not_kept() {
 }
 
 #[test]
-fn no_more_is_kept_open_than_may_be() {
-    let options = CacheOptions { kept_max: 10, ..CacheOptions::default() };
+fn cached_opens_are_bounded() {
+    let options = CacheOptions { open_nodes_max: 10, ..CacheOptions::default() };
     let (memory, cached) = cached_memory(options);
     for number in 0..50 {
         make(&cached, &format!("f{number}"), FileKind::File).unwrap();
@@ -258,7 +257,7 @@ fn no_more_is_kept_open_than_may_be() {
 }
 
 #[test]
-fn an_executable_that_was_just_written_can_be_executed() {
+fn just_written_executable_can_be_executed() {
     let folder = tempfile::tempdir().unwrap();
     let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
     make(&cached, "program", FileKind::File).unwrap();
@@ -278,7 +277,7 @@ fn an_executable_that_was_just_written_can_be_executed() {
 
 /// Only root may mount.
 #[test]
-fn what_is_mounted_over_a_directory_is_seen_after_the_next_tick() {
+fn mount_over_a_directory_shows_after_the_next_tick() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("d")).unwrap();
     std::fs::write(folder.path().join("d/Below"), b"").unwrap();
@@ -302,7 +301,7 @@ fn what_is_mounted_over_a_directory_is_seen_after_the_next_tick() {
 }
 
 #[test]
-fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
+fn cached_handle_is_found_while_its_path_holds() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::create_dir(at("d")).unwrap();
@@ -323,7 +322,7 @@ fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
     std::fs::rename(at("d/f"), at("d/g")).unwrap();
     assert_eq!(known(), None);
     if find() == Ok(path("d/g")) {
-        // By a handle of the kernel's, not by where it was last.
+        // By a kernel handle, not by an earlier path.
         (0..2).for_each(|_| drop(find()));
         assert_eq!(known(), Some(path("d/g")));
         std::fs::rename(at("d"), at("e")).unwrap();
@@ -338,7 +337,7 @@ fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
 }
 
 #[test]
-fn what_was_just_made_is_opened_again_without_asking_a_backend_that_takes_long() {
+fn created_file_reopens_without_the_slow_backend() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let pauses = Arc::new(AtomicUsize::new(0));
@@ -348,14 +347,14 @@ fn what_was_just_made_is_opened_again_without_asking_a_backend_that_takes_long()
     });
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
     let slow = Arc::new(DelayedVfs::new(local, pause));
-    let cached = over(slow, CacheOptions { kept_max: 16, ..CacheOptions::default() });
+    let cached = over(slow, CacheOptions { open_nodes_max: 16, ..CacheOptions::default() });
     let asks = |vfs: &CachedVfs, name: &str, read| {
         let before = pauses.load(Ordering::Relaxed);
         let opened = open(vfs, name, read);
         (pauses.load(Ordering::Relaxed) - before, opened)
     };
     std::fs::create_dir(at("d")).unwrap();
-    // The directory comes to be followed.
+    // Requests until the directory is followed.
     (0..4).for_each(|_| assert!(is_missing(open(&cached, "d/none", false))));
     make(&cached, "d/one", FileKind::File).unwrap();
     std::fs::write(at("d/one"), b"written").unwrap();
@@ -367,7 +366,7 @@ fn what_was_just_made_is_opened_again_without_asking_a_backend_that_takes_long()
     std::fs::rename(at("d/other"), at("d/one")).unwrap();
     let (asked, opened) = asks(&cached, "d/one", true);
     assert_eq!((asked, content(&*opened.unwrap().node)), (1, b"another".to_vec()));
-    // Two are kept, the latest.
+    // The latest two are retained.
     let names = ["d/two", "d/three", "d/four"];
     names.iter().for_each(|name| make(&cached, name, FileKind::File).unwrap());
     assert_eq!(names.map(|name| asks(&cached, name, false).0), [1, 0, 0]);
@@ -382,11 +381,11 @@ fn what_was_just_made_is_opened_again_without_asking_a_backend_that_takes_long()
 }
 
 #[test]
-fn what_is_known_by_a_handle_is_closed_after_a_moment() {
+fn cached_handle_closes_when_idle() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("f"), b"content").unwrap();
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
-    let options = CacheOptions { kept_max: 10, ..CacheOptions::default() };
+    let options = CacheOptions { open_nodes_max: 10, ..CacheOptions::default() };
     let cached = over(local.clone(), options);
     let handle = local.handle(Actor::SUPERUSER, &*open(&*local, "f", false).unwrap().node).unwrap();
     let find = || cached.find(Actor::SUPERUSER, &handle, AttributeRequest::default()).unwrap();
@@ -414,7 +413,7 @@ fn what_is_known_by_a_handle_is_closed_after_a_moment() {
 }
 
 #[test]
-fn where_a_directory_is_is_right_after_every_rename() {
+fn directory_path_is_right_after_every_rename() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::create_dir_all(at("a/b")).unwrap();
@@ -429,7 +428,7 @@ fn where_a_directory_is_is_right_after_every_rename() {
             .unwrap()
             .join(&vfs::Name::new(&b"f"[..]).unwrap());
         let file = String::from_utf8(file.as_bytes().to_vec()).unwrap();
-        // It is followed from the second time on.
+        // The directory is followed from the second request on.
         (0..3).for_each(|_| drop(open(&cached, &file, false).unwrap()));
         assert_eq!(
             cached.path_of(Actor::SUPERUSER, &*node),
@@ -449,13 +448,13 @@ fn where_a_directory_is_is_right_after_every_rename() {
 }
 
 #[test]
-fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_its_names() {
+fn change_attribute_is_cached_until_the_next_event() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join("dir").join(name);
     std::fs::create_dir(at("")).unwrap();
     let local: Arc<dyn Vfs> = Arc::new(LocalVfs::open(folder.path()).unwrap());
     let cached = over(local.clone(), CacheOptions::default());
-    // Followed from when something is made in it.
+    // Followed from the first creation in it.
     make(&cached, "dir/file", FileKind::File).unwrap();
     let directory = open(&cached, "dir", true).unwrap().node;
     let now = || local.change_attribute(Actor::SUPERUSER, &*directory).unwrap();
@@ -483,7 +482,7 @@ fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_i
             Some(before),
             "{number}"
         );
-        // The kernel's clock goes in steps.
+        // The kernel's clock has ticks.
         std::thread::sleep(Duration::from_millis(20));
         done();
         assert_eq!(

@@ -1,6 +1,6 @@
-//! Listing: from what is kept, and beyond that by the backend, keeping what that tells.
+//! Listing: from the cache first, then from the backend, whose entries are cached.
 
-use crate::listings::{Found, Listings, Ticket};
+use crate::listing_cache::{AppendTicket, ListingCache, ListingLookup};
 use crate::records::{CHUNK_RECORDS_MAX, Chunk};
 use crate::tree::CachedVfs;
 use std::sync::{MutexGuard, PoisonError};
@@ -9,16 +9,16 @@ use vfs::{
     ListingRequest, Node, OpenHow, OpenedNode, Result, ServerWork,
 };
 
-/// How a part of a listing ended.
-enum Part {
-    /// There is more behind this cookie.
+/// End of a part of a listing.
+enum ListingPart {
+    /// The listing continues at this cookie.
     Through(u64),
-    /// Whoever asked has enough.
+    /// The sink has enough.
     Stopped,
 }
 
 impl CachedVfs {
-    /// As [`Node::list_with_attributes`], from what is kept first.
+    /// As [`Node::list_with_attributes`], from the cache first.
     ///
     /// # Errors
     /// As there.
@@ -31,29 +31,34 @@ impl CachedVfs {
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         loop {
-            match self.find_listed(directory, who, cookie, wanted) {
-                Found::Chunk(chunk, at, is_last) => {
-                    match tell(&chunk, at, (directory, who.effective_identity(), wanted), sink)? {
-                        Part::Stopped => return Ok(false),
-                        Part::Through(_) if is_last => return Ok(true),
-                        Part::Through(next) => cookie = next,
+            match self.find_cached_listing(directory, who, cookie, wanted) {
+                ListingLookup::Chunk(chunk, at, is_last) => {
+                    match pass_entries(
+                        &chunk,
+                        at,
+                        (directory, who.effective_identity(), wanted),
+                        sink,
+                    )? {
+                        ListingPart::Stopped => return Ok(false),
+                        ListingPart::Through(_) if is_last => return Ok(true),
+                        ListingPart::Through(next) => cookie = next,
                     }
                 }
-                Found::Ask(name, follow) => {
+                ListingLookup::Ask(name, follow) => {
                     if directory.child_attributes(who, &name, AttributeRequest::default()).is_err()
                     {
                         return directory.list_with_attributes(who, cookie, wanted, sink);
                     }
-                    self.listings().note_searcher(
+                    self.lock_listings().note_searcher(
                         directory.key(),
                         follow,
                         who.effective_identity(),
                     );
                 }
-                Found::End(ticket) => {
-                    return self.list_and_keep(directory, who, &ticket, cookie, wanted, sink);
+                ListingLookup::End(ticket) => {
+                    return self.list_and_cache(directory, who, &ticket, cookie, wanted, sink);
                 }
-                Found::Nothing => {
+                ListingLookup::Nothing => {
                     return directory.list_with_attributes(who, cookie, wanted, sink);
                 }
             }
@@ -64,7 +69,7 @@ impl CachedVfs {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn list_kept(
+    pub(crate) fn list_from_cache(
         &self,
         directory: &dyn Node,
         who: Actor<'_>,
@@ -73,21 +78,21 @@ impl CachedVfs {
         sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
         loop {
-            let found = self.fresh_listings().find_for_reader(
+            let found = self.drained_listings().find_for_reader(
                 directory.key(),
                 cookie,
                 who.effective_identity(),
             );
-            let Found::Chunk(chunk, at, is_last) = found else { return Ok(None) };
-            match tell(&chunk, at, (directory, who.effective_identity(), wanted), sink)? {
-                Part::Stopped => return Ok(Some(false)),
-                Part::Through(_) if is_last => return Ok(Some(true)),
-                Part::Through(next) => cookie = next,
+            let ListingLookup::Chunk(chunk, at, is_last) = found else { return Ok(None) };
+            match pass_entries(&chunk, at, (directory, who.effective_identity(), wanted), sink)? {
+                ListingPart::Stopped => return Ok(Some(false)),
+                ListingPart::Through(_) if is_last => return Ok(Some(true)),
+                ListingPart::Through(next) => cookie = next,
             }
         }
     }
 
-    /// Opens a directory for listing, and notes who may.
+    /// Opens a directory for listing, and notes that the actor may.
     ///
     /// # Errors
     /// As [`vfs::Vfs::open_node`].
@@ -98,24 +103,24 @@ impl CachedVfs {
         how: OpenHow,
     ) -> Result<OpenedNode> {
         let key = directory.key();
-        // Followed before it is opened, it is heard if that is forbidden afterwards.
-        let follow = self.listings().follow_of(key);
+        // Followed before the open: the feed reports if the permission is withdrawn later.
+        let follow = self.lock_listings().follow_of(key);
         let opened = self.inner.open_node(who, directory, how)?;
         if let Some(follow) = follow {
-            self.listings().note_reader(key, follow, who.effective_identity());
+            self.lock_listings().note_reader(key, follow, who.effective_identity());
         }
         Ok(opened)
     }
 
-    /// The listings, as they were left.
-    fn listings(&self) -> MutexGuard<'_, Listings> {
+    /// The listings without draining the feed.
+    fn lock_listings(&self) -> MutexGuard<'_, ListingCache> {
         self.listings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The listings, with all that was done before this call taken in.
-    pub(crate) fn fresh_listings(&self) -> MutexGuard<'_, Listings> {
-        let mut listings = self.listings();
-        // Also what was given up while nothing else is kept.
+    /// The listings after draining the feed.
+    pub(crate) fn drained_listings(&self) -> MutexGuard<'_, ListingCache> {
+        let mut listings = self.lock_listings();
+        // Unfollows even if nothing is cached any more.
         if let Some(Some(feed)) = self.listing_feed.get() {
             if !listings.is_empty() {
                 feed.drain(&mut |change| listings.handle_change(change));
@@ -135,43 +140,44 @@ impl CachedVfs {
         self.listing_feed.get_or_init(start).as_deref()
     }
 
-    fn find_listed(
+    fn find_cached_listing(
         &self,
         directory: &dyn Node,
         who: Actor<'_>,
         cookie: u64,
         wanted: ListingRequest,
-    ) -> Found {
-        let Some(feed) = self.listing_feed() else { return Found::Nothing };
+    ) -> ListingLookup {
+        let Some(feed) = self.listing_feed() else { return ListingLookup::Nothing };
         let key = directory.key();
         let grows = wanted.attributes && !wanted.few;
-        let found = self.fresh_listings().find(key, cookie, who.effective_identity());
+        let found = self.drained_listings().find(key, cookie, who.effective_identity());
         match found {
-            Found::End(_) if !grows => Found::Nothing,
-            Found::Nothing if cookie == 0 && grows => {
+            ListingLookup::End(_) if !grows => ListingLookup::Nothing,
+            ListingLookup::Nothing if cookie == 0 && grows => {
                 self.counters.listings.missed();
-                self.begin_to_keep(feed, directory).map_or(Found::Nothing, Found::End)
+                self.begin_caching(feed, directory)
+                    .map_or(ListingLookup::Nothing, ListingLookup::End)
             }
             other => other,
         }
     }
 
-    /// Follows a directory whose listing is worth keeping from now on; none if it is not, or if
-    /// somebody else has just begun.
-    fn begin_to_keep(&self, feed: &dyn ListingFeed, directory: &dyn Node) -> Option<Ticket> {
+    /// Starts to cache a directory's listing. None if that is not worthwhile, or another thread has
+    /// just started.
+    fn begin_caching(&self, feed: &dyn ListingFeed, directory: &dyn Node) -> Option<AppendTicket> {
         let key = directory.key();
-        // The disk may take its time: not under the lock.
+        // May wait for the disk, so it runs without the lock.
         let change =
             self.inner.change_attribute(Actor::server(ServerWork::FillCache), directory).ok()?;
-        if !self.listings().is_worth_keeping(key, change) {
+        if !self.lock_listings().is_worth_caching(key, change) {
             return None;
         }
-        // What was given up meanwhile is followed no longer before it is followed anew.
-        let mut listings = self.fresh_listings();
+        // Evicted listings are unfollowed before they are followed again.
+        let mut listings = self.drained_listings();
         if listings.follow_of(key).is_some() {
             return None;
         }
-        // While there is none nobody asks what has changed.
+        // While no listing is cached, the feed is not drained.
         feed.drain(&mut |change| listings.handle_change(change));
         match feed.follow(ServerWork::Watch, directory) {
             Ok(follow) => Some(listings.begin(key, follow)),
@@ -182,22 +188,22 @@ impl CachedVfs {
         }
     }
 
-    /// Lists by the backend what is not known yet.
-    fn list_and_keep(
+    /// Lists the uncached rest by the backend.
+    fn list_and_cache(
         &self,
         directory: &dyn Node,
         who: Actor<'_>,
-        ticket: &Ticket,
+        ticket: &AppendTicket,
         cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
-        // What is kept is whole: others want what this one does not.
+        // Cached entries are complete, because other callers need parts that this one does not.
         let wanted =
             ListingRequest { stored: wanted.stored.or(Some(ServerWork::FillCache)), ..wanted };
-        let room_bytes = self.listings().budget_bytes();
+        let room_bytes = self.lock_listings().budget_bytes();
         let device = directory.key().device;
-        let mut keeping = Keeping {
+        let mut caching = CachingSink {
             sink,
             chunks: Vec::new(),
             chunk: Chunk::of(device),
@@ -206,30 +212,30 @@ impl CachedVfs {
             is_chosen: false,
             has_gap: false,
         };
-        let ended = directory.list_with_attributes(who, cookie, wanted, &mut keeping)?;
-        let Keeping { mut chunks, chunk, is_chosen, has_gap, .. } = keeping;
+        let ended = directory.list_with_attributes(who, cookie, wanted, &mut caching)?;
+        let CachingSink { mut chunks, chunk, is_chosen, has_gap, .. } = caching;
         chunks.push(chunk);
-        // Changed while it was listed, it is forgotten by now.
+        // If the directory changed meanwhile, the listing has been invalidated.
         let is_end = ended && !is_chosen && !has_gap;
-        self.fresh_listings().append(ticket, who.effective_identity(), chunks, is_end);
+        self.drained_listings().append(ticket, who.effective_identity(), chunks, is_end);
         Ok(ended)
     }
 }
 
-/// Tells entries that are known, from one on.
-fn tell(
+/// Passes cached entries to the sink, from one on.
+fn pass_entries(
     chunk: &Chunk,
     from: usize,
     (directory, who, wanted): (&dyn Node, &Identity, ListingRequest),
     sink: &mut dyn ListSink,
-) -> Result<Part> {
+) -> Result<ListingPart> {
     for at in from..chunk.len() {
         let Some(entry) = chunk.get(at) else { break };
         let (name, inode, next) = (entry.name, entry.inode, entry.next);
         match sink.choose(name, next) {
             EntryChoice::Take => {}
             EntryChoice::Pass => continue,
-            EntryChoice::Stop => return Ok(Part::Stopped),
+            EntryChoice::Stop => return Ok(ListingPart::Stopped),
         }
         let look = match (wanted.attributes || wanted.stored.is_some(), entry.attributes) {
             (false, _) => Ok(None),
@@ -242,26 +248,26 @@ fn tell(
             }
         };
         if !(ListedEntry { name, inode, attributes: None, next }).give(sink, look)? {
-            return Ok(Part::Stopped);
+            return Ok(ListingPart::Stopped);
         }
     }
-    Ok(Part::Through(chunk.end().unwrap_or(0)))
+    Ok(ListingPart::Through(chunk.end().unwrap_or(0)))
 }
 
-/// Hands entries on and keeps them, as long as there is no gap between them.
-struct Keeping<'a> {
+/// Sink that caches the entries it passes on, up to the first gap.
+struct CachingSink<'a> {
     sink: &'a mut dyn ListSink,
     chunks: Vec<Chunk>,
     chunk: Chunk,
     device: u64,
     room_bytes: usize,
-    /// An entry was chosen that has not come: gone, or not to be seen.
+    /// A chosen entry has not arrived: it is gone or inaccessible.
     is_chosen: bool,
     has_gap: bool,
 }
 
-impl Keeping<'_> {
-    fn keep(&mut self, entry: &ListedEntry<'_>) {
+impl CachingSink<'_> {
+    fn cache(&mut self, entry: &ListedEntry<'_>) {
         self.chunk.push(entry);
         if self.chunk.len() == CHUNK_RECORDS_MAX {
             let full = std::mem::replace(&mut self.chunk, Chunk::of(self.device));
@@ -272,10 +278,10 @@ impl Keeping<'_> {
     }
 }
 
-impl ListSink for Keeping<'_> {
+impl ListSink for CachingSink<'_> {
     fn choose(&mut self, name: &[u8], next: u64) -> EntryChoice {
         let choice = self.sink.choose(name, next);
-        // The last one, at which a client has enough, is none.
+        // The entry at which the client has enough does not count.
         self.has_gap |=
             (self.is_chosen && choice != EntryChoice::Stop) || choice == EntryChoice::Pass;
         self.is_chosen |= choice == EntryChoice::Take;
@@ -286,13 +292,13 @@ impl ListSink for Keeping<'_> {
         self.is_chosen = false;
         let is_taken = self.sink.put(entry);
         if is_taken && !self.has_gap {
-            self.keep(&entry);
+            self.cache(&entry);
         }
         is_taken
     }
 
     fn put_inaccessible(&mut self, entry: ListedEntry<'_>, error: FsError) -> bool {
-        // Others may be let look at it, or the same later: it leaves a gap.
+        // Left as a gap: another caller, or a later call, may have access.
         self.sink.put_inaccessible(entry, error)
     }
 }

@@ -1,32 +1,31 @@
-//! The names of one directory, found whatever their case, in few bytes.
+//! Index of one directory's names, case-insensitive and compact.
 //!
-//! A table of 64 bits a place: 32 of a name's hash, its case folded, and where its record is,
-//! which is a length and the name as it is spelt. A hash stands where its upper bits say, or
-//! in the next free place: so one look reads one line of the processor's cache, mostly, and
-//! the record's; and a table that doubles is read and written from one end to the other.
-//! A name costs its bytes, one more, and 11 to 21 of the table. The hash is keyed: clients
-//! choose names.
+//! An open-addressing table of 64-bit slots: 32 bits of the hash of the case-folded name, and the
+//! position of its record. A record is a length and the name as stored. A hash stands in the slot
+//! that its upper bits select, or in the next free one. So a lookup mostly touches one cache line
+//! of the table and one of the record, and doubling the table is sequential. A name costs its
+//! bytes, one more, and 11 to 21 of the table. The hash is keyed, because clients choose names.
 
 use std::hash::BuildHasher;
 use vfs::{KeyedBuildHasher, Name, fold_case};
 
-/// Bytes of one piece of the arena: places of records are a piece's number and 16 bits.
+/// Bytes of one piece of the arena: a position is a piece number and 16 bits.
 const PIECE_BYTES: usize = 1 << 16;
-/// Bytes of a record before the name.
+/// Bytes of a record before its name.
 const RECORD_FIXED: usize = 1;
-/// A place of the table that is free: no record is so near the end of a piece.
-const FREE: Entry = Entry { hash: 0, at: u32::MAX };
-/// Places of the smallest table; of four, three may be taken.
+/// A free slot: no record starts so near the end of a piece.
+const FREE: IndexSlot = IndexSlot { hash: 0, at: u32::MAX };
+/// Slots of the smallest table; three of four may be used.
 const TABLE_MIN: usize = 4;
-/// Bytes of records that are gone, up to which nobody minds.
+/// Bytes of removed records that are tolerated at any size.
 const WASTE_BYTES_MIN: usize = 4 * PIECE_BYTES;
 
-/// The number of a name, equal for all spellings in another case.
+/// Hash of a name, equal for all of its case variants.
 #[must_use]
 pub fn hash_of(hasher: &KeyedBuildHasher, name: &[u8]) -> u32 {
     let mut upper = [0; Name::LENGTH_MAX];
     let folded = match upper.get_mut(..name.len()) {
-        // Most are, and need no memory for that.
+        // ASCII names need no allocation.
         Some(upper) if name.is_ascii() => {
             upper.copy_from_slice(name);
             upper.make_ascii_uppercase();
@@ -37,30 +36,30 @@ pub fn hash_of(hasher: &KeyedBuildHasher, name: &[u8]) -> u32 {
     (folded >> 32) as u32
 }
 
-/// A place of the table.
+/// A slot of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct IndexSlot {
     hash: u32,
-    /// Where the record is.
+    /// Position of the record.
     at: u32,
 }
 
-/// How a name that was asked for is found.
+/// Match of a wanted name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spelling {
-    /// There is none, in whatever case.
+pub enum NameMatch {
+    /// No case variant exists.
     Absent,
-    /// As it was asked for.
+    /// The exact name exists.
     Exact,
-    /// In another case only; of several, the first in byte order.
+    /// Only another case variant exists; of several the first in byte order.
     Other(Name),
 }
 
-/// The names of one directory.
+/// Index of one directory's names.
 #[derive(Debug, Default)]
 pub struct NameIndex {
-    /// A power of two of them, or none.
-    table: Vec<Entry>,
+    /// Empty, or a power of two of slots.
+    table: Vec<IndexSlot>,
     pieces: Vec<Vec<u8>>,
     piece_bytes: usize,
     waste_bytes: usize,
@@ -74,59 +73,59 @@ impl NameIndex {
         self.count
     }
 
-    /// Bytes that are allocated for it.
+    /// Allocated bytes.
     pub fn bytes(&self) -> usize {
         let pieces = self.pieces.capacity() * size_of::<Vec<u8>>();
-        self.table.capacity() * size_of::<Entry>() + self.piece_bytes + pieces
+        self.table.capacity() * size_of::<IndexSlot>() + self.piece_bytes + pieces
     }
 
-    /// Bytes that one more name of this length may need beside those, while it is put in.
+    /// Additional bytes that adding a name of this length may need.
     pub fn growth_bytes(&self, name: &[u8]) -> usize {
         let table =
-            if self.is_full() { grown_table(self.table.len()) * size_of::<Entry>() } else { 0 };
+            if self.is_full() { grown_table(self.table.len()) * size_of::<IndexSlot>() } else { 0 };
         table + self.room_for(RECORD_FIXED + name.len()).unwrap_or(0)
     }
 
-    /// Capacity that the last piece, or a new one, is to have for so many bytes more; none if
-    /// it has enough.
+    /// Capacity that the last piece, or a new one, needs for so many more bytes; None if it
+    /// suffices.
     fn room_for(&self, bytes: usize) -> Option<usize> {
         let last = self.pieces.last().filter(|piece| piece.len() + bytes < PIECE_BYTES);
         let (length, capacity) = last.map_or((0, 0), |piece| (piece.len(), piece.capacity()));
-        // Small at first, since small directories are many.
+        // The first piece starts small, because small directories are frequent.
         let is_small = self.pieces.len() == usize::from(last.is_some());
         let least = if is_small { length + bytes } else { PIECE_BYTES };
         (length + bytes > capacity).then(|| (2 * capacity).clamp(least, PIECE_BYTES))
     }
 
-    /// Whether so much of it is waste that it is better made anew.
-    pub fn is_worn(&self) -> bool {
+    /// Whether the waste justifies a rebuild.
+    pub fn needs_rebuild(&self) -> bool {
         self.waste_bytes > WASTE_BYTES_MIN.max(self.piece_bytes / 2)
     }
 
-    /// How the name is spelt here.
-    pub fn find(&self, hash: u32, wanted: &[u8]) -> Spelling {
+    /// Looks up a name.
+    pub fn find(&self, hash: u32, wanted: &[u8]) -> NameMatch {
         let mut others: Vec<&[u8]> = Vec::new();
-        for (_, name) in self.of_hash(hash) {
+        for (_, name) in self.slots_of(hash) {
             if name == wanted {
-                return Spelling::Exact;
+                return NameMatch::Exact;
             }
             others.push(name);
         }
         if others.is_empty() {
-            return Spelling::Absent;
+            return NameMatch::Absent;
         }
         let folded = fold_case(wanted);
         let best = others.into_iter().filter(|name| fold_case(name) == folded).min();
         match best.map(Name::new) {
-            Some(Ok(name)) => Spelling::Other(name),
-            _ => Spelling::Absent,
+            Some(Ok(name)) => NameMatch::Other(name),
+            _ => NameMatch::Absent,
         }
     }
 
-    /// Puts a name in, unless it is there.
+    /// Adds a name, unless it exists.
     pub fn add(&mut self, hash: u32, name: &[u8]) {
         let Ok(length) = u8::try_from(name.len()) else { return };
-        if self.of_hash(hash).any(|(_, known)| known == name) {
+        if self.slots_of(hash).any(|(_, known)| known == name) {
             return;
         }
         if self.is_full() {
@@ -134,16 +133,16 @@ impl NameIndex {
         }
         let at = self.append(length, name);
         let free = self.first_free(hash);
-        self.table[free] = Entry { hash, at };
+        self.table[free] = IndexSlot { hash, at };
         self.count += 1;
     }
 
-    /// Takes a name out, if it is there.
+    /// Removes a name, if it exists.
     pub fn remove(&mut self, hash: u32, name: &[u8]) {
-        let found = self.of_hash(hash).find(|(_, known)| *known == name);
+        let found = self.slots_of(hash).find(|(_, known)| *known == name);
         let Some((mut hole, _)) = found else { return };
         let mut next = self.after(hole);
-        // Who stands behind its place for want of it moves up, so that none is looked for in vain.
+        // Entries that were displaced past the hole move up, so that lookups find them.
         while self.table[next] != FREE {
             let home = self.home(self.table[next].hash);
             if self.distance(home, next) >= self.distance(hole, next) {
@@ -176,8 +175,8 @@ impl NameIndex {
         at
     }
 
-    /// Places of the table and names of one hash.
-    fn of_hash(&self, hash: u32) -> impl Iterator<Item = (usize, &[u8])> {
+    /// Slots and names of one hash.
+    fn slots_of(&self, hash: u32) -> impl Iterator<Item = (usize, &[u8])> {
         let first = (!self.table.is_empty()).then(|| self.home(hash));
         let places = std::iter::successors(first, |at| Some(self.after(*at)));
         let taken = places.take_while(|at| self.table[*at] != FREE);
@@ -185,9 +184,9 @@ impl NameIndex {
         alike.map(|at| (at, self.name(self.table[at].at)))
     }
 
-    /// Where a hash stands if nobody else does.
+    /// Preferred slot of a hash.
     fn home(&self, hash: u32) -> usize {
-        // The upper bits, as many as there are places.
+        // The upper bits, as many as the table needs.
         ((u64::from(hash) * self.table.len() as u64) >> 32) as usize
     }
 
@@ -195,7 +194,7 @@ impl NameIndex {
         (at + 1) & (self.table.len() - 1)
     }
 
-    /// How far it is from one place to another, forward.
+    /// Forward distance between two slots.
     fn distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & (self.table.len() - 1)
     }
@@ -227,7 +226,7 @@ impl NameIndex {
     }
 }
 
-/// Places of the next larger table.
+/// Slots of the next larger table.
 fn grown_table(places: usize) -> usize {
     (2 * places).max(TABLE_MIN)
 }
@@ -238,13 +237,13 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    struct Both {
+    struct IndexWithModel {
         hasher: KeyedBuildHasher,
         index: NameIndex,
         model: BTreeSet<Vec<u8>>,
     }
 
-    impl Both {
+    impl IndexWithModel {
         fn new() -> Self {
             Self {
                 hasher: KeyedBuildHasher::random(),
@@ -265,12 +264,12 @@ mod tests {
 
         fn check(&self, name: &[u8]) {
             let expected = if self.model.contains(name) {
-                Spelling::Exact
+                NameMatch::Exact
             } else {
                 let mut alike = self.model.iter().filter(|n| fold_case(n) == fold_case(name));
                 alike
                     .next()
-                    .map_or(Spelling::Absent, |n| Spelling::Other(Name::new(n.clone()).unwrap()))
+                    .map_or(NameMatch::Absent, |n| NameMatch::Other(Name::new(n.clone()).unwrap()))
             };
             assert_eq!(self.index.find(hash_of(&self.hasher, name), name), expected);
             assert_eq!(self.index.len(), self.model.len());
@@ -279,10 +278,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_found_as_a_naive_search_finds_them(
+        fn index_matches_a_naive_search(
             steps in prop::collection::vec((any::<bool>(), "[aAbBäÄ𐐨𐐀1]{1,3}"), 0..200)
         ) {
-            let mut both = Both::new();
+            let mut both = IndexWithModel::new();
             for (adds, name) in &steps {
                 if *adds { both.add(name.as_bytes()) } else { both.remove(name.as_bytes()) }
                 both.check(name.as_bytes());
@@ -294,22 +293,22 @@ mod tests {
     }
 
     #[test]
-    fn names_of_one_hash_are_told_apart_and_leave_one_by_one() {
+    fn names_with_equal_hash_are_distinct_and_removable() {
         let mut index = NameIndex::default();
         for name in [&b"a"[..], b"b", b"c"] {
             index.add(7, name);
         }
         index.remove(7, b"b");
-        assert_eq!(index.find(7, b"a"), Spelling::Exact);
-        assert_eq!(index.find(7, b"b"), Spelling::Absent);
-        assert_eq!(index.find(7, b"C"), Spelling::Other(Name::new(&b"c"[..]).unwrap()));
+        assert_eq!(index.find(7, b"a"), NameMatch::Exact);
+        assert_eq!(index.find(7, b"b"), NameMatch::Absent);
+        assert_eq!(index.find(7, b"C"), NameMatch::Other(Name::new(&b"c"[..]).unwrap()));
         index.remove(7, b"c");
         index.remove(7, b"a");
-        assert_eq!((index.find(7, b"a"), index.len()), (Spelling::Absent, 0));
+        assert_eq!((index.find(7, b"a"), index.len()), (NameMatch::Absent, 0));
     }
 
     #[test]
-    fn a_name_costs_well_under_a_hundred_bytes() {
+    fn name_costs_at_most_45_bytes() {
         let hasher = KeyedBuildHasher::random();
         let mut index = NameIndex::default();
         for number in 0..1_000_000 {
@@ -320,20 +319,20 @@ mod tests {
         assert!(each <= 45, "{each} bytes for a name of 17");
         let wanted = "img_00765432.JPEG";
         let found = index.find(hash_of(&hasher, wanted.as_bytes()), wanted.as_bytes());
-        assert_eq!(found, Spelling::Other(Name::new(&b"IMG_00765432.jpeg"[..]).unwrap()));
+        assert_eq!(found, NameMatch::Other(Name::new(&b"IMG_00765432.jpeg"[..]).unwrap()));
     }
 
     #[test]
-    fn an_index_that_is_mostly_waste_says_so() {
+    fn wasteful_index_needs_a_rebuild() {
         let mut index = NameIndex::default();
         let long = [b'x'; 250];
         for _ in 0..2_000 {
             index.add(1, &long);
             index.remove(1, &long);
         }
-        assert!(index.is_worn());
+        assert!(index.needs_rebuild());
         index = NameIndex::default();
         index.add(1, &long);
-        assert!(!index.is_worn());
+        assert!(!index.needs_rebuild());
     }
 }

@@ -1,7 +1,7 @@
-//! Files that were made a moment ago: making them so that they are known afterwards, and what is
-//! told of them without opening them ([`crate::recent`]).
+//! Recently created files: tracked creation, and answers without an open
+//! ([`crate::created_names`]).
 
-use crate::recent::{Keepsake, Made};
+use crate::created_names::{CreatedFile, RetainedOpen};
 use crate::tree::CachedVfs;
 use vfs::{
     Actor, ArrivalOrder, AttributeRequest, Attributes, CreateHow, FileKind, Name, Node, NodeHandle,
@@ -9,46 +9,47 @@ use vfs::{
 };
 
 impl CachedVfs {
-    /// Makes what is spelt so, and knows it for a while if it is a file whose directory is
-    /// followed.
-    pub(crate) fn create_noted(
+    /// Creates a node in exactly this spelling, and tracks it if it is a file in a followed
+    /// directory.
+    pub(crate) fn create_tracked(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         let is_file = how.kind == FileKind::File;
-        let making = is_file.then(|| self.begin_making(who.order(), path)).flatten();
-        let Some(number) = making else { return self.create_exact(who, path, how) };
+        let creation = is_file.then(|| self.begin_creation(who.order(), path)).flatten();
+        let Some(number) = creation else { return self.create_exact(who, path, how) };
         let result = self.create_exact(who, path, how);
         let opened = result.as_ref().ok();
-        let keepsake = opened.and_then(|opened| self.keepsake_of_made(who, opened));
-        // What was done before this is told now: the making of it, and whatever came after.
-        self.present().recent.end(number, opened, keepsake);
+        let retained = opened.and_then(|opened| self.open_to_retain(who, opened));
+        // The drain reports the creation and everything after it.
+        self.drained_state().recent.end(number, opened, retained);
         result
     }
 
-    /// What was made is open for writing, and is not kept so: nobody could execute it meanwhile.
-    fn keepsake_of_made(&self, who: Actor<'_>, opened: &OpenedNode) -> Option<Keepsake> {
+    /// The creator's open is for writing and is not retained, since it would block execution of the
+    /// file (ETXTBSY).
+    fn open_to_retain(&self, who: Actor<'_>, opened: &OpenedNode) -> Option<RetainedOpen> {
         if !self.inner.features().always_waits {
             return None;
         }
         let looked = self.inner.open_node(who, &*opened.node, OpenHow::looking(Wait::Allowed));
         looked
             .ok()
-            .map(|looked| Keepsake { who: who.effective_identity().clone(), node: looked.node })
+            .map(|looked| RetainedOpen { who: who.effective_identity().clone(), node: looked.node })
     }
 
-    /// Opens what was made by a path a moment ago, to which it led as of the latest draining; none
-    /// if the backend has to be asked for the path.
-    pub(crate) fn open_made(
+    /// Opens a created file to which the path led at the latest drain. None if the backend must
+    /// open the path.
+    pub(crate) fn open_created(
         &self,
         who: Actor<'_>,
         path: &RelPath,
-        made: &Made,
+        made: &CreatedFile,
         how: OpenHow,
     ) -> Option<OpenWithSecurity> {
-        let node = &made.keepsake.as_ref()?.node;
+        let node = &made.retained.as_ref()?.node;
         let opened = if how.read || how.write {
             self.inner.open_node(who, &**node, how).ok()?
         } else {
@@ -62,15 +63,15 @@ impl CachedVfs {
         Some(OpenWithSecurity::from(OpenedNode { path: path.clone(), ..opened }))
     }
 
-    fn begin_making(&self, order: ArrivalOrder, path: &RelPath) -> Option<u64> {
-        let mut state = self.fresh(order);
+    fn begin_creation(&self, order: ArrivalOrder, path: &RelPath) -> Option<u64> {
+        let mut state = self.state_for(order);
         let (directory, name) = state.followed_parent(path)?;
         state.recent.begin(directory, name)
     }
 
-    /// What names a node that this path has led to. Of the one that was made by it a moment ago
-    /// that is remembered: it is called the same for as long as it is there.
-    pub(crate) fn handle_of_made(
+    /// The handle of a node of this path. That of a created file is cached, because it never
+    /// changes.
+    pub(crate) fn handle_of_created(
         &self,
         who: Actor<'_>,
         node: &dyn Node,
@@ -79,8 +80,8 @@ impl CachedVfs {
         if !self.is_active() {
             return self.inner.handle(who, node);
         }
-        // As it was left: the node tells whether it is this one.
-        let handle = match self.stale().made(path) {
+        // No drain is needed: the node itself shows whether it is the created one.
+        let handle = match self.lock_state().created(path) {
             Some(made) if made.was_opened_as(node) => made.handle.clone(),
             _ => return self.inner.handle(who, node),
         };
@@ -88,20 +89,21 @@ impl CachedVfs {
             return Ok(handle);
         }
         let handle = self.inner.handle(who, node)?;
-        if let Some(made) = self.stale().made(path).filter(|made| made.was_opened_as(node)) {
+        if let Some(made) = self.lock_state().created(path).filter(|made| made.was_opened_as(node))
+        {
             made.handle = Some(handle.clone());
         }
         Ok(handle)
     }
 
-    /// The handles of those children that were made a moment ago. Nothing was done to their names
-    /// since they were looked at, nor before since they were made, as is drained now.
-    pub(crate) fn handles_of_made(
+    /// Handles of children that were just created. The drain shows that their names have no event
+    /// since the creation.
+    pub(crate) fn handles_of_created(
         &self,
         directory: &dyn Node,
         children: &[(Name, Attributes)],
     ) -> Vec<Option<NodeHandle>> {
-        let mut state = self.present();
+        let mut state = self.drained_state();
         let follow = state.directories.follow_of(directory.key());
         let mut find = |(name, child): &(Name, Attributes)| {
             let made = state.recent.find(follow?, name.as_bytes())?;
@@ -111,10 +113,9 @@ impl CachedVfs {
         children.iter().map(&mut find).collect()
     }
 
-    /// Attributes and handle of what was made by a path a moment ago. What they were asked of is
-    /// the file that was made: nothing was done to the name before, as the first draining tells,
-    /// nor until afterwards, as the second does.
-    pub(crate) fn remembered_at(
+    /// Attributes and handle of a file that was just created at a path. The attributes are of that
+    /// file, because a drain before and one after the stat show no event of the name.
+    pub(crate) fn cached_created_file(
         &self,
         who: Actor<'_>,
         directory: &dyn Node,
@@ -123,16 +124,16 @@ impl CachedVfs {
         if !self.is_active() {
             return None;
         }
-        let state = self.stale();
+        let state = self.lock_state();
         if state.recent.is_empty() {
             return None;
         }
         let (parent, name) = path.split()?;
-        let mut state = self.freshened(state, who.order());
-        let made = state.made(path)?;
+        let mut state = self.drain_for(state, who.order());
+        let made = state.created(path)?;
         let (key, born, handle) = (made.key, made.born, made.handle.clone()?);
-        let (kept, _) = state.kept_directory(who.effective_identity(), &parent)?;
-        let told = state.told();
+        let (kept, _) = state.cached_directory(who.effective_identity(), &parent)?;
+        let event_count = state.event_count();
         drop(state);
         self.counters.handles.hit();
         if kept.key() != directory.key() {
@@ -141,12 +142,12 @@ impl CachedVfs {
         let attributes = child_of(&*kept, who, &name)?;
         let is_it =
             attributes.key == key && attributes.born == born && attributes.kind == FileKind::File;
-        let mut state = self.present();
-        let is_still_so = state.told() == told || {
+        let mut state = self.drained_state();
+        let is_still_so = state.event_count() == event_count || {
             let is_made =
-                |made: &mut Made| made.key == key && made.handle.as_ref() == Some(&handle);
-            let is_there = state.places.directory(parent.as_bytes()) == Some(directory.key());
-            is_there && state.made(path).is_some_and(is_made)
+                |made: &mut CreatedFile| made.key == key && made.handle.as_ref() == Some(&handle);
+            let is_there = state.paths.directory(parent.as_bytes()) == Some(directory.key());
+            is_there && state.created(path).is_some_and(is_made)
         };
         drop(state);
         (is_it && is_still_so).then_some((attributes, handle))
