@@ -4,6 +4,7 @@
 
 mod names;
 mod sentences;
+mod structure;
 
 use crate::tidy::rust_files;
 use anyhow::{Context, Result, bail};
@@ -106,7 +107,35 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         std::fs::write(root.join(CEILINGS), lowered)?;
     }
     print!("{}", table(&census));
+    print!("\n{}", rooms(root)?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Import circles and large traits of each crate, and the sizes of the documents at the root.
+fn rooms(root: &Path) -> Result<String> {
+    let mut text = String::from(
+        "| crate | files | in circles of imports | large traits |\n|---|--:|--:|---|\n",
+    );
+    for (name, _) in crate::tidy::DIRECTION {
+        let sources = root.join("crates").join(name).join("src");
+        let mut modules = structure::Modules::default();
+        let mut large = Vec::new();
+        for file in rust_files(&sources)? {
+            let source = std::fs::read_to_string(&file)?;
+            modules.add(&file.strip_prefix(&sources)?.to_string_lossy(), &source);
+            let traits = structure::traits(&source).into_iter();
+            large.extend(traits.filter(|(_, methods)| *methods >= structure::LARGE_TRAIT));
+        }
+        let (files, in_circles) = modules.circles();
+        let large: Vec<String> = large.iter().map(|(of, n)| format!("`{of}` {n}")).collect();
+        let _ = writeln!(text, "| {name} | {files} | {in_circles} | {} |", large.join(", "));
+    }
+    text += "\n| document | KB |\n|---|--:|\n";
+    for document in ["README.md", "SEMANTICS.md", "BENCHMARKS.md", "CHANGELOG.md", "SECURITY.md"] {
+        let bytes = std::fs::metadata(root.join(document))?.len();
+        let _ = writeln!(text, "| {document} | {} |", bytes.div_ceil(1024));
+    }
+    Ok(text)
 }
 
 /// Adds a breach for each crate and kind whose count is above its ceiling.
