@@ -38,7 +38,8 @@ pub struct OpenFile {
     /// Lease key under which the client caches the parent directory.
     pub(crate) parent_key: Option<ParentKey>,
     pub(crate) has_frozen: AtomicBool,
-    /// [`Access`] and [`Share`] of the open: a downgrade reduces the former and extends the latter.
+    /// [`Access`] and [`ShareMode`] of the open: a downgrade reduces the former and extends the
+    /// latter.
     granted: AtomicU32,
     share: AtomicU32,
     delete_on_close: bool,

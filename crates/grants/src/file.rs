@@ -109,7 +109,7 @@ impl OpenWish {
         self.access | self.once
     }
 
-    /// Whether the open denies shared deletion; only an open with a right in [`COUNTED`] denies
+    /// Whether the open denies shared deletion; only an open with a right in `COUNTED` denies
     /// anything.
     #[must_use]
     pub fn denies_delete(&self) -> bool {
@@ -189,7 +189,7 @@ pub struct FileGrants {
     counts: AccessCounts,
     /// Delete-pending names, seldom more than one.
     delete_pending: Vec<LinkId>,
-    /// Names in removal: see [`Closed::remove`].
+    /// Names in removal: see [`CloseOutcome::remove`].
     in_removal: Vec<LinkId>,
     links: u64,
     /// Opens with more than attribute access.
@@ -473,8 +473,8 @@ impl FileGrants {
         self.handle_close(id)
     }
 
-    /// Ends the removal of [`Closed::remove`], successful or not: an existing name can be opened
-    /// again.
+    /// Ends the removal of [`CloseOutcome::remove`], successful or not: an existing name can be
+    /// opened again.
     pub fn handle_removed(&mut self, link: LinkId) {
         self.delete_pending.retain(|delete_pending| *delete_pending != link);
         self.in_removal.retain(|in_removal| *in_removal != link);
