@@ -1,9 +1,9 @@
 # Two commands are all a newcomer needs: make run, make test.
 .PHONY: run test quick release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
-    btrfs xfs quotas pynfs suites pike foreign authority attacks domain wiretap power races hostile bench test-all
+    btrfs xfs quotas pynfs suites pike wpts foreign authority attacks domain wiretap power races hostile bench test-all
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
-LANES = kernel-uml conformance servers kernel-steady clients foreign pike quotas kernel-channels kernel-nfs kernel-nfs-steady suites btrfs xfs package browser authority attacks power domain wiretap
+LANES = kernel-uml conformance servers kernel-steady clients foreign pike wpts quotas kernel-channels kernel-nfs kernel-nfs-steady suites btrfs xfs package browser authority attacks power domain wiretap
 # Nor does a lane read what the others are given: smbd ends when its standard input does.
 lane = < /dev/null ANABRANCH_TEST_NET=$$(($${ANABRANCH_TEST_NET:-0} + $(1)))
 
@@ -113,6 +113,9 @@ suites: built ## A share of pjdfstest and others through the kernel's NFS client
 
 pike: built ## The tests of SMB2 and SMB3 that Isilon wrote; fetched (root; two minutes)
 	$(call lane,19) conformance/pike
+
+wpts: built ## A share of Microsoft's tests of file servers; fetched where that is allowed (root; two minutes)
+	$(call lane,23) conformance/wpts few $$(printf %d 0x$(commit_seed))
 
 foreign: built ## Client libraries in C, Java, Go, Python and JavaScript, fetched, with programs of ours (three minutes)
 	$(call lane,20) conformance/foreign

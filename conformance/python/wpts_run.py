@@ -1,0 +1,166 @@
+"""Runs tests of Microsoft's suites for file servers. Arguments: `BUILT WORK REPORT SHARE SEED TESTS SERVERS...`.
+
+BUILT is what the lane keeps of .NET and the suites. SERVERS are addresses of servers, each as
+`SERVER,SECOND,CLIENT,SECOND`: every server is given a part of the tests, at the same time as the
+others, for most tests wait. One of SHARE tests runs, by SEED; TESTS are parts of names that are
+looked for, separated by commas. The report has an outcome and a reason for each test.
+"""
+
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import threading
+
+SUITES = {"fsa": "MS-FSA_ServerTestSuite", "smb2": "MS-SMB2_ServerTestSuite"}
+# What one of them waits for is longer than any share of the suites.
+SLOW = {"ResilientOpenScavengerTimer_ReconnectAfterTimeout", "ResilientOpenScavengerTimer_ReconnectBeforeTimeout"}
+# The slowest waits for half as long again as a resilient open may outlive its client: 460 seconds.
+TEST_SECONDS_MAX = 600
+# What the suites are told of the server: a workgroup, NTLM, no Windows.
+PROPERTIES = {
+    "DCServerComputerName": "",
+    "AdminUserName": "root",
+    "NonAdminUserName": "alice",
+    "GuestUserName": "",
+    "PasswordForAllUsers": "secret.0",
+    "CompressedFileShare": "",
+    "Platform": "NonWindows",
+    # To log on again the suite would want the mechanism's name in the server's last token, where
+    # RFC 4178 4.2.2 has it in the first alone.
+    "UseServerGssToken": "false",
+    "IsRequireMessageSigning": "false",
+    "UnsupportedIoCtlCodes": "FSCTL_OFFLOAD_READ;FSCTL_OFFLOAD_WRITE;"
+    "FSCTL_GET_INTEGRITY_INFORMATION;FSCTL_SET_INTEGRITY_INFORMATION",
+    "FileShareSupportingIntegrityInfo": "",
+    "ClusteredInfrastructureFileServerName": "",
+    "InfrastructureRootShare": "",
+    "DisableVerifySignature": "false",
+    "VolumnClusterSize": "4",
+}
+PROPERTY = re.compile(r'(<Property name="([^"]+)"\s+value=")([^"]*)(")')
+# Of scripts of PowerShell the managed edition is there, too.
+SCRIPTS = re.compile(r'xsi:type="powershell" name="ISutCommonControlAdapter" scriptdir="[^"]*"')
+MANAGED = (
+    'xsi:type="managed" name="ISutCommonControlAdapter" '
+    'adaptertype="Microsoft.Protocols.TestSuites.FileSharing.Common.Adapter.SutCommonControlAdapter"'
+)
+
+
+def configure(built, folder, addresses):
+    """Writes the suites' configuration for one server."""
+    server, second, client, second_client = addresses.split(",")
+    values = {
+        **PROPERTIES,
+        "SutComputerName": server,
+        "SutIPAddress": server,
+        # Its tests of domains do not apply to a server without a name.
+        "DomainName": "",
+        "CAShareServerName": server,
+        "SutAlternativeIPAddress": second,
+        "ClientNic1IPAddress": client,
+        "ClientNic2IPAddress": second_client,
+        "SharePath": rf"\\{server}\SMBBasic",
+    }
+
+    def value(match):
+        before, name, old, after = match.groups()
+        return before + values.get(name, old) + after
+
+    folder.mkdir(parents=True)
+    # The suites look for themselves where they are started.
+    for suite in SUITES.values():
+        (folder / f"{suite}.dll").symlink_to(built / f"bin/{suite}.dll")
+    for path in built.glob("bin/*.ptfconfig"):
+        text = PROPERTY.sub(value, path.read_text(encoding="utf-8-sig"))
+        (folder / path.name).write_text(SCRIPTS.sub(MANAGED, text), encoding="utf-8")
+
+
+class Host:
+    """Starts the program that runs tests."""
+
+    def __init__(self, built):
+        self.bin = built / "bin"
+        self.command = [built / "dotnet/dotnet", self.bin / "WptsHost.dll"]
+        self.environment = {
+            **os.environ,
+            "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1",
+            "DOTNET_CLI_TELEMETRY_OPTOUT": "1",
+            "LD_LIBRARY_PATH": str(built / "ssl"),
+        }
+
+    def start(self, suite, *arguments, **options):
+        command = [*self.command, self.bin / f"{SUITES[suite]}.dll", *arguments]
+        return subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL, check=False, **options)
+
+    def tests(self, suite):
+        listed = self.start(suite, "list", stdout=subprocess.PIPE, text=True)
+        return sorted(set(listed.stdout.split()))
+
+
+def read_outcomes(path):
+    outcomes = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        name, outcome, milliseconds, reason = line.split("\t", 3)
+        reason = reason.split("===== Stack Trace")[0].strip()
+        outcomes[name] = {"outcome": outcome, "seconds": int(milliseconds) / 1000, "reason": reason}
+    return outcomes
+
+
+def run_part(host, folder, suite, names, report):
+    """Runs tests against one server. A test without an end ends its process, and another goes on."""
+    left = set(names)
+    path = folder / f"{suite}.outcomes"
+    while left:
+        arguments = [str(folder), str(path), str(TEST_SECONDS_MAX), *sorted(left)]
+        with open(folder / f"{suite}.log", "a", encoding="utf-8") as log:
+            host.start(suite, *arguments, cwd=folder, stdout=log, stderr=log)
+        outcomes = read_outcomes(path)
+        if not left & outcomes.keys():
+            break
+        left -= outcomes.keys()
+    for name in names:
+        none = {"outcome": "failed", "seconds": 0, "reason": "it did not run"}
+        report[f"{suite}.{name}"] = read_outcomes(path).get(name, none)
+
+
+def selected(host, share, seed, parts):
+    """The tests of each suite that are to run."""
+    chosen = {}
+    for suite in SUITES:
+        names = host.tests(suite)
+        if parts:
+            names = [name for name in names if any(part in f"{suite}.{name}" for part in parts)]
+        if share > 1:
+            names = [name for name in names if name not in SLOW]
+            names = sorted(random.Random(seed).sample(names, max(1, len(names) // share)))
+        chosen[suite] = names
+    return chosen
+
+
+def main(built, work, report_path, share, seed, parts, *servers):
+    built, work = pathlib.Path(built).resolve(), pathlib.Path(work).resolve()
+    host = Host(built)
+    chosen = selected(host, int(share), seed, list(filter(None, parts.split(","))))
+    report = {}
+
+    def run_all(number, addresses):
+        folder = work / str(number)
+        configure(built, folder, addresses)
+        for suite, names in chosen.items():
+            run_part(host, folder, suite, names[number :: len(servers)], report)
+
+    threads = [threading.Thread(target=run_all, args=arguments) for arguments in enumerate(servers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with open(report_path, "w", encoding="utf-8") as file:
+        json.dump(report, file, indent=1, sort_keys=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

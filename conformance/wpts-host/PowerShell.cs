@@ -1,0 +1,11 @@
+// Stand-in for the proxy of adapters that are PowerShell scripts: there is no PowerShell here.
+using System;
+
+namespace Microsoft.Protocols.TestTools
+{
+    internal static class PowerShellAdapterProxy
+    {
+        public static T Wrap<T>(string directory, Type type) where T : IAdapter =>
+            throw new NotSupportedException("there is no PowerShell here");
+    }
+}

@@ -1,0 +1,14 @@
+// Stand-ins for the transport over QUIC, which the runtime lacks: they fail when they are opened.
+using System;
+
+namespace Microsoft.Protocols.TestTools.StackSdk.Transport
+{
+    internal class QuicClientTransport : TcpClientTransport
+    {
+        public QuicClientTransport(TransportConfig config, DecodePacketCallback decoder) : base(config, decoder) => throw new NotSupportedException("there is no QUIC here");
+    }
+    internal class QuicServerTransport : TcpServerTransport
+    {
+        public QuicServerTransport(TransportConfig config, DecodePacketCallback decoder) : base(config, decoder) => throw new NotSupportedException("there is no QUIC here");
+    }
+}
