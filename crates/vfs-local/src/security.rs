@@ -95,8 +95,8 @@ fn stored_value(node: &LocalNode) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Reduces a value that is valid in several states to one of them, if no change is in flight. That
-/// is the current state, or if the descriptor is not in force the final state of the change.
+/// Reduces a value that is valid in several states to one of them, if no change is in flight: the
+/// current state, or if the descriptor is not in force the final state of the change.
 /// Otherwise a later chmod(2) to an intermediate state would put the descriptor in force.
 fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
     // The holder of the lock reduces the value itself.

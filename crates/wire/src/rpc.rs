@@ -151,7 +151,7 @@ pub struct Pipe {
     stub: Vec<u8>,
     output: Vec<u8>,
     /// Policy handles of the local security authority.
-    handles: lsarpc::Handles,
+    handles: lsarpc::PolicyHandles,
     /// True once the pipe was disconnected; see [`Pipe::disconnect`].
     is_disconnected: bool,
 }
@@ -161,7 +161,7 @@ impl Pipe {
     #[must_use]
     pub fn new(interface: Interface, facts: RpcFacts) -> Self {
         let (input, stub, output) = (Vec::new(), Vec::new(), Vec::new());
-        let handles = lsarpc::Handles::default();
+        let handles = lsarpc::PolicyHandles::default();
         Self { interface, facts, input, stub, output, handles, is_disconnected: false }
     }
 
@@ -395,13 +395,13 @@ fn bind_result(known: bool, offered: &[u8]) -> [u8; 24] {
 
 /// Reasons for a fault response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum RpcFault {
     Handle,
     Opnum,
     Ndr,
 }
 
-impl Fault {
+impl RpcFault {
     fn code(self) -> u32 {
         match self {
             Self::Handle => FAULT_HANDLE,
@@ -411,7 +411,7 @@ impl Fault {
     }
 }
 
-impl From<Malformed> for Fault {
+impl From<Malformed> for RpcFault {
     fn from(_: Malformed) -> Self {
         Self::Ndr
     }

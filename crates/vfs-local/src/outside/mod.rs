@@ -402,7 +402,7 @@ impl SourceState {
     }
 }
 
-/// What a change of a file's data moves.
+/// The values that a change of a file's data moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DataState {
     size_bytes: i64,

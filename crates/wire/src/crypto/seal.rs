@@ -72,27 +72,27 @@ pub struct SealMismatch;
 /// All channels of a session use the same instance. MS-SMB2 3.1.4.3.
 #[derive(Debug)]
 pub struct SealingKey {
-    key: Key,
+    key: CipherKey,
     next_nonce: AtomicU64,
 }
 
 /// A decryption key. Several threads may use it concurrently.
 #[derive(Debug)]
-pub struct OpeningKey(Key);
+pub struct OpeningKey(CipherKey);
 
-enum Key {
+enum CipherKey {
     Gcm(Box<aead::LessSafeKey>),
     Ccm128(Box<ccm::Ccm<Aes128, U16, U11>>),
     Ccm256(Box<ccm::Ccm<Aes256, U16, U11>>),
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for CipherKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(..)")
+        f.write_str("CipherKey(..)")
     }
 }
 
-impl Key {
+impl CipherKey {
     fn new(cipher: Cipher, key: &[u8; 32]) -> Self {
         let gcm = |algorithm, key: &[u8]| {
             let key = aead::UnboundKey::new(algorithm, key).expect("the length is the algorithm's");
@@ -179,7 +179,7 @@ impl SealingKey {
     /// Prepares a key; ciphers of 128 bits use its first half.
     #[must_use]
     pub fn new(cipher: Cipher, key: &[u8; 32]) -> Self {
-        Self { key: Key::new(cipher, key), next_nonce: AtomicU64::new(1) }
+        Self { key: CipherKey::new(cipher, key), next_nonce: AtomicU64::new(1) }
     }
 
     /// Seals `frame[52..]` in place under a fresh nonce and writes the transform header before it.
@@ -211,7 +211,7 @@ impl OpeningKey {
     /// Prepares a key; ciphers of 128 bits use its first half.
     #[must_use]
     pub fn new(cipher: Cipher, key: &[u8; 32]) -> Self {
-        Self(Key::new(cipher, key))
+        Self(CipherKey::new(cipher, key))
     }
 
     /// Opens a sealed frame in place; afterwards `frame[52..]` is plaintext.

@@ -43,10 +43,10 @@ impl SigningAlgorithm {
 }
 
 /// A prepared signing key. Several threads may use it concurrently.
-pub struct SigningKey(Key);
+pub struct SigningKey(AlgorithmKey);
 
 #[allow(clippy::large_enum_variant)] // A session has one key, and every message uses it.
-enum Key {
+enum AlgorithmKey {
     HmacSha256(hmac::Key),
     AesCmac(lanes::Key),
     AesGmac(Box<aead::LessSafeKey>),
@@ -66,12 +66,14 @@ impl SigningKey {
     #[must_use]
     pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
         Self(match algorithm {
-            SigningAlgorithm::HmacSha256 => Key::HmacSha256(hmac::Key::new(hmac::HMAC_SHA256, key)),
-            SigningAlgorithm::AesCmac => Key::AesCmac(lanes::Key::new(key)),
+            SigningAlgorithm::HmacSha256 => {
+                AlgorithmKey::HmacSha256(hmac::Key::new(hmac::HMAC_SHA256, key))
+            }
+            SigningAlgorithm::AesCmac => AlgorithmKey::AesCmac(lanes::Key::new(key)),
             SigningAlgorithm::AesGmac => {
                 let key = aead::UnboundKey::new(&aead::AES_128_GCM, key)
                     .expect("AES-128 takes any 16 bytes");
-                Key::AesGmac(Box::new(aead::LessSafeKey::new(key)))
+                AlgorithmKey::AesGmac(Box::new(aead::LessSafeKey::new(key)))
             }
         })
     }
@@ -80,9 +82,9 @@ impl SigningKey {
     #[must_use]
     pub fn algorithm(&self) -> SigningAlgorithm {
         match &self.0 {
-            Key::HmacSha256(_) => SigningAlgorithm::HmacSha256,
-            Key::AesCmac(_) => SigningAlgorithm::AesCmac,
-            Key::AesGmac(_) => SigningAlgorithm::AesGmac,
+            AlgorithmKey::HmacSha256(_) => SigningAlgorithm::HmacSha256,
+            AlgorithmKey::AesCmac(_) => SigningAlgorithm::AesCmac,
+            AlgorithmKey::AesGmac(_) => SigningAlgorithm::AesGmac,
         }
     }
 
@@ -101,7 +103,7 @@ impl SigningKey {
     ///
     /// # Panics If a message is shorter than a header.
     pub fn sign_all(&self, messages: &mut [&mut [u8]]) {
-        let Key::AesCmac(key) = &self.0 else {
+        let AlgorithmKey::AesCmac(key) = &self.0 else {
             return messages.iter_mut().for_each(|message| self.sign(message));
         };
         for message in messages.iter_mut() {
@@ -131,7 +133,7 @@ impl SigningKey {
     /// time.
     #[must_use]
     pub fn verify_all(&self, messages: &mut [&mut [u8]]) -> Vec<bool> {
-        let Key::AesCmac(key) = &self.0 else {
+        let AlgorithmKey::AesCmac(key) = &self.0 else {
             return messages.iter_mut().map(|message| self.verify_in_place(message)).collect();
         };
         // A message without room for a signature has none to compare with.
@@ -161,20 +163,20 @@ impl SigningKey {
     pub fn verify(&self, message: &[u8]) -> bool {
         let Some(sent) = message.get(Header::SIGNATURE) else { return false };
         let expected = match &self.0 {
-            Key::HmacSha256(key) => {
+            AlgorithmKey::HmacSha256(key) => {
                 let mut mac = hmac::Context::with_key(key);
                 mac.update(&message[..Header::SIGNATURE.start]);
                 mac.update(&[0; 16]);
                 mac.update(&message[Header::SIGNATURE.end..]);
                 first_16(mac.sign().as_ref())
             }
-            Key::AesCmac(key) => key.sign(&[
+            AlgorithmKey::AesCmac(key) => key.sign(&[
                 &message[..Header::SIGNATURE.start],
                 &[0; 16],
                 &message[Header::SIGNATURE.end..],
             ]),
             // The library takes one contiguous input only.
-            Key::AesGmac(_) => {
+            AlgorithmKey::AesGmac(_) => {
                 let mut copy = message.to_vec();
                 copy[Header::SIGNATURE].fill(0);
                 self.compute(&copy)
@@ -185,9 +187,9 @@ impl SigningKey {
 
     fn compute(&self, message: &[u8]) -> [u8; 16] {
         match &self.0 {
-            Key::HmacSha256(key) => first_16(hmac::sign(key, message).as_ref()),
-            Key::AesCmac(key) => key.sign(&[message]),
-            Key::AesGmac(key) => gmac(key, message),
+            AlgorithmKey::HmacSha256(key) => first_16(hmac::sign(key, message).as_ref()),
+            AlgorithmKey::AesCmac(key) => key.sign(&[message]),
+            AlgorithmKey::AesGmac(key) => gmac(key, message),
         }
     }
 }

@@ -37,14 +37,14 @@ pub fn matches(pattern: &[u16], name: &[u16]) -> bool {
 pub struct Pattern {
     /// The pattern, case-folded.
     units: Vec<u16>,
-    kind: Kind,
+    kind: PatternKind,
     /// Reachable positions, followed by scratch space for the next set.
     reachable: Vec<bool>,
     next: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+enum PatternKind {
     /// A literal name.
     #[default]
     Plain,
@@ -58,12 +58,12 @@ impl Pattern {
     #[must_use]
     pub fn new(pattern: &[u16]) -> Self {
         let kind = match pattern {
-            [STAR] | [STAR, DOT, STAR] => Kind::All,
-            _ if has_wildcards(pattern) => Kind::Wild,
-            _ => Kind::Plain,
+            [STAR] | [STAR, DOT, STAR] => PatternKind::All,
+            _ if has_wildcards(pattern) => PatternKind::Wild,
+            _ => PatternKind::Plain,
         };
         let units: Vec<u16> = pattern.iter().map(|unit| upcase(*unit)).collect();
-        let positions = if kind == Kind::Wild { units.len() + 1 } else { 0 };
+        let positions = if kind == PatternKind::Wild { units.len() + 1 } else { 0 };
         let reachable = vec![false; positions];
         Self { units, kind, next: reachable.clone(), reachable }
     }
@@ -71,19 +71,19 @@ impl Pattern {
     /// True if the pattern contains a wildcard.
     #[must_use]
     pub fn has_wildcards(&self) -> bool {
-        self.kind != Kind::Plain
+        self.kind != PatternKind::Plain
     }
 
     /// True if `name` matches, ignoring case.
     #[must_use]
     pub fn matches(&mut self, name: &[u16]) -> bool {
         match self.kind {
-            Kind::All => true,
-            Kind::Plain => {
+            PatternKind::All => true,
+            PatternKind::Plain => {
                 self.units.len() == name.len()
                     && self.units.iter().zip(name).all(|(p, n)| *p == upcase(*n))
             }
-            Kind::Wild => self.matches_wild(name),
+            PatternKind::Wild => self.matches_wild(name),
         }
     }
 

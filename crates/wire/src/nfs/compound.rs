@@ -108,7 +108,7 @@ impl<'a> Iterator for Compound<'a> {
 
 /// Patches the count of operations, and the status, when the compound is complete.
 #[derive(Clone, Copy, Debug)]
-pub struct Places {
+pub struct CompoundHeader {
     status: Option<ReservedWord>,
     count: ReservedWord,
     operations: u32,
@@ -116,7 +116,7 @@ pub struct Places {
 
 /// Encodes the arguments of a COMPOUND.
 #[derive(Clone, Copy, Debug)]
-pub struct CompoundRequest(Places);
+pub struct CompoundRequest(CompoundHeader);
 
 impl CompoundRequest {
     /// Writes the header of the compound.
@@ -124,7 +124,7 @@ impl CompoundRequest {
     pub fn begin(w: &mut XdrWriter<'_>, tag: &[u8], minor_version: u32) -> Self {
         w.opaque(tag);
         w.u32(minor_version);
-        Self(Places { status: None, count: w.reserve_u32(), operations: 0 })
+        Self(CompoundHeader { status: None, count: w.reserve_u32(), operations: 0 })
     }
 
     /// Writes an operation.
@@ -143,7 +143,7 @@ impl CompoundRequest {
 
 /// Encodes the results of a COMPOUND.
 #[derive(Clone, Copy, Debug)]
-pub struct CompoundReply(Places);
+pub struct CompoundReply(CompoundHeader);
 
 impl CompoundReply {
     /// Writes the header of the reply.
@@ -151,7 +151,7 @@ impl CompoundReply {
     pub fn begin(w: &mut XdrWriter<'_>, tag: &[u8]) -> Self {
         let status = Some(w.reserve_u32());
         w.opaque(tag);
-        Self(Places { status, count: w.reserve_u32(), operations: 0 })
+        Self(CompoundHeader { status, count: w.reserve_u32(), operations: 0 })
     }
 
     /// Writes the result of an operation. The caller passes the status of the last one to

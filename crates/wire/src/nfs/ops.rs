@@ -140,154 +140,154 @@ macro_rules! operations {
 }
 
 /// Results of an operation that returns them only on success.
-type OrStatus<T> = Result<T, NfsStatus>;
+type StatusOr<T> = Result<T, NfsStatus>;
 
 operations! {
     /// Sets the current file handle.
-    PUTFH PutFh(PutFhArgs) -> OrStatus<()>;
+    PUTFH PutFh(PutFhArgs) -> StatusOr<()>;
     /// Sets the current file handle to the public one.
-    PUTPUBFH PutPubFh -> OrStatus<()>;
+    PUTPUBFH PutPubFh -> StatusOr<()>;
     /// Sets the current file handle to the root.
-    PUTROOTFH PutRootFh -> OrStatus<()>;
+    PUTROOTFH PutRootFh -> StatusOr<()>;
     /// Returns the current file handle.
-    GETFH GetFh -> OrStatus<FileHandle>;
+    GETFH GetFh -> StatusOr<FileHandle>;
     /// Saves the current file handle and state id.
-    SAVEFH SaveFh -> OrStatus<()>;
+    SAVEFH SaveFh -> StatusOr<()>;
     /// Restores the saved file handle and state id.
-    RESTOREFH RestoreFh -> OrStatus<()>;
+    RESTOREFH RestoreFh -> StatusOr<()>;
     /// Looks up a name in the current directory.
-    LOOKUP Lookup(LookupArgs<'a>) -> OrStatus<()>;
+    LOOKUP Lookup(LookupArgs<'a>) -> StatusOr<()>;
     /// Looks up the parent directory.
-    LOOKUPP LookupParent -> OrStatus<()>;
+    LOOKUPP LookupParent -> StatusOr<()>;
     /// Opens the named attribute directory.
-    OPENATTR OpenAttr(OpenAttrArgs) -> OrStatus<()>;
+    OPENATTR OpenAttr(OpenAttrArgs) -> StatusOr<()>;
 
     /// Changes the backchannel's parameters.
-    BACKCHANNEL_CTL BackchannelCtl(BackchannelCtlArgs<'a>) -> OrStatus<()>;
+    BACKCHANNEL_CTL BackchannelCtl(BackchannelCtlArgs<'a>) -> StatusOr<()>;
     /// Binds the connection to a session.
-    BIND_CONN_TO_SESSION BindConnToSession(BindConnToSessionArgs) -> OrStatus<BindConnToSessionResult>;
+    BIND_CONN_TO_SESSION BindConnToSession(BindConnToSessionArgs) -> StatusOr<BindConnToSessionResult>;
     /// Registers a client.
-    EXCHANGE_ID ExchangeId(ExchangeIdArgs<'a>) -> OrStatus<ExchangeIdResult<'a>>;
+    EXCHANGE_ID ExchangeId(ExchangeIdArgs<'a>) -> StatusOr<ExchangeIdResult<'a>>;
     /// Creates a session.
-    CREATE_SESSION CreateSession(CreateSessionArgs<'a>) -> OrStatus<CreateSessionResult>;
+    CREATE_SESSION CreateSession(CreateSessionArgs<'a>) -> StatusOr<CreateSessionResult>;
     /// Destroys a session.
-    DESTROY_SESSION DestroySession(DestroySessionArgs) -> OrStatus<()>;
+    DESTROY_SESSION DestroySession(DestroySessionArgs) -> StatusOr<()>;
     /// Destroys a client id.
-    DESTROY_CLIENTID DestroyClientId(DestroyClientIdArgs) -> OrStatus<()>;
+    DESTROY_CLIENTID DestroyClientId(DestroyClientIdArgs) -> StatusOr<()>;
     /// Declares that the client has reclaimed its state.
-    RECLAIM_COMPLETE ReclaimComplete(ReclaimCompleteArgs) -> OrStatus<()>;
+    RECLAIM_COMPLETE ReclaimComplete(ReclaimCompleteArgs) -> StatusOr<()>;
     /// Identifies the session and slot of this compound.
-    SEQUENCE Sequence(SequenceArgs) -> OrStatus<SequenceResult>;
+    SEQUENCE Sequence(SequenceArgs) -> StatusOr<SequenceResult>;
     /// Changes the session's secret state verifier.
-    SET_SSV SetSsv(SetSsvArgs<'a>) -> OrStatus<SetSsvResult<'a>>;
+    SET_SSV SetSsv(SetSsvArgs<'a>) -> StatusOr<SetSsvResult<'a>>;
 
     /// Checks access rights.
-    ACCESS Access(AccessArgs) -> OrStatus<AccessResult>;
+    ACCESS Access(AccessArgs) -> StatusOr<AccessResult>;
     /// Returns attributes.
-    GETATTR GetAttr(GetAttrArgs) -> OrStatus<Fattr<'a>>;
+    GETATTR GetAttr(GetAttrArgs) -> StatusOr<Fattr<'a>>;
     /// Sets attributes.
     SETATTR SetAttr(SetAttrArgs<'a>) -> SetAttrReply;
     /// Continues only if the attributes are equal.
-    VERIFY Verify(VerifyArgs<'a>) -> OrStatus<()>;
+    VERIFY Verify(VerifyArgs<'a>) -> StatusOr<()>;
     /// Continues only if the attributes differ.
-    NVERIFY NVerify(VerifyArgs<'a>) -> OrStatus<()>;
+    NVERIFY NVerify(VerifyArgs<'a>) -> StatusOr<()>;
 
     /// Creates an object that is no regular file.
-    CREATE Create(CreateArgs<'a>) -> OrStatus<CreateResult>;
+    CREATE Create(CreateArgs<'a>) -> StatusOr<CreateResult>;
     /// Creates a hard link.
-    LINK Link(LinkArgs<'a>) -> OrStatus<ChangeInfo>;
+    LINK Link(LinkArgs<'a>) -> StatusOr<ChangeInfo>;
     /// Lists a directory.
-    READDIR ReadDir(ReadDirArgs) -> OrStatus<ReadDirResult<'a>>;
+    READDIR ReadDir(ReadDirArgs) -> StatusOr<ReadDirResult<'a>>;
     /// Reads a symbolic link.
-    READLINK ReadLink -> OrStatus<&'a [u8]>;
+    READLINK ReadLink -> StatusOr<&'a [u8]>;
     /// Removes a directory entry.
-    REMOVE Remove(RemoveArgs<'a>) -> OrStatus<ChangeInfo>;
+    REMOVE Remove(RemoveArgs<'a>) -> StatusOr<ChangeInfo>;
     /// Renames a directory entry.
-    RENAME Rename(RenameArgs<'a>) -> OrStatus<RenameResult>;
+    RENAME Rename(RenameArgs<'a>) -> StatusOr<RenameResult>;
 
     /// Reads data.
-    READ Read(ReadArgs) -> OrStatus<ReadResult<'a>>;
+    READ Read(ReadArgs) -> StatusOr<ReadResult<'a>>;
     /// Writes data.
-    WRITE Write(WriteArgs<'a>) -> OrStatus<WriteResult>;
+    WRITE Write(WriteArgs<'a>) -> StatusOr<WriteResult>;
     /// Flushes written data to stable storage.
-    COMMIT Commit(CommitArgs) -> OrStatus<Verifier>;
+    COMMIT Commit(CommitArgs) -> StatusOr<Verifier>;
 
     /// Opens a file.
-    OPEN Open(OpenArgs<'a>) -> OrStatus<OpenResult<'a>>;
+    OPEN Open(OpenArgs<'a>) -> StatusOr<OpenResult<'a>>;
     /// Reduces the access of an open.
-    OPEN_DOWNGRADE OpenDowngrade(OpenDowngradeArgs) -> OrStatus<StateId>;
+    OPEN_DOWNGRADE OpenDowngrade(OpenDowngradeArgs) -> StatusOr<StateId>;
     /// Closes an open.
-    CLOSE Close(CloseArgs) -> OrStatus<StateId>;
+    CLOSE Close(CloseArgs) -> StatusOr<StateId>;
     /// Returns a delegation.
-    DELEGRETURN DelegReturn(DelegReturnArgs) -> OrStatus<()>;
+    DELEGRETURN DelegReturn(DelegReturnArgs) -> StatusOr<()>;
     /// Releases delegations that were not reclaimed.
-    DELEGPURGE DelegPurge(DelegPurgeArgs) -> OrStatus<()>;
+    DELEGPURGE DelegPurge(DelegPurgeArgs) -> StatusOr<()>;
     /// Requests a delegation.
-    WANT_DELEGATION WantDelegation(WantDelegationArgs) -> OrStatus<OpenDelegation<'a>>;
+    WANT_DELEGATION WantDelegation(WantDelegationArgs) -> StatusOr<OpenDelegation<'a>>;
     /// Requests a directory delegation.
-    GET_DIR_DELEGATION GetDirDelegation(GetDirDelegationArgs) -> OrStatus<GetDirDelegationResult>;
+    GET_DIR_DELEGATION GetDirDelegation(GetDirDelegationArgs) -> StatusOr<GetDirDelegationResult>;
 
     /// Locks a byte range.
     LOCK Lock(LockArgs<'a>) -> LockReply<'a>;
     /// Tests for a conflicting lock.
     LOCKT LockTest(LockTestArgs<'a>) -> LockTestReply<'a>;
     /// Unlocks a byte range.
-    LOCKU Unlock(UnlockArgs) -> OrStatus<StateId>;
+    LOCKU Unlock(UnlockArgs) -> StatusOr<StateId>;
 
     /// Frees a revoked state id.
-    FREE_STATEID FreeStateId(FreeStateIdArgs) -> OrStatus<()>;
+    FREE_STATEID FreeStateId(FreeStateIdArgs) -> StatusOr<()>;
     /// Tests the validity of state ids.
-    TEST_STATEID TestStateId(TestStateIdArgs) -> OrStatus<TestStateIdResult>;
+    TEST_STATEID TestStateId(TestStateIdArgs) -> StatusOr<TestStateIdResult>;
 
     /// Returns the security mechanisms for a name.
-    SECINFO SecInfo(SecInfoArgs<'a>) -> OrStatus<SecInfoResult<'a>>;
+    SECINFO SecInfo(SecInfoArgs<'a>) -> StatusOr<SecInfoResult<'a>>;
     /// Returns the security mechanisms for a file handle.
-    SECINFO_NO_NAME SecInfoNoName(SecInfoNoNameArgs) -> OrStatus<SecInfoResult<'a>>;
+    SECINFO_NO_NAME SecInfoNoName(SecInfoNoNameArgs) -> StatusOr<SecInfoResult<'a>>;
 
     /// Reserves space.
-    ALLOCATE Allocate(AllocateArgs) -> OrStatus<()>;
+    ALLOCATE Allocate(AllocateArgs) -> StatusOr<()>;
     /// Punches a hole.
-    DEALLOCATE Deallocate(DeallocateArgs) -> OrStatus<()>;
+    DEALLOCATE Deallocate(DeallocateArgs) -> StatusOr<()>;
     /// Finds the next data or hole.
-    SEEK Seek(SeekArgs) -> OrStatus<SeekResult>;
+    SEEK Seek(SeekArgs) -> StatusOr<SeekResult>;
     /// Reads data and holes.
-    READ_PLUS ReadPlus(ReadPlusArgs) -> OrStatus<ReadPlusResult<'a>>;
+    READ_PLUS ReadPlus(ReadPlusArgs) -> StatusOr<ReadPlusResult<'a>>;
     /// Announces an access pattern.
-    IO_ADVISE IoAdvise(IoAdviseArgs) -> OrStatus<Bitmap4>;
+    IO_ADVISE IoAdvise(IoAdviseArgs) -> StatusOr<Bitmap4>;
     /// Writes a repeated pattern.
-    WRITE_SAME WriteSame(WriteSameArgs<'a>) -> OrStatus<WriteResponse>;
+    WRITE_SAME WriteSame(WriteSameArgs<'a>) -> StatusOr<WriteResponse>;
     /// Copies data.
     COPY Copy(CopyArgs<'a>) -> CopyReply;
     /// Prepares an inter-server copy.
-    COPY_NOTIFY CopyNotify(CopyNotifyArgs<'a>) -> OrStatus<CopyNotifyResult<'a>>;
+    COPY_NOTIFY CopyNotify(CopyNotifyArgs<'a>) -> StatusOr<CopyNotifyResult<'a>>;
     /// Shares extents between two files.
-    CLONE Clone(CloneArgs) -> OrStatus<()>;
+    CLONE Clone(CloneArgs) -> StatusOr<()>;
     /// Cancels an asynchronous copy.
-    OFFLOAD_CANCEL OffloadCancel(OffloadArgs) -> OrStatus<()>;
+    OFFLOAD_CANCEL OffloadCancel(OffloadArgs) -> StatusOr<()>;
     /// Returns the progress of an asynchronous copy.
-    OFFLOAD_STATUS OffloadStatus(OffloadArgs) -> OrStatus<OffloadStatusResult>;
+    OFFLOAD_STATUS OffloadStatus(OffloadArgs) -> StatusOr<OffloadStatusResult>;
 
     /// Reads an extended attribute.
-    GETXATTR GetXattr(GetXattrArgs<'a>) -> OrStatus<&'a [u8]>;
+    GETXATTR GetXattr(GetXattrArgs<'a>) -> StatusOr<&'a [u8]>;
     /// Sets an extended attribute.
-    SETXATTR SetXattr(SetXattrArgs<'a>) -> OrStatus<ChangeInfo>;
+    SETXATTR SetXattr(SetXattrArgs<'a>) -> StatusOr<ChangeInfo>;
     /// Lists extended attributes.
-    LISTXATTRS ListXattrs(ListXattrsArgs) -> OrStatus<ListXattrsResult<'a>>;
+    LISTXATTRS ListXattrs(ListXattrsArgs) -> StatusOr<ListXattrsResult<'a>>;
     /// Removes an extended attribute.
-    REMOVEXATTR RemoveXattr(RemoveXattrArgs<'a>) -> OrStatus<ChangeInfo>;
+    REMOVEXATTR RemoveXattr(RemoveXattrArgs<'a>) -> StatusOr<ChangeInfo>;
 
     /// Requests a layout.
     LAYOUTGET LayoutGet(LayoutGetArgs) -> LayoutGetReply<'a>;
     /// Commits data that was written through a layout.
-    LAYOUTCOMMIT LayoutCommit(LayoutCommitArgs<'a>) -> OrStatus<LayoutCommitResult>;
+    LAYOUTCOMMIT LayoutCommit(LayoutCommitArgs<'a>) -> StatusOr<LayoutCommitResult>;
     /// Returns layouts.
-    LAYOUTRETURN LayoutReturn(LayoutReturnArgs<'a>) -> OrStatus<LayoutReturnResult>;
+    LAYOUTRETURN LayoutReturn(LayoutReturnArgs<'a>) -> StatusOr<LayoutReturnResult>;
     /// Reports layout errors.
-    LAYOUTERROR LayoutError(LayoutErrorArgs) -> OrStatus<()>;
+    LAYOUTERROR LayoutError(LayoutErrorArgs) -> StatusOr<()>;
     /// Reports layout I/O statistics.
-    LAYOUTSTATS LayoutStats(LayoutStatsArgs<'a>) -> OrStatus<()>;
+    LAYOUTSTATS LayoutStats(LayoutStatsArgs<'a>) -> StatusOr<()>;
     /// Returns a device's address.
     GETDEVICEINFO GetDeviceInfo(GetDeviceInfoArgs) -> GetDeviceInfoReply<'a>;
     /// Returns the list of devices.
-    GETDEVICELIST GetDeviceList(GetDeviceListArgs) -> OrStatus<GetDeviceListResult>;
+    GETDEVICELIST GetDeviceList(GetDeviceListArgs) -> StatusOr<GetDeviceListResult>;
 }

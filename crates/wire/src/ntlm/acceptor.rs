@@ -302,7 +302,7 @@ mod tests {
     use crate::codec::Writer;
 
     /// Builds a client's AUTHENTICATE with every part under the test's control.
-    struct Client {
+    struct ScriptedClient {
         user: &'static str,
         proof_with: Option<NtHash>,
         say_mic: bool,
@@ -310,10 +310,15 @@ mod tests {
         nt_bytes: Option<usize>,
     }
 
-    const RIGHT: Client =
-        Client { user: "alice", proof_with: None, say_mic: true, mic: true, nt_bytes: None };
+    const RIGHT: ScriptedClient = ScriptedClient {
+        user: "alice",
+        proof_with: None,
+        say_mic: true,
+        mic: true,
+        nt_bytes: None,
+    };
 
-    impl Client {
+    impl ScriptedClient {
         fn answer(&self, negotiate: &[u8], challenge: &[u8]) -> Vec<u8> {
             let hash = self.proof_with.clone().unwrap_or_else(|| NtHash::of_password("secret"));
             let owf = hash.ntowf_v2(self.user, "WG");
@@ -358,11 +363,14 @@ mod tests {
         w.u32(offset as u32);
     }
 
-    fn log_on(client: &Client) -> Result<NtlmLogon, LogonRefusal> {
+    fn log_on(client: &ScriptedClient) -> Result<NtlmLogon, LogonRefusal> {
         log_on_where(client, GuestPolicy::default())
     }
 
-    fn log_on_where(client: &Client, unproven: GuestPolicy) -> Result<NtlmLogon, LogonRefusal> {
+    fn log_on_where(
+        client: &ScriptedClient,
+        unproven: GuestPolicy,
+    ) -> Result<NtlmLogon, LogonRefusal> {
         let everyone = GuestPolicy { anonymous: true, guest: true };
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(1));
@@ -380,8 +388,12 @@ mod tests {
 
     #[test]
     fn garbage_proof_without_a_mic_is_refused() {
-        let client =
-            Client { proof_with: Some(NtHash([1; 16])), say_mic: false, mic: false, ..RIGHT };
+        let client = ScriptedClient {
+            proof_with: Some(NtHash([1; 16])),
+            say_mic: false,
+            mic: false,
+            ..RIGHT
+        };
         assert_eq!(
             log_on(&client).unwrap_err(),
             LogonRefusal::WrongPassword { user: "alice".into() }
@@ -392,14 +404,14 @@ mod tests {
     fn right_password_yields_the_clients_session_key() {
         let logon = log_on(&RIGHT).unwrap();
         assert_eq!((logon.user.as_str(), *logon.session_key), ("alice", [9; 16]));
-        let without_mic = Client { say_mic: false, mic: false, ..RIGHT };
+        let without_mic = ScriptedClient { say_mic: false, mic: false, ..RIGHT };
         assert!(log_on(&without_mic).is_ok(), "old clients send none and do not say so");
     }
 
     #[test]
     fn announced_mic_must_be_present_and_correct() {
         assert_eq!(
-            log_on(&Client { mic: false, ..RIGHT }).unwrap_err(),
+            log_on(&ScriptedClient { mic: false, ..RIGHT }).unwrap_err(),
             LogonRefusal::Mic { user: "alice".into() }
         );
     }
@@ -407,14 +419,14 @@ mod tests {
     #[test]
     fn unknown_name_becomes_guest_but_wrong_password_does_not() {
         let guests = GuestPolicy { anonymous: false, guest: true };
-        let logon = log_on_where(&Client { user: "bob", ..RIGHT }, guests).unwrap();
+        let logon = log_on_where(&ScriptedClient { user: "bob", ..RIGHT }, guests).unwrap();
         assert_eq!((logon.kind, logon.user.as_str()), (LogonKind::Guest, "bob"));
         assert_eq!(log_on_where(&RIGHT, guests).unwrap().kind, LogonKind::User);
-        let wrong = Client { proof_with: Some(NtHash([1; 16])), ..RIGHT };
+        let wrong = ScriptedClient { proof_with: Some(NtHash([1; 16])), ..RIGHT };
         assert!(matches!(log_on_where(&wrong, guests), Err(LogonRefusal::WrongPassword { .. })));
-        let v1 = Client { user: "bob", nt_bytes: Some(24), ..RIGHT };
+        let v1 = ScriptedClient { user: "bob", nt_bytes: Some(24), ..RIGHT };
         assert!(matches!(log_on_where(&v1, guests), Err(LogonRefusal::TooWeak { .. })));
-        let nobody = Client { user: "", nt_bytes: Some(0), ..RIGHT };
+        let nobody = ScriptedClient { user: "", nt_bytes: Some(0), ..RIGHT };
         assert_eq!(log_on_where(&nobody, guests).unwrap_err(), LogonRefusal::Anonymous);
     }
 
@@ -453,12 +465,12 @@ mod tests {
     #[test]
     fn unknown_user_short_proof_and_anonymous_are_refused() {
         assert_eq!(
-            log_on(&Client { user: "bob", ..RIGHT }).unwrap_err(),
+            log_on(&ScriptedClient { user: "bob", ..RIGHT }).unwrap_err(),
             LogonRefusal::UnknownUser { user: "bob".into() }
         );
-        let v1 = Client { nt_bytes: Some(24), ..RIGHT };
+        let v1 = ScriptedClient { nt_bytes: Some(24), ..RIGHT };
         assert_eq!(log_on(&v1).unwrap_err(), LogonRefusal::TooWeak { user: "alice".into() });
-        let nobody = Client { user: "", nt_bytes: Some(0), ..RIGHT };
+        let nobody = ScriptedClient { user: "", nt_bytes: Some(0), ..RIGHT };
         assert_eq!(log_on(&nobody).unwrap_err(), LogonRefusal::Anonymous);
     }
 }

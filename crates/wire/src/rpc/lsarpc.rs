@@ -7,7 +7,7 @@
 mod lookup;
 
 use super::ndr::{align, put_referent, unique_string};
-use super::{Fault, RpcFacts};
+use super::{RpcFacts, RpcFault};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::ntstatus::NtStatus;
 
@@ -33,11 +33,11 @@ const HANDLE_MARK: [u8; 12] = *b"anabranchlsa";
 
 /// Open handles of one pipe, one bit each.
 #[derive(Debug, Default)]
-pub(super) struct Handles {
+pub(super) struct PolicyHandles {
     open: u32,
 }
 
-impl Handles {
+impl PolicyHandles {
     fn open(&mut self) -> Option<[u8; 20]> {
         let number = self.open.trailing_ones();
         if number >= HANDLES_MAX {
@@ -63,15 +63,15 @@ pub(super) fn call(
     opnum: u16,
     stub: &[u8],
     facts: &RpcFacts,
-    handles: &mut Handles,
-) -> Result<Vec<u8>, Fault> {
+    handles: &mut PolicyHandles,
+) -> Result<Vec<u8>, RpcFault> {
     let mut r = Reader::new(stub);
     match opnum {
         OPEN_POLICY | OPEN_POLICY_2 => Ok(open_policy(false, handles)),
         OPEN_POLICY_3 => Ok(open_policy(true, handles)),
         GET_USER_NAME => get_user_name(&mut r, facts),
         LOOKUP_SIDS_3 => lookup::sids(&mut r, facts, true),
-        LOOKUP_NAMES_4 => lookup::names(&mut r, facts, lookup::Form::WholeSid),
+        LOOKUP_NAMES_4 => lookup::names(&mut r, facts, lookup::SidForm::WholeSid),
         _ => with_policy(opnum, &mut r, facts, handles),
     }
 }
@@ -81,8 +81,8 @@ fn with_policy(
     opnum: u16,
     r: &mut Reader<'_>,
     facts: &RpcFacts,
-    handles: &mut Handles,
-) -> Result<Vec<u8>, Fault> {
+    handles: &mut PolicyHandles,
+) -> Result<Vec<u8>, RpcFault> {
     const OPNUMS: &[u16] = &[
         CLOSE,
         QUERY_INFORMATION_POLICY,
@@ -94,16 +94,16 @@ fn with_policy(
         LOOKUP_NAMES_3,
     ];
     if !OPNUMS.contains(&opnum) {
-        return Err(Fault::Opnum);
+        return Err(RpcFault::Opnum);
     }
-    let number = handles.find(&r.array("policy handle")?).ok_or(Fault::Handle)?;
+    let number = handles.find(&r.array("policy handle")?).ok_or(RpcFault::Handle)?;
     match opnum {
         QUERY_INFORMATION_POLICY | QUERY_INFORMATION_POLICY_2 => query_policy(r, facts),
         LOOKUP_SIDS => lookup::sids(r, facts, false),
         LOOKUP_SIDS_2 => lookup::sids(r, facts, true),
-        LOOKUP_NAMES => lookup::names(r, facts, lookup::Form::Relative),
-        LOOKUP_NAMES_2 => lookup::names(r, facts, lookup::Form::RelativeWithFlags),
-        LOOKUP_NAMES_3 => lookup::names(r, facts, lookup::Form::WholeSid),
+        LOOKUP_NAMES => lookup::names(r, facts, lookup::SidForm::Relative),
+        LOOKUP_NAMES_2 => lookup::names(r, facts, lookup::SidForm::RelativeWithFlags),
+        LOOKUP_NAMES_3 => lookup::names(r, facts, lookup::SidForm::WholeSid),
         _ => {
             handles.open &= !(1 << number);
             // A null handle, and success.
@@ -113,7 +113,7 @@ fn with_policy(
 }
 
 /// MS-LSAD 3.1.4.4.1, 3.1.4.4.2, 3.1.4.4.9.
-fn open_policy(with_version: bool, handles: &mut Handles) -> Vec<u8> {
+fn open_policy(with_version: bool, handles: &mut PolicyHandles) -> Vec<u8> {
     let mut out = Vec::new();
     let mut w = Writer::new(&mut out);
     if with_version {
@@ -129,7 +129,7 @@ fn open_policy(with_version: bool, handles: &mut Handles) -> Vec<u8> {
 }
 
 /// Names and identifiers of workgroup and machine. MS-LSAD 3.1.4.4.4.
-fn query_policy(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
+fn query_policy(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, RpcFault> {
     const PRIMARY_DOMAIN: u16 = 3;
     const ACCOUNT_DOMAIN: u16 = 5;
     const SERVER_ROLE: u16 = 6;
@@ -178,7 +178,7 @@ fn query_policy(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> 
 }
 
 /// Returns the caller's name. MS-LSAT 3.1.4.4.
-fn get_user_name(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
+fn get_user_name(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, RpcFault> {
     unique_string(r)?;
     skip_unicode_pointer(r)?;
     align(r)?;

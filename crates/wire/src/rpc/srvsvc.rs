@@ -4,7 +4,7 @@
 //! that Windows uses.
 
 use super::ndr::{align, put_referent, put_string, string, unique_string};
-use super::{Fault, RpcFacts, ShareFact};
+use super::{RpcFacts, RpcFault, ShareFact};
 use crate::codec::{Reader, Writer};
 
 const CONNECTION_ENUM: u16 = 8;
@@ -33,7 +33,7 @@ const PLATFORM: u32 = 500;
 /// SV_TYPE_WORKSTATION | SV_TYPE_SERVER | SV_TYPE_SERVER_NT.
 const SERVER_TYPE: u32 = 0x1 | 0x2 | 0x8000;
 
-pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
+pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>, RpcFault> {
     let mut r = Reader::new(stub);
     match opnum {
         SHARE_ENUM_ALL | SHARE_ENUM => share_enum(&mut r, facts),
@@ -47,12 +47,12 @@ pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>,
         FILE_CLOSE | SESSION_DEL | SHARE_DEL | SHARE_DEL_STICKY => {
             Ok(WERR_ACCESS_DENIED.to_le_bytes().to_vec())
         }
-        _ => Err(Fault::Opnum),
+        _ => Err(RpcFault::Opnum),
     }
 }
 
 /// NetrRemoteTOD: TIME_OF_DAY_INFO, in UTC. MS-SRVS 2.2.4.105, 3.1.4.21.
-fn remote_time(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
+fn remote_time(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, RpcFault> {
     /// `tod_tinterval`: 10,000ths of a second per clock tick, the value of Windows and Samba.
     const TICK: u32 = 310;
     unique_string(r)?;
@@ -94,7 +94,7 @@ fn date_of(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
-fn share_enum(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
+fn share_enum(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, RpcFault> {
     unique_string(r)?;
     align(r)?;
     let level = r.u32("level")?;
@@ -128,7 +128,7 @@ fn share_enum(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
 }
 
 /// Refuses an administrative list after reading its filters: an empty list and an error.
-fn refused_list(r: &mut Reader<'_>, filters: usize) -> Result<Vec<u8>, Fault> {
+fn refused_list(r: &mut Reader<'_>, filters: usize) -> Result<Vec<u8>, RpcFault> {
     for _ in 0..=filters {
         unique_string(r)?;
         align(r)?;
@@ -148,7 +148,7 @@ fn no_list(level: u32, error: u32) -> Vec<u8> {
     out
 }
 
-fn share_get_info(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
+fn share_get_info(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, RpcFault> {
     unique_string(r)?;
     let name = string(r)?.to_lowercase();
     align(r)?;
@@ -224,7 +224,7 @@ fn put_share_strings(w: &mut Writer<'_>, level: u32, share: &ShareFact) {
     }
 }
 
-fn server_get_info(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
+fn server_get_info(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, RpcFault> {
     unique_string(r)?;
     align(r)?;
     let level = r.u32("level")?;
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(call(CONNECTION_ENUM, &three[4..], &facts(false)), Ok(list));
         assert_eq!(call(SHARE_DEL, &[], &facts(true)), Ok(numbers(&[5])));
         assert_eq!(call(SHARE_ADD, &[], &facts(true)), Ok(numbers(&[0, 5])));
-        assert_eq!(call(200, &[], &facts(true)), Err(Fault::Opnum));
-        assert_eq!(call(SESSION_ENUM, &three[..8], &facts(false)), Err(Fault::Ndr));
+        assert_eq!(call(200, &[], &facts(true)), Err(RpcFault::Opnum));
+        assert_eq!(call(SESSION_ENUM, &three[..8], &facts(false)), Err(RpcFault::Ndr));
     }
 }

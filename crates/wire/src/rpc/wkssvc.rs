@@ -1,17 +1,17 @@
 //! Workstation service: describes this machine. MS-WKST 3.2.4.1.
 
 use super::ndr::{align, put_referent, put_string, unique_string};
-use super::{Fault, RpcFacts};
+use super::{RpcFacts, RpcFault};
 use crate::codec::{Reader, Writer};
 
 const GET_INFO: u16 = 0;
 const WERR_OK: u32 = 0;
 const WERR_INVALID_LEVEL: u32 = 124;
 
-pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
+pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>, RpcFault> {
     let mut r = Reader::new(stub);
     if opnum != GET_INFO {
-        return Err(Fault::Opnum);
+        return Err(RpcFault::Opnum);
     }
     unique_string(&mut r)?;
     align(&mut r)?;

@@ -161,11 +161,11 @@ mod tests {
             write(&mut Writer::with_origin(&mut out, 0));
             out
         };
-        let told = LeaseBreak { key: KEY, current: 7, new: 3, epoch: 2, acknowledge: true };
-        let told = body(&|w| told.encode(w));
-        assert_eq!(told[..8], [44, 0, 2, 0, 1, 0, 0, 0]);
-        assert_eq!(told[8..24], KEY);
-        assert_eq!(told[24..], [&[7, 0, 0, 0, 3, 0, 0, 0][..], &[0; 12]].concat());
+        let notification = LeaseBreak { key: KEY, current: 7, new: 3, epoch: 2, acknowledge: true };
+        let notification = body(&|w| notification.encode(w));
+        assert_eq!(notification[..8], [44, 0, 2, 0, 1, 0, 0, 0]);
+        assert_eq!(notification[8..24], KEY);
+        assert_eq!(notification[24..], [&[7, 0, 0, 0, 3, 0, 0, 0][..], &[0; 12]].concat());
         let answer = LeaseBreakResponse { key: KEY, state: 3 };
         let answer = body(&|w| answer.encode(w));
         assert_eq!(answer[..8], [36, 0, 0, 0, 0, 0, 0, 0]);

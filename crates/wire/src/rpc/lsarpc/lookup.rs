@@ -2,7 +2,7 @@
 
 use super::super::names::{NameKind, NamedSid, SidBytes, last_part, parent, text};
 use super::super::ndr::{align, put_referent, string};
-use super::super::{Fault, RpcFacts};
+use super::super::{RpcFacts, RpcFault};
 use super::{put_chars, put_sid, put_unicode};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::ntstatus::NtStatus;
@@ -16,7 +16,7 @@ const NO_DOMAIN: u32 = u32::MAX;
 
 /// How a call returns a name's SID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum SidForm {
     /// As a RID relative to the domain. LsarLookupNames.
     Relative,
     /// As a RID with flags. LsarLookupNames2.
@@ -92,7 +92,7 @@ pub(super) fn sids(
     r: &mut Reader<'_>,
     facts: &RpcFacts,
     with_flags: bool,
-) -> Result<Vec<u8>, Fault> {
+) -> Result<Vec<u8>, RpcFault> {
     let asked = read_sids(r)?;
     let found: Vec<Option<NamedSid>> = asked.iter().map(|sid| facts.names.of_sid(sid)).collect();
     let mut domains = Domains::default();
@@ -123,7 +123,11 @@ pub(super) fn sids(
 }
 
 /// LsarLookupNames to LsarLookupNames4.
-pub(super) fn names(r: &mut Reader<'_>, facts: &RpcFacts, form: Form) -> Result<Vec<u8>, Fault> {
+pub(super) fn names(
+    r: &mut Reader<'_>,
+    facts: &RpcFacts,
+    form: SidForm,
+) -> Result<Vec<u8>, RpcFault> {
     let asked = read_names(r)?;
     let found: Vec<Option<NamedSid>> = asked.iter().map(|name| facts.names.of_name(name)).collect();
     let mut domains = Domains::default();
@@ -140,16 +144,16 @@ pub(super) fn names(r: &mut Reader<'_>, facts: &RpcFacts, form: Form) -> Result<
         w.u16(kind as u16);
         w.align(4);
         match (form, found) {
-            (Form::WholeSid, Some(_)) => put_referent(&mut w, 0x1001 + n as u32),
-            (Form::WholeSid, None) => w.u32(0),
+            (SidForm::WholeSid, Some(_)) => put_referent(&mut w, 0x1001 + n as u32),
+            (SidForm::WholeSid, None) => w.u32(0),
             (_, found) => w.u32(relative_id(found.as_ref())),
         }
         w.u32(domain);
-        if form != Form::Relative {
+        if form != SidForm::Relative {
             w.u32(0);
         }
     }
-    if form == Form::WholeSid {
+    if form == SidForm::WholeSid {
         found.iter().flatten().for_each(|named| put_sid(&mut w, &named.sid));
     }
     put_outcome(&mut w, found.iter().flatten().count(), asked.len());

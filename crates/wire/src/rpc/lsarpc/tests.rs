@@ -18,7 +18,7 @@ fn facts() -> RpcFacts {
     }
 }
 
-fn with_handle(handles: &mut Handles, rest: &[u8]) -> Vec<u8> {
+fn with_handle(handles: &mut PolicyHandles, rest: &[u8]) -> Vec<u8> {
     let mut stub = call(OPEN_POLICY_2, &[], &facts(), handles).unwrap();
     stub.truncate(20);
     stub.extend_from_slice(rest);
@@ -59,7 +59,7 @@ fn contains(answer: &[u8], text: &str) -> bool {
 
 #[test]
 fn sids_translate_to_names_and_unknown_ones_to_text() {
-    let mut handles = Handles::default();
+    let mut handles = PolicyHandles::default();
     for opnum in [LOOKUP_SIDS, LOOKUP_SIDS_2] {
         let stub = with_handle(&mut handles, &sids_request());
         let answer = call(opnum, &stub, &facts(), &mut handles).unwrap();
@@ -73,7 +73,7 @@ fn sids_translate_to_names_and_unknown_ones_to_text() {
 
 #[test]
 fn names_translate_to_each_sid_form() {
-    let mut handles = Handles::default();
+    let mut handles = PolicyHandles::default();
     let sid = [1, 2, 0, 0, 0, 0, 0, 22, 1, 0, 0, 0, 0xE9, 3, 0, 0];
     for (opnum, whole) in [(LOOKUP_NAMES, false), (LOOKUP_NAMES_2, false), (LOOKUP_NAMES_3, true)] {
         let stub = with_handle(&mut handles, &names_request(&["SRV\\alice"]));
@@ -87,19 +87,19 @@ fn names_translate_to_each_sid_form() {
 
 #[test]
 fn closed_or_unopened_policy_handle_is_refused() {
-    let mut handles = Handles::default();
+    let mut handles = PolicyHandles::default();
     let stub = with_handle(&mut handles, &[5, 0]);
     let answer = call(QUERY_INFORMATION_POLICY_2, &stub, &facts(), &mut handles).unwrap();
     assert_eq!(status_of(&answer), NtStatus::SUCCESS);
     assert!(contains(&answer, "SRV"));
     assert_eq!(call(CLOSE, &stub, &facts(), &mut handles).unwrap(), [0; 24]);
     let again = call(QUERY_INFORMATION_POLICY_2, &stub, &facts(), &mut handles);
-    assert_eq!(again, Err(Fault::Handle));
+    assert_eq!(again, Err(RpcFault::Handle));
 }
 
 #[test]
 fn policy_handles_of_one_pipe_are_bounded() {
-    let mut handles = Handles::default();
+    let mut handles = PolicyHandles::default();
     for _ in 0..HANDLES_MAX {
         let answer = call(OPEN_POLICY, &[], &facts(), &mut handles).unwrap();
         assert_eq!(status_of(&answer), NtStatus::SUCCESS);
@@ -112,15 +112,15 @@ fn policy_handles_of_one_pipe_are_bounded() {
 fn get_user_name_returns_the_caller() {
     let mut stub = vec![0; 4];
     stub.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
-    let answer = call(GET_USER_NAME, &stub, &facts(), &mut Handles::default()).unwrap();
+    let answer = call(GET_USER_NAME, &stub, &facts(), &mut PolicyHandles::default()).unwrap();
     assert!(contains(&answer, "alice") && contains(&answer, "SRV"));
 }
 
 #[test]
 fn excessive_or_truncated_lookups_take_no_memory() {
-    let mut handles = Handles::default();
+    let mut handles = PolicyHandles::default();
     let stub = with_handle(&mut handles, &[0xFF; 64]);
-    assert_eq!(call(LOOKUP_SIDS, &stub, &facts(), &mut handles), Err(Fault::Ndr));
+    assert_eq!(call(LOOKUP_SIDS, &stub, &facts(), &mut handles), Err(RpcFault::Ndr));
     for request in [sids_request(), names_request(&["alice", "bob"])] {
         let stub = with_handle(&mut handles, &request);
         for length in 0..stub.len() {
