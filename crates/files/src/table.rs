@@ -19,7 +19,7 @@ use grants::{
     CloseOutcome, FileGrants, GrantRefusal, LinkId, LockDecision, LockRefusal, OpenId, OpenWish,
     ShareMode, WaitId, insert_exact,
 };
-use limits::{Account, FileBuckets, Share as Charge};
+use limits::{Account, FileBuckets, ResourceCharge};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -73,7 +73,7 @@ pub(crate) struct FileRecord {
     /// Replies for waiting byte-range locks, in order of their wait.
     waits: Vec<(WaitId, LockAnswer)>,
     /// Ledger charges of each open for its byte ranges, including those it waits for.
-    range_charges: BTreeMap<OpenId, Charge>,
+    range_charges: BTreeMap<OpenId, ResourceCharge>,
     /// Cache holders that receive break notifications, by owner.
     holders: Vec<(CacheOwner, Arc<dyn CacheHolder>)>,
     /// Operations that wait for breaks, with the channel that wakes each.

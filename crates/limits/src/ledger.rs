@@ -69,7 +69,7 @@ pub struct Account {
 
 /// An amount in use; released on drop.
 #[derive(Debug)]
-pub struct Share {
+pub struct ResourceCharge {
     account: Arc<Account>,
     amount: u64,
 }
@@ -137,7 +137,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Exhausted`].
-    pub fn take(self: &Arc<Self>, holder: &Holder) -> Result<Share, Exhausted> {
+    pub fn take(self: &Arc<Self>, holder: &Holder) -> Result<ResourceCharge, Exhausted> {
         self.account(holder).take(1)
     }
 
@@ -177,7 +177,7 @@ impl Account {
     ///
     /// # Errors
     /// [`Exhausted`].
-    pub fn take(self: &Arc<Self>, amount: u64) -> Result<Share, Exhausted> {
+    pub fn take(self: &Arc<Self>, amount: u64) -> Result<ResourceCharge, Exhausted> {
         let mut share = self.force(0);
         share.try_resize(amount)?;
         Ok(share)
@@ -185,8 +185,8 @@ impl Account {
 
     /// Takes `amount` without a limit, for state that existed before and cannot be refused.
     #[must_use]
-    pub fn force(self: &Arc<Self>, amount: u64) -> Share {
-        let mut share = Share { account: self.clone(), amount: 0 };
+    pub fn force(self: &Arc<Self>, amount: u64) -> ResourceCharge {
+        let mut share = ResourceCharge { account: self.clone(), amount: 0 };
         share.resize(amount);
         share
     }
@@ -221,7 +221,7 @@ impl Drop for Account {
     }
 }
 
-impl Share {
+impl ResourceCharge {
     /// The amount.
     #[must_use]
     pub fn amount(&self) -> u64 {
@@ -238,7 +238,7 @@ impl Share {
         })
     }
 
-    /// Like [`Share::try_resize`] for a repeated attempt: the refusal is not counted again.
+    /// Like [`ResourceCharge::try_resize`] for a repeated attempt: the refusal is not counted again.
     ///
     /// # Errors
     /// [`Exhausted`].
@@ -252,7 +252,7 @@ impl Share {
         Ok(())
     }
 
-    /// Like [`Share::try_resize`], but never refused.
+    /// Like [`ResourceCharge::try_resize`], but never refused.
     pub fn resize(&mut self, amount: u64) {
         if amount < self.amount {
             self.account.subtract(self.amount - amount);
@@ -277,7 +277,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for ResourceCharge {
     fn drop(&mut self) {
         self.account.subtract(self.amount);
     }
@@ -291,7 +291,7 @@ mod tests {
         Holder::User(name.into())
     }
 
-    fn take_all(ledger: &Arc<Ledger>, holder: &Holder) -> Vec<Share> {
+    fn take_all(ledger: &Arc<Ledger>, holder: &Holder) -> Vec<ResourceCharge> {
         std::iter::from_fn(|| ledger.take(holder).ok()).collect()
     }
 

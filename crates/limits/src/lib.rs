@@ -16,7 +16,7 @@ mod turns;
 pub use class::{
     Class, GIB, Limits, MIB, PROVISIONED_GIB_MAX, PROVISIONED_GIB_MIN, Provision, Rates,
 };
-pub use ledger::{Account, Exhausted, Holder, Ledger, Share, Usage, site_of};
+pub use ledger::{Account, Exhausted, Holder, Ledger, ResourceCharge, Usage, site_of};
 pub use share::{Admission, BOOKING_BYTES_MAX, FileBuckets, ShareLimits, WaitGuard};
 pub use size::{ProvisionedSize, ReductionTooSoon, SIZE_REDUCTION_DELAY};
 pub use snapshot::{CreditState, Credits, Snapshot};

@@ -12,7 +12,7 @@ use crate::lock_waiters::LockWaiters;
 use crate::session::Session;
 use crate::stateids::Owner;
 use files::VolumeId;
-use limits::{Account, Holder, Ledger, Share};
+use limits::{Account, Holder, Ledger, ResourceCharge};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -100,9 +100,9 @@ pub struct Client {
     /// Account to which its opens are charged.
     open_account: OnceLock<Arc<Account>>,
     /// Charge for its opens, locks and delegations.
-    states_share: Mutex<Share>,
+    states_share: Mutex<ResourceCharge>,
     /// Charge for the owner strings of its opens and locks, in bytes.
-    owners_share: Mutex<Share>,
+    owners_share: Mutex<ResourceCharge>,
     common: ClientEnvironment,
     revoked: AtomicBool,
     renewed: Mutex<Instant>,

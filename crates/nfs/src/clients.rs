@@ -7,7 +7,7 @@ use crate::client::{Client, ClientEnvironment, ClientFacts, Principal};
 use crate::client_record::ClientRecord;
 use crate::holdings::Holdings;
 use crate::limits::UNCONFIRMED_CLIENTS_MAX;
-use limits::{Exhausted, Holder, Share};
+use limits::{Exhausted, Holder, ResourceCharge};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ pub struct Clients {
 struct ClientEntry {
     client: Arc<Client>,
     /// Charge to its address.
-    _share: Share,
+    _share: ResourceCharge,
 }
 
 impl Clients {

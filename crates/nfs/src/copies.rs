@@ -10,7 +10,7 @@ use crate::status::status_of;
 use files::{
     CallHolder, Caller, OpenFile, PendingAnswer, Protocol, RequestContext, RequestFiles, ShareQueue,
 };
-use limits::Share;
+use limits::ResourceCharge;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -130,7 +130,7 @@ pub struct AsyncCopy {
     /// Its progress.
     pub progress: Arc<CopyProgress>,
     /// Charge to the client's address.
-    pub _share: Share,
+    pub _share: ResourceCharge,
     /// Source open and offset in bytes.
     pub source: (Arc<OpenFile>, u64),
     /// Target open and offset in bytes.

@@ -5,7 +5,7 @@
 
 use crate::client::{Client, lock};
 use crate::limits::{COOLING, COOLING_FILES_MAX};
-use limits::{Account, Share};
+use limits::{Account, ResourceCharge};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -53,7 +53,7 @@ pub struct PendingRevocation {
 pub struct DelegationEntry {
     all: Arc<Delegations>,
     /// Charge to its client's address.
-    _share: Share,
+    _share: ResourceCharge,
     writes: Option<FileKey>,
 }
 

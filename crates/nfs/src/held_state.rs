@@ -15,7 +15,7 @@ pub struct HeldOpen {
     /// File handle of its file, which requests name together with the state id.
     pub handle: FileHandle,
     /// Charge to the client's address; none for the open of a delegation.
-    pub charge: Option<Arc<limits::Share>>,
+    pub charge: Option<Arc<limits::ResourceCharge>>,
 }
 
 impl HeldOpen {

@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::stateids::Owner;
 use files::{LockOwner, RangeLock};
 use futures_util::future::{Either, select};
-use limits::Share;
+use limits::ResourceCharge;
 use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ struct LockWaitEntry {
     client: Arc<Client>,
     key: (FileKey, Owner),
     /// Charge as one state, and for the bytes of its owner, to the client's address.
-    _shares: [Share; 2],
+    _shares: [ResourceCharge; 2],
 }
 
 impl LockWaitEntry {

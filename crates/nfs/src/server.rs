@@ -17,7 +17,7 @@ use crate::limits::{COURTESY, PATIENCE, SLOTS_UNDER_PRESSURE};
 use crate::session::{Session, SessionShares};
 use files::{CourtesyClients, Files, Patience, RequestFiles};
 use futures_util::FutureExt;
-use limits::{Account, Share};
+use limits::{Account, ResourceCharge};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -390,7 +390,7 @@ impl Server {
     ///
     /// # Errors
     /// DELAY if others have taken the room that [`Server::make_room`] found.
-    pub(crate) fn charge_open(&self, client: &Client) -> Result<Share, NfsStatus> {
+    pub(crate) fn charge_open(&self, client: &Client) -> Result<ResourceCharge, NfsStatus> {
         client.open_account(self.files.opens()).take(1).map_err(|_| NfsStatus::DELAY)
     }
 
@@ -401,7 +401,7 @@ impl Server {
         account: &Arc<Account>,
         amount: u64,
         has: impl Fn(&Client) -> bool,
-    ) -> Result<Share, NfsStatus> {
+    ) -> Result<ResourceCharge, NfsStatus> {
         let now = self.host.now().instant;
         loop {
             if let Ok(share) = account.take(amount) {

@@ -11,7 +11,7 @@ use crate::slot::{CachedReply, Fingerprint, SlotDecision, Slots};
 use crate::snapshot::ConnectionFact;
 use bytes::Bytes;
 use files::ShareQueue;
-use limits::{Share, ShareLimits};
+use limits::{ResourceCharge, ShareLimits};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use wire::nfs::ops::ChannelAttributes;
@@ -47,9 +47,9 @@ pub struct Session {
 #[derive(Debug)]
 pub struct SessionShares {
     /// The session.
-    pub _session: Share,
+    pub _session: ResourceCharge,
     /// Its slots beyond the first.
-    pub slots: Share,
+    pub slots: ResourceCharge,
 }
 
 /// Arguments of SEQUENCE for the slot. RFC 8881 18.46.1.

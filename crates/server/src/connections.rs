@@ -9,7 +9,7 @@ use crate::limits::{
 };
 use crate::memory::{Lease, Memory};
 use futures_util::task::AtomicWaker;
-use limits::{Holder, Ledger, Share, Usage, site_of};
+use limits::{Holder, Ledger, ResourceCharge, Usage, site_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
@@ -92,7 +92,7 @@ struct Table {
     crowds: BTreeSet<(usize, IpAddr)>,
     unknown: usize,
     /// Ledger entries of connections with a logon, by connection.
-    users: HashMap<u64, Share>,
+    users: HashMap<u64, ResourceCharge>,
     /// Sums over the ended connections.
     ended: Counts,
     /// The server stops: no connection is accepted and the open ones end.

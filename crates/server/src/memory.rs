@@ -6,7 +6,7 @@
 //! Each connection has a small free allowance, so that small requests need no ledger access.
 
 use crate::limits::MEMORY_FREE_BYTES;
-use limits::{Account, Holder, Ledger, Share};
+use limits::{Account, Holder, Ledger, ResourceCharge};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Memory {
 #[derive(Debug)]
 pub struct Lease {
     memory: Arc<Memory>,
-    share: Share,
+    share: ResourceCharge,
     /// A request was refused since memory was last granted.
     waits: bool,
 }

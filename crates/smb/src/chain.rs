@@ -5,7 +5,7 @@
 
 use crate::channel::Channel;
 use crate::conn::ConnHandle;
-use crate::dispatch::{self, AsyncReply, Outcome, Reply, Request};
+use crate::dispatch::{self, AsyncReply, HandlerOutcome, Reply, Request};
 use crate::failure_report;
 use crate::limits::INTERIM_AFTER;
 use crate::metering::{ResponseRecord, Tally};
@@ -166,8 +166,8 @@ impl Chain {
                 result = reply.map(|reply| self.append(reply, &mut related));
             }
             let mut reply = match result {
-                Ok(Outcome::Done(reply)) => reply,
-                Ok(Outcome::Wait(_) | Outcome::WaitOnSession(_)) => {
+                Ok(HandlerOutcome::Done(reply)) => reply,
+                Ok(HandlerOutcome::Wait(_) | HandlerOutcome::WaitOnSession(_)) => {
                     self.refuse(start, NtStatus::INTERNAL_ERROR)
                 }
                 Err(status) => {
@@ -226,7 +226,7 @@ impl Chain {
         start: usize,
         related: &mut RelatedState,
         progress: &mut RequestProgress,
-    ) -> Result<Outcome, NtStatus> {
+    ) -> Result<HandlerOutcome, NtStatus> {
         let element = &self.elements[at];
         let is_related = element.header.flags.contains(Flags::RELATED);
         if !is_related {
@@ -258,10 +258,14 @@ impl Chain {
     }
 
     /// The pending part of a request that must wait.
-    fn rest_of(&self, at: usize, result: &mut Result<Outcome, NtStatus>) -> Option<SessionWait> {
+    fn rest_of(
+        &self,
+        at: usize,
+        result: &mut Result<HandlerOutcome, NtStatus>,
+    ) -> Option<SessionWait> {
         let (rest, lasts) = match std::mem::replace(result, Err(NtStatus::PENDING)) {
-            Ok(Outcome::Wait(rest)) => (rest, false),
-            Ok(Outcome::WaitOnSession(rest)) => (rest, true),
+            Ok(HandlerOutcome::Wait(rest)) => (rest, false),
+            Ok(HandlerOutcome::WaitOnSession(rest)) => (rest, true),
             other => {
                 *result = other;
                 return None;
@@ -372,13 +376,13 @@ impl Chain {
     }
 
     /// Appends the body of a request that waited.
-    fn append(&mut self, reply: AsyncReply, related: &mut RelatedState) -> Outcome {
+    fn append(&mut self, reply: AsyncReply, related: &mut RelatedState) -> HandlerOutcome {
         self.out.extend_from_slice(&reply.body);
         if reply.open.is_some() {
             related.open = reply.open;
             related.failed = None;
         }
-        Outcome::Done(reply.reply)
+        HandlerOutcome::Done(reply.reply)
     }
 
     /// Makes the following requests of the chain fail like their CREATE, also if the CREATE had to

@@ -58,7 +58,7 @@ pub struct Request<'a> {
 }
 
 /// The result of a handler, other than an error status with an empty body.
-pub enum Outcome {
+pub enum HandlerOutcome {
     /// The body is written.
     Done(Reply),
     /// The request waits for an event.
@@ -105,7 +105,7 @@ impl Reply {
     }
 }
 
-impl Outcome {
+impl HandlerOutcome {
     /// A successful response.
     #[must_use]
     pub fn success() -> Self {
@@ -140,13 +140,13 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// The status, if it has no error data.
-    pub fn refuse_query(&mut self, refusal: QueryRefusal) -> Result<Outcome, NtStatus> {
+    pub fn refuse_query(&mut self, refusal: QueryRefusal) -> Result<HandlerOutcome, NtStatus> {
         match refusal {
             QueryRefusal::Status(status) => Err(status),
             QueryRefusal::BufferTooSmall(bytes) => {
                 let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
                 self.write_error_data(&bytes.to_le_bytes());
-                Ok(Outcome::status(NtStatus::BUFFER_TOO_SMALL))
+                Ok(HandlerOutcome::status(NtStatus::BUFFER_TOO_SMALL))
             }
         }
     }
@@ -294,7 +294,7 @@ pub fn malformed(_: Malformed) -> NtStatus {
 ///
 /// # Errors
 /// The status of an error response without data.
-pub async fn dispatch(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn dispatch(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     match request.header.command {
         Command::READ => commands::read::read(request).await,
         Command::WRITE => commands::write::write(request).await,

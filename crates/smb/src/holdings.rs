@@ -6,7 +6,7 @@ use crate::limits::{
     PIPE_BYTES_FLOOR, PIPE_BYTES_MAX, SESSIONS_MAX, SHARED_FLOOR, TREES_MAX,
 };
 use crate::session::SessionUser;
-use limits::{Holder, Ledger, Share};
+use limits::{Holder, Ledger, ResourceCharge};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -45,9 +45,9 @@ impl Default for Holdings {
 #[derive(Debug, Default)]
 pub struct Charges {
     /// The open itself.
-    pub open: Option<Share>,
+    pub open: Option<ResourceCharge>,
     /// Its entry among the durable opens.
-    pub durable: OnceLock<Share>,
+    pub durable: OnceLock<ResourceCharge>,
 }
 
 impl SessionUser {

@@ -13,7 +13,7 @@ use crate::quota::OpenQuotas;
 use crate::signal::Signal;
 use crate::tree::Tree;
 use files::{FileIdentity, OpenAction, OpenFile};
-use limits::Share;
+use limits::ResourceCharge;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::fscc::{
@@ -84,21 +84,25 @@ pub struct Persistence {
     pub is_restored: bool,
     /// Charge for the bytes of the record. The lock is held while the open is encoded and the write
     /// is queued.
-    pub bytes: Mutex<Share>,
+    pub bytes: Mutex<ResourceCharge>,
     /// Charge for the persistent open; none if it could not be charged.
-    pub charge: Option<Share>,
+    pub charge: Option<ResourceCharge>,
 }
 
 impl Persistence {
     /// State for the record of an open on this file.
     #[must_use]
-    pub fn new(identity: FileIdentity, charge: Option<Share>, bytes: Share) -> Self {
+    pub fn new(
+        identity: FileIdentity,
+        charge: Option<ResourceCharge>,
+        bytes: ResourceCharge,
+    ) -> Self {
         Self { identity, is_restored: false, bytes: Mutex::new(bytes), charge }
     }
 
     /// State for the record of a restored open.
     #[must_use]
-    pub fn restored(identity: FileIdentity, charge: Share, bytes: Share) -> Self {
+    pub fn restored(identity: FileIdentity, charge: ResourceCharge, bytes: ResourceCharge) -> Self {
         Self { is_restored: true, ..Self::new(identity, Some(charge), bytes) }
     }
 }

@@ -1,7 +1,7 @@
 //! One open of a named pipe. A read without available data waits for it. MS-SMB2 3.3.5.12 (named
 //! pipes).
 
-use limits::{Account, Share};
+use limits::{Account, ResourceCharge};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -20,7 +20,7 @@ pub struct OpenPipe {
 #[derive(Debug)]
 struct ChargedPipe {
     pipe: Pipe,
-    memory: Share,
+    memory: ResourceCharge,
 }
 
 /// Bytes of a response; the flag is true if more of it remains.

@@ -12,7 +12,7 @@ use crate::open::Open;
 use crate::signal::Signal;
 use crate::tree::{AdmittedShare, Tree};
 use files::ShareQueue;
-use limits::{Holder, Ledger, Share};
+use limits::{Holder, Ledger, ResourceCharge};
 use meter::Authentication;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -119,7 +119,7 @@ pub struct Session {
     /// The account that pays for its opens.
     pub open_account: Arc<limits::Account>,
     /// The charge for the session itself, held while it exists.
-    _charge: Share,
+    _charge: ResourceCharge,
     /// Raised at the end of the session, for any cause.
     pub ended: Signal,
     user: RwLock<Arc<SessionUser>>,
@@ -225,7 +225,7 @@ pub struct SessionParts {
     /// See [`Session::open_account`].
     pub open_account: Arc<limits::Account>,
     /// The charge for the session.
-    pub charge: Share,
+    pub charge: ResourceCharge,
     /// The channel that set it up.
     pub channel: ChannelFact,
 }

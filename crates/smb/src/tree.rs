@@ -30,7 +30,7 @@ pub struct Tree {
     /// The identity for file access, if not the session user's.
     forced: Option<Arc<Caller>>,
     /// The charge for the tree connect, held while it exists.
-    _charge: Option<limits::Share>,
+    _charge: Option<limits::ResourceCharge>,
     /// The queue of the session's requests that the share's limits delay.
     queue: Option<Arc<ShareQueue>>,
 }
@@ -78,7 +78,7 @@ impl Tree {
 
     /// Attaches the charge.
     #[must_use]
-    pub fn charged(self, charge: limits::Share) -> Self {
+    pub fn charged(self, charge: limits::ResourceCharge) -> Self {
         Self { _charge: Some(charge), ..self }
     }
 

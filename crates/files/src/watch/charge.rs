@@ -2,7 +2,7 @@
 
 use super::{RequestId, WatchAnswer, WatchChange, WatchState};
 use futures_channel::oneshot;
-use limits::{Account, Holder, Ledger, Share};
+use limits::{Account, Holder, Ledger, ResourceCharge};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
@@ -44,7 +44,7 @@ impl WatchLedgers {
     ///
     /// # Errors
     /// [`FsError::TooMany`].
-    pub fn charge(&self, holder: &Holder) -> Result<(Share, Share)> {
+    pub fn charge(&self, holder: &Holder) -> Result<(ResourceCharge, ResourceCharge)> {
         let watch = self.watches.take(holder).map_err(|_| FsError::TooMany)?;
         Ok((watch, self.bytes.account(holder).force(0)))
     }
@@ -62,7 +62,7 @@ impl WatchChange {
 #[derive(Debug)]
 pub(super) struct DueAnswer {
     pub answer: WatchAnswer,
-    _memory: Share,
+    _memory: ResourceCharge,
 }
 
 /// A watch with its outstanding requests and the charge for its changes.
@@ -70,11 +70,11 @@ pub(super) struct DueAnswer {
 pub(super) struct ChargedWatch {
     pub watch: WatchState,
     pub waiting: Vec<(RequestId, oneshot::Sender<DueAnswer>)>,
-    memory: Share,
+    memory: ResourceCharge,
 }
 
 impl ChargedWatch {
-    pub fn new(watch: WatchState, memory: Share) -> Self {
+    pub fn new(watch: WatchState, memory: ResourceCharge) -> Self {
         Self { watch, waiting: Vec::new(), memory }
     }
 

@@ -20,7 +20,7 @@ use crate::table::{OpenName, lock};
 use crate::{Access, Caller, Files, OpenFile, RequestFiles};
 use charge::{ChargedWatch, DueAnswer};
 use futures_channel::oneshot;
-use limits::{Holder, Ledger, Share};
+use limits::{Holder, Ledger, ResourceCharge};
 use pulse::{ListRights, TickQuota, WatchPulse};
 use state::{RequestId, WatchState};
 use std::ops::BitOr;
@@ -234,13 +234,17 @@ pub(crate) struct Watcher {
     pulse: Arc<WatchPulse>,
     list_rights: Mutex<ListRights>,
     /// Charge for the watch itself.
-    charge: Share,
+    charge: ResourceCharge,
     /// Backend watches for external changes in the directory and below it.
     external_watches: Mutex<Vec<Box<dyn ExternalWatch>>>,
 }
 
 impl Watcher {
-    fn new(open: &OpenFile, wish: &WatchWish, (charge, memory): (Share, Share)) -> Self {
+    fn new(
+        open: &OpenFile,
+        wish: &WatchWish,
+        (charge, memory): (ResourceCharge, ResourceCharge),
+    ) -> Self {
         let watch = WatchState::new(wish.room_bytes.min(WATCH_BYTES_MAX), wish.measure);
         Self {
             name: open.name.clone(),

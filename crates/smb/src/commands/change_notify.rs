@@ -1,6 +1,6 @@
 //! CHANGE_NOTIFY. MS-SMB2 3.3.5.19. `files::watch` selects the changes that a request reports.
 
-use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
+use crate::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::names::{push_units, stream_units};
 use crate::open::Open;
 use crate::status::status_of;
@@ -21,7 +21,7 @@ use wire::smb::{ChangeNotifyRequest, Header, empty_notify_response, output_buffe
 /// `INSUFFICIENT_RESOURCES` if the user has too many watches, `NOTIFY_CLEANUP` once the open is
 /// closed, `DELETE_PENDING` once the directory is marked for deletion, `NOTIFY_ENUM_DIR` for too
 /// many changes.
-pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn change_notify(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = ChangeNotifyRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(0, body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
@@ -34,7 +34,7 @@ pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatu
     };
     let holder = &request.session()?.holder;
     let next = request.files.next_changes(open.file()?, &wish, holder).map_err(status_of)?;
-    Ok(Outcome::Wait(Box::pin(wait(open, next))))
+    Ok(HandlerOutcome::Wait(Box::pin(wait(open, next))))
 }
 
 async fn wait(open: Arc<Open>, next: NextChanges) -> Result<AsyncReply, NtStatus> {

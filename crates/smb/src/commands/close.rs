@@ -1,7 +1,7 @@
 //! CLOSE. MS-SMB2 3.3.5.10.
 
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{HandlerOutcome, Request, malformed};
 use crate::open::Target;
 use crate::stable;
 use crate::status::status_of;
@@ -10,7 +10,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{CloseRequest, CloseResponse};
 
 /// Closes an open, and returns its attributes on request.
-pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn close(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = CloseRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
     let open = request.admit(open, Cost::metadata()).await?;
@@ -43,5 +43,5 @@ pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         files.make_stable(unstable).await.map_err(status_of)?;
     }
     response.encode(&mut request.w);
-    Ok(Outcome::success())
+    Ok(HandlerOutcome::success())
 }

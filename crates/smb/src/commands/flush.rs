@@ -1,6 +1,6 @@
 //! FLUSH. MS-SMB2 3.3.5.11.
 
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{HandlerOutcome, Request, malformed};
 use crate::open::Target;
 use crate::status::status_of;
 use files::Access;
@@ -10,7 +10,7 @@ use wire::smb::{EmptyBody, FlushRequest};
 
 /// Makes written data survive power loss. Apple clients mark some requests as F_FULLFSYNC (all ones
 /// in the first reserved field); here every FLUSH is one.
-pub async fn flush(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn flush(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = FlushRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
     let open = request.admit(open, Cost::metadata()).await?;
@@ -22,5 +22,5 @@ pub async fn flush(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         request.files.flush(file).await.map_err(status_of)?;
     }
     EmptyBody.encode(&mut request.w);
-    Ok(Outcome::success())
+    Ok(HandlerOutcome::success())
 }

@@ -8,7 +8,7 @@ mod pipe;
 mod ranges;
 mod reparse;
 
-use crate::dispatch::{Outcome, QueryRefusal, Reply, Request, malformed};
+use crate::dispatch::{HandlerOutcome, QueryRefusal, Reply, Request, malformed};
 use crate::durable::Durability;
 use crate::open::{Open, Target};
 use crate::previous_versions::snapshot_array;
@@ -44,7 +44,7 @@ impl IoctlOutput {
 }
 
 /// Executes a control code.
-pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn ioctl(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = IoctlRequest::decode(&mut request.body()?).map_err(malformed)?;
     if !body.is_fsctl {
         return Err(NtStatus::NOT_SUPPORTED);
@@ -96,13 +96,13 @@ fn respond(
     body: &IoctlRequest<'_>,
     file_id: FileId,
     answer: IoctlOutput,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let room = body.output_bytes_max as usize;
     let cut = &answer.output[..answer.output.len().min(room)];
     IoctlResponse { code: body.code, file_id, output: cut }.encode(&mut request.w);
     let status =
         if cut.len() < answer.output.len() { NtStatus::BUFFER_OVERFLOW } else { answer.status };
-    Ok(Outcome::Done(Reply::with_status(status)))
+    Ok(HandlerOutcome::Done(Reply::with_status(status)))
 }
 
 async fn on_open(

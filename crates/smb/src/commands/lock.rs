@@ -1,6 +1,6 @@
 //! LOCK. MS-SMB2 3.3.5.14.
 
-use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
+use crate::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::limits::LOCKS_PER_REQUEST_MAX;
 use crate::open::Open;
 use crate::server::Server;
@@ -20,7 +20,7 @@ use wire::smb::{EmptyBody, LockElement, LockRequest};
 /// # Errors
 /// `INVALID_PARAMETER` for contradicting flags, `INVALID_LOCK_RANGE`, `LOCK_NOT_GRANTED`,
 /// `RANGE_NOT_LOCKED`; `FILE_NOT_AVAILABLE` for a stale request.
-pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn lock(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body =
         LockRequest::decode(&mut request.body()?, LOCKS_PER_REQUEST_MAX).map_err(malformed)?;
     let open = request.open(body.file_id)?;
@@ -43,7 +43,7 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         // The record of the first request may not be written yet.
         request.server.update_record(&open).await?;
         EmptyBody.encode(&mut request.w);
-        return Ok(Outcome::success());
+        return Ok(HandlerOutcome::success());
     }
     let is_unlock = body.elements[0].flags & LockElement::UNLOCK != 0;
     // Unlocking remains possible after the ticket's expiry; locking does not.
@@ -59,12 +59,12 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             Ok(()) => {
                 record_locks(request.server, request.files, &open, &locks, sequence).await?;
                 EmptyBody.encode(&mut request.w);
-                return Ok(Outcome::success());
+                return Ok(HandlerOutcome::success());
             }
             Err(vfs::FsError::LockNotGranted) if waits => {
                 let (server, files) = (request.server.clone(), request.files.clone());
                 let waiting = wait(server, files, open, locks, sequence, holder);
-                return Ok(Outcome::Wait(Box::pin(waiting)));
+                return Ok(HandlerOutcome::Wait(Box::pin(waiting)));
             }
             Err(error) => return Err(status_of(error)),
         }
@@ -72,7 +72,7 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     open.lock_sequences().handle_done(sequence);
     request.server.update_record(&open).await?;
     EmptyBody.encode(&mut request.w);
-    Ok(Outcome::success())
+    Ok(HandlerOutcome::success())
 }
 
 /// Records granted locks. A persistent open has its locks after a restart, or the request fails.

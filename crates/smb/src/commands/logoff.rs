@@ -1,12 +1,12 @@
 //! LOGOFF. MS-SMB2 3.3.5.6.
 
-use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::dispatch::{HandlerOutcome, Reply, Request, malformed};
 use crate::durable;
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 
 /// Ends the session and closes its opens, except for durable opens, which the client may reconnect.
-pub async fn logoff(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn logoff(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
     let session = request.session()?;
     let mut removing = session.opens();
@@ -18,5 +18,5 @@ pub async fn logoff(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     request.server.disconnect_session(session);
     request.server.close_all_stable(request.files, removing).await?;
     EmptyBody.encode(&mut request.w);
-    Ok(Outcome::Done(Reply { logged_off: Some(session.id), ..Reply::default() }))
+    Ok(HandlerOutcome::Done(Reply { logged_off: Some(session.id), ..Reply::default() }))
 }

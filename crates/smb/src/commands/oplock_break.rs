@@ -1,6 +1,6 @@
 //! OPLOCK_BREAK acknowledgments. MS-SMB2 3.3.5.22.1, 3.3.5.22.2.
 
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{HandlerOutcome, Request, malformed};
 use crate::lease::{LEVEL_LEASE, Lease};
 use crate::notices::NoticeSubject;
 use crate::open::Open;
@@ -15,7 +15,7 @@ use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
 /// The errors of [`acknowledge_oplock`]. For a lease: `OBJECT_NAME_NOT_FOUND` if it does not exist
 /// or the user has no open under it, `UNSUCCESSFUL` if it is not breaking, `REQUEST_NOT_ACCEPTED`
 /// if the client retains too much caching.
-pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub fn oplock_break(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     if let Some(subject) = NoticeSubject::of(request.message) {
         request.session()?.handle_acknowledgment(subject);
     }
@@ -24,13 +24,13 @@ pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             let open = request.open(file_id)?.free_of_charge();
             acknowledge_oplock(request, &open, level)?;
             OplockBreak { level, file_id }.encode(&mut request.w);
-            Ok(Outcome::success())
+            Ok(HandlerOutcome::success())
         }
         OplockBreakAck::Lease { key, state } => {
             let client = request.session()?.client_guid;
             acknowledge_lease(request, CacheKey { client, key }, state)?;
             LeaseBreakResponse { key, state }.encode(&mut request.w);
-            Ok(Outcome::success())
+            Ok(HandlerOutcome::success())
         }
     }
 }

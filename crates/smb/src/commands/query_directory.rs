@@ -6,7 +6,7 @@
 
 mod entries;
 
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{HandlerOutcome, Request, malformed};
 use crate::open::Open;
 use crate::posix::is_posix;
 use crate::status::status_of;
@@ -51,7 +51,7 @@ const INLINE_NAMES_MAX: usize = 64;
 /// # Errors
 /// `NO_SUCH_FILE` if nothing matches a new pattern, `NO_MORE_FILES` at the end,
 /// `INFO_LENGTH_MISMATCH` if not even one entry fits.
-pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn query_directory(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = QueryDirectoryRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(0, body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
@@ -95,7 +95,7 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
     scan_result(wrote, full, first)?;
     let length = request.w.buffer().len() - start;
     request.w.patch_u32(length_field, length as u32);
-    Ok(Outcome::success())
+    Ok(HandlerOutcome::success())
 }
 
 /// Writes entries until the buffer is full or the directory ends.

@@ -3,7 +3,7 @@
 use super::info_classes::{file_query_refusal, fs_query_refusal};
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
-use crate::dispatch::{Outcome, QueryRefusal, Request, malformed};
+use crate::dispatch::{HandlerOutcome, QueryRefusal, Request, malformed};
 use crate::extended_attributes::{EaEntry, VALUE_BYTES_MAX, is_name, next_position, page};
 use crate::names::{path_units, stream_units};
 use crate::open::{Open, Target};
@@ -50,7 +50,7 @@ const FS_BLOCK_REFCOUNTING: u32 = 0x0800_0000;
 /// # Errors
 /// `INFO_LENGTH_MISMATCH` or `BUFFER_TOO_SMALL` for a buffer below the fixed part,
 /// `INVALID_INFO_CLASS`, `ACCESS_DENIED`.
-pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn query_info(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = QueryInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.input.len(), body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
@@ -59,7 +59,7 @@ pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> 
     match answer(request, &open, &body, &mut data).await {
         Ok(status) => {
             output_buffer_response(&mut request.w, &data);
-            Ok(Outcome::status(status))
+            Ok(HandlerOutcome::status(status))
         }
         Err(refusal) => request.refuse_query(refusal),
     }

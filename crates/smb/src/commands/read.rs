@@ -1,7 +1,7 @@
 //! READ. MS-SMB2 3.3.5.12.
 
 use crate::apple::{is_info, read_unwritten};
-use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
+use crate::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::limits::SENDFILE_BYTES_MIN;
 use crate::open::{Open, Target};
 use crate::pipe::PipeData;
@@ -21,7 +21,7 @@ use wire::smb::{Flags, Header, ReadRequest, ReadResponse};
 /// # Errors
 /// `INVALID_PARAMETER` past the negotiated size, `FILE_CLOSED`, `END_OF_FILE` if fewer than
 /// MinimumCount bytes are left, and the file layer's refusals.
-pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn read(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = ReadRequest::decode(&mut request.body()?).map_err(malformed)?;
     let length = body.length_bytes as usize;
     request.check_payload(0, length)?;
@@ -37,7 +37,7 @@ async fn read_open(
     request: &mut Request<'_>,
     open: UnpaidOpen,
     body: &ReadRequest,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     // The last addressable byte is the one before 2^63.
     if body.offset_bytes > i64::MAX as u64
         || body.offset_bytes + u64::from(body.length_bytes) > i64::MAX as u64
@@ -64,10 +64,10 @@ fn refund_unused(
     request: &mut Request<'_>,
     file: &OpenFile,
     (cost, before): (Cost, usize),
-    outcome: &Result<Outcome, NtStatus>,
+    outcome: &Result<HandlerOutcome, NtStatus>,
 ) {
     let read = match outcome {
-        Ok(Outcome::Done(Reply { file: Some(range), .. })) => range.length_bytes,
+        Ok(HandlerOutcome::Done(Reply { file: Some(range), .. })) => range.length_bytes,
         Ok(_) => request.w.buffer().len().saturating_sub(before),
         Err(_) => 0,
     };
@@ -81,7 +81,7 @@ async fn read_file(
     request: &mut Request<'_>,
     file: &Arc<OpenFile>,
     body: &ReadRequest,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let length = body.length_bytes as usize;
     if length >= SENDFILE_BYTES_MIN
         && leaves_plain(request)
@@ -99,7 +99,7 @@ async fn read_file(
     check_end(count, body)?;
     response.finish(&mut request.w, count as u32);
     file.set_position(body.offset_bytes + count as u64);
-    Ok(Outcome::success())
+    Ok(HandlerOutcome::success())
 }
 
 /// True if the response is alone in its frame, unsigned and unencrypted.
@@ -117,7 +117,7 @@ fn send_file(
     request: &mut Request<'_>,
     file: &Arc<OpenFile>,
     body: &ReadRequest,
-) -> Result<Option<Outcome>, NtStatus> {
+) -> Result<Option<HandlerOutcome>, NtStatus> {
     let files = request.files;
     let found = files
         .read_resident(file, body.offset_bytes, body.length_bytes as usize)
@@ -127,7 +127,7 @@ fn send_file(
     file.set_position(body.offset_bytes + range.length_bytes as u64);
     let response = ReadResponse::begin(&mut request.w);
     response.finish(&mut request.w, range.length_bytes as u32);
-    Ok(Some(Outcome::Done(Reply { file: Some(range), ..Reply::default() })))
+    Ok(Some(HandlerOutcome::Done(Reply { file: Some(range), ..Reply::default() })))
 }
 
 fn check_end(count: usize, body: &ReadRequest) -> Result<(), NtStatus> {
@@ -144,11 +144,11 @@ fn read_pipe(
     request: &mut Request<'_>,
     open: Arc<Open>,
     length: usize,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     match pipe.read(length)? {
-        Some(data) => Ok(Outcome::status(put_pipe_data(&mut request.w, &data))),
-        None => Ok(Outcome::Wait(Box::pin(wait_for_pipe_data(open, length)))),
+        Some(data) => Ok(HandlerOutcome::status(put_pipe_data(&mut request.w, &data))),
+        None => Ok(HandlerOutcome::Wait(Box::pin(wait_for_pipe_data(open, length)))),
     }
 }
 

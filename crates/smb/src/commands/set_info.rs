@@ -3,7 +3,7 @@
 use super::info_classes::{file_set_refusal, fs_set_refusal};
 use super::query_info::parts;
 use crate::apple::{is_info, take_nfs_entries};
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{HandlerOutcome, Request, malformed};
 use crate::extended_attributes;
 use crate::names::{SmbPath, Stream, names_directory, parse_path};
 use crate::open::{Open, Target};
@@ -23,7 +23,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{AFP_INFO_BYTES, InfoType, SetInfoRequest};
 
 /// Changes a file: its metadata, name, disposition or security descriptor.
-pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn set_info(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = SetInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.input.len(), 0)?;
     let open = request.open(body.file_id)?;
@@ -32,7 +32,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         quota::set(request, &open, quotas, body.input).await?;
         Box::pin(stable::after_quotas(request.files, &open, &quotas.volume)).await?;
         request.w.u16(2);
-        return Ok(Outcome::success());
+        return Ok(HandlerOutcome::success());
     }
     let file = open.file()?;
     match body.kind {
@@ -70,7 +70,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         InfoType::Unknown(_) => return Err(NtStatus::INVALID_PARAMETER),
     }
     request.w.u16(2);
-    Ok(Outcome::success())
+    Ok(HandlerOutcome::success())
 }
 
 /// Sets a descriptor. POSIX clients send the mode as an ACE, and owners as numeric SIDs.

@@ -2,7 +2,7 @@
 
 use crate::audit;
 use crate::config::Share;
-use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::dispatch::{HandlerOutcome, Reply, Request, malformed};
 use crate::failure_report::report_share_gone;
 use crate::limits::{NAME_POLL_INTERVAL, NAME_WAIT_MAX};
 use crate::session::SessionUser;
@@ -21,7 +21,7 @@ const PATH_UNITS_MAX: usize = 1024;
 const SHARE_NAME_MAX: usize = 80;
 
 /// Connects a share, and audits the attempt.
-pub async fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn tree_connect(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = TreeConnectRequest::decode(&mut request.body()?).map_err(malformed)?;
     let connected = connect(request, &body).await;
     let status = connected.as_ref().err().copied().unwrap_or_default();
@@ -33,7 +33,7 @@ pub async fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus
 async fn connect(
     request: &mut Request<'_>,
     body: &TreeConnectRequest<'_>,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let share = find_share(request, body.path)?;
     await_host_look_up(request, &share).await;
     let counted = request.files.meter().share(&share.name);
@@ -60,7 +60,7 @@ async fn connect(
     let tree = session.add_tree(admitted, &request.server.holdings.trees)?;
     request.related.tree = Some(tree.id);
     response.encode(&mut request.w);
-    Ok(Outcome::Done(Reply { tree_id: Some(tree.id), ..Reply::default() }))
+    Ok(HandlerOutcome::Done(Reply { tree_id: Some(tree.id), ..Reply::default() }))
 }
 
 /// Waits until the look-up of the client's host name is complete, because SMB has no retry status.

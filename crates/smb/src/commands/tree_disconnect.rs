@@ -1,15 +1,15 @@
 //! TREE_DISCONNECT. MS-SMB2 3.3.5.8.
 
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{HandlerOutcome, Request, malformed};
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 
 /// Ends a tree connect and closes its opens.
-pub async fn tree_disconnect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn tree_disconnect(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
     let tree = request.tree()?.free_of_charge();
     let opens = request.session()?.remove_tree(tree.id)?;
     request.server.close_all_stable(request.files, opens).await?;
     EmptyBody.encode(&mut request.w);
-    Ok(Outcome::success())
+    Ok(HandlerOutcome::success())
 }

@@ -1,7 +1,7 @@
 //! WRITE. MS-SMB2 3.3.5.13.
 
 use crate::apple::{InfoWrite, decide_info_write, is_info};
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{HandlerOutcome, Request, malformed};
 use crate::open::{Open, Target};
 use crate::posix::is_posix;
 use crate::status::status_of;
@@ -70,7 +70,7 @@ async fn write_file(
 ///
 /// # Errors
 /// `INVALID_PARAMETER` past the negotiated size, `FILE_CLOSED`, and the file layer's refusals.
-pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn write(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = WriteRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.data.len(), 0)?;
     let open = request.open(body.file_id)?;
@@ -80,7 +80,7 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         Target::Pipe(pipe) => {
             pipe.write(body.data, request.server.host.now().wall)?;
             WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
-            return Ok(Outcome::success());
+            return Ok(HandlerOutcome::success());
         }
         Target::Quotas(_) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
     };
@@ -89,5 +89,5 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     write_file(request, (&open, file), &body).await?;
     WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
-    Ok(Outcome::success())
+    Ok(HandlerOutcome::success())
 }

@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::tree::{AdmittedShare, Tree};
 use files::{CacheHolder, CacheKey, OpenFacts, OpenJournal};
 use futures_util::future::BoxFuture;
-use limits::{Holder, Ledger, Share as Charge};
+use limits::{Holder, Ledger, ResourceCharge};
 pub use record::OpenRecord;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
@@ -281,7 +281,7 @@ impl Server {
 
 impl Server {
     /// Restored opens are charged without a limit, because they existed before the restart.
-    fn charges_of_restored(&self, user: &Holder) -> (Charges, Charge) {
+    fn charges_of_restored(&self, user: &Holder) -> (Charges, ResourceCharge) {
         let of = |ledger: &Arc<Ledger>| ledger.account(user).force(1);
         let charges = Charges {
             open: Some(of(self.files.opens())),

@@ -80,7 +80,7 @@ fn create(client: &mut Client, name: &str) -> NtStatus {
 }
 
 #[test]
-fn continuously_available_share_stops_when_its_disk_has_lost_data() {
+fn available_share_stops_when_its_disk_has_lost_data() {
     let (net, disk) = net(FsError::Io, true);
     let (mut client, mut other) = (net.ready(), net.ready());
     let file = client.create("f", 0);

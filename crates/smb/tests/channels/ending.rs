@@ -179,8 +179,8 @@ fn requests_waiting_on_a_lost_channel_are_cancelled() {
     // The next watch reports the changes in between.
     other.create("new", 0);
     let watch = first.send_watch(directory);
-    let told = first.reply_to(watch).expect("the change is there already");
-    assert_eq!(told.header.status, NtStatus::SUCCESS);
+    let change = first.reply_to(watch).expect("the change is there already");
+    assert_eq!(change.header.status, NtStatus::SUCCESS);
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod symlink;
 
 use crate::apple;
 use crate::create_guids::Claim;
-use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
+use crate::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::durable::{Durability, DurableKind};
 use crate::failure_report::report_share_gone;
 use crate::holdings::Charges;
@@ -33,8 +33,8 @@ use files::{
     RequestFiles, Volume, WaitingOpen,
 };
 use first_create::{CreateProgress, FirstCreate};
-use limits::Share as Charge;
-use plan::{ContextPolicy, Plan, Resumption};
+use limits::ResourceCharge;
+use plan::{ContextPolicy, CreatePlan, Resumption};
 use std::sync::Arc;
 use vfs::FsError;
 use wire::codec::Writer;
@@ -43,7 +43,7 @@ use wire::rpc::{Interface, Names, Pipe, RpcFacts, machine_sid};
 use wire::smb::{CreateRequest, CreateResponse, FileId, Header, Lease as LeaseRequest};
 
 /// Opens or creates a file, a directory or a pipe.
-pub async fn create(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn create(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let result = open_target(request).await;
     if let Err(status) = result {
         // The following requests of the chain fail like their CREATE.
@@ -53,7 +53,7 @@ pub async fn create(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     result
 }
 
-async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+async fn open_target(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
     let body = CreateRequest::decode(&mut request.body()?).map_err(malformed)?;
     let tree = request.tree()?;
     let tree = request.admit_create(tree).await?;
@@ -77,7 +77,7 @@ async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         None => None,
     };
     let mut volume = tree.volume()?.clone();
-    let mut plan = Plan::of(&body, request.header, policy)?;
+    let mut plan = CreatePlan::of(&body, request.header, policy)?;
     if let Some(at) = plan.as_of {
         volume = request.files.snapshot(&volume, at).await.map_err(status_of)?;
     }
@@ -95,7 +95,7 @@ async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             CreateProgress::Waits(creating, waiting) => {
                 let rest = Box::pin(creating.finish_waiting(*waiting));
                 // Another channel can ask for it by its CreateGuid.
-                return Ok(Outcome::WaitOnSession(rest));
+                return Ok(HandlerOutcome::WaitOnSession(rest));
             }
             CreateProgress::Refused(creating, error) => (creating, Err(error)),
         }
@@ -108,11 +108,11 @@ async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             let (reply, open) = creating.finish(opened, &mut request.w).await?;
             request.related.failed = None;
             request.related.open = Some(open);
-            Ok(Outcome::Done(reply))
+            Ok(HandlerOutcome::Done(reply))
         }
         // Another client must acknowledge a break first.
         Ok(OpenProgress::Waiting(waiting)) => {
-            Ok(Outcome::Wait(Box::pin(creating.finish_waiting(waiting))))
+            Ok(HandlerOutcome::Wait(Box::pin(creating.finish_waiting(waiting))))
         }
         Err(FsError::IsSymlink) => {
             symlink::respond_at_final_link(request, &volume, &caller, creating.plan.open).await
@@ -129,7 +129,7 @@ async fn settle_path(
     request: &Request<'_>,
     tree: &Tree,
     volume: &Arc<Volume>,
-    plan: &mut Plan,
+    plan: &mut CreatePlan,
 ) -> Result<(), NtStatus> {
     let Some(path) = plan.ambiguous.take() else { return Ok(()) };
     let caller = tree.caller(&request.session()?.user()).clone();
@@ -140,11 +140,14 @@ async fn settle_path(
 }
 
 /// Completes a CREATE whose response body was encoded separately.
-fn complete_encoded(request: &mut Request<'_>, answer: AsyncReply) -> Result<Outcome, NtStatus> {
+fn complete_encoded(
+    request: &mut Request<'_>,
+    answer: AsyncReply,
+) -> Result<HandlerOutcome, NtStatus> {
     request.w.bytes(&answer.body);
     request.related.failed = None;
     request.related.open = answer.open;
-    Ok(Outcome::Done(answer.reply))
+    Ok(HandlerOutcome::Done(answer.reply))
 }
 
 /// The status of a failed CREATE. If the share's directory is gone, the administrator is notified.
@@ -178,7 +181,7 @@ struct PendingCreate {
     session: Arc<Session>,
     tree: Arc<Tree>,
     id: FileId,
-    plan: Plan,
+    plan: CreatePlan,
     cache: Option<RequestedCache>,
     claim: Option<Claim<Open>>,
     client_guid: [u8; 16],
@@ -187,7 +190,7 @@ struct PendingCreate {
     may_persist: bool,
     charges: Charges,
     /// The charge for a persistent open.
-    persistent_charge: Option<Charge>,
+    persistent_charge: Option<ResourceCharge>,
 }
 
 /// The requested caching, if any.
@@ -200,7 +203,7 @@ impl PendingCreate {
     fn new(
         request: &Request<'_>,
         tree: Arc<Tree>,
-        plan: Plan,
+        plan: CreatePlan,
         claim: Option<Claim<Open>>,
     ) -> Result<Box<Self>, NtStatus> {
         let session = request.session()?.clone();
@@ -389,7 +392,7 @@ fn open_pipe(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
     body: &CreateRequest<'_>,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let units = wire::codec::utf16_units(body.name, "pipe name").map_err(malformed)?;
     let name = String::from_utf16_lossy(&units);
     let name = name.trim_start_matches('\\');
@@ -415,7 +418,7 @@ fn open_quotas(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
     body: &CreateRequest<'_>,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     if !matches!(body.disposition, wire::fscc::FILE_OPEN | wire::fscc::FILE_OPEN_IF) {
         return Err(NtStatus::ACCESS_DENIED);
     }
@@ -434,7 +437,7 @@ fn enter(
     tree: &Arc<Tree>,
     target: Target,
     response: CreateResponse,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let session = request.session()?;
     let open = Arc::new(Open::new(OpenParts {
         id: request.server.new_file_id(),
@@ -461,7 +464,7 @@ fn enter(
     response.encode(&mut request.w, &[]);
     request.related.failed = None;
     request.related.open = Some(open);
-    Ok(Outcome::success())
+    Ok(HandlerOutcome::success())
 }
 
 /// The facts about this server that the request's user may query.

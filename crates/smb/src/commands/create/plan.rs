@@ -30,7 +30,7 @@ use wire::smb::{
 
 /// A decoded CREATE.
 #[derive(Debug)]
-pub struct Plan {
+pub struct CreatePlan {
     /// The request to the file layer.
     pub open: OpenPlan,
     /// Present while the path has two readings.
@@ -190,7 +190,7 @@ const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7
     | fscc::FILE_ATTRIBUTE_UNPINNED
     | fscc::FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS;
 
-impl Plan {
+impl CreatePlan {
     /// Decodes a request. Times in paths are decoded where there are snapshots.
     ///
     /// # Errors
@@ -542,10 +542,10 @@ mod tests {
     use super::*;
     use wire::smb::put_context;
 
-    type Wanted = Result<(bool, bool), NtStatus>;
+    type DurableContexts = Result<(bool, bool), NtStatus>;
 
     /// True, if a CREATE with these contexts reconnects; and if it requests durability.
-    fn wanted(names: &[&[u8; 4]], dialect: Dialect) -> Wanted {
+    fn wanted(names: &[&[u8; 4]], dialect: Dialect) -> DurableContexts {
         let mut list = Vec::new();
         for name in names {
             let length = match *name {

@@ -2,7 +2,7 @@
 
 use super::plan::RequestedContexts;
 use super::{client_of, respond};
-use crate::dispatch::{Outcome, Reply, Request};
+use crate::dispatch::{HandlerOutcome, Reply, Request};
 use crate::durable::Reconnect;
 use crate::limits::RECONNECT_WAIT_MAX;
 use crate::open::Open;
@@ -23,7 +23,7 @@ pub(super) async fn reconnect(
     requested: &RequestedContexts,
     wish: &Reconnect,
     name: &[u8],
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     // Only a continuously available share has persistent opens.
     let persistent = wish.persistent && request.may_persist(&tree.share);
     let wish = Reconnect { persistent, ..*wish };
@@ -124,7 +124,7 @@ pub(super) fn answer(
     requested: &RequestedContexts,
     ReattachedOpen { open, has_unsent_break }: &ReattachedOpen,
     action: OpenAction,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let file = open.file()?;
     let files = request.files;
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
@@ -141,5 +141,5 @@ pub(super) fn answer(
     respond::respond(&mut request.w, files, requested, open, &opened);
     request.related.failed = None;
     request.related.open = Some(open.clone());
-    Ok(Outcome::Done(Reply { granted, ..Reply::default() }))
+    Ok(HandlerOutcome::Done(Reply { granted, ..Reply::default() }))
 }

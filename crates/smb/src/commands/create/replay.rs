@@ -3,7 +3,7 @@
 use super::plan::RequestedContexts;
 use super::{reconnect, respond};
 use crate::create_guids::{Claim, ClaimOutcome, CreateKey, Guid};
-use crate::dispatch::{Outcome, Reply, Request};
+use crate::dispatch::{HandlerOutcome, Reply, Request};
 use crate::durable::Reconnect;
 use crate::open::Open;
 use crate::oplock::{LEVEL_BATCH, caching_of};
@@ -19,7 +19,7 @@ pub(super) enum ReplayLookup {
     /// The first with its CreateGuid, to be processed.
     First(Claim<Open>),
     /// A replay, with its response.
-    Replayed(Outcome),
+    Replayed(HandlerOutcome),
 }
 
 /// Looks up the CreateGuid of a CREATE.
@@ -97,7 +97,7 @@ fn answer(
     body: &CreateRequest<'_>,
     mut requested: RequestedContexts,
     open: &Arc<Open>,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let known = request.session()?.open(open.id);
     if !known.is_ok_and(|known| Arc::ptr_eq(&known, open)) || open.tree.id != tree.id {
         return Err(NtStatus::DUPLICATE_OBJECTID);
@@ -121,5 +121,5 @@ fn answer(
     respond::respond(&mut request.w, files, &requested, open, &opened);
     request.related.failed = None;
     request.related.open = Some(open.clone());
-    Ok(Outcome::Done(Reply { granted, ..Reply::default() }))
+    Ok(HandlerOutcome::Done(Reply { granted, ..Reply::default() }))
 }

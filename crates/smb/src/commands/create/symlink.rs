@@ -1,7 +1,7 @@
 //! CREATE that stops at a symbolic link, which the client follows itself. MS-SMB2 2.2.2.2.1,
 //! 3.3.5.9.
 
-use crate::dispatch::{Outcome, Request};
+use crate::dispatch::{HandlerOutcome, Request};
 use crate::posix::link_target;
 use crate::reparse;
 use crate::status::status_of;
@@ -20,7 +20,7 @@ pub(super) async fn respond_at_final_link(
     volume: &Arc<Volume>,
     caller: &Arc<Caller>,
     plan: OpenPlan,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let of_link = OpenPlan {
         desired: Access::READ_ATTRIBUTES,
         share: ShareMode::ALL,
@@ -52,15 +52,15 @@ pub(super) async fn respond_at_path_link(
     volume: &Arc<Volume>,
     caller: &Arc<Caller>,
     path: RelPath,
-) -> Result<Outcome, NtStatus> {
+) -> Result<HandlerOutcome, NtStatus> {
     let link = request.files.first_link(volume, caller, path).await.map_err(status_of)?;
     let data = link.as_ref().and_then(reparse::symlink_error_data);
     Ok(stop_on_symlink(request, &data.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?))
 }
 
-fn stop_on_symlink(request: &mut Request<'_>, data: &[u8]) -> Outcome {
+fn stop_on_symlink(request: &mut Request<'_>, data: &[u8]) -> HandlerOutcome {
     request.write_error_data(data);
     request.related.failed = Some(NtStatus::STOPPED_ON_SYMLINK);
     request.related.open = None;
-    Outcome::status(NtStatus::STOPPED_ON_SYMLINK)
+    HandlerOutcome::status(NtStatus::STOPPED_ON_SYMLINK)
 }
