@@ -149,9 +149,9 @@ impl RequestFiles {
             table: self.table.clone(),
         });
         // Another client was faster: dropping the open withdraws the delegation.
-        let is_had = caching.has == wanted && !caching.is_breaking;
+        let is_granted = caching.has == wanted && !caching.is_breaking;
         let granting = Mutex::new(granting);
-        Ok(is_had.then(|| Delegation { open: Arc::new(hold), delegate, granting }))
+        Ok(is_granted.then(|| Delegation { open: Arc::new(hold), delegate, granting }))
     }
 
     fn enter_delegation(

@@ -6,7 +6,7 @@ use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::offload::offload;
 use crate::open::{OpenTicket, Semantics};
-use crate::remove::carry_out;
+use crate::remove::remove_pending_name;
 use crate::server_work::{METADATA, WANTED};
 use crate::table::{DeletePendingName, FileTable, OpenFileState, OpenName, lock};
 use crate::volume::dos;
@@ -444,7 +444,13 @@ impl OpenFile {
         self.end_watch();
         let result = match removal {
             Some(removal) => {
-                let result = carry_out(context, &self.table, &self.state, removal, self.parent_key);
+                let result = remove_pending_name(
+                    context,
+                    &self.table,
+                    &self.state,
+                    removal,
+                    self.parent_key,
+                );
                 match result {
                     Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty)
                         if !self.reports_removal.load(Ordering::Relaxed) =>

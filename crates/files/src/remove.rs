@@ -34,7 +34,7 @@ impl RequestFiles {
                 open.node.attributes(if ignores { AttributeRequest::default() } else { WANTED })?;
             check_deletable(&self.context, open, &attributes, ignores)?;
         }
-        self.dispose(open, delete)
+        self.set_disposition(open, delete)
     }
 
     /// As [`RequestFiles::set_delete`]; on a worker if the backend's lookups block.
@@ -66,10 +66,10 @@ impl RequestFiles {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
         check_deletable(&self.context, open, attributes, true)?;
-        self.dispose(open, true)
+        self.set_disposition(open, true)
     }
 
-    fn dispose(&self, open: &OpenFile, delete: bool) -> Result<()> {
+    fn set_disposition(&self, open: &OpenFile, delete: bool) -> Result<()> {
         let mut held = open.state.lock(&self.context);
         if !held.grants.is_open(open.id) {
             return Err(FsError::Stale);
@@ -170,7 +170,7 @@ fn exact(read: bool, no_follow: bool) -> OpenHow {
 /// # Errors
 /// Errors of the backend. The close of a Windows open ignores a name that is gone already and a
 /// directory that is not empty. MS-FSA 2.1.5.5.
-pub(crate) fn carry_out(
+pub(crate) fn remove_pending_name(
     context: &RequestContext,
     table: &FileTable,
     state: &OpenFileState,

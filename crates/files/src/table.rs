@@ -703,7 +703,7 @@ impl FileTable {
         wish.link = name.link;
         wish.only_link = entry.only_link;
         wish.size_bytes = entry.size_bytes;
-        let deletes = (wish.access | wish.once).contains(Access::DELETE);
+        let deletes = (wish.access | wish.opening_access).contains(Access::DELETE);
         let result = if deletes && held.streams_forbid_delete() {
             Err(OpenRefusal::Refused(FsError::ShareViolation))
         } else if entry.has_too_many(held.grants.open_count()) {
@@ -780,7 +780,7 @@ impl FileTable {
             return Ok(());
         }
         let share = ShareMode(ShareMode::READ.0 | ShareMode::WRITE.0);
-        let wish = OpenWish::new(wish.id, wish.access | wish.once, share);
+        let wish = OpenWish::new(wish.id, wish.access | wish.opening_access, share);
         match held.grants.request_breaks(&wish) {
             Err(refusal @ GrantRefusal::Breaking(_)) => {
                 Err(held.refuse_or_wait(file.clone(), refusal, BlockedOperation::Open(wish)))
@@ -822,19 +822,19 @@ impl FileTable {
     }
 
     /// Withdraws an open. A name that must be removed cannot be opened until [`FileTable::removed`]
-    /// is called. With `came_to_be` false, the open's delete-on-close has no effect.
+    /// is called. With `is_complete` false, the open's delete-on-close has no effect.
     pub fn close(
         &self,
         context: &RequestContext,
         state: &OpenFileState,
         id: OpenId,
-        came_to_be: bool,
+        is_complete: bool,
     ) -> Option<Removal> {
         let shard = self.shard(state.key);
         let mut held = state.lock(context);
         let grants = &mut held.grants;
         let CloseOutcome { remove, .. } =
-            if came_to_be { grants.handle_close(id) } else { grants.handle_withdraw(id) };
+            if is_complete { grants.handle_close(id) } else { grants.handle_withdraw(id) };
         let removal = remove.map(|link| Removal {
             link,
             pending: held.pending_deletes.iter().find(|d| d.name.link == link).cloned(),

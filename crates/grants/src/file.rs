@@ -56,7 +56,7 @@ pub struct OpenWish {
     /// Rights of the open.
     pub access: Access,
     /// Rights that only the opening uses: an overwrite is a write, which others may deny.
-    pub once: Access,
+    pub opening_access: Access,
     /// Share mode.
     pub share: ShareMode,
     /// Whether the name is deleted when this open is closed.
@@ -86,7 +86,7 @@ impl OpenWish {
             link: LinkId::default(),
             only_link: false,
             access,
-            once: Access::NONE,
+            opening_access: Access::NONE,
             share,
             delete_on_close: false,
             caching: CachingRights::NONE,
@@ -106,7 +106,7 @@ impl OpenWish {
     }
 
     fn used(&self) -> Access {
-        self.access | self.once
+        self.access | self.opening_access
     }
 
     /// Whether the open denies shared deletion; only an open with a right in `COUNTED` denies
@@ -250,7 +250,7 @@ impl FileGrants {
             return Err(GrantRefusal::TooMany);
         }
         if self.absent > 0
-            && !STAT_RIGHTS.contains(wish.access | wish.once)
+            && !STAT_RIGHTS.contains(wish.access | wish.opening_access)
             && self.is_blocked_by_absent()
         {
             return Err(GrantRefusal::ClientAbsent);
@@ -260,7 +260,7 @@ impl FileGrants {
             let before = &self.opens[at];
             counts.remove(before.access, before.share);
         }
-        if counts.conflict(wish.access | wish.once, wish.share) {
+        if counts.conflict(wish.access | wish.opening_access, wish.share) {
             return Err(GrantRefusal::ShareViolation);
         }
         Ok(())
@@ -381,7 +381,8 @@ impl FileGrants {
             epoch: wish.epoch,
             is_non_stat,
             others_are_non_stat: self.non_stat_opens > self.caches.non_stat_opens(owner),
-            has_locks: wish.once == Access::NONE && self.locks.has_before(wish.size_bytes),
+            has_locks: wish.opening_access == Access::NONE
+                && self.locks.has_before(wish.size_bytes),
             is_delegation: wish.is_delegation,
             others_conflict: wish.is_delegation && self.others_conflict(wish),
         })
@@ -429,7 +430,7 @@ impl FileGrants {
     fn demand(&self, wish: &OpenWish, fits: Result<(), GrantRefusal>) -> Option<BreakRequest> {
         let demand = match fits {
             _ if STAT_RIGHTS.contains(wish.used()) => return None,
-            Ok(()) if wish.once == Access::NONE => BreakReason::Share,
+            Ok(()) if wish.opening_access == Access::NONE => BreakReason::Share,
             Ok(()) => BreakReason::Replace,
             Err(GrantRefusal::ShareViolation) => BreakReason::Conflict,
             Err(_) => return None,

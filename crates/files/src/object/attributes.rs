@@ -295,13 +295,13 @@ fn change_checked(
     let owner = std::mem::take(&mut changes.owner);
     if owner != OwnerChange::default() {
         let taken = AttributeChanges { owner, ..AttributeChanges::default() };
-        let taker = match confirms_owner(caller, &present, owner) {
+        let taker = match is_present_owner(caller, &present, owner) {
             true => caller.identity.actor(),
             false => Actor::elevate(&caller.identity, Elevated::TakeOwnership),
         };
         match changes.mode {
             None => node.set_attributes(taker, &taken)?,
-            Some(next) => give_narrowed(caller, (&**node, &present), next, || {
+            Some(next) => chown_with_narrowed_mode(caller, (&**node, &present), next, || {
                 node.set_attributes(taker, &taken)
             })?,
         }
@@ -318,7 +318,7 @@ fn change_checked(
 
 /// Changes the owner of a file that then gets the mode `next`. A power failure in between must not
 /// grant access that neither the old nor the new state grants.
-fn give_narrowed(
+fn chown_with_narrowed_mode(
     caller: &Caller,
     (node, present): (&dyn Node, &Attributes),
     next: u32,
@@ -343,7 +343,7 @@ fn give_narrowed(
 
 /// Whether `owner` names the present owner and group. This changes nothing, and chown(2) permits
 /// it.
-fn confirms_owner(caller: &Caller, present: &Attributes, owner: OwnerChange) -> bool {
+fn is_present_owner(caller: &Caller, present: &Attributes, owner: OwnerChange) -> bool {
     is_own(caller, present)
         && owner.uid.is_none_or(|uid| uid == present.uid)
         && owner.gid.is_none_or(|gid| gid == present.gid)
@@ -368,7 +368,7 @@ fn lets_change(
     }
     // Permissions reserve all but the DOS attributes for the owner.
     let is_owners = in_force.is_stored() || is_own(caller, present);
-    let gives = owner != OwnerChange::default() && !confirms_owner(caller, present, owner);
+    let gives = owner != OwnerChange::default() && !is_present_owner(caller, present, owner);
     let needed = [
         (changes.mode.is_some(), is_owners, Access::WRITE_DAC),
         (gives, is_owners, Access::WRITE_OWNER),

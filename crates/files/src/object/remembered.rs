@@ -6,7 +6,7 @@ use crate::authorize::{allowed_by, posix_forbids_removal, rights_to};
 use crate::context::RequestContext;
 use crate::open::OpenTicket;
 use crate::open_file::INLINE_FREE_BYTES_MAX;
-use crate::remove::carry_out;
+use crate::remove::remove_pending_name;
 use crate::server_work::LOCATE;
 use crate::table::{DeletePendingName, OpenEntry, RegisteredOpen};
 use crate::{Access, Caller, RequestFiles, ShareMode, Volume};
@@ -77,7 +77,7 @@ impl RequestFiles {
             return None;
         }
         let id = ticket.id();
-        let (RegisteredOpen { state, name, .. }, _) = ticket.keep(&self.context);
+        let (RegisteredOpen { state, name, .. }, _) = ticket.complete(&self.context);
         let mut held = state.lock(&self.context);
         held.grants.handle_disposition(id, true);
         held.grants.caches.handle_name_change(CacheOwner::Open(id));
@@ -88,10 +88,9 @@ impl RequestFiles {
         });
         drop(held);
         let removal = table.close(&self.context, &state, id, true);
-        Some(
-            removal
-                .map_or(Ok(()), |removal| carry_out(&self.context, table, &state, removal, None)),
-        )
+        Some(removal.map_or(Ok(()), |removal| {
+            remove_pending_name(&self.context, table, &state, removal, None)
+        }))
     }
 
     fn enter_removal(

@@ -4,7 +4,7 @@ use super::{OpenInProgress, OpenPlan};
 use crate::Caller;
 use crate::caching::CacheWish;
 use crate::context::RequestContext;
-use crate::remove::carry_out;
+use crate::remove::remove_pending_name;
 use crate::stream::OpenStream;
 use crate::table::{
     DeletePendingName, FileTable, OpenEntry, OpenRefusal, RegisteredOpen, StreamOpenEntry,
@@ -14,7 +14,7 @@ use grants::{OpenId, OpenWish, ShareMode};
 use std::sync::Arc;
 use vfs::FsError;
 
-/// A registered open that is withdrawn on drop unless [`OpenTicket::keep`] is called.
+/// A registered open that is withdrawn on drop unless [`OpenTicket::complete`] is called.
 pub(crate) struct OpenTicket {
     table: Arc<FileTable>,
     held: Option<RegisteredOpen>,
@@ -36,14 +36,15 @@ impl OpenTicket {
         opening: &OpenInProgress,
         entry: &OpenEntry<'_>,
         access: Access,
-        once: Access,
+        opening_access: Access,
         cache: Option<&CacheWish>,
     ) -> Result<Self, OpenRefusal> {
         let context = &opening.context;
-        if (access | once).contains(Access::DELETE) {
+        if (access | opening_access).contains(Access::DELETE) {
             opening.table.break_stream_handles(context, entry.key, opening.id)?;
         }
-        let held = opening.table.open(context, entry, wish_of(opening, access, once), cache)?;
+        let held =
+            opening.table.open(context, entry, wish_of(opening, access, opening_access), cache)?;
         Ok(Self::of(opening, held, None))
     }
 
@@ -75,9 +76,9 @@ impl OpenTicket {
         mut self,
         opening: &OpenInProgress,
         entry: &StreamOpenEntry<'_>,
-        (access, once): (Access, Access),
+        (access, opening_access): (Access, Access),
     ) -> Result<Self, OpenRefusal> {
-        let wish = OpenWish { only_link: true, ..wish_of(opening, access, once) };
+        let wish = OpenWish { only_link: true, ..wish_of(opening, access, opening_access) };
         let cache = opening.plan.caching.as_ref();
         match opening.table.open_stream(&opening.context, entry, wish, cache) {
             Ok(held) => Ok(Self::of(opening, held, Some(Box::new(self)))),
@@ -144,7 +145,10 @@ impl OpenTicket {
     }
 
     /// Completes the open. A stream's hold on its file is returned with it.
-    pub(crate) fn keep(mut self, context: &RequestContext) -> (RegisteredOpen, Option<Box<Self>>) {
+    pub(crate) fn complete(
+        mut self,
+        context: &RequestContext,
+    ) -> (RegisteredOpen, Option<Box<Self>>) {
         let held = self.held.take().expect("only this takes it, and takes the ticket too");
         if let Some(before) = self.instead_of {
             held.state.lock(context).transfer(before, self.id);
@@ -162,20 +166,21 @@ impl OpenTicket {
     /// # Errors
     /// Errors from removing a file that was delete pending.
     pub(crate) fn release(mut self, context: &RequestContext) -> vfs::Result<()> {
-        self.let_go(context)
+        self.withdraw(context)
     }
 
-    fn let_go(&mut self, context: &RequestContext) -> vfs::Result<()> {
+    fn withdraw(&mut self, context: &RequestContext) -> vfs::Result<()> {
         let Some(RegisteredOpen { state, name, .. }) = self.held.take() else { return Ok(()) };
         let undo = self.new_file.take();
-        let made_it = undo.is_some();
+        let was_created = undo.is_some();
         if let Some(caller) = undo {
             let mut held = state.lock(context);
             held.grants.set_delete_on_close(self.id);
             held.set_delete_pending(DeletePendingName { name, caller, parent_key: None });
         }
-        match self.table.close(context, &state, self.id, made_it) {
-            Some(removal) => match carry_out(context, &self.table, &state, removal, None) {
+        match self.table.close(context, &state, self.id, was_created) {
+            Some(removal) => match remove_pending_name(context, &self.table, &state, removal, None)
+            {
                 Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty) => Ok(()),
                 other => other,
             },
@@ -185,11 +190,11 @@ impl OpenTicket {
 }
 
 /// The table sets link and caching.
-fn wish_of(opening: &OpenInProgress, access: Access, once: Access) -> OpenWish {
+fn wish_of(opening: &OpenInProgress, access: Access, opening_access: Access) -> OpenWish {
     let OpenPlan { share, delete_on_close, .. } = opening.plan;
     let posix = opening.is_posix();
     OpenWish {
-        once,
+        opening_access,
         delete_on_close,
         posix,
         instead_of: instead_of(opening),
@@ -203,7 +208,7 @@ fn instead_of(opening: &OpenInProgress) -> Option<OpenId> {
 
 impl Drop for OpenTicket {
     fn drop(&mut self) {
-        if let Err(error) = self.let_go(&RequestContext::SERVER) {
+        if let Err(error) = self.withdraw(&RequestContext::SERVER) {
             tracing::warn!(%error, "a file marked for deletion could not be removed");
         }
     }

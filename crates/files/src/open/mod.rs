@@ -647,9 +647,9 @@ impl OpenInProgress {
         granted: Access,
     ) -> std::result::Result<OpenTicket, OpenRefusal> {
         // Truncation counts as a write, whatever rights the open keeps.
-        let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
+        let opening_access = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
         let cache = self.cache_of(&opened.attributes);
-        OpenTicket::acquire(self, &self.entry(opened), granted, once, cache.as_ref())
+        OpenTicket::acquire(self, &self.entry(opened), granted, opening_access, cache.as_ref())
     }
 
     /// Caching to request for a node of this kind. A directory supports leases only, without write
@@ -675,7 +675,7 @@ impl OpenInProgress {
         action: OpenAction,
     ) -> OpenResult {
         let (RegisteredOpen { state, name, key, caching, granting }, hold) =
-            ticket.keep(&self.context);
+            ticket.complete(&self.context);
         let lacks_archive = attributes.dos.bits.is_some_and(|bits| bits & dos::ARCHIVE == 0);
         if lacks_archive && attributes.kind == FileKind::File {
             state.note_archive(true);

@@ -156,10 +156,10 @@ impl OpenInProgress {
     ) -> Result<OpenAttempt> {
         // A stream that this open has created is not truncated.
         let replaces = self.replaces() && !stored.is_new;
-        let once = if replaces { Access::WRITE_DATA } else { Access::NONE };
+        let opening_access = if replaces { Access::WRITE_DATA } else { Access::NONE };
         let entry =
             StreamOpenEntry { file: self.entry(&file), node: &file.node, name: &stored.name };
-        let mut ticket = match hold.acquire_stream(self, &entry, (granted, once)) {
+        let mut ticket = match hold.acquire_stream(self, &entry, (granted, opening_access)) {
             Ok(ticket) => ticket,
             Err(OpenRefusal::Breaking(wait)) => return Ok(OpenAttempt::Breaking(wait)),
             Err(OpenRefusal::Refused(error)) => return Err(error),

@@ -86,7 +86,7 @@ fn closed_open_denies_nothing() {
 fn right_used_once_is_checked_and_not_retained() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, READ, ShareMode::READ)).unwrap();
-    let cut = OpenWish { once: WRITE, ..wish(2, READ, ShareMode::ALL) };
+    let cut = OpenWish { opening_access: WRITE, ..wish(2, READ, ShareMode::ALL) };
     assert_eq!(file.handle_open(&cut), Err(GrantRefusal::ShareViolation));
     file.handle_close(OpenId(1));
     assert_eq!(file.handle_open(&cut), Ok(NOTHING));
@@ -267,7 +267,7 @@ impl Model {
             return Err(GrantRefusal::DeletePending);
         }
         let counted = |access: Access| access.0 & 0x1_0027 != 0;
-        let wanted = wish.access | wish.once;
+        let wanted = wish.access | wish.opening_access;
         let conflict = self.opens.values().any(|other| {
             counted(wanted)
                 && counted(other.access)
@@ -297,7 +297,7 @@ enum OpenStep {
         link: u64,
         only_link: bool,
         access: u32,
-        once: bool,
+        opening_access: bool,
         share: u32,
         delete_on_close: bool,
         posix: bool,
@@ -321,9 +321,19 @@ fn steps() -> impl Strategy<Value = Vec<OpenStep>> {
         prop::bool::weighted(0.2),
         prop::bool::weighted(0.3),
     )
-        .prop_map(|(link, only_link, access, once, share, delete_on_close, posix)| {
-            OpenStep::Open { link, only_link, access, once, share, delete_on_close, posix }
-        });
+        .prop_map(
+            |(link, only_link, access, opening_access, share, delete_on_close, posix)| {
+                OpenStep::Open {
+                    link,
+                    only_link,
+                    access,
+                    opening_access,
+                    share,
+                    delete_on_close,
+                    posix,
+                }
+            },
+        );
     let step = prop_oneof![
         4 => open,
         3 => any::<usize>().prop_map(OpenStep::Close),
@@ -345,11 +355,11 @@ proptest! {
         let (mut file, mut model) = (FileGrants::default(), Model::default());
         for (id, step) in (1u64..).zip(steps) {
             match step {
-                OpenStep::Open { link, only_link, access, once, share, delete_on_close, posix } => {
+                OpenStep::Open { link, only_link, access, opening_access, share, delete_on_close, posix } => {
                     let wish = OpenWish {
                         link: LinkId(link),
                         only_link,
-                        once: if once { Access::WRITE_DATA } else { Access::NONE },
+                        opening_access: if opening_access { Access::WRITE_DATA } else { Access::NONE },
                         delete_on_close,
                         posix,
                         ..wish(id, Access(access), ShareMode(share))

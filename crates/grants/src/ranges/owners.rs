@@ -30,9 +30,9 @@ impl RangeLocks {
         }
         // The new lock, and the two parts of a lock that it may split.
         self.check_limit(2)?;
-        let lost = self.carve(owner, wanted.range);
+        let lost = self.remove_owner_range(owner, wanted.range);
         let mut range = wanted.range;
-        while let Some((first, like)) = self.find_like(open, owner, range, wanted.kind) {
+        while let Some((first, like)) = self.find_adjoining(open, owner, range, wanted.kind) {
             let held = self.held.get_or_insert_default();
             held.remove_piece(owner, first);
             range = range.hull(like);
@@ -59,7 +59,7 @@ impl RangeLocks {
         if self.splits(owner, range) {
             self.check_limit(1)?;
         }
-        if self.carve(owner, range) {
+        if self.remove_owner_range(owner, range) {
             self.grant_waiting(range);
         }
         Ok(())
@@ -114,7 +114,7 @@ impl RangeLocks {
     }
 
     /// Removes a range from the owner's locks. Returns true if it held any of it.
-    fn carve(&mut self, owner: LockOwner, range: Range) -> bool {
+    fn remove_owner_range(&mut self, owner: LockOwner, range: Range) -> bool {
         let mut has_any = false;
         while let Some((first, piece)) = self.find_piece(owner, range) {
             has_any = true;
@@ -143,7 +143,7 @@ impl RangeLocks {
 
     /// A lock of the owner, of the same kind and open, that adjoins the range: its first byte and
     /// its range.
-    fn find_like(
+    fn find_adjoining(
         &self,
         open: OpenId,
         owner: LockOwner,
