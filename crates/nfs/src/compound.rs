@@ -677,7 +677,7 @@ impl<'c> Run<'c> {
         let Some(change) = self.first_change.take() else { return };
         let unstable = std::mem::take(&mut self.unstable);
         if let Err(error) = self.files.make_stable(unstable).await {
-            tracing::error!(%error, "changes may be lost with the power: the client is told that they failed");
+            tracing::error!(%error, "cannot flush changes to stable storage: the request fails, and a power loss may take them");
             answer.file = None;
             results.end_put(answer, change, Err(status_of(error)));
         }

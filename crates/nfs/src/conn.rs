@@ -45,8 +45,8 @@ pub struct JobResult {
     pub(crate) after: PostReplyWork,
 }
 
-/// Guards that the driver drops once the reply is queued: deferred breaks of what the reply
-/// granted, and notifications of what the request changed, may then go out.
+/// Guards that the driver drops once the reply is queued. Then deferred breaks of what the reply
+/// granted may go out, and notifications of what the request changed.
 #[derive(Debug, Default)]
 pub(crate) struct PostReplyWork {
     pub _pending: Option<PendingAnswer>,
@@ -132,7 +132,7 @@ impl ConnShared {
     pub fn warn_of_missing_tls(&self, share: &[u8]) {
         if !self.is_warned.swap(true, Ordering::Relaxed) {
             let (peer, share) = (self.facts.peer, String::from_utf8_lossy(share));
-            tracing::warn!(%peer, %share, "refused, since nfs_tls is required here and the connection is not under TLS; mount with xprtsec=tls, for which tlshd must run on the client");
+            tracing::warn!(%peer, %share, "refused, since nfs_tls is required here and the connection does not use TLS: mount with xprtsec=tls, and run tlshd on the client");
         }
     }
 
@@ -140,7 +140,7 @@ impl ConnShared {
     pub fn warn_of_unreserved_port(&self, share: &[u8]) {
         if !self.is_warned_of_port.swap(true, Ordering::Relaxed) {
             let (peer, share) = (self.facts.peer, String::from_utf8_lossy(share));
-            tracing::warn!(%peer, %share, "refused, since the connection comes from an unreserved source port (1024 or higher), from which any program can claim any user; mount without noresvport, run a user-space client as root, or set reserved_ports = false for the share if every program on its clients is trusted");
+            tracing::warn!(%peer, %share, "refused, since the connection uses an unreserved source port (1024 or higher), from which any program can claim any user: mount without noresvport, run a user-space client as root, or set reserved_ports = false for the share if every program on its clients is trusted");
         }
     }
 

@@ -130,7 +130,9 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
             match answer.result::<()>(CallbackNumber::RECALL) {
                 Ok(()) => return,
                 // The client is using the delegation, or does not know it yet.
-                Err(status) => tracing::debug!(?status, "a delegation is not given back"),
+                Err(status) => {
+                    tracing::debug!(?status, "the client did not accept the recall of a delegation")
+                }
             }
         }
         server.files.pause(RECALL_PAUSE).await;
@@ -149,7 +151,7 @@ impl Server {
             // Files are closed outside the lock.
             let taken = client.with_states(|states| states.revoke(number));
             if taken.is_some() {
-                tracing::info!(client = %client.facts().peer, "a delegation was not given back and is taken away");
+                tracing::info!(client = %client.facts().peer, "revoked a delegation that its client did not return in time");
             }
         }
     }

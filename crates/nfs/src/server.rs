@@ -138,7 +138,7 @@ impl Server {
     /// See [`Clients::introduce`].
     ///
     /// # Errors
-    /// The errors of [`Clients::exchange_id`]; DELAY while the server drains; CLID_INUSE while the
+    /// The errors of [`Clients::exchange_id`]; DELAY while the server drains. CLID_INUSE while the
     /// owner string belongs to a client of another principal that may reclaim.
     pub fn exchange_id(&self, who: ExchangeIdRequest) -> Result<Arc<Client>, NfsStatus> {
         if self.draining.load(Ordering::Relaxed) {
@@ -217,7 +217,7 @@ impl Server {
                 client.is_being_recorded.store(false, Ordering::Release);
                 if is_written {
                     client.has_record.store(true, Ordering::Release);
-                    tracing::info!(owner = %client.facts().owner, "an NFS client is written down now");
+                    tracing::info!(owner = %client.facts().owner, "stored the record of an NFS client after a retry");
                 }
             }));
         }
@@ -347,9 +347,9 @@ impl Server {
         }
     }
 
-    /// Write verifier of a file: changes with every run and every failed flush on the file's
-    /// device, because uncommitted writes may then be lost and clients must repeat them. To be read
-    /// before a write and after a flush. RFC 8881 18.32.3.
+    /// Write verifier of a file. It changes with every run and every failed flush on the file's
+    /// device: uncommitted writes may then be lost, and clients must repeat them. To be read before
+    /// a write and after a flush. RFC 8881 18.32.3.
     #[must_use]
     pub fn write_verifier(&self, file: FileKey) -> Verifier {
         let first = u64::from_be_bytes(self.first_verifier);
@@ -371,8 +371,8 @@ impl Server {
         expired.iter().for_each(|client| self.end(client));
     }
 
-    /// Makes room for one more open, lock or delegation of a client with an owner string of
-    /// `owner_bytes`, and for the file descriptor of an open.
+    /// Makes room for one more open, lock or delegation of a client, and for the file descriptor of
+    /// an open. Its owner string has `owner_bytes`.
     ///
     /// # Errors
     /// DELAY if its address has reached its share and no courtesy client makes room.

@@ -209,7 +209,7 @@ impl<O, D> States<O, D> {
     /// The number behind a state id. RFC 8881 8.2.4.
     ///
     /// # Errors
-    /// BAD_STATEID if there is no such state, or the sequence number is ahead; OLD_STATEID if the
+    /// BAD_STATEID if there is no such state, or the sequence number is ahead. OLD_STATEID if the
     /// state has changed since; DELEG_REVOKED if it was revoked.
     pub fn find(&self, id: &StateId) -> Result<u64, NfsStatus> {
         let number = self.number(id)?;

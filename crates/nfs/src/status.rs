@@ -65,8 +65,8 @@ mod tests {
 
     #[test]
     fn link_quota_and_device_errors_have_own_statuses() {
-        let told = [FsError::TooManyLinks, FsError::OverQuota, FsError::CrossDevice];
+        let errors = [FsError::TooManyLinks, FsError::OverQuota, FsError::CrossDevice];
         let wanted = [NfsStatus::MLINK, NfsStatus::DQUOT, NfsStatus::XDEV];
-        assert_eq!(told.map(status_of), wanted);
+        assert_eq!(errors.map(status_of), wanted);
     }
 }

@@ -1,8 +1,8 @@
 //! Throttling: an operation waits for the limits of its share before it starts.
 //!
 //! READ, WRITE and other operations with an open wait once the open is known, since its file may
-//! have limits, too. Other operations count if they touch files. Those that only select a file do
-//! not count, and neither do a few attribute operations beside a counted one. A waiting request
+//! have limits, too. Other operations count if they touch files. Operations that only select a file
+//! do not count, and neither do a few attribute operations beside a counted one. A waiting request
 //! occupies its slot, and the client is asked to use fewer slots meanwhile.
 
 use crate::compound::Run;

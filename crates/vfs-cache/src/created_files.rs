@@ -13,16 +13,16 @@ impl CachedVfs {
     /// directory.
     pub(crate) fn create_tracked(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         let is_file = how.kind == FileKind::File;
-        let creation = is_file.then(|| self.begin_creation(who.order(), path)).flatten();
-        let Some(number) = creation else { return self.create_exact(who, path, how) };
-        let result = self.create_exact(who, path, how);
+        let creation = is_file.then(|| self.begin_creation(actor.order(), path)).flatten();
+        let Some(number) = creation else { return self.create_exact(actor, path, how) };
+        let result = self.create_exact(actor, path, how);
         let opened = result.as_ref().ok();
-        let retained = opened.and_then(|opened| self.open_to_retain(who, opened));
+        let retained = opened.and_then(|opened| self.open_to_retain(actor, opened));
         // The drain reports the creation and everything after it.
         self.drained_state().recent.end(number, opened, retained);
         result
@@ -30,28 +30,29 @@ impl CachedVfs {
 
     /// The creator's open is for writing and is not retained, since it would block execution of the
     /// file (ETXTBSY).
-    fn open_to_retain(&self, who: Actor<'_>, opened: &OpenedNode) -> Option<RetainedOpen> {
+    fn open_to_retain(&self, actor: Actor<'_>, opened: &OpenedNode) -> Option<RetainedOpen> {
         if !self.inner.features().always_waits {
             return None;
         }
-        let looked = self.inner.open_node(who, &*opened.node, OpenHow::looking(Wait::Allowed));
-        looked
-            .ok()
-            .map(|looked| RetainedOpen { who: who.effective_identity().clone(), node: looked.node })
+        let looked = self.inner.open_node(actor, &*opened.node, OpenHow::looking(Wait::Allowed));
+        looked.ok().map(|looked| RetainedOpen {
+            user: actor.effective_identity().clone(),
+            node: looked.node,
+        })
     }
 
     /// Opens a created file to which the path led at the latest drain. None if the backend must
     /// open the path.
     pub(crate) fn open_created(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         made: &CreatedFile,
         how: OpenHow,
     ) -> Option<OpenWithSecurity> {
         let node = &made.retained.as_ref()?.node;
         let opened = if how.read || how.write {
-            self.inner.open_node(who, &**node, how).ok()?
+            self.inner.open_node(actor, &**node, how).ok()?
         } else {
             let attributes = node.attributes(how.wanted).ok()?;
             OpenedNode { node: node.clone(), attributes, path: path.clone() }
@@ -73,22 +74,22 @@ impl CachedVfs {
     /// changes.
     pub(crate) fn handle_of_created(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         node: &dyn Node,
         path: &RelPath,
     ) -> Result<NodeHandle> {
         if !self.is_active() {
-            return self.inner.handle(who, node);
+            return self.inner.handle(actor, node);
         }
         // No drain is needed: the node itself shows whether it is the created one.
         let handle = match self.lock_state().created(path) {
             Some(made) if made.was_opened_as(node) => made.handle.clone(),
-            _ => return self.inner.handle(who, node),
+            _ => return self.inner.handle(actor, node),
         };
         if let Some(handle) = handle {
             return Ok(handle);
         }
-        let handle = self.inner.handle(who, node)?;
+        let handle = self.inner.handle(actor, node)?;
         if let Some(made) = self.lock_state().created(path).filter(|made| made.was_opened_as(node))
         {
             made.handle = Some(handle.clone());
@@ -117,7 +118,7 @@ impl CachedVfs {
     /// file, because a drain before and one after the stat show no event of the name.
     pub(crate) fn cached_created_file(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
@@ -129,17 +130,17 @@ impl CachedVfs {
             return None;
         }
         let (parent, name) = path.split()?;
-        let mut state = self.drain_for(state, who.order());
+        let mut state = self.drain_for(state, actor.order());
         let made = state.created(path)?;
         let (key, born, handle) = (made.key, made.born, made.handle.clone()?);
-        let (kept, _) = state.cached_directory(who.effective_identity(), &parent)?;
+        let (kept, _) = state.cached_directory(actor.effective_identity(), &parent)?;
         let event_count = state.event_count();
         drop(state);
         self.counters.handles.hit();
         if kept.key() != directory.key() {
             return None;
         }
-        let attributes = child_of(&*kept, who, &name)?;
+        let attributes = child_of(&*kept, actor, &name)?;
         let is_it =
             attributes.key == key && attributes.born == born && attributes.kind == FileKind::File;
         let mut state = self.drained_state();
@@ -154,6 +155,6 @@ impl CachedVfs {
     }
 }
 
-fn child_of(directory: &dyn Node, who: Actor<'_>, name: &Name) -> Option<Attributes> {
-    directory.child_attributes(who, name, AttributeRequest::default()).ok()
+fn child_of(directory: &dyn Node, actor: Actor<'_>, name: &Name) -> Option<Attributes> {
+    directory.child_attributes(actor, name, AttributeRequest::default()).ok()
 }

@@ -1,7 +1,7 @@
 //! Recently created files by name. Most created files are soon looked up, listed or removed, and
 //! the creator's open identifies them.
 //!
-//! A name is valid while the feed reports no event for it in its followed directory, so it refers
+//! A name is valid while the feed reports no event for it in its followed directory. So it refers
 //! to the created file as of the latest drain. The feed reports the creation itself, too. So
 //! exactly one addition must arrive between its begin and the drain after its end; any further one
 //! is another process's. Pure bookkeeping, as [`crate::directories`].
@@ -42,7 +42,7 @@ pub struct CreatedFile {
 #[derive(Clone, Debug)]
 pub struct RetainedOpen {
     /// Creator.
-    pub who: Identity,
+    pub user: Identity,
     pub node: Arc<dyn Node>,
 }
 
@@ -404,7 +404,7 @@ mod tests {
         let make = |recent: &mut CreatedNames, name: &[u8]| {
             let creation = recent.begin(HERE, name).unwrap();
             recent.handle_change(NameChange::Added(HERE, name));
-            let retained = RetainedOpen { who: Identity::root(), node: opened.node.clone() };
+            let retained = RetainedOpen { user: Identity::root(), node: opened.node.clone() };
             recent.end(creation, Some(&opened), Some(retained));
         };
         let has = |recent: &mut CreatedNames, name: &[u8]| {

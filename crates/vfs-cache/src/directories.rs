@@ -282,7 +282,7 @@ impl Directories {
                 self.set_charge(key, 0);
                 tracing::info!(
                     count,
-                    "a directory holds more names than metadata_cache has room for; names of other case are looked for in all of it"
+                    "a directory has more names than metadata_cache can hold: lookups in another case scan it; raise metadata_cache to avoid that"
                 );
             }
             _ => self.set_charge(key, 0),

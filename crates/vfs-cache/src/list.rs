@@ -25,18 +25,18 @@ impl CachedVfs {
     pub(crate) fn list_any(
         &self,
         directory: &dyn Node,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         mut cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         loop {
-            match self.find_cached_listing(directory, who, cookie, wanted) {
+            match self.find_cached_listing(directory, actor, cookie, wanted) {
                 ListingLookup::Chunk(chunk, at, is_last) => {
                     match pass_entries(
                         &chunk,
                         at,
-                        (directory, who.effective_identity(), wanted),
+                        (directory, actor.effective_identity(), wanted),
                         sink,
                     )? {
                         ListingPart::Stopped => return Ok(false),
@@ -45,21 +45,23 @@ impl CachedVfs {
                     }
                 }
                 ListingLookup::Ask(name, follow) => {
-                    if directory.child_attributes(who, &name, AttributeRequest::default()).is_err()
+                    if directory
+                        .child_attributes(actor, &name, AttributeRequest::default())
+                        .is_err()
                     {
-                        return directory.list_with_attributes(who, cookie, wanted, sink);
+                        return directory.list_with_attributes(actor, cookie, wanted, sink);
                     }
                     self.lock_listings().note_searcher(
                         directory.key(),
                         follow,
-                        who.effective_identity(),
+                        actor.effective_identity(),
                     );
                 }
                 ListingLookup::End(ticket) => {
-                    return self.list_and_cache(directory, who, &ticket, cookie, wanted, sink);
+                    return self.list_and_cache(directory, actor, &ticket, cookie, wanted, sink);
                 }
                 ListingLookup::Nothing => {
-                    return directory.list_with_attributes(who, cookie, wanted, sink);
+                    return directory.list_with_attributes(actor, cookie, wanted, sink);
                 }
             }
         }
@@ -72,7 +74,7 @@ impl CachedVfs {
     pub(crate) fn list_from_cache(
         &self,
         directory: &dyn Node,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         mut cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
@@ -81,10 +83,10 @@ impl CachedVfs {
             let found = self.drained_listings().find_for_reader(
                 directory.key(),
                 cookie,
-                who.effective_identity(),
+                actor.effective_identity(),
             );
             let ListingLookup::Chunk(chunk, at, is_last) = found else { return Ok(None) };
-            match pass_entries(&chunk, at, (directory, who.effective_identity(), wanted), sink)? {
+            match pass_entries(&chunk, at, (directory, actor.effective_identity(), wanted), sink)? {
                 ListingPart::Stopped => return Ok(Some(false)),
                 ListingPart::Through(_) if is_last => return Ok(Some(true)),
                 ListingPart::Through(next) => cookie = next,
@@ -98,16 +100,16 @@ impl CachedVfs {
     /// As [`vfs::Vfs::open_node`].
     pub(crate) fn open_to_list(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         directory: &dyn Node,
         how: OpenHow,
     ) -> Result<OpenedNode> {
         let key = directory.key();
         // Followed before the open: the feed reports if the permission is withdrawn later.
         let follow = self.lock_listings().follow_of(key);
-        let opened = self.inner.open_node(who, directory, how)?;
+        let opened = self.inner.open_node(actor, directory, how)?;
         if let Some(follow) = follow {
-            self.lock_listings().note_reader(key, follow, who.effective_identity());
+            self.lock_listings().note_reader(key, follow, actor.effective_identity());
         }
         Ok(opened)
     }
@@ -135,7 +137,7 @@ impl CachedVfs {
     fn listing_feed(&self) -> Option<&dyn ListingFeed> {
         let start = || {
             let feed = self.inner.listing_feed();
-            feed.inspect_err(|error| tracing::info!(%error, "listings are not kept")).ok()
+            feed.inspect_err(|error| tracing::info!(%error, "the backend reports no changes of listings: they are not cached")).ok()
         };
         self.listing_feed.get_or_init(start).as_deref()
     }
@@ -143,14 +145,14 @@ impl CachedVfs {
     fn find_cached_listing(
         &self,
         directory: &dyn Node,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         cookie: u64,
         wanted: ListingRequest,
     ) -> ListingLookup {
         let Some(feed) = self.listing_feed() else { return ListingLookup::Nothing };
         let key = directory.key();
         let grows = wanted.attributes && !wanted.few;
-        let found = self.drained_listings().find(key, cookie, who.effective_identity());
+        let found = self.drained_listings().find(key, cookie, actor.effective_identity());
         match found {
             ListingLookup::End(_) if !grows => ListingLookup::Nothing,
             ListingLookup::Nothing if cookie == 0 && grows => {
@@ -182,7 +184,7 @@ impl CachedVfs {
         match feed.follow(ServerWork::Watch, directory) {
             Ok(follow) => Some(listings.begin(key, follow)),
             Err(error) => {
-                tracing::debug!(%error, "a listing is not kept");
+                tracing::debug!(%error, "cannot watch a directory: its listing is not cached");
                 None
             }
         }
@@ -192,7 +194,7 @@ impl CachedVfs {
     fn list_and_cache(
         &self,
         directory: &dyn Node,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         ticket: &AppendTicket,
         cookie: u64,
         wanted: ListingRequest,
@@ -212,12 +214,12 @@ impl CachedVfs {
             is_chosen: false,
             has_gap: false,
         };
-        let ended = directory.list_with_attributes(who, cookie, wanted, &mut caching)?;
+        let ended = directory.list_with_attributes(actor, cookie, wanted, &mut caching)?;
         let CachingSink { mut chunks, chunk, is_chosen, has_gap, .. } = caching;
         chunks.push(chunk);
         // If the directory changed meanwhile, the listing has been invalidated.
         let is_end = ended && !is_chosen && !has_gap;
-        self.drained_listings().append(ticket, who.effective_identity(), chunks, is_end);
+        self.drained_listings().append(ticket, actor.effective_identity(), chunks, is_end);
         Ok(ended)
     }
 }
@@ -226,7 +228,7 @@ impl CachedVfs {
 fn pass_entries(
     chunk: &Chunk,
     from: usize,
-    (directory, who, wanted): (&dyn Node, &Identity, ListingRequest),
+    (directory, user, wanted): (&dyn Node, &Identity, ListingRequest),
     sink: &mut dyn ListSink,
 ) -> Result<ListingPart> {
     for at in from..chunk.len() {
@@ -243,7 +245,7 @@ fn pass_entries(
             (true, None) => {
                 let name = vfs::Name::new(name).map_err(|_| FsError::Io)?;
                 directory
-                    .child_attributes(who.actor(), &name, AttributeRequest { dos: wanted.stored })
+                    .child_attributes(user.actor(), &name, AttributeRequest { dos: wanted.stored })
                     .map(Some)
             }
         };

@@ -1,6 +1,6 @@
 //! Cache of directory listings, with the attributes of their entries.
 //!
-//! A listing is cached from its second request on, if the names have not changed since the first: a
+//! A listing is cached from its second request on, if the names have not changed since the first. A
 //! directory that is being filled is not worthwhile. It is cached in chunks, as clients request
 //! them. The first change in the directory invalidates it, because the feed reports only one
 //! ([`vfs::ListingFeed`]). Attributes whose changes are not reported are never cached
@@ -125,7 +125,7 @@ impl CachedListing {
     fn bytes(&self) -> usize {
         let chunks: usize = self.chunks.iter().map(|chunk| chunk.bytes()).sum();
         let users = || self.searchers.iter().chain(&self.readers);
-        let groups: usize = users().map(|who| 4 * who.groups.len()).sum();
+        let groups: usize = users().map(|user| 4 * user.groups.len()).sum();
         LISTING_BYTES + chunks + groups + users().count() * size_of::<Identity>()
     }
 }
@@ -177,7 +177,7 @@ impl ListingCache {
     }
 
     /// Looks up a directory's listing from a cookie on.
-    pub fn find(&mut self, key: FileKey, cookie: u64, who: &Identity) -> ListingLookup {
+    pub fn find(&mut self, key: FileKey, cookie: u64, user: &Identity) -> ListingLookup {
         let Some(listing) = self.by_key.get_mut(&key) else { return ListingLookup::Nothing };
         self.uses += 1;
         listing.last_used = self.uses;
@@ -189,7 +189,7 @@ impl ListingCache {
             return ListingLookup::Nothing;
         };
         listing.latest = number;
-        if !listing.searchers.contains(who) {
+        if !listing.searchers.contains(user) {
             let first = listing.chunks.first().and_then(|chunk| chunk.get(0));
             let name = first.and_then(|entry| Name::new(entry.name).ok());
             return name
@@ -207,10 +207,10 @@ impl ListingCache {
     }
 
     /// As [`ListingCache::find`], for a user that has not opened the directory but may list it.
-    pub fn find_for_reader(&mut self, key: FileKey, cookie: u64, who: &Identity) -> ListingLookup {
-        let is_reader = |listing: &CachedListing| listing.readers.contains(who);
+    pub fn find_for_reader(&mut self, key: FileKey, cookie: u64, user: &Identity) -> ListingLookup {
+        let is_reader = |listing: &CachedListing| listing.readers.contains(user);
         match self.by_key.get(&key).is_some_and(is_reader) {
-            true => self.find(key, cookie, who),
+            true => self.find(key, cookie, user),
             false => ListingLookup::Nothing,
         }
     }
@@ -255,11 +255,11 @@ impl ListingCache {
         AppendTicket { key, follow, start: 0 }
     }
 
-    /// Adds entries that `who` has received; with `is_end` the listing is complete.
+    /// Adds entries that `user` has received; with `is_end` the listing is complete.
     pub fn append(
         &mut self,
         ticket: &AppendTicket,
-        who: &Identity,
+        user: &Identity,
         chunks: Vec<Chunk>,
         is_end: bool,
     ) {
@@ -279,25 +279,25 @@ impl ListingCache {
         }
         // An empty directory has no name to determine search permission with.
         listing.is_whole = is_end && !listing.chunks.is_empty();
-        self.note_searcher(ticket.key, ticket.follow, who);
+        self.note_searcher(ticket.key, ticket.follow, user);
         self.recharge(ticket.key);
     }
 
-    /// Notes that `who` has search permission on the directory.
-    pub fn note_searcher(&mut self, key: FileKey, follow: FollowId, who: &Identity) {
+    /// Notes that `user` has search permission on the directory.
+    pub fn note_searcher(&mut self, key: FileKey, follow: FollowId, user: &Identity) {
         let Some(listing) = self.by_key.get_mut(&key) else { return };
         if listing.follow == follow
             && !listing.chunks.is_empty()
-            && note_user(&mut listing.searchers, who)
+            && note_user(&mut listing.searchers, user)
         {
             self.recharge(key);
         }
     }
 
-    /// Notes that `who` has opened the directory for listing after it was followed.
-    pub fn note_reader(&mut self, key: FileKey, follow: FollowId, who: &Identity) {
+    /// Notes that `user` has opened the directory for listing after it was followed.
+    pub fn note_reader(&mut self, key: FileKey, follow: FollowId, user: &Identity) {
         let Some(listing) = self.by_key.get_mut(&key) else { return };
-        if listing.follow == follow && note_user(&mut listing.readers, who) {
+        if listing.follow == follow && note_user(&mut listing.readers, user) {
             self.recharge(key);
         }
     }
@@ -374,14 +374,14 @@ impl ListingCache {
 }
 
 /// Adds a user, in place of the oldest if need be. False if it is known already.
-fn note_user(users: &mut Vec<Identity>, who: &Identity) -> bool {
-    if users.contains(who) {
+fn note_user(users: &mut Vec<Identity>, user: &Identity) -> bool {
+    if users.contains(user) {
         return false;
     }
     if users.len() == USERS_MAX {
         users.remove(0);
     }
-    users.push(who.clone());
+    users.push(user.clone());
     true
 }
 
@@ -404,7 +404,7 @@ mod tests {
     }
 
     /// A cached listing whose cookies decrease, as those of tmpfs do.
-    fn falling(count: u64, key: FileKey, who: &Identity) -> ListingCache {
+    fn falling(count: u64, key: FileKey, user: &Identity) -> ListingCache {
         let mut listings =
             ListingCache::new(Arc::default(), KeyedBuildHasher::random(), 1 << 20, 8);
         let ticket = listings.begin(key, FollowId(1));
@@ -415,22 +415,22 @@ mod tests {
             }
             push_falling(chunks.last_mut().unwrap(), number, count);
         }
-        listings.append(&ticket, who, chunks, true);
+        listings.append(&ticket, user, chunks, true);
         listings
     }
 
     #[test]
     fn listing_from_the_beginning_counts_as_a_use() {
-        let (key, who) = (FileKey { device: 1, inode: 2 }, Identity::root());
+        let (key, user) = (FileKey { device: 1, inode: 2 }, Identity::root());
         // Alternates listings from `cookie` with changes. Returns the number of listings before the
         // directory is cached again.
         let wait = |cookie: u64| {
-            let mut listings = falling(10, key, &who);
+            let mut listings = falling(10, key, &user);
             for turn in 1..=3 {
-                assert!(matches!(listings.find(key, cookie, &who), ListingLookup::Chunk(..)));
+                assert!(matches!(listings.find(key, cookie, &user), ListingLookup::Chunk(..)));
                 listings.handle_change(Some(FollowId(turn)));
                 let ticket = listings.begin(key, FollowId(turn + 1));
-                listings.append(&ticket, &who, vec![chunk_of_falling(10, key)], true);
+                listings.append(&ticket, &user, vec![chunk_of_falling(10, key)], true);
             }
             listings.handle_change(Some(FollowId(4)));
             (1..=9).find(|_| listings.is_worth_caching(key, 7))
@@ -451,20 +451,20 @@ mod tests {
 
     #[test]
     fn listing_with_falling_cookies_resumes_at_any() {
-        let (key, who) = (FileKey { device: 1, inode: 2 }, Identity::root());
+        let (key, user) = (FileKey { device: 1, inode: 2 }, Identity::root());
         let count = 3 * CHUNK_RECORDS_MAX as u64 + 7;
-        let mut listings = falling(count, key, &who);
+        let mut listings = falling(count, key, &user);
         // Forwards, backwards, and in leaps.
         let orders = [(1..=count).rev().collect(), (1..=count).collect::<Vec<_>>()];
         let leaps = (1..=count).map(|n| 1 + n * 701 % count).collect();
         for cookie in orders.into_iter().chain([leaps]).flatten() {
-            let ListingLookup::Chunk(chunk, at, is_last) = listings.find(key, cookie, &who) else {
+            let ListingLookup::Chunk(chunk, at, is_last) = listings.find(key, cookie, &user) else {
                 panic!("{cookie} is not found");
             };
             let next = chunk.get(at).map(|entry| entry.next);
             assert_eq!(next, (cookie > 1).then(|| cookie - 1), "behind {cookie}");
             assert_eq!(is_last, cookie <= 1 + count % CHUNK_RECORDS_MAX as u64);
         }
-        assert!(matches!(listings.find(key, count + 1, &who), ListingLookup::Nothing));
+        assert!(matches!(listings.find(key, count + 1, &user), ListingLookup::Nothing));
     }
 }

@@ -57,16 +57,16 @@ impl CachedVfs {
     /// As [`vfs::Vfs::open`].
     pub(crate) fn open_any(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
     ) -> Result<OpenWithSecurity> {
         let any_case = how.case == Case::Insensitive;
         let exact = OpenHow { case: Case::Sensitive, ..how };
         let mut state = self.lock_state();
-        if let Some(prior) = self.prefer_backend(&mut state, who, path, &how) {
+        if let Some(prior) = self.prefer_backend(&mut state, actor, path, &how) {
             drop(state);
-            match self.open_uncached(who, path, exact, prior) {
+            match self.open_uncached(actor, path, exact, prior) {
                 // The path is gone or not in memory: the cache is consulted after all.
                 Err(FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock) => {}
                 other => return other,
@@ -74,7 +74,7 @@ impl CachedVfs {
             state = self.lock_state();
         }
         let (path, prior) =
-            match self.look_up_cached(self.drain_for(state, who.order()), who, path, &how) {
+            match self.look_up_cached(self.drain_for(state, actor.order()), actor, path, &how) {
                 CacheLookup::Absent => return Err(FsError::NotFound),
                 CacheLookup::Backend(path, prior) => (path, prior),
                 CacheLookup::Open(path, node, facts) => match self
@@ -83,26 +83,27 @@ impl CachedVfs {
                     Some(known) => return Ok(known),
                     None => (path, PriorKnowledge { is_wanted: true, ..PriorKnowledge::default() }),
                 },
-                CacheLookup::Created(path, made) => match self.open_created(who, &path, &made, how)
-                {
-                    Some(known) => return Ok(known),
-                    None => (path, PriorKnowledge::default()),
-                },
+                CacheLookup::Created(path, made) => {
+                    match self.open_created(actor, &path, &made, how) {
+                        Some(known) => return Ok(known),
+                        None => (path, PriorKnowledge::default()),
+                    }
+                }
                 CacheLookup::Reopen(path, node, facts) => {
-                    match self.reopen(who, &path, &node, facts, how) {
+                    match self.reopen(actor, &path, &node, facts, how) {
                         Some(known) => return Ok(known),
                         None => (path, PriorKnowledge::default()),
                     }
                 }
             };
         let is_there = prior.is_there;
-        match self.open_and_cache(who, &path, exact, prior) {
+        match self.open_and_cache(actor, &path, exact, prior) {
             // The exact name exists, so no other case is meant.
             Err(FsError::WouldBlock) if is_there => Err(FsError::WouldBlock),
             Err(error @ (FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock))
                 if any_case =>
             {
-                self.open_by_case(who, &path, how, error)
+                self.open_by_case(actor, &path, how, error)
             }
             other => other,
         }
@@ -114,21 +115,21 @@ impl CachedVfs {
     /// As [`vfs::Vfs::open`].
     pub(crate) fn open_exact(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
     ) -> Result<OpenWithSecurity> {
-        self.open_any(who, path, OpenHow { case: Case::Sensitive, ..how })
+        self.open_any(actor, path, OpenHow { case: Case::Sensitive, ..how })
     }
 
-    /// Context for a path that the backend should open without draining the feed, which costs about
-    /// as much as a path walk on a fast disk. The cache saves a writer of existing files at most
-    /// one system call, and a reader of rarely used files as well. The decision is a guess and
-    /// affects only which source is asked first.
+    /// Context for a path that the backend should open at once. A drain of the feed costs about as
+    /// much as a path walk on a fast disk. The cache saves a writer of existing files at most one
+    /// system call, and a reader of rarely used files as well. The decision is a guess and affects
+    /// only which source is asked first.
     fn prefer_backend(
         &self,
         state: &mut State,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: &OpenHow,
     ) -> Option<PriorKnowledge> {
@@ -140,7 +141,7 @@ impl CachedVfs {
         if !how.write && (state.paths.facts(at).is_some() || state.paths.is_repeated(at)) {
             return None;
         }
-        let parent_state = state.paths.parent_state(parent_of(path), who.effective_identity());
+        let parent_state = state.paths.parent_state(parent_of(path), actor.effective_identity());
         // Files that are read mostly exist; a lookup often precedes a create.
         let is_better = if how.read && !how.write {
             parent_state.directory.is_some() && parent_state.is_searcher
@@ -161,13 +162,13 @@ impl CachedVfs {
     fn look_up_cached(
         &self,
         mut state: StateGuard<'_>,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: &OpenHow,
     ) -> CacheLookup {
         let any_case = how.case == Case::Insensitive;
         let parent = parent_of(path);
-        let parent_state = state.paths.parent_state(parent, who.effective_identity());
+        let parent_state = state.paths.parent_state(parent, actor.effective_identity());
         let (mut path, mut is_there) = (path.clone(), false);
         // Writing through an open node costs more than a path walk in memory.
         let is_open_useful = !how.write || self.inner.features().always_waits;
@@ -176,7 +177,7 @@ impl CachedVfs {
             let reads = how.read && !how.write;
             if is_open_useful
                 && let Some((node, facts)) =
-                    state.paths.find(path.as_bytes(), who.effective_identity(), reads)
+                    state.paths.find(path.as_bytes(), actor.effective_identity(), reads)
             {
                 if let Some(key) = parent_state.directory {
                     state.directories.touch(key);
@@ -185,7 +186,7 @@ impl CachedVfs {
                 return first(path, node, facts);
             }
             if parent_state.is_searcher
-                && let Some(made) = state.retained_created(&path, who.effective_identity())
+                && let Some(made) = state.retained_created(&path, actor.effective_identity())
             {
                 return CacheLookup::Created(path, made);
             }
@@ -210,7 +211,7 @@ impl CachedVfs {
         let ParentState { directory, is_searcher } = parent_state;
         let looks = is_searcher && !how.read && !how.write;
         let kept =
-            looks.then(|| state.paths.find(parent, who.effective_identity(), false)).flatten();
+            looks.then(|| state.paths.find(parent, actor.effective_identity(), false)).flatten();
         let is_followed = directory.is_some();
         let is_to_follow = !is_followed && state.paths.is_repeated(parent);
         let learns = is_wanted || !is_searcher;
@@ -258,14 +259,14 @@ impl CachedVfs {
     /// Reopens a cached node for writing, by no path. None if the backend should open the path.
     fn reopen(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         node: &Arc<dyn Node>,
         facts: PathFacts,
         how: OpenHow,
     ) -> Option<OpenWithSecurity> {
         let wanted = AttributeRequest { dos: how.wanted.dos.filter(|_| !facts.has_dos) };
-        let opened = self.inner.open_node(who, &**node, OpenHow { wanted, ..how }).ok()?;
+        let opened = self.inner.open_node(actor, &**node, OpenHow { wanted, ..how }).ok()?;
         if opened.attributes.key != facts.attributes.key || opened.attributes.links == 0 {
             self.lock_state().paths.drop_open(path.as_bytes(), node);
             return None;
@@ -278,11 +279,11 @@ impl CachedVfs {
     /// A cached directory with its permissions, without a system call.
     pub(crate) fn cached_directory(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
     ) -> Option<OpenWithSecurity> {
         let (node, facts) =
-            self.state_for(who.order()).cached_directory(who.effective_identity(), path)?;
+            self.state_for(actor.order()).cached_directory(actor.effective_identity(), path)?;
         self.counters.handles.hit();
         let dos = DosInfo::default();
         let attributes = Attributes { dos, set_changed: None, ..facts.attributes };
@@ -292,33 +293,34 @@ impl CachedVfs {
     /// Opens a path by the backend, and caches the answer.
     fn open_and_cache(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
         mut prior: PriorKnowledge,
     ) -> Result<OpenWithSecurity> {
         let above = || path.parent().unwrap_or_default();
-        if prior.is_to_follow && self.follow_path(who.order(), &above(), how.wait) {
-            prior.look = Some(self.state_for(who.order()).paths.begin_lookup(path.as_bytes()));
+        if prior.is_to_follow && self.follow_path(actor.order(), &above(), how.wait) {
+            prior.look = Some(self.state_for(actor.order()).paths.begin_lookup(path.as_bytes()));
         }
         let Some(look) = prior.look else {
-            return self.open_uncached(who, path, how, prior);
+            return self.open_uncached(actor, path, how, prior);
         };
         // The permission that admitted the caller may be older than the attributes.
         let began = (self.clock.0)();
-        let result = self.lookup_or_open(who, path, OpenHow { no_follow: true, ..how }, &prior);
+        let result = self.lookup_or_open(actor, path, OpenHow { no_follow: true, ..how }, &prior);
         let result = result.map(|known| known.opened);
         let kind = result.as_ref().ok().map(|opened| opened.attributes.kind);
         let is_settled = |opened: &OpenedNode| is_settled(&opened.attributes, began);
         let can_be_kept = match kind {
             Some(FileKind::File) => prior.is_wanted && result.as_ref().is_ok_and(is_settled),
             Some(FileKind::Directory) => {
-                prior.is_wanted && self.follow_path(who.order(), path, how.wait)
+                prior.is_wanted && self.follow_path(actor.order(), path, how.wait)
             }
             _ => false,
         };
         let open_to_cache = result.as_ref().ok().filter(|_| can_be_kept);
-        let open_to_cache = open_to_cache.and_then(|opened| self.open_to_cache(who, opened, &how));
+        let open_to_cache =
+            open_to_cache.and_then(|opened| self.open_to_cache(actor, opened, &how));
         // Changes meanwhile decide whether the answer may be cached.
         let mut state = if can_be_kept || !prior.is_searcher {
             self.drained_state()
@@ -329,15 +331,15 @@ impl CachedVfs {
         let is_so = state.paths.end_lookup(look);
         let was_let_through = matches!(result, Ok(_) | Err(FsError::NotFound));
         if let (Some((parent, _)), true, true) = (split(path), is_so, was_let_through) {
-            state.paths.note_searcher(parent, who.effective_identity());
+            state.paths.note_searcher(parent, actor.effective_identity());
         }
         if kind == Some(FileKind::Symlink) && !how.no_follow {
             drop(state);
-            return self.inner.open_with_security(who, path, how);
+            return self.inner.open_with_security(actor, path, how);
         }
         let opened = result?;
         let facts = (can_be_kept && is_so)
-            .then(|| self.cache_facts(&mut state, who, &opened, &how, open_to_cache));
+            .then(|| self.cache_facts(&mut state, actor, &opened, &how, open_to_cache));
         drop(state);
         let security = facts.map(|facts| facts.security);
         Ok(OpenWithSecurity { opened, security })
@@ -347,7 +349,7 @@ impl CachedVfs {
     /// same time.
     fn open_uncached(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
         prior: PriorKnowledge,
@@ -355,7 +357,7 @@ impl CachedVfs {
         let facts = prior.facts.as_ref();
         let is_spared = how.wanted.dos.is_some() && facts.is_some_and(|facts| facts.has_dos);
         let wanted = AttributeRequest { dos: how.wanted.dos.filter(|_| !is_spared) };
-        let known = self.lookup_or_open(who, path, OpenHow { wanted, ..how }, &prior)?;
+        let known = self.lookup_or_open(actor, path, OpenHow { wanted, ..how }, &prior)?;
         self.with_facts(path, how, prior.facts, known)
     }
 
@@ -363,15 +365,15 @@ impl CachedVfs {
     /// directory, it looks the name up there.
     fn lookup_or_open(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
         prior: &PriorKnowledge,
     ) -> Result<OpenWithSecurity> {
         let child = prior.directory.as_ref().map(|node| ChildName { directory: &**node, path });
-        match child.and_then(|child| self.inner.lookup_child(who, child, how)) {
+        match child.and_then(|child| self.inner.lookup_child(actor, child, how)) {
             Some(looked) => looked.map(OpenWithSecurity::from),
-            None => self.inner.open_with_security(who, path, how),
+            None => self.inner.open_with_security(actor, path, how),
         }
     }
 
@@ -411,7 +413,7 @@ impl CachedVfs {
     /// worthwhile.
     fn open_to_cache(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         opened: &OpenedNode,
         how: &OpenHow,
     ) -> Option<(Arc<dyn Node>, bool)> {
@@ -423,14 +425,14 @@ impl CachedVfs {
         }
         let look =
             OpenHow { read: false, write: false, wanted: AttributeRequest::default(), ..*how };
-        self.inner.open_node(who, &*opened.node, look).ok().map(|looked| (looked.node, false))
+        self.inner.open_node(actor, &*opened.node, look).ok().map(|looked| (looked.node, false))
     }
 
     /// Caches the facts of an opened node, and the open.
     fn cache_facts(
         &self,
         state: &mut State,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         OpenedNode { attributes, path, .. }: &OpenedNode,
         how: &OpenHow,
         open_to_cache: Option<(Arc<dyn Node>, bool)>,
@@ -453,9 +455,10 @@ impl CachedVfs {
         };
         state.paths.put_facts(at, facts.clone());
         if let Some((node, reads)) = open_to_cache {
-            state
-                .paths
-                .cache_open(at, CachedOpen { who: who.effective_identity().clone(), reads, node });
+            state.paths.cache_open(
+                at,
+                CachedOpen { user: actor.effective_identity().clone(), reads, node },
+            );
         }
         state.settle();
         facts
@@ -465,7 +468,7 @@ impl CachedVfs {
     /// leads elsewhere. `event_count`: [`State::event_count`] before the lookup.
     pub(crate) fn cache_handle(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         handle: &NodeHandle,
         LocatedNode { node, path, .. }: &LocatedNode,
         event_count: u64,
@@ -487,7 +490,7 @@ impl CachedVfs {
         }
         let look = self.state_for(order).paths.begin_lookup(path.as_bytes());
         // The node was found before the lookup began.
-        let now = self.inner.path_of(who, &**node);
+        let now = self.inner.path_of(actor, &**node);
         let mut state = self.drained_state();
         if state.paths.end_lookup(look) && now.as_ref() == Ok(path) {
             state.paths.cache_handle(path.as_bytes(), handle, node);
@@ -546,7 +549,7 @@ impl CachedVfs {
                 true
             }
             Err(error) => {
-                tracing::debug!(%error, "a directory is not followed");
+                tracing::debug!(%error, "cannot watch a directory: its names are not cached");
                 false
             }
         }

@@ -34,7 +34,7 @@ const IDLE_TICKS_MAX: u8 = 5;
 #[derive(Clone, Debug)]
 pub struct CachedOpen {
     /// Identity that opened it.
-    pub who: Identity,
+    pub user: Identity,
     /// It is open for reading data or listing.
     pub reads: bool,
     pub node: Arc<dyn Node>,
@@ -220,17 +220,17 @@ impl PathCache {
         std::mem::take(&mut self.closing)
     }
 
-    /// A cached open of a path for `who`. An open for reading is given to one caller at a time,
+    /// A cached open of a path for `user`. An open for reading is given to one caller at a time,
     /// because readahead positions belong to the descriptor.
     pub fn find(
         &mut self,
         path: &[u8],
-        who: &Identity,
+        user: &Identity,
         reads: bool,
     ) -> Option<(Arc<dyn Node>, PathFacts)> {
         let place = self.by_path.get_mut(path)?;
         let serves = |entry: &&mut OpenEntry| {
-            entry.cached.who == *who
+            entry.cached.user == *user
                 && (!reads || (entry.cached.reads && Arc::strong_count(&entry.cached.node) == 1))
         };
         let entry = place.cached.iter_mut().find(serves)?;
@@ -266,11 +266,11 @@ impl PathCache {
         self.by_path.get(path)?.directory
     }
 
-    /// Cached state of the directory at a path, for `who`; counts as a use.
-    pub fn parent_state(&mut self, path: &[u8], who: &Identity) -> ParentState {
+    /// Cached state of the directory at a path, for `user`; counts as a use.
+    pub fn parent_state(&mut self, path: &[u8], user: &Identity) -> ParentState {
         let Some(place) = self.by_path.get_mut(path) else { return ParentState::default() };
         place.was_used = true;
-        ParentState { directory: place.directory, is_searcher: place.searchers.contains(who) }
+        ParentState { directory: place.directory, is_searcher: place.searchers.contains(user) }
     }
 
     /// Notes that cached facts of a file were stale: it is being written.
@@ -322,7 +322,7 @@ impl PathCache {
         }
         let place = self.entry(path);
         let same = |entry: &OpenEntry| {
-            entry.cached.who == cached.who && entry.cached.reads == cached.reads
+            entry.cached.user == cached.user && entry.cached.reads == cached.reads
         };
         if let Some(old) = place.cached.iter().position(same) {
             let old = place.cached.swap_remove(old);
@@ -381,16 +381,16 @@ impl PathCache {
         self.closing.push(found.node);
     }
 
-    /// Notes that `who` has search permission on the directory.
-    pub fn note_searcher(&mut self, path: &[u8], who: &Identity) {
+    /// Notes that `user` has search permission on the directory.
+    pub fn note_searcher(&mut self, path: &[u8], user: &Identity) {
         let Some(place) = self.by_path.get_mut(path) else { return };
-        if place.directory.is_none() || place.searchers.contains(who) {
+        if place.directory.is_none() || place.searchers.contains(user) {
             return;
         }
         if place.searchers.len() == SEARCHERS_MAX {
             place.searchers.remove(0);
         }
-        place.searchers.push(who.clone());
+        place.searchers.push(user.clone());
         self.recharge(path);
     }
 
@@ -501,8 +501,9 @@ impl PathCache {
 
     fn recharge(&mut self, path: &[u8]) {
         let Some(place) = self.by_path.get_mut(path) else { return };
-        let identity = |who: &Identity| size_of::<Identity>() + 4 * who.groups.len();
-        let cached: usize = place.cached.iter().map(|h| OPEN_BYTES + identity(&h.cached.who)).sum();
+        let identity = |user: &Identity| size_of::<Identity>() + 4 * user.groups.len();
+        let cached: usize =
+            place.cached.iter().map(|h| OPEN_BYTES + identity(&h.cached.user)).sum();
         let searchers: usize = place.searchers.iter().map(identity).sum();
         let found = place
             .found

@@ -39,23 +39,23 @@ impl CachedVfs {
     /// Finds the spelling of a path without an exact match.
     ///
     /// # Errors
-    /// Those of the lookup of its directories.
+    /// The errors of the lookup of its directories.
     pub(crate) fn find_spelling(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         wait: Wait,
     ) -> Result<PathSpelling> {
         let Some((parent, name)) = path.split() else {
             return Ok(PathSpelling::Missing(FsError::Stale));
         };
-        let directory = match self.directory(who, &parent, wait)? {
+        let directory = match self.directory(actor, &parent, wait)? {
             DirectoryLookup::At(directory) => directory,
             DirectoryLookup::Missing(error) => return Ok(PathSpelling::Missing(error)),
             DirectoryLookup::Unknown => return Ok(PathSpelling::Unknown),
         };
         let spelt =
-            self.find_name_spelling(who.order(), (directory.key, &directory.path), &name, wait)?;
+            self.find_name_spelling(actor.order(), (directory.key, &directory.path), &name, wait)?;
         match spelt {
             PathSpelling::Missing(_) if directory.path != parent => {
                 Ok(PathSpelling::Absent(directory.path.join(&name)))
@@ -67,18 +67,18 @@ impl CachedVfs {
     /// Looks up a directory in any case.
     ///
     /// # Errors
-    /// Those of the backend, except for missing names.
+    /// The errors of the backend, except for missing names.
     pub(crate) fn directory(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         wait: Wait,
     ) -> Result<DirectoryLookup> {
-        let opened = match self.look(who, path, wait) {
+        let opened = match self.look(actor, path, wait) {
             Err(FsError::NotFound | FsError::PathNotFound) => {
-                match self.find_spelling(who, path, wait)? {
+                match self.find_spelling(actor, path, wait)? {
                     PathSpelling::As(spelt) | PathSpelling::Absent(spelt) => {
-                        self.look(who, &spelt, wait)
+                        self.look(actor, &spelt, wait)
                     }
                     PathSpelling::Missing(_) => Err(FsError::PathNotFound),
                     PathSpelling::Unknown => return Ok(DirectoryLookup::Unknown),
@@ -97,14 +97,14 @@ impl CachedVfs {
         }
     }
 
-    fn look(&self, who: Actor<'_>, path: &RelPath, wait: Wait) -> Result<OpenedNode> {
-        if let Some(kept) = self.cached_directory(who, path) {
+    fn look(&self, actor: Actor<'_>, path: &RelPath, wait: Wait) -> Result<OpenedNode> {
+        if let Some(kept) = self.cached_directory(actor, path) {
             return Ok(kept.opened);
         }
         let (read, write, no_follow) = (false, false, false);
         let (case, wanted) = (Case::Sensitive, AttributeRequest::default());
         let how = OpenHow { read, write, case, wanted, no_follow, wait };
-        self.open_exact(who, path, how).map(|known| known.opened)
+        self.open_exact(actor, path, how).map(|known| known.opened)
     }
 
     /// Finds the spelling of a name in a directory.

@@ -189,8 +189,8 @@ impl State {
         self.recent.find(directory, name)
     }
 
-    /// Whether the cached path leads to this node, and the node is a file: it was just created at
-    /// the path, or is cached by it. The feed would have reported any change of the name.
+    /// Whether the path is known to lead to this node, and the node is a file. It was just created
+    /// at the path, or is cached by it. The feed would have reported any change of the name.
     pub fn leads_to_file(&mut self, path: &RelPath, key: FileKey) -> bool {
         if self.created(path).is_some_and(|made| made.key == key) {
             return true;
@@ -201,10 +201,10 @@ impl State {
         self.paths.facts(path.as_bytes()).is_some_and(is_it) && self.followed_parent(path).is_some()
     }
 
-    /// As [`State::created`], if `who` has created it and an open is retained.
-    pub fn retained_created(&mut self, path: &RelPath, who: &Identity) -> Option<CreatedFile> {
+    /// As [`State::created`], if `user` has created it and an open is retained.
+    pub fn retained_created(&mut self, path: &RelPath, user: &Identity) -> Option<CreatedFile> {
         let made = self.created(path)?;
-        let is_whose = made.retained.as_ref().is_some_and(|retained| retained.who == *who);
+        let is_whose = made.retained.as_ref().is_some_and(|retained| retained.user == *user);
         is_whose.then(|| made.clone())
     }
 
@@ -212,11 +212,11 @@ impl State {
     /// permissions.
     pub fn cached_directory(
         &mut self,
-        who: &Identity,
+        user: &Identity,
         path: &RelPath,
     ) -> Option<(Arc<dyn Node>, PathFacts)> {
         self.paths.directory(path.as_bytes())?;
-        let found = self.paths.find(path.as_bytes(), who, false)?;
+        let found = self.paths.find(path.as_bytes(), user, false)?;
         self.touch_parent(path);
         Some(found)
     }

@@ -228,7 +228,7 @@ impl CachedVfs {
     pub(crate) fn feed(&self) -> Option<&dyn ChangeFeed> {
         let start = || {
             let feed = self.inner.change_feed();
-            feed.inspect_err(|error| tracing::info!(%error, "names are not kept")).ok()
+            feed.inspect_err(|error| tracing::info!(%error, "the backend reports no changes of names: they are not cached")).ok()
         };
         self.feed.get_or_init(start).as_deref()
     }
@@ -248,7 +248,7 @@ impl CachedVfs {
     /// Opens a path whose exact spelling was not found, or not without waiting.
     pub(crate) fn open_by_case(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
         first: FsError,
@@ -257,16 +257,16 @@ impl CachedVfs {
             return Err(first);
         }
         let exact = OpenHow { case: Case::Sensitive, ..how };
-        match self.find_spelling(who, path, how.wait)? {
+        match self.find_spelling(actor, path, how.wait)? {
             // The caller's search permission is unknown.
             PathSpelling::Missing(_) if first == FsError::WouldBlock => Err(first),
             PathSpelling::Missing(error) => Err(error),
-            PathSpelling::Absent(spelt) => self.open_exact(who, &spelt, exact),
-            PathSpelling::Unknown => self.inner.open_with_security(who, path, how),
-            PathSpelling::As(spelt) => match self.open_exact(who, &spelt, exact) {
+            PathSpelling::Absent(spelt) => self.open_exact(actor, &spelt, exact),
+            PathSpelling::Unknown => self.inner.open_with_security(actor, path, how),
+            PathSpelling::As(spelt) => match self.open_exact(actor, &spelt, exact) {
                 // The name has changed since; the backend finds the current one.
                 Err(FsError::NotFound | FsError::PathNotFound) if spelt != *path => {
-                    self.inner.open_with_security(who, path, how)
+                    self.inner.open_with_security(actor, path, how)
                 }
                 other => other,
             },
@@ -276,22 +276,22 @@ impl CachedVfs {
     /// Creates a name unless another case variant exists.
     fn create_any_case(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         if !self.is_active() {
-            return self.create_by_backend(who, path, case, how);
+            return self.create_by_backend(actor, path, case, how);
         }
         if case == Case::Sensitive {
-            return self.create_tracked(who, path, how);
+            return self.create_tracked(actor, path, how);
         }
         let Some((parent, name)) = path.split() else {
-            return self.create_by_backend(who, path, case, how);
+            return self.create_by_backend(actor, path, case, how);
         };
-        let Some((key, parent)) = self.directory_for(who, &parent)? else {
-            return self.create_by_backend(who, path, case, how);
+        let Some((key, parent)) = self.directory_for(actor, &parent)? else {
+            return self.create_by_backend(actor, path, case, how);
         };
         let _creation = self.lock_creation(key, name.as_bytes());
         // Case variants that were created during the wait for the lock count.
@@ -301,26 +301,26 @@ impl CachedVfs {
                 let path = parent.join(&name);
                 // Tracking costs more than a lookup here, unless lookups are slow.
                 if self.inner.features().always_waits {
-                    self.create_tracked(who, &path, how)
+                    self.create_tracked(actor, &path, how)
                 } else {
-                    self.create_exact(who, &path, how)
+                    self.create_exact(actor, &path, how)
                 }
             }
-            PathSpelling::Unknown => self.create_by_backend(who, path, case, how),
+            PathSpelling::Unknown => self.create_by_backend(actor, path, case, how),
         }
     }
 
     /// As [`CachedVfs::create_any_case`], in an open directory.
     fn create_child(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         let _change = freshness::begin_change();
         if case == Case::Sensitive || !self.is_active() {
-            return self.inner.create_in(who, child, case, how);
+            return self.inner.create_in(actor, child, case, how);
         }
         let (above, name) = child.path.split().ok_or(FsError::AccessDenied)?;
         let key = child.directory.key();
@@ -329,58 +329,58 @@ impl CachedVfs {
         match self.find_name_spelling(ArrivalOrder::next(), (key, &above), &name, Wait::Allowed)? {
             PathSpelling::As(_) => Err(FsError::AlreadyExists),
             PathSpelling::Missing(_) | PathSpelling::Absent(_) => {
-                self.inner.create_in(who, child, Case::Sensitive, how)
+                self.inner.create_in(actor, child, Case::Sensitive, how)
             }
-            PathSpelling::Unknown => self.inner.create_in(who, child, case, how),
+            PathSpelling::Unknown => self.inner.create_in(actor, child, case, how),
         }
     }
 
     /// Creates a node by the backend.
     fn create_by_backend(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         let _change = freshness::begin_change();
-        self.inner.create(who, path, case, how)
+        self.inner.create(actor, path, case, how)
     }
 
     /// Creates a node in exactly this spelling, in its cached directory if there is one.
     pub(crate) fn create_exact(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
-        let parent = path.parent().and_then(|parent| self.cached_directory(who, &parent));
+        let parent = path.parent().and_then(|parent| self.cached_directory(actor, &parent));
         if let Some(kept) = parent {
             let child = ChildName { directory: &*kept.opened.node, path };
             let _change = freshness::begin_change();
-            match self.inner.create_in(NameActor::Own(who), child, Case::Sensitive, how) {
+            match self.inner.create_in(NameActor::Own(actor), child, Case::Sensitive, how) {
                 // The directory is gone; the path may lead to another.
                 Err(FsError::NotFound | FsError::PathNotFound) => {}
                 other => return other,
             }
         }
-        self.create_by_backend(who, path, Case::Sensitive, how)
+        self.create_by_backend(actor, path, Case::Sensitive, how)
     }
 
     /// Removes a name from its cached directory, if there is one.
-    fn remove_name(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove_name(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let active = self.is_active().then(|| path.parent()).flatten();
-        if let Some(kept) = active.and_then(|parent| self.cached_directory(who, &parent)) {
-            let is_file_as_seen = self.state_for(who.order()).leads_to_file(path, expected);
+        if let Some(kept) = active.and_then(|parent| self.cached_directory(actor, &parent)) {
+            let is_file_as_seen = self.state_for(actor.order()).leads_to_file(path, expected);
             let expected = ExpectedChild { key: expected, is_file_as_seen };
             let child = ChildName { directory: &*kept.opened.node, path };
-            match self.inner.remove_in(NameActor::Own(who), child, expected) {
+            match self.inner.remove_in(NameActor::Own(actor), child, expected) {
                 // The directory has moved or is gone.
                 Err(FsError::NotFound | FsError::PathNotFound) => {}
                 other => return other,
             }
         }
-        self.inner.remove(who, path, expected)
+        self.inner.remove(actor, path, expected)
     }
 
     /// Drops the cached opens of a removed path, so that its blocks are freed now.
@@ -403,7 +403,7 @@ impl CachedVfs {
     /// The path of a directory from the cache, else from the backend.
     fn path_by<'a>(
         &'a self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         node: &dyn Node,
         state: impl FnOnce(&'a Self) -> StateGuard<'a>,
     ) -> Result<RelPath> {
@@ -413,19 +413,19 @@ impl CachedVfs {
                 return Ok(path);
             }
         }
-        self.inner.path_of(who, node)
+        self.inner.path_of(actor, node)
     }
 
     /// The directory for a new name, with its path as stored.
     fn directory_for(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         parent: &RelPath,
     ) -> Result<Option<(FileKey, RelPath)>> {
-        if let Some(key) = self.state_for(who.order()).paths.directory(parent.as_bytes()) {
+        if let Some(key) = self.state_for(actor.order()).paths.directory(parent.as_bytes()) {
             return Ok(Some((key, parent.clone())));
         }
-        match self.directory(who, parent, Wait::Allowed)? {
+        match self.directory(actor, parent, Wait::Allowed)? {
             DirectoryLookup::At(directory) => Ok(Some((directory.key, directory.path))),
             DirectoryLookup::Missing(error) => Err(error),
             DirectoryLookup::Unknown => Ok(None),
@@ -469,80 +469,80 @@ impl Drop for StateGuard<'_> {
 }
 
 impl Vfs for CachedVfs {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
-        self.open_with_security(who, path, how).map(|known| known.opened)
+    fn open(&self, actor: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
+        self.open_with_security(actor, path, how).map(|known| known.opened)
     }
 
     fn open_with_security(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
     ) -> Result<OpenWithSecurity> {
-        if self.is_active() && who.may_resolve_paths() {
-            self.open_any(who, path, how)
+        if self.is_active() && actor.may_resolve_paths() {
+            self.open_any(actor, path, how)
         } else {
-            self.inner.open_with_security(who, path, how)
+            self.inner.open_with_security(actor, path, how)
         }
     }
 
-    fn lookup_child(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
-        self.inner.lookup_child(who, child, how)
+    fn lookup_child(&self, actor: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
+        self.inner.lookup_child(actor, child, how)
     }
 
     fn open_directory(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         wait: Wait,
     ) -> Result<OpenWithSecurity> {
-        if !self.is_active() || !who.may_resolve_paths() {
-            return self.inner.open_directory(who, path, case, wait);
+        if !self.is_active() || !actor.may_resolve_paths() {
+            return self.inner.open_directory(actor, path, case, wait);
         }
-        if let Some(kept) = self.cached_directory(who, path) {
+        if let Some(kept) = self.cached_directory(actor, path) {
             return Ok(kept);
         }
         let (read, write, no_follow) = (false, false, false);
         let how =
             OpenHow { read, write, case, wanted: AttributeRequest::default(), no_follow, wait };
-        self.open_any(who, path, how)
+        self.open_any(actor, path, how)
     }
 
     fn create(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         let begun = self.now();
-        let result = self.create_any_case(who, path, case, how);
+        let result = self.create_any_case(actor, path, case, how);
         self.pace.record(begun, self.now());
         result
     }
 
     fn create_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         let begun = self.now();
-        let result = self.create_child(who, child, case, how);
+        let result = self.create_child(actor, child, case, how);
         self.pace.record(begun, self.now());
         result
     }
 
     fn create_special_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
     ) -> Result<OpenedNode> {
         let _change = freshness::begin_change();
-        self.inner.create_special_in(who, child, new)
+        self.inner.create_special_in(actor, child, new)
     }
 
     fn creates_without_waiting(&self) -> bool {
@@ -550,21 +550,21 @@ impl Vfs for CachedVfs {
             || (!self.inner.features().always_waits && self.pace.is_fast(self.now()))
     }
 
-    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let _change = freshness::begin_change();
-        self.remove_name(who, path, expected)?;
+        self.remove_name(actor, path, expected)?;
         self.drop_cached(path);
         Ok(())
     }
 
     fn remove_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         expected: ExpectedChild,
     ) -> Result<()> {
         let _change = freshness::begin_change();
-        self.inner.remove_in(who, child, expected)?;
+        self.inner.remove_in(actor, child, expected)?;
         self.drop_cached(child.path);
         Ok(())
     }
@@ -575,49 +575,61 @@ impl Vfs for CachedVfs {
             .flatten()
     }
 
-    fn change_attribute(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
+    fn change_attribute(&self, actor: Actor<'_>, directory: &dyn Node) -> Result<u64> {
         let key = directory.key();
-        let order = who.order();
+        let order = actor.order();
         let event_count = self
             .is_active()
             .then(|| self.state_for(order).directories.event_count_of(key))
             .flatten();
-        let change = self.inner.change_attribute(who, directory)?;
+        let change = self.inner.change_attribute(actor, directory)?;
         if let Some(event_count) = event_count {
             self.lock_state().directories.note_change(key, event_count, change);
         }
         Ok(change)
     }
 
-    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        self.run_rename(|| self.inner.rename(who, from, to, replace))
+    fn rename(
+        &self,
+        actor: Actor<'_>,
+        from: &RelPath,
+        to: &RelPath,
+        replace: Replace,
+    ) -> Result<()> {
+        self.run_rename(|| self.inner.rename(actor, from, to, replace))
     }
 
-    fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
-        self.run_rename(|| self.inner.rename_in(who, rename))
+    fn rename_in(&self, actor: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
+        self.run_rename(|| self.inner.rename_in(actor, rename))
     }
 
-    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+    fn link(
+        &self,
+        actor: Actor<'_>,
+        node: &dyn Node,
+        to: &RelPath,
+        replace: Replace,
+    ) -> Result<()> {
         let _change = freshness::begin_change();
-        self.inner.link(who, node, to, replace)
+        self.inner.link(actor, node, to, replace)
     }
 
-    fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
+    fn link_as_posix(&self, actor: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
         let _change = freshness::begin_change();
-        self.inner.link_as_posix(who, node, to)
+        self.inner.link_as_posix(actor, node, to)
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
+    fn symlink(&self, actor: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
         let _change = freshness::begin_change();
-        self.inner.symlink(who, path, target)
+        self.inner.symlink(actor, path, target)
     }
 
-    fn space(&self, who: Actor<'_>) -> Result<Space> {
-        self.inner.space(who)
+    fn space(&self, actor: Actor<'_>) -> Result<Space> {
+        self.inner.space(actor)
     }
 
-    fn space_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<Space> {
-        self.inner.space_of(who, node)
+    fn space_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<Space> {
+        self.inner.space_of(actor, node)
     }
 
     fn quota_state(&self) -> QuotaState {
@@ -628,20 +640,20 @@ impl Vfs for CachedVfs {
         self.inner.is_read_only()
     }
 
-    fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
-        self.inner.quota(who, uid)
+    fn quota(&self, actor: Actor<'_>, uid: u32) -> Result<Quota> {
+        self.inner.quota(actor, uid)
     }
 
-    fn next_quota(&self, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
-        self.inner.next_quota(who, uid)
+    fn next_quota(&self, actor: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
+        self.inner.next_quota(actor, uid)
     }
 
-    fn set_quota(&self, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
-        self.inner.set_quota(who, uid, limits)
+    fn set_quota(&self, actor: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+        self.inner.set_quota(actor, uid, limits)
     }
 
-    fn sync_quotas(&self, who: Actor<'_>) -> Result<()> {
-        self.inner.sync_quotas(who)
+    fn sync_quotas(&self, actor: Actor<'_>) -> Result<()> {
+        self.inner.sync_quotas(actor)
     }
 
     fn watch(
@@ -671,35 +683,35 @@ impl Vfs for CachedVfs {
         self.inner.watch_file(work, file, every_write, tell)
     }
 
-    fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
-        self.inner.handle(who, node)
+    fn handle(&self, actor: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
+        self.inner.handle(actor, node)
     }
 
     fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
         self.inner.persistent_id(node)
     }
 
-    fn handle_at(&self, who: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
-        self.handle_of_created(who, node, path)
+    fn handle_at(&self, actor: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+        self.handle_of_created(actor, node, path)
     }
 
     fn cached_attributes_and_handle(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
-        self.cached_created_file(who, directory, path)
+        self.cached_created_file(actor, directory, path)
     }
 
     fn child_handle(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         directory: &dyn Node,
         name: &Name,
         child: &Attributes,
     ) -> Result<NodeHandle> {
-        self.inner.child_handle(who, directory, name, child)
+        self.inner.child_handle(actor, directory, name, child)
     }
 
     fn caches_handles(&self) -> bool {
@@ -716,14 +728,14 @@ impl Vfs for CachedVfs {
 
     fn find(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         handle: &NodeHandle,
         wanted: AttributeRequest,
     ) -> Result<LocatedNode> {
-        let event_count = self.is_active().then(|| self.state_for(who.order()).event_count());
-        let located = self.inner.find(who, handle, wanted)?;
+        let event_count = self.is_active().then(|| self.state_for(actor.order()).event_count());
+        let located = self.inner.find(actor, handle, wanted)?;
         if let Some(event_count) = event_count.filter(|_| located.is_certain) {
-            self.cache_handle(who, handle, &located, event_count);
+            self.cache_handle(actor, handle, &located, event_count);
         }
         Ok(located)
     }
@@ -745,30 +757,30 @@ impl Vfs for CachedVfs {
         Some((node, path))
     }
 
-    fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.path_by(who, node, Self::drained_state)
+    fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.path_by(actor, node, Self::drained_state)
     }
 
-    fn path_since(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.path_by(who, node, |cache| cache.state_for(who.order()))
+    fn path_since(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.path_by(actor, node, |cache| cache.state_for(actor.order()))
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
+    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         if how.read && node.kind() == FileKind::Directory && self.is_active() {
-            return self.open_to_list(who, node, how);
+            return self.open_to_list(actor, node, how);
         }
-        self.inner.open_node(who, node, how)
+        self.inner.open_node(actor, node, how)
     }
 
     fn create_special(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
     ) -> Result<OpenedNode> {
         let _change = freshness::begin_change();
-        self.inner.create_special(who, path, kind, mode)
+        self.inner.create_special(actor, path, kind, mode)
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
@@ -782,28 +794,28 @@ impl Vfs for CachedVfs {
     fn list_with_attributes(
         &self,
         directory: &dyn Node,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         if self.is_active() {
-            self.list_any(directory, who, cookie, wanted, sink)
+            self.list_any(directory, actor, cookie, wanted, sink)
         } else {
-            self.inner.list_with_attributes(directory, who, cookie, wanted, sink)
+            self.inner.list_with_attributes(directory, actor, cookie, wanted, sink)
         }
     }
 
     fn list_cached(
         &self,
         directory: &dyn Node,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
         if self.is_active() {
-            self.list_from_cache(directory, who, cookie, wanted, sink)
+            self.list_from_cache(directory, actor, cookie, wanted, sink)
         } else {
             Ok(None)
         }

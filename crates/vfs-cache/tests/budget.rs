@@ -197,7 +197,7 @@ fn walk_through_ten_million_names_stays_in_budget() {
     let options = CacheOptions { budget_bytes: BUDGET_BYTES, ..CacheOptions::default() };
     let clock = Clock(Arc::new(|| Timestamp(1 << 62)));
     let cached = CachedVfs::new(Arc::new(GeneratedVfs), options, clock);
-    let who = Identity::root();
+    let actor = Identity::root();
     let how = OpenHow {
         read: false,
         write: false,
@@ -212,12 +212,12 @@ fn walk_through_ten_million_names_stays_in_budget() {
     ALLOCATOR.reset_peak_usage();
     for directory in 0..DIRECTORIES {
         // A miss in any case makes the cache read all names of the directory.
-        let missed = cached.open(who.actor(), &path(format!("d{directory}/none")), how);
+        let missed = cached.open(actor.actor(), &path(format!("d{directory}/none")), how);
         assert_eq!(missed.unwrap_err(), FsError::NotFound);
         for file in 0..4 {
             for _ in 0..2 {
                 let at = path(format!("D{directory}/Name of a file {file}"));
-                let known = cached.open_with_security(who.actor(), &at, how).unwrap();
+                let known = cached.open_with_security(actor.actor(), &at, how).unwrap();
                 let security = known
                     .security
                     .map(|s| s.descriptor(&*known.opened.node).unwrap().map(<[u8]>::len));

@@ -10,13 +10,13 @@ use vfs_cache::{CacheOptions, CachedVfs, Clock};
 use vfs_local::LocalVfs;
 
 /// Stored spelling of a name in the directory `Dir`.
-fn spelt(cached: &CachedVfs, who: Actor<'_>, name: &str) -> Option<String> {
+fn spelt(cached: &CachedVfs, actor: Actor<'_>, name: &str) -> Option<String> {
     let path: RelPath =
         ["Dir", name].into_iter().map(|name| Name::new(name.as_bytes()).unwrap()).collect();
     let (read, write, no_follow) = (false, false, false);
     let (case, wanted, wait) = (Case::Insensitive, AttributeRequest::default(), Wait::Allowed);
     let how = OpenHow { read, write, case, wanted, no_follow, wait };
-    let opened = cached.open(who, &path, how).ok()?;
+    let opened = cached.open(actor, &path, how).ok()?;
     Some(String::from_utf8_lossy(opened.path.as_bytes()).into_owned())
 }
 

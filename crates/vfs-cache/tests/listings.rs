@@ -106,7 +106,7 @@ fn any_change_of_a_listed_file_shows_in_next_listing() {
     for (what, change) in changes {
         let before = listing(&cached).hits;
         (0..4).for_each(|_| drop(list(&cached, 6)));
-        assert!(listing(&cached).hits > before, "{what}: it was told from memory before");
+        assert!(listing(&cached).hits > before, "{what}: it was served from the cache before");
         change();
         assert_eq!(list(&cached, 6), list(&*local, 6), "{what}");
     }
@@ -144,14 +144,14 @@ fn cached_listing_needs_search_permission() {
 }
 
 /// Cached entries of the folder for a user that has not opened it.
-fn known(cached: &CachedVfs, node: &dyn vfs::Node, who: Actor<'_>) -> Option<usize> {
+fn known(cached: &CachedVfs, node: &dyn vfs::Node, actor: Actor<'_>) -> Option<usize> {
     let wanted = vfs::ListingRequest {
         attributes: true,
         stored: Some(vfs::ServerWork::Metadata),
         few: false,
     };
     let mut sink = BoundedSink { left: 100, cookie: 0, seen: Vec::new() };
-    let ended = cached.list_cached(node, who, 0, wanted, &mut sink).unwrap();
+    let ended = cached.list_cached(node, actor, 0, wanted, &mut sink).unwrap();
     assert_ne!(ended, Some(false), "there is room for all");
     ended.map(|_| sink.seen.len())
 }
@@ -165,9 +165,9 @@ fn cached_listing_without_open_needs_read_permission() {
     let (root, alice) = (Identity::root(), alice());
     let looked = opened(&cached, "", false).node;
     let read = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
-    let list_as = |who: Actor<'_>| {
-        let node = cached.open_node(who, &*looked, read).unwrap().node;
-        assert_eq!(list_all(&cached, &*node, who, 100).len(), 10);
+    let list_as = |actor: Actor<'_>| {
+        let node = cached.open_node(actor, &*looked, read).unwrap().node;
+        assert_eq!(list_all(&cached, &*node, actor, 100).len(), 10);
     };
     (0..3).for_each(|_| list_as(root.actor()));
     assert_eq!(known(&cached, &*looked, root.actor()), Some(10));

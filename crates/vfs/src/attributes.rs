@@ -35,7 +35,7 @@ pub struct Timestamp(pub i128);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeRequest {
     /// Requests [`Attributes::dos`] and [`Attributes::stored`], and gives the reason for the
-    /// server's power: Linux wants read permission on the data for them, while SMB shows them to
+    /// server's power. Linux wants read permission on the data for them, while SMB shows them to
     /// everyone who may stat the node.
     pub dos: Option<crate::ServerWork>,
 }

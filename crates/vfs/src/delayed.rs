@@ -44,128 +44,140 @@ impl DelayedVfs {
 }
 
 impl Vfs for DelayedVfs {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
+    fn open(&self, actor: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         self.look(how.wait)?;
-        self.inner.open(who, path, how)
+        self.inner.open(actor, path, how)
     }
 
     fn open_with_security(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
     ) -> Result<OpenWithSecurity> {
         self.look(how.wait)?;
-        self.inner.open_with_security(who, path, how)
+        self.inner.open_with_security(actor, path, how)
     }
 
-    fn lookup_child(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
-        let opened = self.inner.lookup_child(who, child, how)?;
+    fn lookup_child(&self, actor: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
+        let opened = self.inner.lookup_child(actor, child, how)?;
         // On None the caller opens the path, which waits instead.
         self.look(how.wait).ok().map(|()| opened)
     }
 
     fn open_directory(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         wait: Wait,
     ) -> Result<OpenWithSecurity> {
         self.look(wait)?;
-        self.inner.open_directory(who, path, case, wait)
+        self.inner.open_directory(actor, path, case, wait)
     }
 
     fn create(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         (self.pause)();
-        self.inner.create(who, path, case, how)
+        self.inner.create(actor, path, case, how)
     }
 
     fn create_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         (self.pause)();
-        self.inner.create_in(who, child, case, how)
+        self.inner.create_in(actor, child, case, how)
     }
 
     fn create_special_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
     ) -> Result<OpenedNode> {
         (self.pause)();
-        self.inner.create_special_in(who, child, new)
+        self.inner.create_special_in(actor, child, new)
     }
 
     fn creates_without_waiting(&self) -> bool {
         false
     }
 
-    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         (self.pause)();
-        self.inner.remove(who, path, expected)
+        self.inner.remove(actor, path, expected)
     }
 
     fn remove_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         expected: ExpectedChild,
     ) -> Result<()> {
         (self.pause)();
-        self.inner.remove_in(who, child, expected)
+        self.inner.remove_in(actor, child, expected)
     }
 
     fn cached_change_attribute(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
         self.inner.cached_change_attribute(directory, order)
     }
 
-    fn change_attribute(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
-        self.inner.change_attribute(who, directory)
+    fn change_attribute(&self, actor: Actor<'_>, directory: &dyn Node) -> Result<u64> {
+        self.inner.change_attribute(actor, directory)
     }
 
-    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+    fn rename(
+        &self,
+        actor: Actor<'_>,
+        from: &RelPath,
+        to: &RelPath,
+        replace: Replace,
+    ) -> Result<()> {
         (self.pause)();
-        self.inner.rename(who, from, to, replace)
+        self.inner.rename(actor, from, to, replace)
     }
 
-    fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
+    fn rename_in(&self, actor: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
         (self.pause)();
-        self.inner.rename_in(who, rename)
+        self.inner.rename_in(actor, rename)
     }
 
-    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+    fn link(
+        &self,
+        actor: Actor<'_>,
+        node: &dyn Node,
+        to: &RelPath,
+        replace: Replace,
+    ) -> Result<()> {
         (self.pause)();
-        self.inner.link(who, node, to, replace)
+        self.inner.link(actor, node, to, replace)
     }
 
-    fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
+    fn link_as_posix(&self, actor: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
         (self.pause)();
-        self.inner.link_as_posix(who, node, to)
+        self.inner.link_as_posix(actor, node, to)
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
+    fn symlink(&self, actor: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
         (self.pause)();
-        self.inner.symlink(who, path, target)
+        self.inner.symlink(actor, path, target)
     }
 
-    fn space(&self, who: Actor<'_>) -> Result<Space> {
-        self.inner.space(who)
+    fn space(&self, actor: Actor<'_>) -> Result<Space> {
+        self.inner.space(actor)
     }
 
-    fn space_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<Space> {
-        self.inner.space_of(who, node)
+    fn space_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<Space> {
+        self.inner.space_of(actor, node)
     }
 
     fn is_read_only(&self) -> bool {
@@ -176,20 +188,20 @@ impl Vfs for DelayedVfs {
         self.inner.quota_state()
     }
 
-    fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
-        self.inner.quota(who, uid)
+    fn quota(&self, actor: Actor<'_>, uid: u32) -> Result<Quota> {
+        self.inner.quota(actor, uid)
     }
 
-    fn next_quota(&self, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
-        self.inner.next_quota(who, uid)
+    fn next_quota(&self, actor: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
+        self.inner.next_quota(actor, uid)
     }
 
-    fn set_quota(&self, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
-        self.inner.set_quota(who, uid, limits)
+    fn set_quota(&self, actor: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+        self.inner.set_quota(actor, uid, limits)
     }
 
-    fn sync_quotas(&self, who: Actor<'_>) -> Result<()> {
-        self.inner.sync_quotas(who)
+    fn sync_quotas(&self, actor: Actor<'_>) -> Result<()> {
+        self.inner.sync_quotas(actor)
     }
 
     fn watch(
@@ -219,8 +231,8 @@ impl Vfs for DelayedVfs {
         self.inner.watch_file(work, file, every_write, report)
     }
 
-    fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
-        self.inner.handle(who, node)
+    fn handle(&self, actor: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
+        self.inner.handle(actor, node)
     }
 
     fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
@@ -229,16 +241,16 @@ impl Vfs for DelayedVfs {
 
     fn child_handle(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         directory: &dyn Node,
         name: &Name,
         child: &Attributes,
     ) -> Result<NodeHandle> {
-        self.inner.child_handle(who, directory, name, child)
+        self.inner.child_handle(actor, directory, name, child)
     }
 
-    fn handle_at(&self, who: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
-        self.inner.handle_at(who, node, path)
+    fn handle_at(&self, actor: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+        self.inner.handle_at(actor, node, path)
     }
 
     fn cached_attributes_and_handle(
@@ -265,12 +277,12 @@ impl Vfs for DelayedVfs {
 
     fn find(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         handle: &NodeHandle,
         wanted: AttributeRequest,
     ) -> Result<LocatedNode> {
         (self.pause)();
-        self.inner.find(who, handle, wanted)
+        self.inner.find(actor, handle, wanted)
     }
 
     fn find_cached(
@@ -281,27 +293,27 @@ impl Vfs for DelayedVfs {
         self.inner.find_cached(handle, order)
     }
 
-    fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.inner.path_of(who, node)
+    fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.inner.path_of(actor, node)
     }
 
-    fn path_since(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.inner.path_since(who, node)
+    fn path_since(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.inner.path_since(actor, node)
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
-        self.inner.open_node(who, node, how)
+    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
+        self.inner.open_node(actor, node, how)
     }
 
     fn create_special(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
     ) -> Result<OpenedNode> {
         (self.pause)();
-        self.inner.create_special(who, path, kind, mode)
+        self.inner.create_special(actor, path, kind, mode)
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
@@ -315,23 +327,23 @@ impl Vfs for DelayedVfs {
     fn list_with_attributes(
         &self,
         directory: &dyn Node,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
-        self.inner.list_with_attributes(directory, who, cookie, wanted, sink)
+        self.inner.list_with_attributes(directory, actor, cookie, wanted, sink)
     }
 
     fn list_cached(
         &self,
         directory: &dyn Node,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
-        self.inner.list_cached(directory, who, cookie, wanted, sink)
+        self.inner.list_cached(directory, actor, cookie, wanted, sink)
     }
 
     fn features(&self) -> Features {
@@ -374,8 +386,8 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         let delayed = DelayedVfs::new(Arc::new(inner), pause);
-        let (root, who) = (RelPath::root(), Actor::SUPERUSER);
-        let open = |wait| delayed.open_directory(who, &root, Case::Sensitive, wait);
+        let (root, actor) = (RelPath::root(), Actor::SUPERUSER);
+        let open = |wait| delayed.open_directory(actor, &root, Case::Sensitive, wait);
         assert_eq!(open(Wait::Never).map(drop), Err(FsError::WouldBlock));
         assert_eq!(pauses.load(Ordering::Relaxed), 0);
         let opened = open(Wait::Allowed).unwrap().opened;

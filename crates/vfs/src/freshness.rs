@@ -1,11 +1,11 @@
 //! Freshness of a cache that a change feed keeps valid.
 //!
 //! A request must see the changes made before it arrived, but not those made while it runs. So each
-//! request has an arrival number ([`ArrivalOrder`]), and a cache behind a [`crate::ChangeFeed`]
-//! records the arrival up to which it has drained the feed ([`FeedFreshness`]). The cache need not
-//! drain again for the same request, nor for one that had already arrived. It drains again after
-//! this process has changed something, because opens, renames and removals rely on seeing the
-//! effects of earlier ones. Work of no request drains each time.
+//! request has an arrival number ([`ArrivalOrder`]). A cache behind a [`crate::ChangeFeed`] records
+//! the arrival up to which it has drained the feed ([`FeedFreshness`]). The cache need not drain
+//! again for the same request, nor for one that had already arrived. It drains again after this
+//! process has changed something, because opens, renames and removals rely on seeing the effects of
+//! earlier ones. Work of no request drains each time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

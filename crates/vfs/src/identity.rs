@@ -45,9 +45,9 @@ impl Identity {
         Self { uid: 0, gid: 0, groups: Vec::new() }
     }
 
-    /// Whether both have the same supplementary groups. Two empty lists, which are the most frequent, are
-    /// not compared by memcmp: they have no memory, and glibc's variant for AVX-512 loads from
-    /// their addresses under an empty mask, which takes the CPU 130 ns instead of one.
+    /// Whether both have the same supplementary groups. Two empty lists, the most frequent case,
+    /// are compared without memcmp. They have no memory, and glibc's AVX-512 variant loads from
+    /// their addresses under an empty mask: 130 ns instead of one.
     #[must_use]
     pub fn has_groups_of(&self, other: &Self) -> bool {
         self.groups.len() == other.groups.len()
@@ -273,7 +273,7 @@ impl Elevated {
 }
 
 /// Reason for which the server looks at or opens a node for itself. No reason creates or removes a
-/// visible name, or changes an owner, a group, a mode or data of a user's file, except to restore
+/// visible name. None changes an owner, a group, a mode or data of a user's file, except to restore
 /// the earlier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServerWork {

@@ -99,7 +99,7 @@ pub struct DirEntry {
 /// it, whatever symbolic links they contain. Each call that the system may refuse takes its actor:
 /// see [`Node`].
 pub trait Vfs: Send + Sync + std::fmt::Debug {
-    /// Opens an existing node as `who`. The empty path is the root.
+    /// Opens an existing node as `actor`. The empty path is the root.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if only the last component is missing,
@@ -107,7 +107,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::AccessDenied`], [`FsError::WouldBlock`] (see [`OpenHow::wait`]),
     /// [`FsError::SymlinkLoop`] / [`FsError::SymlinkEscapes`] / [`FsError::SymlinkMet`]
     /// by the link policy ([`Features::follows_links`]).
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode>;
+    fn open(&self, actor: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode>;
 
     /// As [`Vfs::open`], with the cached security of the node.
     ///
@@ -115,19 +115,19 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::open`].
     fn open_with_security(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
     ) -> Result<OpenWithSecurity> {
-        self.open(who, path, how).map(OpenWithSecurity::from)
+        self.open(actor, path, how).map(OpenWithSecurity::from)
     }
 
-    /// Looks up a name in an open directory, for an actor that is known to have search permission
-    /// on it: everyone has it, or the thread already has the actor's identity. Reports the node,
+    /// Looks up a name in an open directory, for an actor with known search permission on it.
+    /// Everyone has it, or the thread already has the actor's identity. Reports the node,
     /// [`FsError::NotFound`] or [`FsError::WouldBlock`]. None if the system refuses, or for a
     /// symbolic link to follow: the caller then uses [`Vfs::open`], which checks permission.
-    fn lookup_child(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
-        let _ = (who, child, how);
+    fn lookup_child(&self, actor: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
+        let _ = (actor, child, how);
         None
     }
 
@@ -138,7 +138,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::open`].
     fn open_directory(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         wait: Wait,
@@ -146,10 +146,10 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         let (read, write, no_follow) = (false, false, false);
         let how =
             OpenHow { read, write, case, wanted: AttributeRequest::default(), no_follow, wait };
-        self.open_with_security(who, path, how)
+        self.open_with_security(actor, path, how)
     }
 
-    /// Creates a file or directory as `who`, exclusively, and opens it for reading and writing.
+    /// Creates a file or directory as `actor`, exclusively, and opens it for reading and writing.
     /// With [`Case::Insensitive`] a name that differs in case only counts as existing. `case` also
     /// applies to earlier components.
     ///
@@ -158,25 +158,25 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`]; [`FsError::NameTooLong`].
     fn create(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode>;
 
-    /// As [`Vfs::create`] in an open directory, on which `who` is known to have search permission.
+    /// As [`Vfs::create`] in an open directory, on which `actor` is known to have search permission.
     /// Resolves no path and follows no link.
     ///
     /// # Errors
     /// As [`Vfs::create`]; [`FsError::NotFound`] if the directory is deleted.
     fn create_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
-        self.create(who.for_path()?, child.path, case, how)
+        self.create(actor.for_path()?, child.path, case, how)
     }
 
     /// Creates a node that is neither file nor directory, as [`Vfs::create_in`] does, and opens it
@@ -186,14 +186,14 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::create_in`].
     fn create_special_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
     ) -> Result<OpenedNode> {
         match new {
-            NewChild::Symlink(target) => self.symlink(who.for_path()?, child.path, target),
+            NewChild::Symlink(target) => self.symlink(actor.for_path()?, child.path, target),
             NewChild::Special { kind, mode } => {
-                self.create_special(who.for_path()?, child.path, kind, mode)
+                self.create_special(actor.for_path()?, child.path, kind, mode)
             }
         }
     }
@@ -208,20 +208,20 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NotFound`] if the name is gone or refers to another node, [`FsError::NotEmpty`],
     /// [`FsError::AccessDenied`]. May take long for large files.
-    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()>;
+    fn remove(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()>;
 
-    /// As [`Vfs::remove`] in an open directory, on which `who` is known to have search permission.
+    /// As [`Vfs::remove`] in an open directory, on which `actor` is known to have search permission.
     /// Resolves no path and follows no link.
     ///
     /// # Errors
     /// As [`Vfs::remove`].
     fn remove_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         expected: ExpectedChild,
     ) -> Result<()> {
-        self.remove(who.for_path()?, child.path, expected.key)
+        self.remove(actor.for_path()?, child.path, expected.key)
     }
 
     /// The cached change attribute of a directory, before a change of one of its names: the last
@@ -236,8 +236,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Node::attributes`].
-    fn change_attribute(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
-        let _ = who;
+    fn change_attribute(&self, actor: Actor<'_>, directory: &dyn Node) -> Result<u64> {
+        let _ = actor;
         directory.attributes(AttributeRequest::default()).map(|attributes| attributes.change)
     }
 
@@ -246,7 +246,13 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Vfs::create`] and [`Vfs::remove`]; [`FsError::IsDirectory`] if `to` is a directory.
-    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()>;
+    fn rename(
+        &self,
+        actor: Actor<'_>,
+        from: &RelPath,
+        to: &RelPath,
+        replace: Replace,
+    ) -> Result<()>;
 
     /// As [`Vfs::rename`] between open directories, if both names still refer to the expected
     /// nodes. Resolves no path and follows no link.
@@ -254,15 +260,16 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// As [`Vfs::rename`]; [`FsError::NotFound`] if the current name refers to another node,
     /// [`FsError::AlreadyExists`] if the new one does.
-    fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
-        self.rename(who.for_path()?, rename.from.path, rename.to.path, rename.replace)
+    fn rename_in(&self, actor: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
+        self.rename(actor.for_path()?, rename.from.path, rename.to.path, rename.replace)
     }
 
     /// Adds the hard link `to` to `node`.
     ///
     /// # Errors
     /// As [`Vfs::create`]; [`FsError::NotSupported`] for directories.
-    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()>;
+    fn link(&self, actor: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace)
+    -> Result<()>;
 
     /// As [`Vfs::link`] to a free name, by the rules of POSIX alone: an actor that may add the name
     /// may link any file. A host may deny its own users links to files that they may not write
@@ -270,28 +277,28 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Vfs::link`].
-    fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
-        self.link(who, node, to, Replace::Never)
+    fn link_as_posix(&self, actor: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
+        self.link(actor, node, to, Replace::Never)
     }
 
     /// Creates a symbolic link with the text `target`.
     ///
     /// # Errors
     /// As [`Vfs::create`].
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode>;
+    fn symlink(&self, actor: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode>;
 
-    /// Size and free space of the root's file system, as `who` may use it.
+    /// Size and free space of the root's file system, as `actor` may use it.
     ///
     /// # Errors
     /// [`FsError::Io`] or [`FsError::Stale`] if the root is gone.
-    fn space(&self, who: Actor<'_>) -> Result<Space>;
+    fn space(&self, actor: Actor<'_>) -> Result<Space>;
 
     /// As [`Vfs::space`], for the file system of `node`: another one may be mounted below the root.
     ///
     /// # Errors
     /// As [`Vfs::space`].
-    fn space_of(&self, who: Actor<'_>, _node: &dyn Node) -> Result<Space> {
-        self.space(who)
+    fn space_of(&self, actor: Actor<'_>, _node: &dyn Node) -> Result<Space> {
+        self.space(actor)
     }
 
     /// State of user quotas; it may change while the tree is served.
@@ -308,7 +315,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// Usage and limits of the user `uid`. May take long.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if `who` may not read them ([`Actor::may_know_quota_of`]);
+    /// [`FsError::AccessDenied`] if `actor` may not read them ([`Actor::may_know_quota_of`]);
     /// [`FsError::NotSupported`] without quotas.
     fn quota(&self, _who: Actor<'_>, _uid: u32) -> Result<Quota> {
         Err(FsError::NotSupported)
@@ -389,8 +396,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] if the backend has none.
-    fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
-        let _ = (who, node);
+    fn handle(&self, actor: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
+        let _ = (actor, node);
         Err(FsError::NotSupported)
     }
 
@@ -406,21 +413,21 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Vfs::handle`].
-    fn handle_at(&self, who: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+    fn handle_at(&self, actor: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
         let _ = path;
-        self.handle(who, node)
+        self.handle(actor, node)
     }
 
-    /// Cached attributes and handle of the file at `path` (exact spelling) in `directory`, as `who`
+    /// Cached attributes and handle of the file at `path` (exact spelling) in `directory`, as `actor`
     /// may see them. None unless both are certain without an open, as for a file that was just
     /// created.
     fn cached_attributes_and_handle(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
-        let _ = (who, directory, path);
+        let _ = (actor, directory, path);
         None
     }
 
@@ -431,12 +438,12 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::handle`]; [`FsError::NotFound`].
     fn child_handle(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         directory: &dyn Node,
         name: &Name,
         child: &Attributes,
     ) -> Result<NodeHandle> {
-        let _ = (who, directory, name, child);
+        let _ = (actor, directory, name, child);
         Err(FsError::NotSupported)
     }
 
@@ -466,11 +473,11 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// bytes.
     fn find(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         handle: &NodeHandle,
         wanted: AttributeRequest,
     ) -> Result<LocatedNode> {
-        let _ = (who, handle, wanted);
+        let _ = (actor, handle, wanted);
         Err(FsError::NotSupported)
     }
 
@@ -488,27 +495,27 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::Stale`] if the node has left the tree or is deleted.
-    fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        let _ = (who, node);
+    fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        let _ = (actor, node);
         Err(FsError::NotSupported)
     }
 
-    /// As [`Vfs::path_of`], or its path at any time since the request of `who` arrived
+    /// As [`Vfs::path_of`], or its path at any time since the request of `actor` arrived
     /// ([`Actor::in_order`]). Fit to start with; no proof that the node has not moved.
     ///
     /// # Errors
     /// As [`Vfs::path_of`].
-    fn path_since(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.path_of(who, node)
+    fn path_since(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.path_of(actor, node)
     }
 
-    /// Reopens this very node as `who`, wherever it is, by no path. Ignores the path options of
+    /// Reopens this very node as `actor`, wherever it is, by no path. Ignores the path options of
     /// `how`, and returns no path.
     ///
     /// # Errors
     /// As [`Vfs::open`]; [`FsError::Stale`] if the node is gone.
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
-        let _ = (who, node, how);
+    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
+        let _ = (actor, node, how);
         Err(FsError::NotSupported)
     }
 
@@ -518,12 +525,12 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::create`].
     fn create_special(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
     ) -> Result<OpenedNode> {
-        let _ = (who, path, kind, mode);
+        let _ = (actor, path, kind, mode);
         Err(FsError::NotSupported)
     }
 
@@ -550,12 +557,12 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     fn list_with_attributes(
         &self,
         directory: &dyn Node,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
-        directory.list_with_attributes(who, cookie, wanted, sink)
+        directory.list_with_attributes(actor, cookie, wanted, sink)
     }
 
     /// The cached listing of `directory`, as [`Node::list_with_attributes`] reports it; the
@@ -603,7 +610,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::AccessDenied`], [`FsError::NoSpace`], [`FsError::ReadOnly`].
-    fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()>;
+    fn set_attributes(&self, actor: Actor<'_>, changes: &AttributeChanges) -> Result<()>;
 
     /// Appends up to `length` bytes at `offset` to `into`, without moving its content. Returns the
     /// count, which is smaller only at the end of the file.
@@ -617,23 +624,23 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NoSpace`], [`FsError::TooLarge`], [`FsError::Io`].
-    fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()>;
+    fn write(&self, actor: Actor<'_>, offset: u64, data: &[u8]) -> Result<()>;
 
     /// Writes all of `data` at the current end of the file, atomically where the backend says so.
     ///
     /// # Errors
     /// As [`Node::write`]. A part of the data may stay.
-    fn append(&self, who: Actor<'_>, data: &[u8]) -> Result<()> {
-        self.write(who, self.attributes(AttributeRequest::default())?.size_bytes, data)
+    fn append(&self, actor: Actor<'_>, data: &[u8]) -> Result<()> {
+        self.write(actor, self.attributes(AttributeRequest::default())?.size_bytes, data)
     }
 
     /// Makes data, and attributes unless `data_only`, survive a power loss; for a directory its
     /// names, too. Takes long. Works for nodes of every kind, however opened: a node opened with
-    /// `O_PATH` is reopened as `who`.
+    /// `O_PATH` is reopened as `actor`.
     ///
     /// # Errors
     /// [`FsError::Io`]: data may be lost, and the caller must report it.
-    fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()>;
+    fn sync(&self, actor: Actor<'_>, data_only: bool) -> Result<()>;
 
     /// Whether [`Node::sync`] returns at once, since nothing here survives a power loss. A hint:
     /// false negatives are allowed.
@@ -645,21 +652,21 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NoSpace`], [`FsError::TooLarge`].
-    fn set_size(&self, who: Actor<'_>, size_bytes: u64) -> Result<()>;
+    fn set_size(&self, actor: Actor<'_>, size_bytes: u64) -> Result<()>;
 
     /// Reserves space for the range without changing what reads return or the length.
     ///
     /// # Errors
     /// [`FsError::NoSpace`], [`FsError::NotSupported`].
-    fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()>;
+    fn allocate(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()>;
 
     /// As [`Node::allocate`]; a file that ends before the range's end also grows to it, in one
     /// step. A concurrent write never gets truncated.
     ///
     /// # Errors
     /// As [`Node::allocate`]; [`FsError::TooLarge`].
-    fn allocate_and_grow(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        let _ = (who, offset, length);
+    fn allocate_and_grow(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        let _ = (actor, offset, length);
         Err(FsError::NotSupported)
     }
 
@@ -667,7 +674,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`], [`FsError::NoSpace`].
-    fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()>;
+    fn punch_hole(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()>;
 
     /// The first range at or after `offset` with data, as (start, end); none if only a hole
     /// follows.
@@ -684,7 +691,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// `source` belongs to another backend.
     fn copy_range(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
@@ -695,11 +702,11 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] if the file system cannot; [`FsError::CrossDevice`] if `source`
-    /// lies elsewhere; [`FsError::InvalidParameter`] for a range that is not aligned to blocks (or
+    /// lies elsewhere. [`FsError::InvalidParameter`] for a range that is not aligned to blocks (or
     /// to the source's end), or that overlaps its own copy.
     fn clone_range(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
@@ -711,8 +718,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] if the file system cannot; [`FsError::AccessDenied`].
-    fn set_compressed(&self, who: Actor<'_>, compressed: bool) -> Result<()> {
-        let _ = (who, compressed);
+    fn set_compressed(&self, actor: Actor<'_>, compressed: bool) -> Result<()> {
+        let _ = (actor, compressed);
         Err(FsError::NotSupported)
     }
 
@@ -724,28 +731,28 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool>;
 
     /// As [`Node::list`], with the attributes that `wanted` requests of each entry that `sink`
-    /// chooses, as `who`; in one pass if the backend can. The sink may call back.
+    /// chooses, as `actor`; in one pass if the backend can. The sink may call back.
     ///
     /// # Errors
-    /// As [`Node::list`]; [`FsError::AccessDenied`] if `who` may stat no entry.
+    /// As [`Node::list`]; [`FsError::AccessDenied`] if `actor` may stat no entry.
     fn list_with_attributes(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
-        listing::list_one_by_one(self, who, cookie, wanted, sink)
+        listing::list_one_by_one(self, actor, cookie, wanted, sink)
     }
 
-    /// Attributes of the child `name` (exact spelling) of this directory as `who` may see them; of
+    /// Attributes of the child `name` (exact spelling) of this directory as `actor` may see them; of
     /// the link itself if it is one.
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::AccessDenied`].
     fn child_attributes(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         name: &Name,
         wanted: AttributeRequest,
     ) -> Result<Attributes>;
@@ -767,14 +774,14 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
-    fn read_link(&self, who: Actor<'_>) -> Result<Vec<u8>>;
+    fn read_link(&self, actor: Actor<'_>) -> Result<Vec<u8>>;
 
     /// The reparse data that a client has stored.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if the node is no reparse point.
-    fn reparse_data(&self, who: Actor<'_>) -> Result<Vec<u8>> {
-        let _ = who;
+    fn reparse_data(&self, actor: Actor<'_>) -> Result<Vec<u8>> {
+        let _ = actor;
         Err(FsError::NotFound)
     }
 
@@ -783,28 +790,28 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NotSupported`] if the backend cannot store it; [`FsError::NoSpace`],
     /// [`FsError::AccessDenied`].
-    fn set_reparse_data(&self, who: Actor<'_>, data: Option<&[u8]>) -> Result<()> {
-        let _ = (who, data);
+    fn set_reparse_data(&self, actor: Actor<'_>, data: Option<&[u8]>) -> Result<()> {
+        let _ = (actor, data);
         Err(FsError::NotSupported)
     }
 
     /// The verifier that [`Node::set_verifier`] stored. Its reader may lack permission by the
-    /// file's mode, hence `who`.
+    /// file's mode, hence `actor`.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if the file has none.
-    fn verifier(&self, who: Actor<'_>) -> Result<[u8; 8]> {
-        let _ = who;
+    fn verifier(&self, actor: Actor<'_>) -> Result<[u8; 8]> {
+        let _ = actor;
         Err(FsError::NotFound)
     }
 
     /// Stores the verifier of an exclusive create, while the file is open for writing. The creator
-    /// may lack permission by the file's mode, hence `who`.
+    /// may lack permission by the file's mode, hence `actor`.
     ///
     /// # Errors
     /// [`FsError::NoSpace`]. A backend that cannot store it ignores the call.
-    fn set_verifier(&self, who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
-        let _ = (who, verifier);
+    fn set_verifier(&self, actor: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
+        let _ = (actor, verifier);
         Ok(())
     }
 
@@ -813,12 +820,12 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] if the backend stores none.
-    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<XattrName>>;
+    fn xattr_names(&self, actor: Actor<'_>) -> Result<Vec<XattrName>>;
 
     /// Names and lengths of users' extended attributes of the child `name` (exact spelling) of this
-    /// directory; of the link itself if it is one. Empty if `who` may not read them.
-    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
-        let _ = (who, name);
+    /// directory; of the link itself if it is one. Empty if `actor` may not read them.
+    fn child_xattrs(&self, actor: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
+        let _ = (actor, name);
         Vec::new()
     }
 
@@ -826,21 +833,21 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::AccessDenied`].
-    fn xattr(&self, who: Actor<'_>, name: &XattrName) -> Result<Vec<u8>>;
+    fn xattr(&self, actor: Actor<'_>, name: &XattrName) -> Result<Vec<u8>>;
 
     /// Sets, or with `None` removes, an extended attribute.
     ///
     /// # Errors
     /// [`FsError::TooLarge`] past the file system's limit, [`FsError::AccessDenied`].
-    fn set_xattr(&self, who: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()>;
+    fn set_xattr(&self, actor: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()>;
 
     /// All named streams, unordered. Names and lengths are metadata, yet Linux wants read
     /// permission on the data for the lengths.
     ///
     /// # Errors
     /// [`FsError::Io`], [`FsError::AccessDenied`].
-    fn streams(&self, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
-        let _ = who;
+    fn streams(&self, actor: Actor<'_>) -> Result<Vec<StreamEntry>> {
+        let _ = actor;
         Ok(Vec::new())
     }
 
@@ -848,8 +855,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::AccessDenied`].
-    fn find_stream(&self, who: Actor<'_>, name: &StreamName, case: Case) -> Result<StreamEntry> {
-        let _ = (who, name, case);
+    fn find_stream(&self, actor: Actor<'_>, name: &StreamName, case: Case) -> Result<StreamEntry> {
+        let _ = (actor, name, case);
         Err(FsError::NotFound)
     }
 
@@ -859,8 +866,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::NoSpace`],
     /// [`FsError::NameTooLong`], [`FsError::NotSupported`], [`FsError::AttributesFull`].
-    fn create_stream(&self, who: Actor<'_>, name: &StreamName, case: Case) -> Result<()> {
-        let _ = (who, name, case);
+    fn create_stream(&self, actor: Actor<'_>, name: &StreamName, case: Case) -> Result<()> {
+        let _ = (actor, name, case);
         Err(FsError::NotSupported)
     }
 
@@ -871,13 +878,13 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotFound`] if the stream is gone, [`FsError::AccessDenied`].
     fn read_stream(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         name: &StreamName,
         offset: u64,
         length: usize,
         into: &mut Vec<u8>,
     ) -> Result<usize> {
-        let _ = (who, name, offset, length, into);
+        let _ = (actor, name, offset, length, into);
         Err(FsError::NotSupported)
     }
 
@@ -888,12 +895,12 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// limit; [`FsError::AttributesFull`].
     fn write_stream(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         name: &StreamName,
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
-        let _ = (who, name, offset, data);
+        let _ = (actor, name, offset, data);
         Err(FsError::NotSupported)
     }
 
@@ -905,11 +912,11 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// As [`Node::read_stream`].
     fn stream_data(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         name: &StreamName,
         writes: bool,
     ) -> Result<Option<Arc<dyn Node>>> {
-        let _ = (who, name, writes);
+        let _ = (actor, name, writes);
         Ok(None)
     }
 
@@ -917,8 +924,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Node::write_stream`].
-    fn set_stream_size(&self, who: Actor<'_>, name: &StreamName, size_bytes: u64) -> Result<()> {
-        let _ = (who, name, size_bytes);
+    fn set_stream_size(&self, actor: Actor<'_>, name: &StreamName, size_bytes: u64) -> Result<()> {
+        let _ = (actor, name, size_bytes);
         Err(FsError::NotSupported)
     }
 
@@ -926,8 +933,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Node::read_stream`].
-    fn remove_stream(&self, who: Actor<'_>, name: &StreamName) -> Result<()> {
-        let _ = (who, name);
+    fn remove_stream(&self, actor: Actor<'_>, name: &StreamName) -> Result<()> {
+        let _ = (actor, name);
         Err(FsError::NotSupported)
     }
 
@@ -937,12 +944,12 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// As [`Node::read_stream`] and [`Node::create_stream`].
     fn rename_stream(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         from: &StreamName,
         to: &StreamName,
         replace: Replace,
     ) -> Result<()> {
-        let _ = (who, from, to, replace);
+        let _ = (actor, from, to, replace);
         Err(FsError::NotSupported)
     }
 
@@ -967,7 +974,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NotSupported`] with nothing changed if the backend stores none;
     /// [`FsError::NoSpace`]; [`FsError::AccessDenied`] for an owner that the process may not set.
-    fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()>;
+    fn set_security(&self, actor: Actor<'_>, change: &SecurityChange<'_>) -> Result<()>;
 
     /// The descriptor for `sendfile`, if the node is a plain local file that is open for reading.
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {

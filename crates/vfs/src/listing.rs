@@ -77,7 +77,7 @@ const ENTRIES_AHEAD: usize = 256;
 /// Default of [`Node::list_with_attributes`]: one stat for each entry.
 pub(crate) fn list_one_by_one<N: Node + ?Sized>(
     node: &N,
-    who: Actor<'_>,
+    actor: Actor<'_>,
     mut cookie: u64,
     wanted: ListingRequest,
     sink: &mut dyn ListSink,
@@ -96,8 +96,9 @@ pub(crate) fn list_one_by_one<N: Node + ?Sized>(
                 EntryChoice::Stop => return Ok(false),
             }
             let looks = wanted.attributes || wanted.stored.is_some();
-            let look =
-                || node.child_attributes(who, &entry.name, AttributeRequest { dos: wanted.stored });
+            let look = || {
+                node.child_attributes(actor, &entry.name, AttributeRequest { dos: wanted.stored })
+            };
             let listed = ListedEntry {
                 name: entry.name.as_bytes(),
                 inode: entry.inode,

@@ -60,7 +60,7 @@ impl NodeSecurityCache {
     /// As [`Node::security_descriptor`].
     ///
     /// # Errors
-    /// Those of the node.
+    /// The errors of the node.
     pub fn descriptor(&self, node: &dyn Node) -> Result<Option<&[u8]>> {
         if self.descriptor.get().is_none() {
             let asked = node.security_descriptor()?;
@@ -75,7 +75,7 @@ impl NodeSecurityCache {
     /// As [`Node::posix_acl`].
     ///
     /// # Errors
-    /// Those of the node.
+    /// The errors of the node.
     pub fn posix_acl(&self, node: &dyn Node) -> Result<Option<&PosixAcl>> {
         const NAMED_BYTES: usize = 16;
         if self.posix_acl.get().is_none() {
@@ -91,14 +91,14 @@ impl NodeSecurityCache {
     /// As [`Node::streams`].
     ///
     /// # Errors
-    /// Those of the node.
-    pub fn streams(&self, who: Actor<'_>, node: &dyn Node) -> Result<Vec<StreamEntry>> {
+    /// The errors of the node.
+    pub fn streams(&self, actor: Actor<'_>, node: &dyn Node) -> Result<Vec<StreamEntry>> {
         if let Some(known) = self.streams.get() {
             self.totals.stream_hits.fetch_add(1, Ordering::Relaxed);
             return Ok(known.clone());
         }
         self.totals.stream_misses.fetch_add(1, Ordering::Relaxed);
-        let asked = node.streams(who)?;
+        let asked = node.streams(actor)?;
         let of = |entry: &StreamEntry| size_of::<StreamEntry>() + entry.name.as_bytes().len();
         let bytes = asked.iter().map(of).sum();
         // Long lists are not worth the memory.

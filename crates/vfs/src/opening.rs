@@ -95,7 +95,7 @@ pub trait NodeInitialiser: std::fmt::Debug {
     /// Stores the initial state.
     ///
     /// # Errors
-    /// Those of the backend, which then creates no node.
+    /// The errors of the backend, which then creates no node.
     fn initialise(&self, new: &OpenedNode) -> Result<Initialisation>;
 }
 
@@ -112,7 +112,7 @@ impl CreateHow<'_> {
     /// Initialises a created node that no other caller can see before the return.
     ///
     /// # Errors
-    /// Those of the initialiser and of [`Node::attributes`].
+    /// The errors of the initialiser and of [`Node::attributes`].
     pub fn initialised(&self, mut opened: OpenedNode) -> Result<OpenedNode> {
         if let Some(initialiser) = self.initialiser {
             initialiser.initialise(&opened)?;

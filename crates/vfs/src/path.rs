@@ -101,9 +101,9 @@ impl fmt::Debug for XattrName {
 pub struct RelPath(Vec<u8>);
 
 impl RelPath {
-    /// Longest path in bytes of a name that is created or renamed: four times the limit of a system
-    /// call (PATH_MAX), so backends resolve it in pieces. A rename of a directory may make deeper
-    /// paths longer; another rename makes them reachable again.
+    /// Longest path in bytes of a name that is created or renamed. It is four times the limit of a
+    /// system call (PATH_MAX), so backends resolve it in pieces. A rename of a directory may make
+    /// deeper paths longer; another rename makes them reachable again.
     pub const LENGTH_MAX: usize = 4 * 4095;
 
     /// Checks that a new name may have this path.

@@ -168,7 +168,7 @@ pub(crate) async fn create(
     // A link has no mode; the others have theirs already.
     changes.mode = None;
     changes.size_bytes = None;
-    // What is set at creation becomes stable with the name.
+    // Attributes set at the creation become stable with the name.
     run.note_changed(&[&directory]);
     if changes != Default::default() {
         run.note_changed(&[&made]);

@@ -21,7 +21,7 @@ pub(crate) struct PaidOpen {
     pub caller: Arc<Caller>,
 }
 
-/// The open for READ or WRITE, with `cost` admitted: that of the state id, or an open for this
+/// The open for READ or WRITE, with `cost` admitted. Without a state id it is an open for this
 /// operation, which must not conflict with others.
 pub(crate) async fn open_for(
     run: &mut Run<'_>,

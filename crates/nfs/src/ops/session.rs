@@ -111,7 +111,7 @@ pub(crate) async fn create_session(
                 target: "nfs::condition",
                 peer = %run.call.conn.facts.peer,
                 owner = %client.facts().owner,
-                "cannot store the record of an NFS client, without which it would lose its opens and locks at a restart of the server; retried every second: make the folder `state` writable, or free its disk"
+                "cannot store the record of an NFS client, so it would lose its opens and locks at a server restart; retrying every second: make the folder `state` writable, or free space on its disk"
             );
         }
     }

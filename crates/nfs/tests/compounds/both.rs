@@ -118,8 +118,8 @@ impl Run {
     /// All clients answer their callbacks and return recalled delegations.
     fn settle(&mut self) {
         for at in 0..self.clients.len() {
-            for told in self.clients[at].callbacks(&self.bench) {
-                let ReceivedCallback::Recall(id) = told else { continue };
+            for callback in self.clients[at].callbacks(&self.bench) {
+                let ReceivedCallback::Recall(id) = callback else { continue };
                 let known = |d: &Delegation| d.client == at && d.id.other == id.other;
                 let Some(place) = self.delegations.iter().position(known) else { continue };
                 let Delegation { file, id: state_id, .. } = self.delegations[place];
@@ -161,9 +161,9 @@ impl Run {
         if self.opens.iter().any(|open| open.file == file && has(open)) {
             return;
         }
-        let told = if self.is(Fault::Deny) { 0 } else { deny };
+        let reported = if self.is(Fault::Deny) { 0 } else { deny };
         let expects = self.conflicts(file, access, deny);
-        let open = Operation::Open(self.nfs_open_args(access, told, false));
+        let open = Operation::Open(self.nfs_open_args(access, reported, false));
         let (status, results) = self.on(client, file, open);
         if status == NfsStatus::SHARE_DENIED {
             assert!(expects, "nobody is in the way");
@@ -220,8 +220,8 @@ impl Run {
 
     fn smb_open(&mut self, file: usize, access: u32, deny: u32) {
         let expects = self.conflicts(file, access, deny);
-        let told = if self.is(Fault::Deny) { 0 } else { deny };
-        let result = match self.by_smb(file, access, told) {
+        let reported = if self.is(Fault::Deny) { 0 } else { deny };
+        let result = match self.by_smb(file, access, reported) {
             Ok(OpenProgress::Opened(opened)) => Ok(opened),
             Ok(OpenProgress::Waiting(waiting)) => {
                 let mut opened = Box::pin(waiting.opened());
@@ -270,11 +270,11 @@ impl Run {
         let others = self.opens.iter().enumerate().filter(|(n, o)| *n != at && o.file == file);
         let expects =
             others.map(|(_, open)| open.locked[byte]).any(|other| mine.max(other) + other > 2);
-        let told = if self.is(Fault::Lock) { BYTES } else { byte } as u64;
+        let reported = if self.is(Fault::Lock) { BYTES } else { byte } as u64;
         let is_locked = match &self.opens[at].holder {
             Holder::Smb(held) => {
                 let kind = if is_exclusive { LockKind::Exclusive } else { LockKind::Shared };
-                let range = RangeLock { range: Range::new(told, 1).unwrap(), kind };
+                let range = RangeLock { range: Range::new(reported, 1).unwrap(), kind };
                 self.bench
                     .server
                     .files
@@ -283,7 +283,8 @@ impl Run {
                     .is_ok()
             }
             Holder::Nfs { client, id, locks } => {
-                let (client, lock) = (*client, lock_args((*id, *locks), told, is_exclusive, false));
+                let (client, lock) =
+                    (*client, lock_args((*id, *locks), reported, is_exclusive, false));
                 let (status, results) = self.on(client, file, lock);
                 assert!(matches!(status, NfsStatus::OK | NfsStatus::DENIED), "{status:?}");
                 if status.is_ok() {
@@ -325,12 +326,14 @@ impl Run {
         };
         let expects = self.opens.iter().enumerate().any(forbids);
         let (value, offset) = (self.content[file][byte].wrapping_add(1), byte as u64);
-        let told = if self.is(Fault::Write) { 0 } else { value };
+        let reported = if self.is(Fault::Write) { 0 } else { value };
         let files = self.bench.server.files.clone();
         let found = match &self.opens[at].holder {
-            Holder::Smb(held) if writes => {
-                files.for_server().write(held.caller(), held, offset, &[told]).map(|()| value).ok()
-            }
+            Holder::Smb(held) if writes => files
+                .for_server()
+                .write(held.caller(), held, offset, &[reported])
+                .map(|()| value)
+                .ok(),
             Holder::Smb(held) => {
                 let mut into = Vec::new();
                 let read = files
@@ -342,7 +345,7 @@ impl Run {
             }
             Holder::Nfs { client, id: state_id, .. } => {
                 let (client, state_id, stable) = (*client, *state_id, StableHow::Unstable);
-                let data = &[told][..];
+                let data = &[reported][..];
                 let operation = match writes {
                     true => Operation::Write(WriteArgs { state_id, offset, stable, data }),
                     false => Operation::Read(ReadArgs { state_id, offset, count: 1 }),

@@ -15,8 +15,8 @@ const OPERATIONS_PER_SECOND: u64 = 200;
 const TRIES_MAX: usize = 200;
 const NOBODY: u32 = 65_534;
 
-/// A server whose share permits few operations per second, a client, and the handles of the share
-/// and of a file that only its owner may write.
+/// A server whose share permits few operations per second, and a client. Returns the handles of the
+/// share and of a file that only its owner may write.
 fn limited() -> (Bench, Client, [FileHandle; 2]) {
     let bench = Bench::new();
     let mut client = bench.client("one");

@@ -97,9 +97,9 @@ fn large_copy_is_asynchronous_and_sends_cb_offload() {
     let to = client.handle(&[b"share", b"to"]);
     let id = later(&mut client);
     assert_eq!(offload_status(&mut client, id), Ok((0, vec![])), "nothing has been done yet");
-    let told = ended(&mut client, &bench).expect("it is told");
-    assert_eq!((told.state_id, told.handle), (id, to));
-    match told.outcome {
+    let offload = ended(&mut client, &bench).expect("CB_OFFLOAD");
+    assert_eq!((offload.state_id, offload.handle), (id, to));
+    match offload.outcome {
         OffloadOutcome::Done(response) => assert_eq!(response.count, LARGE),
         other => panic!("{other:?}"),
     }
@@ -159,9 +159,9 @@ fn failed_copy_reports_status_and_progress() {
     let (state_id, attributes) = (StateId::ANONYMOUS, cut.to_fattr(&mut values));
     operations.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
     assert_eq!(client.status(&operations), NfsStatus::OK);
-    let told = ended(&mut client, &bench).expect("it is told");
+    let offload = ended(&mut client, &bench).expect("CB_OFFLOAD");
     let failed = OffloadOutcome::Failed { status: NfsStatus::INVAL, copied_bytes: 0 };
-    assert_eq!((told.state_id, told.outcome), (id, failed));
+    assert_eq!((offload.state_id, offload.outcome), (id, failed));
 }
 
 #[test]

@@ -530,7 +530,11 @@ fn smb_open_waits_for_the_grace_period() {
     let owner = StateOwner { client_id: Default::default(), owner: Opaque(b"o") };
     let test = Operation::LockTest(LockTestArgs { lock_type, offset: 0, length, owner });
     let operations = other.on(b"f", test);
-    assert_eq!(other.status(&operations), NfsStatus::GRACE, "nor is anybody told that it is not");
+    assert_eq!(
+        other.status(&operations),
+        NfsStatus::GRACE,
+        "nor does the reply reveal that it is not"
+    );
     let OpenProgress::Opened(beside) = shares(ShareMode::ALL) else {
         panic!("nobody is in the way")
     };

@@ -25,8 +25,8 @@ impl CacheHolder for Windows {
         Some(KEY.client)
     }
 
-    fn handle_break(&self, told: &CacheBreak) {
-        self.0.lock().unwrap().push((told.from, told.to));
+    fn handle_break(&self, notice: &CacheBreak) {
+        self.0.lock().unwrap().push((notice.from, notice.to));
     }
 }
 
@@ -97,8 +97,8 @@ fn nfs_change_breaks_an_smb_directory_lease() {
         let mut operations = one.walk(&[b"share", b"d"]);
         operations.extend(change);
         assert_eq!(one.status(&operations), NfsStatus::OK, "{what}");
-        let told = std::mem::take(&mut *windows.0.lock().unwrap());
-        assert_eq!(told, [(KEPT, CachingRights::NONE)], "{what}");
+        let breaks = std::mem::take(&mut *windows.0.lock().unwrap());
+        assert_eq!(breaks, [(KEPT, CachingRights::NONE)], "{what}");
         bench.server.files.for_server().acknowledge_key(KEY, CachingRights::NONE).unwrap();
         bench.server.files.for_server().close(directory.open).now_or_never().unwrap().unwrap();
     }

@@ -69,8 +69,8 @@ fn read_only_client_is_refused_each_change() {
     let mut operations = reader.walk(&[b"share", b"file"]);
     let access = Access::READ | Access::MODIFY | Access::EXTEND;
     operations.push(Operation::Access(AccessArgs { access }));
-    let told = reader.last(&operations, |r| r.get::<AccessResult>().unwrap().access);
-    assert_eq!(told, Access::READ);
+    let granted = reader.last(&operations, |r| r.get::<AccessResult>().unwrap().access);
+    assert_eq!(granted, Access::READ);
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn refused_client_does_not_learn_which_shares_exist() {
     assert_eq!(open(&mut client, 1, false), NfsStatus::NOENT, "the share is there, no file is");
     assert_eq!(listed(&mut client), Ok(vec![b"share".to_vec()]));
     let handle = client.handle(&[b"share"]);
-    for told in [HostVerdict::Refused, HostVerdict::Unanswered] {
-        *verdict.lock().unwrap() = told;
+    for outcome in [HostVerdict::Refused, HostVerdict::Unanswered] {
+        *verdict.lock().unwrap() = outcome;
         for name in [&b"share"[..], b"absent"] {
             let mut operations = client.walk(&[]);
             operations.push(Operation::Lookup(LookupArgs { name }));

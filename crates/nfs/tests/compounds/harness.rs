@@ -496,28 +496,32 @@ impl Client {
     /// Answers outstanding callbacks.
     pub fn callbacks(&mut self, bench: &Bench) -> Vec<ReceivedCallback> {
         bench.work();
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         while let Some(call) = self.conn.poll_transmit() {
             let r = &mut XdrReader::new(&call.buffer[4..]);
             let Ok(Message::Call(call)) = Message::decode(r) else { panic!("no call") };
             let mut reply = Vec::new();
             put_success(&mut XdrWriter::new(&mut reply), call.xid);
             if call.procedure == 0 {
-                told.push(ReceivedCallback::Null);
+                received.push(ReceivedCallback::Null);
             } else {
-                self.answer_callbacks(CallbackCompound::decode(r).unwrap(), &mut reply, &mut told);
+                self.answer_callbacks(
+                    CallbackCompound::decode(r).unwrap(),
+                    &mut reply,
+                    &mut received,
+                );
             }
             self.conn.handle_record(reply.into()).unwrap();
             bench.work();
         }
-        told
+        received
     }
 
     fn answer_callbacks(
         &self,
         all: CallbackCompound<'_>,
         out: &mut Vec<u8>,
-        told: &mut Vec<ReceivedCallback>,
+        received: &mut Vec<ReceivedCallback>,
     ) {
         let w = &mut XdrWriter::new(out);
         let mut results = CallbackReply::begin(w, b"");
@@ -538,23 +542,23 @@ impl Client {
                     results.push(w, number, &Ok::<_, NfsStatus>(result));
                 }
                 Callback::GetAttr(_) => {
-                    told.push(ReceivedCallback::GetAttr);
+                    received.push(ReceivedCallback::GetAttr);
                     let (change, size) = (Some(self.kept.0), Some(self.kept.1));
                     let named = Attributes { change, size, ..Attributes::default() };
                     let buffer = &mut Vec::new();
                     results.push(w, number, &Ok::<_, NfsStatus>(named.to_fattr(buffer)));
                 }
                 Callback::Recall(args) => {
-                    told.push(ReceivedCallback::Recall(args.state_id));
+                    received.push(ReceivedCallback::Recall(args.state_id));
                     results.push(w, number, &Ok::<_, NfsStatus>(()));
                 }
                 Callback::NotifyLock(args) => {
                     assert_eq!(args.lock_owner.client_id, self.id);
-                    told.push(ReceivedCallback::NotifyLock(args.lock_owner.owner.0.to_vec()));
+                    received.push(ReceivedCallback::NotifyLock(args.lock_owner.owner.0.to_vec()));
                     results.push(w, number, &Ok::<_, NfsStatus>(()));
                 }
                 Callback::Offload(args) => {
-                    told.push(ReceivedCallback::Offload(Box::new(args)));
+                    received.push(ReceivedCallback::Offload(Box::new(args)));
                     results.push(w, number, &Ok::<_, NfsStatus>(()));
                 }
                 other => panic!("{other:?}"),

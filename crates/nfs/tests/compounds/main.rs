@@ -268,9 +268,9 @@ fn unreadable_entry_has_rdattr_error_or_fails_readdir() {
         operations
     };
     for also in [attribute::SIZE, attribute::ACL] {
-        let told = [also, attribute::RDATTR_ERROR, attribute::MOUNTED_ON_FILEID];
-        let told = list(&client, &told);
-        client.last(&told, |r| {
+        let requested = [also, attribute::RDATTR_ERROR, attribute::MOUNTED_ON_FILEID];
+        let operations = list(&client, &requested);
+        client.last(&operations, |r| {
             let listed: ReadDirResult<'_> = r.get().unwrap();
             let [entry] = &listed.entries[..] else { panic!("{listed:?}") };
             let shown = entry.attributes.attributes().unwrap();
@@ -311,7 +311,7 @@ fn failed_flush_changes_the_write_verifier() {
     assert_eq!(status_of(&written(&mut two, StableHow::FileSync)), NfsStatus::IO);
     bench.disk.fails_to_flush.store(false, std::sync::atomic::Ordering::Relaxed);
     let after = verifier(&commit(&mut one));
-    assert_ne!(after, before, "its write may be lost, though nobody has told it");
+    assert_ne!(after, before, "its write may be lost, though no reply reports that");
     assert_eq!(verifier(&written(&mut one, StableHow::Unstable)), after);
     assert_eq!(verifier(&commit(&mut one)), after);
 }

@@ -89,7 +89,7 @@ fn open_for_writing_reports_current_attributes() {
         }
     }
     let (_, security) = cached.counts()[3];
-    assert!(security.hits > 0, "what is known is told: {security:?}");
+    assert!(security.hits > 0, "cached security is used: {security:?}");
 }
 
 #[test]
@@ -189,12 +189,12 @@ fn another_users_lookup_does_not_revive_lost_rights() {
     make(&*memory, "elsewhere", FileKind::Directory).unwrap();
     let node = open(&*memory, "file", false).unwrap().node;
     memory.link(Actor::SUPERUSER, &*node, &path("elsewhere/link"), Replace::Never).unwrap();
-    let read_as = |who: Actor<'_>| {
+    let read_as = |actor: Actor<'_>| {
         let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
-        cached.open(who, &path("file"), how).map(drop)
+        cached.open(actor, &path("file"), how).map(drop)
     };
-    for who in [&alice, &Identity::root()] {
-        (0..3).for_each(|_| read_as(who.actor()).unwrap());
+    for actor in [&alice, &Identity::root()] {
+        (0..3).for_each(|_| read_as(actor.actor()).unwrap());
     }
     // The directory of the other link is not followed.
     let linked = open(&*memory, "elsewhere/link", false).unwrap().node;
@@ -207,14 +207,14 @@ fn another_users_lookup_does_not_revive_lost_rights() {
 #[test]
 fn cached_open_closes_when_idle_or_removed() {
     let (memory, cached) = cached_memory(CacheOptions::default());
-    let who = Identity::root();
+    let actor = Identity::root();
     make(&cached, "d", FileKind::Directory).unwrap();
     make(&cached, "d/f", FileKind::File).unwrap();
     let twice = |at: &str| (0..2).map(|_| open(&cached, at, true).unwrap().attributes.key).last();
     let before = memory.open_count();
     let key = twice("d/f").unwrap();
     assert_eq!(memory.open_count(), before + 1);
-    cached.remove(who.actor(), &path("d/f"), key).unwrap();
+    cached.remove(actor.actor(), &path("d/f"), key).unwrap();
     assert_eq!(memory.open_count(), before);
     make(&cached, "d/f", FileKind::File).unwrap();
     twice("d/f");
@@ -225,7 +225,7 @@ fn cached_open_closes_when_idle_or_removed() {
     cached.tick();
     assert_eq!(memory.open_count(), 0);
     twice("d/f");
-    cached.rename(who.actor(), &path("d"), &path("e"), Replace::Never).unwrap();
+    cached.rename(actor.actor(), &path("d"), &path("e"), Replace::Never).unwrap();
     assert!(memory.open_count() <= 1, "nothing below it: the root at most");
     twice("e/f");
     assert!(memory.open_count() > 0);
@@ -465,7 +465,7 @@ fn change_attribute_is_cached_until_the_next_event() {
     );
     assert_eq!(cached.change_attribute(Actor::SUPERUSER, &*directory), Ok(now()));
     let mode: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    let (who, file) = (Identity::root(), path("dir/made"));
+    let (actor, file) = (Identity::root(), path("dir/made"));
     let key = || open(&cached, "dir/made", false).unwrap().node.key();
     let done: [&dyn Fn(); 6] = [
         &|| std::fs::write(at("new"), b"").unwrap(),
@@ -473,7 +473,7 @@ fn change_attribute_is_cached_until_the_next_event() {
         &|| std::fs::remove_file(at("other")).unwrap(),
         &|| std::fs::set_permissions(at(""), mode.clone()).unwrap(),
         &|| make(&cached, "dir/made", FileKind::File).unwrap(),
-        &|| cached.remove(who.actor(), &file, key()).unwrap(),
+        &|| cached.remove(actor.actor(), &file, key()).unwrap(),
     ];
     for (number, done) in done.iter().enumerate() {
         let before = now();

@@ -74,8 +74,8 @@ fn request_is_bound_by_its_own_permission_change() {
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open_to_all).unwrap();
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
-    let ask = |who: Actor<'_>| {
-        cached.open(who, &path("Dir/Missing"), how(Case::Sensitive, Wait::Allowed)).err()
+    let ask = |actor: Actor<'_>| {
+        cached.open(actor, &path("Dir/Missing"), how(Case::Sensitive, Wait::Allowed)).err()
     };
     for _ in 0..3 {
         assert_eq!(ask(alice.actor()), Some(FsError::NotFound));
@@ -112,9 +112,9 @@ fn excluded_group_is_refused_at_each_lookup() {
     let cached = over(local, CacheOptions::default());
     let user = |gid| Identity { uid: 4000 + gid, gid, groups: Vec::new() };
     let (shut_out, other) = (user(4001), user(4002));
-    let look = |who: &Identity| {
+    let look = |actor: &Identity| {
         let how = how(Case::Sensitive, Wait::Allowed);
-        keep_identity(|| cached.open(who.actor(), &path("Dir/File"), how).map(drop))
+        keep_identity(|| cached.open(actor.actor(), &path("Dir/File"), how).map(drop))
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {

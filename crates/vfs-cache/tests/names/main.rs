@@ -41,9 +41,9 @@ fn directory_is_read_once_for_many_lookups() {
 fn names_of_a_cached_directory_need_no_wait() {
     let (_folder, _, cached) = served();
     make(&cached, "Present", FileKind::File).unwrap();
-    let who = Identity::root();
+    let actor = Identity::root();
     let at_once =
-        |name: &str| cached.open(who.actor(), &path(name), how(Case::Insensitive, Wait::Never));
+        |name: &str| cached.open(actor.actor(), &path(name), how(Case::Insensitive, Wait::Never));
     assert!(is_missing(spelt(&cached, "absent")), "asked for once");
     assert_eq!(at_once("absent").unwrap_err(), FsError::NotFound);
     assert_eq!(at_once("PRESENT").unwrap().path, path("Present"));
@@ -52,27 +52,27 @@ fn names_of_a_cached_directory_need_no_wait() {
 #[test]
 fn names_follow_renames_links_and_removals_at_once() {
     let (_folder, counting, cached) = served();
-    let who = Identity::root();
+    let actor = Identity::root();
     make(&cached, "One", FileKind::Directory).unwrap();
     make(&cached, "Two", FileKind::Directory).unwrap();
     make(&cached, "One/File", FileKind::File).unwrap();
     assert!(is_missing(spelt(&cached, "TWO/FILE")));
-    cached.rename(who.actor(), &path("One/File"), &path("Two/File"), Replace::Never).unwrap();
+    cached.rename(actor.actor(), &path("One/File"), &path("Two/File"), Replace::Never).unwrap();
     assert!(is_missing(spelt(&cached, "ONE/FILE")));
     assert_eq!(spelt(&cached, "TWO/FILE").unwrap(), "Two/File");
-    cached.rename(who.actor(), &path("Two"), &path("Three"), Replace::Never).unwrap();
+    cached.rename(actor.actor(), &path("Two"), &path("Three"), Replace::Never).unwrap();
     assert!(is_missing(spelt(&cached, "TWO/FILE")));
     assert_eq!(spelt(&cached, "THREE/FILE").unwrap(), "Three/File");
-    cached.rename(who.actor(), &path("Three/File"), &path("Three/FILE"), Replace::File).unwrap();
+    cached.rename(actor.actor(), &path("Three/File"), &path("Three/FILE"), Replace::File).unwrap();
     assert_eq!(spelt(&cached, "three/file").unwrap(), "Three/FILE");
-    let node = cached.open(who.actor(), &path("Three/FILE"), how(Case::Sensitive, Wait::Allowed));
-    cached.link(who.actor(), &*node.unwrap().node, &path("One/Link"), Replace::Never).unwrap();
+    let node = cached.open(actor.actor(), &path("Three/FILE"), how(Case::Sensitive, Wait::Allowed));
+    cached.link(actor.actor(), &*node.unwrap().node, &path("One/Link"), Replace::Never).unwrap();
     assert_eq!(spelt(&cached, "one/LINK").unwrap(), "One/Link");
     let link =
-        cached.open(who.actor(), &path("One/Link"), how(Case::Sensitive, Wait::Allowed)).unwrap();
-    cached.remove(who.actor(), &path("One/Link"), link.attributes.key).unwrap();
+        cached.open(actor.actor(), &path("One/Link"), how(Case::Sensitive, Wait::Allowed)).unwrap();
+    cached.remove(actor.actor(), &path("One/Link"), link.attributes.key).unwrap();
     assert!(is_missing(spelt(&cached, "one/LINK")));
-    cached.symlink(who.actor(), &path("One/Sym"), b"../Three/FILE").unwrap();
+    cached.symlink(actor.actor(), &path("One/Sym"), b"../Three/FILE").unwrap();
     assert_eq!(spelt(&cached, "ONE/SYM").unwrap(), "One/Sym");
     assert_eq!(counting.scans().1, 0);
 }

@@ -119,17 +119,17 @@ const PLACES: [&str; 14] = [
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let place = || 0..PLACES.len();
-    let who = || 0..3usize;
+    let actor = || 0..3usize;
     let step = prop_oneof![
-        4 => (who(), place(), any::<bool>()).prop_map(|(w, p, d)| Step::Make(w, p, d)),
-        2 => (who(), place()).prop_map(|(w, p)| Step::Remove(w, p)),
-        2 => (who(), place(), place()).prop_map(|(w, f, t)| Step::Rename(w, f, t)),
-        1 => (who(), place(), place()).prop_map(|(w, f, t)| Step::Link(w, f, t)),
-        1 => (who(), place(), prop::sample::select(vec![0o755, 0o700, 0o644]))
+        4 => (actor(), place(), any::<bool>()).prop_map(|(w, p, d)| Step::Make(w, p, d)),
+        2 => (actor(), place()).prop_map(|(w, p)| Step::Remove(w, p)),
+        2 => (actor(), place(), place()).prop_map(|(w, f, t)| Step::Rename(w, f, t)),
+        1 => (actor(), place(), place()).prop_map(|(w, f, t)| Step::Link(w, f, t)),
+        1 => (actor(), place(), prop::sample::select(vec![0o755, 0o700, 0o644]))
             .prop_map(|(w, p, m)| Step::Mode(w, p, m)),
-        1 => (who(), place(), 0..8u32).prop_map(|(w, p, b)| Step::Dos(w, p, b)),
-        1 => (who(), place(), 0..4u8).prop_map(|(w, p, d)| Step::Descriptor(w, p, d)),
-        1 => (who(), place(), 0..9u8).prop_map(|(w, p, n)| Step::Write(w, p, n)),
+        1 => (actor(), place(), 0..8u32).prop_map(|(w, p, b)| Step::Dos(w, p, b)),
+        1 => (actor(), place(), 0..4u8).prop_map(|(w, p, d)| Step::Descriptor(w, p, d)),
+        1 => (actor(), place(), 0..9u8).prop_map(|(w, p, n)| Step::Write(w, p, n)),
     ];
     prop::collection::vec(step, 1..40)
 }
@@ -139,48 +139,48 @@ fn take(step: &Step, views: &[&dyn Vfs; 3]) {
     let root = Identity::root();
     let exact = how(Case::Sensitive, Wait::Allowed);
     let _: Result<()> = match step {
-        Step::Make(who, at, is_directory) => {
+        Step::Make(actor, at, is_directory) => {
             let kind = if *is_directory { FileKind::Directory } else { FileKind::File };
-            make(views[*who], PLACES[*at], kind)
+            make(views[*actor], PLACES[*at], kind)
         }
-        Step::Remove(who, at) => {
-            let (vfs, at) = (views[*who], path(PLACES[*at]));
+        Step::Remove(actor, at) => {
+            let (vfs, at) = (views[*actor], path(PLACES[*at]));
             vfs.open(root.actor(), &at, exact)
                 .and_then(|o| vfs.remove(root.actor(), &at, o.attributes.key))
         }
-        Step::Rename(who, from, to) => views[*who].rename(
+        Step::Rename(actor, from, to) => views[*actor].rename(
             root.actor(),
             &path(PLACES[*from]),
             &path(PLACES[*to]),
             Replace::File,
         ),
-        Step::Link(who, from, to) => {
-            let vfs = views[*who];
+        Step::Link(actor, from, to) => {
+            let vfs = views[*actor];
             let from = vfs.open(root.actor(), &path(PLACES[*from]), exact);
             from.and_then(|from| {
                 vfs.link(root.actor(), &*from.node, &path(PLACES[*to]), Replace::Never)
             })
         }
-        Step::Mode(who, at, mode) => {
+        Step::Mode(actor, at, mode) => {
             let changes = vfs::AttributeChanges { mode: Some(*mode), ..Default::default() };
-            let opened = views[*who].open(root.actor(), &path(PLACES[*at]), exact);
+            let opened = views[*actor].open(root.actor(), &path(PLACES[*at]), exact);
             opened.and_then(|opened| opened.node.set_attributes(root.actor(), &changes))
         }
-        Step::Dos(who, at, bits) => {
+        Step::Dos(actor, at, bits) => {
             let dos = Some(DosInfo { bits: Some(*bits), created: None });
             let changes = vfs::AttributeChanges { dos, ..Default::default() };
-            let opened = views[*who].open(root.actor(), &path(PLACES[*at]), exact);
+            let opened = views[*actor].open(root.actor(), &path(PLACES[*at]), exact);
             opened.and_then(|opened| opened.node.set_attributes(root.actor(), &changes))
         }
-        Step::Descriptor(who, at, byte) => {
+        Step::Descriptor(actor, at, byte) => {
             let descriptor = [*byte; 20];
             let change = SecurityChange { descriptor: Some(&descriptor), ..Default::default() };
-            let opened = views[*who].open(root.actor(), &path(PLACES[*at]), exact);
+            let opened = views[*actor].open(root.actor(), &path(PLACES[*at]), exact);
             opened.and_then(|opened| opened.node.set_security(Actor::SUPERUSER, &change))
         }
-        Step::Write(who, at, byte) => {
+        Step::Write(actor, at, byte) => {
             let how = OpenHow { read: true, write: true, ..exact };
-            let opened = views[*who].open(root.actor(), &path(PLACES[*at]), how);
+            let opened = views[*actor].open(root.actor(), &path(PLACES[*at]), how);
             opened
                 .and_then(|opened| opened.node.write(Actor::SUPERUSER, u64::from(*byte), &[*byte]))
         }
@@ -192,15 +192,15 @@ type Observation = (RelPath, Attributes, Option<Vec<u8>>);
 
 fn seen(
     vfs: &dyn Vfs,
-    who: Actor<'_>,
+    actor: Actor<'_>,
     place: &str,
     read: bool,
 ) -> std::result::Result<Observation, bool> {
     let how = OpenHow { read, ..how(Case::Insensitive, Wait::Allowed) };
     // Without search permission the reason of a failed lookup does not matter.
     let known = vfs
-        .open_with_security(who, &path(place), how)
-        .map_err(|e| who.effective_identity().uid == 0 || !is_no(e))?;
+        .open_with_security(actor, &path(place), how)
+        .map_err(|e| actor.effective_identity().uid == 0 || !is_no(e))?;
     let OpenWithSecurity { opened: OpenedNode { node, attributes, path }, security } = known;
     let descriptor = match security {
         Some(security) => security.descriptor(&*node).unwrap().map(<[u8]>::to_vec),
@@ -210,24 +210,24 @@ fn seen(
 }
 
 /// Observed permissions of a directory.
-fn rights(vfs: &dyn Vfs, who: Actor<'_>, place: &str) -> Option<(FileKey, u32)> {
-    let found = vfs.open_directory(who, &path(place), Case::Insensitive, Wait::Allowed).ok()?;
+fn rights(vfs: &dyn Vfs, actor: Actor<'_>, place: &str) -> Option<(FileKey, u32)> {
+    let found = vfs.open_directory(actor, &path(place), Case::Insensitive, Wait::Allowed).ok()?;
     let attributes = found.opened.attributes;
     (attributes.kind == FileKind::Directory).then_some((attributes.key, attributes.mode))
 }
 
 /// Listing of a directory with attributes, after repeated requests.
-fn listed(vfs: &dyn Vfs, who: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
+fn listed(vfs: &dyn Vfs, actor: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
     let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
-    let opened = vfs.open(who, &path(place), how).ok()?;
+    let opened = vfs.open(actor, &path(place), how).ok()?;
     let is_directory = opened.attributes.kind == FileKind::Directory;
-    let list = |_| list_all(vfs, &*opened.node, who, 3);
+    let list = |_| list_all(vfs, &*opened.node, actor, 3);
     is_directory.then(|| {
         let mut seen: Vec<_> = (0..3).map(list).collect();
         assert!(
             seen[1] == seen[0] && seen[2] == seen[0],
             "{place} as {}: {seen:?}",
-            who.effective_identity().uid
+            actor.effective_identity().uid
         );
         seen.swap_remove(0)
     })
@@ -236,19 +236,23 @@ fn listed(vfs: &dyn Vfs, who: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
 /// Checks that every view equals the backend at every path, for root and for Alice.
 fn compare(views: &[&dyn Vfs; 3]) {
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
-    for who in [Identity::root(), alice] {
+    for actor in [Identity::root(), alice] {
         for place in PLACES {
             for read in [false, true] {
-                let truth = seen(views[2], who.actor(), place, read);
+                let truth = seen(views[2], actor.actor(), place, read);
                 for view in &views[..2] {
-                    let said = seen(*view, who.actor(), place, read);
-                    assert_eq!(said, truth, "{place} as {}, read {read}", who.uid);
+                    let said = seen(*view, actor.actor(), place, read);
+                    assert_eq!(said, truth, "{place} as {}, read {read}", actor.uid);
                 }
             }
-            let truth = listed(views[2], who.actor(), place);
-            views[..2].iter().for_each(|view| assert_eq!(listed(*view, who.actor(), place), truth));
-            let truth = rights(views[2], who.actor(), place);
-            views[..2].iter().for_each(|view| assert_eq!(rights(*view, who.actor(), place), truth));
+            let truth = listed(views[2], actor.actor(), place);
+            views[..2]
+                .iter()
+                .for_each(|view| assert_eq!(listed(*view, actor.actor(), place), truth));
+            let truth = rights(views[2], actor.actor(), place);
+            views[..2]
+                .iter()
+                .for_each(|view| assert_eq!(rights(*view, actor.actor(), place), truth));
         }
     }
 }

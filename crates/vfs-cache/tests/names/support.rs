@@ -51,8 +51,8 @@ pub fn spelt(vfs: &dyn Vfs, at: &str) -> Result<String> {
     spelt_for(vfs, Actor::SUPERUSER, at)
 }
 
-pub fn spelt_for(vfs: &dyn Vfs, who: Actor<'_>, at: &str) -> Result<String> {
-    let opened = vfs.open(who, &path(at), how(Case::Insensitive, Wait::Allowed))?;
+pub fn spelt_for(vfs: &dyn Vfs, actor: Actor<'_>, at: &str) -> Result<String> {
+    let opened = vfs.open(actor, &path(at), how(Case::Insensitive, Wait::Allowed))?;
     Ok(String::from_utf8_lossy(opened.path.as_bytes()).into_owned())
 }
 
@@ -60,9 +60,9 @@ pub fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<()> {
     make_for(vfs, Actor::SUPERUSER, at, kind)
 }
 
-pub fn make_for(vfs: &dyn Vfs, who: Actor<'_>, at: &str, kind: FileKind) -> Result<()> {
+pub fn make_for(vfs: &dyn Vfs, actor: Actor<'_>, at: &str, kind: FileKind) -> Result<()> {
     let how = CreateHow::plain(kind, 0o755);
-    vfs.create(who, &path(at), Case::Insensitive, how).map(drop)
+    vfs.create(actor, &path(at), Case::Insensitive, how).map(drop)
 }
 
 pub fn is_missing<T>(found: Result<T>) -> bool {
@@ -93,14 +93,14 @@ impl ListSink for BoundedSink {
 }
 
 /// The whole listing of a directory, in parts of so many entries.
-pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: Actor<'_>, piece: usize) -> Vec<Entry> {
+pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, actor: Actor<'_>, piece: usize) -> Vec<Entry> {
     let wanted =
         ListingRequest { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
     let mut sink = BoundedSink { left: piece, cookie: 0, seen: Vec::new() };
     for _ in 0..1_000_000 {
         sink.left = piece;
         let cookie = sink.cookie;
-        if vfs.list_with_attributes(directory, who, cookie, wanted, &mut sink).unwrap() {
+        if vfs.list_with_attributes(directory, actor, cookie, wanted, &mut sink).unwrap() {
             return sink.seen;
         }
     }
@@ -175,51 +175,63 @@ impl<V: Vfs> ScanCounter<V> {
 }
 
 impl<V: Vfs> Vfs for ScanCounter<V> {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
+    fn open(&self, actor: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         self.count(how.case);
-        let opened = self.inner.open(who, path, how)?;
+        let opened = self.inner.open(actor, path, how)?;
         if how.read && opened.attributes.kind == FileKind::Directory {
             self.listings.fetch_add(1, Ordering::Relaxed);
         }
         Ok(opened)
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
+    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         if how.read && node.kind() == FileKind::Directory {
             self.listings.fetch_add(1, Ordering::Relaxed);
         }
-        self.inner.open_node(who, node, how)
+        self.inner.open_node(actor, node, how)
     }
 
     fn create(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         self.count(case);
-        self.inner.create(who, path, case, how)
+        self.inner.create(actor, path, case, how)
     }
 
-    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        self.inner.remove(who, path, expected)
+    fn remove(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
+        self.inner.remove(actor, path, expected)
     }
 
-    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        self.inner.rename(who, from, to, replace)
+    fn rename(
+        &self,
+        actor: Actor<'_>,
+        from: &RelPath,
+        to: &RelPath,
+        replace: Replace,
+    ) -> Result<()> {
+        self.inner.rename(actor, from, to, replace)
     }
 
-    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
-        self.inner.link(who, node, to, replace)
+    fn link(
+        &self,
+        actor: Actor<'_>,
+        node: &dyn Node,
+        to: &RelPath,
+        replace: Replace,
+    ) -> Result<()> {
+        self.inner.link(actor, node, to, replace)
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
-        self.inner.symlink(who, path, target)
+    fn symlink(&self, actor: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
+        self.inner.symlink(actor, path, target)
     }
 
-    fn space(&self, who: Actor<'_>) -> Result<Space> {
-        self.inner.space(who)
+    fn space(&self, actor: Actor<'_>) -> Result<Space> {
+        self.inner.space(actor)
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {

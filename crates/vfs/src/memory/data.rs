@@ -134,9 +134,8 @@ impl Data {
         Some((start, (end * BLOCK_BYTES).min(self.size_bytes)))
     }
 
-    /// Content of the disk after a power loss: each sector is either the one written back (`self`)
-    /// or the one in memory (`newer`), as `takes` decides. Sector number `u64::MAX` stands for the
-    /// length.
+    /// Content of the disk after a power loss. Each sector is the one written back (`self`) or the
+    /// one in memory (`newer`), as `takes` decides. Sector number `u64::MAX` stands for the length.
     pub(super) fn mixed(&self, newer: &Self, mut takes: impl FnMut(u64) -> bool) -> Self {
         let size_bytes = if takes(u64::MAX) { newer.size_bytes } else { self.size_bytes };
         let mut mixed = self.clone();

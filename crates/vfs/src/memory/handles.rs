@@ -67,7 +67,7 @@ impl MemoryVfs {
 
     pub(super) fn open_number(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         number: u64,
         how: OpenHow,
     ) -> Result<OpenedNode> {
@@ -75,8 +75,8 @@ impl MemoryVfs {
             let inode = state.inode(number)?;
             let is_file = inode.kind() == FileKind::File;
             let reads = how.read || (how.write && !is_file);
-            if (reads && !inode.grants(who, Right::Read))
-                || (how.write && is_file && !inode.grants(who, Right::Write))
+            if (reads && !inode.grants(actor, Right::Read))
+                || (how.write && is_file && !inode.grants(actor, Right::Write))
             {
                 return Err(FsError::AccessDenied);
             }

@@ -61,11 +61,11 @@ pub(super) struct Inode {
 }
 
 impl Facts {
-    pub(super) fn new(who: Actor<'_>, mode: u32, dos: Option<DosInfo>, now: Timestamp) -> Self {
+    pub(super) fn new(actor: Actor<'_>, mode: u32, dos: Option<DosInfo>, now: Timestamp) -> Self {
         Self {
             mode: mode & 0o7777,
-            uid: who.creator().uid,
-            gid: who.creator().gid,
+            uid: actor.creator().uid,
+            gid: actor.creator().gid,
             accessed: now,
             modified: now,
             changed: now,
@@ -159,8 +159,8 @@ impl Inode {
         }
     }
 
-    pub(super) fn grants(&self, who: Actor<'_>, right: Right) -> bool {
-        let user = who.effective_identity();
+    pub(super) fn grants(&self, actor: Actor<'_>, right: Right) -> bool {
+        let user = actor.effective_identity();
         let shift = if user.uid == self.facts.uid {
             6
         } else if user.in_group(self.facts.gid) {
@@ -170,22 +170,22 @@ impl Inode {
         };
         // The mode of a symbolic link does not restrict access.
         let is_link = matches!(self.body, Body::Symlink(_));
-        is_link || who.overrides_permissions() || (self.facts.mode >> shift) & right as u32 != 0
+        is_link || actor.overrides_permissions() || (self.facts.mode >> shift) & right as u32 != 0
     }
 
-    pub(super) fn owned_by(&self, who: Actor<'_>) -> bool {
-        who.acts_as_owner_of(self.facts.uid)
+    pub(super) fn owned_by(&self, actor: Actor<'_>) -> bool {
+        actor.acts_as_owner_of(self.facts.uid)
     }
 
     /// Clears set-user-ID and set-group-ID bits, as Linux does on a write. On a directory they have
     /// another meaning. Without group execution set-group-ID marks mandatory locking, and only
     /// callers outside the group clear it.
-    pub(super) fn drop_set_ids(&mut self, who: Actor<'_>) {
-        let keeps = matches!(who.role(), Role::User(user) if user.uid == 0);
+    pub(super) fn drop_set_ids(&mut self, actor: Actor<'_>) {
+        let keeps = matches!(actor.role(), Role::User(user) if user.uid == 0);
         if !keeps && self.kind() == FileKind::File {
             let group = self.facts.gid;
             let marks =
-                self.facts.mode & 0o10 == 0 && who.user().is_some_and(|it| it.in_group(group));
+                self.facts.mode & 0o10 == 0 && actor.user().is_some_and(|it| it.in_group(group));
             self.facts.mode &= if marks { !0o4000 } else { !0o6000 };
         }
     }

@@ -105,10 +105,15 @@ impl MemoryNode {
     }
 
     /// Changes data, and with it the times.
-    fn change(&self, who: Actor<'_>, state: &mut State, run: impl FnOnce(&mut Data)) -> Result<()> {
+    fn change(
+        &self,
+        actor: Actor<'_>,
+        state: &mut State,
+        run: impl FnOnce(&mut Data),
+    ) -> Result<()> {
         let now = state.now;
         let inode = state.inode_mut(self.number)?;
-        inode.drop_set_ids(who);
+        inode.drop_set_ids(actor);
         inode.touch(now);
         if let Body::File(data) = &mut inode.body {
             run(data);
@@ -116,18 +121,18 @@ impl MemoryNode {
         Ok(())
     }
 
-    fn put(&self, who: Actor<'_>, state: &mut State, offset: u64, data: &[u8]) -> Result<()> {
+    fn put(&self, actor: Actor<'_>, state: &mut State, offset: u64, data: &[u8]) -> Result<()> {
         let missing = self.data(state)?.missing_bytes(offset, data.len() as u64);
         self.shared.need_space(state, missing)?;
-        self.change(who, state, |file| file.write(offset, data))
+        self.change(actor, state, |file| file.write(offset, data))
     }
 
-    fn reserve(&self, who: Actor<'_>, offset: u64, length: u64, grows: bool) -> Result<()> {
+    fn reserve(&self, actor: Actor<'_>, offset: u64, length: u64, grows: bool) -> Result<()> {
         need_size(offset.checked_add(length))?;
         self.on_data(Call::Allocate, true, |state| {
             let missing = self.data(state)?.missing_bytes(offset, length);
             self.shared.need_space(state, missing)?;
-            self.change(who, state, |data| {
+            self.change(actor, state, |data| {
                 data.allocate(offset, length);
                 if grows && data.size_bytes() < offset + length {
                     data.set_size(offset + length);
@@ -138,14 +143,14 @@ impl MemoryNode {
 
     fn change_facts(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         call: Call,
         run: impl FnOnce(&mut Inode, Timestamp) -> Result<()>,
     ) -> Result<()> {
         self.shared.call(call, |state| {
             let now = state.now;
             let inode = state.inode_mut(self.number)?;
-            if !inode.owned_by(who) {
+            if !inode.owned_by(actor) {
                 return Err(FsError::AccessDenied);
             }
             run(inode, now)?;
@@ -157,8 +162,8 @@ impl MemoryNode {
 }
 
 /// Checks read permission on the data, which Linux wants for users' extended attributes.
-fn readable<'a>(inode: &'a Inode, who: Actor<'_>) -> Result<&'a Inode> {
-    if inode.grants(who, Right::Read) { Ok(inode) } else { Err(FsError::AccessDenied) }
+fn readable<'a>(inode: &'a Inode, actor: Actor<'_>) -> Result<&'a Inode> {
+    if inode.grants(actor, Right::Read) { Ok(inode) } else { Err(FsError::AccessDenied) }
 }
 
 fn need_size(end: Option<u64>) -> Result<()> {
@@ -187,13 +192,13 @@ impl Node for MemoryNode {
             .call(Call::Attributes, |state| self.shared.attributes(state, self.number, wanted))
     }
 
-    fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
-        let user = who.effective_identity();
+    fn set_attributes(&self, actor: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
+        let user = actor.effective_identity();
         let gives_away = changes.owner.uid.is_some_and(|uid| uid != user.uid) && user.uid != 0;
-        if gives_away || who.withholds(changes) {
+        if gives_away || actor.withholds(changes) {
             return Err(FsError::AccessDenied);
         }
-        self.change_facts(who, Call::SetAttributes, |inode, now| {
+        self.change_facts(actor, Call::SetAttributes, |inode, now| {
             let facts = &mut inode.facts;
             facts.uid = changes.owner.uid.unwrap_or(facts.uid);
             facts.gid = changes.owner.gid.unwrap_or(facts.gid);
@@ -218,11 +223,11 @@ impl Node for MemoryNode {
         })
     }
 
-    fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
+    fn write(&self, actor: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
         need_size(offset.checked_add(data.len() as u64))?;
         let call = Call::Write { length_bytes: data.len() };
         self.need_open(true)?;
-        let put = |data| self.shared.carry_out(call, |state| self.put(who, state, offset, data));
+        let put = |data| self.shared.carry_out(call, |state| self.put(actor, state, offset, data));
         match self.shared.around.before(call) {
             Fate::Runs => put(data),
             Fate::Fails(error) => Err(error),
@@ -234,28 +239,28 @@ impl Node for MemoryNode {
         self.shared.call(Call::Sync, |state| disk::sync(state, self.number))
     }
 
-    fn set_size(&self, who: Actor<'_>, size_bytes: u64) -> Result<()> {
+    fn set_size(&self, actor: Actor<'_>, size_bytes: u64) -> Result<()> {
         need_size(Some(size_bytes))?;
         let grows = self.attributes(AttributeRequest::default())?.size_bytes < size_bytes;
         self.on_data(Call::SetSize { grows }, true, |state| {
-            self.change(who, state, |data| data.set_size(size_bytes))
+            self.change(actor, state, |data| data.set_size(size_bytes))
         })
     }
 
-    fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        self.reserve(who, offset, length, false)
+    fn allocate(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        self.reserve(actor, offset, length, false)
     }
 
-    fn allocate_and_grow(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        self.reserve(who, offset, length, true)
+    fn allocate_and_grow(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        self.reserve(actor, offset, length, true)
     }
 
-    fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+    fn punch_hole(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
         self.on_data(Call::Punch, true, |state| {
             // Beyond the end the file has nothing to free.
             let end = offset.saturating_add(length).min(self.data(state)?.size_bytes());
             let length = end.saturating_sub(offset);
-            self.change(who, state, |data| data.punch_hole(offset, length))
+            self.change(actor, state, |data| data.punch_hole(offset, length))
         })
     }
 
@@ -265,7 +270,7 @@ impl Node for MemoryNode {
 
     fn copy_range(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
@@ -280,14 +285,14 @@ impl Node for MemoryNode {
             let length = usize::try_from(length).unwrap_or(usize::MAX);
             let count = source.data(state)?.read(source_offset, length, &mut bytes) as u64;
             need_size(offset.checked_add(count))?;
-            self.put(who, state, offset, &bytes)?;
+            self.put(actor, state, offset, &bytes)?;
             Ok(count)
         })
     }
 
     fn clone_range(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
@@ -306,7 +311,7 @@ impl Node for MemoryNode {
         if !whole || overlaps || end > size {
             return Err(FsError::InvalidParameter);
         }
-        self.copy_range(who, offset, source, source_offset, length).map(drop)
+        self.copy_range(actor, offset, source, source_offset, length).map(drop)
     }
 
     fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
@@ -330,12 +335,12 @@ impl Node for MemoryNode {
 
     fn child_attributes(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         name: &Name,
         wanted: AttributeRequest,
     ) -> Result<Attributes> {
         self.shared.call(Call::Attributes, |state| {
-            if !state.inode(self.number)?.grants(who, Right::Search) {
+            if !state.inode(self.number)?.grants(actor, Right::Search) {
                 return Err(FsError::AccessDenied);
             }
             let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
@@ -357,28 +362,28 @@ impl Node for MemoryNode {
         })
     }
 
-    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
+    fn child_xattrs(&self, actor: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
         let found = self.shared.call(Call::Xattr, |state| {
             let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
             let number = directory.get(name).ok_or(FsError::NotFound)?;
-            let xattrs = &readable(state.inode(number)?, who)?.facts.xattrs;
+            let xattrs = &readable(state.inode(number)?, actor)?.facts.xattrs;
             Ok(xattrs.iter().map(|(name, value)| (name.clone(), value.len())).collect())
         });
         found.unwrap_or_default()
     }
 
-    fn xattr(&self, who: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
+    fn xattr(&self, actor: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
         self.shared.call(Call::Xattr, |state| {
-            let facts = &readable(state.inode(self.number)?, who)?.facts;
+            let facts = &readable(state.inode(self.number)?, actor)?.facts;
             facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)
         })
     }
 
-    fn set_xattr(&self, who: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, actor: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
         if value.is_some_and(|value| value.len() > XATTR_BYTES_MAX) {
             return Err(FsError::TooLarge);
         }
-        self.change_facts(who, Call::Xattr, |inode, _| {
+        self.change_facts(actor, Call::Xattr, |inode, _| {
             let xattrs = &mut inode.facts.xattrs;
             match value {
                 Some(value) => xattrs.insert(name.clone(), value.to_vec()),
@@ -388,14 +393,14 @@ impl Node for MemoryNode {
         })
     }
 
-    fn verifier(&self, who: Actor<'_>) -> Result<[u8; 8]> {
+    fn verifier(&self, actor: Actor<'_>) -> Result<[u8; 8]> {
         self.shared.call(Call::Xattr, |state| {
-            readable(state.inode(self.number)?, who)?.facts.verifier.ok_or(FsError::NotFound)
+            readable(state.inode(self.number)?, actor)?.facts.verifier.ok_or(FsError::NotFound)
         })
     }
 
-    fn set_verifier(&self, who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
-        self.change_facts(who, Call::Xattr, |inode, _| {
+    fn set_verifier(&self, actor: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
+        self.change_facts(actor, Call::Xattr, |inode, _| {
             inode.facts.verifier = Some(verifier);
             Ok(())
         })
@@ -405,10 +410,10 @@ impl Node for MemoryNode {
         self.shared.call(Call::Xattr, |state| Ok(state.inode(self.number)?.facts.descriptor()))
     }
 
-    fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
+    fn set_security(&self, actor: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
         self.change_facts(METADATA, Call::Xattr, |inode, _| {
             if change.permissions.is_some()
-                && !who.creator().actor().acts_as_owner_of(inode.facts.uid)
+                && !actor.creator().actor().acts_as_owner_of(inode.facts.uid)
                 && inode.kind() == FileKind::File
             {
                 // The bits go whatever their present meaning: the new permissions may let the group

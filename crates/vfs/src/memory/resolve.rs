@@ -10,7 +10,7 @@ const LINKS_MAX: u32 = 40;
 /// Options of a path resolution.
 #[derive(Clone, Copy)]
 pub(super) struct Resolution<'a> {
-    pub(super) who: Actor<'a>,
+    pub(super) actor: Actor<'a>,
     pub(super) case: Case,
     /// Opens a final symbolic link itself.
     pub(super) no_follow: bool,
@@ -61,7 +61,7 @@ impl State {
         how: Resolution<'_>,
     ) -> Result<Option<(Name, u64)>> {
         let directory = self.directory(at).ok_or(FsError::PathNotFound)?;
-        if !self.inode(at)?.grants(how.who, Right::Search) {
+        if !self.inode(at)?.grants(how.actor, Right::Search) {
             return Err(FsError::AccessDenied);
         }
         Ok(directory.find(&Name::new(component)?, how.case == Case::Insensitive))

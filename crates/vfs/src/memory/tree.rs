@@ -13,8 +13,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-fn exact(who: Actor<'_>) -> Resolution<'_> {
-    Resolution { who, case: Case::Sensitive, no_follow: true }
+fn exact(actor: Actor<'_>) -> Resolution<'_> {
+    Resolution { actor, case: Case::Sensitive, no_follow: true }
 }
 
 impl MemoryVfs {
@@ -26,14 +26,14 @@ impl MemoryVfs {
     /// Creates a node by path that is neither file nor directory.
     fn create_special_at(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         new: NewChild<'_>,
     ) -> Result<OpenedNode> {
-        let new = new_body(NameActor::Own(who), new)?;
+        let new = new_body(NameActor::Own(actor), new)?;
         self.shared.call(Call::Create, |state| {
-            let at = EntryLocation::at(state, path, exact(who))?;
-            self.create_special_entry(state, NameActor::Own(who), at, new)
+            let at = EntryLocation::at(state, path, exact(actor))?;
+            self.create_special_entry(state, NameActor::Own(actor), at, new)
         })
     }
 
@@ -50,12 +50,12 @@ impl MemoryVfs {
     fn create_special_entry(
         &self,
         state: &mut State,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         at: EntryLocation,
         (mode, body): (u32, Body),
     ) -> Result<OpenedNode> {
-        check_may_change(state, who, at.parent, None)?;
-        let facts = Facts::new(who.actor(), mode, None, state.now);
+        check_may_change(state, actor, at.parent, None)?;
+        let facts = Facts::new(actor.actor(), mode, None, state.now);
         let number = self.add_entry(state, at.parent, &at.name, facts, body)?;
         let how = OpenHow::looking(Wait::Allowed);
         Ok(self.opened(state, number, &how, at.path))
@@ -65,7 +65,7 @@ impl MemoryVfs {
     fn create_entry(
         &self,
         state: &mut State,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         at: EntryLocation,
         (case, how): (Case, CreateHow<'_>),
     ) -> Result<OpenedNode> {
@@ -74,13 +74,13 @@ impl MemoryVfs {
         if taken.is_some() {
             return Err(FsError::AlreadyExists);
         }
-        check_may_change(state, who, at.parent, None)?;
+        check_may_change(state, actor, at.parent, None)?;
         let body = match how.kind {
             FileKind::File => Body::File(data::Data::default()),
             FileKind::Directory => Body::Directory(Directory::within(at.parent)),
             _ => return Err(FsError::NotSupported),
         };
-        let facts = Facts::new(who.actor(), how.mode.without_list(), how.dos, state.now);
+        let facts = Facts::new(actor.actor(), how.mode.without_list(), how.dos, state.now);
         let number = self.add_entry(state, at.parent, &at.name, facts, body)?;
         let (wanted, wait) = (how.wanted, Wait::Allowed);
         let how = OpenHow { read: true, write: true, case, wanted, no_follow: true, wait };
@@ -91,13 +91,13 @@ impl MemoryVfs {
     fn unlink(
         &self,
         state: &mut State,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         at: &EntryLocation,
         expected: FileKey,
     ) -> Result<()> {
         let number = at.child(state).filter(|n| self.shared.key(*n) == expected);
         let number = number.ok_or(FsError::NotFound)?;
-        check_may_change(state, who, at.parent, Some(number))?;
+        check_may_change(state, actor, at.parent, Some(number))?;
         if state.directory(number).is_some_and(|d| !d.is_empty()) {
             return Err(FsError::NotEmpty);
         }
@@ -109,10 +109,10 @@ impl MemoryVfs {
     fn location_in(
         &self,
         state: &State,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
     ) -> Result<EntryLocation> {
-        if !who.actor().may_resolve_paths() {
+        if !actor.actor().may_resolve_paths() {
             return Err(FsError::AccessDenied);
         }
         let node = MemoryNode::of(child.directory, &self.shared).ok_or(FsError::CrossDevice)?;
@@ -146,10 +146,10 @@ impl MemoryVfs {
 }
 
 /// Mode and content of a new node that is neither file nor directory.
-fn new_body(who: NameActor<'_>, new: NewChild<'_>) -> Result<(u32, Body)> {
+fn new_body(actor: NameActor<'_>, new: NewChild<'_>) -> Result<(u32, Body)> {
     match new {
         NewChild::Symlink(target) => Ok((0o777, Body::Symlink(target.to_vec()))),
-        NewChild::Special { kind: SpecialKind::Device(_), .. } if !who.may_make_devices() => {
+        NewChild::Special { kind: SpecialKind::Device(_), .. } if !actor.may_make_devices() => {
             Err(FsError::AccessDenied)
         }
         NewChild::Special { kind, mode } => Ok((mode.without_list(), Body::Special(kind))),
@@ -167,7 +167,7 @@ struct EntryLocation {
 impl EntryLocation {
     /// Resolves a path.
     fn at(state: &State, path: &RelPath, way: Resolution<'_>) -> Result<Self> {
-        if !way.who.may_resolve_paths() {
+        if !way.actor.may_resolve_paths() {
             return Err(FsError::AccessDenied);
         }
         let (parent, above, name) = state.resolve_parent(path, way)?;
@@ -181,25 +181,25 @@ impl EntryLocation {
     }
 }
 
-/// Checks that `who` may change names in the directory, and this child.
+/// Checks that `actor` may change names in the directory, and this child.
 fn check_may_change(
     state: &State,
-    who: NameActor<'_>,
+    actor: NameActor<'_>,
     directory: u64,
     child: Option<u64>,
 ) -> Result<()> {
     const STICKY: u32 = 0o1000;
-    if who.is_granted() {
+    if actor.is_granted() {
         return Ok(());
     }
-    let who = who.actor();
+    let actor = actor.actor();
     let inode = state.inode(directory)?;
-    if !inode.grants(who, Right::Write) || !inode.grants(who, Right::Search) {
+    if !inode.grants(actor, Right::Write) || !inode.grants(actor, Right::Search) {
         return Err(FsError::AccessDenied);
     }
-    let stuck = inode.facts.mode & STICKY != 0 && !inode.owned_by(who);
+    let stuck = inode.facts.mode & STICKY != 0 && !inode.owned_by(actor);
     match child {
-        Some(child) if stuck && !state.inode(child)?.owned_by(who) => Err(FsError::AccessDenied),
+        Some(child) if stuck && !state.inode(child)?.owned_by(actor) => Err(FsError::AccessDenied),
         _ => Ok(()),
     }
 }
@@ -219,14 +219,14 @@ fn lies_below(state: &State, mut directory: u64, number: u64) -> bool {
 
 fn rename(
     state: &mut State,
-    who: NameActor<'_>,
+    actor: NameActor<'_>,
     (from, to): (&EntryLocation, &EntryLocation),
     replace: Replace,
 ) -> Result<()> {
     let number = from.child(state).ok_or(FsError::NotFound)?;
     let replaced = to.child(state);
-    check_may_change(state, who, from.parent, Some(number))?;
-    check_may_change(state, who, to.parent, replaced)?;
+    check_may_change(state, actor, from.parent, Some(number))?;
+    check_may_change(state, actor, to.parent, replaced)?;
     let is_directory = state.directory(number).is_some();
     if is_directory && lies_below(state, to.parent, number) {
         return Err(FsError::AccessDenied);
@@ -256,18 +256,18 @@ fn check_may_replace(state: &State, other: u64, is_directory: bool) -> Result<()
 }
 
 impl Vfs for MemoryVfs {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
-        if !who.may_resolve_paths() {
+    fn open(&self, actor: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
+        if !actor.may_resolve_paths() {
             return Err(FsError::AccessDenied);
         }
         self.shared.call(Call::Open(how.wait), |state| {
-            let way = Resolution { who, case: how.case, no_follow: how.no_follow };
+            let way = Resolution { actor, case: how.case, no_follow: how.no_follow };
             let (number, spelt) = state.resolve(path, way)?;
             let inode = state.inode(number)?;
             let is_file = inode.kind() == FileKind::File;
             let reads = how.read || (how.write && !is_file);
-            if (reads && !inode.grants(who, Right::Read))
-                || (how.write && is_file && !inode.grants(who, Right::Write))
+            if (reads && !inode.grants(actor, Right::Read))
+                || (how.write && is_file && !inode.grants(actor, Right::Write))
             {
                 return Err(FsError::AccessDenied);
             }
@@ -277,42 +277,42 @@ impl Vfs for MemoryVfs {
 
     fn create(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         let created = self.shared.call(Call::Create, |state| {
-            let at = EntryLocation::at(state, path, Resolution { who, case, no_follow: true })?;
-            self.create_entry(state, NameActor::Own(who), at, (case, how))
+            let at = EntryLocation::at(state, path, Resolution { actor, case, no_follow: true })?;
+            self.create_entry(state, NameActor::Own(actor), at, (case, how))
         })?;
         self.initialised(created, how)
     }
 
     fn create_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
         let created = self.shared.call(Call::Create, |state| {
-            let at = self.location_in(state, who, child)?;
-            self.create_entry(state, who, at, (case, how))
+            let at = self.location_in(state, actor, child)?;
+            self.create_entry(state, actor, at, (case, how))
         })?;
         self.initialised(created, how)
     }
 
     fn create_special_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
     ) -> Result<OpenedNode> {
-        let new = new_body(who, new)?;
+        let new = new_body(actor, new)?;
         self.shared.call(Call::Create, |state| {
-            let at = self.location_in(state, who, child)?;
-            self.create_special_entry(state, who, at, new)
+            let at = self.location_in(state, actor, child)?;
+            self.create_special_entry(state, actor, at, new)
         })
     }
 
@@ -320,37 +320,43 @@ impl Vfs for MemoryVfs {
         self.shared.around.creates_without_waiting()
     }
 
-    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         self.shared.call(Call::Remove, |state| {
-            let at = EntryLocation::at(state, path, exact(who))?;
-            self.unlink(state, NameActor::Own(who), &at, expected)
+            let at = EntryLocation::at(state, path, exact(actor))?;
+            self.unlink(state, NameActor::Own(actor), &at, expected)
         })
     }
 
     fn remove_in(
         &self,
-        who: NameActor<'_>,
+        actor: NameActor<'_>,
         child: ChildName<'_>,
         expected: ExpectedChild,
     ) -> Result<()> {
         self.shared.call(Call::Remove, |state| {
-            let at = self.location_in(state, who, child)?;
-            self.unlink(state, who, &at, expected.key)
+            let at = self.location_in(state, actor, child)?;
+            self.unlink(state, actor, &at, expected.key)
         })
     }
 
-    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+    fn rename(
+        &self,
+        actor: Actor<'_>,
+        from: &RelPath,
+        to: &RelPath,
+        replace: Replace,
+    ) -> Result<()> {
         self.shared.call(Call::Rename, |state| {
-            let at = |path| EntryLocation::at(state, path, exact(who));
+            let at = |path| EntryLocation::at(state, path, exact(actor));
             let (from, to) = (at(from)?, at(to)?);
-            rename(state, NameActor::Own(who), (&from, &to), replace)
+            rename(state, NameActor::Own(actor), (&from, &to), replace)
         })
     }
 
-    fn rename_in(&self, who: NameActor<'_>, change: ChildRename<'_>) -> Result<()> {
+    fn rename_in(&self, actor: NameActor<'_>, change: ChildRename<'_>) -> Result<()> {
         self.shared.call(Call::Rename, |state| {
-            let from = self.location_in(state, who, change.from)?;
-            let to = self.location_in(state, who, change.to)?;
+            let from = self.location_in(state, actor, change.from)?;
+            let to = self.location_in(state, actor, change.to)?;
             let key = |number| self.shared.key(number);
             if from.child(state).map(key) != Some(change.moved) {
                 return Err(FsError::NotFound);
@@ -360,17 +366,23 @@ impl Vfs for MemoryVfs {
                 return Err(FsError::AlreadyExists);
             }
             let replace = if taken.is_some() { change.replace } else { Replace::Never };
-            rename(state, who, (&from, &to), replace)
+            rename(state, actor, (&from, &to), replace)
         })
     }
 
-    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+    fn link(
+        &self,
+        actor: Actor<'_>,
+        node: &dyn Node,
+        to: &RelPath,
+        replace: Replace,
+    ) -> Result<()> {
         let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
         if node.kind() == FileKind::Directory {
             return Err(FsError::NotSupported);
         }
         self.shared.call(Call::Link, |state| {
-            let at = EntryLocation::at(state, to, exact(who))?;
+            let at = EntryLocation::at(state, to, exact(actor))?;
             let taken = at.child(state);
             if taken.is_some() && replace == Replace::Never {
                 return Err(FsError::AlreadyExists);
@@ -385,18 +397,18 @@ impl Vfs for MemoryVfs {
             }
             // Linux denies this by default, because the link's creator could replace or watch the
             // file. proc_sys_fs(5), protected_hardlinks.
-            let may_use = inode.grants(who, Right::Read) && inode.grants(who, Right::Write);
-            if !inode.owned_by(who) && !may_use {
+            let may_use = inode.grants(actor, Right::Read) && inode.grants(actor, Right::Write);
+            if !inode.owned_by(actor) && !may_use {
                 return Err(FsError::AccessDenied);
             }
-            check_may_change(state, NameActor::Own(who), at.parent, taken)?;
+            check_may_change(state, NameActor::Own(actor), at.parent, taken)?;
             state.set_name(at.parent, &at.name, Some(node.number));
             Ok(())
         })
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
-        self.create_special_at(who, path, NewChild::Symlink(target))
+    fn symlink(&self, actor: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
+        self.create_special_at(actor, path, NewChild::Symlink(target))
     }
 
     fn space(&self, _who: Actor<'_>) -> Result<Space> {
@@ -431,12 +443,12 @@ impl Vfs for MemoryVfs {
 
     fn find(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         handle: &NodeHandle,
         wanted: AttributeRequest,
     ) -> Result<LocatedNode> {
         // As Linux: open_by_handle_at(2).
-        if !who.overrides_permissions() {
+        if !actor.overrides_permissions() {
             return Err(FsError::AccessDenied);
         }
         self.find_handle(handle, wanted)
@@ -447,19 +459,19 @@ impl Vfs for MemoryVfs {
         self.place_of(node.number)
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
+    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
-        self.open_number(who, node.number, how)
+        self.open_number(actor, node.number, how)
     }
 
     fn create_special(
         &self,
-        who: Actor<'_>,
+        actor: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
     ) -> Result<OpenedNode> {
-        self.create_special_at(who, path, NewChild::Special { kind, mode })
+        self.create_special_at(actor, path, NewChild::Special { kind, mode })
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {

@@ -312,16 +312,16 @@ pub fn listing_stats_entries_as_its_caller(vfs: &dyn Vfs) {
     }
     let wanted =
         ListingRequest { attributes: true, stored: Some(ServerWork::Metadata), few: false };
-    for who in [owner.actor(), root()] {
+    for actor in [owner.actor(), root()] {
         // The thread now has an identity without permission.
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
         let mut sink = LimitedSink { left: 9, cookie: 0, seen: Vec::new() };
-        vfs.list_with_attributes(&*node, who, 0, wanted, &mut sink).unwrap();
+        vfs.list_with_attributes(&*node, actor, 0, wanted, &mut sink).unwrap();
         assert_eq!(sink.seen.len(), 1);
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
         assert!(
             node.child_attributes(
-                who,
+                actor,
                 &name("a"),
                 AttributeRequest { dos: Some(ServerWork::Metadata) }
             )
@@ -331,7 +331,7 @@ pub fn listing_stats_entries_as_its_caller(vfs: &dyn Vfs) {
     // This user has the directory open but lacks search permission on it.
     let mut sink = InaccessibleSink::default();
     assert!(vfs.list_with_attributes(&*node, other.actor(), 0, wanted, &mut sink).unwrap());
-    assert_eq!(sink.0, [("a".to_owned(), FsError::AccessDenied)], "its name is told");
+    assert_eq!(sink.0, [("a".to_owned(), FsError::AccessDenied)], "its name is listed");
 }
 
 /// Sink of entries whose stat fails.
@@ -386,26 +386,26 @@ pub fn child_calls_stay_in_open_directory_after_swap(vfs: &dyn Vfs) {
     let [new, by_case, link, pipe, present, moved] =
         paths.each_ref().map(|path| ChildName { directory: &*directory, path });
     let user = user();
-    let who = NameActor::Granted(&user);
-    let made = vfs.create_in(who, new, Case::Insensitive, NEW_FILE).unwrap();
+    let actor = NameActor::Granted(&user);
+    let made = vfs.create_in(actor, new, Case::Insensitive, NEW_FILE).unwrap();
     assert_eq!((made.path, made.attributes.kind), (path("d/new"), FileKind::File));
-    let taken = |case, at| vfs.create_in(who, at, case, NEW_FILE).unwrap_err();
+    let taken = |case, at| vfs.create_in(actor, at, case, NEW_FILE).unwrap_err();
     assert_eq!(taken(Case::Insensitive, by_case), FsError::AlreadyExists);
     assert_eq!(taken(Case::Sensitive, new), FsError::AlreadyExists);
-    let made = vfs.create_special_in(who, link, NewChild::Symlink(b"new")).unwrap();
+    let made = vfs.create_special_in(actor, link, NewChild::Symlink(b"new")).unwrap();
     assert_eq!(made.node.read_link(root()).unwrap(), b"new");
     let fifo = NewChild::Special { kind: SpecialKind::Fifo, mode: CreationMode::exactly(0o600) };
-    assert_eq!(vfs.create_special_in(who, pipe, fifo).unwrap().attributes.kind, FileKind::Fifo);
+    assert_eq!(vfs.create_special_in(actor, pipe, fifo).unwrap().attributes.kind, FileKind::Fifo);
     let device = crate::Device { is_block: false, major: 1, minor: 3 };
     let device =
         NewChild::Special { kind: SpecialKind::Device(device), mode: CreationMode::exactly(0o600) };
-    assert_eq!(vfs.create_special_in(who, moved, device).unwrap_err(), FsError::AccessDenied);
+    assert_eq!(vfs.create_special_in(actor, moved, device).unwrap_err(), FsError::AccessDenied);
     let (replace, replaced) = (Replace::Never, None);
     let rename = ChildRename { from: present, moved: old, to: moved, replace, replaced };
-    vfs.rename_in(who, rename).unwrap();
+    vfs.rename_in(actor, rename).unwrap();
     assert_eq!(content_at(vfs, "away/moved").unwrap(), b"d/old");
     let expected = ExpectedChild { key: old, is_file_as_seen: false };
-    vfs.remove_in(who, moved, expected).unwrap();
+    vfs.remove_in(actor, moved, expected).unwrap();
     let names = |node: &dyn Node| {
         let mut names = BTreeSet::new();
         let each = &mut |entry: crate::DirEntry| names.insert(entry.name.as_bytes().to_vec());
@@ -424,14 +424,14 @@ pub fn child_calls_spare_unexpected_nodes(vfs: &dyn Vfs) {
     let (path_a, path_b, root_path) = (path("d/a"), path("d/b"), path(""));
     let at = |path| ChildName { directory: &*directory, path };
     let user = user();
-    let who = NameActor::Granted(&user);
+    let actor = NameActor::Granted(&user);
     let remove =
-        |path, key| vfs.remove_in(who, at(path), ExpectedChild { key, is_file_as_seen: false });
+        |path, key| vfs.remove_in(actor, at(path), ExpectedChild { key, is_file_as_seen: false });
     assert_eq!(remove(&path_a, b), Err(FsError::NotFound));
     assert_eq!(remove(&root_path, a), Err(FsError::AccessDenied));
     let rename = |moved, replace, replaced: Option<FileKey>| {
         let (from, to) = (at(&path_a), at(&path_b));
-        vfs.rename_in(who, ChildRename { from, moved, to, replace, replaced })
+        vfs.rename_in(actor, ChildRename { from, moved, to, replace, replaced })
     };
     assert_eq!(rename(b, Replace::File, Some(b)), Err(FsError::NotFound));
     assert_eq!(rename(a, Replace::File, None), Err(FsError::AlreadyExists));
@@ -449,23 +449,23 @@ pub fn elevated_calls_resolve_no_path(vfs: &dyn Vfs) {
     let node = file(vfs, "d/f", b"");
     let user = user();
     let powers = Elevated::ALL.map(|elevated| Actor::elevate(&user, elevated));
-    for who in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
+    for actor in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
         let (present, new) = (path("d/f"), path("d/new"));
         let child = ChildName { directory: &*directory, path: &new };
-        let own = NameActor::Own(who);
+        let own = NameActor::Own(actor);
         let refused = [
-            vfs.open(who, &present, HOW).map(drop),
-            vfs.open_directory(who, &path("d"), Case::Sensitive, Wait::Allowed).map(drop),
-            vfs.create(who, &new, Case::Sensitive, NEW_FILE).map(drop),
+            vfs.open(actor, &present, HOW).map(drop),
+            vfs.open_directory(actor, &path("d"), Case::Sensitive, Wait::Allowed).map(drop),
+            vfs.create(actor, &new, Case::Sensitive, NEW_FILE).map(drop),
             vfs.create_in(own, child, Case::Sensitive, NEW_FILE).map(drop),
-            vfs.remove(who, &present, node.key()),
-            vfs.rename(who, &present, &new, Replace::Never),
-            vfs.link(who, &*node, &new, Replace::Never),
-            vfs.symlink(who, &new, b"f").map(drop),
-            vfs.create_special(who, &new, SpecialKind::Fifo, CreationMode::exactly(0o600))
+            vfs.remove(actor, &present, node.key()),
+            vfs.rename(actor, &present, &new, Replace::Never),
+            vfs.link(actor, &*node, &new, Replace::Never),
+            vfs.symlink(actor, &new, b"f").map(drop),
+            vfs.create_special(actor, &new, SpecialKind::Fifo, CreationMode::exactly(0o600))
                 .map(drop),
         ];
-        assert_eq!(refused, [Err(FsError::AccessDenied); 9], "{who:?}");
+        assert_eq!(refused, [Err(FsError::AccessDenied); 9], "{actor:?}");
     }
     assert_eq!(open(vfs, "d/f").unwrap().attributes.links, 1);
 }
