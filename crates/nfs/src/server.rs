@@ -135,7 +135,7 @@ impl Server {
         self.draining.store(draining, Ordering::Relaxed);
     }
 
-    /// See [`Clients::introduce`].
+    /// See [`Clients::exchange_id`].
     ///
     /// # Errors
     /// The errors of [`Clients::exchange_id`]; DELAY while the server drains. CLID_INUSE while the

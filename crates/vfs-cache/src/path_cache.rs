@@ -158,7 +158,7 @@ pub struct PathCache {
     closing: Vec<Arc<dyn Node>>,
     unfollowed: Vec<FileKey>,
     hasher: KeyedBuildHasher,
-    /// By slot, the number of the path that was asked for last.
+    /// Hash of the latest requested path, by slot.
     recent_requests: Box<[u32]>,
 }
 

@@ -7,12 +7,12 @@ use crate::{OwnerChange, PosixAcl};
 pub struct Features {
     /// The backend stores holes as holes.
     pub sparse: bool,
-    /// [`Node::clone_range`] shares extents.
+    /// [`crate::Node::clone_range`] shares extents.
     pub reflink: bool,
-    /// [`Node::set_compressed`] works.
+    /// [`crate::Node::set_compressed`] works.
     pub compression: bool,
     /// The backend follows symbolic links within the tree; else it refuses each with
-    /// [`FsError::SymlinkMet`].
+    /// [`crate::FsError::SymlinkMet`].
     pub follows_links: bool,
     /// The backend stores extended attributes, and with them DOS attributes and descriptors.
     pub xattrs: bool,
@@ -31,7 +31,7 @@ pub struct Features {
     pub serial: u64,
 }
 
-/// Change of security for [`Node::set_security`].
+/// Change of security for [`crate::Node::set_security`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SecurityChange<'a> {
     /// Self-relative security descriptor; none removes the stored one.

@@ -16,7 +16,7 @@ pub struct OpenHow {
     pub wanted: AttributeRequest,
     /// Open a final symbolic link itself instead of its target.
     pub no_follow: bool,
-    /// [`Wait::Never`]: refuse with [`FsError::WouldBlock`] if the path is not in memory.
+    /// [`Wait::Never`]: refuse with [`crate::FsError::WouldBlock`] if the path is not in memory.
     pub wait: Wait,
 }
 
