@@ -8,7 +8,7 @@ use wire::fscc;
 
 /// Parameters of a run, drawn from its seed.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct FilePlan {
     /// Number of concurrent clients.
     pub clients: usize,
     /// Total number of operations.
@@ -29,7 +29,7 @@ pub struct Plan {
     pub direct: bool,
 }
 
-impl Plan {
+impl FilePlan {
     /// The plan of a seed.
     #[must_use]
     pub fn of(seed: u64, random: &mut Random) -> Self {
@@ -64,7 +64,7 @@ impl Plan {
 
 /// Draws the next requests of a client, in one frame, and whether they are related.
 pub fn requests(
-    plan: &Plan,
+    plan: &FilePlan,
     random: &mut Random,
     client: &Client,
     next: &mut OpId,
@@ -113,7 +113,7 @@ pub fn requests(
     (requests, related)
 }
 
-fn name(plan: &Plan, random: &mut Random) -> u8 {
+fn name(plan: &FilePlan, random: &mut Random) -> u8 {
     random.small(plan.names)
 }
 
@@ -131,7 +131,7 @@ fn range(random: &mut Random) -> Cells {
     Cells { at: random.pick(&[0, 0, 2, 4]), count: random.pick(&[1, 2]) }
 }
 
-fn single(plan: &Plan, random: &mut Random, opens: &[OpId]) -> Op {
+fn single(plan: &FilePlan, random: &mut Random, opens: &[OpId]) -> Op {
     if opens.is_empty() || random.percent(if opens.len() < 3 { 35 } else { 10 }) {
         let dispositions = [
             fscc::FILE_SUPERSEDE,
@@ -162,7 +162,7 @@ fn single(plan: &Plan, random: &mut Random, opens: &[OpId]) -> Op {
 }
 
 /// Draws an operation on the contents of a file.
-fn on_open(plan: &Plan, random: &mut Random, open: OpId) -> Op {
+fn on_open(plan: &FilePlan, random: &mut Random, open: OpId) -> Op {
     let cells = cells(random);
     let (exclusive, waits) = (random.percent(60), random.percent(50));
     // Flushes matter in runs with power failures.

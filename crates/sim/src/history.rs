@@ -12,7 +12,7 @@ const TRIED_MAX: usize = 60_000;
 
 /// One possible state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct World {
+struct PossibleState {
     state: State,
     progress: BTreeMap<OpId, Progress>,
 }
@@ -20,7 +20,7 @@ struct World {
 /// The history of a run.
 pub struct History {
     rules: Rules,
-    worlds: BTreeSet<World>,
+    worlds: BTreeSet<PossibleState>,
     pending: BTreeMap<OpId, Request>,
     /// Sessions whose connection is lost and whose opens are being closed.
     ending: BTreeSet<u32>,
@@ -39,7 +39,7 @@ impl History {
     /// The history of an empty tree.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        let world = World { state: State::default(), progress: BTreeMap::new() };
+        let world = PossibleState { state: State::default(), progress: BTreeMap::new() };
         Self {
             rules,
             worlds: BTreeSet::from([world]),
@@ -145,7 +145,7 @@ impl History {
         self.settle_all(&said, |world| {
             let mut state = world.state.clone();
             state.kill();
-            (state.image() == *image).then(|| World { state, progress: BTreeMap::new() })
+            (state.image() == *image).then(|| PossibleState { state, progress: BTreeMap::new() })
         })?;
         self.pending.clear();
         self.ending.clear();
@@ -168,7 +168,7 @@ impl History {
             let file = File { cells: cells.clone(), name: Some(*name), ..File::default() };
             state.files.insert(OpId::MAX - OpId::from(*name), file);
         }
-        self.worlds = BTreeSet::from([World { state, progress: BTreeMap::new() }]);
+        self.worlds = BTreeSet::from([PossibleState { state, progress: BTreeMap::new() }]);
         self.pending.clear();
         self.ending.clear();
         Ok(())
@@ -222,7 +222,7 @@ impl History {
         format!("pending:\n{pending}{count} possible states, among them:\n{worlds}")
     }
 
-    fn change(&mut self, run: impl Fn(&mut World)) {
+    fn change(&mut self, run: impl Fn(&mut PossibleState)) {
         let worlds = std::mem::take(&mut self.worlds);
         self.worlds = worlds
             .into_iter()
@@ -237,7 +237,7 @@ impl History {
     fn settle(
         &mut self,
         said: &str,
-        goal: impl Fn(&World) -> Option<World>,
+        goal: impl Fn(&PossibleState) -> Option<PossibleState>,
     ) -> Result<(), Contradiction> {
         self.search(said, false, goal)
     }
@@ -246,7 +246,7 @@ impl History {
     fn settle_all(
         &mut self,
         said: &str,
-        goal: impl Fn(&World) -> Option<World>,
+        goal: impl Fn(&PossibleState) -> Option<PossibleState>,
     ) -> Result<(), Contradiction> {
         self.search(said, true, goal)
     }
@@ -255,13 +255,13 @@ impl History {
         &mut self,
         said: &str,
         goes_on: bool,
-        goal: impl Fn(&World) -> Option<World>,
+        goal: impl Fn(&PossibleState) -> Option<PossibleState>,
     ) -> Result<(), Contradiction> {
         if self.gave_up {
             return Ok(());
         }
         let mut seen = self.worlds.clone();
-        let mut left: Vec<World> = self.worlds.iter().cloned().collect();
+        let mut left: Vec<PossibleState> = self.worlds.iter().cloned().collect();
         let mut reached = BTreeSet::new();
         while let Some(world) = left.pop() {
             if let Some(kept) = goal(&world) {
@@ -289,7 +289,7 @@ impl History {
         Ok(())
     }
 
-    fn successors(&self, world: &World) -> Vec<World> {
+    fn successors(&self, world: &PossibleState) -> Vec<PossibleState> {
         let mut after = Vec::new();
         for (id, request) in &self.pending {
             let Some(progress) = world.progress.get(id) else { continue };
@@ -300,12 +300,12 @@ impl History {
             for (state, next) in world.state.step(request, progress, self.rules) {
                 let mut progress = world.progress.clone();
                 progress.insert(*id, next);
-                after.push(World { state, progress });
+                after.push(PossibleState { state, progress });
             }
         }
         for session in &self.ending {
             let states = world.state.end_session(*session);
-            let with = |state| World { state, progress: world.progress.clone() };
+            let with = |state| PossibleState { state, progress: world.progress.clone() };
             after.extend(states.into_iter().map(with));
         }
         after

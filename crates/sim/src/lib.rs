@@ -32,7 +32,7 @@ pub mod sessions;
 mod world;
 
 use std::time::Instant;
-use world::World;
+use world::FileWorld;
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn run(seed: u64) -> Result<Report, Box<Failure>> {
     // Only differences to this instant matter.
     let base = Instant::now();
     let failed = |what, log| Box::new(Failure { seed, what, log });
-    let mut world = World::new(seed, base).map_err(|what| failed(what, String::new()))?;
+    let mut world = FileWorld::new(seed, base).map_err(|what| failed(what, String::new()))?;
     match world.run() {
         Ok(()) => Ok(Report {
             steps: world.steps,

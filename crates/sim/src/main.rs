@@ -2,7 +2,7 @@
 //! by default, and stops at the first failure.
 #![forbid(unsafe_code)]
 
-use sim::channels::Counts;
+use sim::channels::ChannelCounts;
 use sim::{Failure, Report};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -14,9 +14,9 @@ struct Sum {
     steps: u64,
     answered: u64,
     unjudged: u64,
-    counts: Counts,
-    sessions: sim::sessions::Counts,
-    both: sim::both::Counts,
+    counts: ChannelCounts,
+    sessions: sim::sessions::SessionCounts,
+    both: sim::both::MixedCounts,
     hits: BTreeMap<&'static str, u64>,
 }
 
@@ -64,22 +64,22 @@ fn shown(named: &[(&'static str, u64)]) -> String {
 }
 
 fn run(kind: &str, seed: u64, sum: &mut Sum) -> Result<(), Box<Failure>> {
-    let (report, counts): (Report, Counts) = match kind {
-        "files" => (sim::run(seed)?, Counts::default()),
+    let (report, counts): (Report, ChannelCounts) = match kind {
+        "files" => (sim::run(seed)?, ChannelCounts::default()),
         "cache" => {
             let (report, hits) = sim::cache::run(seed, None)?;
             hits.into_iter().for_each(|(kind, hits)| *sum.hits.entry(kind).or_default() += hits);
-            (report, Counts::default())
+            (report, ChannelCounts::default())
         }
         "sessions" => {
             let (report, counts) = sim::sessions::run(seed, None)?;
             sum.sessions.add(&counts);
-            (report, Counts::default())
+            (report, ChannelCounts::default())
         }
         "both" => {
             let (report, counts) = sim::both::run(seed, None)?;
             sum.both.add(&counts);
-            (report, Counts::default())
+            (report, ChannelCounts::default())
         }
         _ => sim::channels::run(seed, kind == "schedules", None)?,
     };

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::direct::{Direct, OperationInFlight};
 use crate::environment::Environment;
 use crate::fibers::{FiberId, Fibers, Turn};
-use crate::generate::{self, Plan};
+use crate::generate::{self, FilePlan};
 use crate::history::History;
 use crate::model::{Answer, CELL_BYTES, DIRECT_SESSIONS, NAMES, OpId, Request};
 use crate::process::Process;
@@ -20,7 +20,7 @@ use vfs::memory::MemoryVfs;
 const STEPS_MAX: u64 = 200_000;
 
 /// Result of a fiber's turn.
-pub enum Outcome {
+pub enum FiberOutcome {
     /// A connection's step; an error if the connection must be closed.
     Stepped(u32, Box<ServerSide>, Result<(), smb::Close>),
     /// A step of the direct client: its operation has finished, or waits.
@@ -31,7 +31,7 @@ pub enum Outcome {
 }
 
 /// A connection, with both ends.
-struct Link {
+struct FileLink {
     client: Client,
     /// The server's end, unless a fiber owns it.
     side: Option<Box<ServerSide>>,
@@ -45,7 +45,7 @@ struct Link {
 
 /// A possible next action.
 #[derive(Clone, Copy, Debug)]
-enum Action {
+enum FileAction {
     Ask(u32),
     Deliver(u32),
     Serve(u32, Step),
@@ -59,9 +59,9 @@ enum Action {
 }
 
 /// A run.
-pub struct World {
+pub struct FileWorld {
     /// Its parameters.
-    pub plan: Plan,
+    pub plan: FilePlan,
     /// The history of requests and replies.
     pub history: History,
     /// The last events.
@@ -73,9 +73,9 @@ pub struct World {
     random: Random,
     base: Instant,
     process: Process,
-    fibers: Fibers<Outcome>,
+    fibers: Fibers<FiberOutcome>,
     parked: BTreeMap<FiberId, (u32, u32)>,
-    links: BTreeMap<u32, Link>,
+    links: BTreeMap<u32, FileLink>,
     /// The direct client, if there is one.
     direct: Option<Direct>,
     /// Sessions whose connection is lost and whose state is not released yet.
@@ -87,13 +87,13 @@ pub struct World {
     slept: bool,
 }
 
-impl World {
+impl FileWorld {
     /// The initial state of a seed's run.
     ///
     /// # Errors The tree cannot be created.
     pub fn new(seed: u64, base: Instant) -> Result<Self, String> {
         let mut random = Random::new(seed);
-        let plan = Plan::of(seed, &mut random);
+        let plan = FilePlan::of(seed, &mut random);
         let environment = Environment::new(random.fork(), plan.troubles, base, 0);
         let process = Process::first(environment, plan.losses > 0)?;
         Ok(Self {
@@ -155,7 +155,8 @@ impl World {
             let client = Client::new(session, self.random.fork());
             let side = Some(Box::new(ServerSide::new(self.process.accept(session))));
             let weights = [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30]));
-            let link = Link { client, side, on_the_way: VecDeque::new(), weights, is_cut: false };
+            let link =
+                FileLink { client, side, on_the_way: VecDeque::new(), weights, is_cut: false };
             self.links.insert(session, link);
         }
         if self.plan.direct && self.direct.is_none() {
@@ -168,7 +169,7 @@ impl World {
     /// Injects a crash with a low probability.
     fn trouble(&mut self) -> Result<(), String> {
         let dice = self.random.next() as u32 % 10_000;
-        let Plan { cuts, deaths, losses, .. } = self.plan;
+        let FilePlan { cuts, deaths, losses, .. } = self.plan;
         if dice < cuts {
             self.cut_one()
         } else if dice < cuts + deaths {
@@ -193,19 +194,19 @@ impl World {
         }
         let at = self.random.weighted(actions.iter().map(|(weight, _)| *weight));
         match actions[at].1 {
-            Action::Ask(session) => self.ask(session),
-            Action::Deliver(session) => self.deliver(session),
-            Action::Serve(session, step) => self.serve(session, step)?,
-            Action::Receive(session) => self.receive(session)?,
-            Action::Resume(id) => self.resume(id)?,
-            Action::Work(at) => self.work(at)?,
-            Action::AskDirectly => self.ask_directly(),
-            Action::ServeDirectly => self.serve_directly()?,
-            Action::SleepIn => {
+            FileAction::Ask(session) => self.ask(session),
+            FileAction::Deliver(session) => self.deliver(session),
+            FileAction::Serve(session, step) => self.serve(session, step)?,
+            FileAction::Receive(session) => self.receive(session)?,
+            FileAction::Resume(id) => self.resume(id)?,
+            FileAction::Work(at) => self.work(at)?,
+            FileAction::AskDirectly => self.ask_directly(),
+            FileAction::ServeDirectly => self.serve_directly()?,
+            FileAction::SleepIn => {
                 self.slept = true;
                 self.process.environment.sleep_in();
             }
-            Action::WriteBack => {
+            FileAction::WriteBack => {
                 let random = &mut self.random;
                 self.process.vfs.write_back(&mut || random.percent(40));
             }
@@ -214,22 +215,22 @@ impl World {
         Ok(true)
     }
 
-    fn actions(&self) -> Vec<(u32, Action)> {
+    fn actions(&self) -> Vec<(u32, FileAction)> {
         let mut actions = Vec::new();
         for (session, link) in &self.links {
             let [requests, answers, serves] = link.weights;
             if self.can_ask(link) {
-                actions.push((10, Action::Ask(*session)));
+                actions.push((10, FileAction::Ask(*session)));
             }
             if !link.on_the_way.is_empty() && link.side.is_some() {
-                actions.push((requests, Action::Deliver(*session)));
+                actions.push((requests, FileAction::Deliver(*session)));
             }
             let Some(side) = &link.side else { continue };
             let now = smb::Host::now(&*self.process.environment).instant;
             let steps = side.steps(now).into_iter();
-            actions.extend(steps.map(|step| (serves, Action::Serve(*session, step))));
+            actions.extend(steps.map(|step| (serves, FileAction::Serve(*session, step))));
             if !side.output.is_empty() {
-                actions.push((answers, Action::Receive(*session)));
+                actions.push((answers, FileAction::Receive(*session)));
             }
         }
         if let Some(direct) = &self.direct {
@@ -239,26 +240,26 @@ impl World {
                 && room
                 && self.next_op < self.plan.operations
             {
-                actions.push((10, Action::AskDirectly));
+                actions.push((10, FileAction::AskDirectly));
             }
             if direct.can_go_on() {
-                actions.push((10, Action::ServeDirectly));
+                actions.push((10, FileAction::ServeDirectly));
             }
         }
         let parked = self.parked.iter();
-        actions.extend(parked.map(|(id, (_, weight))| (*weight, Action::Resume(*id))));
+        actions.extend(parked.map(|(id, (_, weight))| (*weight, FileAction::Resume(*id))));
         let tasks = self.process.environment.task_weights();
-        actions.extend(tasks.into_iter().enumerate().map(|(at, w)| (w, Action::Work(at))));
+        actions.extend(tasks.into_iter().enumerate().map(|(at, w)| (w, FileAction::Work(at))));
         if actions.is_empty() && self.process.environment.has_sleepers() {
-            actions.push((1, Action::SleepIn));
+            actions.push((1, FileAction::SleepIn));
         }
         if self.plan.losses > 0 && !actions.is_empty() {
-            actions.push((1, Action::WriteBack));
+            actions.push((1, FileAction::WriteBack));
         }
         actions
     }
 
-    fn can_ask(&self, link: &Link) -> bool {
+    fn can_ask(&self, link: &FileLink) -> bool {
         link.client.has_set_up_to_do()
             || (link.client.has_breaks() && link.client.can_ask(1))
             || (self.accepts_requests
@@ -312,8 +313,8 @@ impl World {
         self.start(
             session,
             Box::new(move || match running.go_on() {
-                (request, Ok((answer, open))) => Outcome::Answered(request, answer, open),
-                (_, Err(running)) => Outcome::Waits(running),
+                (request, Ok((answer, open))) => FiberOutcome::Answered(request, answer, open),
+                (_, Err(running)) => FiberOutcome::Waits(running),
             }),
         )
     }
@@ -331,7 +332,7 @@ impl World {
                 request.session,
                 Box::new(move || {
                     drop(open);
-                    Outcome::Over
+                    FiberOutcome::Over
                 }),
             );
         };
@@ -357,7 +358,7 @@ impl World {
             session,
             Box::new(move || {
                 drop(direct);
-                Outcome::Over
+                FiberOutcome::Over
             }),
         )?;
         self.clear_away()
@@ -413,7 +414,7 @@ impl World {
             session,
             Box::new(move || {
                 let result = side.step(step, now);
-                Outcome::Stepped(session, side, result)
+                FiberOutcome::Stepped(session, side, result)
             }),
         )
     }
@@ -425,7 +426,7 @@ impl World {
             task.owner as u32,
             Box::new(move || {
                 run();
-                Outcome::Over
+                FiberOutcome::Over
             }),
         )
     }
@@ -433,7 +434,7 @@ impl World {
     fn start(
         &mut self,
         owner: u32,
-        work: Box<dyn FnOnce() -> Outcome + Send>,
+        work: Box<dyn FnOnce() -> FiberOutcome + Send>,
     ) -> Result<(), String> {
         self.process.environment.set_owner(owner as usize);
         let turn = self.fibers.start(work);
@@ -447,7 +448,7 @@ impl World {
         self.end_turn(owner, turn)
     }
 
-    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome>) -> Result<(), String> {
+    fn end_turn(&mut self, owner: u32, turn: Turn<FiberOutcome>) -> Result<(), String> {
         match turn {
             Turn::Failed(what) => Err(what),
             Turn::Parked(id) => {
@@ -455,11 +456,11 @@ impl World {
                 self.parked.insert(id, (owner, weight));
                 Ok(())
             }
-            Turn::Done(Outcome::Over) => Ok(()),
-            Turn::Done(Outcome::Answered(request, answer, open)) => {
+            Turn::Done(FiberOutcome::Over) => Ok(()),
+            Turn::Done(FiberOutcome::Answered(request, answer, open)) => {
                 self.take_answer(&request, &answer, open)
             }
-            Turn::Done(Outcome::Waits(running)) => {
+            Turn::Done(FiberOutcome::Waits(running)) => {
                 match self.direct.as_mut().filter(|direct| direct.session == owner) {
                     Some(direct) => {
                         direct.put_back(running);
@@ -470,12 +471,12 @@ impl World {
                         owner,
                         Box::new(move || {
                             drop(running);
-                            Outcome::Over
+                            FiberOutcome::Over
                         }),
                     ),
                 }
             }
-            Turn::Done(Outcome::Stepped(session, side, result)) => {
+            Turn::Done(FiberOutcome::Stepped(session, side, result)) => {
                 if let Err(close) = result {
                     return Err(format!(
                         "the server closes the connection of {session}: {close:?}"
@@ -499,7 +500,7 @@ impl World {
             session,
             Box::new(move || {
                 drop(side);
-                Outcome::Over
+                FiberOutcome::Over
             }),
         )
     }

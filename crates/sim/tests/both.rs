@@ -1,7 +1,7 @@
 //! Clients of both protocols on the same files; `cargo xtask sim --kind both` runs more seeds. The
 //! seed printed with a failure repeats it.
 
-use sim::both::{Counts, Fault, run};
+use sim::both::{MixedCounts, MixedFault, run};
 
 /// Seeds of one run.
 const SEEDS: u64 = 300;
@@ -10,7 +10,7 @@ const FAULT_SEEDS: u64 = 2000;
 
 #[test]
 fn clients_of_both_protocols_see_consistent_state() {
-    let mut counts = Counts::default();
+    let mut counts = MixedCounts::default();
     for seed in 0..SEEDS {
         match run(seed, None) {
             Ok((_, of_run)) => counts.add(&of_run),
@@ -34,7 +34,7 @@ fn seed_repeats_its_run_in_every_step() {
 }
 
 /// Checks that runs with a fault fail, some of them for this reason.
-fn assert_found(fault: Fault, why: &str) {
+fn assert_found(fault: MixedFault, why: &str) {
     let failures = (0..FAULT_SEEDS).filter_map(|seed| run(seed, Some(fault)).err());
     let mut others = Vec::new();
     let is_it = |what: &String| {
@@ -47,47 +47,47 @@ fn assert_found(fault: Fault, why: &str) {
 
 #[test]
 fn simulation_detects_conflicting_share_modes() {
-    assert_found(Fault::Share, "share modes:");
+    assert_found(MixedFault::Share, "share modes:");
 }
 
 #[test]
 fn simulation_detects_use_of_an_acknowledged_lease() {
-    assert_found(Fault::Acknowledge, "caching:");
+    assert_found(MixedFault::Acknowledge, "caching:");
 }
 
 #[test]
 fn simulation_detects_use_of_a_returned_delegation() {
-    assert_found(Fault::UseReturnedDelegation, "caching:");
+    assert_found(MixedFault::UseReturnedDelegation, "caching:");
 }
 
 #[test]
 fn simulation_detects_two_lock_holders() {
-    assert_found(Fault::Unlock, "locks:");
+    assert_found(MixedFault::Unlock, "locks:");
 }
 
 #[test]
 fn simulation_detects_data_that_was_never_written() {
-    assert_found(Fault::Write, "data:");
+    assert_found(MixedFault::Write, "data:");
 }
 
 #[test]
 fn simulation_detects_a_missing_name() {
-    assert_found(Fault::Remove, "names:");
+    assert_found(MixedFault::Remove, "names:");
 }
 
 #[test]
 fn simulation_detects_a_missing_change_notification() {
-    assert_found(Fault::Watch, "watching:");
+    assert_found(MixedFault::Watch, "watching:");
 }
 
 #[test]
 fn simulation_detects_a_leaked_open() {
-    assert_found(Fault::Close, "end:");
+    assert_found(MixedFault::Close, "end:");
 }
 
 #[test]
 fn simulation_detects_isolated_protocols() {
     for why in ["share modes:", "caching:", "locks:", "watching:"] {
-        assert_found(Fault::Apart, why);
+        assert_found(MixedFault::Apart, why);
     }
 }

@@ -1,7 +1,7 @@
 //! The metadata cache is never stale; `cargo xtask sim --kind cache` runs more seeds. The seed
 //! printed with a failure repeats it.
 
-use sim::cache::{Fault, run};
+use sim::cache::{CacheFault, run};
 use std::collections::BTreeMap;
 
 /// Seeds of one test.
@@ -43,12 +43,12 @@ fn cache_seed_repeats_its_run() {
     for seed in 0..20 {
         assert_eq!(run(seed, None), run(seed, None));
     }
-    let failed = (0..FAULT_SEEDS).find(|seed| run(*seed, Some(Fault::Removed)).is_err());
+    let failed = (0..FAULT_SEEDS).find(|seed| run(*seed, Some(CacheFault::Removed)).is_err());
     let failed = failed.expect("one is found");
-    assert_eq!(run(failed, Some(Fault::Removed)), run(failed, Some(Fault::Removed)));
+    assert_eq!(run(failed, Some(CacheFault::Removed)), run(failed, Some(CacheFault::Removed)));
 }
 
-fn assert_found(fault: Fault) {
+fn assert_found(fault: CacheFault) {
     let found = (0..FAULT_SEEDS).find_map(|seed| run(seed, Some(fault)).err());
     let found = found.unwrap_or_else(|| panic!("{fault:?} is not found"));
     println!("{fault:?}: seed {}", found.seed);
@@ -56,25 +56,25 @@ fn assert_found(fault: Fault) {
 
 #[test]
 fn simulation_detects_a_dropped_add_event() {
-    assert_found(Fault::Added);
+    assert_found(CacheFault::Added);
 }
 
 #[test]
 fn simulation_detects_a_dropped_permission_event() {
-    assert_found(Fault::Attributes);
+    assert_found(CacheFault::Attributes);
 }
 
 #[test]
 fn simulation_detects_a_stale_path_after_a_rename() {
-    assert_found(Fault::Removed);
+    assert_found(CacheFault::Removed);
 }
 
 #[test]
 fn simulation_detects_a_stale_listing() {
-    assert_found(Fault::Listing);
+    assert_found(CacheFault::Listing);
 }
 
 #[test]
 fn simulation_detects_an_unwatched_listing() {
-    assert_found(Fault::Unfollowed);
+    assert_found(CacheFault::Unfollowed);
 }

@@ -1,7 +1,7 @@
 //! SMB clients with several channels, whose opens survive connections and the server; `cargo xtask
 //! sim` runs more seeds. The seed printed with a failure repeats it.
 
-use sim::channels::{Counts, Fault, run};
+use sim::channels::{ChannelCounts, ChannelFault, run};
 
 /// Seeds of the two kinds of runs.
 const SEEDS: u64 = 5000;
@@ -9,9 +9,9 @@ const SCHEDULES: u64 = 200;
 /// Maximum number of seeds until a deliberate fault must be detected.
 const FAULT_SEEDS: u64 = 4000;
 
-fn run_all(seeds: std::ops::Range<u64>, is_about_channels: bool) -> Counts {
+fn run_all(seeds: std::ops::Range<u64>, is_about_channels: bool) -> ChannelCounts {
     let kind = if is_about_channels { "schedules" } else { "channels" };
-    let mut counts = Counts::default();
+    let mut counts = ChannelCounts::default();
     for seed in seeds {
         match run(seed, is_about_channels, None) {
             Ok((_, of_run)) => counts.add(&of_run),
@@ -72,7 +72,7 @@ fn seed_repeats_its_run_in_every_step() {
 
 /// Checks that a run with a fault fails for this reason. In other runs a consequence may be
 /// detected first, for instance a lock that is granted because its holder was dropped.
-fn assert_found(fault: Fault, why: &str) {
+fn assert_found(fault: ChannelFault, why: &str) {
     let is_found = (0..FAULT_SEEDS)
         .any(|seed| run(seed, false, Some(fault)).is_err_and(|found| found.what.contains(why)));
     assert!(is_found, "{fault:?} is not found as {why}");
@@ -80,45 +80,45 @@ fn assert_found(fault: Fault, why: &str) {
 
 #[test]
 fn simulation_detects_two_cache_holders() {
-    assert_found(Fault::Acknowledge, "caching:");
+    assert_found(ChannelFault::Acknowledge, "caching:");
 }
 
 #[test]
 fn simulation_detects_an_ignored_break() {
-    assert_found(Fault::Notice, "caching:");
+    assert_found(ChannelFault::Notice, "caching:");
 }
 
 #[test]
 fn simulation_detects_violated_share_modes() {
-    assert_found(Fault::Share, "share modes:");
+    assert_found(ChannelFault::Share, "share modes:");
 }
 
 #[test]
 fn simulation_detects_two_lock_holders() {
-    assert_found(Fault::Lock, "locks:");
+    assert_found(ChannelFault::Lock, "locks:");
 }
 
 #[test]
 fn simulation_detects_a_lost_write() {
-    assert_found(Fault::Write, "data:");
+    assert_found(ChannelFault::Write, "data:");
 }
 
 #[test]
 fn simulation_detects_an_open_given_to_another_user() {
-    assert_found(Fault::User, "users:");
+    assert_found(ChannelFault::User, "users:");
 }
 
 #[test]
 fn simulation_detects_a_lost_persistent_open() {
-    assert_found(Fault::Journal, "persistence:");
+    assert_found(ChannelFault::Journal, "persistence:");
 }
 
 #[test]
 fn simulation_detects_a_create_executed_twice() {
-    assert_found(Fault::Replay, "");
+    assert_found(ChannelFault::Replay, "");
 }
 
 #[test]
 fn simulation_detects_a_channel_lost_to_a_refused_bind() {
-    assert_found(Fault::Bind, "");
+    assert_found(ChannelFault::Bind, "");
 }

@@ -1,7 +1,7 @@
 //! NFS clients with several connections per session; `cargo xtask sim --kind sessions` runs more
 //! seeds. The seed printed with a failure repeats it.
 
-use sim::sessions::{Counts, Fault, run};
+use sim::sessions::{SessionCounts, SessionFault, run};
 
 /// Seeds of one run.
 const SEEDS: u64 = 400;
@@ -10,7 +10,7 @@ const FAULT_SEEDS: u64 = 500;
 
 #[test]
 fn requests_execute_once_despite_lost_connections() {
-    let mut counts = Counts::default();
+    let mut counts = SessionCounts::default();
     for seed in 0..SEEDS {
         match run(seed, None) {
             Ok((_, of_run)) => counts.add(&of_run),
@@ -34,7 +34,7 @@ fn seed_repeats_its_run_in_every_step() {
 }
 
 /// Checks that runs with a fault fail, some of them for this reason.
-fn assert_found(fault: Fault, why: &str) {
+fn assert_found(fault: SessionFault, why: &str) {
     let failures = (0..FAULT_SEEDS).filter_map(|seed| run(seed, Some(fault)).err());
     let mut others = Vec::new();
     let is_it = |what: &String| {
@@ -47,25 +47,25 @@ fn assert_found(fault: Fault, why: &str) {
 
 #[test]
 fn simulation_detects_a_missing_reply_cache() {
-    assert_found(Fault::ResendAsNew, "once:");
+    assert_found(SessionFault::ResendAsNew, "once:");
 }
 
 #[test]
 fn simulation_detects_excess_slots() {
-    assert_found(Fault::Slots, "sessions:");
+    assert_found(SessionFault::Slots, "sessions:");
 }
 
 #[test]
 fn simulation_detects_a_lost_backchannel() {
-    assert_found(Fault::Deaf, "backchannel:");
+    assert_found(SessionFault::Deaf, "backchannel:");
 }
 
 #[test]
 fn simulation_detects_two_delegation_holders() {
-    assert_found(Fault::UseReturnedDelegation, "delegations:");
+    assert_found(SessionFault::UseReturnedDelegation, "delegations:");
 }
 
 #[test]
 fn simulation_detects_use_of_revoked_state() {
-    assert_found(Fault::Hold, "delegations:");
+    assert_found(SessionFault::Hold, "delegations:");
 }

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 /// A deliberate fault, which the simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum MixedFault {
     /// The referee's record of an SMB open's share mode differs from the message.
     Share,
     /// An SMB client acknowledges a lease break, but continues to use its cache.
@@ -46,7 +46,7 @@ pub enum Fault {
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct MixedPlan {
     /// Number of SMB clients.
     pub windows: usize,
     /// Number of NFS clients.
@@ -65,12 +65,12 @@ pub struct Plan {
     pub rests: u32,
     /// Weight of the client's answer to a break or recall as the next action.
     pub haste: u32,
-    /// See [`Fault`].
-    pub fault: Option<Fault>,
+    /// See [`MixedFault`].
+    pub fault: Option<MixedFault>,
 }
 
-impl Plan {
-    fn of(fault: Option<Fault>, random: &mut Random) -> Self {
+impl MixedPlan {
+    fn of(fault: Option<MixedFault>, random: &mut Random) -> Self {
         Self {
             windows: 1 + random.below(2),
             posix: 1 + random.below(2),
@@ -90,11 +90,11 @@ macro_rules! counts {
     ($($(#[$meta:meta])* $field:ident: $name:literal;)*) => {
         /// Event counters.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counts {
+        pub struct MixedCounts {
             $($(#[$meta])* pub $field: u64,)*
         }
 
-        impl Counts {
+        impl MixedCounts {
             /// All counters with their names.
             #[must_use]
             pub fn named(&self) -> Vec<(&'static str, u64)> {
@@ -151,11 +151,11 @@ counts! {
 /// Runs one seed.
 ///
 /// # Errors [`Failure`]: the clients observed a contradiction.
-pub fn run(seed: u64, fault: Option<Fault>) -> Result<(Report, Counts), Box<Failure>> {
+pub fn run(seed: u64, fault: Option<MixedFault>) -> Result<(Report, MixedCounts), Box<Failure>> {
     let mut random = Random::new(seed);
-    let plan = Plan::of(fault, &mut random);
+    let plan = MixedPlan::of(fault, &mut random);
     let failed = |what, log| Box::new(Failure { seed, what, log });
-    let world = world::World::new(plan, random, Instant::now());
+    let world = world::MixedWorld::new(plan, random, Instant::now());
     let mut world = world.map_err(|what| failed(what, String::new()))?;
     match world.run() {
         Ok(()) => {

@@ -14,7 +14,7 @@ pub enum State {
 
 /// State of a name after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
+pub enum NameAfter {
     /// Unchanged.
     Same,
     /// This state.
@@ -67,14 +67,14 @@ impl Names {
     }
 
     /// The change that began in that step has ended.
-    pub fn end(&mut self, name: u8, began: u64, now: u64, after: After) {
+    pub fn end(&mut self, name: u8, began: u64, now: u64, after: NameAfter) {
         let fact = &mut self.0[usize::from(name)];
         let was_alone = fact.busy == 1 && fact.touched == began;
         fact.busy -= 1;
         fact.touched = now;
         match after {
-            After::Same if was_alone => {}
-            After::Is(state) if was_alone => fact.state = Some(state),
+            NameAfter::Same if was_alone => {}
+            NameAfter::Is(state) if was_alone => fact.state = Some(state),
             _ => fact.state = None,
         }
     }
@@ -125,7 +125,7 @@ mod tests {
         names.begin(0, 4);
         names.observe(0, 5, State::Absent).unwrap();
         assert!(names.found(0, 4, State::Absent).is_err());
-        names.end(0, 4, 6, After::Is(State::Absent));
+        names.end(0, 4, 6, NameAfter::Is(State::Absent));
         names.observe(0, 6, State::Present(3)).unwrap();
         assert!(names.observe(0, 7, State::Present(3)).is_err());
     }
@@ -137,8 +137,8 @@ mod tests {
         names.begin(0, 2);
         names.begin(0, 3);
         names.found(0, 2, State::Present(1)).unwrap();
-        names.end(0, 2, 4, After::Is(State::Present(1)));
-        names.end(0, 3, 5, After::Same);
+        names.end(0, 2, 4, NameAfter::Is(State::Present(1)));
+        names.end(0, 3, 5, NameAfter::Same);
         assert_eq!(names.certain(0, 9), None);
         names.observe(0, 9, State::Present(1)).unwrap();
         assert_eq!(names.certain(0, 10), Some(State::Present(1)));

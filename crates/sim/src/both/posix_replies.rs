@@ -1,10 +1,10 @@
 //! Checks the replies and callbacks that NFS clients receive.
 
-use super::Fault;
-use super::names::{After, State};
+use super::MixedFault;
+use super::names::{NameAfter, State};
 use super::posix::{Delegation, How, Op, Open, SLOTS};
-use super::windows::{SentRequest, Status, Watch};
-use super::world::{Entry, PendingDelete, World};
+use super::windows::{DirectoryWatch, SentRequest, Status};
+use super::world::{Entry, MixedWorld, PendingDelete};
 use crate::channels::machine::LockStatus;
 use crate::channels::referee::{Certainty, UNKNOWN, rights};
 use crate::sessions::messages;
@@ -23,7 +23,7 @@ use wire::nfs::{Fattr, FileHandle, NfsStatus, NfsTime, OperationNumber, StateId}
 /// From 1601 to 1970, in units of 100 nanoseconds.
 const UNITS_TO_1970: i64 = 116_444_736_000_000_000;
 
-impl World {
+impl MixedWorld {
     /// A client receives the records on a connection.
     pub(super) fn receive_posix(&mut self, number: u32) -> Result<(), String> {
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
@@ -171,7 +171,7 @@ impl World {
         if makes {
             let may_be_made =
                 results.status == NfsStatus::SHARE_DENIED && known == Some(State::Absent);
-            let after = if may_be_made { After::Unknown } else { After::Same };
+            let after = if may_be_made { NameAfter::Unknown } else { NameAfter::Same };
             self.names.end(name, sent_at, self.steps, after);
         }
         Ok(())
@@ -200,7 +200,7 @@ impl World {
             How::Make => self.names.found(name, sent_at, State::Absent)?,
         }
         if open.how != How::Open {
-            self.names.end(name, sent_at, self.steps, After::Is(present));
+            self.names.end(name, sent_at, self.steps, NameAfter::Is(present));
             let is_made = open.how == How::Make || before == Some(State::Absent);
             if is_made {
                 self.expect_notifications(sent_at, &format!("that {name} was made"));
@@ -338,7 +338,7 @@ impl World {
             }
             Op::Unlock { open, cell, .. } => {
                 self.set_range(machine, open, cell, None, false);
-                if self.plan.fault != Some(Fault::Unlock) {
+                if self.plan.fault != Some(MixedFault::Unlock) {
                     self.referee.mark_lock_uncertain(open, cell, gone);
                 }
                 expect(status, &[NfsStatus::OK], "unlock")
@@ -381,7 +381,7 @@ impl World {
             self.names.found(name, sent_at, State::Absent)?;
         }
         if !is_done {
-            self.names.end(name, sent_at, self.steps, After::Same);
+            self.names.end(name, sent_at, self.steps, NameAfter::Same);
             return Ok(());
         }
         self.counts.renamed += 1;
@@ -399,8 +399,8 @@ impl World {
             return Ok(());
         }
         self.expect_notifications(sent_at, &format!("that {name} was removed"));
-        let is_noted = self.plan.fault != Some(Fault::Remove);
-        let after = if is_noted { After::Is(State::Absent) } else { After::Same };
+        let is_noted = self.plan.fault != Some(MixedFault::Remove);
+        let after = if is_noted { NameAfter::Is(State::Absent) } else { NameAfter::Same };
         self.names.end(name, sent_at, now, after);
         Ok(())
     }
@@ -436,11 +436,11 @@ impl World {
         }
         let now = self.steps;
         if !status.is_ok() {
-            [from, to].iter().for_each(|name| self.names.end(*name, sent_at, now, After::Same));
+            [from, to].iter().for_each(|name| self.names.end(*name, sent_at, now, NameAfter::Same));
             return Ok(());
         }
-        self.names.end(from, sent_at, now, After::Is(State::Absent));
-        self.names.end(to, sent_at, now, before.map_or(After::Unknown, After::Is));
+        self.names.end(from, sent_at, now, NameAfter::Is(State::Absent));
+        self.names.end(to, sent_at, now, before.map_or(NameAfter::Unknown, NameAfter::Is));
         Ok(())
     }
 
@@ -448,8 +448,8 @@ impl World {
     /// before the request.
     fn expect_notifications(&mut self, sent_at: u64, what: &str) {
         for windows in &mut self.windows {
-            if matches!(windows.watch, Watch::Sure(since) if since < sent_at) {
-                windows.watch = Watch::Owed(what.into());
+            if matches!(windows.watch, DirectoryWatch::Sure(since) if since < sent_at) {
+                windows.watch = DirectoryWatch::Owed(what.into());
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Requests of NFS clients.
 
-use super::Fault;
+use super::MixedFault;
 use super::posix::{How, Op, Open};
 use super::windows::{SentRequest, Status};
-use super::world::{PosixLink, World};
+use super::world::{MixedWorld, PosixLink};
 use crate::channels::machine::{CELLS, LockStatus};
 use crate::channels::referee::{Certainty, OpenFact, Owner, UNKNOWN, kinds};
 use crate::sessions::messages;
@@ -15,7 +15,7 @@ use wire::nfs::ops::{ChannelFromClient, ShareAccess};
 /// Maximum number of opens per client.
 const OPENS_MAX: usize = 4;
 
-impl World {
+impl MixedWorld {
     /// Sends the first request of a connection: EXCHANGE_ID, or BIND_CONN_TO_SESSION if needed.
     pub(super) fn introduce(&mut self, machine: usize, link: &mut PosixLink) {
         let number = self.posix[machine].number;
@@ -134,7 +134,7 @@ impl World {
         let own = &mut self.posix[machine];
         let delegation = own.delegations.remove(&id)?;
         own.returned.insert(id, delegation);
-        if self.plan.fault != Some(Fault::UseReturnedDelegation) {
+        if self.plan.fault != Some(MixedFault::UseReturnedDelegation) {
             self.referee.drop_cache(own.owner(delegation.file));
         }
         Some(Op::ReturnDelegation { id })
@@ -164,7 +164,7 @@ impl World {
                 self.set_range(machine, open, cell, Some(LockStatus::Asked), true);
             }
             Op::Unlock { open, cell, .. } => {
-                if self.plan.fault != Some(Fault::Unlock) {
+                if self.plan.fault != Some(MixedFault::Unlock) {
                     self.referee.mark_lock_uncertain(open, cell, Certainty::Possible);
                 }
                 self.set_range(machine, open, cell, Some(LockStatus::Asked), true);
@@ -184,7 +184,7 @@ impl World {
         let own = &mut self.posix[machine];
         own.slots[at].sequence += 1;
         own.slots[at].in_flight = Some((xid, pending));
-        let is_wrong = self.plan.fault == Some(Fault::Write) && xid.is_multiple_of(4);
+        let is_wrong = self.plan.fault == Some(MixedFault::Write) && xid.is_multiple_of(4);
         let value = u64::from(xid) | if is_wrong { 1 << 40 } else { 0 };
         let record = own.request(at, op, xid, value);
         let shown = open_of(op).and_then(|open| own.opens.get(&open));

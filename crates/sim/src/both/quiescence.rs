@@ -1,17 +1,17 @@
 //! Quiescence: both protocols show the same state, and no request waits.
 
-use super::Fault;
+use super::MixedFault;
 use super::names::State;
 use super::posix::Op as PosixOp;
 use super::setup::{DIRECTORY, name_of};
-use super::windows::{Op as WindowsOp, Status, Watch};
-use super::world::{Entry, World};
+use super::windows::{DirectoryWatch, Op as WindowsOp, Status};
+use super::world::{Entry, MixedWorld};
 use crate::channels::machine::CELL_BYTES;
 use crate::runner::Outcome;
 
 const SECOND: u64 = 1_000_000_000;
 
-impl World {
+impl MixedWorld {
     /// Sends the initial requests: the SMB clients open the directory.
     pub(super) fn begin_all(&mut self) {
         for machine in 0..self.windows.len() {
@@ -56,7 +56,7 @@ impl World {
 
     fn check_answered(&self) -> Result<(), String> {
         for (number, machine) in self.windows.iter().enumerate() {
-            let mut waits = machine.pending.values().filter(|p| p.op != WindowsOp::Watch);
+            let mut waits = machine.pending.values().filter(|p| p.op != WindowsOp::DirectoryWatch);
             if let Some(pending) = waits.next() {
                 return Err(format!("answers: {number} has none to {pending:?}"));
             }
@@ -76,11 +76,11 @@ impl World {
     fn check_watches(&mut self) -> Result<(), String> {
         for (number, machine) in self.windows.iter_mut().enumerate() {
             match &machine.watch {
-                Watch::Owed(what) => {
+                DirectoryWatch::Owed(what) => {
                     return Err(format!("watching: {number} was not notified {what}"));
                 }
-                Watch::Asked => machine.watch = Watch::Sure(self.steps),
-                Watch::None | Watch::Sure(_) => {}
+                DirectoryWatch::Asked => machine.watch = DirectoryWatch::Sure(self.steps),
+                DirectoryWatch::None | DirectoryWatch::Sure(_) => {}
             }
         }
         Ok(())
@@ -159,7 +159,7 @@ impl World {
             (open.status == Status::Open).then_some(*number)
         };
         let mut open: Vec<u32> = self.posix[machine].opens.iter().filter_map(is_open).collect();
-        if self.plan.fault == Some(Fault::Close) {
+        if self.plan.fault == Some(MixedFault::Close) {
             open.pop();
         }
         for open in open {

@@ -1,6 +1,6 @@
 //! The server of both protocols, and the tree that it serves.
 
-use super::{Fault, Plan};
+use super::{MixedFault, MixedPlan};
 use crate::environment::{Environment, Troubles};
 use crate::random::Random;
 use crate::sessions::messages::SHARE;
@@ -46,8 +46,8 @@ impl Servers {
     /// Creates servers over a new tree.
     ///
     /// # Errors The tree cannot be created.
-    pub fn new(plan: &Plan, random: &mut Random, base: Instant) -> Result<Self, String> {
-        let Plan { park, would_block, creates_wait, .. } = *plan;
+    pub fn new(plan: &MixedPlan, random: &mut Random, base: Instant) -> Result<Self, String> {
+        let MixedPlan { park, would_block, creates_wait, .. } = *plan;
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };
         let environment = Environment::new(random.fork(), troubles, base, 0);
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
@@ -56,7 +56,7 @@ impl Servers {
         let volume = Arc::new(Volume { vfs: vfs.clone(), options });
         let files = Arc::new(Files::new(environment.clone()));
         let of_nfs = match plan.fault {
-            Some(Fault::Apart) => Arc::new(Files::new(environment.clone())),
+            Some(MixedFault::Apart) => Arc::new(Files::new(environment.clone())),
             _ => files.clone(),
         };
         let smb = smb::Server::new(config_of_smb(&volume), files, environment.clone());

@@ -82,7 +82,7 @@ pub enum Op {
     Directory,
     Leave,
     List,
-    Watch,
+    DirectoryWatch,
     Acknowledge { key: u8, keeps: u8 },
 }
 
@@ -118,7 +118,7 @@ pub struct Break {
 
 /// State of a client's directory watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Watch {
+pub enum DirectoryWatch {
     /// No watch.
     None,
     /// The watch is requested.
@@ -145,8 +145,8 @@ pub struct Windows {
     pub pending: BTreeMap<u32, SentRequest<Op>>,
     /// Its open of the directory.
     pub directory: Option<FileId>,
-    /// See [`Watch`].
-    pub watch: Watch,
+    /// See [`DirectoryWatch`].
+    pub watch: DirectoryWatch,
     /// The last listing.
     pub listed: Vec<Entry>,
     next_key: u8,
@@ -165,7 +165,7 @@ impl Windows {
             acknowledged: BTreeMap::new(),
             pending: BTreeMap::new(),
             directory: None,
-            watch: Watch::None,
+            watch: DirectoryWatch::None,
             listed: Vec::new(),
             next_key: 0,
         }
@@ -310,7 +310,7 @@ impl Windows {
                 (Command::SET_INFO, messages::rename(id(handle)?, &path_of(to), replace))
             }
             Op::List => (Command::QUERY_DIRECTORY, list(self.directory?)),
-            Op::Watch => {
+            Op::DirectoryWatch => {
                 let file_id = self.directory?;
                 let watch =
                     ChangeNotifyRequest { flags: 0, output_bytes: 4096, file_id, filter: OF_NAMES };

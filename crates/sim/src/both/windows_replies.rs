@@ -1,10 +1,10 @@
 //! Checks the responses and notifications that SMB clients receive.
 
-use super::Fault;
-use super::names::{After, State};
+use super::MixedFault;
+use super::names::{NameAfter, State};
 use super::setup::{DIRECTORY, number_of};
-use super::windows::{Break, Handle, Op, SentRequest, Status, Watch};
-use super::world::{Entry, PendingDelete, World};
+use super::windows::{Break, DirectoryWatch, Handle, Op, SentRequest, Status};
+use super::world::{Entry, MixedWorld, PendingDelete};
 use crate::channels::link::{Event, Purpose};
 use crate::channels::machine::{DecodedCreate, LockStatus, lease_key};
 use crate::channels::referee::{Certainty, Owner};
@@ -13,7 +13,7 @@ use wire::fscc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{LEASE_BREAK_IN_PROGRESS, Lease};
 
-impl World {
+impl MixedWorld {
     /// A client receives the bytes of its connection.
     pub(super) fn receive_windows(&mut self, machine: usize) -> Result<(), String> {
         let link = &mut self.windows[machine].link;
@@ -102,7 +102,7 @@ impl World {
                 self.handle_list(machine, pending.sent_at, message)?;
                 status == NtStatus::SUCCESS
             }
-            Op::Watch => self.handle_watch(machine, status),
+            Op::DirectoryWatch => self.handle_watch(machine, status),
             Op::Acknowledge { .. } => {
                 let own = &mut self.windows[machine];
                 let broken = own.acknowledged.remove(&number);
@@ -134,7 +134,7 @@ impl World {
         } else if handle.makes() {
             let was_absent = self.names.before(handle.name, sent_at) == Some(State::Absent);
             let may_be_made = was_absent && status == NtStatus::SHARING_VIOLATION;
-            let after = if may_be_made { After::Unknown } else { After::Same };
+            let after = if may_be_made { NameAfter::Unknown } else { NameAfter::Same };
             self.names.end(handle.name, sent_at, self.steps, after);
         }
         Ok(is_right)
@@ -223,7 +223,7 @@ impl World {
             }
         }
         if !handle.deletes_on_close && handle.makes() {
-            self.names.end(name, sent_at, now, After::Is(present));
+            self.names.end(name, sent_at, now, NameAfter::Is(present));
         }
         let owner = handle.owner(machine, number);
         if let Some(own) = self.windows[machine].handles.get_mut(&number) {
@@ -400,10 +400,10 @@ impl World {
         };
         for name in self.names.all() {
             let after = match self.names.before(name, sent_at) {
-                _ if !is_done => After::Same,
-                _ if name == to => After::Is(file),
-                Some(state) if state == file => After::Is(State::Absent),
-                _ => After::Same,
+                _ if !is_done => NameAfter::Same,
+                _ if name == to => NameAfter::Is(file),
+                Some(state) if state == file => NameAfter::Is(State::Absent),
+                _ => NameAfter::Same,
             };
             self.names.end(name, sent_at, self.steps, after);
         }
@@ -433,15 +433,15 @@ impl World {
     fn handle_watch(&mut self, machine: usize, status: NtStatus) -> bool {
         let own = &mut self.windows[machine];
         if status == NtStatus::NOTIFY_CLEANUP {
-            own.watch = Watch::None;
+            own.watch = DirectoryWatch::None;
             return true;
         }
         self.counts.notified += 1;
-        if self.plan.fault == Some(Fault::Watch) {
+        if self.plan.fault == Some(MixedFault::Watch) {
             return true;
         }
-        self.counts.notified_of_nfs += u64::from(matches!(own.watch, Watch::Owed(_)));
-        own.watch = Watch::None;
+        self.counts.notified_of_nfs += u64::from(matches!(own.watch, DirectoryWatch::Owed(_)));
+        own.watch = DirectoryWatch::None;
         [NtStatus::SUCCESS, NtStatus::NOTIFY_ENUM_DIR].contains(&status)
     }
 }

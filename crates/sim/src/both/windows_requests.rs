@@ -1,8 +1,8 @@
 //! Requests of SMB clients.
 
-use super::Fault;
-use super::windows::{Break, Handle, Op, SentRequest, Status, Watch};
-use super::world::{PendingDelete, World};
+use super::MixedFault;
+use super::windows::{Break, DirectoryWatch, Handle, Op, SentRequest, Status};
+use super::world::{MixedWorld, PendingDelete};
 use crate::channels::link::Purpose;
 use crate::channels::machine::{CELLS, LockStatus};
 use crate::channels::referee::{Certainty, OpenFact, Owner, UNKNOWN, kinds};
@@ -11,7 +11,7 @@ use wire::smb::Command;
 /// Maximum number of opens per client.
 const HANDLES_MAX: usize = 4;
 
-impl World {
+impl MixedWorld {
     /// Lets a client send a request.
     pub(super) fn ask_windows(&mut self, machine: usize) {
         if let Some(op) = self.choose_windows(machine) {
@@ -24,7 +24,7 @@ impl World {
         if own.directory.is_some() {
             match self.random.below(25) {
                 0 => return Some(Op::List),
-                1..=3 if own.watch == Watch::None => return Some(Op::Watch),
+                1..=3 if own.watch == DirectoryWatch::None => return Some(Op::DirectoryWatch),
                 _ => {}
             }
         }
@@ -96,7 +96,7 @@ impl World {
             }
             // The file may have any name by then.
             Op::Rename { .. } => self.names.all().for_each(|name| self.names.begin(name, now)),
-            Op::Watch => self.windows[machine].watch = Watch::Asked,
+            Op::DirectoryWatch => self.windows[machine].watch = DirectoryWatch::Asked,
             _ => {}
         }
         let shown = handle_of(op).and_then(|handle| self.windows[machine].handles.get(&handle));
@@ -111,7 +111,7 @@ impl World {
     fn send_windows(&mut self, machine: usize, number: u32, op: Op) {
         let own = &mut self.windows[machine];
         let message = match handle_of(op).and_then(|handle| own.handles.get(&handle)) {
-            Some(handle) if self.plan.fault == Some(Fault::Share) && op.creates() => {
+            Some(handle) if self.plan.fault == Some(MixedFault::Share) && op.creates() => {
                 let handle = Handle { share: kinds::ALL, ..handle.clone() };
                 Some((Command::CREATE, own.create(&handle)))
             }
@@ -172,7 +172,7 @@ impl World {
     pub(super) fn acknowledge(&mut self, machine: usize) {
         let Some(broken) = self.windows[machine].acknowledgments.pop_front() else { return };
         let Break { key, keeps, .. } = broken;
-        if self.plan.fault != Some(Fault::Acknowledge) {
+        if self.plan.fault != Some(MixedFault::Acknowledge) {
             self.referee.downgrade(Owner::Key(machine, key), keeps);
         }
         let number = self.begin_windows(machine, Op::Acknowledge { key, keeps });

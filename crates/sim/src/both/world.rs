@@ -1,10 +1,10 @@
 //! The world of a run: clients of both protocols, the server, and the choice of the next action.
 
-use super::names::{After, Names, State};
+use super::names::{NameAfter, Names, State};
 use super::posix::{Op as PosixOp, Posix};
 use super::setup::Servers;
 use super::windows::{SentRequest, Windows};
-use super::{Counts, Plan};
+use super::{MixedCounts, MixedPlan};
 use crate::channels::referee::{Owner, Referee};
 use crate::random::Random;
 use crate::runner::{Next, Outcome, Runner};
@@ -38,7 +38,7 @@ pub struct Entry {
 }
 
 /// The server's end of a connection, while a fiber owns it.
-pub enum End {
+pub enum ServerEnd {
     /// Of an SMB connection.
     Windows(Box<ServerSide>),
     /// Of an NFS connection.
@@ -69,7 +69,7 @@ pub enum PendingDelete {
 }
 
 #[derive(Clone, Copy)]
-enum Action {
+enum MixedAction {
     SetUp(usize),
     Acknowledge(usize),
     AskWindows(usize),
@@ -86,11 +86,11 @@ enum Action {
 }
 
 /// See the module.
-pub struct World {
+pub struct MixedWorld {
     /// Parameters of the run.
-    pub plan: Plan,
+    pub plan: MixedPlan,
     /// Event counters.
-    pub counts: Counts,
+    pub counts: MixedCounts,
     /// The last events.
     pub log: VecDeque<String>,
     /// Number of steps.
@@ -109,22 +109,22 @@ pub struct World {
     files: Vec<u64>,
     /// NFS opens, and values that were written over NFS.
     pub(super) of_posix: BTreeSet<u32>,
-    runner: Runner<End>,
+    runner: Runner<ServerEnd>,
     next: u32,
     accepts_requests: bool,
 }
 
-impl World {
+impl MixedWorld {
     /// The initial state of a seed's run.
     ///
     /// # Errors The tree cannot be created.
-    pub fn new(plan: Plan, mut random: Random, base: Instant) -> Result<Self, String> {
+    pub fn new(plan: MixedPlan, mut random: Random, base: Instant) -> Result<Self, String> {
         let servers = Servers::new(&plan, &mut random, base)?;
         let windows = (0..plan.windows).map(|number| Windows::new(number, &mut random)).collect();
         let numbers = plan.windows..plan.windows + plan.posix;
         Ok(Self {
             plan,
-            counts: Counts::default(),
+            counts: MixedCounts::default(),
             log: VecDeque::new(),
             steps: 0,
             random,
@@ -247,12 +247,12 @@ impl World {
                 PendingDelete::Handle { began, file, .. } => {
                     let present = file.map(State::Present);
                     let had_it = present.is_some() && self.names.before(name, began) == present;
-                    (began, if had_it { After::Is(State::Absent) } else { After::Same })
+                    (began, if had_it { NameAfter::Is(State::Absent) } else { NameAfter::Same })
                 }
                 PendingDelete::Name { name: removed, sent_at, .. } if removed == name => {
-                    (sent_at, After::Is(State::Absent))
+                    (sent_at, NameAfter::Is(State::Absent))
                 }
-                PendingDelete::Name { began, .. } => (began, After::Same),
+                PendingDelete::Name { began, .. } => (began, NameAfter::Same),
             };
             self.names.end(name, began, now, after);
         }
@@ -313,87 +313,87 @@ impl World {
         }
         let at = self.random.weighted(actions.iter().map(|(weight, _)| *weight));
         match actions[at].1 {
-            Action::SetUp(machine) => self.windows[machine].link.set_up(),
-            Action::Acknowledge(machine) => self.acknowledge(machine),
-            Action::AskWindows(machine) => self.ask_windows(machine),
-            Action::DeliverWindows(machine) => self.deliver(machine),
-            Action::ServeWindows(machine, step) => self.serve_windows(machine, step)?,
-            Action::ReceiveWindows(machine) => self.receive_windows(machine)?,
-            Action::ReturnDelegation(machine) => self.return_recalled(machine),
-            Action::AskPosix(machine) => self.ask_posix(machine),
-            Action::DeliverPosix(link) => {
+            MixedAction::SetUp(machine) => self.windows[machine].link.set_up(),
+            MixedAction::Acknowledge(machine) => self.acknowledge(machine),
+            MixedAction::AskWindows(machine) => self.ask_windows(machine),
+            MixedAction::DeliverWindows(machine) => self.deliver(machine),
+            MixedAction::ServeWindows(machine, step) => self.serve_windows(machine, step)?,
+            MixedAction::ReceiveWindows(machine) => self.receive_windows(machine)?,
+            MixedAction::ReturnDelegation(machine) => self.return_recalled(machine),
+            MixedAction::AskPosix(machine) => self.ask_posix(machine),
+            MixedAction::DeliverPosix(link) => {
                 if let Some(PosixLink { on_the_way, side: Some(side), .. }) =
                     self.links.get_mut(&link)
                 {
                     side.input.extend(on_the_way.pop_front());
                 }
             }
-            Action::ServePosix(link, step) => self.serve_posix(link, step)?,
-            Action::ReceivePosix(link) => self.receive_posix(link)?,
-            Action::GoOn(next) => {
+            MixedAction::ServePosix(link, step) => self.serve_posix(link, step)?,
+            MixedAction::ReceivePosix(link) => self.receive_posix(link)?,
+            MixedAction::GoOn(next) => {
                 let stepped = self.runner.go_on(&self.servers.environment, next)?;
                 self.end_step(stepped);
             }
-            Action::Nap => self.servers.environment.sleep_in(),
+            MixedAction::Nap => self.servers.environment.sleep_in(),
         }
         self.sweep_pending_deletes();
         Ok(true)
     }
 
-    fn actions(&self) -> Vec<(u32, Action)> {
+    fn actions(&self) -> Vec<(u32, MixedAction)> {
         let mut actions = Vec::new();
         (0..self.windows.len()).for_each(|machine| self.add_windows(machine, &mut actions));
         for (number, link) in &self.links {
             let [requests, answers, serves] = link.weights;
             let Some(side) = &link.side else { continue };
             let steps = side.steps().into_iter();
-            actions.extend(steps.map(|step| (serves, Action::ServePosix(*number, step))));
+            actions.extend(steps.map(|step| (serves, MixedAction::ServePosix(*number, step))));
             if !link.on_the_way.is_empty() {
-                actions.push((requests, Action::DeliverPosix(*number)));
+                actions.push((requests, MixedAction::DeliverPosix(*number)));
             }
             if !side.output.is_empty() {
-                actions.push((answers, Action::ReceivePosix(*number)));
+                actions.push((answers, MixedAction::ReceivePosix(*number)));
             }
         }
         for (number, machine) in self.posix.iter().enumerate() {
             let can_ask = machine.is_complete && machine.free_slot().is_some();
             if can_ask && machine.delegations.values().any(|one| one.is_recalled) {
-                actions.push((self.plan.haste, Action::ReturnDelegation(number)));
+                actions.push((self.plan.haste, MixedAction::ReturnDelegation(number)));
             }
             if can_ask && self.accepts_requests {
-                actions.push((6, Action::AskPosix(number)));
+                actions.push((6, MixedAction::AskPosix(number)));
             }
         }
         let nexts = self.runner.nexts(&self.servers.environment);
-        actions.extend(nexts.into_iter().map(|(weight, next)| (weight, Action::GoOn(next))));
+        actions.extend(nexts.into_iter().map(|(weight, next)| (weight, MixedAction::GoOn(next))));
         if actions.is_empty() && self.servers.environment.has_sleepers() {
-            actions.push((1, Action::Nap));
+            actions.push((1, MixedAction::Nap));
         }
         actions
     }
 
-    fn add_windows(&self, number: usize, actions: &mut Vec<(u32, Action)>) {
+    fn add_windows(&self, number: usize, actions: &mut Vec<(u32, MixedAction)>) {
         let machine = &self.windows[number];
         let link = &machine.link;
         let [requests, answers, serves] = link.weights;
         if link.has_set_up_to_do() {
-            actions.push((10, Action::SetUp(number)));
+            actions.push((10, MixedAction::SetUp(number)));
         }
         if link.can_ask() && !machine.acknowledgments.is_empty() {
-            actions.push((self.plan.haste, Action::Acknowledge(number)));
+            actions.push((self.plan.haste, MixedAction::Acknowledge(number)));
         }
         if link.can_ask() && self.accepts_requests && machine.pending.len() < 5 {
-            actions.push((6, Action::AskWindows(number)));
+            actions.push((6, MixedAction::AskWindows(number)));
         }
         let Some(side) = &link.side else { return };
         let now = smb::Host::now(&*self.servers.environment).instant;
         let steps = side.steps(now).into_iter();
-        actions.extend(steps.map(|step| (serves, Action::ServeWindows(number, step))));
+        actions.extend(steps.map(|step| (serves, MixedAction::ServeWindows(number, step))));
         if !link.on_the_way.is_empty() {
-            actions.push((requests, Action::DeliverWindows(number)));
+            actions.push((requests, MixedAction::DeliverWindows(number)));
         }
         if !side.output.is_empty() {
-            actions.push((answers, Action::ReceiveWindows(number)));
+            actions.push((answers, MixedAction::ReceiveWindows(number)));
         }
     }
 
@@ -413,7 +413,7 @@ impl World {
         let number = machine as u32 + 1;
         self.start(number, move || {
             let result = side.step(step, now).map_err(|close| format!("{close:?}"));
-            Outcome::Stepped(number, Box::new(End::Windows(side)), result)
+            Outcome::Stepped(number, Box::new(ServerEnd::Windows(side)), result)
         })
     }
 
@@ -423,25 +423,25 @@ impl World {
         };
         self.start(number, move || {
             let result = side.step(step).map_err(|close| format!("{close:?}"));
-            Outcome::Stepped(number, Box::new(End::Posix(side)), result)
+            Outcome::Stepped(number, Box::new(ServerEnd::Posix(side)), result)
         })
     }
 
     pub(super) fn start(
         &mut self,
         owner: u32,
-        work: impl FnOnce() -> Outcome<End> + Send + 'static,
+        work: impl FnOnce() -> Outcome<ServerEnd> + Send + 'static,
     ) -> Result<(), String> {
         let stepped = self.runner.start(&self.servers.environment, owner, work)?;
         self.end_step(stepped);
         Ok(())
     }
 
-    fn end_step(&mut self, stepped: Option<(u32, Box<End>)>) {
+    fn end_step(&mut self, stepped: Option<(u32, Box<ServerEnd>)>) {
         let Some((number, end)) = stepped else { return };
         match *end {
-            End::Windows(side) => self.windows[number as usize - 1].link.side = Some(side),
-            End::Posix(side) => {
+            ServerEnd::Windows(side) => self.windows[number as usize - 1].link.side = Some(side),
+            ServerEnd::Posix(side) => {
                 if let Some(link) = self.links.get_mut(&number) {
                     link.side = Some(side);
                 }

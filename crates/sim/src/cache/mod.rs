@@ -23,7 +23,7 @@ use vfs::RelPath;
 
 /// A deliberate fault, which the simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum CacheFault {
     /// The feed omits an added name.
     Added,
     /// The feed omits a change of attributes, owner or permissions.
@@ -147,7 +147,7 @@ pub type Hits = Vec<(&'static str, u64)>;
 /// Runs one seed. With a fault the run must fail.
 ///
 /// # Errors [`Failure`]: a cached result was stale.
-pub fn run(seed: u64, fault: Option<Fault>) -> Result<(Report, Hits), Box<Failure>> {
+pub fn run(seed: u64, fault: Option<CacheFault>) -> Result<(Report, Hits), Box<Failure>> {
     let mut random = Random::new(seed ^ 0xCAC4E);
     let around = CacheEnvironment::new(random.fork(), fault);
     let plain = Side::plain(around.clone());

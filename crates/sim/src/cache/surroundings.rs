@@ -1,6 +1,6 @@
 //! Time, and the delivery of change events.
 
-use super::Fault;
+use super::CacheFault;
 use crate::random::Random;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,12 +21,12 @@ const SWALLOWED_PERCENT: u32 = 50;
 pub struct CacheEnvironment {
     nanos: AtomicU64,
     random: Mutex<Random>,
-    fault: Option<Fault>,
+    fault: Option<CacheFault>,
     overflows: u64,
 }
 
 impl CacheEnvironment {
-    pub fn new(mut random: Random, fault: Option<Fault>) -> Arc<Self> {
+    pub fn new(mut random: Random, fault: Option<CacheFault>) -> Arc<Self> {
         let overflows = random.pick(&OVERFLOWS);
         let (nanos, random) = (AtomicU64::new(0), Mutex::new(random));
         Arc::new(Self { nanos, random, fault, overflows })
@@ -55,11 +55,11 @@ impl Surroundings for CacheEnvironment {
 
     fn delivery(&self, event: FeedEvent) -> FeedDelivery {
         let is_of_fault = match self.fault {
-            Some(Fault::Added) => event == FeedEvent::Added,
-            Some(Fault::Attributes) => event == FeedEvent::Attributes,
-            Some(Fault::Removed) => event == FeedEvent::Removed,
-            Some(Fault::Listing) => event == FeedEvent::Listing,
-            Some(Fault::Unfollowed) => event == FeedEvent::Followed,
+            Some(CacheFault::Added) => event == FeedEvent::Added,
+            Some(CacheFault::Attributes) => event == FeedEvent::Attributes,
+            Some(CacheFault::Removed) => event == FeedEvent::Removed,
+            Some(CacheFault::Listing) => event == FeedEvent::Listing,
+            Some(CacheFault::Unfollowed) => event == FeedEvent::Followed,
             None => false,
         };
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);

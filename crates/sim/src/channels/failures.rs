@@ -2,14 +2,14 @@
 
 use super::machine::{KEPT_NANOS, LockStatus, Op, RequestedDurability, Status};
 use super::referee::{Certainty, Owner};
-use super::world::{World, environment};
+use super::world::{ChannelWorld, environment};
 use crate::process::Process;
 
-impl World {
+impl ChannelWorld {
     /// Injects a failure with a low probability.
     pub(super) fn trouble(&mut self) -> Result<(), String> {
         let dice = self.random.next() as u32 % 10_000;
-        let super::Plan { cuts, losses, deaths, rests, .. } = self.plan;
+        let super::ChannelPlan { cuts, losses, deaths, rests, .. } = self.plan;
         if dice < cuts {
             self.lose_one()
         } else if dice < cuts + losses {

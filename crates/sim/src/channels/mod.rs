@@ -21,11 +21,11 @@ use std::time::Instant;
 
 pub(crate) use journal::Journal;
 pub(crate) use link::{Event, Link, Purpose, Role};
-pub use world::Counts;
+pub use world::ChannelCounts;
 
 /// A deliberate fault, which the simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ChannelFault {
     /// A client acknowledges a break, but continues to use its cache.
     Acknowledge,
     /// Clients ignore break notifications.
@@ -48,7 +48,7 @@ pub enum Fault {
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct ChannelPlan {
     /// Number of client machines.
     pub machines: usize,
     /// Number of steps.
@@ -73,12 +73,17 @@ pub struct Plan {
     pub rests: u32,
     /// The run only covers channels: binding, loss, logoff and re-authentication.
     pub is_about_channels: bool,
-    /// See [`Fault`].
-    pub fault: Option<Fault>,
+    /// See [`ChannelFault`].
+    pub fault: Option<ChannelFault>,
 }
 
-impl Plan {
-    fn of(seed: u64, is_about_channels: bool, fault: Option<Fault>, random: &mut Random) -> Self {
+impl ChannelPlan {
+    fn of(
+        seed: u64,
+        is_about_channels: bool,
+        fault: Option<ChannelFault>,
+        random: &mut Random,
+    ) -> Self {
         let rest = random.pick(&[30, 60, 100]);
         let mut plan = Self {
             machines: 2 + random.below(3),
@@ -108,12 +113,12 @@ impl Plan {
 pub fn run(
     seed: u64,
     is_about_channels: bool,
-    fault: Option<Fault>,
-) -> Result<(Report, Counts), Box<Failure>> {
+    fault: Option<ChannelFault>,
+) -> Result<(Report, ChannelCounts), Box<Failure>> {
     let mut random = Random::new(seed);
-    let plan = Plan::of(seed, is_about_channels, fault, &mut random);
+    let plan = ChannelPlan::of(seed, is_about_channels, fault, &mut random);
     let failed = |what, log| Box::new(Failure { seed, what, log });
-    let world = world::World::new(plan, random, Instant::now());
+    let world = world::ChannelWorld::new(plan, random, Instant::now());
     let mut world = world.map_err(|what| failed(what, String::new()))?;
     match world.run() {
         Ok(()) => {

@@ -5,7 +5,7 @@ use super::machine::{
     CELL_BYTES, CELLS, DIRECTORY, Handle, KEPT_NANOS, Op, RequestedDurability, Status,
 };
 use super::referee::{Certainty, Owner, Referee};
-use super::world::World;
+use super::world::ChannelWorld;
 use crate::runner::Outcome;
 
 /// Maximum number of time steps per quiescent state to let delayed password checks finish.
@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000_000;
 /// See [`smb::limits::RECONNECT_WAIT_MAX`].
 const RECONNECT_NANOS: u64 = smb::limits::RECONNECT_WAIT_MAX.as_nanos() as u64;
 
-impl World {
+impl ChannelWorld {
     /// Quiesces the run, checks its state, and advances time.
     pub(super) fn rest(&mut self, goes_on: bool) -> Result<(), String> {
         self.note("all comes to rest".into());

@@ -1,18 +1,18 @@
 //! Handles the responses and notifications that clients receive.
 
-use super::Fault;
+use super::ChannelFault;
 use super::link::{Event, Flaw, Purpose, Role};
 use super::machine::{
     Acknowledgment, DIRECTORY, DecodedCreate, ENTRIES, Handle, LockStatus, Op, RequestedCache,
     Session, Status, lease_key, rights_of_level,
 };
 use super::referee::{Certainty, Owner, rights};
-use super::world::{ChannelRequest, FirstCreateReply, World};
+use super::world::{ChannelRequest, ChannelWorld, FirstCreateReply};
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, Header, LEASE_BREAK_IN_PROGRESS, Lease, SessionId};
 
-impl World {
+impl ChannelWorld {
     pub(super) fn handle(&mut self, number: u32, event: Event) -> Result<(), String> {
         let Some(link) = self.links.get(&number) else { return Ok(()) };
         let (machine, is_given_up) = (link.machine, link.is_given_up);
@@ -72,7 +72,7 @@ impl World {
     }
 
     fn is_mute(&self) -> bool {
-        self.plan.fault == Some(Fault::Notice)
+        self.plan.fault == Some(ChannelFault::Notice)
     }
 
     fn handle_renewed(
@@ -138,7 +138,7 @@ impl World {
             return Err(format!("bindings: {flaw:?} was answered {status:?}"));
         }
         self.cut(number)?;
-        if self.plan.fault == Some(Fault::Bind) {
+        if self.plan.fault == Some(ChannelFault::Bind) {
             let first = self.ready_links(machine).next();
             if let Some(link) = first.and_then(|first| self.links.get_mut(&first)) {
                 drop(link.side.take());

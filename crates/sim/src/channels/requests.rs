@@ -1,13 +1,13 @@
 //! Requests of client machines, and their retransmission.
 
-use super::Fault;
+use super::ChannelFault;
 use super::link::{Flaw, Purpose, Role};
 use super::machine::{
     Acknowledgment, CELLS, ENTRIES, Handle, LockStatus, Op, RequestedCache, RequestedDurability,
     Status, lease_key,
 };
 use super::referee::{Certainty, OpenFact, Owner, kinds};
-use super::world::{ChannelRequest, World};
+use super::world::{ChannelRequest, ChannelWorld};
 use crate::messages;
 use wire::smb::{Command, FileId};
 
@@ -20,7 +20,7 @@ const SENT_MAX: u32 = 12;
 /// Steps before a retransmission.
 const AGAIN_AFTER: u64 = 15;
 
-impl World {
+impl ChannelWorld {
     /// Lets a machine send a request.
     pub(super) fn ask(&mut self, machine: usize) {
         let Some(session) = &self.machines[machine].session else {
@@ -85,7 +85,7 @@ impl World {
         // A binding client knows the session's key, that of its first channel.
         let Some(key) = self.keys.get(&self.links[&first].session.0).cloned() else { return };
         let flaws = [Flaw::OtherUser, Flaw::Password, Flaw::Unsigned, Flaw::WrongKey];
-        let is_confused = self.plan.fault == Some(Fault::User);
+        let is_confused = self.plan.fault == Some(ChannelFault::User);
         let flaw = if is_confused || self.random.percent(65) {
             Flaw::None
         } else {
@@ -287,11 +287,11 @@ impl World {
         let mut handle = own.handles.get(&op.handle())?.clone();
         let fault = self.plan.fault;
         let (op, changed) = match (fault, op) {
-            (Some(Fault::Share), Op::Create { .. }) => {
+            (Some(ChannelFault::Share), Op::Create { .. }) => {
                 handle.share = kinds::ALL;
                 (op, true)
             }
-            (Some(Fault::Replay), Op::Create { .. }) if replays => {
+            (Some(ChannelFault::Replay), Op::Create { .. }) if replays => {
                 if let RequestedDurability::V2(guid) | RequestedDurability::Persistent(guid) =
                     &mut handle.durable
                 {
@@ -299,10 +299,10 @@ impl World {
                 }
                 (op, true)
             }
-            (Some(Fault::Write), Op::Write { handle, .. }) if number.is_multiple_of(4) => {
+            (Some(ChannelFault::Write), Op::Write { handle, .. }) if number.is_multiple_of(4) => {
                 (Op::Write { handle, cell: CELLS }, false)
             }
-            (Some(Fault::Lock), Op::Lock { handle, exclusive, .. }) => {
+            (Some(ChannelFault::Lock), Op::Lock { handle, exclusive, .. }) => {
                 (Op::Lock { handle, cell: CELLS + handle as u8, exclusive, sequence: 0 }, false)
             }
             _ => (op, false),
@@ -339,7 +339,7 @@ impl World {
 
     /// Acknowledges an oplock or lease break.
     pub(super) fn send_back(&mut self, machine: usize, link: u32, what: &Acknowledgment) {
-        let honest = self.plan.fault != Some(Fault::Acknowledge);
+        let honest = self.plan.fault != Some(ChannelFault::Acknowledge);
         let body = match *what {
             Acknowledgment::Oplock(file, level) => {
                 let known = self.machines[machine].with_id(file);

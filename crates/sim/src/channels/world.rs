@@ -4,7 +4,7 @@ use super::journal::Journal;
 use super::link::{Link, Role};
 use super::machine::{Acknowledgment, Machine, Op};
 use super::referee::{HandleNumber, Referee};
-use super::{Fault, Plan};
+use super::{ChannelFault, ChannelPlan};
 use crate::environment::{Environment, Troubles};
 use crate::process::Process;
 use crate::random::Random;
@@ -23,7 +23,7 @@ const NAP_NANOS: u64 = 1_000_000_000;
 /// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Counts {
+pub struct ChannelCounts {
     pub answered: u64,
     pub opened: u64,
     pub breaks: u64,
@@ -44,7 +44,7 @@ pub struct Counts {
     pub rested: u64,
 }
 
-impl Counts {
+impl ChannelCounts {
     /// All counters with their names.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); 18] {
@@ -124,7 +124,7 @@ pub struct FirstCreateReply {
 
 /// A possible next action.
 #[derive(Clone, Copy, Debug)]
-enum Action {
+enum ChannelAction {
     SetUp(u32),
     Acknowledge(usize),
     Again(usize),
@@ -138,9 +138,9 @@ enum Action {
 }
 
 /// A run.
-pub struct World {
+pub struct ChannelWorld {
     /// Its parameters.
-    pub plan: Plan,
+    pub plan: ChannelPlan,
     /// Compares the clients' knowledge.
     pub referee: Referee,
     /// The last events.
@@ -148,7 +148,7 @@ pub struct World {
     /// Number of steps.
     pub steps: u64,
     /// Event counters.
-    pub counts: Counts,
+    pub counts: ChannelCounts,
     pub(super) random: Random,
     pub(super) base: Instant,
     pub(super) process: Process,
@@ -173,12 +173,12 @@ pub struct World {
     pub(super) accepts_requests: bool,
 }
 
-impl World {
+impl ChannelWorld {
     /// The initial state of a seed's run.
     ///
     /// # Errors The tree cannot be created.
-    pub fn new(plan: Plan, mut random: Random, base: Instant) -> Result<Self, String> {
-        let journal = Arc::new(Journal::new(plan.fault == Some(Fault::Journal)));
+    pub fn new(plan: ChannelPlan, mut random: Random, base: Instant) -> Result<Self, String> {
+        let journal = Arc::new(Journal::new(plan.fault == Some(ChannelFault::Journal)));
         let environment = environment(&plan, &mut random, base, 0, &journal);
         let process = Process::first(environment, false)?;
         let machines = (0..plan.machines).map(|n| Machine::new(n, &mut random)).collect();
@@ -187,7 +187,7 @@ impl World {
             referee: Referee::default(),
             log: VecDeque::new(),
             steps: 0,
-            counts: Counts::default(),
+            counts: ChannelCounts::default(),
             random,
             base,
             process,
@@ -272,74 +272,74 @@ impl World {
         }
         let at = self.random.weighted(actions.iter().map(|(weight, _)| *weight));
         match actions[at].1 {
-            Action::SetUp(link) => {
+            ChannelAction::SetUp(link) => {
                 if let Some(link) = self.links.get_mut(&link) {
                     link.set_up();
                 }
             }
-            Action::Acknowledge(machine) => self.acknowledge(machine),
-            Action::Again(machine) => self.send_again(machine),
-            Action::Ask(machine) => self.ask(machine),
-            Action::Deliver(link) => self.deliver(link),
-            Action::Serve(link, step) => self.serve(link, step)?,
-            Action::Receive(link) => self.receive(link)?,
-            Action::GoOn(next) => {
+            ChannelAction::Acknowledge(machine) => self.acknowledge(machine),
+            ChannelAction::Again(machine) => self.send_again(machine),
+            ChannelAction::Ask(machine) => self.ask(machine),
+            ChannelAction::Deliver(link) => self.deliver(link),
+            ChannelAction::Serve(link, step) => self.serve(link, step)?,
+            ChannelAction::Receive(link) => self.receive(link)?,
+            ChannelAction::GoOn(next) => {
                 let stepped = self.runner.go_on(&self.process.environment, next)?;
                 self.end_step(stepped)?;
             }
-            Action::Write => self.journal.write(),
-            Action::Nap => self.process.environment.sleep_in(),
+            ChannelAction::Write => self.journal.write(),
+            ChannelAction::Nap => self.process.environment.sleep_in(),
         }
         Ok(true)
     }
 
-    fn actions(&self) -> Vec<(u32, Action)> {
+    fn actions(&self) -> Vec<(u32, ChannelAction)> {
         let mut actions = Vec::new();
         for (number, link) in &self.links {
             let [requests, answers, serves] = link.weights;
             if link.has_set_up_to_do() {
-                actions.push((10, Action::SetUp(*number)));
+                actions.push((10, ChannelAction::SetUp(*number)));
             }
             let Some(side) = &link.side else { continue };
             if !link.on_the_way.is_empty() {
-                actions.push((requests, Action::Deliver(*number)));
+                actions.push((requests, ChannelAction::Deliver(*number)));
             }
             let now = smb::Host::now(&*self.process.environment).instant;
             let steps = side.steps(now).into_iter();
-            actions.extend(steps.map(|step| (serves, Action::Serve(*number, step))));
+            actions.extend(steps.map(|step| (serves, ChannelAction::Serve(*number, step))));
             if !side.output.is_empty() {
-                actions.push((answers, Action::Receive(*number)));
+                actions.push((answers, ChannelAction::Receive(*number)));
             }
         }
         for machine in &self.machines {
             self.add_requests(machine, &mut actions);
         }
         let nexts = self.runner.nexts(&self.process.environment);
-        actions.extend(nexts.into_iter().map(|(weight, next)| (weight, Action::GoOn(next))));
+        actions.extend(nexts.into_iter().map(|(weight, next)| (weight, ChannelAction::GoOn(next))));
         if self.journal.has_work() {
-            actions.push((5, Action::Write));
+            actions.push((5, ChannelAction::Write));
         }
         if actions.is_empty() && self.process.environment.sleeps_less_than(NAP_NANOS) {
-            actions.push((1, Action::Nap));
+            actions.push((1, ChannelAction::Nap));
         }
         actions
     }
 
-    fn add_requests(&self, machine: &Machine, actions: &mut Vec<(u32, Action)>) {
+    fn add_requests(&self, machine: &Machine, actions: &mut Vec<(u32, ChannelAction)>) {
         let number = machine.number;
         let can_ask = self.ready_links(number).next().is_some();
         if can_ask && !machine.acknowledgments.is_empty() {
-            actions.push((5, Action::Acknowledge(number)));
+            actions.push((5, ChannelAction::Acknowledge(number)));
         }
         if can_ask
             && self.accepts_requests
             && machine.resend_queue.iter().any(|(due, _)| *due <= self.steps)
         {
-            actions.push((5, Action::Again(number)));
+            actions.push((5, ChannelAction::Again(number)));
         }
         let in_flight = self.pending.values().filter(|p| p.machine == number).count();
         if self.accepts_requests && (can_ask || machine.session.is_none()) && in_flight < 4 {
-            actions.push((6, Action::Ask(number)));
+            actions.push((6, ChannelAction::Ask(number)));
         }
     }
 
@@ -428,17 +428,17 @@ impl World {
 
 /// The environment of one server process.
 pub(super) fn environment(
-    plan: &Plan,
+    plan: &ChannelPlan,
     random: &mut Random,
     base: Instant,
     nanos: u64,
     journal: &Arc<Journal>,
 ) -> Arc<Environment> {
-    let super::Plan { park, would_block, creates_wait, .. } = *plan;
+    let super::ChannelPlan { park, would_block, creates_wait, .. } = *plan;
     let troubles = Troubles { park, would_block, fail: 0, creates_wait };
     let environment = Environment::new(random.fork(), troubles, base, nanos);
     environment.keep_opens_in(journal.clone());
-    if plan.fault == Some(Fault::User) {
+    if plan.fault == Some(ChannelFault::User) {
         environment.merge_users();
     }
     environment

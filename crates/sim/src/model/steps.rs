@@ -8,22 +8,22 @@ use wire::fscc;
 use wire::ntstatus::NtStatus;
 
 /// Possible next states.
-type After = Vec<(State, Progress)>;
+type NextStates = Vec<(State, Progress)>;
 
-fn done(state: &State, answer: Answer) -> After {
+fn done(state: &State, answer: Answer) -> NextStates {
     vec![(state.clone(), Progress::Done(answer))]
 }
 
-fn refused(state: &State, status: NtStatus) -> After {
+fn refused(state: &State, status: NtStatus) -> NextStates {
     done(state, Answer::refused(status))
 }
 
-fn then(state: State, stage: u8, file: OpId) -> After {
+fn then(state: State, stage: u8, file: OpId) -> NextStates {
     vec![(state, Progress::At(stage, file))]
 }
 
 /// Changes a file, and succeeds.
-fn change(state: &State, file: OpId, run: impl FnOnce(&mut File)) -> After {
+fn change(state: &State, file: OpId, run: impl FnOnce(&mut File)) -> NextStates {
     let mut state = state.clone();
     state.with_file(file, run);
     done(&state, Answer::success())
@@ -32,7 +32,7 @@ fn change(state: &State, file: OpId, run: impl FnOnce(&mut File)) -> After {
 impl State {
     /// All possible results of a request's next step; empty if it must wait.
     #[must_use]
-    pub fn step(&self, request: &Request, progress: &Progress, rules: Rules) -> After {
+    pub fn step(&self, request: &Request, progress: &Progress, rules: Rules) -> NextStates {
         let (stage, file) = match progress {
             Progress::New => (0, 0),
             Progress::At(stage, file) => (*stage, *file),
@@ -52,7 +52,7 @@ impl State {
     }
 
     /// The first step on an existing open: access checks.
-    fn begin(&self, request: &Request, open: &Open, rules: Rules) -> After {
+    fn begin(&self, request: &Request, open: &Open, rules: Rules) -> NextStates {
         let file = open.file;
         let Some(content) = self.files.get(&file) else { return done(self, Answer::Any) };
         let may = |access| open.access & access != 0;
@@ -100,7 +100,7 @@ impl State {
     }
 
     /// The steps after the first.
-    fn go_on(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> After {
+    fn go_on(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> NextStates {
         let mut after = Vec::new();
         let can_break = matches!(request.op, Op::Read { .. } | Op::Flush { .. })
             || matches!(request.op, Op::Write { .. });
@@ -138,7 +138,7 @@ impl State {
         }
     }
 
-    fn write(&self, request: &Request, file: OpId, rules: Rules) -> After {
+    fn write(&self, request: &Request, file: OpId, rules: Rules) -> NextStates {
         let Op::Write { cells, through, .. } = request.op else { return Vec::new() };
         let written = |count| {
             let mut state = self.clone();
@@ -158,7 +158,7 @@ impl State {
         after
     }
 
-    fn lock(&self, request: &Request, file: OpId) -> After {
+    fn lock(&self, request: &Request, file: OpId) -> NextStates {
         let Op::Lock { open, lock, exclusive, waits } = request.op else { return Vec::new() };
         let wanted = Lock { open, cells: lock, exclusive };
         let taken = self.files.get(&file).is_some_and(|f| f.is_locked_against(&wanted));
@@ -170,7 +170,7 @@ impl State {
     }
 
     /// Stage 1 waits; stage 2 holds the lock, and may have to release it.
-    fn wait_for_lock(&self, request: &Request, stage: u8, file: OpId) -> After {
+    fn wait_for_lock(&self, request: &Request, stage: u8, file: OpId) -> NextStates {
         let Op::Lock { open, lock, exclusive, .. } = request.op else { return Vec::new() };
         let wanted = Lock { open, cells: lock, exclusive };
         let mut after = Vec::new();
@@ -201,7 +201,7 @@ impl State {
         after
     }
 
-    fn rename(&self, open: OpId, file: OpId, to: u8, replace: bool) -> After {
+    fn rename(&self, open: OpId, file: OpId, to: u8, replace: bool) -> NextStates {
         let forbids =
             |(id, o): (OpId, &Open)| id != open && o.access != 0 && o.share & kinds::DELETE == 0;
         if !self.opens.contains_key(&open) {
@@ -231,7 +231,7 @@ impl State {
     }
 
     /// Stage 1 releases the open; stage 2 removes the file.
-    fn close(&self, open: OpId, stage: u8, file: OpId) -> After {
+    fn close(&self, open: OpId, stage: u8, file: OpId) -> NextStates {
         let mut state = self.clone();
         if stage == 1 {
             if state.release(open) {
@@ -244,7 +244,7 @@ impl State {
     }
 
     /// Stage 1 adds the open of a newly created file; stage 2 truncates a replaced file.
-    fn create(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> After {
+    fn create(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> NextStates {
         let Op::Create { name, access, disposition, delete_on_close, .. } = request.op else {
             return Vec::new();
         };
@@ -274,7 +274,7 @@ impl State {
 
     /// Another client may open the new file before its creator. Then the creator may have to break
     /// that client's cache, or the file may be gone, and the creation starts over.
-    fn enter_made(&self, request: &Request, file: OpId) -> After {
+    fn enter_made(&self, request: &Request, file: OpId) -> NextStates {
         let mut after = match self.acquire(request, file) {
             Err(status) => refused(self, status),
             Ok(state) => done(&state, Answer::Opened(FILE_CREATED)),
@@ -285,7 +285,7 @@ impl State {
         after
     }
 
-    fn make(&self, request: &Request, name: u8, rules: Rules) -> After {
+    fn make(&self, request: &Request, name: u8, rules: Rules) -> NextStates {
         let Op::Create { access, disposition, delete_on_close, .. } = request.op else {
             return Vec::new();
         };

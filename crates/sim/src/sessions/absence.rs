@@ -1,15 +1,15 @@
 //! Machines that are absent for longer than their lease. The server keeps their state as a courtesy
 //! until another client needs it, and then revokes all of it. RFC 8881 8.3, 8.4.3.
 
-use super::Fault;
+use super::SessionFault;
 use super::machine::{Machine, NAMES, Op, Presence};
-use super::world::World;
+use super::world::SessionWorld;
 
 const SECOND: u64 = 1_000_000_000;
 /// Minimum absence of a machine, in pieces after each of which all others renew their leases.
 const ABSENCE_SECONDS: [u64; 4] = [31; 4];
 
-impl World {
+impl SessionWorld {
     /// May make a machine absent while the run is quiescent; it returns after its lease has
     /// expired.
     pub(super) fn absence(&mut self) -> Result<(), String> {
@@ -92,7 +92,7 @@ impl World {
         self.note(|| format!("{number} has lost what it had"));
         self.counts.lost += 1;
         self.cut_all_of(number);
-        let is_kept = self.plan.fault == Some(Fault::Hold);
+        let is_kept = self.plan.fault == Some(SessionFault::Hold);
         let now = self.steps;
         let before = std::mem::replace(&mut self.machines[number], Machine::new(number));
         let machine = &mut self.machines[number];

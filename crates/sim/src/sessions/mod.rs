@@ -21,7 +21,7 @@ use std::time::Instant;
 
 /// A deliberate fault, which the simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum SessionFault {
     /// A retransmission is sent as a new request.
     ResendAsNew,
     /// Machines use more slots than the server permits.
@@ -36,7 +36,7 @@ pub enum Fault {
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct SessionPlan {
     /// Number of client machines.
     pub machines: usize,
     /// Number of steps.
@@ -61,12 +61,12 @@ pub struct Plan {
     pub rests: u32,
     /// Probability that a machine is absent for longer than its lease at quiescence, in percent.
     pub absences: u32,
-    /// See [`Fault`].
-    pub fault: Option<Fault>,
+    /// See [`SessionFault`].
+    pub fault: Option<SessionFault>,
 }
 
-impl Plan {
-    fn of(fault: Option<Fault>, random: &mut Random) -> Self {
+impl SessionPlan {
+    fn of(fault: Option<SessionFault>, random: &mut Random) -> Self {
         Self {
             machines: 1 + random.below(3),
             steps: 500 + random.next() % 900,
@@ -87,7 +87,7 @@ impl Plan {
 
 /// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SessionCounts {
     /// Replies.
     pub answered: u64,
     /// Cut connections.
@@ -126,7 +126,7 @@ pub struct Counts {
     pub lost: u64,
 }
 
-impl Counts {
+impl SessionCounts {
     /// All counters with their names.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); 18] {
@@ -178,11 +178,14 @@ impl Counts {
 /// Runs one seed.
 ///
 /// # Errors [`Failure`]: the clients observed a contradiction.
-pub fn run(seed: u64, fault: Option<Fault>) -> Result<(Report, Counts), Box<Failure>> {
+pub fn run(
+    seed: u64,
+    fault: Option<SessionFault>,
+) -> Result<(Report, SessionCounts), Box<Failure>> {
     let mut random = Random::new(seed);
-    let plan = Plan::of(fault, &mut random);
+    let plan = SessionPlan::of(fault, &mut random);
     let failed = |what, log| Box::new(Failure { seed, what, log });
-    let world = world::World::new(plan, random, Instant::now());
+    let world = world::SessionWorld::new(plan, random, Instant::now());
     let mut world = world.map_err(|what| failed(what, String::new()))?;
     match world.run() {
         Ok(()) => {

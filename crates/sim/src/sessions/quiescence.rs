@@ -2,13 +2,13 @@
 
 use super::machine::{Machine, Presence};
 use super::messages;
-use super::world::World;
+use super::world::SessionWorld;
 use crate::runner::Outcome;
 use std::collections::BTreeSet;
 
 const SECOND: u64 = 1_000_000_000;
 
-impl World {
+impl SessionWorld {
     /// Quiesces the run, checks its state, and advances time.
     pub(super) fn rest(&mut self) -> Result<(), String> {
         self.note(|| "all comes to rest".into());

@@ -2,7 +2,7 @@
 
 use super::machine::{Delegation, Machine, NAMES, Op, Open, Presence, SlotRequest};
 use super::messages;
-use super::world::{LinkState, World};
+use super::world::{LinkState, SessionWorld};
 use bytes::Bytes;
 use std::fmt::Debug;
 use wire::nfs::callback::{Callback, CallbackCompound, CbSequenceArgs};
@@ -23,7 +23,7 @@ pub(crate) fn unreadable(what: impl Debug) -> String {
     format!("answers: {what:?}")
 }
 
-impl World {
+impl SessionWorld {
     /// A machine receives the records on a connection.
     pub(super) fn receive(&mut self, number: u32) -> Result<(), String> {
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };

@@ -1,13 +1,13 @@
 //! Requests of machines, and failures.
 
-use super::Fault;
+use super::SessionFault;
 use super::machine::{NAMES, Op};
-use super::world::World;
+use super::world::SessionWorld;
 
 /// Maximum number of opens per machine.
 const OPENS_MAX: usize = 4;
 
-impl World {
+impl SessionWorld {
     /// Cuts connections, and changes the target number of slots.
     pub(super) fn trouble(&mut self) {
         let draw = |world: &mut Self, often: u32| world.random.next() % 10_000 < u64::from(often);
@@ -39,7 +39,7 @@ impl World {
 
     /// Lets a machine send a request, or repeat an answered one.
     pub(super) fn ask(&mut self, machine: usize) {
-        if self.plan.fault == Some(Fault::Slots) {
+        if self.plan.fault == Some(SessionFault::Slots) {
             self.machines[machine].slots_max = self.plan.slots;
         }
         if self.random.percent(10) {
@@ -139,7 +139,7 @@ impl World {
     }
 
     fn end_delegation(&mut self, machine: usize, id: wire::nfs::StateId) -> Option<Op> {
-        let is_kept = self.plan.fault == Some(Fault::UseReturnedDelegation);
+        let is_kept = self.plan.fault == Some(SessionFault::UseReturnedDelegation);
         let of_it = &mut self.machines[machine];
         let delegation = of_it.delegations.get_mut(&id.other)?;
         delegation.is_recalled = false;

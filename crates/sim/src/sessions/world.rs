@@ -3,7 +3,7 @@
 use super::machine::{Machine, Op, Presence, Slot, SlotRequest};
 use super::messages;
 use super::side::{Side, Step, describe_error};
-use super::{Counts, Fault, Plan};
+use super::{SessionCounts, SessionFault, SessionPlan};
 use crate::environment::{Environment, Troubles};
 use crate::random::Random;
 use crate::runner::{FinishedStep, Next, Outcome, Runner};
@@ -60,7 +60,7 @@ pub struct Link {
 }
 
 #[derive(Clone, Copy)]
-enum Action {
+enum SessionAction {
     Ask(usize),
     Again(usize),
     ReturnDelegation(usize),
@@ -86,11 +86,11 @@ impl HostFilter for AllowAllHosts {
 }
 
 /// See the module.
-pub struct World {
+pub struct SessionWorld {
     /// Parameters of the run.
-    pub plan: Plan,
+    pub plan: SessionPlan,
     /// Event counters.
-    pub counts: Counts,
+    pub counts: SessionCounts,
     /// The last events.
     pub log: VecDeque<String>,
     /// Number of steps.
@@ -106,12 +106,12 @@ pub struct World {
     accepts_requests: bool,
 }
 
-impl World {
+impl SessionWorld {
     /// The initial state of a seed's run.
     ///
     /// # Errors The set-up fails.
-    pub fn new(plan: Plan, mut random: Random, base: Instant) -> Result<Self, String> {
-        let Plan { park, would_block, creates_wait, .. } = plan;
+    pub fn new(plan: SessionPlan, mut random: Random, base: Instant) -> Result<Self, String> {
+        let SessionPlan { park, would_block, creates_wait, .. } = plan;
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };
         let environment = Environment::new(random.fork(), troubles, base, 0);
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
@@ -144,7 +144,7 @@ impl World {
         let files = Arc::new(Files::new(environment.clone()));
         Ok(Self {
             plan,
-            counts: Counts::default(),
+            counts: SessionCounts::default(),
             log: VecDeque::new(),
             steps: 0,
             server: Server::new(config, files, environment.clone()),
@@ -261,30 +261,30 @@ impl World {
         }
         let at = self.random.weighted(actions.iter().map(|(weight, _)| *weight));
         match actions[at].1 {
-            Action::Ask(machine) => self.ask(machine),
-            Action::Again(machine) => self.send_again(machine),
-            Action::ReturnDelegation(machine) => self.return_recalled(machine),
-            Action::Rebind(machine) => {
+            SessionAction::Ask(machine) => self.ask(machine),
+            SessionAction::Again(machine) => self.send_again(machine),
+            SessionAction::ReturnDelegation(machine) => self.return_recalled(machine),
+            SessionAction::Rebind(machine) => {
                 if let Some(link) = self.pick_link(machine) {
                     self.bind(link);
                     self.machines[machine].is_deaf = false;
                 }
             }
-            Action::Connect(machine) => self.connect(machine),
-            Action::Return(machine) => self.return_from_absence(machine),
-            Action::Deliver(link) => {
+            SessionAction::Connect(machine) => self.connect(machine),
+            SessionAction::Return(machine) => self.return_from_absence(machine),
+            SessionAction::Deliver(link) => {
                 if let Some(Link { on_the_way, side: Some(side), .. }) = self.links.get_mut(&link) {
                     side.input.extend(on_the_way.pop_front());
                 }
             }
-            Action::Serve(link, step) => self.serve(link, step)?,
-            Action::Receive(link) => self.receive(link)?,
-            Action::End(link) => self.end_side(link)?,
-            Action::GoOn(next) => {
+            SessionAction::Serve(link, step) => self.serve(link, step)?,
+            SessionAction::Receive(link) => self.receive(link)?,
+            SessionAction::End(link) => self.end_side(link)?,
+            SessionAction::GoOn(next) => {
                 let stepped = self.runner.go_on(&self.environment, next)?;
                 self.end_step(stepped);
             }
-            Action::Nap => {
+            SessionAction::Nap => {
                 self.environment.sleep_in();
                 self.renew();
             }
@@ -292,61 +292,63 @@ impl World {
         Ok(true)
     }
 
-    fn actions(&self) -> Vec<(u32, Action)> {
+    fn actions(&self) -> Vec<(u32, SessionAction)> {
         let mut actions = Vec::new();
         for (number, link) in &self.links {
             let [requests, answers, serves] = link.weights;
             let Some(side) = &link.side else { continue };
-            actions.extend(side.steps().into_iter().map(|s| (serves, Action::Serve(*number, s))));
+            actions.extend(
+                side.steps().into_iter().map(|s| (serves, SessionAction::Serve(*number, s))),
+            );
             if link.is_cut {
-                actions.push((1, Action::End(*number)));
+                actions.push((1, SessionAction::End(*number)));
                 continue;
             }
             if !link.on_the_way.is_empty() {
-                actions.push((requests, Action::Deliver(*number)));
+                actions.push((requests, SessionAction::Deliver(*number)));
             }
             if !side.output.is_empty() {
-                actions.push((answers, Action::Receive(*number)));
+                actions.push((answers, SessionAction::Receive(*number)));
             }
         }
         for machine in &self.machines {
             self.add_requests(machine, &mut actions);
         }
         let nexts = self.runner.nexts(&self.environment);
-        actions.extend(nexts.into_iter().map(|(weight, next)| (weight, Action::GoOn(next))));
+        actions.extend(nexts.into_iter().map(|(weight, next)| (weight, SessionAction::GoOn(next))));
         if actions.is_empty() && self.environment.has_sleepers() {
-            actions.push((1, Action::Nap));
+            actions.push((1, SessionAction::Nap));
         }
         actions
     }
 
-    fn add_requests(&self, machine: &Machine, actions: &mut Vec<(u32, Action)>) {
+    fn add_requests(&self, machine: &Machine, actions: &mut Vec<(u32, SessionAction)>) {
         let number = machine.number;
         if matches!(machine.presence, Presence::Absent { .. }) {
-            actions.extend(self.accepts_requests.then_some((1, Action::Return(number))));
+            actions.extend(self.accepts_requests.then_some((1, SessionAction::Return(number))));
             return;
         }
         let links = self.links.values().filter(|l| l.machine == number && !l.is_cut).count();
         if links == 0 {
-            actions.push((10, Action::Connect(number)));
+            actions.push((10, SessionAction::Connect(number)));
         } else if self.accepts_requests && links < LINKS_MAX && machine.session.is_some() {
-            actions.push((1, Action::Connect(number)));
+            actions.push((1, SessionAction::Connect(number)));
         }
-        let is_deaf = machine.is_deaf && self.plan.fault != Some(Fault::Deaf);
+        let is_deaf = machine.is_deaf && self.plan.fault != Some(SessionFault::Deaf);
         if self.ready_links(number).next().is_none() || machine.session.is_none() {
             return;
         }
         if is_deaf {
-            actions.push((5, Action::Rebind(number)));
+            actions.push((5, SessionAction::Rebind(number)));
         }
         if machine.waits_to_send(self.due()).next().is_some() {
-            actions.push((5, Action::Again(number)));
+            actions.push((5, SessionAction::Again(number)));
         }
         if machine.recalled_delegation().is_some() {
-            actions.push((3, Action::ReturnDelegation(number)));
+            actions.push((3, SessionAction::ReturnDelegation(number)));
         }
         if self.accepts_requests && machine.is_complete {
-            actions.push((6, Action::Ask(number)));
+            actions.push((6, SessionAction::Ask(number)));
         }
     }
 
@@ -403,7 +405,7 @@ impl World {
     /// Transmits or retransmits the request of a slot on any connection.
     pub(super) fn send(&mut self, machine: usize, at: u32) {
         let Some(link) = self.pick_link(machine) else { return };
-        let is_confused = self.plan.fault == Some(Fault::ResendAsNew);
+        let is_confused = self.plan.fault == Some(SessionFault::ResendAsNew);
         let now = self.environment.nanos();
         let of_it = &mut self.machines[machine];
         let Some(session) = of_it.session else { return };
@@ -492,7 +494,7 @@ impl World {
 }
 
 /// Creates each machine's own directory, and the shared files.
-fn make_tree(vfs: &MemoryVfs, plan: &Plan) -> vfs::Result<()> {
+fn make_tree(vfs: &MemoryVfs, plan: &SessionPlan) -> vfs::Result<()> {
     let make = |name: String, kind, mode| {
         let how = CreateHow::plain(kind, mode);
         let path = RelPath::from_iter([Name::new(name.into_bytes())?]);
