@@ -51,7 +51,7 @@ async function tokens(browser) {
   const { page, faults } = await openPage(browser, `${base}/`);
   await page.getByRole("textbox", { name: "Token" }).fill("wrong");
   await page.getByRole("button", { name: "Show the server" }).click();
-  await page.getByText("The server takes another token.").waitFor();
+  await page.getByText("The server refused this token.").waitFor();
   await accessible(page, "the door");
   await page.getByRole("textbox", { name: "Token" }).fill(TOKEN);
   await page.keyboard.press("Enter");
@@ -96,7 +96,7 @@ async function closing(page) {
   const victim = (await sessions())[0];
   const close = page.locator(`tbody[data-key="smb ${victim.id}"]`).getByRole("button", { name: /^Close the session/ });
   await close.click();
-  await page.getByRole("dialog").getByRole("button", { name: "Leave it" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
   assert.ok((await sessions()).some(({ id }) => id === victim.id), "it was left");
   await close.click();
   await page.getByRole("dialog").getByRole("button", { name: "Close the session" }).click();

@@ -123,10 +123,10 @@ pub fn steps(facts: &Facts) -> Vec<Step> {
     vec![
         step(
             1,
-            "the share is on a server that offers several connections",
+            "the server supports Multichannel",
             nfs || facts.server_multichannel,
             match facts.server_multichannel || nfs {
-                true => format!("{} offers it", facts.server_name),
+                true => format!("{} supports it", facts.server_name),
                 false => format!("{} does not", facts.server_name),
             },
             "switch it on at the server (ours: enabled = true under [multichannel]; Samba: server \
@@ -135,7 +135,7 @@ pub fn steps(facts: &Facts) -> Vec<Step> {
         ),
         step(
             2,
-            "adapters spread connections over processors (RSS)",
+            "adapters support RSS",
             nfs || rss,
             found,
             "enable RSS on the adapter of that side (Windows: Enable-NetAdapterRss; a virtual \
@@ -146,22 +146,22 @@ pub fn steps(facts: &Facts) -> Vec<Step> {
             "the share is connected",
             !facts.connections.is_empty(),
             format!("{}, {} {}", facts.share, facts.protocol, facts.dialect),
-            "look at what `anabranch probe` says of the server",
+            "run `anabranch probe` on the server",
         ),
         step(
             4,
-            "load was put on it",
+            "load runs on the share",
             carried > 0,
             format!("{} at {}/s", crate::size(carried as f64), crate::size(facts.bytes_per_second)),
-            "the load could not be made: look at the rights on the share's folder",
+            "the load failed: check the permissions on the share's directory",
         ),
         step(
             5,
-            "the system shows the connections",
+            "the system lists the connections",
             facts.sockets.is_none_or(|sockets| sockets == facts.connections.len()),
             match facts.sockets {
                 Some(sockets) => format!("{sockets} sockets to the server are established"),
-                None => "the system does not tell".into(),
+                None => "unknown".into(),
             },
             "something in between ends connections, or answers in the server's place: look at \
              proxies and firewalls",
@@ -199,7 +199,7 @@ pub fn remarks(facts: &Facts) -> Vec<String> {
     let mean = bytes.iter().sum::<u64>() as f64 / bytes.len().max(1) as f64;
     let idle = bytes.iter().filter(|one| (**one as f64) < mean * IDLE).count();
     if idle > 0 && mean > 0.0 {
-        out.push(format!("MV-06: {idle} of {} connections carry next to nothing", bytes.len()));
+        out.push(format!("MV-06: {idle} of {} connections are nearly idle", bytes.len()));
     }
     if facts.imbalance > IMBALANCE_MAX {
         out.push(format!(
@@ -209,7 +209,9 @@ pub fn remarks(facts: &Facts) -> Vec<String> {
         ));
     }
     if facts.current_channels > CHANNELS_GOOD {
-        out.push("MC-10: more than 4 connections rarely bring more, and may cost".into());
+        out.push(
+            "MC-10: more than 4 connections rarely increase throughput, and may reduce it".into(),
+        );
     }
     let usable = |all: &[Interface]| {
         let real = |ip: &String| !ip.starts_with("127.") && ip != "::1" && !ip.starts_with("fe80");
@@ -295,7 +297,7 @@ pub fn interface_table(interfaces: &[Interface]) -> String {
 #[must_use]
 pub fn shown(facts: &Facts) -> String {
     let mut out = format!(
-        "{}: {} {}, signing {}, sealing {}\n\nEnableMultichannel   : {}\n\n",
+        "{}: {} {}, signing {}, encryption {}\n\nEnableMultichannel   : {}\n\n",
         facts.server_name,
         facts.protocol,
         facts.dialect,
@@ -307,13 +309,13 @@ pub fn shown(facts: &Facts) -> String {
         out += &connection_list(facts);
         out += "Interfaces of this machine\n";
         out += &interface_table(&facts.client_interfaces);
-        out += "\nInterfaces that the server tells\n";
+        out += "\nInterfaces that the server advertises\n";
         out += &interface_table(&facts.server_interfaces);
     } else {
         let _ = writeln!(out, "MaxChannels          : {}", facts.max_channels);
         let _ = writeln!(out, "CurrentChannels      : {}", facts.current_channels);
     }
-    out += "\nBytes by connection\n";
+    out += "\nBytes per connection\n";
     let total: u64 = facts.connections.iter().map(|one| one.bytes).sum();
     for one in &facts.connections {
         let part = one.bytes as f64 * 100.0 / total.max(1) as f64;
@@ -424,7 +426,7 @@ mod tests {
         assert!((uneven.imbalance - 100.0 * 4.0 / 120.0).abs() < 1e-9);
         uneven.client_interfaces.push(interface(15, true, "10.0.1.1"));
         let text = remarks(&uneven).join("\n");
-        for part in ["1 of 4 connections carry next to nothing", "3.3 times", "MC-24"] {
+        for part in ["1 of 4 connections are nearly idle", "3.3 times", "MC-24"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
         assert_eq!(imbalance(&[]), 0.0);

@@ -48,7 +48,7 @@ impl Limit {
             Self::Share => "the share",
             Self::File => "the file",
             Self::ClientNetwork => "the client's network adapter",
-            Self::ClientProcessor => "the client's processors",
+            Self::ClientProcessor => "the client's CPUs",
             Self::Disk => "the server's disks",
             Self::Latency => "the latency between client and server",
             Self::QueueDepth => "the queue depth",
@@ -87,7 +87,7 @@ pub fn bindings(facts: &Facts) -> Vec<Binding> {
     let mut found: Vec<Binding> = known.iter().filter_map(|rule| rule(facts)).collect();
     found.extend(disk(facts));
     if found.is_empty() {
-        let evidence = "client, network, files and requests have room".to_owned();
+        let evidence = "client, network, files and requests have capacity left".to_owned();
         found.push(Binding { limit: Limit::Server, evidence });
     }
     found
@@ -121,14 +121,13 @@ pub(crate) fn processors_used(facts: &Facts) -> f64 {
 fn client_network(facts: &Facts) -> Option<Binding> {
     let used = link_used(facts);
     // CC-07: the limit belongs to the machine; further adapters do not raise it.
-    let evidence = format!("{:.0} % of its link are used", used * 100.0);
+    let evidence = format!("{:.0} % of its link is used", used * 100.0);
     if used >= FULL { binding(Limit::ClientNetwork, evidence) } else { None }
 }
 
 fn client_processor(facts: &Facts) -> Option<Binding> {
     let used = processors_used(facts);
-    let evidence =
-        format!("{:.0} % of {} processors are used", used * 100.0, facts.client.processors);
+    let evidence = format!("{:.0} % of {} CPUs is used", used * 100.0, facts.client.processors);
     if used >= FULL { binding(Limit::ClientProcessor, evidence) } else { None }
 }
 
@@ -136,7 +135,7 @@ fn server_processor(facts: &Facts) -> Option<Binding> {
     let busy = facts.cells.iter().filter_map(|cell| cell.server_processors).fold(0.0, f64::max);
     // The value is known only if the server runs on this machine.
     let used = busy / facts.client.processors.max(1) as f64;
-    let evidence = format!("its process uses {:.0} % of the processors", used * 100.0);
+    let evidence = format!("its process uses {:.0} % of the CPUs", used * 100.0);
     if used >= FULL { binding(Limit::Server, evidence) } else { None }
 }
 
@@ -163,7 +162,7 @@ fn share(facts: &Facts) -> Option<Binding> {
     let (low, high) =
         (rates.iter().copied().fold(f64::MAX, f64::min), rates.iter().copied().fold(0.0, f64::max));
     let evidence =
-        format!("{}/s, whatever the size and the number of connections", size(high.round()));
+        format!("{}/s, regardless of request size and connection count", size(high.round()));
     if rates.len() > 2 && alike(low, high) { binding(Limit::Share, evidence) } else { None }
 }
 
@@ -183,7 +182,7 @@ fn queue_depth(facts: &Facts) -> Option<Binding> {
     let [.., before, last] = &facts.depths[..] else { return None };
     let rises = last.per_second / before.per_second.max(f64::MIN_POSITIVE);
     let evidence = format!(
-        "{} requests under way bring {rises:.2} times what {} bring",
+        "{} requests in flight have {rises:.2} times the throughput of {}",
         last.depth, before.depth
     );
     if rises >= RISES { binding(Limit::QueueDepth, evidence) } else { None }
@@ -193,7 +192,8 @@ fn file(facts: &Facts) -> Option<Binding> {
     let block = *facts.blocks().first()?;
     let (one, _) = rate(facts, Class::ManyOneFile, block, true)?;
     let (many, _) = rate(facts, Class::ManyManyFiles, block, true)?;
-    let evidence = format!("several files bring {:.2} times what one brings", many / one.max(1.0));
+    let evidence =
+        format!("several files have {:.2} times the throughput of one", many / one.max(1.0));
     if many >= one * FILES_BRING { binding(Limit::File, evidence) } else { None }
 }
 
@@ -202,7 +202,8 @@ fn request_size(facts: &Facts) -> Option<Binding> {
     let (of_small, _) = rate(facts, Class::ManyManyFiles, small, true)?;
     let (of_larger, _) = rate(facts, Class::ManyManyFiles, larger, true)?;
     let evidence = format!(
-        "{of_larger:.0} requests of {} a second, {of_small:.0} of {}: their number is what counts",
+        "{of_larger:.0} requests of {} a second, {of_small:.0} of {}: the request rate is the \
+         limit",
         size(f64::from(larger)),
         size(f64::from(small))
     );

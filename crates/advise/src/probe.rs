@@ -265,7 +265,7 @@ pub fn culprit(verdicts: &[Verdict]) -> Option<&Verdict> {
 fn name(host: &Host) -> Verdict {
     let layer = Layer::Name;
     match &host.address {
-        Attempt::Done(address) => verdict(layer, State::Good, format!("it is {address}"), None),
+        Attempt::Done(address) => verdict(layer, State::Good, format!("{address}"), None),
         Attempt::NotTried => verdict(layer, State::NotTried, "not tried".into(), None),
         Attempt::Failed(why) => {
             let remedy = "look at the spelling and at the name servers of this machine; an address \
@@ -281,7 +281,7 @@ fn network(host: &Host) -> Verdict {
         return verdict(layer, State::NotTried, "not tried".into(), None);
     }
     let found = format!(
-        "{} of {} connects answered; min {:.2}, avg {:.2}, p99 {:.2}, max {:.2} ms",
+        "{} of {} connects succeeded; min {:.2}, avg {:.2}, p99 {:.2}, max {:.2} ms",
         c.count - c.lost,
         c.count,
         c.min_ms,
@@ -292,7 +292,7 @@ fn network(host: &Host) -> Verdict {
     if c.lost == c.count {
         let why = c.failure.as_deref().unwrap_or("no answer");
         let remedy = if why.contains("refused") {
-            "the host answers and nothing listens on the port: start the server, or name its port"
+            "the host refuses the port: start the server, or specify its port"
         } else {
             "a firewall or a missing route drops it: many networks block port 445 on the way out; \
              ask for the port to be opened, or use a VPN or a private endpoint"
@@ -310,7 +310,7 @@ fn network(host: &Host) -> Verdict {
         return verdict(layer, State::Slow, found, Some(remedy));
     }
     if c.min_ms >= DISTANT_MS {
-        let remedy = "it is far away: bring client and server closer together if that is possible; \
+        let remedy = "it is far away: move client and server closer together if that is possible; \
                       else use several channels and many requests at a time (copy with several \
                       threads, never with a file manager)";
         return verdict(layer, State::Slow, found, Some(remedy));
@@ -364,11 +364,14 @@ fn session(host: &Host) -> Verdict {
     let layer = Layer::Session;
     let facts = match &host.session {
         Attempt::NotTried => {
-            return verdict(layer, State::NotTried, "no user was named".into(), None);
+            return verdict(layer, State::NotTried, "no user specified".into(), None);
         }
         Attempt::Failed(why) => {
             let remedy = match host.protocol.as_str() {
-                "NFS" => "the server makes no session: look at its versions and at who may connect",
+                "NFS" => {
+                    "the server refused the session: check its NFS versions and which clients may \
+                     connect"
+                }
                 _ => {
                     "look at user, domain and password, at what the server asks of a logon, and \
                       at the clocks of both"
@@ -379,7 +382,7 @@ fn session(host: &Host) -> Verdict {
         Attempt::Done(facts) => facts,
     };
     let found =
-        format!("in {:.1} ms; signing {}, sealing {}", facts.ms, facts.signing, facts.cipher);
+        format!("in {:.1} ms; signing {}, encryption {}", facts.ms, facts.signing, facts.cipher);
     if facts.ms > LOGON_ROUND_TRIPS * host.round_trip_ms() + LOGON_MS {
         let remedy = "logging on is slow though the network is not: the server waits for its \
                       domain controller or user directory";
@@ -391,9 +394,9 @@ fn session(host: &Host) -> Verdict {
 fn share(host: &Host) -> Verdict {
     let layer = Layer::Share;
     match &host.share {
-        Attempt::NotTried => verdict(layer, State::NotTried, "no share was named".into(), None),
+        Attempt::NotTried => verdict(layer, State::NotTried, "no share specified".into(), None),
         Attempt::Failed(why) => {
-            let remedy = "look at the share's name and at who may use it";
+            let remedy = "check the share's name and its permitted users";
             verdict(layer, State::Broken, why.clone(), Some(remedy))
         }
         Attempt::Done(ms) => verdict(layer, State::Good, format!("connected in {ms:.1} ms"), None),
@@ -408,7 +411,7 @@ fn channels(host: &Host) -> Verdict {
     let mut found = format!("{} of {} connections", facts.channels, facts.channels_wanted);
     if let Attempt::Done(interfaces) = &facts.interfaces {
         let rss = interfaces.iter().filter(|one| one.rss_capable).count();
-        found += &format!("; {} interfaces are told, {rss} with RSS", interfaces.len());
+        found += &format!("; {} interfaces advertised, {rss} with RSS", interfaces.len());
     }
     if facts.channels >= facts.channels_wanted {
         return verdict(layer, State::Good, found, None);
@@ -421,13 +424,13 @@ fn channels(host: &Host) -> Verdict {
     };
     let no_rss = facts.interfaces.done().is_some_and(|all| all.iter().all(|one| !one.rss_capable));
     let remedy = if !says("multichannel") {
-        "the server offers no Multichannel: switch it on there; until then one connection carries \
-         everything"
+        "the server does not support Multichannel: enable it there; until then, one connection \
+         carries all traffic"
     } else if no_rss {
-        "the server says that no interface has RSS, so further connections are not opened: see to \
-         RSS on its adapter, or say that it has it (ours: rss = true under [multichannel])"
+        "the server advertises no RSS-capable interface, so no further connections are opened: \
+         enable RSS on its adapter, or advertise it (this server: rss = true under [multichannel])"
     } else {
-        "the server refuses further channels: look at the number that it allows"
+        "the server refuses further channels: check its limit"
     };
     verdict(layer, State::Slow, found, Some(remedy))
 }
@@ -437,14 +440,15 @@ fn small_reads(host: &Host) -> Verdict {
     let facts = match &host.small_reads {
         Attempt::NotTried => return verdict(layer, State::NotTried, "not tried".into(), None),
         Attempt::Failed(why) => {
-            let remedy = "files are made to be read: look at the rights on the share's folder";
+            let remedy = "the probe creates files to read them: check the permissions on the \
+                          share's directory";
             return verdict(layer, State::Broken, why.clone(), Some(remedy));
         }
         Attempt::Done(facts) => facts,
     };
     let network = (host.round_trip_ms() / facts.p50_ms.max(f64::MIN_POSITIVE)).min(1.0) * 100.0;
     let found = format!(
-        "{} one at a time: p50 {:.2}, p99 {:.2} ms; a connect is {network:.0} % of p50",
+        "{} one at a time: p50 {:.2}, p99 {:.2} ms; a connect takes {network:.0} % of p50",
         crate::size(f64::from(facts.block_bytes)),
         facts.p50_ms,
         facts.p99_ms
@@ -468,7 +472,7 @@ fn large_reads(host: &Host) -> Verdict {
     let under_way = rate * host.round_trip_ms() / 1000.0;
     let channels = host.session.done().map_or(1, |session| session.channels.max(1));
     let found = format!(
-        "{} at depth {}: {}/s over {channels} connection{}; {} under way in a round trip",
+        "{} at depth {}: {}/s over {channels} connection{}; {} in flight per round trip",
         crate::size(f64::from(facts.block_bytes)),
         facts.depth,
         crate::size(rate),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
-From now on no new clients are taken. Those that have nothing open are disconnected, all others
+From now on no new clients are accepted. Those that have nothing open are disconnected, all others
 when they have closed what they had, or when the time is over. The command waits for that and
 shows how far it has come; the server itself goes on until it is ended, or takes clients again.
 

@@ -197,7 +197,8 @@ fn configuration_page(date: &str) -> String {
         for Key { name, form, default, counts, text } in section.keys {
             let (form, default) = (spoken(form), spoken(&default.shown()));
             out += &format!(".TP\n.B {name}\n{}\n.br\n", spoken(text));
-            out += &format!("Value: {form}. Default: {default}. Counts {}.\n", counts.shown());
+            out +=
+                &format!("Value: {form}. Default: {default}. Takes effect {}.\n", counts.shown());
         }
     }
     out + ".SH SEE ALSO\n.BR anabranch (1),\n.BR anabranch\\-check (1)\n"

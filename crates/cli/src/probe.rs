@@ -151,7 +151,7 @@ fn shown(hosts: &[Host]) -> String {
         }
         out += &match culprit(&layers) {
             Some(one) => {
-                let remedy = one.remedy.as_deref().unwrap_or("look there first");
+                let remedy = one.remedy.as_deref().unwrap_or("start there");
                 format!("  verdict: {}: {remedy}\n", one.layer.name())
             }
             None => "  verdict: every layer that was looked at is good\n".into(),

@@ -37,8 +37,8 @@ fn disk_failed(share: &str, disk: &Value) -> String {
     let stopped = disk["stopped"].as_bool().unwrap_or_default();
     let stopped = if stopped { "; the share has stopped" } else { "" };
     format!(
-        "share {share}: what was written was not kept ({}; failures: {count}){stopped}: look into \
-         the system's log, check the file system, then start the server again\n",
+        "share {share}: what was written was not kept ({}; failures: {count}){stopped}: check \
+         the kernel log and the file system, then restart the server\n",
         plain(&disk["error"])
     )
 }
@@ -173,8 +173,8 @@ mod tests {
         let disk = serde_json::json!({"count": 2, "error": "I/O error", "stopped": true});
         let shown = shown(&serde_json::json!({"disks_failed": {"data": disk}}));
         let line = "share data: what was written was not kept (I/O error; failures: 2); \
-                    the share has stopped: look into the system's log, check the file system, \
-                    then start the server again\n";
+                    the share has stopped: check the kernel log and the file system, \
+                    then restart the server\n";
         assert!(shown.contains(line), "{shown}");
     }
 

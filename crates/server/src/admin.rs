@@ -131,7 +131,7 @@ fn router(state: &State) -> Router {
             request::refuse(&state, peer, &request, why)
         }
     };
-    let nothing = Refusal::Missing("there is nothing here; see /v1/openapi.json");
+    let nothing = Refusal::Missing("unknown path; see /v1/openapi.json");
     router
         .fallback(refusing(state.clone(), nothing))
         .method_not_allowed_fallback(refusing(state.clone(), Refusal::Method))

@@ -141,7 +141,7 @@ pub async fn flushed(files: &Files, within: Duration) {
     let mut left = files.recall_caches();
     while left > 0 {
         if Instant::now() >= until {
-            tracing::warn!(left, "clients did not write in time what they keep back");
+            tracing::warn!(left, "clients did not write their cached data in time");
             return;
         }
         tokio::time::sleep(ASK_EVERY).await;

@@ -245,7 +245,7 @@ impl Host for ProcessHost {
             tracing::error!(
                 user = name,
                 system_user,
-                "there is no such system user; make one, or set system_user"
+                "there is no such system user; create it, or set system_user"
             );
             return None;
         };
@@ -322,7 +322,8 @@ impl Host for ProcessHost {
                 tracing::error!(share, path, user, %peer, %request, "the file system failed");
             }
             RequestFailureKind::ShareGone => {
-                tracing::error!(share, user, %peer, %request, "the share's directory was removed; put one there and reload");
+                tracing::error!(share, user, %peer, %request, "the share's directory was removed; \
+                                                               restore it and reload");
             }
             RequestFailureKind::AccessDenied => {
                 tracing::info!(share, path, user, %peer, %request, "access denied");
@@ -342,10 +343,13 @@ impl Host for ProcessHost {
     fn dialect_refused(&self, peer: SocketAddr, offered: &[u16]) {
         let offered = offered.iter().map(|number| Dialect::from_number(*number));
         let Some(best) = offered.flatten().max() else {
-            tracing::warn!(%peer, "the client speaks SMB 1 alone, which is not served; update the client, or have it offer SMB 2 or 3");
+            tracing::warn!(%peer, "the client offers SMB 1 only, which is not supported; update \
+                                   the client, or enable SMB 2 or 3 on it");
             return;
         };
-        tracing::warn!(%peer, "the client speaks SMB {best} at most, and min_protocol and max_protocol allow no dialect of it; update the client, or change them in [server]");
+        tracing::warn!(%peer, "the client supports SMB {best} at most, and min_protocol and \
+                               max_protocol permit none of its dialects; update the client, or \
+                               change them in [server]");
     }
 
     fn persists_opens(&self) -> bool {

@@ -232,7 +232,8 @@ impl Disk {
             }
             // All written changes are durable already, so a failed rewrite can be retried later.
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "the journal cannot be made shorter");
+                tracing::warn!(path = %self.path.display(), %error, "the journal cannot be \
+                                                                     compacted");
             }
         }
     }
@@ -287,7 +288,10 @@ fn load(path: &Path) -> io::Result<Records> {
     let Some(entries) = bytes.strip_prefix(MAGIC) else {
         let aside = path.with_extension("refused");
         std::fs::rename(path, &aside)?;
-        tracing::error!(path = %path.display(), aside = %aside.display(), "this is not a journal of this version; persistent opens of before are lost");
+        tracing::error!(path = %path.display(), aside = %aside.display(), "this is not a journal \
+                                                                           of this version; former \
+                                                                           persistent opens are \
+                                                                           lost");
         return Ok(Records::new());
     };
     let (records, problems) = replay(entries);
@@ -310,7 +314,7 @@ fn replay(bytes: &[u8]) -> (Records, Vec<(usize, &'static str)>) {
         let expected = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
         if !(BODY_HEAD..=BODY_HEAD + PERSISTENT_RECORD_BYTES_MAX).contains(&length) {
             // The start of the next entry is unknown.
-            problems.push((at, "impossible length; those after it are lost"));
+            problems.push((at, "invalid length; later records are lost"));
             break;
         }
         let Some(body) = rest.get(..length) else {

@@ -126,12 +126,15 @@ impl Judge {
         let realm = self.realm.clone();
         async move {
             if !has_place {
-                return Err("too many tickets wait to be judged".to_owned());
+                return Err("too many tickets await verification".to_owned());
             }
             let judged = tokio::time::timeout(JUDGED_WITHIN, judged).await;
-            let judged = judged.map_err(|_| "the system's Kerberos does not answer; see whether the keytab and the replay cache can be read")?;
+            let judged = judged.map_err(|_| {
+                "the Kerberos library does not respond; check that the \
+                                             keytab and the replay cache are readable"
+            })?;
             let accepted = judged
-                .map_err(|_| "too many tickets wait to be judged, or the keys are replaced")?;
+                .map_err(|_| "too many tickets await verification, or the keys were replaced")?;
             shown(accepted.map_err(|error| error.to_string())?, &realm)
         }
     }
@@ -158,12 +161,12 @@ fn shown(accepted: AcceptedLogon, realm: &str) -> Result<AcceptedTicket, String>
     if accepted.end_time <= now {
         let ago = now - accepted.end_time;
         return Err(format!(
-            "the ticket of {user} ended {ago} s ago; compare the client's clock with the server's"
+            "the ticket of {user} expired {ago} s ago; compare the client's clock with the server's"
         ));
     }
     let sid = accepted.logon_info.as_deref().map(wire::pac::user_sid).transpose();
     let sid =
-        sid.map_err(|error| format!("the PAC in the ticket of {user} is wrong: {}", error.what))?;
+        sid.map_err(|error| format!("the PAC in the ticket of {user} is invalid: {}", error.what))?;
     Ok(AcceptedTicket {
         token: accepted.token,
         user,

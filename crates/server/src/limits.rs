@@ -68,7 +68,7 @@ pub const SPARE_BUFFER_BYTES_MAX: usize = 2 * RECEIVE_BYTES;
 
 /// Default time after which a stalled client counts as gone. A client stalls if it does not
 /// complete a frame within this time plus the length divided by [`FRAME_BYTES_PER_SECOND_MIN`]. It
-/// also stalls if it takes no replies, or if its network confirms nothing. The time is longer than
+/// also stalls if it takes no replies, or if its network acknowledges nothing. The time is longer than
 /// the restart of a switch.
 pub const STALL_WITHIN: Duration = Duration::from_mins(2);
 

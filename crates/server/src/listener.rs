@@ -132,7 +132,7 @@ fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
         End::Closed => ("closed", None),
         // The client stopped answering: its network or its power failed.
         End::Network(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            ("vanished", Some("its network confirms nothing"))
+            ("vanished", Some("its network acknowledges nothing"))
         }
         End::Network(_) => ("network", None),
         End::Garbage(what) => ("garbage", Some(what)),
@@ -140,28 +140,28 @@ fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
         End::Slow(what) => ("slow", Some(what)),
         End::Stopped => ("stopped", None),
         End::Cut => ("cut", Some("an administrator's command")),
-        End::Displaced => ("displaced", Some("too many connections that nobody has logged on to")),
+        End::Displaced => ("displaced", Some("too many connections without a logon")),
     }
 }
 
 fn reason(kind: &str) -> &'static str {
     match kind {
         "cut" => "cut",
-        "displaced" => "it made room for a client of another address",
-        "garbage" => "not what the protocol allows",
-        "refused" => "a security rule was broken",
+        "displaced" => "displaced by another client",
+        "garbage" => "protocol violation",
+        "refused" => "security violation",
         "vanished" => "the client is gone",
-        _ => "too slow",
+        _ => "timeout",
     }
 }
 
 fn why(full: Full) -> &'static str {
     match full {
         Full::All => "connections_max is reached; raise it if these are users",
-        Full::Draining => "the server is drained before it ends",
+        Full::Draining => "the server is draining",
         Full::Site => "too many connections from this address, or IPv6 network",
         Full::Unknown => {
-            "too many connections that nobody has logged on to, from this address or IPv6 network or from all"
+            "too many connections without a logon, from this address or IPv6 network or in total"
         }
     }
 }

@@ -51,7 +51,7 @@ impl From<Close> for End {
 
 impl Protocol for Conn {
     const NAME: &'static str = "NFS";
-    const LOGON: &'static str = "no client has shown who it is";
+    const LOGON: &'static str = "no client is established";
     const JOBS_MAX: usize = NFS_JOBS_MAX;
     const OUTLIVES_CONNECTION: bool = true;
 

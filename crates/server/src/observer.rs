@@ -130,11 +130,12 @@ impl Observer {
                     && let Err(error) = round_trips::refresh(&observer.connections, &observer.ports)
                 {
                     tells.store(false, Ordering::Relaxed);
-                    tracing::info!(%error, "the system does not tell round trips; latencies end to end are without them");
+                    tracing::info!(%error, "TCP round trip times are unavailable; end-to-end \
+                                            latencies exclude them");
                 }
             });
             if looked.await.is_err() {
-                tracing::error!("looking at the process failed");
+                tracing::error!("measuring the process failed");
             }
         }
     }

@@ -227,7 +227,9 @@ impl Service {
         if let Some(AdminAddress::Tcp(address)) = &self.admin {
             self.pointer = Pointer::make(*address, config.state_folder());
             if !address.ip().is_loopback() {
-                tracing::warn!(%address, "others can reach the admin API, and its token goes over the network unencrypted; put it on an address of this machine, behind a proxy with TLS");
+                tracing::warn!(%address, "the admin API is reachable from other machines and \
+                                          transfers its token unencrypted; listen on a local \
+                                          address behind a TLS proxy");
             }
         }
         let Listener { server, connections, .. } = self.listener.clone();
@@ -368,7 +370,7 @@ impl Service {
             tracing::warn!(left = connections.open_count(), "connections did not end in time");
         }
         if !self.workers.finish(within).await {
-            tracing::warn!("some calls still wait for a disk");
+            tracing::warn!("some file system calls still wait for a disk");
         }
         write_credits(&self.host, &self.limits).await;
         usual_networks::write(&self.listener.server, &self.usual_networks).await;
@@ -454,7 +456,7 @@ async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
     let (limits, now) = (limits.clone(), Host::now(host).instant);
     let written = tokio::task::spawn_blocking(move || limits.keep_credits(now));
     if tokio::time::timeout(KEPT_WITHIN, written).await.is_err() {
-        tracing::warn!("credits of shares are not written down: the disk does not answer");
+        tracing::warn!("burst credits of shares were not written: the disk does not respond");
     }
 }
 
@@ -470,7 +472,9 @@ fn connections_of(config: &Config, max: usize) -> Arc<Connections> {
 fn threads() -> Result<Threads, StartError> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Threads::start(processors.max(2)).map_err(|error| {
-        StartError(format!("no threads for connections; raise TasksMax or LimitNPROC: {error}"))
+        StartError(format!(
+            "cannot start connection threads: {error}; raise TasksMax or LimitNPROC"
+        ))
     })
 }
 
@@ -491,7 +495,7 @@ async fn tick_caches(caches: Arc<MetadataCaches>) {
         seconds.tick().await;
         let caches = caches.clone();
         if tokio::task::spawn_blocking(move || caches.tick()).await.is_err() {
-            tracing::error!("a cache's tick failed");
+            tracing::error!("the tick of a metadata cache failed");
         }
     }
 }
@@ -518,12 +522,13 @@ async fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16
             host.random(&mut seal);
             if !host.set_nfs_clients(journal, records, NfsIdentity::new(guid, seal)).await {
                 tracing::warn!(
-                    "what NFS clients know the server by cannot be written down; file handles are not sealed"
+                    "the server's NFS identity cannot be stored; file handles are not authenticated"
                 );
             }
         }
         Err(error) => tracing::warn!(
-            "NFS clients will not find their locks after a restart: {error}; set `state` to a directory of this server's own"
+            "NFS clients cannot reclaim their state after a restart: {error}; set `state` to a \
+             directory of this server's own"
         ),
     }
 }
@@ -549,7 +554,7 @@ async fn own_guid(host: &ProcessHost, before: Option<Vec<u8>>) -> [u8; 16] {
     let mut guid = [0; 16];
     host.random(&mut guid);
     if host.persists_opens() && !host.write_open_record(OWN_GUID, Some(guid.to_vec())).await {
-        tracing::warn!("the server's GUID cannot be written down; the next one has another");
+        tracing::warn!("the server's GUID cannot be stored; it changes at the next start");
     }
     guid
 }
@@ -594,7 +599,7 @@ fn sockets(
         return addresses.iter().map(|address| bind(*address, addresses)).collect();
     }
     let taken = passed.into_iter().map(TcpListener::from_std).collect::<Result<_, _>>();
-    taken.map_err(|error| StartError(format!("a socket that was passed cannot be used: {error}")))
+    taken.map_err(|error| StartError(format!("a passed socket cannot be used: {error}")))
 }
 
 /// Listens on `address`. An IPv6 wildcard excludes IPv4 if one of `others` is IPv4 with the same
@@ -613,7 +618,7 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
     bind().map_err(|error| {
         let remedy = match error.kind() {
             std::io::ErrorKind::AddrInUse => {
-                "another server has it; stop that one or choose another port"
+                "another program uses it; stop that program or choose another port"
             }
             std::io::ErrorKind::PermissionDenied => {
                 "ports below 1024 need root or CAP_NET_BIND_SERVICE; choose one above"
@@ -706,7 +711,10 @@ fn open_share(
         volume.vfs = same.vfs.clone();
         caches.configure(&share.name, share.metadata_cache_bytes);
         if volume.features().follows_links != follows {
-            tracing::warn!(share = share.name, "show_symlinks is in force after a restart");
+            tracing::warn!(
+                share = share.name,
+                "a change of show_symlinks takes effect after a restart"
+            );
         }
     } else {
         volume.vfs = caches.over(&share.name, volume.vfs, share.metadata_cache_bytes);
@@ -765,7 +773,7 @@ fn admission(share: &ShareConfig, names: &Arc<HostNames>) -> Admission {
 fn forced_user(share: &ShareConfig, user: &str) -> Result<Arc<Caller>, StartError> {
     system_users::caller_of(user).ok_or_else(|| {
         StartError(format!(
-            "share {}: there is no system user {user}; make one, or take force_user away",
+            "share {}: there is no system user {user}; create it, or remove force_user",
             share.name
         ))
     })
@@ -774,7 +782,7 @@ fn forced_user(share: &ShareConfig, user: &str) -> Result<Arc<Caller>, StartErro
 fn forced_group(share: &ShareConfig, group: &str) -> Result<u32, StartError> {
     system_users::group_number(group).ok_or_else(|| {
         StartError(format!(
-            "share {}: there is no system group {group}; make one, or take force_group away",
+            "share {}: there is no system group {group}; create it, or remove force_group",
             share.name
         ))
     })
@@ -800,7 +808,7 @@ fn descriptor_plan(config: &Config) -> Result<DescriptorPlan, StartError> {
             limit,
             connections,
             connections_max,
-            "connections_max is more than there are descriptors for; {}",
+            "connections_max exceeds the available descriptors; {}",
             descriptors::REMEDY
         );
     }

@@ -45,7 +45,8 @@ impl CreditFile {
     pub fn open(folder: &Path) -> Self {
         let path = folder.join(FILE_NAME);
         let kept = read(&path).unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), %error, "what credits shares had is not known; they begin with all");
+            tracing::warn!(path = %path.display(), %error, "burst credits cannot be read; all \
+                                                            shares start with full credits");
             BTreeMap::new()
         });
         Self { path, kept: Mutex::new(kept), writing: Mutex::default() }
@@ -76,7 +77,8 @@ impl CreditFile {
         match written {
             Ok(_) => *lock(&self.kept) = next,
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "credits of shares cannot be written down");
+                tracing::warn!(path = %self.path.display(), %error, "burst credits cannot be \
+                                                                     written");
             }
         }
     }

@@ -49,7 +49,8 @@ impl LimitsBook {
     pub fn open(folder: &Path) -> Self {
         let path = folder.join(FILE_NAME);
         let sizes = read_sizes(&path).unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), %error, "when sizes of shares were raised is not known; they may be lowered");
+            tracing::warn!(path = %path.display(), %error, "times of size increases cannot be \
+                                                            read; sizes may be lowered at once");
             BTreeMap::new()
         });
         let credits = CreditFile::open(folder);
@@ -174,7 +175,8 @@ impl LimitsBook {
         });
         let text = serde_json::Value::Object(rows.collect()).to_string();
         if let Err(error) = crate::state::replace(&self.path, text.as_bytes()) {
-            tracing::warn!(path = %self.path.display(), %error, "when sizes of shares were raised cannot be written down");
+            tracing::warn!(path = %self.path.display(), %error, "times of size increases cannot be \
+                                                                 written");
         }
     }
 

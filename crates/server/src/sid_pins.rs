@@ -52,15 +52,17 @@ impl SidPins {
                 pins.sid.insert(account.to_owned(), sid.to_owned());
                 self.save(&pins).map_err(|error| {
                     pins.sid.remove(account);
-                    format!("the SID of {account} cannot be kept: {file}: {error}")
+                    format!("the SID of {account} cannot be stored: {file}: {error}")
                 })
             }
             (Some(pinned), Some(sid)) if pinned == sid => Ok(()),
             (Some(pinned), Some(sid)) => Err(format!(
-                "the ticket's SID is {sid}, and {account} is {pinned}: the realm has given the name to somebody else; if the account is to be theirs, take {account} out of {file}"
+                "the ticket's SID is {sid}, but {account} is pinned to {pinned}: the realm has \
+                 reassigned the name; to accept the new owner, remove {account} from {file}"
             )),
             (Some(pinned), None) => Err(format!(
-                "the ticket has no PAC, and {account} is {pinned}; have the realm issue tickets with a PAC, or take {account} out of {file}"
+                "the ticket has no PAC, but {account} is pinned to {pinned}; have the realm issue \
+                 tickets with a PAC, or remove {account} from {file}"
             )),
         }
     }
@@ -96,7 +98,7 @@ mod tests {
         assert_eq!(pins.check("alice", FIRST), Ok(()));
         assert_eq!(pins.check("bob", OTHER), Ok(()));
         let refused = pins.check("alice", OTHER).unwrap_err();
-        assert!(refused.contains("S-1-5-21-1-2-3-1109") && refused.contains("take alice out of"));
+        assert!(refused.contains("S-1-5-21-1-2-3-1109") && refused.contains("remove alice from"));
         // The pin survives a restart.
         let again = SidPins::of(&folder.path().join("state"));
         assert!(again.check("alice", OTHER).is_err());

@@ -491,7 +491,7 @@ impl<P: Protocol> Task<P> {
                 self.tls = Some(Box::new(Tls::new(config)?));
                 Ok(())
             }
-            _ => Err(End::Refused("something came between the word for TLS and its beginning")),
+            _ => Err(End::Refused("data arrived before the TLS handshake")),
         }
     }
 
@@ -674,7 +674,7 @@ impl<P: Protocol> Task<P> {
             return Err(End::Slow("message not completed"));
         }
         if is_due(self.stuck_since.map(|since| since + self.patience.stall)) {
-            return Err(End::Slow("answers not taken"));
+            return Err(End::Slow("replies not taken"));
         }
         if let Some((end, _)) = self.ending.take_if(|(_, due)| *due <= now.instant) {
             return Err(end);

@@ -42,7 +42,7 @@ pub fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
         None => builder.with_no_client_auth(),
         Some(path) => {
             let wrong = |error: &dyn std::fmt::Display| {
-                let what = "put the certificates there that sign those of the clients";
+                let what = "set it to the certificate authorities of the clients";
                 format!("nfs_tls_client_ca = {}: {error}; {what}", path.display())
             };
             let mut roots = RootCertStore::empty();
@@ -57,7 +57,8 @@ pub fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
     let mut config = builder.with_single_cert(chain, key).map_err(|error| {
         let (certificate, key) = (files.certificate.display(), files.key.display());
         format!(
-            "nfs_tls_certificate = {certificate} and nfs_tls_key = {key} do not go together: {error}; the key must be that of the first certificate in the file"
+            "nfs_tls_certificate = {certificate} and nfs_tls_key = {key} do not match: {error}; \
+             the key must belong to the first certificate in the file"
         )
     })?;
     config.alpn_protocols = vec![ALPN.to_vec()];
@@ -71,7 +72,7 @@ fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found: Vec<_> = read.map_err(|error| told(key, path, &error, what))?;
     match found.is_empty() {
-        true => Err(told(key, path, &"no certificate is in it", what)),
+        true => Err(told(key, path, &"it contains no certificate", what)),
         false => Ok(found),
     }
 }
@@ -232,18 +233,22 @@ fn reason(error: &rustls::Error) -> &'static str {
     use AlertDescription::{BadCertificate, CertificateExpired, CertificateUnknown, UnknownCA};
     match error {
         rustls::Error::NoCertificatesPresented => {
-            "the client shows no certificate, and nfs_tls_client_ca asks for one"
+            "the client presented no certificate, and nfs_tls_client_ca requires one"
         }
         rustls::Error::InvalidCertificate(_) => {
-            "the client's certificate is none that nfs_tls_client_ca stands for, or is not valid now"
+            "the client's certificate is not signed by nfs_tls_client_ca, or not valid now"
         }
         rustls::Error::AlertReceived(
             BadCertificate | CertificateExpired | CertificateUnknown | UnknownCA,
-        ) => "the client does not trust nfs_tls_certificate; give it the certificate that signs it",
-        rustls::Error::NoApplicationProtocol => "the client wants something else than RPC in TLS",
-        rustls::Error::PeerIncompatible(_) => {
-            "the client's TLS has nothing in common with ours, which is TLS 1.3"
+        ) => {
+            "the client does not trust nfs_tls_certificate; install its certificate authority on \
+             the client"
         }
-        _ => "TLS was not what it must be",
+        rustls::Error::NoApplicationProtocol => "the client's ALPN protocol is not sunrpc",
+        rustls::Error::PeerIncompatible(_) => {
+            "the client and the server have no TLS parameters in common; the server requires TLS \
+             1.3"
+        }
+        _ => "TLS protocol error",
     }
 }

@@ -69,7 +69,7 @@ async fn measure(path: PathBuf, limits: &Arc<ShareLimits>) -> Duration {
     match tokio::task::spawn_blocking(move || used_bytes(&path)).await {
         Ok(Ok(bytes)) => limits.space_usage().end_measure(begun, bytes),
         Ok(Err(error)) => {
-            tracing::warn!(path = shown, %error, "how much of the share is used cannot be measured");
+            tracing::warn!(path = shown, %error, "the used size of the share cannot be measured");
         }
         Err(_) => tracing::error!(path = shown, "measuring a share failed"),
     }

@@ -98,7 +98,10 @@ pub(crate) async fn write(server: &Arc<smb::Server>, file: &Arc<UsualNetworkFile
     let (file, known) = (file.clone(), server.usual_networks());
     let written = tokio::task::spawn_blocking(move || file.write(known));
     if tokio::time::timeout(WRITTEN_WITHIN, written).await.is_err() {
-        tracing::warn!("the disk takes the networks that accounts have logged on from too slowly");
+        tracing::warn!(
+            "the networks that accounts have logged on from were not written: the disk does not \
+             respond"
+        );
     }
 }
 
@@ -126,7 +129,7 @@ fn read(path: &Path) -> Result<Vec<Entry>, String> {
     let most = of_accounts.values().max().copied().unwrap_or_default();
     let is_bounded = entries.len() <= USUAL_NETWORKS_MAX && most <= USUAL_NETWORKS_PER_ACCOUNT;
     let days = entries.iter().all(|entry| entry.day < u64::MAX / DAY_SECONDS);
-    if is_bounded && days { Ok(entries) } else { Err("it has more than a server writes".into()) }
+    if is_bounded && days { Ok(entries) } else { Err("it exceeds the limits of a server".into()) }
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ impl Shared {
             let work = move || shared.work();
             let made = std::thread::Builder::new().name("worker".into()).spawn(work);
             if let Err(error) = made {
-                tracing::warn!("no thread for a call that may wait: {error}");
+                tracing::warn!("cannot start a worker thread: {error}");
                 let dropped = self.lock().line.not_made();
                 drop(dropped);
             }

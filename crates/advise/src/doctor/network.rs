@@ -16,7 +16,7 @@ pub(super) fn queues(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(queue) = limits.accept_queue.filter(|queue| *queue < ACCEPT_QUEUE_WANTED) {
         let text = format!(
-            "net.core.somaxconn = {queue}: when all clients come back at once, some have to try again"
+            "net.core.somaxconn = {queue}: when all clients reconnect at once, some have to retry"
         );
         let remedy = format!("sysctl -w net.core.somaxconn={ACCEPT_QUEUE_WANTED}");
         found.push(Finding::yellow("queues", text).remedy(remedy));
@@ -28,14 +28,15 @@ pub(super) fn queues(facts: &Facts) -> Vec<Finding> {
     for (name, bytes, better) in buffers {
         if let Some(bytes) = bytes.filter(|bytes| *bytes < BUFFER_WANTED) {
             let text = format!(
-                "net.ipv4.{name} ends at {bytes} bytes: one connection is slow over a distance"
+                "the maximum of net.ipv4.{name} is {bytes} bytes: a connection with a high \
+                 round-trip time is slow"
             );
             let remedy = format!("sysctl -w net.ipv4.{name}='{better}'");
             found.push(Finding::yellow("queues", text).remedy(remedy));
         }
     }
     if found.is_empty() && limits.accept_queue.is_some() {
-        found.push(Finding::green("queues", "of the network are long enough"));
+        found.push(Finding::green("queues", "network queues are long enough"));
     }
     found
 }
@@ -44,11 +45,13 @@ pub(super) fn congestion(facts: &Facts) -> Vec<Finding> {
     let Some(kind) = &facts.congestion else { return Vec::new() };
     if kind.starts_with("bbr") {
         let text = format!(
-            "{kind} sends at a pace that it has measured: over loopback and within a rack that costs throughput; it helps over links that lose packets"
+            "{kind} paces what it sends: that costs throughput over loopback and within a rack, \
+             and helps over links that lose packets"
         );
-        return vec![Finding::yellow("congestion", text).remedy(
-            "sysctl -w net.ipv4.tcp_congestion_control=cubic   # for servers of near clients",
-        )];
+        return vec![
+            Finding::yellow("congestion", text)
+                .remedy("sysctl -w net.ipv4.tcp_congestion_control=cubic   # if clients are near"),
+        ];
     }
     vec![Finding::green("congestion", kind.clone())]
 }
@@ -56,7 +59,7 @@ pub(super) fn congestion(facts: &Facts) -> Vec<Finding> {
 pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
     let about = "interfaces";
     if facts.interfaces.is_empty() {
-        let text = "only loopback has an address: no other machine reaches this one";
+        let text = "only loopback has an address: other machines cannot reach this one";
         return vec![Finding::yellow(about, text).remedy("ip address   # then: ip link set IF up")];
     }
     let mut found = Vec::new();
@@ -87,18 +90,20 @@ fn judged(facts: &Facts, port: &Port) -> Finding {
     let Port { what, address, number, state, .. } = port;
     let others = || facts.other_servers.iter().filter(|name| serves(name, what));
     match state {
-        PortState::Free => Finding::green("port", format!("{address} for {what} can be had")),
-        PortState::Ours => Finding::green("port", format!("{address} for {what} is ours already")),
+        PortState::Free => Finding::green("port", format!("{address} for {what} is free")),
+        PortState::Ours => {
+            Finding::green("port", format!("{address} for {what} is in use by this server"))
+        }
         PortState::Taken => {
             let holders: Vec<&str> = others().map(String::as_str).collect();
             let (who, remedy) = match holders.first() {
                 Some(first) => (holders.join(", "), stop(first).to_owned()),
                 None => (
                     "another program".to_owned(),
-                    format!("ss -ltnp 'sport = :{number}'   # says which one"),
+                    format!("ss -ltnp 'sport = :{number}'   # shows the process"),
                 ),
             };
-            Finding::red("port", format!("{address} for {what} is taken by {who}")).remedy(remedy)
+            Finding::red("port", format!("{address} for {what} is in use by {who}")).remedy(remedy)
         }
         PortState::Refused => {
             let text = format!("{address} for {what} needs root or CAP_NET_BIND_SERVICE");
@@ -107,7 +112,7 @@ fn judged(facts: &Facts, port: &Port) -> Finding {
             Finding::red("port", text).remedy(remedy)
         }
         PortState::Absent => {
-            let text = format!("{address} for {what} is no address of this machine");
+            let text = format!("{address} for {what} is not an address of this machine");
             Finding::red("port", text).remedy("ip -brief address")
         }
     }
@@ -140,7 +145,7 @@ pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
     numbers.dedup();
     let (rules, open): (_, fn(u16) -> String) = match &facts.firewall {
         Firewall::Unknown => return Vec::new(),
-        Firewall::None => return vec![Finding::green(about, "no rules: every port is open")],
+        Firewall::None => return vec![Finding::green(about, "no rules: all ports are open")],
         Firewall::Nft(rules) => {
             (rules, |port| format!("nft insert rule inet filter input tcp dport {port} accept"))
         }
@@ -149,11 +154,11 @@ pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
         }
     };
     if !closes(rules) {
-        return vec![Finding::green(about, "its rules close nothing that comes in")];
+        return vec![Finding::green(about, "its rules permit all incoming connections")];
     }
     let closed: Vec<u16> = numbers.into_iter().filter(|port| !mentions(rules, *port)).collect();
     if closed.is_empty() {
-        return vec![Finding::green(about, "its rules name the ports")];
+        return vec![Finding::green(about, "its rules accept the server's ports")];
     }
     let managed = |port: &u16| {
         if rules.contains("ufw-") {
@@ -167,7 +172,7 @@ pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
     let names: Vec<String> = closed.iter().map(u16::to_string).collect();
     let lines: Vec<String> = closed.iter().map(managed).collect();
     let text =
-        format!("its rules close ports, and accept nothing for {} by name", names.join(" and "));
+        format!("its rules block ports, and none accepts {} explicitly", names.join(" and "));
     vec![Finding::yellow(about, text).remedy(lines.join("\n"))]
 }
 
@@ -237,7 +242,7 @@ pub(super) fn logon(facts: &Facts) -> Vec<Finding> {
             vec![Finding::yellow("logon", text).remedy(remedy)]
         }
         Some(LogonWays { kerberos: true, ntlm: false }) => {
-            vec![Finding::green("logon", "by Kerberos alone")]
+            vec![Finding::green("logon", "by Kerberos only")]
         }
         Some(LogonWays { kerberos: false, .. }) | None => Vec::new(),
     }
@@ -247,7 +252,7 @@ pub(super) fn logon(facts: &Facts) -> Vec<Finding> {
 fn confinement(missing: &[String]) -> Finding {
     if missing.is_empty() {
         let text =
-            "the server has given up the capabilities, system calls and ports it does not need";
+            "the server has dropped the capabilities, system calls and ports it does not need";
         return Finding::green("confinement", text);
     }
     let text = format!("the server runs without {}", missing.join(", "));
@@ -268,7 +273,7 @@ fn refused_calls(log: &RefusalLog) -> Finding {
     let Some(calls) = log.calls.as_deref().filter(|calls| log.is_written || !calls.is_empty())
     else {
         return if log.is_written {
-            Finding::green(about, "the kernel logs them, for root to read").remedy(look)
+            Finding::green(about, "the kernel logs them; only root can read them").remedy(look)
         } else {
             let text = "the kernel does not log the system calls that confinement refuses";
             Finding::yellow(about, text).remedy(
@@ -278,7 +283,7 @@ fn refused_calls(log: &RefusalLog) -> Finding {
         };
     };
     if calls.is_empty() {
-        let text = "the kernel logs them, and has none since the machine started";
+        let text = "none since the machine started";
         return Finding::green(about, text);
     }
     let one = |call: &RefusedCalls| {
@@ -287,7 +292,7 @@ fn refused_calls(log: &RefusalLog) -> Finding {
     };
     let all: Vec<_> = calls.iter().map(one).collect();
     let text = format!(
-        "the server made system calls that serving does not need, by an attack or a defect: {}",
+        "the server made system calls that it does not need, because of an attack or a defect: {}",
         all.join(", ")
     );
     Finding::yellow(about, text).remedy(format!("{look}\nreport it with the records"))
@@ -304,11 +309,11 @@ pub(super) fn running(facts: &Facts) -> Vec<Finding> {
         Running::Version(version) if *version == facts.version => {
             found.push(Finding::green(
                 "server",
-                format!("version {version} runs, as this program is"),
+                format!("version {version} is running, the same as this program"),
             ));
         }
         Running::Version(version) => {
-            let text = format!("version {version} runs, this program is {}", facts.version);
+            let text = format!("version {version} is running, this program is {}", facts.version);
             found.push(Finding::yellow("server", text).remedy("systemctl restart anabranch"));
         }
     }
@@ -319,7 +324,7 @@ pub(super) fn running(facts: &Facts) -> Vec<Finding> {
     };
     for name in facts.other_servers.iter().filter(|name| !taken(name)) {
         let text = format!(
-            "{name} runs, too: two servers of one directory do not know of each other's locks"
+            "{name} is also running: two servers of one directory do not see each other's locks"
         );
         found.push(Finding::new("server", State::Yellow, text).remedy(stop(name)));
     }

@@ -12,7 +12,7 @@ const FOREIGN: [&str; 9] =
 pub(super) fn configuration(facts: &Facts) -> Vec<Finding> {
     let about = "configuration";
     let Some(path) = &facts.config_path else {
-        let text = "no file was looked at";
+        let text = "no configuration was checked";
         return vec![Finding::green(about, text).remedy("anabranch doctor --config FILE")];
     };
     let check = || format!("anabranch check {path}");
@@ -22,7 +22,7 @@ pub(super) fn configuration(facts: &Facts) -> Vec<Finding> {
     let warnings = facts.config_warnings.iter();
     found.extend(warnings.map(|warning| Finding::yellow(about, warning.clone()).remedy(check())));
     if found.is_empty() {
-        found.push(Finding::green(about, format!("{path}: nothing wrong")));
+        found.push(Finding::green(about, format!("{path}: no problems")));
     }
     found
 }
@@ -34,12 +34,14 @@ pub(super) fn folders(facts: &Facts) -> Vec<Finding> {
 fn folder(folder: &Folder) -> Finding {
     let Folder { what, path, mode, mode_not, is_writable, must_be_writable } = folder;
     let Some(mode) = mode else {
-        let text = format!("{path} ({what}) is not there yet: the server makes it");
+        let text = format!("{path} ({what}) does not exist yet: the server creates it");
         return Finding::green("permissions", text);
     };
     let excess = mode & mode_not;
     if excess != 0 {
-        let text = format!("{path} ({what}) has mode {mode:04o}: others than its owner reach it");
+        let text = format!(
+            "{path} ({what}) has mode {mode:04o}: users other than its owner can access it"
+        );
         return Finding::red("permissions", text).remedy(format!(
             "chmod {:04o} {}",
             mode & !mode_not,
@@ -47,7 +49,7 @@ fn folder(folder: &Folder) -> Finding {
         ));
     }
     if *must_be_writable && !is_writable {
-        let text = format!("{path} ({what}) cannot be written to");
+        let text = format!("{path} ({what}) is not writable");
         let remedy = format!("ls -ld {path}; findmnt -T {path}", path = quoted(path));
         return Finding::red("permissions", text).remedy(remedy);
     }
@@ -90,12 +92,13 @@ fn reached(of: &FileSystem) -> Vec<Finding> {
         );
         found.push(say(of, State::Red, &text, remedy));
     } else if of.writable == Some(false) {
-        let text = format!("{path} cannot be written to");
+        let text = format!("{path} is not writable");
         found.push(say(of, State::Red, &text, format!("ls -ld {}", quoted(path))));
     }
     if FOREIGN.iter().any(|foreign| kind == foreign || kind.starts_with("fuse.")) {
         let text = format!(
-            "{kind} is changed by others unheard: no index of names, and directories are read to look names up"
+            "{kind} does not report changes made by other machines: no name index, and name \
+             lookups read directories"
         );
         let remedy = format!("findmnt -T {}   # share a file system of this machine", quoted(path));
         found.push(say(of, State::Yellow, &text, remedy));
@@ -109,13 +112,14 @@ fn kept(of: &FileSystem) -> Vec<Finding> {
     let mut found = Vec::new();
     if of.user_xattrs == Some(false) {
         let text = format!(
-            "{kind} at {mounted_at} takes no extended attributes: DOS attributes, creation times and named streams are not kept"
+            "{kind} at {mounted_at} has no extended attributes: DOS attributes, creation times and \
+             named streams are not stored"
         );
         found.push(say(of, State::Yellow, &text, xattr_remedy(kind, &quoted(mounted_at))));
     }
     if of.acls == Some(false) {
         let text = format!(
-            "{kind} at {mounted_at} takes no access lists: Windows permissions become owner, group and others"
+            "{kind} at {mounted_at} has no ACLs: Windows permissions become owner, group and others"
         );
         found.push(say(of, State::Yellow, &text, acl_remedy(kind, &quoted(mounted_at))));
     }
@@ -138,8 +142,10 @@ fn room(of: &FileSystem) -> Vec<Finding> {
     }
     if let Some((all, free)) = of.inodes.filter(|(all, free)| *free < all / FREE_PARTS) {
         let text = format!("{free} of {all} inodes are free");
-        let remedy =
-            format!("df -i {}   # ext4 has as many as it was made with", quoted(&of.mounted_at));
+        let remedy = format!(
+            "df -i {}   # ext4 has a fixed number from its creation",
+            quoted(&of.mounted_at)
+        );
         found.push(say(of, State::Yellow, &text, remedy));
     }
     found
@@ -150,14 +156,14 @@ fn long_streams(of: &FileSystem, streams: &LongStreams) -> Vec<Finding> {
     let store = quoted(&format!("{}/.anabranch-streams", of.path));
     let mut found = Vec::new();
     if streams.is_open_to_others {
-        let text = "long named streams are out of reach: other users may enter their directory";
+        let text = "long named streams are unavailable: other users may enter their directory";
         let remedy = format!("chmod 1700 {store}   # and chown it to the server's user");
         found.push(say(of, State::Red, text, remedy));
     }
     if streams.orphans > 0 {
         let (count, bytes) = (streams.orphans, size(streams.orphan_bytes as f64));
-        let text = format!("{count} long named streams ({bytes}) are of files that are gone");
-        let remedy = "# wait: the server removes them after it has found them gone for some days";
+        let text = format!("{count} long named streams ({bytes}) belong to deleted files");
+        let remedy = "# wait: the server removes them some days after their files are deleted";
         found.push(say(of, State::Yellow, &text, remedy.to_owned()));
     }
     if streams.unclaimed > 0 {
@@ -178,8 +184,8 @@ fn abilities(of: &FileSystem) -> String {
     let quota = of.options.iter().any(|option| option.contains("quota") && option != "noquota");
     let words = [
         (of.reflinks == Some(true), "copies share blocks"),
-        (of.reflinks == Some(false), "copies are written out"),
-        (of.folds_case == Some(true), "looks names up without their case"),
+        (of.reflinks == Some(false), "copies do not share blocks"),
+        (of.folds_case == Some(true), "case-insensitive directories"),
         (quota, "quotas"),
     ];
     let words: Vec<&str> =

@@ -28,9 +28,7 @@ pub(super) fn kernel(facts: &Facts) -> Vec<Finding> {
         .iter()
         .map(|(call, why)| {
             Finding::red(about, format!("{call} does not work ({why}): the server needs it"))
-                .remedy(
-                    "uname -r   # 5.6 or later; in a container also look at its seccomp profile",
-                )
+                .remedy("uname -r   # 5.6 or later; in a container, also check its seccomp profile")
         })
         .collect();
     if !found.is_empty() {
@@ -47,12 +45,15 @@ pub(super) fn kernel(facts: &Facts) -> Vec<Finding> {
     if facts.kernel < KERNEL_FANOTIFY_NAMES {
         found.push(lacks(
             KERNEL_FANOTIFY_NAMES,
-            "what local processes change is not told to clients by name",
+            "change notifications for local changes carry no names",
         ));
     } else if facts.kernel < KERNEL_QUOTAS {
-        found.push(lacks(KERNEL_QUOTAS, "quotas of users are not shown"));
+        found.push(lacks(KERNEL_QUOTAS, "user quotas are not shown"));
     } else {
-        found.push(Finding::green(about, format!("{major}.{minor}: has all that the server uses")));
+        found.push(Finding::green(
+            about,
+            format!("{major}.{minor}: has every feature the server uses"),
+        ));
     }
     if !facts.is_root {
         let text = "looked at as a user: the server would serve files as this one user only, and not on \
@@ -75,9 +76,8 @@ pub(super) fn processor(facts: &Facts) -> Vec<Finding> {
         let text = format!(
             "{cores}, without AES instructions: signing and encryption cost ten times as much"
         );
-        Finding::yellow("processor", text).remedy(
-            "# of a virtual machine: set its processor type to the host's (QEMU: -cpu host)",
-        )
+        Finding::yellow("processor", text)
+            .remedy("# in a virtual machine: set the CPU type to the host's (QEMU: -cpu host)")
     };
     vec![finding]
 }
@@ -109,7 +109,8 @@ pub(super) fn clock(facts: &Facts) -> Vec<Finding> {
         (None, _) => return Vec::new(),
         (Some(false), _) => {
             let text = format!(
-                "nothing keeps it right; files get wrong times, and tickets are refused once it is five minutes off; zone {zone}"
+                "not synchronized; files get wrong times, and tickets are refused once it is five \
+                 minutes off; zone {zone}"
             );
             Finding::yellow(about, text).remedy(remedy)
         }
@@ -142,25 +143,25 @@ pub(super) fn notification(facts: &Facts) -> Vec<Finding> {
             "max_user_watches",
             limits.watches,
             WATCHES_WANTED,
-            "directories are watched: the rest is looked up on disk, and clients poll",
+            "directories can be watched: others are read from disk, and clients have to poll",
         ),
         (
             "max_user_instances",
             limits.watch_instances,
             WATCH_INSTANCES_WANTED,
-            "queues of changes, and each share has one",
+            "inotify instances, and each share needs one",
         ),
         (
             "max_queued_events",
             limits.queued_events,
             QUEUED_EVENTS_WANTED,
-            "changes wait: after more, all that is known of names is forgotten",
+            "events can be queued: more than that drops all cached names",
         ),
     ];
     let mut found = Vec::new();
     for (name, value, least, what) in wanted {
         if let Some(value) = value.filter(|value| *value < least) {
-            let text = format!("fs.inotify.{name} = {value}: so many {what}");
+            let text = format!("fs.inotify.{name} = {value}: {what}");
             let remedy = format!(
                 "sysctl -w fs.inotify.{name}={least}   # to stay: in /etc/sysctl.d/60-anabranch.conf"
             );
@@ -168,7 +169,7 @@ pub(super) fn notification(facts: &Facts) -> Vec<Finding> {
         }
     }
     if found.is_empty() && limits.watches.is_some() {
-        found.push(Finding::green("inotify", "limits are high enough"));
+        found.push(Finding::green("inotify", "limits are sufficient"));
     }
     found
 }

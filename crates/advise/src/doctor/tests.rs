@@ -101,7 +101,7 @@ fn each_lack_of_the_machine_is_found_with_its_remedy() {
     type Case = (fn(&mut Facts), State, &'static str, &'static str);
     let cases: [Case; 16] = [
         (|f| f.kernel = (5, 4), Red, "older than 5.6", "linux-image"),
-        (|f| f.kernel = (5, 7), Yellow, "not told to clients by name; that needs 5.9", "reboot"),
+        (|f| f.kernel = (5, 7), Yellow, "local changes carry no names; that needs 5.9", "reboot"),
         (|f| f.kernel = (5, 10), Yellow, "quotas", "reboot"),
         (
             |f| f.missing_calls = vec![("openat2".into(), "ENOSYS".into())],
@@ -117,7 +117,7 @@ fn each_lack_of_the_machine_is_found_with_its_remedy() {
             "300 MiB of 16 GiB are free",
             "metadata_cache",
         ),
-        (|f| f.clock.synchronized = Some(false), Yellow, "nothing keeps it right", "set-ntp true"),
+        (|f| f.clock.synchronized = Some(false), Yellow, "not synchronized", "set-ntp true"),
         (
             |f| f.clock.error_microseconds = Some(2_000_000),
             Yellow,
@@ -138,8 +138,8 @@ fn each_lack_of_the_machine_is_found_with_its_remedy() {
             "sysctl -w fs.inotify.max_queued_events=16384",
         ),
         (|f| f.limits.accept_queue = Some(128), Yellow, "somaxconn = 128", "somaxconn=4096"),
-        (|f| f.limits.send_bytes = Some(2 << 20), Yellow, "tcp_wmem ends at 2097152", "tcp_wmem='"),
-        (|f| f.congestion = Some("bbr".into()), Yellow, "bbr sends at a pace", "cubic"),
+        (|f| f.limits.send_bytes = Some(2 << 20), Yellow, "tcp_wmem is 2097152", "tcp_wmem='"),
+        (|f| f.congestion = Some("bbr".into()), Yellow, "bbr paces", "cubic"),
         (
             |f| f.interfaces[0].rss_capable = false,
             Yellow,
@@ -168,14 +168,14 @@ fn a_port_that_cannot_be_had_is_red_with_whom_to_stop() {
     assert_eq!((state, text.as_str()), (State::Red, "0.0.0.0:445 for SMB is taken by smbd"));
     assert_eq!(remedy, "systemctl disable --now smbd nmbd");
     let (_, text, remedy) = set(PortState::Taken, &[]);
-    assert!(text.ends_with("taken by another program"), "{text}");
+    assert!(text.ends_with("in use by another program"), "{text}");
     assert!(remedy.starts_with("ss -ltnp 'sport = :445'"), "{remedy}");
     assert_eq!(set(PortState::Refused, &[]).0, State::Red);
     assert_eq!(set(PortState::Absent, &[]).0, State::Red);
     // Another server on other ports is no obstacle, but does not know our locks.
     let (state, text, remedy) = set(PortState::Free, &["nfsd"]);
     assert_eq!(state, State::Yellow);
-    assert!(text.starts_with("nfsd runs, too"), "{text}");
+    assert!(text.starts_with("nfsd is also running"), "{text}");
     assert_eq!(remedy, "systemctl disable --now nfs-server");
 }
 
@@ -208,13 +208,13 @@ fn a_firewall_is_a_matter_only_where_it_closes_what_is_served() {
     let closed = "\t\ttype filter hook input priority filter; policy drop;";
     let (state, text, remedy) = found(|f| f.firewall = nft(closed));
     assert_eq!(state, State::Yellow);
-    assert!(text.ends_with("for 445 and 2049 by name"), "{text}");
+    assert!(text.ends_with("none accepts 445 and 2049 explicitly"), "{text}");
     assert!(
         remedy.contains("nft insert rule inet filter input tcp dport 445 accept\n"),
         "{remedy}"
     );
     let some = format!("{closed}\n\t\ttcp dport {{ 22, 2049 }} accept");
-    assert!(found(|f| f.firewall = nft(&some)).1.ends_with("nothing for 445 by name"));
+    assert!(found(|f| f.firewall = nft(&some)).1.ends_with("none accepts 445 explicitly"));
     let green = [
         nft(&format!("{closed}\n\t\ttcp dport {{ 22, 445, 2049 }} accept")),
         nft("\t\ttype filter hook input priority filter; policy accept;"),
@@ -228,7 +228,7 @@ fn a_firewall_is_a_matter_only_where_it_closes_what_is_served() {
     }
     let tables = ":INPUT DROP [0:0]\n-A INPUT -p tcp -m tcp --dport 2049 -j ACCEPT\n";
     let (_, text, remedy) = found(|f| f.firewall = Firewall::Iptables(tables.to_owned()));
-    assert!(text.ends_with("for 445 by name"), "{text}");
+    assert!(text.ends_with("none accepts 445 explicitly"), "{text}");
     assert_eq!(remedy, "iptables -I INPUT -p tcp --dport 445 -j ACCEPT");
     let ufw = ":INPUT DROP [0:0]\n-A INPUT -j ufw-before-input\n";
     let (_, _, remedy) = found(|f| f.firewall = Firewall::Iptables(ufw.to_owned()));
@@ -266,7 +266,7 @@ fn a_share_is_judged_by_what_its_file_system_can_keep() {
         (
             FileSystem { writable: Some(false), ..ext4() },
             Red,
-            "cannot be written to",
+            "is not writable",
             "ls -ld /srv/data",
         ),
         (
@@ -278,19 +278,19 @@ fn a_share_is_judged_by_what_its_file_system_can_keep() {
         (
             FileSystem { acls: Some(false), kind: "zfs".into(), ..ext4() },
             Yellow,
-            "no access lists",
+            "has no ACLs",
             "zfs set acltype=posix /srv",
         ),
         (
             FileSystem { kind: "nfs4".into(), ..ext4() },
             Yellow,
-            "changed by others unheard",
+            "does not report changes made by other machines",
             "findmnt",
         ),
         (
             FileSystem { kind: "fuse.sshfs".into(), ..ext4() },
             Yellow,
-            "changed by others unheard",
+            "does not report changes made by other machines",
             "findmnt",
         ),
         (

@@ -28,9 +28,9 @@ fn pair(a: &Host, b: &Host) -> Vec<String> {
         a.round_trip_ms(),
         b.round_trip_ms(),
         if alike {
-            "alike, so the network does not tell them apart; look at the layers above"
+            "similar, so the network does not explain the difference; see the layers above"
         } else {
-            "different, so begin with the network"
+            "different, so start with the network"
         }
     )];
     let rate = |host: &Host| host.large_reads.done().map(|reads| reads.bytes_per_second);
@@ -53,7 +53,7 @@ fn reasons(quick: &Host, slow: &Host) -> Vec<String> {
     if let (Some(q), Some(s)) = (quick.session.done(), slow.session.done()) {
         if q.channels > s.channels {
             out.push(format!(
-                "{} has {} connections, {} has {}: Multichannel makes the difference",
+                "{} has {} connections, {} has {}: Multichannel explains the difference",
                 quick.place(),
                 q.channels,
                 slow.place(),
@@ -62,7 +62,7 @@ fn reasons(quick: &Host, slow: &Host) -> Vec<String> {
         }
         if (&q.signing, &q.cipher) != (&s.signing, &s.cipher) {
             out.push(format!(
-                "they protect differently: signing {} and {}, sealing {} and {}",
+                "their protection differs: signing {} and {}, encryption {} and {}",
                 q.signing, s.signing, q.cipher, s.cipher
             ));
         }
@@ -70,7 +70,7 @@ fn reasons(quick: &Host, slow: &Host) -> Vec<String> {
     if let (Some(q), Some(s)) = (quick.greeting.done(), slow.greeting.done())
         && q.dialect != s.dialect
     {
-        out.push(format!("they speak different dialects: {} and {}", q.dialect, s.dialect));
+        out.push(format!("their dialects differ: {} and {}", q.dialect, s.dialect));
     }
     if out.is_empty() {
         out.push(format!(

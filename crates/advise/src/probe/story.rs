@@ -13,7 +13,7 @@ pub fn story(hosts: &[Host]) -> String {
 }
 
 fn write_story(hosts: &[Host], out: &mut String) -> std::fmt::Result {
-    writeln!(out, "# What lies between this client and its servers\n\n## Scenario\n")?;
+    writeln!(out, "# The path from this client to its servers\n\n## Scenario\n")?;
     for host in hosts {
         let address = host.address.done().map_or("unknown", String::as_str);
         writeln!(out, "- {}, address {address}", cell(&host.place()))?;
@@ -63,10 +63,10 @@ pub(super) fn outcome(host: &Host, verdicts: &[Verdict]) -> String {
     match culprit(verdicts) {
         Some(one) => {
             let state = if one.state == State::Broken { "broken" } else { "slow" };
-            let remedy = one.remedy.as_deref().unwrap_or("look there first");
+            let remedy = one.remedy.as_deref().unwrap_or("start there");
             format!("{place}: the {} layer is {state}; {remedy}", one.layer.name())
         }
-        None => format!("{place}: every layer that was looked at is good"),
+        None => format!("{place}: every tested layer is good"),
     }
 }
 

@@ -12,7 +12,7 @@ fn url(facts: &Facts) -> String {
 }
 
 pub(super) fn fill_the_queues(facts: &Facts) -> Option<Finding> {
-    let text = "to see what the adapter can carry, load all its queues: 16 threads of depth 16";
+    let text = "to measure the adapter's capacity, load all its queues: 16 threads at depth 16";
     let line = format!("anabranch bench {} --profile seed-anf-single", url(facts));
     Some(Finding::new(Weight::Know, text).set(Place::Shell, line))
 }

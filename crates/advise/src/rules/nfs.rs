@@ -48,7 +48,7 @@ pub(super) fn connection_count(facts: &Facts) -> Option<Finding> {
 pub(super) fn kernel(facts: &Facts) -> Option<Finding> {
     nfs(facts)?;
     let (major, minor) = facts.client.kernel;
-    let text = format!("this kernel, {major}.{minor}, has no nconnect: 5.3 or newer has");
+    let text = format!("this kernel, {major}.{minor}, has no nconnect, which needs 5.3 or later");
     let old = facts.client.kernel < KERNEL_CONNECTIONS;
     old.then(|| Finding::new(Weight::Do, text))
 }
@@ -139,7 +139,7 @@ pub(super) fn read_ahead(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let (major, minor) = facts.client.kernel;
-    let found = if mounts.is_empty() { "no mount of NFS now".into() } else { mounts.join(", ") };
+    let found = if mounts.is_empty() { "no NFS mount now".into() } else { mounts.join(", ") };
     let text = format!(
         "kernel {major}.{minor} reads {default} KiB ahead on NFS unless told otherwise ({found}): \
          large files are read quicker with 15 MiB"

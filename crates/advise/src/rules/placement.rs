@@ -21,7 +21,7 @@ pub(super) fn distance(facts: &Facts) -> Option<Finding> {
     let text =
         format!("a round trip takes {:.2} ms, {part:.0} % of a small read: ", facts.round_trip_ms);
     Some(if facts.round_trip_ms >= DISTANT_MS {
-        Finding::new(Weight::Do, text + "bring client and server closer together")
+        Finding::new(Weight::Do, text + "move client and server closer together")
     } else {
         Finding::new(Weight::Know, text + "they are close enough")
     })
@@ -45,7 +45,7 @@ pub(super) fn files(facts: &Facts) -> Option<Finding> {
     let one = facts.cell(Class::ManyOneFile, facts.most(), block, true)?;
     let many = facts.cell(Class::ManyManyFiles, facts.most(), block, true)?;
     let gain = many.per_second / one.per_second.max(1.0);
-    let text = format!("the same load on several files is {gain:.2} times as fast: spread it");
+    let text = format!("the same load on several files is {gain:.2} times as fast: distribute it");
     (gain >= WORTH).then(|| Finding::new(Weight::Consider, text))
 }
 
@@ -65,7 +65,7 @@ pub(super) fn more_clients(facts: &Facts) -> Option<Finding> {
         let single = single.map(|cell| cell.bytes_per_second).fold(0.0, f64::max);
         let (with, without) = (clients_needed(target, best), clients_needed(target, single));
         let text = format!(
-            "{}/s take {with} clients like this one with {} connections, {without} with {}",
+            "{}/s needs {with} clients like this one with {} connections, {without} with {}",
             size(target.round()),
             facts.most(),
             facts.fewest()
@@ -107,6 +107,6 @@ pub(super) fn queue_depth(facts: &Facts) -> Option<Finding> {
     Some(if gain < WORTH {
         Finding::new(Weight::Know, text + ": stay at 64 or below")
     } else {
-        Finding::new(Weight::Consider, text + ": here more than 64 still help")
+        Finding::new(Weight::Consider, text + ": here more than 64 still helps")
     })
 }

@@ -14,8 +14,8 @@ fn url(facts: &Facts) -> String {
 pub(super) fn signing_cost(facts: &Facts) -> Option<Finding> {
     smb(facts)?;
     let text = match facts.signing.as_str() {
-        "off" => "messages are not signed now; before signing is required, see what it costs",
-        "AES-128-GMAC" => "messages are signed with the quickest algorithm; what it costs shows",
+        "off" => "messages are not signed; measure the cost before you require signing",
+        "AES-128-GMAC" => "messages are signed with the fastest algorithm; measure its cost with",
         _ => {
             "messages are signed with a slow algorithm: newer servers and clients sign with \
              AES-GMAC; what it costs shows"
@@ -27,7 +27,7 @@ pub(super) fn signing_cost(facts: &Facts) -> Option<Finding> {
 
 pub(super) fn by_share(facts: &Facts) -> Option<Finding> {
     smb(facts)?;
-    let text = "messages are sealed; it can be asked for by share, for those that need it";
+    let text = "messages are encrypted; encryption can be required per share instead";
     (facts.cipher != "off").then(|| {
         Finding::new(Weight::Know, text)
             .set(
@@ -40,7 +40,7 @@ pub(super) fn by_share(facts: &Facts) -> Option<Finding> {
 
 pub(super) fn test_first(facts: &Facts) -> Option<Finding> {
     smb(facts)?;
-    let text = "before sealing is required, measure with your own kind of load";
+    let text = "before you require encryption, measure with your own workload";
     let line = format!("anabranch bench {} --encrypt off,gcm", url(facts));
     (facts.cipher == "off").then(|| Finding::new(Weight::Know, text).set(Place::Shell, line))
 }

@@ -16,7 +16,7 @@ fn smb(facts: &Facts) -> Option<()> {
 
 pub(super) fn both_sides(facts: &Facts) -> Option<Finding> {
     smb(facts)?;
-    let text = "the server offers no Multichannel; both sides must have it on";
+    let text = "the server does not support Multichannel; enable it on both sides";
     (!facts.offers_channels).then(|| {
         Finding::new(Weight::Do, text)
             .set(Place::Server, "[multichannel]\nenabled = true")
@@ -29,7 +29,8 @@ pub(super) fn server_default(facts: &Facts) -> Option<Finding> {
     smb(facts)?;
     let short = facts.offers_channels && facts.channels_reached < facts.channels_wanted;
     let text = format!(
-        "{} of {} channels were had: the server's number or its adapters' RSS bounds them",
+        "{} of {} channels were established: the server's limit or its adapters' RSS restricts \
+         them",
         facts.channels_reached, facts.channels_wanted
     );
     let keys = format!("[multichannel]\nchannels_max = {}\nrss = true", facts.channels_wanted);
@@ -38,14 +39,14 @@ pub(super) fn server_default(facts: &Facts) -> Option<Finding> {
 
 pub(super) fn client_default(facts: &Facts) -> Option<Finding> {
     smb(facts)?;
-    let text = "Windows clients have Multichannel on unless it was switched off; look with";
+    let text = "Windows clients have Multichannel on by default; check with";
     let look = "Get-SmbClientConfiguration | Select-Object -Property EnableMultichannel";
     Some(Finding::new(Weight::Know, text).set(Place::PowerShell, look))
 }
 
 pub(super) fn feature_state(facts: &Facts) -> Option<Finding> {
     smb(facts)?;
-    let text = "whether Multichannel is there depends on the server's kind and version; ours says";
+    let text = "Multichannel depends on the server's product and version; to see it";
     (!facts.offers_channels)
         .then(|| Finding::new(Weight::Know, text).set(Place::Shell, "anabranch feature"))
 }

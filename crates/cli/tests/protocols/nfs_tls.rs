@@ -192,7 +192,7 @@ fn under_tls_a_share_is_read_and_written_and_without_it_is_not_reached() {
     let other = server.config().replace("server.key", "client.key");
     server.write_config(&other);
     server.signal("HUP");
-    server.logged("do not go together");
+    server.logged("do not match");
     let sealed = relay(sealing(false), address);
     runtime.block_on(async {
         let client = connect(sealed, 3).await;
@@ -226,7 +226,7 @@ fn a_client_shows_a_certificate_where_one_is_asked_for() {
     if let Ok(mut session) = shaken(&sealing(false), &mut stream) {
         session.complete_io(&mut stream).expect_err("it is refused");
     }
-    server.logged("the client shows no certificate, and nfs_tls_client_ca asks for one");
+    server.logged("the client presented no certificate, and nfs_tls_client_ca requires one");
 }
 
 #[test]
@@ -248,22 +248,22 @@ fn what_is_no_handshake_ends_the_connection() {
     stream.write_all(&PROBE).unwrap();
     // The alert that says so may come first.
     let _ = stream.read_to_end(&mut Vec::new());
-    server.logged("TLS was not what it must be");
+    server.logged("TLS protocol error");
     // One that came with the probe: nobody knows from whom.
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(&[PROBE, PROBE].concat()).unwrap();
     let _ = stream.read_to_end(&mut Vec::new());
-    server.logged("something came between the word for TLS and its beginning");
+    server.logged("data arrived before the TLS handshake");
     // Another protocol within TLS.
     let mut other = ClientConfig::clone(&sealing(false));
     other.alpn_protocols = vec![b"h2".to_vec()];
     assert!(shaken(&Arc::new(other), &mut started(address)).is_err());
-    server.logged("the client wants something else than RPC in TLS");
+    server.logged("the client's ALPN protocol is not sunrpc");
     // Nothing at all.
     let mut silent = started(address);
     silent.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     assert_eq!(silent.read(&mut [0; 1]).unwrap(), 0, "it is not waited for");
-    server.logged("no client has shown who it is");
+    server.logged("no client is established");
     wait_for("the end of all", || (server.metric("anabranch_connections") == 0).then_some(()));
 }
 
@@ -292,7 +292,7 @@ fn check_names_what_is_wrong_with_certificates_and_the_remedy() {
         "{told}"
     );
     let told = said(&certificate, &file("client.key"), "");
-    assert!(told.contains("do not go together") && told.contains("the key must be that"), "{told}");
+    assert!(told.contains("do not match") && told.contains("the key must belong"), "{told}");
     let told = said(&certificate, &key, &format!("nfs_tls_client_ca = {key:?}\n"));
-    assert!(told.contains("nfs_tls_client_ca = ") && told.contains("no certificate is in it"));
+    assert!(told.contains("nfs_tls_client_ca = ") && told.contains("it contains no certificate"));
 }

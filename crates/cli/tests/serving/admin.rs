@@ -205,7 +205,7 @@ fn commands_find_the_token_or_say_what_to_do() {
     let other = server.path("other");
     let refused =
         run(&["status", "--admin", &admin, "--admin-token-file", other.to_str().unwrap()]);
-    assert!(text(&refused.stderr).contains("takes another token"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("refused the token"), "{}", text(&refused.stderr));
 }
 
 #[test]

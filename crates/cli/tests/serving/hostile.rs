@@ -136,7 +136,7 @@ fn a_frame_that_never_ends_is_not_waited_for_after_the_logon_either() {
     slow.stream.write_all(b"S").unwrap();
     assert!(slow.is_closed(SOON));
     assert!(start.elapsed() >= Duration::from_secs(2));
-    server.logged("too slow peer=");
+    server.logged("timeout peer=");
     assert_eq!(good.echo(), SUCCESS, "an idle client is not a slow one");
 }
 

@@ -32,7 +32,7 @@ fn check_finds_missing_directories_and_users() {
     let output = run(&["check", &file.to_string()]);
     assert_eq!(output.status.code(), Some(1));
     let wanted = format!(
-        "{file}:5: share a: /nonexistent/share does not exist; make it with: mkdir -p /nonexistent/share\n\
+        "{file}:5: share a: /nonexistent/share does not exist; create it with: mkdir -p /nonexistent/share\n\
          {users}: nobody can log on; add a user with: anabranch user add NAME --users {users}\n"
     );
     assert_eq!(text(&output.stderr), wanted);
@@ -193,7 +193,7 @@ fn every_mistake_at_the_start_names_its_remedy() {
         ),
         (
             vec!["serve", "--share", &good, "--smb", &address],
-            "another server has it; stop that one or choose",
+            "another program uses it; stop that program or choose",
         ),
         (vec!["serve", "--share", "data=/nonexistent/dir", "--smb", "127.0.0.1:0"], "share data: "),
     ] {

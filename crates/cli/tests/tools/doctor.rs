@@ -68,7 +68,7 @@ fn what_keeps_the_server_from_serving_is_red_with_the_command_that_helps() {
     let all = looked(&output);
     let (state, said, remedy) = of(&all, "port")[0];
     assert_eq!(state, "red");
-    assert!(said.starts_with(&format!("{address} for SMB is taken by ")), "{said}");
+    assert!(said.starts_with(&format!("{address} for SMB is in use by ")), "{said}");
     assert!(!remedy.is_empty());
     let red = |about| of(&all, about).into_iter().find(|one| one.0 == "red").expect("one is red");
     let (_, said, remedy) = red("permissions");
@@ -87,7 +87,11 @@ fn a_running_server_is_known_by_its_version_and_its_ports() {
     let text = text.replace("admin = \"127.0.0.1:0\"", &format!("admin = \"{}\"", running.admin));
     std::fs::write(&config, text).unwrap();
     let all = looked(&run(&["doctor", "--config", &config.display().to_string(), "--json"]));
-    assert!(of(&all, "port").iter().all(|one| one.1.ends_with("is ours already")), "{all:#}");
-    let wanted = format!("version {} runs, as this program is", env!("CARGO_PKG_VERSION"));
+    assert!(
+        of(&all, "port").iter().all(|one| one.1.ends_with("is in use by this server")),
+        "{all:#}"
+    );
+    let wanted =
+        format!("version {} is running, the same as this program", env!("CARGO_PKG_VERSION"));
     assert!(of(&all, "server").iter().any(|one| one.1 == wanted), "{all:#}");
 }

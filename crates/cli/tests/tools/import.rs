@@ -36,9 +36,9 @@ fn what_is_imported_is_valid_and_the_rest_is_told_with_its_line() {
     assert!(first.status.success(), "{}", text(&first.stderr));
     for part in [
         format!("{output}: 1 shares: data\n{users}: 1 users\n"),
-        format!("  {conf}:3: server string = Files: a server has no comment; shares have\n"),
-        format!("  {conf}:7: vfs objects = recycle: vfs object recycle: deleted files are gone"),
-        format!("  {conf}:8: [printers] was left out: printers are not served"),
+        format!("  {conf}:3: server string = Files: only shares have a comment\n"),
+        format!("  {conf}:7: vfs objects = recycle: vfs object recycle: no recycle bin: deletes"),
+        format!("  {conf}:8: [printers] was omitted: printers are not supported"),
         format!("Look it over, then say: anabranch check {output}\n"),
     ] {
         assert!(said.contains(&part), "{part}\n{said}");
@@ -123,7 +123,7 @@ fn what_cannot_be_read_is_told() {
         ),
         (
             &["import", "/dev/null", "--passwords", "/dev/null", "--output", "/nonexistent/out"],
-            "/dev/null: no user was found; it should be passdb.tdb, or what `pdbedit -L -w` prints",
+            "/dev/null: no user found; give passdb.tdb, or the output of `pdbedit -L -w`",
         ),
         (&["import", "/dev/null", "--output", "/nonexistent/out"], "cannot write /nonexistent/out"),
     ] {

@@ -28,14 +28,14 @@ pub fn begin(state: &State, input: &Input) -> Result<Answer, Refusal> {
         Some(seconds) => seconds.as_u64().filter(|seconds| *seconds <= most).ok_or_else(bad)?,
     };
     state.drain.begin(Duration::from_secs(seconds));
-    tracing::info!(seconds, "drained by an administrator: no new clients are taken");
+    tracing::info!(seconds, "drain started by an administrator: new clients are refused");
     Ok(Answer::Json(shown(state)))
 }
 
 /// Cancels the drain.
 pub fn cancel(state: &State, _: &Input) -> Result<Answer, Refusal> {
     state.drain.cancel();
-    tracing::info!("not drained any more: clients are taken");
+    tracing::info!("drain cancelled by an administrator: clients are accepted");
     Ok(Answer::Json(shown(state)))
 }
 

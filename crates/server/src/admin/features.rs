@@ -25,7 +25,7 @@ fn set(state: &State, input: &Input, on: bool) -> Result<Answer, Refusal> {
     set.map(Answer::Json).map_err(|refusal| match refusal {
         features::Refusal::NoFeature => Refusal::Missing("there is no such feature"),
         features::Refusal::Configured => Refusal::Conflict(
-            "this feature is a matter of configuration; change that, and reload".into(),
+            "this feature is set in the configuration; change it there and reload".into(),
         ),
         features::Refusal::NoShare => {
             Refusal::Missing("there is no such share, or it cannot have the feature")

@@ -22,7 +22,7 @@ pub fn close(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let id = number(input, "client").ok_or(NO_CLIENT)?;
     let client = state.nfs.find_client(wire::nfs::ClientId(id)).map_err(|_| NO_CLIENT)?;
     state.nfs.remove_client(&client);
-    tracing::info!(client = input.part("client"), "NFS client ended by an administrator");
+    tracing::info!(client = input.part("client"), "NFS client revoked by an administrator");
     Ok(Answer::Json(json!({ "done": "closed" })))
 }
 

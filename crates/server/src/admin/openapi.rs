@@ -9,24 +9,24 @@ const SCHEMAS: &str = include_str!("schemas.json");
 
 /// Path parameters: name, description, pattern.
 const PARTS: [(&str, &str, &str); 5] = [
-    ("client", "Number of an NFS client.", "^[0-9a-f]{16}$"),
+    ("client", "Id of an NFS client.", "^[0-9a-f]{16}$"),
     ("connection", "Number of a connection.", "^[0-9]{1,19}$"),
-    ("feature", "A feature's name, or the service's name for it.", "^[A-Za-z0-9-]{1,64}$"),
-    ("session", "Number of an SMB session.", "^[0-9a-f]{16}$"),
+    ("feature", "Name of a feature, or Azure's name for it.", "^[A-Za-z0-9-]{1,64}$"),
+    ("session", "Id of an SMB session.", "^[0-9a-f]{16}$"),
     ("share", "Name of a share.", "^[^/\\u0000-\\u001f]{1,80}$"),
 ];
 
 /// Error responses that every operation may return.
 const REFUSALS: [(&str, &str); 9] = [
-    ("400", "What was asked makes no sense."),
-    ("401", "No token was shown, or a wrong one."),
-    ("403", "A page from elsewhere asks, or the token is for something else."),
-    ("404", "There is no such thing."),
+    ("400", "The request is invalid."),
+    ("401", "The token is missing or wrong."),
+    ("403", "The request comes from a foreign web page, or the token does not permit it."),
+    ("404", "The object does not exist."),
     ("408", "The request did not arrive in time."),
-    ("409", "It cannot be had as things are."),
-    ("413", "What came with the request is too long."),
-    ("421", "Ask by an address, not by a name."),
-    ("431", "The head of the request is too long."),
+    ("409", "The request conflicts with the present state."),
+    ("413", "The request body is too long."),
+    ("421", "The Host header must be an address or localhost."),
+    ("431", "The request head is too long."),
 ];
 
 /// The whole document.
@@ -44,7 +44,7 @@ pub fn document() -> Value {
         "info": {
             "title": "Anabranch's admin API",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "What a running server does, and what can be changed while it runs.",
+            "summary": "State and control of a running server.",
             "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
         },
         "servers": [{ "url": "/" }],
@@ -56,7 +56,8 @@ pub fn document() -> Value {
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "What is in the file admin-token of the server's state directory.",
+                    "description": "The content of the file admin-token in the server's state \
+                                    directory.",
                 },
             },
         },
@@ -121,8 +122,8 @@ fn parameters(operation: &Operation) -> Value {
             json!({ "name": name, "in": "query", "description": says, "schema": schema })
         };
         let (all, most) = (i32::MAX as usize, ADMIN_ITEMS_MAX);
-        parameters.push(number("offset", "The first item wanted.", 0, all, 0));
-        parameters.push(number("limit", "How many items are wanted.", 1, most, most));
+        parameters.push(number("offset", "Index of the first item.", 0, all, 0));
+        parameters.push(number("limit", "Maximum number of items.", 1, most, most));
     }
     parameters.into()
 }

@@ -88,19 +88,19 @@ impl Refusal {
             Self::Forbidden(why) => (StatusCode::FORBIDDEN, why),
             Self::Host => (
                 StatusCode::MISDIRECTED_REQUEST,
-                "ask by an address or as localhost: names may be pointed here by others",
+                "the Host header must be an address or localhost, because DNS can point other \
+                 names here",
             ),
             Self::Missing(what) => (StatusCode::NOT_FOUND, what),
             Self::Method => {
-                (StatusCode::METHOD_NOT_ALLOWED, "see /v1/openapi.json for what can be done here")
+                (StatusCode::METHOD_NOT_ALLOWED, "see /v1/openapi.json for the supported methods")
             }
             Self::Slow => (StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time"),
-            Self::TooLong => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "nothing here takes as much as was sent")
-            }
+            Self::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "the request body is too long"),
             Self::Token => (
                 StatusCode::UNAUTHORIZED,
-                "show the token that is in the file admin-token of the server's state directory, as: Authorization: Bearer TOKEN; `anabranch dashboard` prints an address with it",
+                "send the token in the file admin-token of the server's state directory as \
+                 Authorization: Bearer TOKEN; `anabranch dashboard` prints an address with it",
             ),
             Self::Defect => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "a defect of this server; its log says more")
@@ -221,7 +221,7 @@ fn admit(state: &State, access: Access, peer: Peer, headers: &HeaderMap) -> Resu
         if headers.contains_key(header::ORIGIN)
             && !text(headers, header::ORIGIN).is_some_and(is_own)
         {
-            return Err(Refusal::Forbidden("a page of another server asks"));
+            return Err(Refusal::Forbidden("cross-origin requests are refused"));
         }
     }
     if access == Access::Everyone || peer == Peer::Trusted {
@@ -233,7 +233,7 @@ fn admit(state: &State, access: Access, peer: Peer, headers: &HeaderMap) -> Resu
     }
     match (state.tokens.metrics.is(shown.as_bytes()), access) {
         (true, Access::Metrics) => Ok(()),
-        (true, _) => Err(Refusal::Forbidden("this token is for /metrics alone")),
+        (true, _) => Err(Refusal::Forbidden("this token permits /metrics only")),
         (false, _) => Err(Refusal::Token),
     }
 }
@@ -275,16 +275,20 @@ fn paging(is_list: bool, uri: &Uri) -> Result<(usize, usize), Refusal> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let number = || {
             let number = value.parse().ok();
-            number.ok_or_else(|| Refusal::Bad(format!("{name} is a number, not that")))
+            number.ok_or_else(|| Refusal::Bad(format!("{name} must be a number")))
         };
         match name {
             "offset" if is_list => offset = number()?,
             "limit" if is_list => limit = number()?,
-            _ => return Err(Refusal::Bad("only lists take a query: offset and limit".into())),
+            _ => {
+                return Err(Refusal::Bad(
+                    "only lists have query parameters: offset and limit".into(),
+                ));
+            }
         }
     }
     if !(1..=ADMIN_ITEMS_MAX).contains(&limit) {
-        return Err(Refusal::Bad(format!("limit is 1 to {ADMIN_ITEMS_MAX}")));
+        return Err(Refusal::Bad(format!("limit must be from 1 to {ADMIN_ITEMS_MAX}")));
     }
     Ok((offset, limit))
 }
@@ -294,13 +298,12 @@ async fn body(request: Request, within: Duration) -> Result<Value, Refusal> {
     let kind = text(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
-        return Err(Refusal::Bad("send JSON, and say so: Content-Type: application/json".into()));
+        return Err(Refusal::Bad("send JSON with Content-Type: application/json".into()));
     }
     let whole = to_bytes(request.into_body(), ADMIN_BODY_BYTES_MAX);
     let Ok(read) = tokio::time::timeout(within, whole).await else { return Err(Refusal::Slow) };
     let bytes = read.map_err(|_| Refusal::TooLong)?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Refusal::Bad(format!("this is not JSON: {error}")))
+    serde_json::from_slice(&bytes).map_err(|error| Refusal::Bad(format!("invalid JSON: {error}")))
 }
 
 #[cfg(test)]

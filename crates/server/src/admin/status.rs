@@ -98,21 +98,17 @@ pub fn health(state: &State, _: &Input) -> Result<Answer, Refusal> {
     checks.extend(state.shares.all().iter().take(ADMIN_ITEMS_MAX).map(|share| {
         let name = format!("share {}", share.name);
         match super::shares::space(state, &share.name) {
-            None => check(
-                name,
-                "failing",
-                "its directory cannot be looked at; put one there and reload",
-            ),
+            None => check(name, "failing", "its directory is inaccessible; restore it and reload"),
             Some((total, free)) if free < total * SPACE_SHORT => {
                 let left = free / total.max(1.0) * 100.0;
-                check(name, "warning", &format!("{left:.1} % of its space are left"))
+                check(name, "warning", &format!("{left:.1} % of its space is free"))
             }
             Some(_) if share.backend_latency_us > 0 => {
                 let by = share.backend_latency_us;
-                let text = format!("it is made slow by {by} µs a call, with backend_latency_us");
+                let text = format!("backend_latency_us adds {by} µs to each call");
                 check(name, "warning", &text)
             }
-            Some(_) => check(name, "ok", "its directory is there, with space"),
+            Some(_) => check(name, "ok", "its directory is accessible and has free space"),
         }
     }));
     let worst = ["failing", "warning", "ok"];
@@ -129,18 +125,18 @@ fn disk_failed(disk: ShareDisk) -> Value {
     let ShareDisk { share, failure, has_stopped } = disk;
     let name = format!("disk of share {share}");
     let (count, error) = (failure.count, failure.reason());
-    let remedy = "look into the system's log, check the file system, then start the server again";
+    let remedy = "check the kernel log and the file system, then restart the server";
     let stopped = if has_stopped { "; the share has stopped" } else { "" };
     let text =
-        format!("what was written was not kept ({error}; failures: {count}){stopped}: {remedy}");
+        format!("written data was not stored ({error}; failures: {count}){stopped}: {remedy}");
     check(name, if failure.has_lost { "failing" } else { "warning" }, &text)
 }
 
 fn taking(state: &State) -> Value {
     let drain = state.drain.facts().state;
     match drain {
-        "serving" => check("clients", "ok", "new clients are taken"),
-        _ => check("clients", "warning", "no new clients are taken: the server is drained"),
+        "serving" => check("clients", "ok", "new clients are accepted"),
+        _ => check("clients", "warning", "new clients are refused: the server is draining"),
     }
 }
 
@@ -191,7 +187,7 @@ pub fn top(state: &State, _: &Input) -> Result<Answer, Refusal> {
 /// Reloads the configuration.
 pub fn reload(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let (wish, answer) = oneshot::channel();
-    let unheard = || Refusal::Conflict("the configuration is being read already".into());
+    let unheard = || Refusal::Conflict("a reload is in progress".into());
     state.reload.try_send(wish).map_err(|_| unheard())?;
     match answer.blocking_recv() {
         Ok(Ok(())) => Ok(Answer::Json(json!({ "done": "reloaded" }))),

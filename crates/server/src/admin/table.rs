@@ -134,41 +134,41 @@ pub static OPERATIONS: &[Operation] = &[
     get("/v1/openapi.json", "openapi", "Document", |_, _| Ok(Answer::Json(openapi::document())))
         .says("This document."),
     get("/v1/status", "status", "Status", status::status)
-        .says("Counts since the start, the first sessions, NFS clients."),
-    get("/v1/health", "health", "Health", status::health).says("What is well and what is not."),
+        .says("Counters since the start, the first sessions and NFS clients."),
+    get("/v1/health", "health", "Health", status::health).says("Health checks."),
     get("/v1/sessions", "sessions", "SessionList", sessions::list)
         .list()
         .says("SMB sessions with their channels and open files."),
     get("/v1/sessions/{session}", "session", "Session", sessions::one).says("One SMB session."),
     get("/v1/sessions/{session}", "closeSession", "Done", sessions::close)
         .by(Method::Delete)
-        .says("Closes an SMB session and what it has open; its client may log on again."),
+        .says("Closes an SMB session with its opens; the client may log on again."),
     get("/v1/nfs-clients", "nfsClients", "NfsClientList", nfs_clients::list)
         .list()
         .says("NFS clients with their sessions."),
     get("/v1/nfs-clients/{client}", "closeNfsClient", "Done", nfs_clients::close)
         .by(Method::Delete)
-        .says("Forgets an NFS client with all that it has open or locked."),
+        .says("Revokes the state of an NFS client: opens, locks, delegations and sessions."),
     get("/v1/connections", "connections", "ConnectionList", sessions::connections)
         .list()
-        .says("TCP connections of either protocol, and what went over them."),
+        .says("TCP connections of both protocols, with their traffic."),
     get("/v1/connections/{connection}", "cutConnection", "Done", sessions::cut)
         .by(Method::Delete)
-        .says("Cuts a connection without a word, as a broken network would."),
+        .says("Resets a connection without a reply, as a broken network would."),
     get("/v1/channels", "channels", "Channels", channels::all)
-        .says("Sessions with their channels, by the names that Windows has for them."),
-    get("/v1/shares", "shares", "ShareList", shares::list).list().says("Shares, and their space."),
+        .says("Sessions with their channels, with the field names of Windows."),
+    get("/v1/shares", "shares", "ShareList", shares::list).list().says("Shares and their space."),
     get("/v1/exports", "exports", "ExportList", shares::exports)
         .list()
-        .says("NFS exports with their clients' terms, in the words of exports(5)."),
+        .says("NFS exports with their clients' options, in the terms of exports(5)."),
     get("/v1/shares/{share}/limits", "shareLimits", "ShareLimits", shares::limits)
-        .says("Class and limits of a share, what is throttled by them, and burst credits."),
+        .says("Class and limits of a share, throttled requests and burst credits."),
     get("/v1/shares/{share}/limits", "changeShareLimits", "ShareLimits", shares::change)
         .by(Method::Patch)
         .takes("ShareLimitsWish")
         .says("Changes class, size or limits of a share until its configuration changes."),
     get("/v1/features", "features", "FeatureList", features::list)
-        .says("Features, and where they stand on which share."),
+        .says("Features and their states on each share."),
     get("/v1/features/{feature}", "registerFeature", "Feature", features::register)
         .by(Method::Put)
         .says("Switches a feature on for all shares."),
@@ -178,33 +178,38 @@ pub static OPERATIONS: &[Operation] = &[
     get("/v1/features/{feature}/{share}", "registerFeatureOnShare", "Feature", features::register)
         .by(Method::Put)
         .says("Switches a feature on for one share."),
-    get("/v1/features/{feature}/{share}", "unregisterFeatureOnShare", "Feature", features::unregister)
-        .by(Method::Delete)
-        .says("Switches a feature off for one share."),
+    get(
+        "/v1/features/{feature}/{share}",
+        "unregisterFeatureOnShare",
+        "Feature",
+        features::unregister,
+    )
+    .by(Method::Delete)
+    .says("Switches a feature off for one share."),
     get("/v1/metrics", "requests", "Requests", status::requests)
-        .says("What was counted of requests, by share and operation: ends, bytes, latencies."),
+        .says("Request statistics by share and operation: outcomes, bytes, latencies."),
     get("/v1/cache", "cache", "CacheList", cache::list)
         .list()
-        .says("What the caches of names and attributes were good for, by share and kind."),
+        .says("Hit counters of the metadata caches, by share and kind."),
     get("/v1/top", "top", "Top", status::top).says("Clients and files with the most traffic."),
-    get("/v1/drain", "drainState", "Drain", drain::show).says("How far a drain has come."),
-    get("/v1/drain", "beginDrain", "Drain", drain::begin)
-        .by(Method::Post)
-        .takes("DrainWish")
-        .says("Takes no new connections and sessions, lets those end that have nothing open, and all others in time."),
+    get("/v1/drain", "drainState", "Drain", drain::show).says("Progress of a drain."),
+    get("/v1/drain", "beginDrain", "Drain", drain::begin).by(Method::Post).takes("DrainWish").says(
+        "Refuses new connections and sessions, closes idle ones at once and all others at \
+               the deadline.",
+    ),
     get("/v1/drain", "cancelDrain", "Drain", drain::cancel)
         .by(Method::Delete)
-        .says("Takes connections again."),
+        .says("Cancels the drain: accepts connections again."),
     get("/v1/reload", "reload", "Done", status::reload)
         .by(Method::Post)
-        .says("Reads the configuration again, as SIGHUP does."),
+        .says("Reloads the configuration, like SIGHUP."),
     get("/", "page", "text/html", page::html).access(Access::Everyone).says("The dashboard."),
     get("/dashboard.css", "pageStyle", "text/css", page::css)
         .access(Access::Everyone)
-        .says("The dashboard's looks."),
+        .says("The dashboard's style sheet."),
     get("/dashboard.js", "pageScript", "text/javascript", page::script)
         .access(Access::Everyone)
-        .says("The dashboard's work."),
+        .says("The dashboard's script."),
     get("/charts.js", "pageCharts", "text/javascript", page::charts)
         .access(Access::Everyone)
         .says("The dashboard's charts."),

@@ -39,13 +39,13 @@ impl Token {
         match Self::make(path) {
             Ok(token) => return Ok(token),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(format!("cannot be made: {error}")),
+            Err(error) => return Err(format!("cannot be created: {error}")),
         }
         let file = File::open(path).map_err(|error| error.to_string())?;
         let mode = file.metadata().map_err(|error| error.to_string())?.mode();
         // A group may read one of them, for example that of a collector.
         if mode & 0o037 != 0 {
-            return Err("others can read or change it; say: chmod 600".into());
+            return Err("others can read or change it; run: chmod 600".into());
         }
         let mut text = String::new();
         let read = file.take(TOKEN_BYTES_MAX as u64 + 2).read_to_string(&mut text);
@@ -54,7 +54,8 @@ impl Token {
         let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_plain || !(TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&token.len()) {
             return Err(format!(
-                "holds no token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} letters and digits; remove it, and a new one is made"
+                "holds no token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} letters and digits; \
+                 remove it to generate a new one"
             ));
         }
         Ok(Self(token.into()))

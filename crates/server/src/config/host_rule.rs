@@ -31,7 +31,9 @@ impl HostRule {
             return Ok(Self::All);
         }
         if text.is_empty() || text.len() > TEXT_BYTES_MAX {
-            return Err(format!("{text:?} is no client: from 1 to {TEXT_BYTES_MAX} bytes"));
+            return Err(format!(
+                "{text:?} is not a client: its length must be from 1 to {TEXT_BYTES_MAX} bytes"
+            ));
         }
         if let Some(group) = text.strip_prefix('@') {
             let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"(),@".contains(&byte);
@@ -79,7 +81,7 @@ fn host_name(text: &str) -> Result<String, String> {
         return Ok(name.to_ascii_lowercase());
     }
     Err(format!(
-        "{text:?} is no client: name an address, a network as \"192.0.2.0/24\", a host, a wildcard as \
+        "{text:?} is not a client: use an address, a network as \"192.0.2.0/24\", a host, a wildcard as \
          \"*.example.org\", a netgroup as \"@builders\", or \"*\" for every client"
     ))
 }
@@ -115,7 +117,7 @@ impl Unit {
 
 impl NamePattern {
     fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| format!("{text:?} is no pattern of host names: {what}");
+        let wrong = |what: &str| format!("{text:?} is not a pattern of host names: {what}");
         let mut units = Vec::new();
         let lower = text.to_ascii_lowercase();
         let mut rest = lower.as_bytes();

@@ -177,7 +177,9 @@ impl ShareConfig {
         }
         let limits = self.provision.limits();
         if own.burst_iops.is_some() && limits.share.iops.is_none() {
-            wrong.push(format!("share {name}: limits.burst_iops needs limits.iops, below which credits are saved up"));
+            wrong.push(format!(
+                "share {name}: limits.burst_iops needs limits.iops, below which credits accrue"
+            ));
         }
         if let (Some(burst), Some(base)) = (own.burst_iops, limits.share.iops)
             && burst < base
@@ -202,7 +204,7 @@ pub(crate) fn change_provision<'a>(
     for (key, value) in keys {
         let known = share.set_provision(key, value).map_err(|error| error.to_string())?;
         if !known {
-            return Err(format!("the key `{key}` cannot be changed while the share is served"));
+            return Err(format!("the key `{key}` cannot be changed at run time"));
         }
     }
     match share.provision_contradictions().into_iter().next() {
@@ -291,11 +293,11 @@ fn number(key: &str, value: &str, range: RangeInclusive<u64>) -> Result<u64, Str
 
 fn throughput(key: &str, value: &str) -> Result<u64, String> {
     let bytes = parse_size(key, value)
-        .map_err(|_| format!("{key} = {value:?} is not a throughput a second, as \"100 MiB\""))?;
+        .map_err(|_| format!("{key} = {value:?} is not a throughput per second, as \"100 MiB\""))?;
     if THROUGHPUT.contains(&bytes) {
         return Ok(bytes);
     }
-    Err(format!("{key} = {value:?} is not between 1 MiB and 1 TiB a second"))
+    Err(format!("{key} = {value:?} is not between 1 MiB and 1 TiB per second"))
 }
 
 #[cfg(test)]
@@ -350,7 +352,7 @@ mod tests {
             ),
             ("provisioned_iops = 5000", "belong to class"),
             ("limits = { iops = 1 }", "limits.iops = 1 is not between 10 and"),
-            ("limits = { egress = \"fast\" }", "is not a throughput a second, as \"100 MiB\""),
+            ("limits = { egress = \"fast\" }", "is not a throughput per second, as \"100 MiB\""),
             ("limits = { egress = \"1 KiB\" }", "is not between 1 MiB and 1 TiB"),
             ("limits = { burst_iops = 100 }", "needs limits.iops"),
             ("limits = { iops = 100, burst_iops = 50 }", "is below iops = 100"),

@@ -461,7 +461,8 @@ impl Config {
         let Multichannel { enabled, channels_max, channels_max_line: line, .. } = self.multichannel;
         let usual = smb::limits::CHANNELS_PER_SESSION;
         let text = format!(
-            "channels_max = {channels_max}: more than {usual} connections of one client rarely bring more, and each takes memory and a descriptor"
+            "channels_max = {channels_max}: more than {usual} connections of one client rarely \
+             improve throughput, and each takes memory and a descriptor"
         );
         let many = enabled && channels_max > usual;
         many.then_some(Problem { line, text }).into_iter().chain(self.guest_warnings()).collect()
@@ -598,7 +599,7 @@ impl ShareConfig {
             Ok(metadata) if metadata.is_dir() => return None,
             Ok(_) => format!("share {name}: {path} is not a directory"),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                format!("share {name}: {path} does not exist; make it with: mkdir -p {path}")
+                format!("share {name}: {path} does not exist; create it with: mkdir -p {path}")
             }
             Err(e) => format!("share {name}: {path}: {e}"),
         };

@@ -84,14 +84,17 @@ impl Meaning<'_> {
             config.dialect_min = dialect;
             if dialect < smb::Dialect::Smb300 {
                 let span = raw.min_protocol.map(|text| text.span()).unwrap_or_default();
-                self.wrong(span, "several connections need min_protocol 3.0 or later; raise it");
+                self.wrong(span, "Multichannel needs min_protocol 3.0 or later; raise it");
             }
         }
         config.addresses.include = self.patterns(raw.include.unwrap_or_default());
         config.addresses.exclude = self.patterns(raw.exclude.unwrap_or_default());
         config.addresses.rss = raw.rss;
         if let Some(extra) = raw.interface.get(ADVERTISED_MAX) {
-            self.wrong(extra.span(), format!("at most {ADVERTISED_MAX} addresses can be told"));
+            self.wrong(
+                extra.span(),
+                format!("at most {ADVERTISED_MAX} addresses can be advertised"),
+            );
         }
         let advertised = raw.interface.into_iter().map(|raw| self.interface(raw.into_inner()));
         config.addresses.advertised = advertised.collect();

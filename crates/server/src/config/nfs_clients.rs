@@ -59,8 +59,8 @@ fn parse_one(entry: &str) -> Result<NfsClients, String> {
     let is_named = !matches!(clients.hosts, HostRule::All | HostRule::Network(_));
     if clients.is_refused && is_named {
         return Err(format!(
-            "{entry:?}: no_access needs an address or a network; a name that cannot be looked up would \
-             be let in by a later entry"
+            "{entry:?}: no_access needs an address or a network; a later entry would admit a \
+             client whose name cannot be resolved"
         ));
     }
     Ok(clients)
@@ -109,11 +109,11 @@ impl NfsClients {
                 "no_root_squash" => squash.root = Some(false),
                 "all_squash" => squash.all = Some(true),
                 "no_all_squash" => squash.all = Some(false),
-                _ => return Err(format!("{option:?} is no option; there are {OPTIONS}")),
+                _ => return Err(format!("{option:?} is not an option; options are {OPTIONS}")),
             },
             Some(("anonuid", id)) => self.anonuid = Some(parse_id("anonuid", id)?),
             Some(("anongid", id)) => self.anongid = Some(parse_id("anongid", id)?),
-            Some(_) => return Err(format!("{option:?} is no option; there are {OPTIONS}")),
+            Some(_) => return Err(format!("{option:?} is not an option; options are {OPTIONS}")),
         }
         Ok(())
     }
@@ -184,12 +184,14 @@ mod tests {
             ),
             (
                 "*.example(no_access)",
-                "\"*.example(no_access)\": no_access needs an address or a network; a name that cannot be looked up would be let in by a later entry",
+                "\"*.example(no_access)\": no_access needs an address or a network; a later entry \
+                 would admit a client whose name cannot be resolved",
             ),
             ("*(rw", "\"*(rw\" does not end with \")\""),
             (
                 "*(async)",
-                "\"async\" is no option; there are ro, rw, root_squash, no_root_squash, all_squash, no_all_squash, anonuid=N, anongid=N and no_access",
+                "\"async\" is not an option; options are ro, rw, root_squash, no_root_squash, \
+                 all_squash, no_all_squash, anonuid=N, anongid=N and no_access",
             ),
             ("*(anonuid=-1)", "anonuid = \"-1\" is not the number of a user or group"),
             (

@@ -306,7 +306,7 @@ impl Meaning<'_> {
         let (certificate, key) = (&raw.nfs_tls_certificate, &raw.nfs_tls_key);
         let either = certificate.as_ref().or(key.as_ref()).or(raw.nfs_tls_client_ca.as_ref())?;
         let (Some(certificate), Some(key)) = (certificate, key) else {
-            let what = "TLS below NFS needs nfs_tls_certificate and nfs_tls_key; set both";
+            let what = "NFS with TLS needs nfs_tls_certificate and nfs_tls_key; set both";
             self.wrong(either.span(), what);
             return None;
         };

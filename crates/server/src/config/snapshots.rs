@@ -59,7 +59,7 @@ impl SnapshotsConfig {
     pub fn place(&self, share: &Path, follows_links: bool) -> Result<SnapshotPlace, String> {
         let root = self.root.as_deref().unwrap_or(share);
         let inside = share.strip_prefix(root).map_err(|_| {
-            format!("snapshot_root = {root:?} is no directory above the share, {share:?}")
+            format!("snapshot_root = {root:?} is not a directory above the share, {share:?}")
         })?;
         let directory = match &self.kept {
             Kept::Snapper => root.join(".snapshots"),

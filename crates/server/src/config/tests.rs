@@ -91,11 +91,12 @@ fn so_is_each_mistake_in_the_options_of_a_share() {
         ),
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nhidden_names = [\"a/b\"]\n",
-            "line 4: hidden_names has \"a/b\"; a pattern is of one name, without / and with * and ? for any letters",
+            "line 4: hidden_names has \"a/b\"; a pattern matches one name: no /, * for any \
+             characters, ? for one",
         ),
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nveto_names = [\"**\"]\n",
-            "line 4: veto_names has \"**\", which no name is left by",
+            "line 4: veto_names has \"**\", which matches every name",
         ),
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nlisted = \"no\"\n",
@@ -147,7 +148,7 @@ fn a_file_that_cannot_be_read_is_named() {
 #[test]
 fn a_directory_that_is_not_there_is_found_with_the_line_of_its_path() {
     let config = Config::parse("[[share]]\nname = \"a\"\n\npath = \"/nonexistent/a\"\n").unwrap();
-    let text = "share a: /nonexistent/a does not exist; make it with: mkdir -p /nonexistent/a";
+    let text = "share a: /nonexistent/a does not exist; create it with: mkdir -p /nonexistent/a";
     assert_eq!(config.problems_outside(), [Problem { line: Some(4), text: text.into() }]);
 }
 
@@ -161,8 +162,9 @@ fn groups_and_users_that_this_machine_lacks_are_found() {
     assert_eq!(
         texts,
         [
-            "share a: there is no system group no-such-group; make it with: groupadd no-such-group",
-            "share a: there is no system user no-such-user, which force_user names",
+            "share a: there is no system group no-such-group; create it with: groupadd \
+             no-such-group",
+            "share a: there is no system user no-such-user, which force_user refers to",
         ]
     );
 }
@@ -176,7 +178,7 @@ fn guests_are_warned_about() {
     let unused = Config::parse("[server]\nguest = \"nobody\"\n").unwrap().warnings();
     assert_eq!(
         unused.into_iter().map(|problem| problem.text).collect::<Vec<_>>(),
-        ["guest has no effect: signing = \"required\" refuses sessions that prove nothing"]
+        ["guest has no effect: signing = \"required\" refuses anonymous and guest sessions"]
     );
     assert!(Config::parse("[server]\n").unwrap().warnings().is_empty());
 }
@@ -271,7 +273,7 @@ fn mistakes_about_channels_are_named_alike() {
         ),
         (
             "[multichannel]\n\nmin_protocol = \"2.1\"\n",
-            "line 3: several connections need min_protocol 3.0 or later; raise it",
+            "line 3: Multichannel needs min_protocol 3.0 or later; raise it",
         ),
         (
             "[multichannel]\nexclude = [\"docker*\", \"192.0.2.0/33\"]\n",
@@ -298,15 +300,16 @@ fn mistakes_about_tls_are_named_alike() {
     for (text, said) in [
         (
             "[server]\nnfs_tls_key = \"k\"\n",
-            "line 2: TLS below NFS needs nfs_tls_certificate and nfs_tls_key; set both",
+            "line 2: NFS with TLS needs nfs_tls_certificate and nfs_tls_key; set both",
         ),
         (
             "[server]\nnfs_tls_client_ca = \"c\"\nnfs_tls_certificate = \"c\"\n",
-            "line 3: TLS below NFS needs nfs_tls_certificate and nfs_tls_key; set both",
+            "line 3: NFS with TLS needs nfs_tls_certificate and nfs_tls_key; set both",
         ),
         (
             "[server]\nnfs = [\"127.0.0.1:2049\"]\n[[share]]\nname = \"a\"\npath = \"/x\"\nencryption_required = true\nnfs = true\n",
-            "line 4: share a: encryption_required, and NFS without TLS would reach it; set nfs_tls = \"required\", or leave nfs out",
+            "line 4: share a: encryption_required conflicts with NFS without TLS; set nfs_tls = \
+             \"required\", or remove nfs",
         ),
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nnfs_tls = \"required\"\n",
@@ -330,7 +333,7 @@ fn terms_of_nfs_clients_are_taken_and_mistakes_have_their_line() {
     let said = "line 4: nfs_anongid = \"4294967295\" is not the number of a user or group";
     assert_eq!(wrong(&text), said);
     let text = format!("{share}nfs_clients = [\"*(fast)\"]\n");
-    assert!(wrong(&text).starts_with("line 4: nfs_clients: \"fast\" is no option"), "{text}");
+    assert!(wrong(&text).starts_with("line 4: nfs_clients: \"fast\" is not an option"), "{text}");
 }
 
 #[test]

@@ -22,11 +22,12 @@ pub(super) fn parse_patterns<'a>(
         let count = pattern.chars().count();
         if count == 0 || count > PATTERN_CHARS_MAX || pattern.contains(['/', '\\']) {
             return Err(format!(
-                "{key} has {pattern:?}; a pattern is of one name, without / and with * and ? for any letters"
+                "{key} has {pattern:?}; a pattern matches one name: no /, * for any characters, ? \
+                 for one"
             ));
         }
         if key == "veto_names" && pattern.chars().all(|c| c == '*') {
-            return Err(format!("veto_names has {pattern:?}, which no name is left by"));
+            return Err(format!("veto_names has {pattern:?}, which matches every name"));
         }
     }
     Ok(patterns)
@@ -123,7 +124,10 @@ impl ShareConfig {
         }
         let is_exported = self.nfs == Some(true) && !config.nfs.is_empty();
         if self.encryption_required && is_exported && self.nfs_tls != NfsTls::Required {
-            wrong.push(format!("share {name}: encryption_required, and NFS without TLS would reach it; set nfs_tls = \"required\", or leave nfs out"));
+            wrong.push(format!(
+                "share {name}: encryption_required conflicts with NFS without TLS; \
+                                set nfs_tls = \"required\", or remove nfs"
+            ));
         }
         if self.guest_ok && config.guest.is_none() {
             wrong.push(format!("share {name}: guest_ok needs guest in [server], the system user that guests act as, such as \"nobody\""));
@@ -154,14 +158,15 @@ impl ShareConfig {
         let mut texts: Vec<String> = groups
             .map(|group| {
                 format!(
-                    "share {name}: there is no system group {group}; make it with: groupadd {group}"
+                    "share {name}: there is no system group {group}; create it with: groupadd \
+                     {group}"
                 )
             })
             .collect();
         let user = self.force_user.as_deref();
         if let Some(user) = user.filter(|user| system_users::identity_of(user).is_none()) {
             texts.push(format!(
-                "share {name}: there is no system user {user}, which force_user names"
+                "share {name}: there is no system user {user}, which force_user refers to"
             ));
         }
         texts.into_iter().map(|text| Problem { line: self.line, text }).collect()
@@ -180,7 +185,8 @@ impl Config {
             _ => None,
         };
         if let Some(demand) = demand {
-            let text = format!("guest has no effect: {demand} refuses sessions that prove nothing");
+            let text =
+                format!("guest has no effect: {demand} refuses anonymous and guest sessions");
             return vec![Problem { line: None, text }];
         }
         let warning = |share: &ShareConfig| {

@@ -57,8 +57,8 @@ impl std::error::Error for ConfinementError {}
 pub fn confine(config: &Config) -> Result<(), ConfinementError> {
     if config.confinement == Confinement::Off {
         tracing::warn!(
-            "confinement is off: a defect in the server would give all that root may do; \
-             set confinement = \"on\" in [server]"
+            "confinement is off: an exploited defect in the server would yield root; set \
+             confinement = \"on\" in [server]"
         );
         return Ok(());
     }

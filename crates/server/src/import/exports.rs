@@ -109,14 +109,15 @@ impl Importer {
         let mut words = words_of(line).into_iter();
         let Some(path) = words.next() else { return };
         if !path.starts_with('/') {
-            return self.lose(at, format!("{path:?} is no path; write the export by hand"));
+            return self.lose(at, format!("{path:?} is not a path; convert the export by hand"));
         }
         let parts = width::parts_of(&path).into_iter().map(str::to_owned).collect();
         let number = match self.by_path.get(&parts) {
             Some(number) => *number,
             None if self.exports.len() == EXPORTS_MAX => {
                 self.draft.close(&path);
-                return self.lose(at, format!("more than {EXPORTS_MAX} exports; write it by hand"));
+                return self
+                    .lose(at, format!("more than {EXPORTS_MAX} exports; convert it by hand"));
             }
             None => {
                 self.by_path.insert(parts, self.exports.len());
@@ -149,7 +150,8 @@ impl Importer {
                 // The terms of an unparsable client may be narrower than those of the following
                 // kinds.
                 let text = format!(
-                    "{what}; write the client by hand: clients of its kind and of the next ones are left out until then"
+                    "{what}; convert the client by hand: until then, clients of its kind and of \
+                     the next ones are omitted"
                 );
                 self.lose(at, text);
                 (HostRule::All, false)
@@ -163,7 +165,7 @@ impl Importer {
         }
         if let Some(demands) = demands {
             client.is_refused = true;
-            self.lose(at, format!("{host:?} has to {demands}; it is left out until then"));
+            self.lose(at, format!("{host:?} must {demands}; it is omitted until then"));
         }
         let kind = kind_of(host, &client.rule);
         export.entries.push(Entry { line: at, kind, client });
@@ -191,20 +193,22 @@ impl Importer {
             "hide" => export.shows_mounts = false,
             "xprtsec=tls" | "xprtsec=mtls" | "xprtsec=tls:mtls" => {
                 *demands = Some(
-                    "come by TLS: set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\"",
+                    "use TLS: set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\"",
                 );
             }
             _ if option.starts_with("sec=") && option[4..].split(':').any(|one| one == "sys") => {}
             _ if option.starts_with("sec=") => {
-                *demands = Some("prove its users by Kerberos, which exports here do not ask for");
+                *demands =
+                    Some("authenticate its users by Kerberos, which exports here do not require");
             }
             _ if RESTRICTING.iter().any(|name| option.starts_with(name)) => {
-                *demands = Some("be served by options that have no counterpart here");
+                *demands = Some("have options that are not supported here");
             }
             _ if NEEDLESS.contains(&option) || option.starts_with("fsid=") => {
-                self.draft.need_not(self.place(at), format!("{option} needs no counterpart"));
+                self.draft.need_not(self.place(at), format!("{option} is not needed"));
             }
-            _ => self.lose(at, format!("{option:?} has no counterpart; see what it did")),
+            _ => self
+                .lose(at, format!("{option:?} is not supported; check whether you relied on it")),
         }
     }
 
@@ -225,7 +229,8 @@ impl Importer {
             // networks, of which the first counts.
             if let Some(network) = before.iter().find(is_wider) {
                 let text = format!(
-                    "{path}: {} has the terms of {}, which stands before it and grants less; put it first if that is meant",
+                    "{path}: {} gets the options of {}, which precedes it and permits less; move \
+                     it first if that is intended",
                     own.client.rule, network.client.rule
                 );
                 let line = own.line;
@@ -247,7 +252,8 @@ impl Importer {
         }
         if !shows_mounts {
             let text = format!(
-                "{path} has no crossmnt: file systems mounted below it were hidden, and are shown here"
+                "{path} has no crossmnt: file systems mounted below it were hidden, and are \
+                 visible here"
             );
             self.lose(line, text);
         }

@@ -117,7 +117,11 @@ impl<'a> Meaning<'a> {
             "guestaccount" => self.server.guest = Some(value.into()),
             "maptoguest" => self.map_to_guest(parameter, value),
             "security" if !is_one_of(value, &["user", "auto"]) => {
-                self.lose(parameter, "domains are not joined: users log on with passwords of this server (anabranch user add)");
+                self.lose(
+                    parameter,
+                    "domains are not supported: users log on with passwords of \
+                                      this server (anabranch user add)",
+                );
             }
             "security" => {}
             "passdbbackend" if value.starts_with("ldap") => {
@@ -127,13 +131,13 @@ impl<'a> Meaning<'a> {
             "configbackend" if squeezed(value) == "registry" => {
                 self.lose(
                     parameter,
-                    "the registry was not read; give what `net conf list` prints to this command",
+                    "the registry was not read; import the output of `net conf list`",
                 );
             }
             "registryshares" if boolean(value) == Some(true) => {
                 self.lose(
                     parameter,
-                    "the registry was not read; give what `net conf list` prints to this command",
+                    "the registry was not read; import the output of `net conf list`",
                 );
             }
             "configbackend" | "registryshares" => {}
@@ -145,7 +149,7 @@ impl<'a> Meaning<'a> {
     fn name(&mut self, parameter: &Parameter, value: &str) {
         let bad = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if value.is_empty() || value.len() > NAME_CHARS_MAX || value.contains(bad) {
-            return self.lose(parameter, "it cannot be a computer's name; set name in [server]");
+            return self.lose(parameter, "it is not a valid computer name; set name in [server]");
         }
         self.server.name = Some(value.to_uppercase());
     }
@@ -157,7 +161,8 @@ impl<'a> Meaning<'a> {
                 Ok(address) => self.server.smb.push(address.to_string()),
                 Err(_) => {
                     let what = format!(
-                        "{item:?} is not an address; write the interface's addresses into smb in [server]"
+                        "{item:?} is not an address; list the interface's addresses in smb in \
+                         [server]"
                     );
                     self.lose(parameter, &what);
                 }
@@ -168,7 +173,9 @@ impl<'a> Meaning<'a> {
     fn ports(&mut self, parameter: &Parameter, value: &str) {
         for item in items(value) {
             match item.parse() {
-                Ok(139) => self.need_not(parameter, "port 139 is NetBIOS's, which is not spoken"),
+                Ok(139) => {
+                    self.need_not(parameter, "port 139 is for NetBIOS, which is not supported")
+                }
                 Ok(port) => self.server.ports.push(port),
                 Err(_) => self.lose(parameter, &format!("{item:?} is not a port")),
             }
@@ -190,7 +197,7 @@ impl<'a> Meaning<'a> {
             _ => {
                 self.lose(
                     parameter,
-                    "SMB1 and older are not served; update the clients that need them",
+                    "SMB1 and older are not supported; update the clients that need them",
                 );
                 return None;
             }
@@ -207,8 +214,14 @@ impl<'a> Meaning<'a> {
     fn map_to_guest(&mut self, parameter: &Parameter, value: &str) {
         match squeezed(value).as_str() {
             "baduser" => {}
-            "never" => self.lose(parameter, "where a share has guest_ok, a name that nobody has is a guest's"),
-            _ => self.lose(parameter, "a wrong password never makes a guest; guests are those with a name that nobody has"),
+            "never" => self.lose(
+                parameter,
+                "where a share has guest_ok, an unknown user name logs on as guest",
+            ),
+            _ => self.lose(
+                parameter,
+                "a wrong password is always refused; only an unknown user name logs on as guest",
+            ),
         }
     }
 
@@ -235,7 +248,7 @@ impl<'a> Meaning<'a> {
             }
             "maxdisksize" => match value.parse() {
                 Ok(size) => draft.size_limit_mib = size,
-                Err(_) => self.lose(parameter, "it is not a number of MiB; set size_limit"),
+                Err(_) => self.lose(parameter, "not a number of MiB; set size_limit"),
             },
             "fruit:timemachine" => self.flag(parameter, |yes| draft.time_machine = yes),
             "vfsobjects" => self.modules(parameter),
@@ -258,7 +271,7 @@ impl<'a> Meaning<'a> {
             "forceuser" => draft.force_user = self.forced(parameter, value),
             "forcegroup" => {
                 if value.starts_with('+') {
-                    self.lose(parameter, "the group is forced on all users, members or not");
+                    self.lose(parameter, "force_group applies to all users, members or not");
                 }
                 let name = value.trim_start_matches(['+', '@', '&']);
                 draft.force_group = self.forced(parameter, name);
@@ -291,7 +304,7 @@ impl<'a> Meaning<'a> {
     fn flag(&mut self, parameter: &Parameter, set: impl FnOnce(bool)) {
         match boolean(unquoted(&parameter.value)) {
             Some(yes) => set(yes),
-            None => self.lose(parameter, "it is neither yes nor no; it was left as it was"),
+            None => self.lose(parameter, "neither yes nor no; it was ignored"),
         }
     }
 
@@ -299,7 +312,7 @@ impl<'a> Meaning<'a> {
         let mode = u32::from_str_radix(unquoted(&parameter.value), 8).ok();
         match mode.filter(|mode| *mode <= 0o7777) {
             Some(mode) => set(mode),
-            None => self.lose(parameter, "it is not an octal mode; it was left as it was"),
+            None => self.lose(parameter, "not an octal mode; it was ignored"),
         }
     }
 
@@ -307,7 +320,7 @@ impl<'a> Meaning<'a> {
         self.substituted(draft, value).unwrap_or_else(|variable| {
             self.lose(
                 parameter,
-                &format!("{variable} is another for every client; the comment shows it as it is"),
+                &format!("{variable} differs for each client; the comment contains it literally"),
             );
             value.to_owned()
         })
@@ -315,7 +328,7 @@ impl<'a> Meaning<'a> {
 
     fn forced(&mut self, parameter: &Parameter, value: &str) -> Option<String> {
         if value.contains('%') {
-            self.lose(parameter, "it is another for every client; users act as themselves");
+            self.lose(parameter, "it differs for each client; users act as themselves");
             return None;
         }
         (!value.is_empty()).then(|| value.to_owned())
@@ -329,10 +342,7 @@ impl<'a> Meaning<'a> {
             let name = item.trim_start_matches(['@', '+', '&']);
             let name = if name == "%S" { draft.name.as_str() } else { name };
             if name.contains('%') {
-                self.lose(
-                    parameter,
-                    &format!("{item} is another for every client; name the users"),
-                );
+                self.lose(parameter, &format!("{item} differs for each client; list the users"));
                 continue;
             }
             // There are no domains here, so the domain part is dropped.
@@ -340,7 +350,7 @@ impl<'a> Meaning<'a> {
             if bare != name {
                 self.lose(
                     parameter,
-                    &format!("{name} is of a domain; taken as {bare} of this server"),
+                    &format!("{name} is a domain account; imported as {bare} of this server"),
                 );
             }
             let entry = if is_group { format!("@{bare}") } else { bare.to_owned() };
@@ -358,7 +368,7 @@ impl<'a> Meaning<'a> {
             if squeezed(&item) == "except" {
                 let rest: Vec<String> = all.collect();
                 let what = format!(
-                    "EXCEPT {} was left out; put it into the other of hosts_allowed and hosts_denied",
+                    "EXCEPT {} was omitted; add it to the other of hosts_allowed and hosts_denied",
                     rest.join(" ")
                 );
                 self.lose(parameter, &what);
@@ -368,7 +378,7 @@ impl<'a> Meaning<'a> {
                 Some(found) => networks.extend(found),
                 None => self.lose(
                     parameter,
-                    &format!("{item} is not an address; write its network, as \"192.0.2.0/24\""),
+                    &format!("{item} is not an address; use its network, as \"192.0.2.0/24\""),
                 ),
             }
         }
@@ -380,14 +390,11 @@ impl<'a> Meaning<'a> {
         let mut patterns = Vec::new();
         for pattern in value.split('/').filter(|p| !p.is_empty()) {
             if pattern.contains('%') {
-                self.lose(
-                    parameter,
-                    &format!("{pattern} is another for every client; it was left out"),
-                );
+                self.lose(parameter, &format!("{pattern} differs for each client; it was omitted"));
             } else if pattern.chars().all(|c| c == '*') || pattern.contains('\\') {
                 self.lose(
                     parameter,
-                    &format!("{pattern} cannot be a pattern here; it was left out"),
+                    &format!("{pattern} is not a supported pattern; it was omitted"),
                 );
             } else {
                 patterns.push(pattern.to_owned());
@@ -399,7 +406,7 @@ impl<'a> Meaning<'a> {
     fn modules(&mut self, parameter: &Parameter) {
         for name in items(&parameter.value) {
             if let Some(what) = module(&name) {
-                let needless = what == "its work is not needed here";
+                let needless = what == "not needed here";
                 let text = format!("vfs object {name}: {what}");
                 if needless { self.need_not(parameter, &text) } else { self.lose(parameter, &text) }
             }
@@ -418,7 +425,9 @@ impl<'a> Meaning<'a> {
                 }
             }
             Some(Fate::Lost(what)) => self.lose(parameter, what),
-            None => self.lose(parameter, "it is not known here; see what it did for you"),
+            None => {
+                self.lose(parameter, "unknown parameter, ignored; check whether you relied on it")
+            }
         }
     }
 
@@ -448,29 +457,30 @@ impl<'a> Meaning<'a> {
             return self.homes(&draft);
         }
         if is("ipc$") {
-            return self.need_not_at(&draft.place, "[IPC$] is always there");
+            return self.need_not_at(&draft.place, "[IPC$] always exists");
         }
         if is("printers") || is("print$") || draft.printable {
             let what = format!(
-                "[{}] was left out: printers are not served; CUPS does that itself, by IPP",
+                "[{}] was omitted: printers are not supported; use CUPS with IPP",
                 draft.name
             );
             return self.lose_at(&draft.place, &what);
         }
         if !draft.available {
-            let what = format!("[{}] was left out: it is not available", draft.name);
+            let what = format!("[{}] was omitted: it is not available", draft.name);
             return self.lose_at(&draft.place, &what);
         }
         let path = draft.path.take().filter(|path| !path.is_empty());
         let Some(path) = path else {
-            let what = format!("[{}] was left out: it has no path", draft.name);
+            let what = format!("[{}] was omitted: it has no path", draft.name);
             return self.lose_at(&draft.place, &what);
         };
         match self.substituted(&draft, &path) {
             Ok(path) => self.put(draft, &path),
             Err(variable) => {
                 let what = format!(
-                    "[{}] was left out: {variable} in its path is another for every client; add a [[share]] for each",
+                    "[{}] was omitted: {variable} in its path differs for each client; add a \
+                     [[share]] for each",
                     draft.name
                 );
                 self.lose_at(&draft.place, &what);
@@ -481,7 +491,8 @@ impl<'a> Meaning<'a> {
     /// Shares do not depend on the user, so [homes] becomes one share for each known home.
     fn homes(&mut self, homes: &Draft) {
         let users: Vec<&String> = self.facts.users.iter().collect();
-        let what = "[homes] became one share for each user that was carried over; add a [[share]] for those who come later";
+        let what =
+            "[homes] became one share for each imported user; add a [[share]] for each later user";
         self.lose_at(&homes.place, what);
         for user in users {
             let home = match &homes.path {
@@ -495,7 +506,7 @@ impl<'a> Meaning<'a> {
             let Some(home) = home else {
                 self.lose_at(
                     &homes.place,
-                    &format!("the home of {user} is not known; add a [[share]] for it"),
+                    &format!("the home directory of {user} is unknown; add a [[share]] for it"),
                 );
                 continue;
             };
@@ -513,17 +524,17 @@ impl<'a> Meaning<'a> {
 
     fn put(&mut self, mut draft: Draft, path: &str) {
         if let Err(what) = check_share_name(&draft.name) {
-            return self.lose_at(&draft.place, &format!("{}; it was left out", one_line(&what)));
+            return self.lose_at(&draft.place, &format!("{}; it was omitted", one_line(&what)));
         }
         if self.shares.iter().any(|name| name.eq_ignore_ascii_case(&draft.name)) {
             return self.lose_at(
                 &draft.place,
-                &format!("there is a share {} already; this one was left out", draft.name),
+                &format!("there is a share {} already; this one was omitted", draft.name),
             );
         }
         if !path.starts_with('/') {
             let what =
-                format!("[{}] was left out: its path {path:?} does not begin with /", draft.name);
+                format!("[{}] was omitted: its path {path:?} does not begin with /", draft.name);
             return self.lose_at(&draft.place, &what);
         }
         let sealed = draft.encryption_required || self.server.encryption == Some("required");
@@ -531,7 +542,8 @@ impl<'a> Meaning<'a> {
         if draft.guest_ok && (sealed || signed) {
             draft.guest_ok = false;
             let demand = if sealed { "encryption" } else { "signing" };
-            let what = format!("guests were left out: {demand} is required, and they have no key");
+            let what =
+                format!("guest access was omitted: {demand} is required, and guests have no key");
             self.lose_at(&draft.place, &what);
         }
         if draft.guest_ok && draft.guest_only {
@@ -557,7 +569,10 @@ impl<'a> Meaning<'a> {
     }
 
     fn server_table(&self) -> String {
-        let mut out = "# Written by `anabranch import` from an smb.conf. See what could not be carried over\n# at the end, then say: anabranch check FILE\n\n[server]\n".to_owned();
+        let mut out = "# Written by `anabranch import` from an smb.conf. Review what could not be \
+                       imported, at the\n# end, then run: anabranch check \
+                       FILE\n\n[server]\n"
+            .to_owned();
         let server = &self.server;
         let ports = if server.ports.is_empty() { vec![445] } else { server.ports.clone() };
         let hosts = if server.smb.is_empty() {
@@ -596,7 +611,7 @@ impl<'a> Meaning<'a> {
     fn left_over(&self) -> String {
         let mut out = String::new();
         if !self.lost.is_empty() {
-            out.push_str("\n# Not carried over:\n");
+            out.push_str("\n# Not imported:\n");
         }
         for note in &self.lost {
             out.push_str(&format!("#   {}\n", one_line(&note.to_string())));

@@ -76,7 +76,7 @@ pub fn import(path: &Path, facts: &Facts<'_>) -> Result<Imported, String> {
     if let Err(error) = Config::parse(&imported.config) {
         // An invalid result that the administrator can correct is better than none.
         let place = Place { file: path.into(), line: 1 };
-        let text = format!("the result is not valid yet; correct it: {error}");
+        let text = format!("the result is not a valid configuration yet; correct it: {error}");
         imported.lost.push(Note { place, text });
     }
     Ok(imported)

@@ -79,10 +79,11 @@ impl DraftShare {
 fn nested_text(outer: &str, inner: &str, is_opened: bool) -> String {
     if is_opened {
         return format!(
-            "{outer} was left out: {inner} lies within it, and its clients would reach that beside its own terms; serve them from directories apart"
+            "{outer} was omitted: {inner} is inside it, and clients of {outer} would bypass the \
+             options of {inner}; serve them from separate directories"
         );
     }
-    format!("{inner} lies within {outer}, whose clients reach it there by the terms of {outer}")
+    format!("{inner} is inside {outer}, whose clients reach it there under the options of {outer}")
 }
 
 /// Used share names.
@@ -131,9 +132,8 @@ impl NfsDraft {
             0 => String::new(),
             all if all == served().count() => "reserved_ports = false\n".into(),
             _ => {
-                let text = format!(
-                    "{path}: insecure for some clients: all have to come from a reserved port"
-                );
+                let text =
+                    format!("{path}: insecure for some clients: all must use a reserved port");
                 self.lose(place.clone(), text);
                 String::new()
             }
@@ -181,18 +181,19 @@ impl NfsDraft {
         let Entries { words, cut_at } = entries(clients);
         if let Some(rule) = cut_at {
             let text = format!(
-                "{path}: {:?} is refused by its name, so the clients behind it are left out; name its address",
+                "{path}: {:?} is refused by name, so the clients after it are omitted; use its \
+                 address",
                 rule.to_string()
             );
             self.lose(place.clone(), text);
         }
         if words.is_empty() {
-            self.lose(place.clone(), format!("{path}: no client of it can be carried over"));
+            self.lose(place.clone(), format!("{path}: none of its clients can be imported"));
             return None;
         }
         let name = last_part(pseudo.as_ref().unwrap_or(path));
         if let Err(what) = check_share_name(name) {
-            self.lose(place.clone(), format!("{what}; write the export by hand"));
+            self.lose(place.clone(), format!("{what}; convert the export by hand"));
             return None;
         }
         let name = names.take(name);

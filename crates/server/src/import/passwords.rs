@@ -40,9 +40,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Found>, String> {
         .map_err(|_| "neither a passdb.tdb nor the output of `pdbedit -L -w`".to_owned())?;
     let found: Vec<Found> = text.lines().take(USERS_MAX).filter_map(read_line).collect();
     if found.is_empty() {
-        return Err(
-            "no user was found; it should be passdb.tdb, or what `pdbedit -L -w` prints".into()
-        );
+        return Err("no user found; give passdb.tdb, or the output of `pdbedit -L -w`".into());
     }
     Ok(found)
 }
@@ -57,11 +55,11 @@ fn read_line(line: &str) -> Option<Found> {
     let hash = fields.nth(2)?;
     let flags = fields.next().unwrap_or_default();
     let hash = if flags.contains(['W', 'S', 'I']) || name.ends_with('$') {
-        Err("it is a machine's account")
+        Err("machine account")
     } else if flags.contains('D') {
-        Err("it is disabled")
+        Err("disabled account")
     } else {
-        NtHash::from_hex(hash).ok_or("it has no password")
+        NtHash::from_hex(hash).ok_or("no password")
     };
     Some(Found { name, hash })
 }
@@ -149,11 +147,11 @@ fn read_account(mut data: &[u8]) -> Option<Found> {
     let kind = number(&mut data)?;
     let name = name.split(|&b| b == 0).next().unwrap_or_default();
     let hash = if kind & ACCOUNT_NORMAL == 0 {
-        Err("it is a machine's account")
+        Err("machine account")
     } else if kind & ACCOUNT_DISABLED != 0 {
-        Err("it is disabled")
+        Err("disabled account")
     } else {
-        hash.try_into().map(NtHash).map_err(|_| "it has no password")
+        hash.try_into().map(NtHash).map_err(|_| "no password")
     };
     Some(Found { name: String::from_utf8_lossy(name).into_owned(), hash })
 }
@@ -184,9 +182,9 @@ pc$:1003:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:A4F49C406510BDCAB6824EE7C30FD852:[W   
             shown(&read(SMBPASSWD.as_bytes()).unwrap()),
             [
                 ("alice", Ok("a4f49c406510bdcab6824ee7c30fd852".into())),
-                ("bob", Err("it is disabled")),
-                ("carol", Err("it has no password")),
-                ("pc$", Err("it is a machine's account")),
+                ("bob", Err("disabled account")),
+                ("carol", Err("no password")),
+                ("pc$", Err("machine account")),
             ]
         );
         assert!(read(b"").is_err() && read(&[0xFF; 100]).is_err());
@@ -242,7 +240,7 @@ pc$:1003:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:A4F49C406510BDCAB6824EE7C30FD852:[W   
             let found = read(&database(swapped)).unwrap();
             assert_eq!(
                 shown(&found),
-                [("alice", Ok("07".repeat(16))), ("bob", Err("it has no password"))]
+                [("alice", Ok("07".repeat(16))), ("bob", Err("no password"))]
             );
         }
     }

@@ -13,120 +13,119 @@ pub enum Fate {
 
 use Fate::{Always, Lost, Needless};
 
-const LOGS: Fate = Needless(
-    "the log goes to standard error, and so to the journal; ANABRANCH_LOG=debug shows more",
-);
-const TUNING: Fate = Needless("this server chooses it by itself");
+const LOGS: Fate =
+    Needless("the log goes to standard error, so to the journal; ANABRANCH_LOG=debug shows more");
+const TUNING: Fate = Needless("the server chooses it automatically");
 const NETBIOS: Fate =
-    Needless("there is no NetBIOS; clients find the server by DNS, mDNS or its address");
-const PRINTING: Fate = Needless("printers are not served; CUPS does that itself, by IPP");
+    Needless("NetBIOS is not supported; clients find the server by DNS, mDNS or its address");
+const PRINTING: Fate = Needless("printers are not supported; use CUPS with IPP");
 const PASSWORDS: Fate =
-    Needless("passwords are in the users' file; change them with: anabranch user passwd");
-const DOMAIN: Fate =
-    Lost("domains are not joined: users log on with passwords of this server (anabranch user add)");
-const SCRIPTS: Fate =
-    Lost("no commands are run for clients; use systemd units or cron for what they did");
-const ALWAYS_ATTRIBUTES: &str = "DOS attributes are kept in user.DOSATTRIB only";
+    Needless("passwords are in the users file; change them with: anabranch user passwd");
+const DOMAIN: Fate = Lost(
+    "domains are not supported: users log on with passwords of this server (anabranch user add)",
+);
+const SCRIPTS: Fate = Lost("commands are never run for clients; use systemd units or cron instead");
+const ALWAYS_ATTRIBUTES: &str = "DOS attributes are stored in user.DOSATTRIB only";
 
 /// By normalised name.
 const FATES: &[(&str, Fate)] = &[
     ("acl:searchdirectories", TUNING),
     (
         "aclallowexecutealways",
-        Lost("executing a file takes the right to execute it; set the mode or the access list"),
+        Lost("executing a file needs execute permission; set the mode or the ACL"),
     ),
-    ("aclgroupcontrol", Lost("only the owner and those whom the access list names change it")),
+    ("aclgroupcontrol", Lost("only the owner and users whom the ACL permits change it")),
     ("addmachinescript", DOMAIN),
     ("addsharecommand", SCRIPTS),
     ("adduserscript", SCRIPTS),
     (
         "adminusers",
-        Lost(
-            "nobody acts as root by being named; give those users the rights they need on the files",
-        ),
+        Lost("no user acts as root; give those users the permissions they need on the files"),
     ),
     ("aioreadsize", TUNING),
     ("aiowritesize", TUNING),
     ("allocationroundupsize", TUNING),
     (
         "allowinsecurewidelinks",
-        Lost("no symbolic link leads out of a share; bind-mount what is to be seen"),
+        Lost("symbolic links never lead out of a share; bind-mount the target instead"),
     ),
     ("allowtrusteddomains", DOMAIN),
     ("announceversion", NETBIOS),
     ("autoservices", NETBIOS),
-    ("bindinterfacesonly", Needless("the addresses in smb are the only ones")),
-    ("blockinglocks", Always(true, "a lock that is waited for is granted when it is free")),
+    ("bindinterfacesonly", Needless("the server listens only on the addresses in smb")),
+    ("blockinglocks", Always(true, "blocking locks are supported")),
     ("blocksize", TUNING),
     ("browselist", NETBIOS),
-    ("changenotify", Always(true, "changes are told")),
+    ("changenotify", Always(true, "change notification is supported")),
     ("clientipcsigning", TUNING),
     ("clientmaxprotocol", TUNING),
     ("clientminprotocol", TUNING),
     ("clientsigning", TUNING),
     ("cupsoptions", PRINTING),
     ("cupsserver", PRINTING),
-    ("deadtime", Needless("idle clients are kept; stall_seconds ends those that are gone")),
+    ("deadtime", Needless("idle clients stay connected; stall_seconds ends dead connections")),
     ("debuglevel", LOGS),
     ("debugtimestamp", LOGS),
     ("dedicatedkeytabfile", DOMAIN),
-    ("defaultcase", Lost("names keep the case they were made with")),
+    ("defaultcase", Lost("names keep the case they were created with")),
     (
         "deletevetofiles",
         Always(
             false,
-            "a directory that holds vetoed names is not deleted; take the names from veto_names to delete it",
+            "a directory with vetoed names is not deleted; remove the names from veto_names to \
+             delete it",
         ),
     ),
-    ("dfreecommand", Lost("free space is the file system's; size_limit shows less")),
+    ("dfreecommand", Lost("free space is that of the file system; size_limit reports less")),
     ("disablenetbios", NETBIOS),
     ("disablespoolss", PRINTING),
     ("dnsproxy", NETBIOS),
     ("domainlogons", DOMAIN),
     ("domainmaster", NETBIOS),
-    ("dosfilemode", Lost("who may change permissions is said by owner and access list")),
+    ("dosfilemode", Lost("owner and ACL decide who may change permissions")),
     ("dosfiletimeresolution", TUNING),
-    ("dosfiletimes", Always(true, "who may write may set times")),
-    ("durablehandles", Always(true, "durable handles are given")),
-    ("easupport", Always(true, "extended attributes are served")),
-    ("encryptpasswords", Always(true, "plain passwords are not taken")),
-    ("fakeoplocks", Always(false, "oplocks are true ones")),
+    ("dosfiletimes", Always(true, "write permission permits setting times")),
+    ("durablehandles", Always(true, "durable handles are supported")),
+    ("easupport", Always(true, "extended attributes are supported")),
+    ("encryptpasswords", Always(true, "plaintext passwords are not supported")),
+    ("fakeoplocks", Always(false, "oplocks are real")),
     ("followsymlinks", Always(true, "symbolic links are followed within a share")),
     ("getwdcache", TUNING),
     (
         "hidespecialfiles",
-        Lost("sockets and pipes are listed; keep them elsewhere, or name them in veto_names"),
+        Lost("sockets and pipes are listed; move them, or list them in veto_names"),
     ),
     (
         "hideunwriteablefiles",
-        Lost("names that cannot be written are listed; hide_unreadable hides what cannot be read"),
+        Lost("unwritable files are listed; hide_unreadable hides unreadable ones"),
     ),
     ("idmapbackend", DOMAIN),
-    ("inheritacls", Needless("the system's default access lists are inherited by itself")),
-    ("inheritowner", Lost("who makes a file owns it; force_user makes one user own all")),
+    ("inheritacls", Needless("the file system inherits default ACLs")),
+    ("inheritowner", Lost("a file's creator owns it; force_user makes one user own all")),
     (
         "inheritpermissions",
         Lost(
-            "modes are not inherited; set file_mode and directory_mode, or default access lists on the directories (setfacl -d)",
+            "modes are not inherited; set file_mode and directory_mode, or default ACLs on the \
+             directories (setfacl -d)",
         ),
     ),
-    ("keepalive", Needless("stall_seconds says when a silent client is gone")),
+    ("keepalive", Needless("stall_seconds limits how long a client may be silent")),
     ("kerberosmethod", DOMAIN),
-    ("kerneloplocks", Needless("oplocks are not the kernel's")),
+    ("kerneloplocks", Needless("kernel oplocks are not used")),
     (
         "kernelsharemodes",
         Needless(
-            "share modes are kept by this server alone: serve a directory by one server at a time",
+            "share modes apply within this server only: serve a directory by one server at a time",
         ),
     ),
-    ("lanmanauth", Always(false, "only NTLM version 2 is taken")),
-    ("level2oplocks", Always(true, "oplocks of level 2 are given")),
+    ("lanmanauth", Always(false, "only NTLMv2 is supported")),
+    ("level2oplocks", Always(true, "level 2 oplocks are supported")),
     ("lmannounce", NETBIOS),
     ("lminterval", NETBIOS),
     ("loadprinters", PRINTING),
     ("localmaster", NETBIOS),
     ("lockdirectory", TUNING),
-    ("locking", Always(true, "byte ranges are locked")),
+    ("locking", Always(true, "byte-range locks are supported")),
     ("logfile", LOGS),
     ("logging", LOGS),
     ("loglevel", LOGS),
@@ -138,43 +137,47 @@ const FATES: &[(&str, Fate)] = &[
     ("lpqcommand", PRINTING),
     ("lprmcommand", PRINTING),
     ("magicscript", SCRIPTS),
-    ("mangledmap", Needless("no 8.3 names are made up")),
-    ("mangledname", Needless("no 8.3 names are made up")),
+    ("mangledmap", Needless("8.3 names are not supported")),
+    ("mangledname", Needless("8.3 names are not supported")),
     (
         "manglednames",
         Needless(
-            "no 8.3 names are made up; what Windows cannot hold in a name is shown as private characters",
+            "8.3 names are not supported; characters that Windows forbids in names are mapped to \
+             private ones",
         ),
     ),
-    ("manglingmethod", Needless("no 8.3 names are made up")),
+    ("manglingmethod", Needless("8.3 names are not supported")),
     ("maparchive", Needless(ALWAYS_ATTRIBUTES)),
     ("maphidden", Needless(ALWAYS_ATTRIBUTES)),
     ("mapreadonly", Needless(ALWAYS_ATTRIBUTES)),
     ("mapsystem", Needless(ALWAYS_ATTRIBUTES)),
-    ("maxconnections", Lost("there is no limit by share; connections_max in [server] is for all")),
+    ("maxconnections", Lost("there is no limit per share; connections_max in [server] is for all")),
     ("maxlogsize", LOGS),
     ("maxmux", TUNING),
     ("maxopenfiles", TUNING),
     ("maxprintjobs", PRINTING),
     (
         "maxsmbdprocesses",
-        Needless("connections_max in [server] bounds connections; there is one process"),
+        Needless("connections_max in [server] limits connections; there is one process"),
     ),
     ("maxttl", NETBIOS),
     ("maxwinsttl", NETBIOS),
     ("maxxmit", TUNING),
     ("messagecommand", SCRIPTS),
     ("minreceivefilesize", TUNING),
-    ("msdfsproxy", Lost("no DFS is served; mount the other server, or point clients at it")),
-    ("msdfsroot", Always(false, "no DFS is served; point clients at the other shares")),
+    (
+        "msdfsproxy",
+        Lost("DFS is not supported; mount the other server, or configure clients to use it"),
+    ),
+    ("msdfsroot", Always(false, "DFS is not supported; configure clients to use the other shares")),
     ("multicastdnsregister", NETBIOS),
     ("nameresolveorder", NETBIOS),
-    ("netbiosaliases", Needless("clients may use any name that leads here")),
-    ("ntaclsupport", Always(true, "access lists are shown")),
-    ("ntlmauth", Needless("only NTLM version 2 is taken")),
-    ("nullpasswords", Always(false, "nobody logs on without a password; guest_ok lets guests in")),
+    ("netbiosaliases", Needless("clients may use any name that resolves to this server")),
+    ("ntaclsupport", Always(true, "ACLs are supported")),
+    ("ntlmauth", Needless("only NTLMv2 is supported")),
+    ("nullpasswords", Always(false, "every logon needs a password; guest_ok permits guests")),
     ("obeypamrestrictions", PASSWORDS),
-    ("oplocks", Always(true, "oplocks are given to who asks")),
+    ("oplocks", Always(true, "oplocks are supported")),
     ("oslevel", NETBIOS),
     ("pampasswordchange", PASSWORDS),
     ("panicaction", LOGS),
@@ -186,14 +189,15 @@ const FATES: &[(&str, Fate)] = &[
         "posixlocking",
         Always(
             false,
-            "locks of clients are not seen by local processes: let them use the share, or stop them from writing meanwhile",
+            "local processes do not see clients' locks: have them use the share, or stop them from \
+             writing meanwhile",
         ),
     ),
     ("postexec", SCRIPTS),
     ("preexec", SCRIPTS),
     ("preexecclose", SCRIPTS),
     ("preferredmaster", NETBIOS),
-    ("preservecase", Always(true, "names keep the case they were made with")),
+    ("preservecase", Always(true, "names keep the case they were created with")),
     ("printcapcachetime", PRINTING),
     ("printcapname", PRINTING),
     ("printcommand", PRINTING),
@@ -202,26 +206,26 @@ const FATES: &[(&str, Fate)] = &[
     ("printnotifybackchannel", PRINTING),
     ("readraw", TUNING),
     ("realm", DOMAIN),
-    ("restrictanonymous", Needless("sessions without a name are refused where no guest is set")),
+    ("restrictanonymous", Needless("anonymous sessions are refused where guest is unset")),
     ("rootpostexec", SCRIPTS),
     ("rootpreexec", SCRIPTS),
     ("rootpreexecclose", SCRIPTS),
     ("rpc_daemon:spoolssd", PRINTING),
     ("rpc_server:spoolss", PRINTING),
-    ("servermultichannelsupport", Always(true, "Multichannel is offered")),
-    ("serverrole", Needless("this server stands alone")),
-    ("serverstring", Lost("a server has no comment; shares have")),
-    ("shortpreservecase", Always(true, "names keep the case they were made with")),
-    ("smbpasswdfile", Needless("give that file to this command with --passwords")),
+    ("servermultichannelsupport", Always(true, "Multichannel is supported")),
+    ("serverrole", Needless("this is a standalone server")),
+    ("serverstring", Lost("only shares have a comment")),
+    ("shortpreservecase", Always(true, "names keep the case they were created with")),
+    ("smbpasswdfile", Needless("import that file with --passwords")),
     ("socketoptions", TUNING),
     ("spoolss:architecture", PRINTING),
     ("storedosattributes", Always(true, ALWAYS_ATTRIBUTES)),
     ("strictallocate", TUNING),
-    ("strictlocking", Needless("locks are looked at by every read and write")),
-    ("strictsync", Needless("a flush that a client asks for is done")),
+    ("strictlocking", Needless("every read and write checks locks")),
+    ("strictsync", Needless("the server always honors flush requests")),
     (
         "syncalways",
-        Always(false, "data is made durable when a client asks for it (write-through, flush)"),
+        Always(false, "data is made durable when a client requests it (write-through, flush)"),
     ),
     ("syslog", LOGS),
     ("syslogonly", LOGS),
@@ -229,35 +233,36 @@ const FATES: &[(&str, Fate)] = &[
     ("templateshell", DOMAIN),
     ("timeserver", NETBIOS),
     ("tlsenabled", DOMAIN),
-    ("unixextensions", Needless("extensions of SMB1 are not served")),
+    ("unixextensions", Needless("SMB1 extensions are not supported")),
     ("unixpasswordsync", PASSWORDS),
     ("usekerberoskeytab", DOMAIN),
     ("usemmap", TUNING),
-    ("username", Lost("this says nothing since users log on by name; use users")),
+    ("username", Lost("it has no effect, since users log on by name; use users")),
     (
         "usernamemap",
         Lost(
-            "names are not mapped; give a user another system user with: anabranch user passwd NAME --system-user OTHER",
+            "names are not mapped; assign another system user with: anabranch user passwd NAME \
+             --system-user OTHER",
         ),
     ),
     ("usernamemapscript", SCRIPTS),
-    ("usershareallowguests", Needless("there are no user shares")),
-    ("usersharemaxshares", Needless("there are no user shares; add a [[share]] for each")),
+    ("usershareallowguests", Needless("user shares are not supported")),
+    ("usersharemaxshares", Needless("user shares are not supported; add a [[share]] for each")),
     (
         "usersharepath",
-        Lost("there are no user shares; add a [[share]] for each file in that directory"),
+        Lost("user shares are not supported; add a [[share]] for each file in that directory"),
     ),
     ("usesendfile", TUNING),
     ("utmp", LOGS),
     ("utmpdirectory", LOGS),
     (
         "vetooplockfiles",
-        Lost("oplocks are given on all files; local processes that change files do not break them"),
+        Lost("oplocks are granted on all files; local changes to files do not break them"),
     ),
-    ("volume", Needless("the volume is called as the share")),
+    ("volume", Needless("the volume is named after the share")),
     (
         "widelinks",
-        Always(false, "no symbolic link leads out of a share; bind-mount what is to be seen"),
+        Always(false, "symbolic links never lead out of a share; bind-mount the target instead"),
     ),
     ("winsproxy", NETBIOS),
     ("winsserver", NETBIOS),
@@ -270,41 +275,49 @@ const FATES: &[(&str, Fate)] = &[
 const FAMILIES: &[(&str, Fate)] = &[
     (
         "aclxattr:",
-        Lost("access lists are read where Samba keeps them (security.NTACL), without its options"),
+        Lost("ACLs are read where Samba stores them (security.NTACL), without its options"),
     ),
     ("aio", TUNING),
     (
         "catia:",
-        Lost("characters are mapped to the private ones that macOS and Windows use, no others"),
+        Lost(
+            "characters are mapped to the private ones that macOS and Windows use; other mappings \
+             are not supported",
+        ),
     ),
-    ("ctdb", Lost("there is no cluster")),
+    ("ctdb", Lost("clustering is not supported")),
     (
         "fruit:",
         Lost(
-            "Macs are served without fruit's options; Finder's information is read from streams (AFP_AfpInfo), not from where fruit:metadata and fruit:resource say",
+            "fruit's options are ignored; Finder information is read from streams (AFP_AfpInfo), \
+             not from the places that fruit:metadata and fruit:resource set",
         ),
     ),
     (
         "full_audit:",
-        Lost("no log of operations is kept; use the kernel's audit (auditctl) on the directory"),
+        Lost(
+            "this module's log is not supported; use audit_log, or the kernel's audit (auditctl) \
+             on the directory",
+        ),
     ),
     ("idmap", DOMAIN),
     ("io_uring:", TUNING),
     ("ldap", DOMAIN),
-    ("recycle:", Lost("deleted files are gone; use snapshots or backups")),
+    ("recycle:", Lost("no recycle bin: deletes are final; use snapshots or backups")),
     ("rpc_", TUNING),
-    ("shadow:", Lost("no snapshots are shown")),
+    ("shadow:", Lost("snapshots are not shown")),
     ("smb2", TUNING),
     ("smb3directoryleases", TUNING),
     (
         "smb3unixextensions",
-        Needless("POSIX extensions are offered; posix = false for a share without"),
+        Needless("POSIX extensions are on; set posix = false to switch them off for a share"),
     ),
     ("smbdprofiling", LOGS),
     (
         "streams_depot:",
         Lost(
-            "streams are kept in extended attributes, long ones in .anabranch-streams; those in .streams are not found",
+            "streams are stored in extended attributes, long ones in .anabranch-streams; those in \
+             .streams are not found",
         ),
     ),
     ("tls", DOMAIN),
@@ -328,32 +341,37 @@ pub fn module(name: &str) -> Option<&'static str> {
         "streams_xattr" | "acl_xattr" => return None,
         "aio_fork" | "aio_linux" | "aio_pthread" | "dirsort" | "io_uring" | "posix_eadb"
         | "preopen" | "readahead" | "readonly" | "default_quota" | "fileid" | "crossrename"
-        | "syncops" => "its work is not needed here",
+        | "syncops" => "not needed here",
         "acl_tdb" | "xattr_tdb" => {
-            "what it keeps in a database is not found; while Samba runs, copy the files through it to a share with acl_xattr"
+            "its database is not read; while Samba runs, copy the files through it to a share with \
+             acl_xattr"
         }
         "audit" | "extd_audit" | "full_audit" => {
-            "no log of operations is kept; use the kernel's audit (auditctl) on the directory"
+            "this module's log is not supported; use audit_log, or the kernel's audit (auditctl) \
+             on the directory"
         }
-        "btrfs" | "shadow_copy" | "shadow_copy2" | "snapper" => "no snapshots are shown by it",
+        "btrfs" | "shadow_copy" | "shadow_copy2" | "snapper" => {
+            "this module's snapshots are not shown"
+        }
         "cap" | "catia" => {
-            "characters that Windows cannot hold are shown as private ones, as macOS has them; names that were stored mapped stay so"
+            "characters that Windows forbids are mapped to private ones, as on macOS; names that \
+             were stored mapped stay mapped"
         }
         "ceph" | "ceph_new" | "ceph_snapshots" | "glusterfs" | "gpfs" | "nfs4acl_xattr"
-        | "zfsacl" => {
-            "the file system is served through its mount, without what this module knows of it"
-        }
+        | "zfsacl" => "the file system is served through its mount, without this module's features",
         "fruit" => {
-            "Macs have Finder's information from streams (AFP_AfpInfo); what it kept elsewhere, as it does unless fruit:metadata = stream, is not found"
+            "Finder information is read from streams (AFP_AfpInfo); data stored elsewhere, the \
+             default unless fruit:metadata = stream, is not found"
         }
-        "media_harmony" | "unityed_media" => "Avid's names are not changed by user",
-        "recycle" => "deleted files are gone; use snapshots or backups",
+        "media_harmony" | "unityed_media" => "Avid's names are not changed per user",
+        "recycle" => "no recycle bin: deletes are final; use snapshots or backups",
         "scannedonly" | "virusfilter" => "files are not scanned; scan the directory itself",
         "streams_depot" => {
-            "streams are kept in extended attributes, long ones in .anabranch-streams; those in .streams are not found"
+            "streams are stored in extended attributes, long ones in .anabranch-streams; those in \
+             .streams are not found"
         }
-        "worm" => "files do not become unchangeable by age; use chattr +i",
-        _ => "this module is not known here; see what it did for you",
+        "worm" => "files do not become immutable by age; use chattr +i",
+        _ => "unknown module, ignored; check whether you relied on it",
     })
 }
 

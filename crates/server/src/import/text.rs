@@ -155,12 +155,12 @@ impl Parser<'_> {
         if let Some(rest) = line.strip_prefix('[') {
             match rest.split_once(']') {
                 Some((name, _)) if !name.trim().is_empty() => self.section(name.trim(), place),
-                _ => self.note(place, format!("{line:?} is not a section; it was skipped")),
+                _ => self.note(place, format!("{line:?} is not a section; it was ignored")),
             }
             return;
         }
         let Some((name, value)) = line.split_once('=') else {
-            return self.note(place, format!("{line:?} is not a parameter; it was skipped"));
+            return self.note(place, format!("{line:?} is not a parameter; it was ignored"));
         };
         let (shown, value) = (name.trim().to_owned(), value.trim().to_owned());
         let key = squeezed(&shown);
@@ -191,12 +191,9 @@ impl Parser<'_> {
     fn include(&mut self, value: &str, place: Place, depth: usize) {
         let name = unquoted(value);
         let what = if name == "registry" {
-            Some(
-                "the registry was not read; give what `net conf list` prints to this command"
-                    .into(),
-            )
+            Some("the registry was not read; import the output of `net conf list`".into())
         } else if name.contains('%') {
-            Some(format!("include = {name} is another file for every client; it was not read"))
+            Some(format!("include = {name} differs for each client; it was not read"))
         } else if depth >= DEPTH_MAX || self.files >= FILES_MAX {
             Some(format!("include = {name} was not read: too many files"))
         } else {

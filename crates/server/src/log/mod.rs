@@ -108,7 +108,7 @@ impl Log {
     fn new(out: impl std::io::Write + Send + 'static, layout: Layout) -> Self {
         let counts = Arc::<Counts>::default();
         let notice = move |count| {
-            let fields = Fields::notice("lines of the log could not be written", "dropped", count);
+            let fields = Fields::notice("log lines could not be written", "dropped", count);
             layout.line(&time(), (Level::ERROR, module_path!()), &fields)
         };
         let sink = Sink::new(out, counts.clone(), notice);

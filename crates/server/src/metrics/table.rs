@@ -61,7 +61,8 @@ const REQUESTS: &[Metric] = &[
     counter(
         "anabranch_transactions_total",
         &["share", "protocol", "api", "response_type", "authentication", "transaction_type"],
-        "Requests that came to an end, by how: commands of SMB, operations of NFS but for those that only say what others are about.",
+        "Finished requests by outcome: SMB commands, and NFS operations except those that only set \
+         the context of others.",
         |m, lines| {
             each_api(m, |share, a| {
                 for (response, count) in &a.responses {
@@ -74,7 +75,7 @@ const REQUESTS: &[Metric] = &[
     counter(
         "anabranch_ingress_bytes_total",
         OF_CALLER,
-        "Bytes of requests, with all that marks and surrounds them in their connection.",
+        "Bytes of requests, including framing and headers.",
         |m, lines| {
             each_api(m, |share, a| {
                 lines.put(&[share, &a.protocol, &a.api, &a.authentication], a.ingress_bytes);
@@ -84,7 +85,7 @@ const REQUESTS: &[Metric] = &[
     counter(
         "anabranch_egress_bytes_total",
         OF_CALLER,
-        "Bytes of answers, with all that marks and surrounds them in their connection.",
+        "Bytes of replies, including framing and headers.",
         |m, lines| {
             each_api(m, |share, a| {
                 lines.put(&[share, &a.protocol, &a.api, &a.authentication], a.egress_bytes);
@@ -94,7 +95,7 @@ const REQUESTS: &[Metric] = &[
     histogram(
         "anabranch_success_server_latency_seconds",
         OF_API,
-        "From a request's being taken up until its answer is ready, of those that succeeded.",
+        "Time from receipt of a request until its reply is ready, of successful requests.",
         |m, lines| {
             each_api_of_all(m, |share, a| {
                 lines.put_latencies(&[share, &a.protocol, &a.api], &a.server_latency);
@@ -104,7 +105,9 @@ const REQUESTS: &[Metric] = &[
     histogram(
         "anabranch_success_e2e_latency_seconds",
         OF_API,
-        "From a request's first byte until the last of its answer is with the system, and one round trip of its connection by TCP's own measure: an estimate of when that byte is confirmed.",
+        "Time from the first byte of a request until the last byte of its reply is handed to the \
+         kernel, plus one TCP round trip time: an estimate of when the client confirms that byte; \
+         of successful requests.",
         |m, lines| {
             each_api_of_all(m, |share, a| {
                 lines.put_latencies(&[share, &a.protocol, &a.api], &a.end_to_end_latency);
@@ -114,7 +117,8 @@ const REQUESTS: &[Metric] = &[
     counter(
         "anabranch_requests_applicable_total",
         OF_API,
-        "Requests that count for availability: not those without a right to ask, and not those whose connection ended first.",
+        "Requests that count for availability: all except unauthorised ones and those whose \
+         connection ended before the reply.",
         |m, lines| {
             each_api_of_all(m, |share, a| {
                 lines.put(&[share, &a.protocol, &a.api], a.applicable);
@@ -124,7 +128,8 @@ const REQUESTS: &[Metric] = &[
     counter(
         "anabranch_requests_unexpected_errors_total",
         OF_API,
-        "Of the applicable requests, those that failed by the server's fault: availability is one less their part.",
+        "Applicable requests that failed by the server's fault: availability is one minus their \
+         fraction.",
         |m, lines| {
             each_api_of_all(m, |share, a| {
                 lines.put(&[share, &a.protocol, &a.api], a.unexpected_errors);
@@ -134,13 +139,13 @@ const REQUESTS: &[Metric] = &[
     counter(
         "anabranch_traces_sent_total",
         &[],
-        "Slow requests that the collector of traces was told of.",
+        "Slow requests that the trace collector accepted.",
         |m, lines| lines.put(&[], m.traces_sent),
     ),
     counter(
         "anabranch_traces_dropped_total",
         &[],
-        "Slow requests that no collector could be told of.",
+        "Slow requests that could not be exported.",
         |m, lines| lines.put(&[], m.meter.traces_dropped),
     ),
 ];
@@ -155,7 +160,7 @@ const SHARES: &[Metric] = &[
     gauge(
         "anabranch_share_max_used_bandwidth_bytes_per_second",
         &["share"],
-        "Bytes, both ways together, in the busiest second of the last full minute.",
+        "Bytes in both directions in the busiest second of the last full minute.",
         |m, lines| {
             each_share(m, |s| lines.put(&[&s.share], s.max_used_bandwidth_bytes_per_second));
         },
@@ -163,19 +168,19 @@ const SHARES: &[Metric] = &[
     gauge(
         "anabranch_share_capacity_bytes",
         &["share"],
-        "Bytes in use of what clients see as the share's size.",
+        "Used bytes of the share, as clients see them.",
         |m, lines| m.shares.iter().for_each(|s| lines.put(&[&s.share], s.capacity_bytes)),
     ),
     gauge(
         "anabranch_share_quota_bytes",
         &["share"],
-        "What clients see as the share's size.",
+        "Size of the share, as clients see it.",
         |m, lines| m.shares.iter().for_each(|s| lines.put(&[&s.share], s.quota_bytes)),
     ),
     gauge(
         "anabranch_share_files",
         &["share"],
-        "Files and directories of the file system that the share is on, where it counts them.",
+        "Used inodes of the share's file system, if it counts them.",
         |m, lines| {
             let counted = m.shares.iter().filter_map(|s| Some((s, s.files?)));
             counted.for_each(|(s, files)| lines.put(&[&s.share], files));
@@ -184,7 +189,7 @@ const SHARES: &[Metric] = &[
     gauge(
         "anabranch_share_snapshots",
         &["share"],
-        "Previous states of the share that clients may look into, where they are shown any.",
+        "Visible snapshots of the share, if it shows any.",
         |m, lines| {
             let shown = m.shares.iter().filter_map(|s| Some((s, s.snapshots?)));
             shown.for_each(|(s, count)| lines.put(&[&s.share], count));
@@ -193,13 +198,14 @@ const SHARES: &[Metric] = &[
     counter(
         "anabranch_share_disk_failures_total",
         &["share"],
-        "Times that the share's disk did not keep what was written, where that happened.",
+        "Failures of the share's disk to store written data; absent without failures.",
         |m, lines| m.disks.iter().for_each(|d| lines.put(&[&d.share], d.failure.count)),
     ),
     gauge(
         "anabranch_share_stopped",
         &["share"],
-        "1 for a continuously available share that refuses its clients since its disk has lost data.",
+        "1 for a continuously available share that refuses its clients because its disk has lost \
+         data.",
         |m, lines| {
             let stopped = m.disks.iter().filter(|disk| disk.has_stopped);
             stopped.for_each(|disk| lines.put(&[&disk.share], 1));
@@ -208,7 +214,7 @@ const SHARES: &[Metric] = &[
     gauge(
         "anabranch_share_burst_credits",
         &["share"],
-        "Requests that are saved up for bursts, where they are.",
+        "Burst credits of the share in requests, if it has any.",
         |m, lines| {
             let held = m.limits.iter().filter_map(|(share, l)| Some((share, l.credits?.held)));
             held.for_each(|(share, held)| lines.put(&[share], held));
@@ -217,7 +223,7 @@ const SHARES: &[Metric] = &[
     gauge(
         "anabranch_share_provisioned_iops",
         &["share", "direction"],
-        "Requests a second that the share may be used for, where there is a limit.",
+        "Limit of requests per second, if there is one.",
         |m, lines| {
             each_limit(m, lines, |limits| {
                 let Rates { iops, read_iops, write_iops, .. } = limits.share;
@@ -228,7 +234,7 @@ const SHARES: &[Metric] = &[
     gauge(
         "anabranch_share_provisioned_bandwidth_bytes_per_second",
         &["share", "direction"],
-        "Bytes a second that the share may be used for, where there is a limit.",
+        "Limit of bytes per second, if there is one.",
         |m, lines| {
             each_limit(m, lines, |limits| {
                 let Rates { bandwidth, ingress, egress, .. } = limits.share;
@@ -239,13 +245,13 @@ const SHARES: &[Metric] = &[
     gauge(
         "anabranch_requests_waiting",
         &["share"],
-        "Requests that wait for the share's limits now.",
+        "Requests that are throttled at the moment.",
         |m, lines| m.limits.iter().for_each(|(share, l)| lines.put(&[share], l.waiting)),
     ),
     gauge(
         "anabranch_feature_state",
         &["feature", "state"],
-        "One for where a feature stands on this server, nothing for the other states.",
+        "1 for the present state of a feature on this server, 0 for the other states.",
         |m, lines| {
             for (feature, state) in m.features {
                 for other in crate::features::FeatureState::ALL {
@@ -262,26 +268,26 @@ const CLIENTS: &[Metric] = &[
         let of_nfs: usize = m.nfs.clients.iter().map(|client| client.sessions.len()).sum();
         lines.put(&["NFS"], of_nfs);
     }),
-    gauge("anabranch_channels", &[], "Connections of SMB sessions, by session.", |m, lines| {
+    gauge("anabranch_channels", &[], "Channels of SMB sessions.", |m, lines| {
         let channels: usize = m.smb.sessions.iter().map(|s| s.channels.len()).sum();
         lines.put(&[], channels);
     }),
     histogram(
         "anabranch_channels_per_session",
         &[],
-        "SMB sessions that are there now, by how many channels they have; goes down as sessions end.",
+        "Present SMB sessions by their number of channels; decreases when sessions end.",
         put_channels,
     ),
     counter(
         "anabranch_channel_failovers_total",
         &[],
-        "Channels that ended while their session went on by others.",
+        "Channels that ended while their session continued on other channels.",
         |m, lines| lines.put(&[], m.smb.channels_lost),
     ),
     gauge(
         "anabranch_credits_outstanding",
         &[],
-        "Credits that SMB clients hold: requests that they may send.",
+        "Credits that are granted to SMB clients.",
         |m, lines| {
             let channels = m.smb.sessions.iter().flat_map(|session| &session.channels);
             // Sessions that share a connection share its credit window.
@@ -289,7 +295,7 @@ const CLIENTS: &[Metric] = &[
             lines.put(&[], of.values().map(|credits| u64::from(*credits)).sum::<u64>());
         },
     ),
-    gauge("anabranch_nfs_connections", &[], "Connections that NFS sessions have.", |m, lines| {
+    gauge("anabranch_nfs_connections", &[], "Connections of NFS sessions.", |m, lines| {
         let sessions = m.nfs.clients.iter().flat_map(|client| &client.sessions);
         let connections = sessions.flat_map(|s| s.connections.iter().map(|c| c.facts.id));
         let distinct: std::collections::BTreeSet<u64> = connections.collect();
@@ -307,56 +313,59 @@ const CLIENTS: &[Metric] = &[
     counter(
         "anabranch_lease_breaks_total",
         &["cause"],
-        "Clients that were told to give back what they cache, by who caused it: clients of SMB, of NFS, or processes of this machine and time.",
+        "Breaks of oplocks and leases, and recalls of delegations, by cause: SMB clients, NFS \
+         clients, or local processes and timeouts.",
         |m, lines| {
             lines.put(&["smb"], m.breaks.smb);
             lines.put(&["nfs"], m.breaks.nfs);
             lines.put(&["local"], m.breaks.local);
         },
     ),
-    counter("anabranch_smb_requests_total", &[], "SMB requests taken.", |m, lines| {
+    counter("anabranch_smb_requests_total", &[], "SMB requests received.", |m, lines| {
         lines.put(&[], m.smb.requests);
     }),
-    counter("anabranch_smb_logons_total", &[], "Logons that succeeded.", |m, lines| {
+    counter("anabranch_smb_logons_total", &[], "Successful logons.", |m, lines| {
         lines.put(&[], m.smb.logons);
     }),
-    counter("anabranch_smb_logons_failed_total", &[], "Logons that were refused.", |m, lines| {
+    counter("anabranch_smb_logons_failed_total", &[], "Refused logons.", |m, lines| {
         lines.put(&[], m.smb.logons_failed);
     }),
     counter(
         "anabranch_smb_logons_throttled_total",
         &["outcome"],
-        "Attempts to log on after wrong passwords that waited before they were judged (delayed), or were refused since too many waited (unjudged).",
+        "Logons after wrong passwords that were delayed (delayed), or refused because too many \
+         were delayed already (unjudged).",
         |m, lines| {
             lines.put(&["delayed"], m.smb.logons_delayed);
             lines.put(&["unjudged"], m.smb.logons_unjudged);
         },
     ),
-    counter("anabranch_nfs_compounds_total", &[], "NFS requests answered.", |m, lines| {
+    counter("anabranch_nfs_compounds_total", &[], "NFS COMPOUND requests answered.", |m, lines| {
         lines.put(&[], m.nfs.compounds);
     }),
     counter(
         "anabranch_nfs_replays_total",
         &[],
-        "NFS requests that had been answered before.",
+        "NFS requests that were answered from the reply cache.",
         |m, lines| lines.put(&[], m.nfs.replays),
     ),
     counter(
         "anabranch_audit_left_out_total",
         &[],
-        "Events that the audit log says only the number of.",
+        "Events that the audit log omits and only counts.",
         |m, lines| lines.put(&[], m.audit_left_out),
     ),
     counter(
         "anabranch_log_lines_dropped_total",
         &[],
-        "Lines of the log that could not be written: its disk is full, or its reader has stopped.",
+        "Log lines that could not be written, because the disk is full or the reader has stopped.",
         |m, lines| lines.put(&[], m.log.dropped),
     ),
     counter(
         "anabranch_log_lines_suppressed_total",
         &[],
-        "Lines of the log that were too many of their kind; the next one of the kind has the number.",
+        "Log lines in excess of the limit of their kind; the next line of the kind reports their \
+         number.",
         |m, lines| lines.put(&[], m.log.suppressed),
     ),
 ];
@@ -365,103 +374,100 @@ const CACHES: &[Metric] = &[
     counter(
         "anabranch_metadata_cache_hits_total",
         OF_CACHE,
-        "Answers from what was kept of names and files.",
+        "Lookups that the metadata cache answered.",
         |m, lines| each_cache(m, lines, |count| count.hits),
     ),
     counter(
         "anabranch_metadata_cache_misses_total",
         OF_CACHE,
-        "Answers that the file system had to give, since nothing was kept.",
+        "Lookups that the file system had to answer.",
         |m, lines| each_cache(m, lines, |count| count.misses),
     ),
     counter(
         "anabranch_metadata_cache_invalidations_total",
         OF_CACHE,
-        "What was kept and given up because it is not so any more, or may not be.",
+        "Cache entries invalidated because they changed or may have changed.",
         |m, lines| each_cache(m, lines, |count| count.invalidations),
     ),
     counter(
         "anabranch_metadata_cache_evictions_total",
         OF_CACHE,
-        "What was kept and given up for want of room or of use.",
+        "Cache entries evicted for lack of space or use.",
         |m, lines| each_cache(m, lines, |count| count.evictions),
     ),
     gauge(
         "anabranch_metadata_cache_bytes",
         OF_CACHE,
-        "Memory for what is kept of names and files.",
+        "Memory of the metadata cache.",
         |m, lines| each_cache(m, lines, |count| count.bytes),
     ),
-    gauge("anabranch_open_files", &[], "Files that are open, each counted once.", |m, lines| {
+    gauge("anabranch_open_files", &[], "Open files, each counted once.", |m, lines| {
         lines.put(&[], m.open_files);
     }),
     counter(
         "anabranch_directory_scans_total",
         &[],
-        "Directories read from their beginning, to list them or to look for a name.",
+        "Directory scans from the beginning, to list a directory or to look up a name.",
         |m, lines| lines.put(&[], m.directory_scans),
     ),
 ];
 
 const PROCESS: &[Metric] = &[
-    gauge("anabranch_connections", &[], "TCP connections that are open.", |m, lines| {
+    gauge("anabranch_connections", &[], "Open TCP connections.", |m, lines| {
         lines.put(&[], m.connections.open);
     }),
-    gauge(
-        "anabranch_connections_unknown",
-        &[],
-        "Open connections that nobody has logged on to.",
-        |m, lines| lines.put(&[], m.connections.unknown),
-    ),
-    counter("anabranch_connections_accepted_total", &[], "Connections taken.", |m, lines| {
+    gauge("anabranch_connections_unknown", &[], "Open connections without a logon.", |m, lines| {
+        lines.put(&[], m.connections.unknown);
+    }),
+    counter("anabranch_connections_accepted_total", &[], "Accepted connections.", |m, lines| {
         lines.put(&[], m.connections.accepted);
     }),
     counter(
         "anabranch_connections_refused_total",
         &[],
-        "Connections not taken because there were too many.",
+        "Connections refused at a limit.",
         |m, lines| lines.put(&[], m.connections.refused),
     ),
     counter(
         "anabranch_connections_ended_total",
         &["reason"],
-        "Connections that ended, by reason.",
+        "Ended connections by reason.",
         |m, lines| m.connections.ends.iter().for_each(|(reason, n)| lines.put(&[reason], n)),
     ),
     gauge(
         "anabranch_resource_limit",
         OF_RESOURCE,
-        "How much there is of what all clients share; one user or client may have as much as would still be free.",
+        "Limit of a resource that all clients share; one user or client may have as much as would \
+         remain free.",
         |m, lines| each_resource(m, |kind, usage| lines.put(&[kind], usage.max)),
     ),
-    gauge("anabranch_resource_used", OF_RESOURCE, "How much of it is in use.", |m, lines| {
+    gauge("anabranch_resource_used", OF_RESOURCE, "Used amount of the resource.", |m, lines| {
         each_resource(m, |kind, usage| lines.put(&[kind], usage.used))
     }),
     gauge(
         "anabranch_resource_holders",
         OF_RESOURCE,
-        "Users and clients that have some of it.",
+        "Users and clients that hold some of the resource.",
         |m, lines| each_resource(m, |kind, usage| lines.put(&[kind], usage.holders)),
     ),
     counter(
         "anabranch_resource_refused_total",
         OF_RESOURCE,
-        "Times that a user or client was refused more of it, or had to wait.",
+        "Requests for the resource that were refused or had to wait.",
         |m, lines| each_resource(m, |kind, usage| lines.put(&[kind], usage.refused)),
     ),
-    counter(
-        "anabranch_received_bytes_total",
-        &[],
-        "Bytes that arrived from clients.",
-        |m, lines| lines.put(&[], m.connections.received_bytes),
-    ),
-    counter("anabranch_sent_bytes_total", &[], "Bytes that were sent to clients.", |m, lines| {
+    counter("anabranch_received_bytes_total", &[], "Bytes received from clients.", |m, lines| {
+        lines.put(&[], m.connections.received_bytes)
+    }),
+    counter("anabranch_sent_bytes_total", &[], "Bytes sent to clients.", |m, lines| {
         lines.put(&[], m.connections.sent_bytes);
     }),
     counter(
         "anabranch_cpu_seconds_total",
         &["core", "stage"],
-        "Processor time by the system's account of this process's threads: io in the system, crypto estimated from one piece of work with keys in 32, proto the rest; by the core that a thread was seen on.",
+        "CPU time of this process's threads: io is system time, crypto is estimated from one \
+         cryptographic operation in 32, proto is the rest; by the core on which a thread was \
+         observed.",
         |m, lines| {
             for (core, stage, seconds) in m.processor {
                 lines.put(&[&core.to_string(), stage.name()], seconds);

@@ -337,13 +337,15 @@ fn look_up(service: &dyn NameService, lookup: Lookup) -> Answer {
                 Ok(found) if found.is_empty() => {
                     tracing::warn!(
                         name,
-                        "a client of the configuration has no address; correct its name, or the name service"
+                        "a host name in the configuration has no address; correct the name, or the \
+                         name service"
                     );
                 }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(
                     name, %error,
-                    "a client of the configuration cannot be looked up; its last address counts for an hour"
+                    "a host name in the configuration cannot be resolved; its last address stays \
+                     valid for an hour"
                 ),
             }
             Answer::Host { name, addresses: addresses.ok() }
@@ -383,7 +385,8 @@ fn look_up_members(service: &dyn NameService, lookup: MemberLookup) -> MemberAns
                 if failed.is_empty() {
                     tracing::warn!(
                         netgroup = *group, %error,
-                        "a netgroup of the configuration cannot be looked up; correct its name, or the name service"
+                        "a netgroup in the configuration cannot be looked up; correct the name, or \
+                         the name service"
                     );
                 }
                 failed.set(at, true);
@@ -403,7 +406,8 @@ fn confirmed_names(service: &dyn NameService, client: IpAddr, short: bool) -> (V
     let failed = |error: io::Error| {
         tracing::warn!(
             peer = %client, %error,
-            "a client's name cannot be looked up; entries of nfs_clients and hosts_allowed by name are not for it until it can"
+            "a client's name cannot be looked up; entries by name in nfs_clients and hosts_allowed \
+             do not match it until then"
         );
     };
     let claimed = match service.name_of(client).map_err(failed) {
@@ -420,7 +424,8 @@ fn confirmed_names(service: &dyn NameService, client: IpAddr, short: bool) -> (V
         Some(true) => names.push(claimed.clone()),
         Some(false) => tracing::warn!(
             peer = %client, name = claimed,
-            "a client's address claims a name that does not lead back to it; the name does not count"
+            "the reverse name of a client's address does not resolve back to it; the name is \
+             ignored"
         ),
         None => {}
     }

@@ -32,7 +32,7 @@ impl Supervisor {
         let to = std::env::var_os("NOTIFY_SOCKET").and_then(|name| {
             let to = address(&name).and_then(|to| Ok((UnixDatagram::unbound()?, to)));
             to.inspect_err(|error| {
-                tracing::warn!(%error, "the service manager cannot be told anything: NOTIFY_SOCKET");
+                tracing::warn!(%error, "cannot notify the service manager: NOTIFY_SOCKET");
             })
             .ok()
         });
@@ -57,7 +57,7 @@ impl Supervisor {
 
     /// Reports the shutdown.
     pub fn stopping(&self) {
-        self.say("STOPPING=1\nSTATUS=What is under way may finish");
+        self.say("STOPPING=1\nSTATUS=Finishing requests in flight");
     }
 
     /// Sends the status and the watchdog notification at intervals, until the task is dropped. A
@@ -77,7 +77,7 @@ impl Supervisor {
             times.tick().await;
             let stalled = pulse.stalled(Instant::now(), within);
             if let Some(what) = stalled {
-                tracing::error!(what, "no progress: the watchdog is not told that all is well");
+                tracing::error!(what, "no progress: watchdog notification withheld");
             }
             self.say(&sign_of_life(stalled, self.watchdog.is_some(), &status()));
         }
@@ -86,7 +86,7 @@ impl Supervisor {
     fn say(&self, text: &str) {
         let Some((socket, to)) = &self.to else { return };
         if let Err(error) = socket.send_to_addr(text.as_bytes(), to) {
-            tracing::debug!(%error, "the service manager does not listen");
+            tracing::debug!(%error, "the service manager does not receive notifications");
         }
     }
 }

@@ -44,7 +44,7 @@ impl Passed {
                 }
             };
             list.push(taken(number).map_err(|error| {
-                StartError(format!("the socket that was passed as {name} cannot be used: {error}"))
+                StartError(format!("the socket passed as {name} cannot be used: {error}"))
             })?);
         }
         Ok(passed)

@@ -45,7 +45,7 @@ async function ask(path, method = "GET", body) {
   const headers = { Authorization: `Bearer ${token}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const answer = await fetch(path, { method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(10000) });
-  if (answer.status === 401) throw new DOMException("the server takes another token", "NotAllowedError");
+  if (answer.status === 401) throw new DOMException("the server refused the token", "NotAllowedError");
   if (answer.status === 404 && method === "GET") return undefined;
   const data = await answer.json();
   if (!answer.ok) throw new Error(data.detail ?? answer.statusText);
@@ -184,7 +184,7 @@ async function change(path, method, done) {
     text($("said"), done);
     await look();
   } catch (error) {
-    trouble(`It was not done: ${error.message}`);
+    trouble(`The request failed: ${error.message}`);
   }
 }
 
@@ -201,17 +201,17 @@ function button(label, name, act, kind = "small danger") {
 
 async function closeSession({ id, user, channels }) {
   const from = channels[0]?.client ?? "nowhere";
-  const sure = await confirmed("Close this session?", `All that ${user} has open from ${from} is closed. The client may log on again.`, "Close the session");
+  const sure = await confirmed("Close this session?", `All opens of ${user} from ${from} are closed. The client may log on again.`, "Close the session");
   if (sure) await change(`/v1/sessions/${id}`, "DELETE", `The session of ${user} is closed.`);
 }
 
 async function closeClient({ id, owner }) {
-  const sure = await confirmed("Forget this NFS client?", `All that ${owner} has open or locked is given up.`, "Forget the client");
-  if (sure) await change(`/v1/nfs-clients/${id}`, "DELETE", `The NFS client ${owner} is forgotten.`);
+  const sure = await confirmed("Remove this NFS client?", `All opens and locks of ${owner} are released.`, "Remove the client");
+  if (sure) await change(`/v1/nfs-clients/${id}`, "DELETE", `The NFS client ${owner} is removed.`);
 }
 
 async function cut({ connection, client }) {
-  const sure = await confirmed("Cut this channel?", `The connection from ${client} is reset, as a broken network would. The session goes on with its other channels.`, "Cut the channel");
+  const sure = await confirmed("Cut this channel?", `The connection from ${client} is reset. The session continues on its other channels.`, "Cut the channel");
   if (sure) await change(`/v1/connections/${connection}`, "DELETE", `The channel from ${client} is cut.`);
 }
 
@@ -256,7 +256,7 @@ function channelRow(channel) {
 
 function clientBody(client) {
   const body = make("tbody"), main = row((item) => item.cells, ["name", "name", "", "", "name", "n", "n", "n", "n"]);
-  const close = make("td", { class: "n" }, button("Forget", `Forget the NFS client ${client.owner}`, () => closeClient(body.item)));
+  const close = make("td", { class: "n" }, button("Forget", `Remove the NFS client ${client.owner}`, () => closeClient(body.item)));
   body.append(main);
   body.update = (item) => { body.item = item; main.update(item); if (!close.isConnected) main.append(close); };
   return body;
@@ -609,12 +609,12 @@ async function lookOnce() {
     if (error.name === "NotAllowedError") return lockOut();
     text($("state"), "not reached");
     $("state").className = "pill bad";
-    trouble("The server does not answer; this page keeps asking.");
+    trouble("The server does not respond; this page retries.");
   }
 }
 
 function lockOut() {
-  if (token) text($("door-wrong"), "The server takes another token.");
+  if (token) text($("door-wrong"), "The server refused this token.");
   sessionStorage.removeItem("token");
   token = "";
   $("figures").hidden = true;
@@ -627,7 +627,7 @@ $("door-form").addEventListener("submit", (event) => {
   event.preventDefault();
   token = $("token").value.trim();
   // What is no token cannot be in a header either.
-  if (!/^[\x21-\x7e]+$/.test(token)) { text($("door-wrong"), "That is no token."); return; }
+  if (!/^[\x21-\x7e]+$/.test(token)) { text($("door-wrong"), "A token has no spaces and only ASCII characters."); return; }
   $("token").value = "";
   sessionStorage.setItem("token", token);
   text($("door-wrong"), "");

@@ -56,7 +56,7 @@ pub enum Counts {
 
 /// All tables in the order of the page.
 pub const SECTIONS: &[Section] = &[
-    Section { header: "[server]", text: "The server as a whole.", keys: server::SERVER },
+    Section { header: "[server]", text: "Settings of the server.", keys: server::SERVER },
     Section {
         header: "[multichannel]",
         text: "Several connections for one session, where a client asks for them.",
@@ -64,24 +64,25 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         header: "[[multichannel.interface]]",
-        text: "Clients are told exactly these addresses, instead of what is found. One table for each.",
+        text: "Advertises exactly these addresses to clients, instead of the detected ones. One \
+               table for each address.",
         keys: server::INTERFACE,
     },
     Section {
         header: "[log]",
-        text: "What is written about what happens: the log, the audit log, traces of slow requests.",
+        text: "The log, the audit log, and traces of slow requests.",
         keys: server::LOG,
     },
     Section {
         header: "[[share]]",
-        text: "What is served: one table for each share. Lists of users hold names, and with `@` before \
-               it a system group.",
+        text: "One table for each share. Lists of users contain user names, and system groups as \
+               `@NAME`.",
         keys: share::SHARE,
     },
     Section {
         header: "[share.limits]",
-        text: "Limits of the share above it, each in place of what follows from its class; for both \
-               protocols together. On the command line: `--share NAME=PATH,limits.iops=1000`.",
+        text: "Limits of the share above, for both protocols together. Each replaces the value of \
+               the share's class. On the command line: `--share NAME=PATH,limits.iops=1000`.",
         keys: share::LIMITS,
     },
 ];
@@ -119,7 +120,8 @@ pub fn markdown() -> String {
             let Key { name, form, text, .. } = key;
             let (default, counts) = (key.default.shown(), key.counts.shown());
             let _ = write!(page, "\n### `{name}`\n\n{text}\n\n");
-            let _ = write!(page, "- value: {form}\n- default: {default}\n- counts {counts}\n");
+            let _ =
+                write!(page, "- value: {form}\n- default: {default}\n- takes effect {counts}\n");
         }
     }
     page
@@ -132,19 +134,18 @@ const INTRODUCTION: &str = "\
 <!-- Written by `anabranch generate configuration` from crates/server/src/config/reference. -->
 
 The file of `anabranch serve --config FILE`, for the packaged service
-`/etc/anabranch/anabranch.toml`, is [TOML](https://toml.io). Keys that it does not know are
-refused. `anabranch check FILE` says what is wrong in it, and where. After a change:
+`/etc/anabranch/anabranch.toml`, is [TOML](https://toml.io). Unknown keys are refused.
+`anabranch check FILE` reports mistakes with their lines. After a change:
 
-- `systemctl reload anabranch`, or SIGHUP. Sessions go on, but for those whose logon the new
-  configuration refuses: of removed users, of guests where `guest` or the last `guest_ok` is gone,
-  by NTLM where `ntlm` is off, and below what `signing`, `encryption` and `min_protocol` demand
-  now, whose clients come back by themselves. Lists of a share count from the next time that it
-  is connected. A file with mistakes changes nothing.
-- `systemctl restart anabranch` for what counts after a restart.
+- `systemctl reload anabranch`, or SIGHUP. Sessions continue, except those whose logon the new
+  configuration refuses: sessions of removed users; guest sessions if `guest` or the last `guest_ok`
+  is removed; NTLM sessions if `ntlm` is off; and sessions below the requirements of `signing`,
+  `encryption` and `min_protocol`, whose clients reconnect by themselves. User and host lists of a
+  share apply from its next tree connect. A file with mistakes changes nothing.
+- `systemctl restart anabranch` for changes that take effect after a restart.
 
-An example with every key: [anabranch.toml](../packaging/anabranch.toml). Keys of a share are
-also taken from the command line, as in `--share NAME=PATH,read_only=yes`; elements of a list are
-separated by `+` there.
+An example with every key: [anabranch.toml](../packaging/anabranch.toml). The command line accepts
+keys of a share, too, as in `--share NAME=PATH,read_only=yes`; there `+` separates list elements.
 ";
 
 #[cfg(test)]

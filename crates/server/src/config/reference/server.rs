@@ -10,78 +10,82 @@ pub(super) const SERVER: &[Key] = &[
         form: "a list of addresses, as `[\"0.0.0.0:445\", \"[::]:445\"]`",
         default: Said("port 445 of all IPv4 addresses, or 4450 where that cannot be had"),
         counts: Restart,
-        text: "Addresses to serve SMB on. Sockets that systemd passes with the name `smb` are used instead.",
+        text: "Listening addresses of SMB. Sockets that systemd passes with the name `smb` replace \
+               them.",
     },
     Key {
         name: "nfs",
         form: "a list of addresses, as `[\"0.0.0.0:2049\"]`",
         default: Is("[]"),
         counts: Restart,
-        text: "Addresses to serve NFSv4.1 and 4.2 on. An NFS client's machine says itself who its users \
-               are: serve NFS where you trust the machines. Sockets that systemd passes with the name \
-               `nfs` are used instead.",
+        text: "Listening addresses of NFSv4.1 and NFSv4.2. NFS clients assert their users without \
+               proof (AUTH_SYS): serve NFS only to machines that you trust. Sockets that systemd \
+               passes with the name `nfs` replace them.",
     },
     Key {
         name: "nfs_lease_seconds",
         form: "a number from 5 to 3600",
         default: Is("90"),
         counts: Reload,
-        text: "Seconds after which an NFS client that says nothing may lose what it holds.",
+        text: "NFS lease time in seconds: a client that does not renew its lease within this time \
+               may lose its opens, locks and delegations.",
     },
     Key {
         name: "nfs_paths",
         form: "`true` or `false`",
         default: Is("true"),
         counts: Reload,
-        text: "NFS clients mount a share by the path of its directory, too, as from the Linux kernel's \
-               server: with `path = \"/srv/data\"` both `SERVER:/data` and `SERVER:/srv/data` are the share \
-               `data`. A share's name counts before the first part of a path, and of a share within \
-               another the outer one is reached by the path, if the client may reach that. A client \
-               finds those directories alone that lead to its shares; the root of all shares lists their \
-               names, not paths. With `false` there are names alone.",
+        text: "NFS clients can also mount a share by the path of its directory, as from the Linux \
+               kernel's server: with `path = \"/srv/data\"` both `SERVER:/data` and \
+               `SERVER:/srv/data` are the share `data`. A share name takes precedence over the \
+               first component of a path. For nested shares the path leads to the outer one, if \
+               the client may access it. A client sees only directories that lead to its shares; \
+               the pseudo root lists share names, not paths. With `false` only names work.",
     },
     Key {
         name: "nfs_tls_certificate",
         form: "a path of a PEM file",
-        default: Said("none: TLS is not offered below NFS"),
+        default: Said("none: NFS does not offer TLS"),
         counts: Reload,
-        text: "The server's certificate for NFS under TLS, and behind it those between it and one that \
-               clients trust. Linux clients ask for TLS with `mount -o xprtsec=tls`, with tlshd running. \
-               The file is read again at a reload.",
+        text: "The server's certificate for NFS under TLS, followed by the intermediate \
+               certificates. Linux clients request TLS with `mount -o xprtsec=tls` and need a \
+               running tlshd. A reload reads the file again.",
     },
     Key {
         name: "nfs_tls_key",
         form: "a path of a PEM file",
         default: Said("none"),
         counts: Reload,
-        text: "The certificate's key.",
+        text: "The certificate's private key.",
     },
     Key {
         name: "nfs_tls_client_ca",
         form: "a path of a PEM file",
         default: Said("none: clients need no certificate"),
         counts: Reload,
-        text: "Clients that come under TLS must show a certificate that one of these has signed.",
+        text: "Certificate authorities: clients that use TLS must present a certificate that one \
+               of them has signed.",
     },
     Key {
         name: "reserved_ports",
         form: "`true` or `false`",
         default: Is("true"),
         counts: Reload,
-        text: "NFS clients must connect from a source port below 1024, as with `secure` in \
-               /etc/exports: only the kernel and root of a client can, so that none of its other \
-               users passes for somebody else. Kernels do so unless mounted with `noresvport`. \
-               A share can say otherwise.",
+        text: "NFS clients must connect from a source port below 1024, like `secure` in \
+               /etc/exports. Only the kernel and root of a client machine can use such ports, so \
+               its other users cannot impersonate anyone. Kernels use them unless mounted with \
+               `noresvport`. A share can override this.",
     },
     Key {
         name: "admin",
         form: "an address, `\"unix:PATH\"`, or `\"off\"`",
         default: Is("\"off\""),
         counts: Restart,
-        text: "Where `anabranch status`, the dashboard and collectors of metrics look: an address of \
-               this machine, or a Unix socket. Who asks shows the token that is made at the first \
-               start in the state directory: `admin-token`, or `metrics-token` for `/metrics` alone. \
-               A socket that systemd passes with the name `admin` is used instead.",
+        text: "Address of the admin API, which `anabranch status`, the dashboard and metrics \
+               collectors use: an address of this machine, or a Unix socket. Clients present a \
+               token, which the first start generates in the state directory: `admin-token`, or \
+               `metrics-token` for `/metrics` only. A socket that systemd passes with the name \
+               `admin` replaces the address.",
     },
     Key {
         name: "name",
@@ -102,126 +106,133 @@ pub(super) const SERVER: &[Key] = &[
         form: "`\"required\"` or `\"offered\"`",
         default: Is("\"required\""),
         counts: Reload,
-        text: "Whether every message must be signed, or is if the client asks for it.",
+        text: "Whether every SMB message must be signed, or only if the client requests it.",
     },
     Key {
         name: "ntlm",
         form: "`\"on\"` or `\"off\"`",
         default: Is("\"on\""),
         counts: Reload,
-        text: "Whether clients may log on by NTLM. With `\"off\"` Kerberos is the one way in: it proves the \
-               server to the client, and nothing of it can be relayed to another server. Needs \
-               `kerberos_keytab` and `kerberos_realm`; guests and sessions without a name are refused.",
+        text: "Whether clients may log on with NTLM. With `\"off\"` only Kerberos is accepted, \
+               which authenticates the server to the client and cannot be relayed to another \
+               server. Requires `kerberos_keytab` and `kerberos_realm`; guest and anonymous \
+               sessions are refused.",
     },
     Key {
         name: "encryption",
         form: "`\"off\"`, `\"offered\"` or `\"required\"`",
         default: Is("\"offered\""),
         counts: Reload,
-        text: "Whether messages are encrypted: never, for clients and shares that ask for it, or always.",
+        text: "Whether SMB messages are encrypted: never, for clients and shares that request it, \
+               or always.",
     },
     Key {
         name: "confinement",
         form: "`\"on\"` or `\"off\"`",
         default: Is("\"on\""),
         counts: Restart,
-        text: "Whether the process gives up, before it serves, all capabilities, system calls and TCP ports that \
-               serving does not need: a defect in it then gives less than root. `anabranch status` \
-               says which layers hold.",
+        text: "Whether the process drops all capabilities, system calls and TCP ports that it does \
+               not need before it serves. An exploited defect then yields less than root. \
+               `anabranch status` shows the enforced layers.",
     },
     Key {
         name: "users",
         form: "a path",
-        default: Said("`/var/lib/anabranch/users.toml`, or below the home of who is not root"),
+        default: Said(
+            "`/var/lib/anabranch/users.toml`, or in the user's home directory if not \
+               root",
+        ),
         counts: Reload,
-        text: "File of users; see `anabranch user`.",
+        text: "The user file; see `anabranch user`.",
     },
     Key {
         name: "state",
         form: "a path of a directory",
-        default: Said("that of the file of users"),
+        default: Said("the directory of the user file"),
         counts: Restart,
-        text: "Directory for what must survive the server: persistent opens, which NFS clients were \
-               here, and which addresses accounts have logged on from.",
+        text: "Directory for persistent state: persistent opens, records of NFS clients, and \
+               networks from which accounts have logged on.",
     },
     Key {
         name: "min_protocol",
         form: "`\"2.0.2\"`, `\"2.1\"`, `\"3.0\"`, `\"3.0.2\"` or `\"3.1.1\"`",
         default: Is("\"2.0.2\""),
         counts: Reload,
-        text: "Lowest dialect of SMB.",
+        text: "Minimum SMB dialect.",
     },
     Key {
         name: "max_protocol",
         form: "as `min_protocol`",
         default: Is("\"3.1.1\""),
         counts: Reload,
-        text: "Highest dialect of SMB.",
+        text: "Maximum SMB dialect.",
     },
     Key {
         name: "kerberos_keytab",
         form: "a path",
         default: Said("none: Kerberos is not offered"),
         counts: Reload,
-        text: "File with the keys of `cifs/HOST`, by which Kerberos tickets of SMB clients are judged, as \
-               `\"/etc/krb5.keytab\"`. Needs `kerberos_realm`, and the package libgssapi-krb5-2.",
+        text: "Keytab with the keys of `cifs/HOST`, for example `\"/etc/krb5.keytab\"`. The server \
+               verifies Kerberos tickets of SMB clients with them. Requires `kerberos_realm`, and \
+               the package libgssapi-krb5-2.",
     },
     Key {
         name: "kerberos_realm",
         form: "a realm, as `\"EXAMPLE.ORG\"`",
         default: Said("none"),
         counts: Reload,
-        text: "Whose users may show tickets: `alice@EXAMPLE.ORG` is `alice` among the users here.",
+        text: "Kerberos realm of the users: `alice@EXAMPLE.ORG` logs on as the local user `alice`.",
     },
     Key {
         name: "guest",
         form: "a system user, as `\"nobody\"`",
-        default: Said("none: they are refused"),
+        default: Said("none: such sessions are refused"),
         counts: Reload,
-        text: "System user that those act as who prove nothing: sessions without a name, and, once a share \
-               has `guest_ok`, with a name that nobody here has. They have no key, so it needs \
-               `signing = \"offered\"`, `encryption` that is not required, and `ntlm = \"on\"`.",
+        text: "System account for anonymous and guest sessions: sessions without a user name, and, \
+               once a share has `guest_ok`, sessions with an unknown user name. They have no \
+               session key, so this requires `signing = \"offered\"`, `encryption` that is not \
+               required, and `ntlm = \"on\"`.",
     },
     Key {
         name: "connections_max",
         form: "a number from 1 to 1000000",
         default: Is("100000"),
         counts: Reload,
-        text: "Connections at once.",
+        text: "Maximum number of connections.",
     },
     Key {
         name: "logon_seconds",
         form: "a number from 1 to 600",
         default: Is("30"),
         counts: Reload,
-        text: "Seconds that a connection has to log on.",
+        text: "Seconds within which a connection must log on.",
     },
     Key {
         name: "stall_seconds",
         form: "a number from 1 to 3600",
         default: Is("120"),
         counts: Reload,
-        text: "Seconds after which a client is taken for gone that does not finish what it sends, takes \
-               none of its answers, or whose network confirms nothing.",
+        text: "Seconds after which a stalled client is disconnected: it does not complete a \
+               message, does not take its replies, or its network acknowledges nothing.",
     },
     Key {
         name: "request_memory_mib",
         form: "a number from 32 to 1048576",
         default: Is("512"),
         counts: Reload,
-        text: "MiB of memory for requests that are half here or under way, and for answers until clients \
-               have taken them, of all connections together. One user, or one address that nobody has \
-               logged on from, may use as much as would still be free: half, if nobody else uses any. A \
-               client that may not use more waits. Raise it for hundreds of clients that write or read \
-               8 MiB at once over slow links.",
+        text: "Memory in MiB of all connections for requests in flight, and for replies until \
+               clients have taken them. One user, or one address without a logon, may use as much \
+               as would remain free: half, if it is the only one. A client at its limit waits. \
+               Raise it for hundreds of clients that read or write 8 MiB at once over slow \
+               links.",
     },
     Key {
         name: "workers",
         form: "a number from 1 to 4096",
         default: Is("64"),
         counts: Restart,
-        text: "Threads for calls that wait for a disk. Users, and addresses where nobody has logged on, take \
-               turns at them, and one of them has three quarters at most.",
+        text: "Threads for blocking file system calls. Users, and addresses without a logon, take \
+               turns; one of them has at most three quarters of the threads.",
     },
 ];
 
@@ -231,50 +242,53 @@ pub(super) const MULTICHANNEL: &[Key] = &[
         form: "`true` or `false`",
         default: Is("true"),
         counts: Reload,
-        text: "Whether sessions may have several connections. Clients of 3.1.1 that may have them sign by AES-CMAC; where this is off, those that can sign by AES-GMAC, which is faster.",
+        text: "Whether sessions may have several connections (SMB Multichannel). SMB 3.1.1 clients \
+               then sign with AES-CMAC; with `false` they sign with AES-GMAC if they can, which is \
+               faster.",
     },
     Key {
         name: "channels_max",
         form: "a number from 1 to 32",
         default: Is("4"),
         counts: Reload,
-        text: "Connections of one session; more than 4 rarely bring more.",
+        text: "Connections per session; more than 4 rarely improve throughput.",
     },
     Key {
         name: "min_protocol",
         form: "`\"3.0\"`, `\"3.0.2\"` or `\"3.1.1\"`",
         default: Is("\"3.0\""),
         counts: Reload,
-        text: "Lowest dialect with several connections.",
+        text: "Minimum dialect for Multichannel.",
     },
     Key {
         name: "include",
         form: "a list of interfaces or networks, as `[\"eth*\", \"192.0.2.0/24\"]`",
         default: Said("all"),
         counts: Reload,
-        text: "Which of the addresses that are listened on clients are told, as they come and go.",
+        text: "Listening addresses to advertise to clients; changes of the interfaces take effect \
+               at once.",
     },
     Key {
         name: "exclude",
         form: "a list of interfaces or networks, as `[\"docker*\", \"veth*\"]`",
         default: Is("[]"),
         counts: Reload,
-        text: "Addresses that clients are not told.",
+        text: "Addresses not to advertise to clients.",
     },
     Key {
         name: "rss",
         form: "`true` or `false`",
-        default: Said("interfaces with several queues are, and those made of software"),
+        default: Said("true for interfaces with several queues, and for virtual ones"),
         counts: Reload,
-        text: "Whether interfaces are called capable of receive-side scaling, without which clients open one \
-               connection for each.",
+        text: "Whether interfaces are advertised as capable of receive-side scaling (RSS). Without \
+               RSS clients open one connection for each interface.",
     },
     Key {
         name: "interface",
         form: "tables, see below",
-        default: Said("what is found"),
+        default: Said("the detected ones"),
         counts: Reload,
-        text: "Addresses that clients are told instead of those that are found; at most 128.",
+        text: "Addresses to advertise instead of the detected ones; at most 128.",
     },
 ];
 
@@ -289,23 +303,23 @@ pub(super) const INTERFACE: &[Key] = &[
     Key {
         name: "speed_mbits",
         form: "a number, at least 1",
-        default: Said("what is found"),
+        default: Said("the detected ones"),
         counts: Reload,
-        text: "Its speed in Mbit/s.",
+        text: "Link speed in Mbit/s.",
     },
     Key {
         name: "rss",
         form: "`true` or `false`",
-        default: Said("what is found"),
+        default: Said("the detected ones"),
         counts: Reload,
-        text: "Whether it is capable of receive-side scaling.",
+        text: "Whether it is capable of receive-side scaling (RSS).",
     },
     Key {
         name: "index",
         form: "a number",
-        default: Said("what is found"),
+        default: Said("the detected ones"),
         counts: Reload,
-        text: "The interface's index: addresses of one index are on one interface.",
+        text: "Interface index: addresses with equal indices belong to one interface.",
     },
 ];
 
@@ -315,37 +329,37 @@ pub(super) const LOG: &[Key] = &[
         form: "`\"text\"` for people or `\"json\"`, one object a line",
         default: Is("\"text\""),
         counts: Restart,
-        text: "How lines of the log look, which goes to standard error.",
+        text: "Format of the log, which goes to standard error.",
     },
     Key {
         name: "level",
         form: "`\"error\"`, `\"warn\"`, `\"info\"` or `\"debug\"`",
         default: Is("\"info\""),
         counts: Restart,
-        text: "What is left out of the log. ANABRANCH_LOG in the environment counts more.",
+        text: "Minimum severity to log. ANABRANCH_LOG in the environment takes precedence.",
     },
     Key {
         name: "audit",
         form: "`\"off\"`, `\"log\"` or a file, as `\"/var/log/anabranch/audit.jsonl\"`",
         default: Is("\"off\""),
         counts: Restart,
-        text: "Where it is written who was here: session set-ups, tree connects, what was denied, ends of \
-               sessions, each a line of JSON. A source that makes too many is told by number. The file is \
-               opened again at a reload, so that it can be moved away before.",
+        text: "Destination of the audit log: session setups, tree connects, denied accesses and \
+               session ends, each as one line of JSON. Excess events of one source are only \
+               counted. A reload reopens the file, so it can be rotated before.",
     },
     Key {
         name: "slow_request_ms",
         form: "a number of milliseconds, at least 1",
         default: Is("1000"),
         counts: Reload,
-        text: "How long a request takes at least that is told as a trace.",
+        text: "Minimum duration in milliseconds of a request that is exported as a trace.",
     },
     Key {
         name: "traces",
         form: "a URL of plain HTTP, as `\"http://127.0.0.1:4318/v1/traces\"`",
-        default: Said("nowhere"),
+        default: Said("none"),
         counts: Reload,
-        text: "The collector that is told of slow requests, by OpenTelemetry's OTLP over HTTP in its JSON \
-               form. While it is away they are dropped, and counted.",
+        text: "URL of the collector for traces of slow requests, by OpenTelemetry's OTLP over HTTP \
+               with JSON. While it is unreachable, traces are dropped and counted.",
     },
 ];

@@ -24,131 +24,134 @@ pub(super) const SHARE: &[Key] = &[
         form: "a text",
         default: Said("none"),
         counts: Reload,
-        text: "Shown beside the name.",
+        text: "Description in share lists.",
     },
     Key {
         name: "read_only",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
-        text: "Nothing may be changed.",
+        text: "Refuses all changes.",
     },
     Key {
         name: "encryption_required",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
-        text: "Only encrypted connections. NFS clients see the share then only where `nfs` and \
-               `nfs_tls = \"required\"` say so.",
+        text: "Requires encrypted connections. The share is then exported by NFS only with `nfs = \
+               true` and `nfs_tls = \"required\"`.",
     },
     Key {
         name: "users",
         form: "a list of users, as `[\"alice\", \"@staff\"]`",
         default: Said("everyone with an account"),
         counts: Reload,
-        text: "Who may connect.",
+        text: "Users that may connect.",
     },
     Key {
         name: "denied_users",
         form: "a list of users",
         default: Is("[]"),
         counts: Reload,
-        text: "Who may not connect, whatever else is said.",
+        text: "Users that may not connect, regardless of other settings.",
     },
     Key {
         name: "read_users",
         form: "a list of users",
         default: Is("[]"),
         counts: Reload,
-        text: "Who may only read.",
+        text: "Users with read-only access.",
     },
     Key {
         name: "write_users",
         form: "a list of users",
         default: Is("[]"),
         counts: Reload,
-        text: "Who may write though `read_only` or `read_users` say otherwise.",
+        text: "Users with write access despite `read_only` or `read_users`.",
     },
     Key {
         name: "hosts_allowed",
         form: "a list of clients, as `[\"192.0.2.0/24\", \"2001:db8::/32\", \"*.example.org\"]`",
         default: Said("all, or with `hosts_denied` all others"),
         counts: Reload,
-        text: "Clients that may connect: addresses, networks, and by name as in `nfs_clients`. With it \
-               alone all others may not; one that is also in `hosts_denied` may.",
+        text: "Clients that may connect: addresses, networks, and names as in `nfs_clients`. \
+               Without `hosts_denied` all others are refused. A client in both lists may \
+               connect.",
     },
     Key {
         name: "hosts_denied",
         form: "a list of networks",
         default: Is("[]"),
         counts: Reload,
-        text: "Networks that may not connect. They have no names: one that cannot be looked up would deny \
-               nobody.",
+        text: "Networks that may not connect. Names are not permitted, because a name that cannot \
+               be resolved would deny no one.",
     },
     Key {
         name: "guest_ok",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
-        text: "Whether those may connect who have proven nothing, acting as `guest` of `[server]`. \
-               Their messages are neither signed nor encrypted, so it needs `signing = \"offered\"`, and \
-               Windows refuses to be a guest unless its policy is changed.",
+        text: "Whether anonymous and guest sessions may connect, with the account `guest` of \
+               `[server]`. Their messages are neither signed nor encrypted, so this requires \
+               `signing = \"offered\"`. Windows refuses guest logons unless its policy is \
+               changed.",
     },
     Key {
         name: "listed",
         form: "`\"everyone\"`, `\"users\"` who may connect, or `\"nobody\"`",
         default: Is("\"everyone\""),
         counts: Reload,
-        text: "Whom lists of shares show it to. Who knows its name may connect all the same.",
+        text: "Clients whose share lists contain the share. Clients that know its name can still \
+               connect.",
     },
     Key {
         name: "force_user",
         form: "a system user",
-        default: Said("each user is themselves"),
+        default: Said("each user's own"),
         counts: Reload,
-        text: "System user that everyone touches files as. Matters when the server runs as root.",
+        text: "System user for all file access. Takes effect if the server runs as root.",
     },
     Key {
         name: "force_group",
         form: "a system group",
         default: Said("each user's own"),
         counts: Reload,
-        text: "System group that everyone's files are made with. Matters when the server runs as root.",
+        text: "System group of all new files. Takes effect if the server runs as root.",
     },
     Key {
         name: "hidden_names",
-        form: "a list of patterns: `*` is any letters, `?` is one",
+        form: "a list of patterns: `*` matches any characters, `?` matches one",
         default: Is("[\".*\"]"),
         counts: Reload,
-        text: "Names that are shown with the hidden attribute.",
+        text: "Names of files with the hidden attribute.",
     },
     Key {
         name: "veto_names",
         form: "a list of patterns",
         default: Is("[]"),
         counts: Reload,
-        text: "Names that are not served: not found, not listed, and not to be made. A directory that \
-               holds some cannot be deleted. A pattern matches a name as it is stored and as Windows \
-               sees it: without dots and spaces at its end, and without a stream (`secret.txt.`, \
-               `secret.txt:s`). Symbolic links that the server follows do not lead to them; a \
-               hard link has a name of its own.",
+        text: "Names that are not served: clients cannot find, list or create them. A directory \
+               that contains such names cannot be deleted. A pattern is matched against the stored \
+               name and against the name that Windows sees: without trailing dots and spaces, and \
+               without a stream (`secret.txt.`, `secret.txt:s`). Symbolic links that the server \
+               follows do not lead to them; a hard link has a name of its own.",
     },
     Key {
         name: "hide_unreadable",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
-        text: "Leave out of listings what the user may not read.",
+        text: "Omits entries that the user may not read from directory listings.",
     },
     Key {
         name: "absolute_links",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
-        text: "Clients may store symbolic links that lead out of the share: an absolute target, or \
-               one that climbs above the share's root. Such a link is refused otherwise (`Operation \
-               not permitted`). The server follows none of them; clients that see links, and \
-               programs on the server, do. Links that exist are shown in any case.",
+        text: "Clients may store symbolic links to targets outside of the share: absolute ones, or \
+               ones above the share's root. Otherwise such links are refused (`Operation not \
+               permitted`). The server never follows them; clients that see links, and programs on \
+               the server, do. Existing links are always visible.",
     },
     Key {
         name: "device_nodes",
@@ -156,230 +159,235 @@ pub(super) const SHARE: &[Key] = &[
         default: Is("false"),
         counts: Reload,
         text: "NFS clients may create block and character devices. Only the superuser may, so \
-               `nfs_squash` has to let it through, too; nothing else lets a user create one.",
+               `nfs_squash` must not map root; no other setting permits it.",
     },
     Key {
         name: "nfs",
         form: "`true` or `false`",
-        default: Said("`true`, unless its users are restricted or it must be encrypted"),
+        default: Said("`true`, unless its users are restricted or encryption is required"),
         counts: Reload,
-        text: "NFS clients see the share.",
+        text: "Whether the share is exported by NFS.",
     },
     Key {
         name: "nfs_squash",
         form: "`\"root\"`, `\"all\"` or `\"none\"`",
         default: Is("\"root\""),
         counts: Reload,
-        text: "Whom NFS clients may not be: their superuser, anyone in particular, or none of both: \
-               their superuser is ours.",
+        text: "Client identities that are mapped to the anonymous account: `root` maps the \
+               superuser, `all` maps all users, `none` maps no one, so that the clients' superuser \
+               is the server's.",
     },
     Key {
         name: "nfs_anonuid",
         form: "the number of a user",
         default: Is("65534"),
         counts: Reload,
-        text: "User id of anonymous (squashed) NFS users: see `nfs_squash`.",
+        text: "Uid of anonymous (squashed) NFS users; see `nfs_squash`.",
     },
     Key {
         name: "nfs_anongid",
         form: "the number of a group",
         default: Is("65534"),
         counts: Reload,
-        text: "Group id of anonymous NFS users.",
+        text: "Gid of anonymous NFS users.",
     },
     Key {
         name: "nfs_clients",
-        form: "a list, as `[\"192.0.2.7(rw,no_root_squash)\", \"*.example.org(rw)\", \"*(ro,all_squash)\"]`",
+        form: "a list, as `[\"192.0.2.7(rw,no_root_squash)\", \"*.example.org(rw)\", \
+               \"*(ro,all_squash)\"]`",
         default: Said("all clients by `nfs_squash`, `nfs_anonuid` and `nfs_anongid`"),
         counts: Reload,
-        text: "Access of NFS clients, in the words of exports(5): an address, a network, a host's name, a \
-               wildcard of names (`*`, which matches dots too, `?`, `[a-z]`), a netgroup (`@builders`) or \
-               `*` for all, and in brackets `rw` or `ro`, `root_squash`, `no_root_squash`, `all_squash` or \
-               `no_all_squash`, `anonuid=N` and `anongid=N`, or `no_access`, which keeps \
-               out an address or a network whatever comes behind it. The first matching entry counts, \
-               so put hosts before networks, and these before wildcards, netgroups and `*`; a client \
-               without one does not reach the share. As in exports(5), a client may only read unless its \
-               entry says `rw`, and `all_squash` holds whatever is said of root. An entry that says \
-               nothing of squashing has the share's `nfs_squash`. Names are looked up by the system \
-               (nsswitch.conf) at the start, at a reload and every five minutes. A client's own name \
-               counts only if it leads back to its address, and netgroups have it with or without its \
-               domain, or have the address. What cannot be looked up is no match; the last answer \
-               counts for an hour.",
+        text: "Access of NFS clients in the form of exports(5). Each entry is an address, a \
+               network, a host name, a wildcard (`*`, which also matches dots, `?`, `[a-z]`), a \
+               netgroup (`@builders`) or `*` for all clients. Options in parentheses are `rw` or \
+               `ro`, `root_squash`, `no_root_squash`, `all_squash` or `no_all_squash`, `anonuid=N` \
+               and `anongid=N`, or `no_access`, which denies an address or a network regardless of \
+               later entries. The first matching entry counts, so put hosts before networks, and \
+               these before wildcards, netgroups and `*`. A client without a matching entry has no \
+               access. As in exports(5), access is read-only unless an entry has `rw`, and \
+               `all_squash` overrides the root options. An entry without squash options inherits \
+               the share's `nfs_squash`. The system (nsswitch.conf) resolves names at the start, \
+               at a reload and every five minutes. A client's name counts only if it resolves back \
+               to its address. Netgroups may contain the name with or without its domain, or the \
+               address. A name that cannot be resolved does not match; the last answer counts for \
+               an hour.",
     },
     Key {
         name: "nfs_stable",
         form: "`\"always\"` or `\"relaxed\"`",
         default: Is("\"always\""),
         counts: Reload,
-        text: "What survives a loss of power once an NFS client has its answer. `always`: everything that \
-               was changed, names and attributes too, as NFS promises and the kernel server's `sync` does. \
-               `relaxed`: only data that the client has asked to be stable; names and attributes of the last \
-               seconds may be lost, and with them files that a program believes to be safe. Faster on \
-               slow disks, like the kernel server's `async`, which keeps not even the data.",
+        text: "Changes that are on stable storage before an NFS client gets its reply. `always`: \
+               all changes including names and attributes, as NFS requires and the kernel server's \
+               `sync` does. `relaxed`: only data that the client requests to be stable. Names and \
+               attributes of the last seconds may be lost after a power failure, and with them \
+               files that a program believes to be safe. It is faster on slow disks, like the \
+               kernel server's `async`, which does not even guarantee the data.",
     },
     Key {
         name: "nfs_tls",
         form: "`\"offered\"` or `\"required\"`",
         default: Is("\"offered\""),
         counts: Reload,
-        text: "Whether NFS clients must come under TLS: then nothing of the share is reached without. \
-               Needs `nfs_tls_certificate`.",
+        text: "Whether NFS clients must use TLS; with `required` the share is inaccessible without \
+               it. Requires `nfs_tls_certificate`.",
     },
     Key {
         name: "reserved_ports",
         form: "`true` or `false`",
-        default: Said("what `reserved_ports` in `[server]` says"),
+        default: Said("the value of `reserved_ports` in `[server]`"),
         counts: Reload,
-        text: "Whether NFS clients must connect from a source port below 1024. With `false` every \
-               program on every client's machine can be any user, as for user-space clients without \
-               root.",
+        text: "Whether NFS clients must connect from a source port below 1024. With `false` any \
+               program on a client machine can act as any user, which user-space clients without \
+               root need.",
     },
     Key {
         name: "size_limit",
         form: "a size, as `\"500 GiB\"`",
         default: Said("none"),
         counts: Reload,
-        text: "Space that clients are shown at most; what they write is not held to it.",
+        text: "Upper bound of the size that clients see; writes are not limited by it.",
     },
     Key {
         name: "class",
         form: "`\"premium\"`, `\"standard\"` or `\"custom\"`",
         default: Said("`\"custom\"`"),
         counts: Reload,
-        text: "What the share is like: as on solid-state drives, as on disks and without \
-               Multichannel, or as its own limits say, without any if there are none. Of the first \
-               two the limits follow from the size.",
+        text: "Performance class: `premium` behaves like solid-state drives, `standard` like hard \
+               disks and without Multichannel; their limits follow from the size. `custom` has \
+               only the limits that are set explicitly.",
     },
     Key {
         name: "provisioned_gib",
         form: "a number from 100 to 262144, from 1 for class `\"custom\"`",
         default: Said("none"),
         counts: Reload,
-        text: "The size of the share in GiB: what clients are shown, and cannot write beyond. It may \
-               be lowered 24 hours after it was raised last.",
+        text: "Size of the share in GiB: clients see it and cannot write beyond it. It may be \
+               lowered 24 hours after the last increase.",
     },
     Key {
         name: "provisioned_iops",
         form: "a number from 10 to 100000000",
-        default: Said("what follows from the size"),
+        default: Said("derived from the size"),
         counts: Reload,
-        text: "Operations a second that do not follow from the size; then nothing is saved up for \
-               bursts.",
+        text: "Operations per second, independent of the size; then no burst credits accrue.",
     },
     Key {
         name: "provisioned_mib_per_second",
         form: "a number from 1 to 1048576",
-        default: Said("what follows from the size"),
+        default: Said("derived from the size"),
         counts: Reload,
-        text: "Throughput in MiB a second, both ways together, that does not follow from the size; \
-               then nothing is saved up for bursts.",
+        text: "Throughput in MiB per second for both directions together, independent of the size; \
+               then no burst credits accrue.",
     },
     Key {
         name: "limits",
         form: "a table, see below",
-        default: Said("what follows from the class"),
+        default: Said("derived from the class"),
         counts: Reload,
-        text: "Limits in place of the class's. On the command line `limits.iops=500`.",
+        text: "Explicit limits that replace the class's. On the command line: `limits.iops=500`.",
     },
     Key {
         name: "metadata_cache",
         form: "a size up to 4 GiB, or `\"off\"`",
         default: Is("\"128 MiB\""),
         counts: Reload,
-        text: "Memory for names of directories and what is known of files, so that no directory is read \
-               to look up a name; 128 MiB hold the names of two million files.",
+        text: "Budget of the metadata cache: names in directories and attributes of files. Cached \
+               directories are not read to look up a name; 128 MiB hold the names of two million \
+               files.",
     },
     Key {
         name: "backend_latency_us",
         form: "a number up to 1000000",
         default: Is("0"),
         counts: Restart,
-        text: "For measurements only: each look at a path of the directory, and each change of a name in \
-               it, takes so many microseconds longer, as if the disk were slow. `status` and the log say \
-               so.",
+        text: "For measurements only: artificial latency in microseconds of each path lookup and \
+               each change of a name, as if the disk were slow. `anabranch status` and the log \
+               report it.",
     },
     Key {
         name: "case_sensitive",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
-        text: "Names differ by case. Windows clients expect that they do not.",
+        text: "Names are case-sensitive. Windows clients expect case-insensitive names.",
     },
     Key {
         name: "posix",
         form: "`true` or `false`",
         default: Is("true"),
         counts: Reload,
-        text: "Linux may mount it with `posix`: modes, owners, names byte for byte.",
+        text: "Offers the SMB 3.1.1 POSIX extensions (Linux: `mount -o posix`): modes, owners, \
+               byte-exact names.",
     },
     Key {
         name: "time_machine",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
-        text: "Macs offer it for backups with Time Machine.",
+        text: "Offers the share to Macs for Time Machine backups.",
     },
     Key {
         name: "time_machine_max_bytes",
         form: "a number",
         default: Said("as much as there is"),
         counts: Reload,
-        text: "Bytes that all backups together may take.",
+        text: "Maximum size of all backups together in bytes.",
     },
     Key {
         name: "continuously_available",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Restart,
-        text: "What clients have open survives a restart of the server, and its death: each open, close \
-               and lock of theirs waits for the disk.",
+        text: "Persistent handles: opens of clients survive a restart or crash of the server. Each \
+               open, close and lock waits for the disk.",
     },
     Key {
         name: "smb_stable",
         form: "`\"asked\"` or `\"always\"`",
         default: Is("\"asked\""),
         counts: Reload,
-        text: "What survives a loss of power once an SMB client has its reply. `asked`: what the client has \
-               flushed or opened to be written through, as with Windows and Samba. `always`: everything, as \
-               on shares with `continuously_available`, which are so whatever is said here; each write waits for \
-               the disk, like Samba's `sync always`.",
+        text: "Changes that are on stable storage before an SMB client gets its reply. `asked`: \
+               flushed data and write-through opens only, as with Windows and Samba. `always`: all \
+               changes; each write waits for the disk, like Samba's `sync always`. Shares with \
+               `continuously_available` always behave like `always`.",
     },
     Key {
         name: "show_symlinks",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Restart,
-        text: "Clients see symbolic links as links and follow them themselves, as Linux and macOS can; \
-               else the server follows them, within the share.",
+        text: "Clients see symbolic links and resolve them themselves, as Linux and macOS can. \
+               Otherwise the server follows them within the share.",
     },
     Key {
         name: "named_streams",
         form: "`true` or `false`",
         default: Is("true"),
         counts: Reload,
-        text: "Files may have named streams. Those that are too long for an extended attribute are in \
-               `.anabranch-streams` in the share, which a backup needs with the files.",
+        text: "Files may have named streams. Streams that exceed an extended attribute are stored \
+               in `.anabranch-streams` in the share; backups must include it.",
     },
     Key {
         name: "snapshots",
         form: "`\"zfs\"`, `\"cephfs\"`, `\"snapper\"`, or a path",
-        default: Said("there are none"),
+        default: Said("none"),
         counts: Reload,
-        text: "Where previous versions are.",
+        text: "Location of snapshots, which clients see as previous versions.",
     },
     Key {
         name: "snapshot_names",
-        form: "a form as of strftime(3), as `\"daily-%Y-%m-%d\"`",
+        form: "a format of strftime(3), as `\"daily-%Y-%m-%d\"`",
         default: Said("well-known names"),
         counts: Reload,
-        text: "How previous versions are named, in UTC.",
+        text: "Name format of the snapshots, in UTC.",
     },
     Key {
         name: "snapshot_root",
         form: "a path",
         default: Said("the share's"),
         counts: Reload,
-        text: "The directory that previous versions are of, if it is above the share's.",
+        text: "Directory of which the snapshots are, if it is above the share's.",
     },
     Key {
         name: "file_mode",
@@ -398,32 +406,32 @@ pub(super) const SHARE: &[Key] = &[
 ];
 
 const COUNT: &str = "a number from 10 to 100000000";
-const FLOW: &str = "a size a second, as `\"100 MiB\"`, from 1 MiB to 1 TiB";
+const FLOW: &str = "a size per second, as `\"100 MiB\"`, from 1 MiB to 1 TiB";
 const HANDLES: &str = "a number from 1 to 1048576";
 
 const fn limit(name: &'static str, form: &'static str, text: &'static str) -> Key {
-    Key { name, form, default: Said("that of the class, if it has one"), counts: Reload, text }
+    Key { name, form, default: Said("that of the class, if any"), counts: Reload, text }
 }
 
 pub(super) const LIMITS: &[Key] = &[
-    limit("iops", COUNT, "Operations a second."),
+    limit("iops", COUNT, "Operations per second."),
     limit(
         "burst_iops",
         COUNT,
-        "Operations a second while credits last, which the share saves up below `iops`.",
+        "Operations per second while burst credits last, which accrue below `iops`.",
     ),
-    limit("read_iops", COUNT, "Reads a second."),
-    limit("write_iops", COUNT, "Writes a second."),
-    limit("metadata_iops", COUNT, "Operations on names and attributes a second."),
-    limit("bandwidth", FLOW, "Bytes read and written a second."),
-    limit("ingress", FLOW, "Bytes written a second."),
-    limit("egress", FLOW, "Bytes read a second."),
-    limit("file_iops", COUNT, "Operations on one file a second."),
-    limit("file_read_iops", COUNT, "Reads of one file a second."),
-    limit("file_write_iops", COUNT, "Writes to one file a second."),
-    limit("file_bandwidth", FLOW, "Bytes read from and written to one file a second."),
-    limit("file_ingress", FLOW, "Bytes written to one file a second."),
-    limit("file_egress", FLOW, "Bytes read from one file a second."),
-    limit("root_handles", HANDLES, "Opens of the share's root at once."),
-    limit("file_handles", HANDLES, "Opens of any other file or directory at once."),
+    limit("read_iops", COUNT, "Reads per second."),
+    limit("write_iops", COUNT, "Writes per second."),
+    limit("metadata_iops", COUNT, "Metadata operations (names and attributes) per second."),
+    limit("bandwidth", FLOW, "Bytes read and written per second."),
+    limit("ingress", FLOW, "Bytes written per second."),
+    limit("egress", FLOW, "Bytes read per second."),
+    limit("file_iops", COUNT, "Operations per second on one file."),
+    limit("file_read_iops", COUNT, "Reads per second of one file."),
+    limit("file_write_iops", COUNT, "Writes per second to one file."),
+    limit("file_bandwidth", FLOW, "Bytes read from and written to one file per second."),
+    limit("file_ingress", FLOW, "Bytes written to one file per second."),
+    limit("file_egress", FLOW, "Bytes read from one file per second."),
+    limit("root_handles", HANDLES, "Concurrent opens of the share's root."),
+    limit("file_handles", HANDLES, "Concurrent opens of any other file or directory."),
 ];

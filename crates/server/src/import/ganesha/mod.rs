@@ -162,16 +162,19 @@ impl Importer {
             Body::Block(items) if item.is("export") => self.export(&item.place, items, defaults),
             Body::Block(_) if item.is("nfs_core_param") || item.is("export_defaults") => {}
             Body::Block(_) if OWN_BLOCKS.iter().any(|own| item.is(own)) => {
-                self.draft.need_not(place(), format!("{name} needs no counterpart"));
+                self.draft.need_not(place(), format!("{name} is not needed"));
             }
             Body::Block(_) => {
-                self.draft.lose(place(), format!("{name:?} has no counterpart; see what it did"));
+                self.draft.lose(
+                    place(),
+                    format!("{name:?} is not supported; check whether you relied on it"),
+                );
             }
             Body::Values(_) => {
-                self.draft.lose(place(), format!("{name:?} stands in no block; it was left out"));
+                self.draft.lose(place(), format!("{name:?} is outside all blocks; it was ignored"));
             }
             Body::Unread(what) => {
-                let text = format!("{name} {what} was not read; import its exports by themselves");
+                let text = format!("{name} {what} was not read; import its exports separately");
                 self.draft.lose(place(), text);
             }
         }
@@ -182,17 +185,18 @@ impl Importer {
         for item in items {
             let (place, name) = (item.place.clone(), &item.name);
             let Body::Values(values) = &item.body else {
-                self.draft.need_not(place, format!("{name} needs no counterpart"));
+                self.draft.need_not(place, format!("{name} is not needed"));
                 continue;
             };
             if terms::demands_tls(name, values) {
                 self.refuse_all(place, name, all);
             } else if item.is("protocols") && !terms::has_version_4(values) {
                 all.refuse();
-                let text = "NFS version 4 is not served there, and other versions are not served here; all exports are left out";
+                let text = "NFS version 4 is off, and other versions are not supported here; all \
+                            exports are omitted";
                 self.draft.lose(place, text);
             } else {
-                self.draft.need_not(place, format!("{name} needs no counterpart"));
+                self.draft.need_not(place, format!("{name} is not needed"));
             }
         }
     }
@@ -214,13 +218,14 @@ impl Importer {
     fn refuse_all(&mut self, place: Place, name: &str, all: &mut Terms) {
         all.refuse();
         let text = format!(
-            "{name} demands something of all clients (TLS: set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\"); all exports are left out until it is gone from here"
+            "{name} restricts all clients (for TLS, set nfs_tls_certificate and nfs_tls_key, and \
+             nfs_tls = \"required\"); all exports are omitted until it is removed here"
         );
         self.draft.lose(place, text);
     }
 
     fn lose_setting(&mut self, item: &Item) {
-        let text = format!("{:?} has no counterpart; see what it did", item.name);
+        let text = format!("{:?} is not supported; check whether you relied on it", item.name);
         self.draft.lose(item.place.clone(), text);
     }
 
@@ -234,7 +239,7 @@ impl Importer {
             export.clients.clone_from(&defaults.1);
         }
         let Some(path) = export.path.clone() else {
-            return self.draft.lose(place.clone(), "an export without Path; it was left out");
+            return self.draft.lose(place.clone(), "an export without Path; it was omitted");
         };
         if let Some(why) = self.obstacle(&path, &export) {
             // The path of a remote file system is no local directory.
@@ -252,16 +257,17 @@ impl Importer {
     /// Reason for which an export must be left out, if any.
     fn obstacle(&self, path: &str, export: &ExportBlock) -> Option<String> {
         if !self.draft.has_room() {
-            return Some(format!("{path}: more than {EXPORTS_MAX} exports; write it by hand"));
+            return Some(format!("{path}: more than {EXPORTS_MAX} exports; convert it by hand"));
         }
         if !export.is_local() {
             let fsal = export.fsal.as_deref().unwrap_or_default();
             return Some(format!(
-                "{path}: FSAL {fsal:?} is no directory of this machine; mount it here and write the export by hand"
+                "{path}: FSAL {fsal:?} is not a local directory; mount it here and convert the \
+                 export by hand"
             ));
         }
         let why = export.refusal.as_ref()?;
-        Some(format!("{path}: {why}; it was left out"))
+        Some(format!("{path}: {why}; it was omitted"))
     }
 
     /// Applies a setting of an export.
@@ -278,7 +284,7 @@ impl Importer {
             Body::Block(_) if name == "client" => return,
             Body::Values(values) => values,
             Body::Block(_) | Body::Unread(_) => {
-                return self.draft.lose(place, format!("{:?} has no counterpart", item.name));
+                return self.draft.lose(place, format!("{:?} is not supported", item.name));
             }
         };
         let value = values.first().cloned().unwrap_or_default();
@@ -286,23 +292,22 @@ impl Importer {
             "path" => export.path = Some(value),
             "pseudo" => export.pseudo = Some(value),
             "disable_acl" | "security_label" if terms::boolean(&value) == Some(false) => {}
-            "security_label" => self.draft.lose(place, "security labels are not served"),
-            "disable_acl" => {
-                self.draft.lose(place, "access lists cannot be hidden; they are shown")
-            }
+            "security_label" => self.draft.lose(place, "security labels are not supported"),
+            "disable_acl" => self.draft.lose(place, "ACLs cannot be disabled; clients see them"),
             _ if terms::is_term(&name) => {}
             _ if NEEDLESS.contains(&&*name) => {
-                self.draft.need_not(place, format!("{} needs no counterpart", item.name));
+                self.draft.need_not(place, format!("{} is not needed", item.name));
             }
             _ if terms::demands_tls(&name, values) => {
                 export.refusal = Some(format!(
-                    "{} has clients come by TLS, so set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\"",
+                    "{} requires TLS, so set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \
+                     \"required\"",
                     item.name
                 ));
             }
             _ if terms::restricts(&name) => {
                 export.refusal =
-                    Some(format!("{} keeps clients out and has no counterpart", item.name));
+                    Some(format!("{} restricts clients and is not supported", item.name));
             }
             _ => self.lose_setting(item),
         }
@@ -343,7 +348,8 @@ impl Importer {
                                 terms.refuse();
                                 rules.push(HostRule::All);
                                 let text = format!(
-                                    "{what}; write the client by hand: clients behind it are left out until then"
+                                    "{what}; convert the client by hand: until then, clients after \
+                                     it are omitted"
                                 );
                                 self.draft.lose(item.place.clone(), text);
                             }
@@ -353,13 +359,13 @@ impl Importer {
                 name if terms::is_term(name) || NEEDLESS.contains(&name) => {}
                 name if terms::demands_tls(name, values) => {
                     terms.refuse();
-                    let text = "its clients have to come by TLS; they are left out until then";
+                    let text = "its clients must use TLS; they are omitted until then";
                     self.draft.lose(item.place.clone(), text);
                 }
                 name if terms::restricts(name) => {
                     terms.refuse();
                     let text = format!(
-                        "{name} keeps clients out and has no counterpart; they are left out until then"
+                        "{name} restricts clients and is not supported; they are omitted until then"
                     );
                     self.draft.lose(item.place.clone(), text);
                 }
@@ -407,7 +413,7 @@ impl Importer {
 fn rule_of(text: &str) -> Result<HostRule, String> {
     if text == "0.0.0.0" {
         return Err(format!(
-            "{text:?} is nobody's address; write \"*\" for all, \"0.0.0.0/0\" for all of IPv4"
+            "{text:?} is not a client's address; use \"*\" for all, \"0.0.0.0/0\" for all of IPv4"
         ));
     }
     HostRule::parse(text).and_then(width::check_wildcard)

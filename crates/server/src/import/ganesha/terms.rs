@@ -113,10 +113,7 @@ impl Terms {
             "protocols" => set(&mut self.has_version_4, Some(has_version_4(values))),
             "privilegedport" => set(&mut self.privileged_port, boolean(&value)),
             "manage_gids" if boolean(&value) != Some(false) => {
-                return Err(
-                    "groups of users are those that clients say; Manage_Gids has no counterpart"
-                        .into(),
-                );
+                return Err("clients supply the users' groups; Manage_Gids is not supported".into());
             }
             _ => true,
         };
@@ -125,7 +122,7 @@ impl Terms {
         }
         self.refuse();
         Err(format!(
-            "{name} = {:?} is not known; its clients are left out until then",
+            "{name} = {:?} is unknown; its clients are omitted until then",
             values.join(", ")
         ))
     }
@@ -154,13 +151,15 @@ impl Terms {
         let access = self.access.unwrap_or(Access::None);
         let refusal = match (access, self.security.unwrap_or(Security::Sys)) {
             (Access::None, _) => None,
-            (Access::Other, _) => Some("may see names alone, which has no counterpart; left out"),
+            (Access::Other, _) => Some("may see metadata only, which is not supported; omitted"),
             (_, Security::Kerberos) => Some(
-                "has to prove its users by Kerberos, which exports here do not ask for; left out",
+                "must authenticate its users by Kerberos, which exports here do not require; \
+                 omitted",
             ),
-            (_, Security::Nobody) => Some("is served without users (SecType none), left out"),
+            (_, Security::Nobody) => Some("is served without users (SecType none); omitted"),
             _ if self.has_version_4 == Some(false) => Some(
-                "is not served by NFS version 4, and other versions are not served here; left out",
+                "is not served by NFS version 4, and other versions are not supported here; \
+                 omitted",
             ),
             _ => None,
         };

@@ -107,7 +107,7 @@ fn what_the_server_demands_of_all_holds_for_each_export() {
     );
     let (config, lost) = imported(&text);
     assert_eq!(config.shares.len(), 1);
-    assert!(lost[0].contains("\"Odd\" has no counterpart"), "{lost:?}");
+    assert!(lost[0].contains("\"Odd\" is not supported"), "{lost:?}");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn outer_export_that_opens_an_inner_one_is_left_out() {
             format!("{outer}EXPORT {{ Path = /srv/secret; FSAL {{ Name = VFS; }} {terms} }}");
         let imported = import_files(&[(MAIN, &text)]).unwrap();
         assert!(
-            imported.lost.iter().any(|note| note.text.contains("/srv/secret lies within")),
+            imported.lost.iter().any(|note| note.text.contains("/srv/secret is inside")),
             "{terms}"
         );
         imported.shares
@@ -167,14 +167,16 @@ fn client_that_needs_kerberos_does_not_get_the_terms_of_all() {
     let (config, lost) = imported(&text);
     let words = clients_of(&config.shares[0]);
     assert_eq!((words.len(), &*words[0]), (2, "192.0.2.8(no_access)"));
-    assert!(lost.iter().any(|line| line.contains("192.0.2.8 has to prove its users by Kerberos")));
+    assert!(
+        lost.iter().any(|line| line.contains("192.0.2.8 must authenticate its users by Kerberos"))
+    );
     let (config, lost) = {
         let text = text.replace("192.0.2.8", "a.example, 192.0.2.8");
         let imported = import_files(&[(MAIN, &text)]).unwrap();
         (imported.config, imported.lost)
     };
     assert!(!config.contains("[[share]]"), "a name cannot be kept out for certain: {config}");
-    assert!(lost.iter().any(|note| note.text.contains("is refused by its name")));
+    assert!(lost.iter().any(|note| note.text.contains("is refused by name")));
 }
 
 #[test]
@@ -186,11 +188,11 @@ fn what_is_not_taken_is_said_with_its_line() {
     );
     assert_eq!(config.shares.len(), 1);
     for said in [
-        ":1: /ceph: FSAL \"CEPH\" is no directory of this machine",
+        ":1: /ceph: FSAL \"CEPH\" is not a local directory",
         ":6: \"/deep/other\" is mounted as SERVER:/other here",
-        ":8: groups of users are those that clients say",
-        ":9: \"Odd\" has no counterpart",
-        ":11: \"ODD\" has no counterpart",
+        ":8: clients supply the users' groups",
+        ":9: \"Odd\" is not supported",
+        ":11: \"ODD\" is not supported",
         ":12: %dir /etc/ganesha/more was not read",
     ] {
         assert!(
