@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_with_all_channels_passes_the_six_steps() {
+    fn session_with_all_channels_passes_the_six_steps() {
         let good = facts(&[10, 11, 9, 10]);
         assert_eq!(failed(&good), [0; 0]);
         assert_eq!(steps(&good).len(), 6);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_fails_for_its_reason_and_has_a_remedy() {
+    fn failed_step_has_a_reason_and_a_remedy() {
         type Spoil = fn(&mut Facts);
         let cases: [(usize, Spoil); 6] = [
             (1, |f| f.server_multichannel = false),
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_and_overloaded_connections_and_needless_adapters_are_remarked() {
+    fn idle_overloaded_and_needless_connections_have_remarks() {
         let mut uneven = facts(&[100, 0, 10, 10]);
         assert!((uneven.imbalance - 100.0 * 4.0 / 120.0).abs() < 1e-9);
         uneven.client_interfaces.push(interface(15, true, "10.0.1.1"));
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_have_the_names_that_windows_gives() {
+    fn channel_lists_have_the_names_of_windows() {
         let shown = shown(&facts(&[10, 11, 9, 10]));
         for part in [
             "ClientInterfaceIndex : 12\n",

@@ -8,7 +8,7 @@ mod system;
 
 pub use facts::{
     Clock, Facts, FileSystem, Firewall, Folder, Limits, LogonWays, LongStreams, NetworkInterface,
-    NfsShare, Port, PortState, RefusalLog, RefusedCalls, Running,
+    NfsShare, Port, PortState, RefusalLog, RefusedCalls, ServerVersion,
 };
 
 use serde::Serialize;

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn speeds_and_sizes_are_told_in_units_that_suit_them() {
+    fn speeds_and_sizes_have_suitable_units() {
         assert_eq!(link_speed(25_000_000_000), "25 Gbps");
         assert_eq!(link_speed(2_500_000_000), "2.5 Gbps");
         assert_eq!(link_speed(100_000_000), "100 Mbps");

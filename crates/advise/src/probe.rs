@@ -72,7 +72,7 @@ impl Connects {
 
 /// The server's first reply: NEGOTIATE, or the first calls of NFS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Greeting {
+pub struct ServerGreeting {
     /// Its time on a fresh connection, in milliseconds.
     pub ms: f64,
     /// The negotiated dialect or version.
@@ -145,7 +145,7 @@ pub struct Host {
     /// Connect statistics.
     pub connects: Connects,
     /// First reply.
-    pub greeting: Attempt<Greeting>,
+    pub greeting: Attempt<ServerGreeting>,
     /// Session.
     pub session: Attempt<Session>,
     /// Time to connect to the share or export, in milliseconds.
@@ -265,7 +265,7 @@ pub fn culprit(verdicts: &[Verdict]) -> Option<&Verdict> {
 fn name(host: &Host) -> Verdict {
     let layer = Layer::Name;
     match &host.address {
-        Attempt::Done(address) => verdict(layer, State::Good, format!("{address}"), None),
+        Attempt::Done(address) => verdict(layer, State::Good, address.to_string(), None),
         Attempt::NotTried => verdict(layer, State::NotTried, "not tried".into(), None),
         Attempt::Failed(why) => {
             let remedy = "look at the spelling and at the name servers of this machine; an address \

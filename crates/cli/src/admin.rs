@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use server::config::{AdminAddress, Config};
-use server::log::{Escaped, escape_json};
+use server::log::{EscapedText, escape_json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -173,5 +173,5 @@ pub fn plain(value: &Value) -> String {
         Value::Bool(yes) => (if *yes { "yes" } else { "no" }).to_owned(),
         _ => "-".to_owned(),
     };
-    Escaped(&text).to_string()
+    EscapedText(&text).to_string()
 }

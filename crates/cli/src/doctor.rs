@@ -8,7 +8,7 @@ mod places;
 mod refusals;
 
 use crate::check::{self, Checked};
-use advise::doctor::{self, Facts, LogonWays, Running, State};
+use advise::doctor::{self, Facts, LogonWays, ServerVersion, State};
 use anyhow::Result;
 use server::config::{AdminAddress, Config, Ntlm};
 use std::net::SocketAddr;
@@ -106,7 +106,7 @@ fn look(args: &Args) -> Result<Facts> {
     facts.missing_layers = running.as_ref().and_then(|own| own.missing_layers.clone());
     facts.refusals =
         facts.missing_layers.as_ref().filter(|l| is_confined(l)).map(|_| refusals::look());
-    facts.running = running.map_or(Running::No, |own| Running::Version(own.version));
+    facts.running = running.map_or(ServerVersion::No, |own| ServerVersion::Version(own.version));
     facts.other_servers = network::other_servers();
     facts.firewall = network::firewall();
     facts.multichannel = config.multichannel.enabled;

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use server::config::default_users_file;
-use server::import::passwords::{self, Found};
-use server::import::{self, Facts, Imported};
+use server::import::passwords::{self, ImportedAccount};
+use server::import::{self, Facts, ImportResult};
 use server::system_users;
 use server::users::Users;
 use std::io::{Read, Write};
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read_passwords(path: &Path) -> Result<Vec<Found>> {
+fn read_passwords(path: &Path) -> Result<Vec<ImportedAccount>> {
     let said = || format!("cannot read {}", path.display());
     let mut bytes = Vec::new();
     let limit = passwords::FILE_BYTES_MAX as u64;
@@ -95,7 +95,7 @@ fn read_passwords(path: &Path) -> Result<Vec<Found>> {
 }
 
 /// Adds all users with a password, or none.
-fn add_users(found: &[Found], args: &Args) -> Result<usize> {
+fn add_users(found: &[ImportedAccount], args: &Args) -> Result<usize> {
     let with_hash =
         || found.iter().filter_map(|f| f.hash.as_ref().ok().map(|hash| (&f.name, hash)));
     let add = |users: &mut Users| {
@@ -121,7 +121,7 @@ fn write(path: &Path, text: &str, replace: bool) -> std::io::Result<()> {
     std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn tell(args: &Args, imported: &Imported, found: &[Found], added: usize) {
+fn tell(args: &Args, imported: &ImportResult, found: &[ImportedAccount], added: usize) {
     let output = args.output.display();
     outln!("{output}: {} shares: {}", imported.shares.len(), imported.shares.join(", "));
     if args.passwords.is_some() {
@@ -129,7 +129,7 @@ fn tell(args: &Args, imported: &Imported, found: &[Found], added: usize) {
     } else {
         outln!("Users were not carried over; see --passwords, or: anabranch user add NAME");
     }
-    for Found { name, hash } in found {
+    for ImportedAccount { name, hash } in found {
         match hash {
             Err(why) => outln!("  {name} was left out: {why}"),
             Ok(_) if system_users::identity_of(name).is_none() => {

@@ -167,5 +167,5 @@ fn shown(hosts: &[Host]) -> String {
 
 /// Names of others may not speak to the terminal.
 fn plain(text: &str) -> String {
-    server::log::Escaped(text).to_string()
+    server::log::EscapedText(text).to_string()
 }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use server::Service;
 use server::config::{Config, Confinement, Encryption, NfsTls, Signing};
 use server::confinement;
-use server::supervisor::{Passed, Supervisor};
+use server::supervisor::{PassedSockets, Supervisor};
 use server::users::Users;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if config.shares.is_empty() {
         bail!("nothing to serve; name a directory, as in: anabranch serve /srv/data");
     }
-    let passed = Passed::from_environment()?;
+    let passed = PassedSockets::from_environment()?;
     if config.smb.is_empty() && !passed.serves() {
         config.smb = vec![default_address()];
     }
@@ -105,7 +105,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     result
 }
 
-async fn serve(args: &Args, config: &Config, users: &Users, passed: Passed) -> Result<ExitCode> {
+async fn serve(
+    args: &Args,
+    config: &Config,
+    users: &Users,
+    passed: PassedSockets,
+) -> Result<ExitCode> {
     let supervisor = Arc::new(Supervisor::from_environment());
     // Before anything is served: none of them may end the process untidily.
     let mut terminate = signal(SignalKind::terminate())?;

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_names_of_the_specifications() {
+    fn operation_numbers_have_the_names_of_the_specifications() {
         for (number, name) in [(0, "Negotiate"), (8, "Read"), (18, "OplockBreak"), (19, "Unknown")]
         {
             assert_eq!(Api::smb(number).name(), name);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_says_what_others_are_about_is_no_transaction() {
+    fn context_only_operation_is_not_a_transaction() {
         let context: Vec<u32> = (0..90).filter(|n| Api::of_nfs_number(*n).is_context()).collect();
         assert_eq!(context, [10, 22, 23, 24, 31, 32, 53]);
         assert!((0..90).all(|n| !Api::smb(n).is_context()));

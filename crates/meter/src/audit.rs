@@ -55,12 +55,12 @@ pub struct AuditEvent {
     /// Path in the share.
     pub path: String,
     /// Negotiated dialect, signing and encryption.
-    pub agreed: Option<Agreed>,
+    pub agreed: Option<NegotiatedSession>,
 }
 
 /// Negotiated properties of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Agreed {
+pub struct NegotiatedSession {
     /// Protocol dialect.
     pub dialect: String,
     /// Signing algorithm.

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_belongs_to_its_own_bucket_and_what_is_longer_to_the_last() {
+    fn bucket_bounds_are_inclusive_and_the_last_is_open() {
         let histogram = of(&[0, 25, 26, 10_000_000, 10_000_001]);
         assert_eq!(histogram.buckets[..2], [2, 1]);
         assert_eq!(histogram.buckets[17..], [1, 1]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_lies_in_the_bucket_of_its_rank() {
+    fn quantile_is_in_the_bucket_of_its_rank() {
         let histogram = of(&[[40; 50], [90; 50]].concat());
         for (share, microseconds) in [(0.5, 50.0), (0.75, 75.0), (1.0, 100.0)] {
             let found = histogram.quantile_seconds(share).unwrap() * 1e6;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_between_two_looks_is_their_difference() {
+    fn histogram_difference_is_the_time_between_snapshots() {
         let (before, mut after) = (of(&[40]), of(&[40, 90, 90]));
         assert_eq!(after.since(&before), of(&[90, 90]));
         assert_eq!(after.since(&Histogram::default()), after);

@@ -19,7 +19,7 @@ mod stage;
 mod top;
 
 pub use api::{Api, NfsOperation, Protocol, TransactionType};
-pub use audit::{Agreed, AuditEvent, AuditKind, AuditSink};
+pub use audit::{AuditEvent, AuditKind, AuditSink, NegotiatedSession};
 pub use cell::{Arrival, Done, Sent};
 pub use histogram::{BOUNDS_MICROSECONDS, Histogram};
 pub use peaks::Peak;
@@ -28,4 +28,4 @@ pub use response::{Authentication, ResponseType};
 pub use slow::{SLOW_MAX, SlowRequest};
 pub use snapshot::{ApiSnapshot, MeterSnapshot, ShareSnapshot, TopEntry};
 pub use stage::{STAGE_SAMPLE, Stage, StageClock, StageTimes};
-pub use top::{Seen, TOP_SAMPLE};
+pub use top::{TOP_SAMPLE, TopCounts};

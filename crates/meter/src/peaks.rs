@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peak_is_the_busiest_second_of_the_minute_that_is_over() {
+    fn peak_is_the_busiest_second_of_the_last_minute() {
         let mut peaks = Peaks::default();
         let mut total = 0;
         for second in 0..MINUTE_SECONDS {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_look_does_not_make_a_peak() {
+    fn late_sample_makes_no_peak() {
         let mut peaks = Peaks::default();
         peaks.tick(3000, 0, 3000);
         assert_eq!(peaks.rising.transactions_per_second, 1000);

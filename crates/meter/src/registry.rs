@@ -141,7 +141,7 @@ impl AllCells {
 
 /// Registered shares.
 #[derive(Debug, Default)]
-struct Known {
+struct ShareTable {
     /// Names by index; the first one stands for requests without a share.
     names: Vec<String>,
     peaks: Vec<Peaks>,
@@ -150,7 +150,7 @@ struct Known {
 /// The statistics of all requests of the process.
 #[derive(Debug)]
 pub struct Meter {
-    known: Mutex<Known>,
+    known: Mutex<ShareTable>,
     shares: AllCells,
     top: Top,
     slow: Slow,
@@ -173,7 +173,7 @@ impl Meter {
     }
 
     fn with(stages: StageTimes) -> Self {
-        let known = Known { names: vec![String::new()], peaks: vec![Peaks::default()] };
+        let known = ShareTable { names: vec![String::new()], peaks: vec![Peaks::default()] };
         Self {
             known: Mutex::new(known),
             shares: AllCells::new(),
@@ -351,13 +351,13 @@ impl Meter {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, ShareTable> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Share names are case-insensitive.
-fn find(known: &Known, name: &str) -> Option<ShareId> {
+fn find(known: &ShareTable, name: &str) -> Option<ShareId> {
     let at = known.names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
     Some(ShareId(at as u16))
 }
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_threads_count_is_summed() {
+    fn counts_of_all_threads_are_summed() {
         let meter = Arc::new(Meter::default());
         let share = meter.register("data");
         let threads: Vec<_> = (0..STRIPES + 3)
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_comes_again_goes_on_with_its_counters() {
+    fn returning_share_continues_its_counters() {
         let meter = Meter::default();
         let share = meter.register("data");
         assert_eq!(meter.register("DATA"), share);
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_has_left_is_counted_once_more_if_it_was_a_success() {
+    fn sent_reply_is_counted_again_if_successful() {
         let meter = Meter::default();
         let now = Instant::now();
         let arrival = Arrival::at_once(now, 100);
@@ -435,14 +435,14 @@ mod tests {
     }
 
     #[test]
-    fn one_request_in_so_many_is_looked_at() {
+    fn request_sampling_takes_one_in_a_fixed_number() {
         let meter = Meter::default();
         let sampled = (0..10 * TOP_SAMPLE).filter(|_| meter.is_sampled()).count();
         assert_eq!(sampled, 10);
     }
 
     #[test]
-    fn the_busiest_second_of_a_minute_is_told_by_share() {
+    fn busiest_second_of_a_minute_is_reported_by_share() {
         let meter = Meter::default();
         let share = meter.register("data");
         (0..5).for_each(|_| meter.record(&done(share, ResponseType::Success)));

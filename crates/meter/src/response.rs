@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_are_exactly_those_of_the_service() {
+    fn response_type_names_match_the_service() {
         let names: Vec<&str> = ResponseType::ALL.iter().map(|r| r.name()).collect();
         let expected = "Success, SuccessWithThrottling, SuccessWithShareEgressThrottling, \
             SuccessWithShareIngressThrottling, SuccessWithShareIopsThrottling, \
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_as_itself_though_its_request_was_held_back() {
+    fn throttled_request_that_fails_counts_as_its_error() {
         let of = |response: ResponseType, throttle| response.throttled(throttle);
         let iops = ResponseType::SuccessWithShareIopsThrottling;
         assert_eq!(of(ResponseType::Success, ThrottleReason::Iops), iops);

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_slow_until_somebody_says_what_is() {
+    fn no_request_is_slow_without_a_threshold() {
         let slow = Slow::default();
         assert!(!slow.is_slow(Duration::MAX));
         slow.set_threshold(Some(Duration::from_millis(5)));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_than_there_is_room_for_is_counted_only() {
+    fn slow_request_beyond_the_queue_is_only_counted() {
         let slow = Slow::default();
         (0..=SLOW_MAX as u64).for_each(|message| slow.keep(request(message)));
         assert_eq!((slow.take().len(), slow.dropped()), (SLOW_MAX, 1));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_so_many_is_timed_and_counts_for_all() {
+    fn stage_sample_is_scaled_up() {
         let steps = Arc::<Steps>::default();
         let times = StageTimes::new(Box::new(steps.clone()));
         let of_test = |times: &StageTimes| (0..10 * STAGE_SAMPLE).for_each(|_| times.crypto(|| ()));

@@ -23,7 +23,7 @@ const BYTES_PER_WEIGHT: u64 = 64 * 1024;
 
 /// Counts of one key, scaled up from the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct TopCounts {
     /// Requests.
     pub requests: u64,
     /// Bytes in both directions.
@@ -33,7 +33,7 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     weight: u64,
-    seen: Seen,
+    seen: TopCounts,
 }
 
 /// Space-saving counters of a stream.
@@ -72,7 +72,7 @@ impl<K: Eq + Hash + Clone> SpaceSaving<K> {
         let (weight, at) = match lightest.filter(|_| self.places.len() >= PLACES_MAX) {
             Some((weight, at)) => {
                 self.at.remove(&self.places[at].0);
-                self.places[at] = (key.clone(), Place { weight, seen: Seen::default() });
+                self.places[at] = (key.clone(), Place { weight, seen: TopCounts::default() });
                 (weight, at)
             }
             None => {
@@ -105,7 +105,7 @@ struct Windows {
 pub(crate) struct Top(Mutex<Windows>);
 
 /// Keys with their counts, the heaviest first.
-type Ranked<K> = Vec<(K, Seen)>;
+type TopList<K> = Vec<(K, TopCounts)>;
 
 fn shortened(name: &str) -> Arc<str> {
     let from = name.len().saturating_sub(NAME_BYTES_MAX);
@@ -138,12 +138,12 @@ impl Top {
     }
 
     /// The heaviest files of the last 30 to 60 seconds.
-    pub fn files(&self, count: usize) -> Ranked<(ShareId, Arc<str>)> {
+    pub fn files(&self, count: usize) -> TopList<(ShareId, Arc<str>)> {
         self.ranked(count, |window| &window.files)
     }
 
     /// As [`Top::files`].
-    pub fn clients(&self, count: usize) -> Ranked<IpAddr> {
+    pub fn clients(&self, count: usize) -> TopList<IpAddr> {
         self.ranked(count, |window| &window.clients)
     }
 
@@ -151,7 +151,7 @@ impl Top {
         &self,
         count: usize,
         of: impl Fn(&Window) -> &SpaceSaving<K>,
-    ) -> Ranked<K> {
+    ) -> TopList<K> {
         let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sums: HashMap<K, Place> = HashMap::new();
         for (key, place) in [&windows.present, &windows.before].iter().flat_map(|w| &of(w).places) {
@@ -175,7 +175,7 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     #[test]
-    fn what_is_asked_much_is_found_among_ever_so_many() {
+    fn frequent_key_is_found_among_many() {
         let top = Top::default();
         for at in 0..20_000 {
             top.add(ShareId::NONE, Some(&format!("passing {at}")), HERE, 0);
@@ -187,11 +187,14 @@ mod tests {
         assert_eq!((&*files[0].0.1, files.len()), ("asked", 3));
         assert_eq!(files[0].1.bytes, files[0].1.requests * 10);
         assert!(top.0.lock().unwrap().present.files.places.len() <= PLACES_MAX);
-        assert_eq!(top.clients(9), [(HERE, Seen { requests: 16 * 22_000, bytes: 16 * 20_000 })]);
+        assert_eq!(
+            top.clients(9),
+            [(HERE, TopCounts { requests: 16 * 22_000, bytes: 16 * 20_000 })]
+        );
     }
 
     #[test]
-    fn large_requests_weigh_more_and_what_is_old_goes() {
+    fn large_requests_weigh_more_and_old_windows_expire() {
         let top = Top::default();
         top.add(ShareId::NONE, Some("large"), HERE, 1 << 20);
         (0..5).for_each(|_| top.add(ShareId::NONE, Some("small"), HERE, 1));
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_name_the_end_is_kept() {
+    fn long_name_keeps_its_end() {
         let name = format!("{}end", "ä".repeat(NAME_BYTES_MAX));
         let kept = shortened(&name);
         assert!(kept.len() <= NAME_BYTES_MAX && kept.ends_with("äend"));

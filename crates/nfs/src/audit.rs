@@ -3,7 +3,7 @@
 use crate::compound::{Call, Run};
 use crate::server::Server;
 use crate::session::Session;
-use meter::{Agreed, AuditEvent, AuditKind, Authentication, Protocol};
+use meter::{AuditEvent, AuditKind, Authentication, NegotiatedSession, Protocol};
 use wire::nfs::{NfsStatus, OperationNumber, SessionId};
 
 fn shown(id: &SessionId) -> String {
@@ -31,7 +31,7 @@ pub(crate) fn session_setup(run: &Run<'_>, created: Result<&SessionId, NfsStatus
             is_success: created.is_ok(),
             status: format!("{status:?}"),
             session: created.map_or_else(|_| String::new(), shown),
-            agreed: Some(Agreed {
+            agreed: Some(NegotiatedSession {
                 dialect: format!("4.{}", run.minor_version),
                 signing: "-",
                 cipher: if is_under_tls { "TLS" } else { "-" },

@@ -25,7 +25,7 @@ const TOGETHER: usize = 8;
 
 /// Transfer method of the serving thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Transfer {
     ReadSendfile,
     ReadCopied,
     ReadSigned(SigningAlgorithm),
@@ -34,18 +34,18 @@ enum Way {
     WriteSpliced,
 }
 
-const WAYS: [(&str, Way); 8] = [
-    ("read: sendfile", Way::ReadSendfile),
-    ("read: copied out and in", Way::ReadCopied),
-    ("read: copied, GMAC", Way::ReadSigned(SigningAlgorithm::AesGmac)),
-    ("read: copied, CMAC, 8 together", Way::ReadSigned(SigningAlgorithm::AesCmac)),
-    ("read: copied, AES-128-GCM", Way::ReadSealed(Cipher::Aes128Gcm)),
-    ("write: copied out and in", Way::WriteCopied),
-    ("write: spliced", Way::WriteSpliced),
-    ("read: sendfile, again", Way::ReadSendfile),
+const TRANSFERS: [(&str, Transfer); 8] = [
+    ("read: sendfile", Transfer::ReadSendfile),
+    ("read: copied out and in", Transfer::ReadCopied),
+    ("read: copied, GMAC", Transfer::ReadSigned(SigningAlgorithm::AesGmac)),
+    ("read: copied, CMAC, 8 together", Transfer::ReadSigned(SigningAlgorithm::AesCmac)),
+    ("read: copied, AES-128-GCM", Transfer::ReadSealed(Cipher::Aes128Gcm)),
+    ("write: copied out and in", Transfer::WriteCopied),
+    ("write: spliced", Transfer::WriteSpliced),
+    ("read: sendfile, again", Transfer::ReadSendfile),
 ];
 
-impl Way {
+impl Transfer {
     fn writes(self) -> bool {
         matches!(self, Self::WriteCopied | Self::WriteSpliced)
     }
@@ -74,7 +74,7 @@ fn ask(mut socket: TcpStream, writes: bool, end: Instant) -> io::Result<()> {
 struct Server {
     socket: TcpStream,
     file: File,
-    way: Way,
+    way: Transfer,
     next: u64,
     /// The head and a page-aligned block behind it.
     buffers: Vec<Vec<u8>>,
@@ -111,11 +111,13 @@ impl Server {
             return Ok(false);
         }
         match self.way {
-            Way::ReadSendfile => self.send_file()?,
-            Way::ReadSigned(SigningAlgorithm::AesCmac) => return self.send_together(),
-            Way::ReadCopied | Way::ReadSigned(_) | Way::ReadSealed(_) => self.send_copied()?,
-            Way::WriteCopied => self.write_copied()?,
-            Way::WriteSpliced => self.write_spliced()?,
+            Transfer::ReadSendfile => self.send_file()?,
+            Transfer::ReadSigned(SigningAlgorithm::AesCmac) => return self.send_together(),
+            Transfer::ReadCopied | Transfer::ReadSigned(_) | Transfer::ReadSealed(_) => {
+                self.send_copied()?
+            }
+            Transfer::WriteCopied => self.write_copied()?,
+            Transfer::WriteSpliced => self.write_spliced()?,
         }
         self.count += 1;
         Ok(true)
@@ -206,7 +208,7 @@ fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn measure(way: Way, path: &std::path::Path, seconds: u64) -> io::Result<(f64, f64)> {
+fn measure(way: Transfer, path: &std::path::Path, seconds: u64) -> io::Result<(f64, f64)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let client = TcpStream::connect(listener.local_addr()?)?;
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -215,11 +217,11 @@ fn measure(way: Way, path: &std::path::Path, seconds: u64) -> io::Result<(f64, f
     // Some systems permit only a smaller pipe, which costs more.
     let _ = fcntl_setpipe_size(&pipe.1, BLOCK);
     let signing = match way {
-        Way::ReadSigned(algorithm) => Some(SigningKey::new(algorithm, &[7; 16])),
+        Transfer::ReadSigned(algorithm) => Some(SigningKey::new(algorithm, &[7; 16])),
         _ => None,
     };
     let sealing = match way {
-        Way::ReadSealed(cipher) => Some(SealingKey::new(cipher, &[7; 32])),
+        Transfer::ReadSealed(cipher) => Some(SealingKey::new(cipher, &[7; 32])),
         _ => None,
     };
     let mut server = Server {
@@ -247,7 +249,7 @@ fn main() -> io::Result<()> {
     let path = std::env::temp_dir().join(format!("anabranch-floor-{}", std::process::id()));
     std::fs::write(&path, vec![7; BLOCK * BLOCKS as usize])?;
     println!("| 1 MiB, depth {DEPTH} | µs/block | s/GiB | blocks/s |\n|---|---|---|---|");
-    for (name, way) in WAYS {
+    for (name, way) in TRANSFERS {
         let measured = measure(way, &path, seconds);
         match measured {
             Ok((micros, rate)) => {

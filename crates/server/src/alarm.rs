@@ -46,7 +46,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test]
-    async fn it_rings_at_the_earliest_time_asked_for_and_once() {
+    async fn alarm_fires_once_at_the_earliest_requested_time() {
         let mut alarm = Alarm::default();
         let now = Instant::now();
         alarm.set(Some(now + Duration::from_hours(1)));

@@ -9,7 +9,7 @@ mod bounds;
 
 use crate::config::AuditTarget;
 use crate::log::{AUDIT_TARGET, escape_json};
-use crate::observer::Told;
+use crate::observer::ExportCounters;
 use bounds::Bounds;
 use meter::{AuditEvent, AuditKind, AuditSink};
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ enum Target {
 pub struct Audit {
     target: Target,
     admission: Mutex<Admission>,
-    told: Arc<Told>,
+    exported: Arc<ExportCounters>,
 }
 
 impl Audit {
@@ -85,17 +85,20 @@ impl Audit {
     ///
     /// # Errors
     /// A sentence for people if the file cannot be opened.
-    pub fn open(target: &AuditTarget, told: Arc<Told>) -> Result<Option<Arc<Self>>, String> {
+    pub fn open(
+        target: &AuditTarget,
+        exported: Arc<ExportCounters>,
+    ) -> Result<Option<Arc<Self>>, String> {
         let target = match target {
             AuditTarget::Off => return Ok(None),
             AuditTarget::Log => Target::Log,
-            AuditTarget::File(path) => Target::Thread(start(path, told.clone())?),
+            AuditTarget::File(path) => Target::Thread(start(path, exported.clone())?),
         };
-        Ok(Some(Arc::new(Self { target, admission: Mutex::default(), told })))
+        Ok(Some(Arc::new(Self { target, admission: Mutex::default(), exported })))
     }
 
     /// Reopens the file by its name after a rotation.
-    pub fn open_again(&self) {
+    pub fn reopen(&self) {
         if let Target::Thread(sender) = &self.target {
             // If the queue is full, the next reload repeats the request.
             drop(sender.try_send(Order::OpenAgain));
@@ -103,7 +106,7 @@ impl Audit {
     }
 
     fn left_out(&self) {
-        self.told.audit_left_out.fetch_add(1, Ordering::Relaxed);
+        self.exported.audit_left_out.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -184,7 +187,7 @@ fn open_file(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
 }
 
-fn start(path: &Path, told: Arc<Told>) -> Result<SyncSender<Order>, String> {
+fn start(path: &Path, exported: Arc<ExportCounters>) -> Result<SyncSender<Order>, String> {
     let wrong = |error| {
         format!("the audit log {} cannot be written: {error}; choose another file", path.display())
     };
@@ -192,12 +195,12 @@ fn start(path: &Path, told: Arc<Told>) -> Result<SyncSender<Order>, String> {
     let (sender, receiver) = sync_channel(LINES_MAX);
     let path = path.to_path_buf();
     let thread = std::thread::Builder::new().name("audit".into());
-    thread.spawn(move || write(file, &path, &receiver, &told)).map_err(wrong)?;
+    thread.spawn(move || write(file, &path, &receiver, &exported)).map_err(wrong)?;
     Ok(sender)
 }
 
 /// Main loop of the writer thread; ends when all senders are dropped.
-fn write(file: File, path: &Path, orders: &Receiver<Order>, told: &Told) {
+fn write(file: File, path: &Path, orders: &Receiver<Order>, exported: &ExportCounters) {
     let mut out = BufWriter::new(file);
     let mut has_failed = false;
     while let Ok(first) = orders.recv() {
@@ -206,7 +209,7 @@ fn write(file: File, path: &Path, orders: &Receiver<Order>, told: &Told) {
             match order {
                 Order::Write(line) if result.is_ok() => result = writeln!(out, "{line}"),
                 Order::Write(_) => {
-                    told.audit_left_out.fetch_add(1, Ordering::Relaxed);
+                    exported.audit_left_out.fetch_add(1, Ordering::Relaxed);
                 }
                 Order::OpenAgain => match open_file(path) {
                     Ok(file) => out = BufWriter::new(file),
@@ -227,7 +230,7 @@ fn write(file: File, path: &Path, orders: &Receiver<Order>, told: &Told) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meter::{Agreed, Protocol};
+    use meter::{NegotiatedSession, Protocol};
 
     /// Logged refusals of one source per period.
     const REFUSALS: usize = 30;
@@ -240,7 +243,7 @@ mod tests {
             user: "anna".into(),
             share: "data".into(),
             path: "a/b".into(),
-            agreed: Some(Agreed {
+            agreed: Some(NegotiatedSession {
                 dialect: "3.1.1".into(),
                 signing: "AES-GMAC",
                 cipher: "-",
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_names_of_the_services_logs() {
+    fn audit_line_has_the_field_names_of_the_service_log() {
         let now = UNIX_EPOCH + Duration::from_millis(1_709_251_199_042);
         let line = json_of(&event(AuditKind::TreeConnect, true, "192.0.2.1:5"), 3, now);
         for (field, value) in [
@@ -269,12 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn one_source_does_not_fill_the_log_and_what_is_left_out_is_counted() {
+    fn flooding_source_is_bounded_and_omitted_events_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.jsonl");
-        let told = Arc::<Told>::default();
+        let exported = Arc::<ExportCounters>::default();
         let target = AuditTarget::File(path.clone());
-        let audit = Audit::open(&target, told.clone()).unwrap().unwrap();
+        let audit = Audit::open(&target, exported.clone()).unwrap().unwrap();
         for _ in 0..REFUSALS + 12 {
             audit.take(&event(AuditKind::Denied, false, "192.0.2.1:5"));
         }
@@ -287,7 +290,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(lines().lines().count(), expected);
-        assert_eq!(told.audit_left_out.load(Ordering::Relaxed), 12);
+        assert_eq!(exported.audit_left_out.load(Ordering::Relaxed), 12);
         let last: Value = serde_json::from_str(lines().lines().last().unwrap()).unwrap();
         assert_eq!(
             (&last["operationName"], &last["leftOut"]),
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_opened_is_said_at_the_start() {
+    fn audit_file_that_cannot_be_opened_fails_the_start() {
         let target = AuditTarget::File("/nonexistent/audit.jsonl".into());
         assert!(Audit::open(&target, Arc::default()).unwrap_err().contains("choose another"));
     }

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 /// Reason for which a new connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum AdmissionRefusal {
     /// The limit of all connections is reached.
     All,
     /// The limit of the client's address or IPv6 site is reached.
@@ -35,7 +35,7 @@ pub enum Full {
 
 /// Counters since the start of the process; `open` and `unknown` are gauges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ConnectionCounts {
     /// Open connections.
     pub open: u64,
     /// Open connections without a logon.
@@ -58,14 +58,14 @@ pub struct Counts {
 
 /// Timeouts of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct ConnectionTimeouts {
     /// From accept until the first logon.
     pub logon: Duration,
     /// While the client owes the rest of a message or does not take replies.
     pub stall: Duration,
 }
 
-impl Default for Patience {
+impl Default for ConnectionTimeouts {
     fn default() -> Self {
         Self { logon: LOGON_WITHIN, stall: STALL_WITHIN }
     }
@@ -76,7 +76,7 @@ impl Default for Patience {
 pub struct Connections {
     next_id: AtomicU64,
     max: AtomicUsize,
-    patience: Mutex<Patience>,
+    patience: Mutex<ConnectionTimeouts>,
     /// Ledger of connections with a logon.
     by_user: Arc<Ledger>,
     memory: Arc<Memory>,
@@ -87,14 +87,14 @@ pub struct Connections {
 #[derive(Debug, Default)]
 struct Table {
     links: HashMap<u64, Arc<Link>>,
-    by_site: HashMap<IpAddr, Held>,
+    by_site: HashMap<IpAddr, SiteConnections>,
     /// Sites with connections without a logon, ordered by their number.
     crowds: BTreeSet<(usize, IpAddr)>,
     unknown: usize,
     /// Ledger entries of connections with a logon, by connection.
     users: HashMap<u64, ResourceCharge>,
     /// Sums over the ended connections.
-    ended: Counts,
+    ended: ConnectionCounts,
     /// The server stops: no connection is accepted and the open ones end.
     stopping: bool,
     /// The server drains: no connection is accepted for now.
@@ -103,7 +103,7 @@ struct Table {
 
 /// Connections of one address or IPv6 site.
 #[derive(Debug, Default)]
-struct Held {
+struct SiteConnections {
     all: usize,
     /// Connections without a logon, the oldest first.
     unknown: BTreeSet<u64>,
@@ -184,7 +184,7 @@ impl Connections {
     }
 
     /// Changes the limits and timeouts for future connections.
-    pub fn configure(&self, max: usize, patience: Patience) {
+    pub fn configure(&self, max: usize, patience: ConnectionTimeouts) {
         self.max.store(max, Ordering::Relaxed);
         self.by_user.set_max(max as u64);
         *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
@@ -192,7 +192,7 @@ impl Connections {
 
     /// Timeouts for a new connection.
     #[must_use]
-    pub fn patience(&self) -> Patience {
+    pub fn patience(&self) -> ConnectionTimeouts {
         *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -207,8 +207,8 @@ impl Connections {
     /// site.
     ///
     /// # Errors
-    /// [`Full`].
-    pub fn enter(self: &Arc<Self>, address: IpAddr) -> Result<Place, Full> {
+    /// [`AdmissionRefusal`].
+    pub fn enter(self: &Arc<Self>, address: IpAddr) -> Result<Place, AdmissionRefusal> {
         let mut table = self.lock();
         let site = site_of(address);
         if let Err(full) = table.make_room(site, self.max.load(Ordering::Relaxed)) {
@@ -262,7 +262,7 @@ impl Connections {
     }
 
     /// Signals the connections for which `ends` returns true to finish their requests and end.
-    pub fn end_those(&self, ends: impl Fn(u64) -> bool) {
+    pub fn end_matching(&self, ends: impl Fn(u64) -> bool) {
         let table = self.lock();
         let links = table.links.iter().filter(|(id, _)| ends(**id));
         links.for_each(|(_, link)| link.stop());
@@ -281,7 +281,7 @@ impl Connections {
 
     /// Sums over all open and ended connections.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ConnectionCounts {
         let table = self.lock();
         let mut counts = table.ended.clone();
         counts.open = table.links.len() as u64;
@@ -349,26 +349,26 @@ impl Connections {
 impl Table {
     /// Checks the limits for a connection from `site` and displaces another connection if
     /// necessary.
-    fn make_room(&mut self, site: IpAddr, max: usize) -> Result<(), Full> {
+    fn make_room(&mut self, site: IpAddr, max: usize) -> Result<(), AdmissionRefusal> {
         let held = self.by_site.get(&site);
         let (all, own) = held.map_or((0, 0), |held| (held.all, held.unknown.len()));
         // The limit per site leaves as many free connections for the other sites.
         let free = max.saturating_sub(self.links.len() + 1);
         let site_max = free.clamp(CONNECTIONS_FLOOR, CONNECTIONS_PER_SITE_MAX);
         let full = [
-            (self.draining, Full::Draining),
-            (self.stopping, Full::All),
-            (all >= CONNECTIONS_FLOOR && all >= site_max, Full::Site),
-            (own >= UNKNOWN_PER_SITE_MAX, Full::Unknown),
+            (self.draining, AdmissionRefusal::Draining),
+            (self.stopping, AdmissionRefusal::All),
+            (all >= CONNECTIONS_FLOOR && all >= site_max, AdmissionRefusal::Site),
+            (own >= UNKNOWN_PER_SITE_MAX, AdmissionRefusal::Unknown),
         ];
         if let Some((_, full)) = full.into_iter().find(|(is, _)| *is) {
             return Err(full);
         }
         if self.links.len() >= max {
-            return self.displace(own).ok_or(Full::All);
+            return self.displace(own).ok_or(AdmissionRefusal::All);
         }
         if self.unknown >= unknown_max(max) {
-            return self.displace(own).ok_or(Full::Unknown);
+            return self.displace(own).ok_or(AdmissionRefusal::Unknown);
         }
         Ok(())
     }
@@ -494,11 +494,11 @@ impl Link {
     }
 
     /// Returns once the connection must end or its client is doubted. Cancel safe.
-    pub async fn told(&self) {
+    pub async fn wait_for_signal(&self) {
         poll_fn(|cx| {
             self.waker.register(cx.waker());
-            let is_told = self.is_stopped() || self.doubted.load(Ordering::Acquire);
-            if is_told { Poll::Ready(()) } else { Poll::Pending }
+            let is_signaled = self.is_stopped() || self.doubted.load(Ordering::Acquire);
+            if is_signaled { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
@@ -592,11 +592,11 @@ mod tests {
     const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
     #[test]
-    fn the_last_place_is_given_once_and_comes_back_when_dropped() {
+    fn last_admission_is_unique_and_returns_on_drop() {
         let connections = Arc::new(Connections::new(2));
         let first = connections.enter(HERE).unwrap();
         let second = connections.enter(THERE).unwrap();
-        assert_eq!(connections.enter(HERE).unwrap_err(), Full::All);
+        assert_eq!(connections.enter(HERE).unwrap_err(), AdmissionRefusal::All);
         assert_ne!(first.id(), second.id());
         drop(first);
         assert!(connections.enter(HERE).is_ok());
@@ -609,11 +609,11 @@ mod tests {
         let connections = Arc::new(Connections::new(usize::MAX));
         let mut places: Vec<Place> =
             (0..UNKNOWN_PER_SITE_MAX).map(|_| connections.enter(HERE).unwrap()).collect();
-        assert_eq!(connections.enter(HERE).unwrap_err(), Full::Unknown);
+        assert_eq!(connections.enter(HERE).unwrap_err(), AdmissionRefusal::Unknown);
         assert!(connections.enter(THERE).is_ok(), "others must not notice");
         places[0].set_known(true);
         let known = connections.enter(HERE).unwrap();
-        assert_eq!(connections.enter(HERE).unwrap_err(), Full::Unknown);
+        assert_eq!(connections.enter(HERE).unwrap_err(), AdmissionRefusal::Unknown);
         drop((places, known));
         let counts = connections.counts();
         assert_eq!((counts.accepted, counts.refused, counts.open), (1026, 2, 0));
@@ -634,7 +634,10 @@ mod tests {
         let from = |n: usize| address(&format!("2001:db8:0:1::{n:x}"));
         let _places: Vec<Place> =
             (0..UNKNOWN_PER_SITE_MAX).map(|n| connections.enter(from(n)).unwrap()).collect();
-        assert_eq!(connections.enter(address("2001:db8:0:1:f::")).unwrap_err(), Full::Unknown);
+        assert_eq!(
+            connections.enter(address("2001:db8:0:1:f::")).unwrap_err(),
+            AdmissionRefusal::Unknown
+        );
         assert!(connections.enter(address("2001:db8:0:2::1")).is_ok(), "another site");
     }
 
@@ -671,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn one_user_leaves_half_of_the_connections_to_others() {
+    fn one_user_gets_at_most_half_of_the_connections() {
         let connections = Arc::new(Connections::new(80));
         let user = |name: &str| Holder::User(name.into());
         let mut places: Vec<Place> = (0..60_u8)
@@ -699,38 +702,42 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_connection_is_cut_and_the_others_hear_nothing() {
+    async fn cut_affects_one_connection_only() {
         let connections = Arc::new(Connections::new(9));
         let (first, second) = (connections.enter(HERE).unwrap(), connections.enter(HERE).unwrap());
         assert!(connections.cut(first.id()));
-        first.link().told().await;
+        first.link().wait_for_signal().await;
         assert!(first.link().is_cut() && !second.link().is_cut());
         assert!(!connections.cut(second.id() + 1), "there is none");
     }
 
     #[tokio::test]
-    async fn who_is_doubted_hears_it_once_and_goes_on() {
+    async fn doubted_connection_is_notified_once_and_continues() {
         let connections = Arc::new(Connections::new(9));
         let (first, second) = (connections.enter(HERE).unwrap(), connections.enter(HERE).unwrap());
         connections.doubt(&[first.id(), second.id() + 1]);
-        first.link().told().await;
+        first.link().wait_for_signal().await;
         assert!(first.link().take_doubt() && !first.link().take_doubt());
         assert!(!second.link().take_doubt());
         assert!(!first.link().is_stopped() && !first.link().is_cut());
-        assert!(first.link().told().now_or_never().is_none());
+        assert!(first.link().wait_for_signal().now_or_never().is_none());
     }
 
     #[tokio::test]
-    async fn stopping_tells_every_connection_and_waits_for_the_last() {
+    async fn stop_notifies_every_connection_and_waits_for_the_last() {
         let connections = Arc::new(Connections::new(9));
         let place = connections.enter(HERE).unwrap();
         let task = tokio::spawn(async move {
-            place.link().told().await;
+            place.link().wait_for_signal().await;
             drop(place);
         });
         connections.stop().await;
         assert_eq!(connections.open_count(), 0);
-        assert_eq!(connections.enter(HERE).unwrap_err(), Full::All, "none is taken any more");
+        assert_eq!(
+            connections.enter(HERE).unwrap_err(),
+            AdmissionRefusal::All,
+            "none is taken any more"
+        );
         task.await.unwrap();
     }
 }

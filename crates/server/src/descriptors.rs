@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_add_up_to_no_more_than_there_are() {
+    fn descriptor_shares_never_exceed_the_limit() {
         for limit in [256, 1024, 4096, 20_000, 524_288, 1 << 30] {
             for (connections, workers, shares) in
                 [(1, 1, 0), (100_000, 64, 1), (1_000_000, 4096, 300)]
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_limits_are_divided_as_documented() {
+    fn descriptor_limit_is_divided_as_documented() {
         let plan = |limit| DescriptorPlan::new(limit, 100_000, 64, 1);
         assert_eq!((plan(20_000).connections, plan(20_000).opens), (11_078, 7_386));
         assert_eq!((plan(524_288).connections, plan(524_288).opens), (100_000, 422_752));

@@ -35,11 +35,11 @@ pub struct Drain {
     nfs: Arc<nfs::Server>,
     files: Arc<Files>,
     connections: Arc<Connections>,
-    begun: Mutex<Option<Begun>>,
+    begun: Mutex<Option<RunningDrain>>,
 }
 
 #[derive(Clone, Debug)]
-struct Begun {
+struct RunningDrain {
     until: Instant,
     /// Connections that had something open, and the time when that was last seen.
     busy: Vec<(u64, Instant)>,
@@ -65,7 +65,7 @@ impl Drain {
             // A client that is connected now may be between two files.
             None => self.connections.facts().iter().map(|fact| (fact.id, now)).collect(),
         };
-        *begun = Some(Begun { until: now + within, busy });
+        *begun = Some(RunningDrain { until: now + within, busy });
         self.take_clients(false);
     }
 
@@ -101,7 +101,7 @@ impl Drain {
         let mut begun = self.lock();
         let Some(begun) = begun.as_mut() else { return };
         if begun.until <= now {
-            self.connections.end_those(|_| true);
+            self.connections.end_matching(|_| true);
             return;
         }
         let _ = self.files.recall_caches();
@@ -109,7 +109,7 @@ impl Drain {
         begun.busy.retain(|(id, seen)| !holders.contains(id) && *seen + IDLE_AFTER > now);
         begun.busy.extend(holders.iter().map(|id| (*id, now)));
         let busy: HashSet<u64> = begun.busy.iter().map(|(id, _)| *id).collect();
-        self.connections.end_those(|id| !busy.contains(&id));
+        self.connections.end_matching(|id| !busy.contains(&id));
     }
 
     /// Connections of clients that have something open.
@@ -129,7 +129,7 @@ impl Drain {
         self.nfs.set_draining(!takes);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Begun>> {
+    fn lock(&self) -> MutexGuard<'_, Option<RunningDrain>> {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -116,7 +116,7 @@ impl State {
 
 /// A registration state and its start as Unix time in seconds.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct Registration {
     state: State,
     since: u64,
 }
@@ -142,7 +142,7 @@ pub struct Features {
     facts: Option<Facts>,
     stood: Mutex<Stood>,
     /// Last observed registration state by feature and share.
-    seen: Mutex<BTreeMap<(&'static str, String), Standing>>,
+    seen: Mutex<BTreeMap<(&'static str, String), Registration>>,
 }
 
 impl std::fmt::Debug for Features {
@@ -291,7 +291,7 @@ impl Features {
 
     /// Registration state of the feature on each share. A state that the configuration has changed
     /// starts when it is first observed.
-    fn look(&self, name: &'static str) -> Vec<(String, Standing)> {
+    fn look(&self, name: &'static str) -> Vec<(String, Registration)> {
         let switches = self.providers.get(name).map(|provider| provider()).unwrap_or_default();
         let mut seen = self.lock();
         seen.retain(|(of, share), _| *of != name || switches.iter().any(|(s, _)| s == share));
@@ -311,7 +311,7 @@ impl Features {
         self.lock().insert((name, share.to_owned()), since_now(state));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(&'static str, String), Standing>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(&'static str, String), Registration>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -324,9 +324,9 @@ fn same_name(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
-fn since_now(state: State) -> Standing {
+fn since_now(state: State) -> Registration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Standing { state, since }
+    Registration { state, since }
 }
 
 #[cfg(test)]
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_is_switched_by_either_name_on_one_share_or_on_all() {
+    fn feature_is_switched_by_either_name_for_one_or_all_shares() {
         let (features, lamps) = lamps(["data", "Home"]);
         let listed = features.list();
         assert_eq!(states(&listed[0]), ["Registered", "NotRegistered"]);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_has_its_state_since_it_changed_whoever_changed_it() {
+    fn feature_state_has_the_time_of_its_last_change() {
         let (features, lamps) = lamps(["data", "home"]);
         let begun = json!(1);
         for standing in features.lock().values_mut() {
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_is_listed_by_state_and_is_not_switched() {
+    fn configured_feature_is_listed_and_not_switchable() {
         let (mut features, _) = lamps(["data", "home"]);
         let tls = Arc::new(AtomicBool::new(false));
         let lamp = tls.clone();
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_to_be_had_here_is_listed_as_such() {
+    fn unsupported_feature_is_listed_as_unsupported() {
         let features = Features::default();
         assert_eq!(features.list()[0]["RegistrationState"], "Unsupported");
         assert_eq!(features.set(METADATA_CACHE, None, true), Err(Refusal::NoFeature));

@@ -31,7 +31,7 @@ pub struct Input<F> {
     /// Arrival time of the first byte of the frame at the front.
     began: Option<Instant>,
     /// Shape of the last frame if it was large; the next frame is expected to be alike.
-    large: Option<Large>,
+    large: Option<LargeFrame>,
     /// Length of the last frame that was taken, including its framing.
     taken_bytes: usize,
     /// Arrival time of that frame's first byte, if it came in several pieces.
@@ -43,14 +43,14 @@ pub struct Input<F> {
 
 /// Shape of a large frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Large {
+struct LargeFrame {
     /// Length including the framing, in bytes.
     length_bytes: usize,
     /// Offset of a WRITE's data from the start of the frame.
     data_at: usize,
 }
 
-impl Large {
+impl LargeFrame {
     /// Allocates a buffer for a frame of this shape so that its data begins on a page boundary.
     /// Copies from the socket and into the page cache are a tenth faster then.
     fn buffer(self) -> BytesMut {
@@ -236,7 +236,7 @@ impl<F: Framing> Input<F> {
         self.taken_bytes = length_bytes;
         self.large = (LARGE_FRAME_BYTES..=FRAME_STEP_BYTES)
             .contains(&length_bytes)
-            .then(|| Large { length_bytes, data_at: F::PREFIX_BYTES + F::data_at(&frame) });
+            .then(|| LargeFrame { length_bytes, data_at: F::PREFIX_BYTES + F::data_at(&frame) });
         Ok(Some(frame))
     }
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_taken_whole_and_in_order() {
+    fn frames_are_returned_whole_and_in_order() {
         let mut input = input(b"\0\0\0\x02ab\0\0\0\x00\0\0\0\x03cd");
         assert_eq!(input.take_frame(9).unwrap().unwrap(), &b"ab"[..]);
         assert_eq!(input.take_frame(9).unwrap().unwrap(), &b""[..]);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn room_follows_what_has_arrived_and_not_what_is_announced() {
+    fn buffer_grows_with_received_bytes_not_with_announced_ones() {
         let mut input = input(&[0, 0x80, 0, 0]);
         assert_eq!(input.room(usize::MAX).unwrap(), RECEIVE_BYTES / 4 * 3);
         input.buffer.resize(FRAME_PROOF_BYTES, 0);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn large_frame_is_charged_whole_once_a_part_is_here() {
+    fn large_frame_is_charged_in_full_at_its_first_bytes() {
         let mut input = input(&[0, 0x80, 0, 0]);
         assert_eq!(input.held_bytes(), 0, "a length alone is a wish");
         input.buffer.resize(FRAME_PROOF_BYTES, 0);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_after_a_large_one_has_a_buffer_of_its_own_with_its_data_on_a_page() {
+    fn large_frame_gets_its_own_buffer_with_page_aligned_data() {
         let mut first = vec![0, 4, 0, 0];
         first.resize(DirectTcp::PREFIX_BYTES + LARGE_FRAME_BYTES, 7);
         let mut input = input(&first[..100]);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_several_parts_is_taken_once_the_last_is_there() {
+    fn fragmented_message_is_returned_after_its_last_fragment() {
         let stream = b"\0\0\0\x02ab\x80\0\0\x01c";
         let mut input = super::Input::<RecordMarks>::default();
         for byte in stream {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_frame_is_waited_for_as_long_as_its_length_takes() {
+    fn partial_frame_timeout_grows_with_its_length() {
         let start = Instant::now();
         let mut input = input(&[0, 0, 0x80, 0, 1]);
         assert_eq!(input.deadline(WITHIN), None);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_runs_anew_for_every_frame() {
+    fn frame_timeout_restarts_with_each_frame() {
         let start = Instant::now();
         let mut input = input(b"\0\0\0\x01a\0\0");
         input.watch(start);

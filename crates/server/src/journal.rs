@@ -67,7 +67,7 @@ impl Journal {
     pub fn open_named(folder: &Path, name: &str) -> Result<(Self, Records), String> {
         let path = folder.join(name);
         let said = |e: io::Error| format!("{}: {e}", path.display());
-        crate::state::make(folder).map_err(said)?;
+        crate::state::create_dir(folder).map_err(said)?;
         // The lock lasts until the process ends. The journal file itself cannot carry it, because
         // rewrites replace it.
         let mut options = OpenOptions::new();
@@ -94,9 +94,9 @@ impl Journal {
     /// returns. The future resolves to true once the change survives a power loss. It resolves to
     /// false if there is no room for the record; the former record stays.
     pub fn change(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
-        let (done, told) = oneshot::channel();
+        let (done, stored) = oneshot::channel();
         let queued = self.queue.send(Change { id, record, done }).is_ok();
-        Box::pin(async move { queued && told.await.unwrap_or(false) })
+        Box::pin(async move { queued && stored.await.unwrap_or(false) })
     }
 }
 
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_there_again_and_what_was_taken_is_not() {
+    fn journal_returns_put_records_and_no_removed_ones() {
         let folder = tempfile::tempdir().unwrap();
         let (journal, records) = Journal::open(folder.path()).unwrap();
         assert!(records.is_empty());
@@ -371,14 +371,14 @@ mod tests {
     }
 
     #[test]
-    fn two_servers_do_not_share_a_journal() {
+    fn journal_of_a_running_server_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let _journal = Journal::open(folder.path()).unwrap();
         assert!(Journal::open(folder.path()).err().unwrap().contains("another server"));
     }
 
     #[test]
-    fn a_journal_that_is_written_for_long_stays_small() {
+    fn journal_is_compacted_while_it_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(folder.path()).unwrap();
         let record = vec![7; PERSISTENT_RECORD_BYTES_MAX];
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn full_journal_is_made_shorter_before_anything_is_refused() {
+    fn full_journal_is_compacted_before_a_record_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let mut disk = small_disk(folder.path());
         assert_eq!(written(&mut disk, &[(1, Some(900)), (2, Some(900))]), [true, true]);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn full_journal_takes_removals_beside_refused_records() {
+    fn full_journal_accepts_removals_while_it_refuses_records() {
         let folder = tempfile::tempdir().unwrap();
         let mut disk = small_disk(folder.path());
         assert_eq!(written(&mut disk, &[(1, Some(900)), (2, Some(900))]), [true, true]);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn removals_of_records_that_are_not_there_take_no_room() {
+    fn removal_of_a_missing_record_needs_no_space() {
         let folder = tempfile::tempdir().unwrap();
         let mut disk = small_disk(folder.path());
         let length = disk.length;
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_is_cut_off_keeps_what_is_whole() {
+    fn truncated_journal_keeps_its_complete_records() {
         let bytes = three();
         let each = bytes.len() / 3;
         for length in 0..=bytes.len() {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_loses_its_record_at_most_and_those_after_a_changed_length() {
+    fn corrupt_byte_loses_one_record_or_those_after_its_length() {
         let bytes = three();
         let each = bytes.len() / 3;
         for at in 0..bytes.len() {
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_journal_is_put_aside() {
+    fn foreign_journal_file_is_renamed() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("opens"), b"something else").unwrap();
         assert!(reopened(folder.path()).is_empty());
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_the_usual_one() {
+    fn checksum_matches_the_published_vectors() {
         assert_eq!(checksum(b"123456789"), 0xCBF4_3926);
     }
 }

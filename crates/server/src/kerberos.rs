@@ -5,7 +5,7 @@
 //! replay cache with the thread's identity, and the threads of requests act as various users.
 
 use crate::config::KerberosKeys;
-use crate::site_line::SiteLine;
+use crate::site_queue::SiteQueue;
 use gss::{AcceptedLogon, Acceptor, Keytab};
 use limits::site_of;
 use smb::limits::WAITING_TICKETS_MAX;
@@ -32,7 +32,7 @@ type Case = (Vec<u8>, oneshot::Sender<Result<AcceptedLogon, gss::Error>>);
 /// Queued tickets.
 #[derive(Debug)]
 struct TicketLine {
-    line: SiteLine<Case>,
+    line: SiteQueue<Case>,
     has_ended: bool,
 }
 
@@ -89,7 +89,7 @@ impl Judge {
     /// # Errors
     /// A sentence: the library is missing, or the keytab is not readable.
     pub fn load(keys: &KerberosKeys) -> Result<Self, String> {
-        let line = SiteLine::new(WAITING_TICKETS_MAX, WAITING_TICKETS_MAX, JUDGES_PER_SITE);
+        let line = SiteQueue::new(WAITING_TICKETS_MAX, WAITING_TICKETS_MAX, JUDGES_PER_SITE);
         let line = Mutex::new(TicketLine { line, has_ended: false });
         let desk = Desk { line, arrival: Condvar::new() };
         // If a later thread fails to start, dropping this value ends the earlier ones.
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_users_of_the_one_realm_are_users_here() {
+    fn kerberos_principal_of_another_realm_is_refused() {
         let user = |principal| user_of(principal, "EXAMPLE.ORG");
         assert_eq!(user("alice@EXAMPLE.ORG"), Ok("alice"));
         let others = [
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keytab_that_is_not_there_is_named_with_what_to_do() {
+    fn missing_keytab_is_reported_with_a_remedy() {
         let keys = KerberosKeys { keytab: "/nowhere/keytab".into(), realm: "R".into(), line: None };
         // The error names the library if it is not installed.
         let why = Judge::load(&keys).unwrap_err();

@@ -1,11 +1,11 @@
 //! Accepts connections of either protocol and starts their tasks.
 
-use crate::connections::{Connections, Full, Place};
+use crate::connections::{AdmissionRefusal, Connections, Place};
 use crate::host::ProcessHost;
 use crate::network;
 use crate::protocol::{End, Facts, Protocol};
 use crate::seats::{Seat, Seats};
-use crate::task::{Left, Task};
+use crate::task::{RunOutcome, Task};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use meter::Meter;
@@ -105,10 +105,10 @@ impl<P: Protocol> Listener<P> {
     fn serve(self, task: Box<Task<P>>, peer: SocketAddr) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             match AssertUnwindSafe(work_on_requests(task.run())).catch_unwind().await {
-                Ok(Left::Moves(task)) => {
+                Ok(RunOutcome::Moves(task)) => {
                     task.thread().spawn(self.serve(task, peer));
                 }
-                Ok(Left::Ended(end)) => self.count_end(&end, peer),
+                Ok(RunOutcome::Ended(end)) => self.count_end(&end, peer),
                 Err(panic) => {
                     tracing::error!(%peer, what = message_of(&*panic), "{} connection closed: a defect of this server", P::NAME);
                     self.connections.count_end("defect");
@@ -155,12 +155,12 @@ fn reason(kind: &str) -> &'static str {
     }
 }
 
-fn why(full: Full) -> &'static str {
+fn why(full: AdmissionRefusal) -> &'static str {
     match full {
-        Full::All => "connections_max is reached; raise it if these are users",
-        Full::Draining => "the server is draining",
-        Full::Site => "too many connections from this address, or IPv6 network",
-        Full::Unknown => {
+        AdmissionRefusal::All => "connections_max is reached; raise it if these are users",
+        AdmissionRefusal::Draining => "the server is draining",
+        AdmissionRefusal::Site => "too many connections from this address, or IPv6 network",
+        AdmissionRefusal::Unknown => {
             "too many connections without a logon, from this address or IPv6 network or in total"
         }
     }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_one_user_share_what_the_user_may_have() {
+    fn connections_of_one_user_share_one_memory_bound() {
         let memory = Memory::new(16 << 20, 0);
         let mut hoard: Vec<Lease> = (0..20).map(|_| lease(&memory, "hoarder")).collect();
         let covered = hoard.iter_mut().filter_map(|one| one.covers(MIB).then_some(())).count();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_given_back_is_told_to_a_connection_that_waits() {
+    async fn released_memory_wakes_a_waiting_connection() {
         let memory = Memory::new(4 << 20, 0);
         let (mut first, mut second) = (lease(&memory, "a"), lease(&memory, "a"));
         assert!(first.covers(2 * MIB) && !second.covers(2 * MIB));

@@ -18,7 +18,7 @@ pub const BUDGET_BYTES_MAX: u64 = 4 << 30;
 pub struct MetadataCaches {
     /// Nodes that each cache keeps open at most.
     open_nodes_max: usize,
-    caches: Mutex<BTreeMap<String, Known>>,
+    caches: Mutex<BTreeMap<String, ShareCache>>,
 }
 
 impl Default for MetadataCaches {
@@ -28,7 +28,7 @@ impl Default for MetadataCaches {
 }
 
 #[derive(Debug)]
-struct Known {
+struct ShareCache {
     cache: Weak<CachedVfs>,
     /// The configured budget: zero for off.
     budget_bytes: u64,
@@ -47,7 +47,7 @@ impl MetadataCaches {
             CacheOptions { open_nodes_max: self.open_nodes_max, ..CacheOptions::default() };
         let cache = Arc::new(CachedVfs::new(inner, options, clock()));
         apply(&cache, budget_bytes);
-        let known = Known { cache: Arc::downgrade(&cache), budget_bytes };
+        let known = ShareCache { cache: Arc::downgrade(&cache), budget_bytes };
         let mut caches = self.lock();
         caches.retain(|_, known| known.cache.strong_count() > 0);
         caches.insert(share.to_owned(), known);
@@ -71,7 +71,7 @@ impl MetadataCaches {
     #[must_use]
     pub fn all(&self) -> Vec<(String, Arc<CachedVfs>)> {
         let caches = self.lock();
-        let alive = |(share, known): (&String, &Known)| {
+        let alive = |(share, known): (&String, &ShareCache)| {
             known.cache.upgrade().map(|cache| (share.clone(), cache))
         };
         caches.iter().filter_map(alive).collect()
@@ -91,7 +91,7 @@ impl MetadataCaches {
         self.all().iter().for_each(|(_, cache)| cache.tick());
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ShareCache>> {
         self.caches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,7 +115,7 @@ mod tests {
     use vfs_local::LocalVfs;
 
     #[test]
-    fn what_was_switched_while_running_stays_until_the_configuration_changes() {
+    fn run_time_cache_switch_lasts_until_a_configuration_change() {
         let folder = tempfile::tempdir().unwrap();
         let caches = MetadataCaches::default();
         let inner = Arc::new(LocalVfs::open(folder.path()).unwrap());

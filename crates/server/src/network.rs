@@ -50,7 +50,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     #[tokio::test]
-    async fn who_is_doubted_is_asked_often_and_then_as_before() {
+    async fn doubted_connection_is_probed_often_and_then_as_before() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_of_before_are_known_again_by_what_was_kept_and_by_nothing_else() {
+    fn old_handles_are_valid_with_the_stored_key_only() {
         let identity = NfsIdentity::new([1; 16], [2; 16]);
         let kept = NfsIdentity::of_record(&identity.record()).unwrap();
         assert_eq!(kept.guid, [1; 16]);

@@ -1,7 +1,7 @@
 //! [`Protocol`] for NFS: RPC record marking (RFC 5531 11) and the adapter for [`Conn`].
 
 use crate::limits::NFS_JOBS_MAX;
-use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
+use crate::protocol::{End, Facts, Framing, OutgoingMessage, Protocol};
 use bytes::{Buf, BytesMut};
 use meter::Arrival;
 use nfs::{Close, Conn, ConnFacts, ConnShared, Job, JobResult, Server, Transmit};
@@ -70,7 +70,7 @@ impl Protocol for Conn {
         self.shared()
     }
 
-    async fn told(shared: &ConnShared) {
+    async fn notified(shared: &ConnShared) {
         shared.calls.ready().await;
     }
 
@@ -111,9 +111,9 @@ impl Protocol for Conn {
         self.handle_finished(finished);
     }
 
-    fn poll_transmit(&mut self) -> Option<Outgoing> {
+    fn poll_transmit(&mut self) -> Option<OutgoingMessage> {
         let Transmit { buffer, file, sent } = self.poll_transmit()?;
-        Some(Outgoing { buffer, start: 0, file, sent })
+        Some(OutgoingMessage { buffer, start: 0, file, sent })
     }
 
     fn transmit_bytes(&self) -> usize {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_of_a_record_are_put_together() {
+    fn record_fragments_are_reassembled() {
         let stream = b"\0\0\0\x02ab\x80\0\0\x01c\x80\0\0\x01d";
         assert_eq!(whole(stream, 3).unwrap(), &b"abc"[..]);
         assert_eq!(whole(&stream[11..], 3).unwrap(), &b"d"[..]);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_one_beyond_the_limit_is_refused_before_anything_arrives() {
+    fn length_one_beyond_the_limit_is_refused_at_the_header() {
         assert!(RecordMarks::extent(b"\x80\0\0\x0a", 9).is_err());
         assert_eq!(RecordMarks::extent(b"\x80\0\0\x09", 9), Ok(13));
         assert!(RecordMarks::extent(b"\0\0\0\x05abcde\x80\0\0\x05", 9).is_err(), "together");

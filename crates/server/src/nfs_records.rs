@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn records_whose_hashes_collide_are_both_kept() {
+    async fn colliding_record_hashes_keep_both_records() {
         let folder = tempfile::tempdir().unwrap();
         let (records, none) = found(folder.path());
         assert!(none.is_empty());

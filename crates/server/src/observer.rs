@@ -43,14 +43,14 @@ pub struct Observer {
     /// CPU time of the process.
     pub processor: Arc<ProcessorTimes>,
     /// Counters of the exporters.
-    pub told: Arc<Told>,
+    pub exported: Arc<ExportCounters>,
     /// The limits of the shares.
     pub limits: Arc<LimitsBook>,
 }
 
 /// Counters of the trace exporter and the audit log.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ExportCounters {
     /// Slow requests that the trace collector has accepted.
     pub traces_sent: AtomicU64,
     /// Events of which the audit log has only the number.
@@ -82,8 +82,8 @@ impl Observer {
             features: &self.features.states(),
             breaks: files::break_counts(),
             processor: &self.processor.seconds(),
-            traces_sent: self.told.traces_sent.load(Ordering::Relaxed),
-            audit_left_out: self.told.audit_left_out.load(Ordering::Relaxed),
+            traces_sent: self.exported.traces_sent.load(Ordering::Relaxed),
+            audit_left_out: self.exported.audit_left_out.load(Ordering::Relaxed),
             log: crate::log::counts(),
         })
     }

@@ -1,7 +1,7 @@
 //! Send queue of one client: buffers that one system call sends together, and ranges of files that
 //! are sent from the page cache.
 
-use crate::protocol::{Outgoing, Protocol};
+use crate::protocol::{OutgoingMessage, Protocol};
 use crate::tls::Tls;
 use meter::Sent;
 use rustix::io::Errno;
@@ -30,7 +30,7 @@ pub struct Output {
 
 #[derive(Debug)]
 struct Item {
-    message: Outgoing,
+    message: OutgoingMessage,
     /// Sent bytes of the buffer, including `start`.
     sent: usize,
     /// Sent bytes of the file.
@@ -41,7 +41,7 @@ struct Item {
 
 impl Output {
     /// Queues a message.
-    pub fn push(&mut self, message: Outgoing) {
+    pub fn push(&mut self, message: OutgoingMessage) {
         self.bytes += message.length_bytes();
         self.buffer_bytes += message.buffer.capacity();
         let sent = message.start;

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_threads_line_is_read_whatever_its_name() {
+    fn thread_stat_line_is_parsed_for_any_thread_name() {
         let text = "7 (a) b c) S 1 1 1 0 -1 4194560 5 0 0 0 33 44 0 0 20 0 3 0 9 9 9 \
             1 1 1 1 1 1 0 0 0 0 0 0 0 17 5 0 0 0 0 0";
         assert_eq!(parse_stat(text), Some((33, 44, 5)));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn work_with_keys_is_taken_from_what_is_outside_of_the_system_and_nothing_goes_down() {
+    fn key_operations_are_subtracted_from_user_time() {
         let mut times = Times::default();
         let look = |times: &mut Times, user, crypto| {
             let before = times.cores.clone();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_present_process_has_used_some_time() {
+    fn own_process_has_used_cpu_time() {
         let times = ProcessorTimes::default();
         let until = std::time::Instant::now() + std::time::Duration::from_millis(100);
         while std::time::Instant::now() < until {}

@@ -49,7 +49,7 @@ pub struct Facts {
 
 /// One message to send: `buffer[start..]`, then the file's bytes if there are any.
 #[derive(Debug)]
-pub struct Outgoing {
+pub struct OutgoingMessage {
     /// The message from `start` on, including its framing.
     pub buffer: Vec<u8>,
     /// Number of unused bytes before the message.
@@ -60,7 +60,7 @@ pub struct Outgoing {
     pub sent: SmallVec<[Sent; 2]>,
 }
 
-impl Outgoing {
+impl OutgoingMessage {
     /// Length of the message on the wire, in bytes.
     pub fn length_bytes(&self) -> usize {
         self.buffer.len() - self.start + self.file.as_ref().map_or(0, |file| file.length_bytes)
@@ -114,11 +114,11 @@ pub trait Protocol: Sized + Send + 'static {
     /// Creates the state machine of a connection that was just accepted.
     fn new(server: Arc<Self::Server>, facts: Facts) -> Self;
 
-    /// The state for [`Protocol::told`].
+    /// The state for [`Protocol::notified`].
     fn shared(&self) -> Arc<Self::Shared>;
 
     /// Returns once a message that answers no request is ready. Cancel safe.
-    fn told(shared: &Self::Shared) -> impl Future<Output = ()> + Send;
+    fn notified(shared: &Self::Shared) -> impl Future<Output = ()> + Send;
 
     /// Maximum length of the message of which `arrived` is present, in bytes.
     fn message_bytes_max(&self, arrived: &[u8]) -> usize;
@@ -177,11 +177,11 @@ pub trait Protocol: Sized + Send + 'static {
     fn handle_finished(&mut self, finished: Self::Finished, now: HostTime);
 
     /// The next message to send, in order.
-    fn poll_transmit(&mut self) -> Option<Outgoing>;
+    fn poll_transmit(&mut self) -> Option<OutgoingMessage>;
 
     /// The next notification, if the protocol orders them separately: they follow
     /// [`Protocol::poll_transmit`].
-    fn poll_notice(&mut self) -> Option<Outgoing> {
+    fn poll_notice(&mut self) -> Option<OutgoingMessage> {
         None
     }
 

@@ -82,10 +82,10 @@ fn request(family: u8, port: u16) -> [u8; REQUEST_BYTES] {
 }
 
 /// Peers and their round trip times in microseconds, and whether the list is complete.
-type Found = (Vec<(SocketAddr, u32)>, bool);
+type RoundTripList = (Vec<(SocketAddr, u32)>, bool);
 
 /// Parses one datagram. It comes from the kernel; truncated messages are skipped nevertheless.
-fn round_trips(mut datagram: &[u8]) -> io::Result<Found> {
+fn round_trips(mut datagram: &[u8]) -> io::Result<RoundTripList> {
     let mut found = Vec::new();
     while let Some(length) = u32_at(datagram, 0).map(|length| length as usize) {
         if length < HEADER_BYTES || length > datagram.len() {
@@ -140,7 +140,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_round_trip_of_a_connection_of_this_machine_is_told() {
+    fn local_connection_has_a_round_trip_time() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_server, peer) = listener.accept().unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_left_out() {
+    fn truncated_netlink_message_is_skipped() {
         let mut message = vec![0; HEADER_BYTES + SOCKET_BYTES + 4 + 72];
         let length = message.len() as u32;
         message[..4].copy_from_slice(&length.to_ne_bytes());

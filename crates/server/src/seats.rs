@@ -45,7 +45,7 @@ pub struct Seats {
 #[derive(Debug)]
 struct Table {
     next: u64,
-    taken: BTreeMap<u64, Taken>,
+    taken: BTreeMap<u64, Assignment>,
     /// Number of connections on each thread.
     sitting: Vec<usize>,
     looked: Instant,
@@ -57,14 +57,14 @@ struct Table {
 }
 
 #[derive(Debug)]
-struct Taken {
+struct Assignment {
     turns_before: u64,
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionThread>,
 }
 
 /// State shared between a connection's task and the assignment.
 #[derive(Debug)]
-struct Shared {
+struct ConnectionThread {
     turns: AtomicU64,
     /// Index of the assigned thread; changes under the table's lock.
     thread: AtomicUsize,
@@ -76,7 +76,7 @@ pub struct Seat {
     seats: Arc<Seats>,
     number: u64,
     thread: usize,
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionThread>,
 }
 
 impl Threads {
@@ -129,10 +129,10 @@ impl Seats {
         // The first of several equal threads; there is at least one.
         let thread = threads.min_by_key(|(_, sitting)| **sitting).map_or(0, |(thread, _)| thread);
         table.sitting[thread] += 1;
-        let shared = Arc::new(Shared { turns: AtomicU64::new(0), thread: thread.into() });
+        let shared = Arc::new(ConnectionThread { turns: AtomicU64::new(0), thread: thread.into() });
         let number = table.next;
         table.next += 1;
-        table.taken.insert(number, Taken { turns_before: 0, shared: shared.clone() });
+        table.taken.insert(number, Assignment { turns_before: 0, shared: shared.clone() });
         Seat { seats: self.clone(), number, thread, shared }
     }
 
@@ -180,7 +180,7 @@ impl Table {
         let is_counted = self.counted.replace(from) == Some(from);
         let on_it = self.taken.iter_mut().filter(|(_, taken)| taken.thread() == from);
         let turns: Vec<_> = on_it.map(|(number, taken)| (*number, taken.take_turns())).collect();
-        if is_counted && let Some(number) = who_moves(&turns) {
+        if is_counted && let Some(number) = connection_to_move(&turns) {
             self.send(number, to);
             // The effect of the move must show before the next one.
             self.counted = None;
@@ -195,7 +195,7 @@ impl Table {
     }
 }
 
-impl Taken {
+impl Assignment {
     fn thread(&self) -> usize {
         self.shared.thread.load(Ordering::Relaxed)
     }
@@ -222,7 +222,7 @@ fn uneven(busy_percents: &[u32]) -> Option<(usize, usize)> {
 
 /// Of connections and their turns, the busiest one that leaves at least half of the turns behind. A
 /// connection that does all the work would only move the load.
-fn who_moves(turns: &[(u64, u64)]) -> Option<u64> {
+fn connection_to_move(turns: &[(u64, u64)]) -> Option<u64> {
     let all: u64 = turns.iter().map(|(_, turns)| turns).sum();
     let movable = turns.iter().filter(|(_, turns)| *turns >= TURNS_MIN && *turns <= all / 2);
     movable.max_by_key(|(_, turns)| *turns).map(|(number, _)| *number)
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn new_connections_sit_down_where_the_fewest_are() {
+    fn new_connection_goes_to_the_least_loaded_thread() {
         let threads = Threads::start(3).unwrap();
         let mut seats: Vec<Seat> = (0..6).map(|_| threads.seats().take()).collect();
         assert_eq!(threads_of(&seats), [0, 1, 2, 0, 1, 2]);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_two_that_keep_a_thread_busy_moves_to_one_that_is_not() {
+    fn one_of_two_busy_connections_moves_to_an_idle_thread() {
         let threads = Threads::start(2).unwrap();
         let mut seats: Vec<Seat> = (0..4).map(|_| threads.seats().take()).collect();
         let mut look = |turns: [u64; 4], busy: [u32; 2]| {
@@ -302,12 +302,12 @@ mod tests {
     }
 
     #[test]
-    fn who_does_all_the_work_stays_and_so_does_who_does_nothing() {
-        assert_eq!(who_moves(&[]), None);
-        assert_eq!(who_moves(&[(1, 5000)]), None);
-        assert_eq!(who_moves(&[(1, 5000), (2, TURNS_MIN - 1), (3, 0)]), None);
-        assert_eq!(who_moves(&[(1, 5000), (2, 100), (3, 300)]), Some(3));
-        assert_eq!(who_moves(&[(1, 100), (2, 100)]), Some(2));
+    fn sole_busy_connection_and_idle_ones_stay() {
+        assert_eq!(connection_to_move(&[]), None);
+        assert_eq!(connection_to_move(&[(1, 5000)]), None);
+        assert_eq!(connection_to_move(&[(1, 5000), (2, TURNS_MIN - 1), (3, 0)]), None);
+        assert_eq!(connection_to_move(&[(1, 5000), (2, 100), (3, 300)]), Some(3));
+        assert_eq!(connection_to_move(&[(1, 100), (2, 100)]), Some(2));
         assert_eq!(uneven(&[]), None);
         assert_eq!(uneven(&[100]), None);
         assert_eq!(uneven(&[50, 100, 40, 39]), Some((1, 3)));
@@ -315,20 +315,20 @@ mod tests {
 
     /// A blocked task does not stop the other thread, and the threads end with their owner.
     #[test]
-    fn what_a_seat_runs_runs_on_its_thread_until_the_threads_end() {
+    fn task_of_a_seat_runs_on_its_thread_until_shutdown() {
         let threads = Threads::start(2).unwrap();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, reports) = std::sync::mpsc::channel();
         let seats = [threads.seats().take(), threads.seats().take()];
         for seat in &seats {
             let tell = tell.clone();
             seat.thread().spawn(async move { tell.send(std::thread::current().id()).unwrap() });
         }
-        assert_ne!(told.recv().unwrap(), told.recv().unwrap());
+        assert_ne!(reports.recv().unwrap(), reports.recv().unwrap());
         seats[0].thread().spawn(async move {
             let _kept = tell;
             std::future::pending::<()>().await;
         });
         drop(threads);
-        assert!(told.recv().is_err(), "dropped with its thread");
+        assert!(reports.recv().is_err(), "dropped with its thread");
     }
 }

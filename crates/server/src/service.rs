@@ -19,12 +19,12 @@ use crate::metadata_cache::MetadataCaches;
 use crate::names::{HostNames, WantedNames};
 use crate::nfs_identity::NfsIdentity;
 use crate::nfs_service::NfsService;
-use crate::observer::{Observer, Told};
+use crate::observer::{ExportCounters, Observer};
 use crate::processor::ThreadClock;
 use crate::seats::{EVEN_OUT_EVERY, Seats, Threads};
 use crate::share_credits::{KEPT_EVERY, KEPT_WITHIN};
 use crate::share_limits::LimitsBook;
-use crate::supervisor::{Beat, Passed, Pulse};
+use crate::supervisor::{Beat, PassedSockets, Pulse};
 use crate::system_users;
 use crate::tls;
 use crate::traces::Traces;
@@ -92,7 +92,11 @@ impl Service {
     ///
     /// # Errors
     /// [`StartError`].
-    pub async fn start(config: &Config, extra: &Users, passed: Passed) -> Result<Self, StartError> {
+    pub async fn start(
+        config: &Config,
+        extra: &Users,
+        passed: PassedSockets,
+    ) -> Result<Self, StartError> {
         let plan = descriptor_plan(config)?;
         let host = Arc::new(host_of(config, load_users(config, extra)?)?);
         let mut records = open_journal(config, &host)?;
@@ -103,9 +107,9 @@ impl Service {
         let caches = Arc::new(MetadataCaches::new(plan.kept_nodes));
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
         let now = Host::now(&*host).instant;
-        let around = Around { caches: &caches, names: host.names(), limits: &limits, now };
-        let smb_config = smb_config(config, guid, None, &around)?;
-        limits.configure(&config.shares, around.now);
+        let carried = CarriedState { caches: &caches, names: host.names(), limits: &limits, now };
+        let smb_config = smb_config(config, guid, None, &carried)?;
+        limits.configure(&config.shares, carried.now);
         let server = Server::new(smb_config, files.clone(), host.clone());
         server.restore(&records);
         let connections = connections_of(config, plan.connections);
@@ -144,7 +148,7 @@ impl Service {
             threads,
         };
         let observer = service.observe(config, &files);
-        service.tell(config, &files, &observer.told)?;
+        service.start_exports(config, &files, &observer.exported)?;
         service.tasks.push(tokio::spawn(observer.clone().follow()));
         if let Some(socket) = admin_socket(config.admin.as_ref(), passed.admin)? {
             service.start_admin(socket, config, observer, reload)?;
@@ -162,14 +166,19 @@ impl Service {
     }
 
     /// Starts the audit log and the trace exporter as configured.
-    fn tell(&mut self, config: &Config, files: &Files, told: &Arc<Told>) -> Result<(), StartError> {
+    fn start_exports(
+        &mut self,
+        config: &Config,
+        files: &Files,
+        exported: &Arc<ExportCounters>,
+    ) -> Result<(), StartError> {
         let meter = files.meter();
-        self.audit = Audit::open(&config.log.audit, told.clone()).map_err(StartError)?;
+        self.audit = Audit::open(&config.log.audit, exported.clone()).map_err(StartError)?;
         if let Some(audit) = &self.audit {
             meter.set_audit(audit.clone());
         }
         self.traces.configure(config.log.traces.clone(), config.log.slow_request, meter);
-        let follow = self.traces.clone().follow(meter.clone(), told.clone());
+        let follow = self.traces.clone().follow(meter.clone(), exported.clone());
         self.tasks.push(tokio::spawn(follow));
         Ok(())
     }
@@ -193,7 +202,7 @@ impl Service {
             ports: listening.map(SocketAddr::port).collect(),
             shares: Arc::default(),
             processor: Arc::default(),
-            told: Arc::default(),
+            exported: Arc::default(),
             limits: self.limits.clone(),
         })
     }
@@ -225,7 +234,7 @@ impl Service {
         let tokens = Arc::new(Tokens::open(config.state_folder()).map_err(StartError)?);
         self.admin = socket.address();
         if let Some(AdminAddress::Tcp(address)) = &self.admin {
-            self.pointer = Pointer::make(*address, config.state_folder());
+            self.pointer = Pointer::create(*address, config.state_folder());
             if !address.ip().is_loopback() {
                 tracing::warn!(%address, "the admin API is reachable from other machines and \
                                           transfers its token unencrypted; listen on a local \
@@ -272,8 +281,8 @@ impl Service {
         self.limits.check(&config.shares).map_err(StartError)?;
         let now = Host::now(&*self.host).instant;
         let names = self.host.names();
-        let around = Around { caches: &self.caches, names, limits: &self.limits, now };
-        let next = smb_config(config, present.server_guid, Some(&present), &around)?;
+        let carried = CarriedState { caches: &self.caches, names, limits: &self.limits, now };
+        let next = smb_config(config, present.server_guid, Some(&present), &carried)?;
         let tls = load_tls(config)?;
         let tickets = load_tickets(config)?;
         let plan = descriptor_plan(config)?;
@@ -298,7 +307,7 @@ impl Service {
             self.listener.connections.cut(connection);
         }
         if let Some(audit) = &self.audit {
-            audit.open_again();
+            audit.reopen();
         }
         let meter = self.listener.server.files.meter();
         self.traces.configure(config.log.traces.clone(), config.log.slow_request, meter);
@@ -631,7 +640,7 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
 }
 
 /// State of shares that survives a reload.
-struct Around<'a> {
+struct CarriedState<'a> {
     caches: &'a MetadataCaches,
     names: &'a Arc<HostNames>,
     limits: &'a LimitsBook,
@@ -643,11 +652,11 @@ fn smb_config(
     config: &Config,
     guid: [u8; 16],
     present: Option<&smb::Config>,
-    around: &Around<'_>,
+    carried: &CarriedState<'_>,
 ) -> Result<smb::Config, StartError> {
     let shares = config.shares.iter().map(|share| {
         let same = present.and_then(|p| p.share(&share.name)).and_then(|s| s.volume.clone());
-        open_share(share, same.as_ref(), around)
+        open_share(share, same.as_ref(), carried)
     });
     Ok(smb::Config {
         server_guid: guid,
@@ -675,9 +684,9 @@ fn smb_config(
 fn open_share(
     share: &ShareConfig,
     present: Option<&Arc<Volume>>,
-    around: &Around<'_>,
+    carried: &CarriedState<'_>,
 ) -> Result<Arc<Share>, StartError> {
-    let caches = around.caches;
+    let caches = carried.caches;
     let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
     let snapshots = share.snapshots.as_ref().map(|snapshots| {
@@ -699,7 +708,7 @@ fn open_share(
         absolute_links: share.absolute_links,
         device_nodes: share.device_nodes,
         size_limit_bytes: share.size_limit_bytes,
-        limits: Some(around.limits.of(share, around.now)),
+        limits: Some(carried.limits.of(share, carried.now)),
     };
     let follows = !share.show_symlinks;
     let open = || LocalVfs::open_with(&share.path, follows).map(|v| Arc::new(v) as Arc<dyn Vfs>);
@@ -724,7 +733,7 @@ fn open_share(
         comment: share.comment.clone(),
         volume: Some(Arc::new(volume)),
         encryption_required: share.encryption_required,
-        admission: admission(share, around.names),
+        admission: admission(share, carried.names),
         access_based_enumeration: share.hide_unreadable,
         posix: share.posix,
         time_machine: share.time_machine,

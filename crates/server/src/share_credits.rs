@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Credits of one share at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Kept {
+struct StoredCredits {
     held: u64,
     /// Unix time in seconds.
     at: u64,
@@ -35,7 +35,7 @@ struct Kept {
 #[derive(Debug)]
 pub(crate) struct CreditFile {
     path: PathBuf,
-    kept: Mutex<BTreeMap<String, Kept>>,
+    kept: Mutex<BTreeMap<String, StoredCredits>>,
     /// Locked during a write, which may take as long as a disk does; readers do not wait for it.
     writing: Mutex<()>,
 }
@@ -56,16 +56,16 @@ impl CreditFile {
     /// age zero.
     pub fn of(&self, key: &str, now_seconds: u64) -> Option<(u64, Duration)> {
         let kept = lock(&self.kept);
-        let Kept { held, at } = *kept.get(key)?;
+        let StoredCredits { held, at } = *kept.get(key)?;
         Some((held, Duration::from_secs(now_seconds.saturating_sub(at))))
     }
 
     /// Writes the credits unless the file already has them. Other shares are removed from the file.
     pub fn keep(&self, shares: impl Iterator<Item = (String, u64)>, now_seconds: u64) {
         let _writing = lock(&self.writing);
-        let next: BTreeMap<String, Kept> =
-            shares.map(|(key, held)| (key, Kept { held, at: now_seconds })).collect();
-        let held = |of: &BTreeMap<String, Kept>| -> Vec<(String, u64)> {
+        let next: BTreeMap<String, StoredCredits> =
+            shares.map(|(key, held)| (key, StoredCredits { held, at: now_seconds })).collect();
+        let held = |of: &BTreeMap<String, StoredCredits>| -> Vec<(String, u64)> {
             of.iter().map(|(key, kept)| (key.clone(), kept.held)).collect()
         };
         if held(&lock(&self.kept)) == held(&next) {
@@ -88,7 +88,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read(path: &Path) -> Result<BTreeMap<String, Kept>, String> {
+fn read(path: &Path) -> Result<BTreeMap<String, StoredCredits>, String> {
     match fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Ok(facts) if facts.len() > FILE_BYTES_MAX => return Err("it is too large".into()),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_there_for_the_next_server_with_the_time_that_has_passed() {
+    fn stored_credits_and_their_age_reach_the_next_server() {
         let folder = tempfile::tempdir().unwrap();
         let file = CreditFile::open(folder.path());
         assert_eq!(file.of("data", 1000), None);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_while_nothing_changes() {
+    fn unchanged_credits_are_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let file = CreditFile::open(folder.path());
         file.keep(std::iter::empty(), 1000);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_file_is_told_and_counts_as_nothing() {
+    fn invalid_credits_file_is_reported_and_ignored() {
         let folder = tempfile::tempdir().unwrap();
         for wrong in ["", "{", "[]", "{\"data\":{\"held\":-1,\"at\":0}}"] {
             fs::write(folder.path().join(FILE_NAME), wrong).unwrap();

@@ -17,14 +17,14 @@ const FILE_NAME: &str = "share-sizes.json";
 /// The limits of the shares by name.
 #[derive(Debug)]
 pub struct LimitsBook {
-    shares: Mutex<BTreeMap<String, Known>>,
+    shares: Mutex<BTreeMap<String, LimitedShare>>,
     sizes: Mutex<BTreeMap<String, ProvisionedSize>>,
     path: PathBuf,
     credits: CreditFile,
 }
 
 #[derive(Debug)]
-struct Known {
+struct LimitedShare {
     name: String,
     path: PathBuf,
     limits: Arc<ShareLimits>,
@@ -67,7 +67,7 @@ impl LimitsBook {
             if let Some((held, away)) = self.credits.of(&key_of(&share.name), now_seconds()) {
                 limits.restore_credits(held, away, now);
             }
-            Known { name: share.name.clone(), path: share.path.clone(), limits, configured }
+            LimitedShare { name: share.name.clone(), path: share.path.clone(), limits, configured }
         };
         self.lock().entry(key_of(&share.name)).or_insert_with(make).limits.clone()
     }
@@ -158,8 +158,9 @@ impl LimitsBook {
 
     /// Writes the burst credits; blocks on the disk.
     pub fn keep_credits(&self, now: Instant) {
-        let held =
-            |(key, known): (&String, &Known)| Some((key.clone(), known.limits.credits(now)?));
+        let held = |(key, known): (&String, &LimitedShare)| {
+            Some((key.clone(), known.limits.credits(now)?))
+        };
         let all: Vec<(String, u64)> = self.lock().iter().filter_map(held).collect();
         self.credits.keep(all.into_iter(), now_seconds());
     }
@@ -180,7 +181,7 @@ impl LimitsBook {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, LimitedShare>> {
         lock(&self.shares)
     }
 }
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_was_raised_stays_for_a_day_also_over_a_restart() {
+    fn raised_size_stays_for_a_day_also_across_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let now = Instant::now();
         let book = LimitsBook::open(folder.path());
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_for_bursts_outlive_the_server_and_come_back_meanwhile() {
+    fn burst_credits_survive_a_restart_and_refill_meanwhile() {
         let (folder, now) = (tempfile::tempdir().unwrap(), Instant::now());
         let held = |book: &LimitsBook| book.of(&shares(100)[0], now).credits(now).unwrap();
         let book = LimitsBook::open(folder.path());
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_while_serving_stays_until_the_configuration_changes() {
+    fn run_time_limit_lasts_until_a_configuration_change() {
         let folder = tempfile::tempdir().unwrap();
         let now = Instant::now();
         let book = LimitsBook::open(folder.path());

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn pin_that_an_administrator_took_out_is_made_anew() {
+    fn removed_pin_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
         let pins = SidPins::of(folder.path());
         assert_eq!(pins.check("alice", FIRST), Ok(()));

@@ -1,7 +1,7 @@
 //! [`Protocol`] for SMB: direct TCP framing and the adapter for [`Conn`].
 
 use crate::limits::JOBS_MAX;
-use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
+use crate::protocol::{End, Facts, Framing, OutgoingMessage, Protocol};
 use bytes::{Buf, BytesMut};
 use limits::Holder;
 use meter::Arrival;
@@ -46,9 +46,9 @@ impl From<Close> for End {
     }
 }
 
-fn outgoing(transmit: Transmit) -> Outgoing {
+fn outgoing(transmit: Transmit) -> OutgoingMessage {
     let Transmit { buffer, start, file, sent, .. } = transmit;
-    Outgoing { buffer, start, file, sent }
+    OutgoingMessage { buffer, start, file, sent }
 }
 
 impl Protocol for Conn {
@@ -72,7 +72,7 @@ impl Protocol for Conn {
         self.shared()
     }
 
-    async fn told(shared: &ConnHandle) {
+    async fn notified(shared: &ConnHandle) {
         shared.notices.ready().await;
     }
 
@@ -125,11 +125,11 @@ impl Protocol for Conn {
         self.handle_finished(finished, now);
     }
 
-    fn poll_transmit(&mut self) -> Option<Outgoing> {
+    fn poll_transmit(&mut self) -> Option<OutgoingMessage> {
         self.poll_transmit().map(outgoing)
     }
 
-    fn poll_notice(&mut self) -> Option<Outgoing> {
+    fn poll_notice(&mut self) -> Option<OutgoingMessage> {
         Self::poll_notice(self).map(outgoing)
     }
 
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_one_beyond_the_limit_is_refused_before_anything_arrives() {
+    fn length_one_beyond_the_limit_is_refused_at_the_header() {
         assert_eq!(DirectTcp::extent(b"\0\0\0\x0a", 9), Err("frame length"));
         assert_eq!(DirectTcp::extent(b"\0\0\0\x09", 9), Ok(13));
         assert_eq!(DirectTcp::extent(b"GET ", usize::MAX), Err("prefix"));

@@ -13,7 +13,7 @@ const FILE_MODE: u32 = 0o600;
 ///
 /// # Errors
 /// Those of the file system.
-pub fn make(folder: &Path) -> std::io::Result<()> {
+pub fn create_dir(folder: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = folder
         .ancestors()
         .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
@@ -55,7 +55,7 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
 /// Those of the file system; the old file remains.
 pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
     let folder = parent(path);
-    make(folder)?;
+    create_dir(folder)?;
     let beside = path.with_extension("new");
     // A leftover of a killed server may still be open in another process.
     match fs::remove_file(&beside) {
@@ -82,10 +82,10 @@ mod tests {
     fn created_directory_is_private_and_existing_one_stays() {
         let folder = tempfile::tempdir().expect("a folder");
         let (above, state) = (folder.path().join("a"), folder.path().join("a/state"));
-        make(&state).expect("it can be made");
+        create_dir(&state).expect("it can be made");
         assert_eq!((mode(&above), mode(&state)), (0o700, 0o700));
         fs::set_permissions(&state, Permissions::from_mode(0o750)).expect("ours");
-        make(&state).expect("it is there");
+        create_dir(&state).expect("it is there");
         assert_eq!(mode(&state), 0o750);
     }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_file_is_private_and_not_what_was_left_behind() {
+    fn replaced_file_is_private_and_ignores_a_stale_temporary() {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, left) = (folder.path().join("file.json"), folder.path().join("file.new"));
         for old in [&path, &left] {

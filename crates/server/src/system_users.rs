@@ -78,8 +78,8 @@ pub fn own_name() -> Option<String> {
 /// Names of all users and groups, cached until a file changes.
 #[must_use]
 pub fn names() -> Arc<UnixNames> {
-    type Kept = Option<([Option<SystemTime>; 2], Arc<UnixNames>)>;
-    static KEPT: Mutex<Kept> = Mutex::new(None);
+    type CachedNames = Option<([Option<SystemTime>; 2], Arc<UnixNames>)>;
+    static KEPT: Mutex<CachedNames> = Mutex::new(None);
     let files = ["/etc/passwd", "/etc/group"];
     let changed = files.map(|path| std::fs::metadata(path).and_then(|m| m.modified()).ok());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_has_its_own_group_and_those_it_is_a_member_of() {
+    fn system_user_has_its_primary_and_supplementary_groups() {
         let passwd = "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1001::/home/alice:/bin/sh\n";
         let group = "root:x:0:\nalice:x:1001:\nwheel:x:10:bob,alice\nmedia:x:5:alice\nbroken\n";
         assert_eq!(

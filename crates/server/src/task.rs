@@ -6,8 +6,9 @@
 //! [`Protocol::OUTLIVES_CONNECTION`], requests in flight continue after the connection is lost.
 
 use crate::alarm::Alarm;
-use crate::connections::{Patience, Place};
+use crate::connections::{ConnectionTimeouts, Place};
 use crate::host::ProcessHost;
+use crate::in_flight::InFlight;
 use crate::input::Input;
 use crate::limits::{
     ANSWERS_BYTES_MAX, DOUBT_LASTS, END_WITHIN, FRAME_PROOF_BYTES, FRAMES_QUICK, FRAMES_UNWATCHED,
@@ -20,7 +21,6 @@ use crate::output::Output;
 use crate::protocol::{End, Framing, Protocol};
 use crate::seats::Seat;
 use crate::tls::Tls;
-use crate::under_way::UnderWay;
 use bytes::BytesMut;
 use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
@@ -45,7 +45,7 @@ pub struct Task<P: Protocol> {
     // `conn` closes.
     /// Received requests that wait for memory, in order.
     held_back: VecDeque<HeldBack<P::Job>>,
-    jobs: UnderWay<P::Job>,
+    jobs: InFlight<P::Job>,
     output: Output,
     conn: P,
     shared: Arc<P::Shared>,
@@ -57,7 +57,7 @@ pub struct Task<P: Protocol> {
     place: Place,
     seat: Seat,
     alarm: Alarm,
-    patience: Patience,
+    patience: ConnectionTimeouts,
     /// Start of the period without a logon; `None` while a user is logged on.
     unknown_since: Option<Instant>,
     /// Time of the last clock reading.
@@ -92,7 +92,7 @@ struct HeldBack<J> {
 }
 
 /// Outcome of a task's run on one thread.
-pub enum Left<P: Protocol> {
+pub enum RunOutcome<P: Protocol> {
     /// The connection has ended.
     Ended(End),
     /// The connection continues on the thread that its seat now refers to.
@@ -102,7 +102,7 @@ pub enum Left<P: Protocol> {
 /// Waits for the next finished job. Returns `None` if a job has started to wait and has left an
 /// interim reply, which must be sent now.
 async fn finished<P: Protocol>(
-    jobs: &mut UnderWay<P::Job>,
+    jobs: &mut InFlight<P::Job>,
     conn: &mut P,
     output: &mut Output,
 ) -> Option<P::Finished> {
@@ -143,7 +143,7 @@ impl<P: Protocol> Task<P> {
         conn: P,
         host: Arc<ProcessHost>,
         (place, seat): (Place, Seat),
-        patience: Patience,
+        patience: ConnectionTimeouts,
         meter: Arc<Meter>,
     ) -> Self {
         let now = Host::now(&*host).instant;
@@ -159,7 +159,7 @@ impl<P: Protocol> Task<P> {
             seat,
             input: Input::default(),
             output: Output::default(),
-            jobs: UnderWay::default(),
+            jobs: InFlight::default(),
             alarm: Alarm::default(),
             patience,
             unknown_since: Some(now),
@@ -183,17 +183,17 @@ impl<P: Protocol> Task<P> {
     }
 
     /// Serves until the connection ends or moves.
-    pub async fn run(mut self: Box<Self>) -> Left<P> {
+    pub async fn run(mut self: Box<Self>) -> RunOutcome<P> {
         if let Err(error) = self.sit_down() {
-            return Left::Ended(End::Network(error));
+            return RunOutcome::Ended(End::Network(error));
         }
         loop {
             if self.seat.moves() {
-                return Left::Moves(self);
+                return RunOutcome::Moves(self);
             }
             if let Err(end) = self.step().await {
                 self.take_leave(&end);
-                return Left::Ended(end);
+                return RunOutcome::Ended(end);
             }
         }
     }
@@ -313,7 +313,7 @@ impl<P: Protocol> Task<P> {
             // The next step starts the deferred requests or receives more.
             _ = OptionFuture::from(freed), if waits => self.clock = self.now().instant,
             // Sent after this step.
-            () = P::told(&self.shared) => self.clock = self.now().instant,
+            () = P::notified(&self.shared) => self.clock = self.now().instant,
             () = self.alarm.rings() => {
                 self.handle_timeout()?;
                 // A job that waited for this time may now proceed.
@@ -321,7 +321,7 @@ impl<P: Protocol> Task<P> {
                 poll_fn(|cx| self.start_jobs(0, now, cx)).await;
             }
             // The next step handles a cut and a doubt.
-            () = link.told(), if self.ending.is_none() => {
+            () = link.wait_for_signal(), if self.ending.is_none() => {
                 if link.is_stopped() && !link.is_cut() {
                     self.end_later(End::Stopped);
                 }
@@ -687,7 +687,7 @@ impl<P: Protocol> Task<P> {
         if self.is_idle() && is_due(self.used.map(|used| used + IDLE_AFTER)) {
             self.used = None;
             self.output = Output::default();
-            self.jobs = UnderWay::default();
+            self.jobs = InFlight::default();
             self.conn.release_buffers();
         }
         Ok(())

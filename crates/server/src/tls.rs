@@ -32,7 +32,7 @@ pub fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
     let chain = certificates("nfs_tls_certificate", &files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| {
         let what = "make it the key of nfs_tls_certificate, as PEM without a password";
-        told("nfs_tls_key", &files.key, &error, what)
+        file_error("nfs_tls_key", &files.key, &error, what)
     })?;
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -70,14 +70,14 @@ pub fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
 fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let what = "make it a PEM file of certificates that this server may read";
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found: Vec<_> = read.map_err(|error| told(key, path, &error, what))?;
+    let found: Vec<_> = read.map_err(|error| file_error(key, path, &error, what))?;
     match found.is_empty() {
-        true => Err(told(key, path, &"it contains no certificate", what)),
+        true => Err(file_error(key, path, &"it contains no certificate", what)),
         false => Ok(found),
     }
 }
 
-fn told(key: &str, path: &Path, error: &dyn std::fmt::Display, what: &str) -> String {
+fn file_error(key: &str, path: &Path, error: &dyn std::fmt::Display, what: &str) -> String {
     format!("{key} = {}: {error}; {what}", path.display())
 }
 

@@ -4,7 +4,7 @@
 //! time are dropped.
 
 use crate::config::TraceTarget;
-use crate::observer::Told;
+use crate::observer::ExportCounters;
 use meter::{Meter, SlowRequest};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -32,8 +32,8 @@ impl Traces {
     }
 
     /// Exports queued requests at intervals, until the task is dropped.
-    pub async fn follow(self: Arc<Self>, meter: Arc<Meter>, told: Arc<Told>) {
-        let mut is_away = false;
+    pub async fn follow(self: Arc<Self>, meter: Arc<Meter>, exported: Arc<ExportCounters>) {
+        let mut is_unreachable = false;
         loop {
             tokio::time::sleep(EVERY).await;
             let target = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -47,16 +47,16 @@ impl Traces {
             let posted = tokio::time::timeout(ANSWERED_WITHIN, post(&target, &body)).await;
             let result = posted.unwrap_or_else(|_| Err("it does not answer".to_owned()));
             match &result {
-                Ok(()) => told.traces_sent.fetch_add(count, Ordering::Relaxed),
+                Ok(()) => exported.traces_sent.fetch_add(count, Ordering::Relaxed),
                 Err(why) => {
-                    if !is_away {
+                    if !is_unreachable {
                         tracing::warn!(collector = target.address, why, "traces are dropped");
                     }
                     meter.count_slow_dropped(count);
                     0
                 }
             };
-            is_away = result.is_err();
+            is_unreachable = result.is_err();
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_says_when_what_took_how_long_for_whom() {
+    fn span_has_time_operation_duration_and_user() {
         let span = span(&slow(5), "data");
         assert_eq!((&span["name"], &span["kind"]), (&json!("SMB Read"), &json!(2)));
         assert_eq!(span["startTimeUnixNano"], "600000000");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_collector_gets_json_and_one_that_is_away_costs_the_traces_only() {
+    async fn collector_gets_json_and_a_missing_one_loses_only_traces() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let target = TraceTarget { address, path: "/v1/traces".into() };
@@ -198,13 +198,13 @@ mod tests {
             [0]["spans"];
         assert_eq!(spans.as_array().unwrap().len(), 2);
         // The listener is closed by now.
-        let (traces, told) = (Arc::<Traces>::default(), Arc::<Told>::default());
+        let (traces, exported) = (Arc::<Traces>::default(), Arc::<ExportCounters>::default());
         traces.configure(Some(target), Duration::from_millis(1), &meter);
         meter.keep_slow(slow(7));
-        let follow = traces.follow(meter.clone(), told.clone());
+        let follow = traces.follow(meter.clone(), exported.clone());
         let _ = tokio::time::timeout(EVERY * 2, follow).await;
         assert_eq!(
-            (meter.snapshot().traces_dropped, told.traces_sent.load(Ordering::Relaxed)),
+            (meter.snapshot().traces_dropped, exported.traces_sent.load(Ordering::Relaxed)),
             (1, 0)
         );
     }

@@ -23,7 +23,7 @@ const LINKED_MAX: usize = 1 << 20;
 
 /// A measured share and the times of its next scan.
 #[derive(Debug)]
-struct Measured {
+struct MeasuredShare {
     limits: Arc<ShareLimits>,
     due: Instant,
     due_unchanged: Instant,
@@ -32,7 +32,7 @@ struct Measured {
 /// Measures shares with a size limit one after the other, until the task is dropped.
 pub async fn follow(book: Arc<LimitsBook>) {
     let mut seconds = tokio::time::interval(Duration::from_millis(500));
-    let mut known: Vec<Measured> = Vec::new();
+    let mut known: Vec<MeasuredShare> = Vec::new();
     loop {
         seconds.tick().await;
         let sized = book.sized();
@@ -53,7 +53,7 @@ pub async fn follow(book: Arc<LimitsBook>) {
             let took = measure(path, &limits).await;
             let now = Instant::now();
             let due = now + PAUSE_MIN.max(took * PAUSE_PARTS);
-            let next = Measured { limits, due, due_unchanged: due + PAUSE_UNCHANGED };
+            let next = MeasuredShare { limits, due, due_unchanged: due + PAUSE_UNCHANGED };
             match at {
                 Some(at) => known[at] = next,
                 None => known.push(next),
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_deeper_than_a_path_goes_counts_too() {
+    fn usage_includes_files_deeper_than_path_max() {
         let folder = tempfile::tempdir().unwrap();
         let empty = used_bytes(folder.path()).unwrap();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_counts_once_however_many_names_it_has() {
+    fn usage_counts_hard_links_once() {
         let folder = tempfile::tempdir().unwrap();
         let empty = used_bytes(folder.path()).unwrap();
         let below = folder.path().join("below");

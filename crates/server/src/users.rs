@@ -102,7 +102,7 @@ impl Users {
         change: impl FnOnce(&mut Self) -> Result<(), String>,
     ) -> Result<(), String> {
         let said = |e: std::io::Error| format!("{}: {e}", path.display());
-        crate::state::make(folder_of(path)).map_err(said)?;
+        crate::state::create_dir(folder_of(path)).map_err(said)?;
         // The lock lasts until the file is closed. The user file itself cannot carry it, because
         // writers replace it.
         let mut options = std::fs::OpenOptions::new();
@@ -212,7 +212,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_saved_file_is_private_and_is_read_back() {
+    fn saved_users_file_is_private_and_reads_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("users.toml");
         let mut users = Users::default();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_made_at_once_are_all_kept() {
+    fn concurrent_changes_are_all_stored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/users.toml");
         std::thread::scope(|scope| {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_is_refused_changes_nothing() {
+    fn refused_change_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("users.toml");
         let said = Users::update(&path, |users| {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_user_stays_when_the_password_changes() {
+    fn password_change_keeps_the_system_user() {
         let mut users = Users::default();
         assert!(users.set_system_user("alice", "www").is_err());
         users.set_password("alice", "x").unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_that_is_not_one_and_an_unknown_key_are_refused() {
+    fn invalid_hash_and_unknown_key_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("users.toml");
         for (text, part) in [
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_be_misread_are_refused() {
+    fn ambiguous_user_name_is_refused() {
         for bad in ["", "a\\b", "a@b", "a:b"] {
             assert!(Users::default().set_password(bad, "x").is_err());
         }

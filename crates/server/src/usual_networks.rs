@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_networks_are_private_and_read_back() {
+    fn usual_networks_file_is_private_and_reads_back() {
         let folder = tempfile::tempdir().unwrap();
         let (file, none) = UsualNetworkFile::open(folder.path());
         assert_eq!(none, []);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_no_server_wrote_counts_as_empty() {
+    fn foreign_file_is_treated_as_empty() {
         let folder = tempfile::tempdir().unwrap();
         let many: Vec<Entry> = (0..=USUAL_NETWORKS_PER_ACCOUNT)
             .map(|n| Entry {

@@ -8,7 +8,7 @@ use crate::limits::{
 use files::{CallHolder, Workers};
 use futures_util::future::BoxFuture;
 use limits::Usage;
-use line::{Bounds, Duty, Line, Summons, TICK};
+use line::{Bounds, CallQueue, Duty, Summons, TICK};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,17 +31,17 @@ type Call = Box<dyn FnOnce() + Send>;
 /// from reads and keep a sentry busy for as long as a disk takes.
 pub struct Pool {
     runtime: tokio::runtime::Handle,
-    shared: Arc<Shared>,
-    syncs: Arc<Shared>,
+    shared: Arc<PoolState>,
+    syncs: Arc<PoolState>,
 }
 
-struct Shared {
+struct PoolState {
     state: Mutex<State>,
     rest: Condvar,
 }
 
 struct State {
-    line: Line<CallHolder, Call>,
+    line: CallQueue<CallHolder, Call>,
     /// Calls that were dropped since the start because the queue was full.
     refused: u64,
     /// Idle threads that were woken and have not noticed it yet.
@@ -68,12 +68,12 @@ impl Pool {
         let syncs = Bounds { threads: SYNC_WORKERS, all_wait: true, ..bounds };
         Self {
             runtime: tokio::runtime::Handle::current(),
-            shared: Arc::new(Shared::new(bounds)),
-            syncs: Arc::new(Shared::new(syncs)),
+            shared: Arc::new(PoolState::new(bounds)),
+            syncs: Arc::new(PoolState::new(syncs)),
         }
     }
 
-    fn workers_for(&self, holder: &CallHolder) -> &Arc<Shared> {
+    fn workers_for(&self, holder: &CallHolder) -> &Arc<PoolState> {
         match holder {
             CallHolder::Syncs { .. } => &self.syncs,
             CallHolder::Server | CallHolder::Names | CallHolder::Client(_) => &self.shared,
@@ -144,9 +144,9 @@ impl State {
     }
 }
 
-impl Shared {
+impl PoolState {
     fn new(bounds: Bounds) -> Self {
-        let state = State { line: Line::new(bounds), refused: 0, wakes: 0, closing: false };
+        let state = State { line: CallQueue::new(bounds), refused: 0, wakes: 0, closing: false };
         Self { state: Mutex::new(state), rest: Condvar::new() }
     }
 
@@ -170,7 +170,7 @@ impl Shared {
             let made = std::thread::Builder::new().name("worker".into()).spawn(work);
             if let Err(error) = made {
                 tracing::warn!("cannot start a worker thread: {error}");
-                let dropped = self.lock().line.not_made();
+                let dropped = self.lock().line.take_unstarted();
                 drop(dropped);
             }
         }
@@ -179,7 +179,7 @@ impl Shared {
     /// Main loop of a worker thread.
     fn work(self: Arc<Self>) {
         vfs_local::rest_without_power();
-        let mut duty = self.decide(Line::come);
+        let mut duty = self.decide(CallQueue::come);
         loop {
             duty = match duty {
                 Duty::Run(lane, call) => {
@@ -194,7 +194,7 @@ impl Shared {
                     let now = Instant::now();
                     self.decide(|line, summons| line.look(now, summons))
                 }
-                Duty::Rest if self.is_called() => self.decide(Line::come),
+                Duty::Rest if self.is_called() => self.decide(CallQueue::come),
                 Duty::Rest => return,
             };
         }
@@ -203,7 +203,7 @@ impl Shared {
     /// Asks the queue for the next duty, and wakes the workers that the queue requests.
     fn decide(
         self: &Arc<Self>,
-        ask: impl FnOnce(&mut Line<CallHolder, Call>, &mut Summons) -> Duty<Call>,
+        ask: impl FnOnce(&mut CallQueue<CallHolder, Call>, &mut Summons) -> Duty<Call>,
     ) -> Duty<Call> {
         let mut summons = Summons::default();
         let mut state = self.lock();

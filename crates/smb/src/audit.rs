@@ -4,7 +4,7 @@ use crate::conn::{Conn, ConnHandle};
 use crate::host::RequestFailure;
 use crate::server::Server;
 use crate::session::Session;
-use meter::{Agreed, AuditEvent, AuditKind, Authentication, Protocol};
+use meter::{AuditEvent, AuditKind, Authentication, NegotiatedSession, Protocol};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Header, MessageId, SessionId};
@@ -13,8 +13,8 @@ fn shown(id: SessionId) -> String {
     format!("{:016x}", id.0)
 }
 
-fn agreed(session: &Session) -> Agreed {
-    Agreed {
+fn agreed(session: &Session) -> NegotiatedSession {
+    NegotiatedSession {
         dialect: session.dialect.to_string(),
         signing: session.signing,
         cipher: session.cipher,

@@ -52,7 +52,7 @@ pub struct Facts {
     /// File systems of the shares.
     pub file_systems: Vec<FileSystem>,
     /// The running server, if any.
-    pub running: Running,
+    pub running: ServerVersion,
     /// Confinement layers that the running server lacks; `None` if no server runs or it does not
     /// report them.
     pub missing_layers: Option<Vec<String>>,
@@ -259,7 +259,7 @@ pub struct LongStreams {
 /// A running server of ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Running {
+pub enum ServerVersion {
     /// No server was found.
     #[default]
     No,

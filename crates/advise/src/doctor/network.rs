@@ -2,7 +2,7 @@
 
 use super::{
     Facts, Finding, Firewall, LogonWays, NfsShare, Port, PortState, RefusalLog, RefusedCalls,
-    Running, State,
+    ServerVersion, State,
 };
 use crate::link_speed;
 
@@ -305,14 +305,14 @@ fn times(count: u64) -> String {
 pub(super) fn running(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     match &facts.running {
-        Running::No => {}
-        Running::Version(version) if *version == facts.version => {
+        ServerVersion::No => {}
+        ServerVersion::Version(version) if *version == facts.version => {
             found.push(Finding::green(
                 "server",
                 format!("version {version} is running, the same as this program"),
             ));
         }
-        Running::Version(version) => {
+        ServerVersion::Version(version) => {
             let text = format!("version {version} is running, this program is {}", facts.version);
             found.push(Finding::yellow("server", text).remedy("systemctl restart anabranch"));
         }

@@ -35,7 +35,7 @@ fn fit() -> Facts {
         config_path: Some("/etc/anabranch/anabranch.toml".to_owned()),
         folders: vec![folder(Some(0o600))],
         file_systems: vec![ext4()],
-        running: Running::Version("1.0.0".to_owned()),
+        running: ServerVersion::Version("1.0.0".to_owned()),
         version: "1.0.0".to_owned(),
         ..Facts::default()
     }
@@ -86,7 +86,7 @@ fn found(change: impl FnOnce(&mut Facts)) -> (State, String, String) {
 }
 
 #[test]
-fn a_fit_machine_is_green_and_what_could_not_be_found_out_is_no_fault() {
+fn healthy_machine_is_green_and_unknown_facts_are_no_fault() {
     let found = findings(&fit());
     assert_eq!(worst(&found), State::Green, "{found:#?}");
     let unknown = Facts { kernel: (6, 1), is_root: true, ..Facts::default() };
@@ -96,7 +96,7 @@ fn a_fit_machine_is_green_and_what_could_not_be_found_out_is_no_fault() {
 }
 
 #[test]
-fn each_lack_of_the_machine_is_found_with_its_remedy() {
+fn machine_deficiency_is_reported_with_its_remedy() {
     use State::{Red, Yellow};
     type Case = (fn(&mut Facts), State, &'static str, &'static str);
     let cases: [Case; 16] = [
@@ -156,7 +156,7 @@ fn each_lack_of_the_machine_is_found_with_its_remedy() {
 }
 
 #[test]
-fn a_port_that_cannot_be_had_is_red_with_whom_to_stop() {
+fn occupied_port_is_red_with_the_service_to_stop() {
     let set = |state, others: &[&str]| {
         let others: Vec<String> = others.iter().map(|name| (*name).to_owned()).collect();
         found(|f| {
@@ -201,7 +201,7 @@ fn unreserved_ports_are_yellow_unless_all_users_are_squashed() {
 }
 
 #[test]
-fn a_firewall_is_a_matter_only_where_it_closes_what_is_served() {
+fn firewall_is_yellow_only_if_it_blocks_served_ports() {
     let nft = |rules: &str| {
         Firewall::Nft(format!("table inet filter {{\n\tchain input {{\n{rules}\n\t}}\n}}\n"))
     };
@@ -241,7 +241,7 @@ fn a_firewall_is_a_matter_only_where_it_closes_what_is_served() {
 }
 
 #[test]
-fn permissions_are_told_with_the_mode_that_is_right() {
+fn wrong_permissions_are_reported_with_the_right_mode() {
     let (state, text, remedy) = found(|f| f.folders = vec![folder(Some(0o644))]);
     assert_eq!(state, State::Red);
     assert!(text.contains("mode 0644"), "{text}");
@@ -253,7 +253,7 @@ fn permissions_are_told_with_the_mode_that_is_right() {
 }
 
 #[test]
-fn a_share_is_judged_by_what_its_file_system_can_keep() {
+fn share_findings_follow_its_file_system() {
     use State::{Red, Yellow};
     let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let cases = [
@@ -319,7 +319,7 @@ fn a_share_is_judged_by_what_its_file_system_can_keep() {
 }
 
 #[test]
-fn another_version_than_the_one_that_runs_is_told() {
+fn different_running_version_is_reported() {
     let (state, text, remedy) = found(|f| f.version = "1.1.0".to_owned());
     assert_eq!(state, State::Yellow);
     assert_eq!(text, "version 1.0.0 runs, this program is 1.1.0");
@@ -327,7 +327,7 @@ fn another_version_than_the_one_that_runs_is_told() {
 }
 
 #[test]
-fn what_is_wrong_in_the_file_is_red_and_a_warning_yellow() {
+fn configuration_error_is_red_and_warning_yellow() {
     let (state, text, remedy) = found(|f| f.config_problems = vec!["x:1: no".to_owned()]);
     assert_eq!((state, text.as_str()), (State::Red, "x:1: no"));
     assert_eq!(remedy, "anabranch check /etc/anabranch/anabranch.toml");
@@ -393,7 +393,7 @@ fn refused_calls_are_yellow_and_named_with_the_log() {
 }
 
 #[test]
-fn long_streams_that_nobody_can_use_are_named_with_what_helps() {
+fn orphaned_long_streams_are_reported_with_a_remedy() {
     let of = |streams| found(|facts| facts.file_systems[0].long_streams = Some(streams));
     let plain = LongStreams { files: 9, bytes: 9 << 20, ..LongStreams::default() };
     let (state, text, remedy) = of(LongStreams { orphans: 2, orphan_bytes: 1 << 20, ..plain });

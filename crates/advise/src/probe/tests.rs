@@ -12,11 +12,11 @@ fn host(name: &str, round_trip_ms: f64) -> Host {
         port: 445,
         address: Attempt::Done("192.0.2.1".into()),
         connects: Connects::new(3, vec![round_trip_ms; 3], None),
-        greeting: Attempt::Done(Greeting {
+        greeting: Attempt::Done(ServerGreeting {
             ms: round_trip_ms + 1.0,
             dialect: "3.1.1".into(),
             capabilities: vec!["multichannel".into()],
-            ..Greeting::default()
+            ..ServerGreeting::default()
         }),
         session: Attempt::Done(Session {
             ms: 3.0 * round_trip_ms + 5.0,
@@ -48,14 +48,14 @@ fn blamed(host: &Host) -> Option<(Layer, State)> {
 }
 
 #[test]
-fn a_host_without_fault_is_good_in_every_layer() {
+fn healthy_host_is_good_in_every_layer() {
     let verdicts = judge(&host("a", 0.2));
     assert!(verdicts.iter().all(|one| one.state == State::Good), "{verdicts:#?}");
     assert_eq!(culprit(&verdicts), None);
 }
 
 #[test]
-fn the_lowest_layer_that_is_broken_is_blamed_with_a_remedy() {
+fn lowest_broken_layer_is_the_verdict_with_a_remedy() {
     type Break = fn(&mut Host);
     let cases: [(Layer, Break); 6] = [
         (Layer::Name, |h| h.address = Attempt::Failed("no such host".into())),
@@ -80,7 +80,7 @@ fn the_lowest_layer_that_is_broken_is_blamed_with_a_remedy() {
 }
 
 #[test]
-fn a_slow_layer_is_told_from_the_network_below_it() {
+fn slow_layer_is_distinguished_from_the_network() {
     let mut slow = host("a", 0.2);
     slow.connects.p99_ms = 40.0;
     assert_eq!(blamed(&slow), Some((Layer::Network, State::Slow)), "unsteady");
@@ -110,7 +110,7 @@ fn with_channels(mut host: Host, channels: usize) -> Host {
 }
 
 #[test]
-fn a_server_without_multichannel_is_told_from_one_that_refuses_and_one_without_rss() {
+fn missing_multichannel_refusal_and_missing_rss_differ() {
     let remedy = |host: &Host| {
         let verdicts = judge(host);
         let one = verdicts.into_iter().find(|one| one.layer == Layer::Channels).unwrap();
@@ -125,12 +125,13 @@ fn a_server_without_multichannel_is_told_from_one_that_refuses_and_one_without_r
     }
     assert!(remedy(&plain).contains("rss = true"));
     let mut without = single;
-    without.greeting = Attempt::Done(Greeting { dialect: "3.1.1".into(), ..Greeting::default() });
+    without.greeting =
+        Attempt::Done(ServerGreeting { dialect: "3.1.1".into(), ..ServerGreeting::default() });
     assert!(remedy(&without).contains("Multichannel"));
 }
 
 #[test]
-fn equal_latency_and_fewer_channels_put_the_blame_above_the_network() {
+fn equal_latency_with_fewer_channels_excludes_the_network() {
     let quick = host("vm", 23.0);
     let mut slow = with_channels(host("endpoint", 23.4), 1);
     slow.large_reads = Attempt::Done(Reads { bytes_per_second: 290e6, ..Reads::default() });
@@ -143,7 +144,7 @@ fn equal_latency_and_fewer_channels_put_the_blame_above_the_network() {
 }
 
 #[test]
-fn the_story_has_its_four_chapters_and_names_cannot_break_it() {
+fn report_has_four_chapters_and_escapes_names() {
     let mut odd = host("a|b\n# c<script>", 0.3);
     odd.greeting = Attempt::Failed("not SMB".into());
     let text = story(&[host("vm", 23.0), odd]);
@@ -161,7 +162,7 @@ fn the_story_has_its_four_chapters_and_names_cannot_break_it() {
 }
 
 #[test]
-fn connects_are_summed_up_and_none_is_no_division_by_zero() {
+fn connect_statistics_of_no_connects_do_not_divide_by_zero() {
     let times = (1..=200).map(f64::from).collect();
     let all = Connects::new(210, times, Some("timed out".into()));
     assert_eq!((all.lost, all.min_ms, all.max_ms, all.p99_ms), (10, 1.0, 200.0, 198.0));

@@ -107,7 +107,7 @@ fn settings(facts: &Facts, id: &str) -> String {
 }
 
 #[test]
-fn every_recommendation_and_setting_of_the_requirements_is_a_rule() {
+fn rules_cover_every_recommendation_of_the_requirements() {
     for id in ASKED {
         assert!(RULES.iter().any(|(rule, _)| *rule == id), "{id} has no rule");
     }
@@ -118,7 +118,7 @@ fn every_recommendation_and_setting_of_the_requirements_is_a_rule() {
 }
 
 #[test]
-fn every_rule_speaks_when_it_should_and_is_silent_else() {
+fn rule_applies_exactly_under_its_condition() {
     type Change = fn(&mut Facts);
     let nothing: Change = |_| {};
     // Each rule, a change that triggers it, and one that silences it; first for SMB, then for NFS.
@@ -191,7 +191,7 @@ fn mounted(source: &str, read_ahead_kib: u32) -> Mount {
 }
 
 #[test]
-fn settings_are_exactly_what_is_to_be_typed() {
+fn rule_settings_are_exact_commands() {
     let of_smb = facts(as_documented);
     let text = settings(&of_smb, "CC-01");
     assert!(
@@ -209,7 +209,7 @@ fn settings_are_exactly_what_is_to_be_typed() {
 }
 
 #[test]
-fn the_rule_of_udev_has_the_tokens_that_the_kernel_and_udev_read() {
+fn udev_rule_has_the_tokens_of_kernel_and_udev() {
     let text = settings(&nfs(facts(as_documented)), "RA-03");
     for token in [
         "/etc/udev/rules.d/99-nfs.rules",
@@ -233,7 +233,7 @@ fn the_rule_of_udev_has_the_tokens_that_the_kernel_and_udev_read() {
 }
 
 #[test]
-fn the_table_is_green_yellow_and_red_by_what_was_measured() {
+fn comparison_table_is_colored_by_measurement() {
     let rows = rows(&facts(as_documented));
     assert_eq!(rows.len(), 24);
     let colour = |class, block| {
@@ -248,7 +248,7 @@ fn the_table_is_green_yellow_and_red_by_what_was_measured() {
 }
 
 #[test]
-fn what_chance_may_have_done_is_yellow_and_no_advice() {
+fn insignificant_difference_is_yellow_without_advice() {
     let mut noisy = facts(as_documented);
     for cell in &mut noisy.cells {
         cell.rounds = vec![cell.per_second * 0.4, cell.per_second * 1.6];
@@ -263,7 +263,7 @@ fn binds(facts: &Facts) -> Limit {
 }
 
 #[test]
-fn each_limit_is_named_when_it_is_the_one() {
+fn limiting_factor_is_identified() {
     // Larger requests have lower rates; nothing else stands out.
     let even = |_: Class, _: usize, block: u32, _: bool| 4e9 / f64::from(block).powf(1.1);
     let none = facts(even);
@@ -300,7 +300,7 @@ fn each_limit_is_named_when_it_is_the_one() {
 }
 
 #[test]
-fn clients_for_a_target_are_counted_with_and_without_several_connections() {
+fn client_count_is_given_with_and_without_multichannel() {
     let gib = f64::from(1 << 30);
     assert_eq!(clients_needed(10.0 * gib, 0.5 * gib), 20);
     assert_eq!(clients_needed(10.0 * gib, 12.5e9 / 8.0), 7);
@@ -312,7 +312,7 @@ fn clients_for_a_target_are_counted_with_and_without_several_connections() {
 }
 
 #[test]
-fn limits_of_local_disks_are_not_blamed_for_a_share_and_nothing_measured_is_nothing_found() {
+fn local_disk_limit_is_not_attributed_to_a_share() {
     let empty = Facts::default();
     assert!(bindings(&empty).is_empty());
     assert!(rows(&empty).is_empty());

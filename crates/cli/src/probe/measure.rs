@@ -3,7 +3,7 @@
 use super::Plan;
 use super::target::Place;
 use crate::remote::{self, Url, World, connect_nfs, connect_smb, own_name};
-use advise::probe::{Connects, Greeting, Host, Reads, Session};
+use advise::probe::{Connects, Host, Reads, ServerGreeting, Session};
 use advise::{Attempt, Interface};
 use anyhow::{Context, Result, bail};
 use client::load::{Run, Storage, Until, Work};
@@ -155,7 +155,7 @@ async fn above(host: &mut Host, place: &Place, address: SocketAddr, plan: Plan) 
     }
 }
 
-async fn smb_greeting(address: SocketAddr, plan: Plan) -> Result<Greeting> {
+async fn smb_greeting(address: SocketAddr, plan: Plan) -> Result<ServerGreeting> {
     // A server tells of Multichannel only whoever could use it.
     let options = remote::options(2);
     let (took, found) = probe::negotiate(address, &options, &World, plan.within).await?;
@@ -163,7 +163,7 @@ async fn smb_greeting(address: SocketAddr, plan: Plan) -> Result<Greeting> {
     let asking = probe::offers(address, &options, &World, plan.within / 4);
     let offers = tokio::time::timeout(plan.within, asking).await.unwrap_or_default();
     let says = |(bit, name): &(u32, &str)| (found.capabilities & bit != 0).then(|| (*name).into());
-    Ok(Greeting {
+    Ok(ServerGreeting {
         ms: millis(took),
         dialect: found.dialect.to_string(),
         dialects: offers.dialects.iter().map(ToString::to_string).collect(),
@@ -177,10 +177,10 @@ async fn smb_greeting(address: SocketAddr, plan: Plan) -> Result<Greeting> {
 }
 
 /// The call that does nothing, then a session in each version.
-async fn nfs_greeting(place: &Place, address: SocketAddr) -> Result<Greeting> {
+async fn nfs_greeting(place: &Place, address: SocketAddr) -> Result<ServerGreeting> {
     let begun = Instant::now();
     nfs::null(address).await?;
-    let mut greeting = Greeting { ms: millis(begun.elapsed()), ..Greeting::default() };
+    let mut greeting = ServerGreeting { ms: millis(begun.elapsed()), ..ServerGreeting::default() };
     let mut refusal = None;
     for minor_version in [1, 2] {
         match connect_nfs(&place.host, place.port, minor_version, 1).await {

@@ -130,7 +130,7 @@ async fn serve_one(stream: Stream, router: Router) {
     http.header_read_timeout(ADMIN_WITHIN);
     http.max_buf_size(ADMIN_HEAD_BYTES_MAX);
     http.max_headers(ADMIN_HEADERS_MAX);
-    let stream = TokioIo::new(Patient::new(stream, ADMIN_WITHIN));
+    let stream = TokioIo::new(TimedStream::new(stream, ADMIN_WITHIN));
     // A defective connection concerns its client only.
     let _ = http.serve_connection(stream, TowerToHyperService::new(router)).await;
 }
@@ -166,17 +166,17 @@ impl Stream {
 }
 
 /// Timer of a pending read or write.
-type Bounded = Option<Pin<Box<Sleep>>>;
+type IoTimer = Option<Pin<Box<Sleep>>>;
 
 /// A stream that fails if its peer makes no progress for `patience`.
-struct Patient {
+struct TimedStream {
     stream: Stream,
     patience: Duration,
-    reading: Bounded,
-    writing: Bounded,
+    reading: IoTimer,
+    writing: IoTimer,
 }
 
-impl Patient {
+impl TimedStream {
     fn new(stream: Stream, patience: Duration) -> Self {
         Self { stream, patience, reading: None, writing: None }
     }
@@ -185,7 +185,7 @@ impl Patient {
 /// Passes a completed operation on; bounds the wait of a pending one.
 fn within<T>(
     done: Poll<Result<T>>,
-    (wait, patience): (&mut Bounded, Duration),
+    (wait, patience): (&mut IoTimer, Duration),
     cx: &mut Context<'_>,
 ) -> Poll<Result<T>> {
     if done.is_ready() {
@@ -197,7 +197,7 @@ fn within<T>(
     Poll::Ready(Err(Error::from(ErrorKind::TimedOut)))
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -208,7 +208,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_of_a_dead_server_makes_room_and_one_of_a_living_one_does_not() {
+    async fn unix_socket_is_replaced_only_if_its_server_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run").join("admin.sock");
         let first = Socket::unix(&path).unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_of_our_own_user_is_trusted_on_a_unix_socket_and_nobody_by_the_network() {
+    async fn unix_socket_peer_of_own_user_is_trusted_and_no_tcp_peer() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("admin.sock");
         let of_files = tokio::spawn(Socket::unix(&path).unwrap().serve(router()));
@@ -281,10 +281,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_says_nothing_or_takes_nothing_is_not_waited_for() {
+    async fn silent_peer_times_out_on_read_and_on_write() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let (begun, patience) = (std::time::Instant::now(), Duration::from_millis(50));
-        let mut patient = Patient::new(Stream::Unix(ours), patience);
+        let mut patient = TimedStream::new(Stream::Unix(ours), patience);
         let error = patient.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let many = vec![0; 16 * 1024 * 1024];
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_that_is_too_long_is_refused() {
+    async fn request_head_beyond_the_limit_is_refused() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         tokio::spawn(serve_one(Stream::Unix(ours), router().layer(Extension(Peer::Trusted))));
         let head = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(ADMIN_HEAD_BYTES_MAX));

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_an_operation_names_is_in_the_document() {
+    fn operation_references_exist_in_the_openapi_document() {
         let document = document();
         let schemas = &document["components"]["schemas"];
         for operation in OPERATIONS {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_to_a_schema_and_every_schema_is_used() {
+    fn schema_references_resolve_and_every_schema_is_used() {
         let document = document();
         let text = document.to_string();
         let schemas = document["components"]["schemas"].as_object().unwrap();
@@ -167,20 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_names_every_operation_and_no_other() {
+    fn manual_lists_exactly_the_operations() {
         let manual = include_str!("../../../../docs/admin-api.md");
         let named = |operation: &&Operation| {
             let Operation { method, path, .. } = operation;
             manual.contains(&format!("| `{} {path}` |", method.name().to_uppercase()))
         };
-        let told = OPERATIONS.iter().filter(|operation| !is_page(operation));
-        let unnamed: Vec<_> = told.clone().filter(|operation| !named(operation)).collect();
+        let documented = OPERATIONS.iter().filter(|operation| !is_page(operation));
+        let unnamed: Vec<_> = documented.clone().filter(|operation| !named(operation)).collect();
         assert!(unnamed.is_empty(), "{unnamed:?}");
         let rows = manual.lines().filter(|line| {
             ["GET", "PUT", "POST", "PATCH", "DELETE"]
                 .iter()
                 .any(|m| line.starts_with(&format!("| `{m} ")))
         });
-        assert_eq!(rows.count(), told.count());
+        assert_eq!(rows.count(), documented.count());
     }
 }

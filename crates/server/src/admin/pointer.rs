@@ -21,12 +21,12 @@ impl Pointer {
     /// Links the address to the token in `state`. Returns `None` without a runtime directory:
     /// commands then need an option.
     #[must_use]
-    pub fn make(address: SocketAddr, state: &Path) -> Option<Self> {
+    pub fn create(address: SocketAddr, state: &Path) -> Option<Self> {
         let target = state.canonicalize().ok()?.join(ADMIN_TOKEN_FILE);
-        folders().into_iter().find_map(|folder| Self::make_in(&folder, address, &target))
+        folders().into_iter().find_map(|folder| Self::create_in(&folder, address, &target))
     }
 
-    fn make_in(folder: &Path, address: SocketAddr, target: &Path) -> Option<Self> {
+    fn create_in(folder: &Path, address: SocketAddr, target: &Path) -> Option<Self> {
         // The process has a permissive umask, so the mode must be explicit.
         DirBuilder::new().recursive(true).mode(0o755).create(folder).ok()?;
         is_ours(folder).then_some(())?;
@@ -76,23 +76,23 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_link_leads_to_the_token_while_the_server_is_there() {
+    fn link_resolves_to_the_token_while_the_server_runs() {
         let folder = tempfile::tempdir().unwrap();
         let (run, target) = (folder.path().join("run"), folder.path().join("admin-token"));
         let address = "127.0.0.1:4480".parse().unwrap();
-        let first = Pointer::make_in(&run, address, Path::new("/elsewhere")).unwrap();
+        let first = Pointer::create_in(&run, address, Path::new("/elsewhere")).unwrap();
         std::mem::forget(first);
-        let pointer = Pointer::make_in(&run, address, &target).unwrap();
+        let pointer = Pointer::create_in(&run, address, &target).unwrap();
         assert_eq!(std::fs::read_link(run.join(name_of(address))).unwrap(), target);
         drop(pointer);
         assert!(std::fs::read_dir(&run).unwrap().next().is_none());
     }
 
     #[test]
-    fn a_directory_that_others_may_write_to_is_not_believed() {
+    fn directory_writable_by_others_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
         let address = "127.0.0.1:4480".parse().unwrap();
-        assert!(Pointer::make_in(folder.path(), address, Path::new("/token")).is_none());
+        assert!(Pointer::create_in(folder.path(), address, Path::new("/token")).is_none());
     }
 }

@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_and_localhost_are_answered() {
+    fn request_host_must_be_an_address_or_localhost() {
         for good in ["127.0.0.1", "127.0.0.1:4480", "[::1]:4480", "localhost", "localhost:4480"] {
             assert!(is_address(good), "{good}");
         }
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_shown_as_bearer_in_any_case() {
+    fn bearer_scheme_is_case_insensitive() {
         assert_eq!(bearer("Bearer abc"), Some("abc"));
         assert_eq!(bearer("bearer  abc "), Some("abc"));
         assert_eq!(bearer("Basic abc"), None);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_shown_in_pages_of_bounded_length() {
+    fn list_is_returned_in_pages_of_bounded_length() {
         let paged = |uri: &str| paging(true, &uri.parse().unwrap());
         assert_eq!(paged("/?offset=3&limit=2"), Ok((3, 2)));
         assert_eq!(paged("/"), Ok((0, ADMIN_ITEMS_MAX)));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_with_a_request_is_json_and_short() {
+    async fn request_body_must_be_short_json() {
         let sent = |kind: &str, text: String| {
             Request::builder().header("content-type", kind).body(Body::from(text)).unwrap()
         };

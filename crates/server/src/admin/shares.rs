@@ -137,10 +137,10 @@ fn shown(state: &State, share: &ShareConfig, limits: Option<&Snapshot>) -> Value
 /// Last known space of the shares. Only one request at a time queries a file system, which may
 /// hang; the others get the last known value.
 #[derive(Debug, Default)]
-pub struct Spaces(Mutex<BTreeMap<String, Seen>>);
+pub struct Spaces(Mutex<BTreeMap<String, SpaceReading>>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct SpaceReading {
     is_asked: bool,
     space: Option<(f64, f64)>,
 }
@@ -151,13 +151,13 @@ impl Spaces {
         let before = {
             let mut all = lock();
             let seen = all.entry(share.to_owned()).or_default();
-            std::mem::replace(seen, Seen { is_asked: true, ..*seen })
+            std::mem::replace(seen, SpaceReading { is_asked: true, ..*seen })
         };
         if before.is_asked {
             return before.space;
         }
         let space = ask();
-        lock().insert(share.to_owned(), Seen { is_asked: false, space });
+        lock().insert(share.to_owned(), SpaceReading { is_asked: false, space });
         space
     }
 }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_that_hangs_is_asked_once_and_the_others_are_told_what_was_known() {
+    fn hanging_file_system_is_queried_once_and_old_space_returned() {
         let spaces = Spaces::default();
         assert_eq!(spaces.look("data", || Some((2.0, 1.0))), Some((2.0, 1.0)));
         let asked = spaces.look("data", || {

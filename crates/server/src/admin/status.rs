@@ -2,7 +2,7 @@
 
 use super::request::{Answer, Input, Refusal};
 use super::{State, nfs_clients, sessions};
-use crate::connections::Counts;
+use crate::connections::ConnectionCounts;
 use crate::limits::ADMIN_ITEMS_MAX;
 use crate::share_disks::{self, ShareDisk};
 use serde_json::{Value, json};
@@ -40,8 +40,9 @@ pub fn requests(state: &State, _: &Input) -> Result<Answer, Refusal> {
 
 /// Counters and present clients.
 pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
-    let Counts { open, unknown, accepted, refused, received_bytes, sent_bytes, ends, .. } =
-        state.connections.counts();
+    let ConnectionCounts {
+        open, unknown, accepted, refused, received_bytes, sent_bytes, ends, ..
+    } = state.connections.counts();
     let Snapshot { sessions, garbage, requests, logons_failed, logons, .. } =
         state.server.snapshot();
     let shown = sessions.iter().take(ADMIN_ITEMS_MAX);

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_have_names_of_their_own_and_a_sentence() {
+    fn operation_names_are_unique_and_have_a_summary() {
         let mut ids: Vec<_> = OPERATIONS.iter().map(|operation| operation.id).collect();
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn only_life_and_the_page_are_for_everyone_and_changes_for_administrators() {
+    fn only_liveness_and_page_are_public_and_writes_need_admin() {
         for Operation { method, path, access, .. } in OPERATIONS {
             let is_page = !path[1..].contains('/') && path.contains('.') || *path == "/";
             let is_open = is_page || *path == "/health";

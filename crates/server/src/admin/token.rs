@@ -36,7 +36,7 @@ impl Token {
 
     /// Reads the token from `path`; generates it if the file does not exist.
     fn open(path: &Path) -> Result<Self, String> {
-        match Self::make(path) {
+        match Self::create(path) {
             Ok(token) => return Ok(token),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(format!("cannot be created: {error}")),
@@ -62,7 +62,7 @@ impl Token {
     }
 
     /// Generates a token of 256 random bits; fails if the file exists.
-    fn make(path: &Path) -> std::io::Result<Self> {
+    fn create(path: &Path) -> std::io::Result<Self> {
         let mut random = [0; 32];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -87,7 +87,7 @@ impl Tokens {
     /// # Errors
     /// The defect with its remedy.
     pub fn open(folder: &Path) -> Result<Self, String> {
-        state::make(folder).map_err(|error| wrong(folder, &error.to_string()))?;
+        state::create_dir(folder).map_err(|error| wrong(folder, &error.to_string()))?;
         let open = |name: &str| {
             let path = folder.join(name);
             Token::open(&path).map_err(|why| wrong(&path, &why))
@@ -109,7 +109,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn tokens_are_made_once_for_the_servers_user_alone_and_differ() {
+    fn token_files_are_created_once_private_and_distinct() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
         let first = Tokens::open(&state).unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_others_can_read_or_that_is_none_is_refused_with_a_remedy() {
+    fn invalid_or_readable_token_file_is_refused_with_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(ADMIN_TOKEN_FILE);
         Tokens::open(folder.path()).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_very_token_is_it() {
+    fn token_matches_itself_only() {
         let token = Token(b"0123456789abcdef0123456789abcdef".into());
         assert!(token.is(b"0123456789abcdef0123456789abcdef"));
         for other in

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn network_of_ipv6_is_one_source() {
+    fn ipv6_network_counts_as_one_source() {
         let (mut bounds, now) = (Bounds::default(), Instant::now());
         let addresses = (1..=200).map(|i| at(&format!("2001:db8:1:2::{i:x}")));
         assert_eq!(written(&mut bounds, addresses, (5, true), now), 30);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_of_one_network_share_its_bound_and_leave_others_theirs() {
+    fn sources_of_one_network_share_one_bound() {
         let (mut bounds, now) = (Bounds::default(), Instant::now());
         let taken = written(&mut bounds, (0..60_000).map(site), (1, true), now);
         assert_eq!(taken, 240, "a /48 is a network");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_are_bounded_and_one_wide_network_gets_half() {
+    fn total_is_bounded_and_one_wide_network_gets_half() {
         let (mut bounds, now) = (Bounds::default(), Instant::now());
         let in_network =
             |second: u8| (0..=255).map(move |third| IpAddr::from([10, second, third, 1]));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn next_event_that_is_written_counts_those_that_were_not() {
+    fn written_event_includes_the_count_of_omitted_ones() {
         let (mut bounds, now) = (Bounds::default(), Instant::now());
         let source = at("192.0.2.1");
         assert_eq!(written(&mut bounds, std::iter::repeat_n(source, 42), (1, true), now), 30);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_of_a_period_that_has_ended_make_room() {
+    fn sources_of_an_expired_period_are_evicted() {
         let (mut bounds, now) = (Bounds::default(), Instant::now());
         written(&mut bounds, (0..10_000).map(|i: u32| i.to_be_bytes().into()), (1, true), now);
         let later = now + PERIOD;

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_one_of_the_network_or_a_whole_path() {
+    fn admin_address_is_a_socket_address_or_an_absolute_path() {
         for text in ["127.0.0.1:4480", "[::1]:4480", "unix:/run/anabranch/admin.sock"] {
             assert_eq!(text.parse::<AdminAddress>().unwrap().to_string(), text);
         }

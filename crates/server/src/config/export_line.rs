@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_export_is_said_with_the_terms_that_count() {
+    fn export_line_contains_the_effective_options() {
         let config = Config::parse(
             "[server]\nnfs = [\"127.0.0.1:2049\"]\n[[share]]\nname = \"data\"\npath = \"/srv/data\"\n\
              nfs_squash = \"all\"\nnfs_anonuid = 7\nreserved_ports = false\nhosts_denied = [\"192.0.2.66\"]\n\

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_client_is_read() {
+    fn host_rule_of_each_kind_is_parsed() {
         let network = |text| HostRule::Network(Network::parse(text).unwrap());
         for (text, rule) in [
             ("*", HostRule::All),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_client_is_refused() {
+    fn host_rule_that_names_no_client_is_refused() {
         for text in [
             "",
             "@",
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_match_dots_as_in_exports() {
+    fn host_wildcard_star_matches_dots_as_in_exports() {
         for (text, yes, no) in [
             (
                 "*.lab.example",
@@ -290,7 +290,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_client_or_refused(text in "\\PC{0,20}") {
+        fn host_rule_parser_accepts_or_refuses_any_text(text in "\\PC{0,20}") {
             if let Ok(rule) = HostRule::parse(&text) {
                 prop_assert_eq!(HostRule::parse(&rule.to_string()), Ok(rule));
             }

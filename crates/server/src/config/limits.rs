@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_has_a_class_a_size_and_limits_of_its_own() {
+    fn share_limits_are_parsed_with_class_and_size() {
         let keys = "class = \"premium\"\nprovisioned_gib = 1024\nmetadata_cache = \"off\"\nlimits = { egress = \"50 MiB\", file_iops = 500 }";
         let provision = parse(keys).unwrap().provision();
         let limits = provision.limits();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_sets_the_same_keys() {
+    fn command_line_sets_the_same_keys_as_the_file() {
         let mut share = ShareConfig::new("data", Path::new("/"));
         let keys = [
             ("class", "custom"),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_said_with_the_remedy() {
+    fn contradictory_limits_are_reported_with_the_remedy() {
         let table = [
             ("class = \"gold\"", "line 4: class = \"gold\" is none of"),
             ("class = \"premium\"", "needs provisioned_gib"),

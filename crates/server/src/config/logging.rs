@@ -149,7 +149,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn what_is_said_of_the_log_is_understood() {
+    fn log_settings_are_parsed() {
         let text = "[log]\nformat = \"json\"\nlevel = \"debug\"\naudit = \"/var/log/a.jsonl\"\n\
             slow_request_ms = 250\ntraces = \"http://collector/x\"\n";
         let log = Config::parse(text).unwrap().log;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_said_with_its_line() {
+    fn invalid_log_settings_are_reported_with_their_line() {
         let text = "[log]\naudit = \"elsewhere\"\nslow_request_ms = 0\ntraces = \"https://a\"\n";
         let problems = Config::parse(text).unwrap_err().problems;
         let lines: Vec<Option<usize>> = problems.iter().map(|problem| problem.line).collect();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_has_a_port_and_a_path_if_it_says_none() {
+    fn url_without_port_and_path_gets_the_defaults() {
         let of = |url: &str| parse_url(url).map(|target| target.address + &target.path);
         assert_eq!(of("http://10.0.0.1").as_deref(), Some("10.0.0.1:4318/v1/traces"));
         assert_eq!(of("http://[::1]:9/").as_deref(), Some("[::1]:9/"));

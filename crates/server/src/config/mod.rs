@@ -17,7 +17,7 @@ mod suggest;
 mod values;
 
 pub(crate) use self::limits::change_provision;
-use crate::connections::Patience;
+use crate::connections::ConnectionTimeouts;
 use crate::limits::{CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX};
 use crate::names::WantedNames;
 use ::limits::Provision;
@@ -28,7 +28,7 @@ pub use logging::{AuditTarget, LogFormat, Logging, TraceTarget};
 pub use multichannel::Multichannel;
 pub use nfs_clients::{NOBODY, NfsClients};
 use serde::Deserialize;
-pub use snapshots::{Kept, SnapshotsConfig};
+pub use snapshots::{SnapshotTool, SnapshotsConfig};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -373,7 +373,7 @@ pub struct Config {
     /// Memory for requests in flight and their replies.
     pub request_memory_bytes: u64,
     /// Timeouts of connections.
-    pub patience: Patience,
+    pub patience: ConnectionTimeouts,
     /// Threads for blocking calls.
     pub workers: usize,
     /// Settings of SMB Multichannel.
@@ -431,7 +431,7 @@ impl Config {
             guest: None,
             connections_max: CONNECTIONS_MAX,
             request_memory_bytes: MEMORY_BYTES_MAX,
-            patience: Patience::default(),
+            patience: ConnectionTimeouts::default(),
             workers: crate::limits::WORKERS,
             multichannel: Multichannel::default(),
             confinement: Confinement::default(),
@@ -649,7 +649,7 @@ impl ShareConfig {
             "continuously_available" => self.continuously_available = flag()?,
             "show_symlinks" => self.show_symlinks = flag()?,
             "named_streams" => self.named_streams = flag()?,
-            "snapshots" => self.snapshots().kept = Kept::of(value),
+            "snapshots" => self.snapshots().kept = SnapshotTool::of(value),
             "snapshot_names" => self.snapshots().names = Some(value.to_owned()),
             "snapshot_root" => self.snapshots().root = Some(value.into()),
             "nfs" => self.nfs = Some(flag()?),

@@ -1,7 +1,7 @@
 //! The `[multichannel]` table: channels per session, and the addresses to advertise.
 
 use super::raw::Meaning;
-use crate::interfaces::{Advertised, Pattern, Policy};
+use crate::interfaces::{AdvertisedAddress, Pattern, Policy};
 use crate::limits::ADVERTISED_MAX;
 use serde::Deserialize;
 use smb::limits::{CHANNELS_PER_SESSION, CHANNELS_PER_SESSION_MAX};
@@ -101,10 +101,10 @@ impl Meaning<'_> {
         config
     }
 
-    fn interface(&mut self, raw: RawInterface) -> Advertised {
+    fn interface(&mut self, raw: RawInterface) -> AdvertisedAddress {
         let megabits =
             raw.speed_mbits.map(|speed| self.bounded("speed_mbits", &speed, 1..=SPEED_MBITS_MAX));
-        Advertised {
+        AdvertisedAddress {
             address: raw.address,
             bits_per_second: megabits.map(|m| m * 1_000_000),
             rss: raw.rss,

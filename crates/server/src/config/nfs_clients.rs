@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_read_as_exports_has_them() {
+    fn nfs_client_entries_are_parsed_as_in_exports() {
         let names = ["Build.example", "*.example(rw)", "@builders(rw)"].into_iter();
         let hosts = parse(names).unwrap().into_iter().map(|one| one.hosts.to_string());
         assert_eq!(hosts.collect::<Vec<_>>(), ["build.example", "*.example", "@builders"]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn squash_of_all_is_undone_by_no_word_about_root() {
+    fn root_options_do_not_undo_all_squash() {
         for (options, squash) in [
             ("all_squash,no_root_squash", Some(NfsSquash::All)),
             ("no_root_squash,all_squash", Some(NfsSquash::All)),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_entries_are_named() {
+    fn nfs_client_mistakes_are_reported() {
         for (entry, said) in [
             (
                 "192.0.2.0/99(rw)",

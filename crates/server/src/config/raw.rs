@@ -10,9 +10,9 @@ use super::values::{
     parse_cache, parse_hosts, parse_listed, parse_networks, parse_patterns, parse_size,
 };
 use super::{
-    Config, ConfigError, Confinement, Encryption, Kept, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
-    NfsStable, NfsTls, Ntlm, Problem, ShareConfig, Signing, SmbStable, SnapshotsConfig, TlsFiles,
-    check_share_name, parse_mode, same_name,
+    Config, ConfigError, Confinement, Encryption, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
+    NfsStable, NfsTls, Ntlm, Problem, ShareConfig, Signing, SmbStable, SnapshotTool,
+    SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
@@ -583,7 +583,7 @@ impl Meaning<'_> {
             return None;
         };
         let config = SnapshotsConfig {
-            kept: Kept::of(kept.get_ref()),
+            kept: SnapshotTool::of(kept.get_ref()),
             names: raw.snapshot_names.clone(),
             root: raw.snapshot_root.clone(),
         };

@@ -15,7 +15,7 @@ const NAMES: [&str; 6] = [
 
 /// The snapshot tool, which determines the location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Kept {
+pub enum SnapshotTool {
     /// snapper, in `.snapshots`.
     Snapper,
     /// ZFS, in `.zfs/snapshot`.
@@ -30,15 +30,15 @@ pub enum Kept {
 /// Snapshot keys of a share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotsConfig {
-    /// See [`Kept`].
-    pub kept: Kept,
+    /// See [`SnapshotTool`].
+    pub kept: SnapshotTool,
     /// Name format; `None` means all well-known ones.
     pub names: Option<String>,
     /// Directory of which the snapshots are; `None` means the share's.
     pub root: Option<PathBuf>,
 }
 
-impl Kept {
+impl SnapshotTool {
     /// Parses the value of the key `snapshots`.
     #[must_use]
     pub fn of(text: &str) -> Self {
@@ -62,14 +62,14 @@ impl SnapshotsConfig {
             format!("snapshot_root = {root:?} is not a directory above the share, {share:?}")
         })?;
         let directory = match &self.kept {
-            Kept::Snapper => root.join(".snapshots"),
-            Kept::Zfs => root.join(".zfs/snapshot"),
-            Kept::CephFs => root.join(".snap"),
-            Kept::Directory(directory) => root.join(directory),
+            SnapshotTool::Snapper => root.join(".snapshots"),
+            SnapshotTool::Zfs => root.join(".zfs/snapshot"),
+            SnapshotTool::CephFs => root.join(".snap"),
+            SnapshotTool::Directory(directory) => root.join(directory),
         };
         let naming = match (&self.kept, &self.names) {
-            (Kept::Snapper, None) => SnapshotNaming::Snapper,
-            (Kept::Snapper, Some(_)) => {
+            (SnapshotTool::Snapper, None) => SnapshotNaming::Snapper,
+            (SnapshotTool::Snapper, Some(_)) => {
                 return Err("snapper has numbers for names; leave out snapshot_names".into());
             }
             (_, Some(form)) => {
@@ -92,12 +92,12 @@ mod tests {
 
     fn place(kept: &str, names: Option<&str>, root: Option<&str>) -> Result<SnapshotPlace, String> {
         let (names, root) = (names.map(str::to_owned), root.map(PathBuf::from));
-        let config = SnapshotsConfig { kept: Kept::of(kept), names, root };
+        let config = SnapshotsConfig { kept: SnapshotTool::of(kept), names, root };
         config.place(Path::new("/srv/data"), true)
     }
 
     #[test]
-    fn a_word_says_where_snapshots_are_and_how_they_are_named() {
+    fn snapshot_tool_determines_directory_and_naming() {
         let zfs = place("zfs", None, None).unwrap();
         assert_eq!(zfs.directory, Path::new("/srv/data/.zfs/snapshot"));
         assert!(matches!(zfs.naming, SnapshotNaming::Names(forms) if forms.len() == NAMES.len()));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn invalid_snapshot_settings_are_reported() {
         assert!(place("zfs", None, Some("/home")).unwrap_err().contains("snapshot_root"));
         assert!(place("zfs", Some("%Q"), None).unwrap_err().contains("snapshot_names"));
         assert!(place("snapper", Some("%s"), None).is_err());

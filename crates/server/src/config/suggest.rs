@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_near_word_is_suggested_and_a_far_one_is_not() {
+    fn similar_word_is_suggested_and_a_different_one_is_not() {
         let known = ["signing", "smb", "users"];
         assert_eq!(nearest("signin", &known), Some("signing"));
         assert_eq!(nearest("user", &known), Some("users"));

@@ -8,7 +8,7 @@ fn wrong(text: &str) -> String {
 
 /// Each message has the line, the mistake and the remedy.
 #[test]
-fn every_mistake_is_named_with_its_line_and_its_remedy() {
+fn mistake_is_reported_with_its_line_and_remedy() {
     for (text, said) in [
         (
             "[server]\nsignin = \"required\"\n",
@@ -79,7 +79,7 @@ fn every_mistake_is_named_with_its_line_and_its_remedy() {
 }
 
 #[test]
-fn so_is_each_mistake_in_the_options_of_a_share() {
+fn mistake_in_share_options_is_reported_with_line_and_remedy() {
     for (text, said) in [
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nhosts_allowed = [\"192.0.2.0/99\"]\n",
@@ -132,7 +132,7 @@ fn so_is_each_mistake_in_the_options_of_a_share() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
+fn all_mistakes_are_reported_in_line_order() {
     let text = "[[share]]\nname = \"a\"\npath = \"x\"\n[[share]]\nname = \"A\"\npath = \"/y\"\n[server]\nworkers = 0\n";
     let lines: Vec<Option<usize>> =
         Config::parse(text).unwrap_err().problems.iter().map(|p| p.line).collect();
@@ -140,20 +140,20 @@ fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn unreadable_file_is_reported_with_its_path() {
     let error = Config::load(Path::new("/nonexistent/anabranch.toml")).unwrap_err().to_string();
     assert!(error.starts_with("/nonexistent/anabranch.toml: cannot be read: "), "{error}");
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_found_with_the_line_of_its_path() {
+fn missing_share_directory_is_reported_with_its_line() {
     let config = Config::parse("[[share]]\nname = \"a\"\n\npath = \"/nonexistent/a\"\n").unwrap();
     let text = "share a: /nonexistent/a does not exist; create it with: mkdir -p /nonexistent/a";
     assert_eq!(config.problems_outside(), [Problem { line: Some(4), text: text.into() }]);
 }
 
 #[test]
-fn groups_and_users_that_this_machine_lacks_are_found() {
+fn missing_system_users_and_groups_are_reported() {
     let config = Config::parse(
         "[[share]]\nname = \"a\"\npath = \"/\"\nusers = [\"x\", \"@no-such-group\"]\nforce_user = \"no-such-user\"\n",
     );
@@ -170,7 +170,7 @@ fn groups_and_users_that_this_machine_lacks_are_found() {
 }
 
 #[test]
-fn guests_are_warned_about() {
+fn guest_access_has_a_warning() {
     let text = "[server]\nsigning = \"offered\"\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n";
     let warnings = Config::parse(text).unwrap().warnings();
     assert_eq!(warnings.len(), 1);
@@ -185,7 +185,7 @@ fn guests_are_warned_about() {
 
 /// The example is the starting point for administrators; `reference` checks that it has every key.
 #[test]
-fn the_packaged_example_is_valid_as_it_is_and_with_every_key_set() {
+fn packaged_example_is_valid_also_with_every_key_set() {
     let text = include_str!("../../../../packaging/anabranch.toml");
     Config::parse(text).unwrap();
     // Unset keys are in the example as comments; the test sets them all.
@@ -198,7 +198,7 @@ fn the_packaged_example_is_valid_as_it_is_and_with_every_key_set() {
 }
 
 #[test]
-fn the_command_line_sets_the_same_keys() {
+fn command_line_sets_the_same_keys_as_the_file() {
     let mut config = Config::empty();
     let share = config.add_share("a", Path::new("/a")).unwrap();
     for (key, value) in [
@@ -265,7 +265,7 @@ fn the_command_line_sets_the_same_keys() {
 }
 
 #[test]
-fn mistakes_about_channels_are_named_alike() {
+fn multichannel_mistakes_are_reported() {
     for (text, said) in [
         (
             "[multichannel]\nchannels_max = 33\n",
@@ -286,7 +286,7 @@ fn mistakes_about_channels_are_named_alike() {
 }
 
 #[test]
-fn more_channels_than_usual_are_warned_of_with_their_line() {
+fn unusual_channel_count_has_a_warning_with_its_line() {
     let warned = |text: &str| Config::parse(text).unwrap().warnings();
     assert_eq!(warned("[multichannel]\nchannels_max = 4\n"), []);
     assert_eq!(warned("[multichannel]\nenabled = false\nchannels_max = 9\n"), []);
@@ -296,7 +296,7 @@ fn more_channels_than_usual_are_warned_of_with_their_line() {
 }
 
 #[test]
-fn mistakes_about_tls_are_named_alike() {
+fn tls_mistakes_are_reported() {
     for (text, said) in [
         (
             "[server]\nnfs_tls_key = \"k\"\n",
@@ -321,7 +321,7 @@ fn mistakes_about_tls_are_named_alike() {
 }
 
 #[test]
-fn terms_of_nfs_clients_are_taken_and_mistakes_have_their_line() {
+fn nfs_client_options_are_parsed_and_mistakes_have_a_line() {
     let share = "[[share]]\nname = \"a\"\npath = \"/x\"\n";
     let said = "nfs_anonuid = 1000\nnfs_clients = [\"192.0.2.7(rw)\", \"*\"]\n";
     let config = Config::parse(&format!("{share}{said}")).unwrap();
@@ -337,7 +337,7 @@ fn terms_of_nfs_clients_are_taken_and_mistakes_have_their_line() {
 }
 
 #[test]
-fn tls_is_offered_with_a_certificate_and_required_where_a_share_says_so() {
+fn tls_is_offered_with_a_certificate_and_required_by_share() {
     let text = "[server]\nnfs_tls_key = \"k\"\nnfs_tls_certificate = \"c\"\n[[share]]\nname = \"a\"\npath = \"/x\"\n";
     let config = Config::parse(text).unwrap();
     let files = config.nfs_tls.as_ref().unwrap();

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_their_units() {
+    fn size_is_parsed_with_its_unit() {
         let sizes = [("4096", 4096), ("10k", 10 << 10), ("500 GiB", 500 << 30), ("2TB", 2 << 40)];
         for (text, bytes) in sizes {
             assert_eq!(parse_size("size_limit", text), Ok(bytes), "{text}");

@@ -1,7 +1,7 @@
 //! Imports exports(5) of the kernel's NFS server: one share for each directory, with its clients'
 //! terms.
 
-use super::Imported;
+use super::ImportResult;
 use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft};
 use super::text::{FILE_BYTES_MAX, Place, Read};
 use super::width;
@@ -42,7 +42,7 @@ pub fn is_exports(text: &str) -> bool {
 ///
 /// # Errors
 /// A sentence if the file is unreadable or too large.
-pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
+pub fn import(path: &Path, read: Read<'_>) -> Result<ImportResult, String> {
     let text = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if text.len() > FILE_BYTES_MAX {
         return Err(format!("{}: longer than {FILE_BYTES_MAX} bytes", path.display()));

@@ -3,7 +3,7 @@
 use super::draft::{Draft, list_of, one_line, quoted};
 use super::remarks::{Fate, fate_of, module};
 use super::text::{Parameter, Place, Section, boolean, items, squeezed, unquoted};
-use super::{Facts, Imported, Note};
+use super::{Facts, ImportResult, Note};
 use crate::config::{NAME_CHARS_MAX, check_share_name};
 use smb::Network;
 use std::fmt::Write;
@@ -50,7 +50,7 @@ impl<'a> Meaning<'a> {
     }
 
     /// Converts the sections to a configuration.
-    pub fn of(mut self, sections: &[Section]) -> Imported {
+    pub fn of(mut self, sections: &[Section]) -> ImportResult {
         let Some((global, others)) = sections.split_first() else {
             return self.finish();
         };
@@ -89,10 +89,10 @@ impl<'a> Meaning<'a> {
         };
         for parameter in from.parameters.iter().filter(|p| p.key != "copy") {
             // Remarks on these parameters were recorded in their own section.
-            let told = (self.lost.len(), self.needless.len());
+            let lengths = (self.lost.len(), self.needless.len());
             self.share(draft, parameter);
-            self.lost.truncate(told.0);
-            self.needless.truncate(told.1);
+            self.lost.truncate(lengths.0);
+            self.needless.truncate(lengths.1);
         }
     }
 
@@ -560,12 +560,12 @@ impl<'a> Meaning<'a> {
         self.server.guest.clone().unwrap_or_else(|| "nobody".into())
     }
 
-    fn finish(mut self) -> Imported {
+    fn finish(mut self) -> ImportResult {
         let by_line = |note: &Note| (note.place.file.to_path_buf(), note.place.line);
         self.lost.sort_by_key(by_line);
         self.needless.sort_by_key(by_line);
         let config = self.server_table() + &self.tables + &self.left_over();
-        Imported { config, shares: self.shares, lost: self.lost, needless: self.needless }
+        ImportResult { config, shares: self.shares, lost: self.lost, needless: self.needless }
     }
 
     fn server_table(&self) -> String {

@@ -48,7 +48,7 @@ pub struct Facts<'a> {
 
 /// The converted configuration.
 #[derive(Clone, Debug)]
-pub struct Imported {
+pub struct ImportResult {
     /// Its text.
     pub config: String,
     /// Names of its shares.
@@ -63,7 +63,7 @@ pub struct Imported {
 ///
 /// # Errors
 /// A sentence if the file is unreadable.
-pub fn import(path: &Path, facts: &Facts<'_>) -> Result<Imported, String> {
+pub fn import(path: &Path, facts: &Facts<'_>) -> Result<ImportResult, String> {
     let text = (facts.read)(path).unwrap_or_default();
     let mut imported = if exports::is_exports(&text) {
         exports::import(path, facts.read)?

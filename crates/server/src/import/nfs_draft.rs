@@ -2,7 +2,7 @@
 
 use super::draft::{list_of, one_line, quoted};
 use super::text::Place;
-use super::{Imported, Note, width};
+use super::{ImportResult, Note, width};
 use crate::config::{HostRule, check_share_name};
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -152,7 +152,7 @@ impl NfsDraft {
 
     /// Writes all shares, except those that would expose a nested export to more clients than its
     /// own.
-    pub fn finish(mut self) -> Imported {
+    pub fn finish(mut self) -> ImportResult {
         let exports = std::mem::take(&mut self.exports);
         let closed = std::mem::take(&mut self.closed);
         let of_closed = closed.iter().map(|path| (&**path, &[][..]));
@@ -172,7 +172,7 @@ impl NfsDraft {
             }
         }
         let Self { config, lost, needless, .. } = self;
-        Imported { config, shares, lost, needless }
+        ImportResult { config, shares, lost, needless }
     }
 
     /// Writes a share and returns its name.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_client_is_let_in_by_no_later_entry() {
+    fn refused_client_is_not_permitted_by_a_later_entry() {
         let of = |clients: &[(&str, bool)]| {
             let clients: Vec<_> = clients.iter().map(|(rule, no)| client(rule, *no)).collect();
             let Entries { words, cut_at } = entries(&clients);

@@ -21,7 +21,7 @@ const ACCOUNT_NORMAL: u32 = 0x10;
 
 /// One account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ImportedAccount {
     /// Name.
     pub name: String,
     /// The hash, or the reason for which it cannot be imported.
@@ -32,13 +32,13 @@ pub struct Found {
 ///
 /// # Errors
 /// A sentence if the format is unknown.
-pub fn read(bytes: &[u8]) -> Result<Vec<Found>, String> {
+pub fn read(bytes: &[u8]) -> Result<Vec<ImportedAccount>, String> {
     if bytes.starts_with(TDB_MAGIC) {
         return read_database(bytes).ok_or_else(|| "the database is damaged".into());
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|_| "neither a passdb.tdb nor the output of `pdbedit -L -w`".to_owned())?;
-    let found: Vec<Found> = text.lines().take(USERS_MAX).filter_map(read_line).collect();
+    let found: Vec<ImportedAccount> = text.lines().take(USERS_MAX).filter_map(read_line).collect();
     if found.is_empty() {
         return Err("no user found; give passdb.tdb, or the output of `pdbedit -L -w`".into());
     }
@@ -46,7 +46,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Found>, String> {
 }
 
 /// Parses `name:uid:LM hash:NT hash:[flags]:LCT-time:`.
-fn read_line(line: &str) -> Option<Found> {
+fn read_line(line: &str) -> Option<ImportedAccount> {
     if line.starts_with('#') {
         return None;
     }
@@ -61,11 +61,11 @@ fn read_line(line: &str) -> Option<Found> {
     } else {
         NtHash::from_hex(hash).ok_or("no password")
     };
-    Some(Found { name, hash })
+    Some(ImportedAccount { name, hash })
 }
 
 /// All user records of a TDB file; `None` if it is malformed.
-fn read_database(bytes: &[u8]) -> Option<Vec<Found>> {
+fn read_database(bytes: &[u8]) -> Option<Vec<ImportedAccount>> {
     let numbers = Numbers::of(bytes)?;
     let chains = numbers.at(36)? as usize;
     let mut found = Vec::new();
@@ -119,7 +119,7 @@ impl<'a> Numbers<'a> {
 
 /// Parses a record: 7 times, 12 strings, two numbers, the LM hash, the NT hash, the hash history,
 /// the account type. It is little-endian on all machines.
-fn read_account(mut data: &[u8]) -> Option<Found> {
+fn read_account(mut data: &[u8]) -> Option<ImportedAccount> {
     fn number(data: &mut &[u8]) -> Option<u32> {
         let (first, rest) = data.split_first_chunk::<4>()?;
         *data = rest;
@@ -153,7 +153,7 @@ fn read_account(mut data: &[u8]) -> Option<Found> {
     } else {
         hash.try_into().map(NtHash).map_err(|_| "no password")
     };
-    Some(Found { name: String::from_utf8_lossy(name).into_owned(), hash })
+    Some(ImportedAccount { name: String::from_utf8_lossy(name).into_owned(), hash })
 }
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ carol:1002:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:[U 
 pc$:1003:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:A4F49C406510BDCAB6824EE7C30FD852:[W          ]:LCT-5F000000:
 ";
 
-    fn shown(found: &[Found]) -> Vec<(&str, Result<String, &str>)> {
+    fn shown(found: &[ImportedAccount]) -> Vec<(&str, Result<String, &str>)> {
         found
             .iter()
             .map(|f| (f.name.as_str(), f.hash.as_ref().map(NtHash::to_hex).map_err(|e| *e)))
@@ -177,7 +177,7 @@ pc$:1003:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:A4F49C406510BDCAB6824EE7C30FD852:[W   
     }
 
     #[test]
-    fn a_smbpasswd_file_gives_users_with_their_hashes() {
+    fn smbpasswd_file_yields_users_with_hashes() {
         assert_eq!(
             shown(&read(SMBPASSWD.as_bytes()).unwrap()),
             [
@@ -235,7 +235,7 @@ pc$:1003:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:A4F49C406510BDCAB6824EE7C30FD852:[W   
     }
 
     #[test]
-    fn a_database_gives_users_in_either_order_of_bytes() {
+    fn passdb_yields_users_in_either_byte_order() {
         for swapped in [false, true] {
             let found = read(&database(swapped)).unwrap();
             assert_eq!(
@@ -246,7 +246,7 @@ pc$:1003:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:A4F49C406510BDCAB6824EE7C30FD852:[W   
     }
 
     #[test]
-    fn a_damaged_database_is_refused_and_one_that_leads_in_circles_ends() {
+    fn damaged_database_is_refused_and_a_cyclic_one_terminates() {
         let whole = database(false);
         for length in 0..whole.len() {
             let _ = read(&whole[..length]);
@@ -259,7 +259,7 @@ pc$:1003:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:A4F49C406510BDCAB6824EE7C30FD852:[W   
 
     proptest! {
         #[test]
-        fn any_change_of_a_database_is_read_without_a_panic(
+        fn mutated_database_is_read_without_a_panic(
             changes in proptest::collection::vec((0usize..700, any::<u8>()), 1..8),
         ) {
             let mut file = database(false);
@@ -271,7 +271,7 @@ pc$:1003:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:A4F49C406510BDCAB6824EE7C30FD852:[W   
         }
 
         #[test]
-        fn any_text_is_read_without_a_panic(text in "\\PC*") {
+        fn password_file_of_any_text_is_read_without_a_panic(text in "\\PC*") {
             let _ = read(text.as_bytes());
         }
     }

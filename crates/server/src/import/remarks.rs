@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_squeezed_in_order_and_say_what_to_do() {
+    fn remark_names_are_normalized_sorted_and_have_a_remedy() {
         assert!(FATES.is_sorted_by(|a, b| a.0 < b.0));
         for (name, fate) in FATES.iter().chain(FAMILIES) {
             assert_eq!(*name, super::super::text::squeezed(name));

@@ -7,7 +7,7 @@ use smb::ShareVisibility;
 use std::io::{Error, ErrorKind};
 
 /// Imports files from a map of names; the first one is the main file.
-fn import_files(files: &[(&str, &str)], users: &[&str]) -> Imported {
+fn import_files(files: &[(&str, &str)], users: &[&str]) -> ImportResult {
     let read = |path: &Path| {
         let found = files.iter().find(|(name, _)| Path::new(name) == path);
         found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| Error::from(ErrorKind::NotFound))
@@ -90,7 +90,7 @@ const OFFICE: &str = "\
 ";
 
 #[test]
-fn a_small_office_is_carried_over() {
+fn samba_configuration_of_a_small_office_is_imported() {
     let (config, _) = imported(OFFICE);
     assert_eq!((config.workgroup.as_str(), config.name.as_str()), ("OFFICE", "FILES"));
     assert_eq!(config.smb, ["192.0.2.1:445".parse().unwrap()]);
@@ -129,7 +129,7 @@ fn a_small_office_is_carried_over() {
 }
 
 #[test]
-fn what_an_office_loses_is_told_with_its_line() {
+fn lost_setting_is_reported_with_its_line() {
     let (_, lost) = imported(OFFICE);
     for (line, part) in [
         (5, "only shares have a comment"),
@@ -145,7 +145,7 @@ fn what_an_office_loses_is_told_with_its_line() {
 }
 
 #[test]
-fn what_modules_of_samba_did_is_told() {
+fn samba_module_has_a_remark() {
     let imported = import_files(
         &[(
             "smb.conf",
@@ -189,7 +189,7 @@ fruit:time machine = yes
 }
 
 #[test]
-fn words_lines_and_files_are_read_as_samba_reads_them() {
+fn samba_syntax_is_parsed_as_samba_does() {
     let main = "\
 ; a comment
 path = /of/global
@@ -229,7 +229,7 @@ this is nothing
 }
 
 #[test]
-fn shares_that_cannot_be_are_left_out_with_their_reason() {
+fn impossible_share_is_omitted_with_a_reason() {
     let (config, lost) = imported(
         "[by-client]\npath = /srv/%m\n[nowhere]\n[closed]\npath = /a\navailable = no\n[a:b]\npath = /a\n[relative]\npath = a\n[good]\npath = /srv/%S\n",
     );
@@ -246,7 +246,7 @@ fn shares_that_cannot_be_are_left_out_with_their_reason() {
 }
 
 #[test]
-fn encryption_signing_and_dialects_have_their_words() {
+fn encryption_signing_and_dialects_are_translated() {
     let (config, lost) = imported(
         "[global]\nsmb encrypt = required\nserver signing = auto\nserver max protocol = SMB3\nmin protocol = NT1\nsmb ports = 445 139 4450\n[a]\npath = /a\nguest ok = yes\n",
     );
@@ -270,7 +270,7 @@ fn encryption_signing_and_dialects_have_their_words() {
 }
 
 #[test]
-fn every_parameter_of_sambas_own_example_is_known() {
+fn samba_example_has_no_unknown_parameter() {
     let text = "[global]\nrestrict anonymous = 2\nunix password sync = yes\npasswd chat = *x* %n\\n .\npam password change = yes\nusershare allow guests = yes\nobey pam restrictions = yes\nserver role = standalone server\npanic action = /x %d\nlogging = file\nmax log size = 1000\nlog file = /var/log/samba/log.%m\ndns proxy = no\nwins support = no\npasswd program = /usr/bin/passwd %u\nusershare path =\n";
     let imported = import_files(&[("smb.conf", text)], &[]);
     let unknown: Vec<String> = imported
@@ -284,7 +284,7 @@ fn every_parameter_of_sambas_own_example_is_known() {
 }
 
 #[test]
-fn includes_that_lead_in_circles_end() {
+fn cyclic_include_terminates() {
     let imported = import_files(&[("smb.conf", "[a]\npath = /a\ninclude = smb.conf\n")], &[]);
     assert!(imported.lost.iter().any(|l| l.text.contains("too many files")));
 }
@@ -319,7 +319,7 @@ fn any_line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_becomes_a_valid_configuration(lines in proptest::collection::vec(any_line(), 0..30)) {
+    fn samba_import_always_yields_a_valid_configuration(lines in proptest::collection::vec(any_line(), 0..30)) {
         let imported = import_files(&[("smb.conf", &lines.join("\n"))], &["alice", "b\\\"c"]);
         if let Err(error) = Config::parse(&imported.config) {
             panic!("{error}\n{}", imported.config);
@@ -340,7 +340,7 @@ const EXPORTS: &str = r#"
 "#;
 
 #[test]
-fn exports_of_the_kernel_become_shares_with_terms_by_client() {
+fn kernel_exports_become_shares_with_options_by_client() {
     let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
     let config =
         Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
@@ -394,7 +394,7 @@ pub(super) fn clients_of(share: &ShareConfig) -> Vec<String> {
 
 /// Here the first entry counts; the kernel's server chooses by kind in any order.
 #[test]
-fn hosts_of_an_export_come_before_networks_and_all() {
+fn export_hosts_precede_networks_and_wildcards() {
     let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
     let config = Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}"));
     let order = share(&config, "order");
@@ -414,7 +414,7 @@ fn exported(text: &str) -> (Vec<Vec<String>>, Vec<String>) {
 }
 
 #[test]
-fn client_that_is_not_understood_leaves_no_wider_one() {
+fn unknown_client_also_drops_the_wider_ones() {
     for (text, expected) in [
         ("/srv 192.0.2.7(rw) 10.0.0.*(ro) *(rw)", vec!["192.0.2.7(rw,root_squash)"]),
         ("/srv 192.0.2.7(rw) 10.0.0.0/255.0.255.0(ro) *(rw)", vec!["192.0.2.7(rw,root_squash)"]),
@@ -434,19 +434,19 @@ fn client_that_is_not_understood_leaves_no_wider_one() {
 }
 
 #[test]
-fn lines_of_one_path_are_one_export() {
+fn export_lines_of_one_path_are_merged() {
     let (shares, _) = exported("/srv *(rw)\n/srv/ 192.0.2.7(ro)\n");
     assert_eq!(shares, [["192.0.2.7(ro,root_squash)", "*(rw,root_squash)"]]);
 }
 
 #[test]
-fn network_of_one_address_is_a_network() {
+fn single_address_network_sorts_as_a_network() {
     let (shares, _) = exported("/srv 192.0.2.0/24(ro) 192.0.2.7/32(rw)\n");
     assert_eq!(shares, [["192.0.2.0/24(ro,root_squash)", "192.0.2.7(rw,root_squash)"]]);
 }
 
 #[test]
-fn export_that_opens_one_within_it_is_left_out() {
+fn export_that_widens_access_to_an_inner_one_is_omitted() {
     for (inner, expected) in [
         ("192.0.2.7(rw)", vec!["192.0.2.7(rw,root_squash)"]),
         ("*(rw,sec=krb5)", vec![]),
@@ -461,7 +461,7 @@ fn export_that_opens_one_within_it_is_left_out() {
 
 /// An include may name any file, even an endless device.
 #[test]
-fn longer_file_than_the_limit_is_not_read_whole() {
+fn file_beyond_the_limit_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("exports");
     std::fs::write(&at, vec![b'#'; text::FILE_BYTES_MAX]).unwrap();

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// An export within another one.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Nested {
+pub struct NestedExport {
     /// Index of the outer export.
     pub outer: usize,
     /// Index of the inner export.
@@ -30,13 +30,13 @@ pub fn parts_of(path: &str) -> Vec<&str> {
 
 /// For each of the first `served` exports that contains another one: the first one that it exposes,
 /// else the first one.
-pub fn nested(exports: &[(&str, &[DraftClient])], served: usize) -> Vec<Nested> {
+pub fn nested(exports: &[(&str, &[DraftClient])], served: usize) -> Vec<NestedExport> {
     let parts: Vec<_> = exports.iter().map(|(path, _)| parts_of(path)).collect();
     let mut outer_ones: HashMap<&[&str], Vec<usize>> = HashMap::new();
     for (at, parts) in parts.iter().take(served).enumerate() {
         outer_ones.entry(parts).or_default().push(at);
     }
-    let mut found: HashMap<usize, Nested> = HashMap::new();
+    let mut found: HashMap<usize, NestedExport> = HashMap::new();
     for (inner, parts) in parts.iter().enumerate() {
         let above = (0..parts.len()).filter_map(|length| outer_ones.get(&parts[..length]));
         for outer in above.flatten().copied() {
@@ -45,7 +45,7 @@ pub fn nested(exports: &[(&str, &[DraftClient])], served: usize) -> Vec<Nested> 
             }
             let is_opened = !is_no_wider(exports[outer].1, exports[inner].1);
             if is_opened || !found.contains_key(&outer) {
-                found.insert(outer, Nested { outer, inner, is_opened });
+                found.insert(outer, NestedExport { outer, inner, is_opened });
             }
         }
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn outer_export_that_grants_no_more_opens_nothing() {
+    fn outer_export_with_no_more_access_does_not_widen() {
         for (outer, inner, is_opened) in [
             ("* ro", "* rw", false),
             ("* rw", "* ro", true),
@@ -141,7 +141,7 @@ mod tests {
         ] {
             let (outer_one, inner_one) = ([client(outer)], [client(inner)]);
             let exports = [("/srv/", &outer_one[..]), ("/srv//x/../a", &inner_one[..])];
-            let expected = [Nested { outer: 0, inner: 1, is_opened }];
+            let expected = [NestedExport { outer: 0, inner: 1, is_opened }];
             assert_eq!(nested(&exports, 2), expected, "{outer} {inner}");
             assert_eq!(nested(&[exports[0], ("/srv2/a", &inner_one[..])], 2), []);
         }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcard_that_an_address_matches_is_refused() {
+    fn address_wildcard_is_refused() {
         for (text, is_taken) in [
             ("fd*", false),
             ("*a*", false),

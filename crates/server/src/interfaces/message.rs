@@ -2,7 +2,7 @@
 //!
 //! The kernel sends them in the machine's byte order; truncated messages are skipped nevertheless.
 
-use super::select::{Addressed, Link};
+use super::select::{InterfaceAddress, Link};
 use std::net::IpAddr;
 
 /// NLMSG_ERROR.
@@ -47,7 +47,7 @@ pub enum Message {
     /// An interface.
     Link(Link),
     /// An address of an interface.
-    Address(Addressed),
+    Address(InterfaceAddress),
     /// The dump is complete.
     Done,
     /// The kernel refused the request; its error number.
@@ -110,7 +110,7 @@ fn link(body: &[u8]) -> Option<Link> {
 }
 
 /// An `ifaddrmsg` and its attributes.
-fn address(body: &[u8]) -> Option<Addressed> {
+fn address(body: &[u8]) -> Option<InterfaceAddress> {
     let mut flags = u32::from(*body.get(2)?);
     let index = u32_at(body, 4)?;
     let (mut address, mut local) = (None, None);
@@ -125,7 +125,7 @@ fn address(body: &[u8]) -> Option<Addressed> {
     // If both attributes are present, IFA_ADDRESS is the peer's address.
     let address = local.or(address)?;
     let temporary = address.is_ipv6() && flags & TEMPORARY != 0;
-    Some(Addressed { index, address, is_usable: flags & UNUSABLE == 0 && !temporary })
+    Some(InterfaceAddress { index, address, is_usable: flags & UNUSABLE == 0 && !temporary })
 }
 
 /// Iterates over attributes as kind and value.
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_has_its_name_queues_and_kind() {
+    fn netlink_link_has_name_queues_and_kind() {
         let kind = attribute(18, &attribute(1, b"veth\0"));
         let all = [attribute(3, b"v0\0"), attribute(32, &4u32.to_ne_bytes()), kind].concat();
         let seen = messages(&[a_link(0x1043, &all), message(DONE, &[])].concat());
@@ -206,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_a_carrier_is_not_up() {
+    fn link_without_carrier_is_down() {
         let seen = messages(&a_link(0x1003, &attribute(3, b"eth0\0")));
         assert!(matches!(&seen[..], [Message::Link(l)] if !l.is_up && !l.is_virtual));
     }
 
     #[test]
-    fn the_local_end_of_a_pair_counts_and_temporary_or_tentative_addresses_do_not() {
+    fn local_address_is_used_and_temporary_or_tentative_are_not() {
         let (far, near) = (attribute(1, &[192, 0, 2, 2]), attribute(2, &[192, 0, 2, 1]));
         let seen = |flags: u8, attributes: &[u8]| {
             let head = [0, 24, flags, 0, 3, 0, 0, 0];
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_anywhere_is_left_out() {
+    fn truncated_address_message_is_skipped() {
         let all = [attribute(3, b"v0\0"), attribute(18, &attribute(1, b"veth\0"))].concat();
         let whole = a_link(0x43, &all);
         for length in 0..whole.len() {

@@ -8,9 +8,9 @@ mod netlink;
 mod select;
 mod sysfs;
 
-pub use select::{Advertised, Link, Pattern, Policy};
+pub use select::{AdvertisedAddress, Link, Pattern, Policy};
 
-use select::{Listening, Seen};
+use select::{Listeners, SystemInterfaces};
 use smb::InterfaceFact;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -39,7 +39,7 @@ pub fn machine_interfaces() -> Vec<(Link, Vec<IpAddr>)> {
 /// The machine's interfaces, and the policy for advertising them.
 #[derive(Debug, Default)]
 pub struct Interfaces {
-    seen: RwLock<Arc<Seen>>,
+    seen: RwLock<Arc<SystemInterfaces>>,
     policy: RwLock<Arc<Policy>>,
     listening: RwLock<Vec<SocketAddr>>,
 }
@@ -59,7 +59,7 @@ impl Interfaces {
     pub fn reachable(&self, port: u16) -> Vec<InterfaceFact> {
         let (seen, policy) = (self.seen(), self.policy());
         let addresses = self.listening.read().unwrap_or_else(PoisonError::into_inner);
-        select::select(&seen, &policy, Listening { addresses: &addresses, port })
+        select::select(&seen, &policy, Listeners { addresses: &addresses, port })
     }
 
     /// The facts of the interface with `address`.
@@ -72,7 +72,7 @@ impl Interfaces {
         match netlink::dump() {
             Ok((mut links, addresses)) => {
                 links.iter_mut().for_each(sysfs::complete);
-                let seen = Seen { links, addresses };
+                let seen = SystemInterfaces { links, addresses };
                 *self.seen.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(seen);
             }
             Err(error) => tracing::warn!(%error, "cannot list network interfaces"),
@@ -98,7 +98,7 @@ impl Interfaces {
         }
     }
 
-    fn seen(&self) -> Arc<Seen> {
+    fn seen(&self) -> Arc<SystemInterfaces> {
         self.seen.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -1,7 +1,7 @@
 //! The rtnetlink socket: dumps of links and addresses, and change notifications.
 
 use super::message::{GET_ADDRESS, GET_LINK, Message, messages, request};
-use super::select::{Addressed, Link};
+use super::select::{InterfaceAddress, Link};
 use crate::limits::{ADDRESSES_MAX, INTERFACES_MAX};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -29,7 +29,7 @@ fn socket(groups: u32, flags: SocketFlags) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// Those of the socket.
-pub fn dump() -> io::Result<(Vec<Link>, Vec<Addressed>)> {
+pub fn dump() -> io::Result<(Vec<Link>, Vec<InterfaceAddress>)> {
     let socket = socket(0, SocketFlags::empty())?;
     let (mut links, mut addresses) = (Vec::new(), Vec::new());
     for kind in [GET_LINK, GET_ADDRESS] {

@@ -31,7 +31,7 @@ pub struct Link {
 
 /// One address, as the system reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addressed {
+pub struct InterfaceAddress {
     /// Interface index.
     pub index: u32,
     /// The address.
@@ -42,18 +42,18 @@ pub struct Addressed {
 
 /// The links and addresses of the system.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct SystemInterfaces {
     /// Interfaces.
     pub links: Vec<Link>,
     /// Their addresses.
-    pub addresses: Vec<Addressed>,
+    pub addresses: Vec<InterfaceAddress>,
 }
 
 /// Configured policy for advertising interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Advertise exactly these, if there are any.
-    pub advertised: Vec<Advertised>,
+    pub advertised: Vec<AdvertisedAddress>,
     /// Advertise only interfaces that match one of these, if there are any.
     pub include: Vec<Pattern>,
     /// Advertise no interface that matches one of these.
@@ -64,7 +64,7 @@ pub struct Policy {
 
 /// A configured address to advertise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advertised {
+pub struct AdvertisedAddress {
     /// The address.
     pub address: IpAddr,
     /// Speed, instead of the detected one.
@@ -131,14 +131,14 @@ fn name_fits(pattern: &str, name: &str) -> bool {
 
 /// Listening addresses, for one client's port.
 #[derive(Clone, Copy, Debug)]
-pub struct Listening<'a> {
+pub struct Listeners<'a> {
     /// All listening sockets.
     pub addresses: &'a [SocketAddr],
     /// The port that the client uses; it knows no other.
     pub port: u16,
 }
 
-impl Listening<'_> {
+impl Listeners<'_> {
     fn covers(&self, ip: IpAddr) -> bool {
         self.addresses.iter().filter(|l| l.port() == self.port).any(|l| {
             // A [::] socket accepts IPv4, too, or there is a separate IPv4 socket.
@@ -149,20 +149,24 @@ impl Listening<'_> {
 
 /// The interfaces to advertise: usable addresses with a listening socket. Loopback addresses are
 /// included only if there are no others.
-pub fn select(seen: &Seen, policy: &Policy, listening: Listening<'_>) -> Vec<InterfaceFact> {
+pub fn select(
+    seen: &SystemInterfaces,
+    policy: &Policy,
+    listening: Listeners<'_>,
+) -> Vec<InterfaceFact> {
     let mut facts: Vec<InterfaceFact> = if policy.advertised.is_empty() {
         let found = found(seen, policy, listening);
         let (loopback, others): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|f| f.address.is_loopback());
         if others.is_empty() { loopback } else { others }
     } else {
-        policy.advertised.iter().map(|a| told(seen, policy, a)).collect()
+        policy.advertised.iter().map(|a| configured_fact(seen, policy, a)).collect()
     };
     facts.truncate(ADVERTISED_MAX);
     facts
 }
 
-fn found(seen: &Seen, policy: &Policy, listening: Listening<'_>) -> Vec<InterfaceFact> {
+fn found(seen: &SystemInterfaces, policy: &Policy, listening: Listeners<'_>) -> Vec<InterfaceFact> {
     let mut facts = Vec::new();
     for link in seen.links.iter().filter(|link| link.is_up) {
         let own = seen.addresses.iter().filter(|a| a.index == link.index && a.is_usable);
@@ -198,7 +202,11 @@ fn fact(link: &Link, policy: &Policy, address: IpAddr) -> InterfaceFact {
     }
 }
 
-fn told(seen: &Seen, policy: &Policy, advertised: &Advertised) -> InterfaceFact {
+fn configured_fact(
+    seen: &SystemInterfaces,
+    policy: &Policy,
+    advertised: &AdvertisedAddress,
+) -> InterfaceFact {
     let known = fact_of(seen, policy, advertised.address).unwrap_or(InterfaceFact {
         index: INDEX_UNKNOWN,
         rss: policy.rss.unwrap_or(true),
@@ -214,7 +222,7 @@ fn told(seen: &Seen, policy: &Policy, advertised: &Advertised) -> InterfaceFact 
 }
 
 /// The facts of the interface with `address`.
-pub fn fact_of(seen: &Seen, policy: &Policy, address: IpAddr) -> Option<InterfaceFact> {
+pub fn fact_of(seen: &SystemInterfaces, policy: &Policy, address: IpAddr) -> Option<InterfaceFact> {
     let index = seen.addresses.iter().find(|a| a.address == address).map(|a| a.index);
     let fits = |link: &&Link| {
         index.map_or(address.is_loopback() && link.is_loopback, |index| link.index == index)

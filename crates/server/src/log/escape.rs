@@ -5,15 +5,15 @@ use std::fmt::{self, Display, Formatter, Write};
 /// Formats a text on one line: control and invisible characters appear as Rust escapes, for example
 /// `\n` and `\u{202e}`.
 #[derive(Clone, Copy, Debug)]
-pub struct Escaped<'a>(pub &'a str);
+pub struct EscapedText<'a>(pub &'a str);
 
-impl Display for Escaped<'_> {
+impl Display for EscapedText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write_escaped(f, self.0, |_| false)
     }
 }
 
-/// Formats a multi-line text: as [`Escaped`], but line feeds and tabs stay.
+/// Formats a multi-line text: as [`EscapedText`], but line feeds and tabs stay.
 #[derive(Clone, Copy, Debug)]
 pub struct EscapedLines<'a>(pub &'a str);
 
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn hostile_text_stays_on_its_line() {
-        let shown = Escaped(HOSTILE).to_string();
+        let shown = EscapedText(HOSTILE).to_string();
         assert_eq!(
             shown,
             "a\\nb\\r\\t\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{7f}\\u{9b}31m\\u{85}\\u{202e}\\u{2028}\\u{2029}\\u{2066}\\u{feff}é\\"

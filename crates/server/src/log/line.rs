@@ -1,7 +1,7 @@
 //! Formats one event as one line. Every message and field passes here, so no call site can forget
 //! to escape foreign text.
 
-use super::escape::{Escaped, escape_json};
+use super::escape::{EscapedText, escape_json};
 use crate::config::LogFormat;
 use serde_json::{Map, Value};
 use std::fmt::{Debug, Write};
@@ -18,14 +18,14 @@ const MESSAGE_CHARS_MAX: usize = 32 * 1024;
 #[derive(Debug, Default)]
 pub struct Fields {
     message: String,
-    values: Vec<(&'static str, Shown)>,
+    values: Vec<(&'static str, FieldValue)>,
     /// Client of the event, from the field `peer`.
     pub peer: Option<IpAddr>,
 }
 
 /// A field's value.
 #[derive(Debug)]
-enum Shown {
+enum FieldValue {
     /// Number or boolean.
     Plain(Value),
     /// A string.
@@ -49,19 +49,19 @@ impl Fields {
 
     /// Adds a field.
     pub fn put_count(&mut self, name: &'static str, count: u64) {
-        self.values.push((name, Shown::Plain(count.into())));
+        self.values.push((name, FieldValue::Plain(count.into())));
     }
 
     /// Adds a field, truncated if necessary.
     pub fn put_text(&mut self, name: &'static str, text: String) {
-        self.values.push((name, Shown::Text(cut(text, VALUE_CHARS_MAX))));
+        self.values.push((name, FieldValue::Text(cut(text, VALUE_CHARS_MAX))));
     }
 
-    fn put(&mut self, field: &Field, shown: Shown) {
+    fn put(&mut self, field: &Field, shown: FieldValue) {
         self.values.push((field.name(), shown));
     }
 
-    fn put_string(&mut self, field: &Field, text: String, shown: fn(String) -> Shown) {
+    fn put_string(&mut self, field: &Field, text: String, shown: fn(String) -> FieldValue) {
         match field.name() {
             "message" => self.message = cut(text, MESSAGE_CHARS_MAX),
             name => {
@@ -83,27 +83,27 @@ fn cut(text: String, chars_max: usize) -> String {
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.put_string(field, format!("{value:?}"), Shown::Formatted);
+        self.put_string(field, format!("{value:?}"), FieldValue::Formatted);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put_string(field, value.to_owned(), Shown::Text);
+        self.put_string(field, value.to_owned(), FieldValue::Text);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, Shown::Plain(value.into()));
+        self.put(field, FieldValue::Plain(value.into()));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, Shown::Plain(value.into()));
+        self.put(field, FieldValue::Plain(value.into()));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, Shown::Plain(value.into()));
+        self.put(field, FieldValue::Plain(value.into()));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, Shown::Plain(value.into()));
+        self.put(field, FieldValue::Plain(value.into()));
     }
 }
 
@@ -131,16 +131,16 @@ impl Layout {
             true => ("\x1b[2m", colour(level), "\x1b[0m"),
             false => ("", "", ""),
         };
-        let message = Escaped(&fields.message);
+        let message = EscapedText(&fields.message);
         let mut out = format!("{dim}{time}{end} {colour}{:>5}{end} {message}", level.as_str());
         for (name, value) in &fields.values {
             // Writing to a string does not fail.
             let _ = match value {
-                Shown::Plain(value) => write!(out, " {name}={value}"),
-                Shown::Formatted(text) if is_word(text) => write!(out, " {name}={text}"),
-                Shown::Text(text) | Shown::Formatted(text) => {
+                FieldValue::Plain(value) => write!(out, " {name}={value}"),
+                FieldValue::Formatted(text) if is_word(text) => write!(out, " {name}={text}"),
+                FieldValue::Text(text) | FieldValue::Formatted(text) => {
                     let quoted = format!("{text:?}");
-                    write!(out, " {name}={}", Escaped(&quoted))
+                    write!(out, " {name}={}", EscapedText(&quoted))
                 }
             };
         }
@@ -171,8 +171,8 @@ fn json(time: &str, (level, target): (Level, &str), fields: &Fields) -> String {
     line.insert("target".into(), target.into());
     for (name, value) in &fields.values {
         let value = match value {
-            Shown::Plain(value) => value.clone(),
-            Shown::Text(text) | Shown::Formatted(text) => text.as_str().into(),
+            FieldValue::Plain(value) => value.clone(),
+            FieldValue::Text(text) | FieldValue::Formatted(text) => text.as_str().into(),
         };
         line.entry(*name).or_insert(value);
     }
@@ -196,11 +196,11 @@ mod tests {
         Fields {
             message: format!("message {HOSTILE}"),
             values: vec![
-                ("user", Shown::Text(HOSTILE.into())),
-                ("owner", Shown::Formatted(HOSTILE.into())),
-                ("peer", Shown::Formatted("192.0.2.1:7".into())),
-                ("share", Shown::Formatted("a user=root".into())),
-                ("count", Shown::Plain(3.into())),
+                ("user", FieldValue::Text(HOSTILE.into())),
+                ("owner", FieldValue::Formatted(HOSTILE.into())),
+                ("peer", FieldValue::Formatted("192.0.2.1:7".into())),
+                ("share", FieldValue::Formatted("a user=root".into())),
+                ("count", FieldValue::Plain(3.into())),
             ],
             peer: None,
         }

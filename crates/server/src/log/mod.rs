@@ -11,14 +11,14 @@ mod panic;
 mod rate;
 mod sink;
 
-pub use escape::{Escaped, EscapedLines, escape_json, is_unsafe};
+pub use escape::{EscapedLines, EscapedText, escape_json, is_unsafe};
 pub use limits::LINES_OF_PEER_MAX;
 
 use crate::config::{LogFormat, Logging};
 use line::{Fields, Layout};
 use panic::PanicRates;
 use rate::{Kind, LineRates};
-use sink::{Counts, Sink};
+use sink::{LineCounters, Sink};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -101,12 +101,12 @@ struct Log {
     rates: LineRates<Identifier>,
     panics: PanicRates,
     sink: Sink,
-    counts: Arc<Counts>,
+    counts: Arc<LineCounters>,
 }
 
 impl Log {
     fn new(out: impl std::io::Write + Send + 'static, layout: Layout) -> Self {
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::<LineCounters>::default();
         let notice = move |count| {
             let fields = Fields::notice("log lines could not be written", "dropped", count);
             layout.line(&time(), (Level::ERROR, module_path!()), &fields)

@@ -16,7 +16,7 @@ pub const THREAD_NAME: &str = "log";
 
 /// Line counters by outcome.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct LineCounters {
     /// Lines that could not be written.
     pub dropped: AtomicU64,
     /// Lines that exceeded the bound of their kind.
@@ -34,7 +34,7 @@ enum Order {
 #[derive(Debug)]
 pub struct Sink {
     orders: SyncSender<Order>,
-    counts: Arc<Counts>,
+    counts: Arc<LineCounters>,
     /// The writer, until the thread takes it.
     idle: Arc<Mutex<Option<LineWriter>>>,
 }
@@ -43,7 +43,7 @@ impl Sink {
     /// Creates a queue for `out`; `notice` formats the line that reports dropped lines.
     pub fn new(
         out: impl Write + Send + 'static,
-        counts: Arc<Counts>,
+        counts: Arc<LineCounters>,
         notice: impl Fn(u64) -> String + Send + 'static,
     ) -> Self {
         let (sender, orders) = sync_channel(QUEUE_LINES_MAX);
@@ -123,7 +123,7 @@ struct LineWriter {
     out: Box<dyn Write + Send>,
     /// Formats the line that reports dropped lines.
     notice: Box<dyn Fn(u64) -> String + Send>,
-    counts: Arc<Counts>,
+    counts: Arc<LineCounters>,
     /// Number of dropped lines that were reported.
     reported: u64,
     /// Whether the last line was written in part.
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn full_disk_drops_lines_and_the_next_line_reports_them() {
-        let (disk, counts) = (Disk::default(), Arc::<Counts>::default());
+        let (disk, counts) = (Disk::default(), Arc::<LineCounters>::default());
         disk.0.lock().unwrap().1 = 6;
         let sink = Sink::new(disk.clone(), counts.clone(), notice);
         sink.start_thread().unwrap();
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn lines_before_the_thread_are_written_by_flush_or_by_it() {
-        let (disk, counts) = (Disk::default(), Arc::<Counts>::default());
+        let (disk, counts) = (Disk::default(), Arc::<LineCounters>::default());
         disk.0.lock().unwrap().1 = 1000;
         let sink = Sink::new(disk.clone(), counts.clone(), notice);
         let written = || String::from_utf8(disk.0.lock().unwrap().0.clone()).unwrap();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn stuck_reader_holds_up_nobody_and_the_queue_is_bounded() {
-        let (stuck, counts) = (Stuck::default(), Arc::<Counts>::default());
+        let (stuck, counts) = (Stuck::default(), Arc::<LineCounters>::default());
         let sink = Sink::new(stuck.clone(), counts.clone(), notice);
         sink.start_thread().unwrap();
         let line = "x".repeat(QUEUE_BYTES_MAX / 8);

@@ -3,7 +3,7 @@
 mod table;
 mod text;
 
-use crate::connections::Counts;
+use crate::connections::ConnectionCounts;
 use crate::features::FeatureState;
 use crate::log::LogCounts;
 use crate::metadata_cache::CacheCount;
@@ -21,7 +21,7 @@ pub struct Moment<'a> {
     /// Request statistics.
     pub meter: &'a MeterSnapshot,
     /// Connections of all protocols.
-    pub connections: &'a Counts,
+    pub connections: &'a ConnectionCounts,
     /// Usage of the shared resources by kind.
     pub resources: &'a [(&'static str, limits::Usage)],
     /// The SMB server.
@@ -116,7 +116,8 @@ mod tests {
 
     fn example() -> String {
         let ends = [("closed", 3), ("garbage", 1)].into();
-        let counts = Counts { open: 7, received_bytes: 9, ends, ..Counts::default() };
+        let counts =
+            ConnectionCounts { open: 7, received_bytes: 9, ends, ..ConnectionCounts::default() };
         let smb = Snapshot { requests: 11, ..Snapshot::default() };
         let names = CacheCount { hits: 13, ..CacheCount::default() };
         let fact = ShareFact { share: "data".into(), files: Some(5), ..ShareFact::default() };
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_counters_end_in_total_and_every_help_is_a_sentence() {
+    fn metric_names_are_unique_and_helps_are_sentences() {
         let mut names: Vec<&str> = all().map(|m| m.name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|w| w[0] != w[1]));
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn no_label_has_a_value_that_a_client_chooses() {
+    fn metric_labels_never_come_from_clients() {
         let known = [
             "share",
             "protocol",
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_one_line_for_each_value_and_reason() {
+    fn metrics_text_has_one_line_per_value_and_reason() {
         let text = example();
         let of = "share=\"my \\\"data\\\"\",protocol=\"SMB\",api=\"Read\"";
         for line in [
@@ -228,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn promtool_finds_nothing_to_say_about_the_metrics() {
+    fn promtool_accepts_the_metrics() {
         if let Some((is_good, said)) = promtool(&["check", "metrics"], &example()) {
             assert!(is_good && said.trim().is_empty(), "{said}");
         }
     }
 
     #[test]
-    fn promtool_finds_nothing_wrong_with_the_rules_and_they_fire_when_they_should() {
+    fn promtool_accepts_the_rules_and_they_fire_as_expected() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus");
         for (task, file) in [("check", "anabranch.rules.yml"), ("test", "anabranch.rules.test.yml")]
         {
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_dashboard_ask_for_metrics_and_labels_that_there_are() {
+    fn rules_and_dashboard_use_existing_metrics_and_labels() {
         let dashboard = repository("packaging/grafana/anabranch.json");
         let parsed: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
         let panels = parsed["panels"].as_array().unwrap();
@@ -295,7 +296,7 @@ mod tests {
 
     /// Rewrites the document if ANABRANCH_WRITE_DOCS is set.
     #[test]
-    fn every_metric_is_documented_as_it_is() {
+    fn metric_page_matches_the_table() {
         let mut document = repository("docs/metrics.md");
         let (begin, end) = ("<!-- table -->\n", "<!-- end -->\n");
         if std::env::var_os("ANABRANCH_WRITE_DOCS").is_some() {

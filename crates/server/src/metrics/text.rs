@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_escaped_and_buckets_add_up() {
+    fn metric_labels_are_escaped_and_buckets_are_cumulative() {
         let mut out = String::new();
         let mut lines = Lines::begin(&mut out, ("m", Kind::Histogram), "Help.", &["share"]);
         lines.put_histogram(&["a\"\\\n"], [("1", &2), ("+Inf", &3)].into_iter(), 1.5);

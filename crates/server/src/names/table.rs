@@ -10,7 +10,7 @@ use crate::limits::{
     HOST_LOOKUPS_MAX, HOST_REFRESH, HOST_RETRY, LOOKUP_SITE_BITS, LOOKUP_THREADS, LOOKUPS_PER_SITE,
     LOOKUPS_WAITING_MAX, LOOKUPS_WAITING_PER_SITE, REFRESH_THREADS, REFRESHES_PER_SITE,
 };
-use crate::site_line::SiteLine;
+use crate::site_queue::SiteQueue;
 use ::limits::site_of;
 pub use members::{GroupSet, MemberAnswer, MemberLookup};
 use members::{MemberLines, Membership};
@@ -186,8 +186,8 @@ pub struct NameTable {
     netgroup_places: HashMap<String, usize>,
     clients: HashMap<IpAddr, Client>,
     member_lines: MemberLines,
-    newcomers: SiteLine<IpAddr>,
-    regulars: SiteLine<IpAddr>,
+    newcomers: SiteQueue<IpAddr>,
+    regulars: SiteQueue<IpAddr>,
     /// Client look-ups in flight: at most one per thread.
     clients_asked: Vec<(IpAddr, Queue)>,
     /// Host look-ups in flight.
@@ -204,13 +204,13 @@ impl NameTable {
             netgroup_places: HashMap::new(),
             clients: HashMap::new(),
             member_lines: MemberLines::new(),
-            newcomers: SiteLine::new(
+            newcomers: SiteQueue::new(
                 LOOKUPS_WAITING_MAX,
                 LOOKUPS_WAITING_PER_SITE,
                 LOOKUPS_PER_SITE,
             ),
             // All cached clients may be due at once.
-            regulars: SiteLine::new(CLIENT_NAMES_MAX, CLIENT_NAMES_MAX, REFRESHES_PER_SITE),
+            regulars: SiteQueue::new(CLIENT_NAMES_MAX, CLIENT_NAMES_MAX, REFRESHES_PER_SITE),
             clients_asked: Vec::new(),
             hosts_asked: 0,
         }
@@ -350,7 +350,7 @@ impl NameTable {
         Lookup::Client(client, !self.netgroups.is_empty())
     }
 
-    fn line_of(&mut self, queue: Queue) -> &mut SiteLine<IpAddr> {
+    fn line_of(&mut self, queue: Queue) -> &mut SiteQueue<IpAddr> {
         match queue {
             Queue::Newcomers => &mut self.newcomers,
             Queue::Regulars => &mut self.regulars,

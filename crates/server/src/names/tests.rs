@@ -77,7 +77,7 @@ fn of(zones: Zones, rules: &[&str]) -> HostNames {
 }
 
 #[test]
-fn each_kind_of_rule_finds_its_clients() {
+fn host_rule_of_each_kind_matches_its_clients() {
     let zones = Zones {
         claims: HashMap::from([(NEAR, "a.lab.example"), (FAR, "a.far.example")]),
         addresses: HashMap::from([
@@ -106,7 +106,7 @@ fn each_kind_of_rule_finds_its_clients() {
 }
 
 #[test]
-fn claimed_name_that_does_not_lead_back_does_not_count() {
+fn reverse_name_that_does_not_resolve_back_is_ignored() {
     let zones = Zones {
         claims: HashMap::from([(FAR, "a.lab.example")]),
         addresses: HashMap::from([("a.lab.example", vec![NEAR]), ("a", vec![NEAR])]),
@@ -144,7 +144,7 @@ fn assert_unanswered(names: &HostNames, text: &str, client: IpAddr) {
 }
 
 #[test]
-fn client_that_cannot_be_looked_up_may_match_each_name() {
+fn client_that_cannot_be_resolved_may_match_each_name() {
     let zones = Zones {
         claims: HashMap::from([(FAR, "fails")]),
         netgroups: vec![("number", "203.0.113.1")],
@@ -172,7 +172,7 @@ fn host_that_cannot_be_looked_up_may_be_each_client() {
 }
 
 #[test]
-fn netgroup_that_fails_gives_no_answer_and_spoils_none_of_another() {
+fn failed_netgroup_is_unknown_and_does_not_affect_another() {
     let zones = Zones {
         claims: HashMap::from([(NEAR, "a.lab.example")]),
         addresses: HashMap::from([("a.lab.example", vec![NEAR])]),
@@ -195,7 +195,7 @@ fn netgroup_that_fails_gives_no_answer_and_spoils_none_of_another() {
 }
 
 #[test]
-fn slow_look_up_of_one_client_holds_up_no_other() {
+fn slow_lookup_of_one_client_delays_no_other() {
     let (go_on, wait) = mpsc::channel();
     let zones = Zones {
         claims: HashMap::from([(NEAR, "slow.example"), (FAR, "a.lab.example")]),
@@ -216,7 +216,7 @@ fn slow_look_up_of_one_client_holds_up_no_other() {
 }
 
 #[test]
-fn slow_netgroup_holds_up_no_client_that_is_known_by_name() {
+fn slow_netgroup_delays_no_client_matched_by_name() {
     let (go_on, wait) = mpsc::channel();
     let zones = Zones {
         claims: HashMap::from([(NEAR, "a.lab.example"), (FAR, "b.lab.example")]),
@@ -240,7 +240,7 @@ fn slow_netgroup_holds_up_no_client_that_is_known_by_name() {
 }
 
 #[test]
-fn shares_of_smb_know_any_of_their_hosts() {
+fn smb_share_permits_any_of_its_hosts() {
     let zones = Zones {
         claims: HashMap::from([(NEAR, "a.lab.example")]),
         addresses: HashMap::from([("a.lab.example", vec![NEAR]), ("build", vec![FAR])]),
@@ -258,7 +258,7 @@ fn shares_of_smb_know_any_of_their_hosts() {
 }
 
 #[test]
-fn names_of_shares_are_wanted_once_each() {
+fn share_host_names_are_collected_once() {
     let text = "[[share]]\nname = \"a\"\npath = \"/\"\nnfs_clients = [\"build\", \"@x\", \"192.0.2.1\"]\n\
                 hosts_allowed = [\"@x\", \"Build\", \"@y\"]\n";
     let (wanted, looks_up_clients) = WantedNames::of(&Config::parse(text).unwrap());

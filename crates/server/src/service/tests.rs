@@ -23,7 +23,7 @@ fn tasks_of(seats: &Seats) -> Vec<usize> {
 
 /// A connection that moves to another thread keeps its partial request and its later ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_moves_to_another_thread_loses_nothing() {
+async fn connection_moved_to_another_thread_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::empty();
     config.add_share("data", folder.path()).unwrap();
@@ -31,7 +31,8 @@ async fn a_connection_that_moves_to_another_thread_loses_nothing() {
     config.smb = vec!["127.0.0.1:0".parse().unwrap()];
     config.nfs = config.smb.clone();
     config.admin = None;
-    let service = Service::start(&config, &Users::default(), Passed::default()).await.unwrap();
+    let service =
+        Service::start(&config, &Users::default(), PassedSockets::default()).await.unwrap();
     let (seats, address) = (service.threads.seats().clone(), service.nfs.listening[0]);
 
     tokio::task::spawn_blocking(move || {

@@ -9,5 +9,5 @@ mod passed;
 mod pulse;
 
 pub use notify::Supervisor;
-pub use passed::Passed;
+pub use passed::PassedSockets;
 pub use pulse::{Beat, Pulse};

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watchdog_of_another_process_is_none_of_ours() {
+    fn watchdog_for_another_process_is_ignored() {
         let of = |pid: Option<&str>, time: &str| {
             period(7, pid.map(str::to_owned), Some(time.to_owned()))
         };
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stands_still_does_not_say_that_it_lives() {
+    fn stalled_server_sends_no_watchdog_message() {
         assert_eq!(sign_of_life(None, true, "Serving"), "WATCHDOG=1\nSTATUS=Serving");
         assert_eq!(sign_of_life(None, false, "Serving"), "STATUS=Serving");
         let stalled = sign_of_life(Some("SMB"), true, "Serving");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_reach_sockets_with_a_path_and_with_a_name() {
+    fn messages_reach_path_and_abstract_sockets() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let name = format!("anabranch test {}", std::process::id());

@@ -12,7 +12,7 @@ const PASSED_MAX: i32 = 256;
 /// Listening sockets by protocol, from the `FileDescriptorName` of their units. They replace the
 /// configured addresses of their protocol.
 #[derive(Debug, Default)]
-pub struct Passed {
+pub struct PassedSockets {
     /// `smb`.
     pub smb: Vec<TcpListener>,
     /// `nfs`.
@@ -21,7 +21,7 @@ pub struct Passed {
     pub admin: Vec<TcpListener>,
 }
 
-impl Passed {
+impl PassedSockets {
     /// Takes the sockets that the service manager passed.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_are_taken_by_name_if_they_are_meant_for_this_process() {
+    fn passed_descriptors_are_used_by_name_for_this_process_only() {
         let of = |list: &[(i32, &str)]| -> Vec<(i32, String)> {
             list.iter().map(|(number, name)| (*number, (*name).to_owned())).collect()
         };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_socket_that_listens_for_connections_is_taken() {
+    fn passed_descriptor_must_be_a_listening_stream_socket() {
         let listening = TcpListener::bind("127.0.0.1:0").expect("an address");
         let taken_again = taken(listening.as_raw_fd()).expect("it listens");
         assert_eq!(taken_again.local_addr().ok(), listening.local_addr().ok());

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 /// again after a restart.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    beats: Mutex<Vec<Watched>>,
+    beats: Mutex<Vec<MonitoredTask>>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
@@ -21,7 +21,7 @@ pub struct Pulse {
 pub struct Beat(Arc<AtomicU64>);
 
 #[derive(Debug)]
-struct Watched {
+struct MonitoredTask {
     name: &'static str,
     beat: Beat,
     seen: u64,
@@ -39,7 +39,7 @@ impl Pulse {
     /// Watches a new activity from `now` on.
     pub fn expect(&self, name: &'static str, now: Instant) -> Beat {
         let beat = Beat::default();
-        let watched = Watched { name, beat: beat.clone(), seen: 0, moved: now };
+        let watched = MonitoredTask { name, beat: beat.clone(), seen: 0, moved: now };
         self.beats.lock().unwrap_or_else(PoisonError::into_inner).push(watched);
         beat
     }
@@ -58,7 +58,7 @@ impl Pulse {
                 (watched.seen, watched.moved) = (count, now);
             }
         }
-        let late = |watched: &&Watched| now.saturating_duration_since(watched.moved) > within;
+        let late = |watched: &&MonitoredTask| now.saturating_duration_since(watched.moved) > within;
         if let Some(watched) = beats.iter().find(late) {
             return Some(watched.name);
         }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_beat_in_time_has_stalled_though_others_go_on() {
+    fn task_without_a_timely_beat_is_stalled() {
         let (pulse, start) = (Pulse::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let within = Duration::from_secs(10);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_has_ended_is_found() {
+    async fn ended_task_is_reported() {
         let pulse = Pulse::default();
         let (go, wait) = tokio::sync::oneshot::channel::<()>();
         let task = tokio::spawn(async { drop(wait.await) });

@@ -38,7 +38,7 @@ const RUNNING_TIMES_FREE: usize = 3;
 
 /// Queued calls by holder, and the number of workers by state. `H` is a holder, `T` is a call.
 #[derive(Debug)]
-pub struct Line<H, T> {
+pub struct CallQueue<H, T> {
     /// The lane of each holder.
     places: HashMap<H, LaneId>,
     lanes: Vec<Lane<H, T>>,
@@ -113,15 +113,15 @@ pub struct Summons {
 /// Next step of a worker that was woken or has ended a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Duty<T> {
-    /// Run the call, then call [`Line::end`] for its lane.
+    /// Run the call, then call [`CallQueue::end`] for its lane.
     Run(LaneId, T),
-    /// Stand by for [`TICK`], then call [`Line::look`].
+    /// Stand by for [`TICK`], then call [`CallQueue::look`].
     Watch,
     /// Wait for a wake-up.
     Rest,
 }
 
-impl<H: Clone + Eq + Hash, T> Line<H, T> {
+impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self {
@@ -309,7 +309,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
     }
 
     /// Handles a failed thread start. Without any worker all queued calls are dropped.
-    pub fn not_made(&mut self) -> Vec<T> {
+    pub fn take_unstarted(&mut self) -> Vec<T> {
         self.called -= 1;
         self.threads -= 1;
         if self.sentry == Sentry::Called {

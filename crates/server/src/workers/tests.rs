@@ -8,33 +8,33 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn all_calls_run_and_the_pool_knows_when_they_have() {
+fn pool_runs_all_calls_and_reports_completion() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(3) });
-    let (tell, told) = mpsc::channel();
+    let (tell, reports) = mpsc::channel();
     for number in 0..10_000 {
         let tell = tell.clone();
         pool.run(&CallHolder::Server, Box::new(move || tell.send(number).unwrap()));
     }
     assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
-    let mut numbers: Vec<_> = told.try_iter().collect();
+    let mut numbers: Vec<_> = reports.try_iter().collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..10_000).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_call_that_waits_holds_up_no_other() {
+fn blocked_call_delays_no_other() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(8) });
     let (go, gone) = mpsc::channel::<()>();
     pool.run(&CallHolder::Server, Box::new(move || gone.recv().unwrap()));
-    let (tell, told) = mpsc::channel();
+    let (tell, reports) = mpsc::channel();
     for number in 0..5 {
         let tell = tell.clone();
         pool.run(&CallHolder::Server, Box::new(move || tell.send(number).unwrap()));
     }
     for _ in 0..5 {
-        told.recv_timeout(Duration::from_secs(30)).unwrap();
+        reports.recv_timeout(Duration::from_secs(30)).unwrap();
     }
     assert!(!runtime.block_on(pool.finish(Duration::from_millis(20))), "one still waits");
     go.send(()).unwrap();
@@ -43,7 +43,7 @@ fn a_call_that_waits_holds_up_no_other() {
 
 /// A hanging disk delays its syncs and no other call.
 #[test]
-fn sync_that_waits_takes_no_worker_from_calls() {
+fn blocked_sync_uses_no_worker_of_calls() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(1) });
     let (go, gone) = mpsc::channel::<()>();
@@ -60,31 +60,31 @@ fn sync_that_waits_takes_no_worker_from_calls() {
     for _ in 0..4 {
         begun.recv_timeout(Duration::from_secs(30)).unwrap();
     }
-    let (tell, told) = mpsc::channel();
+    let (tell, reports) = mpsc::channel();
     pool.run(&CallHolder::Server, Box::new(move || tell.send(()).unwrap()));
-    told.recv_timeout(Duration::from_secs(30)).unwrap();
+    reports.recv_timeout(Duration::from_secs(30)).unwrap();
     assert!(!runtime.block_on(pool.finish(Duration::from_millis(20))), "the syncs still wait");
     (0..4).for_each(|_| go.send(()).unwrap());
     assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
 }
 
 #[test]
-fn a_call_that_panics_takes_nobody_along() {
+fn panicking_call_affects_no_other() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(1) });
-    let (tell, told) = mpsc::channel();
+    let (tell, reports) = mpsc::channel();
     pool.run(&CallHolder::Server, Box::new(|| panic!("as the test wants it")));
     pool.run(&CallHolder::Server, Box::new(move || tell.send(()).unwrap()));
-    told.recv_timeout(Duration::from_secs(30)).unwrap();
+    reports.recv_timeout(Duration::from_secs(30)).unwrap();
 }
 
 #[test]
-fn a_pool_that_has_gone_leaves_no_thread() {
+fn dropped_pool_leaves_no_thread() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(4) });
-    let (tell, told) = mpsc::channel();
+    let (tell, reports) = mpsc::channel();
     pool.run(&CallHolder::Server, Box::new(move || tell.send(()).unwrap()));
-    told.recv_timeout(Duration::from_secs(30)).unwrap();
+    reports.recv_timeout(Duration::from_secs(30)).unwrap();
     let shared = Arc::downgrade(&pool.shared);
     drop(pool);
     let begun = Instant::now();
@@ -113,10 +113,10 @@ fn calls_beyond_a_holders_bound_are_dropped_and_counted() {
         pool.run(&user("busy"), Box::new(|| ()));
     }
     assert_eq!((pool.usage().used, pool.usage().refused), (WORKER_QUEUE_PER_HOLDER_MAX as u64, 7));
-    let (tell, told) = mpsc::channel();
+    let (tell, reports) = mpsc::channel();
     pool.run(&user("other"), Box::new(move || tell.send(()).unwrap()));
     assert_eq!((pool.usage().holders, pool.usage().refused), (3, 7));
     go.send(()).unwrap();
-    told.recv_timeout(Duration::from_secs(30)).unwrap();
+    reports.recv_timeout(Duration::from_secs(30)).unwrap();
     assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
 }

@@ -27,27 +27,27 @@ pub struct Key {
     /// Permitted values.
     pub form: &'static str,
     /// Default.
-    pub default: Absent,
+    pub default: DefaultValue,
     /// When a change takes effect.
-    pub counts: Counts,
+    pub counts: EffectTime,
     /// Its purpose.
     pub text: &'static str,
 }
 
 /// The default of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
+pub enum DefaultValue {
     /// Equivalent to this value.
     Is(&'static str),
     /// The key is mandatory.
     Needed,
     /// Described in words, because no value expresses it.
-    Said(&'static str),
+    Described(&'static str),
 }
 
 /// When a change of a key takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counts {
+pub enum EffectTime {
     /// After a reload, which interrupts no client.
     Reload,
     /// After a restart.
@@ -87,19 +87,19 @@ pub const SECTIONS: &[Section] = &[
     },
 ];
 
-impl Absent {
+impl DefaultValue {
     /// The default in words, with `code` formatting for values.
     #[must_use]
     pub fn shown(self) -> String {
         match self {
             Self::Is(value) => format!("`{value}`"),
             Self::Needed => "none, it must be set".to_owned(),
-            Self::Said(words) => words.to_owned(),
+            Self::Described(words) => words.to_owned(),
         }
     }
 }
 
-impl Counts {
+impl EffectTime {
     /// The effect in words.
     #[must_use]
     pub fn shown(self) -> &'static str {

@@ -1,14 +1,14 @@
 //! Keys of `[server]`, `[multichannel]` and `[log]`.
 
-use super::Absent::{Is, Needed, Said};
-use super::Counts::{Reload, Restart};
+use super::DefaultValue::{Described, Is, Needed};
+use super::EffectTime::{Reload, Restart};
 use super::Key;
 
 pub(super) const SERVER: &[Key] = &[
     Key {
         name: "smb",
         form: "a list of addresses, as `[\"0.0.0.0:445\", \"[::]:445\"]`",
-        default: Said("port 445 of all IPv4 addresses, or 4450 where that cannot be had"),
+        default: Described("port 445 of all IPv4 addresses, or 4450 where that cannot be had"),
         counts: Restart,
         text: "Listening addresses of SMB. Sockets that systemd passes with the name `smb` replace \
                them.",
@@ -45,7 +45,7 @@ pub(super) const SERVER: &[Key] = &[
     Key {
         name: "nfs_tls_certificate",
         form: "a path of a PEM file",
-        default: Said("none: NFS does not offer TLS"),
+        default: Described("none: NFS does not offer TLS"),
         counts: Reload,
         text: "The server's certificate for NFS under TLS, followed by the intermediate \
                certificates. Linux clients request TLS with `mount -o xprtsec=tls` and need a \
@@ -54,14 +54,14 @@ pub(super) const SERVER: &[Key] = &[
     Key {
         name: "nfs_tls_key",
         form: "a path of a PEM file",
-        default: Said("none"),
+        default: Described("none"),
         counts: Reload,
         text: "The certificate's private key.",
     },
     Key {
         name: "nfs_tls_client_ca",
         form: "a path of a PEM file",
-        default: Said("none: clients need no certificate"),
+        default: Described("none: clients need no certificate"),
         counts: Reload,
         text: "Certificate authorities: clients that use TLS must present a certificate that one \
                of them has signed.",
@@ -90,7 +90,7 @@ pub(super) const SERVER: &[Key] = &[
     Key {
         name: "name",
         form: "1 to 15 letters, digits, `-` and `_`",
-        default: Said("the host's name"),
+        default: Described("the host's name"),
         counts: Reload,
         text: "Computer name that clients see.",
     },
@@ -138,7 +138,7 @@ pub(super) const SERVER: &[Key] = &[
     Key {
         name: "users",
         form: "a path",
-        default: Said(
+        default: Described(
             "`/var/lib/anabranch/users.toml`, or in the user's home directory if not \
                root",
         ),
@@ -148,7 +148,7 @@ pub(super) const SERVER: &[Key] = &[
     Key {
         name: "state",
         form: "a path of a directory",
-        default: Said("the directory of the user file"),
+        default: Described("the directory of the user file"),
         counts: Restart,
         text: "Directory for persistent state: persistent opens, records of NFS clients, and \
                networks from which accounts have logged on.",
@@ -170,7 +170,7 @@ pub(super) const SERVER: &[Key] = &[
     Key {
         name: "kerberos_keytab",
         form: "a path",
-        default: Said("none: Kerberos is not offered"),
+        default: Described("none: Kerberos is not offered"),
         counts: Reload,
         text: "Keytab with the keys of `cifs/HOST`, for example `\"/etc/krb5.keytab\"`. The server \
                verifies Kerberos tickets of SMB clients with them. Requires `kerberos_realm`, and \
@@ -179,14 +179,14 @@ pub(super) const SERVER: &[Key] = &[
     Key {
         name: "kerberos_realm",
         form: "a realm, as `\"EXAMPLE.ORG\"`",
-        default: Said("none"),
+        default: Described("none"),
         counts: Reload,
         text: "Kerberos realm of the users: `alice@EXAMPLE.ORG` logs on as the local user `alice`.",
     },
     Key {
         name: "guest",
         form: "a system user, as `\"nobody\"`",
-        default: Said("none: such sessions are refused"),
+        default: Described("none: such sessions are refused"),
         counts: Reload,
         text: "System account for anonymous and guest sessions: sessions without a user name, and, \
                once a share has `guest_ok`, sessions with an unknown user name. They have no \
@@ -263,7 +263,7 @@ pub(super) const MULTICHANNEL: &[Key] = &[
     Key {
         name: "include",
         form: "a list of interfaces or networks, as `[\"eth*\", \"192.0.2.0/24\"]`",
-        default: Said("all"),
+        default: Described("all"),
         counts: Reload,
         text: "Listening addresses to advertise to clients; changes of the interfaces take effect \
                at once.",
@@ -278,7 +278,7 @@ pub(super) const MULTICHANNEL: &[Key] = &[
     Key {
         name: "rss",
         form: "`true` or `false`",
-        default: Said("true for interfaces with several queues, and for virtual ones"),
+        default: Described("true for interfaces with several queues, and for virtual ones"),
         counts: Reload,
         text: "Whether interfaces are advertised as capable of receive-side scaling (RSS). Without \
                RSS clients open one connection for each interface.",
@@ -286,7 +286,7 @@ pub(super) const MULTICHANNEL: &[Key] = &[
     Key {
         name: "interface",
         form: "tables, see below",
-        default: Said("the detected ones"),
+        default: Described("the detected ones"),
         counts: Reload,
         text: "Addresses to advertise instead of the detected ones; at most 128.",
     },
@@ -303,21 +303,21 @@ pub(super) const INTERFACE: &[Key] = &[
     Key {
         name: "speed_mbits",
         form: "a number, at least 1",
-        default: Said("the detected ones"),
+        default: Described("the detected ones"),
         counts: Reload,
         text: "Link speed in Mbit/s.",
     },
     Key {
         name: "rss",
         form: "`true` or `false`",
-        default: Said("the detected ones"),
+        default: Described("the detected ones"),
         counts: Reload,
         text: "Whether it is capable of receive-side scaling (RSS).",
     },
     Key {
         name: "index",
         form: "a number",
-        default: Said("the detected ones"),
+        default: Described("the detected ones"),
         counts: Reload,
         text: "Interface index: addresses with equal indices belong to one interface.",
     },
@@ -357,7 +357,7 @@ pub(super) const LOG: &[Key] = &[
     Key {
         name: "traces",
         form: "a URL of plain HTTP, as `\"http://127.0.0.1:4318/v1/traces\"`",
-        default: Said("none"),
+        default: Described("none"),
         counts: Reload,
         text: "URL of the collector for traces of slow requests, by OpenTelemetry's OTLP over HTTP \
                with JSON. While it is unreachable, traces are dropped and counted.",

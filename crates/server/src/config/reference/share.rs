@@ -1,7 +1,7 @@
 //! Keys of `[[share]]` and `[share.limits]`.
 
-use super::Absent::{Is, Needed, Said};
-use super::Counts::{Reload, Restart};
+use super::DefaultValue::{Described, Is, Needed};
+use super::EffectTime::{Reload, Restart};
 use super::Key;
 
 pub(super) const SHARE: &[Key] = &[
@@ -22,7 +22,7 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "comment",
         form: "a text",
-        default: Said("none"),
+        default: Described("none"),
         counts: Reload,
         text: "Description in share lists.",
     },
@@ -44,7 +44,7 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "users",
         form: "a list of users, as `[\"alice\", \"@staff\"]`",
-        default: Said("everyone with an account"),
+        default: Described("everyone with an account"),
         counts: Reload,
         text: "Users that may connect.",
     },
@@ -72,7 +72,7 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "hosts_allowed",
         form: "a list of clients, as `[\"192.0.2.0/24\", \"2001:db8::/32\", \"*.example.org\"]`",
-        default: Said("all, or with `hosts_denied` all others"),
+        default: Described("all, or with `hosts_denied` all others"),
         counts: Reload,
         text: "Clients that may connect: addresses, networks, and names as in `nfs_clients`. \
                Without `hosts_denied` all others are refused. A client in both lists may \
@@ -107,14 +107,14 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "force_user",
         form: "a system user",
-        default: Said("each user's own"),
+        default: Described("each user's own"),
         counts: Reload,
         text: "System user for all file access. Takes effect if the server runs as root.",
     },
     Key {
         name: "force_group",
         form: "a system group",
-        default: Said("each user's own"),
+        default: Described("each user's own"),
         counts: Reload,
         text: "System group of all new files. Takes effect if the server runs as root.",
     },
@@ -164,7 +164,7 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "nfs",
         form: "`true` or `false`",
-        default: Said("`true`, unless its users are restricted or encryption is required"),
+        default: Described("`true`, unless its users are restricted or encryption is required"),
         counts: Reload,
         text: "Whether the share is exported by NFS.",
     },
@@ -195,7 +195,7 @@ pub(super) const SHARE: &[Key] = &[
         name: "nfs_clients",
         form: "a list, as `[\"192.0.2.7(rw,no_root_squash)\", \"*.example.org(rw)\", \
                \"*(ro,all_squash)\"]`",
-        default: Said("all clients by `nfs_squash`, `nfs_anonuid` and `nfs_anongid`"),
+        default: Described("all clients by `nfs_squash`, `nfs_anonuid` and `nfs_anongid`"),
         counts: Reload,
         text: "Access of NFS clients in the form of exports(5). Each entry is an address, a \
                network, a host name, a wildcard (`*`, which also matches dots, `?`, `[a-z]`), a \
@@ -235,7 +235,7 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "reserved_ports",
         form: "`true` or `false`",
-        default: Said("the value of `reserved_ports` in `[server]`"),
+        default: Described("the value of `reserved_ports` in `[server]`"),
         counts: Reload,
         text: "Whether NFS clients must connect from a source port below 1024. With `false` any \
                program on a client machine can act as any user, which user-space clients without \
@@ -244,14 +244,14 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "size_limit",
         form: "a size, as `\"500 GiB\"`",
-        default: Said("none"),
+        default: Described("none"),
         counts: Reload,
         text: "Upper bound of the size that clients see; writes are not limited by it.",
     },
     Key {
         name: "class",
         form: "`\"premium\"`, `\"standard\"` or `\"custom\"`",
-        default: Said("`\"custom\"`"),
+        default: Described("`\"custom\"`"),
         counts: Reload,
         text: "Performance class: `premium` behaves like solid-state drives, `standard` like hard \
                disks and without Multichannel; their limits follow from the size. `custom` has \
@@ -260,7 +260,7 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "provisioned_gib",
         form: "a number from 100 to 262144, from 1 for class `\"custom\"`",
-        default: Said("none"),
+        default: Described("none"),
         counts: Reload,
         text: "Size of the share in GiB: clients see it and cannot write beyond it. It may be \
                lowered 24 hours after the last increase.",
@@ -268,14 +268,14 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "provisioned_iops",
         form: "a number from 10 to 100000000",
-        default: Said("derived from the size"),
+        default: Described("derived from the size"),
         counts: Reload,
         text: "Operations per second, independent of the size; then no burst credits accrue.",
     },
     Key {
         name: "provisioned_mib_per_second",
         form: "a number from 1 to 1048576",
-        default: Said("derived from the size"),
+        default: Described("derived from the size"),
         counts: Reload,
         text: "Throughput in MiB per second for both directions together, independent of the size; \
                then no burst credits accrue.",
@@ -283,7 +283,7 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "limits",
         form: "a table, see below",
-        default: Said("derived from the class"),
+        default: Described("derived from the class"),
         counts: Reload,
         text: "Explicit limits that replace the class's. On the command line: `limits.iops=500`.",
     },
@@ -330,7 +330,7 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "time_machine_max_bytes",
         form: "a number",
-        default: Said("as much as there is"),
+        default: Described("as much as there is"),
         counts: Reload,
         text: "Maximum size of all backups together in bytes.",
     },
@@ -371,21 +371,21 @@ pub(super) const SHARE: &[Key] = &[
     Key {
         name: "snapshots",
         form: "`\"zfs\"`, `\"cephfs\"`, `\"snapper\"`, or a path",
-        default: Said("none"),
+        default: Described("none"),
         counts: Reload,
         text: "Location of snapshots, which clients see as previous versions.",
     },
     Key {
         name: "snapshot_names",
         form: "a format of strftime(3), as `\"daily-%Y-%m-%d\"`",
-        default: Said("well-known names"),
+        default: Described("well-known names"),
         counts: Reload,
         text: "Name format of the snapshots, in UTC.",
     },
     Key {
         name: "snapshot_root",
         form: "a path",
-        default: Said("the share's"),
+        default: Described("the share's"),
         counts: Reload,
         text: "Directory of which the snapshots are, if it is above the share's.",
     },
@@ -410,7 +410,7 @@ const FLOW: &str = "a size per second, as `\"100 MiB\"`, from 1 MiB to 1 TiB";
 const HANDLES: &str = "a number from 1 to 1048576";
 
 const fn limit(name: &'static str, form: &'static str, text: &'static str) -> Key {
-    Key { name, form, default: Said("that of the class, if any"), counts: Reload, text }
+    Key { name, form, default: Described("that of the class, if any"), counts: Reload, text }
 }
 
 pub(super) const LIMITS: &[Key] = &[

@@ -29,7 +29,7 @@ fn example() -> &'static str {
 }
 
 #[test]
-fn every_key_that_the_parser_takes_is_in_the_reference_and_no_other() {
+fn reference_lists_exactly_the_keys_of_the_parser() {
     for section in SECTIONS {
         let above = if section.header.starts_with("[share.") { SHARE } else { "" };
         let parsers = parsers_keys(&format!("{above}{}\n", section.header));
@@ -42,12 +42,12 @@ fn every_key_that_the_parser_takes_is_in_the_reference_and_no_other() {
 }
 
 #[test]
-fn a_key_that_is_left_out_means_what_the_reference_says() {
+fn omitted_key_has_the_default_of_the_reference() {
     for section in SECTIONS.iter().filter(|section| !section.header.contains('.')) {
         let before =
             if section.header == "[[share]]" { SHARE } else { &format!("{}\n", section.header) };
         for key in section.keys {
-            let Absent::Is(value) = key.default else { continue };
+            let DefaultValue::Is(value) = key.default else { continue };
             let with = format!("{before}{} = {value}\n", key.name);
             let mut said = Config::parse(&with).unwrap_or_else(|error| panic!("{with}: {error}"));
             // Only the recorded line may differ.
@@ -58,13 +58,13 @@ fn a_key_that_is_left_out_means_what_the_reference_says() {
 }
 
 #[test]
-fn what_must_be_set_is_missed() {
+fn missing_required_key_is_reported() {
     for section in SECTIONS {
-        for key in section.keys.iter().filter(|key| key.default == Absent::Needed) {
+        for key in section.keys.iter().filter(|key| key.default == DefaultValue::Needed) {
             let others = section
                 .keys
                 .iter()
-                .filter(|other| other.default == Absent::Needed && other.name != key.name);
+                .filter(|other| other.default == DefaultValue::Needed && other.name != key.name);
             let lines: String = others.map(|other| format!("{} = \"/a\"\n", other.name)).collect();
             let said = Config::parse(&format!("{}\n{lines}", section.header)).unwrap_err();
             let wanted = format!("the key `{}` is missing here", key.name);
@@ -74,7 +74,7 @@ fn what_must_be_set_is_missed() {
 }
 
 #[test]
-fn the_packaged_example_has_every_key_of_its_table_and_each_default() {
+fn packaged_example_has_every_key_and_default() {
     let mut missing = Vec::new();
     for section in SECTIONS {
         let lines = example().lines().map(|line| line.strip_prefix("#: ").unwrap_or(line));
@@ -91,7 +91,7 @@ fn the_packaged_example_has_every_key_of_its_table_and_each_default() {
                 Some(value)
                     if !value.starts_with('[') && !example().contains(&format!("\n{begin}")) =>
                 {
-                    if let Absent::Is(default) = key.default {
+                    if let DefaultValue::Is(default) = key.default {
                         assert_eq!(value.replace('_', ""), default, "{begin}");
                     }
                 }
@@ -103,7 +103,7 @@ fn the_packaged_example_has_every_key_of_its_table_and_each_default() {
 }
 
 #[test]
-fn keys_of_the_command_line_are_keys_of_a_share() {
+fn command_line_keys_are_keys_of_a_share() {
     let share = SECTIONS.iter().find(|section| section.header == "[[share]]").expect("one");
     for key in raw::SHARE_KEYS {
         assert!(share.keys.iter().any(|one| one.name == *key), "{key}");
@@ -111,7 +111,7 @@ fn keys_of_the_command_line_are_keys_of_a_share() {
 }
 
 #[test]
-fn the_page_is_what_the_table_says() {
+fn configuration_page_matches_the_table() {
     let page = include_str!("../../../../../docs/configuration.md");
     assert!(
         page == markdown(),

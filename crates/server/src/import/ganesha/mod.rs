@@ -7,7 +7,7 @@
 mod parse;
 mod terms;
 
-use super::Imported;
+use super::ImportResult;
 use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft};
 use super::text::{Place, Read};
 use super::width;
@@ -79,7 +79,7 @@ pub fn is_ganesha(text: &str) -> bool {
 ///
 /// # Errors
 /// A sentence if a file is unreadable or malformed.
-pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
+pub fn import(path: &Path, read: Read<'_>) -> Result<ImportResult, String> {
     let items = parse::parse(path, read)?;
     let from = path.display().to_string();
     let mut importer = Importer { draft: NfsDraft::new(&from, &listening(&items)) };

@@ -270,7 +270,7 @@ pub mod tests {
     }
 
     #[test]
-    fn blocks_values_comments_and_quotes_are_read() {
+    fn parser_reads_blocks_values_comments_and_quotes() {
         let text = "# A comment\nEXPORT {\n  Export_Id = 1; # another\n  Path = \"/srv/a b\\\"#\";\n  \
                     Clients = 192.0.2.0/24, @group,*.lab; FSAL { Name = 'VFS'; }\n}\n";
         let items = parse_files(&[("/e/g.conf", text)]).unwrap();
@@ -290,7 +290,7 @@ pub mod tests {
     }
 
     #[test]
-    fn included_files_stand_where_they_are_included() {
+    fn included_file_replaces_its_include() {
         let items = parse_files(&[
             ("/e/g.conf", "A { }\n%include \"b.conf\"\n%dir /e/d\n%include /x/c.conf\n"),
             ("/e/b.conf", "B { }"),
@@ -309,7 +309,7 @@ pub mod tests {
     }
 
     #[test]
-    fn mistakes_have_file_and_line() {
+    fn syntax_error_has_file_and_line() {
         for (text, said) in [
             ("EXPORT {\n a = 1;\n", "/g:3: expected a setting, a block or \"}\""),
             ("EXPORT\n{ a = 1 b }", "/g:2: expected \",\" or \";\" behind a value"),
@@ -346,14 +346,14 @@ pub mod tests {
 
     proptest! {
         #[test]
-        fn written_configuration_is_read_as_it_was(items in any_items()) {
+        fn written_configuration_parses_to_the_same_items(items in any_items()) {
             let text = written(&items);
             let read = parse_files(&[("/g", &text)]).unwrap();
             prop_assert_eq!(written(&read), text);
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "([a-zA-Z0-9%/.@*?\\[\\]{}=,;#'\"\\\\ \n]|\\PC){0,60}") {
+        fn parser_accepts_or_refuses_any_text(text in "([a-zA-Z0-9%/.@*?\\[\\]{}=,;#'\"\\\\ \n]|\\PC){0,60}") {
             let _ = parse_files(&[("/g", &text)]);
         }
     }

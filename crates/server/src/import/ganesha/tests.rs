@@ -6,7 +6,7 @@ use crate::import::tests::clients_of;
 use proptest::prelude::*;
 use std::io::{Error, ErrorKind};
 
-fn import_files(files: &[(&str, &str)]) -> Result<Imported, String> {
+fn import_files(files: &[(&str, &str)]) -> Result<ImportResult, String> {
     let read = |path: &Path| {
         let found = files.iter().find(|(name, _)| Path::new(name) == path);
         found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| Error::from(ErrorKind::NotFound))
@@ -25,7 +25,7 @@ fn imported(text: &str) -> (Config, Vec<String>) {
 }
 
 #[test]
-fn exports_become_shares_with_terms_by_client() {
+fn ganesha_exports_become_shares_with_options_by_client() {
     let (config, lost) = imported(
         "NFS_CORE_PARAM { NFS_Port = 20490; Bind_addr = 127.0.0.1; }\n\
          EXPORT_DEFAULTS { Access_Type = RO; Anonymous_Uid = 1000; SecType = sys; }\n\
@@ -55,7 +55,7 @@ fn exports_become_shares_with_terms_by_client() {
 }
 
 #[test]
-fn export_without_access_type_is_for_its_clients_alone() {
+fn export_without_access_type_serves_only_its_clients() {
     let (config, _) = imported(
         "EXPORT { Path = /srv/a; FSAL { Name = VFS; } CLIENT { Clients = 192.0.2.1; Access_Type = RW; } }",
     );
@@ -67,7 +67,7 @@ fn export_without_access_type_is_for_its_clients_alone() {
 }
 
 #[test]
-fn nothing_that_demands_a_proof_or_tls_is_served_in_the_clear() {
+fn export_that_requires_kerberos_or_tls_is_not_served_plainly() {
     let export = |inner: &str| {
         format!("EXPORT {{ Path = /srv/a; Access_Type = RW; FSAL {{ Name = VFS; }} {inner} }}")
     };
@@ -90,7 +90,7 @@ fn nothing_that_demands_a_proof_or_tls_is_served_in_the_clear() {
 }
 
 #[test]
-fn what_the_server_demands_of_all_holds_for_each_export() {
+fn global_restriction_applies_to_each_export() {
     let export = "EXPORT { Path = /srv/a; Access_Type = RW; FSAL { Name = VFS; } }\n";
     for refused in [
         "EXPORT_DEFAULTS { XprtSec = tls; }",
@@ -111,7 +111,7 @@ fn what_the_server_demands_of_all_holds_for_each_export() {
 }
 
 #[test]
-fn setting_that_keeps_clients_out_is_not_dropped_in_silence() {
+fn restricting_setting_is_never_dropped_silently() {
     let of_export = "EXPORT { Path = /srv/a; Access_Type = RW; Server_Addrs = 192.0.2.1; FSAL { Name = VFS; } }";
     let of_client = "EXPORT { Path = /srv/a; FSAL { Name = VFS; } CLIENT { Clients = *; Access_Type = RW; HA_Proxy = 192.0.2.1; } }";
     for text in [of_export, of_client] {
@@ -139,7 +139,7 @@ fn all_of_ipv4_is_not_all_and_wildcard_of_addresses_is_refused() {
 }
 
 #[test]
-fn outer_export_that_opens_an_inner_one_is_left_out() {
+fn outer_export_that_widens_access_to_an_inner_one_is_omitted() {
     let inner = |terms: &str| {
         let outer =
             "EXPORT { Path = /srv; Pseudo = /all; Access_Type = RW; FSAL { Name = VFS; } }\n";
@@ -160,7 +160,7 @@ fn outer_export_that_opens_an_inner_one_is_left_out() {
 }
 
 #[test]
-fn client_that_needs_kerberos_does_not_get_the_terms_of_all() {
+fn client_that_needs_kerberos_gets_no_wildcard_options() {
     let clients = "CLIENT { Clients = 192.0.2.8; SecType = krb5p; }";
     let text =
         format!("EXPORT {{ Path = /srv/a; Access_Type = RO; FSAL {{ Name = VFS; }} {clients} }}");
@@ -180,7 +180,7 @@ fn client_that_needs_kerberos_does_not_get_the_terms_of_all() {
 }
 
 #[test]
-fn what_is_not_taken_is_said_with_its_line() {
+fn unsupported_setting_is_reported_with_its_line() {
     let (config, lost) = imported(
         "EXPORT {\n Path = /ceph;\n Access_Type = RW;\n FSAL { Name = CEPH; }\n}\n\
          EXPORT {\n Path = /srv/a; Pseudo = /deep/other; FSAL { Name = VFS; } Access_Type = RW;\n\
@@ -203,7 +203,7 @@ fn what_is_not_taken_is_said_with_its_line() {
 }
 
 #[test]
-fn ganesha_is_told_from_samba_and_exports() {
+fn ganesha_file_is_distinguished_from_samba_and_exports() {
     for text in ["EXPORT\n{\n", "# c\nNFS_CORE_PARAM {", "%include \"a\"", "EXPORT{}"] {
         assert!(is_ganesha(text), "{text}");
     }
@@ -249,7 +249,7 @@ fn any_setting() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_exports_become_a_valid_configuration(
+    fn ganesha_import_always_yields_a_valid_configuration(
         exports in proptest::collection::vec((proptest::collection::vec(any_setting(), 0..8), proptest::collection::vec(any_setting(), 0..4)), 0..4)
     ) {
         let text: String = exports

@@ -14,15 +14,15 @@ fn link(index: u32, name: &str) -> Link {
     }
 }
 
-fn at(index: u32, address: &str) -> Addressed {
-    Addressed { index, address: address.parse().unwrap(), is_usable: true }
+fn at(index: u32, address: &str) -> InterfaceAddress {
+    InterfaceAddress { index, address: address.parse().unwrap(), is_usable: true }
 }
 
 /// A machine with loopback, two network cards and a bridge.
-fn machine() -> Seen {
+fn machine() -> SystemInterfaces {
     let eth0 = Link { queues: 8, bits_per_second: Some(25_000_000_000), ..link(2, "eth0") };
     let bridge = Link { is_virtual: true, ..link(4, "br0") };
-    Seen {
+    SystemInterfaces {
         links: vec![link(1, "lo"), eth0, link(3, "eth1"), bridge],
         addresses: vec![
             at(1, "127.0.0.1"),
@@ -36,9 +36,9 @@ fn machine() -> Seen {
     }
 }
 
-fn told(seen: &Seen, policy: &Policy, listening: &[&str]) -> String {
+fn advertised_text(seen: &SystemInterfaces, policy: &Policy, listening: &[&str]) -> String {
     let addresses: Vec<SocketAddr> = listening.iter().map(|l| l.parse().unwrap()).collect();
-    let facts = select(seen, policy, Listening { addresses: &addresses, port: 445 });
+    let facts = select(seen, policy, Listeners { addresses: &addresses, port: 445 });
     let shown = facts.iter().map(|f| {
         let rss = if f.rss { "+" } else { "-" };
         format!("{}{rss}{}@{}", f.index, f.address, f.bits_per_second / 1_000_000_000)
@@ -51,7 +51,7 @@ fn patterns(texts: &[&str]) -> Vec<Pattern> {
 }
 
 #[test]
-fn every_address_that_is_listened_on_is_told_once_and_no_other() {
+fn exactly_the_listening_addresses_are_advertised() {
     for (listening, expected) in [
         (
             &["0.0.0.0:445", "[::]:445"][..],
@@ -67,26 +67,33 @@ fn every_address_that_is_listened_on_is_told_once_and_no_other() {
         (&["[::1]:445"], "1+::1@10"),
         (&[], ""),
     ] {
-        assert_eq!(told(&machine(), &Policy::default(), listening), expected, "{listening:?}");
+        assert_eq!(
+            advertised_text(&machine(), &Policy::default(), listening),
+            expected,
+            "{listening:?}"
+        );
     }
 }
 
 #[test]
-fn loopback_is_told_where_it_is_all_there_is() {
+fn loopback_is_advertised_only_without_another_address() {
     let mut seen = machine();
     seen.links.iter_mut().filter(|l| !l.is_loopback).for_each(|l| l.is_up = false);
-    assert_eq!(told(&seen, &Policy::default(), &["[::]:445"]), "1+127.0.0.1@10 1+::1@10");
+    assert_eq!(
+        advertised_text(&seen, &Policy::default(), &["[::]:445"]),
+        "1+127.0.0.1@10 1+::1@10"
+    );
 }
 
 #[test]
-fn an_address_that_may_not_be_used_is_not_told() {
+fn unusable_address_is_not_advertised() {
     let mut seen = machine();
     seen.addresses[2].is_usable = false;
-    assert_eq!(told(&seen, &Policy::default(), &["192.0.2.1:445"]), "");
+    assert_eq!(advertised_text(&seen, &Policy::default(), &["192.0.2.1:445"]), "");
 }
 
 #[test]
-fn patterns_take_and_leave_interfaces_and_networks() {
+fn patterns_include_and_exclude_interfaces_and_networks() {
     let every = &["[::]:445"][..];
     for (include, exclude, expected) in [
         (&["eth*"][..], &[][..], "2+192.0.2.1@25 2+2001:db8::1@25 3-198.51.100.1@10"),
@@ -100,19 +107,23 @@ fn patterns_take_and_leave_interfaces_and_networks() {
     ] {
         let policy =
             Policy { include: patterns(include), exclude: patterns(exclude), ..Policy::default() };
-        assert_eq!(told(&machine(), &policy, every), expected, "{include:?} {exclude:?}");
+        assert_eq!(
+            advertised_text(&machine(), &policy, every),
+            expected,
+            "{include:?} {exclude:?}"
+        );
     }
 }
 
 #[test]
-fn what_is_written_down_is_told_as_it_is_and_completed_from_what_is_known() {
-    let advertised = |address: &str| Advertised {
+fn configured_address_is_advertised_and_completed() {
+    let advertised = |address: &str| AdvertisedAddress {
         address: address.parse().unwrap(),
         bits_per_second: None,
         rss: None,
         index: None,
     };
-    let elsewhere = Advertised {
+    let elsewhere = AdvertisedAddress {
         bits_per_second: Some(40_000_000_000),
         rss: Some(false),
         index: Some(9),
@@ -124,11 +135,11 @@ fn what_is_written_down_is_told_as_it_is_and_completed_from_what_is_known() {
         ..Policy::default()
     };
     let expected = "2+192.0.2.1@25 9-10.0.2.2@40 1+10.0.2.3@10";
-    assert_eq!(told(&machine(), &policy, &["127.0.0.1:445"]), expected);
+    assert_eq!(advertised_text(&machine(), &policy, &["127.0.0.1:445"]), expected);
 }
 
 #[test]
-fn scaling_is_told_where_it_is_true_unless_something_else_is_wanted() {
+fn rss_is_advertised_where_detected_or_configured() {
     let listening = &["192.0.2.1:445", "198.51.100.1:445"][..];
     for (rss, expected) in [
         (None, "2+192.0.2.1@25 3-198.51.100.1@10"),
@@ -136,22 +147,22 @@ fn scaling_is_told_where_it_is_true_unless_something_else_is_wanted() {
         (Some(false), "2-192.0.2.1@25 3-198.51.100.1@10"),
     ] {
         let policy = Policy { rss, ..Policy::default() };
-        assert_eq!(told(&machine(), &policy, listening), expected);
+        assert_eq!(advertised_text(&machine(), &policy, listening), expected);
     }
 }
 
 #[test]
-fn however_many_addresses_there_are_the_answer_stays_short() {
+fn advertised_list_is_bounded() {
     let mut seen = machine();
     let many = (0..1000u32).map(|n| at(2, &std::net::Ipv4Addr::from(0x0A00_0000 + n).to_string()));
     seen.addresses.extend(many);
     let addresses = ["0.0.0.0:445".parse().unwrap()];
-    let listening = Listening { addresses: &addresses, port: 445 };
+    let listening = Listeners { addresses: &addresses, port: 445 };
     assert_eq!(select(&seen, &Policy::default(), listening).len(), ADVERTISED_MAX);
 }
 
 #[test]
-fn a_pattern_that_is_none_is_refused() {
+fn invalid_pattern_is_refused() {
     for text in ["", "a b", "192.0.2.0/33", "192.0.2.0/x", "::/129", "eth0/24"] {
         assert!(Pattern::parse(text).is_err(), "{text}");
     }

@@ -9,7 +9,7 @@ use crate::limits::{
     CLIENT_NAMES_MAX, FIRST_ANSWER_WITHIN, HOST_ANSWER_MAX_AGE, HOST_RETRY, LOOKUPS_WAITING_MAX,
     LOOKUPS_WAITING_PER_SITE, NETGROUPS_MAX,
 };
-use crate::site_line::SiteLine;
+use crate::site_queue::SiteQueue;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -272,8 +272,8 @@ pub struct MemberAnswer {
 /// The queues for time slices; one slice runs at a time.
 #[derive(Debug)]
 pub struct MemberLines {
-    members: SiteLine<IpAddr>,
-    strangers: SiteLine<IpAddr>,
+    members: SiteQueue<IpAddr>,
+    strangers: SiteQueue<IpAddr>,
     /// The queue of the running slice: the C library serves one netgroup look-up at a time.
     at_work: Option<Turn>,
     /// The last slice was a member's. The queues alternate, so that neither starves.
@@ -284,14 +284,14 @@ impl MemberLines {
     /// Creates empty queues.
     pub fn new() -> Self {
         Self {
-            members: SiteLine::new(CLIENT_NAMES_MAX, CLIENT_NAMES_MAX, 1),
-            strangers: SiteLine::new(LOOKUPS_WAITING_MAX, LOOKUPS_WAITING_PER_SITE, 1),
+            members: SiteQueue::new(CLIENT_NAMES_MAX, CLIENT_NAMES_MAX, 1),
+            strangers: SiteQueue::new(LOOKUPS_WAITING_MAX, LOOKUPS_WAITING_PER_SITE, 1),
             at_work: None,
             was_member: false,
         }
     }
 
-    fn line(&mut self, turn: Turn) -> &mut SiteLine<IpAddr> {
+    fn line(&mut self, turn: Turn) -> &mut SiteQueue<IpAddr> {
         match turn {
             Turn::Members => &mut self.members,
             Turn::Strangers => &mut self.strangers,

@@ -83,7 +83,7 @@ fn names_of(table: &NameTable, client: IpAddr, now: Instant) -> Option<Vec<Strin
 }
 
 #[test]
-fn host_is_unknown_until_the_first_answer_and_asked_again_in_time() {
+fn host_is_unknown_until_resolved_and_then_refreshed() {
     let (mut table, now) = table(&["build"], &[]);
     assert_eq!(table.find_host("build", address(1), now), RuleVerdict::Pending);
     assert_eq!(table.next(now), Some(Lookup::Host("build".into())));
@@ -102,7 +102,7 @@ fn host_is_unknown_until_the_first_answer_and_asked_again_in_time() {
 }
 
 #[test]
-fn last_address_counts_while_look_ups_fail_and_no_longer_than_an_hour() {
+fn last_address_is_valid_for_an_hour_of_failed_lookups() {
     let (mut table, start) = table(&["build"], &[]);
     table.next(start);
     table.handle_answer(host("build", Some(&[address(1)])), start);
@@ -121,7 +121,7 @@ fn last_address_counts_while_look_ups_fail_and_no_longer_than_an_hour() {
 }
 
 #[test]
-fn host_without_addresses_matches_nobody_and_failed_look_up_is_unanswered() {
+fn failed_host_lookup_is_unanswered_and_empty_one_no_match() {
     for (answer, verdict) in [
         (host("build", None), RuleVerdict::Unanswered),
         (host("build", Some(&[])), RuleVerdict::NoMatch),
@@ -135,7 +135,7 @@ fn host_without_addresses_matches_nobody_and_failed_look_up_is_unanswered() {
 }
 
 #[test]
-fn removed_name_counts_at_once() {
+fn removed_name_takes_effect_at_once() {
     let (mut table, now) = table(&["build"], &[]);
     table.next(now);
     table.handle_answer(host("build", Some(&[address(1)])), now);
@@ -146,7 +146,7 @@ fn removed_name_counts_at_once() {
 }
 
 #[test]
-fn client_is_looked_up_once_and_its_names_count_while_they_are_refreshed() {
+fn client_names_stay_valid_while_they_are_refreshed() {
     let (mut table, now) = table(&[], &["builders"]);
     assert_eq!(table.find(address(1), now), (None, true));
     assert!(table.ask(address(1), now));
@@ -169,7 +169,7 @@ fn client_is_looked_up_once_and_its_names_count_while_they_are_refreshed() {
 
 /// A restarting netgroup service has no members and gives no error.
 #[test]
-fn lost_name_counts_until_a_second_look_up_agrees() {
+fn lost_name_is_valid_until_a_second_lookup_confirms() {
     let (mut table, now) = table(&[], &[]);
     table.ask(address(1), now);
     answer_client(&mut table, &["a.lab"], false, now);
@@ -187,7 +187,7 @@ fn lost_name_counts_until_a_second_look_up_agrees() {
 }
 
 #[test]
-fn host_or_client_without_an_answer_in_time_is_unanswered() {
+fn lookup_timeout_is_unanswered() {
     let (mut table, now) = table(&["build"], &["builders"]);
     table.ask(address(1), now);
     while table.next(now).is_some() {}
@@ -205,7 +205,7 @@ fn host_or_client_without_an_answer_in_time_is_unanswered() {
 }
 
 #[test]
-fn names_of_the_present_configuration_count_until_the_next_is_in_force() {
+fn old_names_stay_valid_until_the_new_configuration_applies() {
     let (mut table, now) = table(&["build"], &["one"]);
     table.next(now);
     table.handle_answer(host("build", Some(&[address(1)])), now);
@@ -228,7 +228,7 @@ fn names_of_the_present_configuration_count_until_the_next_is_in_force() {
 }
 
 #[test]
-fn one_network_does_not_fill_the_line_nor_hold_up_known_clients() {
+fn one_network_does_not_fill_the_queue_or_delay_known_clients() {
     let (mut table, now) = table(&["a", "b"], &[]);
     while table.next(now).is_some() {}
     table.ask(address(1), now);
@@ -248,7 +248,7 @@ fn one_network_does_not_fill_the_line_nor_hold_up_known_clients() {
 }
 
 #[test]
-fn slow_strangers_leave_a_thread_for_names_of_the_configuration() {
+fn slow_strangers_leave_a_thread_for_configured_names() {
     let (mut table, now) = table(&[], &[]);
     (1..9).for_each(|last| assert!(table.ask(address(last), now)));
     let begun = std::iter::from_fn(|| table.next(now)).count();
@@ -258,7 +258,7 @@ fn slow_strangers_leave_a_thread_for_names_of_the_configuration() {
 }
 
 #[test]
-fn client_whose_look_up_fails_has_no_name() {
+fn client_with_a_failed_lookup_has_no_name() {
     let (mut table, now) = table(&[], &[]);
     table.ask(address(1), now);
     answer_client(&mut table, &[], true, now);
@@ -267,7 +267,7 @@ fn client_whose_look_up_fails_has_no_name() {
 }
 
 #[test]
-fn old_answer_is_unknown_again() {
+fn expired_lookup_is_unknown_again() {
     let (mut table, now) = table(&[], &[]);
     table.ask(address(1), now);
     answer_client(&mut table, &["a.lab"], false, now);
@@ -276,7 +276,7 @@ fn old_answer_is_unknown_again() {
 }
 
 #[test]
-fn netgroup_is_asked_for_once_a_rule_is_reached() {
+fn netgroup_is_queried_once_a_rule_needs_it() {
     let (mut table, now) = table_of(&[1], &["one", "two"]);
     assert_eq!(table.next_members(), None);
     assert_eq!(table.find_member(address(1), "two", now), (RuleVerdict::Pending, true));
@@ -302,7 +302,7 @@ fn netgroup_is_asked_for_once_a_rule_is_reached() {
 }
 
 #[test]
-fn turn_that_takes_long_goes_on_behind_other_clients() {
+fn long_netgroup_query_continues_behind_other_clients() {
     let (mut table, now) = table_of(&[1, 2], &["one", "two"]);
     assert!(table.ask_member(address(1), "one", now));
     assert!(!table.ask_member(address(1), "two", now), "it waits already");
@@ -318,7 +318,7 @@ fn turn_that_takes_long_goes_on_behind_other_clients() {
 }
 
 #[test]
-fn members_and_strangers_of_netgroups_take_turns() {
+fn netgroup_members_and_strangers_alternate() {
     let (mut table, now) = table_of(&[1, 2, 3, 4], &["one"]);
     for last in [1, 2] {
         table.ask_member(address(last), "one", now);
@@ -335,7 +335,7 @@ fn members_and_strangers_of_netgroups_take_turns() {
 
 /// A restarting netgroup service has no members and gives no error.
 #[test]
-fn lost_netgroup_counts_until_a_second_look_up_agrees() {
+fn lost_netgroup_is_valid_until_a_second_lookup_confirms() {
     let (mut table, now) = table_of(&[1], &["one"]);
     table.ask_member(address(1), "one", now);
     answer_members(&mut table, 1, &["one"], now);
@@ -350,7 +350,7 @@ fn lost_netgroup_counts_until_a_second_look_up_agrees() {
 }
 
 #[test]
-fn netgroup_without_an_answer_in_time_stays_unanswered() {
+fn netgroup_query_timeout_stays_unknown() {
     let (mut table, now) = table_of(&[1], &["one"]);
     table.ask_member(address(1), "one", now);
     let late = now + FIRST_ANSWER_WITHIN;
@@ -369,7 +369,7 @@ fn netgroup_without_an_answer_in_time_stays_unanswered() {
 
 /// A client that its netgroup excludes must not pass while the service is down.
 #[test]
-fn netgroup_whose_look_up_fails_is_unanswered_and_asked_again() {
+fn failed_netgroup_query_is_unknown_and_retried() {
     let (mut table, now) = table_of(&[1], &["one"]);
     table.ask_member(address(1), "one", now);
     fail_members(&mut table, now);
@@ -395,7 +395,7 @@ fn netgroup_whose_look_up_fails_is_unanswered_and_asked_again() {
 }
 
 #[test]
-fn answer_about_one_netgroup_makes_none_of_another_young() {
+fn reply_for_one_netgroup_does_not_refresh_another() {
     let (mut table, now) = table_of(&[1], &["one", "two"]);
     table.ask_member(address(1), "one", now);
     answer_members(&mut table, 9, &["one"], now);
@@ -411,7 +411,7 @@ fn answer_about_one_netgroup_makes_none_of_another_young() {
 }
 
 #[test]
-fn answer_of_a_round_that_never_ends_expires() {
+fn replies_of_an_unfinished_round_expire() {
     let (mut table, now) = table_of(&[1], &["one", "two"]);
     table.ask_member(address(1), "one", now);
     table.ask_member(address(1), "two", now);
@@ -423,7 +423,7 @@ fn answer_of_a_round_that_never_ends_expires() {
 }
 
 #[test]
-fn membership_ends_with_the_name_that_it_was_found_by() {
+fn membership_ends_with_the_name_it_was_found_by() {
     let (mut table, now) = table_of(&[1], &["one", "two"]);
     table.ask_member(address(1), "one", now);
     answer_members(&mut table, 9, &["one"], now);
@@ -449,7 +449,7 @@ fn membership_ends_with_the_name_that_it_was_found_by() {
 }
 
 #[test]
-fn other_name_has_netgroups_asked_for_anew() {
+fn changed_name_queries_netgroups_again() {
     let (mut table, now) = table_of(&[1], &["one"]);
     table.ask_member(address(1), "one", now);
     answer_members(&mut table, 1, &[], now);
@@ -466,7 +466,7 @@ fn other_name_has_netgroups_asked_for_anew() {
 }
 
 #[test]
-fn other_netgroups_are_asked_for_after_a_reload() {
+fn reload_queries_added_netgroups() {
     let (mut table, now) = table_of(&[1], &["one", "two"]);
     for group in ["one", "two"] {
         table.ask_member(address(1), group, now);
@@ -490,7 +490,7 @@ fn other_netgroups_are_asked_for_after_a_reload() {
 }
 
 #[test]
-fn short_names_are_looked_up_once_netgroups_want_them() {
+fn short_names_are_resolved_once_netgroups_need_them() {
     let (mut table, now) = table(&[], &[]);
     table.ask(address(1), now);
     let Some(Lookup::Client(client, false)) = table.next(now) else { panic!("no look-up") };
@@ -503,7 +503,7 @@ fn short_names_are_looked_up_once_netgroups_want_them() {
 }
 
 #[test]
-fn slow_look_ups_of_hosts_and_of_one_site_leave_threads_for_others() {
+fn slow_lookups_of_one_site_leave_threads_for_others() {
     let (mut table, now) = table(&["a", "b", "c", "d", "e"], &[]);
     let begun: Vec<_> = std::iter::from_fn(|| table.next(now)).collect();
     assert_eq!(begun.len(), HOST_LOOKUPS_MAX, "{begun:?}");
@@ -516,7 +516,7 @@ fn slow_look_ups_of_hosts_and_of_one_site_leave_threads_for_others() {
 }
 
 #[test]
-fn one_site_drives_out_its_own_addresses_only() {
+fn full_site_evicts_its_own_addresses_only() {
     let (mut table, now) = table(&[], &[]);
     table.ask(address(1), now);
     answer_client(&mut table, &["a.lab"], false, now);
@@ -530,7 +530,7 @@ fn one_site_drives_out_its_own_addresses_only() {
 }
 
 #[test]
-fn waiting_look_ups_are_bounded_and_refused_clients_may_ask_again() {
+fn queued_lookups_are_bounded_and_refused_ones_may_retry() {
     let (mut table, now) = table(&[], &[]);
     let client = |n: usize| IpAddr::from([10, 0, (n >> 8) as u8, n as u8]);
     (0..LOOKUPS_WAITING_MAX).for_each(|n| assert!(table.ask(client(n), now)));

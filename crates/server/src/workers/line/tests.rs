@@ -18,24 +18,24 @@ const NOBODY: Summons = Summons { wake: 0, make: 0 };
 const ONE_MADE: Summons = Summons { wake: 0, make: 1 };
 const ONE_WOKEN: Summons = Summons { wake: 1, make: 0 };
 
-fn come(line: &mut Line<u8, u32>) -> (Duty<u32>, Summons) {
+fn come(line: &mut CallQueue<u8, u32>) -> (Duty<u32>, Summons) {
     let mut summons = Summons::default();
     (line.come(&mut summons), summons)
 }
 
-fn end(line: &mut Line<u8, u32>) -> (Duty<u32>, Summons) {
+fn end(line: &mut CallQueue<u8, u32>) -> (Duty<u32>, Summons) {
     let mut summons = Summons::default();
     (line.end(LANE, &mut summons), summons)
 }
 
-fn look(line: &mut Line<u8, u32>, now: Instant) -> (Duty<u32>, Summons) {
+fn look(line: &mut CallQueue<u8, u32>, now: Instant) -> (Duty<u32>, Summons) {
     let mut summons = Summons::default();
     (line.look(now, &mut summons), summons)
 }
 
 /// A queue with one worker that runs call 1, call 2 behind it, and a sentry.
-fn one_waits_behind_another(start: Instant) -> Line<u8, u32> {
-    let mut line = Line::new(BOUNDS);
+fn one_waits_behind_another(start: Instant) -> CallQueue<u8, u32> {
+    let mut line = CallQueue::new(BOUNDS);
     assert_eq!(line.join(&ONE, 1, start), Ok(ONE_MADE));
     assert_eq!(come(&mut line), (Duty::Run(LANE, 1), NOBODY));
     assert_eq!(
@@ -48,7 +48,7 @@ fn one_waits_behind_another(start: Instant) -> Line<u8, u32> {
 }
 
 #[test]
-fn one_worker_takes_quick_calls_one_after_the_other() {
+fn quick_calls_run_on_one_worker() {
     let start = Instant::now();
     let mut line = one_waits_behind_another(start);
     for call in 3..50 {
@@ -62,9 +62,9 @@ fn one_worker_takes_quick_calls_one_after_the_other() {
 }
 
 #[test]
-fn a_worker_alone_needs_no_sentry() {
+fn single_worker_has_no_sentry() {
     let start = Instant::now();
-    let mut line = Line::new(BOUNDS);
+    let mut line = CallQueue::new(BOUNDS);
     assert_eq!(line.join(&ONE, 1, start), Ok(ONE_MADE));
     assert_eq!(come(&mut line), (Duty::Run(LANE, 1), NOBODY));
     assert_eq!(end(&mut line), (Duty::Rest, NOBODY));
@@ -73,7 +73,7 @@ fn a_worker_alone_needs_no_sentry() {
 }
 
 #[test]
-fn once_the_line_stands_still_every_call_has_a_worker() {
+fn stalled_queue_gets_a_worker_for_each_call() {
     let start = Instant::now();
     let mut line = one_waits_behind_another(start);
     for call in 3..6 {
@@ -94,7 +94,7 @@ fn once_the_line_stands_still_every_call_has_a_worker() {
 }
 
 #[test]
-fn a_line_that_moves_has_as_many_workers_as_processors() {
+fn moving_queue_has_as_many_workers_as_cpus() {
     let start = Instant::now();
     let mut line = one_waits_behind_another(start);
     for call in 3..20 {
@@ -115,7 +115,7 @@ fn a_line_that_moves_has_as_many_workers_as_processors() {
 }
 
 #[test]
-fn the_sentry_leaves_when_nothing_waits_for_a_while() {
+fn sentry_ends_after_an_idle_period() {
     let start = Instant::now();
     let mut line = one_waits_behind_another(start);
     assert_eq!(end(&mut line), (Duty::Run(LANE, 2), NOBODY));
@@ -128,28 +128,28 @@ fn the_sentry_leaves_when_nothing_waits_for_a_while() {
 }
 
 #[test]
-fn call_beyond_the_bound_comes_back() {
+fn call_beyond_the_bound_is_returned() {
     let start = Instant::now();
-    let mut line = Line::new(Bounds { calls: 2, ..BOUNDS });
+    let mut line = CallQueue::new(Bounds { calls: 2, ..BOUNDS });
     assert!(line.join(&ONE, 1, start).is_ok());
     assert!(line.join(&ONE, 2, start).is_ok());
     assert_eq!(line.join(&ONE, 3, start), Err(3));
 }
 
 #[test]
-fn without_any_thread_the_calls_come_back() {
-    let mut line = Line::new(BOUNDS);
+fn calls_are_returned_if_no_thread_starts() {
+    let mut line = CallQueue::new(BOUNDS);
     assert_eq!(line.join(&ONE, 1, Instant::now()), Ok(ONE_MADE));
-    assert_eq!(line.not_made(), [1]);
+    assert_eq!(line.take_unstarted(), [1]);
     assert!(line.is_quiet());
     assert_eq!(line.join(&ONE, 2, Instant::now()), Ok(ONE_MADE), "it is tried again");
 }
 
 #[test]
-fn holder_gets_what_would_be_free_and_a_floor() {
+fn holder_bound_is_the_free_share_with_a_floor() {
     let start = Instant::now();
     let bounds = Bounds { calls: 20, holder_calls: 12, holder_floor: 3, ..BOUNDS };
-    let mut line = Line::new(bounds);
+    let mut line = CallQueue::new(bounds);
     let mut join_all =
         |holder: u8| (0..100).take_while(|_| line.join(&holder, 0, start).is_ok()).count();
     assert_eq!(join_all(1), 10, "half of all");
@@ -157,15 +157,15 @@ fn holder_gets_what_would_be_free_and_a_floor() {
     assert_eq!(join_all(3), 3, "the floor");
     assert_eq!(join_all(4), 2, "what is left");
     assert_eq!(line.holders(), 4);
-    let mut alone = Line::new(Bounds { calls: 100, ..bounds });
+    let mut alone = CallQueue::new(Bounds { calls: 100, ..bounds });
     let joined = (0..100).take_while(|_| alone.join(&ONE, 0, start).is_ok()).count();
     assert_eq!(joined, 12, "the bound of one holder");
 }
 
 #[test]
-fn holders_take_turns_however_many_calls_each_has() {
+fn holders_take_turns_regardless_of_call_count() {
     let start = Instant::now();
-    let mut line = Line::new(Bounds { threads: 1, ..BOUNDS });
+    let mut line = CallQueue::new(Bounds { threads: 1, ..BOUNDS });
     for call in 0..40 {
         line.join(&1, call, start).unwrap();
     }
@@ -186,7 +186,7 @@ fn holders_take_turns_however_many_calls_each_has() {
 #[test]
 fn long_calls_of_one_holder_leave_workers_for_others() {
     let start = Instant::now();
-    let mut line = Line::new(BOUNDS);
+    let mut line = CallQueue::new(BOUNDS);
     line.join(&1, 0, start).unwrap();
     assert!(matches!(come(&mut line).0, Duty::Run(_, 0)));
     for call in 1..50 {
@@ -207,9 +207,9 @@ fn long_calls_of_one_holder_leave_workers_for_others() {
 }
 
 #[test]
-fn holder_that_may_run_no_more_calls_nobody() {
+fn holder_at_its_bound_wakes_no_worker() {
     let start = Instant::now();
-    let mut line = Line::new(Bounds { threads: 2, ..BOUNDS });
+    let mut line = CallQueue::new(Bounds { threads: 2, ..BOUNDS });
     line.join(&1, 0, start).unwrap();
     assert!(matches!(come(&mut line).0, Duty::Run(_, 0)));
     for call in 1..5 {
@@ -219,9 +219,9 @@ fn holder_that_may_run_no_more_calls_nobody() {
 }
 
 #[test]
-fn lanes_of_holders_that_left_are_used_again() {
+fn lane_of_a_gone_holder_is_reused() {
     let start = Instant::now();
-    let mut line: Line<u32, u32> = Line::new(BOUNDS);
+    let mut line: CallQueue<u32, u32> = CallQueue::new(BOUNDS);
     for holder in 0..10_000 {
         let summons = line.join(&holder, holder, start).unwrap();
         assert_eq!(summons.wake + summons.make, 1);
@@ -257,7 +257,7 @@ impl Threads {
     }
 
     /// Performs the next possible event of one thread, chosen by `step`.
-    fn act<T>(&mut self, line: &mut Line<u8, T>, step: u8, now: Instant) -> Option<T> {
+    fn act<T>(&mut self, line: &mut CallQueue<u8, T>, step: u8, now: Instant) -> Option<T> {
         let mut summons = Summons::default();
         let duty = match step % 3 {
             0 if self.called > 0 => {
@@ -280,11 +280,11 @@ impl Threads {
 
 /// Every queued call by holder, with the number of calls of each other holder that have started
 /// since it was queued.
-type Waiting = Vec<(u8, u32, std::collections::HashMap<u8, usize>)>;
+type QueuedCalls = Vec<(u8, u32, std::collections::HashMap<u8, usize>)>;
 
 /// Checks a started call: it is the first of its holder. Since it was queued, no other holder has
 /// started more calls than its holder had queued, itself included.
-fn check_turn(waiting: &mut Waiting, (holder, call): (u8, u32)) {
+fn check_turn(waiting: &mut QueuedCalls, (holder, call): (u8, u32)) {
     let at = waiting.iter().position(|(of, ..)| *of == holder).unwrap();
     let (_, first, others) = waiting.remove(at);
     assert_eq!(first, call, "in the order in which the holder's calls came");
@@ -308,8 +308,8 @@ proptest::proptest! {
     ) {
         let (start, mut time) = (Instant::now(), Duration::ZERO);
         // With one worker the calls that a holder runs never delay itself.
-        let mut line = Line::new(Bounds { threads: 1, calls: 1000, ..BOUNDS });
-        let (mut threads, mut waiting, mut joined) = (Threads::default(), Waiting::new(), 0);
+        let mut line = CallQueue::new(Bounds { threads: 1, calls: 1000, ..BOUNDS });
+        let (mut threads, mut waiting, mut joined) = (Threads::default(), QueuedCalls::new(), 0);
         for (what, by) in steps {
             time += TICK;
             if what < 5 {
@@ -338,11 +338,11 @@ proptest::proptest! {
     /// never exceed their limit, and no holder has more than its part of them while another could
     /// use one.
     #[test]
-    fn every_call_runs_and_no_holder_has_all_workers(
+    fn calls_all_run_and_no_holder_has_all_workers(
         steps in proptest::collection::vec((0_u8..4, proptest::num::u8::ANY), 1..300)
     ) {
         let (start, mut time) = (Instant::now(), Duration::ZERO);
-        let mut line = Line::new(BOUNDS);
+        let mut line = CallQueue::new(BOUNDS);
         let (mut threads, mut joined, mut ran) = (Threads::default(), 0, 0);
         let finish = (0..400_u16).flat_map(|_| [(1, 0), (1, 1), (1, 2)]);
         for (what, by) in steps.into_iter().chain(finish) {
@@ -368,9 +368,9 @@ proptest::proptest! {
 }
 
 #[test]
-fn line_of_calls_that_wait_has_a_worker_for_each_at_once() {
+fn blocking_calls_get_a_worker_each_at_once() {
     let now = Instant::now();
-    let mut line = Line::new(Bounds { all_wait: true, ..BOUNDS });
+    let mut line = CallQueue::new(Bounds { all_wait: true, ..BOUNDS });
     for call in 0..6 {
         let summons = line.join(&1, call, now).unwrap();
         assert_eq!(summons, Summons { wake: 0, make: 1 }, "the worker of call {call}");

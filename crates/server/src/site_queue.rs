@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 /// Queue of work items by client address. `T` is one item.
 #[derive(Debug)]
-pub struct SiteLine<T> {
+pub struct SiteQueue<T> {
     sites: HashMap<IpAddr, Site<T>>,
     /// Addresses with queued items, each once.
     turns: VecDeque<IpAddr>,
@@ -18,7 +18,7 @@ pub struct SiteLine<T> {
 
 /// The queue has no room for an item of this address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct QueueFull;
 
 /// Items of one address.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct Site<T> {
     begun: usize,
 }
 
-impl<T> SiteLine<T> {
+impl<T> SiteQueue<T> {
     /// Creates a queue of at most `waiting_max` items, `waiting_per_site_max` of one address. At
     /// most `begun_per_site_max` items of an address run at once.
     pub fn new(waiting_max: usize, waiting_per_site_max: usize, begun_per_site_max: usize) -> Self {
@@ -39,11 +39,11 @@ impl<T> SiteLine<T> {
     /// address with fewer; that item is returned.
     ///
     /// # Errors
-    /// [`Full`]: this address has its share of the queue.
-    pub fn join(&mut self, site: IpAddr, work: T) -> Result<Option<T>, Full> {
+    /// [`QueueFull`]: this address has its share of the queue.
+    pub fn join(&mut self, site: IpAddr, work: T) -> Result<Option<T>, QueueFull> {
         let own = self.sites.get(&site).map_or(0, |site| site.waiting.len());
         if own >= self.waiting_per_site_max {
-            return Err(Full);
+            return Err(QueueFull);
         }
         let displaced = match self.waiting < self.waiting_max {
             true => None,
@@ -60,11 +60,11 @@ impl<T> SiteLine<T> {
     }
 
     /// Removes the last item of the address with the most, if it has more than `than`.
-    fn displace(&mut self, than: usize) -> Result<T, Full> {
+    fn displace(&mut self, than: usize) -> Result<T, QueueFull> {
         let most = self.sites.values_mut().max_by_key(|site| site.waiting.len());
-        let most = most.filter(|site| site.waiting.len() > than).ok_or(Full)?;
+        let most = most.filter(|site| site.waiting.len() > than).ok_or(QueueFull)?;
         // The address had more than one item, so it keeps its turn.
-        let work = most.waiting.pop_back().ok_or(Full)?;
+        let work = most.waiting.pop_back().ok_or(QueueFull)?;
         self.waiting -= 1;
         Ok(work)
     }
@@ -86,7 +86,7 @@ impl<T> SiteLine<T> {
         }
     }
 
-    /// Takes the next item that may run; call [`SiteLine::end`] when it has finished.
+    /// Takes the next item that may run; call [`SiteQueue::end`] when it has finished.
     pub fn begin(&mut self) -> Option<(IpAddr, T)> {
         let max = self.begun_per_site_max;
         let has_room = |site: &IpAddr| self.sites.get(site).is_some_and(|s| s.begun < max);
@@ -121,8 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn slow_work_of_one_address_leaves_threads_for_others() {
-        let mut line = SiteLine::new(100, 100, 2);
+    fn slow_items_of_one_address_leave_threads_for_others() {
+        let mut line = SiteQueue::new(100, 100, 2);
         for work in 0..10 {
             assert_eq!(line.join(site(1), work), Ok(None));
         }
@@ -136,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn addresses_take_turns_and_leave_nothing_behind() {
-        let mut line = SiteLine::new(100, 100, 2);
+    fn addresses_take_turns_and_leave_no_entries() {
+        let mut line = SiteQueue::new(100, 100, 2);
         for (at, work) in [(1, 10), (1, 11), (1, 12), (2, 20), (3, 30)] {
             assert_eq!(line.join(site(at), work), Ok(None));
         }
@@ -151,19 +151,19 @@ mod tests {
         for work in 0..100 {
             assert_eq!(line.join(site(1), work), Ok(None));
         }
-        assert_eq!(line.join(site(1), 100), Err(Full));
+        assert_eq!(line.join(site(1), 100), Err(QueueFull));
     }
 
     #[test]
-    fn address_with_the_most_makes_room_and_has_its_own_bound() {
-        let mut line = SiteLine::new(8, 6, 2);
+    fn address_with_the_most_items_loses_one_and_has_its_bound() {
+        let mut line = SiteQueue::new(8, 6, 2);
         (0..6).for_each(|work| assert_eq!(line.join(site(1), work), Ok(None)));
-        assert_eq!(line.join(site(1), 6), Err(Full), "its own bound");
+        assert_eq!(line.join(site(1), 6), Err(QueueFull), "its own bound");
         (0..2).for_each(|work| assert_eq!(line.join(site(2), 20 + work), Ok(None)));
         assert_eq!(line.join(site(3), 30), Ok(Some(5)), "the last of the first");
         assert_eq!(line.join(site(3), 31), Ok(Some(4)));
         assert_eq!(line.join(site(3), 32), Ok(Some(3)));
-        assert_eq!(line.join(site(3), 33), Err(Full), "now all have the same");
+        assert_eq!(line.join(site(3), 33), Err(QueueFull), "now all have the same");
         line.leave(site(2), &20);
         line.leave(site(2), &21);
         line.leave(site(2), &21);

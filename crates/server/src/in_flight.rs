@@ -9,20 +9,20 @@ use std::task::{Context, Poll, ready};
 
 /// The set of running requests.
 #[derive(Debug)]
-pub struct UnderWay<J> {
-    jobs: FuturesUnordered<Weighed<J>>,
+pub struct InFlight<J> {
+    jobs: FuturesUnordered<ChargedRequest<J>>,
     bytes: usize,
     answer_bytes: usize,
 }
 
 #[derive(Debug)]
-struct Weighed<J> {
+struct ChargedRequest<J> {
     job: J,
     bytes: usize,
     answer_bytes: usize,
 }
 
-impl<J: Future + Unpin> Future for Weighed<J> {
+impl<J: Future + Unpin> Future for ChargedRequest<J> {
     type Output = (J::Output, usize, usize);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -31,18 +31,18 @@ impl<J: Future + Unpin> Future for Weighed<J> {
     }
 }
 
-impl<J> Default for UnderWay<J> {
+impl<J> Default for InFlight<J> {
     fn default() -> Self {
         Self { jobs: FuturesUnordered::new(), bytes: 0, answer_bytes: 0 }
     }
 }
 
-impl<J: Future + Unpin> UnderWay<J> {
+impl<J: Future + Unpin> InFlight<J> {
     /// Adds a job whose request has `bytes` bytes and whose reply has at most `answer_bytes`.
     pub fn push(&mut self, job: J, bytes: usize, answer_bytes: usize) {
         self.bytes += bytes;
         self.answer_bytes += answer_bytes;
-        self.jobs.push(Weighed { job, bytes, answer_bytes });
+        self.jobs.push(ChargedRequest { job, bytes, answer_bytes });
     }
 
     /// Returns the next result; `None` if no job runs.
@@ -88,22 +88,22 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[test]
-    fn what_is_done_weighs_nothing_any_more() {
-        let mut under_way = UnderWay::default();
+    fn finished_request_is_no_longer_charged() {
+        let mut in_flight = InFlight::default();
         let (first, waits) = oneshot::channel();
-        under_way.push(waits, 5, 100);
+        in_flight.push(waits, 5, 100);
         let (second, waits) = oneshot::channel();
-        under_way.push(waits, 7, 1000);
+        in_flight.push(waits, 7, 1000);
         let cx = &mut Context::from_waker(Waker::noop());
-        assert!(under_way.poll_next(cx).is_pending());
-        assert_eq!((under_way.len(), under_way.bytes()), (2, 12));
+        assert!(in_flight.poll_next(cx).is_pending());
+        assert_eq!((in_flight.len(), in_flight.bytes()), (2, 12));
         second.send("second").unwrap();
-        assert_eq!(under_way.poll_next(cx), Poll::Ready(Some(Ok("second"))));
-        assert_eq!((under_way.len(), under_way.bytes()), (1, 5));
-        assert_eq!(under_way.answer_bytes(), 100);
+        assert_eq!(in_flight.poll_next(cx), Poll::Ready(Some(Ok("second"))));
+        assert_eq!((in_flight.len(), in_flight.bytes()), (1, 5));
+        assert_eq!(in_flight.answer_bytes(), 100);
         first.send("first").unwrap();
-        assert_eq!(under_way.poll_next(cx), Poll::Ready(Some(Ok("first"))));
-        assert_eq!(under_way.poll_next(cx), Poll::Ready(None));
-        assert!(under_way.is_empty() && under_way.bytes() == 0);
+        assert_eq!(in_flight.poll_next(cx), Poll::Ready(Some(Ok("first"))));
+        assert_eq!(in_flight.poll_next(cx), Poll::Ready(None));
+        assert!(in_flight.is_empty() && in_flight.bytes() == 0);
     }
 }
