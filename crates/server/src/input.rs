@@ -88,7 +88,7 @@ impl<F: Framing> Input<F> {
     /// read follows. Cancel safe.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Any error of the socket.
     pub async fn receive(
         &mut self,
         reader: &mut ReadHalf<'_>,
@@ -114,7 +114,7 @@ impl<F: Framing> Input<F> {
     /// As [`Input::receive`], from a TLS stream.
     ///
     /// # Errors
-    /// Those of [`Tls::arrived`].
+    /// Any error of [`Tls::arrived`].
     pub async fn receive_by(
         &mut self,
         tls: &mut Tls,

@@ -63,7 +63,7 @@ impl Journal {
     /// As [`Journal::open`], with another file name.
     ///
     /// # Errors
-    /// Those of [`Journal::open`].
+    /// Any error of [`Journal::open`].
     pub fn open_named(folder: &Path, name: &str) -> Result<(Self, Records), String> {
         let path = folder.join(name);
         let said = |e: io::Error| format!("{}: {e}", path.display());

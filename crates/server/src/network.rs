@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 /// probes.
 ///
 /// # Errors
-/// Those of setsockopt.
+/// Any error of setsockopt.
 pub fn watch(stream: &TcpStream, within: Duration) -> Result<()> {
     let half = within / 2;
     // Later than the task's own timeouts, which know what the client owes.

@@ -72,7 +72,7 @@ impl Output {
     /// `conn`.
     ///
     /// # Errors
-    /// Those of the socket, except that it is full.
+    /// Any error of the socket, except that it is full.
     pub fn flush(&mut self, stream: &TcpStream, conn: &mut impl Protocol) -> io::Result<usize> {
         let before = self.bytes;
         while let Some(front) = self.queue.front() {

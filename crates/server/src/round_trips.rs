@@ -36,7 +36,7 @@ const AF_INET6: u8 = 10;
 /// Stores the round trip time of every connection to one of `ports`.
 ///
 /// # Errors
-/// Those of the socket; a kernel without sock_diag refuses.
+/// Any error of the socket; a kernel without sock_diag refuses.
 pub fn refresh(connections: &Connections, ports: &[u16]) -> io::Result<()> {
     let links = connections.by_peer();
     if links.is_empty() {

@@ -115,8 +115,7 @@ impl Service {
         let connections = connections_of(config, plan.connections);
         host.set_connections(connections.clone());
         let sockets = sockets(&config.smb, passed.smb)?;
-        let listening: Vec<SocketAddr> =
-            sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
+        let listening: Vec<_> = sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
         host.interfaces().configure(config.multichannel.addresses.clone());
         host.interfaces().set_listening(listening.clone());
         host.interfaces().refresh();
@@ -154,9 +153,8 @@ impl Service {
             service.start_admin(socket, config, observer, reload)?;
         }
         service.start_ticks();
-        for socket in sockets {
-            service.tasks.push(tokio::spawn(service.listener.clone().accept(socket)));
-        }
+        let accept = |socket| tokio::spawn(service.listener.clone().accept(socket));
+        service.tasks.extend(sockets.into_iter().map(accept));
         for socket in self::sockets(&config.nfs, passed.nfs)? {
             service.nfs.listening.extend(socket.local_addr());
             service.tasks.push(tokio::spawn(service.nfs.clone().accept(socket)));

@@ -12,7 +12,7 @@ const FILE_MODE: u32 = 0o600;
 /// and the server trusts its contents. The new directories survive a loss of power.
 ///
 /// # Errors
-/// Those of the file system.
+/// Any error of the file system.
 pub fn create_dir(folder: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = folder
         .ancestors()
@@ -37,7 +37,7 @@ fn sync(folder: &Path) -> std::io::Result<()> {
 /// file to that.
 ///
 /// # Errors
-/// Those of the file system.
+/// Any error of the file system.
 pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     let file = options.mode(FILE_MODE).open(path)?;
     // The umask narrows the mode of a new file, and an existing file keeps its mode.
@@ -52,7 +52,7 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
 /// caller at a time may replace a file.
 ///
 /// # Errors
-/// Those of the file system; the old file remains.
+/// Any error of the file system; the old file remains.
 pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
     let folder = parent(path);
     create_dir(folder)?;

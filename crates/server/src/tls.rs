@@ -188,7 +188,7 @@ impl Tls {
     /// Sends as many encrypted bytes as the socket takes and returns their number.
     ///
     /// # Errors
-    /// Those of the socket, except that it is full.
+    /// Any error of the socket, except that it is full.
     pub fn send(&mut self, stream: &TcpStream) -> io::Result<usize> {
         let mut sent = 0;
         while self.session.wants_write() {

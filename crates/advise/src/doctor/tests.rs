@@ -165,7 +165,7 @@ fn occupied_port_is_red_with_the_service_to_stop() {
         })
     };
     let (state, text, remedy) = set(PortState::Taken, &["smbd"]);
-    assert_eq!((state, text.as_str()), (State::Red, "0.0.0.0:445 for SMB is taken by smbd"));
+    assert_eq!((state, text.as_str()), (State::Red, "0.0.0.0:445 for SMB is in use by smbd"));
     assert_eq!(remedy, "systemctl disable --now smbd nmbd");
     let (_, text, remedy) = set(PortState::Taken, &[]);
     assert!(text.ends_with("in use by another program"), "{text}");
@@ -322,7 +322,7 @@ fn share_findings_follow_its_file_system() {
 fn different_running_version_is_reported() {
     let (state, text, remedy) = found(|f| f.version = "1.1.0".to_owned());
     assert_eq!(state, State::Yellow);
-    assert_eq!(text, "version 1.0.0 runs, this program is 1.1.0");
+    assert_eq!(text, "version 1.0.0 is running, this program is 1.1.0");
     assert_eq!(remedy, "systemctl restart anabranch");
 }
 

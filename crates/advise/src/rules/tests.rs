@@ -308,7 +308,7 @@ fn client_count_is_given_with_and_without_multichannel() {
     let mut aimed = facts(as_documented);
     aimed.target_bytes_per_second = Some(10.0 * gib);
     let text = found(&aimed, "G-11").unwrap().text;
-    assert!(text.contains("10 GiB/s take "), "{text}");
+    assert!(text.contains("10 GiB/s needs "), "{text}");
 }
 
 #[test]

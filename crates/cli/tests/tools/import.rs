@@ -37,7 +37,7 @@ fn what_is_imported_is_valid_and_the_rest_is_told_with_its_line() {
     for part in [
         format!("{output}: 1 shares: data\n{users}: 1 users\n"),
         format!("  {conf}:3: server string = Files: only shares have a comment\n"),
-        format!("  {conf}:7: vfs objects = recycle: vfs object recycle: no recycle bin: deletes"),
+        format!("  {conf}:7: vfs objects = recycle: vfs object recycle: deletes are final"),
         format!("  {conf}:8: [printers] was omitted: printers are not supported"),
         format!("Look it over, then say: anabranch check {output}\n"),
     ] {

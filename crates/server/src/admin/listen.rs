@@ -59,7 +59,7 @@ impl Socket {
     /// removed.
     ///
     /// # Errors
-    /// Those of the system; `AddrInUse` if another server listens there.
+    /// Any error of the system; `AddrInUse` if another server listens there.
     pub fn unix(path: &Path) -> Result<Self> {
         if let Some(folder) = path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;

@@ -295,15 +295,12 @@ const FAMILIES: &[(&str, Fate)] = &[
     ),
     (
         "full_audit:",
-        Lost(
-            "this module's log is not supported; use audit_log, or the kernel's audit (auditctl) \
-             on the directory",
-        ),
+        Lost("file operations are not logged; use the kernel's audit (auditctl) on the directory"),
     ),
     ("idmap", DOMAIN),
     ("io_uring:", TUNING),
     ("ldap", DOMAIN),
-    ("recycle:", Lost("no recycle bin: deletes are final; use snapshots or backups")),
+    ("recycle:", Lost("deletes are final, without a recycle bin; use snapshots or backups")),
     ("rpc_", TUNING),
     ("shadow:", Lost("snapshots are not shown")),
     ("smb2", TUNING),
@@ -347,8 +344,7 @@ pub fn module(name: &str) -> Option<&'static str> {
              acl_xattr"
         }
         "audit" | "extd_audit" | "full_audit" => {
-            "this module's log is not supported; use audit_log, or the kernel's audit (auditctl) \
-             on the directory"
+            "file operations are not logged; use the kernel's audit (auditctl) on the directory"
         }
         "btrfs" | "shadow_copy" | "shadow_copy2" | "snapper" => {
             "this module's snapshots are not shown"
@@ -364,7 +360,7 @@ pub fn module(name: &str) -> Option<&'static str> {
              default unless fruit:metadata = stream, is not found"
         }
         "media_harmony" | "unityed_media" => "Avid's names are not changed per user",
-        "recycle" => "no recycle bin: deletes are final; use snapshots or backups",
+        "recycle" => "deletes are final, without a recycle bin; use snapshots or backups",
         "scannedonly" | "virusfilter" => "files are not scanned; scan the directory itself",
         "streams_depot" => {
             "streams are stored in extended attributes, long ones in .anabranch-streams; those in \

@@ -168,10 +168,10 @@ fruit:time machine = yes
     let lost: Vec<String> = imported.lost.iter().map(ToString::to_string).collect();
     for (line, part) in [
         (5, "vfs object fruit: "),
-        (5, "vfs object recycle: deleted files are gone"),
-        (5, "vfs object full_audit: no log of operations"),
+        (5, "vfs object recycle: deletes are final"),
+        (5, "vfs object full_audit: file operations are not logged"),
         (5, "vfs object shadow_copy2: "),
-        (5, "vfs object strange: this module is not known"),
+        (5, "vfs object strange: unknown module"),
         (6, "fruit:metadata = stream: "),
         (7, "recycle:repository"),
         (8, "shadow:snapdir"),

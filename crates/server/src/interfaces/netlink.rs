@@ -28,7 +28,7 @@ fn socket(groups: u32, flags: SocketFlags) -> io::Result<OwnedFd> {
 /// Dumps all links and addresses. The kernel answers at once.
 ///
 /// # Errors
-/// Those of the socket.
+/// Any error of the socket.
 pub fn dump() -> io::Result<(Vec<Link>, Vec<InterfaceAddress>)> {
     let socket = socket(0, SocketFlags::empty())?;
     let (mut links, mut addresses) = (Vec::new(), Vec::new());
@@ -66,7 +66,7 @@ impl Changes {
     /// Subscribes to future changes.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Any error of the socket.
     pub fn subscribe() -> io::Result<Self> {
         let socket = socket(GROUPS, SocketFlags::NONBLOCK)?;
         Ok(Self(UnixDatagram::from_std(socket.into())?))
@@ -75,7 +75,7 @@ impl Changes {
     /// Returns when something has changed since the last call. Cancel safe.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Any error of the socket.
     pub async fn next(&mut self) -> io::Result<()> {
         let mut datagram = [0; 4096];
         match self.0.recv(&mut datagram).await {

@@ -110,9 +110,14 @@ fn command_line_keys_are_keys_of_a_share() {
     }
 }
 
+/// Rewrites the page if ANABRANCH_WRITE_DOCS is set.
 #[test]
 fn configuration_page_matches_the_table() {
-    let page = include_str!("../../../../../docs/configuration.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    if std::env::var_os("ANABRANCH_WRITE_DOCS").is_some() {
+        std::fs::write(path, markdown()).unwrap();
+    }
+    let page = std::fs::read_to_string(path).unwrap();
     assert!(
         page == markdown(),
         "docs/configuration.md is not of this code: anabranch generate configuration > docs/configuration.md"
