@@ -204,7 +204,7 @@ async fn decode_open(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<OpenReque
     let caller = run.caller(&export);
     requested.complete_mode(|| Some(export.volume.options.file_mode));
     plan.mode = requested.new_mode(export.volume.options.file_mode);
-    Ok(OpenRequest { at, caller, export, share, plan, verifier, requested: requested })
+    Ok(OpenRequest { at, caller, export, share, plan, verifier, requested })
 }
 
 /// Opens the file, and creates or upgrades the owner's state.
