@@ -7,7 +7,7 @@ use crate::listing_changes::UnreportedChange;
 use crate::posix_acl::PermissionState;
 use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
 use crate::xattrs::{self, Place};
-use crate::{listing, posix_acl, security, stream_store, streams, times};
+use crate::{listing, posix_acl, security, stream_store, streams, times, xattr_notes};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FallocateFlags, IFlags, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags,
@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, Device, DirEntry, DosInfo,
     FileKey, FileKind, FsError, ListSink, ListingRequest, MetadataPresence, Name, Node,
-    OwnerChange, PosixAcl, Protection, RelPath, Replace, Result, SecurityChange, StreamEntry,
-    StreamName, TimeChange, Timestamp, Wait, XattrName,
+    OwnerChange, PosixAcl, Protection, RelPath, Replace, Result, SecurityChange, ServerWork,
+    StreamEntry, StreamName, TimeChange, Timestamp, Wait, XattrName,
 };
 
 /// Maximum length of an extended attribute on Linux.
@@ -378,9 +378,20 @@ pub fn stat(
             (true, true) => Place::Looked(fd),
             (true, false) => Place::Open(fd),
         };
-        xattrs::fill_stored(&mut attributes, place, work);
+        fill_stored(&mut attributes, place, work);
     }
     Ok(attributes)
+}
+
+/// Adds DOS attributes and the presence of other metadata, from the cache where it has them.
+fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) {
+    let notes = xattr_notes::Reader::of_device(attributes.key.device);
+    if let Some(known) = notes.as_ref().and_then(|notes| notes.find(attributes)) {
+        *attributes = known;
+        return;
+    }
+    xattrs::fill_stored(attributes, place, work);
+    notes.inspect(|notes| notes.keep(attributes));
 }
 
 pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {

@@ -14,6 +14,7 @@ use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::stream_store::{self, LosingHost, ServedRoot};
 use crate::streams::STREAM_BYTES_MAX;
+use crate::xattr_notes::DeviceRegistration;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, IFlags, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
@@ -30,6 +31,8 @@ use vfs::{
 /// A served directory.
 #[derive(Debug)]
 pub struct LocalVfs {
+    /// Ends before the root is closed.
+    _device: DeviceRegistration,
     root: OwnedFd,
     features: Features,
     /// Source of other processes' changes, started by the first watch; `None` if unsupported.
@@ -90,6 +93,7 @@ impl LocalVfs {
         let features = Features { follows_links, ..probe(&root)? };
         let streams = stream_store::serve(root.as_fd(), is_swept)?;
         Ok(Self {
+            _device: DeviceRegistration::of(root.as_fd()),
             _streams: streams,
             root,
             features,

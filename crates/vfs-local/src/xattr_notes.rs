@@ -4,18 +4,21 @@
 //! An entry is valid while the file's change time equals the one that was read before the
 //! attributes: on the file systems listed here every change of an attribute moves it. Two changes
 //! within one tick of the file system's clock have the same time, so attributes of files that
-//! changed a moment ago are not cached.
+//! changed a moment ago are not cached. Since Linux 6.13 a change after statx(2) always has another
+//! time (multigrain timestamps, Documentation/filesystems/multigrain-ts.rst). On such kernels
+//! entries are valid at once, and single nodes of served trees use them as well.
 //!
 //! All trees share one table of fixed size, indexed by the inode number, so that files created in
 //! sequence have adjacent entries.
 
 use rustix::fd::BorrowedFd;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use vfs::{Attributes, DosInfo, MetadataPresence, Timestamp};
 
 /// Minimum time since the last change of a cached file: the coarsest tick is a second, of ext4 with
 /// small inodes.
 const SETTLED_NANOS: i128 = 2_000_000_000;
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// Entries allocated at a time, and the number of such parts: 25 MiB in total.
 const PART_NOTES: usize = 1024;
 const PARTS: usize = 512;
@@ -50,22 +53,89 @@ type Part = Mutex<Box<[Note]>>;
 
 static TABLE: [OnceLock<Part>; PARTS] = [const { OnceLock::new() }; PARTS];
 
-/// Access to the cache for one listing.
+/// Devices of served trees that have multigrain timestamps, with the number of trees on each.
+static SERVED_DEVICES: RwLock<Vec<(u64, u32)>> = RwLock::new(Vec::new());
+
+/// Registration of a served tree's device for [`Reader::of_device`]. Its owner has the tree's root
+/// open: meanwhile no other file system gets the device number.
+#[derive(Debug)]
+pub struct DeviceRegistration(Option<u64>);
+
+impl DeviceRegistration {
+    /// Registers the device of a tree's root, if it has multigrain timestamps.
+    pub fn of(root: BorrowedFd<'_>) -> Self {
+        let device = rustix::fs::fstat(root).ok().filter(|_| is_multigrain(type_of(root)));
+        let device = device.map(|stat| stat.st_dev);
+        if let Some(device) = device {
+            let mut all = SERVED_DEVICES.write().unwrap_or_else(PoisonError::into_inner);
+            match all.iter_mut().find(|(served, _)| *served == device) {
+                Some((_, trees)) => *trees += 1,
+                None => all.push((device, 1)),
+            }
+        }
+        Self(device)
+    }
+}
+
+impl Drop for DeviceRegistration {
+    fn drop(&mut self) {
+        let Some(device) = self.0 else { return };
+        let mut all = SERVED_DEVICES.write().unwrap_or_else(PoisonError::into_inner);
+        all.iter_mut().filter(|(served, _)| *served == device).for_each(|(_, trees)| *trees -= 1);
+        all.retain(|(_, trees)| *trees > 0);
+    }
+}
+
+fn type_of(node: BorrowedFd<'_>) -> i64 {
+    rustix::fs::fstatfs(node).map_or(0, |stat| stat.f_type)
+}
+
+/// Returns true if each change of a file after statx(2) gets another change time on file systems with
+/// this magic number.
+fn is_multigrain(file_system: i64) -> bool {
+    static HAS_KERNEL: OnceLock<bool> = OnceLock::new();
+    let has_kernel = || {
+        let uname = rustix::system::uname();
+        has_multigrain_times(&uname.release().to_string_lossy())
+    };
+    FILE_SYSTEMS.contains(&file_system) && *HAS_KERNEL.get_or_init(has_kernel)
+}
+
+/// Returns true for a kernel release that has multigrain timestamps: 6.13 or later.
+fn has_multigrain_times(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+        return false;
+    };
+    (major, minor) >= (6, 13)
+}
+
+/// Access to the cache for one listing or one look at a node.
 #[derive(Debug)]
 pub struct Reader {
     /// Files that changed before this time are cacheable, in nanoseconds; none on other file
     /// systems.
     settled_before: i128,
+    /// Files that changed later are cacheable, too.
+    is_multigrain: bool,
 }
 
 impl Reader {
     /// Creates a reader for the files of a directory. It must be created before their attributes
     /// are read.
     pub fn of(directory: BorrowedFd<'_>) -> Self {
-        let found = rustix::fs::fstatfs(directory).map_or(0, |stat| stat.f_type);
+        let found = type_of(directory);
         let settled_before =
             if FILE_SYSTEMS.contains(&found) { now() - SETTLED_NANOS } else { i128::MIN };
-        Self { settled_before }
+        Self { settled_before, is_multigrain: is_multigrain(found) }
+    }
+
+    /// Creates a reader for files of a device. None if no tree of it is served, or if it lacks
+    /// multigrain timestamps.
+    pub fn of_device(device: u64) -> Option<Self> {
+        let all = SERVED_DEVICES.read().unwrap_or_else(PoisonError::into_inner);
+        let is_served = all.iter().any(|(served, _)| *served == device);
+        is_served.then_some(Self { settled_before: i128::MIN, is_multigrain: true })
     }
 
     /// These attributes with the cached values of their file.
@@ -92,7 +162,9 @@ impl Reader {
 
     fn time_of(&self, attributes: &Attributes) -> Option<i64> {
         let Timestamp(changed) = attributes.changed;
-        let counts = changed != 0 && changed < self.settled_before;
+        // Inodes of 128 bytes on ext4 store whole seconds, in which several changes may fall.
+        let is_distinct = self.is_multigrain && changed % NANOS_PER_SECOND != 0;
+        let counts = changed != 0 && (is_distinct || changed < self.settled_before);
         counts.then(|| i64::try_from(changed).ok()).flatten()
     }
 }
@@ -150,7 +222,7 @@ pub fn now() -> i128 {
     if result != 0 {
         return i128::MIN + SETTLED_NANOS;
     }
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+    i128::from(time.tv_sec) * NANOS_PER_SECOND + i128::from(time.tv_nsec)
 }
 
 #[cfg(test)]
@@ -186,7 +258,7 @@ mod tests {
 
     #[test]
     fn cached_xattrs_are_valid_while_ctime_stays() {
-        let reader = Reader { settled_before: 1000 };
+        let reader = Reader { settled_before: 1000, is_multigrain: false };
         let noted = attributes(5, 900);
         reader.keep(&noted);
         let plain = |of: Attributes| Attributes {
@@ -211,12 +283,89 @@ mod tests {
 
     #[test]
     fn recently_changed_file_is_not_cached() {
-        let reader = Reader { settled_before: 1000 };
+        let reader = Reader { settled_before: 1000, is_multigrain: false };
         let fresh = attributes(6, 1000);
         reader.keep(&fresh);
-        assert_eq!(Reader { settled_before: 5000 }.find(&fresh), None);
+        assert_eq!(Reader { settled_before: 5000, is_multigrain: false }.find(&fresh), None);
         let folder = std::fs::File::open("/proc/self").unwrap();
         let elsewhere = Reader::of(folder.as_fd());
         assert_eq!(elsewhere.settled_before, i128::MIN, "nor on a file system of another kind");
+    }
+
+    #[test]
+    fn note_counts_at_once_where_each_change_shows_another_time() {
+        let reader = Reader { settled_before: i128::MIN, is_multigrain: true };
+        let fresh = attributes(7, 1_700_000_000_000_000_001);
+        reader.keep(&fresh);
+        assert_eq!(reader.find(&fresh), Some(fresh));
+        let whole_seconds = attributes(7, 1_700_000_000_000_000_000);
+        reader.keep(&whole_seconds);
+        assert_eq!(reader.find(&whole_seconds), None, "several changes may have this time");
+    }
+
+    #[test]
+    fn kernel_release_decides_on_multigrain_times() {
+        for (release, has) in [
+            ("6.13.0", true),
+            ("6.18.44-fc-v657", true),
+            ("7.0-rc1", true),
+            ("6.12.9-amd64", false),
+            ("5.15.0-91-generic", false),
+            ("4.4.0", false),
+            ("", false),
+            ("x.y", false),
+        ] {
+            assert_eq!(has_multigrain_times(release), has, "{release}");
+        }
+    }
+
+    #[test]
+    fn device_counts_while_a_tree_of_it_is_registered() {
+        let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
+        let root = std::fs::File::open(folder.path()).unwrap();
+        let device = rustix::fs::fstat(&root).unwrap().st_dev;
+        if !is_multigrain(type_of(root.as_fd())) {
+            return;
+        }
+        let count = || {
+            let all = SERVED_DEVICES.read().unwrap();
+            all.iter().find(|(served, _)| *served == device).map_or(0, |(_, trees)| *trees)
+        };
+        let before = count();
+        let one = DeviceRegistration::of(root.as_fd());
+        let other = DeviceRegistration::of(root.as_fd());
+        assert!(Reader::of_device(device).is_some() && count() >= before + 2);
+        drop((one, other));
+        let elsewhere = std::fs::File::open("/proc/self").unwrap();
+        assert!(DeviceRegistration::of(elsewhere.as_fd()).0.is_none());
+    }
+
+    /// The kernel's promise on which notes rest, on the file systems of this machine.
+    #[test]
+    fn change_after_look_shows_another_time_where_that_is_assumed() {
+        let folders = ["/dev/shm", "/tmp", "/var/tmp"].map(tempfile::tempdir_in);
+        for folder in folders.into_iter().flatten() {
+            let file = tempfile::tempfile_in(folder.path()).unwrap();
+            if !is_multigrain(type_of(file.as_fd())) {
+                continue;
+            }
+            let look = || {
+                let (flags, mask) =
+                    (rustix::fs::AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::BASIC_STATS);
+                let stat = rustix::fs::statx(&file, c"", flags, mask).unwrap();
+                crate::node::attributes_of(&stat).changed
+            };
+            let mut before = look();
+            for round in 0..1000_u32 {
+                let value = round.to_ne_bytes();
+                let flags = rustix::fs::XattrFlags::empty();
+                if rustix::fs::fsetxattr(&file, "user.note", &value, flags).is_err() {
+                    break;
+                }
+                let after = look();
+                assert!(after > before, "{folder:?}: round {round}");
+                before = after;
+            }
+        }
     }
 }
