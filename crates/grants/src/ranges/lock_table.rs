@@ -152,9 +152,28 @@ impl LockTable {
         for owner in self.owners_by(from) {
             for (first, piece) in self.pieces_by(from, owner) {
                 self.remove_piece(owner, first);
-                self.insert_piece(owner, first, OwnedRange { open: to, ..piece });
+                self.insert_merged(owner, first, OwnedRange { open: to, ..piece });
             }
         }
+    }
+
+    /// Adds a lock of an owner, and merges it with the adjoining ones of its kind and open: an
+    /// empty range at their seam lies within one lock.
+    fn insert_merged(&mut self, owner: LockOwner, mut first: u64, mut piece: OwnedRange) {
+        let is_like = |like: &OwnedRange| (like.open, like.kind) == (piece.open, piece.kind);
+        let before = first.checked_sub(1).and_then(|at| self.piece_before(owner, at));
+        let before = before.filter(|(_, like)| is_like(like) && like.last + 1 == first);
+        let after = piece.last.checked_add(1).and_then(|at| self.piece_from(owner, at));
+        let after = after.filter(|(at, like)| is_like(like) && *at == piece.last + 1);
+        if let Some((at, _)) = before {
+            self.remove_piece(owner, at);
+            first = at;
+        }
+        if let Some((at, like)) = after {
+            self.remove_piece(owner, at);
+            piece.last = like.last;
+        }
+        self.insert_piece(owner, first, piece);
     }
 
     /// The open's own locks, exclusive ones first: an order in which they can be restored.

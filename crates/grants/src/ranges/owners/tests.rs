@@ -45,6 +45,21 @@ fn granted(locking: Result<OwnerLockOutcome, LockRefusal>) {
 }
 
 #[test]
+fn transferred_lock_merges_with_its_neighbours() {
+    let mut locks = RangeLocks::default();
+    granted(locks.handle_owner_lock(A, ONE, exclusive(0, 4)));
+    granted(locks.handle_owner_lock(B, ONE, exclusive(4, 2)));
+    granted(locks.handle_owner_lock(A, ONE, exclusive(6, 4)));
+    granted(locks.handle_owner_lock(A, ONE, shared(10, 1)));
+    granted(locks.handle_owner_lock(A, TWO, exclusive(11, 1)));
+    locks.handle_transfer(B, A);
+    assert_eq!(has(&locks, ONE), [exclusive(0, 10), shared(10, 1)]);
+    assert_eq!(has(&locks, TWO), [exclusive(11, 1)]);
+    locks.handle_close(A);
+    assert!(locks.is_empty());
+}
+
+#[test]
 fn new_owner_lock_replaces_overlap() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));

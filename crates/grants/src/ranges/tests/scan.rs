@@ -3,7 +3,7 @@
 
 use super::*;
 use proptest::test_runner::TestCaseResult;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HeldLock {
@@ -137,6 +137,8 @@ impl LockScan {
         let waiting = self.waiting.iter_mut().map(|(_, held)| held);
         let all = self.held.iter_mut().chain(waiting).filter(|held| held.open == from);
         all.for_each(|held| held.open = to);
+        let owners: BTreeSet<LockOwner> = self.held.iter().filter_map(|held| held.owner).collect();
+        owners.into_iter().for_each(|owner| self.change(owner, |_| {}));
     }
 }
 
