@@ -112,7 +112,7 @@ impl ChangeFeed for LocalChanges {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(error) => {
-                    tracing::error!(%error, "changes of names are not heard any more");
+                    tracing::error!(%error, "changes of names are no longer reported");
                     return tell(NameChange::Lost);
                 }
             }
