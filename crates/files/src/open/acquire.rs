@@ -12,6 +12,7 @@ use crate::table::{
 use acl::Access;
 use grants::{OpenId, OpenWish, ShareMode};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::FsError;
 
 /// A registered open that is withdrawn on drop unless [`OpenTicket::complete`] is called.
@@ -129,6 +130,14 @@ impl OpenTicket {
         }
         held.detach_streams();
         Ok(())
+    }
+
+    /// Counts a truncation by this open, for writes in flight: see
+    /// [`crate::OpenFile::note_length_change`].
+    pub(super) fn note_length_change(&self) {
+        if let Some(entered) = &self.held {
+            entered.state.length_changes.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// Whether the name of this open is delete pending.

@@ -608,6 +608,7 @@ impl OpenInProgress {
                 self.overwrite(opened)?;
             }
             attributes = opened.node.attributes(WANTED)?;
+            ticket.note_length_change();
             let what = WatchFilter::ATTRIBUTES | WatchFilter::SIZE | WatchFilter::LAST_WRITE;
             self.report(ChangeAction::Modified, what, &opened.path);
         }

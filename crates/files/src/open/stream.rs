@@ -176,7 +176,7 @@ impl OpenInProgress {
             bytes_max: self.volume.vfs.features().stream_bytes_max,
         });
         let opened = OpenedNode { node, attributes: file.attributes, path: file.path };
-        let action = match self.settle_stream(&opened, &stored) {
+        let action = match self.settle_stream(&ticket, &opened, &stored) {
             Err(FsError::Stale) => return Ok(OpenAttempt::Lost),
             other => other?,
         };
@@ -193,11 +193,17 @@ impl OpenInProgress {
     }
 
     /// Truncates and reserves as requested.
-    fn settle_stream(&self, opened: &OpenedNode, stored: &ResolvedStream) -> Result<OpenAction> {
+    fn settle_stream(
+        &self,
+        ticket: &OpenTicket,
+        opened: &OpenedNode,
+        stored: &ResolvedStream,
+    ) -> Result<OpenAction> {
         let is_new = stored.is_new;
         let replaces = self.replaces() && !is_new;
         if replaces {
             opened.node.set_size(self.user(), 0)?;
+            ticket.note_length_change();
             let changes = [(ChangeAction::ModifiedStream, &stored.name)];
             let what = WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE;
             self.report_streams(what, &opened.path, &changes);

@@ -182,6 +182,13 @@ impl OpenFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        Access, Files, IfExists, IfMissing, Inline, OpenPlan, RequestedKind, Semantics, Volume,
+        VolumeOptions,
+    };
+    use grants::ShareMode;
+    use std::task::{Context, Poll, Waker};
+    use vfs::{Identity, Name, RelPath};
 
     #[test]
     fn size_truncated_during_write_is_reported_after_it() {
@@ -193,5 +200,42 @@ mod tests {
         assert_eq!(within.after(0), all);
         let beyond = WriteKinds { may_grow: true, ..within };
         assert_eq!(beyond.after(u32::MAX), all);
+    }
+
+    /// The other open's write may have put the length back that the truncation took.
+    #[test]
+    fn truncating_open_during_a_write_counts_as_change_of_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let vfs = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
+        let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
+        let caller = Arc::new(Caller::of(Identity { uid: 0, gid: 0, groups: Vec::new() }));
+        let open = |if_exists, semantics| {
+            let plan = OpenPlan {
+                path: RelPath::root().join(&Name::new(*b"f").unwrap()),
+                if_exists,
+                if_missing: IfMissing::Create,
+                kind: RequestedKind::File,
+                semantics,
+                ..OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, ShareMode::ALL)
+            };
+            let mut opening = std::pin::pin!(files.open(&volume, &caller, plan));
+            match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(opened) => opened.unwrap().open,
+                Poll::Pending => panic!("nobody holds it"),
+            }
+        };
+        let writer = open(IfExists::Open, Semantics::Windows);
+        for (if_exists, semantics) in [
+            (IfExists::Overwrite, Semantics::Windows),
+            (IfExists::Supersede, Semantics::Windows),
+            (IfExists::Overwrite, Semantics::Posix),
+        ] {
+            let kinds = writer.write_kinds(0, 5);
+            let within = WriteKinds { may_grow: false, ..kinds };
+            assert_eq!(writer.kinds_after(within), WatchFilter::LAST_WRITE);
+            open(if_exists, semantics);
+            assert_eq!(writer.kinds_after(within), WatchFilter::SIZE | WatchFilter::LAST_WRITE);
+        }
     }
 }

@@ -443,14 +443,23 @@ impl OpenFile {
         }
     }
 
-    /// Reports a modification of the file.
+    /// Reports a modification of the file: a few times between two ticks, then with the next tick.
     pub(crate) fn report_modified(&self, context: &RequestContext, what: WatchFilter) {
         self.break_directory(context, &self.path());
         if self.state.has_caches() {
             // Recalls delegations, which alone cache attributes.
             self.state.lock(context).grants.caches.handle_recall(self.cache_owner());
         }
-        self.notify_watches(what);
+        let watches = &self.table.watches;
+        if watches.is_empty() {
+            return;
+        }
+        if what.intersects(WatchFilter::SECURITY) {
+            // Cached rights end now, even if the report is deferred.
+            watches.renew_generation();
+        }
+        // A client may change attributes as often as data.
+        self.report_kinds(what);
     }
 
     /// Whether a watch reports writes of this open. It costs one load without watches, and two if

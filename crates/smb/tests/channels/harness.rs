@@ -351,7 +351,7 @@ impl Net {
     }
 }
 
-fn memory() -> MemoryVfs {
+pub fn memory() -> MemoryVfs {
     MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()))
 }
 

@@ -12,6 +12,7 @@ mod file_rules;
 mod guessing;
 mod harness;
 mod index;
+mod looking;
 mod persistent;
 mod refused;
 mod renewal;
