@@ -64,6 +64,10 @@ pub fn mapped_name(name: &[u8]) -> Option<Vec<u8>> {
     is_other.then_some(mapped)
 }
 
+/// Limit of ambiguous names of one path that are looked up: each look-up takes time in proportion to
+/// the path.
+const AMBIGUOUS_NAMES_MAX: usize = 128;
+
 /// Two readings of a client's path with private use characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmbiguousPath {
@@ -88,6 +92,34 @@ impl AmbiguousPath {
         }) && names.next().is_none()
     }
 
+    /// Chooses a reading by the names that are there. In each directory the mapped name is preferred,
+    /// then the literal one. A missing name is taken as mapped, and so are all below it.
+    fn choose(&self, exists: impl Fn(&RelPath) -> bool) -> Result<RelPath> {
+        // Nearly always so.
+        if exists(&self.mapped) {
+            return Ok(self.mapped.clone());
+        }
+        let mut chosen = RelPath::with_capacity(self.literal.as_bytes().len());
+        let (mut looked_at, mut is_missing) = (0, false);
+        for (mapped, literal) in self.components() {
+            let mut name = mapped;
+            if mapped != literal && !is_missing && looked_at < AMBIGUOUS_NAMES_MAX {
+                let with = |name| {
+                    let mut path = chosen.clone();
+                    path.try_push(name).map(|()| path)
+                };
+                looked_at += 1;
+                if !exists(&with(mapped)?) {
+                    let is_literal = with(literal).is_ok_and(|path| exists(&path));
+                    is_missing = !is_literal;
+                    name = if is_literal { literal } else { mapped };
+                }
+            }
+            chosen.try_push(name)?;
+        }
+        Ok(chosen)
+    }
+
     fn components(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.mapped.components().zip(self.literal.components())
     }
@@ -95,8 +127,8 @@ impl AmbiguousPath {
 
 impl RequestFiles {
     /// Resolves private use characters in a client's path. In each directory the mapped name is
-    /// preferred, then the literal one. A missing name is taken as mapped. The result only selects
-    /// a name: the open checks access.
+    /// preferred, then the literal one. A missing name is taken as mapped, as are ambiguous names
+    /// beyond 128. The result only selects a name: the open checks access.
     ///
     /// # Errors
     /// [`FsError::TooMany`] if the workers dropped the call.
@@ -110,19 +142,7 @@ impl RequestFiles {
         let (files, volume, caller) = (self.clone(), volume.clone(), caller.clone());
         let choose = move || {
             let actor = files.context.call(caller.identity.actor());
-            let mut chosen = RelPath::root();
-            for (mapped, literal) in path.components() {
-                let with = |name| {
-                    let mut path = chosen.clone();
-                    path.try_push(name).map(|()| path)
-                };
-                let is_there = |path: &RelPath| has_name(&volume, actor, path, case);
-                let first = with(mapped)?;
-                let is_literal = mapped != literal && !is_there(&first);
-                let second = with(literal).ok().filter(|path| is_literal && is_there(path));
-                chosen = second.unwrap_or(first);
-            }
-            Ok(chosen)
+            path.choose(|path| has_name(&volume, actor, path, case))
         };
         self.offload(choose).await
     }
@@ -140,6 +160,19 @@ impl RequestFiles {
         let path = directory.path().join(&name);
         directory.case() == Case::Insensitive
             && has_name(directory.volume(), actor, &path, Case::Insensitive)
+    }
+
+    /// Runs `look` on a worker: it looks names of `open`'s volume up.
+    ///
+    /// # Errors
+    /// [`FsError::TooMany`] if the workers dropped the call.
+    pub async fn look_at_names<T: Send + 'static>(
+        &self,
+        open: &Arc<OpenFile>,
+        look: impl FnOnce(&Self, &OpenFile) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (files, open) = (self.clone(), open.clone());
+        self.offload(move || Ok(look(&files, &open))).await
     }
 
     /// Whether `path` exists, by the open's case rule.
@@ -176,6 +209,51 @@ mod tests {
         }
         assert_eq!(mapped_name(b"\xEF\x80"), None, "cut off");
         assert_eq!(mapped_name(b"\xEF\xEF\x80\xA2"), Some(b"\xEF:".to_vec()));
+    }
+
+    #[test]
+    fn mapped_name_is_preferred_in_each_directory_that_exists() {
+        let path = |text: &str| RelPath::of_components(text.as_bytes().to_vec()).unwrap();
+        let ambiguous = AmbiguousPath {
+            mapped: path("a:/b/c?/d*"),
+            literal: path("a\u{F022}/b/c\u{F025}/d\u{F021}"),
+        };
+        for (present, chosen) in [
+            (&["a:", "a:/b", "a:/b/c?", "a:/b/c?/d*"][..], "a:/b/c?/d*"),
+            (&["a:", "a\u{F022}", "a\u{F022}/b", "a\u{F022}/b/c?"], "a:/b/c?/d*"),
+            (&["a\u{F022}", "a\u{F022}/b", "a\u{F022}/b/c?"], "a\u{F022}/b/c?/d*"),
+            (
+                &["a:", "a:/b", "a:/b/c\u{F025}", "a:/b/c\u{F025}/d\u{F021}"],
+                "a:/b/c\u{F025}/d\u{F021}",
+            ),
+            (&[], "a:/b/c?/d*"),
+        ] {
+            let exists =
+                |path: &RelPath| present.iter().any(|name| path.as_bytes() == name.as_bytes());
+            assert_eq!(ambiguous.choose(exists).unwrap(), path(chosen), "{present:?}");
+        }
+    }
+
+    /// Each look-up takes time in proportion to the path.
+    #[test]
+    fn long_ambiguous_path_takes_few_look_ups() {
+        let path = |name: &str| {
+            let names = vec![name; 4000];
+            RelPath::of_components(names.join("/").into_bytes()).unwrap()
+        };
+        let ambiguous = AmbiguousPath { mapped: path("a:"), literal: path("a\u{F022}") };
+        let count = std::cell::Cell::new(0);
+        let counted = |exists: bool| {
+            count.set(count.get() + 1);
+            exists
+        };
+        assert_eq!(ambiguous.choose(|_| counted(false)).unwrap(), ambiguous.mapped);
+        assert_eq!(count.take(), 3, "nothing exists below a missing name");
+        assert_eq!(ambiguous.choose(|_| counted(true)).unwrap(), ambiguous.mapped);
+        assert_eq!(count.take(), 1);
+        let is_literal = |path: &RelPath| counted(path.components().all(|name| name.len() > 2));
+        ambiguous.choose(is_literal).unwrap();
+        assert_eq!(count.take(), 1 + 2 * AMBIGUOUS_NAMES_MAX);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
 use files::{Access, Caller, OpenFile, RequestFiles, SecurityParts, Volume};
 use limits::Cost;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{Attributes, FileKind, QuotaState, Space};
@@ -84,7 +85,7 @@ async fn answer(
         (_, Target::Pipe(_) | Target::Quotas(_)) => {
             return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
         }
-        (InfoType::File, Target::File(file)) => file_info(request, open, file, body, data)?,
+        (InfoType::File, Target::File(file)) => file_info(request, open, file, body, data).await?,
         (InfoType::FileSystem, Target::File(file)) => {
             let backups = room_for_backups(request, file).await?;
             let space = request.files.space_of(file, &*caller_of(request, open)?);
@@ -112,7 +113,7 @@ fn fit(data: &mut Vec<u8>, room: usize) -> NtStatus {
     NtStatus::BUFFER_OVERFLOW
 }
 
-fn file_info(
+async fn file_info(
     request: &Request<'_>,
     open: &Open,
     file: &Arc<OpenFile>,
@@ -137,14 +138,14 @@ fn file_info(
         return Err(NtStatus::NOT_SUPPORTED.into());
     }
     if class == FileInfoClass::AlternateName {
-        return Ok(alternate_name(files, file, room, data)?);
+        return Ok(alternate_name(files, file, room, data).await?);
     }
     if needs_read_attributes(class) && !file.granted().intersects(Access::READ_ATTRIBUTES) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let mut facts = file_facts(files, open, file)?;
     if shows_name(class) {
-        facts.name = name_units(files, file);
+        facts.name = name_units(files, file).await?;
     }
     let mut status = NtStatus::SUCCESS;
     if class == FileInfoClass::Stream {
@@ -178,14 +179,14 @@ fn posix_file_info(
 
 /// The server generates no 8.3 names: a name is its own alternate, the only one that opens it.
 /// Programs that need 8.3 names are older than SMB2.
-fn alternate_name(
+async fn alternate_name(
     files: &RequestFiles,
-    file: &OpenFile,
+    file: &Arc<OpenFile>,
     room: usize,
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
     file.path().name().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-    let path = path_units(&file.path(), |path| files.volume_has_name(file, path));
+    let path = shown_path(files, file).await?;
     let own = path.rsplit(|unit| *unit == u16::from(b'\\')).next().unwrap_or_default();
     let mut w = Writer::new(data);
     w.u32((own.len() * 2) as u32);
@@ -241,14 +242,35 @@ fn reparse_tag(files: &RequestFiles, file: &OpenFile, attributes: &Attributes) -
     tag_by_kind(attributes).unwrap_or_else(looked_at)
 }
 
+/// Path of an open, with a leading `\`. Names that take a look-up are rare; a worker looks them up,
+/// which may wait for a disk.
+async fn shown_path(files: &RequestFiles, file: &Arc<OpenFile>) -> Result<Vec<u16>, NtStatus> {
+    if let Some(path) = path_without_look_up(file) {
+        return Ok(path);
+    }
+    let shown = files.look_at_names(file, |files, file| {
+        path_units(&file.path(), |path| files.volume_has_name(file, path))
+    });
+    shown.await.map_err(status_of)
+}
+
+fn path_without_look_up(file: &OpenFile) -> Option<Vec<u16>> {
+    let is_certain = Cell::new(true);
+    let path = path_units(&file.path(), |_| {
+        is_certain.set(false);
+        false
+    });
+    is_certain.get().then_some(path)
+}
+
 /// Path and stream of an open, with a leading `\`.
-fn name_units(files: &RequestFiles, file: &OpenFile) -> Vec<u16> {
-    let mut name = path_units(&file.path(), |path| files.volume_has_name(file, path));
+async fn name_units(files: &RequestFiles, file: &Arc<OpenFile>) -> Result<Vec<u16>, NtStatus> {
+    let mut name = shown_path(files, file).await?;
     if let Some(stream) = file.stream().as_ref().and_then(stream_units) {
         name.push(u16::from(b':'));
         name.extend(stream);
     }
-    name
+    Ok(name)
 }
 
 /// All streams of a file, the default stream first. MS-FSA 2.1.5.12.28.
