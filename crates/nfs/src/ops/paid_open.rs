@@ -103,7 +103,11 @@ async fn find_any(run: &mut Run<'_>) -> Result<PaidOpen, NfsStatus> {
         return Ok(PaidOpen { open: held.open, caller });
     }
     let (object, caller) = run.object().await?;
-    match anonymous_open(run, object, caller, Rights::WRITE_DATA).await {
+    // COMMIT changes nothing: a caller who may write opens the file without breaking caches.
+    let found = files.object_access(&caller, &object);
+    let may_write = found.is_ok_and(|access| access.contains(Rights::WRITE_DATA));
+    let rights = if may_write { Rights::READ_ATTRIBUTES } else { Rights::WRITE_DATA };
+    match anonymous_open(run, object, caller, rights).await {
         // RFC 8881 15.2: COMMIT has no ROFS, and data that was written before the file system
         // became read-only may be lost.
         Err(NfsStatus::ROFS) => Err(NfsStatus::IO),

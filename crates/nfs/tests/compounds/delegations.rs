@@ -129,6 +129,23 @@ fn delegation_is_recalled_before_another_client_writes() {
 }
 
 #[test]
+fn commit_without_an_open_recalls_no_delegation() {
+    for access in [READ, READ_WRITE] {
+        let bench = Bench::new();
+        let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
+        one.make_file(b"f");
+        let (_, delegation) = one.open_for(b"f", access);
+        assert!(matches!(delegation, Got::Read(_) | Got::Write(_)), "{delegation:?}");
+        let commit = Operation::Commit(CommitArgs { offset: 0, count: 0 });
+        let operations = two.on(b"f", commit);
+        let mut committing = two.begin(&operations);
+        let results = two.finish(&mut committing).expect("nobody is waited for");
+        assert_eq!(status_of(&results), NfsStatus::OK);
+        assert_eq!(one.callbacks(&bench), [], "{access}");
+    }
+}
+
+#[test]
 fn delegation_state_id_serves_reads_and_writes() {
     let bench = Bench::new();
     let mut one = bench.callee("one");
