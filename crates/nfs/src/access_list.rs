@@ -73,21 +73,24 @@ fn put_entry(w: &mut XdrWriter<'_>, entry: &NamedAce, shown: u8) {
 /// # Errors
 /// ATTRNOTSUPP for entry types without effect here (RFC 8881 6.2.1.2) and for too many entries;
 /// BADOWNER for an unknown principal.
-pub fn entries_of(entries: &[Ace<'_>], is_told: bool) -> Result<Vec<NamedAce>, NfsStatus> {
+pub fn entries_of(
+    entries: &[Ace<'_>],
+    has_inherited_flags: bool,
+) -> Result<Vec<NamedAce>, NfsStatus> {
     if entries.len() > NAMED_ACES_MAX {
         return Err(NfsStatus::ATTRNOTSUPP);
     }
-    entries.iter().map(|entry| entry_of(entry, is_told)).collect()
+    entries.iter().map(|entry| entry_of(entry, has_inherited_flags)).collect()
 }
 
-fn entry_of(entry: &Ace<'_>, is_told: bool) -> Result<NamedAce, NfsStatus> {
+fn entry_of(entry: &Ace<'_>, has_inherited_flags: bool) -> Result<NamedAce, NfsStatus> {
     let allows = match entry.ace_type {
         AceType::Allow => true,
         AceType::Deny => false,
         AceType::Audit | AceType::Alarm => return Err(NfsStatus::ATTRNOTSUPP),
     };
     let mut flags = (entry.flags.0 & u32::from(HANDED_DOWN)) as u8;
-    if is_told && entry.flags.contains(AceFlags::INHERITED) {
+    if has_inherited_flags && entry.flags.contains(AceFlags::INHERITED) {
         flags |= Entry::INHERITED;
     }
     // Without OBJECT_INHERIT or CONTAINER_INHERIT the other flags have no effect.

@@ -234,7 +234,7 @@ impl Server {
     /// Checks that a client may get state, by reclaim or anew.
     ///
     /// # Errors
-    /// Those of [`Grace::check`].
+    /// The errors of [`Grace::check`].
     pub(crate) fn check_grace(&self, client: &Client, reclaims: bool) -> Result<(), NfsStatus> {
         let has_reclaimed = client.has_reclaimed.load(Ordering::Acquire);
         let now = self.host.now().instant;

@@ -145,9 +145,9 @@ impl Host for StillHost {
 }
 
 #[derive(Debug)]
-struct Anyone;
+struct AnyHost;
 
-impl HostFilter for Anyone {
+impl HostFilter for AnyHost {
     fn verdict(&self, _: IpAddr) -> HostVerdict {
         HostVerdict::Admitted
     }
@@ -181,7 +181,7 @@ impl Bench {
                 anonymous: (65_534, 65_534),
             },
             clients: Vec::new(),
-            hosts: Arc::new(Anyone),
+            hosts: Arc::new(AnyHost),
         };
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
