@@ -1,32 +1,32 @@
-//! What is to be done with one entry: a function of both sides' entries.
+//! Decides the action for one entry from both sides' entries.
 
 use crate::item::{Item, Kind};
 use std::collections::HashMap;
 
-/// What is to be done.
+/// The action for one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Its name is free.
+    /// The target has no entry of this name.
     New,
-    /// An older or another file has the name.
+    /// The target has an older or different file of this name.
     Replace,
-    /// It is there as it is.
+    /// The target has the same file.
     Same,
-    /// A directory that is there on both sides.
+    /// Both sides have a directory of this name.
     Enter,
-    /// One is a directory, the other a file: nobody's to change unasked.
+    /// One side has a directory, the other a file; neither is replaced.
     Mismatch,
-    /// A link, a device.
+    /// The source entry is a link or a device, which are not copied.
     NotCopied,
 }
 
-/// Times are kept in steps of 100 ns at least by the sides that are known here.
+/// Coarsest resolution of times among the sides: SMB's FILETIME has steps of 100 ns.
 const STEP_NANOS: i128 = 100;
 
-/// What is to be done with `source`, for which `target` has the name.
+/// The action for `source`, where `target` is the target's entry of that name, if any.
 ///
-/// A file is the same if it has the same length and the same time of its last change; a run that
-/// does not keep times takes a target that is not older for the same.
+/// A file is the same if it has the same length and the same last write time. A run that does not
+/// preserve times takes a target that is not older for the same.
 #[must_use]
 pub fn decide(source: &Item, target: Option<&Item>, keeps_times: bool) -> Decision {
     let Some(target) = target else {
@@ -46,20 +46,20 @@ pub fn decide(source: &Item, target: Option<&Item>, keeps_times: bool) -> Decisi
     }
 }
 
-/// The entries of one directory on both sides, put together by their names.
+/// The entries of one directory on both sides, matched by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pairs {
-    /// Those of the source, with what has their name in the target.
+    /// Source entries, each with the target's entry of that name.
     pub both: Vec<(Item, Option<Item>)>,
-    /// Those of the source whose name another one has, but for its case, where the
-    /// target does not tell them apart.
+    /// Source entries whose name differs from an earlier one in case only, where the target is
+    /// case-insensitive.
     pub clashing: Vec<Item>,
-    /// Those that only the target has.
+    /// Entries that only the target has.
     pub extra: Vec<Item>,
 }
 
-/// Puts entries together; `folds` says that the target's names have no case, and that
-/// a name in another case must not be taken for one that only the target has.
+/// Matches entries by name. `folds` means that the target is case-insensitive: a name in another
+/// case is then no extra entry of the target.
 #[must_use]
 pub fn pair(source: Vec<Item>, target: Vec<Item>, folds: bool) -> Pairs {
     let key = |name: &str| if folds { name.to_lowercase() } else { name.to_owned() };
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_same_by_length_and_time() {
+    fn file_with_equal_length_and_time_is_the_same() {
         assert_eq!(decide(&file(1, 1000), None, true), Decision::New);
         assert_eq!(decide(&file(1, 1000), Some(&file(1, 1000)), true), Decision::Same);
         assert_eq!(decide(&file(1, 1099), Some(&file(1, 1000)), true), Decision::Same, "a step");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_another_case_is_no_extra_where_names_have_no_case() {
+    fn name_in_another_case_is_no_extra_if_case_insensitive() {
         let exact = pair(named(&["Read me", "b"]), named(&["read me", "c"]), false);
         assert_eq!((exact.both[0].1.is_some(), exact.extra.len()), (false, 2));
         let folded = pair(named(&["Read me", "b"]), named(&["read me", "c"]), true);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_the_target_cannot_tell_apart_do_not_overwrite_each_other() {
+    fn names_that_differ_in_case_do_not_overwrite_each_other() {
         let pairs = pair(named(&["a", "A"]), named(&["A"]), true);
         assert_eq!(pairs.clashing, named(&["A"]));
         assert_eq!(pairs.both[0].1, named(&["A"]).pop());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_kind_is_not_touched() {
+    fn target_of_another_kind_is_a_mismatch() {
         let (directory, other) = (of(Kind::Directory), of(Kind::Other));
         assert_eq!(decide(&directory, Some(&file(1, 1)), true), Decision::Mismatch);
         assert_eq!(decide(&file(1, 1), Some(&directory), true), Decision::Mismatch);

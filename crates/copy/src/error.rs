@@ -1,4 +1,4 @@
-//! Why something was not copied, by what can be done about it.
+//! Errors of a copy, grouped by their remedy.
 
 use client::Error as ClientError;
 use std::fmt;
@@ -6,29 +6,29 @@ use std::io;
 use wire::nfs::NfsStatus;
 use wire::ntstatus::NtStatus;
 
-/// Why something did not work.
+/// The reason why an entry was not copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The disk or the quota is full; what is there is kept.
+    /// The target's disk or quota is full; the partial copy stays and can be resumed.
     Full(String),
-    /// The connection is lost, and did not come back.
+    /// The connection is lost and could not be re-established.
     Lost(String),
-    /// It is not there.
+    /// The file or directory does not exist.
     Missing,
     /// The source changed while it was copied.
     Changed,
-    /// What was read back is not what was written.
+    /// The data read back differ from the written data.
     Differs,
     /// Another run copies this file.
     Busy,
-    /// A name that the other side cannot have, or must not be given.
+    /// The name is not representable or not safe on the other side.
     BadName(&'static str),
-    /// Whatever else a side refused.
+    /// Any other refusal of a side, with its text.
     Refused(String),
 }
 
 impl Error {
-    /// Whether no other file will fare better.
+    /// Whether every further file would fail, too.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Lost(_))
@@ -88,8 +88,8 @@ impl From<io::Error> for Error {
 /// A file or directory that was not copied, and why.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Failure {
-    /// Its path, relative to what is copied.
+    /// Its path, relative to the source.
     pub path: String,
-    /// Why.
+    /// The error's text.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! What a file has beside its data: named streams and access lists, from SMB to SMB.
+//! Copies named streams and security descriptors, from SMB to SMB only.
 
 use crate::error::Error;
 use crate::limits::STREAMS_MAX;
@@ -14,10 +14,10 @@ use wire::fscc;
 /// FileStreamInformation. MS-FSCC 2.4.49.
 const STREAM_INFORMATION: u8 = 22;
 
-/// Owner, group and access list.
+/// OWNER, GROUP and DACL_SECURITY_INFORMATION. MS-DTYP 2.4.7.
 const PARTS: u32 = 7;
 
-/// Copies what was asked for to the file that is still called `temporary`.
+/// Copies the requested streams and descriptor to the file under its name `temporary`.
 pub(crate) async fn copy(
     job: &Arc<Job>,
     from: &str,
@@ -28,23 +28,23 @@ pub(crate) async fn copy(
     let (Some(source_tree), Some(target_tree)) = sides else { return Ok(()) };
     if job.options.streams {
         let file = source_tree.open(from, &OpenHow::read()).await?;
-        let told = file.query_info(STREAM_INFORMATION, 64 * 1024).await;
+        let streams = file.query_info(STREAM_INFORMATION, 64 * 1024).await;
         file.close().await?;
-        for name in stream_names(&told?)? {
+        for name in stream_names(&streams?)? {
             let block = job.block_bytes;
             copy_stream((source_tree, from), (target_tree, temporary), &name, block).await?;
         }
     }
     if job.options.acls {
         let descriptor = descriptor(source_tree, from).await?;
-        // Opened anew: the right to change it was not asked for before.
+        // `target` lacks WRITE_DAC and WRITE_OWNER, so the file is opened once more.
         let _ = target;
         set_descriptor(target_tree, temporary, &descriptor).await?;
     }
     Ok(())
 }
 
-/// Copies the access list of a directory.
+/// Copies the security descriptor of a directory.
 pub(crate) async fn copy_directory(job: &Arc<Job>, from: &str, to: &str) -> Result<(), Error> {
     let sides = (job.source.side.as_smb(), job.target.side.as_smb());
     let (Some(source), Some(target)) = sides else { return Ok(()) };
@@ -141,8 +141,8 @@ mod tests {
         for (at, name) in names.iter().enumerate() {
             let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
             let next = (24 + units.len()).next_multiple_of(8);
-            let told = if at + 1 == names.len() { 0 } else { next as u32 };
-            out.extend_from_slice(&told.to_le_bytes());
+            let next_offset = if at + 1 == names.len() { 0 } else { next as u32 };
+            out.extend_from_slice(&next_offset.to_le_bytes());
             out.extend_from_slice(&(units.len() as u32).to_le_bytes());
             out.extend_from_slice(&[0; 16]);
             out.extend_from_slice(&units);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_named_and_names_that_lead_elsewhere_are_refused() {
+    fn stream_list_with_separators_or_foreign_types_is_refused() {
         assert_eq!(
             stream_names(&list(&["::$DATA", ":a:$DATA", ":b c:$DATA"])).unwrap(),
             ["a", "b c"]

@@ -1,26 +1,26 @@
-//! Which files are copied: globs that name them in or out.
+//! Selects the files to copy by include and exclude globs.
 
-/// Patterns; a name that none says anything of is copied.
+/// Include and exclude patterns; without any, every file is copied.
 ///
-/// `*` is anything within a name, `**` over names too, `?` one character, `[a-z]`
-/// and `[!a-z]` one of a set. A pattern with a `/` is held against the whole path, one
-/// without against each name. Case counts.
+/// `*` matches any characters within a name and `**` any number of names. `?` matches one
+/// character, `[a-z]` and `[!a-z]` one of a set. A pattern with a `/` is compared with the whole
+/// path, a pattern without one with each name. Matching is case-sensitive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// If there are any, only files that one of them names are copied.
+    /// Patterns of files to copy; an empty list selects all files.
     pub include: Vec<String>,
-    /// Files and whole directories that are left out; they win.
+    /// Patterns of files and whole directories to skip; they take precedence over `include`.
     pub exclude: Vec<String>,
 }
 
 impl Filter {
-    /// Whether a directory is gone into.
+    /// Whether the copy descends into a directory.
     #[must_use]
     pub fn takes_directory(&self, path: &str) -> bool {
         !self.exclude.iter().any(|pattern| names(pattern, path))
     }
 
-    /// Whether a file is copied; those of its directories were asked before.
+    /// Whether a file is copied; the caller has already checked its directories.
     #[must_use]
     pub fn takes_file(&self, path: &str) -> bool {
         self.takes_directory(path)
@@ -35,10 +35,10 @@ fn names(pattern: &str, path: &str) -> bool {
     if whole { path_fits(&pattern, &path) } else { fits(pattern[0], path[path.len() - 1]) }
 }
 
-/// Names of a path against those of a pattern, where `**` is any number of names, and
-/// one at least at the end. Each pair is looked at once.
+/// Matches the names of a path against those of a pattern. `**` stands for any number of names, at
+/// the end for at least one. Dynamic programming: each pair of names is compared once.
 fn path_fits(pattern: &[&str], path: &[&str]) -> bool {
-    // Which of the first names fit the pattern so far, by their number.
+    // `fitting[n]`: the first `n` names of the path match the pattern parts before `at`.
     let mut fitting = vec![false; path.len() + 1];
     fitting[0] = true;
     for (at, part) in pattern.iter().enumerate() {
@@ -57,7 +57,8 @@ fn path_fits(pattern: &[&str], path: &[&str]) -> bool {
     fitting[path.len()]
 }
 
-/// One name. Only the last star is remembered, so that no pattern takes long.
+/// Matches one name. Backtracking goes to the last star only, which bounds the time to the product
+/// of both lengths.
 fn fits(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
@@ -81,7 +82,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Where the pattern goes on behind what stands for one character, if it fits.
+/// The pattern index behind the element that matches `c`, if it does.
 fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
     match *pattern.get(at)? {
         '?' => Some(at + 1),
@@ -126,7 +127,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn globs_name_what_they_say() {
+    fn glob_matches_names_and_paths() {
         for (pattern, path, expected) in [
             ("*.txt", "a/b.txt", true),
             ("*.txt", "a.txt/b", false),
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_wins_and_nothing_said_is_copied() {
+    fn exclude_overrides_include_and_no_pattern_selects_all() {
         let all = Filter::default();
         assert!(all.takes_file("a/b") && all.takes_directory("a"));
         let filter =
@@ -170,12 +171,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_pattern_panics_or_takes_long(pattern in "[a*?/\\[\\]!\\\\-]{0,24}", path in "[a/b]{0,64}") {
+        fn arbitrary_pattern_neither_panics_nor_takes_long(pattern in "[a*?/\\[\\]!\\\\-]{0,24}", path in "[a/b]{0,64}") {
             let _ = names(&pattern, &path);
         }
 
         #[test]
-        fn a_name_without_signs_names_itself_only(name in "[a-z]{1,8}", other in "[a-z]{1,8}") {
+        fn pattern_without_wildcards_matches_only_itself(name in "[a-z]{1,8}", other in "[a-z]{1,8}") {
             prop_assert_eq!(names(&name, &other), name == other);
         }
     }

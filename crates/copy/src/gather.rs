@@ -1,5 +1,5 @@
-//! Short calls that may wait for a disk, gathered: a thread that is at it takes call after call,
-//! since waking one for each costs more than the call.
+//! Batches short calls that may block on a disk: a running thread takes call after call, since
+//! waking a thread for each costs more than the call.
 
 use crate::error::Error;
 use std::collections::VecDeque;
@@ -7,76 +7,76 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// One more thread helps for so many calls in line: disks do several at a time, and a thread that
-/// is woken for what another is done with at once is a loss.
+/// Queued calls for each further thread. Disks serve several calls at a time, but waking a thread
+/// for calls that another finishes at once is a loss.
 const CALLS_EACH_THREAD: usize = 16;
 
-/// Threads that take calls at once, whatever the line.
+/// Most threads that take calls at once, however long the queue is.
 const THREADS_MAX: usize = 16;
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// The line of calls. Cheap to clone.
+/// The queue of calls. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gather {
-    shared: Arc<Mutex<Shared>>,
+pub(crate) struct BlockingCalls {
+    pending: Arc<Mutex<PendingCalls>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    line: VecDeque<Call>,
+struct PendingCalls {
+    queue: VecDeque<Call>,
     /// Threads that take calls.
     threads: usize,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for PendingCalls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("threads", &self.threads).finish_non_exhaustive()
+        f.debug_struct("PendingCalls").field("threads", &self.threads).finish_non_exhaustive()
     }
 }
 
-impl Gather {
-    /// Does `work` on a thread that may wait. Given up by its caller it is done nevertheless.
+impl BlockingCalls {
+    /// Runs `work` on a thread of the blocking pool. It runs even if the caller drops this future.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let (tell, told) = oneshot::channel();
-        let is_short = {
-            let mut shared = self.lock();
-            shared.line.push_back(Box::new(move || drop(tell.send(work()))));
-            let wanted = (1 + shared.line.len() / CALLS_EACH_THREAD).min(THREADS_MAX);
-            let is_short = shared.threads < wanted;
-            shared.threads += usize::from(is_short);
-            is_short
+        let (reply, answer) = oneshot::channel();
+        let needs_thread = {
+            let mut pending = self.lock();
+            pending.queue.push_back(Box::new(move || drop(reply.send(work()))));
+            let wanted = (1 + pending.queue.len() / CALLS_EACH_THREAD).min(THREADS_MAX);
+            let needs_thread = pending.threads < wanted;
+            pending.threads += usize::from(needs_thread);
+            needs_thread
         };
-        if is_short {
+        if needs_thread {
             let gather = self.clone();
             tokio::task::spawn_blocking(move || gather.take_calls());
         }
-        told.await.unwrap_or_else(|_| Err(Error::Refused("a thread of the copy ended".into())))
+        answer.await.unwrap_or_else(|_| Err(Error::Refused("a thread of the copy ended".into())))
     }
 
     fn take_calls(&self) {
         while let Some(call) = self.next() {
-            // A call that panics fails alone: its caller learns it by the channel that is dropped.
+            // A call that panics fails alone: its caller sees the dropped channel.
             let _ = catch_unwind(AssertUnwindSafe(call));
         }
     }
 
-    /// The next call; with none left the thread gives up its place under the same lock, so that
-    /// no call comes in between.
+    /// The next call. With none left, the thread is uncounted under the same lock, so that no call
+    /// is queued in between without a thread.
     fn next(&self) -> Option<Call> {
-        let mut shared = self.lock();
-        let call = shared.line.pop_front();
+        let mut pending = self.lock();
+        let call = pending.queue.pop_front();
         if call.is_none() {
-            shared.threads -= 1;
+            pending.threads -= 1;
         }
         call
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PendingCalls> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,8 +88,8 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn every_call_is_done_once_by_few_threads() {
-        let gather = Gather::default();
+    async fn each_call_runs_once_on_a_bounded_number_of_threads() {
+        let gather = BlockingCalls::default();
         let mut calls = tokio::task::JoinSet::new();
         for number in 0..200 {
             let gather = gather.clone();
@@ -102,7 +102,7 @@ mod tests {
         let numbers: HashSet<u32> = done.iter().map(|(number, _)| *number).collect();
         let threads: HashSet<_> = done.iter().map(|(_, thread)| *thread).collect();
         assert_eq!(numbers.len(), 200);
-        // A thread gives up its place after its last call was answered.
+        // A thread is uncounted only after the reply to its last call.
         let end = async {
             while gather.lock().threads > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -114,8 +114,8 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_call_that_waits_holds_up_a_long_line_only_as_long_as_it_must() {
-        let gather = Gather::default();
+    async fn blocked_call_does_not_stall_a_long_queue() {
+        let gather = BlockingCalls::default();
         let (free, held) = mpsc::channel();
         let mut calls = tokio::task::JoinSet::new();
         let holder = gather.clone();
@@ -127,7 +127,7 @@ mod tests {
             let gather = gather.clone();
             calls.spawn(async move { gather.run(|| Ok(true)).await.unwrap() });
         }
-        // Those that another thread was not woken for come once the first is done.
+        // Later calls may wait for the blocked thread: only a full queue starts a further one.
         for _ in 0..CALLS_EACH_THREAD {
             let done = tokio::time::timeout(Duration::from_secs(10), calls.join_next()).await;
             assert!(done.expect("another thread takes them").unwrap().unwrap());
@@ -137,8 +137,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_panics_fails_alone() {
-        let gather = Gather::default();
+    async fn panicking_call_fails_alone() {
+        let gather = BlockingCalls::default();
         let failed = gather.run(|| -> Result<(), Error> { panic!("as a test") }).await;
         assert!(failed.is_err());
         assert_eq!(gather.run(|| Ok(1)).await.unwrap(), 1);

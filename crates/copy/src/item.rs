@@ -1,24 +1,24 @@
-//! What is known of a file or directory, in terms that all sides share.
+//! Metadata of a file or directory in terms that all sides share.
 
-/// What kind of entry.
+/// Type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
     Directory,
     /// A regular file.
     File,
-    /// A link, a device: what is not copied.
+    /// A link or a device; these are not copied.
     Other,
 }
 
-/// Times and attributes that can be kept; what a side does not know is missing.
+/// Times and attributes that can be preserved; `None` where a side does not have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// When it was made, in nanoseconds since 1970; so for all times.
+    /// Creation time in nanoseconds since 1970, as for all times here.
     pub created: Option<i128>,
-    /// When it was last read.
+    /// Last access time.
     pub accessed: Option<i128>,
-    /// When its data last changed.
+    /// Last write time.
     pub written: Option<i128>,
     /// FILE_ATTRIBUTE_*.
     pub dos: Option<u32>,
@@ -31,20 +31,20 @@ pub struct Facts {
 pub struct Item {
     /// Its name, without the path.
     pub name: String,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Bytes of data.
     pub size_bytes: u64,
-    /// Whether it has holes, as far as its storage tells.
+    /// Whether it has holes, as far as its storage reports.
     pub is_sparse: bool,
-    /// Another number when it has changed, where the side has one.
+    /// Change attribute or change time: another value after each change; 0 where the side has none.
     pub change: u64,
     /// Times and attributes.
     pub facts: Facts,
 }
 
 impl Item {
-    /// Whether nothing tells that it has changed since it was `before`.
+    /// Whether size, last write time and change attribute equal those of `before`.
     #[must_use]
     pub fn is_unchanged(&self, before: &Self) -> bool {
         self.size_bytes == before.size_bytes

@@ -1,13 +1,12 @@
-//! What was copied of a large file: kept beside the program, not beside the file.
+//! Journal of the acknowledged blocks of a large file, stored locally, not on the target.
 //!
-//! A journal on the target could not be written to when the target is full or
-//! gone, which is when it is needed. So it is a local file, named by what is
-//! copied where ([`crate::names::key`]). It begins with a text that says which state of
-//! the source it belongs to; if that is another now, the copy begins again. Then
-//! come records, appended as blocks are acknowledged, not synced: a record that is torn
-//! or lost costs one block. A server may lose what it acknowledged when it loses power;
-//! therefore each record has the block's checksum, and the next run reads those
-//! blocks back before it trusts them.
+//! A journal on the target could not be written while the target is full or unreachable, which is
+//! when it is needed. So it is a local file, named after source and target
+//! ([`crate::names::key`]). Its header describes the state of the source; if that has changed, the
+//! copy starts over. Records follow, appended as blocks are acknowledged and not synced: a torn or
+//! lost record costs one block. A server may lose acknowledged data when it loses power. Therefore
+//! each record has the block's checksum, and the next run reads these blocks back before it trusts
+//! them.
 
 use crate::error::Error;
 use crate::item::Item;
@@ -19,13 +18,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;
 
-/// Bytes of one record: offset, length, checksum of the data, of the record.
+/// Bytes of one record: offset, length, checksum of the data, checksum of the record.
 const RECORD_BYTES: usize = 24;
 
-/// A block that was written.
+/// A block that the target has acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where in the file, in bytes.
+    /// Byte range within the file.
     pub range: Range<u64>,
     /// Checksum of its data.
     pub checksum: u64,
@@ -38,7 +37,7 @@ pub fn checksum(data: &[u8]) -> u64 {
 }
 
 impl Record {
-    /// Its bytes.
+    /// Encodes the record for the journal, in little-endian order.
     #[must_use]
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut out = [0; RECORD_BYTES];
@@ -63,8 +62,8 @@ impl Record {
     }
 }
 
-/// The records of a journal's bytes behind its head, and how many of the bytes
-/// are whole records: what follows the first torn one is not trusted.
+/// Decodes the bytes behind a journal's header; returns the records and their length in bytes.
+/// Decoding ends at the first torn record, since nothing behind it can be trusted.
 #[must_use]
 pub fn records(bytes: &[u8]) -> (Vec<Record>, usize) {
     let all: Vec<Record> = bytes.chunks(RECORD_BYTES).map_while(Record::decode).collect();
@@ -72,7 +71,7 @@ pub fn records(bytes: &[u8]) -> (Vec<Record>, usize) {
     (all, length)
 }
 
-/// The text that a journal begins with.
+/// The journal's header: source, target and the state of the source.
 #[must_use]
 pub fn head(source: &str, target: &str, item: &Item) -> String {
     format!(
@@ -83,14 +82,14 @@ pub fn head(source: &str, target: &str, item: &Item) -> String {
     )
 }
 
-/// What an earlier run left.
+/// The content of a journal when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
-    /// Nothing.
+pub enum JournalContent {
+    /// The journal is new.
     None,
-    /// Records of this very copy.
+    /// Records of this copy, which can be resumed.
     Records,
-    /// Records of another state of the source.
+    /// Records of another state of the source; they are discarded.
     Changed,
 }
 
@@ -98,9 +97,9 @@ fn path_of(folder: &Path, key: u64) -> PathBuf {
     folder.join(format!("{key:016x}.journal"))
 }
 
-/// Removes the journal of a file that is whole: a run that was killed between the file's last name
-/// and this left it. One that another run has open stays.
-pub fn forget(folder: &Path, key: u64) {
+/// Removes the journal of a completed file. A run that was killed after the final rename leaves such
+/// a journal. A journal that another run has locked stays.
+pub fn remove_stale(folder: &Path, key: u64) {
     let path = path_of(folder, key);
     let Ok(file) = File::open(&path) else { return };
     let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
@@ -120,8 +119,12 @@ impl Journal {
     /// Opens the journal of this key in `folder`, and reads what an earlier run left.
     ///
     /// # Errors
-    /// [`Error::Busy`] while another run has it; that it cannot be read or made.
-    pub fn open(folder: &Path, key: u64, head: &str) -> Result<(Self, Before, Vec<Record>), Error> {
+    /// [`Error::Busy`] while another run has it locked; the journal cannot be read or created.
+    pub fn open(
+        folder: &Path,
+        key: u64,
+        head: &str,
+    ) -> Result<(Self, JournalContent, Vec<Record>), Error> {
         std::fs::create_dir_all(folder)?;
         let path = path_of(folder, key);
         let mut options = OpenOptions::new();
@@ -131,14 +134,14 @@ impl Journal {
         rustix::fs::flock(&file, exclusive).map_err(|_| Error::Busy)?;
         let mut bytes = Vec::new();
         (&file).take(JOURNAL_BYTES_MAX).read_to_end(&mut bytes)?;
-        let (mut before, mut found, mut whole) = (Before::Changed, Vec::new(), 0);
+        let (mut before, mut found, mut whole) = (JournalContent::Changed, Vec::new(), 0);
         if bytes.is_empty() {
-            before = Before::None;
+            before = JournalContent::None;
         } else if let Some(rest) = bytes.strip_prefix(head.as_bytes()) {
-            before = Before::Records;
+            before = JournalContent::Records;
             (found, whole) = records(rest);
         }
-        if before == Before::Records {
+        if before == JournalContent::Records {
             let end = (head.len() + whole) as u64;
             file.set_len(end)?;
             file.seek(SeekFrom::Start(end))?;
@@ -150,25 +153,25 @@ impl Journal {
         Ok((Self { file, path }, before, found))
     }
 
-    /// Forgets all records: the file is begun again.
+    /// Discards all records, because the copy of the file starts over.
     ///
     /// # Errors
-    /// That it cannot be written.
-    pub fn begin_again(&mut self, head: &str) -> Result<(), Error> {
+    /// The journal cannot be written.
+    pub fn reset(&mut self, head: &str) -> Result<(), Error> {
         self.file.set_len(0)?;
         self.file.seek(SeekFrom::Start(0))?;
         Ok(self.file.write_all(head.as_bytes())?)
     }
 
-    /// Notes blocks. One call of the system: a run that is killed tears nothing before it.
+    /// Appends a record in one system call: a run that is killed tears no earlier record.
     ///
     /// # Errors
-    /// That it cannot be written.
-    pub fn note(&self, record: &Record) -> Result<(), Error> {
+    /// The journal cannot be written.
+    pub fn append(&self, record: &Record) -> Result<(), Error> {
         Ok((&self.file).write_all(&record.encode())?)
     }
 
-    /// Removes it: the file is whole.
+    /// Removes the journal of a completed file.
     pub fn remove(self) {
         let _ = std::fs::remove_file(&self.path);
     }
@@ -181,11 +184,11 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_dead_run_left_of_a_whole_file_is_forgotten_and_not_what_another_run_has() {
+    fn stale_journal_is_removed_and_a_locked_one_stays() {
         let folder = tempfile::tempdir().unwrap();
         let (held, ..) = Journal::open(folder.path(), 1, "head").unwrap();
         drop(Journal::open(folder.path(), 2, "head").unwrap());
-        (1..4).for_each(|key| forget(folder.path(), key));
+        (1..4).for_each(|key| remove_stale(folder.path(), key));
         assert!(held.path.exists());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
@@ -201,18 +204,18 @@ mod tests {
     }
 
     #[test]
-    fn a_run_finds_what_the_one_before_noted() {
+    fn reopened_journal_returns_the_earlier_run_s_records() {
         let folder = tempfile::tempdir().unwrap();
         let head = head("smb://s/a", "/b", &item(1000));
         let (journal, before, found) = Journal::open(folder.path(), 1, &head).unwrap();
-        assert_eq!((before, found.len()), (Before::None, 0));
-        journal.note(&record(1)).unwrap();
-        journal.note(&record(2)).unwrap();
+        assert_eq!((before, found.len()), (JournalContent::None, 0));
+        journal.append(&record(1)).unwrap();
+        journal.append(&record(2)).unwrap();
         assert_eq!(Journal::open(folder.path(), 1, &head).unwrap_err(), Error::Busy);
         drop(journal);
         let (journal, before, found) = Journal::open(folder.path(), 1, &head).unwrap();
-        assert_eq!((before, found), (Before::Records, vec![record(1), record(2)]));
-        journal.note(&record(3)).unwrap();
+        assert_eq!((before, found), (JournalContent::Records, vec![record(1), record(2)]));
+        journal.append(&record(3)).unwrap();
         drop(journal);
         let (journal, _, found) = Journal::open(folder.path(), 1, &head).unwrap();
         assert_eq!(found.len(), 3);
@@ -221,16 +224,16 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_another_length_time_or_change_is_begun_again() {
+    fn source_with_another_length_time_or_change_starts_over() {
         let folder = tempfile::tempdir().unwrap();
         let (journal, ..) = Journal::open(folder.path(), 1, &head("a", "b", &item(1))).unwrap();
-        journal.note(&record(1)).unwrap();
+        journal.append(&record(1)).unwrap();
         drop(journal);
         let (_, before, found) =
             Journal::open(folder.path(), 1, &head("a", "b", &item(2))).unwrap();
-        assert_eq!((before, found.len()), (Before::Changed, 0));
+        assert_eq!((before, found.len()), (JournalContent::Changed, 0));
         let (_, before, _) = Journal::open(folder.path(), 1, &head("a", "b", &item(2))).unwrap();
-        assert_eq!(before, Before::Records, "of the new state");
+        assert_eq!(before, JournalContent::Records, "of the new state");
         let of = |item: Item| head("a", "b", &item);
         assert_ne!(of(Item { change: 8, ..item(1) }), of(item(1)));
         assert_ne!(of(Item { facts: Facts::default(), ..item(1) }), of(item(1)));
@@ -238,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn wherever_a_journal_is_cut_or_damaged_only_whole_records_are_taken(
+        fn cut_or_damaged_journal_yields_only_whole_records(
             count in 1usize..8, cut in 0usize..200, damaged in 0usize..200
         ) {
             let mut bytes: Vec<u8> = (0..count as u64).flat_map(|at| record(at).encode()).collect();

@@ -1,10 +1,10 @@
-//! One large file: blocks over all connections, under a temporary name, with a
-//! journal of what is there.
+//! Copies one large file: blocks over all connections, under a temporary name, with a journal of
+//! the acknowledged blocks.
 
 use crate::error::Error;
 use crate::extras;
 use crate::item::{Item, Kind};
-use crate::journal::{self, Before, Journal, Record, checksum};
+use crate::journal::{self, Journal, JournalContent, Record, checksum};
 use crate::limits::{CHANGED_TRIES_MAX, CHUNK_BYTES, CHUNKS_MAX};
 use crate::names;
 use crate::ranges::Ranges;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
-/// Copies the file of this path. A source that changes meanwhile is begun again.
+/// Copies the file at `path`. If the source changes meanwhile, the copy starts over.
 pub(crate) async fn copy(job: &Arc<Job>, path: &str) -> Result<(), Error> {
     for _ in 0..=CHANGED_TRIES_MAX {
         let from = job.source.at(path);
@@ -42,9 +42,9 @@ struct Ends {
     target: Handle,
 }
 
-/// What is kept of a copy that may be interrupted.
+/// Journal and records from which an interrupted copy resumes.
 #[derive(Debug)]
-struct Kept {
+struct ResumeState {
     journal: Journal,
     head: String,
     records: Vec<Record>,
@@ -54,44 +54,50 @@ async fn attempt(job: &Arc<Job>, path: &str, item: &Item) -> Result<(), Error> {
     let (source, target) = (job.source.name(path), job.target.name(path));
     let key = names::key(&source, &target);
     let temporary = names::temporary(&job.target.at(path), key);
-    let mut kept = keep(job, path, item, key, journal::head(&source, &target, item))?;
+    let mut resume = open_journal(job, path, item, key, journal::head(&source, &target, item))?;
     let side = &job.target.side;
-    let found = match &kept {
-        Some(kept) if !kept.records.is_empty() => side.stat(&temporary).await?,
+    let found = match &resume {
+        Some(resume) if !resume.records.is_empty() => side.stat(&temporary).await?,
         _ => None,
     };
-    let goes_on = found.is_some_and(|found| found.size_bytes == item.size_bytes);
-    if let Some(kept) = kept.as_mut().filter(|kept| !goes_on && !kept.records.is_empty()) {
-        kept.records.clear();
-        kept.journal.begin_again(&kept.head)?;
+    let resumes = found.is_some_and(|found| found.size_bytes == item.size_bytes);
+    if let Some(resume) = resume.as_mut().filter(|resume| !resumes && !resume.records.is_empty()) {
+        resume.records.clear();
+        resume.journal.reset(&resume.head)?;
         job.tally.say(format!("{path}: what was copied before is gone; beginning again"));
     }
-    let done = fill(job, path, item, &temporary, kept.as_mut()).await;
+    let done = fill(job, path, item, &temporary, resume.as_mut()).await;
     match &done {
         Ok(()) => {
-            if let Some(kept) = kept {
-                kept.journal.remove();
+            if let Some(resume) = resume {
+                resume.journal.remove();
             }
         }
-        // Nothing of it will be used.
+        // The partial copy is unusable.
         Err(Error::Changed | Error::Differs) => {
             let _ = side.remove(&temporary, Kind::File).await;
-            if let Some(kept) = kept {
-                kept.journal.remove();
+            if let Some(resume) = resume {
+                resume.journal.remove();
             }
         }
-        Err(_) if kept.is_none() => drop(side.remove(&temporary, Kind::File).await),
+        Err(_) if resume.is_none() => drop(side.remove(&temporary, Kind::File).await),
         Err(_) => {}
     }
     done
 }
 
-/// Opens the journal, and says so if what it has cannot be used.
-fn keep(job: &Job, path: &str, item: &Item, key: u64, head: String) -> Result<Option<Kept>, Error> {
+/// Opens the journal, and reports when its records cannot be used.
+fn open_journal(
+    job: &Job,
+    path: &str,
+    item: &Item,
+    key: u64,
+    head: String,
+) -> Result<Option<ResumeState>, Error> {
     let Some(folder) = &job.options.state else { return Ok(None) };
     match Journal::open(folder, key, &head) {
         Ok((journal, before, records)) => {
-            if before == Before::Changed {
+            if before == JournalContent::Changed {
                 job.tally.say(format!(
                     "{path}: the source has changed since the copy that was interrupted; \
                      beginning again"
@@ -99,7 +105,7 @@ fn keep(job: &Job, path: &str, item: &Item, key: u64, head: String) -> Result<Op
             }
             let within = |record: &Record| record.range.end <= item.size_bytes;
             let records = records.into_iter().filter(within).collect();
-            Ok(Some(Kept { journal, head, records }))
+            Ok(Some(ResumeState { journal, head, records }))
         }
         Err(Error::Busy) => Err(Error::Busy),
         Err(error) => {
@@ -110,23 +116,23 @@ fn keep(job: &Job, path: &str, item: &Item, key: u64, head: String) -> Result<Op
     }
 }
 
-/// Makes or completes the file under its temporary name, and renames it.
+/// Creates or completes the file under its temporary name, then renames it.
 async fn fill(
     job: &Arc<Job>,
     path: &str,
     item: &Item,
     temporary: &str,
-    kept: Option<&mut Kept>,
+    resume: Option<&mut ResumeState>,
 ) -> Result<(), Error> {
     let from = job.source.at(path);
     let (source, target) = (&job.source.side, &job.target.side);
-    let fresh = kept.as_ref().is_none_or(|kept| kept.records.is_empty());
+    let fresh = resume.as_ref().is_none_or(|resume| resume.records.is_empty());
     let ends = Ends {
         source: source.open_source(&from).await?,
         target: target.open_target(temporary, fresh).await?,
     };
     let ends = Arc::new(ends);
-    let filled = fill_open(job, path, item, &ends, fresh, kept).await;
+    let filled = fill_open(job, path, item, &ends, fresh, resume).await;
     let Some(ends) = Arc::into_inner(ends) else {
         return Err(Error::Refused("a block is still under way".into()));
     };
@@ -139,7 +145,7 @@ async fn fill(
         let _ = target.close(ends.target).await;
         return Err(error);
     }
-    let facts = job.kept(&item.facts);
+    let facts = job.selected_facts(&item.facts);
     let finish = Finish {
         facts: &facts,
         from: temporary,
@@ -155,7 +161,7 @@ async fn fill_open(
     item: &Item,
     ends: &Arc<Ends>,
     fresh: bool,
-    kept: Option<&mut Kept>,
+    resume: Option<&mut ResumeState>,
 ) -> Result<(), Error> {
     let (source, target) = (&job.source.side, &job.target.side);
     let size = item.size_bytes;
@@ -167,11 +173,11 @@ async fn fill_open(
         false => Ranges::all(size),
     };
     add(&job.tally.bytes_holes, size - data.bytes());
-    let (mut records, journal) = match kept {
-        Some(kept) => (std::mem::take(&mut kept.records), Some(&kept.journal)),
+    let (mut records, journal) = match resume {
+        Some(resume) => (std::mem::take(&mut resume.records), Some(&resume.journal)),
         None => (Vec::new(), None),
     };
-    records = still_there(job, ends, records).await?;
+    records = verified_records(job, ends, records).await?;
     let before = Ranges::of(records.iter().map(|record| record.range.clone()).collect());
     let left = data.without(&before);
     add(&job.tally.bytes_resumed, data.bytes() - left.bytes());
@@ -190,7 +196,7 @@ async fn fill_open(
     Ok(())
 }
 
-/// Runs `work` for every piece, as many at once as the window lets.
+/// Runs `work` for every piece; the job's window limits the pieces in flight.
 async fn each<P, T, F>(
     job: &Arc<Job>,
     pieces: impl Iterator<Item = P>,
@@ -216,7 +222,7 @@ where
         }
         tasks.spawn(work(piece, permit));
     }
-    // All are waited for: the file is closed next.
+    // All tasks must end before the caller closes the file.
     while let Some(ended) = tasks.join_next().await {
         done = done.and(settle(ended));
     }
@@ -226,7 +232,7 @@ where
     }
 }
 
-/// Reads all of a range; a file that ends before has changed.
+/// Reads a whole range. A file that ends within it has changed: [`Error::Changed`].
 async fn read(side: &Side, file: &Handle, range: &Range<u64>) -> Result<Bytes, Error> {
     let length = (range.end - range.start) as usize;
     let mut data = side.read(file, range.start, length as u32).await?;
@@ -247,9 +253,9 @@ async fn read(side: &Side, file: &Handle, range: &Range<u64>) -> Result<Bytes, E
     }
 }
 
-/// The records of blocks that are in the target as they were written. A block's record is
-/// no proof: the server may have lost power since.
-async fn still_there(
+/// The records whose blocks read back from the target with their checksum. A record alone is no
+/// proof: the server may have lost power since.
+async fn verified_records(
     job: &Arc<Job>,
     ends: &Arc<Ends>,
     records: Vec<Record>,
@@ -275,7 +281,7 @@ async fn still_there(
     Ok(there)
 }
 
-/// Copies these ranges, and notes each block once it is acknowledged.
+/// Copies these ranges, and journals each block once it is acknowledged.
 async fn blocks(
     job: &Arc<Job>,
     ends: &Arc<Ends>,
@@ -297,8 +303,8 @@ async fn blocks(
     };
     each(job, left.blocks(job.block_bytes), work, |record: Record| {
         if let Some(journal) = journal {
-            // A block that could not be noted is copied once more by the next run, no worse.
-            let _ = journal.note(&record);
+            // The next run copies a block without a record once more, which is harmless.
+            let _ = journal.append(&record);
         }
         if job.options.verify {
             records.push(record);
@@ -309,7 +315,7 @@ async fn blocks(
     Ok(records)
 }
 
-/// Reads everything back, and compares it with the checksums of what was written.
+/// Reads the target back and compares it with the checksums of the written data.
 async fn verify(
     job: &Arc<Job>,
     ends: &Arc<Ends>,
@@ -317,7 +323,7 @@ async fn verify(
     records: Vec<Record>,
 ) -> Result<(), Error> {
     let known = Ranges::of(records.iter().map(|record| record.range.clone()).collect());
-    // What the server copied has not been seen here.
+    // Ranges that the server copied have no checksum yet: their source is read, too.
     let rest = data.without(&known);
     let unseen: Vec<Range<u64>> = rest.blocks(job.block_bytes).collect();
     let unseen = unseen.into_iter().map(|range| (range, None));
@@ -337,7 +343,7 @@ async fn verify(
     each(job, pieces.chain(unseen), work, Ok).await
 }
 
-/// Lets the server copy, if both ends are in one session. Gives whether it did.
+/// Tries a server-side copy, if both ends are in one session. Returns whether the server did it.
 async fn offload(job: &Arc<Job>, ends: &Arc<Ends>, data: &Ranges) -> Result<bool, Error> {
     if !job.offloads {
         return Ok(false);
@@ -346,7 +352,7 @@ async fn offload(job: &Arc<Job>, ends: &Arc<Ends>, data: &Ranges) -> Result<bool
     let Some(how) = side.offload(&ends.source).await else { return Ok(false) };
     let mut pieces = data.blocks((CHUNKS_MAX * CHUNK_BYTES) as u32);
     let Some(first) = pieces.next() else { return Ok(true) };
-    // Whether it can is known from the first one.
+    // The first request shows whether the server supports it.
     if let Err(error) = side.copy_range(&how, &ends.source, &ends.target, &first).await {
         let matters = error.is_fatal() || error == Error::Changed;
         return if matters { Err(error) } else { Ok(false) };

@@ -1,13 +1,13 @@
 //! Copies files and trees between local directories, SMB shares and NFS exports.
 //!
-//! [`Side`] is one of the three, [`run`] the copy. Large files go in blocks, many
-//! under way at once and over all connections; small ones whole, by one or two
-//! frames. Nothing has its final name before it is whole. What was copied of a
-//! large file is kept in a journal ([`journal`]), by which the next run goes on.
+//! [`Side`] is one of the three, [`run`] performs the copy. Large files go in blocks, many of them
+//! in flight at once and over all connections. Small files go whole, in one or two frames. A file
+//! gets its final name once it is complete. A journal ([`journal`]) records the acknowledged blocks
+//! of a large file, so that the next run resumes there.
 //!
-//! The rules are functions of their arguments: [`filter`], [`decide`], [`ranges`],
-//! [`journal`], [`names`]. Absent on purpose: arguments, printing, the wall
-//! clock, the environment.
+//! The rules are functions of their arguments: [`filter`], [`decide`], [`ranges`], [`journal`],
+//! [`names`]. The crate deliberately has no argument parsing and no printing, and reads neither the
+//! wall clock nor the environment.
 #![forbid(unsafe_code)]
 
 pub mod decide;

@@ -1,8 +1,7 @@
-//! A directory of this machine as a side. What may wait for a disk runs on threads
-//! that may wait.
+//! A local directory as a side. Calls that may block on a disk run on threads of the blocking pool.
 
 use crate::error::Error;
-use crate::gather::Gather;
+use crate::gather::BlockingCalls;
 use crate::item::{Facts, Item, Kind};
 use crate::limits::{BLOCK_BYTES, RANGES_MAX};
 use crate::names::split;
@@ -21,17 +20,17 @@ use std::time::{Duration, SystemTime};
 
 const NANOS: i128 = 1_000_000_000;
 
-/// A hole is worth being looked for from here on.
+/// File size from which on holes are searched for.
 const SPARSE_BYTES_MIN: u64 = 64 * 1024;
 
 /// A directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Local {
     root: PathBuf,
-    /// Buffers of blocks, each of which would have to be made of new pages and cleared.
+    /// Reused block buffers: a new buffer costs fresh pages that the kernel has to clear.
     pool: Arc<Pool>,
-    /// What is short enough to be done one after the other.
-    short: Gather,
+    /// Runs calls that are short enough to share a thread.
+    short: BlockingCalls,
 }
 
 async fn blocking<T: Send + 'static>(
@@ -42,14 +41,14 @@ async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|_| Err(Error::Refused("a thread of the copy ended".into())))
 }
 
-/// A second descriptor of the file, for a thread that may outlive the caller.
-fn second(file: &Handle) -> Result<File, Error> {
+/// Duplicates the file's descriptor for a thread that may outlive the caller.
+fn duplicate(file: &Handle) -> Result<File, Error> {
     Ok(file.local()?.try_clone()?)
 }
 
 impl Local {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, pool: Arc::default(), short: Gather::default() }
+        Self { root, pool: Arc::default(), short: BlockingCalls::default() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -77,7 +76,7 @@ impl Local {
             let mut items = Vec::new();
             for entry in std::fs::read_dir(path)? {
                 let entry = entry?;
-                // A name that is no text becomes one that is refused.
+                // A name that is not UTF-8 gets U+FFFD, which `names::check` refuses.
                 let name = entry.file_name().to_string_lossy().into_owned();
                 match entry.metadata() {
                     Ok(metadata) => items.push(item_of(name, &metadata)),
@@ -108,7 +107,7 @@ impl Local {
         let (data, facts) = (whole.data.clone(), *whole.facts);
         self.short
             .run(move || {
-                let file = fresh(&temporary)?;
+                let file = create_truncated(&temporary)?;
                 let filled = file
                     .write_all_at(&data, 0)
                     .map_err(Error::from)
@@ -131,7 +130,7 @@ impl Local {
         let path = self.path(path);
         blocking(move || {
             let file = if is_fresh {
-                fresh(&path)?
+                create_truncated(&path)?
             } else {
                 open(&path, OpenOptions::new().read(true).write(true))?
             };
@@ -143,12 +142,12 @@ impl Local {
     pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
         let (pool, length) = (self.pool.clone(), length as usize);
         let mut buffer = pool.take(length);
-        // What is in memory is read here: who works on it next has it in the same cache.
+        // Data in the page cache is read on this thread: the next step finds it in the CPU's cache.
         let ready = read_ready(file.local()?, at, &mut buffer[..length]);
         if ready == length {
             return Ok(Bytes::from_owner(Data::new(buffer, 0..length, pool)));
         }
-        let file = second(file)?;
+        let file = duplicate(file)?;
         blocking(move || {
             let rest = read_full(&file, at + ready as u64, &mut buffer[ready..length])?;
             Ok(Bytes::from_owner(Data::new(buffer, 0..ready + rest, pool)))
@@ -157,32 +156,32 @@ impl Local {
     }
 
     pub(crate) async fn write(&self, file: &Handle, at: u64, data: &Bytes) -> Result<(), Error> {
-        let (file, data) = (second(file)?, data.clone());
+        let (file, data) = (duplicate(file)?, data.clone());
         blocking(move || Ok(file.write_all_at(&data, at)?)).await
     }
 
     pub(crate) async fn set_size(&self, file: &Handle, size: u64, _: bool) -> Result<(), Error> {
-        let file = second(file)?;
+        let file = duplicate(file)?;
         blocking(move || Ok(file.set_len(size)?)).await
     }
 
     pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
-        let file = second(file).ok()?;
+        let file = duplicate(file).ok()?;
         blocking(move || Ok(seek_ranges(&file, size))).await.ok().flatten()
     }
 
     pub(crate) async fn flush(&self, file: &Handle) -> Result<(), Error> {
-        let file = second(file)?;
+        let file = duplicate(file)?;
         blocking(move || Ok(file.sync_all()?)).await
     }
 
-    /// Makes the name `path` survive a loss of power.
+    /// Syncs the parent directory, so that the name `path` survives a power loss.
     pub(crate) async fn sync_directory_of(&self, path: &str) -> Result<(), Error> {
         let directory = self.path(split(path).0);
         blocking(move || Ok(File::open(directory)?.sync_all()?)).await
     }
 
-    /// Makes the whole file system that `path` is on survive a loss of power.
+    /// Syncs the whole file system that `path` is on.
     pub(crate) async fn sync_all(&self, path: &str) -> Result<(), Error> {
         let path = self.path(path);
         blocking(move || {
@@ -193,7 +192,7 @@ impl Local {
     }
 
     pub(crate) async fn set_facts(&self, file: &Handle, facts: &Facts) -> Result<(), Error> {
-        let (file, facts) = (second(file)?, *facts);
+        let (file, facts) = (duplicate(file)?, *facts);
         blocking(move || set_facts(&file, &facts)).await
     }
 
@@ -223,7 +222,7 @@ impl Local {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => {
                 Ok(())
             }
-            made => Ok(made?),
+            created => Ok(created?),
         })
         .await
     }
@@ -234,42 +233,42 @@ impl Local {
     }
 }
 
-/// Opens what is no link: it may have become one since it was listed.
+/// Opens a file without following a link: the name may have become one since the listing.
 fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     Ok(options.custom_flags(flags.bits() as i32).open(path)?)
 }
 
-fn fresh(path: &Path) -> Result<File, Error> {
+fn create_truncated(path: &Path) -> Result<File, Error> {
     open(path, OpenOptions::new().read(true).write(true).create(true).truncate(true))
 }
 
-/// Fills `out` as far as that is possible without waiting for a disk; gives how far.
+/// Fills `out` as far as possible without waiting for a disk; returns the number of bytes.
 fn read_ready(file: &File, at: u64, out: &mut [u8]) -> usize {
     let mut filled = 0;
     while filled < out.len() {
         let rest = &mut [IoSliceMut::new(&mut out[filled..])];
         match rustix::io::preadv2(file, rest, at + filled as u64, ReadWriteFlags::NOWAIT) {
             Ok(count @ 1..) => filled += count,
-            // It cannot be told not to wait, and has nothing to wait for.
+            // The file system does not support RWF_NOWAIT, but never blocks on a disk.
             Err(Errno::OPNOTSUPP) if is_in_memory(file) => {
                 return read_full(file, at, out).unwrap_or(0);
             }
-            // The end, or what has to be waited for: the caller finds out, and what is wrong.
+            // End of file, a read that would block, or an error: the blocking read finds out.
             Ok(0) | Err(_) => break,
         }
     }
     filled
 }
 
-/// Whether its file system has no disk.
+/// Whether the file is on a tmpfs.
 fn is_in_memory(file: &File) -> bool {
     /// TMPFS_MAGIC of linux/magic.h.
     const TMPFS: i64 = 0x0102_1994;
     rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == TMPFS)
 }
 
-/// Fills `out` as far as the file goes.
+/// Fills `out` up to the end of the file; returns the number of bytes.
 fn read_full(file: &File, at: u64, out: &mut [u8]) -> Result<usize, Error> {
     let mut filled = 0;
     while filled < out.len() {
@@ -360,9 +359,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_on_both_sides_of_1970_come_back_as_they_were_set() {
+    fn times_before_and_after_1970_survive_a_round_trip() {
         let folder = tempfile::tempdir().unwrap();
-        let file = fresh(&folder.path().join("a")).unwrap();
+        let file = create_truncated(&folder.path().join("a")).unwrap();
         for nanos in [0, 1, -1, 1_600_000_000_123_456_789, -86_400_000_000_001] {
             let facts = Facts { written: Some(nanos), ..Facts::default() };
             set_facts(&file, &facts).unwrap();
@@ -374,13 +373,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn blocks_are_read_as_they_are_and_end_with_the_file() {
+    async fn reads_return_the_file_s_bytes_up_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let whole: Vec<u8> = (0..300_000_u32).map(|at| (at * 7 >> 3) as u8).collect();
         std::fs::write(folder.path().join("a"), &whole).unwrap();
         let local = Local::new(folder.path().to_owned());
         let file = local.open_source("a").await.unwrap();
-        // Longer before shorter, so that buffers come back with more in them than is wanted.
+        // Longer reads before shorter ones, so that reused buffers hold more than is requested.
         for (at, length) in [(0, 200_000), (100_000, 50_000), (250_000, 100_000), (300_000, 10)] {
             let data = local.read(&file, at as u64, length).await.unwrap();
             let end = (at + length as usize).min(whole.len());
@@ -389,19 +388,19 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_way_is_not_written_through() {
+    fn symlink_at_the_target_is_not_written_through() {
         let folder = tempfile::tempdir().unwrap();
         let (kept, link) = (folder.path().join("kept"), folder.path().join("link"));
         std::fs::write(&kept, "kept").unwrap();
         std::os::unix::fs::symlink(&kept, &link).unwrap();
-        assert!(fresh(&link).is_err());
+        assert!(create_truncated(&link).is_err());
         assert_eq!(std::fs::read(&kept).unwrap(), b"kept");
     }
 
     #[test]
-    fn holes_are_found() {
+    fn sparse_file_reports_its_data_ranges() {
         let folder = tempfile::tempdir().unwrap();
-        let file = fresh(&folder.path().join("a")).unwrap();
+        let file = create_truncated(&folder.path().join("a")).unwrap();
         file.set_len(10 << 20).unwrap();
         file.write_all_at(&[1; 4096], 5 << 20).unwrap();
         let found = seek_ranges(&file, 10 << 20).unwrap();

@@ -1,14 +1,14 @@
-//! Names: those that must not be followed, those of ours.
+//! Names of entries: refuses unsafe ones, and builds the temporary ones.
 
 use crate::error::Error;
 use twox_hash::XxHash3_64;
 
-/// Not with a dot in front: servers take such names for hidden, and may not keep an attribute that
-/// a name shows anyway.
+/// Prefix and suffix of temporary names. No leading dot: servers report such names as hidden, and
+/// may not store an attribute that the name implies.
 const OURS: (&str, &str) = ("~anabranch-", ".part");
 
-/// Refuses a name of a listing that would lead elsewhere on the other side: a server
-/// must not choose where we write.
+/// Refuses a listed name that would leave its directory on the other side: a hostile server must not
+/// choose where the copy writes.
 ///
 /// # Errors
 /// [`Error::BadName`].
@@ -41,19 +41,19 @@ pub fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// What a copy of one file is known by: the same each time it is made.
+/// Identifies the copy of one file; the same key in each run.
 #[must_use]
 pub fn key(source: &str, target: &str) -> u64 {
     XxHash3_64::oneshot(format!("{source}\0{target}").as_bytes())
 }
 
-/// The name that a file has beside `path` until it is whole.
+/// The name, in the directory of `path`, under which a file is filled.
 #[must_use]
 pub fn temporary(path: &str, key: u64) -> String {
     join(split(path).0, &format!("{}{key:016x}{}", OURS.0, OURS.1))
 }
 
-/// Whether a name was given by [`temporary`].
+/// Whether [`temporary`] built this name.
 #[must_use]
 pub fn is_temporary(name: &str) -> bool {
     let middle = name.strip_prefix(OURS.0).and_then(|rest| rest.strip_suffix(OURS.1));
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_lead_elsewhere_are_refused() {
+    fn names_that_leave_their_directory_are_refused() {
         for name in ["", ".", "..", "a/b", "..\\a", "a\0", "\u{fffd}"] {
             assert!(check(name).is_err(), "{name:?}");
         }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_names_stand_beside_the_file_and_are_known_again() {
+    fn temporary_name_is_beside_the_file_and_recognised() {
         let one = temporary("a/b/c", key("smb://s/a", "/t/c"));
         assert_eq!(split(&one).0, "a/b");
         assert!(is_temporary(split(&one).1) && !is_temporary("c"));

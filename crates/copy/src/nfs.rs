@@ -1,4 +1,4 @@
-//! An export of NFS as a side.
+//! An NFS export as a side.
 
 use crate::error::Error;
 use crate::item::{Facts, Item, Kind};
@@ -33,7 +33,7 @@ impl Nfs {
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Item, Error> {
         if path.is_empty() {
-            // The root has no name to be looked up by; that it is a directory is known.
+            // The root has no name for LOOKUP; a successful listing shows that it is a directory.
             self.export.list("").await?;
             return Ok(root());
         }
@@ -74,14 +74,14 @@ impl Nfs {
         Ok(self.export.set_size(file.nfs()?, size).await?)
     }
 
-    /// By SEEK, which 4.2 has.
+    /// Finds the data ranges by SEEK. RFC 7862 15.11.
     pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
         let file = file.nfs().ok()?;
         let (mut at, mut found) = (0, Vec::new());
         while at < size {
             let Some(start) = self.export.seek(file, at, true).await.ok()? else { break };
             let end = self.export.seek(file, start, false).await.ok()?.unwrap_or(size).min(size);
-            // A server that goes back would keep us here.
+            // A server that seeks backwards would make this loop endless.
             if start < at || end <= start || found.len() > RANGES_MAX {
                 return None;
             }
@@ -95,7 +95,7 @@ impl Nfs {
         self.export.client().is_same(other.export.client())
     }
 
-    /// Lets the server copy, which may do it bit by bit.
+    /// Requests a server-side copy; one COPY may copy less than requested. RFC 7862 15.2.
     pub(crate) async fn copy_range(
         &self,
         source: &Handle,
@@ -106,7 +106,7 @@ impl Nfs {
         let mut at = range.start;
         while at < range.end {
             match self.export.copy_range(source, target, &(at..range.end)).await? {
-                // It has ended before.
+                // The source ends within the range, so it has changed.
                 0 => return Err(Error::Changed),
                 count => at += count,
             }

@@ -1,4 +1,4 @@
-//! What a copy does beside the data.
+//! Options of a copy.
 
 use crate::filter::Filter;
 use std::path::PathBuf;
@@ -6,30 +6,30 @@ use std::path::PathBuf;
 /// Options of one copy.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How much goes on at once: see [`crate::limits`].
+    /// Parallelism: [`crate::limits`] has the files and blocks in flight for each thread.
     pub threads: usize,
-    /// Times are kept.
+    /// Preserves times.
     pub times: bool,
-    /// DOS attributes or permission bits are kept, where both sides have them.
+    /// Preserves DOS attributes or permission bits, where both sides have them.
     pub attributes: bool,
-    /// Named streams are copied: from SMB to SMB.
+    /// Copies named streams, from SMB to SMB only.
     pub streams: bool,
-    /// Access lists are copied: from SMB to SMB.
+    /// Copies security descriptors, from SMB to SMB only.
     pub acls: bool,
-    /// Which files.
+    /// Selects the files.
     pub filter: Filter,
-    /// What only the target has is removed.
+    /// Removes entries that only the target has.
     pub deletes: bool,
-    /// Nothing is changed; what would be done is told.
+    /// Changes nothing and reports the actions instead.
     pub dry_run: bool,
-    /// What was written is read back and compared.
+    /// Reads the written data back and compares it.
     pub verify: bool,
-    /// A large file is on stable storage before its journal goes, and all of a local target before
-    /// the copy ends.
+    /// Syncs each large file before its journal is removed, and all of a local target before the copy
+    /// ends.
     pub sync: bool,
-    /// The server copies where both sides are one.
+    /// Uses server-side copy where both sides are in one session.
     pub offload: bool,
-    /// Folder of the journals; without one nothing is resumed.
+    /// Directory of the journals; without one no copy is resumed.
     pub state: Option<PathBuf>,
 }
 

@@ -1,15 +1,15 @@
-//! Ranges of a file: which have data, which are done, and the blocks that are left.
+//! Byte ranges of a file: its data, the copied part, and the blocks that remain.
 
 use std::ops::Range;
 
-/// Ranges that are apart from each other, in order.
+/// Disjoint ranges in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     parts: Vec<Range<u64>>,
 }
 
 impl Ranges {
-    /// All of a file of so many bytes.
+    /// The whole of a file of `size_bytes`.
     #[must_use]
     pub fn all(size_bytes: u64) -> Self {
         let mut all = Self::default();
@@ -17,7 +17,7 @@ impl Ranges {
         all
     }
 
-    /// The union of these, in any order.
+    /// The union of `parts`, which may overlap and stand in any order.
     #[must_use]
     pub fn of(mut parts: Vec<Range<u64>>) -> Self {
         parts.retain(|part| part.start < part.end);
@@ -39,7 +39,7 @@ impl Ranges {
         *self = Self::of(parts);
     }
 
-    /// Bytes of all.
+    /// Total length in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.end - part.start).sum()
@@ -51,7 +51,7 @@ impl Ranges {
         &self.parts
     }
 
-    /// What is in here and not in `other`.
+    /// The set difference: bytes of `self` that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         let mut left = Vec::new();
@@ -82,7 +82,7 @@ impl Ranges {
         Self { parts: left }
     }
 
-    /// Cut at multiples of `block_bytes`, so that blocks are the same in each run.
+    /// Splits the ranges at multiples of `block_bytes`, so that blocks are the same in each run.
     pub fn blocks(&self, block_bytes: u32) -> impl Iterator<Item = Range<u64>> + '_ {
         let step = u64::from(block_bytes.max(1));
         self.parts.iter().flat_map(move |part| {
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_of_ranges_are_sets_of_bytes(a in some(), b in some()) {
+        fn difference_of_ranges_equals_difference_of_bytes(a in some(), b in some()) {
             let left = a.without(&b);
             let expected: BTreeSet<u64> = bytes(&a).difference(&bytes(&b)).copied().collect();
             prop_assert_eq!(bytes(&left), expected);
@@ -126,7 +126,7 @@ mod tests {
         }
 
         #[test]
-        fn blocks_are_all_bytes_once_and_end_at_multiples(a in some(), step in 1u32..9) {
+        fn blocks_cover_each_byte_once_and_end_at_multiples(a in some(), step in 1u32..9) {
             let blocks: Vec<_> = a.blocks(step).collect();
             let all: Vec<u64> = blocks.iter().cloned().flatten().collect();
             prop_assert_eq!(&all, &bytes(&a).into_iter().collect::<Vec<_>>());

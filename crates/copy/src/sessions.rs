@@ -1,10 +1,10 @@
 //! Further sessions with the server of a share, for small files.
 //!
-//! Some servers have one process for each client and let it do one thing after the other,
-//! however many channels its session has: Samba. To such a server each session here is a
-//! client, and it works on their files at the same time. To others they cost a logon each, and are
-//! as good as channels. They are opened once there are many small files, while those are copied
-//! in the session that is there. One that is lost is not opened again: its files go by the first.
+//! Samba has one process for each client and serves it sequentially, however many channels its
+//! session has. To such a server each session here is a client, so it works on their files in
+//! parallel. To other servers a session costs a logon and is as good as a channel. Further sessions
+//! are opened once there are many small files; the first session copies meanwhile. A lost session is
+//! not reopened: its files go over the first one.
 
 use crate::limits::FURTHER_SESSIONS_MAX;
 use client::Tree;
@@ -15,18 +15,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
     first: Tree,
-    others: Arc<Others>,
+    further: Arc<FurtherSessions>,
 }
 
 #[derive(Debug, Default)]
-struct Others {
+struct FurtherSessions {
     trees: Mutex<Vec<Tree>>,
     next: AtomicUsize,
     is_begun: AtomicBool,
     is_over: AtomicBool,
 }
 
-impl Others {
+impl FurtherSessions {
     fn lock(&self) -> MutexGuard<'_, Vec<Tree>> {
         self.trees.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -34,54 +34,54 @@ impl Others {
 
 impl Sessions {
     pub(crate) fn new(first: Tree) -> Self {
-        Self { first, others: Arc::default() }
+        Self { first, further: Arc::default() }
     }
 
-    /// The session that is there as long as the copy.
+    /// The session that lasts as long as the copy.
     pub(crate) fn first(&self) -> &Tree {
         &self.first
     }
 
-    /// Opens further ones, once, as many as the first was to have further channels. Must be called
-    /// within a runtime.
+    /// Opens further sessions, once: as many as the first session was configured to have further
+    /// channels. Must be called within a runtime.
     pub(crate) fn open_more(&self) {
         let count = self.first.client().channels_wanted().saturating_sub(1);
-        if count == 0 || self.others.is_begun.swap(true, Ordering::Relaxed) {
+        if count == 0 || self.further.is_begun.swap(true, Ordering::Relaxed) {
             return;
         }
         for _ in 0..count.min(FURTHER_SESSIONS_MAX) {
-            let (first, others) = (self.first.clone(), self.others.clone());
+            let (first, further) = (self.first.clone(), self.further.clone());
             tokio::spawn(async move {
-                // One that the server does not want is done without.
+                // The copy does without a session that the server refuses.
                 let Ok(tree) = first.in_another_session().await else { return };
-                let mut trees = others.lock();
-                if !others.is_over.load(Ordering::Relaxed) {
+                let mut trees = further.lock();
+                if !further.is_over.load(Ordering::Relaxed) {
                     trees.push(tree);
                 }
             });
         }
     }
 
-    /// The one whose turn it is; whether it is a further one.
+    /// The share in the next session, round robin, and whether that is a further session.
     pub(crate) fn next(&self) -> (Tree, bool) {
-        let mut trees = self.others.lock();
+        let mut trees = self.further.lock();
         trees.retain(|tree| tree.client().is_alive());
-        let turn = self.others.next.fetch_add(1, Ordering::Relaxed) % (trees.len() + 1);
+        let turn = self.further.next.fetch_add(1, Ordering::Relaxed) % (trees.len() + 1);
         match trees.get(turn) {
             Some(tree) => (tree.clone(), true),
             None => (self.first.clone(), false),
         }
     }
 
-    /// Connections of all.
+    /// Number of connections of all sessions.
     pub(crate) fn connections(&self) -> usize {
-        self.first.client().channels().len() + self.others.lock().len()
+        self.first.client().channels().len() + self.further.lock().len()
     }
 
-    /// Logs the further ones off.
+    /// Logs the further sessions off.
     pub(crate) async fn end(&self) {
-        self.others.is_over.store(true, Ordering::Relaxed);
-        let trees = std::mem::take(&mut *self.others.lock());
+        self.further.is_over.store(true, Ordering::Relaxed);
+        let trees = std::mem::take(&mut *self.further.lock());
         let mut ending = tokio::task::JoinSet::new();
         for tree in trees {
             ending.spawn(async move { tree.client().close().await });

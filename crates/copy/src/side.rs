@@ -1,5 +1,5 @@
-//! One side of a copy: a local directory, an SMB share or an NFS export, behind one
-//! interface. Paths have slashes and begin where the side begins; the empty path is there.
+//! One side of a copy: a local directory, an SMB share or an NFS export, behind one interface. Paths
+//! have slashes and are relative to the side's root; the empty path is the root.
 
 use crate::error::Error;
 use crate::item::{Facts, Item, Kind};
@@ -34,11 +34,11 @@ enum Back {
 pub struct Place {
     /// The side.
     pub side: Side,
-    /// The path there.
+    /// The path on that side.
     pub path: String,
 }
 
-/// An open file. It must be closed.
+/// An open file. The caller must close it.
 #[derive(Debug)]
 pub(crate) enum Handle {
     Local(std::fs::File),
@@ -46,39 +46,39 @@ pub(crate) enum Handle {
     Smb(client::File),
 }
 
-/// How a server is asked to copy by itself.
+/// The means of a server-side copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Offload {
-    /// By the key of the open source.
+    /// FSCTL_SRV_COPYCHUNK with the resume key of the open source.
     Smb([u8; 24]),
     Nfs,
 }
 
-/// A whole small file to be made.
+/// A small file that one request creates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whole<'a> {
-    /// Its name until it is whole.
+    /// Its name until it is complete.
     pub temporary: &'a str,
     pub path: &'a str,
-    /// Whether a file has that name.
+    /// Whether the target has a file at `path`.
     pub replaces: bool,
     pub data: &'a Bytes,
     pub facts: &'a Facts,
 }
 
-/// Facts and name of an open file that is whole.
+/// Facts and final name of a complete open file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finish<'a> {
     pub facts: &'a Facts,
-    /// Its name until then.
+    /// Its temporary name.
     pub from: &'a str,
-    /// Its name, over what may have that.
+    /// Its final name; an existing file is replaced.
     pub to: &'a str,
-    /// It is to survive a loss of power before it counts as done.
+    /// Whether the file must be on stable storage before the call returns.
     pub syncs: bool,
 }
 
-/// Calls one method of whichever side it is.
+/// Calls one method of the side's backend.
 macro_rules! on {
     ($side:expr, $back:ident => $call:expr) => {
         match &$side.back {
@@ -95,7 +95,7 @@ impl Place {
         join(&self.path, path)
     }
 
-    /// What a path below it is known by, in journals.
+    /// The name of a path below it in journals.
     pub(crate) fn name(&self, path: &str) -> String {
         format!("{}/{}", self.side.label.trim_end_matches('/'), self.at(path))
     }
@@ -108,25 +108,25 @@ impl Side {
         Self { label: format!("file:{}", root.display()), back: Back::Local(Local::new(root)) }
     }
 
-    /// A share; `label` tells it from others.
+    /// An SMB share; `label` distinguishes it from other sides.
     #[must_use]
     pub fn smb(label: String, tree: Tree) -> Self {
         Self { label, back: Back::Smb(Smb::new(tree)) }
     }
 
-    /// An export; `label` tells it from others.
+    /// An NFS export; `label` distinguishes it from other sides.
     #[must_use]
     pub fn nfs(label: String, export: Export) -> Self {
         Self { label, back: Back::Nfs(Nfs::new(export)) }
     }
 
-    /// Connections that stand; none for a local directory.
+    /// Number of established connections; 0 for a local directory.
     #[must_use]
     pub fn connections(&self) -> usize {
         on!(self, back => back.connections())
     }
 
-    /// Its share, if it is one.
+    /// The share, if the side is SMB.
     #[must_use]
     pub fn as_smb(&self) -> Option<&Tree> {
         match &self.back {
@@ -135,7 +135,7 @@ impl Side {
         }
     }
 
-    /// Whether it is on this machine: a directory, or a server.
+    /// Whether the side is on this machine: a local directory, or a local server.
     pub(crate) async fn is_near(&self) -> bool {
         match &self.back {
             Back::Local(_) => true,
@@ -144,17 +144,17 @@ impl Side {
         }
     }
 
-    /// Files of at most so many bytes go whole.
+    /// Largest size in bytes of a file that is copied whole.
     pub(crate) fn small_bytes_max(&self) -> u64 {
         u64::from(self.io_bytes_max()).min(SMALL_BYTES_MAX)
     }
 
-    /// Bytes of a block that it reads and writes at once.
+    /// Largest read or write request in bytes.
     pub(crate) fn io_bytes_max(&self) -> u32 {
         on!(self, back => back.io_bytes_max()).min(BLOCK_BYTES)
     }
 
-    /// What there is of that name.
+    /// The entry at `path`, or `None` if there is none.
     ///
     /// # Errors
     /// The side's refusal; so for all that follow.
@@ -170,7 +170,7 @@ impl Side {
         on!(self, back => back.list(path).await)
     }
 
-    /// A whole file of at most `length` bytes, and what is known of it.
+    /// Reads a whole file of at most `length` bytes, with its metadata.
     pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
         on!(self, back => back.get(path, length).await)
     }
@@ -183,7 +183,7 @@ impl Side {
         on!(self, back => back.open_source(path).await)
     }
 
-    /// Opens a file to be filled: made, or emptied, if `fresh`; else it must be there.
+    /// Opens a file for writing. `fresh` creates or truncates it; otherwise it must exist.
     pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<Handle, Error> {
         on!(self, back => back.open_target(path, fresh).await)
     }
@@ -196,7 +196,7 @@ impl Side {
         on!(self, back => back.write(file, at, data).await)
     }
 
-    /// Sets the length; what is not written then is a hole, if `sparse` and it can be.
+    /// Sets the length. With `sparse`, unwritten ranges stay holes where the side supports it.
     pub(crate) async fn set_size(
         &self,
         file: &Handle,
@@ -206,7 +206,7 @@ impl Side {
         on!(self, back => back.set_size(file, size, sparse).await)
     }
 
-    /// Which ranges have data; nothing if the side cannot tell.
+    /// The ranges with data; `None` if the side cannot report them.
     pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
         on!(self, back => back.data_ranges(file, size).await)
     }
@@ -223,7 +223,7 @@ impl Side {
         on!(self, back => back.close(file).await)
     }
 
-    /// Gives a file that is whole its facts and its name, over what may have that, and closes it.
+    /// Sets facts and final name of a complete file, replacing an existing one, and closes it.
     pub(crate) async fn finish(&self, file: Handle, finish: &Finish<'_>) -> Result<(), Error> {
         if let Back::Smb(smb) = &self.back {
             return smb.finish(file, finish).await;
@@ -237,13 +237,13 @@ impl Side {
         self.rename(finish.from, finish.to).await?;
         match &self.back {
             Back::Local(back) if finish.syncs => back.sync_directory_of(finish.to).await,
-            // RENAME of NFS is on stable storage when it is answered (RFC 8881 18.26.4).
+            // An NFS server replies to RENAME once it is on stable storage (RFC 8881 18.26.4).
             _ => Ok(()),
         }
     }
 
-    /// Makes all that was written to a local side survive a loss of power. Others are asked for
-    /// each large file, and have no request for all.
+    /// Syncs a local side, so that the copy survives a power loss. SMB and NFS have no such request:
+    /// there each large file is flushed by itself.
     pub(crate) async fn sync_all(&self, path: &str) -> Result<(), Error> {
         match &self.back {
             Back::Local(back) => back.sync_all(path).await,
@@ -251,7 +251,7 @@ impl Side {
         }
     }
 
-    /// Renames a file over what may be there.
+    /// Renames a file, replacing an existing one.
     async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         on!(self, back => back.rename(from, to).await)
     }
@@ -261,12 +261,12 @@ impl Side {
         on!(self, back => back.remove(path, kind).await)
     }
 
-    /// Makes a directory, or finds it there.
+    /// Creates a directory; an existing directory is no error.
     pub(crate) async fn make_directory(&self, path: &str) -> Result<(), Error> {
         on!(self, back => back.make_directory(path).await)
     }
 
-    /// Whether one session has both, so that its server may copy by itself.
+    /// Whether both sides are in one session, as a server-side copy requires.
     pub(crate) fn is_one_session(&self, other: &Self) -> bool {
         match (&self.back, &other.back) {
             (Back::Smb(a), Back::Smb(b)) => a.tree().client().is_same(b.tree().client()),
@@ -275,7 +275,7 @@ impl Side {
         }
     }
 
-    /// Looks whether the server can copy between two open files.
+    /// The means of a server-side copy from `source`, if the side supports it.
     pub(crate) async fn offload(&self, source: &Handle) -> Option<Offload> {
         match &self.back {
             Back::Smb(_) => Smb::resume_key(source).await.ok().map(Offload::Smb),
@@ -284,7 +284,7 @@ impl Side {
         }
     }
 
-    /// Lets the server copy a range of at most 16 MiB.
+    /// Requests a server-side copy of a range of at most 16 MiB.
     pub(crate) async fn copy_range(
         &self,
         how: &Offload,
@@ -299,14 +299,14 @@ impl Side {
         }
     }
 
-    /// Many small files are to come.
+    /// Prepares for many small files: an SMB side opens further sessions.
     pub(crate) fn expect_many(&self) {
         if let Back::Smb(back) = &self.back {
             back.expect_many();
         }
     }
 
-    /// No more come.
+    /// Ends the further sessions of an SMB side.
     pub(crate) async fn expect_no_more(&self) {
         if let Back::Smb(back) = &self.back {
             back.expect_no_more().await;

@@ -1,4 +1,4 @@
-//! One small file: a request that reads it whole, and one that makes it whole.
+//! Copies one small file: one request reads it whole, one creates it whole.
 
 use crate::decide::Decision;
 use crate::error::Error;
@@ -11,7 +11,7 @@ use crate::tally::add;
 use crate::tree::Job;
 use std::sync::Arc;
 
-/// Copies the file of this path, of which `item` was said.
+/// Copies the file at `path`, which the listing described as `item`.
 pub(crate) async fn copy(
     job: &Arc<Job>,
     path: &str,
@@ -30,12 +30,12 @@ pub(crate) async fn copy(
         if got.kind != Kind::File {
             return Err(Error::Changed);
         }
-        // It is longer or shorter by now.
+        // The file's size has changed since the listing.
         if data.len() as u64 != got.size_bytes {
             size_bytes = got.size_bytes;
             continue;
         }
-        let facts = &job.kept(&got.facts);
+        let facts = &job.selected_facts(&got.facts);
         let replaces = decision == Decision::Replace;
         let whole = Whole { temporary: &temporary, path: &to, replaces, data: &data, facts };
         job.target.side.put(&whole).await?;

@@ -1,4 +1,4 @@
-//! A share of SMB as a side.
+//! An SMB share as a side.
 
 use crate::error::Error;
 use crate::item::{Facts, Item, Kind};
@@ -26,14 +26,14 @@ const DELETE: u32 = 0x0001_0000;
 /// READ_CONTROL, WRITE_DAC and WRITE_OWNER.
 pub(crate) const ALL_OF_DESCRIPTOR: u32 = 0x000E_0000;
 
-/// Reparse tags of what leads elsewhere. MS-FSCC 2.1.2.1.
+/// Reparse tags of links: SYMLINK, MOUNT_POINT and NFS. MS-FSCC 2.1.2.1.
 const LINKS: [u32; 3] = [0xA000_000C, 0xA000_0003, 0x8000_0014];
 
 /// A share.
 #[derive(Clone, Debug)]
 pub(crate) struct Smb {
     tree: Tree,
-    /// The same in each session.
+    /// The share in each session.
     sessions: Sessions,
 }
 
@@ -67,12 +67,12 @@ impl Smb {
         Ok(self.tree.list(path).await?.into_iter().map(listed).collect())
     }
 
-    /// Many small files are to come.
+    /// Prepares for many small files: opens further sessions.
     pub(crate) fn expect_many(&self) {
         self.sessions.open_more();
     }
 
-    /// No more come.
+    /// Ends the further sessions.
     pub(crate) async fn expect_no_more(&self) {
         self.sessions.end().await;
     }
@@ -128,7 +128,7 @@ impl Smb {
         sparse: bool,
     ) -> Result<(), Error> {
         if sparse {
-            // A server without sparse files fills the holes.
+            // A server without sparse files allocates the holes; the copy is still right.
             let _ = file.smb()?.control(fsctl::SET_SPARSE, &[1], 0).await;
         }
         Ok(file.smb()?.set_size(size).await?)
@@ -143,7 +143,7 @@ impl Smb {
             let part = ranges_of(&output, size)?;
             let Some(last) = part.last().cloned() else { break };
             found.extend(part);
-            // As many as fit: there may be more.
+            // A full reply means that there may be more ranges.
             if last.end <= at || output.len() + 16 <= 64 * 1024 {
                 break;
             }
@@ -169,7 +169,7 @@ impl Smb {
         Ok(file.close().await?)
     }
 
-    /// Gives a file that is whole its facts and its name, and closes it.
+    /// Sets times, attributes and final name of a complete file, and closes it.
     pub(crate) async fn finish(&self, file: Handle, finish: &Finish<'_>) -> Result<(), Error> {
         let Finish { facts, from, to, syncs } = *finish;
         let (times, attributes) = basic(facts);
@@ -178,7 +178,7 @@ impl Smb {
             Err(client::Error::Lost { .. }) if self.tree.client().is_alive() => {}
             other => return Ok(other?),
         }
-        // Whether it was done before a channel was lost its name tells.
+        // The server may have renamed the file before the channel was lost: its name shows it.
         let _ = self.close(file).await;
         match self.stat(from).await {
             Err(Error::Missing) => self.stat(to).await.map(drop)?,
@@ -218,14 +218,14 @@ impl Smb {
         Ok(set?)
     }
 
-    /// What the server names an open source by, for its own copies. MS-SMB2 2.2.32.3.
+    /// The resume key that identifies an open source in FSCTL_SRV_COPYCHUNK. MS-SMB2 2.2.32.3.
     pub(crate) async fn resume_key(file: &Handle) -> Result<[u8; 24], Error> {
         let output = file.smb()?.control(fsctl::SRV_REQUEST_RESUME_KEY, &[], 32).await?;
         let key = output.get(..24).and_then(|key| key.try_into().ok());
         key.ok_or_else(|| Error::Refused("the server's key is too short".into()))
     }
 
-    /// Lets the server copy a range of at most 16 chunks. MS-SMB2 2.2.31.1.
+    /// Requests a server-side copy of a range of at most 16 chunks. MS-SMB2 2.2.31.1.
     pub(crate) async fn copy_range(
         key: &[u8; 24],
         target: &Handle,
@@ -326,16 +326,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_that_a_server_tells_end_with_the_file() {
-        let tell = |list: &[u64]| list.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
-        assert_eq!(ranges_of(&tell(&[0, 10, 20, 100]), 50), Some(vec![0..10, 20..50]));
-        assert_eq!(ranges_of(&tell(&[60, 10]), 50), Some(vec![]));
-        assert_eq!(ranges_of(&tell(&[u64::MAX, 10]), 50), None);
+    fn allocated_ranges_are_clipped_to_the_file() {
+        let encode = |list: &[u64]| list.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+        assert_eq!(ranges_of(&encode(&[0, 10, 20, 100]), 50), Some(vec![0..10, 20..50]));
+        assert_eq!(ranges_of(&encode(&[60, 10]), 50), Some(vec![]));
+        assert_eq!(ranges_of(&encode(&[u64::MAX, 10]), 50), None);
         assert_eq!(ranges_of(&[1, 2, 3], 50), Some(vec![]));
     }
 
     #[test]
-    fn attributes_of_none_are_said_and_those_of_the_server_are_its_own() {
+    fn empty_attributes_become_normal_and_server_ones_are_dropped() {
         let of = |dos| basic(&Facts { dos, ..Facts::default() }).1;
         assert_eq!(of(None), 0, "left to the server");
         assert_eq!(of(Some(0x10)), 0x80);

@@ -1,4 +1,4 @@
-//! What was done so far, counted as it is done; what it comes to at the end.
+//! Counters of a copy in progress, and its summary at the end.
 
 use crate::error::{Error, Failure};
 use crate::limits::FAILURES_KEPT_MAX;
@@ -9,33 +9,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Counters that all tasks of a copy share.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Files that are to be copied, as far as is known.
+    /// Files found so far that are to be copied.
     pub files_found: AtomicU64,
-    /// Their bytes.
+    /// Bytes of `files_found`.
     pub bytes_found: AtomicU64,
-    /// All directories have been listed: the above will not grow.
+    /// All directories have been listed: `files_found` and `bytes_found` are final.
     pub is_listed: AtomicBool,
     /// Files that were copied.
     pub files_copied: AtomicU64,
-    /// Bytes that were written, holes left out.
+    /// Bytes that were written, without holes.
     pub bytes_copied: AtomicU64,
     /// Bytes that an earlier run had written.
     pub bytes_resumed: AtomicU64,
     /// Bytes of holes.
     pub bytes_holes: AtomicU64,
-    /// Files that are there as they are.
+    /// Files that the target already has.
     pub files_same: AtomicU64,
-    /// Directories that were made.
+    /// Directories that were created.
     pub directories_made: AtomicU64,
-    /// What only the target has.
+    /// Entries that only the target has.
     pub extras: AtomicU64,
-    /// What of it was removed.
+    /// Extra entries that were removed.
     pub removed: AtomicU64,
-    /// A file on one side, a directory on the other.
+    /// Names that are a file on one side and a directory on the other.
     pub mismatched: AtomicU64,
-    /// Links and devices, and what the filters leave out.
+    /// Links, devices and entries that the filters exclude.
     pub left_out: AtomicU64,
-    /// What was not copied and should have been.
+    /// Entries whose copy failed.
     pub failed: AtomicU64,
     notes: Mutex<Notes>,
 }
@@ -47,22 +47,22 @@ struct Notes {
     fatal: Option<Error>,
 }
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Files that are done.
+    /// Files that were copied or failed.
     pub files: u64,
-    /// Files that are known of.
+    /// Files found so far.
     pub files_found: u64,
-    /// Bytes that are done.
+    /// Bytes that were copied, resumed or skipped as holes.
     pub bytes: u64,
-    /// Bytes that are known of.
+    /// Bytes of the files found so far.
     pub bytes_found: u64,
-    /// Whether more may be found.
+    /// Whether all directories have been listed, so that the totals are final.
     pub is_listed: bool,
 }
 
-/// What a copy came to.
+/// The result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Files that were copied.
@@ -73,23 +73,23 @@ pub struct Summary {
     pub bytes_resumed: u64,
     /// Bytes of holes, which were not sent.
     pub bytes_holes: u64,
-    /// Files that were there as they are.
+    /// Files that the target already had.
     pub files_same: u64,
-    /// Directories that were made.
+    /// Directories that were created.
     pub directories_made: u64,
-    /// What only the target has.
+    /// Entries that only the target has.
     pub extras: u64,
-    /// What of it was removed.
+    /// Extra entries that were removed.
     pub removed: u64,
-    /// A file on one side, a directory on the other.
+    /// Names that are a file on one side and a directory on the other.
     pub mismatched: u64,
-    /// Links, devices, and what the filters leave out.
+    /// Links, devices and entries that the filters exclude.
     pub left_out: u64,
-    /// What was not copied and should have been.
+    /// Entries whose copy failed.
     pub failed: u64,
-    /// Which, and why; at most a thousand.
+    /// The failed entries with their reasons; at most [`FAILURES_KEPT_MAX`].
     pub failures: Vec<Failure>,
-    /// Why it ended early, if it did.
+    /// The error that ended the copy early, if any.
     pub fatal: Option<String>,
 }
 
@@ -106,7 +106,7 @@ impl Tally {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that something was not copied.
+    /// Records that the entry at `path` was not copied.
     pub(crate) fn fail(&self, path: &str, error: &Error) {
         add(&self.failed, 1);
         let mut notes = self.notes();
@@ -118,28 +118,28 @@ impl Tally {
         }
     }
 
-    /// Why no other file will fare better, if so.
-    /// Whether something is there now that was not, or the other way round.
+    /// Whether the copy has changed the target.
     pub(crate) fn has_changed(&self) -> bool {
         let changes = [&self.files_copied, &self.directories_made, &self.removed];
         changes.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
+    /// The error that makes every further file fail, too, if there was one.
     pub(crate) fn fatal(&self) -> Option<Error> {
         self.notes().fatal.clone()
     }
 
-    /// Says something to the user.
+    /// Queues a message for the user.
     pub(crate) fn say(&self, message: String) {
         self.notes().messages.push(message);
     }
 
-    /// What is to be said, once.
+    /// Takes the queued messages.
     pub fn take_messages(&self) -> Vec<String> {
         std::mem::take(&mut self.notes().messages)
     }
 
-    /// How far it is.
+    /// The progress so far. Reads the counters one by one, without a common snapshot.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let bytes = [&self.bytes_copied, &self.bytes_resumed, &self.bytes_holes];
@@ -152,7 +152,7 @@ impl Tally {
         }
     }
 
-    /// What it came to.
+    /// The result so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let notes = self.notes();
@@ -175,9 +175,9 @@ impl Tally {
 }
 
 impl Summary {
-    /// The exit code, which means what robocopy's does: 1 something was copied, 2 the
-    /// target has more, 4 something is a file here and a directory there, 8 something was not
-    /// copied, 16 it could not go on; their sum.
+    /// The exit code, a sum with robocopy's meanings: 1 something was copied, 2 the target has extra
+    /// entries, 4 a file on one side is a directory on the other, 8 something was not copied, 16 the
+    /// copy ended early.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let copied = self.files_copied + self.directories_made > 0;
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_are_sums_of_what_happened() {
+    fn exit_code_is_the_sum_of_its_outcomes() {
         assert_eq!(Summary::default().exit_code(), 0);
         let copied = Summary { files_copied: 1, ..Summary::default() };
         assert_eq!(copied.exit_code(), 1);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_that_ends_all_is_kept() {
+    fn first_fatal_failure_is_reported() {
         let tally = Tally::default();
         tally.fail("a", &Error::Differs);
         assert_eq!(tally.fatal(), None);

@@ -1,7 +1,7 @@
-//! A whole copy: which directories are listed and which files are copied when.
+//! Copies a whole tree: schedules the listings of directories and the copies of files.
 //!
-//! One task decides, the others work and tell it what they found. Directories get
-//! their times, and what only the target has goes, once all files are there.
+//! One task schedules; the others list or copy and report to it. Once all files are copied,
+//! directories get their times, and extra entries of the target are removed.
 
 use crate::decide::{Decision, Pairs, decide, pair};
 use crate::error::Error;
@@ -24,18 +24,18 @@ use std::sync::atomic::Ordering;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// What all tasks of a copy share.
+/// State that all tasks of a copy share.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub source: Place,
     pub target: Place,
     pub options: Options,
     pub tally: Arc<Tally>,
-    /// Blocks that may be under way.
+    /// Permits for blocks in flight.
     pub window: Arc<Semaphore>,
     pub block_bytes: u32,
     pub small_bytes_max: u64,
-    /// Both ends are in one session, whose server may copy by itself.
+    /// Whether server-side copy is enabled and both ends are in one session.
     pub offloads: bool,
 }
 
@@ -64,8 +64,8 @@ impl Job {
         [&self.source.side, &self.target.side].into_iter()
     }
 
-    /// Those facts that are asked for.
-    pub(crate) fn kept(&self, facts: &Facts) -> Facts {
+    /// The facts that the options ask to preserve.
+    pub(crate) fn selected_facts(&self, facts: &Facts) -> Facts {
         let none = Facts::default();
         let (times, rest) = (
             if self.options.times { facts } else { &none },
@@ -80,17 +80,20 @@ impl Job {
         }
     }
 
-    /// Counts a file that is there already.
+    /// Counts a file that the target already has.
     fn take_same(&self, path: &str, item: &Item) {
         add(&self.tally.files_same, 1);
         if let (Some(folder), true, false) =
             (&self.options.state, self.is_large(item), self.options.dry_run)
         {
-            journal::forget(folder, names::key(&self.source.name(path), &self.target.name(path)));
+            journal::remove_stale(
+                folder,
+                names::key(&self.source.name(path), &self.target.name(path)),
+            );
         }
     }
 
-    /// Whether a file goes block by block: it is long, has holes, or more than data.
+    /// Whether a file is copied in blocks: it is large or sparse, or has more than data copied.
     fn is_large(&self, item: &Item) -> bool {
         let more = self.options.streams || self.options.acls;
         item.size_bytes > self.small_bytes_max || item.is_sparse || more
@@ -102,7 +105,7 @@ impl Job {
 struct Folder {
     path: String,
     facts: Facts,
-    /// It is there in the target, too.
+    /// Whether the target has it, too.
     exists: bool,
     depth: usize,
 }
@@ -115,18 +118,18 @@ struct Task {
     decision: Decision,
 }
 
-/// What a task found, or did.
+/// A task's report to the scheduling task.
 #[derive(Debug)]
 enum Event {
     Listed(Box<(Folder, Result<Pairs, Error>)>),
     Copied { is_large: bool },
 }
 
-/// Copies `source` to `target`: a file to a file of that path, a directory's contents
-/// into a directory, which is made. What happens is counted in `tally`.
+/// Copies `source` to `target`: a file to a file of that path, a directory's contents into a
+/// directory, which is created if missing. `tally` counts the progress.
 pub async fn run(source: Place, target: Place, options: Options, tally: Arc<Tally>) -> Summary {
     let job = Arc::new(Job::new(source, target, options, tally.clone()).await);
-    if let Err(error) = begin(&job).await {
+    if let Err(error) = start(&job).await {
         tally.fail("", &error);
     }
     if job.options.sync && !job.options.dry_run && tally.has_changed() {
@@ -140,7 +143,7 @@ pub async fn run(source: Place, target: Place, options: Options, tally: Arc<Tall
     tally.summary()
 }
 
-async fn begin(job: &Arc<Job>) -> Result<(), Error> {
+async fn start(job: &Arc<Job>) -> Result<(), Error> {
     let item = job.source.side.stat(&job.source.path).await?.ok_or(Error::Missing)?;
     let there = job.target.side.stat(&job.target.path).await?;
     let (from, to) = (job.source.name(""), job.target.name(""));
@@ -168,22 +171,22 @@ async fn begin(job: &Arc<Job>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The state of the one task that decides.
+/// State of the scheduling task.
 #[derive(Debug)]
 struct Walk {
     job: Arc<Job>,
     folders: Vec<Folder>,
     small: VecDeque<Task>,
     large: VecDeque<Task>,
-    /// Directories that are changed and get their times at the end.
+    /// Changed directories, which get their times at the end.
     changed: Vec<(String, Facts)>,
-    /// What only the target has.
+    /// Entries that only the target has.
     extra: Vec<(String, Kind)>,
     tasks: JoinSet<Event>,
     listings: usize,
     small_found: u64,
-    small_under_way: usize,
-    large_under_way: usize,
+    small_in_flight: usize,
+    large_in_flight: usize,
 }
 
 impl Walk {
@@ -198,8 +201,8 @@ impl Walk {
             tasks: JoinSet::new(),
             listings: 0,
             small_found: 0,
-            small_under_way: 0,
-            large_under_way: 0,
+            small_in_flight: 0,
+            large_in_flight: 0,
         }
     }
 
@@ -209,7 +212,7 @@ impl Walk {
                 self.job.tally.is_listed.store(true, Ordering::Relaxed);
             }
             if self.job.tally.fatal().is_none() {
-                self.start_what_may();
+                self.start_ready_tasks();
             }
             let Some(ended) = self.tasks.join_next().await else { break };
             match ended {
@@ -218,8 +221,8 @@ impl Walk {
                     let (folder, pairs) = *listed;
                     self.take_listing(folder, pairs);
                 }
-                Ok(Event::Copied { is_large: true }) => self.large_under_way -= 1,
-                Ok(Event::Copied { is_large: false }) => self.small_under_way -= 1,
+                Ok(Event::Copied { is_large: true }) => self.large_in_flight -= 1,
+                Ok(Event::Copied { is_large: false }) => self.small_in_flight -= 1,
                 Err(_) => {
                     let ended = Error::Lost("a task of the copy ended".into());
                     self.job.tally.fail("", &ended);
@@ -234,7 +237,7 @@ impl Walk {
         }
     }
 
-    fn start_what_may(&mut self) {
+    fn start_ready_tasks(&mut self) {
         let threads = self.job.options.threads;
         while self.listings < threads * LISTINGS_EACH_THREAD
             && self.small.len() + self.large.len() < WAITING_FILES_MAX
@@ -247,14 +250,14 @@ impl Walk {
                 Event::Listed(Box::new((folder, pairs)))
             });
         }
-        while self.small_under_way < threads * SMALL_FILES_EACH_THREAD {
+        while self.small_in_flight < threads * SMALL_FILES_EACH_THREAD {
             let Some(task) = self.small.pop_front() else { break };
-            self.small_under_way += 1;
+            self.small_in_flight += 1;
             self.tasks.spawn(copy_file(self.job.clone(), task, false));
         }
-        while self.large_under_way < threads {
+        while self.large_in_flight < threads {
             let Some(task) = self.large.pop_front() else { break };
-            self.large_under_way += 1;
+            self.large_in_flight += 1;
             self.tasks.spawn(copy_file(self.job.clone(), task, true));
         }
     }
@@ -333,7 +336,7 @@ impl Walk {
         queue.push_back(Task { path, item, decision });
     }
 
-    /// Counts what only the target has; gives whether something of it will go.
+    /// Counts extra entries of the target; returns whether one of them will be removed.
     fn take_extras(&mut self, folder: &str, extra: Vec<Item>) -> bool {
         let mut goes = false;
         for item in extra {
@@ -343,7 +346,7 @@ impl Walk {
                 Kind::Directory => filter.takes_directory(&path) && filter.include.is_empty(),
                 _ => filter.takes_file(&path),
             };
-            // What the filters leave out is no business of ours, nor another run's.
+            // Entries that the filters exclude stay, and so do temporary files of another run.
             if !taken || names::check(&item.name).is_err() || names::is_temporary(&item.name) {
                 continue;
             }
@@ -357,7 +360,7 @@ impl Walk {
     }
 }
 
-/// Makes the directory in the target if it is missing, and lists both.
+/// Creates the directory in the target if it is missing, and lists both.
 async fn list(job: &Arc<Job>, folder: &Folder) -> Result<Pairs, Error> {
     let (from, to) = (job.source.at(&folder.path), job.target.at(&folder.path));
     let source = job.source.side.list(&from).await?;
@@ -372,7 +375,7 @@ async fn list(job: &Arc<Job>, folder: &Folder) -> Result<Pairs, Error> {
         add(&job.tally.directories_made, 1);
         Vec::new()
     };
-    // Names of SMB have no case, on whichever side.
+    // SMB names are case-insensitive.
     let folds = job.target.side.as_smb().is_some();
     Ok(pair(source, target, folds))
 }
@@ -391,8 +394,8 @@ async fn copy_file(job: Arc<Job>, task: Task, is_large: bool) -> Event {
     Event::Copied { is_large }
 }
 
-/// Sets the times of changed directories, many at once: the order does not matter,
-/// since only what a directory itself has in it changes its time.
+/// Sets the times of changed directories, many at once. The order does not matter, since only a
+/// change of its own entries changes a directory's time.
 async fn set_directories(job: &Arc<Job>, changed: Vec<(String, Facts)>) {
     if job.options.dry_run {
         return;
@@ -404,13 +407,13 @@ async fn set_directories(job: &Arc<Job>, changed: Vec<(String, Facts)>) {
         }
         let job = job.clone();
         tasks.spawn(async move {
-            let kept = job.kept(&facts);
+            let selected = job.selected_facts(&facts);
             let (from, to) = (job.source.at(&path), job.target.at(&path));
             let mut set = extras::copy_directory(&job, &from, &to).await;
-            if set.is_ok() && kept != Facts::default() {
-                set = job.target.side.set_directory_facts(&to, &kept).await;
+            if set.is_ok() && selected != Facts::default() {
+                set = job.target.side.set_directory_facts(&to, &selected).await;
             }
-            // The top of a share belongs to others more often than not.
+            // The root of a share often belongs to another user, so a refusal there is ignored.
             if let Err(error) = set
                 && !path.is_empty()
             {
@@ -421,7 +424,7 @@ async fn set_directories(job: &Arc<Job>, changed: Vec<(String, Facts)>) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Removes what only the target has, directories with all that is in them.
+/// Removes extra entries of the target, directories recursively.
 async fn remove(job: &Arc<Job>, extra: Vec<(String, Kind)>) {
     for (path, kind) in extra {
         if let Err(error) = remove_one(job, &path, kind).await {
@@ -445,7 +448,7 @@ async fn remove_one(job: &Arc<Job>, path: &str, kind: Kind) -> Result<(), Error>
     if kind != Kind::Directory {
         return side.remove(&job.target.at(path), kind).await;
     }
-    // Each directory before what is in it; removed from the end.
+    // Parents stand before their children; the removal goes from the end.
     let (mut directories, mut next) = (vec![path.to_owned()], 0);
     while let Some(directory) = directories.get(next).cloned() {
         next += 1;
