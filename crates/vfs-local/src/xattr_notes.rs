@@ -11,6 +11,7 @@
 //! All trees share one table of fixed size, indexed by the inode number, so that files created in
 //! sequence have adjacent entries.
 
+use crate::stream_store::mounts_in;
 use rustix::fd::BorrowedFd;
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use vfs::{Attributes, DosInfo, MetadataPresence, Timestamp};
@@ -22,9 +23,11 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// Entries allocated at a time, and the number of such parts: 25 MiB in total.
 const PART_NOTES: usize = 1024;
 const PARTS: usize = 512;
+/// Magic number of ext2, ext3 and ext4.
+const EXT_MAGIC: i64 = 0xEF53;
 /// Magic numbers of file systems that store extended attributes and move the change time with each
 /// of them, by this machine's clock.
-const FILE_SYSTEMS: [i64; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994];
+const FILE_SYSTEMS: [i64; 4] = [EXT_MAGIC, 0x5846_5342, 0x9123_683E, 0x0102_1994];
 /// Marks an absent creation time or change time.
 const NONE: i64 = i64::MIN;
 
@@ -64,8 +67,10 @@ pub struct DeviceRegistration(Option<u64>);
 impl DeviceRegistration {
     /// Registers the device of a tree's root, if it has multigrain timestamps.
     pub fn of(root: BorrowedFd<'_>) -> Self {
-        let device = rustix::fs::fstat(root).ok().filter(|_| is_multigrain(type_of(root)));
-        let device = device.map(|stat| stat.st_dev);
+        let device = rustix::fs::fstat(root).ok().map(|stat| stat.st_dev);
+        let device = device.filter(|device| {
+            is_multigrain(type_of(root)) && !is_older_ext(type_of(root), || mount_types(*device))
+        });
         if let Some(device) = device {
             let mut all = SERVED_DEVICES.write().unwrap_or_else(PoisonError::into_inner);
             match all.iter_mut().find(|(served, _)| *served == device) {
@@ -86,6 +91,11 @@ impl Drop for DeviceRegistration {
     }
 }
 
+fn is_registered(device: u64) -> bool {
+    let all = SERVED_DEVICES.read().unwrap_or_else(PoisonError::into_inner);
+    all.iter().any(|(served, _)| *served == device)
+}
+
 fn type_of(node: BorrowedFd<'_>) -> i64 {
     rustix::fs::fstatfs(node).map_or(0, |stat| stat.f_type)
 }
@@ -99,6 +109,19 @@ fn is_multigrain(file_system: i64) -> bool {
         has_multigrain_times(&uname.release().to_string_lossy())
     };
     FILE_SYSTEMS.contains(&file_system) && *HAS_KERNEL.get_or_init(has_kernel)
+}
+
+/// Returns true if a file system with this magic number may be mounted as ext2 or ext3. The kernel's
+/// driver of ext4 serves these types without multigrain timestamps, and their number is the same.
+fn is_older_ext(file_system: i64, mount_types: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
+    let is_ext4 = |types: Vec<Vec<u8>>| !types.is_empty() && types.iter().all(|t| t == b"ext4");
+    file_system == EXT_MAGIC && !is_ext4(mount_types())
+}
+
+/// Types of the mounts of a device; empty if they cannot be read.
+fn mount_types(device: u64) -> Vec<Vec<u8>> {
+    let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    mounts_in(&text).filter(|mount| mount.device == device).map(|mount| mount.kind).collect()
 }
 
 /// Returns true for a kernel release that has multigrain timestamps: 6.13 or later.
@@ -127,15 +150,14 @@ impl Reader {
         let found = type_of(directory);
         let settled_before =
             if FILE_SYSTEMS.contains(&found) { now() - SETTLED_NANOS } else { i128::MIN };
-        Self { settled_before, is_multigrain: is_multigrain(found) }
+        let device = rustix::fs::fstat(directory).ok().map(|stat| stat.st_dev);
+        Self { settled_before, is_multigrain: device.is_some_and(is_registered) }
     }
 
     /// Creates a reader for files of a device. None if no tree of it is served, or if it lacks
     /// multigrain timestamps.
     pub fn of_device(device: u64) -> Option<Self> {
-        let all = SERVED_DEVICES.read().unwrap_or_else(PoisonError::into_inner);
-        let is_served = all.iter().any(|(served, _)| *served == device);
-        is_served.then_some(Self { settled_before: i128::MIN, is_multigrain: true })
+        is_registered(device).then_some(Self { settled_before: i128::MIN, is_multigrain: true })
     }
 
     /// These attributes with the cached values of their file.
@@ -317,6 +339,16 @@ mod tests {
         ] {
             assert_eq!(has_multigrain_times(release), has, "{release}");
         }
+    }
+
+    #[test]
+    fn ext3_mount_has_no_multigrain_times() {
+        let mounts = |types: &[&str]| types.iter().map(|t| t.as_bytes().to_vec()).collect();
+        assert!(!is_older_ext(EXT_MAGIC, || mounts(&["ext4", "ext4"])));
+        for types in [&["ext3"][..], &["ext2"], &["ext4", "ext3"], &[]] {
+            assert!(is_older_ext(EXT_MAGIC, || mounts(types)), "{types:?}");
+        }
+        assert!(!is_older_ext(0x0102_1994, || mounts(&[])), "another driver");
     }
 
     #[test]

@@ -35,6 +35,7 @@ use crate::posix_acl::PermissionState;
 use crate::xattrs::Place;
 use adoption::Claim;
 pub use inventory::StreamInventory;
+pub(crate) use mounts::mounts_in;
 pub use record::StoredId;
 use record::{Host, RECORD_BYTES_MAX, Record};
 pub use roots::{ServedRoot, serve};
@@ -207,7 +208,8 @@ impl StoredFile {
     /// Opens the store file of a stream of `node`. A restored file is adopted by `node` if
     /// permitted: see [`adoption`].
     ///
-    /// # Errors [`FsError::NotFound`] if it certainly belongs to another file.
+    /// # Errors
+    /// [`FsError::NotFound`] if it certainly belongs to another file.
     /// [`FsError::Unavailable`] and others if that is uncertain: the stream may exist.
     pub fn open(node: &LocalNode, id: StoredId, writes: bool) -> Result<Self> {
         match Self::look(node, id, writes)? {
@@ -231,7 +233,8 @@ impl StoredFile {
 
     /// Like [`StoredFile::open`], for reading; `None` if no reachable store has it for the node.
     ///
-    /// # Errors Like [`StoredFile::open`].
+    /// # Errors
+    /// Like [`StoredFile::open`].
     pub fn open_present(node: &LocalNode, id: StoredId) -> Result<Option<Self>> {
         match Self::look(node, id, false)? {
             Lookup::Found(stored) => Ok(Some(stored)),
@@ -242,7 +245,8 @@ impl StoredFile {
     /// Like [`StoredFile::open_present`], for a stream to sync. A missing file is an error if it is
     /// known to be the node's, because writes went there.
     ///
-    /// # Errors Like [`StoredFile::open`].
+    /// # Errors
+    /// Like [`StoredFile::open`].
     pub fn open_written(node: &LocalNode, id: StoredId) -> Result<Option<Self>> {
         for _ in 0..WRITTEN_TRIES_MAX {
             match Self::look(node, id, false)? {
@@ -342,7 +346,8 @@ impl StoredFile {
     /// Creates the store file of a stream of `node` with `data`, and syncs it before the reference
     /// to it exists, because the reference may replace data on disk.
     ///
-    /// # Errors [`FsError::AttributesFull`] if no store can be created; [`FsError::NoSpace`],
+    /// # Errors
+    /// [`FsError::AttributesFull`] if no store can be created; [`FsError::NoSpace`],
     /// [`FsError::OverQuota`].
     pub fn create(node: &LocalNode, data: &[u8]) -> Result<Self> {
         as_server(ServerWork::StreamStore, || {

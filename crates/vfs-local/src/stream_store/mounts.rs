@@ -23,13 +23,14 @@ const LOCAL: [&[u8]; 10] = [
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
+pub(crate) struct Mount {
     /// Device of the file system; files of btrfs report another one.
     pub device: u64,
     /// The mounted directory or file of the file system.
     pub root: Vec<u8>,
     pub at: Vec<u8>,
-    kind: Vec<u8>,
+    /// Type of the file system, as in `mount -t`.
+    pub kind: Vec<u8>,
 }
 
 impl Mount {
@@ -111,7 +112,8 @@ impl Extent {
 
     /// The mounts that may belong to a file system.
     ///
-    /// # Errors The list cannot be read, so mounts may be missing.
+    /// # Errors
+    /// The list cannot be read, so mounts may be missing.
     pub(super) fn mounts(&self, device: u64) -> io::Result<Vec<Mount>> {
         match self {
             Self::Mounts(list) => {
@@ -133,7 +135,7 @@ impl Extent {
 }
 
 /// Parses mountinfo.
-pub(super) fn mounts_in(text: &[u8]) -> impl Iterator<Item = Mount> {
+pub(crate) fn mounts_in(text: &[u8]) -> impl Iterator<Item = Mount> {
     text.split(|byte| *byte == b'\n').filter_map(Mount::of_line)
 }
 
