@@ -51,7 +51,8 @@ pub trait Tickets: std::fmt::Debug + Send + Sync {
     /// Starts an exchange with the file server of this name. The call may block on the realm's
     /// KDCs, so the client makes it on a blocking thread.
     ///
-    /// # Errors A description, if there is no ticket.
+    /// # Errors
+    /// A description, if there is no ticket.
     fn ticket(&self, server: &str) -> Result<Box<dyn spnego::Ticket>, String>;
 }
 
@@ -130,7 +131,8 @@ impl Client {
     /// Connects, logs on, and opens or starts to open the further channels: see [`ChannelOpening`]. Must
     /// be called within a tokio runtime, on which the channels then run.
     ///
-    /// # Errors Why there is no session. The failure of a further channel is no error.
+    /// # Errors
+    /// Why there is no session. The failure of a further channel is no error.
     pub async fn connect(
         target: Target,
         options: Options,
@@ -165,7 +167,8 @@ impl Client {
     /// Opens another session with the same server and user, over one connection and with another
     /// ClientGuid, so that the server regards it as another client.
     ///
-    /// # Errors Like [`Client::connect`].
+    /// # Errors
+    /// Like [`Client::connect`].
     pub async fn another(&self) -> Result<Self, Error> {
         let Inner { target, options, host, .. } = &*self.inner;
         let mut client_guid = [0; 16];
@@ -182,7 +185,8 @@ impl Client {
 
     /// Connects to a share.
     ///
-    /// # Errors The server's refusal, or a failed validation of NEGOTIATE.
+    /// # Errors
+    /// The server's refusal, or a failed validation of NEGOTIATE.
     pub async fn tree(&self, share: &str) -> Result<Tree, Error> {
         let tree = Tree::connect(self, share).await?;
         self.validate(&tree).await?;
@@ -346,7 +350,8 @@ impl Client {
 
     /// The server's network interfaces.
     ///
-    /// # Errors The server's refusal; some servers do not support the query.
+    /// # Errors
+    /// The server's refusal; some servers do not support the query.
     pub async fn interfaces(&self) -> Result<Vec<NetworkInterface>, Error> {
         let tree = Tree::connect(self, "IPC$").await?;
         let output = self.control(&tree, QUERY_NETWORK_INTERFACE_INFO, &[]).await;

@@ -102,7 +102,8 @@ impl Conn {
     /// Appends a frame with these requests to `out`, if there are enough credits. The `tokens`
     /// identify the responses. Returns whether the frame was appended.
     ///
-    /// # Errors [`Error::NoCredits`] if the credits can never suffice, [`Error::Misuse`] for a
+    /// # Errors
+    /// [`Error::NoCredits`] if the credits can never suffice, [`Error::Misuse`] for a
     /// frame that is too long or cannot be sealed.
     pub fn send(
         &mut self,
@@ -220,7 +221,8 @@ impl Conn {
 
     /// Says what a message is, and takes the credits that come with it.
     ///
-    /// # Errors [`Error::Hostile`] if the message matches no request.
+    /// # Errors
+    /// [`Error::Hostile`] if the message matches no request.
     pub fn take(&mut self, message: &Message) -> Result<ReceivedMessage, Error> {
         let header = &message.header;
         if header.message_id == UNASKED {

@@ -155,7 +155,8 @@ impl File {
     /// Reads at most `length` bytes: fewer at the end of the file, and none behind it. The data
     /// stays in the receive buffer.
     ///
-    /// # Errors The server's refusal; [`Error::Misuse`] above the maximum READ length.
+    /// # Errors
+    /// The server's refusal; [`Error::Misuse`] above the maximum READ length.
     pub async fn read(&self, offset_bytes: u64, length_bytes: u32) -> Result<Data, Error> {
         let client = self.tree.client();
         if length_bytes > client.negotiated().read_bytes_max {
@@ -175,7 +176,8 @@ impl File {
 
     /// Like [`File::read`], into `out`; returns the number of bytes.
     ///
-    /// # Errors Like [`File::read`].
+    /// # Errors
+    /// Like [`File::read`].
     pub async fn read_into(&self, offset_bytes: u64, out: &mut [u8]) -> Result<usize, Error> {
         let length = u32::try_from(out.len()).map_err(|_| Error::Misuse("a read of 4 GiB"))?;
         let data = self.read(offset_bytes, length).await?;
@@ -185,7 +187,8 @@ impl File {
 
     /// Writes all of `data`, without a copy unless it is encrypted.
     ///
-    /// # Errors The server's refusal; [`Error::Misuse`] above the maximum WRITE length.
+    /// # Errors
+    /// The server's refusal; [`Error::Misuse`] above the maximum WRITE length.
     pub async fn write(&self, offset_bytes: u64, data: &Bytes) -> Result<(), Error> {
         let client = self.tree.client();
         if data.len() > client.negotiated().write_bytes_max as usize {

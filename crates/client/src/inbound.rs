@@ -77,7 +77,8 @@ impl Inbound {
 
     /// Takes the next complete frame.
     ///
-    /// # Errors [`Error::Hostile`] for a broken or too large frame, at its prefix.
+    /// # Errors
+    /// [`Error::Hostile`] for a broken or too large frame, at its prefix.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         if let Some((frame, filled)) = self.large.take() {
             if filled < frame.length {

@@ -64,7 +64,8 @@ impl Opener {
     /// Opens a frame in place, and passes each verified message to `take`. `good` is the result of
     /// [`Opener::verify_together`], if it was called.
     ///
-    /// # Errors [`Error::Hostile`] for a frame that is not from the server; the connection must end
+    /// # Errors
+    /// [`Error::Hostile`] for a frame that is not from the server; the connection must end
     /// then. Otherwise the error of `take`.
     pub fn open(
         &self,

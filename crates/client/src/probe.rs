@@ -17,7 +17,8 @@ use wire::smb::Dialect;
 
 /// The time to connect: the round trip of the handshake.
 ///
-/// # Errors Why there is no connection; [`io::ErrorKind::TimedOut`] if it took longer than
+/// # Errors
+/// Why there is no connection; [`io::ErrorKind::TimedOut`] if it took longer than
 /// `within`.
 pub async fn connect(to: SocketAddr, within: Duration) -> io::Result<Duration> {
     let begun = Instant::now();
@@ -31,7 +32,8 @@ pub async fn connect(to: SocketAddr, within: Duration) -> io::Result<Duration> {
 /// A server's NEGOTIATE response on a fresh connection, and its response time from the first byte
 /// sent. No logon follows.
 ///
-/// # Errors Why there is no response, including a timeout after `within`.
+/// # Errors
+/// Why there is no response, including a timeout after `within`.
 pub async fn negotiate(
     to: SocketAddr,
     options: &Options,

@@ -61,7 +61,8 @@ impl Tree {
 
     /// Connects to the same share in another session: see [`Client::another`].
     ///
-    /// # Errors Why there is no session, or no tree connect.
+    /// # Errors
+    /// Why there is no session, or no tree connect.
     pub async fn in_another_session(&self) -> Result<Self, Error> {
         self.client.another().await?.tree(&self.share).await
     }
@@ -95,7 +96,8 @@ impl Tree {
 
     /// Opens and closes a file in one frame; returns its attributes.
     ///
-    /// # Errors The server's refusal of either request.
+    /// # Errors
+    /// The server's refusal of either request.
     pub async fn touch(&self, path: &str, how: &OpenHow) -> Result<OpenedAttributes, Error> {
         let name = utf16_path(path);
         let close = CloseRequest { flags: 0, file_id: FileId::RELATED };

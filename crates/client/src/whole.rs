@@ -96,7 +96,8 @@ impl Tree {
     /// Reads a file of at most `length_bytes` and its attributes at close, in one frame: open,
     /// read, close.
     ///
-    /// # Errors The server's refusal; [`Error::Misuse`] above the maximum READ length.
+    /// # Errors
+    /// The server's refusal; [`Error::Misuse`] above the maximum READ length.
     pub async fn get(
         &self,
         path: &str,
@@ -174,7 +175,8 @@ impl Tree {
     /// after a failed WRITE, and the old file would be lost. If that happens to a new name, the
     /// file is removed again.
     ///
-    /// # Errors The server's refusal; [`Error::Misuse`] above the maximum WRITE length.
+    /// # Errors
+    /// The server's refusal; [`Error::Misuse`] above the maximum WRITE length.
     pub async fn put(&self, put: &Put<'_>) -> Result<(), Error> {
         if put.data.len() > self.client().negotiated().write_bytes_max as usize {
             return Err(Error::Misuse("more than the server writes at once"));
@@ -315,7 +317,8 @@ impl Tree {
     /// Sets times and attributes of a written file, renames it over an existing file, and closes it
     /// in one frame. A flush comes first if the file must survive a power failure.
     ///
-    /// # Errors The server's refusal. With [`Error::Lost`] the outcome is unknown.
+    /// # Errors
+    /// The server's refusal. With [`Error::Lost`] the outcome is unknown.
     pub async fn finish_file(&self, file: &File, ending: &FileCompletion<'_>) -> Result<(), Error> {
         let rename = rename_information(ending.path, true);
         let basic = basic_information(ending.times, ending.attributes);

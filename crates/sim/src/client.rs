@@ -309,7 +309,8 @@ impl Client {
 
     /// Receives bytes of the server and checks each complete response.
     ///
-    /// # Errors A description of a faulty response.
+    /// # Errors
+    /// A description of a faulty response.
     pub fn receive(&mut self, bytes: &[u8], history: &mut History) -> Result<(), String> {
         self.input.extend(bytes);
         loop {

@@ -41,7 +41,8 @@ pub struct Crowd {
 impl Crowd {
     /// Creates a server and `count` clients with a session each.
     ///
-    /// # Errors A logon is refused.
+    /// # Errors
+    /// A logon is refused.
     pub fn new(count: usize) -> Result<Self, String> {
         let mut random = Random::new(1);
         let environment = Environment::new(random.fork(), Troubles::default(), Instant::now(), 0);
@@ -68,7 +69,8 @@ impl Crowd {
 
     /// Creates files directly in the backend.
     ///
-    /// # Errors A file cannot be created.
+    /// # Errors
+    /// A file cannot be created.
     pub fn make_files(&self, count: u32) -> Result<(), String> {
         let make = |path: &str, kind| {
             let how = CreateHow::plain(kind, 0o777);
@@ -126,7 +128,8 @@ impl Crowd {
 
     /// Serves a client's requests, and collects its messages.
     ///
-    /// # Errors A description of the failure.
+    /// # Errors
+    /// A description of the failure.
     pub fn serve(&mut self, client: usize) -> Result<CrowdReceived, String> {
         let mut heard = CrowdReceived::default();
         let link = &mut self.clients[client];

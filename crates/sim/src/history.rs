@@ -72,7 +72,8 @@ impl History {
 
     /// An operation was answered.
     ///
-    /// # Errors [`Contradiction`] if no order of the operations in flight allows the answer.
+    /// # Errors
+    /// [`Contradiction`] if no order of the operations in flight allows the answer.
     pub fn answer(&mut self, id: OpId, answer: &Answer) -> Result<(), Contradiction> {
         self.said.push(format!("has {id}: {answer:x?}"));
         let said = format!("{:?} was answered {answer:x?}", self.pending.get(&id));
@@ -95,7 +96,8 @@ impl History {
 
     /// An operation failed unexecuted, because its predecessor failed.
     ///
-    /// # Errors [`Contradiction`] if it must have been executed.
+    /// # Errors
+    /// [`Contradiction`] if it must have been executed.
     pub fn withdraw(&mut self, id: OpId) -> Result<(), Contradiction> {
         self.pending.remove(&id);
         self.settle("withdrawn", |world| {
@@ -111,7 +113,8 @@ impl History {
 
     /// No work of the session is left.
     ///
-    /// # Errors [`Contradiction`] never, as long as opens can be closed.
+    /// # Errors
+    /// [`Contradiction`] never, as long as opens can be closed.
     pub fn end(&mut self, session: u32) -> Result<(), Contradiction> {
         let requests: Vec<OpId> =
             self.pending.values().filter(|r| r.session == session).map(|r| r.id).collect();
@@ -139,7 +142,8 @@ impl History {
 
     /// The process died and left this tree.
     ///
-    /// # Errors [`Contradiction`] if an answered operation is missing from the tree.
+    /// # Errors
+    /// [`Contradiction`] if an answered operation is missing from the tree.
     pub fn kill(&mut self, image: &BTreeMap<u8, Vec<u8>>) -> Result<(), Contradiction> {
         let said = format!("the process died and left {image:?}");
         self.settle_all(&said, |world| {
@@ -154,7 +158,8 @@ impl History {
 
     /// The machine lost power and left this tree.
     ///
-    /// # Errors [`Contradiction`] if durable data is missing from the tree.
+    /// # Errors
+    /// [`Contradiction`] if durable data is missing from the tree.
     pub fn lose_power(&mut self, image: &BTreeMap<u8, Vec<u8>>) -> Result<(), Contradiction> {
         let said = format!("power was lost and {image:?} found");
         self.settle_all(&said, |world| {
@@ -176,7 +181,8 @@ impl History {
 
     /// All clients are gone and left this tree.
     ///
-    /// # Errors [`Contradiction`] if the tree is not a possible one.
+    /// # Errors
+    /// [`Contradiction`] if the tree is not a possible one.
     pub fn finish(&mut self, image: &BTreeMap<u8, Vec<u8>>) -> Result<(), Contradiction> {
         let said = format!("at the end there is {image:?}");
         self.settle(&said, |world| (world.state.image() == *image).then(|| world.clone()))

@@ -66,7 +66,8 @@ impl std::fmt::Display for Failure {
 
 /// Runs one seed.
 ///
-/// # Errors [`Failure`]: the clients observed a contradiction.
+/// # Errors
+/// [`Failure`]: the clients observed a contradiction.
 pub fn run(seed: u64) -> Result<Report, Box<Failure>> {
     // Only differences to this instant matter.
     let base = Instant::now();

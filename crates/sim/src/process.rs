@@ -25,7 +25,8 @@ pub struct Process {
 impl Process {
     /// The first process, over a new tree.
     ///
-    /// # Errors The tree cannot be created.
+    /// # Errors
+    /// The tree cannot be created.
     pub fn first(environment: Arc<Environment>, has_disk: bool) -> Result<Self, String> {
         let capacity_bytes = MemoryOptions::ENDLESS_BYTES;
         let options = MemoryOptions { has_disk, capacity_bytes, ..MemoryOptions::default() };
@@ -98,7 +99,8 @@ impl Process {
 
     /// Checks that all state of the clients is gone.
     ///
-    /// # Errors A description of the leftovers.
+    /// # Errors
+    /// A description of the leftovers.
     pub fn check_nothing_held(&self) -> Result<(), String> {
         let held = [
             ("files in the table", self.server.files.open_file_count() as u64),

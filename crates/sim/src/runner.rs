@@ -62,7 +62,8 @@ impl<S: Send + 'static> Runner<S> {
 
     /// Continues one of them.
     ///
-    /// # Errors The work has panicked, or is stuck.
+    /// # Errors
+    /// The work has panicked, or is stuck.
     pub fn go_on(
         &mut self,
         environment: &Environment,
@@ -96,7 +97,8 @@ impl<S: Send + 'static> Runner<S> {
 
     /// Starts work on behalf of a connection.
     ///
-    /// # Errors The work has panicked or is stuck, or the server closes a connection.
+    /// # Errors
+    /// The work has panicked or is stuck, or the server closes a connection.
     pub fn start(
         &mut self,
         environment: &Environment,
@@ -129,7 +131,8 @@ impl<S: Send + 'static> Runner<S> {
 
     /// Runs the work of a dead process to its end; its effects are discarded.
     ///
-    /// # Errors The work does not end.
+    /// # Errors
+    /// The work does not end.
     pub fn bury(&mut self) -> Result<(), String> {
         for id in std::mem::take(&mut self.parked).into_keys() {
             match self.fibers.resume(id) {

@@ -124,7 +124,8 @@ impl ServerSide {
 
     /// Performs one step.
     ///
-    /// # Errors [`Close`]: the connection must be closed.
+    /// # Errors
+    /// [`Close`]: the connection must be closed.
     pub fn step(&mut self, step: Step, now: HostTime) -> Result<(), Close> {
         match step {
             Step::Frame => self.take_frame(now)?,

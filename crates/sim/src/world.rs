@@ -90,7 +90,8 @@ pub struct FileWorld {
 impl FileWorld {
     /// The initial state of a seed's run.
     ///
-    /// # Errors The tree cannot be created.
+    /// # Errors
+    /// The tree cannot be created.
     pub fn new(seed: u64, base: Instant) -> Result<Self, String> {
         let mut random = Random::new(seed);
         let plan = FilePlan::of(seed, &mut random);
@@ -119,7 +120,8 @@ impl FileWorld {
 
     /// Runs to the end and checks the leftovers.
     ///
-    /// # Errors A description of the failure.
+    /// # Errors
+    /// A description of the failure.
     pub fn run(&mut self) -> Result<(), String> {
         while self.next_op < self.plan.operations {
             self.connect();

@@ -64,7 +64,8 @@ impl std::fmt::Debug for LocalChanges {
 impl LocalChanges {
     /// Creates a queue without watches.
     ///
-    /// # Errors [`FsError::TooMany`]: the user has reached `fs.inotify.max_user_instances`.
+    /// # Errors
+    /// [`FsError::TooMany`]: the user has reached `fs.inotify.max_user_instances`.
     pub fn new() -> Result<Self> {
         let queue = new_queue()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;

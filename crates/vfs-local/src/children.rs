@@ -33,7 +33,8 @@ type ParentAndName<'a> = (BorrowedFd<'a>, &'a Name);
 
 /// Returns the descriptor of the directory, and the name.
 ///
-/// # Errors [`FsError::AccessDenied`] for the name of a stream store, which clients neither create
+/// # Errors
+/// [`FsError::AccessDenied`] for the name of a stream store, which clients neither create
 /// nor remove.
 pub fn of(child: ChildName<'_>) -> Result<(BorrowedFd<'_>, Name)> {
     let directory = LocalNode::of(child.directory).ok_or(FsError::NotSupported)?;

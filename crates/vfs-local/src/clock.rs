@@ -11,7 +11,8 @@ pub struct ClockState {
 
 /// Queries the clock without changing it.
 ///
-/// # Errors The error of adjtimex(2).
+/// # Errors
+/// The error of adjtimex(2).
 pub fn clock_state() -> std::io::Result<ClockState> {
     // SAFETY: integers only, for which zero is valid; `modes` 0 sets nothing.
     let mut clock: libc::timex = unsafe { std::mem::zeroed() };

@@ -72,7 +72,8 @@ pub fn persistent_id(fd: BorrowedFd<'_>) -> Option<NodeHandle> {
 
 /// Opens the node of a [`persistent_id`] with O_PATH, on the file system of `mount`.
 ///
-/// # Errors `STALE` if the node no longer exists; `PERM` if the process lacks the capability.
+/// # Errors
+/// `STALE` if the node no longer exists; `PERM` if the process lacks the capability.
 pub fn open_lasting(mount: BorrowedFd<'_>, id: &[u8]) -> rustix::io::Result<OwnedFd> {
     let handle = id.strip_prefix(&[KERNEL]).and_then(Kernel::decode).ok_or(Errno::INVAL)?;
     handle.open(mount)
@@ -134,7 +135,8 @@ impl Kernel {
 
     /// Opens the node of the handle with O_PATH, on the file system of `mount`.
     ///
-    /// # Errors `STALE` if the node no longer exists. ext4 reports `NOMEM` while another process
+    /// # Errors
+    /// `STALE` if the node no longer exists. ext4 reports `NOMEM` while another process
     /// creates a file with the same inode number, so the call retries, and returns a persistent
     /// error only.
     fn open(self, mount: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {

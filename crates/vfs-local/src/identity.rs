@@ -107,7 +107,8 @@ enum PreviousCredentials {
 impl IdentityGuard {
     /// Makes the calling thread act as `actor`.
     ///
-    /// # Errors [`FsError::AccessDenied`] for an identity that no thread can have
+    /// # Errors
+    /// [`FsError::AccessDenied`] for an identity that no thread can have
     /// ([`Identity::is_valid`]), or if the kernel refuses. The thread's credentials then stay
     /// unchanged.
     pub fn begin(actor: Actor<'_>) -> Result<Self> {
@@ -119,7 +120,8 @@ impl IdentityGuard {
 
     /// Like [`IdentityGuard::begin`], for a call that resolves a path.
     ///
-    /// # Errors Like [`IdentityGuard::begin`]; [`FsError::AccessDenied`] for an actor that may not resolve
+    /// # Errors
+    /// Like [`IdentityGuard::begin`]; [`FsError::AccessDenied`] for an actor that may not resolve
     /// paths ([`Actor::may_resolve_paths`]).
     pub fn on_path(actor: Actor<'_>) -> Result<Self> {
         if actor.may_resolve_paths() { Self::begin(actor) } else { Err(FsError::AccessDenied) }
@@ -127,7 +129,8 @@ impl IdentityGuard {
 
     /// Makes the calling thread change names in open directories as `actor`.
     ///
-    /// # Errors Like [`IdentityGuard::begin`].
+    /// # Errors
+    /// Like [`IdentityGuard::begin`].
     pub fn on_names(actor: NameActor<'_>) -> Result<Self> {
         match actor {
             NameActor::Granted(user) if user.uid != 0 && user.is_valid() => {
@@ -169,7 +172,8 @@ impl IdentityGuard {
     ///
     /// `None` for an actor that the setting does not restrict, or whose call may not resolve paths.
     ///
-    /// # Errors Like [`IdentityGuard::begin`].
+    /// # Errors
+    /// Like [`IdentityGuard::begin`].
     pub fn on_link(actor: Actor<'_>) -> Result<Option<Self>> {
         match actor.role() {
             Role::User(user) if user.uid != 0 && user.is_valid() => {
@@ -185,7 +189,8 @@ impl IdentityGuard {
     /// Only for a file with `is_group_marked` does it check the caller's groups, so that call runs
     /// as the actor.
     ///
-    /// # Errors Like [`IdentityGuard::begin`].
+    /// # Errors
+    /// Like [`IdentityGuard::begin`].
     pub fn on_open_file(actor: Actor<'_>, is_group_marked: impl FnOnce() -> bool) -> Result<Self> {
         match actor.user() {
             Some(user) if user.is_valid() && user.uid != 0 => Self::guard(|thread| {
@@ -226,7 +231,8 @@ impl IdentityGuard {
 
     /// Makes the calling thread act as the server.
     ///
-    /// # Errors Like [`IdentityGuard::begin`].
+    /// # Errors
+    /// Like [`IdentityGuard::begin`].
     pub fn server(work: ServerWork) -> Result<Self> {
         Self::begin(Actor::server(work))
     }
@@ -333,7 +339,8 @@ fn has_powerless_id() -> bool {
 
 /// Runs a call as the server, and restores the thread's credentials.
 ///
-/// # Errors Those of [`IdentityGuard::begin`] and of the call.
+/// # Errors
+/// Those of [`IdentityGuard::begin`] and of the call.
 pub fn as_server<T>(work: ServerWork, call: impl FnOnce() -> Result<T>) -> Result<T> {
     let _acting = IdentityGuard::server(work)?;
     call()
@@ -343,7 +350,8 @@ pub fn as_server<T>(work: ServerWork, call: impl FnOnce() -> Result<T>) -> Resul
 /// not remove it, so users could exceed their quotas and use ext4's reserved blocks. Must be called
 /// before other threads exist.
 ///
-/// # Errors The system's error.
+/// # Errors
+/// The system's error.
 pub fn heed_limits() -> std::io::Result<()> {
     let mut held = rustix::thread::capabilities(None)?;
     let exempting = CapabilitySet::SYS_RESOURCE;

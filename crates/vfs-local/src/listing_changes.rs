@@ -50,7 +50,8 @@ pub struct LocalListings {
 impl LocalListings {
     /// Creates a queue without watches.
     ///
-    /// # Errors [`vfs::FsError::TooMany`]: the user has reached `fs.inotify.max_user_instances`.
+    /// # Errors
+    /// [`vfs::FsError::TooMany`]: the user has reached `fs.inotify.max_user_instances`.
     pub fn new() -> Result<Self> {
         let unreported = Mutex::new(UNREPORTED.load(Ordering::Acquire));
         Ok(Self { queue: new_queue()?, unreported })

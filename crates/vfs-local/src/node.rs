@@ -64,7 +64,8 @@ pub struct LocalNode {
 impl LocalNode {
     /// Wraps a descriptor.
     ///
-    /// # Errors [`FsError::NotFound`] for a stream store or a file in it.
+    /// # Errors
+    /// [`FsError::NotFound`] for a stream store or a file in it.
     pub fn new(
         fd: OwnedFd,
         path_only: bool,

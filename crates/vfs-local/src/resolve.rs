@@ -129,7 +129,8 @@ fn open_piece(
 
 /// Opens the parent directory of `path` in its stored spelling, and returns that spelling.
 ///
-/// # Errors [`FsError::PathNotFound`] if the directory does not exist.
+/// # Errors
+/// [`FsError::PathNotFound`] if the directory does not exist.
 pub fn open_directory(
     root: Root<'_>,
     path: &RelPath,

@@ -333,7 +333,8 @@ pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> R
 
 /// Stores a descriptor for the final owner and permissions of a change.
 ///
-/// # Errors The error of the first failed call. The former descriptor, owner and permissions are
+/// # Errors
+/// The error of the first failed call. The former descriptor, owner and permissions are
 /// restored then; a failure to restore them is logged.
 fn store_both(
     target: &impl SecurityTarget,
@@ -397,7 +398,8 @@ fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
 
 /// Stores a descriptor that is valid in these states, in Samba's or the packed form, or removes it.
 ///
-/// # Errors [`FsError::TooLarge`] if the file's attributes have no room for it, though the file
+/// # Errors
+/// [`FsError::TooLarge`] if the file's attributes have no room for it, though the file
 /// system has.
 fn put(node: &LocalNode, value: Option<(&[u8], &[StateHash])>) -> Result<()> {
     let _acting = IdentityGuard::server(ServerWork::Metadata)?;

@@ -159,7 +159,8 @@ pub fn has_any(attributes: &[u8]) -> bool {
 
 /// The store files to which a node's streams refer.
 ///
-/// # Errors [`FsError::WouldBlock`] if other processes keep renaming streams.
+/// # Errors
+/// [`FsError::WouldBlock`] if other processes keep renaming streams.
 pub fn ids_of(node: &LocalNode) -> Result<Vec<StoredId>> {
     for _ in 0..RENAMED_TRIES_MAX {
         if let Some(ids) = ids_unless_renamed(node)? {
@@ -191,7 +192,8 @@ fn load_present(node: &LocalNode, name: &StreamName) -> Result<Option<StreamValu
 /// Syncs the long streams of a node and the attributes that refer to them. False if there are none,
 /// at no cost while the process uses no store.
 ///
-/// # Errors [`FsError::Io`]: data may be lost. [`FsError::AccessDenied`]: the store is unreachable.
+/// # Errors
+/// [`FsError::Io`]: data may be lost. [`FsError::AccessDenied`]: the store is unreachable.
 pub fn sync(node: &LocalNode, data_only: bool) -> Result<bool> {
     if !stream_store::may_be_used() {
         return Ok(false);

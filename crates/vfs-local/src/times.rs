@@ -20,7 +20,8 @@ const ATTEMPTS: usize = 3;
 /// that it can; the first such time per file system is logged. MS-FSA 2.1.5.15.2 does not refuse
 /// such times. A check before, or a rollback after the call, would overwrite concurrent changes.
 ///
-/// # Errors Those of `set`.
+/// # Errors
+/// Those of `set`.
 pub fn set_nearest(
     fd: BorrowedFd<'_>,
     times: &Timestamps,
@@ -72,7 +73,8 @@ fn look(fd: BorrowedFd<'_>, mask: StatxFlags) -> Result<rustix::fs::Statx> {
 /// visible. The same applies if the file system has no room, unless the change time is the only
 /// requested change. The caller must hold [`dos_attributes::lock_of`] the file.
 ///
-/// # Errors Those of storing an extended attribute.
+/// # Errors
+/// Those of storing an extended attribute.
 pub fn store_change_time(
     fd: BorrowedFd<'_>,
     path_only: bool,

@@ -64,14 +64,16 @@ impl LocalVfs {
     /// Serves `path`, following symbolic links within it. The process's umask is set to zero, so
     /// that modes apply as requested.
     ///
-    /// # Errors [`OpenError`] if `path` is not a directory or cannot be opened.
+    /// # Errors
+    /// [`OpenError`] if `path` is not a directory or cannot be opened.
     pub fn open(path: &Path) -> std::result::Result<Self, OpenError> {
         Self::open_with(path, true)
     }
 
     /// Like [`LocalVfs::open`]; `follows_links` sets [`Features::follows_links`].
     ///
-    /// # Errors Like [`LocalVfs::open`].
+    /// # Errors
+    /// Like [`LocalVfs::open`].
     pub fn open_with(path: &Path, follows_links: bool) -> std::result::Result<Self, OpenError> {
         let error = |errno: Errno| OpenError { path: path.to_path_buf(), cause: errno.into() };
         rustix::process::umask(Mode::empty());

@@ -57,7 +57,8 @@ impl<'a> Reader<'a> {
 
     /// Takes the next `count` bytes.
     ///
-    /// # Errors [`Malformed`] with `what` if fewer bytes are left.
+    /// # Errors
+    /// [`Malformed`] with `what` if fewer bytes are left.
     #[inline]
     pub fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
         let end = self.at.checked_add(count).ok_or(Malformed { what, at: self.at })?;
@@ -68,7 +69,8 @@ impl<'a> Reader<'a> {
 
     /// Takes the next `N` bytes as an array.
     ///
-    /// # Errors [`Malformed`] if fewer bytes are left.
+    /// # Errors
+    /// [`Malformed`] if fewer bytes are left.
     #[inline]
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
         let at = self.at;
@@ -85,7 +87,8 @@ impl<'a> Reader<'a> {
 
     /// Reads one byte.
     ///
-    /// # Errors [`Malformed`] at the end of the message.
+    /// # Errors
+    /// [`Malformed`] at the end of the message.
     #[inline]
     pub fn u8(&mut self, what: &'static str) -> Result<u8, Malformed> {
         Ok(self.array::<1>(what)?[0])
@@ -120,7 +123,8 @@ impl<'a> Reader<'a> {
 
     /// Skips `count` bytes.
     ///
-    /// # Errors [`Malformed`] if fewer bytes are left.
+    /// # Errors
+    /// [`Malformed`] if fewer bytes are left.
     #[inline]
     pub fn skip(&mut self, count: usize, what: &'static str) -> Result<(), Malformed> {
         self.take(count, what).map(|_| ())
@@ -128,7 +132,8 @@ impl<'a> Reader<'a> {
 
     /// Reads the `StructureSize` that starts every SMB2 body, and checks it.
     ///
-    /// # Errors [`Malformed`] if the value is not `expected`.
+    /// # Errors
+    /// [`Malformed`] if the value is not `expected`.
     #[inline]
     pub fn structure_size(&mut self, expected: u16, what: &'static str) -> Result<(), Malformed> {
         let at = self.at;
@@ -138,7 +143,8 @@ impl<'a> Reader<'a> {
     /// The `length` bytes at `offset` from the start, the form of SMB2's offset and length fields.
     /// An empty part may have any offset.
     ///
-    /// # Errors [`Malformed`] if a non-empty part exceeds the message.
+    /// # Errors
+    /// [`Malformed`] if a non-empty part exceeds the message.
     pub fn part(
         &self,
         offset: usize,
@@ -258,7 +264,8 @@ impl<'a> Writer<'a> {
 
 /// Decodes UTF-16LE without a terminator into code units, without loss.
 ///
-/// # Errors [`Malformed`] if the length is odd. Lone surrogates are preserved.
+/// # Errors
+/// [`Malformed`] if the length is odd. Lone surrogates are preserved.
 pub fn utf16_units(bytes: &[u8], what: &'static str) -> Result<Vec<u16>, Malformed> {
     if !bytes.len().is_multiple_of(2) {
         return Err(Malformed { what, at: bytes.len() });

@@ -34,7 +34,8 @@ pub fn prefix(length: usize) -> Option<[u8; PREFIX_BYTES]> {
 /// The first payload of a stream, or `None` until it has arrived completely. The next prefix starts
 /// [`PREFIX_BYTES`] plus the payload's length further on.
 ///
-/// # Errors [`Malformed`] for a broken prefix, or for a payload longer than `length_max`; both are
+/// # Errors
+/// [`Malformed`] for a broken prefix, or for a payload longer than `length_max`; both are
 /// reported as soon as the prefix has arrived.
 pub fn first_payload(stream: &[u8], length_max: usize) -> Result<Option<&[u8]>, Malformed> {
     let Some((prefix, rest)) = stream.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };

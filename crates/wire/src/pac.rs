@@ -46,7 +46,8 @@ impl DeferredText {
 /// The SID of the user that a KERB_VALIDATION_INFO describes, as text: the domain's SID and the
 /// user's RID. The caller must have authenticated the bytes.
 ///
-/// # Errors [`Malformed`] if the bytes are no KERB_VALIDATION_INFO, exceed 64 KiB, or describe no
+/// # Errors
+/// [`Malformed`] if the bytes are no KERB_VALIDATION_INFO, exceed 64 KiB, or describe no
 /// user of a domain.
 pub fn user_sid(logon_info: &[u8]) -> Result<String, Malformed> {
     let mut r = Reader::new(logon_info);

@@ -173,7 +173,8 @@ impl Pipe {
 
     /// Processes bytes of the client. Their responses can be read when this returns.
     ///
-    /// # Errors [`Malformed`] disconnects the pipe.
+    /// # Errors
+    /// [`Malformed`] disconnects the pipe.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         if self.is_disconnected {
             return Err(Malformed { what: "disconnected pipe", at: 0 });

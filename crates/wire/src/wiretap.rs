@@ -56,7 +56,8 @@ impl Wiretap {
     /// Records a frame without its direct-TCP prefix. An identical retransmission reveals nothing
     /// and is allowed.
     ///
-    /// # Errors A description of the two uses of one nonce, or of the malformed frame.
+    /// # Errors
+    /// A description of the two uses of one nonce, or of the malformed frame.
     pub fn observe(&mut self, frame: &[u8]) -> Result<(), String> {
         if let Ok(header) = TransformHeader::decode(frame) {
             let nonce = (header.session_id, header.nonce);

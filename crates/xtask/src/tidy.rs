@@ -177,6 +177,10 @@ fn check_file(name: &str, file: &Path, text: &str, breaches: &mut Vec<String>) {
         breaches.push(format!("{shown}: {} lines; at most {FILE_LINES_MAX}", code.len()));
     }
     check_functions(&code, &shown.to_string(), breaches);
+    if let Some(line) = text.lines().position(is_broken_heading) {
+        breaches
+            .push(format!("{shown}:{}: the text of a heading begins on its own line", line + 1));
+    }
     if name == "xtask" {
         return;
     }
@@ -196,6 +200,15 @@ fn check_file(name: &str, file: &Path, text: &str, breaches: &mut Vec<String>) {
             breaches.push(format!("{shown}:{}: {word}: {instead}", line + 1));
         }
     }
+}
+
+/// A heading of a documentation comment that a careless wrap has joined with its text.
+fn is_broken_heading(line: &str) -> bool {
+    let text = line.trim_start();
+    let comment = text.strip_prefix("///").or(text.strip_prefix("//!"));
+    comment.is_some_and(|text| {
+        [" # Errors ", " # Panics ", " # Safety "].iter().any(|heading| text.starts_with(heading))
+    })
 }
 
 fn declares_thread_state(line: &str) -> bool {
@@ -334,6 +347,18 @@ mod tests {
         let mut breaches = Vec::new();
         let comment = "//! A file.\n    // No thread_local! here.\n";
         check_file("nfs", Path::new("crates/nfs/src/x.rs"), comment, &mut breaches);
+        assert_eq!(breaches, [""; 0]);
+    }
+
+    #[test]
+    fn heading_joined_with_its_text_is_found() {
+        let text = "//! A file.\n/// Reads.\n///\n/// # Errors None.\nfn f() {}\n";
+        let mut breaches = Vec::new();
+        check_file("wire", Path::new("x.rs"), text, &mut breaches);
+        assert_eq!(breaches.len(), 1, "{breaches:?}");
+        let mut breaches = Vec::new();
+        let text = text.replace("Errors ", "Errors\n/// ");
+        check_file("wire", Path::new("x.rs"), &text, &mut breaches);
         assert_eq!(breaches, [""; 0]);
     }
 

@@ -266,7 +266,8 @@ pub struct Run<S: Storage> {
 impl<S: Storage> Run<S> {
     /// A run in a new folder called `name`.
     ///
-    /// # Errors [`Error::Misuse`] for an invalid plan.
+    /// # Errors
+    /// [`Error::Misuse`] for an invalid plan.
     pub fn new(storage: S, plan: Plan, name: &str) -> Result<Self, Error> {
         check(&storage, &plan)?;
         let plan = plan.complete();
@@ -292,7 +293,8 @@ impl<S: Storage> Run<S> {
 
     /// Changes the plan, for another load on the same files or some of them.
     ///
-    /// # Errors [`Error::Misuse`] for a plan that these files do not support.
+    /// # Errors
+    /// [`Error::Misuse`] for a plan that these files do not support.
     pub fn change(&mut self, plan: Plan) -> Result<(), Error> {
         let here = (self.plan.work, &self.plan.folder, self.plan.file_bytes);
         let fits = here == (plan.work, &plan.folder, plan.file_bytes);
@@ -325,7 +327,8 @@ impl<S: Storage> Run<S> {
 
     /// Measures. `server` is the process id of a server on this machine.
     ///
-    /// # Errors The first error of a worker.
+    /// # Errors
+    /// The first error of a worker.
     pub async fn measure(
         &mut self,
         server: Option<u32>,
@@ -392,7 +395,8 @@ impl<S: Storage> Run<S> {
 
     /// Deletes everything that the run created, as far as possible.
     ///
-    /// # Errors What could not be deleted.
+    /// # Errors
+    /// What could not be deleted.
     pub async fn clean(&mut self) -> Result<(), Error> {
         for file in std::mem::take(&mut self.files) {
             if let Some(file) = Arc::into_inner(file) {

@@ -164,7 +164,8 @@ pub struct Answer {
 impl Client {
     /// Creates a session, and opens its connections.
     ///
-    /// # Errors The server's refusal, or why it is unreachable.
+    /// # Errors
+    /// The server's refusal, or why it is unreachable.
     pub async fn connect(target: Target, options: Options) -> Result<Self, Error> {
         if options.connections == 0 || options.connections > CONNECTIONS_MAX {
             return Err(Error::Misuse("a session has 1 to 64 connections"));
@@ -214,7 +215,8 @@ impl Client {
 
     /// Sends these operations behind a SEQUENCE. Retries for a while if the server delays them.
     ///
-    /// # Errors The connection was lost, or the reply is invalid. The operations' status is in the
+    /// # Errors
+    /// The connection was lost, or the reply is invalid. The operations' status is in the
     /// reply.
     pub async fn compound(&self, operations: &[Operation<'_>]) -> Result<Answer, Error> {
         let begun = tokio::time::Instant::now();
@@ -469,7 +471,8 @@ impl Caller {
 impl Answer {
     /// The results behind that of SEQUENCE.
     ///
-    /// # Errors SEQUENCE failed, or the reply is invalid.
+    /// # Errors
+    /// SEQUENCE failed, or the reply is invalid.
     pub fn results(&self) -> Result<CompoundResults<'_>, Error> {
         let mut results = self.all_results()?;
         let number = OperationNumber::SEQUENCE;

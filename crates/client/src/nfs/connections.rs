@@ -79,7 +79,8 @@ impl Connections {
 
     /// The next live connection. If none is alive, opens one within [`REOPEN_WITHIN`].
     ///
-    /// # Errors [`Error::Lost`]: the server is unreachable.
+    /// # Errors
+    /// [`Error::Lost`]: the server is unreachable.
     pub(super) async fn take(self: &Arc<Self>) -> Result<Arc<Connection>, Error> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         if let Some(standing) = self.standing(turn) {

@@ -163,7 +163,8 @@ impl Export {
 
     /// Creates a directory.
     ///
-    /// # Errors The server's refusal.
+    /// # Errors
+    /// The server's refusal.
     pub async fn make_directory(&self, path: &str) -> Result<(), Error> {
         let (parent, name) = self.parent(path).await?;
         let mode = Attributes { mode: Some(0o755), ..Attributes::default() };

@@ -26,7 +26,8 @@ pub struct HeldRange {
 impl Export {
     /// Locks a range of an open file for `owner`, exclusively or shared. Does not wait.
     ///
-    /// # Errors DENIED for a conflicting lock; otherwise like [`Export::make_directory`].
+    /// # Errors
+    /// DENIED for a conflicting lock; otherwise like [`Export::make_directory`].
     pub async fn lock(
         &self,
         file: &File,

@@ -10,7 +10,8 @@ use wire::nfs::xdr::{Opaque, XdrReader};
 
 /// Calls NULL on a connection of its own. RFC 8881 16.1.
 ///
-/// # Errors The peer is no NFSv4 server, or does not answer.
+/// # Errors
+/// The peer is no NFSv4 server, or does not answer.
 pub async fn null(address: SocketAddr) -> Result<(), Error> {
     let connection = Connection::open((address, NFS_PATIENCE), None).await?;
     let xid = 1;

@@ -88,7 +88,8 @@ impl Export {
 
     /// Reads a file of at most `length_bytes` and its attributes, in one compound.
     ///
-    /// # Errors The server's refusal.
+    /// # Errors
+    /// The server's refusal.
     pub async fn get(&self, path: &str, length_bytes: u32) -> Result<(Bytes, Entry), Error> {
         let (parent, name) = self.parent(path).await?;
         let state_id = StateId::CURRENT;
@@ -131,7 +132,8 @@ impl Export {
     /// existing file at `path`, in one compound, which ends with the first failing operation. RFC
     /// 8881 16.2.3. Both names are in one directory.
     ///
-    /// # Errors Like [`Export::get`].
+    /// # Errors
+    /// Like [`Export::get`].
     pub async fn put(
         &self,
         temporary: &str,
@@ -321,7 +323,8 @@ impl Export {
     /// Lets the server copy a range between two files at equal offsets; returns the number of
     /// bytes, which may be less. NFSv4.2; RFC 7862 15.2.
     ///
-    /// # Errors Like [`Export::get`]; also if the server would only copy asynchronously.
+    /// # Errors
+    /// Like [`Export::get`]; also if the server would only copy asynchronously.
     pub async fn copy_range(
         &self,
         source: &File,

@@ -150,7 +150,8 @@ counts! {
 
 /// Runs one seed.
 ///
-/// # Errors [`Failure`]: the clients observed a contradiction.
+/// # Errors
+/// [`Failure`]: the clients observed a contradiction.
 pub fn run(seed: u64, fault: Option<MixedFault>) -> Result<(Report, MixedCounts), Box<Failure>> {
     let mut random = Random::new(seed);
     let plan = MixedPlan::of(fault, &mut random);

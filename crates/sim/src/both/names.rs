@@ -81,7 +81,8 @@ impl Names {
 
     /// The change that began in that step has found this state.
     ///
-    /// # Errors The name was certainly in another state.
+    /// # Errors
+    /// The name was certainly in another state.
     pub fn found(&self, name: u8, began: u64, state: State) -> Result<(), String> {
         match self.before(name, began) {
             Some(known) if known != state => {
@@ -93,7 +94,8 @@ impl Names {
 
     /// A client observed the state of a name.
     ///
-    /// # Errors The name is certainly in another state.
+    /// # Errors
+    /// The name is certainly in another state.
     pub fn observe(&mut self, name: u8, sent_at: u64, state: State) -> Result<(), String> {
         let fact = &mut self.0[usize::from(name)];
         if fact.busy > 0 || fact.touched >= sent_at {

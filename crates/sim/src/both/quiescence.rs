@@ -123,7 +123,8 @@ impl MixedWorld {
 
     /// Closes everything, and checks that nothing is left.
     ///
-    /// # Errors A description of the leftovers.
+    /// # Errors
+    /// A description of the leftovers.
     pub(super) fn end(&mut self) -> Result<(), String> {
         for machine in 0..self.windows.len() {
             let open: Vec<u32> = self.windows[machine].handles.keys().copied().collect();

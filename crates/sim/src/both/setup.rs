@@ -45,7 +45,8 @@ pub struct Servers {
 impl Servers {
     /// Creates servers over a new tree.
     ///
-    /// # Errors The tree cannot be created.
+    /// # Errors
+    /// The tree cannot be created.
     pub fn new(plan: &MixedPlan, random: &mut Random, base: Instant) -> Result<Self, String> {
         let MixedPlan { park, would_block, creates_wait, .. } = *plan;
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };

@@ -117,7 +117,8 @@ pub struct MixedWorld {
 impl MixedWorld {
     /// The initial state of a seed's run.
     ///
-    /// # Errors The tree cannot be created.
+    /// # Errors
+    /// The tree cannot be created.
     pub fn new(plan: MixedPlan, mut random: Random, base: Instant) -> Result<Self, String> {
         let servers = Servers::new(&plan, &mut random, base)?;
         let windows = (0..plan.windows).map(|number| Windows::new(number, &mut random)).collect();
@@ -146,7 +147,8 @@ impl MixedWorld {
 
     /// Runs to the end and checks the leftovers.
     ///
-    /// # Errors A description of the failure.
+    /// # Errors
+    /// A description of the failure.
     pub fn run(&mut self) -> Result<(), String> {
         (0..self.windows.len()).for_each(|machine| self.connect_windows(machine));
         (0..self.posix.len()).for_each(|machine| self.connect_posix(machine));
@@ -184,7 +186,8 @@ impl MixedWorld {
 
     /// The simulation's number of a file.
     ///
-    /// # Errors Too many files.
+    /// # Errors
+    /// Too many files.
     pub(super) fn file_of(&mut self, id: u64) -> Result<u32, String> {
         let place = self.files.iter().position(|known| *known == id).unwrap_or_else(|| {
             self.files.push(id);

@@ -146,7 +146,8 @@ pub type Hits = Vec<(&'static str, u64)>;
 
 /// Runs one seed. With a fault the run must fail.
 ///
-/// # Errors [`Failure`]: a cached result was stale.
+/// # Errors
+/// [`Failure`]: a cached result was stale.
 pub fn run(seed: u64, fault: Option<CacheFault>) -> Result<(Report, Hits), Box<Failure>> {
     let mut random = Random::new(seed ^ 0xCAC4E);
     let around = CacheEnvironment::new(random.fork(), fault);

@@ -319,7 +319,8 @@ impl Link {
 
     /// Receives bytes of the server.
     ///
-    /// # Errors A description of a faulty response.
+    /// # Errors
+    /// A description of a faulty response.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Event>, String> {
         self.input.extend(bytes);
         let mut events = Vec::new();

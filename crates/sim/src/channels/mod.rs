@@ -109,7 +109,8 @@ impl ChannelPlan {
 
 /// Runs one seed.
 ///
-/// # Errors [`Failure`]: the clients observed a contradiction.
+/// # Errors
+/// [`Failure`]: the clients observed a contradiction.
 pub fn run(
     seed: u64,
     is_about_channels: bool,

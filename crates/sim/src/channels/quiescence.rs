@@ -174,7 +174,8 @@ impl ChannelWorld {
 
     /// Disconnects all clients, and checks that only written data is left.
     ///
-    /// # Errors A description of leftovers or lost data.
+    /// # Errors
+    /// A description of leftovers or lost data.
     pub(super) fn end(&mut self) -> Result<(), String> {
         for machine in 0..self.machines.len() {
             self.lose_all(machine, Certainty::Possible)?;

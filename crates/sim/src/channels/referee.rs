@@ -180,7 +180,8 @@ impl Referee {
 
     /// Checks that a read delegation coexists with readers only, which deny nothing.
     ///
-    /// # Errors Another open writes, or denies reading.
+    /// # Errors
+    /// Another open writes, or denies reading.
     pub fn check_delegations(&self, is_one: impl Fn(Owner) -> bool) -> Result<(), String> {
         for (owner, cache) in self.caches.iter().filter(|(owner, _)| is_one(**owner)) {
             let disturbs = |open: &&OpenFact| {
@@ -207,7 +208,8 @@ impl Referee {
 
     /// An open certainly exists.
     ///
-    /// # Errors A conflicting open certainly exists, or another owner caches the file exclusively.
+    /// # Errors
+    /// A conflicting open certainly exists, or another owner caches the file exclusively.
     pub fn confirm(&mut self, handle: HandleNumber, standing: Certainty) -> Result<(), String> {
         let Some(fact) = self.opens.get_mut(&handle) else { return Ok(()) };
         fact.standing = standing;
@@ -247,7 +249,8 @@ impl Referee {
 
     /// An open was refused with a sharing violation.
     ///
-    /// # Errors No conflicting open can have existed since the request.
+    /// # Errors
+    /// No conflicting open can have existed since the request.
     pub fn refused_share(&self, handle: HandleNumber, sent_at: u64) -> Result<(), String> {
         let Some(fact) = self.opens.get(&handle) else { return Ok(()) };
         let in_the_way = |(number, other): (&HandleNumber, &OpenFact)| {
@@ -264,7 +267,8 @@ impl Referee {
 
     /// An owner received these caching rights.
     ///
-    /// # Errors The rights conflict with another's certain state, or the key is bound to another
+    /// # Errors
+    /// The rights conflict with another's certain state, or the key is bound to another
     /// file that is still open.
     pub fn grant(&mut self, owner: Owner, file: u32, has: u8, now: u64) -> Result<(), String> {
         // A lease key without opens may be bound to another file.
@@ -344,7 +348,8 @@ impl Referee {
 
     /// Compares a file's contents with the caches while no request is in flight.
     ///
-    /// # Errors A cached value differs.
+    /// # Errors
+    /// A cached value differs.
     pub fn check_kept(&self, file: u32, found: impl Fn(u8) -> u64) -> Result<(), String> {
         let relies = |cache: &&CacheFact| {
             cache.file == file
@@ -432,7 +437,8 @@ impl Referee {
 
     /// Checks that all due breaks have arrived.
     ///
-    /// # Errors A break has not arrived.
+    /// # Errors
+    /// A break has not arrived.
     pub fn check_notified(&self) -> Result<(), String> {
         match self.caches.iter().find_map(|(owner, cache)| Some((owner, cache.owed.as_ref()?))) {
             Some((owner, what)) => Err(format!("caching: {owner:?} was not notified of {what}")),
@@ -449,7 +455,8 @@ impl Referee {
 
     /// A lock is certainly held.
     ///
-    /// # Errors A conflicting lock is held.
+    /// # Errors
+    /// A conflicting lock is held.
     pub fn confirm_lock(&mut self, handle: HandleNumber, at: u8) -> Result<(), String> {
         let own = |lock: &&mut LockFact| lock.handle == handle && lock.at == at;
         let Some(lock) = self.locks.iter_mut().rfind(own) else { return Ok(()) };
@@ -496,7 +503,8 @@ impl Referee {
 
     /// A lock, or an operation that a lock prevents, was refused; `own` locks may conflict, too.
     ///
-    /// # Errors No conflicting lock can have existed.
+    /// # Errors
+    /// No conflicting lock can have existed.
     pub fn refused_lock(
         &self,
         handle: HandleNumber,
@@ -532,7 +540,8 @@ impl Referee {
 
     /// A cell held `value`, or was empty.
     ///
-    /// # Errors The value misses a write that was acknowledged before the request.
+    /// # Errors
+    /// The value misses a write that was acknowledged before the request.
     pub fn read(
         &self,
         file: u32,

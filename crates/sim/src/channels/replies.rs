@@ -643,7 +643,8 @@ pub(crate) struct Notice {
 impl Notice {
     /// Decodes the message.
     ///
-    /// # Errors The message is short.
+    /// # Errors
+    /// The message is short.
     pub(crate) fn read(message: &[u8]) -> Result<Self, String> {
         let short = || "a short notice".to_owned();
         let mut r = Reader::new(message.get(Header::LENGTH..).ok_or_else(short)?);

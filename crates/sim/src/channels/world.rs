@@ -176,7 +176,8 @@ pub struct ChannelWorld {
 impl ChannelWorld {
     /// The initial state of a seed's run.
     ///
-    /// # Errors The tree cannot be created.
+    /// # Errors
+    /// The tree cannot be created.
     pub fn new(plan: ChannelPlan, mut random: Random, base: Instant) -> Result<Self, String> {
         let journal = Arc::new(Journal::new(plan.fault == Some(ChannelFault::Journal)));
         let environment = environment(&plan, &mut random, base, 0, &journal);
@@ -209,7 +210,8 @@ impl ChannelWorld {
 
     /// Runs to the end and checks the leftovers.
     ///
-    /// # Errors A description of the failure.
+    /// # Errors
+    /// A description of the failure.
     pub fn run(&mut self) -> Result<(), String> {
         while self.steps < self.plan.steps {
             self.trouble()?;

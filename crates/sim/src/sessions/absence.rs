@@ -83,7 +83,8 @@ impl SessionWorld {
     /// A machine learns that its session is gone, and starts over. Its requests meanwhile were not
     /// executed.
     ///
-    /// # Errors No other client needed its state.
+    /// # Errors
+    /// No other client needed its state.
     pub(super) fn lose(&mut self, number: usize) -> Result<(), String> {
         let presence = self.machines[number].presence;
         if presence != (Presence::Unsure { is_needed: true }) {

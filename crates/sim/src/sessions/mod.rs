@@ -177,7 +177,8 @@ impl SessionCounts {
 
 /// Runs one seed.
 ///
-/// # Errors [`Failure`]: the clients observed a contradiction.
+/// # Errors
+/// [`Failure`]: the clients observed a contradiction.
 pub fn run(
     seed: u64,
     fault: Option<SessionFault>,

@@ -91,7 +91,8 @@ impl SessionWorld {
 
     /// Disconnects all machines, and checks that nothing of their state is left.
     ///
-    /// # Errors A description of the leftovers.
+    /// # Errors
+    /// A description of the leftovers.
     pub(super) fn end(&mut self) -> Result<(), String> {
         let links: Vec<u32> = self.links.keys().copied().collect();
         links.into_iter().for_each(|link| self.cut(link));

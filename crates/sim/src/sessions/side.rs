@@ -58,7 +58,8 @@ impl Side {
 
     /// Performs one step.
     ///
-    /// # Errors [`Close`]: the connection must be closed.
+    /// # Errors
+    /// [`Close`]: the connection must be closed.
     pub fn step(&mut self, step: Step) -> Result<(), Close> {
         match step {
             Step::Record => {

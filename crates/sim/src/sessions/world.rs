@@ -109,7 +109,8 @@ pub struct SessionWorld {
 impl SessionWorld {
     /// The initial state of a seed's run.
     ///
-    /// # Errors The set-up fails.
+    /// # Errors
+    /// The set-up fails.
     pub fn new(plan: SessionPlan, mut random: Random, base: Instant) -> Result<Self, String> {
         let SessionPlan { park, would_block, creates_wait, .. } = plan;
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };
@@ -161,7 +162,8 @@ impl SessionWorld {
 
     /// Runs to the end and checks the leftovers.
     ///
-    /// # Errors A description of the failure.
+    /// # Errors
+    /// A description of the failure.
     pub fn run(&mut self) -> Result<(), String> {
         // A machine that joins later might have to wait for the state of the others.
         for machine in 0..self.machines.len() {

@@ -72,7 +72,8 @@ impl Drop for FileWatch {
 impl Source {
     /// Watches the data of a file: see [`vfs::Vfs::watch_file`].
     ///
-    /// # Errors [`FsError::NotSupported`] if the file system has no handles, [`FsError::TooMany`].
+    /// # Errors
+    /// [`FsError::NotSupported`] if the file system has no handles, [`FsError::TooMany`].
     pub fn watch_file(
         &self,
         work: ServerWork,

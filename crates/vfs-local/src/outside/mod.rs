@@ -163,7 +163,8 @@ impl Drop for Watch {
 impl Source {
     /// Creates a group without marks.
     ///
-    /// # Errors [`FsError::NotSupported`] if the kernel refuses.
+    /// # Errors
+    /// [`FsError::NotSupported`] if the kernel refuses.
     pub fn start(root: BorrowedFd<'_>) -> Result<Self> {
         let flags = libc::FAN_CLASS_NOTIF
             | libc::FAN_CLOEXEC
@@ -189,7 +190,8 @@ impl Source {
 
     /// Watches a directory that is open for reading.
     ///
-    /// # Errors [`FsError::NotSupported`] if the file system has no handles, [`FsError::TooMany`].
+    /// # Errors
+    /// [`FsError::NotSupported`] if the file system has no handles, [`FsError::TooMany`].
     pub fn watch(
         &self,
         work: ServerWork,
@@ -214,7 +216,8 @@ impl Source {
 
     /// Watches every directory of the tree on its root's file system.
     ///
-    /// # Errors [`FsError::NotSupported`] for processes other than the superuser's, and if
+    /// # Errors
+    /// [`FsError::NotSupported`] for processes other than the superuser's, and if
     /// directories cannot be opened by handle.
     pub fn watch_tree(
         &self,

@@ -50,7 +50,8 @@ struct Fields {
 impl NameFormat {
     /// Parses a format.
     ///
-    /// # Errors [`NameFormatError`] for an unknown directive, and for a format without a day.
+    /// # Errors
+    /// [`NameFormatError`] for an unknown directive, and for a format without a day.
     pub fn new(text: &str) -> Result<Self, NameFormatError> {
         let wrong = |what: String| Err(NameFormatError(what));
         let mut parts = Vec::new();

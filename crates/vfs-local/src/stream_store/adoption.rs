@@ -46,7 +46,8 @@ impl StoredFile {
 
     /// Determines the store file's relation to `node`.
     ///
-    /// # Errors [`FsError::Unavailable`] and others if the record cannot be read or written.
+    /// # Errors
+    /// [`FsError::Unavailable`] and others if the record cannot be read or written.
     pub(super) fn claim_for(&self, node: &LocalNode, writes: bool) -> Result<Claim> {
         let failed = |errno| unreachable("read record of stream", errno);
         let Some(record) = record_of(self.file.as_fd()).map_err(failed)? else {

@@ -27,7 +27,8 @@ const INHERITS: u32 = 0x200;
 
 /// Assigns a store file to its host's project. Does nothing on file systems without projects.
 ///
-/// # Errors [`Errno::DQUOT`] if the project's quota is exhausted.
+/// # Errors
+/// [`Errno::DQUOT`] if the project's quota is exhausted.
 pub fn copy_project(host: &LocalNode, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let (Some(of_host), Ok(own)) = (project_of(host), read(file)) else { return Ok(()) };
     if own.project == of_host {

@@ -274,7 +274,8 @@ impl TopSource {
 impl SearchTop {
     /// Opens it with O_PATH.
     ///
-    /// # Errors [`Errno::STALE`] if it is another node by now.
+    /// # Errors
+    /// [`Errno::STALE`] if it is another node by now.
     pub(super) fn open(&self) -> rustix::io::Result<OwnedFd> {
         let fd = self.source.open()?;
         if key_in_mount(&fd)? == self.key { Ok(fd) } else { Err(Errno::STALE) }
@@ -284,7 +285,8 @@ impl SearchTop {
 /// Search roots for references to streams in the stores of a device: the roots of its mounts, and
 /// the current and former served trees on it, without those below another one in the same mount.
 ///
-/// # Errors A search root cannot be opened. Unless `is_strict`, a former root may be missing.
+/// # Errors
+/// A search root cannot be opened. Unless `is_strict`, a former root may be missing.
 pub(super) fn tops_on(
     device: u64,
     mounts: &[Mount],

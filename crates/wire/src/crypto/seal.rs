@@ -216,7 +216,8 @@ impl OpeningKey {
 
     /// Opens a sealed frame in place; afterwards `frame[52..]` is plaintext.
     ///
-    /// # Errors [`SealMismatch`]: the caller must not use the contents of `frame`.
+    /// # Errors
+    /// [`SealMismatch`]: the caller must not use the contents of `frame`.
     pub fn open_in_place(&self, frame: &mut [u8]) -> Result<(), SealMismatch> {
         let header = TransformHeader::decode(frame).map_err(|_| SealMismatch)?;
         let (head, body) = frame.split_at_mut(TransformHeader::LENGTH);

@@ -101,7 +101,8 @@ impl SigningKey {
     /// Signs messages in place, each from its header to its end. AES-CMAC signs a batch in a
     /// fraction of the time of single calls.
     ///
-    /// # Panics If a message is shorter than a header.
+    /// # Panics
+    /// If a message is shorter than a header.
     pub fn sign_all(&self, messages: &mut [&mut [u8]]) {
         let AlgorithmKey::AesCmac(key) = &self.0 else {
             return messages.iter_mut().for_each(|message| self.sign(message));

@@ -99,7 +99,8 @@ pub fn put_directory_record(
 /// Decodes the first entry of a list. Returns the entry and the rest of the list, which is empty
 /// after the last entry.
 ///
-/// # Errors [`Malformed`] if the entry is truncated, or `NextEntryOffset` does not lead forward.
+/// # Errors
+/// [`Malformed`] if the entry is truncated, or `NextEntryOffset` does not lead forward.
 pub fn take_directory_record(
     class: DirectoryClass,
     list: &[u8],

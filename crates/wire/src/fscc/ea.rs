@@ -18,7 +18,8 @@ pub struct EaEntry<'a> {
 
 /// Reads a list of names and values.
 ///
-/// # Errors [`Malformed`] if an entry exceeds the list.
+/// # Errors
+/// [`Malformed`] if an entry exceeds the list.
 pub fn decode_ea_list(mut bytes: &[u8]) -> Result<Vec<EaEntry<'_>>, Malformed> {
     let mut entries = Vec::new();
     while !bytes.is_empty() {
@@ -44,7 +45,8 @@ pub fn decode_ea_list(mut bytes: &[u8]) -> Result<Vec<EaEntry<'_>>, Malformed> {
 
 /// Decodes the list of names of a query. MS-FSCC 2.4.16.1.
 ///
-/// # Errors [`Malformed`] if an entry exceeds the list.
+/// # Errors
+/// [`Malformed`] if an entry exceeds the list.
 pub fn decode_ea_names(mut bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     let mut names = Vec::new();
     while !bytes.is_empty() {

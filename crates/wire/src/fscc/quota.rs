@@ -29,7 +29,8 @@ pub struct QuotaEntry<'a> {
 
 /// Decodes the quotas of a set request.
 ///
-/// # Errors [`Malformed`] if an entry exceeds the list.
+/// # Errors
+/// [`Malformed`] if an entry exceeds the list.
 pub fn decode_quota_list(bytes: &[u8]) -> Result<Vec<QuotaEntry<'_>>, Malformed> {
     chain(bytes, |r| {
         let length = r.u32("quota")? as usize;
@@ -127,7 +128,8 @@ pub struct QuotaQuery<'a> {
 impl<'a> QuotaQuery<'a> {
     /// Decodes the query.
     ///
-    /// # Errors [`Malformed`] if the query is short or a part exceeds it.
+    /// # Errors
+    /// [`Malformed`] if the query is short or a part exceeds it.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
         let single = r.u8("quota query")? != 0;

@@ -65,7 +65,8 @@ pub enum SpecialFile {
 impl<'a> ReparseBuffer<'a> {
     /// Decodes a buffer from disk or from the network. MS-FSCC 2.1.2.2, 2.1.2.3.
     ///
-    /// # Errors [`Malformed`] if its length differs from `ReparseDataLength`, or exceeds
+    /// # Errors
+    /// [`Malformed`] if its length differs from `ReparseDataLength`, or exceeds
     /// [`REPARSE_BYTES_MAX`].
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
@@ -96,7 +97,8 @@ fn encode(tag: u32, data: &[u8]) -> Vec<u8> {
 impl Symlink {
     /// Decodes the data of [`REPARSE_TAG_SYMLINK`]. The print name is ignored.
     ///
-    /// # Errors [`Malformed`] if a name lies outside the data.
+    /// # Errors
+    /// [`Malformed`] if a name lies outside the data.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(data);
         let offset = usize::from(r.u16("link")?);
@@ -168,7 +170,8 @@ impl SpecialFile {
 
     /// The file type that a buffer describes; `None` if it is neither pipe, socket nor device.
     ///
-    /// # Errors [`Malformed`] for data of [`REPARSE_TAG_NFS`] with an unknown type.
+    /// # Errors
+    /// [`Malformed`] for data of [`REPARSE_TAG_NFS`] with an unknown type.
     pub fn decode(buffer: &ReparseBuffer<'_>) -> Result<Option<Self>, Malformed> {
         match buffer.tag {
             REPARSE_TAG_AF_UNIX => return Ok(Some(Self::Socket)),
@@ -192,7 +195,8 @@ impl SpecialFile {
 
 /// The target of a symbolic link in [`REPARSE_TAG_NFS`] data; `None` for other types.
 ///
-/// # Errors [`Malformed`] for data with an unknown type.
+/// # Errors
+/// [`Malformed`] for data with an unknown type.
 pub fn decode_nfs_link(data: &[u8]) -> Result<Option<Vec<u16>>, Malformed> {
     let mut r = Reader::new(data);
     let kind = r.u64("special file")?;

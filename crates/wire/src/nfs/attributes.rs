@@ -214,7 +214,8 @@ attributes! {
 impl<'a> Fattr<'a> {
     /// Decodes the attributes.
     ///
-    /// # Errors [`BadAttributes`] if an attribute is unknown, or the values do not match the mask.
+    /// # Errors
+    /// [`BadAttributes`] if an attribute is unknown, or the values do not match the mask.
     pub fn attributes(&self) -> Result<Attributes<'a>, BadAttributes> {
         let mut attributes = Attributes::default();
         let mut r = XdrReader::new(self.values);

@@ -313,7 +313,8 @@ macro_rules! callbacks {
 
             /// Decodes the arguments of the callback with this number.
             ///
-            /// # Errors [`Malformed`] if the arguments do not decode, or the number is undefined.
+            /// # Errors
+            /// [`Malformed`] if the arguments do not decode, or the number is undefined.
             pub fn decode(number: CallbackNumber, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
                 match number {
                     $(CallbackNumber::$number => r.get().map(Self::$variant),)*
@@ -346,7 +347,8 @@ macro_rules! callbacks {
 
             /// Decodes the body that follows the status.
             ///
-            /// # Errors [`Malformed`] if the body does not decode, or the number is undefined.
+            /// # Errors
+            /// [`Malformed`] if the body does not decode, or the number is undefined.
             pub fn decode(
                 number: CallbackNumber,
                 status: NfsStatus,
@@ -443,7 +445,8 @@ pub struct CallbackCompound<'a> {
 impl<'a> CallbackCompound<'a> {
     /// Decodes the header of the compound.
     ///
-    /// # Errors [`Malformed`]: the client replies GARBAGE_ARGS.
+    /// # Errors
+    /// [`Malformed`]: the client replies GARBAGE_ARGS.
     pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
         let tag = r.get()?;
         let minor_version = r.u32("minorversion")?;
@@ -538,7 +541,8 @@ impl<'a> CallbackResults<'a> {
 
     /// The result of the next callback, which must be a successful `number`.
     ///
-    /// # Errors [`NoResult`] if this or an earlier callback failed, or the reply belongs to another
+    /// # Errors
+    /// [`NoResult`] if this or an earlier callback failed, or the reply belongs to another
     /// callback.
     pub fn succeed<T>(&mut self, number: CallbackNumber) -> Result<T, NoResult>
     where

@@ -36,7 +36,8 @@ pub struct BadOperation {
 impl<'a> Compound<'a> {
     /// Decodes the header of the compound.
     ///
-    /// # Errors [`Malformed`]: the server replies GARBAGE_ARGS.
+    /// # Errors
+    /// [`Malformed`]: the server replies GARBAGE_ARGS.
     pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
         let tag = r.get()?;
         let minor_version = r.u32("minorversion")?;
@@ -252,7 +253,8 @@ impl<'a> CompoundResults<'a> {
 
     /// The next result, which must belong to `number`.
     ///
-    /// # Errors [`NoResult`] if the compound ended before, or the reply belongs to another
+    /// # Errors
+    /// [`NoResult`] if the compound ended before, or the reply belongs to another
     /// operation.
     pub fn expect<T: Reply<'a>>(&mut self, number: OperationNumber) -> Result<T, NoResult> {
         let Some((found, status)) = self.next_status()? else {
@@ -272,7 +274,8 @@ impl<'a> CompoundResults<'a> {
 
     /// The result of the next operation, which must be a successful `number`.
     ///
-    /// # Errors Like [`CompoundResults::expect`]; a failed operation gives its status.
+    /// # Errors
+    /// Like [`CompoundResults::expect`]; a failed operation gives its status.
     pub fn succeed<T>(&mut self, number: OperationNumber) -> Result<T, NoResult>
     where
         Result<T, NfsStatus>: Reply<'a>,

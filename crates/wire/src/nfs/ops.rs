@@ -59,7 +59,8 @@ macro_rules! operations {
 
             /// Decodes the arguments of the operation with this number.
             ///
-            /// # Errors [`Malformed`] if the arguments do not decode, or the number is undefined.
+            /// # Errors
+            /// [`Malformed`] if the arguments do not decode, or the number is undefined.
             #[inline]
             pub fn decode(
                 number: OperationNumber,
@@ -109,7 +110,8 @@ macro_rules! operations {
 
             /// Decodes the body that follows the status.
             ///
-            /// # Errors [`Malformed`] if the body does not decode, or the number is undefined.
+            /// # Errors
+            /// [`Malformed`] if the body does not decode, or the number is undefined.
             pub fn decode(
                 number: OperationNumber,
                 status: NfsStatus,

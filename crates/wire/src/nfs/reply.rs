@@ -14,7 +14,8 @@ pub trait Reply<'a>: Sized {
 
     /// Decodes the body that follows `status`.
     ///
-    /// # Errors [`Malformed`] if the bytes end early or do not decode.
+    /// # Errors
+    /// [`Malformed`] if the bytes end early or do not decode.
     fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed>;
 
     /// Writes the body that follows the status.

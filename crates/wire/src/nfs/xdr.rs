@@ -49,7 +49,8 @@ impl<'a> XdrReader<'a> {
 
     /// Decodes one value of the inferred type.
     ///
-    /// # Errors [`Malformed`] if the bytes end early or do not decode.
+    /// # Errors
+    /// [`Malformed`] if the bytes end early or do not decode.
     #[inline]
     pub fn get<T: Decode<'a>>(&mut self) -> Result<T, Malformed> {
         T::decode(self)
@@ -57,7 +58,8 @@ impl<'a> XdrReader<'a> {
 
     /// Reads an unsigned integer.
     ///
-    /// # Errors [`Malformed`] at the end of the message.
+    /// # Errors
+    /// [`Malformed`] at the end of the message.
     #[inline]
     pub fn u32(&mut self, what: &'static str) -> Result<u32, Malformed> {
         Ok(u32::from_be_bytes(self.inner.array(what)?))
@@ -74,7 +76,8 @@ impl<'a> XdrReader<'a> {
 
     /// Reads a boolean.
     ///
-    /// # Errors [`Malformed`] if the value is neither 0 nor 1. RFC 4506 4.4.
+    /// # Errors
+    /// [`Malformed`] if the value is neither 0 nor 1. RFC 4506 4.4.
     #[inline]
     pub fn bool(&mut self, what: &'static str) -> Result<bool, Malformed> {
         match self.u32(what)? {
@@ -110,7 +113,8 @@ impl<'a> XdrReader<'a> {
 
     /// Reads variable-length opaque data of at most `length_max` bytes, and its padding.
     ///
-    /// # Errors [`Malformed`] if the length exceeds the limit or the remaining bytes.
+    /// # Errors
+    /// [`Malformed`] if the length exceeds the limit or the remaining bytes.
     #[inline]
     pub fn opaque(&mut self, length_max: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
         let length = self.u32(what)? as usize;
@@ -122,7 +126,8 @@ impl<'a> XdrReader<'a> {
 
     /// Reads the count of a variable-length array.
     ///
-    /// # Errors [`Malformed`] if the count exceeds the limit.
+    /// # Errors
+    /// [`Malformed`] if the count exceeds the limit.
     #[inline]
     pub fn count(&mut self, count_max: usize, what: &'static str) -> Result<usize, Malformed> {
         let count = self.u32(what)? as usize;
@@ -251,7 +256,8 @@ impl<'a> XdrWriter<'a> {
 pub trait Decode<'a>: Sized {
     /// Decodes one value.
     ///
-    /// # Errors [`Malformed`] if the bytes end early or do not decode.
+    /// # Errors
+    /// [`Malformed`] if the bytes end early or do not decode.
     fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed>;
 }
 

@@ -183,7 +183,8 @@ impl Acceptor {
     /// Processes AUTHENTICATE and verifies its proof. `lookup` returns a user's hash. An unknown
     /// user takes as long as a wrong password.
     ///
-    /// # Errors [`LogonRefusal`]. The server must not reveal to the client which reason applied,
+    /// # Errors
+    /// [`LogonRefusal`]. The server must not reveal to the client which reason applied,
     /// except `Malformed`.
     pub fn handle_authenticate(
         &self,

@@ -81,7 +81,8 @@ impl Initiator {
 
     /// Processes CHALLENGE and returns AUTHENTICATE.
     ///
-    /// # Errors [`Malformed`] if the token is no CHALLENGE, or the server does not support NTLM
+    /// # Errors
+    /// [`Malformed`] if the token is no CHALLENGE, or the server does not support NTLM
     /// version 2.
     pub fn handle_challenge(&self, token: &[u8]) -> Result<NtlmResponse, Malformed> {
         let challenge = Challenge::decode(token)?;

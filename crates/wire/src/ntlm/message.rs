@@ -87,7 +87,8 @@ pub struct Challenge<'a> {
 impl<'a> Challenge<'a> {
     /// Reads the message.
     ///
-    /// # Errors [`Malformed`] if the message is another one, or a part lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the message is another one, or a part lies outside it.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = begin(bytes, 2)?;
         r.skip(8, "NTLM target name")?;
@@ -183,7 +184,8 @@ impl<'a> Authenticate<'a> {
 
     /// Reads the message.
     ///
-    /// # Errors [`Malformed`] if the message is another one, or a part lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the message is another one, or a part lies outside it.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = begin(bytes, 3)?;
         let mut field = |what| -> Result<(&'a [u8], usize), Malformed> {
@@ -211,7 +213,8 @@ impl<'a> Authenticate<'a> {
 
 /// Decodes a text field.
 ///
-/// # Errors [`Malformed`] if the field is not UTF-16.
+/// # Errors
+/// [`Malformed`] if the field is not UTF-16.
 pub fn text(bytes: &[u8], unicode: bool) -> Result<String, Malformed> {
     if !unicode {
         return Ok(bytes.iter().map(|&b| char::from(b)).collect());
@@ -229,7 +232,8 @@ pub fn put_av(out: &mut Vec<u8>, id: u16, value: &[u8]) {
 
 /// The value of the first AV pair with this id.
 ///
-/// # Errors [`Malformed`] if the list has no MsvAvEOL.
+/// # Errors
+/// [`Malformed`] if the list has no MsvAvEOL.
 pub fn find_av(list: &[u8], id: u16) -> Result<Option<&[u8]>, Malformed> {
     let mut r = Reader::new(list);
     let mut value = None;

@@ -27,7 +27,8 @@ pub struct AppInstanceVersion {
 impl AppInstanceVersion {
     /// Reads the context's data.
     ///
-    /// # Errors [`Malformed`] if the data has the wrong size.
+    /// # Errors
+    /// [`Malformed`] if the data has the wrong size.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = start(data, VERSION_BYTES, "app instance version")?;
         r.skip(4, "app instance version")?;
@@ -46,7 +47,8 @@ impl AppInstanceVersion {
 
 /// Reads the data of the context with the id.
 ///
-/// # Errors [`Malformed`] if the data has the wrong size.
+/// # Errors
+/// [`Malformed`] if the data has the wrong size.
 pub fn decode_app_instance_id(data: &[u8]) -> Result<[u8; 16], Malformed> {
     start(data, ID_BYTES, "app instance id")?.array("app instance id")
 }

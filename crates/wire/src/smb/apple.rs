@@ -40,7 +40,8 @@ pub struct AppleQuery {
 impl AppleQuery {
     /// Reads the context's data.
     ///
-    /// # Errors [`Malformed`] if the data has another length, or contains another command.
+    /// # Errors
+    /// [`Malformed`] if the data has another length, or contains another command.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(data);
         let command = r.u32("AAPL")?;

@@ -9,7 +9,8 @@ pub const COMPOUND_ALIGNMENT: usize = 8;
 
 /// The message at `start`. `next_command` is the distance to the next message, 0 for the last.
 ///
-/// # Errors [`Malformed`] if the distance is unaligned, shorter than a header, or leads out of the
+/// # Errors
+/// [`Malformed`] if the distance is unaligned, shorter than a header, or leads out of the
 /// frame.
 pub fn next_element(
     frame_length: usize,

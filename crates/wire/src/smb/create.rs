@@ -32,7 +32,8 @@ impl<'a> CreateRequest<'a> {
 
     /// Reads the body; the reader's origin is the header's first byte.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or a part lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or a part lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(Self::STRUCTURE_SIZE, "create")?;
         r.skip(1, "create")?;
@@ -116,7 +117,8 @@ pub struct CreateResponse {
 impl CreateResponse {
     /// Decodes the body; returns it with the undecoded list of create contexts.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the contexts lie outside
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the contexts lie outside
     /// it.
     pub fn decode<'a>(r: &mut Reader<'a>) -> Result<(Self, &'a [u8]), Malformed> {
         r.structure_size(89, "create response")?;

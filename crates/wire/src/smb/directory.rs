@@ -45,7 +45,8 @@ pub struct QueryDirectoryRequest<'a> {
 impl<'a> QueryDirectoryRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the pattern lies outside
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the pattern lies outside
     /// it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(33, "query directory")?;

@@ -21,7 +21,8 @@ pub struct DurableRequestV2 {
 impl DurableRequestV2 {
     /// Reads the context's data.
     ///
-    /// # Errors [`Malformed`] if the data has the wrong length.
+    /// # Errors
+    /// [`Malformed`] if the data has the wrong length.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(data);
         let timeout_ms = r.u32("DH2Q")?;
@@ -54,7 +55,8 @@ pub struct DurableReconnectV2 {
 impl DurableReconnectV2 {
     /// Reads the context's data.
     ///
-    /// # Errors [`Malformed`] if the data has the wrong length.
+    /// # Errors
+    /// [`Malformed`] if the data has the wrong length.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(data);
         let file_id = FileId { persistent: r.u64("DH2C")?, volatile: r.u64("DH2C")? };
@@ -96,7 +98,8 @@ impl DurableResponseV2 {
 /// DHnC: the client reconnects to an open. Returns the persistent half of its id; the other half
 /// does not count.
 ///
-/// # Errors [`Malformed`] if the data has the wrong length.
+/// # Errors
+/// [`Malformed`] if the data has the wrong length.
 pub fn decode_durable_reconnect(data: &[u8]) -> Result<u64, Malformed> {
     let mut r = Reader::new(data);
     let id = r.u64("DHnC")?;

@@ -40,7 +40,8 @@ pub struct OplockBreak {
 impl OplockBreak {
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short or has another size, such as that of a lease
+    /// # Errors
+    /// [`Malformed`] if the body is short or has another size, such as that of a lease
     /// break.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         r.structure_size(24, "oplock break")?;
@@ -80,7 +81,8 @@ pub enum OplockBreakAck {
 impl OplockBreakAck {
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body has neither form.
+    /// # Errors
+    /// [`Malformed`] if the body has neither form.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         match r.u16("oplock break")? {
             24 => {

@@ -17,7 +17,8 @@ impl<'a> ErrorResponse<'a> {
 
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the data lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the data lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(9, "error response")?;
         let contexts = r.u8("error response")?;

@@ -67,7 +67,8 @@ pub struct CopyChunkRequest {
 impl CopyChunkRequest {
     /// Decodes the payload, at most `chunks_max` chunks of it.
     ///
-    /// # Errors [`Malformed`] if the payload is shorter than `ChunkCount` requires, unless
+    /// # Errors
+    /// [`Malformed`] if the payload is shorter than `ChunkCount` requires, unless
     /// `ChunkCount` exceeds `chunks_max`.
     pub fn decode(bytes: &[u8], chunks_max: u32) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
@@ -153,7 +154,8 @@ pub fn decode_trim(bytes: &[u8], ranges_max: u32) -> Result<Vec<ByteRange>, Malf
 
 /// FSCTL_PIPE_WAIT: the name of the pipe. MS-FSCC 2.3.49.
 ///
-/// # Errors [`Malformed`] if the payload is shorter than the name's length.
+/// # Errors
+/// [`Malformed`] if the payload is shorter than the name's length.
 pub fn decode_pipe_wait(bytes: &[u8]) -> Result<&[u8], Malformed> {
     let mut r = Reader::new(bytes);
     // The timeout: an existing pipe is always available.
@@ -179,7 +181,8 @@ pub struct ValidateNegotiate {
 impl ValidateNegotiate {
     /// Reads the payload.
     ///
-    /// # Errors [`Malformed`] if the payload is short.
+    /// # Errors
+    /// [`Malformed`] if the payload is short.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
         let capabilities = r.u32("validate negotiate")?;

@@ -101,7 +101,8 @@ impl Header {
 
     /// Reads a header from the start of a message.
     ///
-    /// # Errors [`Malformed`] if the bytes are short, or no SMB2 header.
+    /// # Errors
+    /// [`Malformed`] if the bytes are short, or no SMB2 header.
     #[inline]
     pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         if r.array::<4>("header")? != Self::MAGIC {

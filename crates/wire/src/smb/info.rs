@@ -72,7 +72,8 @@ pub struct QueryInfoRequest<'a> {
 impl<'a> QueryInfoRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the input lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the input lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(41, "query info")?;
         let kind = InfoType::from_number(r.u8("query info")?);
@@ -123,7 +124,8 @@ pub struct SetInfoRequest<'a> {
 impl<'a> SetInfoRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the input lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the input lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(33, "set info")?;
         let kind = InfoType::from_number(r.u8("set info")?);
@@ -177,7 +179,8 @@ fn put_output_buffer(w: &mut Writer<'_>, offset: usize, data: &[u8]) {
 
 /// Reads what [`output_buffer_response`] writes.
 ///
-/// # Errors [`Malformed`] if the body is short, has another size, or the data lies outside it.
+/// # Errors
+/// [`Malformed`] if the body is short, has another size, or the data lies outside it.
 pub fn decode_output_buffer<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     r.structure_size(9, "output buffer")?;
     let offset = usize::from(r.u16("output buffer")?);

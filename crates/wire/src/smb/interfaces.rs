@@ -30,7 +30,8 @@ impl NetworkInterface {
 
     /// Decodes a list; skips addresses of other families.
     ///
-    /// # Errors [`Malformed`] if an entry is truncated, the list does not lead forward, or it holds
+    /// # Errors
+    /// [`Malformed`] if an entry is truncated, the list does not lead forward, or it holds
     /// more than `entries_max` entries.
     pub fn decode_list(mut bytes: &[u8], entries_max: usize) -> Result<Vec<Self>, Malformed> {
         let mut found = Vec::new();

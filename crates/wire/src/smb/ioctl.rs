@@ -24,7 +24,8 @@ pub struct IoctlRequest<'a> {
 impl<'a> IoctlRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the input lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the input lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(57, "ioctl")?;
         r.skip(2, "ioctl")?;
@@ -74,7 +75,8 @@ pub struct IoctlResponse<'a> {
 impl<'a> IoctlResponse<'a> {
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the output lies outside
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the output lies outside
     /// it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(49, "ioctl response")?;

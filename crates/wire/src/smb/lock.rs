@@ -39,7 +39,8 @@ pub struct LockRequest {
 impl LockRequest {
     /// Decodes the body, with at most `elements_max` ranges.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, no range or too many.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, no range or too many.
     pub fn decode(r: &mut Reader<'_>, elements_max: usize) -> Result<Self, Malformed> {
         r.structure_size(48, "lock")?;
         let count = usize::from(r.u16("lock")?);

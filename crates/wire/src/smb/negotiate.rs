@@ -58,7 +58,8 @@ pub struct NegotiateRequest<'a> {
 impl<'a> NegotiateRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, no dialect, or a broken list.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, no dialect, or a broken list.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(36, "negotiate")?;
         let count = usize::from(r.u16("negotiate")?);
@@ -135,7 +136,8 @@ fn decode_contexts(
 
 /// Decodes the list of 16-bit numbers of an encryption or signing context.
 ///
-/// # Errors [`Malformed`] if the list is shorter than its count requires, or empty.
+/// # Errors
+/// [`Malformed`] if the list is shorter than its count requires, or empty.
 pub fn decode_algorithms(data: &[u8]) -> Result<Vec<u16>, Malformed> {
     let mut r = Reader::new(data);
     let count = usize::from(r.u16("algorithm count")?);
@@ -189,7 +191,8 @@ pub struct NegotiateResponse<'a> {
 impl<'a> NegotiateResponse<'a> {
     /// Decodes the body; contexts only if 3.1.1 was chosen.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or a part lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or a part lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(65, "negotiate response")?;
         let security_mode = r.u16("negotiate response")?;

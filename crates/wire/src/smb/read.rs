@@ -81,7 +81,8 @@ impl ReadResponse {
     /// Decodes the body and returns the data, a slice of the message. The reader's origin is the
     /// header's first byte.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the data lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the data lies outside it.
     #[inline]
     pub fn decode<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
         r.structure_size(17, "read response")?;

@@ -45,7 +45,8 @@ impl<'a> SessionSetupRequest<'a> {
 
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the token lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the token lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(25, "session setup")?;
         let flags = r.u8("session setup")?;
@@ -86,7 +87,8 @@ pub struct SessionSetupResponse<'a> {
 impl<'a> SessionSetupResponse<'a> {
     /// Reads the body.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the token lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the token lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(9, "session setup response")?;
         let flags = SessionFlags(r.u16("session setup response")?);

@@ -25,7 +25,8 @@ impl TransformHeader {
 
     /// Decodes the header of a sealed frame, and checks its length against the frame's.
     ///
-    /// # Errors [`Malformed`] if the frame is short, not marked as encrypted, or its length differs
+    /// # Errors
+    /// [`Malformed`] if the frame is short, not marked as encrypted, or its length differs
     /// from `original_bytes`.
     pub fn decode(frame: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(frame);

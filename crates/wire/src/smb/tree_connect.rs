@@ -15,7 +15,8 @@ impl<'a> TreeConnectRequest<'a> {
     /// Decodes the body. The 3.1.1 extension needs no special handling: its path is at the offset
     /// of the plain one.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the path lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the path lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(9, "tree connect")?;
         let flags = r.u16("tree connect")?;

@@ -23,7 +23,8 @@ impl<'a> WriteRequest<'a> {
 
     /// Reads the body; the reader's origin is the header's first byte.
     ///
-    /// # Errors [`Malformed`] if the body is short, has another size, or the data lies outside it.
+    /// # Errors
+    /// [`Malformed`] if the body is short, has another size, or the data lies outside it.
     #[inline]
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(Self::STRUCTURE_SIZE, "write")?;

@@ -65,7 +65,8 @@ impl Initiator {
 
     /// Processes the server's challenge.
     ///
-    /// # Errors [`Malformed`] if the token holds no challenge.
+    /// # Errors
+    /// [`Malformed`] if the token holds no challenge.
     pub fn handle_challenge(&mut self, token: &[u8]) -> Result<Answer, Malformed> {
         let Mechanism::Ntlm { ntlm, signer } = &mut self.mechanism else {
             return Err(bad("a challenge, where a ticket was shown"));
@@ -85,7 +86,8 @@ impl Initiator {
     /// mechanisms, which is verified. With Kerberos it authenticates the server and yields the
     /// session key.
     ///
-    /// # Errors [`Malformed`] if the verification fails, or the exchange is not complete.
+    /// # Errors
+    /// [`Malformed`] if the verification fails, or the exchange is not complete.
     pub fn handle_last(&mut self, token: &[u8]) -> Result<Option<SessionKey>, Malformed> {
         if let Mechanism::Kerberos(ticket) = &mut self.mechanism {
             let proof = completed(token)?.token.ok_or_else(|| bad("no proof of the server"))?;

@@ -16,7 +16,8 @@ pub trait Ticket: fmt::Debug + Send {
 
     /// Processes the server's AP-REP; returns the session key.
     ///
-    /// # Errors A description, if the server does not authenticate itself.
+    /// # Errors
+    /// A description, if the server does not authenticate itself.
     fn handle_answer(&mut self, token: &[u8]) -> Result<SessionKey, String>;
 }
 

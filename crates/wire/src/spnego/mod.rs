@@ -144,7 +144,8 @@ impl Acceptor {
 
     /// Processes the client's token with the verdict on its ticket.
     ///
-    /// # Errors [`LogonRefusal`] ends the exchange.
+    /// # Errors
+    /// [`LogonRefusal`] ends the exchange.
     pub fn handle_ticket(
         &self,
         token: &[u8],
@@ -179,7 +180,8 @@ impl Acceptor {
 
     /// Processes the client's next token.
     ///
-    /// # Errors [`LogonRefusal`] ends the exchange.
+    /// # Errors
+    /// [`LogonRefusal`] ends the exchange.
     pub fn handle_token(
         &mut self,
         token: &[u8],

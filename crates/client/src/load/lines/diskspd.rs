@@ -10,7 +10,8 @@ const IGNORED: [&str; 10] = ["-S", "-L", "-D", "-h", "-R", "-n", "-a", "-A", "-x
 /// The plan of a line, with or without the program's name. Each target becomes one file with its
 /// own threads, as in diskspd.
 ///
-/// # Errors An unknown flag, or an invalid value.
+/// # Errors
+/// An unknown flag, or an invalid value.
 pub fn diskspd(line: &[&str]) -> Result<Plan, String> {
     // diskspd's own defaults.
     let mut plan = Plan { block_bytes: 65_536, depth: 2, warm_up_seconds: 5.0, ..default_plan() };

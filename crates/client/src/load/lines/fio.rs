@@ -22,7 +22,8 @@ const IGNORED: [&str; 13] = [
 
 /// The plan of a line, with or without the program's name.
 ///
-/// # Errors An unknown option, or an invalid value.
+/// # Errors
+/// An unknown option, or an invalid value.
 pub fn fio(line: &[&str]) -> Result<Plan, String> {
     let mut plan = default_plan();
     let (mut jobs, mut files, mut mix) = (1, 1, 50);

@@ -45,7 +45,8 @@ impl<'a> OpaqueAuth<'a> {
 
     /// Decodes the credential.
     ///
-    /// # Errors [`Malformed`] if the body does not match the flavor: AUTH_BADCRED.
+    /// # Errors
+    /// [`Malformed`] if the body does not match the flavor: AUTH_BADCRED.
     pub fn credential(&self) -> Result<Credential<'a>, Malformed> {
         let mut r = XdrReader::new(self.body.0);
         let credential = match self.flavor {

@@ -43,7 +43,8 @@ impl From<Malformed> for UnreadableMessage {
 impl<'a> Message<'a> {
     /// Decodes the header of a call or a reply.
     ///
-    /// # Errors [`UnreadableMessage`] if the record is neither.
+    /// # Errors
+    /// [`UnreadableMessage`] if the record is neither.
     pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, UnreadableMessage> {
         let xid = r.u32("xid")?;
         match r.u32("message type")? {

@@ -65,7 +65,8 @@ fn mark_at(stream: &[u8], at: usize) -> Option<(bool, usize)> {
 /// Scans the first record of `stream` for its end. Its message may have up to `record_bytes_max`
 /// bytes.
 ///
-/// # Errors [`Malformed`] if the message is longer, has more than [`FRAGMENTS_MAX`] fragments, or
+/// # Errors
+/// [`Malformed`] if the message is longer, has more than [`FRAGMENTS_MAX`] fragments, or
 /// an empty fragment before the last. The caller cannot resynchronize with such a stream.
 pub fn scan_record(stream: &[u8], record_bytes_max: usize) -> Result<Scan, Malformed> {
     let mut at = 0;
