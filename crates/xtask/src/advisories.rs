@@ -1,4 +1,4 @@
-//! Known holes of dependencies, their sources and their duplicates, from `Cargo.lock`.
+//! Checks `Cargo.lock` for known vulnerabilities of dependencies, foreign sources and duplicates.
 //!
 //! The advisories are the RustSec database's facts (public domain, CC0), kept here as data: the
 //! check needs no network. `cargo xtask advisories --update DIR` takes them from a checkout.
@@ -15,9 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const DATA: &str = include_str!("advisories.tsv");
 /// Where `--update` writes.
 const DATA_PATH: &str = "crates/xtask/src/advisories.tsv";
-/// What stands before the date of the data, in seconds since 1970.
+/// Prefix of the data's first line; the date follows in seconds since 1970.
 const DATE: &str = "# RustSec advisory database, newest advisory or change at ";
-/// After this the data says little about what is known.
+/// Age after which the data is too old to be relied on.
 const STALE_AFTER: Duration = Duration::from_hours(24 * 180);
 /// The one place that packages come from.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -105,7 +105,7 @@ struct Package {
     checksum: Option<String>,
 }
 
-/// What was found.
+/// Faults and remarks of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Findings {
     faults: Vec<String>,
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn unmaintained_package_is_remarked_and_accepted_advisory_is_not() {
+    fn unmaintained_package_is_a_remark_unless_accepted() {
         let packages = [package("1.2.3")];
         let found = judge(&packages, &advisories("unmaintained"), NOTHING).unwrap();
         assert_eq!((found.faults.len(), found.remarks.len()), (0, 1));

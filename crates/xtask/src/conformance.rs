@@ -2,10 +2,10 @@
 //! process of its own, in lanes with a server each.
 
 use crate::server::{
-    self, PASSWORD, PORT, Running, SNAPSHOT, SNAPSHOT_FILE, SNAPSHOT_STREAM, SNAPSHOT_STREAM_BYTES,
-    USER, USER2,
+    self, PASSWORD, PORT, RunningServer, SNAPSHOT, SNAPSHOT_FILE, SNAPSHOT_STREAM,
+    SNAPSHOT_STREAM_BYTES, USER, USER2,
 };
-use crate::tap::{self, Heard};
+use crate::tap::{self, TapRecords};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,7 +21,7 @@ const TEST_SECONDS_MAX: u32 = 100;
 /// some race with themselves, such as `smb2.notify.basedir`, which sends two
 /// requests on two connections and counts on their order. Each is named at the end.
 const RETRIES: u32 = 2;
-/// The same for one that did not end, which takes long.
+/// Retries of a test that timed out, which takes long.
 const HANG_RETRIES: u32 = 1;
 /// Suites and tests that cancel requests at once. These sign by AES-GMAC alone, which a session with
 /// channels does not get: under AES-CMAC, Samba's client cancels a request of which it has not heard
@@ -29,7 +29,7 @@ const HANG_RETRIES: u32 = 1;
 const CANCELS_AT_ONCE: [&str; 2] = ["smb2.notify", "smb2.compound.interim1"];
 /// Host part of the first lane's address.
 const FIRST_HOST: u8 = 41;
-/// From a server's address to that of the tap before it.
+/// Offset from a server's host number to that of its tap.
 const BESIDE: u8 = 100;
 
 /// Arguments of `conformance`.
@@ -40,17 +40,17 @@ pub struct Args {
     /// Only this suite or test; may be given several times
     #[arg(long)]
     suite: Vec<String>,
-    /// Servers side by side
+    /// Servers that run in parallel
     #[arg(long, default_value_t = 4)]
     lanes: u8,
     /// Listen to all that the server sends, signed by AES-GMAC or sealed by AES-GCM, for nonces that
     /// are used twice; outcomes are not judged
     #[arg(long, value_name = "PROTECTION")]
     wiretap: Option<Protection>,
-    /// Only every so manieth test, others for each seed
+    /// Sample: run one test in this many, selected by the seed
     #[arg(long, default_value_t = 1)]
     share: u64,
-    /// Which tests the share has
+    /// Seed that selects the tests of the sample
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Where to write outcomes, one line a test
@@ -79,16 +79,16 @@ struct Outcome {
 #[derive(Debug, Default, Deserialize)]
 struct ExpectedFile {
     #[serde(default)]
-    expected: Vec<Expected>,
+    expected: Vec<ExpectedFailure>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Expected {
+struct ExpectedFailure {
     test: String,
     reason: String,
 }
 
-/// Runs the suite and holds it against what is expected.
+/// Runs the suite and compares the outcomes with the expected failures.
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if args.protocol != "smb" {
         bail!("there is no conformance suite for {:?}; there is: smb", args.protocol);
@@ -120,7 +120,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
 struct Torture {
     command: Vec<String>,
     protection: Option<Protection>,
-    heard: Arc<Heard>,
+    heard: Arc<TapRecords>,
 }
 
 impl Torture {
@@ -255,7 +255,7 @@ fn read_suites(root: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-fn read_expected(root: &Path) -> Result<Vec<Expected>> {
+fn read_expected(root: &Path) -> Result<Vec<ExpectedFailure>> {
     let text = std::fs::read_to_string(root.join("conformance/expected-failures.toml"))?;
     let file: ExpectedFile = toml::from_str(&text)?;
     if let Some(entry) = file.expected.iter().find(|e| e.reason.trim().len() < 10) {
@@ -312,7 +312,7 @@ fn run_lane(
     done: &Mutex<Vec<Outcome>>,
     total: usize,
 ) -> Result<()> {
-    let mut server = Running::anabranch(binary, host)?;
+    let mut server = RunningServer::anabranch(binary, host)?;
     if torture.protection.is_some() {
         let behind = server.address.clone();
         server.address = server::address(host + BESIDE);
@@ -331,7 +331,7 @@ fn run_lane(
 }
 
 /// Runs a test until it passes or has failed often enough.
-fn run_test(torture: &Torture, server: &mut Running, test: String) -> Result<Outcome> {
+fn run_test(torture: &Torture, server: &mut RunningServer, test: String) -> Result<Outcome> {
     let begin = Instant::now();
     let mut retried = None;
     let mut tries = 0;
@@ -346,7 +346,7 @@ fn run_test(torture: &Torture, server: &mut Running, test: String) -> Result<Out
         }
         let retries = match result.as_str() {
             "success" | "skip" => 0,
-            // What was said has been heard.
+            // The tap already has the messages of the failed run, and outcomes are not judged.
             _ if torture.protection.is_some() => 0,
             "hang" => HANG_RETRIES,
             _ => RETRIES,
@@ -377,7 +377,7 @@ fn tsv(outcomes: &[Outcome]) -> String {
 }
 
 /// Fails on a nonce that was used twice, or if nothing was heard.
-fn report_tap(heard: &Heard, tests: usize) -> Result<ExitCode> {
+fn report_tap(heard: &TapRecords, tests: usize) -> Result<ExitCode> {
     let (signed, sealed) = heard.counts();
     let breaches = heard.breaches();
     breaches.iter().take(20).for_each(|breach| eprintln!("{breach}"));
@@ -392,8 +392,8 @@ fn report_tap(heard: &Heard, tests: usize) -> Result<ExitCode> {
     Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the totals by suite; fails on what was not expected.
-fn report(outcomes: &[Outcome], expected: &[Expected]) -> ExitCode {
+/// Prints the totals by suite; fails on an unexpected outcome.
+fn report(outcomes: &[Outcome], expected: &[ExpectedFailure]) -> ExitCode {
     let mut suites: BTreeMap<String, [usize; 3]> = BTreeMap::new();
     let mut surprises = Vec::new();
     for outcome in outcomes {

@@ -1,4 +1,5 @@
-//! Which test or command shows each row of the requirements: checked, and written as a page.
+//! Maps each row of the requirements to the test or command that shows it; checks the map and writes
+//! it as a page.
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -52,7 +53,7 @@ struct Row {
     missing: Option<String>,
 }
 
-/// Writes the page, or looks at it.
+/// Writes the page, or checks that it is up to date.
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let text = std::fs::read_to_string(root.join(TABLE)).context(TABLE)?;
     let table: Table = toml::from_str(&text).context(TABLE)?;
@@ -76,7 +77,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What may stand before an argument: subcommands of ours, and targets of make.
+/// Commands that a row may name: our subcommands, and targets of make.
 fn commands(root: &Path) -> Result<HashSet<String>> {
     let mut known = HashSet::new();
     let main = std::fs::read_to_string(root.join("crates/cli/src/main.rs"))?;
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_or_command_that_does_not_exist_and_an_empty_row_are_found() {
+    fn missing_test_or_command_and_empty_row_are_reported() {
         let rows = "[[row]]\nid = \"G-01\"\ntitle = \"a\"\ntests = [\"cli::gone\", \"cli::here\"]\n\
                     [[row]]\nid = \"G-02\"\ntitle = \"\"\n\
                     [[row]]\nid = \"G-03\"\ntitle = \"c\"\ncommand = \"anabranch gone URL\"\n";

@@ -1,8 +1,7 @@
 //! The fuzz targets under libFuzzer, guided by coverage.
 //!
-//! Stable Rust does it: the pass that counts branches is part of LLVM, and
-//! `-Cpasses` is not unstable. What `cargo fuzz` adds to it, AddressSanitizer,
-//! finds nothing in code that forbids `unsafe`.
+//! Stable Rust suffices: the pass that counts branches is part of LLVM, and `-Cpasses` is stable.
+//! `cargo fuzz` would add AddressSanitizer, which finds nothing in code that forbids `unsafe`.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -54,7 +53,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let guided = build(root)?;
     let mut failed = Vec::new();
     for name in names.iter().filter(wanted) {
-        let target = Guided { root, binary: &guided, name };
+        let target = FuzzTarget { root, binary: &guided, name };
         if !target.fuzz(args.seconds)? {
             failed.push(name.as_str());
         } else if args.keep {
@@ -101,13 +100,13 @@ fn work_folder(root: &Path) -> PathBuf {
 }
 
 /// One target under libFuzzer.
-struct Guided<'a> {
+struct FuzzTarget<'a> {
     root: &'a Path,
     binary: &'a Path,
     name: &'a str,
 }
 
-impl Guided<'_> {
+impl FuzzTarget<'_> {
     /// The corpus as libFuzzer wants it; what earlier runs found stays in it.
     fn inputs(&self) -> Result<PathBuf> {
         let folder = work_folder(self.root).join("corpus").join(self.name);

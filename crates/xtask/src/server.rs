@@ -32,25 +32,25 @@ pub fn address(host: u8) -> String {
 }
 
 /// A running server with an empty share named `plain`.
-pub struct Running {
+pub struct RunningServer {
     child: Child,
     /// Address it serves on.
     pub address: String,
     folder: PathBuf,
 }
 
-impl Running {
+impl RunningServer {
     /// Starts our server on the loopback address with this last number.
     pub fn anabranch(binary: &Path, host: u8) -> Result<Self> {
         Self::anabranch_on(binary, host, &[address(host)])
     }
 
-    /// As [`Running::anabranch`], with further options of the share, as in `,posix=no`.
+    /// As [`RunningServer::anabranch`], with further options of the share, as in `,posix=no`.
     pub fn anabranch_with(binary: &Path, host: u8, options: &str) -> Result<Self> {
         Self::serve(binary, host, &[address(host)], options)
     }
 
-    /// As [`Running::anabranch`], on other addresses; the first is [`Running::address`].
+    /// As [`RunningServer::anabranch`], on other addresses; the first is [`RunningServer::address`].
     pub fn anabranch_on(binary: &Path, host: u8, addresses: &[String]) -> Result<Self> {
         Self::serve(binary, host, addresses, "")
     }
@@ -165,7 +165,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,5 +1,4 @@
-//! Between a test suite and the server: passes on what both say, and finds nonces that the server
-//! uses twice.
+//! Relays messages between a test suite and the server, and finds nonces that the server reuses.
 
 use anyhow::{Context, Result};
 use std::io::{self, Read, Write};
@@ -8,27 +7,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::frame::{PREFIX_BYTES, payload_length};
 use wire::wiretap::{Wiretap, Witness};
 
-/// What all taps have heard.
+/// Records of all taps.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct TapRecords {
     witness: Arc<Mutex<Witness>>,
     breaches: Mutex<Vec<String>>,
 }
 
-impl Heard {
+impl TapRecords {
     /// Messages of the server that AES-GMAC has signed, and that were sealed.
     pub fn counts(&self) -> (usize, usize) {
         self.witness.lock().unwrap_or_else(PoisonError::into_inner).counts()
     }
 
-    /// What shares a nonce with something else.
+    /// Messages that share a nonce with another one.
     pub fn breaches(&self) -> Vec<String> {
         self.breaches.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// Accepts connections at `address` for as long as the process lives, each with one to `server`.
-pub fn listen(address: (&str, u16), server: (String, u16), heard: &Arc<Heard>) -> Result<()> {
+pub fn listen(address: (&str, u16), server: (String, u16), heard: &Arc<TapRecords>) -> Result<()> {
     let listener =
         TcpListener::bind(address).with_context(|| format!("listen on {}", address.0))?;
     let heard = heard.clone();
@@ -42,7 +41,7 @@ pub fn listen(address: (&str, u16), server: (String, u16), heard: &Arc<Heard>) -
     Ok(())
 }
 
-fn connect(client: TcpStream, server: TcpStream, heard: &Arc<Heard>) -> io::Result<()> {
+fn connect(client: TcpStream, server: TcpStream, heard: &Arc<TapRecords>) -> io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
@@ -59,7 +58,7 @@ fn connect(client: TcpStream, server: TcpStream, heard: &Arc<Heard>) -> io::Resu
     Ok(())
 }
 
-fn pass_on(mut server: &TcpStream, mut client: &TcpStream, heard: &Heard) -> io::Result<()> {
+fn pass_on(mut server: &TcpStream, mut client: &TcpStream, heard: &TapRecords) -> io::Result<()> {
     let mut tap = Wiretap::beside(&heard.witness);
     let (mut prefix, mut message) = ([0; PREFIX_BYTES], Vec::new());
     loop {

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 const FUNCTION_LINES_MAX: usize = 70;
 const FILE_LINES_MAX: usize = 1000;
 
-/// What may be named in which crates only, and what to do instead.
+/// Paths that only the listed crates may name, with the alternative for the others.
 const PLACES: [(&str, &[&str], &str); 8] = [
     ("unsafe {", &["vfs-local", "lanes", "gss", "sockets"], "keep it in a backend"),
     (
@@ -40,10 +40,10 @@ const PLACES: [(&str, &[&str], &str); 8] = [
     ),
 ];
 
-/// What declares the state of a thread or of a task, by whatever path or attribute.
+/// Words that declare thread-local or task-local state, by any path or attribute.
 const THREAD_STATE_WORDS: [&str; 3] = ["thread_local", "task_local", "LocalKey"];
 
-/// Where the state of a thread is kept, and why that decides nothing about a request.
+/// Files that may have thread-local state, with the reason why it decides nothing about a request.
 const THREAD_STATE: [(&str, &str); 6] = [
     ("files/tests/slow_backend.rs", "a test's own"),
     ("meter/src/registry.rs", "counters"),

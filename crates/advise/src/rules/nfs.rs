@@ -141,7 +141,7 @@ pub(super) fn read_ahead(facts: &Facts) -> Option<Finding> {
     let (major, minor) = facts.client.kernel;
     let found = if mounts.is_empty() { "no NFS mount now".into() } else { mounts.join(", ") };
     let text = format!(
-        "kernel {major}.{minor} reads {default} KiB ahead on NFS unless told otherwise ({found}): \
+        "kernel {major}.{minor} reads {default} KiB ahead on NFS by default ({found}): \
          large files are read quicker with 15 MiB"
     );
     let weight = if low { Weight::Do } else { Weight::Consider };

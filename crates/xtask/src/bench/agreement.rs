@@ -1,12 +1,12 @@
-//! Whether `anabranch bench` finds what other loaders find, on the same servers in turns, and what
-//! each of them costs its own machine: the same reads by `smbtorture`'s smb2.bench.read, and over
-//! NFS by fio's engine.
+//! Compares `anabranch bench` with foreign loaders: rates on the same servers in turns, and the CPU
+//! time of each loader. The foreign loaders are `smbtorture`'s smb2.bench.read, and over NFS fio's
+//! engine.
 //!
-//! Only where something is the limit that both loaders meet alike is there a rate that they can agree on.
-//! Ours, which is quicker than smbtorture can ask, has a share that is held to a number of operations a
-//! second. Foreign servers are held twice: by a part of one processor, so small that every loader can
-//! ask for more (the loader has another processor), and by a line. With a part of a processor a
-//! server does more or less, as requests come together or one by one, in which loaders differ.
+//! The loaders can agree on a rate only where the same bottleneck limits both. Our server is faster
+//! than smbtorture, so its share has a limit of operations a second. Foreign servers are limited in
+//! two ways: by a CPU quota that every loader can saturate (the loader has another processor), and by
+//! a shaped link. Under a CPU quota the rate also depends on how requests arrive, together or one by
+//! one, in which loaders differ.
 
 mod filler;
 mod fio;
@@ -16,46 +16,58 @@ use super::peers::{self, Row, TICKS_PER_SECOND};
 use super::quota::Quota;
 use super::samba::Samba;
 use super::{Args, median};
-use crate::server::{PASSWORD, PORT, Running, USER};
+use crate::server::{PASSWORD, PORT, RunningServer, USER};
 use anyhow::{Context, Result, bail};
 use filler::Filler;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How far the two may lie apart.
+/// Largest accepted relative difference of the two rates.
 const AGREED: f64 = 0.1;
 
 /// The processors of the server and of the loader.
 const PROCESSORS: [&str; 2] = ["0", "1"];
 
-/// glibc gives memory back to the system whenever enough of it is free at once, and takes it again page by
-/// page: a fifth of Samba's time for reads of 1 MiB under a loader that is quick to ask for the next,
-/// and nothing under one that is slow. With these it keeps what it has.
+/// Settings with which glibc retains freed memory. By default it returns memory to the system and
+/// faults it in again page by page. That takes a fifth of Samba's time for reads of 1 MiB under a fast
+/// loader, and nothing under a slow one.
 const KEEPS_MEMORY: [(&str, &str); 2] =
     [("MALLOC_TRIM_THRESHOLD_", "1073741824"), ("MALLOC_MMAP_THRESHOLD_", "268435456")];
 
-/// A load of both, and what holds the servers back.
-struct Held {
-    /// The foreign loader has as many files of one block as requests under way, and so has ours then.
+/// A load of both loaders, and the limits of the servers.
+struct CapacityRow {
+    /// The foreign loader uses one file of one block for each request in flight; ours does the same.
     row: Row,
-    /// Hundredths of a processor that Samba has.
+    /// Samba's CPU quota in percent of one processor.
     percent: u32,
-    /// The operations a second to which our share is held.
+    /// Limit of our share, in operations a second.
     iops: u32,
 }
 
-const ROWS: [Held; 3] = [
-    Held { row: ("read 4 KiB, depth 32", "read", 4096, 32, 1, &[]), percent: 20, iops: 5000 },
-    Held { row: ("read 64 KiB, depth 8", "read", 65_536, 8, 1, &[]), percent: 25, iops: 2000 },
-    Held { row: ("read 1 MiB, depth 4", "read", 1_048_576, 4, 1, &[]), percent: 25, iops: 100 },
+const ROWS: [CapacityRow; 3] = [
+    CapacityRow {
+        row: ("read 4 KiB, depth 32", "read", 4096, 32, 1, &[]),
+        percent: 20,
+        iops: 5000,
+    },
+    CapacityRow {
+        row: ("read 64 KiB, depth 8", "read", 65_536, 8, 1, &[]),
+        percent: 25,
+        iops: 2000,
+    },
+    CapacityRow {
+        row: ("read 1 MiB, depth 4", "read", 1_048_576, 4, 1, &[]),
+        percent: 25,
+        iops: 100,
+    },
 ];
 
-/// Million bits in a second, each way, of the line to a foreign server.
+/// Bandwidth of the link to a foreign server, each way, in Mbit/s.
 const MEGABITS: u32 = 400;
 
-/// What one loader found, and what it took.
+/// The rate that one loader measured, and the CPU time that it used.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct LoaderResult {
     rate: f64,
     client_us: f64,
 }
@@ -68,7 +80,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     let cores = std::thread::available_parallelism()?.get();
     anyhow::ensure!(cores > 1, "server and loader need a processor each");
     let binary = super::binary(root)?;
-    // Made first, it goes last: the servers have ended by then.
+    // Created first, so dropped last: the servers have ended by then.
     let quota = quota();
     println!(
         "| load | server | anabranch bench /s | other loader /s | ratio | within 10 % | \
@@ -85,7 +97,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     }
 }
 
-/// A group for the servers; without one it is said why.
+/// A control group for the servers; prints the reason where there is none.
 fn quota() -> Option<Quota> {
     match Quota::new() {
         Ok(quota) => Some(quota),
@@ -101,8 +113,8 @@ fn over_smb(binary: &Path, quota: Option<&Quota>, args: &Args) -> Result<()> {
     let address = crate::server::address(peers::SAMBA_HOST);
     let samba = Samba::start_with(&[address], &KEEPS_MEMORY)?;
     let here = on(PROCESSORS[1]);
-    for Held { row, percent, iops } in wanted() {
-        let ours = Running::anabranch_with(binary, 61, &format!(",limits.iops={iops}"))?;
+    for CapacityRow { row, percent, iops } in wanted() {
+        let ours = RunningServer::anabranch_with(binary, 61, &format!(",limits.iops={iops}"))?;
         pin(ours.pid())?;
         let held = format!("Anabranch, a share of {iops} IOPS");
         let server = (held.as_str(), ours.address.as_str(), ours.share(), ours.pid());
@@ -117,15 +129,15 @@ fn over_smb(binary: &Path, quota: Option<&Quota>, args: &Args) -> Result<()> {
     pin(samba.pid())?;
     let there = [line.before(), here].concat();
     let held = format!("Samba, a line of {MEGABITS} Mbit/s");
-    wanted().try_for_each(|Held { row, .. }| {
+    wanted().try_for_each(|CapacityRow { row, .. }| {
         smb_in_turns(binary, row, of_samba(&held, &samba), &there, args)
     })
 }
 
-/// What a server is called and where it is: its address, its share's folder and its process.
-type At<'a> = (&'a str, &'a str, PathBuf, u32);
+/// A server: name, address, folder of its share, process id.
+type BenchServer<'a> = (&'a str, &'a str, PathBuf, u32);
 
-fn of_samba<'a>(held: &'a str, samba: &'a Samba) -> At<'a> {
+fn of_samba<'a>(held: &'a str, samba: &'a Samba) -> BenchServer<'a> {
     (held, samba.addresses[0].as_str(), samba.share(), samba.pid())
 }
 
@@ -133,7 +145,7 @@ fn of_samba<'a>(held: &'a str, samba: &'a Samba) -> At<'a> {
 fn smb_in_turns(
     binary: &Path,
     row: &Row,
-    (held, address, share, pid): At<'_>,
+    (held, address, share, pid): BenchServer<'_>,
     before: &[String],
     args: &Args,
 ) -> Result<()> {
@@ -152,7 +164,7 @@ fn smb_in_turns(
     Ok(())
 }
 
-/// Gives a server the first processor, or a part of it; tells which.
+/// Pins a server to the first processor, within a quota if there is one; returns the table's label.
 fn hold(pid: u32, quota: Option<&Quota>, percent: u32) -> Result<String> {
     pin(pid)?;
     match quota {
@@ -164,12 +176,12 @@ fn hold(pid: u32, quota: Option<&Quota>, percent: u32) -> Result<String> {
     }
 }
 
-/// How a command is run on a processor.
+/// The command prefix that pins a program to a processor.
 fn on(processor: &str) -> Vec<String> {
     ["taskset", "--cpu-list", processor].map(str::to_owned).to_vec()
 }
 
-/// Gives a running server, with the threads and processes it makes later, the first processor.
+/// Pins a running server, with its later threads and processes, to the first processor.
 fn pin(pid: u32) -> Result<()> {
     let status = Command::new("taskset")
         .args(["--all-tasks", "--cpu-list", "--pid", PROCESSORS[0], &pid.to_string()])
@@ -180,9 +192,9 @@ fn pin(pid: u32) -> Result<()> {
     Ok(())
 }
 
-/// Prints a line of what both found in turns. The ratio is the middle one of all turns: what else
-/// the machine does meanwhile slows down both loaders of a turn.
-fn print(load: &str, server: &str, own: Vec<Found>, foreign: Vec<Found>) {
+/// Prints a row with the results of both loaders. The ratio is the median over all turns: other work
+/// of the machine slows down both loaders of a turn.
+fn print(load: &str, server: &str, own: Vec<LoaderResult>, foreign: Vec<LoaderResult>) {
     let ratios = own.iter().zip(&foreign).map(|(own, foreign)| own.rate / foreign.rate).collect();
     let ratio = median(ratios, |ratio| *ratio);
     let (Some(ratio), Some(own), Some(foreign)) = (ratio, middle(own), middle(foreign)) else {
@@ -195,15 +207,15 @@ fn print(load: &str, server: &str, own: Vec<Found>, foreign: Vec<Found>) {
     );
 }
 
-/// The middle rate and the middle time, each for itself.
-fn middle(found: Vec<Found>) -> Option<Found> {
+/// Median rate and median time, each taken separately.
+fn middle(found: Vec<LoaderResult>) -> Option<LoaderResult> {
     let rate = median(found.clone(), |one| one.rate)?.rate;
     let client_us = median(found, |one| one.client_us)?.client_us;
-    Some(Found { rate, client_us })
+    Some(LoaderResult { rate, client_us })
 }
 
-/// Processor time of all programs that this one has waited for, in seconds: both loaders are
-/// measured whole, start and end included, by the same clock.
+/// CPU time in seconds of all child processes that have been waited for. Both loaders are measured
+/// from start to end by the same clock.
 pub(super) fn children_seconds() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let (_, rest) = stat.rsplit_once(") ").context("no line of proc(5)")?;
@@ -212,12 +224,12 @@ pub(super) fn children_seconds() -> Result<f64> {
     Ok(fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND)
 }
 
-/// What a loader finds that runs for `seconds` and tells its rate, and what it takes.
-fn found(seconds: u32, load: impl FnOnce() -> Result<f64>) -> Result<Found> {
+/// Runs a loader for `seconds`; returns the rate that it reports, and its CPU time.
+fn found(seconds: u32, load: impl FnOnce() -> Result<f64>) -> Result<LoaderResult> {
     let before = children_seconds()?;
     let rate = load()?;
     let used = children_seconds()? - before;
-    Ok(Found { rate, client_us: used * 1e6 / (rate * f64::from(seconds)) })
+    Ok(LoaderResult { rate, client_us: used * 1e6 / (rate * f64::from(seconds)) })
 }
 
 fn by_torture(
@@ -226,7 +238,7 @@ fn by_torture(
     address: &str,
     pid: u32,
     seconds: u32,
-) -> Result<Found> {
+) -> Result<LoaderResult> {
     found(seconds, || Ok(peers::measure(torture, row, address, pid, seconds)?.rate))
 }
 
@@ -237,7 +249,7 @@ fn by_anabranch(
     url: &str,
     load: &str,
     seconds: u32,
-) -> Result<Found> {
+) -> Result<LoaderResult> {
     found(seconds, || {
         let output = behind(before)
             .arg(binary)

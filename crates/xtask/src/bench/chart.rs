@@ -9,7 +9,7 @@ const FIGURES: f64 = 80.0;
 const BAR: f64 = 12.0;
 const GAP: f64 = 8.0;
 const TOP: f64 = 52.0;
-/// Ours first; told apart by brightness too.
+/// Colour of each series, ours first; they differ in brightness, too.
 const COLOURS: [&str; 2] = ["#1f77b4", "#c7c7c7"];
 
 /// A chart with the same bars beside each name.

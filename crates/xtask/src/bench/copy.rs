@@ -1,5 +1,5 @@
-//! Copies of one large file and of many small ones: `anabranch copy` beside the programs
-//! that people use, to our server and to Samba.
+//! Measures copies of one large file and of many small ones: `anabranch copy` and other programs, to
+//! our server and to Samba.
 
 mod tools;
 
@@ -8,7 +8,7 @@ use super::network::{Ends, Line};
 use super::peers::{TICKS_PER_SECOND, ticks};
 use super::samba::Samba;
 use super::{Args, median};
-use crate::server::{Running, USER};
+use crate::server::{RunningServer, USER};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::Write;
@@ -17,11 +17,11 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use tools::Tool;
 
-/// Files in one folder of the many.
+/// Files in each folder of small files.
 const FOLDER_FILES: usize = 1000;
 const SMALL_BYTES: usize = 4096;
 
-/// How much is copied.
+/// Amount of data to copy.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Amount {
     /// MiB of the large file of `copy`
@@ -38,18 +38,18 @@ pub struct Amount {
     only_long: bool,
 }
 
-/// What is copied, and which way.
+/// The data to copy, and the direction.
 #[derive(Clone, Copy, Debug)]
-struct Way<'a> {
-    /// On this machine.
+struct CopyDirection<'a> {
+    /// Path on this machine.
     here: &'a Path,
-    /// In the share.
+    /// Path in the share.
     there: &'a str,
     is_up: bool,
     is_tree: bool,
 }
 
-/// A server that is copied to and from.
+/// A server of the comparison.
 struct Server<'a> {
     name: &'static str,
     address: &'a str,
@@ -57,7 +57,7 @@ struct Server<'a> {
     pid: u32,
 }
 
-/// A way to run a program where the client is.
+/// The client's side of a measurement: runs programs in its network.
 struct Stage<'a> {
     binary: &'a Path,
     ends: Option<&'a Ends>,
@@ -65,11 +65,11 @@ struct Stage<'a> {
     args: &'a Args,
 }
 
-/// What one copy took.
+/// Cost of one copy.
 #[derive(Clone, Copy, Debug)]
 struct Figure {
     seconds: f64,
-    /// Processor time of the program, and of the server.
+    /// CPU seconds of the program, and of the server.
     client_seconds: f64,
     server_seconds: f64,
 }
@@ -92,14 +92,14 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
 
 fn both(binary: &Path, root: &Path, work: &Path, args: &Args, amount: Amount) -> Result<()> {
     if !args.amount.only_long {
-        let ours = Running::anabranch(binary, 61)?;
+        let ours = RunningServer::anabranch(binary, 61)?;
         let samba = Samba::start(&[crate::server::address(super::peers::SAMBA_HOST)])?;
         let stage = Stage { binary, ends: None, work, args };
         table(&stage, &servers(&ours, &samba), amount, "loopback")?;
     }
     if !args.amount.only_loopback {
         let ends = Ends::new(1, &Line::Long { root, round_trip_ms: 23 })?;
-        let ours = Running::anabranch_on(binary, 61, &ends.addresses(0))?;
+        let ours = RunningServer::anabranch_on(binary, 61, &ends.addresses(0))?;
         let samba = Samba::start(&ends.addresses(1))?;
         let stage = Stage { binary, ends: Some(&ends), work, args };
         let less = Amount {
@@ -112,7 +112,7 @@ fn both(binary: &Path, root: &Path, work: &Path, args: &Args, amount: Amount) ->
     Ok(())
 }
 
-fn servers<'a>(ours: &'a Running, samba: &'a Samba) -> [Server<'a>; 2] {
+fn servers<'a>(ours: &'a RunningServer, samba: &'a Samba) -> [Server<'a>; 2] {
     let address = &ours.address;
     [
         Server { name: "Anabranch", address, share: ours.share(), pid: ours.pid() },
@@ -137,7 +137,12 @@ fn table(stage: &Stage<'_>, servers: &[Server<'_>], amount: Amount, line: &str) 
     println!("|---|---|---|---|");
     for (is_tree, here) in [(false, &large), (true, &small)] {
         for is_up in [true, false] {
-            let way = Way { here, there: if is_tree { "tree" } else { "file" }, is_up, is_tree };
+            let way = CopyDirection {
+                here,
+                there: if is_tree { "tree" } else { "file" },
+                is_up,
+                is_tree,
+            };
             rows(stage, servers, &way, amount)?;
         }
     }
@@ -146,7 +151,12 @@ fn table(stage: &Stage<'_>, servers: &[Server<'_>], amount: Amount, line: &str) 
 }
 
 /// Measures all programs in turns, and prints the middle ones.
-fn rows(stage: &Stage<'_>, servers: &[Server<'_>], way: &Way<'_>, amount: Amount) -> Result<()> {
+fn rows(
+    stage: &Stage<'_>,
+    servers: &[Server<'_>],
+    way: &CopyDirection<'_>,
+    amount: Amount,
+) -> Result<()> {
     let direction = if way.is_up { "up" } else { "down" };
     let (what, count) = match way.is_tree {
         true => {
@@ -162,19 +172,19 @@ fn rows(stage: &Stage<'_>, servers: &[Server<'_>], way: &Way<'_>, amount: Amount
         .filter(|tool| stage.args.wants_program(&tool.name()))
         .collect();
     let mut figures = vec![vec![Vec::new(); servers.len()]; tools.len()];
-    // What is read is the same for all; made once.
+    // Every program reads the same source, so it is created once.
     if !way.is_up {
         for server in servers {
             measure(
                 stage,
                 Tool::Anabranch { channels: Some(1) },
                 server,
-                &Way { is_up: true, ..*way },
+                &CopyDirection { is_up: true, ..*way },
             )?;
         }
     }
     for round in 0..stage.args.rounds {
-        // Each program and each server first in turns: what one leaves behind the next one meets.
+        // The order rotates, since a run's leftovers (caches, dirty pages) affect the next one.
         let turned = |count: usize| (0..count).map(move |at| (at + round as usize) % count);
         for tool in turned(tools.len()) {
             for server in turned(servers.len()) {
@@ -188,7 +198,7 @@ fn rows(stage: &Stage<'_>, servers: &[Server<'_>], way: &Way<'_>, amount: Amount
         print!("| {what} | {} |", tool.name());
         for (found, best) in row.into_iter().zip(&mut best) {
             let middle = middle(found).context("no rounds")?;
-            print!(" {} |", told(&middle, count as f64));
+            print!(" {} |", cell_text(&middle, count as f64));
             let best = &mut best[usize::from(tool.is_foreign())];
             *best = best.min(middle.seconds);
         }
@@ -202,7 +212,7 @@ fn rows(stage: &Stage<'_>, servers: &[Server<'_>], way: &Way<'_>, amount: Amount
     Ok(std::io::stdout().flush()?)
 }
 
-/// The middle of each measure, each for itself.
+/// Medians of the measures, each taken separately.
 fn middle(found: Vec<Figure>) -> Option<Figure> {
     let of = |measure: fn(&Figure) -> f64| Some(measure(&median(found.clone(), measure)?));
     Some(Figure {
@@ -212,7 +222,7 @@ fn middle(found: Vec<Figure>) -> Option<Figure> {
     })
 }
 
-fn told(figure: &Figure, count: f64) -> String {
+fn cell_text(figure: &Figure, count: f64) -> String {
     let Figure { seconds, client_seconds, server_seconds } = figure;
     let each = |seconds: &f64| seconds * 1e6 / count;
     let rate = count / seconds;
@@ -240,8 +250,13 @@ fn make_small(root: &Path, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Copies once, from nothing, and looks that all is there.
-fn measure(stage: &Stage<'_>, tool: Tool, server: &Server<'_>, way: &Way<'_>) -> Result<Figure> {
+/// Copies once to an empty target, and checks that the copy is complete.
+fn measure(
+    stage: &Stage<'_>,
+    tool: Tool,
+    server: &Server<'_>,
+    way: &CopyDirection<'_>,
+) -> Result<Figure> {
     let (there, back) = (server.share.join(way.there), stage.work.join("back"));
     remove(&back)?;
     if way.is_up {
@@ -260,7 +275,7 @@ fn measure(stage: &Stage<'_>, tool: Tool, server: &Server<'_>, way: &Way<'_>) ->
     let (begun, before) = (Instant::now(), used()?);
     let output = command.output().with_context(|| tool.name())?;
     let (seconds, after) = (begun.elapsed().as_secs_f64(), used()?);
-    // `anabranch copy` ends with 1 when it has copied.
+    // `anabranch copy` exits with 1 after it has copied something.
     let is_right = match tool {
         Tool::Anabranch { .. } => output.status.code() == Some(1),
         _ => output.status.success(),
@@ -290,7 +305,7 @@ fn remove(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How many files, and bytes in them.
+/// Number of files, and their total size in bytes.
 fn total(path: &Path) -> Result<(usize, u64)> {
     if !path.is_dir() {
         return Ok((1, fs::metadata(path)?.len()));

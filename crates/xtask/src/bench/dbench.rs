@@ -3,32 +3,32 @@
 
 use super::samba::Samba;
 use super::{Args, median, peers};
-use crate::server::{PASSWORD, PORT, Running, USER};
+use crate::server::{PASSWORD, PORT, RunningServer, USER};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// A load file and how many clients run it at once. That with all operations names the same
-/// files for each client.
+/// A load file and its number of concurrent clients. In the file with all operations the clients
+/// share the same files, so it has one client.
 const LOADS: [(&str, &str); 3] = [("smb.load", "1"), ("smb_1.load", "1"), ("smb_1.load", "8")];
 
-/// What dbench said of one run.
+/// Figures of one dbench run.
 #[derive(Clone, Debug)]
 struct Run {
-    /// Operation, how many, and milliseconds each on average.
+    /// Operation, count, and average latency in milliseconds.
     operations: Vec<(String, f64, f64)>,
-    /// Of the server's time for an operation.
+    /// Server CPU time for each operation, in microseconds.
     server_us: f64,
 }
 
 impl Run {
-    /// Operations.
+    /// Number of operations.
     fn count(&self) -> f64 {
         self.operations.iter().map(|operation| operation.1).sum()
     }
 
-    /// Of an operation of this kind.
+    /// Average latency of an operation of this kind.
     fn milliseconds(&self, kind: &str) -> f64 {
         self.operations.iter().find(|(name, ..)| name == kind).map_or(0.0, |found| found.2)
     }
@@ -43,7 +43,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
         "say --dbench DIR: a checkout of dbench 5 that was built with libsmbclient \
          (Debian's package has no SMB)",
     )?;
-    let ours = Running::anabranch(&super::binary(root)?, 61)?;
+    let ours = RunningServer::anabranch(&super::binary(root)?, 61)?;
     let samba = Samba::start(&[crate::server::address(peers::SAMBA_HOST)])?;
     let servers = [
         ("Anabranch", ours.address.as_str(), ours.pid()),
@@ -95,7 +95,7 @@ fn measure(
         .arg(folder.join("loadfiles").join(load))
         .arg(format!("--smb-share=//{address}:{PORT}/plain"))
         .arg(format!("--smb-user={USER}%{PASSWORD}"))
-        // What is warmed up is not counted, but costs processor time.
+        // dbench does not count the operations of a warm-up, but the server's CPU time includes them.
         .args(["--warmup", "0", "--timelimit", &seconds.to_string(), clients])
         .output()
         .context("dbench")?;

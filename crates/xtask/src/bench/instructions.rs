@@ -1,10 +1,10 @@
-//! What limits that nobody reaches add to each request, counted instead of timed: instructions
-//! of the server's own program, by valgrind, for the same requests to one directory that is
-//! shared twice, with limits of every kind and without any.
+//! Counts the instructions that unreached limits add to each request. Valgrind counts those of the
+//! server's own program, for the same requests to one directory that is shared twice: with limits of
+//! every kind and without any.
 //!
-//! Each load is done with two counts of requests, by a new server each time, and the difference
-//! is taken: start and end, logon, and files that are made and removed are in both. What the
-//! kernel does is not counted; limits add no system call.
+//! Each load runs with two numbers of requests, on a new server each time. The difference excludes
+//! start, end, logon, and the creation and removal of files. Kernel instructions are not counted;
+//! limits add no system call.
 
 use super::Args;
 use crate::server::{PASSWORD, USER};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Ports that nothing else uses: of SMB and of NFS.
 const PORTS: [u16; 2] = [24_556, 24_456];
-/// A program under valgrind takes its time.
+/// Timeout for a server under valgrind, which is slow.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Every kind of limit, so high that nothing reaches it.
 const LIMITS: &str = "provisioned_gib = 262144\n[share.limits]\niops = 90000000\nread_iops = 80000000\n\
@@ -44,7 +44,7 @@ const LOADS: [Load; 8] = [
     ("write 1 MiB, depth 1", 1 << 20, "--depth 1 --read-percent 0", 500),
 ];
 
-/// Where servers under callgrind live one after the other.
+/// Environment of the servers under callgrind, which run one after the other.
 struct Bench {
     /// Runs valgrind.
     launcher: PathBuf,
@@ -53,8 +53,8 @@ struct Bench {
     address: String,
 }
 
-/// One of them.
-struct Counted<'a> {
+/// A server under callgrind.
+struct InstrumentedServer<'a> {
     child: Child,
     bench: &'a Bench,
 }
@@ -88,7 +88,7 @@ impl Bench {
         let folder = std::env::temp_dir().join(format!("anabranch-counted-{}", std::process::id()));
         let data = folder.join("data");
         fs::create_dir_all(&data)?;
-        // Whoever logs on may be another user than who measures.
+        // The user who logs on may differ from the one who runs the bench.
         fs::set_permissions(&data, Permissions::from_mode(0o777))?;
         let state = folder.join("state");
         let share = |name: &str| {
@@ -109,7 +109,7 @@ impl Bench {
     /// Instructions for one request of a load, which is done with its count and three times that.
     fn instructions_each(&self, scheme: &str, share: &str, load: Load) -> Result<f64> {
         let of = |count: u64| -> Result<f64> {
-            let mut server = Counted::start(self)?;
+            let mut server = InstrumentedServer::start(self)?;
             self.ask(scheme, share, load, count)?;
             server.end()
         };
@@ -141,7 +141,7 @@ impl Drop for Bench {
     }
 }
 
-impl<'a> Counted<'a> {
+impl<'a> InstrumentedServer<'a> {
     fn start(bench: &'a Bench) -> Result<Self> {
         let _ = fs::remove_dir_all(bench.folder.join("state"));
         let log = fs::File::create(bench.folder.join("log"))?;
@@ -180,7 +180,7 @@ impl<'a> Counted<'a> {
         bail!("the server does not answer on {}", self.bench.address)
     }
 
-    /// Ends it: the instructions that it took in all.
+    /// Ends the server; returns its total number of instructions.
     fn end(&mut self) -> Result<f64> {
         let pid = self.child.id().to_string();
         ensure!(Command::new("kill").args(["-s", "TERM", &pid]).status()?.success(), "kill");
@@ -191,7 +191,7 @@ impl<'a> Counted<'a> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for InstrumentedServer<'_> {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

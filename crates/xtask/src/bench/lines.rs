@@ -1,17 +1,17 @@
-//! One channel and four over lines of a known speed or length: what Multichannel gains where
-//! a line, not a processor, is the limit.
+//! Measures one channel and four over links of a known bandwidth or latency: the gain of Multichannel
+//! where the link, not a processor, is the bottleneck.
 
 use super::chart::Chart;
 use super::network::{Ends, Line};
 use super::own_loader::{Figure, Load, measure};
 use super::samba::Samba;
 use super::{Args, median};
-use crate::server::{PORT, Running};
+use crate::server::{PORT, RunningServer};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Lines between client and servers, and the channels that use them.
+/// Links between client and servers, and the channels that use them.
 const LINES: u8 = 4;
 /// Bytes of the copy over long lines, as a size and as a number.
 const COPY: (&str, f64) = ("1G", 1_073_741_824.0);
@@ -27,11 +27,11 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     long(&binary, root, args)
 }
 
-/// Four lines of the same speed: one channel fills one of them, four channels all.
+/// Four links of the same bandwidth: one channel fills one of them, four channels all.
 fn shaped(binary: &Path, args: &Args) -> Result<()> {
     let rate = Line::Shaped { megabits: 400 };
     let ends = Ends::new(LINES, &rate)?;
-    let ours = Running::anabranch_on(binary, 61, &ends.addresses(0))?;
+    let ours = RunningServer::anabranch_on(binary, 61, &ends.addresses(0))?;
     let samba = Samba::start(&ends.addresses(1))?;
     let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
     println!("Four lines of 400 Mbit/s, MiB/s:\n");
@@ -60,14 +60,14 @@ fn shaped(binary: &Path, args: &Args) -> Result<()> {
     args.draw("lines-shaped.svg", &chart)
 }
 
-/// A copy of 1 GiB over a line with a round trip of 23 ms, where the window of TCP is the limit.
+/// A copy of 1 GiB over a link with a round trip of 23 ms, where the TCP window is the bottleneck.
 fn long(binary: &Path, root: &Path, args: &Args) -> Result<()> {
     if !args.wants("copy of 1 GiB") {
         return Ok(());
     }
     let line = Line::Long { root, round_trip_ms: 23 };
     let ends = Ends::new(1, &line)?;
-    let ours = Running::anabranch_on(binary, 61, &ends.addresses(0))?;
+    let ours = RunningServer::anabranch_on(binary, 61, &ends.addresses(0))?;
     let samba = Samba::start(&ends.addresses(1))?;
     let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
     println!(
@@ -92,19 +92,20 @@ fn long(binary: &Path, root: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What a connect takes, as our tool tells it: on a quiet machine the line's own time.
+/// Connect time in milliseconds as `anabranch probe` reports it; on an idle machine the link's round
+/// trip.
 fn probed(binary: &Path, ends: &Ends, address: &str) -> Result<f64> {
     let output = ends
         .in_client(binary)
         .args(["probe", &format!("{address}:{PORT}"), "--json"])
         .output()
         .context("anabranch probe")?;
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let connects = &told["hosts"][0]["facts"]["connects"];
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let connects = &report["hosts"][0]["facts"]["connects"];
     connects["min_ms"].as_f64().context("no connects")
 }
 
-/// The same load with one channel and with four; the middle of all rounds.
+/// The same load with one channel and with four; the median of all rounds.
 fn one_and_four(
     binary: &Path,
     ends: &Ends,

@@ -1,11 +1,11 @@
-//! Names instead of bytes: hot paths in folders of all sizes, many small files, long
-//! listings. Ours, ours without its cache if that is asked for, and Samba, in turn.
+//! Measures operations on names: hot paths in folders of all sizes, many small files, long listings.
+//! Our server, on request ours without its cache, and Samba run in turn.
 
 mod slow_backend;
 
 use super::peers::Peer;
 use super::{Args, median};
-use crate::server::{PASSWORD, PORT, Running, USER};
+use crate::server::{PASSWORD, PORT, RunningServer, USER};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fmt::Write;
@@ -20,13 +20,13 @@ const WITHOUT_CACHE: u8 = 63;
 const CACHE_OFF: &str = ",metadata_cache=off";
 /// Workers of the loader.
 const DEPTH: &str = "8";
-/// A peer reads a folder through for each new name: in one of more names than these it has
-/// one worker, and one round, so that it ends.
+/// Largest folder in which a peer gets all workers and rounds. A peer scans the whole folder for each
+/// new name, so in a larger one it gets one worker and one round.
 const PEER_NAMES_MAX: u64 = 100_000;
 /// Bytes of a small file, as an option and as a number.
 const SMALL: (&str, usize) = ("4K", 4096);
 
-/// How much is done.
+/// Size of the loads.
 #[derive(Debug, clap::Args)]
 pub struct Sizes {
     /// `metadata`: files in the folders that are worked in
@@ -54,7 +54,7 @@ struct Server {
     pid: u32,
     /// Its share.
     folder: PathBuf,
-    /// It is not ours.
+    /// Whether it is the peer's server, not ours.
     is_peer: bool,
 }
 
@@ -67,9 +67,11 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     if let Some(latency_us) = args.sizes.backend_latency_us {
         return slow_backend::run(&binary, args, latency_us);
     }
-    let ours = Running::anabranch(&binary, OURS)?;
-    let off =
-        args.sizes.cache_off.then(|| Running::anabranch_with(&binary, WITHOUT_CACHE, CACHE_OFF));
+    let ours = RunningServer::anabranch(&binary, OURS)?;
+    let off = args
+        .sizes
+        .cache_off
+        .then(|| RunningServer::anabranch_with(&binary, WITHOUT_CACHE, CACHE_OFF));
     let off = off.transpose()?;
     let peer = Peer::start(args.before.as_deref())?;
     let mut servers = vec![Server::of("Anabranch", &ours)];
@@ -94,12 +96,12 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
 }
 
 impl Server {
-    fn of(name: &'static str, running: &Running) -> Self {
+    fn of(name: &'static str, running: &RunningServer) -> Self {
         let (address, folder) = (running.address.clone(), running.share());
         Self { name, address, pid: running.pid(), folder, is_peer: false }
     }
 
-    /// A folder of the share with so many empty files, as the loader expects them.
+    /// Creates a folder of the share with `files` empty files, named as the loader expects.
     fn fill(&self, name: &str, files: u64) -> Result<()> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder)?;
@@ -114,7 +116,7 @@ impl Server {
         Ok(std::fs::remove_dir_all(self.folder.join(name))?)
     }
 
-    /// What our loader reports of a load on a folder of the share.
+    /// Runs a load on a folder of the share; returns our loader's report.
     fn measure(&self, binary: &Path, folder: &str, arguments: &[&str]) -> Result<Report> {
         let output = Command::new(binary)
             .args(["bench", &format!("smb://{USER}@{}:{PORT}/plain/{folder}", self.address)])
@@ -130,7 +132,7 @@ impl Server {
         Ok(Report(serde_json::from_slice(&output.stdout)?))
     }
 
-    /// The run with the middle cost.
+    /// The run with the median cost.
     fn measure_rounds(
         &self,
         binary: &Path,
@@ -146,7 +148,7 @@ impl Server {
     }
 }
 
-/// What the loader says.
+/// The loader's JSON report.
 struct Report(Value);
 
 impl Report {
@@ -158,12 +160,12 @@ impl Report {
         self.number("per_second")
     }
 
-    /// Microseconds of the server's processor time for an operation.
+    /// Server CPU time for each operation, in microseconds.
     fn server_us(&self) -> f64 {
         self.number("server_cpu_seconds") * 1e6 / (self.rate() * self.number("seconds"))
     }
 
-    /// One of an operation's figures.
+    /// A figure of one operation.
     fn of(&self, name: &str, figure: &str) -> f64 {
         let operations = self.0["operations"].as_array();
         let found = operations.into_iter().flatten().find(|one| one["name"] == name);
@@ -173,7 +175,7 @@ impl Report {
     }
 }
 
-/// Making, opening, closing and removing, in folders of several sizes.
+/// Creates, opens, closes and removes files in folders of several sizes.
 fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
     let kinds = ["create", "open", "close", "delete"];
     println!("Create, open, close, delete by {DEPTH} workers; latencies in µs, p50 / p99:\n");
@@ -204,7 +206,7 @@ fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
         for ((name, report), foreign) in reports.into_iter().zip(foreign) {
             let report = match report {
                 Ok(report) => report,
-                // Too slow to finish, which is a figure, too.
+                // The load did not finish in time; the table shows that.
                 Err(error) => {
                     println!("| {names} | {name} | {error:#} |");
                     continue;
@@ -229,7 +231,7 @@ fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Files that are written and read back, with the same done to a local folder beside.
+/// Writes small files and reads them back, in the share and in a local folder.
 fn small_files(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
     let files = args.sizes.small_files;
     println!("{files} files of {} written and read back by {DEPTH} workers:\n", SMALL.0);
@@ -243,7 +245,7 @@ fn small_files(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
     let workers: f64 = DEPTH.parse()?;
     for server in servers {
         let report = server.measure_rounds(binary, "", &load, args.rounds)?;
-        // One phase comes after the other.
+        // The phases run one after the other.
         let rate = |kind| workers * 1e6 / report.of(kind, "mean");
         let (written, read) = (rate("write"), rate("read"));
         println!(

@@ -1,5 +1,4 @@
-//! Side by side with another server: throughput, and the server's processor
-//! time for each operation.
+//! Compares this server with another one: throughput, and the server's CPU time for each operation.
 
 mod agreement;
 mod chart;
@@ -24,13 +23,12 @@ use std::process::{Command, ExitCode};
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to measure: `peers`, both servers on the loopback device; `lines`, over lines
-    /// that are slow or long; `metadata`, names instead of bytes; `nfs`, beside NFS-Ganesha;
-    /// `copy`, beside other programs that copy; `dbench`, by that program; `agreement`, whether
-    /// our loader finds what others find; `limits`, of shares, under overload;
-    /// `instructions`, what limits add to each request; `walk`, reads while somebody walks
-    /// through a tree of millions of names; `floor`, what the
-    /// machine takes without any protocol
+    /// Benchmark to run: `peers`, both servers on the loopback device; `lines`, over slow or long
+    /// links; `metadata`, operations on names; `nfs`, compared with NFS-Ganesha; `copy`, compared
+    /// with other copy programs; `dbench`, with that program; `agreement`, our loader compared with
+    /// foreign ones; `limits`, limits of shares under overload; `instructions`, the cost of limits
+    /// for each request; `walk`, reads during a walk through a tree of millions of names; `floor`,
+    /// the machine's own cost without any protocol
     what: String,
     /// Only rows whose names contain this
     #[arg(long)]
@@ -38,10 +36,10 @@ pub struct Args {
     /// Seconds of one measurement
     #[arg(long, default_value_t = 4)]
     seconds: u32,
-    /// How often the pair is measured; the middle one is shown
+    /// Rounds of each measurement; the median is shown
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: u32,
-    /// Measure with the machine's own settings of TCP, not in a network made for it
+    /// Measure with the machine's own TCP settings, not in a network namespace
     #[arg(long)]
     host_network: bool,
     /// Only under this load: Samba's own benches, or `anabranch bench`
@@ -70,7 +68,7 @@ pub struct Args {
     fio: Option<PathBuf>,
 }
 
-/// What makes the load.
+/// The program that generates the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Loader {
     /// `smbtorture`
@@ -127,7 +125,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What moving blocks costs with nothing but system calls and keys.
+/// Prints the cost of moving blocks with system calls and cryptography alone.
 fn floor(root: &Path, args: &Args) -> Result<()> {
     let status = Command::new("cargo")
         .args(["run", "--release", "--quiet", "--package", "server", "--example", "floor", "--"])
@@ -145,7 +143,7 @@ fn binary(root: &Path) -> Result<PathBuf> {
     if binary.exists() { Ok(binary) } else { crate::server::binary() }
 }
 
-/// The middle one by this measure; `None` of nothing.
+/// The median element by this measure; `None` for an empty list.
 fn median<T: Copy>(mut all: Vec<T>, measure: impl Fn(&T) -> f64) -> Option<T> {
     all.sort_by(|a, b| measure(a).total_cmp(&measure(b)));
     all.get(all.len() / 2).copied()

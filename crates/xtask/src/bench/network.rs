@@ -1,5 +1,5 @@
-//! Networks of the benchmarks' own: nothing else is in them, and what the machine's
-//! administrator chose for TCP does not decide the figures.
+//! Network namespaces of the benchmarks: they carry no other traffic, and the machine's own TCP
+//! settings do not affect the figures.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
@@ -9,11 +9,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Linux's own choice of congestion control. Another one that the machine may be set to,
-/// BBR, paces by timers, which costs both servers of a loopback pair more time than they use
-/// for everything else.
+/// Linux's default congestion control. BBR, another choice of administrators, paces by timers. On the
+/// loopback device that costs both servers more CPU time than all their other work.
 const CONGESTION_CONTROL: &str = "cubic";
-/// What each Linux has, and allows in namespaces; on a line that loses nothing it is the same.
+/// Fallback: every kernel has it and permits it in namespaces. Without loss it behaves like cubic.
 const CONGESTION_CONTROL_LEFT: &str = "reno";
 const CONGESTION_CONTROL_FILE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Least, first and largest bytes of a receive buffer where the window is to be the limit; half
@@ -60,7 +59,7 @@ pub fn congestion_control() -> String {
     text.trim().to_owned()
 }
 
-/// What is between client and servers.
+/// The network between client and servers.
 pub enum Line<'a> {
     /// As fast as this, each way.
     Shaped {
@@ -124,13 +123,13 @@ impl Ends {
         (0..self.lines).map(|at| format!("10.99.{at}.{}", server + 1)).collect()
     }
 
-    /// What stands before a command so that it runs where the client is.
+    /// The command prefix that runs a program in the client's namespace.
     pub fn before(&self) -> Vec<String> {
         let net = format!("--net=/proc/{}/ns/net", self.held[0].id());
         vec!["nsenter".to_owned(), net, "--".to_owned()]
     }
 
-    /// A command that runs where the client is.
+    /// A command that runs in the client's namespace.
     pub fn in_client(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = behind(&self.before());
         command.arg(program);

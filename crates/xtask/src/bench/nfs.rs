@@ -48,9 +48,9 @@ pub struct Server {
     pub address: String,
     /// See [`Server::address`].
     pub port: u16,
-    /// What it exports for measurements.
+    /// The export to measure.
     pub path: &'static str,
-    /// Where that lies on this machine.
+    /// Local path of the export.
     pub folder: PathBuf,
 }
 

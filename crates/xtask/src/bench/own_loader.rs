@@ -39,14 +39,14 @@ pub struct Load {
     pub arguments: Vec<String>,
 }
 
-/// What one load did.
+/// Figures of one load.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
     /// Operations in a second.
     pub rate: f64,
-    /// Microseconds of the server's processor time for each.
+    /// Server CPU time for each operation, in microseconds.
     pub server_us: f64,
-    /// The same of the loader.
+    /// Loader CPU time for each operation, in microseconds.
     pub loader_us: f64,
     /// Channels that were used.
     pub channels: u64,
@@ -162,10 +162,10 @@ pub fn measure(
 }
 
 impl Figure {
-    /// The figures that `anabranch bench --json -` told.
+    /// Parses the report of `anabranch bench --json -`.
     ///
     /// # Errors
-    /// It failed, or says other things than expected.
+    /// The loader failed, or its report lacks a figure.
     pub fn of(output: &Output) -> Result<Self> {
         if !output.status.success() {
             bail!("{}", String::from_utf8_lossy(&output.stderr));

@@ -3,7 +3,7 @@
 use super::chart::Chart;
 use super::samba::Samba;
 use super::{Args, Loader, median, own_loader};
-use crate::server::{PASSWORD, PORT, Running, USER};
+use crate::server::{PASSWORD, PORT, RunningServer, USER};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,7 +42,7 @@ pub struct Figure {
 /// Measures all rows and prints a table.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let binary = super::binary(root)?;
-    let ours = Running::anabranch(&binary, 61)?;
+    let ours = RunningServer::anabranch(&binary, 61)?;
     let peer = Peer::start(args.before.as_deref())?;
     if args.loads_with(Loader::Torture) {
         under_torture(&ours, &peer, args)?;
@@ -54,12 +54,12 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What this server is measured beside.
+/// The server that ours is compared with.
 pub enum Peer {
-    /// The usual one.
+    /// Debian's Samba, the default.
     Samba(Samba),
     /// An earlier build of this server.
-    Before(Running),
+    EarlierBuild(RunningServer),
 }
 
 impl Peer {
@@ -69,7 +69,7 @@ impl Peer {
     /// It does not start.
     pub fn start(before: Option<&Path>) -> Result<Self> {
         Ok(match before {
-            Some(binary) => Self::Before(Running::anabranch(binary, SAMBA_HOST)?),
+            Some(binary) => Self::EarlierBuild(RunningServer::anabranch(binary, SAMBA_HOST)?),
             None => Self::Samba(Samba::start(&[crate::server::address(SAMBA_HOST)])?),
         })
     }
@@ -78,7 +78,7 @@ impl Peer {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Samba(_) => "Samba",
-            Self::Before(_) => "before",
+            Self::EarlierBuild(_) => "before",
         }
     }
 
@@ -86,7 +86,7 @@ impl Peer {
     pub fn address(&self) -> &str {
         match self {
             Self::Samba(samba) => &samba.addresses[0],
-            Self::Before(running) => &running.address,
+            Self::EarlierBuild(running) => &running.address,
         }
     }
 
@@ -94,7 +94,7 @@ impl Peer {
     pub fn pid(&self) -> u32 {
         match self {
             Self::Samba(samba) => samba.pid(),
-            Self::Before(running) => running.pid(),
+            Self::EarlierBuild(running) => running.pid(),
         }
     }
 
@@ -102,12 +102,12 @@ impl Peer {
     pub fn share(&self) -> PathBuf {
         match self {
             Self::Samba(samba) => samba.share(),
-            Self::Before(running) => running.share(),
+            Self::EarlierBuild(running) => running.share(),
         }
     }
 }
 
-fn under_torture(ours: &Running, peer: &Peer, args: &Args) -> Result<()> {
+fn under_torture(ours: &RunningServer, peer: &Peer, args: &Args) -> Result<()> {
     let (torture, name) = (torture()?, peer.name());
     println!("| load | ours /s | {name} /s | ratio | ours µs/op | {name} µs/op |");
     println!("|---|---|---|---|---|---|");
@@ -134,7 +134,7 @@ fn under_torture(ours: &Running, peer: &Peer, args: &Args) -> Result<()> {
     args.draw("peers-processor.svg", &chart)
 }
 
-/// The middle rate and the middle time, each for itself.
+/// Median rate and median time, each taken separately.
 fn middle(figures: Vec<Figure>) -> Option<Figure> {
     let rate = median(figures.clone(), |f| f.rate)?.rate;
     let cpu_us = median(figures, |f| f.cpu_us)?.cpu_us;

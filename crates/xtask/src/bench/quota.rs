@@ -1,5 +1,5 @@
-//! A part of a processor for a server, so that it and not its client is the limit: a control group
-//! of the kernel's, version 1 (`cpu.cfs_quota_us`) or 2 (`cpu.max`).
+//! CPU quota for a server, so that the server and not its client is the bottleneck: a control group
+//! of version 1 (`cpu.cfs_quota_us`) or 2 (`cpu.max`).
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -7,33 +7,33 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// In which the part is used up, in microseconds: short, so that no request waits long.
+/// Period of the quota in microseconds; short, so that no request waits long.
 const PERIOD_US: u32 = 5000;
 
 /// The kernel takes no smaller quota, in microseconds.
 const QUOTA_US_MIN: u32 = 1000;
 
-/// The most that a group's word can weigh in version 1 and in version 2: nothing else on the machine
-/// takes from its part.
+/// Largest weight of a group, in version 1 and in version 2: other work of the machine does not take
+/// from its quota.
 const SHARES_MAX: u32 = 262_144;
 /// See [`SHARES_MAX`].
 const WEIGHT_MAX: u32 = 10_000;
 
-/// What the groups are called, before the number of the process that made one.
+/// Prefix of a group's name; the id of the creating process follows.
 const PREFIX: &str = "anabranch-bench-";
 
-/// How often, and how far apart, the group is tried to be removed: who has ended leaves it late.
+/// Attempts to remove the group: a process leaves it some time after its exit.
 const REMOVALS: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
-/// Which files a group has.
+/// Version of the control group, which determines its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// A group whose processes together have a part of one processor. It goes when this is dropped.
+/// A control group whose processes share a quota of one processor; removed when dropped.
 #[derive(Debug)]
 pub struct Quota {
     folder: PathBuf,
@@ -41,10 +41,10 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Makes a group.
+    /// Creates a group.
     ///
     /// # Errors
-    /// There are no control groups, or they are not ours to make.
+    /// The machine has no control groups, or this process may not create one.
     pub fn new() -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         let (parent, version) = hierarchy(&mounts).context("no control groups with `cpu`")?;
@@ -58,8 +58,8 @@ impl Quota {
         Ok(Self { folder, version })
     }
 
-    /// Gives a process, with what it starts from now on, `percent` of a processor, and all that are
-    /// in the group with it.
+    /// Moves a process into the group, and sets the group's quota to `percent` of one processor.
+    /// Processes that it starts later are in the group, too.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -79,8 +79,8 @@ impl Quota {
 impl Drop for Quota {
     fn drop(&mut self) {
         for _ in 0..REMOVALS {
-            // Whoever is still there goes on without a limit.
-            give_back(&self.folder);
+            // Processes that are still in the group go on without a limit.
+            move_to_parent(&self.folder);
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
             }
@@ -90,8 +90,8 @@ impl Drop for Quota {
     }
 }
 
-/// Moves all of a group to the one above it.
-fn give_back(folder: &Path) {
+/// Moves all processes of a group to its parent.
+fn move_to_parent(folder: &Path) {
     let Some(parent) = folder.parent() else { return };
     let processes = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     for process in processes.lines() {
@@ -105,14 +105,14 @@ fn remove_left(parent: &Path) {
         let name = entry.file_name();
         let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         if maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists()) {
-            give_back(&entry.path());
+            move_to_parent(&entry.path());
             let _ = fs::remove_dir(entry.path());
         }
     }
 }
 
-/// Where groups with a limit of processor time are made: where version 1 has the controller
-/// version 2 does not.
+/// The folder for groups with a CPU quota: a controller that version 1 has mounted is missing in
+/// version 2.
 fn hierarchy(mounts: &str) -> Option<(PathBuf, Version)> {
     let of_kind = |kind: &'static str| {
         mounts.lines().filter_map(move |line| {
@@ -128,7 +128,7 @@ fn hierarchy(mounts: &str) -> Option<(PathBuf, Version)> {
     of_kind("cgroup2").next().map(|(place, _)| (place.into(), Version::Two))
 }
 
-/// What is written for so many hundredths of a processor: names of files, and their text.
+/// Control files and their contents for a quota in percent of one processor.
 fn settings(version: Version, percent: u32) -> Vec<(&'static str, String)> {
     let part = PERIOD_US * percent / 100;
     let (quota, period) = match part < QUOTA_US_MIN {

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Debian's Samba with the same share and user.
 pub struct Samba {
     child: Child,
-    /// What it serves on.
+    /// Addresses it serves on.
     pub addresses: Vec<String>,
     folder: PathBuf,
 }

@@ -1,9 +1,9 @@
-//! What reads wait for while somebody walks through a tree of very many names: by themselves, while
-//! the tree of another server on the machine is walked through, and while the same server's is.
-//! The second is what the machine has left for them, the third what the server's cache takes.
+//! Measures the latency of reads during a walk through a tree of very many names, in three cases: no
+//! walk, a walk on another server of this machine, and a walk on the same server. The second case
+//! shows the machine's share of the delay, the third that of the server's cache.
 
 use super::{Args, median, peers};
-use crate::server::{PASSWORD, PORT, Running, USER};
+use crate::server::{PASSWORD, PORT, RunningServer, USER};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fs;
@@ -42,8 +42,8 @@ struct Load {
 /// A server, a load or a walk that does not run; a temporary folder without room.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let binary = super::binary(root)?;
-    let ours = Running::anabranch(&binary, OURS)?;
-    let beside = Running::anabranch(&binary, BESIDE)?;
+    let ours = RunningServer::anabranch(&binary, OURS)?;
+    let beside = RunningServer::anabranch(&binary, BESIDE)?;
     fill(&ours.share().join(FOLDER), args.walk.walked)?;
     println!(
         "Reads of 4 KiB one at a time (latencies in µs) beside a walk through {} names by smbclient:\n",
@@ -78,7 +78,13 @@ fn fill(tree: &Path, names: u64) -> Result<()> {
 }
 
 /// Walks through the tree of `walked` while `ours` is read from, and prints a line.
-fn walk(name: &str, binary: &Path, ours: &Running, walked: &Running, args: &Args) -> Result<()> {
+fn walk(
+    name: &str,
+    binary: &Path,
+    ours: &RunningServer,
+    walked: &RunningServer,
+    args: &Args,
+) -> Result<()> {
     // From here on the most is what this walk takes.
     fs::write(format!("/proc/{}/clear_refs", walked.pid()), "5")?;
     let (begun, before) = (Instant::now(), peers::ticks(walked.pid()));
@@ -115,7 +121,7 @@ fn walk(name: &str, binary: &Path, ours: &Running, walked: &Running, args: &Args
 struct Walker(Child);
 
 impl Walker {
-    fn start(server: &Running) -> Result<Self> {
+    fn start(server: &RunningServer) -> Result<Self> {
         let child = Command::new("smbclient")
             .args([&format!("//{}/plain", server.address), "-p", &PORT.to_string()])
             .args(["-U", &format!("{USER}%{PASSWORD}")])
@@ -134,8 +140,8 @@ impl Drop for Walker {
     }
 }
 
-/// What our loader reports of reads from a file of the share.
-fn read(binary: &Path, server: &Running, args: &Args) -> Result<Load> {
+/// Reads a file of the share with our loader; returns its figures.
+fn read(binary: &Path, server: &RunningServer, args: &Args) -> Result<Load> {
     let output = Command::new(binary)
         .args(["bench", &format!("smb://{USER}@{}:{PORT}/plain", server.address)])
         .args(["--quiet", "--json", "-", "--channels", "1", "--random", "--block", "4K"])
@@ -156,7 +162,7 @@ fn read(binary: &Path, server: &Running, args: &Args) -> Result<Load> {
     })
 }
 
-/// The middle of each figure.
+/// Median of each figure.
 fn figures(loads: Vec<Load>) -> Result<String> {
     let middle = |figure: fn(&Load) -> f64| {
         Ok::<_, anyhow::Error>(figure(&median(loads.clone(), figure).context("no loads")?))

@@ -1,7 +1,7 @@
 //! Compares what is on a disk after a cut with the model.
 
 use super::descriptor::{self, StoredDescriptor};
-use super::history::{History, Permitted};
+use super::history::{History, PermittedVersions};
 use super::journal::{CELL_BYTES, ObjectKind};
 use super::long_streams;
 use super::model::{ModelObject, ModelOperation, PromiseModel};
@@ -22,7 +22,7 @@ pub struct Violation {
     pub row: Option<String>,
     /// The operation.
     pub operation: String,
-    /// What was found, and what may be.
+    /// The value found, and the permitted ones.
     pub found: String,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Violation {
 fn is_half_stored(
     name: &str,
     found: Option<&str>,
-    permitted: &Permitted<'_, Option<String>>,
+    permitted: &PermittedVersions<'_, Option<String>>,
 ) -> bool {
     let is_under_way = permitted.values().count() > 1;
     let mut values = permitted.values().flatten();
@@ -47,7 +47,7 @@ fn is_half_stored(
 }
 
 /// Whether a long stream is one that is being written.
-fn is_half_written(found: Option<&str>, permitted: &Permitted<'_, Option<String>>) -> bool {
+fn is_half_written(found: Option<&str>, permitted: &PermittedVersions<'_, Option<String>>) -> bool {
     let values: Vec<&str> = permitted.values().flatten().map(String::as_str).collect();
     found.is_some_and(|found| long_streams::is_between(found, &values))
 }
@@ -67,7 +67,7 @@ pub struct TreeCheck<'a> {
 }
 
 impl<'a> TreeCheck<'a> {
-    /// What is wrong with `tree` after a cut at the point `at`.
+    /// The violations of `tree` after a cut at the point `at`.
     pub fn run(model: &PromiseModel, tree: &ObservedTree, at: usize) -> Vec<Violation> {
         let (places, present, found) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         let mut check = TreeCheck { model, tree, at, places, present, found };
@@ -90,7 +90,7 @@ impl<'a> TreeCheck<'a> {
                 files.insert(inode, candidates);
             }
         }
-        // What is in a directory that is not there is not there either.
+        // Entries of a missing directory are missing, too.
         for directory in self.model.names.keys().filter(|one| !reached.contains(one)) {
             self.check_directory(*directory, None);
         }
@@ -147,7 +147,7 @@ impl<'a> TreeCheck<'a> {
 
     fn places_of(
         &self,
-        permitted: &Permitted<'_, Option<u32>>,
+        permitted: &PermittedVersions<'_, Option<u32>>,
         found: Option<u64>,
     ) -> (Places, Vec<u32>) {
         let (mut places, mut objects) = (Vec::new(), Vec::new());
@@ -176,7 +176,7 @@ impl<'a> TreeCheck<'a> {
     fn replaced_object_that_is_back(
         &self,
         history: &History<Option<u32>>,
-        permitted: &Permitted<'_, Option<u32>>,
+        permitted: &PermittedVersions<'_, Option<u32>>,
         found: Option<u64>,
     ) -> Option<u32> {
         let last = &self.model.operations[permitted.promised_by?];
@@ -196,7 +196,10 @@ impl<'a> TreeCheck<'a> {
 
     /// Version whose object was replaced by one that nothing had made stable, by an operation that
     /// promised nothing.
-    fn first_lossy_replacement(&self, permitted: &Permitted<'_, Option<u32>>) -> Option<usize> {
+    fn first_lossy_replacement(
+        &self,
+        permitted: &PermittedVersions<'_, Option<u32>>,
+    ) -> Option<usize> {
         permitted.versions.windows(2).position(|pair| {
             let operation = &self.model.operations[pair[1].operation];
             let new = pair[1].value.and_then(|object| self.model.objects.get(&object));
@@ -308,8 +311,8 @@ impl<'a> TreeCheck<'a> {
         self.wholeness_faults(object, found, fault);
     }
 
-    /// A stored descriptor counts. What a file is created with it has from the beginning, and a
-    /// directory its descriptor before others may do anything with it.
+    /// A stored descriptor must be in force. A file has the attributes of its creation from the
+    /// beginning. A directory has its descriptor before other users have any access.
     fn wholeness_faults(
         &self,
         object: &ModelObject,

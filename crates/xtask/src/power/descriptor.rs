@@ -1,5 +1,5 @@
-//! Stored descriptors: Samba's `security.NTACL`, in hexadecimal, and the permissions beside which one
-//! counts. The lane decodes and hashes them in its own way, not in the server's.
+//! Stored descriptors: Samba's `security.NTACL` in hexadecimal, and the permissions for which one is
+//! valid. The lane decodes and hashes them with its own code, not with the server's.
 
 use super::journal::ObjectKind;
 use super::observed::ObservedInode;
@@ -9,28 +9,28 @@ use aws_lc_rs::digest;
 pub const NAME: &str = "security.NTACL";
 /// Name of the extended attribute with a POSIX access list.
 pub const ACCESS_LIST: &str = "system.posix_acl_access";
-/// Offset and length in bytes of the parts of a value in version 4: a hash, who made it, another hash.
+/// Offset and length in bytes of the fields of a version 4 value: hash, creator, second hash.
 const SHOWN: usize = 14;
 const MAKER: (usize, usize) = (78, 10);
 const HASH: usize = 96;
 const HASH_BYTES: usize = 64;
-/// Of SHA-256.
+/// Bytes of a SHA-256 hash.
 const STATE_BYTES: usize = 32;
 const END: usize = HASH + HASH_BYTES;
-/// The maker's name where the value counts in several states of permissions that change.
+/// Creator's name of a value that is valid in several states of changing permissions.
 const TRANSITION: &[u8] = b"anabranch\0";
 
 /// A stored value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredDescriptor {
-    /// Hashes of the permissions beside which it counts.
+    /// Hashes of the permissions for which the descriptor is valid.
     pub states: Vec<Vec<u8>>,
     /// The descriptor itself.
     pub descriptor: Vec<u8>,
 }
 
 impl StoredDescriptor {
-    /// Of a value in hexadecimal; none if it is no such value.
+    /// Parses a value in hexadecimal; `None` if it is no stored descriptor.
     pub fn parse(value: &str) -> Option<Self> {
         let digits = value.as_bytes().chunks_exact(2);
         let bytes = digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
@@ -46,13 +46,13 @@ impl StoredDescriptor {
         Some(Self { states: states.map(<[u8]>::to_vec).collect(), descriptor })
     }
 
-    /// Whether it counts beside the permissions of this inode.
+    /// Whether it is valid for the permissions of this inode.
     pub fn counts_at(&self, inode: &ObservedInode) -> bool {
         self.states.contains(&state_of(inode))
     }
 }
 
-/// Whether both values are of the same descriptor, whatever permissions they count beside.
+/// Whether both values have the same descriptor, for any permissions.
 pub fn is_same(left: &str, right: &str) -> bool {
     let (left, right) = (StoredDescriptor::parse(left), StoredDescriptor::parse(right));
     left.zip(right).is_some_and(|(left, right)| left.descriptor == right.descriptor)

@@ -1,9 +1,9 @@
-//! Disks of this lane: one that records what reaches it, one that shows it after a cut; and loop
-//! devices on their files.
+//! Disks of this lane: one records its requests, one shows the content after a cut; and loop devices
+//! on their files.
 
 use super::fuse::{Disk, DiskResult};
 use super::image::DiskImage;
-use super::recording::{DiskRequest, Recording};
+use super::recording::{DiskRecording, DiskRequest};
 use anyhow::{Context, Result, bail};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
@@ -16,11 +16,11 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A disk that records all that it is asked to keep.
+/// A disk that records all writes, discards and flushes.
 #[derive(Debug)]
 pub struct RecordedDisk {
     size_bytes: u64,
-    state: Mutex<(DiskImage, Recording)>,
+    state: Mutex<(DiskImage, DiskRecording)>,
 }
 
 impl RecordedDisk {
@@ -29,8 +29,8 @@ impl RecordedDisk {
         Self { size_bytes, state: Mutex::default() }
     }
 
-    /// What reached it so far.
-    pub fn recording(&self) -> Recording {
+    /// The requests that reached the disk so far.
+    pub fn recording(&self) -> DiskRecording {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
@@ -71,7 +71,7 @@ impl Disk for RecordedDisk {
     }
 }
 
-/// A disk whose content is replaced while nothing is mounted from it.
+/// A disk whose content can be replaced while it is not mounted.
 #[derive(Debug)]
 pub struct ReplacedDisk {
     size_bytes: u64,
@@ -84,7 +84,7 @@ impl ReplacedDisk {
         Self { size_bytes, image: Mutex::default() }
     }
 
-    /// Puts another content in place.
+    /// Replaces the content.
     pub fn replace(&self, image: DiskImage) {
         *self.image.lock().unwrap_or_else(PoisonError::into_inner) = image;
     }
@@ -142,7 +142,7 @@ impl Drop for LoopDevice {
     }
 }
 
-/// What a command prints that has to succeed.
+/// Standard output of a command, which must succeed.
 pub fn output(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program).args(arguments).output().context(program.to_owned())?;
     if !output.status.success() {

@@ -1,5 +1,5 @@
-//! A disk that fails under the server: `conformance/python/power_errors.py` says when, and checks what
-//! clients and administrators are told.
+//! A disk that fails under the server. `conformance/python/power_errors.py` triggers the failures, and
+//! checks the replies to clients and the messages to administrators.
 
 use super::device::{LoopDevice, ReplacedDisk};
 use super::file_system::FileSystem;
@@ -14,14 +14,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A write of data that contains this fails, as one to a bad sector: what is around it is kept.
+/// A write that contains this text fails like one to a bad sector; the surrounding data are stored.
 const BAD_SECTOR: &str = "data of a sector that cannot be written";
-/// A write of data that contains this fails, as on a thin volume whose pool is full.
+/// A write that contains this text fails as on a thin volume whose pool is full.
 const NO_ROOM: &str = "data that the disk has no room for";
-/// The checks end within seconds; this is what a hung one costs.
+/// Timeout of the checks, which take seconds.
 const CHECKS_SECONDS_MAX: u32 = 100;
 
-/// A disk that refuses some data, and goes away altogether when it is told to.
+/// A disk that refuses some data, and fails entirely on command.
 #[derive(Debug)]
 struct FailingDisk {
     disk: ReplacedDisk,
@@ -105,7 +105,8 @@ fn run_on(root: &Path, file_system: FileSystem, folder: &Path) -> Result<bool> {
     Ok(has_passed)
 }
 
-/// Carries out the line `gone` of the checks, and shows the others. Returns whether they have passed.
+/// Fails the disk when the checks print the line `gone`, and prints the other lines. Returns whether
+/// the checks have passed.
 fn supervise(checks: &mut Command, file_system: FileSystem, disk: &FailingDisk) -> Result<bool> {
     let mut checks =
         checks.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("timeout")?;

@@ -19,7 +19,7 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
-    /// As mount(8) calls it.
+    /// Name for mount(8).
     pub fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
@@ -43,17 +43,18 @@ impl FileSystem {
         self != Self::Ext4
     }
 
-    /// Whether a name that is replaced by a file that was never synced may be gone after a cut, the old
-    /// file and the new one. A sync of a third file on btrfs keeps that the name has left the old one:
-    /// seen without any server, and not if the new file was synced before it was moved. If it was
-    /// synced afterwards, and has left the name again without a promise, the old file may have it.
+    /// Whether a name may be missing after a cut when a file that was never synced replaced another
+    /// one: neither file has the name. On btrfs a sync of a third file commits that the old file lost
+    /// the name. It happens without any server, but not if the new file was synced before the rename.
+    /// If the new file was synced afterwards and then lost the name without a promise, the old file may
+    /// have it back.
     pub fn loses_replaced_names(self) -> bool {
         self == Self::Btrfs
     }
 
-    /// Whether a file that was cut short and synced, and has grown again without a promise, may show
-    /// after a cut what was there before within the block of its former end: btrfs may commit the new
-    /// length without the zeros. Seen without any server (ftruncate, fsync, ftruncate, a commit).
+    /// Whether truncated data may reappear after a cut, within the block of the former end. The file
+    /// was truncated and synced, and has grown again without a promise: btrfs may commit the new length
+    /// without the zeros. It happens without any server (ftruncate, fsync, ftruncate, a commit).
     pub fn shows_cut_data(self) -> bool {
         self == Self::Btrfs
     }
@@ -64,7 +65,8 @@ impl FileSystem {
         if self == Self::Btrfs { 1 } else { 3 }
     }
 
-    /// Nothing becomes stable by the mere passing of time: the lane sees what the server commits.
+    /// Mount options. They postpone periodic commits where the file system permits it, so that the lane
+    /// tests the server's own syncs.
     fn mount_options(self) -> &'static CStr {
         match self {
             Self::Ext4 => c"commit=1000",

@@ -29,7 +29,7 @@ const DIRECT_IO: u32 = 1;
 /// The answer of a disk: done, or the error that the kernel gets for the request.
 pub type DiskResult = Result<(), Errno>;
 
-/// What is behind a file of [`DiskFiles`].
+/// The disk behind a file of [`DiskFiles`].
 pub trait Disk: Send + Sync {
     /// Its size, in bytes.
     fn size_bytes(&self) -> u64;

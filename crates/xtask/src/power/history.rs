@@ -1,9 +1,9 @@
-//! What one register of the model has been, by which operation, and since when it is promised.
+//! History of one register of the model: its values, their operations, and when each was promised.
 
 /// A value and the operation that it is of. Points in time are numbers of disk requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version<T> {
-    /// What the register is from then on.
+    /// The register's value from then on.
     pub value: T,
     /// The operation, by its place in the journal.
     pub operation: usize,
@@ -18,13 +18,13 @@ pub struct Version<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History<T> {
     versions: Vec<Version<T>>,
-    /// What it is without any operation; none if there is no such state.
+    /// The value before any operation; `None` if there is no such state.
     initial: Option<T>,
 }
 
 /// Values that a register may have after a cut.
 #[derive(Debug)]
-pub struct Permitted<'a, T> {
+pub struct PermittedVersions<'a, T> {
     /// The initial one, where nothing is promised.
     pub initial: Option<&'a T>,
     /// The last one that was promised, if one was, and later ones that had been requested.
@@ -72,16 +72,16 @@ impl<T: PartialEq> History<T> {
         }
     }
 
-    /// What it may be after a cut at the point `at`.
-    pub fn permitted(&self, at: usize) -> Permitted<'_, T> {
+    /// The values that the register may have after a cut at the point `at`.
+    pub fn permitted(&self, at: usize) -> PermittedVersions<'_, T> {
         let base = self.versions.iter().rposition(|v| v.promised.is_some_and(|since| since <= at));
         let first = base.unwrap_or(0);
         let requested = self.versions.iter().rposition(|version| version.requested < at);
-        // What is promised is there even if its operation had nothing to write.
+        // A promised version is required even if its operation had nothing to write.
         let end = requested.max(base).map_or(first, |last| last + 1);
         let versions = &self.versions[first..end];
         let initial = if base.is_none() { self.initial.as_ref() } else { None };
-        Permitted {
+        PermittedVersions {
             initial,
             versions,
             first,
@@ -90,7 +90,7 @@ impl<T: PartialEq> History<T> {
     }
 }
 
-impl<T: PartialEq> Permitted<'_, T> {
+impl<T: PartialEq> PermittedVersions<'_, T> {
     /// Whether it may be this value.
     pub fn contains(&self, value: &T) -> bool {
         self.initial == Some(value) || self.versions.iter().any(|version| version.value == *value)

@@ -1,4 +1,4 @@
-//! What the clients have done: the journal that `conformance/python/power_workload.py` writes.
+//! Journal of the clients' operations, which `conformance/python/power_workload.py` writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct WorkloadJournal {
     /// The program that finds the tree after a cut, in `conformance/python`; none reads the files.
     #[serde(default)]
     pub program: Option<String>,
-    /// What it reads from its standard input.
+    /// Text for that program's standard input.
     #[serde(default)]
     pub facts: serde_json::Value,
     /// In the order of their answers; those of one client in its order.
@@ -26,25 +26,25 @@ pub struct JournalOperation {
     pub client: String,
     /// Protocol and kind of operation, which results are counted by.
     pub row: String,
-    /// What it was done to.
+    /// Description of the operation's target.
     pub text: String,
     /// Its answer promises that its effects are stable.
     pub promises: bool,
     /// Its answer promises so of earlier effects.
     #[serde(default)]
-    pub settles: Option<Settled>,
+    pub settles: Option<FlushScope>,
     /// When it was sent.
     pub request: u64,
     /// When it was answered.
     pub answer: u64,
-    /// What it changed.
+    /// The changes that it made.
     pub effects: Vec<Effect>,
 }
 
-/// What a FLUSH or COMMIT makes stable.
+/// The effects that a FLUSH or COMMIT makes stable.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Settled {
+pub enum FlushScope {
     /// Data and size of this object.
     Data(u32),
     /// All of this object, and its names.
@@ -173,7 +173,7 @@ mod tests {
             {"name": {"directory": 1, "name": "x", "object": null}},
             {"created": {"object": 2, "kind": "file", "inode": 9, "mode": 420, "owner": [1, 2], "target": null}}]}"#;
         let operation: JournalOperation = serde_json::from_str(text).unwrap();
-        assert!(matches!(operation.settles, Some(Settled::Data(3))));
+        assert!(matches!(operation.settles, Some(FlushScope::Data(3))));
         assert!(matches!(operation.effects[0], Effect::Name { object: None, .. }));
         assert!(matches!(operation.effects[1], Effect::Created { inode: 9, .. }));
     }

@@ -36,7 +36,7 @@ use file_system::FileSystem;
 use fuse::DiskFiles;
 use journal::WorkloadJournal;
 use model::PromiseModel;
-use recording::{CutPoint, Recording};
+use recording::{CutPoint, DiskRecording};
 use replay::{CutOutcome, Replay};
 use std::fs;
 use std::io::{BufReader, BufWriter};
@@ -47,9 +47,9 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use worker::{MountWorker, TreeProgram};
 
-/// Says to the process that it has namespaces of its own.
+/// Environment variable that marks a process inside the lane's own namespaces.
 const INSIDE: &str = "ANABRANCH_POWER_INSIDE";
-/// The workload ends within seconds; this is what a hung one costs.
+/// Timeout of the workload, which takes seconds.
 const WORKLOAD_SECONDS_MAX: u32 = 300;
 
 /// Arguments of `power`.
@@ -162,7 +162,7 @@ impl NamespaceJanitor {
     }
 }
 
-/// Whether nothing was lost.
+/// Runs the lane on all file systems; returns whether nothing was lost.
 fn run_all(root: &Path, args: &Args, folder: &Path) -> Result<bool> {
     let seed = args.seed.unwrap_or_else(device::monotonic_ns);
     let mut is_kept = true;
@@ -190,10 +190,10 @@ fn run_all(root: &Path, args: &Args, folder: &Path) -> Result<bool> {
     Ok(is_kept)
 }
 
-/// What a run of the workload leaves.
+/// The results of a run of the workload.
 #[derive(Debug)]
 struct RecordedRun {
-    recording: Recording,
+    recording: DiskRecording,
     journal: WorkloadJournal,
 }
 
@@ -229,7 +229,7 @@ impl RecordedRun {
         replay::run(&Replay { file_system, folder, model, recording, program }, cuts)
     }
 
-    /// Keeps it so that one cut can be tried again.
+    /// Saves the run, so that one cut can be repeated.
     fn save(&self, folder: &Path, file_system: FileSystem) -> Result<()> {
         fs::create_dir_all(folder)?;
         let file = fs::File::create(folder.join("recording"))?;
@@ -243,7 +243,7 @@ impl RecordedRun {
             let path = folder.join(name);
             Ok(BufReader::new(fs::File::open(&path).with_context(|| path.display().to_string())?))
         };
-        let recording = Recording::load(&mut open("recording")?)?;
+        let recording = DiskRecording::load(&mut open("recording")?)?;
         let journal = serde_json::from_reader(open("journal")?)?;
         let name = fs::read_to_string(folder.join("file-system"))?;
         let file_system = clap::ValueEnum::from_str(&name, false).map_err(anyhow::Error::msg)?;

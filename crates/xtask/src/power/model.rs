@@ -1,4 +1,5 @@
-//! What must, may and must not be on a disk after a cut, by what clients were answered.
+//! Required, permitted and forbidden states of a disk after a cut, derived from the replies to
+//! clients.
 //!
 //! Each entry of a directory and each attribute of an object is a register with a history. After a
 //! cut it has the last value that was promised by then, or a later one that had been requested. An
@@ -6,9 +7,9 @@
 
 use super::check::{TreeCheck, Violation};
 use super::history::{History, Version};
-use super::journal::{Effect, JournalOperation, ObjectKind, Settled, WorkloadJournal};
+use super::journal::{Effect, FlushScope, JournalOperation, ObjectKind, WorkloadJournal};
 use super::observed::ObservedTree;
-use super::recording::Recording;
+use super::recording::DiskRecording;
 use std::collections::BTreeMap;
 
 /// A file, directory or symbolic link.
@@ -26,7 +27,7 @@ pub struct ModelObject {
     pub attributes: BTreeMap<String, History<Option<String>>>,
 }
 
-/// What the model needs of an operation.
+/// The parts of an operation that the model needs.
 #[derive(Debug)]
 pub struct ModelOperation {
     pub row: String,
@@ -54,13 +55,13 @@ pub struct PromiseModel {
 
 /// Where an operation stands among the requests of the disk.
 #[derive(Clone, Copy, Debug)]
-struct Placed {
+struct OperationPoints {
     operation: usize,
     requested: usize,
     promised: Option<usize>,
 }
 
-impl Placed {
+impl OperationPoints {
     fn version<T>(self, value: T) -> Version<T> {
         let Self { operation, requested, promised } = self;
         Version { value, operation, requested, promised }
@@ -69,7 +70,7 @@ impl Placed {
 
 impl PromiseModel {
     /// Of what is in the journal, by the times of the recording. The first object is the root.
-    pub fn new(journal: &WorkloadJournal, recording: &Recording) -> Self {
+    pub fn new(journal: &WorkloadJournal, recording: &DiskRecording) -> Self {
         let mut model = Self::default();
         for operation in &journal.operations {
             model.push(operation, |time_ns| recording.count_until(time_ns));
@@ -79,7 +80,7 @@ impl PromiseModel {
 
     fn push(&mut self, operation: &JournalOperation, count_until: impl Fn(u64) -> usize) {
         let answered = count_until(operation.answer);
-        let placed = Placed {
+        let placed = OperationPoints {
             operation: self.operations.len(),
             requested: count_until(operation.request),
             promised: operation.promises.then_some(answered),
@@ -99,7 +100,7 @@ impl PromiseModel {
         }
     }
 
-    fn apply(&mut self, effect: &Effect, placed: Placed) {
+    fn apply(&mut self, effect: &Effect, placed: OperationPoints) {
         match effect {
             Effect::Name { directory, name, object } => {
                 let names = self.names.entry(*directory).or_default();
@@ -133,19 +134,19 @@ impl PromiseModel {
         }
     }
 
-    fn settle(&mut self, settled: Settled, at: usize) {
+    fn settle(&mut self, settled: FlushScope, at: usize) {
         match settled {
-            Settled::Directory(directory) => {
+            FlushScope::Directory(directory) => {
                 for history in self.names.entry(directory).or_default().values_mut() {
                     history.promise(at, |_, _| true);
                 }
             }
-            Settled::Data(object) => {
+            FlushScope::Data(object) => {
                 if let Some(settled) = self.objects.get_mut(&object) {
                     settled.promise_data(at);
                 }
             }
-            Settled::Object(object) => {
+            FlushScope::Object(object) => {
                 if let Some(settled) = self.objects.get_mut(&object) {
                     settled.promise(at);
                 }
@@ -156,7 +157,7 @@ impl PromiseModel {
         }
     }
 
-    /// What is wrong with `tree`, which a cut at the point `at` has left.
+    /// The violations of `tree`, the result of a cut at the point `at`.
     pub fn check(&self, tree: &ObservedTree, at: usize) -> Vec<Violation> {
         TreeCheck::run(self, tree, at)
     }
@@ -193,7 +194,7 @@ impl ModelObject {
         }
     }
 
-    fn apply(&mut self, effect: &Effect, placed: Placed) {
+    fn apply(&mut self, effect: &Effect, placed: OperationPoints) {
         match effect {
             Effect::Mode { mode, .. } => _ = self.mode.push(placed.version(*mode)),
             Effect::Owner { owner, .. } => _ = self.owner.push(placed.version(*owner)),

@@ -1,4 +1,4 @@
-//! A file system as it is found after a cut.
+//! Reads the content of a file system after a cut.
 
 use super::journal::{CELL_BYTES, ObjectKind, cell_tag};
 use super::long_streams::{self, ObservedStores};
@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What the kernel and `power_disk.py` add at the root of a new file system.
+/// Entries that the kernel and `power_disk.py` add at the root of a new file system.
 const NOT_OURS: [&str; 2] = ["lost+found", ".power-sync"];
-/// Extended attributes that are followed, by the beginning of their names.
+/// Prefixes of the extended attributes that the model covers.
 const FOLLOWED: [&str; 3] = ["user.", "security.NTACL", "system.posix_acl_access"];
 /// Largest value of an extended attribute, in bytes. XATTR_SIZE_MAX.
 const VALUE_BYTES_MAX: usize = 1 << 16;
@@ -41,7 +41,7 @@ pub struct ObservedInode {
     pub target: Option<String>,
 }
 
-/// All of it, by inode.
+/// The whole file system, by inode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ObservedTree {
     /// Of the root.

@@ -1,13 +1,13 @@
 //! Which cuts a run tries.
 
-use super::recording::{CutPoint, Recording, SplitMix, Unflushed};
+use super::recording::{CutPoint, DiskRecording, SplitMix, UnflushedFate};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 /// Up to `count` different cuts within `range`, in the order of their numbers. Half of them, if there
 /// are so many flushes, lose all that followed a flush, at the latest point: there most is promised.
 pub fn choose(
-    recording: &Recording,
+    recording: &DiskRecording,
     range: RangeInclusive<usize>,
     count: usize,
     seed: u64,
@@ -19,7 +19,7 @@ pub fn choose(
     while latest.len() > count.div_ceil(2) {
         latest.swap_remove(random.below(latest.len() as u64) as usize);
     }
-    let dropped = latest.into_iter().map(|at| CutPoint { at, unflushed: Unflushed::Dropped });
+    let dropped = latest.into_iter().map(|at| CutPoint { at, unflushed: UnflushedFate::Dropped });
     let mut points: BTreeSet<CutPoint> = dropped.collect();
     // Where nothing is between two flushes, nothing can be kept: enough tries for the others.
     for _ in 0..count * 50 {
@@ -28,8 +28,11 @@ pub fn choose(
         }
         let at = first + random.below((last - first + 1) as u64) as usize;
         let seed = random.next();
-        let unflushed =
-            if random.below(3) == 0 { Unflushed::Kept } else { Unflushed::Partial(seed >> 32) };
+        let unflushed = if random.below(3) == 0 {
+            UnflushedFate::Kept
+        } else {
+            UnflushedFate::Partial(seed >> 32)
+        };
         if recording.flushed_before(at) < at {
             points.insert(CutPoint { at, unflushed });
         }
@@ -39,10 +42,10 @@ pub fn choose(
 
 /// Points at which the disk after this cut is the same: the first and the last, which bound what may
 /// and what must be on it.
-pub fn same_disk(recording: &Recording, cut: CutPoint) -> [usize; 2] {
+pub fn same_disk(recording: &DiskRecording, cut: CutPoint) -> [usize; 2] {
     match cut.unflushed {
-        Unflushed::Dropped => [recording.flushed_before(cut.at), cut.at],
-        Unflushed::Kept | Unflushed::Partial(_) => [cut.at, cut.at],
+        UnflushedFate::Dropped => [recording.flushed_before(cut.at), cut.at],
+        UnflushedFate::Kept | UnflushedFate::Partial(_) => [cut.at, cut.at],
     }
 }
 
@@ -51,8 +54,8 @@ mod tests {
     use super::super::recording::DiskRequest;
     use super::*;
 
-    fn recording() -> Recording {
-        let mut recording = Recording::default();
+    fn recording() -> DiskRecording {
+        let mut recording = DiskRecording::default();
         for at in 0..100 {
             let write = DiskRequest::Write(at * 4096, vec![1; 4096].into());
             recording.push(at, if at % 10 == 9 { DiskRequest::Flush } else { write });
@@ -68,15 +71,15 @@ mod tests {
         assert!(points.is_sorted());
         assert_eq!(points, choose(&recording, 20..=90, 100, 1));
         assert_ne!(points, choose(&recording, 20..=90, 100, 2));
-        let dropped = points.iter().filter(|p| p.unflushed == Unflushed::Dropped);
+        let dropped = points.iter().filter(|p| p.unflushed == UnflushedFate::Dropped);
         let dropped: Vec<_> = dropped.map(|point| point.at).collect();
         assert_eq!(dropped, [29, 39, 49, 59, 69, 79, 89, 90]);
-        assert!(points.iter().any(|point| point.unflushed == Unflushed::Kept));
+        assert!(points.iter().any(|point| point.unflushed == UnflushedFate::Kept));
     }
 
     #[test]
     fn dropped_disk_is_the_same_since_the_flush() {
-        let cut = CutPoint { at: 25, unflushed: Unflushed::Dropped };
+        let cut = CutPoint { at: 25, unflushed: UnflushedFate::Dropped };
         assert_eq!(same_disk(&recording(), cut), [20, 25]);
     }
 }

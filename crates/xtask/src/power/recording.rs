@@ -1,4 +1,4 @@
-//! What reached a disk, in order, and the disk as a loss of power leaves it.
+//! Recording of the requests that reached a disk, and the disk's content after a power loss.
 
 use super::image::{BLOCK_BYTES, DiskImage, pieces};
 use anyhow::{Context, Result, bail};
@@ -23,19 +23,19 @@ pub enum DiskRequest {
 pub struct RecordedRequest {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub arrived_ns: u64,
-    /// What was done.
+    /// The request.
     pub request: DiskRequest,
 }
 
 /// All requests of a disk that was empty before them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recording {
+pub struct DiskRecording {
     requests: Vec<RecordedRequest>,
 }
 
-/// What a loss of power does to the requests that no flush followed.
+/// The effect of a power loss on the requests that no flush followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Unflushed {
+pub enum UnflushedFate {
     /// None reached stable storage.
     Dropped,
     /// All did.
@@ -49,16 +49,16 @@ pub enum Unflushed {
 pub struct CutPoint {
     /// Requests that the disk has completed.
     pub at: usize,
-    /// What becomes of those that no flush followed.
-    pub unflushed: Unflushed,
+    /// The fate of the requests that no flush followed.
+    pub unflushed: UnflushedFate,
 }
 
 impl fmt::Display for CutPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.unflushed {
-            Unflushed::Dropped => write!(f, "{}:dropped", self.at),
-            Unflushed::Kept => write!(f, "{}:kept", self.at),
-            Unflushed::Partial(seed) => write!(f, "{}:partial:{seed}", self.at),
+            UnflushedFate::Dropped => write!(f, "{}:dropped", self.at),
+            UnflushedFate::Kept => write!(f, "{}:kept", self.at),
+            UnflushedFate::Partial(seed) => write!(f, "{}:partial:{seed}", self.at),
         }
     }
 }
@@ -70,9 +70,9 @@ impl FromStr for CutPoint {
         let mut parts = text.split(':');
         let at = parts.next().unwrap_or_default().parse().context("number of a request")?;
         let unflushed = match (parts.next(), parts.next()) {
-            (Some("dropped"), None) => Unflushed::Dropped,
-            (Some("kept"), None) => Unflushed::Kept,
-            (Some("partial"), Some(seed)) => Unflushed::Partial(seed.parse().context("seed")?),
+            (Some("dropped"), None) => UnflushedFate::Dropped,
+            (Some("kept"), None) => UnflushedFate::Kept,
+            (Some("partial"), Some(seed)) => UnflushedFate::Partial(seed.parse().context("seed")?),
             _ => bail!("a cut is NUMBER:dropped, NUMBER:kept or NUMBER:partial:SEED"),
         };
         Ok(Self { at, unflushed })
@@ -99,7 +99,7 @@ impl SplitMix {
     }
 }
 
-impl Recording {
+impl DiskRecording {
     /// Appends a completed request.
     pub fn push(&mut self, arrived_ns: u64, request: DiskRequest) {
         self.requests.push(RecordedRequest { arrived_ns, request });
@@ -140,7 +140,7 @@ impl Recording {
         Ok(out.flush()?)
     }
 
-    /// Reads what [`Recording::save`] has written.
+    /// Reads what [`DiskRecording::save`] has written.
     pub fn load(input: &mut impl Read) -> Result<Self> {
         let mut recording = Self::default();
         for _ in 0..number(input)? {
@@ -171,7 +171,7 @@ fn number(input: &mut impl Read) -> Result<u64> {
 /// Makes the disk of one cut after another, fastest in the order of their numbers.
 #[derive(Debug)]
 pub struct CutDisks<'a> {
-    recording: &'a Recording,
+    recording: &'a DiskRecording,
     stable: DiskImage,
     /// Requests that are in `stable`: up to a flush.
     flushed: usize,
@@ -179,7 +179,7 @@ pub struct CutDisks<'a> {
 
 impl<'a> CutDisks<'a> {
     /// Of this recording.
-    pub fn new(recording: &'a Recording) -> Self {
+    pub fn new(recording: &'a DiskRecording) -> Self {
         Self { recording, stable: DiskImage::default(), flushed: 0 }
     }
 
@@ -196,9 +196,9 @@ impl<'a> CutDisks<'a> {
         let mut disk = self.stable.clone();
         let unflushed = &self.recording.requests[flushed..cut.at];
         match cut.unflushed {
-            Unflushed::Dropped => {}
-            Unflushed::Kept => unflushed.iter().for_each(|one| apply(&mut disk, &one.request)),
-            Unflushed::Partial(seed) => {
+            UnflushedFate::Dropped => {}
+            UnflushedFate::Kept => unflushed.iter().for_each(|one| apply(&mut disk, &one.request)),
+            UnflushedFate::Partial(seed) => {
                 let mut random = SplitMix(seed);
                 // Of eight blocks so many are kept.
                 let eighths = 1 + random.below(7);
@@ -242,8 +242,8 @@ mod tests {
         DiskRequest::Write(block * 4096, vec![byte; blocks * 4096].into())
     }
 
-    fn recording(requests: impl IntoIterator<Item = DiskRequest>) -> Recording {
-        let mut recording = Recording::default();
+    fn recording(requests: impl IntoIterator<Item = DiskRequest>) -> DiskRecording {
+        let mut recording = DiskRecording::default();
         for (at, request) in requests.into_iter().enumerate() {
             recording.push(at as u64 * 10, request);
         }
@@ -256,7 +256,7 @@ mod tests {
         out.chunks(4096).map(|block| block[0]).collect()
     }
 
-    fn cut(at: usize, unflushed: Unflushed) -> CutPoint {
+    fn cut(at: usize, unflushed: UnflushedFate) -> CutPoint {
         CutPoint { at, unflushed }
     }
 
@@ -270,14 +270,14 @@ mod tests {
             written(2, 3, 1),
         ]);
         let mut disks = CutDisks::new(&recording);
-        assert_eq!(blocks(&disks.disk(cut(1, Unflushed::Dropped)), 3), [0, 0, 0]);
-        assert_eq!(blocks(&disks.disk(cut(1, Unflushed::Kept)), 3), [1, 0, 0]);
-        assert_eq!(blocks(&disks.disk(cut(5, Unflushed::Dropped)), 3), [1, 0, 0]);
-        assert_eq!(blocks(&disks.disk(cut(5, Unflushed::Kept)), 3), [0, 2, 3]);
-        assert_eq!(blocks(&disks.disk(cut(3, Unflushed::Kept)), 3), [2, 2, 0]);
+        assert_eq!(blocks(&disks.disk(cut(1, UnflushedFate::Dropped)), 3), [0, 0, 0]);
+        assert_eq!(blocks(&disks.disk(cut(1, UnflushedFate::Kept)), 3), [1, 0, 0]);
+        assert_eq!(blocks(&disks.disk(cut(5, UnflushedFate::Dropped)), 3), [1, 0, 0]);
+        assert_eq!(blocks(&disks.disk(cut(5, UnflushedFate::Kept)), 3), [0, 2, 3]);
+        assert_eq!(blocks(&disks.disk(cut(3, UnflushedFate::Kept)), 3), [2, 2, 0]);
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..200 {
-            seen.insert(blocks(&disks.disk(cut(5, Unflushed::Partial(seed))), 3));
+            seen.insert(blocks(&disks.disk(cut(5, UnflushedFate::Partial(seed))), 3));
         }
         // Block 0 is 1, 2 or 0; blocks 1 and 2 are old or new.
         assert_eq!(seen.len(), 12, "{seen:?}");
@@ -288,9 +288,9 @@ mod tests {
         let recording =
             recording([written(0, 1, 1), DiskRequest::Flush, written(0, 2, 1), DiskRequest::Flush]);
         let mut disks = CutDisks::new(&recording);
-        assert_eq!(blocks(&disks.disk(cut(4, Unflushed::Dropped)), 1), [2]);
-        assert_eq!(blocks(&disks.disk(cut(3, Unflushed::Dropped)), 1), [1]);
-        assert_eq!(blocks(&disks.disk(cut(0, Unflushed::Kept)), 1), [0]);
+        assert_eq!(blocks(&disks.disk(cut(4, UnflushedFate::Dropped)), 1), [2]);
+        assert_eq!(blocks(&disks.disk(cut(3, UnflushedFate::Dropped)), 1), [1]);
+        assert_eq!(blocks(&disks.disk(cut(0, UnflushedFate::Kept)), 1), [0]);
     }
 
     #[test]
@@ -298,8 +298,8 @@ mod tests {
         let recording = recording([written(3, 1, 2), DiskRequest::Zero(1, 2), DiskRequest::Flush]);
         let mut bytes = Vec::new();
         recording.save(&mut bytes).unwrap();
-        assert_eq!(Recording::load(&mut &bytes[..]).unwrap(), recording);
-        assert!(Recording::load(&mut &bytes[..bytes.len() - 9]).is_err());
+        assert_eq!(DiskRecording::load(&mut &bytes[..]).unwrap(), recording);
+        assert!(DiskRecording::load(&mut &bytes[..bytes.len() - 9]).is_err());
     }
 
     #[test]

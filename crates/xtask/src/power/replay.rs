@@ -8,7 +8,7 @@ use super::image::DiskImage;
 use super::model::PromiseModel;
 use super::observed::ObservedTree;
 use super::points::same_disk;
-use super::recording::{CutDisks, CutPoint, Recording};
+use super::recording::{CutDisks, CutPoint, DiskRecording};
 use super::worker::{MountWorker, TreeProgram};
 use anyhow::{Context, Result};
 use std::fs;
@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is wrong after one cut.
+/// The violations after one cut.
 #[derive(Clone, Debug)]
 pub struct CutOutcome {
     /// The cut.
     pub cut: CutPoint,
-    /// Nothing, if all is as it must be.
+    /// Empty if the disk is as the model requires.
     pub violations: Vec<Violation>,
 }
 
@@ -81,15 +81,15 @@ impl ReplayPlace {
 /// A recorded run whose cuts are tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Replay<'a> {
-    /// What is on its disk.
+    /// File system of the disk.
     pub file_system: FileSystem,
     /// Where disks and mounts have their places.
     pub folder: &'a Path,
-    /// What clients were answered.
+    /// Model of the replies to clients.
     pub model: &'a PromiseModel,
-    /// What reached the disk.
-    pub recording: &'a Recording,
-    /// What finds the tree after a cut; none reads the files themselves.
+    /// The requests that reached the disk.
+    pub recording: &'a DiskRecording,
+    /// Program that reports the tree after a cut; `None` reads the files directly.
     pub program: Option<&'a TreeProgram>,
 }
 

@@ -1,4 +1,4 @@
-//! What a run has shown, by the rows of the promise.
+//! Report of a run, by the rows of the promise.
 
 use super::model::PromiseModel;
 use super::recording::CutPoint;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Violations of a row that are printed in full.
 const EXAMPLES_MAX: usize = 3;
-/// The row of what no promise explains.
+/// The row of violations that no promise explains.
 const UNPROMISED: &str = "what no operation explains";
 
 /// Cuts at which a row's promise was broken.

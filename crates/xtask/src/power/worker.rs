@@ -12,10 +12,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Has this program be the worker.
+/// Argument that makes this program the worker.
 pub const ARGUMENT: &str = "--mount-worker";
 
-/// No program takes long; this is what a hung one costs.
+/// Timeout of a program; none takes long.
 const PROGRAM_SECONDS_MAX: u32 = 100;
 
 /// A program that finds the tree after a cut.
@@ -27,7 +27,7 @@ pub struct TreeProgram {
     pub facts: String,
 }
 
-/// What the worker is to do.
+/// A command to the worker.
 #[derive(Debug, Deserialize, Serialize)]
 enum WorkerRequest {
     Mount(FileSystem, String, PathBuf),
@@ -105,7 +105,7 @@ impl Drop for MountWorker {
     }
 }
 
-/// The worker itself, until its input ends. What is mounted then is unmounted.
+/// Runs the worker until its input ends. File systems still mounted then are unmounted.
 pub fn serve() -> Result<()> {
     let mut mounted: Vec<PathBuf> = Vec::new();
     for line in std::io::stdin().lock().lines() {

@@ -1,11 +1,11 @@
-//! Who makes a call of a backend: each method says it in its signature, or is listed here with
-//! the reason why nobody has to. A backend obeys: where it acts for the server by itself is listed,
-//! too.
+//! Checks that each call of a backend has a caller: each method has it in its signature, or is listed
+//! here with the reason why it needs none. The places where a backend acts for the server on its own
+//! are listed, too.
 
 use anyhow::Result;
 use std::path::Path;
 
-/// What a signature says it with: a request's caller or a reason of the server's.
+/// Parameter types that name the caller: a request's actor, or a reason of the server.
 const CALLERS: [&str; 2] = ["Actor<'_>", "ServerWork"];
 
 /// The traits of backends, by file.

@@ -1,6 +1,6 @@
-//! Data in the files of smbtorture's smb2.bench.read, which makes them of a length and writes
-//! nothing: a server reads holes from one page that its processor has at hand, and files
-//! with data, which are what ours reads, from memory.
+//! Fills the files of smbtorture's smb2.bench.read, which sets their length and writes no data. A
+//! server reads holes from one cached page, but the files of our loader, which have data, from
+//! memory.
 
 use anyhow::{Context, Result};
 use std::collections::HashSet;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
-/// Where the bench has its files.
+/// Folder of the bench's files.
 const FOLDER: &str = "bench_read_dir";
 
-/// How often it is looked for them.
+/// Interval between two scans of the folder.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A thread that fills files as they are made.
+/// A thread that fills files as they are created.
 pub struct Filler {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<std::io::Result<usize>>,
@@ -26,7 +26,7 @@ pub struct Filler {
 }
 
 impl Filler {
-    /// Fills so many files below the folder of a share, of so many bytes each.
+    /// Starts to fill `files` files of `bytes` bytes each below the folder of a share.
     pub fn start(share: &Path, files: u32, bytes: u32) -> Self {
         let (folder, is_over) = (share.join(FOLDER), Arc::new(AtomicBool::new(false)));
         let is_ended = is_over.clone();
@@ -41,10 +41,10 @@ impl Filler {
         Self { is_over, thread, files }
     }
 
-    /// Ends it.
+    /// Stops the thread.
     ///
     /// # Errors
-    /// Some were not there, or could not be filled.
+    /// Some files did not appear or could not be filled.
     pub fn end(self) -> Result<()> {
         self.is_over.store(true, Ordering::Relaxed);
         let filled = self.thread.join().ok().context("the filling thread ended")??;
@@ -54,9 +54,9 @@ impl Filler {
     }
 }
 
-/// Fills those of this length that are not among `filled`.
+/// Fills the files of this length that are not in `filled`.
 fn fill(folder: &Path, bytes: u32, filled: &mut HashSet<PathBuf>) -> std::io::Result<()> {
-    // It is made by and by.
+    // The bench may not have created the folder yet.
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for path in entries.flatten().map(|entry| entry.path()) {
         let is_whole = fs::metadata(&path).is_ok_and(|found| found.len() == u64::from(bytes));

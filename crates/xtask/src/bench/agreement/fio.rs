@@ -1,24 +1,25 @@
-//! fio's nfs engine and `anabranch bench`, both to NFS-Ganesha: libnfs, on which the engine stands,
-//! speaks 4.0 and no sessions, so ours (4.1 alone) is no server for it.
+//! Compares fio's nfs engine and `anabranch bench`, both with NFS-Ganesha: the engine's library,
+//! libnfs, speaks NFSv4.0 only, which our server does not.
 //!
-//! Each load is held twice: by a part of a processor, of which the server makes more or less as the
-//! requests come, and by a line, of which nobody can make more.
+//! Each load is limited in two ways: by a CPU quota, within which the rate depends on how requests
+//! arrive, and by a shaped link, whose limit is the same for every loader.
 
 use super::super::network::{Ends, Line, behind};
 use super::super::nfs::Server;
 use super::super::{Args, Result, network};
 use super::{
-    Found, KEEPS_MEMORY, MEGABITS, PROCESSORS, Quota, by_anabranch, found, hold, on, pin, print,
+    KEEPS_MEMORY, LoaderResult, MEGABITS, PROCESSORS, Quota, by_anabranch, found, hold, on, pin,
+    print,
 };
 use anyhow::{Context, bail};
 use std::path::Path;
 
-/// What both loaders do.
+/// A load of both loaders.
 struct Load {
     name: &'static str,
     bytes: u32,
     depth: u32,
-    /// Whether blocks are taken in turn.
+    /// Whether blocks are read in order.
     is_sequential: bool,
 }
 
@@ -29,22 +30,22 @@ const LOADS: [Load; 3] = [
 ];
 
 impl Load {
-    /// Bytes of the file: of a last block that is not whole fio would make an operation, too.
+    /// Size of the file, a multiple of the block: fio counts a partial last block as an operation.
     fn file_bytes(&self) -> u32 {
         FILE_BYTES.next_multiple_of(self.bytes)
     }
 }
 
-/// Hundredths of a processor that the server has.
+/// The server's CPU quota in percent of one processor.
 const PERCENT: u32 = 25;
 
 /// The file that is read.
 const FILE: &str = "fio";
-/// Its bytes, and as many more as a block lacks. Ours writes its own file first, which is counted
-/// as the rest of the program is: little enough beside what is read.
+/// Least size of the file; it is rounded up to whole blocks. Our loader first writes its own file,
+/// whose cost counts, too, but is small beside that of the reads.
 const FILE_BYTES: u32 = 8 << 20;
 
-/// Prints a line for each load and what holds the server back.
+/// Prints a row for each load and each limit of the server.
 pub fn run(
     root: &Path,
     binary: &Path,
@@ -53,7 +54,7 @@ pub fn run(
     args: &Args,
 ) -> Result<()> {
     if !args.host_network {
-        // Ganesha resolves names, which takes an address besides the loopback one.
+        // Ganesha needs an address that is not a loopback one.
         network::second_address()?;
     }
     let programs = [binary, program];
@@ -99,7 +100,7 @@ fn by_fio(
     server: &Server,
     load: &Load,
     seconds: u32,
-) -> Result<Found> {
+) -> Result<LoaderResult> {
     let pattern = if load.is_sequential { "read" } else { "randread" };
     let (address, port, path) = (&server.address, server.port, server.path);
     let url = format!("nfs://{address}/{path}?version=4&nfsport={port}&uid=0&gid=0");
@@ -117,7 +118,7 @@ fn by_fio(
             .output()
             .with_context(|| format!("cannot run {}", program.display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        // What the engine says of itself comes first.
+        // The engine's own messages precede the JSON report.
         let report = text.find('{').and_then(|at| text.get(at..)).context("fio said nothing")?;
         let report: serde_json::Value = serde_json::from_str(report).context("fio's report")?;
         let rate = report["jobs"][0]["read"]["iops"].as_f64().unwrap_or_default();

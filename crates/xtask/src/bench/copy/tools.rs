@@ -1,6 +1,6 @@
-//! The programs that copy, and how each is told what.
+//! The copy programs and their command lines.
 
-use super::{Stage, Way};
+use super::{CopyDirection, Stage};
 use crate::server::{PASSWORD, PORT, USER};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     Anabranch {
-        /// `--channels`; without it, as people call it who choose nothing.
+        /// `--channels`; `None` for the default.
         channels: Option<u8>,
     },
     Smbclient,
-    /// Through a pipe, so that the same is there in the end.
+    /// Unpacks through a pipe, so that the result is the same as with the other programs.
     SmbclientTar,
     Rclone,
 }
 
 impl Tool {
-    /// Those that are there.
+    /// The installed programs that suit a tree, or one file.
     pub fn all(is_tree: bool) -> Vec<Self> {
         let ours = [None, Some(4), Some(1)].map(|channels| Self::Anabranch { channels });
         let mut tools = ours.to_vec();
@@ -38,7 +38,7 @@ impl Tool {
         !matches!(self, Self::Anabranch { .. })
     }
 
-    /// It makes no folder to copy a tree into.
+    /// Whether the program does not create the target folder of a tree.
     pub fn needs_folder(self) -> bool {
         matches!(self, Self::Smbclient | Self::SmbclientTar)
     }
@@ -57,7 +57,7 @@ impl Tool {
     }
 }
 
-/// Which programs there are no rows of, and why.
+/// The programs without rows, with the reasons.
 pub fn missing() -> Vec<String> {
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let loads = Command::new("modprobe").args(["--dry-run", "--quiet", "cifs"]).status();
@@ -83,7 +83,7 @@ pub fn command(
     stage: &Stage<'_>,
     tool: Tool,
     address: &str,
-    way: &Way<'_>,
+    way: &CopyDirection<'_>,
     back: &Path,
 ) -> Result<Command> {
     let program: PathBuf = match tool {
@@ -131,14 +131,14 @@ pub fn command(
                 format!(":smb,host={address},port={PORT},user={USER},pass={pass}:plain/{there}");
             let ends = if way.is_up { [here, remote] } else { [remote, copy] };
             command.arg(if way.is_tree { "copy" } else { "copyto" }).args(ends);
-            // As many at once as our threads.
+            // As many transfers at once as `anabranch copy` has threads.
             command.args(["--transfers", "8", "--checkers", "8"]);
         }
     }
     Ok(command)
 }
 
-fn script(way: &Way<'_>, back: &Path) -> String {
+fn script(way: &CopyDirection<'_>, back: &Path) -> String {
     let (here, there, back) = (way.here.display(), way.there, back.display());
     match (way.is_tree, way.is_up) {
         (true, true) => format!("recurse on; prompt off; cd {there}; lcd {here}; mput *"),

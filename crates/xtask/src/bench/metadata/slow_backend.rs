@@ -3,7 +3,7 @@
 
 use super::{CACHE_OFF, OURS, Report, Server, WITHOUT_CACHE};
 use crate::bench::Args;
-use crate::server::Running;
+use crate::server::RunningServer;
 use anyhow::{Context, Result};
 use std::path::Path;
 
@@ -14,8 +14,8 @@ const KINDS: [&str; 4] = ["create", "open", "close", "delete"];
 /// Prints a table for each number of workers.
 pub fn run(binary: &Path, args: &Args, latency_us: u64) -> Result<()> {
     let slow = format!(",backend_latency_us={latency_us}");
-    let on = Running::anabranch_with(binary, OURS, &slow)?;
-    let off = Running::anabranch_with(binary, WITHOUT_CACHE, &format!("{slow}{CACHE_OFF}"))?;
+    let on = RunningServer::anabranch_with(binary, OURS, &slow)?;
+    let off = RunningServer::anabranch_with(binary, WITHOUT_CACHE, &format!("{slow}{CACHE_OFF}"))?;
     let servers = [Server::of("on", &on), Server::of("off", &off)];
     println!(
         "Each look at the directory takes {latency_us} µs longer; latencies in µs, p50 / p99:\n"

@@ -2,22 +2,22 @@
 
 use super::*;
 use crate::power::descriptor::tests::{state, value};
-use crate::power::journal::{Effect, JournalOperation, Settled, WorkloadJournal};
-use crate::power::recording::{DiskRequest, Recording};
+use crate::power::journal::{Effect, FlushScope, JournalOperation, WorkloadJournal};
+use crate::power::recording::{DiskRecording, DiskRequest};
 
 const ROOT: u32 = 1;
 const ROOT_INODE: u64 = 2;
 
 /// A journal whose operations take 10 ns each, on a disk with one request each nanosecond.
 #[derive(Default)]
-struct Planted {
+struct ModelFixture {
     journal: WorkloadJournal,
     tree: ObservedTree,
     loses_replaced_names: bool,
     shows_cut_data: bool,
 }
 
-impl Planted {
+impl ModelFixture {
     fn new() -> Self {
         let mut planted = Self::default();
         planted.add(true, vec![created(ROOT, ObjectKind::Directory, ROOT_INODE, 0o755)]);
@@ -32,7 +32,12 @@ impl Planted {
         self.settle(promises, None, effects)
     }
 
-    fn settle(&mut self, promises: bool, settles: Option<Settled>, effects: Vec<Effect>) -> usize {
+    fn settle(
+        &mut self,
+        promises: bool,
+        settles: Option<FlushScope>,
+        effects: Vec<Effect>,
+    ) -> usize {
         let number = self.journal.operations.len();
         self.journal.operations.push(JournalOperation {
             client: "client".to_owned(),
@@ -71,18 +76,18 @@ impl Planted {
         self.tree.names.get_mut(&ROOT_INODE).unwrap().remove(name);
     }
 
-    /// What is found after a cut when `operation` is answered.
+    /// The violations after a cut when `operation` is answered.
     fn after(&self, operation: usize) -> Vec<String> {
         self.at(operation * 10 + 10)
     }
 
-    /// What is found after a cut while `operation` is under way.
+    /// The violations after a cut while `operation` is in flight.
     fn during(&self, operation: usize) -> Vec<String> {
         self.at(operation * 10 + 5)
     }
 
     fn at(&self, at: usize) -> Vec<String> {
-        let mut recording = Recording::default();
+        let mut recording = DiskRecording::default();
         (0..1000).for_each(|time| recording.push(time, DiskRequest::Flush));
         let mut model = PromiseModel::new(&self.journal, &recording);
         model.loses_replaced_names = self.loses_replaced_names;
@@ -100,8 +105,8 @@ fn name(name: &str, object: Option<u32>) -> Effect {
 }
 
 /// A file `a`, object 2, inode 12, which is there.
-fn with_file() -> Planted {
-    let mut planted = Planted::new();
+fn with_file() -> ModelFixture {
+    let mut planted = ModelFixture::new();
     planted.add(true, vec![name("a", Some(2)), created(2, ObjectKind::File, 12, 0o600)]);
     planted.entry("a", 12);
     planted.put(12, ObjectKind::File, 0o600);
@@ -134,9 +139,9 @@ fn removed_file_that_is_back_is_found() {
 
 #[test]
 fn relaxed_operation_may_be_lost_until_it_is_flushed() {
-    let mut planted = Planted::new();
+    let mut planted = ModelFixture::new();
     planted.add(false, vec![name("a", Some(2)), created(2, ObjectKind::File, 12, 0o600)]);
-    let flush = planted.settle(true, Some(Settled::Object(2)), Vec::new());
+    let flush = planted.settle(true, Some(FlushScope::Object(2)), Vec::new());
     assert_eq!(planted.during(flush), [""; 0]);
     assert_eq!(planted.after(flush), ["row 1: operation 1: entry a is not there"]);
 }
@@ -145,7 +150,7 @@ fn relaxed_operation_may_be_lost_until_it_is_flushed() {
 fn flush_of_a_directory_promises_its_names() {
     let mut planted = with_file();
     planted.add(false, vec![name("a", None)]);
-    let flush = planted.settle(true, Some(Settled::Directory(ROOT)), Vec::new());
+    let flush = planted.settle(true, Some(FlushScope::Directory(ROOT)), Vec::new());
     assert_eq!(planted.during(flush), [""; 0]);
     assert_eq!(planted.after(flush), ["row 2: operation 2: entry a is there"]);
 }
@@ -230,7 +235,7 @@ fn name_is_lost_to_an_unsynced_file_on_btrfs_alone() {
 }
 
 #[test]
-fn replaced_file_is_back_on_btrfs_alone_once_the_name_is_changed_again() {
+fn replaced_file_may_return_on_btrfs_after_a_new_rename() {
     for (loses, promises, is_removed, expected) in [
         (true, false, true, 0),
         (false, false, true, 1),
@@ -242,7 +247,7 @@ fn replaced_file_is_back_on_btrfs_alone_once_the_name_is_changed_again() {
         let new = vec![name("b", Some(3)), created(3, ObjectKind::File, 13, 0o600)];
         planted.add(true, new);
         let replacement = planted.add(promises, vec![name("b", None), name("a", Some(3))]);
-        let flush = planted.settle(true, Some(Settled::Object(3)), Vec::new());
+        let flush = planted.settle(true, Some(FlushScope::Object(3)), Vec::new());
         let last = if is_removed { planted.add(false, vec![name("a", None)]) } else { flush };
         let found = planted.after(last);
         let text = format!("row {replacement}: operation {replacement}: entry a is another");
@@ -252,7 +257,7 @@ fn replaced_file_is_back_on_btrfs_alone_once_the_name_is_changed_again() {
 }
 
 #[test]
-fn replaced_file_is_back_on_btrfs_alone_once_the_new_one_was_moved_on_and_flushed() {
+fn replaced_file_may_return_on_btrfs_after_a_flushed_move() {
     for (loses, promises, is_replaced, expected) in [
         (true, false, true, 0),
         (false, false, true, 1),
@@ -269,7 +274,7 @@ fn replaced_file_is_back_on_btrfs_alone_once_the_new_one_was_moved_on_and_flushe
         }
         let from = if is_replaced { "a" } else { "b" };
         planted.add(false, vec![name(from, None), name("c", Some(3))]);
-        let flush = planted.settle(true, Some(Settled::Object(3)), Vec::new());
+        let flush = planted.settle(true, Some(FlushScope::Object(3)), Vec::new());
         planted.entry("c", 13);
         planted.put(13, ObjectKind::File, 0o600);
         if !is_replaced {
@@ -286,7 +291,7 @@ fn replaced_file_is_back_on_btrfs_alone_once_the_new_one_was_moved_on_and_flushe
 }
 
 #[test]
-fn data_behind_a_former_end_are_back_on_btrfs_alone_until_growth_is_promised() {
+fn cut_off_data_may_return_on_btrfs_until_growth_is_stable() {
     for (shows, grows, cell, expected) in [
         (true, false, 1, 0),
         (false, false, 1, 1),
@@ -358,7 +363,7 @@ fn committed_data_must_be_there() {
     let mut planted = with_file();
     let size = Effect::Size { object: 2, bytes: 512 };
     planted.add(false, vec![size, Effect::Data { object: 2, cell: 0, tags: vec![5] }]);
-    let commit = planted.settle(true, Some(Settled::Data(2)), Vec::new());
+    let commit = planted.settle(true, Some(FlushScope::Data(2)), Vec::new());
     assert_eq!(planted.during(commit), [""; 0]);
     assert_eq!(planted.after(commit), ["row 2: operation 2: size 0, may be 512 to 512"]);
 }
@@ -406,7 +411,7 @@ fn entry_of_no_operation_and_wrong_link_count_are_found() {
 
 #[test]
 fn promised_file_in_a_lost_directory_is_found() {
-    let mut planted = Planted::new();
+    let mut planted = ModelFixture::new();
     planted.add(false, vec![name("d", Some(2)), created(2, ObjectKind::Directory, 12, 0o755)]);
     let inside = Effect::Name { directory: 2, name: "f".to_owned(), object: Some(3) };
     let create = planted.add(true, vec![inside, created(3, ObjectKind::File, 13, 0o600)]);
@@ -466,7 +471,7 @@ fn descriptor_beside_other_permissions_is_found() {
 
 #[test]
 fn created_file_without_its_descriptor_is_found() {
-    let mut planted = Planted::new();
+    let mut planted = ModelFixture::new();
     let value = value(&[state(0o600)], 1);
     let file = created(2, ObjectKind::File, 12, 0o600);
     let create = planted.add(false, vec![name("a", Some(2)), file, stored(&value)]);
@@ -482,8 +487,8 @@ fn created_file_without_its_descriptor_is_found() {
 }
 
 #[test]
-fn created_directory_is_its_creator_s_until_it_has_its_descriptor() {
-    let mut planted = Planted::new();
+fn new_directory_is_private_until_it_has_its_descriptor() {
+    let mut planted = ModelFixture::new();
     let directory = created(2, ObjectKind::Directory, 12, 0o755);
     let value = value(&[state(0o755)], 1);
     let create = planted.add(true, vec![name("d", Some(2)), directory, stored(&value)]);
@@ -517,7 +522,7 @@ fn mode_is_narrow_while_the_owner_changes() {
 
 #[test]
 fn attribute_that_was_removed_again_may_be_missing() {
-    let mut planted = Planted::new();
+    let mut planted = ModelFixture::new();
     let attribute = |value: Option<&str>| Effect::Attribute {
         object: 2,
         name: "user.x".to_owned(),
