@@ -1,4 +1,4 @@
-//! Bars beside names, as SVG.
+//! Bar charts as SVG.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const TOP: f64 = 52.0;
 /// Colour of each series, ours first; they differ in brightness, too.
 const COLOURS: [&str; 2] = ["#1f77b4", "#c7c7c7"];
 
-/// A chart with the same bars beside each name.
+/// A chart with one bar for each series beside each name.
 pub struct Chart {
     title: String,
     series: Vec<String>,
@@ -86,7 +86,7 @@ impl Chart {
     }
 }
 
-/// About three digits.
+/// Formats a figure with about three digits.
 fn short(figure: f64) -> String {
     if figure >= 100.0 {
         format!("{figure:.0}")

@@ -8,10 +8,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs them one after the other, and prints their table line by line: they take minutes.
+/// Runs the tests one after the other, and prints their table line by line, since they take minutes.
 ///
 /// # Errors
-/// Something was further off than it may be.
+/// A property deviates by more than its bound.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["test", "--quiet", "--package", "cli"]);
@@ -31,7 +31,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     let mut text = String::new();
     for line in BufReader::new(said).lines() {
         let line = line?;
-        // The test's own progress may stand in front.
+        // The test harness's progress may precede the row.
         if let Some(at) = line.find("| ") {
             println!("{}", &line[at..]);
         }

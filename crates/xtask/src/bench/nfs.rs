@@ -1,6 +1,6 @@
-//! NFS side by side with NFS-Ganesha under our own loader: small and large reads and
-//! writes, files by name, and one to sixteen connections, also where each of them is slow.
-//! Both servers have their files on the same file system, in memory.
+//! Compares our NFS server with NFS-Ganesha under our own loader: small and large reads and writes,
+//! files by name, and one to sixteen connections, also with a bandwidth limit on each connection. Both
+//! servers store their files on the same file system in memory.
 
 use super::chart::Chart;
 use super::network::{self, Ends, Line};
@@ -35,16 +35,16 @@ const LOADS: [(&str, &str); 11] = [
     ("ls -l of 50,000 files", "--listing --files 50000 --depth 1"),
 ];
 
-/// Million bits in a second of each connection where they are slow.
+/// Bandwidth in Mbit/s of each connection in the limited case.
 const SLOW_MEGABITS: u32 = 200;
 
 /// A server that is measured.
 pub struct Server {
     name: &'static str,
     child: Child,
-    /// Number of its process.
+    /// Process id.
     pub pid: u32,
-    /// Where it serves, with [`Server::port`].
+    /// Address it serves on, with [`Server::port`].
     pub address: String,
     /// See [`Server::address`].
     pub port: u16,
@@ -55,7 +55,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts Ganesha, and says where what it exports lies.
+    /// Starts Ganesha; returns it with the local folder of its exports.
     ///
     /// # Errors
     /// It does not start; `conformance/ganesha-root` installs it.
@@ -127,12 +127,12 @@ impl Server {
         bail!("the server does not answer on {}", self.address)
     }
 
-    /// As `anabranch bench` takes it.
+    /// URL for `anabranch bench`.
     pub fn url(&self) -> String {
         format!("nfs://{}:{}/{}", self.address, self.port, self.path)
     }
 
-    /// Makes a folder of so many files, which has their number for its name.
+    /// Creates a folder of `count` files; the count is the folder's name.
     fn fill(&self, count: u32) -> Result<()> {
         let folder = self.folder.join(count.to_string());
         std::fs::create_dir(&folder)?;
@@ -145,7 +145,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Ganesha's script ends with its input, and cleans up.
+        // Ganesha's script ends at the end of its input, and cleans up.
         if self.child.stdin.take().is_none() {
             let _ = self.child.kill();
         }
@@ -263,7 +263,7 @@ fn sweep(
     args.draw(chart_file, &chart)
 }
 
-/// Runs a load once, in a folder of what is exported.
+/// Runs a load once, in a folder of the export.
 fn measure(
     mut anabranch: Command,
     server: &Server,

@@ -1,5 +1,5 @@
-//! Side by side with another server under our own loader, `anabranch bench`: one
-//! channel and four, plain, signed and sealed, small blocks and large.
+//! Compares this server with another one under our own loader, `anabranch bench`: one channel and
+//! four, plain, signed and sealed, small blocks and large.
 
 use super::chart::Chart;
 use super::{Args, median};
@@ -139,10 +139,10 @@ fn print(load: &Load, ours: &Figure, samba: &Figure) {
     );
 }
 
-/// Runs a load once with this command, which is `anabranch` or leads to it.
+/// Runs a load once with this command: `anabranch`, or a wrapper that runs it.
 ///
 /// # Errors
-/// It does not run, or says other things than expected.
+/// The loader does not run, or its report lacks a figure.
 pub fn measure(
     anabranch: &mut Command,
     address: &str,

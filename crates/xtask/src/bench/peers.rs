@@ -74,7 +74,7 @@ impl Peer {
         })
     }
 
-    /// As tables call it.
+    /// Name in the tables.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Samba(_) => "Samba",
@@ -82,7 +82,7 @@ impl Peer {
         }
     }
 
-    /// Where it serves.
+    /// Address it serves on.
     pub fn address(&self) -> &str {
         match self {
             Self::Samba(samba) => &samba.addresses[0],
@@ -90,7 +90,7 @@ impl Peer {
         }
     }
 
-    /// Its process.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         match self {
             Self::Samba(samba) => samba.pid(),
@@ -141,10 +141,10 @@ fn middle(figures: Vec<Figure>) -> Option<Figure> {
     Some(Figure { rate, cpu_us })
 }
 
-/// The command that starts smbtorture: the newest where it is there.
+/// The command that starts smbtorture: the newest version if it is installed.
 ///
 /// # Errors
-/// It is not there.
+/// smbtorture is not installed.
 pub fn torture() -> Result<Vec<String>> {
     let home = std::env::var("HOME")?;
     let root = PathBuf::from(
@@ -160,7 +160,7 @@ pub fn torture() -> Result<Vec<String>> {
 /// Runs one of smbtorture's benches once.
 ///
 /// # Errors
-/// It does not run, or tells no figure.
+/// It does not run, or prints no figure.
 pub fn measure(
     torture: &[String],
     row: &Row,
@@ -204,7 +204,7 @@ pub fn ticks(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     if let Some((_, rest)) = stat.rsplit_once(") ") {
         let fields: Vec<f64> = rest.split_whitespace().map(|f| f.parse().unwrap_or(0.0)).collect();
-        // Own time, and that of children that have ended.
+        // CPU time of the process itself and of its exited children.
         total += fields.get(11..15).map_or(0.0, |f| f.iter().sum());
     }
     let children =

@@ -68,9 +68,9 @@ impl Samba {
         let child = Command::new("smbd")
             .args(["-F", "--no-process-group", "-s", &file.display().to_string()])
             .envs(variables.iter().copied())
-            // When it ends it ends its whole group, which must not be ours.
+            // Samba kills its whole process group at its end, so it must not be in ours.
             .process_group(0)
-            // The end of a pipe there would end it.
+            // Samba exits at the end of a pipe on standard input.
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -85,7 +85,7 @@ impl Samba {
         self.folder.join("plain")
     }
 
-    /// Number of its first process.
+    /// Process id of the main process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -93,7 +93,7 @@ impl Samba {
 
 impl Drop for Samba {
     fn drop(&mut self) {
-        // Asked to end, it ends its children too.
+        // On SIGTERM the main process ends its children, too.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);

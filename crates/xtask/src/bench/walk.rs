@@ -19,7 +19,7 @@ const NAMES_IN_EACH: u64 = 1000;
 /// Loads without a walk.
 const QUIET_LOADS: usize = 3;
 
-/// How much is walked through.
+/// Size of the walked tree.
 #[derive(Debug, clap::Args)]
 pub struct Tree {
     /// `walk`: names in the tree; ten million take 11 GB on tmpfs
@@ -65,7 +65,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A tree of directories with empty files, which everybody may look at.
+/// Creates a tree of directories with empty files, which every user may read.
 fn fill(tree: &Path, names: u64) -> Result<()> {
     for first in (0..names).step_by(usize::try_from(NAMES_IN_EACH)?) {
         let directory = tree.join(format!("directory{}", first / NAMES_IN_EACH));
@@ -85,7 +85,7 @@ fn walk(
     walked: &RunningServer,
     args: &Args,
 ) -> Result<()> {
-    // From here on the most is what this walk takes.
+    // Resets the peak of the memory, so that it is the peak of this walk.
     fs::write(format!("/proc/{}/clear_refs", walked.pid()), "5")?;
     let (begun, before) = (Instant::now(), peers::ticks(walked.pid()));
     let mut walker = Walker::start(walked)?;
@@ -101,7 +101,7 @@ fn walk(
     };
     let names = args.walk.walked as f64;
     let ticks = peers::ticks(walked.pid()) - before;
-    // The same server answered the reads, too; what those cost is not the walk's.
+    // The same server served the reads, too; their cost does not belong to the walk.
     let is_same = walked.pid() == ours.pid();
     let cost = if is_same {
         "-".to_owned()
@@ -117,7 +117,7 @@ fn walk(
     Ok(())
 }
 
-/// A program that lists a whole tree; it ends with this.
+/// A program that lists a whole tree; killed when dropped.
 struct Walker(Child);
 
 impl Walker {
@@ -176,7 +176,7 @@ fn figures(loads: Vec<Load>) -> Result<String> {
     ))
 }
 
-/// The most memory that a process has had since this was last reset.
+/// Peak memory of a process since the last reset, in MiB.
 fn most_memory_mib(pid: u32) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

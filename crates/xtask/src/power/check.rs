@@ -9,16 +9,16 @@ use super::observed::{ObservedInode, ObservedTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// How names begin that a file may leave which becomes a symbolic link. SEMANTICS, "Loss of power".
+/// Prefix of the temporary name of a file that becomes a symbolic link. SEMANTICS, "Loss of power".
 const LINK_IN_THE_MAKING: &str = ".anabranch-link-";
 
 /// Bytes of a block of btrfs.
 const BLOCK_BYTES: u64 = 4096;
 
-/// A register that is not what it may be.
+/// A register whose value is not permitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Row of the operation whose promise is broken; none if nothing was promised.
+    /// Row of the operation whose promise is broken; `None` if nothing was promised.
     pub row: Option<String>,
     /// The operation.
     pub operation: String,
@@ -33,7 +33,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Whether a descriptor is one that is being stored, beside the permissions from before.
+/// Whether a descriptor in flight is on disk while the permissions are still the old ones.
 fn is_half_stored(
     name: &str,
     found: Option<&str>,
@@ -46,7 +46,7 @@ fn is_half_stored(
         && found.is_some_and(|found| values.any(|value| descriptor::is_same(found, value)))
 }
 
-/// Whether a long stream is one that is being written.
+/// Whether a long stream is in the middle of a write in flight.
 fn is_half_written(found: Option<&str>, permitted: &PermittedVersions<'_, Option<String>>) -> bool {
     let values: Vec<&str> = permitted.values().flatten().map(String::as_str).collect();
     found.is_some_and(|found| long_streams::is_between(found, &values))
@@ -210,7 +210,7 @@ impl<'a> TreeCheck<'a> {
         })
     }
 
-    /// Compares an inode with the objects that it may be: one has to fit.
+    /// Compares an inode with the objects that it may be; one of them must match.
     fn check_inode(&mut self, inode: u64, candidates: &[u32]) {
         let Some(found) = self.tree.inodes.get(&inode) else { return };
         let objects = candidates.iter().filter_map(|object| self.model.objects.get(object));
@@ -260,7 +260,7 @@ impl<'a> TreeCheck<'a> {
         fault: &mut impl FnMut(Option<usize>, String),
     ) {
         let size = object.size.permitted(self.at);
-        // A write that is under way may have lengthened the file in part.
+        // A write in flight may have extended the file in part.
         let least = size.values().min().copied().unwrap_or(0);
         let most = size.values().max().copied().unwrap_or(0);
         if !(least..=most).contains(&found.size) {

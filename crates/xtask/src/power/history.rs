@@ -1,6 +1,6 @@
 //! History of one register of the model: its values, their operations, and when each was promised.
 
-/// A value and the operation that it is of. Points in time are numbers of disk requests.
+/// A value and the operation that set it. Points in time are numbers of disk requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version<T> {
     /// The register's value from then on.
@@ -91,7 +91,7 @@ impl<T: PartialEq> History<T> {
 }
 
 impl<T: PartialEq> PermittedVersions<'_, T> {
-    /// Whether it may be this value.
+    /// Whether the value is permitted.
     pub fn contains(&self, value: &T) -> bool {
         self.initial == Some(value) || self.versions.iter().any(|version| version.value == *value)
     }

@@ -122,8 +122,8 @@ impl DiskRecording {
         numbered.filter(|(_, one)| one.request == DiskRequest::Flush).map(|(number, _)| number)
     }
 
-    /// Writes the recording in its own form: how many requests, then of each the time and 0, offset,
-    /// length and data; 1, offset and length; or 2. Numbers have 8 bytes.
+    /// Writes the recording: the number of requests, then for each its time and either 0, offset,
+    /// length and data (write), or 1, offset and length (discard), or 2 (flush). Numbers have 8 bytes.
     pub fn save(&self, out: &mut impl Write) -> Result<()> {
         out.write_all(&(self.requests.len() as u64).to_le_bytes())?;
         for one in &self.requests {
@@ -168,7 +168,7 @@ fn number(input: &mut impl Read) -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Makes the disk of one cut after another, fastest in the order of their numbers.
+/// Builds the disks of successive cuts; fastest in ascending order.
 #[derive(Debug)]
 pub struct CutDisks<'a> {
     recording: &'a DiskRecording,
@@ -200,7 +200,7 @@ impl<'a> CutDisks<'a> {
             UnflushedFate::Kept => unflushed.iter().for_each(|one| apply(&mut disk, &one.request)),
             UnflushedFate::Partial(seed) => {
                 let mut random = SplitMix(seed);
-                // Of eight blocks so many are kept.
+                // This many of eight blocks reach stable storage.
                 let eighths = 1 + random.below(7);
                 for one in unflushed {
                     apply_partial(&mut disk, &one.request, || random.below(8) < eighths);
@@ -228,7 +228,7 @@ fn apply_partial(disk: &mut DiskImage, request: &DiskRequest, mut is_kept: impl 
                 }
             }
         }
-        // A discard is a hint: all of it or nothing.
+        // A discard is applied as a whole or not at all.
         DiskRequest::Zero(..) if is_kept() => apply(disk, request),
         DiskRequest::Zero(..) | DiskRequest::Flush => {}
     }
