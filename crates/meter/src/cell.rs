@@ -28,7 +28,7 @@ impl Arrival {
 
 /// A finished request.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
+pub struct CompletedRequest {
     /// Share, if any.
     pub share: ShareId,
     /// Operation.
@@ -47,24 +47,24 @@ pub struct Done {
 
 /// A request with a queued reply; it is counted again once the reply was sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    /// See [`Done::share`].
+pub struct SentReply {
+    /// See [`CompletedRequest::share`].
     pub share: ShareId,
-    /// See [`Done::api`].
+    /// See [`CompletedRequest::api`].
     pub api: Api,
-    /// See [`Done::authentication`].
+    /// See [`CompletedRequest::authentication`].
     pub authentication: Authentication,
     /// Time of the request's first byte.
     pub first_byte: Instant,
 }
 
-impl Done {
+impl CompletedRequest {
     /// The facts to count once the reply was sent. `None` for failures, whose latencies are
     /// meaningless.
     #[must_use]
-    pub fn sent(&self, first_byte: Instant) -> Option<Sent> {
+    pub fn sent(&self, first_byte: Instant) -> Option<SentReply> {
         let Self { share, api, authentication, .. } = *self;
-        self.response.is_success().then_some(Sent { share, api, authentication, first_byte })
+        self.response.is_success().then_some(SentReply { share, api, authentication, first_byte })
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct CellCounts {
 }
 
 impl Cell {
-    pub fn record(&self, done: &Done) {
+    pub fn record(&self, done: &CompletedRequest) {
         self.responses[done.response as usize].fetch_add(1, Ordering::Relaxed);
         self.add_bytes(done.ingress_bytes, done.egress_bytes);
         if done.response.is_success() {

@@ -20,7 +20,7 @@ mod top;
 
 pub use api::{Api, NfsOperation, Protocol, TransactionType};
 pub use audit::{AuditEvent, AuditKind, AuditSink, NegotiatedSession};
-pub use cell::{Arrival, Done, Sent};
+pub use cell::{Arrival, CompletedRequest, SentReply};
 pub use histogram::{BOUNDS_MICROSECONDS, Histogram};
 pub use peaks::Peak;
 pub use registry::{Meter, SHARES_MAX, ShareId};

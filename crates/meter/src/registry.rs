@@ -2,7 +2,7 @@
 
 use crate::api::Api;
 use crate::audit::{AuditEvent, AuditSink};
-use crate::cell::{Cell, CellCounts, Done, Sent};
+use crate::cell::{Cell, CellCounts, CompletedRequest, SentReply};
 use crate::histogram::Histogram;
 use crate::peaks::{Peak, Peaks};
 use crate::response::{Authentication, ResponseType};
@@ -215,7 +215,7 @@ impl Meter {
     }
 
     /// Counts a finished request.
-    pub fn record(&self, done: &Done) {
+    pub fn record(&self, done: &CompletedRequest) {
         self.cells(done.share).cell(done.api, done.authentication).record(done);
     }
 
@@ -230,7 +230,7 @@ impl Meter {
     }
 
     /// Counts the end-to-end latency of a sent reply.
-    pub fn record_sent(&self, sent: &Sent, latency: Duration) {
+    pub fn record_sent(&self, sent: &SentReply, latency: Duration) {
         self.cells(sent.share).cell(sent.api, sent.authentication).end_to_end.record(latency);
     }
 
@@ -368,8 +368,8 @@ mod tests {
     use crate::cell::Arrival;
     use std::time::Instant;
 
-    fn done(share: ShareId, response: ResponseType) -> Done {
-        Done {
+    fn done(share: ShareId, response: ResponseType) -> CompletedRequest {
+        CompletedRequest {
             share,
             api: Api::smb(8),
             authentication: Authentication::NTLMv2,

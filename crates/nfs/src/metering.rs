@@ -10,13 +10,15 @@ use crate::conn::{Conn, JobResult, Transmit};
 use crate::credentials::Credentials;
 use crate::host::Host;
 use limits::ThrottleReason;
-use meter::{Api, Arrival, Authentication, Done, ResponseType, Sent, ShareId, SlowRequest};
+use meter::{
+    Api, Arrival, Authentication, CompletedRequest, ResponseType, SentReply, ShareId, SlowRequest,
+};
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
 use wire::nfs::NfsStatus;
 
 /// Replies in one record, to be counted when it is sent.
-pub type SentList = SmallVec<[Sent; 2]>;
+pub type SentList = SmallVec<[SentReply; 2]>;
 
 /// Response type of a status.
 #[must_use]
@@ -63,7 +65,7 @@ pub struct Tally {
     since: Instant,
     /// First operation, which counts if no other does.
     first: Option<OperationEnd>,
-    done: SmallVec<[Done; 2]>,
+    done: SmallVec<[CompletedRequest; 2]>,
     /// This COMPOUND is sampled.
     pub is_sampled: bool,
     /// Path of its file, if sampled.
@@ -98,7 +100,7 @@ impl Tally {
         let now = host.instant();
         let latency = now.saturating_duration_since(self.since);
         self.since = now;
-        self.done.push(Done {
+        self.done.push(CompletedRequest {
             share: end.share,
             api: end.api,
             authentication: self.by,
@@ -167,7 +169,7 @@ impl Conn {
         transmit: &mut Transmit,
     ) {
         let now = self.server.host.instant();
-        let done = Done {
+        let done = CompletedRequest {
             share: ShareId::NONE,
             api,
             authentication: Authentication::Anonymous,
@@ -189,7 +191,7 @@ impl Conn {
             return meter.add_bytes((share, api, authentication), ingress_bytes, 0);
         }
         let (response, latency) = (ResponseType::Success, Duration::ZERO);
-        meter.record(&Done {
+        meter.record(&CompletedRequest {
             share,
             api,
             authentication,

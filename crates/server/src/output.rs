@@ -3,7 +3,7 @@
 
 use crate::protocol::{OutgoingMessage, Protocol};
 use crate::tls::Tls;
-use meter::Sent;
+use meter::SentReply;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub struct Output {
     /// Memory of the queued buffers, including parts that were already sent.
     buffer_bytes: usize,
     /// Requests whose replies were sent since the last [`Output::take_sent`].
-    sent: Vec<Sent>,
+    sent: Vec<SentReply>,
 }
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Output {
     }
 
     /// Takes the requests whose replies were sent.
-    pub fn take_sent(&mut self) -> impl Iterator<Item = Sent> {
+    pub fn take_sent(&mut self) -> impl Iterator<Item = SentReply> {
         self.sent.drain(..)
     }
 

@@ -6,7 +6,7 @@
 use bytes::BytesMut;
 use files::ResidentRange;
 use limits::Holder;
-use meter::{Arrival, Sent};
+use meter::{Arrival, SentReply};
 use smallvec::SmallVec;
 use smb::HostTime;
 use std::future::Future;
@@ -57,7 +57,7 @@ pub struct OutgoingMessage {
     /// Bytes to send from a file after the buffer.
     pub file: Option<ResidentRange>,
     /// The requests that the message answers, for the statistics after it was sent.
-    pub sent: SmallVec<[Sent; 2]>,
+    pub sent: SmallVec<[SentReply; 2]>,
 }
 
 impl OutgoingMessage {

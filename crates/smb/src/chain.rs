@@ -21,7 +21,7 @@ use files::{CacheGrant, PendingAnswer, RequestFiles, ResidentRange};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use limits::ThrottleReason;
-use meter::{Done, ShareId};
+use meter::{CompletedRequest, ShareId};
 use smallvec::SmallVec;
 use std::future::Future;
 use std::ops::Range;
@@ -407,7 +407,7 @@ impl Chain {
         start: usize,
         reply: Reply,
         async_id: Option<wire::smb::AsyncId>,
-        done: Done,
+        done: CompletedRequest,
         written: &mut UnsignedReplies,
     ) {
         let is_final = reply.status != NtStatus::PENDING;

@@ -10,7 +10,10 @@ use crate::conn::Conn;
 use crate::host::Host;
 use crate::transmit::Transmit;
 use limits::ThrottleReason;
-use meter::{Api, Arrival, Authentication, Done, Meter, ResponseType, Sent, ShareId, SlowRequest};
+use meter::{
+    Api, Arrival, Authentication, CompletedRequest, Meter, ResponseType, SentReply, ShareId,
+    SlowRequest,
+};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +22,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::Command;
 
 /// Metering records of the responses in one frame.
-pub type SentList = SmallVec<[Sent; 2]>;
+pub type SentList = SmallVec<[SentReply; 2]>;
 
 /// The result class of a request with this status.
 #[must_use]
@@ -61,7 +64,7 @@ pub fn authentication(channel: Option<&Arc<Channel>>) -> Authentication {
 /// Metering record of a response in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseRecord {
-    done: Done,
+    done: CompletedRequest,
     /// The final response, not an interim one.
     is_final: bool,
 }
@@ -90,22 +93,22 @@ impl Chain {
         related: &RelatedState,
         status: NtStatus,
         throttled: ThrottleReason,
-    ) -> Done {
+    ) -> CompletedRequest {
         let now = self.server.host.instant();
         let latency = now.saturating_duration_since(self.tally.since);
         self.tally.since = now;
         let response = response_type(status).throttled(throttled);
-        Done { response, latency, ..self.unfinished(at, related.counted) }
+        CompletedRequest { response, latency, ..self.unfinished(at, related.counted) }
     }
 
     /// Meters the interim response of request `at`.
-    pub fn meter_interim(&self, at: usize) -> Done {
+    pub fn meter_interim(&self, at: usize) -> CompletedRequest {
         self.unfinished(at, ShareId::NONE)
     }
 
-    fn unfinished(&self, at: usize, share: ShareId) -> Done {
+    fn unfinished(&self, at: usize, share: ShareId) -> CompletedRequest {
         let element = &self.elements[at];
-        Done {
+        CompletedRequest {
             share,
             api: Api::smb(element.header.command.0),
             authentication: authentication(element.channel.as_ref()),
@@ -124,7 +127,7 @@ impl Chain {
     }
 
     /// Samples request `at` for the top lists, and records it if it was slow.
-    pub fn sample_request(&self, at: usize, related: &RelatedState, done: &Done) {
+    pub fn sample_request(&self, at: usize, related: &RelatedState, done: &CompletedRequest) {
         let meter = self.server.files.meter();
         if meter.is_sampled() {
             let path = related.open.as_ref().and_then(|open| open.file().ok()).map(|f| f.path());
@@ -146,7 +149,7 @@ impl Chain {
         let mut around = (transmit.length_bytes() as u64).saturating_sub(own);
         for ResponseRecord { done, is_final } in counted {
             let egress_bytes = done.egress_bytes + std::mem::take(&mut around);
-            let done = Done { egress_bytes, ..*done };
+            let done = CompletedRequest { egress_bytes, ..*done };
             let meter = self.server.files.meter();
             if *is_final {
                 self.tally.ended += 1;
@@ -171,8 +174,8 @@ impl Chain {
 }
 
 impl ResponseRecord {
-    pub fn new(done: Done, own_bytes: u64, is_final: bool) -> Self {
-        Self { done: Done { egress_bytes: own_bytes, ..done }, is_final }
+    pub fn new(done: CompletedRequest, own_bytes: u64, is_final: bool) -> Self {
+        Self { done: CompletedRequest { egress_bytes: own_bytes, ..done }, is_final }
     }
 }
 
@@ -193,7 +196,7 @@ impl Conn {
     ) {
         let Some(arrival) = self.arrival else { return };
         let now = self.server.host.instant();
-        let done = Done {
+        let done = CompletedRequest {
             share: ShareId::NONE,
             api: Api::smb(command.0),
             authentication,
@@ -210,7 +213,7 @@ impl Conn {
 
     /// Meters a notification.
     pub(crate) fn meter_notice(&self, transmit: &Transmit) {
-        self.server.files.meter().record(&Done {
+        self.server.files.meter().record(&CompletedRequest {
             share: ShareId::NONE,
             api: Api::OPLOCK_BREAK_NOTIFICATION,
             authentication: Authentication::Anonymous,
@@ -226,7 +229,7 @@ fn record_slow_request(
     meter: &Meter,
     host: &dyn Host,
     (connection, message, peer): (u64, u64, SocketAddr),
-    done: &Done,
+    done: &CompletedRequest,
 ) {
     let ended_unix_nanoseconds = u64::try_from(host.now().wall.0).unwrap_or_default();
     meter.keep_slow(SlowRequest {

@@ -71,7 +71,7 @@ pub fn text(moment: &Moment<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meter::{Api, Authentication, Done, Meter, ResponseType};
+    use meter::{Api, Authentication, CompletedRequest, Meter, ResponseType};
     use std::fmt::Write;
     use std::path::Path;
     use std::process::{Command, Stdio};
@@ -101,7 +101,7 @@ mod tests {
             (Authentication::NTLMv2, ResponseType::ServerOtherError),
             (Authentication::Anonymous, ResponseType::Success),
         ] {
-            meter.record(&Done {
+            meter.record(&CompletedRequest {
                 share,
                 api: Api::smb(8),
                 authentication,
