@@ -1,4 +1,4 @@
-//! Asking a running server by its admin API.
+//! Client of a running server's admin API.
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
@@ -10,35 +10,35 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of one answer.
+/// Limit of one response, in bytes.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Where the server is asked if nothing is said.
+/// Default address of the admin API.
 pub const ADDRESS: &str = "127.0.0.1:4480";
-/// The configuration that a server on this machine usually has.
+/// Configuration file of the packaged service.
 const CONFIGURATION: &str = "/etc/anabranch/anabranch.toml";
-/// How long is waited for an answer.
+/// Timeout of one request.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Which server is asked, and with which token.
+/// Address of the admin API, and the token to send.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Admin {
-    /// Where the server's admin API is: as /etc/anabranch/anabranch.toml has it, or
-    /// 127.0.0.1:4480, if left out
+    /// Address of the server's admin API; by default the one in
+    /// /etc/anabranch/anabranch.toml, or 127.0.0.1:4480
     #[arg(long, value_name = "ADDR:PORT|unix:PATH", global = true)]
     admin: Option<AdminAddress>,
-    /// File of the token that the server takes; found by itself where the server runs as the
-    /// same user, or where we are root
+    /// File that holds the admin token; found automatically for root and for the user that
+    /// the server runs as
     #[arg(long, value_name = "FILE", global = true)]
     admin_token_file: Option<PathBuf>,
 }
 
 impl Admin {
-    /// The server at `address`, with the token that is found.
+    /// The server at `address`, with the token from its default files.
     pub fn at(address: AdminAddress) -> Self {
         Self { admin: Some(address), admin_token_file: None }
     }
 
-    /// Where the server is asked.
+    /// The address of the admin API.
     pub fn address(&self) -> Result<AdminAddress> {
         let said = self.admin.clone().or_else(|| configuration()?.admin);
         match said {
@@ -47,7 +47,7 @@ impl Admin {
         }
     }
 
-    /// The token, if one is needed and found.
+    /// The token, if the address needs one and its file is readable.
     pub fn token(&self, address: &AdminAddress) -> Result<Option<String>> {
         if let Some(path) = &self.admin_token_file {
             return read(path)
@@ -64,7 +64,7 @@ impl Admin {
         Ok(places.into_iter().flatten().find_map(|path| read(&path).ok()))
     }
 
-    /// What the server answers to `method` of `path`, with what is sent along.
+    /// Sends `method` to `path` with an optional body, and returns the response's body.
     pub fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Result<String> {
         let address = self.address()?;
         let token = self.token(&address)?;
@@ -75,7 +75,7 @@ impl Admin {
             AdminAddress::Tcp(address) => address.to_string(),
             AdminAddress::Unix(_) => "localhost".into(),
         };
-        // HTTP/1.0: the answer ends with the connection.
+        // HTTP/1.0: the response ends with the connection.
         let mut head = format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\n");
         if let Some(token) = &token {
             head += &format!("Authorization: Bearer {token}\r\n");
@@ -95,22 +95,22 @@ impl Admin {
         match line.split(' ').nth(1) {
             Some("200") => Ok(body.to_owned()),
             Some("401") if token.is_none() => bail!(
-                "the server's token was not found: say this as root or as the server's user, or name its file with --admin-token-file"
+                "the server's token was not found: run this as root or as the server's user, or name its file with --admin-token-file"
             ),
             Some("401") => {
-                bail!("the server takes another token; name its file with --admin-token-file")
+                bail!("the server refused the token; name the right file with --admin-token-file")
             }
             _ => bail!("{}", problem().unwrap_or_else(|| format!("{address} answered: {line}"))),
         }
     }
 
-    /// What the server answers, as JSON.
+    /// The server's response, parsed as JSON.
     pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
         let text = self.request(method, path, body)?;
         serde_json::from_str(&text).context("the server's answer is not JSON")
     }
 
-    /// The server's page at `path`, to be shown; none if it was printed as the JSON it is.
+    /// Fetches `path` for display; none if `json` is set and the raw JSON was printed.
     pub fn page(&self, path: &str, as_json: bool) -> Result<Option<Value>> {
         if as_json {
             outln!("{}", escape_json(&self.request("GET", path, None)?));
@@ -120,7 +120,7 @@ impl Admin {
     }
 }
 
-/// The machine's own configuration, if there is one that makes sense.
+/// The packaged service's configuration, if it exists and is valid.
 fn configuration() -> Option<Config> {
     Config::load(Path::new(CONFIGURATION)).ok()
 }
@@ -131,7 +131,7 @@ fn read(path: &Path) -> Result<String> {
     is_plain.then_some(token).ok_or_else(|| anyhow!("there is no token in it"))
 }
 
-/// A connection of either kind.
+/// Connects over TCP or a Unix socket.
 trait Connection: Read + Write {}
 impl<T: Read + Write> Connection for T {}
 
@@ -150,7 +150,7 @@ fn connect(address: &AdminAddress) -> Result<Box<dyn Connection>> {
     })
 }
 
-/// What is no letter, digit or plain punctuation, as a URL has it.
+/// Percent-encodes all bytes except letters, digits and unreserved punctuation. RFC 3986 2.1.
 pub fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let one = |byte| match plain(byte) {
@@ -160,12 +160,12 @@ pub fn escaped(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-/// The elements, if it is a list.
+/// The elements of a JSON array; empty for another value.
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Clients choose some names: none may speak to the terminal.
+/// Escapes control characters: clients choose some names, and none may control the terminal.
 pub fn plain(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),

@@ -11,21 +11,21 @@ use std::time::Duration;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
-Makes a few small files in the share, loads them in all the ways that matter (one request at
-a time and many, one file and several, three sizes, reads and writes) over few connections and
-many, in turns, removes the files, and says:
-  what holds it back: share, file, network adapter, processors, disks, latency, queue depth,
+Creates a few small files in the share, measures typical loads (one request at a time and
+many, one file and several, three sizes, reads and writes) over each number of connections in
+turns, removes the files, and reports:
+  the bottleneck: share, file, network adapter, processors, disks, latency, queue depth,
     size of requests, or the server;
-  which workloads gain by several connections: green, yellow (neutral), red (they lose);
-  what to set: lines for PowerShell, Linux mounts and udev, and keys of our server.
+  the workloads that gain by several connections: green (gain), yellow (neutral), red (loss);
+  the settings: lines for PowerShell, Linux mounts and udev, and configuration keys.
 
-The small files are in the server's memory: disks are seen by writes only.
+The small files stay in the server's memory, so only writes measure the disks.
 
 Examples:
   anabranch advise smb://alice@server/data
   anabranch advise nfs://server/export --seconds 120 --connections 1,4,8,16 --target 10G";
 
-/// How long anything but the loads may take.
+/// Timeout of everything but the loads.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Arguments of `advise`.
@@ -40,10 +40,10 @@ pub struct Args {
     /// Numbers of connections to compare
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,4", value_parser = clap::value_parser!(u8).range(1..=32))]
     connections: Vec<u8>,
-    /// Rate that is aimed at, a second, as in 10G: how many clients that takes
+    /// Target rate in bytes a second, as in 10G: reports the number of clients that reach it
     #[arg(long, value_name = "SIZE", value_parser = crate::bench::parse_size)]
     target: Option<u64>,
-    /// Process of the server, if it runs on this machine
+    /// Process id of the server, if it runs on this machine
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
     /// Read the password from standard input
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let measured = runtime
         .block_on(async { tokio::time::timeout(most, measure::facts(args, &password)).await });
     runtime.shutdown_background();
-    let facts = measured.context("the server takes too long")??;
+    let facts = measured.context("the server did not answer in time")??;
     if args.json {
         outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&json(&facts))?));
     } else {
@@ -103,7 +103,7 @@ fn shown(facts: &Facts) -> String {
     );
     let bindings = limit::bindings(facts);
     if let Some((first, others)) = bindings.split_first() {
-        out += &format!("What holds it back: {} ({})\n", first.limit.name(), first.evidence);
+        out += &format!("Bottleneck: {} ({})\n", first.limit.name(), first.evidence);
         for one in others {
             out += &format!("  also: {} ({})\n", one.limit.name(), one.evidence);
         }
@@ -120,7 +120,7 @@ fn shown(facts: &Facts) -> String {
             neutral, or the rounds do not agree (then give more --seconds, on a quieter \
             machine)\n";
     out += &table::shown(facts);
-    out += "\nWhat to do\n";
+    out += "\nRecommended settings\n";
     out += &rules::shown(&rules::findings(facts));
     out
 }

@@ -23,36 +23,37 @@ use std::process::ExitCode;
 /// Shown below the options.
 const EXAMPLES: &str = "\
 The password comes from the environment (ANABRANCH_PASSWORD), from standard input
-(--password-stdin), or is asked for, if there is no Kerberos ticket. All files are made in a new folder, which is
-removed at the end, also after an error or Ctrl-C.
+(--password-stdin), or from a prompt, if there is no Kerberos ticket. All files are created in a
+new folder, which is removed at the end, also after an error or Ctrl-C.
 
 What to measure:
-  the most bytes in a second    --block 1M --depth 8
-  the most small requests       --random --block 4K --depth 64 --threads 2
-  the time of a single request  --random --block 4K --depth 1 --threads 1
-  what a database does          --random --block 8K --read-percent 70 --files 4
-  what a build or a mail server does  --metadata --depth 32
-  the same without what it removes    --unpack --depth 32
-  what unpacking an archive takes     --small-files --files 50000 --file-size 4K
+  throughput in bytes a second  --block 1M --depth 8
+  small requests a second       --random --block 4K --depth 64 --threads 2
+  latency of a single request   --random --block 4K --depth 1 --threads 1
+  load of a database            --random --block 8K --read-percent 70 --files 4
+  load of a build or a mail server    --metadata --depth 32
+  the same without its removals       --unpack --depth 32
+  time to unpack an archive           --small-files --files 50000 --file-size 4K
 
 Compare kinds of connections, measured in turns with all else equal:
-  --channels 1,4          what Multichannel gains
-  --sign off,gmac,cmac    what signing costs (the server may insist on it)
-  --encrypt off,gcm       what sealing costs
-  --nconnect 1,4,16       what several connections of NFS gain
-  --metadata-cache on,off  what our server's cache gains, as in --metadata or --listing
+  --channels 1,4          gain of Multichannel
+  --sign off,gmac,cmac    cost of signing (the server may require it)
+  --encrypt off,gcm       cost of encryption
+  --nconnect 1,4,16       gain of several NFS connections
+  --metadata-cache on,off  gain of this server's cache, with --metadata or --listing
 
 Compare loads: --block 4K,64K,1M for sizes of requests, --files 1,2,5,10 for numbers of files,
---mix-sweep 10 for mixes of reads and writes. --html FILE shows any of these as charts, each to be saved as SVG or PNG.
+--mix-sweep 10 for mixes of reads and writes. --html FILE shows any of these as charts, each of
+which can be saved as SVG or PNG.
 
-Known loads, all at once: --profile seed-multichannel, seed-anf-random, seed-anf-single,
-seed-nconnect, seed-copy, quick, or what kinds of programs do: media, genomics, risk, database
-with few large files, web, devops, indexing, desktops with many small ones;
-in a hundredth of their times and sizes unless --scale
-says otherwise. The command lines of diskspd and fio are read, too, and done by this program.
+Predefined loads: --profile seed-multichannel, seed-anf-random, seed-anf-single,
+seed-nconnect, seed-copy, quick, or typical programs: media, genomics, risk, database
+with few large files, web, devops, indexing, desktops with many small ones.
+A profile runs at 1 % of the original length and size; change with --scale.
+The command lines of diskspd and fio are accepted, too, and run by this program.
 
-The first line of the results says what was really used. A read that the server has
-in memory measures network and processor, not disks: use a --file-size beyond its memory.
+The first line of the results shows the settings that were negotiated. Reads from the server's
+memory measure network and CPU, not disks: use a --file-size beyond its memory.
 
 Examples:
   anabranch bench smb://alice@server/data
@@ -71,69 +72,69 @@ pub struct Args {
     /// Share to measure: smb://[DOMAIN;]USER@HOST[:PORT]/SHARE[/FOLDER], or export:
     /// nfs://HOST[:PORT]/PATH
     url: Url,
-    /// The line after -- is one of this program
+    /// Program whose command line follows --
     #[arg(requires = "line", conflicts_with_all = ["work", "profile"])]
     program: Option<Program>,
-    /// Arguments of that program
+    /// Arguments of that program, after --
     #[arg(last = true, requires = "program")]
     line: Vec<String>,
-    /// Loads by name
+    /// Run the predefined loads of this name
     #[arg(long, value_name = "NAME", conflicts_with = "work")]
     profile: Option<String>,
-    /// Part of the times and sizes of a profile or line to do
+    /// Fraction of the original length and size of a profile or command line, up to 1
     #[arg(long, value_name = "PART")]
     scale: Option<f64>,
-    /// Shares of reads from 100 to 0 per cent, in so many steps
+    /// Measure mixes from 100 % to 0 % reads, in this many steps
     #[arg(long, value_name = "STEPS", conflicts_with_all = ["work", "profile", "program"], value_parser = clap::value_parser!(u8).range(1..=100))]
     mix_sweep: Option<u8>,
-    /// How often each load of a comparison is measured
+    /// Rounds of each load in a comparison
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=100))]
     rounds: u8,
-    /// Clients that do the load at the same time, each a process with files of its own
+    /// Number of clients that run the load at the same time, each a process with its own files
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=64))]
     clients: Option<u8>,
-    /// Hosts on which these run, over ssh, instead of this one; anabranch is there already
+    /// Hosts that run these clients, over ssh, instead of this one; anabranch must be installed
     #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
     hosts: Vec<String>,
     /// Write a comparison as comma-separated values to a file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write it as one page with charts to a file
+    /// Write a comparison as one HTML page with charts to a file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write its charts as SVG files to a directory
+    /// Write the charts of a comparison as SVG files to a directory
     #[arg(long, value_name = "DIR")]
     charts: Option<PathBuf>,
     /// Read the password from standard input
     #[arg(long)]
     password_stdin: bool,
-    /// Make, look at, list and remove files instead of reading and writing
+    /// Create, stat, list and remove files instead of reading and writing
     #[arg(long, group = "work")]
     metadata: bool,
-    /// Make, look at and list files in more and more folders, and remove them when the time is over
+    /// Create, stat and list files in ever more folders, and remove them after the measurement
     #[arg(long, group = "work")]
     unpack: bool,
-    /// Make, open, close and remove files in the URL's folder, which is there with --files
-    /// files called file0, file1 and so on
+    /// Create, open, close and remove files in the URL's folder, which must already hold --files
+    /// files named file0, file1 and so on
     #[arg(long, group = "work")]
     in_folder: bool,
-    /// List the URL's folder, which has --files files or more
+    /// List the URL's folder, which must hold at least --files files
     #[arg(long, group = "work")]
     listing: bool,
-    /// Write --files files of --file-size, and read them back, once
+    /// Write --files files of --file-size once, and read them back
     #[arg(long, group = "work")]
     small_files: bool,
-    /// At random places instead of one block after the other
+    /// Use random offsets instead of sequential ones
     #[arg(long)]
     random: bool,
-    /// Share of reads among the requests; the rest are writes
+    /// Percentage of reads among the requests; the rest are writes
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
     read_percent: u8,
     /// Size of one request, as in 4K or 1M; several, as in 4K,64K,1M, are measured one after the
     /// other
     #[arg(long, value_name = "SIZES", default_value = "64K", value_delimiter = ',', value_parser = parse_size)]
     block: Vec<u64>,
-    /// Requests under way for each thread
+    /// Requests in flight for each thread
     #[arg(long, default_value_t = 8)]
     depth: usize,
     /// Threads of the load generator
@@ -146,21 +147,21 @@ pub struct Args {
     /// Size of each file
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     file_size: u64,
-    /// How long to measure, in seconds
+    /// Duration of the measurement, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     duration: f64,
-    /// Measure so many bytes instead, however long it takes
+    /// Measure this many bytes instead of a duration
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     bytes: Option<u64>,
-    /// What is not counted at first, in seconds
+    /// Duration of the warm-up, which is not counted, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     warm_up: f64,
-    /// Check all that is read
+    /// Verify the contents of all reads
     #[arg(long)]
     verify: bool,
     #[command(flatten)]
     connection: Connection,
-    /// Process of the server, if it runs on this machine: its processor time is told
+    /// Process id of the server, if it runs on this machine: also report its CPU time
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
     /// Write the results as JSON to a file; - for standard output, without the table
@@ -169,19 +170,19 @@ pub struct Args {
     /// No progress
     #[arg(long, short)]
     quiet: bool,
-    /// Where the random numbers begin
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Whose command line is read.
+/// The program whose command line follows `--`.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Program {
     Diskspd,
     Fio,
 }
 
-/// Part of a profile's times and sizes that is done if nothing is said.
+/// Default `--scale` of a profile.
 const PROFILE_SCALE: f64 = 0.01;
 
 /// Bytes with a unit of powers of two.
@@ -196,19 +197,19 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         _ => return Err("a size is a number with K, M, G or T".into()),
     };
     let number: u64 = digits.parse().map_err(|_| "a size is a number with K, M, G or T")?;
-    number.checked_mul(1 << shift).ok_or_else(|| "that is too much".into())
+    number.checked_mul(1 << shift).ok_or_else(|| "the size is too large".into())
 }
 
-/// What is to be measured.
+/// The loads to measure.
 struct Loads {
     name: String,
     scale: f64,
     plans: Vec<Plan>,
-    /// Numbers of connections that belong to it.
+    /// Numbers of connections that the profile compares.
     connections: Option<Vec<usize>>,
 }
 
-/// Measures.
+/// Runs the benchmark.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let loads = args.loads()?;
     let is_nfs = matches!(args.url, Url::Nfs(_));
@@ -227,7 +228,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let writes = args.csv.is_some() || args.html.is_some() || args.charts.is_some();
     let switches = arms.iter().any(|arm| arm.metadata_cache.is_some());
     if let ([plan], [arm], false) = (&loads.plans[..], &arms[..], writes || switches) {
-        // Threads of other programs' lines are requests under way; here few threads do for all.
+        // A thread of another program's command line is a request in flight: few threads serve all.
         let threads =
             if args.program.is_some() { plan.threads.min(processors) } else { plan.threads };
         let report = runtime(threads)?.block_on(async {
@@ -240,7 +241,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if loads.plans.iter().any(|plan| plan.work == Work::SmallFiles) {
-        bail!("small files are done once: call it once for each kind of connection");
+        bail!("--small-files runs once: run it once for each kind of connection");
     }
     let threads = loads.plans.iter().map(|plan| plan.threads).max().unwrap_or(1);
     let measured = runtime(threads.min(processors))?.block_on(async {
@@ -280,7 +281,7 @@ impl Args {
             if fits {
                 Ok(part)
             } else {
-                Err(anyhow::anyhow!("--scale is more than 0, and 1 at most"))
+                Err(anyhow::anyhow!("--scale must be more than 0 and at most 1"))
             }
         };
         let placed = |plans: Vec<Plan>, part: f64| -> Result<Vec<Plan>> {
@@ -292,7 +293,7 @@ impl Args {
             let Some(profile) = load::profile(name) else {
                 let all = load::profiles();
                 let lines = all.iter().map(|one| format!("\n  {}: {}", one.name, one.about));
-                bail!("there is no profile {name}; there are{}", lines.collect::<String>());
+                bail!("unknown profile {name}; the profiles are{}", lines.collect::<String>());
             };
             let part = scale(PROFILE_SCALE)?;
             let plans = placed(profile.plans, part)?;
@@ -307,7 +308,7 @@ impl Args {
             };
             let plan = plan.map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
             let part = scale(1.0)?;
-            // A whole line keeps its sizes as they are.
+            // A full-scale command line keeps its sizes unchanged.
             let plan = if part < 1.0 { plan.scaled(part) } else { plan };
             let plans = vec![Plan { folder: self.plan()?.folder, ..plan }];
             return Ok(Loads { name: name.into(), scale: part, plans, connections: None });
@@ -338,7 +339,7 @@ impl Args {
     fn plan(&self) -> Result<Plan> {
         let times = [self.duration, self.warm_up];
         if times.iter().any(|seconds| !(0.0..=1e6).contains(seconds)) {
-            bail!("a time is 0 to a million seconds");
+            bail!("a duration must be from 0 to 1000000 seconds");
         }
         Ok(Plan {
             work: self.work(),
@@ -349,7 +350,7 @@ impl Args {
             block_bytes: self.blocks()?[0],
             depth: self.depth,
             threads: self.threads,
-            // All that any of the loads needs are made at first.
+            // The files of all loads are created before the first one.
             files: self.files.iter().copied().max().unwrap_or(1),
             file_bytes: self.file_size,
             random: self.random,
@@ -431,7 +432,7 @@ async fn compare_nfs(
     measured
 }
 
-/// All loads over all kinds of connections: each kind has files of its own.
+/// Measures all loads over all kinds of connections; each kind has its own files.
 async fn compare<S: Storage>(
     args: &Args,
     loads: &Loads,
@@ -439,7 +440,7 @@ async fn compare<S: Storage>(
     mut switch: CacheSwitch,
 ) -> Result<Vec<Measured>> {
     let first = loads.plans.first().context("there is nothing to measure")?;
-    // Files are full if anything reads them, and as many as any load needs.
+    // Files are filled if any load reads them, and as many as the largest load needs.
     let most = |of: fn(&Plan) -> usize| loads.plans.iter().map(of).max().unwrap_or_default();
     let read_percent = most(|plan| plan.read_percent.into()).min(100) as u8;
     let base = Plan { read_percent, files: most(|plan| plan.files), ..first.clone() };
@@ -496,7 +497,7 @@ async fn measure(args: &Args, plan: Plan, storage: impl Storage) -> Result<Repor
 
 async fn steps<S: Storage>(run: &mut Run<S>, server: Option<u32>, shows: bool) -> Result<Report> {
     if shows {
-        err!("making files");
+        err!("creating files");
     }
     run.prepare().await?;
     Ok(run

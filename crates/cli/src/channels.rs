@@ -15,9 +15,9 @@ pub use of_url::own_interfaces;
 const EXAMPLES: &str = "\
 With a URL: connects to that share of any server as a client, puts load on it, and shows the
 channels under the names that Get-SmbMultichannelConnection and Get-SmbClientNetworkInterface
-give them, what each carried, and the six steps by which Multichannel is verified. The exit
-status is 1 if one of them fails. The password comes from ANABRANCH_PASSWORD, from standard
-input (--password-stdin), or is asked for, if there is no Kerberos ticket.
+use, the traffic of each, and the six checks that verify Multichannel. The exit status is 1 if
+a check fails. The password comes from ANABRANCH_PASSWORD, from standard input
+(--password-stdin), or from a prompt, if there is no Kerberos ticket.
 
 Examples:
   anabranch channels
@@ -26,7 +26,7 @@ Examples:
   anabranch channels --json | jq '.Sessions[].CurrentChannels'
   anabranch channels --cut 17";
 
-/// What the table has of a channel: title, and key of the answer.
+/// Columns of the table: title, and field of the admin API's response.
 const COLUMNS: [(&str, &str); 10] = [
     ("connection", "ConnectionId"),
     ("interface", "ServerInterfaceIndex"),
@@ -53,7 +53,7 @@ pub struct Args {
     /// Seconds of load, with a URL
     #[arg(long, value_name = "SECONDS", default_value_t = 2, requires = "url", value_parser = clap::value_parser!(u16).range(1..=600))]
     seconds: u16,
-    /// Several connections to one address, whatever the server says
+    /// Open several connections to one address, even if its interfaces do not call for them
     #[arg(long, requires = "url")]
     any_interface: bool,
     /// Read the password from standard input
@@ -61,11 +61,11 @@ pub struct Args {
     password_stdin: bool,
     #[command(flatten)]
     admin: Admin,
-    /// Print what the server says, or what was found, as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Cut one connection without a word, as a broken network would; its
-    /// client goes on with the session's other channels
+    /// Drop one connection without notice, as a broken network would; its client continues
+    /// on the session's other channels
     #[arg(long, value_name = "CONNECTION", conflicts_with = "url")]
     cut: Option<u64>,
 }

@@ -20,17 +20,17 @@ pub struct Args {
     config: PathBuf,
 }
 
-/// What there is to say of a file.
+/// Result of checking a configuration file.
 pub struct Checked {
-    /// What it means, if it can be understood.
+    /// The configuration, if the file is valid.
     pub config: Option<Config>,
-    /// What is wrong in it or outside, each with its place.
+    /// Errors in the file or its surroundings, each with file and line.
     pub problems: Vec<String>,
-    /// What should be thought about.
+    /// Warnings, each with file and line.
     pub warnings: Vec<String>,
 }
 
-/// Says what is wrong, or that nothing is. Whatever is wrong is told at once.
+/// Reports all problems of the file at once, or that there is none.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let Checked { config, problems, warnings } = look(&args.config);
     problems.iter().for_each(|problem| errln!("{problem}"));
@@ -38,11 +38,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let Some(config) = config.filter(|_| problems.is_empty()) else {
         return Ok(ExitCode::FAILURE);
     };
-    outln!("{}: nothing wrong; shares: {}", args.config.display(), names(&config));
+    outln!("{}: valid; shares: {}", args.config.display(), names(&config));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a file and looks whether what it names is there.
+/// Reads a configuration file and checks that the paths and users in it exist.
 pub fn look(file: &Path) -> Checked {
     let path = file.display();
     let config = match Config::load(file) {
@@ -56,7 +56,8 @@ pub fn look(file: &Path) -> Checked {
     let mut problems: Vec<String> =
         outside.map(|p| format!("{path}:{}: {}", p.line.unwrap_or(1), p.text)).collect();
     if config.shares.is_empty() {
-        problems.push(format!("{path}: nothing is served; add a [[share]] with name and path"));
+        problems
+            .push(format!("{path}: no share is configured; add a [[share]] with name and path"));
     }
     problems.extend(problem_of_users(&config));
     let warning = |w: Problem| format!("{path}:{}: warning: {}", w.line.unwrap_or(1), w.text);
@@ -72,7 +73,7 @@ fn problem_of_users(config: &Config) -> Option<String> {
     let file = config.users.display();
     match Users::load(&config.users) {
         Ok(users) if users.is_empty() && config.guest.is_none() => Some(format!(
-            "{file}: nobody can log on; add a user with: anabranch user add NAME --users {file}"
+            "{file}: there is no user who can log on; add one with: anabranch user add NAME --users {file}"
         )),
         Ok(_) => None,
         Err(error) => Some(error.to_string()),

@@ -13,18 +13,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Robocopy's code for what could not begin.
+/// Robocopy's exit code for a copy that failed to start or ended early.
 pub const FATAL: u8 = 16;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
-A directory's contents go into the target directory, which is made if it is missing. A
+A directory's contents go into the target directory, which is created if it is missing. A
 file goes to the target's name, or into a target that is a directory or ends with a slash.
-What is there already, with the same length and time, is not copied again.
+Files that the target already has with the same length and time are skipped.
 
-An interrupted copy goes on where it was when the same command is given again: files that
-are whole are skipped, blocks of large files that are there are checked and kept. No file has its
-name before it is whole.
+To resume an interrupted copy, run the same command again: complete files are skipped, and
+blocks of large files that are already there are verified and reused. A file gets its final
+name only when it is complete.
 
 The password comes from the environment (ANABRANCH_PASSWORD; ANABRANCH_TARGET_PASSWORD
 for the target, if it is another), from standard input (--password-stdin), or is asked for,
@@ -32,8 +32,8 @@ if there is no Kerberos ticket.
 
 Exit code, as robocopy's, the sum of:
   0 nothing to do   1 files were copied   2 the target has more
-  4 a file on one side is a directory on the other   8 something was not copied
-  16 it could not begin or go on
+  4 a file on one side is a directory on the other   8 some files were not copied
+  16 the copy could not start or ended early
 
 Examples:
   anabranch copy big.vhdx smb://alice@server/data/
@@ -46,11 +46,11 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What: a path, smb://[DOMAIN;]USER@HOST[:PORT]/SHARE[/PATH] or nfs://HOST[:PORT]/PATH
+    /// Source: a path, smb://[DOMAIN;]USER@HOST[:PORT]/SHARE[/PATH] or nfs://HOST[:PORT]/PATH
     source: Url,
-    /// Where to: as the source
+    /// Target, in the same forms as the source
     target: Url,
-    /// How much goes on at once: 8 small files and 4 blocks for each thread
+    /// Parallelism: each thread copies up to 8 small files and 4 blocks at a time
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=128))]
     threads: u16,
     /// Do not set times
@@ -68,40 +68,40 @@ pub struct Args {
     /// Copy owner, group and access list (SMB to SMB)
     #[arg(long)]
     acls: bool,
-    /// Times and attributes, and between SMB servers streams and access lists
+    /// Copy times and attributes, and between SMB servers also streams and access lists
     #[arg(long)]
     all: bool,
-    /// Only files that a pattern names: * ? [a-z], ** over directories
+    /// Copy only files that match a pattern: * ? [a-z], ** across directories
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
-    /// No files and directories that a pattern names
+    /// Skip files and directories that match a pattern
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// Make the target like the source: needed for --delete
+    /// Make the target equal to the source; required for --delete
     #[arg(long)]
     mirror: bool,
-    /// Remove what only the target has; first tells what, and asks
+    /// Remove files that only the target has, after listing them and asking for confirmation
     #[arg(long, requires = "mirror")]
     delete: bool,
-    /// Do not ask
+    /// Remove without asking for confirmation
     #[arg(long)]
     yes: bool,
-    /// Tell what would be done, and do nothing
+    /// Print the actions without carrying them out
     #[arg(long)]
     dry_run: bool,
-    /// Read back what was written, and compare checksums
+    /// Read written files back and compare checksums
     #[arg(long)]
     verify: bool,
-    /// Do not wait until large files, and all files on a local target, survive a loss of power
+    /// Do not flush large files, and files on a local target, to stable storage
     #[arg(long)]
     no_sync: bool,
-    /// Read and write here even where one server has both sides
+    /// Transfer data through this machine even if one server holds both sides
     #[arg(long)]
     no_offload: bool,
-    /// Begin large files again, and keep nothing for another run
+    /// Restart large files from the beginning, and write no resume journal
     #[arg(long)]
     no_resume: bool,
-    /// Folder for what another run needs; without it the user's state folder
+    /// Folder of the resume journal; by default the user's state folder
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Read the password from standard input
@@ -112,12 +112,12 @@ pub struct Args {
     /// Write the summary as JSON to a file; - for standard output, without the text
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
-    /// No progress
+    /// Show no progress
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Copies. What could not begin ends with robocopy's 16, not with 1: that is success.
+/// Copies. A fatal error exits with robocopy's 16, since 1 means success there.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match copy(args) {
         Ok(summary) => Ok(ExitCode::from(summary.exit_code())),
@@ -144,7 +144,7 @@ fn copy(args: &Args) -> Result<Summary> {
         open.close().await;
         done
     });
-    // A disk that does not answer does not hold up the end.
+    // A disk that does not answer must not delay the exit.
     runtime.shutdown_background();
     let summary = summary?;
     report(args, &summary)?;
@@ -191,8 +191,8 @@ async fn work(args: &Args, source: &Place, target: &Place) -> Result<Summary> {
     progress::shown(args.quiet, &tally, sides(source, target), copied).await
 }
 
-/// Runs it as a task: what the runtime's first thread waits for wakes that thread each time, and
-/// a copy waits for each of its files. Dropped, the task ends.
+/// Runs the copy as a task on a worker: a future of `block_on` wakes the main thread for each
+/// file. Dropping the returned future aborts the task.
 async fn on_worker(copying: impl Future<Output = Summary> + Send + 'static) -> Summary {
     let mut tasks = JoinSet::new();
     tasks.spawn(copying);
@@ -206,7 +206,7 @@ fn sides(source: &Place, target: &Place) -> [Side; 2] {
     [source.side.clone(), target.side.clone()]
 }
 
-/// Tells what would be removed, and asks whether it may.
+/// Lists the files to remove, and asks for confirmation.
 async fn confirm(source: &Place, target: &Place, options: &Options) -> Result<()> {
     let tally = Arc::new(Tally::default());
     let dry = Options { dry_run: true, ..options.clone() };
@@ -220,14 +220,14 @@ async fn confirm(source: &Place, target: &Place, options: &Options) -> Result<()
     }
     let what = names_more(summary.removed, "file or directory", "files and directories");
     if !std::io::stdin().is_terminal() {
-        bail!("--delete would remove {what} from the target: look at --dry-run, then say --yes");
+        bail!("--delete would remove {what} from the target: check with --dry-run, then add --yes");
     }
     err!("Remove {what} from the target? [y/N] ");
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     if !matches!(answer.trim(), "y" | "Y" | "yes") {
-        bail!("nothing was done");
+        bail!("cancelled; the target is unchanged");
     }
     Ok(())
 }
@@ -241,7 +241,7 @@ fn report(args: &Args, summary: &Summary) -> Result<()> {
             if let Some(file) = json {
                 std::fs::write(file, serde_json::to_string_pretty(summary)? + "\n")?;
             }
-            out!("{}", progress::told(summary, args.dry_run));
+            out!("{}", progress::summary_text(summary, args.dry_run));
         }
     }
     for failure in &summary.failures {
@@ -249,7 +249,7 @@ fn report(args: &Args, summary: &Summary) -> Result<()> {
         errln!("not copied: {path}: {}", failure.why);
     }
     if let Some(why) = &summary.fatal {
-        errln!("ended early: {why}; give the same command again to go on");
+        errln!("ended early: {why}; run the same command again to resume");
     }
     Ok(())
 }

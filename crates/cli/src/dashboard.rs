@@ -11,8 +11,8 @@ Examples:
   anabranch dashboard
   ssh -L 4480:127.0.0.1:4480 server anabranch dashboard
 
-What is printed holds the server's token: whoever has it may do everything that the admin
-API can do.";
+The printed address contains the admin token, which grants full use of the admin API.
+Treat it as a password.";
 
 /// Arguments of `dashboard`.
 #[derive(Debug, clap::Args)]
@@ -22,15 +22,13 @@ pub struct Args {
     admin: Admin,
 }
 
-/// Prints where the dashboard is. What follows the # is not sent over the network.
+/// Prints the dashboard's address. Browsers do not send the part behind the # to the server.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let address = args.admin.address()?;
     let AdminAddress::Tcp(at) = &address else {
-        bail!(
-            "browsers do not speak to {address}; give the admin API an address, as 127.0.0.1:4480"
-        )
+        bail!("a browser cannot open {address}; set the admin API's address, as in 127.0.0.1:4480")
     };
-    // Whether the server is there and takes the token.
+    // Fails early if the server does not run or rejects the token.
     args.admin.ask("GET", "/v1/health", None)?;
     match args.admin.token(&address)? {
         Some(token) => outln!("http://{at}/#token={token}"),

@@ -1,6 +1,6 @@
-//! `anabranch doctor`: looks at this machine and says whether it is fit to serve.
+//! `anabranch doctor`: checks whether this machine is fit to serve.
 //!
-//! What is looked at is in the modules below; what follows from it is `advise::doctor`.
+//! The modules below collect the facts; `advise::doctor` derives the findings.
 
 mod machine;
 mod network;
@@ -15,21 +15,22 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The packaged service's file, which is looked at if none is named.
+/// The packaged service's configuration file, the default.
 const CONFIG: &str = "/etc/anabranch/anabranch.toml";
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
-Looks at the kernel, limits, memory, the clock, the network's queues and interfaces, ports and
-who holds them, firewalls, the configuration, permissions, and the file system of each share:
-free space, attributes, access lists, shared blocks, long named streams. Nothing is changed: what is written to try
-a share has no name and is gone at once. Each finding is ok, YELLOW (it serves, and something
-costs or lacks) or RED (it does not serve, or not safely), with the command that helps.
+Checks the kernel, limits, memory, the clock, network queues and interfaces, ports and the
+programs that hold them, firewalls, the configuration, permissions, and the file system of each
+share: free space, attributes, access lists, shared blocks, long named streams. Nothing is
+changed: test files on a share have no name and are removed at once. Each finding is ok, YELLOW
+(serves, but slower or without a feature) or RED (does not serve, or not safely), with the
+command that helps.
 
 Exit code:
-  0  all is well
-  1  something is yellow, and nothing red
-  2  something is red
+  0  all findings are ok
+  1  at least one finding is yellow, none is red
+  2  at least one finding is red
 
 Examples:
   sudo anabranch doctor
@@ -41,18 +42,18 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Directory that is to be served, where there is no configuration file
+    /// Directory to serve, instead of a configuration file
     #[arg(conflicts_with = "config")]
     dir: Option<PathBuf>,
-    /// Configuration file; if none is named, the packaged service's, if it is there
+    /// Configuration file; by default the packaged service's, if it exists
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print findings and what they rest on as JSON
+    /// Print the findings and the facts behind them as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Looks, says what is found, and answers by the exit code.
+/// Collects the facts, prints the findings, and returns the worst state as the exit code.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let facts = look(args)?;
     let findings = doctor::findings(&facts);
@@ -81,7 +82,7 @@ fn look(args: &Args) -> Result<Facts> {
         facts.config_path = Some(path.display().to_string());
         let Checked { config: read, problems, warnings } = checked;
         (facts.config_problems, facts.config_warnings) = (problems, warnings);
-        // Nothing follows from a file that cannot be read but that.
+        // An unreadable configuration is the only finding that it allows.
         let Some(read) = read else { return Ok(facts) };
         config = read;
     }

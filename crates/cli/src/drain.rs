@@ -8,15 +8,15 @@ use std::time::Duration;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
-From now on no new clients are accepted. Those that have nothing open are disconnected, all others
-when they have closed what they had, or when the time is over. The command waits for that and
-shows how far it has come; the server itself goes on until it is ended, or takes clients again.
+The server stops accepting new clients. It disconnects clients without open files at once, and
+the others when they have closed their files or the time is over. The command waits and shows
+the progress. The server keeps running until it is stopped, or accepts clients again (--cancel).
 
 Examples:
   anabranch drain --within 300 && systemctl stop anabranch
   anabranch drain --cancel";
 
-/// How often is asked how far it has come.
+/// Interval of polling the server's progress.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Arguments of `drain`.
@@ -25,13 +25,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub struct Args {
     #[command(flatten)]
     admin: Admin,
-    /// Seconds that clients have to close what they have open
+    /// Seconds that clients have to close their open files
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(..=86_400))]
     within: u32,
-    /// Begin, and do not wait
+    /// Start draining, and do not wait for its end
     #[arg(long)]
     no_wait: bool,
-    /// Take clients again
+    /// Accept clients again
     #[arg(long, conflicts_with_all = ["within", "no_wait"])]
     cancel: bool,
 }
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let wish = json!({ "within_seconds": args.within });
     let mut state = args.admin.ask("POST", "/v1/drain", Some(&wish))?;
     let mut last = String::new();
-    // What is under way at the end may take some seconds more.
+    // Requests in flight at the deadline may take some seconds more.
     let looks = (args.within + 60) * 2;
     for _ in 0..looks {
         let line = shown(&state);

@@ -21,10 +21,10 @@ impl FromStr for ExportUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rest = text.strip_prefix("nfs://").ok_or("it begins with nfs://")?;
+        let rest = text.strip_prefix("nfs://").ok_or("an export's URL begins with nfs://")?;
         let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
         if place.contains('@') {
-            return Err("NFS knows users by number: yours is taken".into());
+            return Err("an NFS URL takes no user: requests use your user id".into());
         }
         let (host, port) = split_host(place, PORT)?;
         if host.is_empty() {

@@ -14,9 +14,9 @@ Examples:
   anabranch exports --config /etc/anabranch/anabranch.toml
   anabranch exports --json | jq -r '.items[].mounts[]'
 
-A line is an export: its directory, the share's name, and clients with their terms, as exports(5)
-has them. The first client that fits counts. A share is mounted as SERVER:/NAME, and unless
-nfs_paths = false by the path of its directory.";
+Each line is an export: its directory, the share's name, and clients with their options, as in
+exports(5). The first matching client applies. Clients mount a share as SERVER:/NAME, and unless
+nfs_paths = false also by the path of its directory.";
 
 /// Arguments of `exports`.
 #[derive(Debug, clap::Args)]
@@ -24,10 +24,10 @@ nfs_paths = false by the path of its directory.";
 pub struct Args {
     #[command(flatten)]
     admin: Admin,
-    /// Show what a configuration file exports, instead of a running server
+    /// Show the exports of a configuration file instead of a running server
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print them as JSON
+    /// Print the exports as JSON
     #[arg(long)]
     json: bool,
 }
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The exports of a file; none if they were printed.
+/// The exports of a configuration file; none if they were printed as JSON.
 fn of_file(file: &std::path::Path, as_json: bool) -> Result<Option<Value>> {
     let config = Config::load(file)?;
     let items: Vec<Value> = ExportLine::all(&config).iter().map(ExportLine::json).collect();

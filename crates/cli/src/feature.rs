@@ -22,7 +22,7 @@ the server ends; to stay, it is written into the share's configuration.";
 pub struct Args {
     #[command(flatten)]
     admin: Admin,
-    /// Print what the server says as JSON
+    /// Print the server's response as JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -31,7 +31,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show all features, where they stand, and since when
+    /// Show all features with their state and the time of its last change
     List,
     /// Switch a feature on
     Register(Which),
@@ -41,7 +41,7 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// Its name, as `list` shows it
+    /// Name of the feature, as `list` shows it
     name: String,
     /// Only on this share
     #[arg(long, value_name = "NAME")]
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let answer = args
         .admin
         .request(method, &which.path(), None)
-        .with_context(|| format!("nothing was switched by the name {:?}", which.name))?;
+        .with_context(|| format!("the feature {:?} was not switched", which.name))?;
     if args.json {
         outln!("{answer}");
     } else {
@@ -101,7 +101,7 @@ fn shown(features: &[Value]) -> String {
     out
 }
 
-/// Where a feature stands: by its state, and as the service would say it.
+/// The state of a feature, and the name of that state in Azure.
 fn stands(of: &Value, registration: &str) -> String {
     let registration = plain(&of[registration]);
     match of["FeatureState"].as_str() {

@@ -1,4 +1,4 @@
-//! `anabranch generate`: what a package is made of, from the command itself.
+//! `anabranch generate`: files for packages, generated from the command line's definition.
 //!
 //! Manual pages, one a subcommand and one of the configuration, completions of shells, and
 //! the reference of the configuration.
@@ -20,7 +20,7 @@ Examples:
   anabranch generate completions target/completions
   anabranch generate configuration > docs/configuration.md";
 
-/// What the pages are called as a whole.
+/// Title of the manual.
 const MANUAL: &str = "Anabranch";
 
 /// Arguments of `generate`.
@@ -38,7 +38,7 @@ enum What {
         /// Directory to write them to
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// What is written below each page
+        /// Date at the foot of each page
         #[arg(long, value_name = "YYYY-MM-DD", default_value = "")]
         date: String,
     },
@@ -52,7 +52,7 @@ enum What {
     Configuration,
 }
 
-/// Writes what is asked for.
+/// Writes the requested files.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Man { folder, date } => manual(folder, date)?,
@@ -84,7 +84,7 @@ fn completions(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The command without what is hidden: completions would show it.
+/// The command without its hidden subcommands, which completions would show.
 fn visible() -> Command {
     let whole = Cli::command();
     let shown: Vec<Command> =
@@ -119,7 +119,7 @@ fn page(command: Command, date: &str) -> Result<String> {
     }
     let see = if is_whole { "anabranch.toml (5)" } else { "anabranch (1)" };
     out.extend_from_slice(format!(".SH SEE ALSO\n.BR {see}\n").as_bytes());
-    // An empty line between two breaks is what mandoc calls a mistake.
+    // mandoc reports an empty line between two breaks as an error.
     Ok(String::from_utf8(out)?.replace("\n.br\n\n.br\n", "\n.sp\n"))
 }
 
@@ -132,7 +132,7 @@ fn version() -> String {
     format!("anabranch {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// What stands below the options: `Examples:` and the like begin a section.
+/// The text below the options: a title such as `Examples:` begins a section.
 fn sections(text: &str) -> String {
     let mut out = String::new();
     let mut inside = String::new();
@@ -176,7 +176,7 @@ fn prose(text: &str) -> String {
             is_first = false;
         }
     }
-    // A paragraph that nothing follows is none.
+    // A paragraph break at the end of the text has no effect.
     let out = out.strip_suffix(".PP\n").unwrap_or(&out);
     if as_typed { format!("{out}.fi\n") } else { out.to_owned() }
 }
@@ -213,7 +213,7 @@ is TOML. Keys that it does not know are refused. After a change,
 says what is wrong, and a reload (SIGHUP) brings it into force without interrupting anybody,
 where nothing else is said of a key.";
 
-/// What stands between backticks is set bold.
+/// Sets text between backticks in bold.
 fn spoken(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let set = |(at, part): (usize, &str)| {

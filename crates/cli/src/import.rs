@@ -19,17 +19,16 @@ Moving a server, as root:
   anabranch check /etc/anabranch/anabranch.toml
   systemctl stop smbd && systemctl start anabranch
 
-Nothing of Samba's is changed, and files stay as they are: DOS attributes, streams
-and access lists are kept where Samba keeps them, so it can be started again.
+The import changes nothing of Samba's. DOS attributes, streams and access lists stay in
+the attributes that Samba uses, so Samba can be started again.
 Without passdb.tdb: pdbedit -L -w > FILE, and --passwords FILE. With a configuration
 in Samba's registry: net conf list > FILE, and import that.
 
 From the kernel's NFS server: anabranch import /etc/exports
 From NFS-Ganesha: anabranch import /etc/ganesha/ganesha.conf
 
-What it prints, by file and line: what could not be carried over and what to do
-about it; it is at the end of the new file, too. --all also shows what needs no
-counterpart.";
+It prints, by file and line, each setting that was not imported and its remedy; the same
+list is at the end of the new file. --all also shows settings that need no counterpart.";
 
 /// Arguments of `import`.
 #[derive(Debug, clap::Args)]
@@ -38,16 +37,16 @@ pub struct Args {
     /// Samba's configuration, /etc/exports, or NFS-Ganesha's configuration
     #[arg(value_name = "SMB.CONF")]
     from: PathBuf,
-    /// Samba's users: passdb.tdb, or what `pdbedit -L -w` printed
+    /// Samba's users: passdb.tdb, or the output of `pdbedit -L -w`
     #[arg(long, value_name = "FILE")]
     passwords: Option<PathBuf>,
-    /// Where to write the configuration
+    /// File to write the configuration to
     #[arg(long, value_name = "FILE", default_value = "anabranch.toml")]
     output: PathBuf,
-    /// Where to add the users; for root /var/lib/anabranch/users.toml, if nothing is named
+    /// File to add the users to; for root by default /var/lib/anabranch/users.toml
     #[arg(long, value_name = "FILE", default_value_os_t = default_users_file(), hide_default_value = true)]
     users: PathBuf,
-    /// Replace a configuration and users that are there
+    /// Replace an existing configuration and existing users
     #[arg(long)]
     force: bool,
     /// Also show parameters that need no counterpart
@@ -55,7 +54,7 @@ pub struct Args {
     all: bool,
 }
 
-/// Reads another server's files, writes ours, and says what is missing.
+/// Converts another server's files, and reports the settings that were not imported.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.output.exists() && !args.force {
         bail!(
@@ -83,14 +82,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn read_passwords(path: &Path) -> Result<Vec<ImportedAccount>> {
-    let said = || format!("cannot read {}", path.display());
+    let context = || format!("cannot read {}", path.display());
     let mut bytes = Vec::new();
     let limit = passwords::FILE_BYTES_MAX as u64;
     std::fs::File::open(path)
-        .with_context(said)?
+        .with_context(context)?
         .take(limit)
         .read_to_end(&mut bytes)
-        .with_context(said)?;
+        .with_context(context)?;
     passwords::read(&bytes).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
@@ -153,5 +152,5 @@ fn tell(args: &Args, imported: &ImportResult, found: &[ImportedAccount], added: 
             imported.needless.len()
         );
     }
-    outln!("\nLook it over, then say: anabranch check {output}");
+    outln!("\nReview the file, then run: anabranch check {output}");
 }

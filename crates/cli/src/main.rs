@@ -42,13 +42,13 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A file-share server: directories on Linux, served over SMB 3.1.1.
+/// A file server: shares Linux directories over SMB 3.1.1 and NFSv4.
 ///
 /// Start with:
 ///   anabranch serve DIR
-/// It makes a user and prints how to connect from Windows, Linux and macOS.
+/// It creates a user and prints how to connect from Windows, Linux and macOS.
 ///
-/// For a server that stays:
+/// For a permanent server:
 ///   anabranch check /etc/anabranch/anabranch.toml
 ///   anabranch serve --config /etc/anabranch/anabranch.toml
 ///   anabranch user add NAME
@@ -62,41 +62,41 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve directories to SMB clients
+    /// Serve directories to SMB and NFS clients
     Serve(serve::Args),
-    /// Say what is wrong with a configuration file, and where
+    /// Check a configuration file and report each problem with its line
     Check(check::Args),
-    /// Look at this machine: is it fit to serve, and what would help
+    /// Check whether this machine is fit to serve, with a remedy for each finding
     Doctor(doctor::Args),
-    /// Take over shares and users of Samba, or exports of an NFS server
+    /// Import shares and users from Samba, or exports from an NFS server
     Import(import::Args),
     /// Show sessions, connections and open files of a running server
     Status(status::Args),
-    /// Show the channels of a running server, or those that any server gives to us
+    /// Show the channels of a running server, or test Multichannel against any server
     Channels(channels::Args),
-    /// List NFS exports with their clients' terms, of a running server or a configuration
+    /// List the NFS exports of a running server or a configuration, with their client options
     Exports(exports::Args),
-    /// Show features of a running server, or switch one
+    /// Show features of a running server, or switch one on or off
     Feature(feature::Args),
     /// Show sessions of a running server, or close one
     Sessions(sessions::Args),
-    /// Show or change class and limits of a share of a running server
+    /// Show or change the class and limits of a running server's share
     Share(share_limits::Args),
     /// Print the address of a running server's dashboard, with its token
     Dashboard(dashboard::Args),
-    /// Prepare the end of a running server: no new clients, time for those that are there
+    /// Drain a running server before a stop: refuse new clients, let connected ones finish
     Drain(drain::Args),
-    /// Manage who may log on
+    /// Manage the accounts that may log on
     User(user::Args),
     /// Copy files and trees between directories, SMB shares and NFS exports
     Copy(Box<copy::Args>),
-    /// Look at any SMB or NFS server layer by layer: which one is slow or broken
+    /// Test any SMB or NFS server layer by layer to find the slow or broken one
     Probe(probe::Args),
-    /// Measure what holds a share back, and say what to set
+    /// Measure the bottleneck of a share and recommend settings
     Advise(advice::Args),
-    /// Measure any SMB server: throughput, latency, processor time
+    /// Benchmark any SMB or NFS server: throughput, latency, CPU time
     Bench(Box<bench::Args>),
-    /// Write manual pages, completions and the reference of the configuration
+    /// Generate manual pages, shell completions and the configuration reference
     #[command(hide = true)]
     Generate(generate::Args),
 }
@@ -106,15 +106,15 @@ fn main() -> ExitCode {
         let copies = std::env::args_os().nth(1).is_some_and(|command| command == "copy");
         if copies && error.use_stderr() {
             let _ = error.print();
-            // Clap's 2 would mean there that all is well.
+            // Clap exits with 2, which robocopy's codes define as success.
             std::process::exit(i32::from(copy::FATAL));
         }
         error.exit()
     });
-    // A server's log is as its configuration says.
+    // `serve` starts the log itself, as its configuration says.
     if !matches!(cli.command, Command::Serve(_)) {
         server::log::begin(&Logging::default());
-        // Without a thread the lines are written at the end.
+        // Without the log thread, `finish` writes the lines at exit.
         let _ = server::log::start_writing();
     }
     let serves = matches!(cli.command, Command::Serve(_));
@@ -145,7 +145,7 @@ fn main() -> ExitCode {
         _ => Ok(code),
     });
     result.unwrap_or_else(|error| {
-        // Messages of others are among them.
+        // The chain may hold a remote peer's text, which must not control the terminal.
         let text = format!("anabranch: {error:#}");
         errln!("{}", server::log::EscapedLines(&text));
         ExitCode::FAILURE
@@ -157,7 +157,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn no_two_arguments_of_a_command_have_one_name() {
+    fn command_line_arguments_have_unique_names() {
         super::Cli::command().debug_assert();
     }
 }

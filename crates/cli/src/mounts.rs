@@ -1,8 +1,8 @@
-//! How to connect, as commands to copy.
+//! Mount commands for clients, ready to copy.
 
 use std::net::SocketAddr;
 
-/// What Linux clients had better read ahead: 15 MiB, where the kernel's own is 128 KiB.
+/// Recommended read-ahead of Linux clients: 15 MiB; the kernel's default is 128 KiB.
 const READ_AHEAD_KIB: u32 = 15 * 1024;
 
 /// The commands for one share on one address.
@@ -49,7 +49,7 @@ pub fn nfs_command(address: SocketAddr, share: &str, under_tls: bool) -> String 
     )
 }
 
-/// How reading ahead stays, whatever is mounted over NFS.
+/// The udev rule that sets the read-ahead of each NFS mount.
 pub fn nfs_rule() -> String {
     let rule = advise::rules::nfs::read_ahead_rule().replace('\n', "\n  ");
     format!(

@@ -14,12 +14,12 @@ pub use measure::interfaces_of;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
-A HOST is looked at on both ports, SMB's 445 and NFS's 2049; HOST:PORT on that port, which
-is NFS's if it is 2049. With a URL it goes on: a session, the share, channels, and reads of
+A HOST is probed on both ports, SMB's 445 and NFS's 2049; HOST:PORT on that port, as NFS if it
+is 2049 and as SMB otherwise. With a URL it also probes a session, the share, channels, and reads of
 a file that is made in the share and removed. The password comes from ANABRANCH_PASSWORD,
 from standard input (--password-stdin), or is asked for, if there is no Kerberos ticket.
 
-Exit status: 0 if nothing is broken, 1 if something is.
+Exit status: 0 if no layer is broken, 1 if one is.
 
 Examples:
   anabranch probe files.example.com
@@ -37,7 +37,7 @@ pub struct Args {
     /// HOST, HOST:PORT, smb://USER@HOST[:PORT]/SHARE[/FOLDER] or nfs://HOST[:PORT]/PATH
     #[arg(required = true, num_args = 1..=16)]
     hosts: Vec<Target>,
-    /// Connects of each
+    /// Number of TCP connects to each host
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
     count: u64,
     /// Milliseconds between two connects
@@ -52,10 +52,10 @@ pub struct Args {
     /// Read the password from standard input
     #[arg(long)]
     password_stdin: bool,
-    /// Print what was found as JSON
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Write the story as Markdown to a file
+    /// Write a report as Markdown to a file
     #[arg(long, value_name = "FILE")]
     report: Option<std::path::PathBuf>,
 }
@@ -75,7 +75,7 @@ struct Plan {
     channels: usize,
 }
 
-/// Looks at all hosts.
+/// Probes all hosts.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut places: Vec<_> = args.hosts.iter().flat_map(Target::places).collect();
     for place in &mut places {
@@ -92,7 +92,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let hosts = runtime.block_on(measure::all(places, plan));
-    // A name server that does not answer holds nobody up.
+    // A name server that does not answer must not delay the exit.
     runtime.shutdown_background();
     if let Some(file) = &args.report {
         std::fs::write(file, story(&hosts))
@@ -154,7 +154,7 @@ fn shown(hosts: &[Host]) -> String {
                 let remedy = one.remedy.as_deref().unwrap_or("start there");
                 format!("  verdict: {}: {remedy}\n", one.layer.name())
             }
-            None => "  verdict: every layer that was looked at is good\n".into(),
+            None => "  verdict: every probed layer is good\n".into(),
         };
     }
     let lines = compare(hosts);
@@ -165,7 +165,7 @@ fn shown(hosts: &[Host]) -> String {
     out
 }
 
-/// Names of others may not speak to the terminal.
+/// Escapes control characters: names of other machines must not control the terminal.
 fn plain(text: &str) -> String {
     server::log::EscapedText(text).to_string()
 }

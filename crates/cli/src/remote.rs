@@ -1,4 +1,4 @@
-//! What all tools need that go to a server: its URL, the password, a connection.
+//! URL, password and connection of the tools that act as a client.
 
 use crate::export_url::ExportUrl;
 use crate::share_url::ShareUrl;
@@ -31,7 +31,7 @@ impl FromStr for Url {
         if text.starts_with("smb:") {
             return text.parse().map(Self::Smb);
         }
-        Err("it begins with smb:// or nfs://".into())
+        Err("a URL begins with smb:// or nfs://".into())
     }
 }
 
@@ -66,8 +66,8 @@ pub fn options(channels: usize) -> Options {
     options
 }
 
-/// The user's password: from standard input, the environment, or by asking. Nobody is asked, and
-/// it is empty, where there is a Kerberos ticket for the server: see [`connect_smb`].
+/// The user's password: from standard input, the environment, or a prompt. It is empty, without
+/// a prompt, if there is a Kerberos ticket for the server: see [`connect_smb`].
 pub fn password(url: &ShareUrl, from_stdin: bool) -> Result<String> {
     if from_stdin {
         return read_line();
@@ -85,12 +85,13 @@ pub fn password(url: &ShareUrl, from_stdin: bool) -> Result<String> {
 
 /// The first address of a host.
 pub fn address(host: &str, port: u16) -> Result<SocketAddr> {
-    let mut found =
-        (host, port).to_socket_addrs().with_context(|| format!("there is no host {host}"))?;
-    found.next().with_context(|| format!("no address of {host}"))
+    let mut found = (host, port)
+        .to_socket_addrs()
+        .with_context(|| format!("cannot resolve the host {host}"))?;
+    found.next().with_context(|| format!("the host {host} has no address"))
 }
 
-/// Logs on: by the password, or if that is empty by a ticket, if there is one.
+/// Logs on with the password, or with a Kerberos ticket if the password is empty.
 pub async fn connect_smb(url: &ShareUrl, password: &str, options: Options) -> Result<Client> {
     let credentials = Credentials {
         user: url.user.clone(),
@@ -124,7 +125,7 @@ pub async fn connect_nfs(
     Ok(nfs::Client::connect(target, options).await?)
 }
 
-/// A name that nobody else has.
+/// A random name that no other client uses.
 pub fn own_name(what: &str) -> String {
     let mut random = [0; 8];
     World.random(&mut random);

@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Port for those who may not have 445.
+/// SMB port if the process may not bind 445.
 const PORT: u16 = 4450;
-/// Port that SMB clients use if none is named.
+/// Default port of SMB clients.
 const PORT_PRIVILEGED: u16 = 445;
-/// Address that NFS is served on if none is named.
+/// Default address of NFS.
 const NFS: &str = "0.0.0.0:2049";
-/// How long calls that hang on a dead disk may hold up the end of the process.
+/// Time that calls on a hanging disk may delay the exit of the process.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// Letters of a password that is made up.
+/// Length of a generated password.
 const PASSWORD_LETTERS: usize = 20;
 
 /// Shown below the options.
@@ -36,31 +36,31 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Directory to serve as a share of its own name
+    /// Directory to serve, as a share with the directory's name
     dir: Option<PathBuf>,
-    /// Configuration file; read again on SIGHUP
+    /// Configuration file; reloaded on SIGHUP
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address to serve SMB on; may be given several times
     #[arg(long, value_name = "ADDR:PORT")]
     smb: Vec<SocketAddr>,
-    /// Serve NFS, too, at this address (at all, port 2049, if none is named); may be given
-    /// several times. NFS clients say themselves who their users are
+    /// Also serve NFS at this address (default: port 2049 at all addresses); may be given
+    /// several times. The server trusts the user ids that NFS clients send
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = false, default_missing_value = NFS)]
     nfs: Vec<SocketAddr>,
-    /// Where the admin API is, or `off`
+    /// Address of the admin API, or `off`
     #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
     admin: Option<String>,
-    /// A share, with keys as read_only=yes; may be given several times
+    /// Share with its keys, as in read_only=yes; may be given several times
     #[arg(long, value_name = "NAME=PATH[,key=value…]")]
     share: Vec<String>,
-    /// A user for tests; the password can be seen by everyone on this machine
+    /// User for tests; all users of this machine can see the password
     #[arg(long, value_name = "NAME:PASSWORD")]
     user: Vec<String>,
-    /// Whether every message must be signed
+    /// Whether SMB signing is required
     #[arg(long, value_enum)]
     signing: Option<SigningArg>,
-    /// Whether messages are encrypted
+    /// Whether SMB encryption is off, offered or required
     #[arg(long, value_enum)]
     encryption: Option<EncryptionArg>,
 }
@@ -78,23 +78,23 @@ enum EncryptionArg {
     Required,
 }
 
-/// Serves until told to stop.
+/// Serves until SIGTERM or SIGINT.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut config = configuration(args)?;
     server::log::begin(&config.log);
     let users = users_of(args)?;
     if config.shares.is_empty() {
-        bail!("nothing to serve; name a directory, as in: anabranch serve /srv/data");
+        bail!("no share to serve; give a directory, as in: anabranch serve /srv/data");
     }
     let passed = PassedSockets::from_environment()?;
     if config.smb.is_empty() && !passed.serves() {
         config.smb = vec![default_address()];
     }
     first_user(&config, &users)?;
-    server::heed_limits().context("cannot give up being exempt from quotas")?;
-    // Threads inherit what is given up here, so none is started before.
+    server::heed_limits().context("cannot drop the exemption from quotas")?;
+    // Threads inherit the dropped capabilities, so none may start before.
     confinement::confine(&config)?;
-    server::log::start_writing().context("cannot start the thread of the log")?;
+    server::log::start_writing().context("cannot start the log thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(config.workers)
@@ -112,7 +112,7 @@ async fn serve(
     passed: PassedSockets,
 ) -> Result<ExitCode> {
     let supervisor = Arc::new(Supervisor::from_environment());
-    // Before anything is served: none of them may end the process untidily.
+    // Handlers stand before the first request: the default actions would kill the process.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -136,14 +136,14 @@ async fn serve(
                 supervisor.reloading();
                 let done = reload(args, &service, config, users);
                 supervisor.ready(&summary());
-                // Who wished for it may be gone.
+                // The client of the admin API that requested the reload may be gone.
                 let _ = wish.send(done.map_err(|error| format!("{error:#}")));
             }
         }
     }
     attends.abort();
     supervisor.stopping();
-    tracing::info!("stopping; what is under way may finish");
+    tracing::info!("stopping; requests in flight may finish");
     service.stop().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
@@ -165,17 +165,19 @@ fn reload(args: &Args, service: &Service, first: &Config, users: &Users) -> Resu
             if of_log(config) != of_log(first) {
                 tracing::warn!("format, level and audit of [log] change at the next start only");
             }
-            // Without a file's word the addresses were chosen at the start.
+            // A file without addresses leaves them as chosen at the start.
             if !config.smb.is_empty() && fixed(config) != fixed(first) {
                 tracing::warn!("smb, nfs, admin, workers and state change at the next start only");
             }
         }
-        Err(error) => tracing::error!("the configuration was not changed: {error:#}"),
+        Err(error) => {
+            tracing::error!("reload failed, the old configuration stays in effect: {error:#}")
+        }
     }
     result.map(drop)
 }
 
-/// What was given up at the start does not come back.
+/// Capabilities that were dropped at the start cannot be regained.
 fn warn_of_confinement(config: &Config, first: &Config) {
     if config.confinement != first.confinement {
         tracing::warn!("confinement changes at the next start only");
@@ -184,7 +186,7 @@ fn warn_of_confinement(config: &Config, first: &Config) {
         confinement::needs_device_nodes(config) && !confinement::needs_device_nodes(first);
     if first.confinement == Confinement::On && lacks_mknod {
         tracing::warn!(
-            "device_nodes counts after a restart: the server gave up CAP_MKNOD at its start"
+            "device_nodes takes effect after a restart: the server dropped CAP_MKNOD at its start"
         );
     }
 }
@@ -195,7 +197,7 @@ fn warn(config: &Config) {
     }
 }
 
-/// The file, then what the command line adds to it.
+/// The configuration file, overridden by the command line.
 fn configuration(args: &Args) -> Result<Config> {
     let mut config = match &args.config {
         Some(path) => Config::load(path)?,
@@ -273,7 +275,7 @@ fn users_of(args: &Args) -> Result<Users> {
     Ok(users)
 }
 
-/// 445 where it may be had, as clients expect.
+/// Port 445 if the process may bind it, as clients expect.
 fn default_address() -> SocketAddr {
     let usual = SocketAddr::from(([0, 0, 0, 0], PORT_PRIVILEGED));
     match std::net::TcpListener::bind(usual) {
@@ -282,7 +284,7 @@ fn default_address() -> SocketAddr {
     }
 }
 
-/// On the first start there is nobody: the user who started it gets a
+/// Creates an account on the first start, with the name of the process's user and a random
 /// password, which is shown once.
 fn first_user(config: &Config, extra: &Users) -> Result<()> {
     if !extra.is_empty() || config.guest.is_some() || !Users::load(&config.users)?.is_empty() {
@@ -297,7 +299,7 @@ fn first_user(config: &Config, extra: &Users) -> Result<()> {
         random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
     Users::update(&config.users, |users| users.set_password(&name, &password))
         .map_err(anyhow::Error::msg)?;
-    outln!("Made the first user (change the password with: anabranch user passwd {name}):\n");
+    outln!("Created the first user (change the password with: anabranch user passwd {name}):\n");
     outln!("  user      {name}\n  password  {password}\n");
     Ok(())
 }
@@ -329,14 +331,14 @@ fn announce(service: &Service, config: &Config, extra: &Users) {
         outln!("{}", mounts::nfs_rule());
     }
     if let Some(admin) = service.admin() {
-        outln!("Look inside with: anabranch status --admin {admin}");
+        outln!("Status: anabranch status --admin {admin}");
         if let server::config::AdminAddress::Tcp(_) = admin {
-            outln!("See it live with: anabranch dashboard --admin {admin}");
+            outln!("Dashboard: anabranch dashboard --admin {admin}");
         }
     }
 }
 
-/// An address that others can use, instead of "all".
+/// An address that clients can reach, in place of the unspecified one.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let probe = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         // Nothing is sent: connecting a datagram socket only chooses a route.

@@ -1,17 +1,17 @@
-//! Arguments about an SMB session, which several commands take.
+//! SMB session options that several commands share.
 
 use crate::remote;
 use client::{Options, SigningPolicy};
 use wire::crypto::{Cipher, SigningAlgorithm};
 use wire::smb::Dialect;
 
-/// What is the same for all sessions of a command.
+/// Options that apply to all sessions of a command.
 #[derive(Debug, clap::Args)]
 pub struct SessionArgs {
-    /// Several connections to one address, whatever the server says
+    /// Open several connections to one address, even if its interfaces do not call for them
     #[arg(long)]
     any_interface: bool,
-    /// Dialect to speak; without it the newest that the server has
+    /// SMB dialect; by default the newest that the server supports
     #[arg(long, value_name = "VERSION")]
     dialect: Option<DialectArg>,
 }
@@ -32,7 +32,7 @@ enum DialectArg {
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum SignArg {
     Off,
-    /// With the best that the server knows
+    /// The strongest algorithm that the server supports
     On,
     Gmac,
     Cmac,
@@ -43,7 +43,7 @@ pub enum SignArg {
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum EncryptArg {
     Off,
-    /// With the best that the server knows
+    /// The strongest algorithm that the server supports
     On,
     Gcm,
     Ccm,

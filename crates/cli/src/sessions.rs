@@ -19,7 +19,7 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     admin: Admin,
-    /// Print what the server says as JSON
+    /// Print the server's response as JSON
     #[arg(long)]
     json: bool,
     #[command(subcommand)]
@@ -28,15 +28,15 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Close a session with all that it has open; its client may log on again
+    /// Close a session and all its open files; the client may log on again
     Close(Which),
 }
 
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// Its number, as the list shows it
+    /// Session id, as the list shows it
     id: String,
-    /// It is an NFS client's
+    /// The id belongs to an NFS client
     #[arg(long)]
     nfs: bool,
 }

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
-Keys are those of the share's configuration; `default` takes one back to what it says there. A
-change takes effect at once and lasts until the server ends or its configuration says
-something new of the share.
+Keys are those of the share's configuration; `default` restores the configured value. A change
+takes effect at once, and lasts until the server stops or a reload changes the share's
+configuration.
 
 Examples:
   anabranch share limits data
@@ -29,7 +29,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show what a share may take and what is throttled, or change it
+    /// Show or change a share's limits, and show its throttled requests
     #[command(after_help = EXAMPLES)]
     Limits(Limits),
 }
@@ -38,10 +38,10 @@ enum Command {
 struct Limits {
     /// Name of the share
     name: String,
-    /// What is to change
+    /// Limits to change
     #[arg(value_name = "KEY=VALUE", value_parser = pair)]
     changes: Vec<(String, String)>,
-    /// Print what the server says as JSON
+    /// Print the server's response as JSON
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +51,7 @@ fn pair(text: &str) -> Result<(String, String)> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Shows limits, after they were changed if that is wanted.
+/// Shows the limits, after applying the requested changes.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let Command::Limits(limits) = &args.command;
     let path = format!("/v1/shares/{}/limits", escaped(&limits.name));
@@ -97,7 +97,7 @@ fn shown(name: &str, limits: &Value) -> String {
     out
 }
 
-/// What there is, by name.
+/// The values of an object that are present, each behind its name.
 fn said(values: &Map<String, Value>) -> String {
     let there = values.iter().filter(|(_, value)| !value.is_null());
     there.map(|(key, value)| format!("{key} {}", plain(value))).collect::<Vec<_>>().join("  ")

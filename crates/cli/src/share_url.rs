@@ -8,7 +8,7 @@ const PORT: u16 = 445;
 /// A share, or a folder in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareUrl {
-    /// Who logs on.
+    /// The user that logs on.
     pub user: String,
     /// Domain of the user; may be empty.
     pub domain: String,
@@ -26,11 +26,11 @@ impl FromStr for ShareUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rest = text.strip_prefix("smb://").ok_or("it begins with smb://")?;
+        let rest = text.strip_prefix("smb://").ok_or("a share's URL begins with smb://")?;
         let (server, path) = rest.split_once('/').ok_or("a share is missing: /SHARE")?;
         let (who, place) = server.rsplit_once('@').ok_or("a user is missing: USER@")?;
         if who.contains(':') {
-            return Err("a password does not belong here: others could see it".into());
+            return Err("a URL must not hold a password: other users could see it".into());
         }
         let (domain, user) = who.split_once(';').unwrap_or(("", who));
         let (host, port) = split_host(place, PORT)?;

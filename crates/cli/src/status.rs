@@ -17,7 +17,7 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     admin: Admin,
-    /// Print what the server says as JSON
+    /// Print the server's response as JSON
     #[arg(long)]
     json: bool,
 }
@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A share whose disk did not keep what was written.
+/// Line for a share whose disk failed to write data back.
 fn disk_failed(share: &str, disk: &Value) -> String {
     let share = plain(&Value::from(share));
     let count = disk["count"].as_u64().unwrap_or_default();
@@ -97,7 +97,7 @@ fn shown(status: &Value) -> String {
     out
 }
 
-/// Which layers of confinement hold, where the server says so.
+/// The active and missing layers of confinement, if the server reports them.
 fn confinement(layers: &Value) -> String {
     let holds = |name: &&str| layers[name].as_bool();
     let names = ["capabilities", "no_new_privs", "seccomp", "landlock", "landlock_scopes"];
@@ -113,7 +113,7 @@ fn confinement(layers: &Value) -> String {
     }
 }
 
-/// Where the kernel logs the system calls that a confined server is refused.
+/// The command that shows the system calls that seccomp refused.
 fn refused_calls(status: &Value) -> &'static str {
     match (status["confinement"]["seccomp"].as_bool(), status["refusals_logged"].as_bool()) {
         (Some(true), Some(true)) => {
@@ -127,7 +127,7 @@ fn refused_calls(status: &Value) -> &'static str {
     }
 }
 
-/// The shares that a client has mounted, or connected.
+/// The shares that a client has connected or mounted.
 fn shares_line(what: &str, names: &Value) -> String {
     let names: Vec<_> = list(names).iter().map(plain).collect();
     if names.is_empty() { String::new() } else { format!("  {what} {}\n", names.join(", ")) }

@@ -1,4 +1,4 @@
-//! Kerberos tickets of who runs this, where the system has its library.
+//! Kerberos tickets of the user who runs the command, if the GSS library is installed.
 
 use client::Tickets;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Ticket for Exchange {
         match self.initiator.handle(token) {
             Ok(gss::InitiatorStep::Done(key)) => Ok(SessionKey::new(&key)),
             Ok(gss::InitiatorStep::Continue(_)) => {
-                Err("the server wants more than one round".into())
+                Err("the server needs more than one authentication round".into())
             }
             Err(error) => Err(error.to_string()),
         }
@@ -43,12 +43,12 @@ impl Tickets for OfUser {
     }
 }
 
-/// Whether there is a ticket for the server, or can be had with those that are there.
+/// Whether a ticket for the server exists or can be obtained.
 pub fn are_there(server: &str) -> bool {
     OfUser.ticket(server).is_ok()
 }
 
-/// Tickets, where no password is given and there is one.
+/// The user's tickets, if there is no password and a ticket for the server.
 pub fn instead_of(password: &str, server: &str) -> Option<Arc<dyn Tickets>> {
     (password.is_empty() && are_there(server)).then(|| Arc::new(OfUser) as Arc<dyn Tickets>)
 }

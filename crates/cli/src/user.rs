@@ -18,7 +18,7 @@ Examples:
   anabranch user passwd alice --password-stdin < FILE
   anabranch user list --users /var/lib/anabranch/users.toml
 
-A running server takes changes on SIGHUP: systemctl reload anabranch";
+A running server applies changes on SIGHUP: systemctl reload anabranch";
 
 /// Arguments of `user`.
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ enum Action {
     Add(Named),
     /// Change a user's password
     Passwd(Named),
-    /// Take a user away
+    /// Remove a user
     Remove(Bare),
     /// Show all users
     List(Place),
@@ -42,15 +42,14 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct Named {
-    /// The user's name. As root the system user of the same name owns the files
+    /// The user's name. A server that runs as root acts as the system user of this name
     name: String,
     #[command(flatten)]
     place: Place,
     /// Read the password from standard input instead of asking
     #[arg(long)]
     password_stdin: bool,
-    /// System user whose files are touched, if it has another name; matters when
-    /// the server runs as root
+    /// System user to act as, if its name differs; only for a server that runs as root
     #[arg(long, value_name = "NAME")]
     system_user: Option<String>,
 }
@@ -65,7 +64,7 @@ struct Bare {
 
 #[derive(Debug, clap::Args)]
 struct Place {
-    /// File of users; for root /var/lib/anabranch/users.toml, if none is named
+    /// File of users; for root by default /var/lib/anabranch/users.toml
     #[arg(long, value_name = "FILE", default_value_os_t = default_users_file(), hide_default_value = true)]
     users: PathBuf,
 }
@@ -91,7 +90,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn set(named: &Named, exists: bool) -> Result<ExitCode> {
-    // Before the password is asked for, and again when it is stored.
+    // Checked before the prompt for the password, and again when it is stored.
     check(&Users::load(&named.place.users)?, named, exists).map_err(anyhow::Error::msg)?;
     let password = if named.password_stdin { read_line()? } else { ask()? };
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {

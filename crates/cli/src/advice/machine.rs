@@ -1,13 +1,13 @@
-//! What is known of the client's machine: kernel, adapters, mounts.
+//! Facts about the client's machine: kernel, adapters, mounts.
 
 use crate::channels::own_interfaces;
 use advise::{Machine, Mount};
 use std::net::IpAddr;
 
-/// The driver of adapters of a virtual machine that lead through the host's software.
+/// Driver of a virtual machine's synthetic adapters, whose packets pass the host's software.
 const SYNTHETIC: &str = "hv_netvsc";
 
-/// This machine.
+/// Collects the facts about this machine.
 pub fn machine() -> Machine {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     Machine {
@@ -19,7 +19,7 @@ pub fn machine() -> Machine {
     }
 }
 
-/// Major and minor number of a release.
+/// Major and minor number of a kernel release.
 fn kernel(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     let mut next = || numbers.next().and_then(Result::ok).unwrap_or_default();
@@ -69,7 +69,7 @@ fn mount(line: &str) -> Option<Mount> {
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
-            // RFC 6598: addresses of carriers.
+            // RFC 6598: shared address space of carrier-grade NAT.
             let shared = v4.octets()[0] == 100 && v4.octets()[1] & 0xC0 == 64;
             !(v4.is_private() || v4.is_loopback() || v4.is_link_local() || shared)
         }

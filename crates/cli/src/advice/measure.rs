@@ -17,22 +17,22 @@ const BLOCKS: [u32; 3] = [4096, 65_536, 1 << 20];
 /// How often each load is measured.
 const ROUNDS: usize = 2;
 const DEPTHS: [usize; 5] = [1, 4, 16, 64, 128];
-/// Requests under way where many are: threads times depth of one.
+/// Requests in flight of a deep load: threads times depth.
 const MANY: usize = 32;
 const FILES: usize = 4;
 const FILE_BYTES: u64 = 4 << 20;
-/// Part of each load that is not counted.
+/// Part of each load's time that is warm-up, and not counted.
 const WARM_UP: f64 = 0.2;
-/// Connects by which the round trip is known.
+/// Number of connects that measure the round trip.
 const CONNECTS: usize = 8;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// What a load may take beyond its time before the server is given up.
+/// Grace beyond a load's time before the measurement fails with a timeout.
 const LOAD_PATIENCE: Duration = Duration::from_secs(20);
-/// A load in whose short time nothing was answered is tried again.
+/// Attempts of a load whose short time ended before any reply.
 const TRIES_MAX: usize = 4;
 const CLEAN_WITHIN: Duration = Duration::from_secs(20);
 
-/// Everything that rules look at.
+/// Collects all facts that the rules of `advise` evaluate.
 pub async fn facts(args: &Args, password: &str) -> Result<Facts> {
     let (host, port) = match &args.url {
         Url::Smb(url) => (url.host.as_str(), url.port),
@@ -40,7 +40,7 @@ pub async fn facts(args: &Args, password: &str) -> Result<Facts> {
     };
     let addresses: Vec<_> = (host, port)
         .to_socket_addrs()
-        .with_context(|| format!("there is no host {host}"))?
+        .with_context(|| format!("cannot resolve the host {host}"))?
         .collect();
     let first = *addresses.first().context("the host has no address")?;
     let mut round_trip_ms = f64::MAX;
@@ -157,7 +157,7 @@ async fn matrix<S: Storage>(
         for (_, run) in runs.iter_mut() {
             tokio::time::timeout(LOAD_PATIENCE, run.prepare())
                 .await
-                .context("making a few small files takes too long")??;
+                .context("creating a few small files takes too long")??;
         }
         loads(args, runs, facts).await
     };
@@ -205,8 +205,8 @@ async fn loads<S: Storage>(
     Ok(())
 }
 
-/// One load over each number of connections, in turns, so that whatever else happens on the way
-/// meets all alike, and what chance does is seen.
+/// Measures one load over each number of connections in turns, so that disturbances on the link
+/// hit all alike, and the spread between rounds shows chance.
 async fn in_turns<S: Storage>(
     args: &Args,
     runs: &mut [(usize, Run<S>)],
@@ -222,7 +222,7 @@ async fn in_turns<S: Storage>(
     Ok(rounds.iter().filter_map(|cells| together(cells)).collect())
 }
 
-/// The rounds of one load as one: means, and the rate of each.
+/// Merges the rounds of one load: means, and the rate of each round.
 fn together(cells: &[Cell]) -> Option<Cell> {
     let mean = |of: fn(&Cell) -> f64| cells.iter().map(of).sum::<f64>() / cells.len() as f64;
     let first = cells.first()?;
@@ -237,7 +237,7 @@ fn together(cells: &[Cell]) -> Option<Cell> {
     })
 }
 
-/// One load; none if nothing was answered in its time, however often it was tried.
+/// Measures one load; none if no attempt had a reply in its time.
 async fn load<S: Storage>(
     args: &Args,
     run: &mut Run<S>,
@@ -275,7 +275,7 @@ fn cell(report: &Report, connections: usize, class: Class) -> Option<Cell> {
     })
 }
 
-/// One line that says how far it is.
+/// Writes the progress line.
 struct Progress {
     shows: bool,
     at: usize,

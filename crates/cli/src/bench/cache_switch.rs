@@ -1,4 +1,4 @@
-//! The metadata cache of a share of ours, switched between loads and put back at the end.
+//! Switches the metadata cache of an Anabranch share between loads, and restores it at the end.
 
 use super::connection::Arm;
 use crate::admin::{Admin, escaped, list, plain};
@@ -10,19 +10,19 @@ use std::net::SocketAddr;
 /// The feature's name.
 const FEATURE: &str = "metadata-cache";
 
-/// The switch; without arms that want it, it does nothing.
+/// Switches the cache; does nothing if no kind of connection has a setting.
 #[derive(Debug)]
 pub struct CacheSwitch {
     admin: Admin,
     share: String,
-    /// What each kind of connection wants.
+    /// The setting of each kind of connection, if it has one.
     wanted: Vec<Option<bool>>,
-    /// As it was found, and as it stands; none if nobody asks.
+    /// The original and the current state; none if no kind of connection has a setting.
     states: Option<(bool, bool)>,
 }
 
 impl CacheSwitch {
-    /// Looks how it stands, if any of the kinds wants it.
+    /// Reads the current state, if any kind of connection has a setting.
     ///
     /// # Errors
     /// The server's admin API does not answer, or knows no such share.
@@ -31,7 +31,9 @@ impl CacheSwitch {
         let admin = Admin::at(AdminAddress::Tcp(admin));
         let mut switch = Self { admin, share: share.to_owned(), wanted, states: None };
         if switch.wanted.iter().any(Option::is_some) {
-            let found = switch.found().context("--metadata-cache needs the admin API of ours")?;
+            let found = switch
+                .found()
+                .context("--metadata-cache needs the admin API of an Anabranch server")?;
             switch.states = Some((found, found));
         }
         Ok(switch)
@@ -46,7 +48,7 @@ impl CacheSwitch {
         Ok(plain(&state["State"]) == "Registered")
     }
 
-    /// Switches to what this kind of connection wants.
+    /// Switches to the setting of this kind of connection.
     ///
     /// # Errors
     /// The server's refusal.
@@ -57,7 +59,7 @@ impl CacheSwitch {
         }
     }
 
-    /// Puts back what was found.
+    /// Restores the state from before the benchmark.
     ///
     /// # Errors
     /// The server's refusal.

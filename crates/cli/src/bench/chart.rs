@@ -1,4 +1,4 @@
-//! Pictures of a series: bars by load, or curves where the loads are a sweep.
+//! Charts of a series: bars by load, or curves where the loads are a sweep.
 //!
 //! Colours are variables of the style, which the page has once and a picture of its own within
 //! itself, so that both follow the reader's choice of light or dark.
@@ -26,10 +26,10 @@ const SWEEP_MIN: usize = 3;
 /// Lines of the grid, about.
 const TICKS: f64 = 4.0;
 
-/// What every picture looks like.
+/// The style sheet of each chart.
 pub const STYLE: &str = include_str!("chart.css");
 
-/// What is drawn.
+/// One kind of chart.
 pub struct Chart {
     /// A file's name.
     pub name: &'static str,
@@ -53,17 +53,17 @@ const CHARTS: [Chart; 6] = [
     Chart { name: "p99", title: "99th percentile, microseconds", figure: |one| Some(one.p99_us) },
     Chart {
         name: "client-processor",
-        title: "Processor time of the client, microseconds a request",
+        title: "CPU time of the client, microseconds a request",
         figure: |one| Some(one.client_cpu_us),
     },
     Chart {
         name: "server-processor",
-        title: "Processor time of the server, microseconds a request",
+        title: "CPU time of the server, microseconds a request",
         figure: |one| one.server_cpu_us,
     },
 ];
 
-/// Those that have something to show.
+/// The charts with at least one value to draw.
 pub fn charts(series: &Series) -> Vec<&'static Chart> {
     const ALL: &[Chart] = &CHARTS;
     let shows = |chart: &&Chart| series.summary.iter().any(|one| (chart.figure)(one).is_some());
@@ -272,7 +272,7 @@ fn point(row: usize, one: &Summary, value: f64, colour: usize, x: f64, y: f64) -
     )
 }
 
-/// What a pointer over a mark is told.
+/// Tooltip of a mark.
 fn hint(one: &Summary, value: f64) -> String {
     let arm = if one.arm.is_empty() { String::new() } else { format!(", {}", one.arm) };
     format!("{}{}: {}", escape(&one.load), escape(&arm), short(value))

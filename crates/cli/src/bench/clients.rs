@@ -16,19 +16,19 @@ const OURS: [(&str, bool); 6] = [
     ("--password-stdin", false),
 ];
 
-/// What one client measured.
+/// The report of one client.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClientReport {
     /// Which: a number, or a number and its host.
     pub client: String,
-    /// As it told it.
+    /// The client's report, as its `--json -` printed it.
     pub report: Value,
 }
 
-/// What all of them measured.
+/// The sum of all clients' reports.
 #[derive(Clone, Debug, Serialize)]
 pub struct Together {
-    /// How many.
+    /// Number of clients.
     pub clients: usize,
     /// Requests in a second, of all.
     pub per_second: f64,
@@ -36,7 +36,7 @@ pub struct Together {
     pub bytes_per_second: f64,
     /// The slowest client's 99th percentile, in microseconds.
     pub p99_us: f64,
-    /// What each measured.
+    /// The report of each client.
     pub each: Vec<ClientReport>,
 }
 
@@ -46,7 +46,7 @@ fn line_of(ours: &[String]) -> Vec<String> {
         ["bench", "--json", "-", "--quiet", "--password-stdin"].map(str::to_owned).to_vec();
     let mut words = ours.iter().skip(1);
     while let Some(word) = words.next() {
-        // What follows is another program's.
+        // Words after `--` belong to another program's command line.
         if word == "--" {
             line.push(word.clone());
             line.extend(words.cloned());
@@ -95,13 +95,13 @@ fn start(host: Option<&str>, line: &[String], password: &str) -> Result<Child> {
             format!("cannot start a client{}", host.map(|h| format!(" on {h}")).unwrap_or_default())
         })?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that ended already tells why by its status.
+        // A client that has already ended reports the cause by its exit status.
         let _ = writeln!(stdin, "{password}");
     }
     Ok(child)
 }
 
-/// Runs as many clients at once on each host, none: on this machine, and adds up what they tell.
+/// Runs the clients at the same time on each host, or on this machine, and sums their reports.
 pub fn measure(clients: usize, hosts: &[String], password: &str) -> Result<Together> {
     let ours: Vec<String> = std::env::args().skip(1).collect();
     let line = line_of(&ours);
@@ -121,10 +121,10 @@ pub fn measure(clients: usize, hosts: &[String], password: &str) -> Result<Toget
             bail!("client {client} failed: {}", output.status);
         }
         let report = serde_json::from_slice(&output.stdout)
-            .with_context(|| format!("client {client} told nothing"))?;
+            .with_context(|| format!("client {client} returned no report"))?;
         let report: Value = report;
         if !report["per_second"].is_number() {
-            bail!("several clients do one load over one kind of connection");
+            bail!("--clients runs one load over one kind of connection");
         }
         each.push(ClientReport { client, report });
     }

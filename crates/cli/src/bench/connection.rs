@@ -1,4 +1,4 @@
-//! How to connect: what is asked for, and the kinds that are compared.
+//! Connection options, and the kinds of connections that are compared.
 
 use crate::session::{EncryptArg, SessionArgs, SignArg};
 use clap::ValueEnum;
@@ -11,8 +11,8 @@ const ARMS_MAX: usize = 32;
 /// Arguments about the connection. Of those with several values all are compared, in turns.
 #[derive(Debug, clap::Args)]
 pub struct Connection {
-    /// Connections of an SMB session, as far as the server says that they help; several numbers,
-    /// as in 1,4, are compared [default: 4]
+    /// Channels of an SMB session, at most as many as the server's interfaces support; several
+    /// numbers, as in 1,4, are compared [default: 4]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     channels: Vec<usize>,
     /// Connections of an NFS session; several numbers are compared [default: 1]
@@ -23,17 +23,17 @@ pub struct Connection {
     nfs_version: NfsVersionArg,
     #[command(flatten)]
     session: SessionArgs,
-    /// Signing; "off" still signs for a server that insists; several are compared
+    /// Signing; "off" still signs if the server requires it; several are compared
     #[arg(long, value_name = "HOW", default_value = "off", value_delimiter = ',')]
     sign: Vec<SignArg>,
-    /// Sealing; "off" still seals for a server that insists; several are compared
+    /// Encryption; "off" still encrypts if the server requires it; several are compared
     #[arg(long, value_name = "HOW", default_value = "off", value_delimiter = ',')]
     encrypt: Vec<EncryptArg>,
-    /// Our server's cache of names and attributes: switched by its admin API before each load, and
-    /// back at the end; on,off compares both
+    /// Metadata cache of an Anabranch server: switched by its admin API before each load, and
+    /// restored at the end; on,off compares both
     #[arg(long, value_name = "HOW", value_delimiter = ',')]
     metadata_cache: Vec<SwitchArg>,
-    /// Address of our server's admin API, for --metadata-cache
+    /// Address of the Anabranch server's admin API, for --metadata-cache
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4480")]
     server_admin: SocketAddr,
 }
@@ -47,7 +47,7 @@ enum SwitchArg {
 /// One kind of connection.
 #[derive(Clone, Debug)]
 pub struct Arm {
-    /// What tells it from the others; empty if nothing does.
+    /// The settings that differ from the other kinds; empty if there is one kind.
     pub label: String,
     /// Options of SMB.
     pub options: Options,
@@ -109,7 +109,7 @@ impl Connection {
             }
         }
         if is_nfs && self.sign.len().max(self.encrypt.len()) > 1 {
-            return Err("NFS has no signing and sealing to compare".into());
+            return Err("NFS has no signing or encryption to compare".into());
         }
         if arms.len() > ARMS_MAX {
             return Err(format!("at most {ARMS_MAX} kinds of connections are compared"));

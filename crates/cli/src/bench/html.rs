@@ -1,4 +1,4 @@
-//! A series as one page that needs nothing else.
+//! A series as one self-contained HTML page.
 
 use super::chart::{self, escape, short};
 use super::series::{Series, Summary};
@@ -73,7 +73,7 @@ fn measured_against(series: &Series) -> String {
     )
 }
 
-/// What one looks for first.
+/// The headline figures.
 fn tiles(series: &Series) -> String {
     let best = |of: fn(&Summary) -> f64| {
         series.summary.iter().max_by(|one, other| of(one).total_cmp(&of(other)))

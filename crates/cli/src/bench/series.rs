@@ -10,7 +10,7 @@ const DIGITS: usize = 2;
 /// One load over one kind of connection, once.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// What is compared, as "channels 4"; empty if nothing is.
+    /// Label of the kind of connection, as "channels 4"; empty if there is one kind.
     pub arm: String,
     /// The load in words.
     pub load: String,
@@ -47,9 +47,9 @@ pub struct Summary {
     pub p99_us: f64,
     /// 999 of 1000 are.
     pub p99_9_us: f64,
-    /// Processor time of this program for a request, in microseconds.
+    /// CPU time of this program for a request, in microseconds.
     pub client_cpu_us: f64,
-    /// That of the server, if its process is known.
+    /// CPU time of the server for a request, if its process is known.
     pub server_cpu_us: Option<f64>,
     /// How far the rounds lie apart, as a part of their mean.
     pub spread: f64,
@@ -66,9 +66,9 @@ pub struct Series {
     pub scale: f64,
     /// Each load of each round.
     pub runs: Vec<Measured>,
-    /// What they come to.
+    /// The means of each load and kind of connection.
     pub summary: Vec<Summary>,
-    /// What the documents say of such loads.
+    /// Published results of the same loads on other machines.
     pub documents: Vec<&'static str>,
 }
 
@@ -126,7 +126,7 @@ impl Series {
             );
         }
         if !self.documents.is_empty() {
-            out += "\nthe documents, on their machines:\n";
+            out += "\npublished results, on other machines:\n";
             self.documents.iter().for_each(|line| out += &format!("  {line}\n"));
         }
         out
@@ -203,13 +203,13 @@ fn summed(runs: &[Measured], load: &str, arm: &str) -> Option<Summary> {
     })
 }
 
-/// Microseconds of processor time for each request.
+/// CPU time for each request, in microseconds.
 fn by_request(report: &Report, seconds: f64) -> f64 {
     let requests = report.per_second * report.seconds;
     if requests > 0.0 { seconds * 1e6 / requests } else { 0.0 }
 }
 
-/// Ratios that the documents print, by profile: to stand beside ours.
+/// Published ratios of each profile, for comparison.
 fn documents(name: &str) -> Vec<&'static str> {
     match name {
         "seed-multichannel" => vec![
@@ -225,8 +225,8 @@ fn documents(name: &str) -> Vec<&'static str> {
     }
 }
 
-/// Measures every load over every kind of connection in turns, so that whatever else happens
-/// meets all alike. The runs have their files already; `turn_to` is told whose turn it is.
+/// Measures every load over every kind of connection in turns, so that disturbances hit all
+/// alike. The runs have created their files; `turn_to` receives the index of the next kind.
 pub async fn in_turns<S: Storage>(
     runs: &mut [(String, Run<S>)],
     plans: &[Plan],
@@ -252,7 +252,7 @@ pub async fn in_turns<S: Storage>(
     Ok(measured)
 }
 
-/// What tells one load of a series from the others.
+/// Short label of a load, with its number of files if the series varies them.
 fn named(plan: &Plan, names_files: bool) -> String {
     match plan.work {
         Work::Metadata => return "create, stat, list, delete".to_owned(),

@@ -1,4 +1,4 @@
-//! The channels that a server gives us, under load.
+//! Opens channels to any server as a client, and measures them under load.
 
 use super::{Args, sockets};
 use crate::probe::interfaces_of;
@@ -18,7 +18,7 @@ const BLOCK_BYTES: u32 = 256 * 1024;
 const DEPTH_PER_CHANNEL: usize = 8;
 const FILES: usize = 4;
 const FILE_BYTES: u64 = 4 << 20;
-/// How long anything but the load may take.
+/// Timeout of everything but the load.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connects, loads, and shows.
@@ -40,7 +40,7 @@ pub fn run(args: &Args, url: &Url) -> Result<ExitCode> {
         tokio::time::timeout(most, facts).await
     });
     runtime.shutdown_background();
-    let facts = measured.context("the server takes too long")??;
+    let facts = measured.context("the server did not answer in time")??;
     let verified = steps(&facts);
     if args.json {
         let all = serde_json::json!({ "Session": facts, "Steps": verified });
@@ -59,12 +59,12 @@ async fn of_smb(args: &Args, url: &Url, password: &str) -> Result<Facts> {
     options.assume_rss = args.any_interface;
     let client = connect_smb(url, password, options).await?;
     let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
-    let told = client.interfaces().await.unwrap_or_default();
+    let advertised = client.interfaces().await.unwrap_or_default();
     let before: Vec<(SocketAddr, u64)> =
         client.channels().iter().map(|channel| (channel.local, channel.bytes)).collect();
     let report = load(args, tree, &url.folder).await?;
     let server = remote::address(&url.host, url.port)?;
-    let facts = smb_facts(args, &client, &interfaces_of(&told), &before, &report, server);
+    let facts = smb_facts(args, &client, &interfaces_of(&advertised), &before, &report, server);
     client.close().await;
     Ok(Facts { share: format!("\\\\{}\\{}", url.host, url.share), ..facts })
 }
@@ -87,7 +87,7 @@ fn smb_facts(
             of(&client_interfaces, channel.local.ip()),
             of(server_interfaces, channel.remote.ip()),
         );
-        // The payload of making the connection is not that of the load.
+        // Bytes of the connection setup are not part of the load.
         let begun = before.iter().find(|(local, _)| *local == channel.local).map_or(0, |(_, b)| *b);
         Connection {
             client_ip_address: channel.local.ip().to_string(),

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-/// The state of a connection that stands.
+/// The state of an established connection.
 const ESTABLISHED: &str = "01";
 
-/// How many connections to `server` this process has; none if the system does not tell.
+/// Number of this process's connections to `server`; none if /proc is not readable.
 pub fn established(server: SocketAddr) -> Option<usize> {
     let mut own = Vec::new();
     for entry in std::fs::read_dir("/proc/self/fd").ok()?.flatten() {
@@ -23,7 +23,7 @@ pub fn established(server: SocketAddr) -> Option<usize> {
     Some(tables.iter().map(|table| count(table, &own, server.port())).sum())
 }
 
-/// Lines of a table that are ours, stand, and lead to the port.
+/// Number of a table's lines with an own socket, established, and connected to the port.
 fn count(table: &str, own: &[u64], port: u16) -> usize {
     let is_ours = |line: &&str| {
         let fields: Vec<&str> = line.split_whitespace().collect();

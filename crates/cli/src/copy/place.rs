@@ -1,4 +1,4 @@
-//! The two places of a copy: paths, shares and exports, with their connections.
+//! Source and target of a copy: paths, shares and exports, with their connections.
 
 use crate::export_url::ExportUrl;
 use crate::remote::{self, connect_nfs, connect_smb};
@@ -11,7 +11,7 @@ use client::{ChannelOpening, Client, nfs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Connections to a server that nobody has said a number of.
+/// Default number of connections to a server.
 const CHANNELS: usize = 4;
 
 /// A place as it was typed.
@@ -63,7 +63,7 @@ fn is_one_session(a: &ShareUrl, b: &ShareUrl) -> bool {
     (&a.host, a.port, &a.user, &a.domain) == (&b.host, b.port, &b.user, &b.domain)
 }
 
-/// Whether a server does not want what it was asked for.
+/// Whether a server refused the operation, or answered with a malformed reply.
 fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(
         error.downcast_ref(),
@@ -74,17 +74,17 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 /// How to connect to both.
 #[derive(Debug, clap::Args)]
 pub struct Connection {
-    /// Connections to each server: channels of SMB, as far as it says that they help, or of NFS.
-    /// Without it 4, but one for large files to an SMB server of the same machine that neither
-    /// signs nor seals, where more make nothing quicker
+    /// Connections to each server: SMB channels or NFS connections. Default: 4, but 1 for large
+    /// files to an SMB server on the same machine without signing or encryption, where more
+    /// connections gain nothing
     #[arg(long, value_name = "NUMBER")]
     channels: Option<usize>,
     #[command(flatten)]
     session: SessionArgs,
-    /// Signing; "off" still signs for a server that insists
+    /// Signing; "off" still signs if the server requires it
     #[arg(long, value_name = "HOW", default_value = "off")]
     sign: SignArg,
-    /// Sealing; "off" still seals for a server that insists
+    /// Encryption; "off" still encrypts if the server requires it
     #[arg(long, value_name = "HOW", default_value = "off")]
     encrypt: EncryptArg,
 }
@@ -94,7 +94,7 @@ impl Connection {
         self.channels.unwrap_or(CHANNELS)
     }
 
-    /// A number that was asked for is obeyed, whether or not so many help.
+    /// An explicit number of channels is opened even if the interfaces do not call for it.
     fn options(&self) -> client::Options {
         let opening = match self.channels {
             Some(_) => ChannelOpening::Meanwhile,
@@ -105,7 +105,7 @@ impl Connection {
     }
 }
 
-/// The passwords of both places; empty where there is none to be known.
+/// The passwords of both places; empty for a path, an export or a Kerberos ticket.
 pub fn passwords(from_stdin: bool, source: &Url, target: &Url) -> Result<[String; 2]> {
     let (first, second) = (source.smb(), target.smb());
     let given = match (from_stdin, first.or(second)) {

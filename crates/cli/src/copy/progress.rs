@@ -1,4 +1,4 @@
-//! What is shown while copying, and at the end.
+//! Progress of a copy, and its summary.
 
 use super::place::names_more;
 use ::copy::{Progress, Side, Summary, Tally};
@@ -7,17 +7,17 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a terminal is told, and a file.
+/// Intervals of progress output: on a terminal, and in a file.
 const EVERY: Duration = Duration::from_millis(200);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Over how long the rate is taken.
+/// Number of samples that the rate is averaged over.
 const RATE_OVER: usize = 25;
 
 const BAR_WIDTH: u64 = 20;
 
-/// Waits for `copied`, and shows how far it is: on a terminal a line that changes, else
-/// lines now and then. Ctrl-C ends it; what is needed to go on is kept.
+/// Waits for `copied` and shows its progress: on a terminal one line that is rewritten, else a
+/// line every [`LINE_EVERY`]. Ctrl-C interrupts the copy and leaves its resume journal.
 pub async fn shown(
     quiet: bool,
     tally: &Arc<Tally>,
@@ -29,7 +29,7 @@ pub async fn shown(
     let mut ticks = tokio::time::interval(EVERY);
     let mut rate = Rate::default();
     let begun = Instant::now();
-    let mut told = begun;
+    let mut last_line = begun;
     let end = |tally: &Tally| {
         if is_terminal {
             err!("\r\x1b[K");
@@ -44,7 +44,7 @@ pub async fn shown(
             }
             _ = tokio::signal::ctrl_c() => {
                 end(tally);
-                anyhow::bail!("interrupted; give the same command again to go on");
+                anyhow::bail!("interrupted; run the same command again to resume");
             }
             _ = ticks.tick() => {}
         }
@@ -61,8 +61,8 @@ pub async fn shown(
         if is_terminal {
             err!("\r\x1b[K{}", line(&progress, per_second, connections));
             std::io::stderr().flush()?;
-        } else if !quiet && told.elapsed() >= LINE_EVERY {
-            told = Instant::now();
+        } else if !quiet && last_line.elapsed() >= LINE_EVERY {
+            last_line = Instant::now();
             errln!("{}", line(&progress, per_second, connections));
         }
     }
@@ -131,7 +131,7 @@ fn time(seconds: f64) -> String {
 }
 
 /// The summary, for people.
-pub fn told(summary: &Summary, dry_run: bool) -> String {
+pub fn summary_text(summary: &Summary, dry_run: bool) -> String {
     let would = if dry_run { "would be " } else { "" };
     let mut text = format!(
         "{} {would}copied, {}\n",

@@ -1,4 +1,4 @@
-//! What the kernel tells of itself, the processor, memory, the clock and limits.
+//! Facts from the kernel: release, system calls, processor, memory, clock and limits.
 
 use crate::channels::own_interfaces;
 use advise::doctor::{Clock, Facts, Limits, NetworkInterface};
@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, inotify, 
 use rustix::process::{Resource, getrlimit};
 use std::fs::read_to_string;
 
-/// What is known before any configuration is read.
+/// The facts that do not depend on a configuration.
 pub fn facts() -> Facts {
     let interfaces = own_interfaces().into_iter().filter(|one| {
         let reached =
@@ -45,14 +45,14 @@ fn word(path: &str) -> Option<String> {
     Some(read(path).trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Major and minor number of a release.
+/// Major and minor number of a kernel release.
 fn numbers(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     let mut next = || numbers.next().and_then(Result::ok).unwrap_or_default();
     (next(), next())
 }
 
-/// Tries what the server cannot do without.
+/// Tries the system calls that the server requires, and returns the failed ones.
 fn missing_calls() -> Vec<(String, String)> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let tried = [

@@ -1,4 +1,4 @@
-//! Ports, who holds them, firewalls.
+//! Ports, the programs that hold them, firewalls.
 
 use crate::admin::Admin;
 use advise::doctor::{Firewall, NfsShare, Port, PortState};
@@ -10,15 +10,15 @@ use std::process::{Command, Stdio};
 /// Servers of the same protocols, as their processes are called.
 const SERVERS: [&str; 5] = ["smbd", "samba", "ksmbd", "nfsd", "ganesha.nfsd"];
 
-/// Our server, as it answers.
+/// A running Anabranch server, as its admin API reports it.
 pub struct Own {
     /// Its version.
     pub version: String,
-    /// Layers of confinement that it lacks, if it says so.
+    /// Layers of confinement that are missing, if the server reports them.
     pub missing_layers: Option<Vec<String>>,
 }
 
-/// Asks the server that the configuration is of.
+/// Queries the server at the configuration's admin address; none if it does not answer.
 pub fn running(admin: Option<&AdminAddress>) -> Option<Own> {
     let status = Admin::at(admin?.clone()).ask("GET", "/v1/status", None).ok()?;
     let layers = status["confinement"].as_object();
@@ -40,11 +40,11 @@ pub fn nfs_shares(config: &Config) -> Vec<NfsShare> {
     if config.nfs.is_empty() { Vec::new() } else { facts.collect() }
 }
 
-/// Whether `address` can be listened on: it is tried.
+/// Tries to listen on `address`.
 pub fn port(what: &'static str, address: SocketAddr, running: &Option<Own>) -> Port {
     let state = match TcpListener::bind(address).map_err(|error| error.kind()) {
         Ok(_) => PortState::Free,
-        // While ours runs it holds what it is configured with.
+        // A running Anabranch server holds the ports of its configuration.
         Err(ErrorKind::AddrInUse) if running.is_some() => PortState::Ours,
         Err(ErrorKind::AddrInUse) => PortState::Taken,
         Err(ErrorKind::PermissionDenied) => PortState::Refused,
@@ -54,7 +54,7 @@ pub fn port(what: &'static str, address: SocketAddr, running: &Option<Own>) -> P
     Port { what, address: address.to_string(), number: address.port(), is_local, state }
 }
 
-/// Those of [`SERVERS`] that run: processes, and threads of the kernel.
+/// The running ones of [`SERVERS`]: processes, and threads of the kernel.
 pub fn other_servers() -> Vec<String> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter(|entry| {
@@ -68,14 +68,14 @@ pub fn other_servers() -> Vec<String> {
     found
 }
 
-/// Which server a process is of. ksmbd's threads have the interface's or the port's name behind.
+/// The server that a process belongs to. Names of ksmbd's threads end with an interface or port.
 fn server_of(name: &str) -> Option<String> {
     let name = if name.starts_with("ksmbd") { "ksmbd" } else { name };
     SERVERS.contains(&name).then(|| name.to_owned())
 }
 
-/// The rules, if they may be read: by nft, which also knows those of iptables where these are
-/// of the newer kind.
+/// The firewall's rules, if they are readable. nft also lists the rules of iptables-nft, so
+/// iptables-save serves only the legacy tables.
 pub fn firewall() -> Firewall {
     match (printed("nft", &["list", "ruleset"]), printed("iptables-save", &[])) {
         (Some(nft), _) if !nft.trim().is_empty() => Firewall::Nft(nft),
@@ -87,7 +87,7 @@ pub fn firewall() -> Firewall {
     }
 }
 
-/// What a program prints, if it is there and content.
+/// Standard output of a program, if it exists and succeeds.
 fn printed(program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());

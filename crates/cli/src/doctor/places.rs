@@ -1,4 +1,4 @@
-//! Directories: who reaches them, and what their file systems can keep.
+//! Directories: their permissions, and the features of their file systems.
 
 use advise::doctor::{FileSystem, Folder, LongStreams};
 use rustix::fs::{
@@ -15,7 +15,7 @@ use std::path::Path;
 /// Lower-case and upper-case names are one in such a directory (FS_CASEFOLD_FL).
 const CASE_FOLDED: u32 = 0x4000_0000;
 
-/// Where passwords' hashes and what must survive are, and the configuration.
+/// The configuration, the users' file with its hashes, and the state folder.
 pub fn folders(config_path: Option<&Path>, config: &Config) -> Vec<Folder> {
     let of = |what, path: &Path, mode_not, must_be_writable| Folder {
         what,
@@ -28,12 +28,12 @@ pub fn folders(config_path: Option<&Path>, config: &Config) -> Vec<Folder> {
     let mut folders: Vec<Folder> =
         config_path.map(|path| of("configuration", path, 0o022, false)).into_iter().collect();
     folders.push(of("users", &config.users, 0o077, false));
-    // Who may write in it puts in what the server takes for its own.
+    // A user with write access could plant state that the server trusts.
     folders.push(of("state", config.state_folder(), 0o022, true));
     folders
 }
 
-/// What a share is on; none if it is not there, which the configuration's check says.
+/// The file system of a share; none if its directory is missing, which `check` reports.
 pub fn file_system(share: &ShareConfig) -> Option<FileSystem> {
     let path = share.path.canonicalize().ok().filter(|path| path.is_dir())?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

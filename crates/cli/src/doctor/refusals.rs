@@ -18,7 +18,7 @@ const AUDIT_LOG: &str = "/var/log/audit/audit.log";
 /// Bytes at its end that are read.
 const AUDIT_BYTES_MAX: u64 = 8 << 20;
 
-/// Looks through the logs of this machine, which takes root.
+/// Searches the logs of this machine; needs root.
 pub fn look() -> RefusalLog {
     let is_written = server::confinement::are_refusals_logged();
     let logs = [kernel_log(), audit_log(Path::new(AUDIT_LOG))];

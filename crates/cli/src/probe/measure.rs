@@ -1,4 +1,4 @@
-//! Looking, from the name upwards; every layer has its time, and none waits for ever.
+//! Probes a host layer by layer, from its name upwards; each layer has a timeout.
 
 use super::Plan;
 use super::target::Place;
@@ -30,8 +30,8 @@ const CAPABILITIES: [(u32, &str); 7] = [
     (capabilities::ENCRYPTION, "encryption"),
 ];
 
-/// Looks at all: connects side by side, as they take nothing from each other, then one after
-/// the other, as reads do.
+/// Probes all hosts: connects run in parallel, as they do not disturb each other; the layers above
+/// run one host after the other, as reads compete for the link.
 pub async fn all(places: Vec<Place>, plan: Plan) -> Vec<Host> {
     let connecting: Vec<_> =
         places.iter().map(|place| tokio::spawn(below(place.clone(), plan))).collect();
@@ -46,7 +46,7 @@ pub async fn all(places: Vec<Place>, plan: Plan) -> Vec<Host> {
     hosts
 }
 
-/// What took too long, as an error.
+/// Turns a timeout into an error.
 async fn within<T>(time: Duration, what: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(time, what).await {
         Ok(result) => result,
@@ -62,7 +62,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// Name and connects.
+/// Resolves the name and measures TCP connects.
 async fn below(place: Place, plan: Plan) -> (Host, Option<SocketAddr>) {
     let mut host = Host {
         name: place.host.clone(),
@@ -83,7 +83,7 @@ async fn below(place: Place, plan: Plan) -> (Host, Option<SocketAddr>) {
     let mut count = 0;
     while count < plan.count {
         let left = plan.within.saturating_sub(begun.elapsed());
-        // One that is not given the time to fail says nothing.
+        // A connect without enough time left to fail would count as lost.
         if count > 0 && left < plan.within / 4 {
             break;
         }
@@ -156,10 +156,10 @@ async fn above(host: &mut Host, place: &Place, address: SocketAddr, plan: Plan) 
 }
 
 async fn smb_greeting(address: SocketAddr, plan: Plan) -> Result<ServerGreeting> {
-    // A server tells of Multichannel only whoever could use it.
+    // A server reports Multichannel only to clients that announce it.
     let options = remote::options(2);
     let (took, found) = probe::negotiate(address, &options, &World, plan.within).await?;
-    // What else it takes must not make a slow server a broken one.
+    // Further NEGOTIATEs that time out must not turn a slow server into a broken one.
     let asking = probe::offers(address, &options, &World, plan.within / 4);
     let offers = tokio::time::timeout(plan.within, asking).await.unwrap_or_default();
     let says = |(bit, name): &(u32, &str)| (found.capabilities & bit != 0).then(|| (*name).into());
@@ -176,7 +176,7 @@ async fn smb_greeting(address: SocketAddr, plan: Plan) -> Result<ServerGreeting>
     })
 }
 
-/// The call that does nothing, then a session in each version.
+/// Sends NULL (RFC 8881, 16.1), then opens a session in each minor version.
 async fn nfs_greeting(place: &Place, address: SocketAddr) -> Result<ServerGreeting> {
     let begun = Instant::now();
     nfs::null(address).await?;
@@ -217,10 +217,10 @@ async fn smb_session(client: &Client, took: Duration, plan: Plan) -> Session {
     }
 }
 
-/// What a server tells of its interfaces, those of one number together.
-pub fn interfaces_of(told: &[NetworkInterface]) -> Vec<Interface> {
+/// The interfaces that a server advertises, with the addresses of each index merged.
+pub fn interfaces_of(advertised: &[NetworkInterface]) -> Vec<Interface> {
     let mut out: Vec<Interface> = Vec::new();
-    for one in told {
+    for one in advertised {
         let ip = one.address.to_string();
         if let Some(known) = out.iter_mut().find(|known| known.interface_index == one.index) {
             known.ip_addresses.push(ip);
@@ -251,7 +251,7 @@ fn nfs_session(client: &nfs::Client, took: Duration, plan: Plan) -> Session {
     }
 }
 
-/// Makes a file, reads it in small and in large pieces, and removes it.
+/// Creates a file, reads it in small and in large requests, and removes it.
 async fn reads<S: Storage>(host: &mut Host, storage: S, folder: &str, plan: Plan) {
     let large = LARGE_BYTES_MAX.min(storage.block_bytes_max());
     let small_plan = read_plan(folder, SMALL_BYTES.min(large), 1, plan);
@@ -262,7 +262,7 @@ async fn reads<S: Storage>(host: &mut Host, storage: S, folder: &str, plan: Plan
     };
     let result = within(plan.within, async { Ok(run.prepare().await?) }).await;
     match result {
-        Err(error) => host.small_reads = Attempt::Failed(format!("no file was made: {error:#}")),
+        Err(error) => host.small_reads = Attempt::Failed(format!("no file was created: {error:#}")),
         Ok(()) => {
             host.small_reads = attempt(within(plan.within, read(&mut run)).await);
             if host.small_reads.done().is_some() {

@@ -1,4 +1,4 @@
-//! What to look at: a host on both ports, on one port, or a share.
+//! Target of a probe: a host on both ports, on one port, or a share.
 
 use crate::remote::Url;
 use crate::share_url::split_host;
@@ -24,9 +24,9 @@ pub struct Place {
     pub host: String,
     /// Port.
     pub port: u16,
-    /// NFS is spoken there, else SMB.
+    /// True for NFS, false for SMB.
     pub is_nfs: bool,
-    /// What lies above the connection, if it was named.
+    /// The share or export, if the argument was a URL.
     pub url: Option<Url>,
     /// The password for it.
     pub password: Option<String>,
@@ -45,14 +45,14 @@ impl FromStr for Target {
         }
         let (host, port) = split_host(text, 0)?;
         if host.is_empty() || host.contains('/') {
-            return Err("it is HOST, HOST:PORT, smb://… or nfs://…".into());
+            return Err("a target is HOST, HOST:PORT, smb://… or nfs://…".into());
         }
         Ok(Self::Host(host.to_owned(), (port != 0).then_some(port)))
     }
 }
 
 impl Target {
-    /// The ports to look at.
+    /// The ports to probe.
     pub fn places(&self) -> Vec<Place> {
         let place = |host: &str, port, is_nfs, url: Option<&Url>| Place {
             host: host.to_owned(),

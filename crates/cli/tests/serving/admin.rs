@@ -181,7 +181,7 @@ fn a_unix_socket_takes_its_own_user_without_a_token() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
     let refused = run(&["dashboard", "--admin", &admin]);
-    assert!(text(&refused.stderr).contains("give the admin API an address"));
+    assert!(text(&refused.stderr).contains("set the admin API's address"));
     server.signal("TERM");
     assert!(server.ended().success());
     assert!(!path.exists(), "its name went with it");

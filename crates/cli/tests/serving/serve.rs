@@ -158,8 +158,12 @@ fn a_reload_of_a_broken_file_changes_nothing_and_says_where() {
     let server = setup.start();
     let mut client = Client::ready(&server);
     let line = config.lines().count() + 1;
-    reload(&server, &format!("{config}pth = \"/x\"\n"), "the configuration was not changed");
-    let said = server.logged("was not changed");
+    reload(
+        &server,
+        &format!("{config}pth = \"/x\"\n"),
+        "reload failed, the old configuration stays in effect",
+    );
+    let said = server.logged("reload failed");
     assert!(
         said.contains(&format!("config.toml:{line}: unknown key `pth`; did you mean `path`?")),
         "{said}"

@@ -33,7 +33,7 @@ fn check_finds_missing_directories_and_users() {
     assert_eq!(output.status.code(), Some(1));
     let wanted = format!(
         "{file}:5: share a: /nonexistent/share does not exist; create it with: mkdir -p /nonexistent/share\n\
-         {users}: nobody can log on; add a user with: anabranch user add NAME --users {users}\n"
+         {users}: there is no user who can log on; add one with: anabranch user add NAME --users {users}\n"
     );
     assert_eq!(text(&output.stderr), wanted);
 }
@@ -51,7 +51,7 @@ fn check_is_content_with_a_good_file() {
     assert_eq!(text(&output.stderr), "");
     assert_eq!(
         (output.status.code(), text(&output.stdout)),
-        (Some(0), format!("{}: nothing wrong; shares: a\n", path.display()))
+        (Some(0), format!("{}: valid; shares: a\n", path.display()))
     );
 }
 
@@ -179,7 +179,7 @@ fn every_mistake_at_the_start_names_its_remedy() {
     let good = format!("data={place}");
     let user = ["--user", "alice:secret", "--admin", "off"];
     for (args, said) in [
-        (vec!["serve"], "nothing to serve; name a directory, as in: anabranch serve /srv/data"),
+        (vec!["serve"], "no share to serve; give a directory, as in: anabranch serve /srv/data"),
         (
             vec!["serve", "/nonexistent/dir"],
             "cannot serve /nonexistent/dir: No such file or directory",

@@ -39,7 +39,7 @@ fn what_is_imported_is_valid_and_the_rest_is_told_with_its_line() {
         format!("  {conf}:3: server string = Files: only shares have a comment\n"),
         format!("  {conf}:7: vfs objects = recycle: vfs object recycle: deletes are final"),
         format!("  {conf}:8: [printers] was omitted: printers are not supported"),
-        format!("Look it over, then say: anabranch check {output}\n"),
+        format!("Review the file, then run: anabranch check {output}\n"),
     ] {
         assert!(said.contains(&part), "{part}\n{said}");
     }
