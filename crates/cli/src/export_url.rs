@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn malformed_export_url_is_refused_with_its_cause() {
         for (text, part) in [
             ("smb://server/data", "nfs://"),
             ("nfs://alice@server/data", "number"),

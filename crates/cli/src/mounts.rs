@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_ahead_is_told_with_the_mount() {
+    fn nfs_mount_command_sets_read_ahead() {
         let rule = nfs_rule();
         assert!(rule.contains("  SUBSYSTEM==\"bdi\" \\\n  , ACTION==\"add\""), "{rule}");
         assert!(rule.contains("ATTR{read_ahead_kb}=\"15360\""), "{rule}");

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_and_passwords_are_refused() {
+    fn malformed_share_url_or_password_in_it_is_refused() {
         for (text, part) in [
             ("//server/data", "smb://"),
             ("smb://server/data", "user"),

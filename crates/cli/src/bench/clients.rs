@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_added_and_the_slowest_client_is_told() {
+    fn client_reports_sum_rates_and_keep_the_slowest_p99() {
         let one = |rate: f64, p99: f64| ClientReport {
             client: "1".into(),
             report: serde_json::json!({

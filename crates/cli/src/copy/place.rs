@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_told_apart_by_how_they_begin() {
+    fn copy_place_kind_follows_its_url_scheme() {
         assert!(matches!("smb://a@h/s/x".parse(), Ok(Url::Smb(_))));
         assert!(matches!("nfs://h/e".parse(), Ok(Url::Nfs(_))));
         assert!(matches!("./a:b".parse(), Ok(Url::Local(_))));

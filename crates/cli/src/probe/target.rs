@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_looked_at_on_both_ports_and_a_port_decides() {
+    fn host_is_probed_on_both_ports_unless_one_is_given() {
         let name = || "server".to_owned();
         assert_eq!(ports("server"), [(name(), 445, false), (name(), 2049, true)]);
         assert_eq!(ports("server:2049"), [(name(), 2049, true)]);

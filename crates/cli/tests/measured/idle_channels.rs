@@ -13,7 +13,7 @@ const CHANNELS: usize = 4;
 const BYTES_MAX: usize = 512 * 1024 * 1024;
 
 #[test]
-fn a_thousand_sessions_with_four_channels_each_are_held_in_little_memory() {
+fn thousand_four_channel_sessions_stay_within_memory_bound() {
     let _turn = Turn::wait();
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });

@@ -278,7 +278,7 @@ fn throughput_is_held_in_each_direction_by_itself() {
 }
 
 #[test]
-fn what_the_server_copies_costs_what_reading_and_writing_it_would() {
+fn server_side_copy_is_charged_as_read_and_write() {
     let _turn = Turn::wait();
     for (last, port, what) in [(75, 24516, "ingress"), (76, 24517, "egress")] {
         let served = serve(&format!("limits = {{ {what} = \"16 MiB\" }}\n"), last, port);
@@ -552,7 +552,7 @@ fn a_file_has_so_many_handles_and_no_more() {
 }
 
 #[test]
-fn a_full_share_says_so_over_both_protocols_and_goes_on_once_something_is_removed() {
+fn full_share_refuses_writes_until_space_is_freed() {
     let _turn = Turn::wait();
     let served = serve("provisioned_gib = 1\n", 68, 24509);
     // So that little is left: allocated, but not written.
@@ -608,7 +608,7 @@ fn credits(server: &Running) -> u64 {
 }
 
 #[test]
-fn credits_for_bursts_are_what_they_were_after_the_server_was_ended_and_after_a_crash() {
+fn burst_credits_survive_stop_and_crash() {
     let _turn = Turn::wait();
     // A second of the burst takes minutes to make up for.
     let keys = "limits = { iops = 10, burst_iops = 2010 }\n";

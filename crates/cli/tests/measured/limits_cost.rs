@@ -331,7 +331,7 @@ fn neighbours_turn(served: &Served, free: &Client, held: &[Client; 2], beside: B
 }
 
 #[test]
-fn a_neighbour_without_limits_does_not_feel_a_share_that_is_held() {
+fn throttled_share_does_not_slow_its_neighbour() {
     let _turn = Turn::wait();
     let keys = format!("limits = {{ iops = {HELD_IOPS} }}\n");
     let served = Served::start(&keys, 72, 24513);

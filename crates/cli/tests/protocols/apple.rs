@@ -52,7 +52,7 @@ fn entry(client: &mut Client, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_mac_is_told_what_the_server_can_do_and_reads_it_off_the_listing() {
+fn aapl_create_context_reports_server_and_listing_details() {
     let server = Setup::new().start();
     let mut client = ready(&server);
     put(&mut client, "file", b"data");

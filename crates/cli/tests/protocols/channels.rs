@@ -23,7 +23,7 @@ fn connections(server: &Running) -> Vec<u64> {
 }
 
 #[test]
-fn every_channel_is_shown_with_its_addresses_algorithms_and_traffic() {
+fn channels_command_shows_addresses_algorithms_and_traffic() {
     let server = Setup::new().start();
     let mut first = Channel::ready(server.smb);
     let mut second = first.bound(server.smb);
@@ -106,7 +106,7 @@ fn the_channel_after_the_cap_is_refused_and_a_reload_raises_it() {
 }
 
 #[test]
-fn switched_on_by_a_reload_a_session_of_before_needs_to_reconnect() {
+fn multichannel_enabled_by_reload_needs_reconnect() {
     let server = Setup::new().start();
     let config = server.config();
     let switch = |on: bool| {
@@ -135,7 +135,7 @@ fn switched_on_by_a_reload_a_session_of_before_needs_to_reconnect() {
 }
 
 #[test]
-fn who_cannot_sign_for_a_session_binds_nothing_however_often() {
+fn bind_without_session_key_is_always_refused() {
     let server = Setup::new().start();
     let mut first = Channel::ready(server.smb);
     let key = Channel::forged_key();
@@ -166,7 +166,7 @@ fn garbage_on_one_channel_ends_that_one_only() {
 }
 
 #[test]
-fn channels_that_bind_work_log_off_and_die_at_the_same_time_leave_nothing() {
+fn concurrent_channel_bind_logoff_and_loss_leaves_nothing() {
     const ROUNDS: u64 = 12;
     let server = Setup::new().start();
     for round in 0..ROUNDS {
@@ -212,7 +212,7 @@ fn channels_that_bind_work_log_off_and_die_at_the_same_time_leave_nothing() {
 }
 
 #[test]
-fn channels_that_are_bound_and_left_again_and_again_take_no_memory() {
+fn repeated_channel_bind_and_loss_leaks_no_memory() {
     let server = Setup::new().in_small_pages().start();
     let mut first = Channel::ready(server.smb);
     let round = |first: &Channel| drop(first.bound(server.smb));
@@ -273,7 +273,7 @@ impl Drop for Namespace {
 }
 
 #[test]
-fn addresses_are_told_as_they_come_and_go() {
+fn interface_address_changes_are_reported() {
     let Some(namespace) = Namespace::new("addresses") else { return };
     namespace.ip("link set lo up");
     let mut setup = Setup::new().argument("--smb").argument("[::]:0");

@@ -123,7 +123,7 @@ fn a_create_sent_again_gets_the_same_open_until_it_is_used() {
 }
 
 #[test]
-fn a_create_sent_again_after_the_connection_was_lost_takes_its_open_up() {
+fn replayed_create_after_connection_loss_resumes_its_open() {
     let server = Setup::new().start();
     let mut client = Client::ready_3(&server, CLIENT);
     let opened = open(&mut client, "file", LONG);
@@ -244,7 +244,7 @@ fn of_application(id: u8) -> Vec<u8> {
 }
 
 #[test]
-fn an_application_takes_over_what_it_has_open_at_another_machine() {
+fn app_instance_id_closes_open_of_the_other_machine() {
     let server = Setup::new().start();
     let mut first = Client::ready_3(&server, [1; 16]);
     let reply = first.call(CREATE, &of_application(7));

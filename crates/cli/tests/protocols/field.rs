@@ -240,7 +240,7 @@ fn a_buffer_that_is_too_small_is_answered_with_the_size_needed() {
 }
 
 #[test]
-fn control_with_too_little_room_is_answered_with_the_size_needed() {
+fn fsctl_with_small_buffer_reports_the_required_size() {
     const QUERY_ALLOCATED_RANGES: u32 = 0x0009_40CF;
     const QUERY_FILE_REGIONS: u32 = 0x0009_0284;
     let server = Setup::new().start();

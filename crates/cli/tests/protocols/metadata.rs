@@ -26,7 +26,7 @@ fn scans(server: &Running) -> u64 {
 }
 
 #[test]
-fn names_are_made_missed_and_found_without_reading_their_directory() {
+fn names_are_created_and_found_without_directory_reads() {
     let server = Setup::new().start();
     let mut client = Client::ready(&server);
     assert_eq!(look(&mut client, "none"), OBJECT_NAME_NOT_FOUND);

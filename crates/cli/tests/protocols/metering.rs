@@ -126,7 +126,7 @@ fn start_with_closed_share() -> Running {
 }
 
 #[test]
-fn a_scripted_workload_over_smb_is_counted_to_the_request_and_to_the_byte() {
+fn scripted_smb_load_is_metered_to_the_request_and_byte() {
     let server = start_with_closed_share();
     let scales = Scales::before(server.smb);
     let (mut client, status) = log_on(scales.address, PASSWORD);
@@ -203,7 +203,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn sealed_and_signed_requests_of_the_client_library_are_counted_to_the_byte() {
+fn sealed_and_signed_requests_are_metered_to_the_byte() {
     let server = Setup::new().server("encryption = \"required\"").start();
     let scales = Scales::before(server.smb);
     block_on(async {
@@ -236,7 +236,7 @@ fn sealed_and_signed_requests_of_the_client_library_are_counted_to_the_byte() {
 }
 
 #[test]
-fn a_scripted_workload_over_nfs_is_counted_to_the_operation_and_to_the_byte() {
+fn scripted_nfs_load_is_metered_to_the_operation_and_byte() {
     let mut setup = Setup::new();
     setup.shares += "nfs_squash = \"none\"\n";
     let nfs = setup.serve_nfs(121, 24460);

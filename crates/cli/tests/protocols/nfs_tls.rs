@@ -184,7 +184,7 @@ fn channels(server: &Running) -> String {
 }
 
 #[test]
-fn under_tls_a_share_is_read_and_written_and_without_it_is_not_reached() {
+fn tls_share_is_reached_under_tls_only() {
     let address = address(90);
     let server = with_tls(address, "").start();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -240,7 +240,7 @@ fn who_names_nothing_to_speak_inside_is_let_in() {
 }
 
 #[test]
-fn what_is_no_handshake_ends_the_connection() {
+fn invalid_tls_handshake_ends_the_connection() {
     let address = address(92);
     let server = with_tls(address, "logon_seconds = 2").start();
     // A call in the open behind the word for TLS.

@@ -44,7 +44,7 @@ fn restarted(mut server: Running) -> Running {
 }
 
 #[test]
-fn an_open_survives_a_kill_and_others_wait_until_its_client_is_back() {
+fn persistent_open_survives_kill_and_delays_other_clients() {
     let server = available().argument("--user").argument(&format!("daemon:{PASSWORD}")).start();
     let mut client = Client::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", GUID, LONG);
@@ -72,7 +72,7 @@ fn an_open_survives_a_kill_and_others_wait_until_its_client_is_back() {
 }
 
 #[test]
-fn several_opens_of_one_file_survive_a_kill_each_for_its_own_client() {
+fn persistent_opens_of_one_file_survive_kill_per_client() {
     let server = available().start();
     let mut clients = [[1; 16], [2; 16], [3; 16]].map(|guid| Client::ready_3(&server, guid));
     let files = clients.each_mut().map(|client| open(client, "file", GUID, LONG));
@@ -97,7 +97,7 @@ fn the_server_is_known_again_after_a_kill() {
 }
 
 #[test]
-fn nobody_waits_longer_than_the_time_of_an_open() {
+fn unclaimed_persistent_open_expires_after_its_timeout() {
     let server = available().start();
     let mut client = Client::ready_3(&server, CLIENT);
     open(&mut client, "file", GUID, 500);
@@ -274,7 +274,7 @@ fn back_leased(client: &mut Client, file: FileId) -> Reply {
 }
 
 #[test]
-fn a_lease_survives_a_kill_and_is_asked_for_once_its_client_is_back() {
+fn persistent_lease_survives_kill_and_breaks_after_reclaim() {
     let server = available().start();
     let mut client = Client::ready_3(&server, CLIENT);
     let file = open_leased(&mut client, RWH);
@@ -295,7 +295,7 @@ fn a_lease_survives_a_kill_and_is_asked_for_once_its_client_is_back() {
 }
 
 #[test]
-fn what_changed_while_its_client_was_away_is_not_taken_for_known_after_a_kill() {
+fn file_changed_while_client_was_gone_is_not_cached_after_kill() {
     let server = available().start();
     let mut client = Client::ready_3(&server, CLIENT);
     let file = open_leased(&mut client, RH);
@@ -322,7 +322,7 @@ fn with_access(mut body: Vec<u8>, access: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_create_that_was_answered_into_the_void_is_answered_again_after_a_kill() {
+fn create_with_lost_reply_is_replayed_after_kill() {
     let server = available().start();
     let mut client = Client::ready_3(&server, CLIENT);
     let body = Client::durable_body("file", GUID, LONG, true);
@@ -336,7 +336,7 @@ fn a_create_that_was_answered_into_the_void_is_answered_again_after_a_kill() {
 }
 
 #[test]
-fn an_open_survives_an_orderly_stop_and_a_file_it_deletes_stays_until_then() {
+fn persistent_delete_on_close_open_survives_orderly_stop() {
     let mut server = available().start();
     let mut client = Client::ready_3(&server, CLIENT);
     let mut body = with_access(Client::durable_body("file", GUID, LONG, true), 0x0013_019F);
@@ -353,7 +353,7 @@ fn an_open_survives_an_orderly_stop_and_a_file_it_deletes_stays_until_then() {
 }
 
 #[test]
-fn a_record_that_is_cut_off_or_changed_is_told_and_the_others_come_back() {
+fn damaged_journal_record_is_logged_and_others_are_restored() {
     let mut server = available().start();
     let mut client = Client::ready_3(&server, CLIENT);
     let first = open(&mut client, "first", [1; 16], LONG);
@@ -510,7 +510,7 @@ impl Worker {
 }
 
 #[test]
-fn under_load_every_open_every_lock_and_every_write_survives_every_kill() {
+fn opens_locks_and_writes_under_load_survive_kills() {
     let kills = std::env::var("ANABRANCH_KILLS").map_or(KILLS, |text| text.parse().unwrap());
     let mut server = available().start();
     let mut workers: Vec<Worker> = (1..=WORKERS).map(|n| Worker::new(&server, n)).collect();

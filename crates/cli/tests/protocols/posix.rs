@@ -56,7 +56,7 @@ fn made(client: &mut Client, name: &str, access: u32, mode: u32) -> FileId {
 }
 
 #[test]
-fn the_extensions_are_agreed_on_by_name_and_a_share_may_be_without() {
+fn posix_extensions_are_negotiated_and_optional_per_share() {
     let server = Setup::new().start();
     assert!(is_agreed(&negotiate(&server, &[(POSIX, &VARIANT)]).1));
     let several = [[1; 16], VARIANT].concat();
@@ -72,7 +72,7 @@ fn the_extensions_are_agreed_on_by_name_and_a_share_may_be_without() {
 }
 
 #[test]
-fn a_create_of_posix_is_told_links_mode_and_owners() {
+fn posix_create_reply_reports_links_mode_and_owners() {
     let server = Setup::new().start();
     let mut client = ready(&server, &[(POSIX, &VARIANT)]);
     let reply = create(&mut client, "what?/..//a:b*", CREATE_NEW, ALL, 0o1640);
@@ -282,7 +282,7 @@ fn permission_bits_are_set_by_a_list_of_one_entry() {
 }
 
 #[test]
-fn who_may_but_append_writes_at_the_end_and_nowhere_else() {
+fn append_only_open_writes_at_the_end_only() {
     let server = Setup::new().start();
     let mut client = ready(&server, &[(POSIX, &VARIANT)]);
     const APPEND_DATA: u32 = 4;

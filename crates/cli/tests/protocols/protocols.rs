@@ -54,7 +54,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn what_one_protocol_writes_renames_and_removes_the_other_sees() {
+fn changes_of_one_protocol_are_visible_to_the_other() {
     let (server, nfs) = start(97);
     block_on(async {
         let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
@@ -83,7 +83,7 @@ fn what_one_protocol_writes_renames_and_removes_the_other_sees() {
 }
 
 #[test]
-fn an_open_of_one_protocol_keeps_away_what_it_denies_over_the_other() {
+fn share_modes_deny_conflicting_opens_across_protocols() {
     let (server, nfs) = start(98);
     block_on(async {
         let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
@@ -104,7 +104,7 @@ fn an_open_of_one_protocol_keeps_away_what_it_denies_over_the_other() {
 }
 
 #[test]
-fn what_a_client_of_nfs_left_open_goes_once_it_is_away_and_smb_needs_it() {
+fn courtesy_nfs_client_opens_yield_to_smb() {
     let (server, nfs) = start(99);
     block_on(async {
         let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
@@ -121,7 +121,7 @@ fn what_a_client_of_nfs_left_open_goes_once_it_is_away_and_smb_needs_it() {
 
 /// A line that went dead says nothing: the session goes on over another.
 #[test]
-fn a_connection_of_nfs_that_falls_silent_is_given_up_and_its_requests_go_by_another() {
+fn silent_nfs_connection_is_dropped_and_requests_move() {
     let (server, nfs) = start(117);
     block_on(async {
         let relay = Relay::new(nfs).await;
@@ -195,7 +195,7 @@ fn ranges_that_one_protocol_has_locked_are_locked_for_the_other() {
 }
 
 #[test]
-fn what_an_open_over_nfs_denies_is_denied_to_smb() {
+fn nfs_share_deny_applies_to_smb_opens() {
     let (server, nfs) = start(111);
     let (runtime, mut smb) = (runtime(), RawClient::ready(&server));
     let nfs = runtime.block_on(over_nfs(nfs));
@@ -220,7 +220,7 @@ fn shown(smb: &mut RawClient, file: FileId) -> (u64, u64, u64) {
 }
 
 #[test]
-fn a_file_has_one_number_and_one_set_of_times_over_both_protocols() {
+fn file_id_and_times_match_across_protocols() {
     let (server, nfs) = start(112);
     let (runtime, mut smb) = (runtime(), RawClient::ready(&server));
     let nfs = runtime.block_on(over_nfs(nfs));
@@ -261,7 +261,7 @@ fn changes_in(mut rest: &[u8]) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn changes_by_nfs_are_told_to_who_watches_by_smb() {
+fn nfs_changes_are_notified_to_smb_watchers() {
     let (server, nfs) = start(113);
     let (runtime, mut smb) = (runtime(), RawClient::ready(&server));
     let nfs = runtime.block_on(over_nfs(nfs));
@@ -364,7 +364,7 @@ fn next_break(smb: &mut RawClient) -> (u32, u32) {
 }
 
 #[test]
-fn who_is_drained_is_asked_for_what_it_keeps_back_and_open() {
+fn draining_recalls_cached_state_of_open_clients() {
     let (server, nfs) = start(125);
     let (runtime, mut smb) = (runtime(), RawClient::ready_3(&server, [7; 16]));
     let nfs = runtime.block_on(called_back(nfs));
@@ -389,7 +389,7 @@ fn who_is_drained_is_asked_for_what_it_keeps_back_and_open() {
 }
 
 #[test]
-fn a_server_that_is_stopped_waits_for_what_clients_keep_back_but_not_for_long() {
+fn stopping_server_recalls_cached_writes_within_time_limit() {
     for answers in [true, false] {
         let (mut server, _) = start(126);
         let mut smb = RawClient::ready_3(&server, [7; 16]);

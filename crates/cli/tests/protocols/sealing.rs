@@ -66,7 +66,7 @@ async fn overheard(server: SocketAddr, dialect: Dialect, share: &str) -> [bool; 
 }
 
 #[test]
-fn whoever_listens_on_the_way_reads_neither_contents_nor_names_of_an_encrypted_share() {
+fn eavesdropper_sees_no_data_or_names_of_encrypted_share() {
     let server = serve();
     block_on(async {
         for dialect in [Dialect::Smb300, Dialect::Smb311] {
@@ -77,7 +77,7 @@ fn whoever_listens_on_the_way_reads_neither_contents_nor_names_of_an_encrypted_s
 }
 
 #[test]
-fn a_client_that_cannot_encrypt_is_refused_by_a_share_that_must_be_and_by_no_other() {
+fn unencrypted_client_is_refused_by_encrypted_share_only() {
     let server = serve();
     block_on(async {
         let client = connect(server.smb, Dialect::Smb210).await;

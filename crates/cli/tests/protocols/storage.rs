@@ -17,7 +17,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_full_disk_is_told_loses_nothing_and_can_be_written_again_when_there_is_room() {
+fn full_disk_is_reported_and_writes_resume_when_space_is_freed() {
     const BLOCK: usize = 64 * 1024;
     let allowed = Command::new("unshare").args(["-m", "true"]).status();
     if !is_root() || !allowed.is_ok_and(|status| status.success()) {
@@ -62,7 +62,7 @@ fn a_full_disk_is_told_loses_nothing_and_can_be_written_again_when_there_is_room
 }
 
 #[test]
-fn a_share_whose_directory_is_removed_is_told_apart_and_comes_back_by_a_reload() {
+fn share_with_removed_directory_is_reported_and_reloadable() {
     let mut setup = Setup::new();
     let more = setup.folder.path().join("more");
     std::fs::create_dir(&more).unwrap();
@@ -92,7 +92,7 @@ fn a_share_whose_directory_is_removed_is_told_apart_and_comes_back_by_a_reload()
 }
 
 #[test]
-fn what_the_system_refuses_is_refused_and_told_with_the_users_name() {
+fn system_refusal_is_returned_and_logged_with_the_user() {
     let mut setup = Setup::new();
     // Root may do everything: someone who may not.
     let name = if is_root() { "nobody".to_owned() } else { user() };

@@ -84,7 +84,7 @@ async fn changes_are_seen(seconds: u64) {
 }
 
 #[tokio::test]
-async fn what_another_machine_changed_is_told_as_soon_as_the_file_system_tells() {
+async fn remote_change_is_notified_once_the_file_system_reports_it() {
     changes_are_seen(0).await;
     changes_are_seen(1).await;
 }

@@ -71,7 +71,7 @@ fn without_a_token_there_is_no_answer_but_that_the_server_lives() {
 }
 
 #[test]
-fn every_look_is_answered_with_a_token_and_no_page_from_elsewhere_may_use_it() {
+fn admin_api_needs_token_and_refuses_foreign_origins() {
     let server = Setup::new().start();
     for (method, path) in operations(&server) {
         if method == "GET" && !path.contains("0000000000000001") {
@@ -137,7 +137,7 @@ fn a_session_is_closed_by_the_command_and_others_go_on() {
 }
 
 #[test]
-fn drained_the_server_takes_nobody_and_lets_those_finish_who_have_something_open() {
+fn draining_server_refuses_new_clients_until_files_are_closed() {
     let server = Setup::new().start();
     let (_idle, mut busy) = (Client::ready(&server), Client::ready(&server));
     let file = busy.create("busy");
@@ -209,7 +209,7 @@ fn commands_find_the_token_or_say_what_to_do() {
 }
 
 #[test]
-fn the_configuration_is_read_again_by_a_wish_and_what_is_wrong_is_told() {
+fn admin_reload_applies_configuration_or_reports_errors() {
     let server = Setup::new().start();
     let config = server.config();
     let more = format!("{config}comment = \"told\"\n");
@@ -223,7 +223,7 @@ fn the_configuration_is_read_again_by_a_wish_and_what_is_wrong_is_told() {
 }
 
 #[test]
-fn limits_of_a_share_are_changed_live_and_what_is_wrong_is_told() {
+fn share_limits_change_live_and_refuse_invalid_values() {
     let server = Setup::new().start();
     let admin = server.admin.to_string();
     let limits =

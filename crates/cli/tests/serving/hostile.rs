@@ -42,7 +42,7 @@ fn dummy() -> TcpStream {
 }
 
 #[test]
-fn garbage_ends_its_connection_is_counted_and_nobody_else_notices() {
+fn garbage_ends_and_counts_only_its_own_connection() {
     let mut server = Setup::new().start();
     let mut good = Client::ready(&server);
     let kinds = garbage();
@@ -96,7 +96,7 @@ fn every_flipped_byte_of_a_logon_is_survived() {
 }
 
 #[test]
-fn who_does_not_log_on_in_time_is_closed_however_busy_it_looks() {
+fn client_without_logon_in_time_is_disconnected() {
     let server = Setup::new().server("logon_seconds = 1").start();
     let start = Instant::now();
     let mut silent = Client::connect(server.smb);
@@ -126,7 +126,7 @@ fn who_does_not_log_on_in_time_is_closed_however_busy_it_looks() {
 }
 
 #[test]
-fn a_frame_that_never_ends_is_not_waited_for_after_the_logon_either() {
+fn incomplete_frame_times_out_after_logon() {
     let server = Setup::new().server("stall_seconds = 2").start();
     let (mut slow, mut good) = (Client::ready(&server), Client::ready(&server));
     let start = Instant::now();
@@ -179,7 +179,7 @@ fn a_client_that_never_takes_its_answers_is_closed() {
 }
 
 #[test]
-fn thousands_of_connections_from_one_address_do_not_keep_others_out() {
+fn connection_flood_of_one_address_leaves_others_served() {
     const ATTEMPTS: usize = 3000;
     const HELD_MAX: u64 = 1024;
     let server = Setup::new().in_small_pages().server("logon_seconds = 5").start();
@@ -223,7 +223,7 @@ fn announced_lengths_alone_take_no_memory() {
 }
 
 #[test]
-fn a_client_that_takes_no_answers_holds_no_more_than_its_share_of_memory() {
+fn client_that_reads_no_replies_holds_bounded_memory() {
     const READS: u64 = 4000;
     const LENGTH: u32 = 15 * 1024; // below what is sent from the page cache
     let server = Setup::new().in_small_pages().start();
@@ -397,7 +397,7 @@ fn wrong_passwords_are_logged_once_each_and_judged_ever_later() {
 }
 
 #[test]
-fn connections_beyond_the_limit_are_refused_with_a_word_in_the_log() {
+fn connections_beyond_the_limit_are_refused_and_logged() {
     let server = Setup::new().server("connections_max = 2").start();
     let (mut first, second) = (Client::ready(&server), Client::ready(&server));
     let mut third = Client::connect(server.smb);

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 #[test]
-fn the_audit_log_says_who_came_from_where_and_what_they_were_denied() {
+fn audit_log_names_user_address_and_denials() {
     let mut setup = Setup::new();
     let (closed, audit) =
         (setup.folder.path().join("closed"), setup.folder.path().join("audit.jsonl"));
@@ -62,7 +62,7 @@ fn the_audit_log_says_who_came_from_where_and_what_they_were_denied() {
 }
 
 #[test]
-fn slow_requests_are_told_to_a_collector() {
+fn slow_requests_are_exported_to_a_collector() {
     let collector = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut setup = Setup::new();
     setup.shares += &format!(

@@ -136,7 +136,7 @@ fn is_empty(folder: &std::path::Path) -> bool {
 }
 
 #[test]
-fn loads_of_every_kind_run_on_our_server_and_leave_nothing_behind() {
+fn bench_loads_run_on_anabranch_and_remove_their_files() {
     let server = Setup::new().start();
     every_kind(server.smb, &user(), std::process::id());
     assert!(is_empty(&server.data()));
@@ -144,7 +144,7 @@ fn loads_of_every_kind_run_on_our_server_and_leave_nothing_behind() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn loads_of_every_kind_run_on_the_installed_samba_and_leave_nothing_behind() {
+fn bench_loads_run_on_the_installed_samba() {
     let server = Samba::start(Which::Installed, 91, "");
     every_kind(server.smb, USER, std::process::id());
     assert!(is_empty(&server.folder.join("data")));
@@ -152,7 +152,7 @@ fn loads_of_every_kind_run_on_the_installed_samba_and_leave_nothing_behind() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn loads_of_every_kind_run_on_the_newest_samba_and_leave_nothing_behind() {
+fn bench_loads_run_on_the_newest_samba() {
     let server = Samba::start(Which::Newest, 92, "");
     every_kind(server.smb, USER, std::process::id());
     assert!(is_empty(&server.folder.join("data")));
@@ -291,7 +291,7 @@ fn a_mix_is_swept_in_eleven_points() {
 }
 
 #[test]
-fn kinds_of_connections_are_compared_in_turns_and_told_in_every_form() {
+fn bench_compares_connections_and_reports_in_every_format() {
     let server = Setup::new().start();
     let url = format!("smb://{}@{}/data", user(), server.smb);
     let (csv, html) = (server.path("mix.csv"), server.path("report.html"));
@@ -335,7 +335,7 @@ fn kinds_of_connections_are_compared_in_turns_and_told_in_every_form() {
 }
 
 #[test]
-fn larger_requests_bring_more_bytes_fewer_of_them_and_take_longer() {
+fn larger_requests_raise_throughput_and_latency() {
     let server = Setup::new().start();
     let url = format!("smb://{}@{}/data", user(), server.smb);
     let sizes = ["--random", "--block", "4K,64K,1M", "--depth", "8"];
@@ -363,7 +363,7 @@ fn larger_requests_bring_more_bytes_fewer_of_them_and_take_longer() {
 }
 
 #[test]
-fn the_servers_metadata_cache_is_compared_on_and_off_and_left_as_it_was() {
+fn bench_compares_metadata_cache_and_restores_it() {
     let server = Setup::new().start();
     let state = || {
         let features: Value = serde_json::from_str(&server.page("/v1/features")).unwrap();

@@ -32,7 +32,7 @@ fn shown_as_measured(server: &Running, name: &str, arguments: &[&str]) {
 
 #[test]
 #[ignore = "needs Chromium: make browser"]
-fn bars_and_curves_of_a_report_show_in_a_browser_what_was_measured() {
+fn bench_report_charts_match_its_data_in_a_browser() {
     let server = Setup::new().start();
     let kinds = ["--channels", "1,4", "--sign", "off,cmac", "--block", "4K,1M", "--random"];
     shown_as_measured(&server, "kinds", &kinds);

@@ -50,7 +50,7 @@ async fn channels_within_a_while(client: &Client, count: usize) -> bool {
 }
 
 #[test]
-fn further_channels_are_opened_while_the_first_works_and_only_where_they_help() {
+fn further_channels_open_in_the_background_where_useful() {
     let server = Setup::new().start();
     let with = |opening, sealed| Options { channels: 4, opening, sealed, ..options() };
     block_on(async {
@@ -85,7 +85,7 @@ fn further_channels_are_opened_while_the_first_works_and_only_where_they_help() 
 /// Servers fail one of several connections that come together: its path is tried once more before
 /// another path bears two channels.
 #[test]
-fn each_path_has_its_channel_although_one_broke_and_one_was_never_answered() {
+fn each_path_has_a_channel_despite_a_broken_and_a_silent_one() {
     let server = Setup::new().start();
     block_on(async {
         let mut paths = Vec::new();
@@ -233,14 +233,14 @@ fn every_dialect_signature_and_cipher_works_with_our_server() {
 }
 
 #[test]
-fn several_channels_work_with_our_server_in_every_dialect_that_has_them() {
+fn multichannel_works_with_anabranch_in_every_smb3_dialect() {
     let server = Setup::new().start();
     every_cell(server.smb, &user(), 4);
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn every_dialect_signature_and_cipher_works_with_the_installed_samba() {
+fn dialects_signatures_and_ciphers_work_with_installed_samba() {
     let server = Samba::start(Which::Installed, 81, "");
     every_cell(server.smb, USER, 1);
 }
@@ -254,7 +254,7 @@ fn several_channels_work_with_the_installed_samba() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn every_dialect_signature_and_cipher_works_with_the_newest_samba() {
+fn dialects_signatures_and_ciphers_work_with_newest_samba() {
     let server = Samba::start(Which::Newest, 83, "");
     every_cell(server.smb, USER, 1);
 }
@@ -366,7 +366,7 @@ fn channels_that_are_cut_under_load_cost_no_error_and_no_byte() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn channels_that_are_cut_under_load_cost_nothing_with_the_installed_samba() {
+fn channels_cut_under_load_lose_nothing_with_installed_samba() {
     let server = Samba::start(Which::Installed, 85, "");
     survives(server.smb, USER, "plain", options());
     survives(server.smb, USER, "sealed", sealed());
@@ -374,14 +374,14 @@ fn channels_that_are_cut_under_load_cost_nothing_with_the_installed_samba() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn channels_that_are_cut_under_load_cost_nothing_with_the_newest_samba() {
+fn channels_cut_under_load_lose_nothing_with_newest_samba() {
     let server = Samba::start(Which::Newest, 86, "");
     survives(server.smb, USER, "plain", options());
     survives(server.smb, USER, "signed", signed());
 }
 
 #[test]
-fn a_channel_that_falls_silent_is_given_up_and_its_requests_go_another_way() {
+fn silent_channel_is_dropped_and_its_requests_move() {
     let server = Setup::new().start();
     block_on(async {
         let patience = Duration::from_secs(1);
@@ -469,14 +469,14 @@ fn put_beside_one_who_has_it_open(address: SocketAddr, user: &str) -> usize {
 }
 
 #[test]
-fn what_was_begun_over_a_lost_connection_waits_until_the_server_knows_of_that() {
+fn retry_waits_until_server_closed_the_lost_connection() {
     let server = Setup::new().start();
     assert_eq!(put_beside_one_who_has_it_open(server.smb, &user()), 2);
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn what_was_begun_over_a_lost_connection_waits_until_the_installed_samba_knows_of_that() {
+fn retry_waits_until_installed_samba_closed_lost_connection() {
     let server = Samba::start(Which::Installed, 89, "");
     // Samba replaces what is open.
     assert_eq!(put_beside_one_who_has_it_open(server.smb, USER), 1);

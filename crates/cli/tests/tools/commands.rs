@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 #[test]
-fn check_tells_everything_that_is_wrong_with_file_and_line() {
+fn check_reports_all_errors_with_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.toml");
     let file = path.display().to_string();

@@ -199,7 +199,7 @@ fn a_server_that_has_both_ends_copies_by_itself() {
 }
 
 #[test]
-fn a_name_in_another_case_is_replaced_on_a_share_and_not_removed() {
+fn copy_replaces_a_name_that_differs_in_case_on_a_share() {
     let server = Setup::new().start();
     let folder = folder();
     let (state, root) = (folder.path().join("state"), folder.path().join("root"));
@@ -369,7 +369,7 @@ fn source_changes(share: &Share) {
 }
 
 #[test]
-fn a_source_that_changed_between_two_runs_is_begun_again_and_that_is_told() {
+fn source_changed_between_runs_is_recopied_with_a_message() {
     source_changes(&Share::of(&Setup::new().start()));
 }
 
@@ -407,13 +407,13 @@ fn network_is_cut(share: &Share) {
 }
 
 #[test]
-fn a_network_that_is_cut_is_told_and_the_next_run_goes_on() {
+fn cut_network_ends_copy_and_next_run_resumes() {
     network_is_cut(&Share::of(&Setup::new().start()));
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn a_network_that_is_cut_is_told_and_the_next_run_goes_on_with_samba() {
+fn cut_network_ends_copy_and_next_run_resumes_with_samba() {
     network_is_cut(&Share::of_samba(&Samba::start(Which::Installed, 107, "")));
 }
 
@@ -502,7 +502,7 @@ fn files_of_a_further_session_that_is_lost_go_by_the_first() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn files_of_a_further_session_with_samba_that_is_lost_go_by_the_first() {
+fn files_of_a_lost_samba_session_move_to_the_first() {
     further_session_is_lost(&Share::of_samba(&Samba::start(Which::Installed, 111, "")));
 }
 
@@ -577,14 +577,14 @@ fn disk_is_full(data: &Path, ends: &[&dyn Fn(&str) -> String]) {
 
 #[test]
 #[ignore = "needs root: make servers"]
-fn a_full_disk_is_told_and_the_next_run_goes_on_where_it_was() {
+fn full_disk_ends_copy_and_next_run_resumes() {
     let both = Both::start(100);
     disk_is_full(&both.server.data(), &[&|path| both.smb_url(path), &|path| both.nfs_url(path)]);
 }
 
 #[test]
 #[ignore = "needs Samba, and root: make servers"]
-fn a_full_disk_of_samba_is_told_and_the_next_run_goes_on_where_it_was() {
+fn full_samba_disk_ends_copy_and_next_run_resumes() {
     let samba = Samba::start(Which::Installed, 105, "");
     let share = Share::of_samba(&samba);
     disk_is_full(&share.data, &[&|path| share.url(path)]);

@@ -106,7 +106,7 @@ fn killed(from: &str, to: &str, source: &Path, target: &Path, count: u64, seed: 
 }
 
 #[test]
-fn copies_that_are_killed_at_random_go_on_and_every_byte_is_right() {
+fn randomly_killed_copies_resume_with_every_byte_right() {
     let both = Both::start(104);
     let folder = folder();
     let (local, data) = (folder.path().join("local"), both.server.data());

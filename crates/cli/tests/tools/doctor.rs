@@ -32,7 +32,7 @@ fn of<'a>(all: &'a Value, about: &str) -> Vec<(&'a str, &'a str, &'a str)> {
 }
 
 #[test]
-fn a_share_that_can_be_served_is_green_and_the_exit_code_is_the_worst_state() {
+fn doctor_reports_good_share_green_and_exits_by_worst_state() {
     let (setup, config) = configured("127.0.0.1:0");
     let output = run(&["doctor", "--config", &config, "--json"]);
     let all = looked(&output);
@@ -56,7 +56,7 @@ fn a_share_that_can_be_served_is_green_and_the_exit_code_is_the_worst_state() {
 }
 
 #[test]
-fn what_keeps_the_server_from_serving_is_red_with_the_command_that_helps() {
+fn doctor_reports_blockers_red_with_their_remedy() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap().to_string();
     let (setup, config) = configured(&address);

@@ -23,7 +23,7 @@ fn smbpasswd() -> String {
 }
 
 #[test]
-fn what_is_imported_is_valid_and_the_rest_is_told_with_its_line() {
+fn imported_file_is_valid_and_omissions_name_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(at("smb.conf"), SMB_CONF).unwrap();
@@ -104,7 +104,7 @@ fn a_user_with_an_imported_hash_logs_on_with_the_password() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unreadable_import_file_is_reported() {
     for (args, part) in [
         (
             &["import", "/nonexistent/smb.conf", "--output", "/nonexistent/out"][..],

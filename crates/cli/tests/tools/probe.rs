@@ -51,7 +51,7 @@ fn smb(address: SocketAddr, user: &str) -> String {
 }
 
 #[test]
-fn a_good_server_is_found_good_in_every_layer_and_left_as_it_was() {
+fn probe_finds_every_layer_good_and_leaves_no_file() {
     let server = Setup::new().start();
     let found = found(&[&smb(server.smb, &user())]);
     let host = is_all_found(&found);
@@ -103,7 +103,7 @@ fn the_layer_that_is_broken_is_named_with_a_remedy() {
 }
 
 #[test]
-fn what_never_answers_is_given_up_in_time() {
+fn silent_server_fails_the_probe_within_its_timeout() {
     // It accepts, and says nothing: neither of SMB nor of NFS.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
