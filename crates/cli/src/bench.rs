@@ -15,7 +15,7 @@ use cache_switch::CacheSwitch;
 use client::load::{self, Plan, Progress, Report, Run, Storage, Until, Work};
 use client::nfs;
 use connection::{Arm, Connection};
-use series::{Measured, Series, in_turns};
+use series::{LoadRun, Series, in_turns};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -394,7 +394,7 @@ async fn compare_smb(
     loads: &Loads,
     password: &str,
     arms: &[Arm],
-) -> Result<Vec<Measured>> {
+) -> Result<Vec<LoadRun>> {
     let (mut clients, mut storages) = (Vec::new(), Vec::new());
     for arm in arms {
         let client = connect_smb(url, password, arm.options.clone()).await?;
@@ -415,7 +415,7 @@ async fn compare_nfs(
     url: &ExportUrl,
     loads: &Loads,
     arms: &[Arm],
-) -> Result<Vec<Measured>> {
+) -> Result<Vec<LoadRun>> {
     let (mut clients, mut storages) = (Vec::new(), Vec::new());
     for arm in arms {
         let client = connect_nfs(&url.host, url.port, arm.minor_version, arm.nconnect).await?;
@@ -438,7 +438,7 @@ async fn compare<S: Storage>(
     loads: &Loads,
     storages: Vec<(String, S)>,
     mut switch: CacheSwitch,
-) -> Result<Vec<Measured>> {
+) -> Result<Vec<LoadRun>> {
     let first = loads.plans.first().context("there is nothing to measure")?;
     // Files are filled if any load reads them, and as many as the largest load needs.
     let most = |of: fn(&Plan) -> usize| loads.plans.iter().map(of).max().unwrap_or_default();
@@ -538,7 +538,7 @@ fn print(args: &Args, report: &Report) -> Result<()> {
     Ok(())
 }
 
-fn print_together(args: &Args, all: &clients::Together) -> Result<()> {
+fn print_together(args: &Args, all: &clients::ClientsSum) -> Result<()> {
     let json = serde_json::to_string_pretty(all)?;
     match args.json.as_deref() {
         Some("-") => {

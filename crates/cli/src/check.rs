@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 /// Result of checking a configuration file.
-pub struct Checked {
+pub struct CheckResult {
     /// The configuration, if the file is valid.
     pub config: Option<Config>,
     /// Errors in the file or its surroundings, each with file and line.
@@ -32,7 +32,7 @@ pub struct Checked {
 
 /// Reports all problems of the file at once, or that there is none.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let Checked { config, problems, warnings } = look(&args.config);
+    let CheckResult { config, problems, warnings } = look(&args.config);
     problems.iter().for_each(|problem| errln!("{problem}"));
     warnings.iter().for_each(|warning| errln!("{warning}"));
     let Some(config) = config.filter(|_| problems.is_empty()) else {
@@ -43,13 +43,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Reads a configuration file and checks that the paths and users in it exist.
-pub fn look(file: &Path) -> Checked {
+pub fn look(file: &Path) -> CheckResult {
     let path = file.display();
     let config = match Config::load(file) {
         Ok(config) => config,
         Err(error) => {
             let problems = error.to_string().lines().map(str::to_owned).collect();
-            return Checked { config: None, problems, warnings: Vec::new() };
+            return CheckResult { config: None, problems, warnings: Vec::new() };
         }
     };
     let outside = config.problems_outside().into_iter();
@@ -62,7 +62,7 @@ pub fn look(file: &Path) -> Checked {
     problems.extend(problem_of_users(&config));
     let warning = |w: Problem| format!("{path}:{}: warning: {}", w.line.unwrap_or(1), w.text);
     let warnings = config.warnings().into_iter().map(warning).collect();
-    Checked { config: Some(config), problems, warnings }
+    CheckResult { config: Some(config), problems, warnings }
 }
 
 fn names(config: &Config) -> String {

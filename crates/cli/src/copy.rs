@@ -6,7 +6,7 @@ mod progress;
 use ::copy::{Filter, Options, Place, Side, Summary, Tally};
 use anyhow::{Result, bail};
 use place::Connection;
-use place::{Open, Url, names_more};
+use place::{OpenConnections, Url, names_more};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -136,7 +136,7 @@ fn copy(args: &Args) -> Result<Summary> {
         .build()?;
     let passwords = place::passwords(args.password_stdin, &args.source, &args.target)?;
     let summary = runtime.block_on(async {
-        let mut open = Open::default();
+        let mut open = OpenConnections::default();
         let source = open.place(&args.source, &args.connection, &passwords[0]).await?;
         let target = open.place(&args.target, &args.connection, &passwords[1]).await?;
         let target = into_directory(&source, target, args.target.ends_with_slash()).await?;

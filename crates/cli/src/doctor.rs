@@ -7,7 +7,7 @@ mod network;
 mod places;
 mod refusals;
 
-use crate::check::{self, Checked};
+use crate::check::{self, CheckResult};
 use advise::doctor::{self, Facts, LogonWays, ServerVersion, State};
 use anyhow::Result;
 use server::config::{AdminAddress, Config, Ntlm};
@@ -80,7 +80,7 @@ fn look(args: &Args) -> Result<Facts> {
     if let Some(path) = &path {
         let checked = check::look(path);
         facts.config_path = Some(path.display().to_string());
-        let Checked { config: read, problems, warnings } = checked;
+        let CheckResult { config: read, problems, warnings } = checked;
         (facts.config_problems, facts.config_warnings) = (problems, warnings);
         // An unreadable configuration is the only finding that it allows.
         let Some(read) = read else { return Ok(facts) };

@@ -34,13 +34,13 @@ enum Command {
     /// Show all features with their state and the time of its last change
     List,
     /// Switch a feature on
-    Register(Which),
+    Register(FeatureArgs),
     /// Switch a feature off
-    Unregister(Which),
+    Unregister(FeatureArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct Which {
+struct FeatureArgs {
     /// Name of the feature, as `list` shows it
     name: String,
     /// Only on this share
@@ -48,7 +48,7 @@ struct Which {
     share: Option<String>,
 }
 
-impl Which {
+impl FeatureArgs {
     fn path(&self) -> String {
         let share = self.share.as_deref().map(|share| format!("/{}", escaped(share)));
         format!("/v1/features/{}{}", escaped(&self.name), share.unwrap_or_default())
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn names_go_into_a_path_whole() {
-        let which = Which { name: "a/b".into(), share: Some("my share&x".into()) };
+        let which = FeatureArgs { name: "a/b".into(), share: Some("my share&x".into()) };
         assert_eq!(which.path(), "/v1/features/a%2Fb/my%20share%26x");
     }
 

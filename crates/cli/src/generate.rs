@@ -28,11 +28,11 @@ const MANUAL: &str = "Anabranch";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Output,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Output {
     /// Manual pages, one a subcommand, and anabranch.toml(5)
     Man {
         /// Directory to write them to
@@ -55,9 +55,9 @@ enum What {
 /// Writes the requested files.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
-        What::Man { folder, date } => manual(folder, date)?,
-        What::Completions { folder } => completions(folder)?,
-        What::Configuration => out!("{}", reference::markdown()),
+        Output::Man { folder, date } => manual(folder, date)?,
+        Output::Completions { folder } => completions(folder)?,
+        Output::Configuration => out!("{}", reference::markdown()),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -29,11 +29,11 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Close a session and all its open files; the client may log on again
-    Close(Which),
+    Close(SessionIdArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct Which {
+struct SessionIdArgs {
     /// Session id, as the list shows it
     id: String,
     /// The id belongs to an NFS client

@@ -10,7 +10,7 @@ const SERVICE: &str = "cifs";
 
 /// The tickets of this process's user.
 #[derive(Debug)]
-struct OfUser;
+struct UserTickets;
 
 /// One exchange.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Ticket for Exchange {
     }
 }
 
-impl Tickets for OfUser {
+impl Tickets for UserTickets {
     fn ticket(&self, server: &str) -> Result<Box<dyn Ticket>, String> {
         let (initiator, first) =
             gss::Initiator::begin(SERVICE, server).map_err(|error| error.to_string())?;
@@ -45,10 +45,10 @@ impl Tickets for OfUser {
 
 /// Whether a ticket for the server exists or can be obtained.
 pub fn are_there(server: &str) -> bool {
-    OfUser.ticket(server).is_ok()
+    UserTickets.ticket(server).is_ok()
 }
 
 /// The user's tickets, if there is no password and a ticket for the server.
 pub fn instead_of(password: &str, server: &str) -> Option<Arc<dyn Tickets>> {
-    (password.is_empty() && are_there(server)).then(|| Arc::new(OfUser) as Arc<dyn Tickets>)
+    (password.is_empty() && are_there(server)).then(|| Arc::new(UserTickets) as Arc<dyn Tickets>)
 }

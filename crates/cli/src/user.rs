@@ -31,21 +31,21 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Add a user; asks for the password
-    Add(Named),
+    Add(AccountArgs),
     /// Change a user's password
-    Passwd(Named),
+    Passwd(AccountArgs),
     /// Remove a user
-    Remove(Bare),
+    Remove(AccountName),
     /// Show all users
-    List(Place),
+    List(UsersFile),
 }
 
 #[derive(Debug, clap::Args)]
-struct Named {
+struct AccountArgs {
     /// The user's name. A server that runs as root acts as the system user of this name
     name: String,
     #[command(flatten)]
-    place: Place,
+    place: UsersFile,
     /// Read the password from standard input instead of asking
     #[arg(long)]
     password_stdin: bool,
@@ -55,15 +55,15 @@ struct Named {
 }
 
 #[derive(Debug, clap::Args)]
-struct Bare {
+struct AccountName {
     /// The user's name
     name: String,
     #[command(flatten)]
-    place: Place,
+    place: UsersFile,
 }
 
 #[derive(Debug, clap::Args)]
-struct Place {
+struct UsersFile {
     /// File of users; for root by default /var/lib/anabranch/users.toml
     #[arg(long, value_name = "FILE", default_value_os_t = default_users_file(), hide_default_value = true)]
     users: PathBuf,
@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn set(named: &Named, exists: bool) -> Result<ExitCode> {
+fn set(named: &AccountArgs, exists: bool) -> Result<ExitCode> {
     // Checked before the prompt for the password, and again when it is stored.
     check(&Users::load(&named.place.users)?, named, exists).map_err(anyhow::Error::msg)?;
     let password = if named.password_stdin { read_line()? } else { ask()? };
@@ -108,7 +108,7 @@ fn set(named: &Named, exists: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(users: &Users, named: &Named, exists: bool) -> Result<(), String> {
+fn check(users: &Users, named: &AccountArgs, exists: bool) -> Result<(), String> {
     let name = &named.name;
     match (users.contains(name), exists) {
         (true, false) => {

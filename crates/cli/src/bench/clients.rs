@@ -27,7 +27,7 @@ pub struct ClientReport {
 
 /// The sum of all clients' reports.
 #[derive(Clone, Debug, Serialize)]
-pub struct Together {
+pub struct ClientsSum {
     /// Number of clients.
     pub clients: usize,
     /// Requests in a second, of all.
@@ -102,7 +102,7 @@ fn start(host: Option<&str>, line: &[String], password: &str) -> Result<Child> {
 }
 
 /// Runs the clients at the same time on each host, or on this machine, and sums their reports.
-pub fn measure(clients: usize, hosts: &[String], password: &str) -> Result<Together> {
+pub fn measure(clients: usize, hosts: &[String], password: &str) -> Result<ClientsSum> {
     let ours: Vec<String> = std::env::args().skip(1).collect();
     let line = line_of(&ours);
     let mut running = Vec::new();
@@ -131,11 +131,11 @@ pub fn measure(clients: usize, hosts: &[String], password: &str) -> Result<Toget
     Ok(sum(each))
 }
 
-fn sum(each: Vec<ClientReport>) -> Together {
+fn sum(each: Vec<ClientReport>) -> ClientsSum {
     let total = |key: &str| each.iter().filter_map(|one| one.report[key].as_f64()).sum();
     let operations = each.iter().filter_map(|one| one.report["operations"].as_array()).flatten();
     let p99 = operations.filter_map(|one| one["latency_us"]["p99"].as_f64());
-    Together {
+    ClientsSum {
         clients: each.len(),
         per_second: total("per_second"),
         bytes_per_second: total("bytes_per_second"),
@@ -144,7 +144,7 @@ fn sum(each: Vec<ClientReport>) -> Together {
     }
 }
 
-impl Together {
+impl ClientsSum {
     /// As a table, a line for each client.
     pub fn table(&self) -> String {
         let mut out = format!("{:<24}{:>12}{:>14}\n", "client", "/s", "payload/s");

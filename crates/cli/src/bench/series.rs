@@ -9,7 +9,7 @@ const DIGITS: usize = 2;
 
 /// One load over one kind of connection, once.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
+pub struct LoadRun {
     /// Label of the kind of connection, as "channels 4"; empty if there is one kind.
     pub arm: String,
     /// The load in words.
@@ -23,9 +23,9 @@ pub struct Measured {
 /// All rounds of one load over one kind of connection.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// See [`Measured::arm`].
+    /// See [`LoadRun::arm`].
     pub arm: String,
-    /// See [`Measured::load`].
+    /// See [`LoadRun::load`].
     pub load: String,
     /// Size of a request.
     pub block_bytes: u32,
@@ -65,7 +65,7 @@ pub struct Series {
     /// Part of the times and sizes that was done.
     pub scale: f64,
     /// Each load of each round.
-    pub runs: Vec<Measured>,
+    pub runs: Vec<LoadRun>,
     /// The means of each load and kind of connection.
     pub summary: Vec<Summary>,
     /// Published results of the same loads on other machines.
@@ -74,7 +74,7 @@ pub struct Series {
 
 impl Series {
     /// From what was measured, in the order in which it was.
-    pub fn new(name: &str, scale: f64, runs: Vec<Measured>) -> Self {
+    pub fn new(name: &str, scale: f64, runs: Vec<LoadRun>) -> Self {
         let mut keys: Vec<(&str, &str)> = Vec::new();
         for run in &runs {
             let key = (run.load.as_str(), run.arm.as_str());
@@ -162,7 +162,7 @@ impl Series {
     }
 }
 
-fn summed(runs: &[Measured], load: &str, arm: &str) -> Option<Summary> {
+fn summed(runs: &[LoadRun], load: &str, arm: &str) -> Option<Summary> {
     let rounds: Vec<&Report> = runs
         .iter()
         .filter(|r| (r.load.as_str(), r.arm.as_str()) == (load, arm))
@@ -234,7 +234,7 @@ pub async fn in_turns<S: Storage>(
     server: Option<u32>,
     mut turn_to: impl FnMut(usize) -> Result<()>,
     mut tell: impl FnMut(&str),
-) -> Result<Vec<Measured>> {
+) -> Result<Vec<LoadRun>> {
     let mut measured = Vec::new();
     let names_files = plans.windows(2).any(|pair| pair[0].files != pair[1].files);
     for plan in plans {
@@ -245,7 +245,7 @@ pub async fn in_turns<S: Storage>(
                 run.change(plan.clone())?;
                 let report = run.measure(server, |_| {}).await.context(arm.clone())?;
                 let (arm, load) = (arm.clone(), named(plan, names_files));
-                measured.push(Measured { arm, load, round, report });
+                measured.push(LoadRun { arm, load, round, report });
             }
         }
     }

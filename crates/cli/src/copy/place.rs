@@ -135,12 +135,12 @@ pub fn passwords(from_stdin: bool, source: &Url, target: &Url) -> Result<[String
 
 /// Connections that were opened, so that two places of one server share them.
 #[derive(Debug, Default)]
-pub struct Open {
+pub struct OpenConnections {
     smb: Vec<(ShareUrl, Client)>,
     nfs: Vec<(ExportUrl, nfs::Client)>,
 }
 
-impl Open {
+impl OpenConnections {
     /// Connects to a place.
     pub async fn place(
         &mut self,

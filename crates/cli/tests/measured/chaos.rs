@@ -1,11 +1,12 @@
-//! Random schedules of what happens to the channels of sessions, against the real
-//! binary: bind, fail to bind, cut with a request under way, replay, prove again who it is,
-//! log off. What was acknowledged is there, what was not is there whole or not at all,
-//! and nobody else's session notices.
+//! Random schedules of channel events against the built server: bind, refused bind, loss with a
+//! request in flight, replay, reauthentication, LOGOFF. Acknowledged writes are present,
+//! others are present whole or not at all, and other sessions are unaffected.
 //!
 //! `ANABRANCH_SCHEDULES` gives how many (20), `ANABRANCH_SEED` the first one's seed.
 
-use crate::support::channel::{Asked, Channel, LOGOFF, SUCCESS, USER_SESSION_DELETED, status_of};
+use crate::support::channel::{
+    Channel, ChannelRequest, LOGOFF, SUCCESS, USER_SESSION_DELETED, status_of,
+};
 use crate::support::client::{
     CLOSE, CREATE, Client, FILE_NOT_AVAILABLE, FLUSH, FileId, READ, TREE_CONNECT, WRITE,
 };
@@ -20,7 +21,7 @@ const BLOCK: usize = 16 * 1024;
 /// As many as the server allows a session.
 const CHANNELS: usize = 4;
 
-/// What is random here. The constants are those of SplitMix64.
+/// Seeded generator of the schedule: SplitMix64 with its published constants.
 struct Random(u64);
 
 impl Random {
@@ -45,7 +46,7 @@ struct Session<'a> {
     tree: u32,
     file: FileId,
     sequence: u16,
-    /// What was acknowledged last for each block.
+    /// The last acknowledged value of each block.
     blocks: [u8; BLOCKS as usize],
 }
 
@@ -70,8 +71,11 @@ impl<'a> Session<'a> {
         let mut body = vec![9, 0, 0, 0, 72, 0];
         body.extend_from_slice(&u16::try_from(path.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&path);
-        let reply =
-            self.channels[0].ask(Asked { command: TREE_CONNECT, body: &body, ..Asked::default() });
+        let reply = self.channels[0].ask(ChannelRequest {
+            command: TREE_CONNECT,
+            body: &body,
+            ..ChannelRequest::default()
+        });
         let reply = reply.expect("an answer");
         assert_eq!(status_of(&reply), SUCCESS);
         self.tree = u32::from_le_bytes(reply[36..40].try_into().expect("4 bytes"));
@@ -80,8 +84,8 @@ impl<'a> Session<'a> {
         self.file = reply[128..144].try_into().expect("16 bytes");
     }
 
-    fn asked<'b>(&self, command: u16, body: &'b [u8]) -> Asked<'b> {
-        Asked { command, tree: self.tree, sequence: self.sequence, replays: false, body }
+    fn asked<'b>(&self, command: u16, body: &'b [u8]) -> ChannelRequest<'b> {
+        ChannelRequest { command, tree: self.tree, sequence: self.sequence, replays: false, body }
     }
 
     fn ask(&mut self, at: usize, command: u16, body: &[u8]) -> Vec<u8> {
@@ -154,7 +158,7 @@ impl<'a> Session<'a> {
         self.sequence = self.sequence.wrapping_add(1);
         let other = self.random.below(self.channels.len());
         wait_for("the first sending's end", || {
-            let again = Asked { replays: true, ..self.asked(WRITE, &body) };
+            let again = ChannelRequest { replays: true, ..self.asked(WRITE, &body) };
             let reply = self.channels[other].ask(again).expect("a channel that nobody cut");
             match status_of(&reply) {
                 SUCCESS => Some(()),
@@ -185,8 +189,8 @@ impl<'a> Session<'a> {
         assert!(holds, "{}: block {block} is not {wanted}: {:?}", self.name, data.first());
     }
 
-    /// Logs off on one channel while the others work; all of them hear it. What was
-    /// written is there for the next session.
+    /// Logs off on one channel while the others work; all of them lose the session. The next
+    /// session reads the written blocks.
     fn end(mut self) {
         let ender = self.random.below(self.channels.len());
         let mut ender = self.channels.swap_remove(ender);

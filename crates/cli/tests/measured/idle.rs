@@ -69,7 +69,7 @@ fn a_session_that_falls_idle_gives_its_buffers_back() {
     let _turn = Turn::wait();
     const SESSIONS: usize = 400;
     let server = Setup::new().start();
-    // What the process itself grows to is not the sessions' doing.
+    // The first sessions warm the allocator up; its growth is not counted as the sessions' memory.
     drop((0..50).map(|n| used(&server, &format!("first{n}"))).collect::<Vec<Client>>());
     wait_for("their end", || (server.metric("anabranch_connections") == 0).then_some(()));
     let before = server.memory_bytes();

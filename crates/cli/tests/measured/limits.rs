@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 use wire::smb::fsctl;
 
 const MIB: f64 = 1024.0 * 1024.0;
-/// Requests that each client has under way.
+/// Requests in flight of each client.
 const DEPTH: u64 = 8;
-/// What is not counted, and what is, unless `cargo xtask bench limits` wants more.
+/// Warm-up and duration of a short run; `cargo xtask bench limits` runs longer.
 const WARM_UP: Duration = Duration::from_millis(1500);
 const SHORT_SECONDS: u64 = 4;
-/// How far a short run may be off on a machine that does other things, too, and a long one.
+/// Tolerance of a short run on a shared machine, and of a long run.
 const TOLERANCE_SHORT: f64 = 0.08;
 const TOLERANCE: f64 = 0.03;
 
@@ -29,12 +29,12 @@ fn seconds() -> u64 {
     wished.and_then(|text| text.parse().ok()).unwrap_or(SHORT_SECONDS)
 }
 
-/// Whether it is measured for long enough, and by whoever wants to know, to be strict.
+/// Whether the run is long enough for the strict tolerance.
 fn is_long() -> bool {
     seconds() >= 20
 }
 
-/// What clients do over and over.
+/// The operation that clients repeat.
 #[derive(Clone, Copy)]
 enum Work {
     Read(u32),
@@ -44,7 +44,7 @@ enum Work {
     Copy,
 }
 
-/// What one client does over and over, and how much of it at once.
+/// Load of one client: its operation and the number in flight.
 #[derive(Clone, Copy)]
 struct Load<'a> {
     share: &'a str,
@@ -60,14 +60,14 @@ impl<'a> Load<'a> {
     }
 }
 
-/// What was done.
+/// Count of completed operations and bytes.
 #[derive(Default)]
-struct Done {
+struct WorkTally {
     operations: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Done {
+impl WorkTally {
     fn note(&self, bytes: u64) {
         self.operations.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -80,12 +80,12 @@ impl Done {
 }
 
 /// A server with the share `data`, which has `keys`, over both protocols.
-struct Served {
+struct LimitedServer {
     running: Running,
     nfs: SocketAddr,
 }
 
-fn serve(keys: &str, last: u8, port: u16) -> Served {
+fn serve(keys: &str, last: u8, port: u16) -> LimitedServer {
     let mut setup = Setup::new();
     setup.shares += "nfs_squash = \"none\"\n";
     setup.shares += keys;
@@ -95,13 +95,13 @@ fn serve(keys: &str, last: u8, port: u16) -> Served {
         let path = running.data().join(format!("file{number}"));
         std::fs::write(path, vec![7; 1 << 20]).unwrap();
     }
-    Served { running, nfs }
+    LimitedServer { running, nfs }
 }
 
 /// Does `one` in as many loops as a client has requests under way.
 fn in_loops<F: Future<Output = u64> + Send + 'static>(
     depth: u64,
-    done: &Arc<Done>,
+    done: &Arc<WorkTally>,
     one: impl Fn(u64) -> F + Clone + Send + 'static,
 ) -> Vec<JoinHandle<()>> {
     let start = |at| {
@@ -115,7 +115,11 @@ fn in_loops<F: Future<Output = u64> + Send + 'static>(
     (0..depth).map(start).collect()
 }
 
-async fn smb_load(served: &Served, load: Load<'_>, done: &Arc<Done>) -> Vec<JoinHandle<()>> {
+async fn smb_load(
+    served: &LimitedServer,
+    load: Load<'_>,
+    done: &Arc<WorkTally>,
+) -> Vec<JoinHandle<()>> {
     let tree = Arc::new(
         crate::support::library::client(&served.running).await.tree(load.share).await.unwrap(),
     );
@@ -160,7 +164,11 @@ async fn smb_load(served: &Served, load: Load<'_>, done: &Arc<Done>) -> Vec<Join
     }
 }
 
-async fn nfs_load(served: &Served, load: Load<'_>, done: &Arc<Done>) -> Vec<JoinHandle<()>> {
+async fn nfs_load(
+    served: &LimitedServer,
+    load: Load<'_>,
+    done: &Arc<WorkTally>,
+) -> Vec<JoinHandle<()>> {
     let export = Arc::new(crate::support::library::export(served.nfs, load.share).await);
     let name = load.file.to_owned();
     let file = Arc::new(export.open_file(&name, Disposition::Open).await.unwrap());
@@ -200,8 +208,8 @@ async fn nfs_load(served: &Served, load: Load<'_>, done: &Arc<Done>) -> Vec<Join
 }
 
 /// Operations and bytes a second of clients that do all they may.
-async fn rates(served: &Served, (smb, nfs): (u8, u8), work: Work) -> (f64, f64) {
-    let done = Arc::new(Done::default());
+async fn rates(served: &LimitedServer, (smb, nfs): (u8, u8), work: Work) -> (f64, f64) {
+    let done = Arc::new(WorkTally::default());
     let mut loops = Vec::new();
     for number in 0..smb {
         let name = format!("file{}", number % 16);
@@ -216,7 +224,7 @@ async fn rates(served: &Served, (smb, nfs): (u8, u8), work: Work) -> (f64, f64) 
     rates
 }
 
-async fn measured(done: &Done) -> (f64, f64) {
+async fn measured(done: &WorkTally) -> (f64, f64) {
     tokio::time::sleep(WARM_UP).await;
     let (start, before) = (Instant::now(), done.look());
     tokio::time::sleep(Duration::from_secs(seconds())).await;
@@ -235,7 +243,7 @@ fn in_runtime<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Runtime::new().unwrap().block_on(work)
 }
 
-/// Who asks, and how often a table says it.
+/// Numbers of SMB and NFS clients, with their label in the table.
 const CLIENTS: [((u8, u8), &str); 4] = [
     ((1, 0), "one client over SMB"),
     ((0, 1), "one client over NFS"),
@@ -267,7 +275,7 @@ fn throughput_is_held_in_each_direction_by_itself() {
             is_near(egress, 16.0 * MIB, &format!("egress, {who}"));
         }
         // Both at once: who writes does not hold up who reads.
-        let (read, written) = (Arc::new(Done::default()), Arc::new(Done::default()));
+        let (read, written) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
         let mut loops = smb_load(&served, Load::of("file0", Work::Read(65_536)), &read).await;
         loops.extend(smb_load(&served, Load::of("file1", Work::Write(65_536)), &written).await);
         let (egress, ingress) = tokio::join!(measured(&read), measured(&written));
@@ -312,7 +320,7 @@ fn one_hot_file_is_held_while_others_go_on() {
     let keys = "limits = { file_read_iops = 200, file_ingress = \"4 MiB\" }\n";
     let served = serve(keys, 63, 24504);
     in_runtime(async {
-        let (hot, cool) = (Arc::new(Done::default()), Arc::new(Done::default()));
+        let (hot, cool) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
         let mut loops = Vec::new();
         for _ in 0..2 {
             loops.extend(smb_load(&served, Load::of("file0", Work::Read(4096)), &hot).await);
@@ -329,8 +337,8 @@ fn one_hot_file_is_held_while_others_go_on() {
 }
 
 /// Operations and bytes a second over SMB and over NFS, of clients that all use one file.
-async fn on_one_file(served: &Served, (smb, nfs): (u8, u8), work: Work) -> [(f64, f64); 2] {
-    let done = [Arc::new(Done::default()), Arc::new(Done::default())];
+async fn on_one_file(served: &LimitedServer, (smb, nfs): (u8, u8), work: Work) -> [(f64, f64); 2] {
+    let done = [Arc::new(WorkTally::default()), Arc::new(WorkTally::default())];
     let mut loops = Vec::new();
     for _ in 0..smb {
         loops.extend(smb_load(served, Load::of("file0", work), &done[0]).await);
@@ -343,7 +351,7 @@ async fn on_one_file(served: &Served, (smb, nfs): (u8, u8), work: Work) -> [(f64
     [over_smb, over_nfs]
 }
 
-/// Whom the limits are held against that other tests measure with few.
+/// Larger numbers of clients, for limits that other tests measure with few.
 fn crowds() -> &'static [((u8, u8), &'static str)] {
     const ALL: [((u8, u8), &str); 6] = [
         ((8, 8), "eight over SMB and eight over NFS"),
@@ -398,7 +406,7 @@ fn sessions_have_equal_parts_however_much_each_asks_for() {
     let _turn = Turn::wait();
     let served = serve("limits = { iops = 600 }\n", 64, 24505);
     in_runtime(async {
-        let (greedy, modest) = (Arc::new(Done::default()), Arc::new(Done::default()));
+        let (greedy, modest) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
         let tree =
             crate::support::library::client(&served.running).await.tree("data").await.unwrap();
         let file = Arc::new(tree.open("file0", &OpenHow::read()).await.unwrap());
@@ -423,7 +431,7 @@ fn a_reload_changes_limits_under_load_and_disconnects_nobody() {
     let _turn = Turn::wait();
     let served = serve("limits = { iops = 200 }\n", 65, 24506);
     in_runtime(async {
-        let done = Arc::new(Done::default());
+        let done = Arc::new(WorkTally::default());
         let mut loops = smb_load(&served, Load::of("file0", Work::Read(4096)), &done).await;
         loops.extend(nfs_load(&served, Load::of("file1", Work::Read(4096)), &done).await);
         is_near(measured(&done).await.0, 200.0, "at first");
@@ -443,7 +451,7 @@ fn a_reload_changes_limits_under_load_and_disconnects_nobody() {
 }
 
 /// A second share, `free`, without limits.
-fn serve_neighbours(keys: &str, last: u8, port: u16) -> Served {
+fn serve_neighbours(keys: &str, last: u8, port: u16) -> LimitedServer {
     let mut setup = Setup::new();
     setup.shares += "nfs_squash = \"none\"\n";
     setup.shares += keys;
@@ -457,7 +465,7 @@ fn serve_neighbours(keys: &str, last: u8, port: u16) -> Served {
     let nfs = setup.serve_nfs(last, port);
     let running = setup.start();
     std::fs::write(running.data().join("file0"), vec![7; 1 << 20]).unwrap();
-    Served { nfs, running }
+    LimitedServer { nfs, running }
 }
 
 #[test]
@@ -465,7 +473,7 @@ fn shares_of_one_session_do_not_hold_up_each_other() {
     let _turn = Turn::wait();
     let served = serve_neighbours("limits = { iops = 100 }\n", 73, 24514);
     in_runtime(async {
-        let (held, free) = (Arc::new(Done::default()), Arc::new(Done::default()));
+        let (held, free) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
         let client = crate::support::library::client(&served.running).await;
         let trees = [client.tree("data").await.unwrap(), client.tree("free").await.unwrap()];
         let mut loops = Vec::new();
@@ -570,7 +578,7 @@ fn full_share_refuses_writes_until_space_is_freed() {
         let file = export.open_file("other", Disposition::Create).await.unwrap();
         let refused = export.write(&file, 0, &data).await.unwrap_err().to_string();
         assert!(refused.contains("NOSPC"), "{refused}");
-        // What is there may be changed.
+        // A full share still allows overwrites.
         export
             .write(&export.open_file("file1", Disposition::Open).await.unwrap(), 0, &data)
             .await
@@ -617,7 +625,7 @@ fn burst_credits_survive_stop_and_crash() {
     assert_eq!(full, 2000 * 3600, "a new share");
     let load = in_runtime(async { rates(&served, (1, 0), Work::Read(4096)).await.0 });
     assert!(load > 500.0, "{load}");
-    // What comes back in two minutes is little beside what was used.
+    // The refill of two minutes is small beside the credits used.
     let (left, soon) = (credits(&served.running), 120 * 10);
     assert!(left < full - 2 * soon, "{left}");
     let mut running = served.running;
@@ -644,9 +652,9 @@ fn only_shares_of_some_classes_name_further_addresses() {
         assert!(refused.contains("FS_DRIVER_REQUIRED"), "{refused}");
         let _other = client.tree("free").await.unwrap();
         // The test's machine may have no address to tell.
-        let told = client.interfaces().await.map_err(|error| error.to_string());
+        let interfaces = client.interfaces().await.map_err(|error| error.to_string());
         assert!(
-            !told.is_err_and(|error| error.contains("FS_DRIVER_REQUIRED")),
+            !interfaces.is_err_and(|error| error.contains("FS_DRIVER_REQUIRED")),
             "another share, too"
         );
     });

@@ -1,6 +1,6 @@
-//! What limits of shares cost the built server: those that nobody reaches, by its processor
-//! time for the same requests over the same connection, with and without; and a share that is
-//! held, by what is left to its neighbour. `cargo xtask bench limits` measures for long.
+//! Cost of share limits in the built server. Limits that no load reaches are measured by the
+//! server's CPU time with and without them; a throttled share is measured by its neighbour's
+//! throughput. `cargo xtask bench limits` runs longer.
 
 use crate::support::{Running, Setup, Turn};
 use bytes::Bytes;
@@ -40,7 +40,7 @@ fn seconds() -> Option<u64> {
     std::env::var("ANABRANCH_LIMITS_SECONDS").ok()?.parse().ok()
 }
 
-/// What is asked for over and over.
+/// The operation that the client repeats.
 #[derive(Clone, Copy, PartialEq)]
 enum Work {
     Read(u32),
@@ -136,14 +136,14 @@ const LOADS: [Load; 6] = [
 
 /// A server with the shares `data` and `free`, and whoever asks it: a processor for each, where
 /// there are two.
-struct Served {
+struct CostServer {
     running: Running,
     nfs: SocketAddr,
     local: LocalSet,
     runtime: Runtime,
 }
 
-impl Served {
+impl CostServer {
     fn start(keys: &str, last: u8, port: u16) -> Self {
         let mut setup = Setup::new();
         setup.shares += &format!("nfs_squash = \"none\"\n{keys}");
@@ -176,7 +176,7 @@ impl Served {
         std::thread::sleep(SETTLE);
     }
 
-    /// Processor time that the server has had, in nanoseconds. Exact while it is idle: the
+    /// CPU time of the server, in nanoseconds. Exact while it is idle: the
     /// kernel adds up a thread's time when that stops to run.
     fn spent(&self) -> f64 {
         let tasks = format!("/proc/{}/task", self.running.process_id());
@@ -187,7 +187,7 @@ impl Served {
         std::fs::read_dir(tasks).unwrap().filter_map(|task| time(task.ok()?)).sum()
     }
 
-    /// One turn: microseconds of the server's processor time for each request.
+    /// One turn: microseconds of the server's CPU time for each request.
     fn turn(&self, client: &Client, load: Load) -> f64 {
         let before = self.spent();
         self.wait(client.ask_all(load));
@@ -212,9 +212,9 @@ fn middle(mut all: Vec<f64>) -> [f64; 3] {
     [half - reach, half, half + reach].map(|at| all[at.clamp(0.0, last) as usize])
 }
 
-/// What a load costs more under `wish` than without limits, in pairs of turns: same server,
-/// file and connection, and who comes first is not always the same.
-fn compare(served: &Served, client: &Client, load: Load, wish: &str) -> [[f64; 3]; 3] {
+/// Extra cost of a load under `wish`, measured in pairs of turns with and without limits: same
+/// server, file and connection, in alternating order.
+fn compare(served: &CostServer, client: &Client, load: Load, wish: &str) -> [[f64; 3]; 3] {
     let (none, begun) = (none(), Instant::now());
     let [mut without, mut with, mut more] = [const { Vec::new() }; 3];
     let time = Duration::from_secs(seconds().unwrap_or(1));
@@ -250,7 +250,7 @@ fn row(what: &str, measured: [[f64; 3]; 3]) -> f64 {
 #[ignore = "minutes, and a processor each for server and clients: cargo xtask bench limits"]
 fn limits_that_nobody_reaches_cost_next_to_nothing() {
     let _turn = Turn::wait();
-    let served = Served::start("", 70, 24511);
+    let served = CostServer::start("", 70, 24511);
     let smb = served.wait(Client::smb(&served.running, "data"));
     let nfs = served.wait(Client::nfs(served.nfs, "data"));
     let mut uncertain = Vec::new();
@@ -271,9 +271,9 @@ fn limits_that_nobody_reaches_cost_next_to_nothing() {
     );
 }
 
-/// What a share does beside its neighbour.
+/// Load of the throttled share, beside its neighbour.
 #[derive(Clone, Copy, PartialEq)]
-enum Beside {
+enum ThrottledLoad {
     Nothing,
     /// As many requests as it may, and no more.
     Modest,
@@ -284,13 +284,17 @@ enum Beside {
 const HELD_IOPS: u64 = 100;
 const NEIGHBOUR: Load = load("reads of 4 KiB, 8 at once", Work::Read(4096), 8, 4096);
 
-/// Starts what a share does, until the tasks are told to end.
-fn start(served: &Served, clients: &[Client; 2], beside: Beside) -> (Rc<Cell<bool>>, Tasks) {
+/// Starts the throttled share's load, which runs while the returned flag is true.
+fn start(
+    served: &CostServer,
+    clients: &[Client; 2],
+    beside: ThrottledLoad,
+) -> (Rc<Cell<bool>>, Tasks) {
     let goes_on = Rc::new(Cell::new(true));
     let (count, pause) = match beside {
-        Beside::Nothing => (0, None),
-        Beside::Modest => (1, Some(Duration::from_secs(1) / HELD_IOPS as u32)),
-        Beside::Held => (16, None),
+        ThrottledLoad::Nothing => (0, None),
+        ThrottledLoad::Modest => (1, Some(Duration::from_secs(1) / HELD_IOPS as u32)),
+        ThrottledLoad::Held => (16, None),
     };
     let ask = |number: usize| {
         let (client, goes_on) = (clients[number % 2].clone(), goes_on.clone());
@@ -313,7 +317,12 @@ type Tasks = Vec<JoinHandle<()>>;
 
 /// Requests a second of the neighbour beside that, and the server's microseconds for each, with
 /// what the other share has it do.
-fn neighbours_turn(served: &Served, free: &Client, held: &[Client; 2], beside: Beside) -> [f64; 2] {
+fn neighbours_turn(
+    served: &CostServer,
+    free: &Client,
+    held: &[Client; 2],
+    beside: ThrottledLoad,
+) -> [f64; 2] {
     let (goes_on, tasks) = start(served, held, beside);
     // Until what may begin at once has begun.
     served.wait(async { tokio::time::sleep(Duration::from_millis(20)).await });
@@ -334,7 +343,7 @@ fn neighbours_turn(served: &Served, free: &Client, held: &[Client; 2], beside: B
 fn throttled_share_does_not_slow_its_neighbour() {
     let _turn = Turn::wait();
     let keys = format!("limits = {{ iops = {HELD_IOPS} }}\n");
-    let served = Served::start(&keys, 72, 24513);
+    let served = CostServer::start(&keys, 72, 24513);
     let free = served.wait(Client::smb(&served.running, "free"));
     let held = [
         served.wait(Client::smb(&served.running, "data")),
@@ -342,7 +351,7 @@ fn throttled_share_does_not_slow_its_neighbour() {
     ];
     let time = Duration::from_secs(seconds().map_or(2, |seconds| 4 * seconds));
     let (begun, mut turns) = (Instant::now(), Vec::new());
-    let mut order = [Beside::Nothing, Beside::Modest, Beside::Held];
+    let mut order = [ThrottledLoad::Nothing, ThrottledLoad::Modest, ThrottledLoad::Held];
     served.turn(&free, NEIGHBOUR);
     while begun.elapsed() < time || turns.len() < 4 {
         let mut three = [[0.0; 2]; 3];
@@ -359,20 +368,22 @@ fn throttled_share_does_not_slow_its_neighbour() {
     let limits = served.running.page("/v1/shares/data/limits");
     let limits: serde_json::Value = serde_json::from_str(&limits).unwrap();
     assert!(limits["throttled"]["iops"].as_u64().unwrap() > 0, "it was not held");
-    let of = |beside: Beside, figure: usize| {
+    let of = |beside: ThrottledLoad, figure: usize| {
         middle(turns.iter().map(|three| three[beside as usize][figure]).collect())[1]
     };
-    for (other, what) in [(Beside::Nothing, "alone"), (Beside::Modest, "beside a modest share")] {
+    for (other, what) in
+        [(ThrottledLoad::Nothing, "alone"), (ThrottledLoad::Modest, "beside a modest share")]
+    {
         for (figure, unit) in ["reads/s", "us of the server for each"].into_iter().enumerate() {
             let part = |three: &[[f64; 2]; 3]| {
-                three[Beside::Held as usize][figure] / three[other as usize][figure] - 1.0
+                three[ThrottledLoad::Held as usize][figure] / three[other as usize][figure] - 1.0
             };
             let [low, middle, high] =
                 middle(turns.iter().map(part).collect()).map(|part| 100.0 * part);
             println!(
                 "| the neighbour {what}, and beside a share that is held: {unit} | {:.2} | {:.2} | {middle:+.2} % ({low:+.2} to {high:+.2}) |",
                 of(other, figure),
-                of(Beside::Held, figure)
+                of(ThrottledLoad::Held, figure)
             );
             // Of requests fewer are a loss, of time more.
             let loss = if figure == 0 { -high } else { low };

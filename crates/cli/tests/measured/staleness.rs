@@ -1,6 +1,6 @@
-//! A tree that a local process, two sessions of SMB and a client of NFS change at once, each
-//! with names of its own in common directories: whoever changed something asks the
-//! others at once, by either protocol, and what is told must be so. SEMANTICS.md, "What is
+//! A local process, two SMB sessions and an NFS client change one tree at the same time, each
+//! with its own names in common directories. After each change the actor reads it back
+//! through the other clients, and each reply must be current. SEMANTICS.md, "What is
 //! told is so".
 //!
 //! `ANABRANCH_STEPS` is how many changes each of the four makes, `ANABRANCH_SEED` where
@@ -19,7 +19,7 @@ use std::time::Duration;
 use wire::fscc::{FILE_CREATE, FILE_OPEN, FileTime};
 use wire::nfs::{NfsStatus, NfsTime};
 
-/// Changes of each of those who change, and what they take at most.
+/// Changes of each actor, and the time limit of all changes.
 const STEPS: u64 = 150;
 const SECONDS_MAX: u64 = 50;
 const DIRECTORIES: [&str; 3] = ["one", "two", "One more"];
@@ -27,37 +27,37 @@ const NAMES: u64 = 12;
 const SHARE: &str = "exported";
 const HIDDEN: u32 = 2;
 const WRITE_ATTRIBUTES: u32 = 0x100;
-/// Listings one after the other: the second is kept, and the third told from that.
+/// Consecutive listings: the second fills the cache, the third is served from it.
 const LISTINGS: usize = 3;
 
-/// What is known of a file.
+/// Expected attributes of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct ExpectedFile {
     size_bytes: u64,
     is_hidden: bool,
     /// When it was written last, where somebody has set that.
     written: Option<u64>,
 }
 
-impl Known {
-    /// What is told of it, as far as it is known.
-    fn as_told(self, told: Told) -> Self {
-        let written = self.written.map(|_| told.written);
-        let is_hidden = told.is_hidden.unwrap_or(self.is_hidden);
-        Self { size_bytes: told.size_bytes, is_hidden, written }
+impl ExpectedFile {
+    /// The reported attributes, reduced to the ones that this file's actor has set.
+    fn with_reported(self, reported: ReportedFile) -> Self {
+        let written = self.written.map(|_| reported.written);
+        let is_hidden = reported.is_hidden.unwrap_or(self.is_hidden);
+        Self { size_bytes: reported.size_bytes, is_hidden, written }
     }
 }
 
-/// What somebody is told of a file.
+/// Attributes of a file, as a server reports them.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct ReportedFile {
     size_bytes: u64,
-    /// Where the protocol tells.
+    /// The hidden attribute; none over NFS.
     is_hidden: Option<bool>,
     written: u64,
 }
 
-impl Told {
+impl ReportedFile {
     fn over_smb(size_bytes: u64, attributes: u32, written: FileTime) -> Self {
         Self { size_bytes, is_hidden: Some(attributes & HIDDEN != 0), written: written.0 }
     }
@@ -74,63 +74,67 @@ impl Told {
 const SECONDS_1601_TO_1970: u64 = 11_644_473_600;
 
 /// By directory and name.
-type Files = BTreeMap<(&'static str, String), Known>;
+type Files = BTreeMap<(&'static str, String), ExpectedFile>;
 
-/// By which way changes are made.
-enum Way {
+/// Path of an actor's changes.
+enum ChangePath {
     Local(PathBuf),
     Session(Tree),
     Export(Export),
 }
 
-/// Who is asked.
+/// Client that reads a change back.
 #[derive(Clone)]
-enum Asked {
+enum Reader {
     Session(Tree),
     Export(Export),
 }
 
-impl Asked {
-    /// What is told of a path; none if it is not there.
-    async fn stat(&self, path: &str) -> Option<Told> {
-        let told = match self {
+impl Reader {
+    /// The reported attributes of a path; none if it does not exist.
+    async fn stat(&self, path: &str) -> Option<ReportedFile> {
+        let reported = match self {
             Self::Session(tree) => {
-                let told = tree.stat(path).await;
-                told.map(|found| Told::over_smb(found.size_bytes, found.attributes, found.times[2]))
+                let reported = tree.stat(path).await;
+                reported.map(|found| {
+                    ReportedFile::over_smb(found.size_bytes, found.attributes, found.times[2])
+                })
             }
-            Self::Export(export) => export.stat(path).await.map(|entry| Told::over_nfs(&entry)),
+            Self::Export(export) => {
+                export.stat(path).await.map(|entry| ReportedFile::over_nfs(&entry))
+            }
         };
-        match told {
-            Ok(told) => Some(told),
+        match reported {
+            Ok(reported) => Some(reported),
             Err(Error::Refused(_, status)) if is_missing(status) => None,
             Err(Error::RefusedOperation(_, NfsStatus::NOENT)) => None,
             Err(error) => panic!("{path}: {error}"),
         }
     }
 
-    async fn list(&self, directory: &str) -> Vec<(String, Told)> {
+    async fn list(&self, directory: &str) -> Vec<(String, ReportedFile)> {
         match self {
             Self::Session(tree) => {
                 let listed = tree.list(directory).await.unwrap().into_iter();
-                let told = listed.map(|entry| {
+                let reported = listed.map(|entry| {
                     let of = &entry.record;
-                    (entry.name, Told::over_smb(of.size_bytes, of.attributes, of.times[2]))
+                    (entry.name, ReportedFile::over_smb(of.size_bytes, of.attributes, of.times[2]))
                 });
-                told.collect()
+                reported.collect()
             }
             Self::Export(export) => {
                 let listed = export.list(directory).await.unwrap().into_iter();
-                listed.map(|entry| (entry.name.clone(), Told::over_nfs(&entry))).collect()
+                listed.map(|entry| (entry.name.clone(), ReportedFile::over_nfs(&entry))).collect()
             }
         }
     }
 }
 
-/// Who changes.
+/// One client that changes the tree and checks it through the others.
 struct Actor {
     name: &'static str,
-    way: Way,
-    asked: Vec<Asked>,
+    way: ChangePath,
+    asked: Vec<Reader>,
     files: Files,
     random: u64,
 }
@@ -160,7 +164,7 @@ impl Actor {
         let Some(known) = self.files.get(&at).copied() else {
             let size_bytes = self.below(5000);
             self.way.write(&path, size_bytes, true).await;
-            self.files.insert(at, Known { size_bytes, is_hidden: false, written: None });
+            self.files.insert(at, ExpectedFile { size_bytes, is_hidden: false, written: None });
             return;
         };
         match self.below(6) {
@@ -171,23 +175,23 @@ impl Actor {
             1 => {
                 let size_bytes = known.size_bytes + 1 + self.below(100);
                 self.way.write(&path, size_bytes, false).await;
-                self.files.insert(at, Known { size_bytes, written: None, ..known });
+                self.files.insert(at, ExpectedFile { size_bytes, written: None, ..known });
             }
             3 => {
                 let size_bytes = known.size_bytes / 2;
                 self.way.write(&path, size_bytes, false).await;
-                self.files.insert(at, Known { size_bytes, written: None, ..known });
+                self.files.insert(at, ExpectedFile { size_bytes, written: None, ..known });
             }
             4 => {
                 let seconds = 1_500_000_000 + self.below(100_000_000);
                 self.way.set_written(&path, seconds).await;
                 let written = Some((seconds + SECONDS_1601_TO_1970) * 10_000_000);
-                self.files.insert(at, Known { written, ..known });
+                self.files.insert(at, ExpectedFile { written, ..known });
             }
-            2 if !matches!(self.way, Way::Export(_)) => {
+            2 if !matches!(self.way, ChangePath::Export(_)) => {
                 let is_hidden = !known.is_hidden;
                 self.way.hide(&path, is_hidden).await;
-                self.files.insert(at, Known { is_hidden, ..known });
+                self.files.insert(at, ExpectedFile { is_hidden, ..known });
             }
             _ => {
                 let to = self.place();
@@ -209,11 +213,11 @@ impl Actor {
         let known = expected.unwrap_or_default();
         let path = path_of(&at);
         let other = path.to_uppercase();
-        let found = asked.stat(&path).await.map(|told| known.as_told(told));
+        let found = asked.stat(&path).await.map(|reported| known.with_reported(reported));
         assert_eq!(found, expected, "{} asked for {path}", self.name);
         // Names of NFS have a case.
-        let expected = expected.filter(|_| matches!(asked, Asked::Session(_)));
-        let found = asked.stat(&other).await.map(|told| known.as_told(told));
+        let expected = expected.filter(|_| matches!(asked, Reader::Session(_)));
+        let found = asked.stat(&other).await.map(|reported| known.with_reported(reported));
         assert_eq!(found, expected, "{} asked for {other}", self.name);
         if self.below(4) == 0 {
             self.check_listing(&asked, at.0).await;
@@ -221,14 +225,15 @@ impl Actor {
     }
 
     /// Others change the directory meanwhile: their names say nothing.
-    async fn check_listing(&self, asked: &Asked, directory: &'static str) {
+    async fn check_listing(&self, asked: &Reader, directory: &'static str) {
         for round in 0..LISTINGS {
             let listed = asked.list(directory).await.into_iter();
-            let own = listed.filter(|(name, _)| name.starts_with(self.name)).map(|(name, told)| {
-                let at = (directory, name);
-                let known = self.files.get(&at).copied().unwrap_or_default();
-                (at, known.as_told(told))
-            });
+            let own =
+                listed.filter(|(name, _)| name.starts_with(self.name)).map(|(name, reported)| {
+                    let at = (directory, name);
+                    let known = self.files.get(&at).copied().unwrap_or_default();
+                    (at, known.with_reported(reported))
+                });
             let expected = self.files.iter().filter(|(at, _)| at.0 == directory);
             let expected: Files = expected.map(|(at, known)| (at.clone(), *known)).collect();
             assert_eq!(
@@ -263,7 +268,7 @@ fn is_missing(status: wire::ntstatus::NtStatus) -> bool {
     status == wire::ntstatus::NtStatus::OBJECT_NAME_NOT_FOUND
 }
 
-impl Way {
+impl ChangePath {
     /// Makes a file so long, or lengthens it.
     async fn write(&self, path: &str, size_bytes: u64, is_new: bool) {
         match self {
@@ -373,15 +378,15 @@ async fn what_is_told_is_so_whoever_changed_it_last() {
     DIRECTORIES.iter().for_each(|directory| std::fs::create_dir_all(root.join(directory)).unwrap());
     let trees = [library::share(&server, SHARE).await, library::share(&server, SHARE).await];
     let exports = [export(address, 1).await, export(address, 2).await];
-    let mut asked: Vec<Asked> = trees.iter().cloned().map(Asked::Session).collect();
-    asked.extend(exports.iter().cloned().map(Asked::Export));
+    let mut asked: Vec<Reader> = trees.iter().cloned().map(Reader::Session).collect();
+    asked.extend(exports.iter().cloned().map(Reader::Export));
     let [first, second] = trees;
     let [exported, _] = exports;
     let ways = [
-        ("local", Way::Local(root)),
-        ("first", Way::Session(first)),
-        ("second", Way::Session(second)),
-        ("over NFS", Way::Export(exported)),
+        ("local", ChangePath::Local(root)),
+        ("first", ChangePath::Session(first)),
+        ("second", ChangePath::Session(second)),
+        ("over NFS", ChangePath::Export(exported)),
     ];
     let actors = ways.into_iter().enumerate().map(|(at, (name, way))| {
         let random = seed.wrapping_mul(4).wrapping_add(at as u64) << 20;

@@ -24,7 +24,7 @@ fn create(client: &mut Client, name: &str, disposition: u32, contexts: &[u8]) ->
     client.call(CREATE, &Client::create_with(&wish))
 }
 
-/// What a client sends with its first CREATE: it reads details of directories.
+/// AAPL create context of a client that reads directory details (kAAPL_SERVER_QUERY).
 fn query(data_bytes: u32) -> Vec<u8> {
     let mut context = vec![0, 0, 0, 0, 16, 0, 4, 0, 0, 0, 24, 0];
     context.extend_from_slice(&data_bytes.to_le_bytes());

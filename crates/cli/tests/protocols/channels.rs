@@ -1,5 +1,5 @@
-//! Several connections of one session to the real binary: what is told of them, what
-//! cuts them, and what hostile ones cannot do.
+//! Several connections of one session to the built server: their reports, the events that
+//! close them, and the limits of hostile ones.
 
 use crate::support::channel::{
     ACCESS_DENIED, Channel, ECHO, INSUFFICIENT_RESOURCES, LOGOFF, REQUEST_NOT_ACCEPTED, SUCCESS,
@@ -250,8 +250,8 @@ impl Namespace {
         assert!(status.success(), "ip {arguments}");
     }
 
-    /// Addresses that clients are told, with what is said of them.
-    fn told(&self, server: &Running) -> BTreeSet<String> {
+    /// The addresses that clients receive, with their properties.
+    fn advertised(&self, server: &Running) -> BTreeSet<String> {
         let mut command = anabranch_by("ip", &["netns", "exec", &self.0]);
         let admin = server.admin.to_string();
         let output = command.args(["channels", "--json", "--admin", &admin]).output().unwrap();
@@ -262,7 +262,7 @@ impl Namespace {
 
     fn wait_for(&self, server: &Running, addresses: &[&str]) {
         let wanted: BTreeSet<String> = addresses.iter().map(|a| format!("{a} true")).collect();
-        wait_for(&format!("{addresses:?}"), || (self.told(server) == wanted).then_some(()));
+        wait_for(&format!("{addresses:?}"), || (self.advertised(server) == wanted).then_some(()));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a client has open outlives its connection, and is nobody else's.
+//! Durable opens outlive their connection, and only their client reconnects to them.
 
 use crate::support::client::{
     ACCESS_DENIED, CLOSE, CREATE, Client, Create, DUPLICATE_OBJECTID, FILE_CLOSED,

@@ -382,7 +382,7 @@ fn a_link_to_a_directory_is_removed_as_a_directory() {
         assert!(std::fs::symlink_metadata(at("parent/link")).is_err());
         assert_eq!(removed(&mut client, "parent"), SUCCESS);
         assert_eq!(std::fs::read(at("target/kept")).unwrap(), b"data");
-        // What is no directory, or leads nowhere, is not removed as one.
+        // A link to a file and a dangling link are not removed as directories.
         symlink("target/kept", at("to-file")).unwrap();
         symlink("nowhere", at("dangling")).unwrap();
         for name in ["to-file", "dangling"] {

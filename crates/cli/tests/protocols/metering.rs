@@ -1,5 +1,5 @@
-//! What the server counts is exactly what its clients did: by operation, by how it ended, and
-//! every byte.
+//! The server's metrics match its clients' requests exactly: by operation, by status, and to the
+//! byte.
 
 use crate::support::client::{
     ACCESS_DENIED, BAD_NETWORK_NAME, CREATE, Client, Create, LOCK, LOGON_FAILURE,
@@ -222,7 +222,7 @@ fn sealed_and_signed_requests_are_metered_to_the_byte() {
         }
         file.close().await.unwrap();
     });
-    // Who leaves without a word is gone a moment later.
+    // A client that disconnects without LOGOFF is removed a moment later.
     wait_for("the end", || (server.metric("anabranch_connections") == 0).then_some(()));
     let metrics = Metrics::of(&server);
     assert_eq!(metrics.bytes("SMB"), scales.seen());

@@ -283,16 +283,23 @@ fn check_names_what_is_wrong_with_certificates_and_the_remedy() {
     let (certificate, key) = (file("server.pem"), file("server.key"));
     assert_eq!(said(&certificate, &key, ""), "");
     let absent = folder.path().join("absent.pem");
-    let told = said(&absent, &key, "");
-    assert!(told.contains("config.toml:4: nfs_tls_certificate = ") && told.contains("absent.pem"));
-    assert!(told.contains("make it a PEM file of certificates that this server may read"));
-    let told = said(&certificate, &certificate, "");
+    let refusal = said(&absent, &key, "");
     assert!(
-        told.contains("nfs_tls_key = ") && told.contains("as PEM without a password"),
-        "{told}"
+        refusal.contains("config.toml:4: nfs_tls_certificate = ") && refusal.contains("absent.pem")
     );
-    let told = said(&certificate, &file("client.key"), "");
-    assert!(told.contains("do not match") && told.contains("the key must belong"), "{told}");
-    let told = said(&certificate, &key, &format!("nfs_tls_client_ca = {key:?}\n"));
-    assert!(told.contains("nfs_tls_client_ca = ") && told.contains("it contains no certificate"));
+    assert!(refusal.contains("make it a PEM file of certificates that this server may read"));
+    let refusal = said(&certificate, &certificate, "");
+    assert!(
+        refusal.contains("nfs_tls_key = ") && refusal.contains("as PEM without a password"),
+        "{refusal}"
+    );
+    let refusal = said(&certificate, &file("client.key"), "");
+    assert!(
+        refusal.contains("do not match") && refusal.contains("the key must belong"),
+        "{refusal}"
+    );
+    let refusal = said(&certificate, &key, &format!("nfs_tls_client_ca = {key:?}\n"));
+    assert!(
+        refusal.contains("nfs_tls_client_ca = ") && refusal.contains("it contains no certificate")
+    );
 }

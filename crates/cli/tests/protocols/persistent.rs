@@ -1,4 +1,4 @@
-//! What clients have open on a continuously available share survives the server.
+//! Persistent handles on a continuously available share survive the server's end.
 
 use crate::support::client::{
     ACCESS_DENIED, CLOSE, CREATE, Client, FILE_NOT_AVAILABLE, FileId, LOCK, LOCK_NOT_GRANTED,
@@ -461,7 +461,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Comes back for its open, and finds all of it.
+    /// Reconnects to the persistent open, and checks its locks and data.
     fn come_back(&mut self, server: &Running) {
         let mut other = Client::ready_3(server, [0xFF; 16]);
         let name = format!("worker {}", self.number);
@@ -473,7 +473,7 @@ impl Worker {
             let body = Client::lock_byte_body(seen, LOCKED_FROM + lock, false);
             let is_held = other.call(LOCK, &body).status == LOCK_NOT_GRANTED;
             match self.under_way {
-                // Whatever came of it, its client must learn it now.
+                // The lost reply left the lock's state unknown: the server's state counts.
                 Some(Step::Lock(asked) | Step::Unlock(asked)) if asked == lock => {
                     if is_held {
                         self.locks.insert(lock)

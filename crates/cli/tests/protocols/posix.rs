@@ -1,5 +1,5 @@
-//! The POSIX extensions of SMB 3.1.1, message by message. What they do to
-//! files is tested in `files`, and by the kernel.
+//! The POSIX extensions of SMB 3.1.1, message by message. Crate `files` and the Linux client
+//! lanes test their effect on files.
 
 use crate::support::client::{CLOSE, CREATE, Client, Create, FileId, NEGOTIATE, Reply, SUCCESS};
 use crate::support::client::{QUERY_DIRECTORY, QUERY_INFO, SET_INFO, WRITE};

@@ -129,7 +129,7 @@ fn silent_nfs_connection_is_dropped_and_requests_move() {
         let options = NfsOptions { patience, ..NfsOptions::default() };
         let nfs = over_nfs_with(relay.address, options).await;
         let file = nfs.open_file("silent", Disposition::Create).await.unwrap();
-        // Who is owed nothing waits for nothing.
+        // A client without requests in flight keeps its connection.
         tokio::time::sleep(3 * patience).await;
         let connections = || relay.connections.load(Ordering::Relaxed);
         assert_eq!(connections(), 1);
@@ -244,17 +244,17 @@ fn file_id_and_times_match_across_protocols() {
     assert_ne!(stat().change, by_smb.change);
 }
 
-/// Actions and names in what a watch tells. MS-FSCC 2.7.1.
+/// Actions and names in a CHANGE_NOTIFY reply. MS-FSCC 2.7.1.
 fn changes_in(mut rest: &[u8]) -> Vec<(u32, String)> {
-    let mut told = Vec::new();
+    let mut changes = Vec::new();
     loop {
         let number = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap());
         let (next, action, length) = (number(0) as usize, number(4), number(8) as usize);
         let units = rest[12..12 + length].chunks_exact(2);
         let name: Vec<u16> = units.map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
-        told.push((action, String::from_utf16(&name).unwrap()));
+        changes.push((action, String::from_utf16(&name).unwrap()));
         if next == 0 {
-            return told;
+            return changes;
         }
         rest = &rest[next..];
     }
@@ -283,21 +283,21 @@ fn nfs_changes_are_notified_to_smb_watchers() {
     runtime.block_on(nfs.rename("dir/one", "dir/two")).unwrap();
     runtime.block_on(nfs.remove("dir/two")).unwrap();
     let is_of_name = |(action, _): &(u32, String)| *action != 3;
-    let mut told = Vec::new();
+    let mut changes = Vec::new();
     for _ in 0..8 {
         let reply = smb.receive().unwrap();
         if reply.status == PENDING {
             continue;
         }
         assert_eq!(reply.status, SUCCESS);
-        told.extend(changes_in(reply.output()).into_iter().filter(is_of_name));
-        if told.len() >= 4 {
+        changes.extend(changes_in(reply.output()).into_iter().filter(is_of_name));
+        if changes.len() >= 4 {
             break;
         }
         smb.send(CHANGE_NOTIFY, &watch);
     }
     let expected = [(1, "one"), (4, "one"), (5, "two"), (2, "two")];
-    assert_eq!(told, expected.map(|(action, name)| (action, name.to_owned())));
+    assert_eq!(changes, expected.map(|(action, name)| (action, name.to_owned())));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What others on the way see of a share that is encrypted, and who is let near it.
+//! Encrypted shares: an eavesdropper's view of the traffic, and refusal of plain clients.
 
 use crate::support::library::{World, target};
 use crate::support::relay::Relay;

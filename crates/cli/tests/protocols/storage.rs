@@ -1,5 +1,4 @@
-//! The place where files are kept fails: what clients are told, and what the
-//! log says.
+//! The file system fails: the statuses that clients receive, and the log's messages.
 
 use crate::support::client::{
     ACCESS_DENIED, BAD_NETWORK_NAME, Client, DISK_FULL, NETWORK_NAME_DELETED, READ, SET_INFO,

@@ -1,8 +1,8 @@
-//! What well-known programs send, request by request, replayed against the
-//! built server: the statuses, the data and the state that they end with.
+//! Replays the requests of well-known programs against the built server, and compares the
+//! statuses, the data and the final state.
 //!
-//! Each file in `traces/` is one program's doing. A line is a request and what
-//! must come of it:
+//! Each file in `traces/` is the trace of one program. A line is a request with its
+//! expected result:
 //!
 //! ```text
 //! NAME = create PATH access=HEX share=rwd|none disposition=WORD options=HEX [attributes=HEX] [+Ctxt] -> STATUS [action]
@@ -13,7 +13,7 @@
 //! write NAME OFFSET TEXT -> STATUS
 //! list NAME CLASS PATTERN -> STATUS [NAME ..]
 //! watch NAME filter=HEX -> 103
-//! told NAME -> STATUS [ACTION PATH]
+//! notified NAME -> STATUS [ACTION PATH]
 //! flush NAME -> STATUS
 //! close NAME -> STATUS
 //! disk PATH TEXT | exists PATH [TEXT] | missing PATH      (on the server's disk)
@@ -123,7 +123,7 @@ fn create_body(path: &str, options: &[String]) -> Vec<u8> {
     body.extend_from_slice(&name);
     body.resize(56 + padded, 0);
     body.extend_from_slice(&contexts);
-    // Whatever there is of names and contexts takes one byte at least.
+    // The variable part of CREATE is at least one byte. MS-SMB2 2.2.13.
     body.resize(body.len().max(57), 0);
     body
 }
@@ -262,7 +262,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The answer to a watch.
-    fn told(&mut self, line: &str) {
+    fn notified(&mut self, line: &str) {
         let (asked, expected) = line.split_once(" -> ").unwrap();
         let (name, expected) = (&words(asked)[1], words(expected));
         let id = self.watches.remove(name).expect("it is watched");
@@ -279,7 +279,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// What is about the server's disk.
+    /// Runs a line that acts on the server's disk.
     fn on_disk(&self, words: &[String]) {
         let path = self.server.data().join(&words[1]);
         match words[0].as_str() {
@@ -333,7 +333,7 @@ fn replay(name: &str) {
             rest[..=related].iter().map(|line| line.trim_start_matches("& ")).collect();
         match words(first)[0].as_str() {
             "disk" | "exists" | "missing" => replay.on_disk(&words(first)),
-            "told" => replay.told(first),
+            "notified" => replay.notified(first),
             _ => replay.exchange(&frame),
         }
         rest = &after[related..];

@@ -41,10 +41,10 @@ async fn size(tree: &Tree, path: &str) -> Option<u64> {
 /// Names and sizes of what is in the directory.
 async fn listed(tree: &Tree) -> Vec<(String, u64)> {
     let entries = tree.list("dir").await.unwrap();
-    let told = entries.into_iter().map(|entry| (entry.name, entry.record.size_bytes));
-    let mut told: Vec<_> = told.filter(|(name, _)| !name.starts_with('.')).collect();
-    told.sort();
-    told
+    let sizes = entries.into_iter().map(|entry| (entry.name, entry.record.size_bytes));
+    let mut sizes: Vec<_> = sizes.filter(|(name, _)| !name.starts_with('.')).collect();
+    sizes.sort();
+    sizes
 }
 
 async fn content(tree: &Tree, path: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! What the running server has given up, as the kernel reports it of each thread.
+//! Confinement of the running server, as the kernel reports it for each thread.
 
 use crate::support::client::Client;
 use crate::support::{Running, Setup};

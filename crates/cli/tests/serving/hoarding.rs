@@ -103,8 +103,8 @@ fn silent_admin_connections_keep_no_administrator_out() {
 
 const MEMORY_USED: &str = "anabranch_resource_used{kind=\"memory_bytes\"}";
 const MEMORY_REFUSED: &str = "anabranch_resource_refused_total{kind=\"memory_bytes\"}";
-/// What one user may have of the memory that [`small`] gives, and as much again for what the
-/// allocator and the process need.
+/// One user's share of the memory that [`small`] configures, doubled for the overhead of the
+/// allocator and the process.
 const MEMORY_BYTES_MAX: usize = 2 * 32 * 1024 * 1024;
 
 /// A server with two users and little memory for requests.

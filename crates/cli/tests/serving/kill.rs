@@ -33,7 +33,7 @@ fn content(file: u64, sequence: u64, page: u64) -> Vec<u8> {
     bytes
 }
 
-enum Sent {
+enum PendingRequest {
     Write { pages: Range<u64>, sequence: u64 },
     Make(String),
 }
@@ -43,7 +43,7 @@ struct Writer {
     number: u64,
     client: Client,
     file: FileId,
-    under_way: HashMap<u64, Sent>,
+    under_way: HashMap<u64, PendingRequest>,
     /// For each page the last write that was acknowledged, or 0.
     acknowledged: Vec<u64>,
     made: Vec<String>,
@@ -81,10 +81,10 @@ impl Writer {
         }
         assert_eq!(reply.status, SUCCESS);
         match self.under_way.remove(&reply.message_id).expect("it was asked") {
-            Sent::Write { pages, sequence } => {
+            PendingRequest::Write { pages, sequence } => {
                 pages.for_each(|page| self.acknowledged[page as usize] = sequence);
             }
-            Sent::Make(name) => self.made.push(name),
+            PendingRequest::Make(name) => self.made.push(name),
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Writer {
         if sequence.is_multiple_of(WRITES_PER_FILE) {
             let name = format!("made by {} at {sequence}", self.number);
             let body = Client::create_body(&name);
-            self.send(CREATE, &body, Sent::Make(name))?;
+            self.send(CREATE, &body, PendingRequest::Make(name))?;
         }
         let mut random = (self.number << 32 ^ sequence).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
         let pages = loop {
@@ -110,10 +110,10 @@ impl Writer {
         let data: Vec<u8> =
             pages.clone().flat_map(|page| content(self.number, sequence, page)).collect();
         let body = Client::write_body(self.file, pages.start * PAGE as u64, &data);
-        self.send(WRITE, &body, Sent::Write { pages, sequence })
+        self.send(WRITE, &body, PendingRequest::Write { pages, sequence })
     }
 
-    fn send(&mut self, command: u16, body: &[u8], sent: Sent) -> io::Result<()> {
+    fn send(&mut self, command: u16, body: &[u8], sent: PendingRequest) -> io::Result<()> {
         let id = self.client.next_id;
         let message = self.client.message(command, body);
         self.under_way.insert(id, sent);
@@ -130,16 +130,16 @@ impl Writer {
             if sequence == 0 { vec![0; PAGE] } else { content(self.number, sequence, page) };
         assert!(found == whole, "writer {} page {page}: torn", self.number);
         let may_be = sequence == last || self.under_way.values().any(|sent| {
-            matches!(sent, Sent::Write { pages, sequence: s } if *s == sequence && pages.contains(&page))
+            matches!(sent, PendingRequest::Write { pages, sequence: s } if *s == sequence && pages.contains(&page))
         });
         assert!(may_be, "writer {} page {page}: {sequence} instead of {last}", self.number);
     }
 }
 
-fn is_apart(sent: &Sent, other: Range<u64>) -> bool {
+fn is_apart(sent: &PendingRequest, other: Range<u64>) -> bool {
     match sent {
-        Sent::Write { pages, .. } => pages.end <= other.start || other.end <= pages.start,
-        Sent::Make(_) => true,
+        PendingRequest::Write { pages, .. } => pages.end <= other.start || other.end <= pages.start,
+        PendingRequest::Make(_) => true,
     }
 }
 

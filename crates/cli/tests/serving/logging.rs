@@ -1,4 +1,4 @@
-//! What is written down of who was here, the log for machines, and where slow requests are told.
+//! The audit log, the JSON log, and the export of slow requests.
 
 use crate::support::client::{ACCESS_DENIED, Client, LOGON_FAILURE, SUCCESS};
 use crate::support::{Setup, user, wait_for};

@@ -14,7 +14,7 @@ const LONG: u32 = 60_000;
 const GUID: [u8; 16] = *b"a create's guid.";
 const CLIENT: [u8; 16] = *b"a client's guid.";
 
-/// What runs a command with a umask that takes nothing away.
+/// Launcher that runs a command with umask 0.
 const UMASK_0: [&str; 4] = ["sh", "-c", "umask 0; exec \"$@\"", "sh"];
 
 /// All that lies in a directory, and the directory itself.
@@ -108,8 +108,8 @@ fn file_system_ids(server: &Running) -> BTreeSet<(u32, u32)> {
         .collect()
 }
 
-/// What a thread that acts for nobody is: root, or the id that owns nothing (for connections and
-/// workers).
+/// The file system ids of a thread that acts for no user: root, or the id that owns nothing (for
+/// connections and workers).
 fn ids_at_rest() -> [(u32, u32); 2] {
     const POWERLESS_ID: u32 = u32::MAX - 2;
     [(0, 0), (POWERLESS_ID, POWERLESS_ID)]

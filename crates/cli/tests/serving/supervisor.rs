@@ -8,7 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Stdio;
 
-/// What a service manager would hear.
+/// Socket of a service manager that receives the server's notifications.
 struct Manager(UnixDatagram);
 
 impl Manager {

@@ -26,9 +26,9 @@ const BINDING: u8 = 1;
 /// 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE.
 const NTLM_FLAGS: u32 = 0x2008_8205;
 
-/// What is asked on a channel beyond its session.
+/// A request on a channel, without the session's fields.
 #[derive(Clone, Copy, Default)]
-pub struct Asked<'a> {
+pub struct ChannelRequest<'a> {
     pub command: u16,
     pub tree: u32,
     /// ChannelSequence. MS-SMB2 2.2.1.2.
@@ -120,11 +120,11 @@ impl Channel {
     }
 
     fn call(&mut self, command: u16, body: &[u8], key: Option<&SigningKey>) -> io::Result<Vec<u8>> {
-        self.send(Asked { command, body, ..Asked::default() }, key)?;
+        self.send(ChannelRequest { command, body, ..ChannelRequest::default() }, key)?;
         self.receive()
     }
 
-    fn send(&mut self, asked: Asked<'_>, key: Option<&SigningKey>) -> io::Result<()> {
+    fn send(&mut self, asked: ChannelRequest<'_>, key: Option<&SigningKey>) -> io::Result<()> {
         let mut message = b"\xFESMB".to_vec();
         message.extend_from_slice(&64u16.to_le_bytes());
         message.extend_from_slice(&1u16.to_le_bytes()); // CreditCharge
@@ -157,7 +157,7 @@ impl Channel {
     }
 
     /// Sends a signed request, and leaves its answer where it is.
-    pub fn begin(&mut self, asked: Asked<'_>) -> io::Result<()> {
+    pub fn begin(&mut self, asked: ChannelRequest<'_>) -> io::Result<()> {
         let key = self.key.take();
         let sent = self.send(asked, key.as_ref());
         self.key = key;
@@ -165,7 +165,7 @@ impl Channel {
     }
 
     /// A signed request and its answer.
-    pub fn ask(&mut self, asked: Asked<'_>) -> io::Result<Vec<u8>> {
+    pub fn ask(&mut self, asked: ChannelRequest<'_>) -> io::Result<Vec<u8>> {
         self.begin(asked)?;
         self.receive()
     }
@@ -174,14 +174,15 @@ impl Channel {
     pub fn reauthenticate(&mut self) -> u32 {
         let (key, session_key) = (self.key.take(), self.session_key);
         let status = self.log_on(0, key.as_ref());
-        // What was derived first signs for as long as the session lasts. MS-SMB2 3.2.5.3.3.
+        // The first derived key signs for the whole session. MS-SMB2 3.2.5.3.3.
         (self.key, self.session_key) = (key, session_key);
         status
     }
 
     /// ECHO and its like in the session; gives the status.
     pub fn plain(&mut self, command: u16) -> io::Result<u32> {
-        let reply = self.ask(Asked { command, body: &[4, 0, 0, 0], ..Asked::default() });
+        let reply =
+            self.ask(ChannelRequest { command, body: &[4, 0, 0, 0], ..ChannelRequest::default() });
         reply.map(|reply| status_of(&reply))
     }
 

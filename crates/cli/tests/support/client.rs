@@ -53,7 +53,7 @@ pub struct Reply {
     pub bytes: Vec<u8>,
 }
 
-/// What a CREATE asks for. MS-SMB2 2.2.13.
+/// Parameters of a CREATE request. MS-SMB2 2.2.13.
 #[derive(Clone, Copy)]
 pub struct Create<'a> {
     pub name: &'a str,
@@ -64,7 +64,7 @@ pub struct Create<'a> {
     pub contexts: &'a [u8],
 }
 
-/// What the server names an open by.
+/// FileId of an open. MS-SMB2 2.2.14.1.
 pub type FileId = [u8; 16];
 
 impl Reply {
@@ -85,7 +85,7 @@ impl Reply {
         u64::from_le_bytes(self.bytes[128..136].try_into().expect("8 bytes"))
     }
 
-    /// What CREATE did: 1 opened, 2 made.
+    /// CreateAction of the reply: 1 opened, 2 created. MS-SMB2 2.2.14.
     pub fn action(&self) -> u32 {
         u32::from_le_bytes(self.bytes[68..72].try_into().expect("4 bytes"))
     }
@@ -127,8 +127,8 @@ pub struct Client {
     pub next_id: u64,
     pub dialect: u16,
     pub guid: [u8; 16],
-    /// What requests of 3.0 have in place of a status, and whether they say that
-    /// they were sent before.
+    /// ChannelSequence of requests in dialects 3.x, and whether they carry
+    /// SMB2_FLAGS_REPLAY_OPERATION. MS-SMB2 2.2.1.2.
     pub channel_sequence: u16,
     pub replays: bool,
     /// Over the messages that lead to a session's keys.
@@ -655,7 +655,7 @@ impl Client {
     }
 
     /// Waits until the server closes the connection; false if it is still open
-    /// after `within`. Whatever arrives before is dropped.
+    /// after `within`. It discards the data that arrives before.
     pub fn is_closed(&mut self, within: Duration) -> bool {
         self.stream.set_read_timeout(Some(within)).expect("a socket");
         let mut sink = [0; 4096];

@@ -41,14 +41,14 @@ pub fn command(state: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What it said, after it ended with this code.
+/// Runs `copy`, expects this exit code, and returns its JSON summary.
 pub fn copied(state: &Path, arguments: &[&str], code: i32) -> serde_json::Value {
     let output = command(state, arguments).output().expect("the binary runs");
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", told(&output));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", output_text(&output));
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
-pub fn told(output: &Output) -> String {
+pub fn output_text(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 

@@ -1,4 +1,4 @@
-//! What every user of the client library needs.
+//! Host, target and connections for tests that use the client library.
 
 use super::{PASSWORD, Running, user};
 use client::nfs::Export;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::fscc::FileTime;
 use wire::ntlm::{Credentials, NtHash};
 
-/// What the library asks of its surroundings.
+/// Random bytes and a fixed clock for the library.
 #[derive(Debug)]
 pub struct World;
 
@@ -23,7 +23,7 @@ impl Host for World {
     }
 }
 
-/// Whom to log on as, and where.
+/// Server address and credentials of a logon.
 pub fn target(address: SocketAddr, user: &str, password: &str) -> Target {
     let credentials = Credentials {
         user: user.into(),
@@ -34,12 +34,12 @@ pub fn target(address: SocketAddr, user: &str, password: &str) -> Target {
     Target { name: address.ip().to_string(), address, credentials, tickets: None }
 }
 
-/// The share `data` of a server, as a new client with one channel has it.
+/// Connects a new client with one channel to the share `data`.
 pub async fn tree(server: &Running) -> Tree {
     share(server, "data").await
 }
 
-/// Any share of a server, in the same way.
+/// Connects a new client with one channel to the share `name`.
 pub async fn share(server: &Running, name: &str) -> Tree {
     client(server).await.tree(name).await.unwrap()
 }
@@ -49,7 +49,7 @@ pub async fn client(server: &Running) -> Client {
     client_of(server, 1).await
 }
 
-/// As [`client`], with so many channels if the server has them.
+/// As [`client`], with up to `channels` channels.
 pub async fn client_of(server: &Running, channels: usize) -> Client {
     let mut client_guid = [0; 16];
     World.random(&mut client_guid);

@@ -98,7 +98,7 @@ pub struct Running {
     log: Arc<Mutex<String>>,
 }
 
-/// What a server is started with.
+/// Configuration and arguments of a server.
 #[derive(Clone)]
 pub struct Setup {
     pub folder: Arc<TempDir>,
@@ -164,7 +164,7 @@ impl Setup {
         address
     }
 
-    /// Whoever runs the tests need not be root, and then the clients have no reserved port.
+    /// Allows NFS from unreserved ports: tests that do not run as root cannot bind reserved ones.
     pub fn let_unreserved_ports(&mut self) {
         self.server += "reserved_ports = false\n";
     }
@@ -264,7 +264,7 @@ impl Running {
         wait_for(part, || self.log().lines().find(|l| l.contains(part)).map(str::to_owned))
     }
 
-    /// What it was configured with.
+    /// The text of its configuration file.
     pub fn config(&self) -> String {
         self.setup.config()
     }
@@ -309,7 +309,7 @@ impl Running {
         line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
     }
 
-    /// What the admin API wants to be shown.
+    /// The admin API's token in the file `name`.
     pub fn token(&self, name: &str) -> String {
         let places = [self.path("state").join(name), self.path(name)];
         let token = places.iter().find_map(|path| std::fs::read_to_string(path).ok());
@@ -324,7 +324,7 @@ impl Running {
         body.to_owned()
     }
 
-    /// What the admin API answers to who shows its token.
+    /// The admin API's response to a request with its token.
     pub fn ask(&self, method: &str, path: &str, body: &str) -> String {
         let token = self.token("admin-token");
         let head = format!("{method} {path} HTTP/1.0\r\nHost: {}\r\n", self.admin);
@@ -332,7 +332,7 @@ impl Running {
         self.request(&format!("{head}Authorization: Bearer {token}\r\n{kind}\r\n\r\n{body}"))
     }
 
-    /// What the admin API answers to these bytes.
+    /// The admin API's response to these bytes.
     pub fn request(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.admin).expect("the admin API");
         std::io::Write::write_all(&mut stream, request.as_bytes()).expect("it reads");

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 /// Bytes of each direction that are remembered.
 const HEARD_BYTES_MAX: usize = 1 << 20;
 
-/// What passed in one direction, from the beginning.
-type Heard = Arc<Mutex<Vec<u8>>>;
+/// All bytes that passed in one direction.
+type RelayedBytes = Arc<Mutex<Vec<u8>>>;
 
 /// A relay in front of a server. Must be made within a runtime.
 pub struct Relay {
@@ -24,7 +24,7 @@ pub struct Relay {
     /// Bytes that pass at once, one hundred times a second; as many as come if that is none.
     pace: Arc<AtomicU64>,
     pub connections: Arc<AtomicU64>,
-    heard: [Heard; 2],
+    heard: [RelayedBytes; 2],
 }
 
 impl Relay {
@@ -36,7 +36,7 @@ impl Relay {
         let pace = Arc::new(AtomicU64::new(0));
         let (is_silent, counter) = (silent.clone(), connections.clone());
         let at_pace = pace.clone();
-        let heard = [Heard::default(), Heard::default()];
+        let heard = [RelayedBytes::default(), RelayedBytes::default()];
         let listening = heard.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -55,7 +55,7 @@ impl Relay {
         Self { address, cut, silent, pace, connections, heard }
     }
 
-    /// What passed from clients, and to clients, up to now.
+    /// The bytes that passed from clients, and to clients, so far.
     pub fn heard(&self) -> [Vec<u8>; 2] {
         self.heard.each_ref().map(|heard| heard.lock().unwrap().clone())
     }
@@ -90,7 +90,7 @@ async fn carry(
     client: TcpStream,
     upstream: TcpStream,
     (silent, pace): (Arc<AtomicBool>, Arc<AtomicU64>),
-    [heard_up, heard_down]: [Heard; 2],
+    [heard_up, heard_down]: [RelayedBytes; 2],
 ) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = upstream.into_split();

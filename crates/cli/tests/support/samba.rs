@@ -23,19 +23,19 @@ pub struct Samba {
 
 /// Which Samba.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum SambaRelease {
     /// The system's.
     Installed,
     /// The one beside the newest smbtorture, made by `conformance/torture-root`.
     Newest,
 }
 
-fn root_of(which: Which) -> Option<PathBuf> {
+fn root_of(which: SambaRelease) -> Option<PathBuf> {
     let cache = std::env::var("ANABRANCH_CACHE").map_or_else(
         |_| PathBuf::from(std::env::var("HOME").unwrap_or_default()).join(".cache/anabranch"),
         PathBuf::from,
     );
-    (which == Which::Newest).then(|| cache.join("forky"))
+    (which == SambaRelease::Newest).then(|| cache.join("forky"))
 }
 
 fn program(root: Option<&PathBuf>, path: &str) -> Command {
@@ -53,7 +53,7 @@ fn program(root: Option<&PathBuf>, path: &str) -> Command {
 impl Samba {
     /// Starts it on the loopback address with this last number; `options` are
     /// lines of `[global]`.
-    pub fn start(which: Which, host: u8, options: &str) -> Self {
+    pub fn start(which: SambaRelease, host: u8, options: &str) -> Self {
         let root = root_of(which);
         let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
         let address = format!("127.0.{net}.{host}");

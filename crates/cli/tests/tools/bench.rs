@@ -1,7 +1,7 @@
 //! `anabranch bench` against servers, ours and foreign ones.
 
 use crate::support::ganesha::Ganesha;
-use crate::support::samba::{Samba, USER, Which};
+use crate::support::samba::{Samba, SambaRelease, USER};
 use crate::support::{PASSWORD, Setup, anabranch, text, user};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -18,11 +18,11 @@ fn bench(address: SocketAddr, user: &str, arguments: &[&str]) -> Output {
 
 /// Seconds of a load: on a busy machine nothing may be done in the first of them.
 const SECONDS: [&str; 3] = ["0.4", "4", "20"];
-/// Of each operation, what a load that is long enough has done at least.
+/// Samples of each operation that a load needs at least.
 const ENOUGH: u64 = 11;
 
-/// What is reported of a load, for as long as it takes until so many kinds of operations
-/// have been done often enough.
+/// The report of a load, repeated with longer times until `kinds` kinds of operations have
+/// enough samples.
 fn long_enough(kinds: usize, load: impl Fn(&[&str]) -> Output) -> Value {
     let mut report = Value::Null;
     for seconds in SECONDS {
@@ -43,7 +43,7 @@ fn measured(address: SocketAddr, user: &str, kinds: usize, arguments: &[&str]) -
     long_enough(kinds, |short| bench(address, user, &[arguments, short].concat()))
 }
 
-/// Loads of every kind: what was asked for is what was done and told.
+/// Runs loads of every kind, and compares the report with the requested settings.
 fn every_kind(address: SocketAddr, user: &str, pid: u32) {
     let pid = pid.to_string();
     let mixed = ["--random", "--block", "4K", "--depth", "16", "--read-percent", "50"];
@@ -145,7 +145,7 @@ fn bench_loads_run_on_anabranch_and_remove_their_files() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn bench_loads_run_on_the_installed_samba() {
-    let server = Samba::start(Which::Installed, 91, "");
+    let server = Samba::start(SambaRelease::Installed, 91, "");
     every_kind(server.smb, USER, std::process::id());
     assert!(is_empty(&server.folder.join("data")));
 }
@@ -153,7 +153,7 @@ fn bench_loads_run_on_the_installed_samba() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn bench_loads_run_on_the_newest_samba() {
-    let server = Samba::start(Which::Newest, 92, "");
+    let server = Samba::start(SambaRelease::Newest, 92, "");
     every_kind(server.smb, USER, std::process::id());
     assert!(is_empty(&server.folder.join("data")));
 }
@@ -339,9 +339,9 @@ fn larger_requests_raise_throughput_and_latency() {
     let server = Setup::new().start();
     let url = format!("smb://{}@{}/data", user(), server.smb);
     let sizes = ["--random", "--block", "4K,64K,1M", "--depth", "8"];
-    let told = compared(&url, &[&sizes[..], &BRIEF].concat());
+    let report = compared(&url, &[&sizes[..], &BRIEF].concat());
     let of = |key: &str| -> Vec<f64> {
-        let summary = told["summary"].as_array().unwrap();
+        let summary = report["summary"].as_array().unwrap();
         summary.iter().map(|one| one[key].as_f64().unwrap()).collect()
     };
     assert_eq!(of("block_bytes"), [4096.0, 65536.0, 1048576.0]);
@@ -349,14 +349,14 @@ fn larger_requests_raise_throughput_and_latency() {
     // decides, in runs as short as these.
     let ends = |key: &str| (of(key)[0], of(key)[2]);
     let (small, large) = ends("bytes_per_second");
-    assert!(small < large, "{told:#}");
+    assert!(small < large, "{report:#}");
     let (small, large) = ends("per_second");
-    assert!(small > large, "{told:#}");
+    assert!(small > large, "{report:#}");
     let (small, large) = ends("p50_us");
-    assert!(small < large, "{told:#}");
+    assert!(small < large, "{report:#}");
     let files = ["--files", "1,2,5,10", "--depth", "10"];
-    let told = compared(&url, &[&files[..], &BRIEF].concat());
-    let summary = told["summary"].as_array().unwrap();
+    let report = compared(&url, &[&files[..], &BRIEF].concat());
+    let summary = report["summary"].as_array().unwrap();
     let files: Vec<u64> = summary.iter().map(|one| one["files"].as_u64().unwrap()).collect();
     assert_eq!(files, [1, 2, 5, 10]);
     assert!(is_empty(&server.data()));
@@ -371,13 +371,13 @@ fn bench_compares_metadata_cache_and_restores_it() {
         (share["State"].clone(), share["Since"].as_u64())
     };
     let found = state();
-    // Times are told in whole seconds.
+    // The reported times are in whole seconds.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     let url = format!("smb://{}@{}/data", user(), server.smb);
     let admin = server.admin.to_string();
     let arms = ["--metadata", "--metadata-cache", "on,off", "--server-admin", &admin];
-    let told = compared(&url, &[&arms[..], &BRIEF].concat());
-    let summary = told["summary"].as_array().unwrap();
+    let report = compared(&url, &[&arms[..], &BRIEF].concat());
+    let summary = report["summary"].as_array().unwrap();
     let arms: Vec<&str> = summary.iter().map(|one| one["arm"].as_str().unwrap()).collect();
     assert_eq!(arms, ["cache on", "cache off"]);
     assert_eq!(summary[0]["load"], "create, stat, list, delete");

@@ -5,7 +5,7 @@
 
 use crate::support::library::{World, target};
 use crate::support::relay::Relay;
-use crate::support::samba::{Samba, USER, Which};
+use crate::support::samba::{Samba, SambaRelease, USER};
 use crate::support::{PASSWORD, Setup, user};
 use bytes::Bytes;
 use client::{ChannelOpening, Client, Host, OpenHow, Options, Put, SigningPolicy, Tree};
@@ -110,7 +110,7 @@ fn each_path_has_a_channel_despite_a_broken_and_a_silent_one() {
     });
 }
 
-/// Whoever closes while channels are being opened has none afterwards.
+/// A client that closes while channels are being opened has none afterwards.
 #[test]
 fn a_channel_that_comes_after_the_end_is_closed() {
     let server = Setup::new().start();
@@ -241,28 +241,28 @@ fn multichannel_works_with_anabranch_in_every_smb3_dialect() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn dialects_signatures_and_ciphers_work_with_installed_samba() {
-    let server = Samba::start(Which::Installed, 81, "");
+    let server = Samba::start(SambaRelease::Installed, 81, "");
     every_cell(server.smb, USER, 1);
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn several_channels_work_with_the_installed_samba() {
-    let server = Samba::start(Which::Installed, 82, "");
+    let server = Samba::start(SambaRelease::Installed, 82, "");
     every_cell(server.smb, USER, 4);
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn dialects_signatures_and_ciphers_work_with_newest_samba() {
-    let server = Samba::start(Which::Newest, 83, "");
+    let server = Samba::start(SambaRelease::Newest, 83, "");
     every_cell(server.smb, USER, 1);
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn several_channels_work_with_the_newest_samba() {
-    let server = Samba::start(Which::Newest, 84, "");
+    let server = Samba::start(SambaRelease::Newest, 84, "");
     every_cell(server.smb, USER, 4);
 }
 
@@ -367,7 +367,7 @@ fn channels_that_are_cut_under_load_cost_no_error_and_no_byte() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn channels_cut_under_load_lose_nothing_with_installed_samba() {
-    let server = Samba::start(Which::Installed, 85, "");
+    let server = Samba::start(SambaRelease::Installed, 85, "");
     survives(server.smb, USER, "plain", options());
     survives(server.smb, USER, "sealed", sealed());
 }
@@ -375,7 +375,7 @@ fn channels_cut_under_load_lose_nothing_with_installed_samba() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn channels_cut_under_load_lose_nothing_with_newest_samba() {
-    let server = Samba::start(Which::Newest, 86, "");
+    let server = Samba::start(SambaRelease::Newest, 86, "");
     survives(server.smb, USER, "plain", options());
     survives(server.smb, USER, "signed", signed());
 }
@@ -407,8 +407,8 @@ fn silent_channel_is_dropped_and_its_requests_move() {
     });
 }
 
-/// What comes slowly comes: the client waits for much of a large answer at once, and must not take
-/// that for silence.
+/// A slow link is not a silent one: the client waits for a large reply in big reads, and must not
+/// time out between them.
 #[test]
 fn a_channel_on_a_slow_line_is_not_given_up() {
     let server = Setup::new().start();
@@ -426,8 +426,8 @@ fn a_channel_on_a_slow_line_is_not_given_up() {
     });
 }
 
-/// Somebody has a file open for a while, as a connection that was lost has until the server
-/// notices; meanwhile it is put there again. How often that is refused to who does not wait.
+/// Puts a file while another client has it open, as a lost connection does until the server
+/// notices the loss. Returns the number of refusals that a client without retries gets.
 fn put_beside_one_who_has_it_open(address: SocketAddr, user: &str) -> usize {
     block_on(async {
         let (before, after) =
@@ -477,7 +477,7 @@ fn retry_waits_until_server_closed_the_lost_connection() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn retry_waits_until_installed_samba_closed_lost_connection() {
-    let server = Samba::start(Which::Installed, 89, "");
+    let server = Samba::start(SambaRelease::Installed, 89, "");
     // Samba replaces what is open.
     assert_eq!(put_beside_one_who_has_it_open(server.smb, USER), 1);
 }
@@ -524,7 +524,7 @@ fn a_wrong_password_and_a_missing_share_are_told() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn a_share_that_demands_sealing_is_used_sealed() {
-    let server = Samba::start(Which::Installed, 87, "");
+    let server = Samba::start(SambaRelease::Installed, 87, "");
     block_on(async {
         let client = connect(server.smb, USER, options()).await;
         assert!(!client.session().seals, "the session does without");

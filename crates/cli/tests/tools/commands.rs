@@ -1,4 +1,4 @@
-//! What the subcommands print and how they exit.
+//! Output and exit codes of the subcommands.
 
 use crate::support::{Setup, anabranch, run, text};
 use std::io::Write;

@@ -3,12 +3,12 @@
 //! Those with foreign servers are ignored unless asked for: `make servers`.
 
 use crate::support::copying::{
-    Both, assert_same, command, contents, copied, folder, noise, set_time, told, tree,
+    Both, assert_same, command, contents, copied, folder, noise, output_text, set_time, tree,
 };
 use crate::support::ganesha::Ganesha;
 use crate::support::library::{World, target};
 use crate::support::relay::Relay;
-use crate::support::samba::{Samba, USER, Which};
+use crate::support::samba::{Samba, SambaRelease, USER};
 use crate::support::{PASSWORD, Running, Setup, text, user, wait_for};
 use client::{Client, OpenHow, Options};
 use std::os::unix::fs::MetadataExt;
@@ -68,7 +68,7 @@ fn trees_go_to_shares_and_exports_and_come_back_the_same() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn trees_go_to_the_installed_samba_and_come_back_the_same() {
-    let samba = Samba::start(Which::Installed, 101, "");
+    let samba = Samba::start(SambaRelease::Installed, 101, "");
     let url = |path: &str| format!("smb://{USER}@{}/data/{path}", samba.smb);
     there_and_back(&url("one"), &url("two"));
     // It keeps holes, but tells nobody of them: a copy from it has none.
@@ -79,7 +79,7 @@ fn trees_go_to_the_installed_samba_and_come_back_the_same() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn trees_go_to_the_newest_samba_and_come_back_the_same() {
-    let samba = Samba::start(Which::Newest, 102, "");
+    let samba = Samba::start(SambaRelease::Newest, 102, "");
     let url = |path: &str| format!("smb://{USER}@{}/data/{path}", samba.smb);
     there_and_back(&url("one"), &url("two"));
 }
@@ -108,7 +108,7 @@ fn a_file_goes_to_a_name_or_into_a_directory() {
         assert_eq!(std::fs::read(both.server.data().join(name)).unwrap(), b"data", "{name}");
     }
     let missing = command(&state, &["/nowhere/at/all", &both.smb_url("x")]).output().unwrap();
-    assert_eq!(missing.status.code(), Some(16), "{}", told(&missing));
+    assert_eq!(missing.status.code(), Some(16), "{}", output_text(&missing));
     let usage = command(&state, &["--threads", "0", "a", "b"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(16), "not robocopy's 2");
 }
@@ -157,9 +157,9 @@ fn a_mirror_removes_only_what_was_agreed_to() {
     let delete = [&mirror[..], &["--delete"]].concat();
     let refused = command(&state, &delete).output().unwrap();
     assert_eq!(refused.status.code(), Some(16));
-    assert!(text(&refused.stderr).contains("remove old/"), "{}", told(&refused));
+    assert!(text(&refused.stderr).contains("remove old/"), "{}", output_text(&refused));
     let dry = command(&state, &[&delete[..], &["--dry-run"]].concat()).output().unwrap();
-    assert!(text(&dry.stderr).contains("remove extra.log"), "{}", told(&dry));
+    assert!(text(&dry.stderr).contains("remove extra.log"), "{}", output_text(&dry));
     assert!(there.join("old/deep/file").exists() && there.join("extra.log").exists());
     let summary = copied(&state, &[&delete[..], &["--yes"]].concat(), 2);
     assert_eq!(summary["removed"], 2, "{summary}");
@@ -220,7 +220,7 @@ fn filters_and_a_dry_run_leave_alone_what_they_say() {
     let (root, state) = (tree(folder.path(), 100_000), folder.path().join("state"));
     let (root, url) = (root.to_str().unwrap(), both.nfs_url("some"));
     let dry = command(&state, &[root, &url, "--dry-run"]).output().unwrap();
-    assert!(text(&dry.stderr).contains("copy sub dir/b c.txt ("), "{}", told(&dry));
+    assert!(text(&dry.stderr).contains("copy sub dir/b c.txt ("), "{}", output_text(&dry));
     assert!(!both.server.data().join("some").exists());
     copied(&state, &[root, &url, "--include", "*.txt", "--exclude", "ä*"], 1);
     let there = contents(&both.server.data().join("some"));
@@ -297,7 +297,7 @@ fn streams_attributes_and_access_lists_go_from_share_to_share() {
     let local = folder.path().to_str().unwrap();
     let url = format!("smb://{}@{}/data/from", user(), server.smb);
     let refused = command(&state, &[&url, local, "--acls"]).output().unwrap();
-    assert!(text(&refused.stderr).contains("SMB on both sides"), "{}", told(&refused));
+    assert!(text(&refused.stderr).contains("SMB on both sides"), "{}", output_text(&refused));
 }
 
 /// Runs a copy until its temporary file is there and growing, and then does something with it.
@@ -360,8 +360,8 @@ fn source_changes(share: &Share) {
         interrupted(&state, &arguments, to, |_| {});
         std::fs::write(from, noise(3 << 20, 2)).unwrap();
         let output = command(&state, &arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-        assert!(text(&output.stderr).contains("has changed since"), "{}", told(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", output_text(&output));
+        assert!(text(&output.stderr).contains("has changed since"), "{}", output_text(&output));
         assert!(std::fs::read(to).unwrap() == std::fs::read(from).unwrap());
     }
     assert_eq!(contents(&share.data).len(), 1, "nothing else is left");
@@ -376,7 +376,7 @@ fn source_changed_between_runs_is_recopied_with_a_message() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn a_source_that_changed_is_begun_again_to_and_from_samba() {
-    source_changes(&Share::of_samba(&Samba::start(Which::Installed, 106, "")));
+    source_changes(&Share::of_samba(&Samba::start(SambaRelease::Installed, 106, "")));
 }
 
 /// The network is cut in the midst of a copy to the share, and of one from it.
@@ -414,7 +414,7 @@ fn cut_network_ends_copy_and_next_run_resumes() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn cut_network_ends_copy_and_next_run_resumes_with_samba() {
-    network_is_cut(&Share::of_samba(&Samba::start(Which::Installed, 107, "")));
+    network_is_cut(&Share::of_samba(&Samba::start(SambaRelease::Installed, 107, "")));
 }
 
 /// Over NFS the session outlives its connections: the copy itself goes on.
@@ -446,7 +446,7 @@ fn a_copy_over_nfs_goes_on_when_its_connections_are_cut() {
                 assert!(!to.exists() && child.try_wait().unwrap().is_none());
                 relay.cut();
                 let output = child.wait_with_output().unwrap();
-                assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+                assert_eq!(output.status.code(), Some(1), "{}", output_text(&output));
                 let count: u64 = channels.parse().unwrap();
                 let made = relay.connections.load(Ordering::Relaxed) - before;
                 assert!(made > count, "{made} connections, of which {count} were cut");
@@ -487,7 +487,7 @@ fn further_session_is_lost(share: &Share) {
         relay.cut_one(2);
         assert!(child.try_wait().unwrap().is_none(), "it was cut in the midst of it");
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", output_text(&output));
         let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(summary["files_copied"], FILES, "{summary}");
         assert_eq!(relay.connections.load(Ordering::Relaxed), 4, "it is not opened again");
@@ -503,7 +503,7 @@ fn files_of_a_further_session_that_is_lost_go_by_the_first() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn files_of_a_lost_samba_session_move_to_the_first() {
-    further_session_is_lost(&Share::of_samba(&Samba::start(Which::Installed, 111, "")));
+    further_session_is_lost(&Share::of_samba(&Samba::start(SambaRelease::Installed, 111, "")));
 }
 
 /// A file system of so many MiB, for as long as this is there.
@@ -548,8 +548,8 @@ fn disk_is_full(data: &Path, ends: &[&dyn Fn(&str) -> String]) {
     for url in ends.iter().map(|url| url("tight/x")) {
         tight.grow(40);
         let full = command(&state, &[path, &url]).output().unwrap();
-        assert_eq!(full.status.code(), Some(24), "{}", told(&full));
-        assert!(text(&full.stderr).contains("the target is full"), "{}", told(&full));
+        assert_eq!(full.status.code(), Some(24), "{}", output_text(&full));
+        assert!(text(&full.stderr).contains("the target is full"), "{}", output_text(&full));
         let there = tight.path.join("x");
         assert!(!there.exists());
         tight.grow(100);
@@ -567,7 +567,7 @@ fn disk_is_full(data: &Path, ends: &[&dyn Fn(&str) -> String]) {
     }
     for url in ends.iter().map(|url| url("tight/many")) {
         let full = command(&state, &[root.to_str().unwrap(), &url]).output().unwrap();
-        assert_eq!(full.status.code().unwrap() & 24, 24, "{}", told(&full));
+        assert_eq!(full.status.code().unwrap() & 24, 24, "{}", output_text(&full));
         for (name, (data, ..)) in contents(&tight.path.join("many")) {
             assert!(data == std::fs::read(root.join(&name)).unwrap(), "{name}");
         }
@@ -585,7 +585,7 @@ fn full_disk_ends_copy_and_next_run_resumes() {
 #[test]
 #[ignore = "needs Samba, and root: make servers"]
 fn full_samba_disk_ends_copy_and_next_run_resumes() {
-    let samba = Samba::start(Which::Installed, 105, "");
+    let samba = Samba::start(SambaRelease::Installed, 105, "");
     let share = Share::of_samba(&samba);
     disk_is_full(&share.data, &[&|path| share.url(path)]);
 }

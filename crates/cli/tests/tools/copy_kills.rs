@@ -3,7 +3,9 @@
 //!
 //! Few kills by default; `ANABRANCH_KILLS=50` for more.
 
-use crate::support::copying::{Both, command, contents, copied, folder, noise, set_time, told};
+use crate::support::copying::{
+    Both, command, contents, copied, folder, noise, output_text, set_time,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -36,7 +38,7 @@ fn make(root: &Path, seed: u64) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
     contents(root)
 }
 
-/// Whatever has its final name is whole.
+/// Checks that each file with its final name is complete, and returns their number.
 fn check(target: &Path, expected: &BTreeMap<String, (Vec<u8>, i64, i64)>) -> usize {
     if !target.exists() {
         return 0;
@@ -52,21 +54,22 @@ fn check(target: &Path, expected: &BTreeMap<String, (Vec<u8>, i64, i64)>) -> usi
     whole
 }
 
-/// Runs it to its end; gives how much was there already.
+/// Runs the copy to its end, and returns the resumed bytes plus the files that were complete.
 ///
-/// Nobody knows what is left: a server still does what it was asked for before the kill,
-/// so the last rename may come after any look at the folder.
+/// That sum has no exact expectation: the server still carries out requests from before the
+/// kill, so the last rename may come after any listing of the folder.
 fn ended(state: &Path, arguments: &[&str], files: u64) -> u64 {
     let output = command(state, arguments).output().unwrap();
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let count = |key: &str| summary[key].as_u64().unwrap_or_else(|| panic!("{}", told(&output)));
-    assert_eq!(count("files_copied") + count("files_same"), files, "{}", told(&output));
+    let count =
+        |key: &str| summary[key].as_u64().unwrap_or_else(|| panic!("{}", output_text(&output)));
+    assert_eq!(count("files_copied") + count("files_same"), files, "{}", output_text(&output));
     let has_copied = count("files_copied") > 0;
-    assert_eq!(output.status.code(), Some(i32::from(has_copied)), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(i32::from(has_copied)), "{}", output_text(&output));
     count("bytes_resumed") + count("files_same")
 }
 
-/// Kills `count` runs of one direction; gives how much was not copied twice.
+/// Kills `count` runs of one direction, and returns the sum of the reused bytes and files.
 fn killed(from: &str, to: &str, source: &Path, target: &Path, count: u64, seed: u64) -> u64 {
     let state_folder = folder();
     let state: PathBuf = state_folder.path().join("state");

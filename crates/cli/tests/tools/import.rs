@@ -1,4 +1,4 @@
-//! What `import` writes, says and refuses.
+//! Files, messages and refusals of `import`.
 
 use crate::support::{Setup, client::Client, run, text, user};
 use std::os::unix::fs::MetadataExt;
