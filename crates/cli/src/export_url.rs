@@ -53,7 +53,7 @@ mod tests {
     fn malformed_export_url_is_refused_with_its_cause() {
         for (text, part) in [
             ("smb://server/data", "nfs://"),
-            ("nfs://alice@server/data", "number"),
+            ("nfs://alice@server/data", "takes no user"),
             ("nfs:///data", "empty"),
             ("nfs://server:x/data", "port"),
         ] {

@@ -263,8 +263,8 @@ fn fsctl_with_small_buffer_reports_the_required_size() {
     }
 }
 
-/// No size is told for a class whose answers are all of one: nor is there an error context without
-/// data. MS-SMB2 2.2.2, 3.3.5.20.1.
+/// A class of fixed size fails without the required size, and without an empty error context.
+/// MS-SMB2 2.2.2, 3.3.5.20.1.
 #[test]
 fn length_mismatch_comes_without_error_data() {
     const INFO_LENGTH_MISMATCH: u32 = 0xC000_0004;

@@ -148,7 +148,7 @@ enum Instant {
     JournalGrows,
 }
 
-/// Ends the server at an instant. The future is over then.
+/// Kills the server at an instant. The returned future completes then.
 fn kill_at(server: &Running, instant: Instant) -> tokio::sync::oneshot::Receiver<()> {
     let state = server.path("state");
     let journal = if state.exists() { state.join("opens") } else { server.path("opens") };
@@ -156,7 +156,7 @@ fn kill_at(server: &Running, instant: Instant) -> tokio::sync::oneshot::Receiver
     let bytes = move || std::fs::metadata(&journal).map_or(0, |found| found.len());
     let (before, process) = (bytes(), server.process_id());
     let process = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
-    let (killed, told) = tokio::sync::oneshot::channel();
+    let (killed, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let is_now = || match instant {
             Instant::NameAppears => new.exists(),
@@ -169,7 +169,7 @@ fn kill_at(server: &Running, instant: Instant) -> tokio::sync::oneshot::Receiver
         // The test may have failed meanwhile.
         let _ = killed.send(());
     });
-    told
+    end
 }
 
 /// The persistent open of `old` comes back, wherever the file is by now, and is of that file.

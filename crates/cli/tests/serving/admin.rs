@@ -212,11 +212,11 @@ fn commands_find_the_token_or_say_what_to_do() {
 fn admin_reload_applies_configuration_or_reports_errors() {
     let server = Setup::new().start();
     let config = server.config();
-    let more = format!("{config}comment = \"told\"\n");
+    let more = format!("{config}comment = \"reloaded\"\n");
     server.write_config(&more);
     assert!(server.ask("POST", "/v1/reload", "").starts_with("HTTP/1.0 200"));
     let shares: Value = serde_json::from_str(&server.page("/v1/shares")).unwrap();
-    assert_eq!(shares["items"][0]["comment"], "told");
+    assert_eq!(shares["items"][0]["comment"], "reloaded");
     server.write_config(&format!("{config}nonsense = 1\n"));
     let answer = server.ask("POST", "/v1/reload", "");
     assert!(answer.starts_with("HTTP/1.0 409") && answer.contains("nonsense"), "{answer}");

@@ -86,7 +86,7 @@ fn the_layer_that_is_broken_is_named_with_a_remedy() {
     let output = probe(&[&closed.to_string()]);
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output.stdout);
-    assert!(shown.contains("verdict: network (TCP): the host answers"), "{shown}");
+    assert!(shown.contains("verdict: network (TCP): the host refuses the port"), "{shown}");
     let server = Setup::new().start();
     let wrong = anabranch()
         .args(["probe", &smb(server.smb, &user()), "--count", "2", "--json"])
