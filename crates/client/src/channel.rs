@@ -13,15 +13,15 @@ use crate::outbox::{Outbox, SLICES_MAX};
 use crate::pool::{Data, Pool};
 use crate::request::Request;
 use crate::slots::{Reply, Slots};
-use crate::sync::lock;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
@@ -112,7 +112,7 @@ impl Channel {
             remote: self.remote,
             requests: self.requests.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
-            credits: lock(&self.state).conn.credits(),
+            credits: self.state.lock().conn.credits(),
         }
     }
 
@@ -122,13 +122,13 @@ impl Channel {
 
     /// Why the connection ended, if it did.
     pub(crate) fn ended(&self) -> Option<Error> {
-        lock(&self.state).ended.clone()
+        self.state.lock().ended.clone()
     }
 
     /// The load of this channel for choosing the least busy one: first whether it lacks credits,
     /// then the payload in flight. `None` if the channel ended.
     pub(crate) fn burden(&self, charge: u32) -> Option<(bool, u64)> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         if state.ended.is_some() {
             return None;
         }
@@ -138,7 +138,7 @@ impl Channel {
 
     /// Ends the connection; waiting requests receive the error.
     pub(crate) fn end(&self, error: Error) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.ended.is_some() {
             return;
         }
@@ -188,7 +188,7 @@ impl Channel {
         let mut low_water = LowWater::new(is_here(self.local.ip(), self.remote.ip()));
         loop {
             if sending.is_empty() {
-                let mut state = lock(&self.state);
+                let mut state = self.state.lock();
                 if let Some(error) = &state.ended {
                     return error.clone();
                 }
@@ -235,7 +235,7 @@ impl Channel {
 
     /// True if a response is overdue. A request with an interim response may wait indefinitely.
     fn is_owed(&self) -> bool {
-        let (outstanding, waiting) = lock(&self.state).conn.outstanding();
+        let (outstanding, waiting) = self.state.lock().conn.outstanding();
         outstanding > waiting
     }
 
@@ -280,7 +280,7 @@ impl Channel {
         // copied.
         let mut last = None;
         let opened = opener.open(&mut buffer[..length], good, |bytes, message| {
-            let taken = lock(&self.state).conn.take(&message)?;
+            let taken = self.state.lock().conn.take(&message)?;
             let (ReceivedMessage::Answer(token) | ReceivedMessage::Interim(token)) = taken else {
                 return Ok(());
             };
@@ -310,7 +310,7 @@ impl Channel {
     }
 
     fn answer(&self, token: usize, reply: Reply) {
-        let waker = lock(&self.state).slots.finish(token, Ok(reply));
+        let waker = self.state.lock().slots.finish(token, Ok(reply));
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -319,7 +319,7 @@ impl Channel {
 
     /// Credits have arrived: waiting requests try again.
     fn feed(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let waiting = state.starved.len();
         // Without requests in flight no more credits can arrive, so all waiters must notice.
         let is_last = state.conn.outstanding().0 == 0;
@@ -346,7 +346,7 @@ impl Call<'_> {
         chain: &[Request<'_>],
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
-        let mut state = lock(&self.channel.state);
+        let mut state = self.channel.state.lock();
         let state = &mut *state;
         if let Some(error) = &state.ended {
             return Poll::Ready(Err(unsent(error)));
@@ -377,7 +377,7 @@ impl Call<'_> {
     }
 
     fn poll_answers(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let mut state = lock(&self.channel.state);
+        let mut state = self.channel.state.lock();
         for at in 0..CHAIN_MAX {
             let Some(slot) = self.slots[at] else { continue };
             match state.slots.poll(slot, context.waker()) {
@@ -395,7 +395,7 @@ impl Call<'_> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.channel.busy_bytes.fetch_sub(self.weight, Ordering::Relaxed);
-        let mut state = lock(&self.channel.state);
+        let mut state = self.channel.state.lock();
         for slot in self.slots.iter().flatten() {
             state.slots.abandon(*slot);
         }

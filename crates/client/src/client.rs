@@ -17,12 +17,12 @@ use crate::request::{Body, Request, ResendPolicy};
 use crate::session::{NegotiatedParameters, Session};
 use crate::set_up::{EstablishedConnection, Logon, Offer, SetUp, Step};
 use crate::slots::Reply;
-use crate::sync::lock;
 use crate::tree::Tree;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
+use sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -123,7 +123,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let error = Error::lost(false, "the client ended");
-        lock(&self.channels).drain(..).for_each(|channel| channel.end(error.clone()));
+        self.channels.lock().drain(..).for_each(|channel| channel.end(error.clone()));
     }
 }
 
@@ -214,13 +214,13 @@ impl Client {
     /// The live channels.
     #[must_use]
     pub fn channels(&self) -> Vec<ChannelFacts> {
-        lock(&self.inner.channels).iter().map(|channel| channel.facts()).collect()
+        self.inner.channels.lock().iter().map(|channel| channel.facts()).collect()
     }
 
     /// Why the server refused a further channel, if it did.
     #[must_use]
     pub fn refusal(&self) -> Option<Error> {
-        lock(&self.inner.refusal).clone()
+        self.inner.refusal.lock().clone()
     }
 
     /// Channel events so far.
@@ -285,7 +285,7 @@ impl Client {
         let request = Request::new(Body::Logoff, TreeId(0));
         let _ = tokio::time::timeout(Duration::from_secs(2), self.call(request)).await;
         let error = Error::lost(false, "logged off");
-        lock(&self.inner.channels).drain(..).for_each(|channel| channel.end(error.clone()));
+        self.inner.channels.lock().drain(..).for_each(|channel| channel.end(error.clone()));
     }
 
     async fn begin_channels(&self) {
@@ -311,7 +311,7 @@ impl Client {
         // Binding reuses nonces of the session's AES-GMAC key.
         if able && count > 1 && negotiated.signing == SigningAlgorithm::AesGmac {
             let why = "a session that is signed by AES-GMAC has one channel";
-            *lock(&self.inner.refusal) = Some(Error::Incompatible(why));
+            *self.inner.refusal.lock() = Some(Error::Incompatible(why));
             return;
         }
         if !able || negotiated.capabilities & capabilities::MULTI_CHANNEL == 0 {
@@ -327,7 +327,7 @@ impl Client {
                 Ok(()) => {}
                 // The server has reached its own limit.
                 Err(error @ (Error::Refused(..) | Error::Incompatible(_))) => {
-                    *lock(&self.inner.refusal) = Some(error);
+                    *self.inner.refusal.lock() = Some(error);
                     break;
                 }
                 Err(_) if self.inner.is_over() => break,
@@ -511,7 +511,7 @@ impl Inner {
         let on_end = move |channel: Arc<Channel>| Self::lost(&weak, &channel);
         let patience = self.options.patience;
         let channel = Channel::start(stream, conn, self.pool.clone(), patience, on_end)?;
-        let mut channels = lock(&self.channels);
+        let mut channels = self.channels.lock();
         // A closing client sets the flag before it collects the channels.
         if self.closing.load(Ordering::Relaxed) {
             channel.end(Error::lost(false, "logged off"));
@@ -553,7 +553,7 @@ impl Inner {
     fn lost(weak: &Weak<Self>, channel: &Arc<Channel>) {
         let Some(inner) = weak.upgrade() else { return };
         let left = {
-            let mut channels = lock(&inner.channels);
+            let mut channels = inner.channels.lock();
             let before = channels.len();
             channels.retain(|one| !Arc::ptr_eq(one, channel));
             if channels.len() == before {
@@ -595,7 +595,7 @@ impl Inner {
     }
 
     fn is_over(&self) -> bool {
-        self.closing.load(Ordering::Relaxed) || lock(&self.channels).is_empty()
+        self.closing.load(Ordering::Relaxed) || self.channels.lock().is_empty()
     }
 
     /// The channel with credits and the least payload in flight. A lost channel raises the
@@ -603,7 +603,7 @@ impl Inner {
     fn pick(&self, chain: &[Request<'_>]) -> Result<Arc<Channel>, Error> {
         let charge = chain.iter().map(|request| u32::from(request.charge())).sum();
         let mut why = None;
-        let channels = lock(&self.channels);
+        let channels = self.channels.lock();
         let best = channels
             .iter()
             .filter_map(|channel| match channel.burden(charge) {

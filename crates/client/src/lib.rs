@@ -32,7 +32,6 @@ mod request;
 mod session;
 mod set_up;
 mod slots;
-mod sync;
 mod tree;
 mod whole;
 

@@ -1,9 +1,9 @@
 //! Pool of receive buffers.
 
 use crate::limits::{LARGE_FRAME_BYTES, SPARE_LARGE_BYTES_MAX, SPARE_SMALL_MAX};
-use crate::sync::lock;
 use std::ops::{Deref, Range};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use sync::Mutex;
 
 /// Spare buffers. Their length is their initialised size, so that no buffer is cleared twice.
 #[derive(Debug, Default)]
@@ -23,9 +23,9 @@ impl Pool {
     #[must_use]
     pub fn take(&self, length: usize) -> Vec<u8> {
         let mut buffer = if length <= LARGE_FRAME_BYTES {
-            lock(&self.small).pop().unwrap_or_default()
+            self.small.lock().pop().unwrap_or_default()
         } else {
-            let mut large = lock(&self.large);
+            let mut large = self.large.lock();
             let buffer = large.spare.pop().unwrap_or_default();
             large.bytes -= buffer.len();
             buffer
@@ -39,13 +39,13 @@ impl Pool {
     /// Returns a buffer to the pool.
     pub fn give(&self, buffer: Vec<u8>) {
         if buffer.len() <= LARGE_FRAME_BYTES {
-            let mut small = lock(&self.small);
+            let mut small = self.small.lock();
             if small.len() < SPARE_SMALL_MAX {
                 small.push(buffer);
             }
             return;
         }
-        let mut large = lock(&self.large);
+        let mut large = self.large.lock();
         if large.bytes + buffer.len() <= SPARE_LARGE_BYTES_MAX {
             large.bytes += buffer.len();
             large.spare.push(buffer);
@@ -115,7 +115,7 @@ mod tests {
         for _ in 0..100 {
             pool.give(vec![0; 1 << 20]);
         }
-        assert!(lock(&pool.large).bytes <= SPARE_LARGE_BYTES_MAX);
+        assert!(pool.large.lock().bytes <= SPARE_LARGE_BYTES_MAX);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 use crate::error::Error;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use sync::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Queued calls for each further thread. Disks serve several calls at a time, but waking a thread
@@ -76,7 +77,7 @@ impl BlockingCalls {
     }
 
     fn lock(&self) -> MutexGuard<'_, PendingCalls> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 }
 

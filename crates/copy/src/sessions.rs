@@ -8,8 +8,9 @@
 
 use crate::limits::FURTHER_SESSIONS_MAX;
 use client::Tree;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::{Mutex, MutexGuard};
 
 /// The share in all sessions. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ struct FurtherSessions {
 
 impl FurtherSessions {
     fn lock(&self) -> MutexGuard<'_, Vec<Tree>> {
-        self.trees.lock().unwrap_or_else(PoisonError::into_inner)
+        self.trees.lock()
     }
 }
 

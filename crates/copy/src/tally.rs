@@ -4,7 +4,7 @@ use crate::error::{Error, Failure};
 use crate::limits::FAILURES_KEPT_MAX;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use sync::{Mutex, MutexGuard};
 
 /// Counters that all tasks of a copy share.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ fn read(counter: &AtomicU64) -> u64 {
 
 impl Tally {
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock()
     }
 
     /// Records that the entry at `path` was not copied.

@@ -3,7 +3,6 @@
 use crate::authorize::{as_owner, dos_authority};
 use crate::open_file::TimeFreeze;
 use crate::server_work::WANTED;
-use crate::table::lock;
 use crate::volume::dos;
 use crate::watch::WatchFilter;
 use crate::{Access, Caller, Object, OpenFile, RequestFiles, Volume};
@@ -83,7 +82,7 @@ impl RequestFiles {
         if let TimeSetting::Set(created) = change.created {
             stored.created = Some(created);
         }
-        let mut frozen = (!open.is_posix()).then(|| lock(open.frozen()));
+        let mut frozen = (!open.is_posix()).then(|| open.frozen().lock());
         let set = |setting| {
             if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { TimeChange::Keep }
         };

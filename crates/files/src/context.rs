@@ -13,9 +13,10 @@ use futures_util::future::BoxFuture;
 use grants::CacheBreak;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use sync::Mutex;
 use vfs::{Actor, ArrivalOrder};
 
 /// Breaks with their recipients.
@@ -155,7 +156,7 @@ impl Drop for PendingAnswer {
 impl ClientRequest {
     /// Defers a break, or sends it if the response is queued already.
     fn defer(&self, holder: Arc<dyn CacheHolder>, cache_break: CacheBreak) {
-        let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut breaks = self.breaks.lock();
         match &mut *breaks {
             Some(breaks) => breaks.push((holder, cache_break)),
             None => {
@@ -167,7 +168,7 @@ impl ClientRequest {
 
     /// Sends the deferred breaks; `next` replaces them.
     fn send_deferred(&self, next: Option<DeferredBreaks>) {
-        let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut breaks = self.breaks.lock();
         let deferred = std::mem::replace(&mut *breaks, next);
         drop(breaks);
         deferred

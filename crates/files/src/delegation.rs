@@ -12,7 +12,8 @@ use crate::open_file::OpenFileParts;
 use crate::table::{OpenEntry, OpenFileState, OpenRefusal, RegisteredOpen};
 use crate::{Access, CacheState, CachingRights, OpenFile, RequestFiles, Semantics, ShareMode};
 use grants::{BlockedOperation, CacheKey, CacheOwner, OpenId, OpenWish};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use sync::Mutex;
 use vfs::{AttributeRequest, FileKey, FsError, Result};
 
 /// Key of a client's opens of a file, which identifies the client's own operations.
@@ -71,7 +72,7 @@ impl Delegation {
     /// Returned once.
     #[must_use]
     pub fn granting(&self) -> Option<CacheGrant> {
-        self.granting.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.granting.lock().take()
     }
 
     /// An open that denies nothing, for reading and, with a write delegation, writing.

@@ -4,7 +4,7 @@
 use crate::{Files, Volume};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use sync::Mutex;
 use vfs::{FileKey, FsError};
 
 /// Number of failure counters; devices may share one. A power of two.
@@ -66,7 +66,7 @@ impl DiskFailures {
             return;
         }
         self.count_of(file).fetch_add(1, Ordering::AcqRel);
-        let mut by_device = self.by_device.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_device = self.by_device.lock();
         if by_device.len() >= DEVICES_MAX && !by_device.contains_key(&file.device) {
             return;
         }
@@ -105,6 +105,6 @@ impl Files {
         }
         let device = volume.vfs_serial();
         let by_device = self.disk_failures.by_device.lock();
-        by_device.unwrap_or_else(PoisonError::into_inner).get(&device).copied()
+        by_device.get(&device).copied()
     }
 }

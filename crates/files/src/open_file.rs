@@ -8,13 +8,14 @@ use crate::offload::offload;
 use crate::open::{OpenTicket, Semantics};
 use crate::remove::remove_pending_name;
 use crate::server_work::{METADATA, WANTED};
-use crate::table::{DeletePendingName, FileTable, OpenFileState, OpenName, lock};
+use crate::table::{DeletePendingName, FileTable, OpenFileState, OpenName};
 use crate::volume::dos;
 use crate::watch::{DataReports, WatchFilter, WatchedCache, Watcher};
 use crate::{Access, CacheKey, CallHolder, Caller, OpenId, RequestFiles, ShareMode, Volume};
 use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
+use sync::Mutex;
 use vfs::{
     Attributes, Case, FileKey, FileKind, FsError, Node, NodeSecurityCache, RelPath, Result,
     StreamName, Timestamp,
@@ -141,7 +142,7 @@ pub struct FrozenTimesGuard<'a> {
 
 impl Drop for FrozenTimesGuard<'_> {
     fn drop(&mut self) {
-        let mut frozen = lock(self.open.frozen());
+        let mut frozen = self.open.frozen().lock();
         frozen.in_flight = frozen.in_flight.saturating_sub(1);
     }
 }
@@ -393,7 +394,7 @@ impl OpenFile {
     #[must_use]
     pub fn is_delete_pending(&self) -> bool {
         self.state.view().grants.is_delete_pending(self.name.link)
-            || lock(&self.hold).as_ref().is_some_and(|hold| hold.is_delete_pending())
+            || self.hold.lock().as_ref().is_some_and(|hold| hold.is_delete_pending())
     }
 
     /// Whether closing may remove a name: by delete on close, or since it is delete pending.
@@ -468,7 +469,7 @@ impl OpenFile {
             }
         };
         // The stream's file is released after the stream.
-        let hold = lock(&self.hold).take();
+        let hold = self.hold.lock().take();
         result.and(hold.map_or(Ok(()), |hold| hold.release(context)))
     }
 
@@ -557,7 +558,7 @@ impl OpenFile {
         {
             return false;
         }
-        let is_frozen = self.has_frozen.load(Ordering::Acquire) && lock(self.frozen()).accessed;
+        let is_frozen = self.has_frozen.load(Ordering::Acquire) && self.frozen().lock().accessed;
         !is_frozen
     }
 
@@ -690,7 +691,7 @@ impl OpenFile {
         if !self.has_frozen.load(Ordering::Acquire) {
             return None;
         }
-        let mut frozen = lock(self.frozen());
+        let mut frozen = self.frozen().lock();
         if frozen.in_flight == 0 {
             // The change time that a client set is stored with the DOS attributes.
             let wanted = if frozen.changed { WANTED } else { vfs::AttributeRequest::default() };
@@ -711,7 +712,7 @@ impl OpenFile {
         if saved.is_none() {
             return;
         }
-        let frozen = lock(self.frozen());
+        let frozen = self.frozen().lock();
         let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
         let changes = vfs::AttributeChanges {
             accessed: set(frozen.before.accessed),

@@ -7,12 +7,13 @@
 //!
 //! A rename of a file without a record costs one load.
 
-use crate::table::{FileTable, OpenFileState, OpenName, lock};
+use crate::table::{FileTable, OpenFileState, OpenName};
 use crate::{OpenFile, RequestFiles, UnstableObjects};
 use futures_util::future::BoxFuture;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use sync::Mutex;
 use vfs::{FileKey, FsError, RelPath, Result};
 
 /// Paths in the record of an open beside the present one.
@@ -55,7 +56,7 @@ impl NamesInFlight {
     /// Paths that `name` may have, each once.
     pub fn of(&self, name: &Arc<OpenName>) -> Vec<RelPath> {
         let mut paths = Vec::new();
-        for one in &*lock(&self.0) {
+        for one in &*self.0.lock() {
             if std::ptr::eq(one.name.as_ptr(), Arc::as_ptr(name)) && !paths.contains(&one.path) {
                 paths.push(one.path.clone());
             }
@@ -68,7 +69,7 @@ impl NamesInFlight {
     /// # Errors
     /// [`FsError::Unavailable`] if too many renames of one file are in flight.
     fn add(&self, entries: &[(Weak<OpenName>, RelPath)]) -> Result<()> {
-        let mut all = lock(&self.0);
+        let mut all = self.0.lock();
         all.retain(|one| one.name.strong_count() > 0);
         for (at, (name, path)) in entries.iter().enumerate() {
             let count = |all: &[NameInFlight]| all.iter().filter(|one| is_of(one, name)).count();
@@ -88,19 +89,19 @@ impl NamesInFlight {
 
     /// Drops the names of a rename that was not carried out.
     fn withdraw(&self, entries: &[(Weak<OpenName>, RelPath)]) {
-        remove(&mut lock(&self.0), entries);
+        remove(&mut self.0.lock(), entries);
     }
 
     /// Drops the names of a stable rename, and those that earlier ones left unsettled.
     fn settle(&self, entries: &[(Weak<OpenName>, RelPath)]) {
-        let mut all = lock(&self.0);
+        let mut all = self.0.lock();
         remove(&mut all, entries);
         all.retain(|one| !one.is_left || entries.iter().all(|(name, _)| !is_of(one, name)));
     }
 
     /// Retains the names of a rename that was carried out, and may not be stable.
     fn leave(&self, entries: &[(Weak<OpenName>, RelPath)]) {
-        for one in &mut *lock(&self.0) {
+        for one in &mut *self.0.lock() {
             one.is_left |= entries.iter().any(|(name, path)| is_of(one, name) && one.path == *path);
         }
     }

@@ -3,12 +3,12 @@
 
 use crate::authorize::{Authority, as_granted};
 use crate::server_work::{METADATA, SYNC, WANTED};
-use crate::table::lock;
 use crate::watch::{ChangeAction, WatchFilter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use sync::Mutex;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, DosInfo, FileKey,
     FileKind, FsError, Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry,
@@ -52,11 +52,11 @@ impl OpenStream {
 
     /// The stream's current name as stored.
     pub fn name(&self) -> StreamName {
-        lock(&self.name).clone()
+        self.name.lock().clone()
     }
 
     pub fn is(&self, name: &StreamName) -> bool {
-        *lock(&self.name) == *name
+        *self.name.lock() == *name
     }
 
     /// Removes the stream. Returns its name, or none if it had been removed before.
@@ -244,7 +244,7 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
         None => Replace::Never,
     };
     stream.file.rename_stream(authority.actor(), &from, to, how)?;
-    *lock(&stream.name) = to.clone();
+    *stream.name.lock() = to.clone();
     let mut changes: Vec<_> =
         replaced.iter().map(|name| (ChangeAction::RemovedStream, name)).collect();
     changes.extend([(ChangeAction::RemovedStream, &from), (ChangeAction::AddedStream, to)]);

@@ -23,7 +23,8 @@ use limits::{Account, FileBuckets, ResourceCharge};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use sync::{Mutex, MutexGuard};
 use vfs::{Attributes, FileKey, FsError, KeyedBuildHasher, Node, RelPath, StreamName, Vfs};
 
 /// Number of shards: a power of two well above the number of cores.
@@ -97,16 +98,16 @@ pub(crate) struct OpenName {
 
 impl OpenName {
     pub fn path(&self) -> RelPath {
-        lock(&self.path).clone()
+        self.path.lock().clone()
     }
 
     /// The file's attributes as presented for this name.
     pub fn presented(&self, attributes: Attributes) -> Attributes {
-        self.volume.presented(lock(&self.path).as_bytes(), attributes)
+        self.volume.presented(self.path.lock().as_bytes(), attributes)
     }
 
     fn is(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
-        Arc::ptr_eq(&self.volume.vfs, vfs) && *lock(&self.path) == *path
+        Arc::ptr_eq(&self.volume.vfs, vfs) && *self.path.lock() == *path
     }
 }
 
@@ -288,7 +289,7 @@ impl FileRecord {
     /// Renames `from` to `to` for every open by that name.
     pub fn rename(&mut self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
         for name in self.names.iter().filter(|name| name.is(vfs, from)) {
-            *lock(&name.path) = to.clone();
+            *name.path.lock() = to.clone();
         }
     }
 
@@ -323,7 +324,7 @@ impl FileRecord {
     fn stream_name(&mut self, file: &OpenEntry<'_>, stream: &Arc<OpenStream>) -> Arc<OpenName> {
         self.names.retain(|n| Arc::strong_count(n) > 1);
         let same = |n: &&Arc<OpenName>| {
-            Arc::ptr_eq(&n.volume, file.volume) && *lock(&n.path) == *file.path
+            Arc::ptr_eq(&n.volume, file.volume) && *n.path.lock() == *file.path
         };
         if let Some(name) = self.names.iter().find(same) {
             return name.clone();
@@ -499,12 +500,12 @@ impl OpenFileState {
 
     /// Locks the state for changes by a request.
     pub fn lock<'a>(&'a self, context: &'a RequestContext) -> FileStateGuard<'a> {
-        FileStateGuard { state: self, context, held: Some(lock(&self.held)) }
+        FileStateGuard { state: self, context, held: Some(self.held.lock()) }
     }
 
     /// Locks the state read-only: no break or result is sent.
     pub fn view(&self) -> FileStateView<'_> {
-        FileStateView(lock(&self.held))
+        FileStateView(self.held.lock())
     }
 
     /// Whether the file is open by this name.
@@ -684,7 +685,7 @@ pub(crate) struct StreamOpenEntry<'a> {
 impl FileTable {
     fn shard(&self, key: FileKey) -> MutexGuard<'_, Shard> {
         let hash = (key.inode ^ key.device.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        lock(&self.shards[(hash >> 58) as usize % SHARDS])
+        self.shards[(hash >> 58) as usize % SHARDS].lock()
     }
 
     /// Registers an open; sets the link of `wish`.
@@ -882,7 +883,7 @@ impl FileTable {
         but_posix: bool,
     ) -> Vec<Arc<OpenFileState>> {
         let is_below = |name: &Arc<OpenName>| {
-            let at = lock(&name.path);
+            let at = name.path.lock();
             Arc::strong_count(name) > 1
                 && Arc::ptr_eq(&name.volume.vfs, &volume.vfs)
                 && *at != *path
@@ -891,7 +892,7 @@ impl FileTable {
         let blocks = |state: &OpenFileState| !but_posix || state.pins_names();
         let mut below = Vec::new();
         for shard in &self.shards {
-            let shard = lock(shard);
+            let shard = shard.lock();
             let found = shard
                 .values()
                 .filter(|state| blocks(state) && state.view().names.iter().any(is_below));
@@ -904,8 +905,8 @@ impl FileTable {
     pub fn cached(&self) -> Vec<Arc<OpenFileState>> {
         let mut cached = Vec::new();
         for shard in &self.shards {
-            for state in lock(shard).values() {
-                let streams = lock(&state.held).streams.clone();
+            for state in shard.lock().values() {
+                let streams = state.held.lock().streams.clone();
                 let all = std::iter::once(state.clone()).chain(streams);
                 cached.extend(all.filter(|state| state.has_caches()));
             }
@@ -916,10 +917,10 @@ impl FileTable {
     /// Updates the paths of open files below a renamed directory.
     pub fn rename_below(&self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
         for shard in &self.shards {
-            for state in lock(shard).values() {
+            for state in shard.lock().values() {
                 let held = state.view();
                 for name in held.names.iter().filter(|n| Arc::ptr_eq(&n.volume.vfs, vfs)) {
-                    let mut path = lock(&name.path);
+                    let mut path = name.path.lock();
                     if let Some(moved) = path.moved(from, to) {
                         *path = moved;
                     }
@@ -951,7 +952,7 @@ impl FileTable {
     }
 
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|s| lock(s).len()).sum()
+        self.shards.iter().map(|s| s.lock().len()).sum()
     }
 }
 
@@ -960,7 +961,7 @@ impl FileTable {
 fn end_entry(mut shard: MutexGuard<'_, Shard>, held: FileStateGuard<'_>, state: &OpenFileState) {
     if held.grants.is_idle() {
         // An idle file has no waiters. A file drops its stream, and is locked before it.
-        let heed = lock(&state.external_watch).take();
+        let heed = state.external_watch.lock().take();
         drop(held);
         remove_idle(&mut shard, state);
         drop(shard);
@@ -987,10 +988,4 @@ fn refused(refusal: GrantRefusal) -> FsError {
         GrantRefusal::ClientAbsent => FsError::Unavailable,
         GrantRefusal::TooMany => FsError::TooMany,
     }
-}
-
-/// Values behind these mutexes are changed by single assignments and by pure state machines: a
-/// panic elsewhere leaves them whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

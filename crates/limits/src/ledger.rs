@@ -9,7 +9,8 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use sync::{Mutex, MutexGuard};
 
 /// Prefix length of an IPv6 site, which may use all addresses below it.
 const IPV6_SITE_BITS: u32 = 64;
@@ -156,7 +157,7 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Holder, Weak<Account>>> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.accounts.lock()
     }
 }
 

@@ -9,8 +9,8 @@ use crate::space_usage::SpaceUsage;
 use crate::tokens::{Pace, PaceCell, Tokens};
 use crate::{Cost, Kind, ThrottleReason};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use sync::{Mutex, MutexGuard};
 
 /// Depth of a bucket: enough for a late timer, and little compared to measurements over seconds.
 const SAVED: Duration = Duration::from_millis(100);
@@ -361,7 +361,7 @@ impl ShareLimits {
     }
 
     fn lock(&self) -> MutexGuard<'_, ColdState> {
-        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slow.lock()
     }
 }
 

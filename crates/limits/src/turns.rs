@@ -2,8 +2,9 @@
 
 use futures_channel::oneshot;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::{Mutex, MutexGuard};
 
 /// Turns of a session's requests. One request has booked its tokens and waits for them; the others
 /// wait for their turn, in order of arrival. So a session has one booking at a time, whatever its
@@ -58,7 +59,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -13,8 +13,9 @@ use crate::top::{TOP_SAMPLE, Top};
 use std::cell::Cell as ThreadCell;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use sync::{Mutex, MutexGuard};
 
 /// Shares with counters of their own, of all that were ever configured; further ones count as none.
 pub const SHARES_MAX: usize = 4096;
@@ -352,7 +353,7 @@ impl Meter {
     }
 
     fn lock(&self) -> MutexGuard<'_, ShareTable> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -6,8 +6,8 @@ use crate::response::ResponseType;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use sync::{Mutex, MutexGuard};
 
 /// Maximum queue length; further requests are only counted.
 pub const SLOW_MAX: usize = 1024;
@@ -93,7 +93,7 @@ impl Slow {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<SlowRequest>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

@@ -6,7 +6,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::Arc;
+use sync::Mutex;
 
 use crate::registry::ShareId;
 
@@ -116,11 +117,7 @@ fn shortened(name: &str) -> Arc<str> {
 impl Top {
     /// Counts a request unless the lock is taken: the counts are a sample anyway.
     pub fn add(&self, share: ShareId, file: Option<&str>, client: IpAddr, bytes: u64) {
-        let mut windows = match self.0.try_lock() {
-            Ok(windows) => windows,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut windows) = self.0.try_lock() else { return };
         if let Some(file) = file {
             windows.present.files.add((share, shortened(file)), bytes);
         }
@@ -129,7 +126,7 @@ impl Top {
 
     /// Advances the window by a second.
     pub fn tick(&self) {
-        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = self.0.lock();
         windows.ticks += 1;
         if windows.ticks == WINDOW_TICKS {
             windows.ticks = 0;
@@ -152,7 +149,7 @@ impl Top {
         count: usize,
         of: impl Fn(&Window) -> &SpaceSaving<K>,
     ) -> TopList<K> {
-        let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let windows = self.0.lock();
         let mut sums: HashMap<K, Place> = HashMap::new();
         for (key, place) in [&windows.present, &windows.before].iter().flat_map(|w| &of(w).places) {
             let sum = sums.entry(key.clone()).or_default();
@@ -186,7 +183,7 @@ mod tests {
         let files = top.files(3);
         assert_eq!((&*files[0].0.1, files.len()), ("asked", 3));
         assert_eq!(files[0].1.bytes, files[0].1.requests * 10);
-        assert!(top.0.lock().unwrap().present.files.places.len() <= PLACES_MAX);
+        assert!(top.0.lock().present.files.places.len() <= PLACES_MAX);
         assert_eq!(
             top.clients(9),
             [(HERE, TopCounts { requests: 16 * 22_000, bytes: 16 * 20_000 })]

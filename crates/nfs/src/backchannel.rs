@@ -2,10 +2,10 @@
 //! 18.34.
 
 use crate::callback_slots::CallbackSlots;
-use crate::client::lock;
 use crate::conn::ConnShared;
 use crate::limits::{BACKCHANNELS_MAX, CALLBACK_SLOTS_MAX};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use sync::Mutex;
 use wire::nfs::numbers::CALLBACK_VERSION;
 use wire::nfs::ops::{CallbackSecurity, ChannelAttributes};
 use wire::nfs::rpc::{AuthFlavor, Call, OpaqueAuth, begin_record, end_record};
@@ -120,7 +120,7 @@ impl Backchannel {
 
     /// Binds a connection for callbacks. If too many are bound, the oldest is dropped.
     pub fn bind(&self, connection: &Arc<ConnShared>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.connections.retain(|known| {
             known
                 .upgrade()
@@ -136,18 +136,18 @@ impl Backchannel {
 
     /// Unbinds a connection on which the client does not reply.
     pub(crate) fn unbind(&self, connection: &Arc<ConnShared>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.connections.retain(|known| known.as_ptr() != Arc::as_ptr(connection));
     }
 
     /// Health of the client's callback program.
     #[must_use]
     pub fn health(&self) -> CallbackHealth {
-        lock(&self.state).health
+        self.state.lock().health
     }
 
     pub(crate) fn set_health(&self, health: CallbackHealth) {
-        lock(&self.state).health = health;
+        self.state.lock().health = health;
     }
 
     /// Whether the client has replied to callbacks and a connection for them is open.
@@ -158,7 +158,7 @@ impl Backchannel {
 
     /// Replaces the callback target. RFC 8881 18.33.
     pub fn set_callback_target(&self, callback_target: CallbackTarget) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.callback_target = Some(callback_target);
         state.health = CallbackHealth::Unknown;
     }
@@ -166,7 +166,7 @@ impl Backchannel {
     /// Whether the client has ever bound a connection for callbacks.
     #[must_use]
     pub fn was_bound(&self) -> bool {
-        lock(&self.state).was_bound
+        self.state.lock().was_bound
     }
 
     /// Whether an open connection is bound and the client is not known to be unresponsive.
@@ -177,7 +177,7 @@ impl Backchannel {
 
     /// Open connections for callbacks with the target; the one bound last comes first.
     pub(crate) fn connections(&self) -> Vec<(Arc<ConnShared>, CallbackTarget)> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let Some(callback_target) = &state.callback_target else { return Vec::new() };
         let open = state.connections.iter().rev().filter_map(Weak::upgrade);
         open.filter(|known| known.calls.is_open())

@@ -2,7 +2,7 @@
 //! RFC 8881 2.10.3.1, 2.10.6, 20.9.
 
 use crate::backchannel::CallbackHealth;
-use crate::client::{Client, lock};
+use crate::client::Client;
 use crate::limits::{CALLBACK_TIMEOUT, CALLBACK_TRIES_MAX};
 use crate::server::Server;
 use crate::session::Session;
@@ -73,7 +73,7 @@ struct SlotGuard<'s> {
 
 impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
-        lock(&self.session.back.slots).release(self.place.slot);
+        self.session.back.slots.lock().release(self.place.slot);
     }
 }
 
@@ -112,14 +112,14 @@ impl Session {
         callback: &Callback<'_>,
         referring: Option<&ReferringCalls>,
     ) -> Result<CallbackReply, CallbackFailed> {
-        let place = lock(&self.back.slots).take().ok_or(CallbackFailed)?;
+        let place = self.back.slots.lock().take().ok_or(CallbackFailed)?;
         let mut taken = SlotGuard { session: self, place };
         for _ in 0..CALLBACK_TRIES_MAX {
             let answer = self.call_once(files, &taken.place, callback, referring).await?;
             let slot = taken.place.slot;
             match answer.sequence() {
                 Ok(()) => {
-                    lock(&self.back.slots).advance(slot);
+                    self.back.slots.lock().advance(slot);
                     let number = callback.number();
                     // The client has executed it before and did not cache the reply.
                     if answer.result::<()>(number) != Err(NfsStatus::RETRY_UNCACHED_REP) {
@@ -128,10 +128,10 @@ impl Session {
                     taken.place.sequence += 1;
                 }
                 Err(NfsStatus::RETRY_UNCACHED_REP | NfsStatus::SEQ_FALSE_RETRY) => {
-                    taken.place.sequence = lock(&self.back.slots).advance(slot);
+                    taken.place.sequence = self.back.slots.lock().advance(slot);
                 }
                 Err(NfsStatus::SEQ_MISORDERED) if taken.place.sequence != 1 => {
-                    taken.place.sequence = lock(&self.back.slots).restart(slot);
+                    taken.place.sequence = self.back.slots.lock().restart(slot);
                 }
                 Err(NfsStatus::DELAY) => files.pause(CALLBACK_TIMEOUT / 20).await,
                 Err(_) => break,

@@ -1,13 +1,12 @@
 //! Calls from the server to the client on one connection, and their replies. RFC 8881 2.10.3.1: the
 //! backchannel shares the connection.
 
-use crate::client::lock;
 use bytes::Bytes;
 use futures_channel::oneshot;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::sync::Mutex;
 use std::task::{Poll, Waker};
+use sync::Mutex;
 
 /// Calls to one client on one connection.
 #[derive(Debug, Default)]
@@ -33,7 +32,7 @@ impl Calls {
     /// Queues a call, which `put` encodes for an xid. None if the connection has ended or has too
     /// many calls outstanding.
     pub fn send(&self, put: impl FnOnce(u32) -> Vec<u8>) -> Option<oneshot::Receiver<Bytes>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         // Drops callers that have stopped waiting.
         state.awaited.retain(|_, sender| !sender.is_canceled());
         if state.has_ended || state.awaited.len() >= CALLS_MAX {
@@ -52,13 +51,13 @@ impl Calls {
 
     /// Takes the next encoded call.
     pub fn poll_outgoing(&self) -> Option<Vec<u8>> {
-        lock(&self.state).outgoing.pop_front()
+        self.state.lock().outgoing.pop_front()
     }
 
     /// Returns once [`Calls::poll_outgoing`] has a call. Cancellation-safe.
     pub async fn ready(&self) {
         poll_fn(|cx| {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             if !state.outgoing.is_empty() {
                 return Poll::Ready(());
             }
@@ -70,7 +69,7 @@ impl Calls {
 
     /// Delivers a reply; one without a caller is dropped.
     pub fn answer(&self, xid: u32, results: Bytes) {
-        let sender = lock(&self.state).awaited.remove(&xid);
+        let sender = self.state.lock().awaited.remove(&xid);
         if let Some(sender) = sender {
             // The caller may have stopped waiting.
             let _ = sender.send(results);
@@ -79,12 +78,12 @@ impl Calls {
 
     /// Reports a rejected call: its caller gets no reply.
     pub fn refuse(&self, xid: u32) {
-        lock(&self.state).awaited.remove(&xid);
+        self.state.lock().awaited.remove(&xid);
     }
 
     /// Ends all calls: the connection is gone.
     pub fn end(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.has_ended = true;
         state.awaited.clear();
         state.outgoing.clear();
@@ -93,7 +92,7 @@ impl Calls {
     /// Whether the connection can carry calls.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        !lock(&self.state).has_ended
+        !self.state.lock().has_ended
     }
 }
 

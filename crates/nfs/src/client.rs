@@ -14,8 +14,9 @@ use crate::stateids::Owner;
 use files::VolumeId;
 use limits::{Account, Holder, Ledger, ResourceCharge};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use sync::Mutex;
 use vfs::FileKey;
 use wire::nfs::{ClientId, NfsStatus, Verifier};
 
@@ -181,7 +182,7 @@ impl Client {
 
     /// Renews the lease.
     pub fn renew(&self, now: Instant) {
-        let mut renewed = lock(&self.renewed);
+        let mut renewed = self.renewed.lock();
         *renewed = now.max(*renewed);
     }
 
@@ -191,7 +192,7 @@ impl Client {
         if self.latest_export.swap(export.0, Ordering::Relaxed) == export.0 {
             return;
         }
-        let mut exports = lock(&self.exports);
+        let mut exports = self.exports.lock();
         if !exports.contains(&export) {
             if exports.len() == EXPORTS_NOTED_MAX {
                 exports.remove(0);
@@ -203,13 +204,13 @@ impl Client {
     /// Shares that it has accessed, at most the latest [`EXPORTS_NOTED_MAX`].
     #[must_use]
     pub fn exports(&self) -> Vec<VolumeId> {
-        lock(&self.exports).clone()
+        self.exports.lock().clone()
     }
 
     /// Time of the last renewal.
     #[must_use]
     pub fn renewed(&self) -> Instant {
-        *lock(&self.renewed)
+        *self.renewed.lock()
     }
 
     /// Whether its lease has expired.
@@ -223,7 +224,7 @@ impl Client {
     /// reads it.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
-        self.holds_state() || !lock(&self.sessions).list.is_empty() || self.copies.is_busy()
+        self.holds_state() || !self.sessions.lock().list.is_empty() || self.copies.is_busy()
     }
 
     /// The record for stable storage.
@@ -247,7 +248,7 @@ impl Client {
     /// Updates the number of its opens, locks and delegations.
     pub fn count_state(&self, count: usize) {
         if self.state_count.swap(count, Ordering::AcqRel) != count {
-            let mut share = lock(&self.states_share);
+            let mut share = self.states_share.lock();
             // Reads the current count, which other threads may have changed.
             share.resize(self.state_count() as u64);
         }
@@ -256,14 +257,14 @@ impl Client {
     /// Updates the bytes of its owner strings; see [`Client::count_state`].
     fn count_owner_bytes(&self, bytes: usize) {
         if self.owner_bytes.swap(bytes, Ordering::AcqRel) != bytes {
-            let mut share = lock(&self.owners_share);
+            let mut share = self.owners_share.lock();
             share.resize(self.owner_bytes.load(Ordering::Acquire) as u64);
         }
     }
 
     /// Runs `work` on its state, then updates the counts.
     pub fn with_states<R>(&self, work: impl FnOnce(&mut ClientStates) -> R) -> R {
-        let mut states = lock(&self.states);
+        let mut states = self.states.lock();
         let result = work(&mut states);
         self.count_state(states.len());
         self.count_owner_bytes(states.owner_bytes());
@@ -280,14 +281,14 @@ impl Client {
     /// Its sessions.
     #[must_use]
     pub fn sessions(&self) -> Vec<Arc<Session>> {
-        lock(&self.sessions).list.clone()
+        self.sessions.lock().list.clone()
     }
 
     /// # Errors
     /// STALE_CLIENTID for a client that is gone, since nothing would end the session. DELAY if it
     /// has too many.
     pub(crate) fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         if sessions.has_ended {
             return Err(NfsStatus::STALE_CLIENTID);
         }
@@ -299,38 +300,34 @@ impl Client {
     }
 
     pub(crate) fn remove_session(&self, session: &Session) {
-        lock(&self.sessions).list.retain(|known| known.id != session.id);
+        self.sessions.lock().list.retain(|known| known.id != session.id);
     }
 
     /// Takes all sessions of a client that is gone, to end them. Requests in flight can add no
     /// session, open, lock or delegation any more.
     pub(crate) fn end_sessions(&self) -> Vec<Arc<Session>> {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         sessions.has_ended = true;
         sessions.list.clone()
     }
 
     /// Whether it has a session but no record on stable storage.
     pub(crate) fn needs_record(&self) -> bool {
-        !self.has_record.load(Ordering::Acquire) && !lock(&self.sessions).list.is_empty()
+        !self.has_record.load(Ordering::Acquire) && !self.sessions.lock().list.is_empty()
     }
 
     /// Facts for administrators.
     #[must_use]
     pub fn facts(&self) -> ClientFacts {
-        lock(&self.facts).clone()
+        self.facts.lock().clone()
     }
 
     pub(crate) fn set_facts(&self, facts: ClientFacts) {
-        *lock(&self.facts) = facts;
+        *self.facts.lock() = facts;
     }
 }
 
 /// Tag in all state ids of a client. It differs from the tags of other clients and other runs.
 fn tag_of(id: ClientId) -> u32 {
     (id.0 as u32) ^ ((id.0 >> 32) as u32).rotate_left(16)
-}
-
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

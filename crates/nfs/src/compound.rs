@@ -4,7 +4,7 @@
 //! operation has its own module.
 
 use crate::audit;
-use crate::client::{Client, Principal, lock};
+use crate::client::{Client, Principal};
 use crate::config::{Config, Export, ExportTerms, Squash};
 use crate::conn::{ConnShared, JobResult, PostReplyWork, Transmit};
 use crate::credentials::Credentials;
@@ -590,7 +590,7 @@ fn status_flags(session: &Session) -> SequenceStatusFlags {
 
 /// The open behind a state id of an open, locks or a delegation.
 fn open_behind(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
-    let mut states = lock(&client.states);
+    let mut states = client.states.lock();
     if let Ok((_, open)) = states.find_open(id) {
         return Ok(open.holds.clone());
     }

@@ -5,7 +5,7 @@
 //! client will ask for the replies on another one.
 
 use crate::calls::Calls;
-use crate::client::{Client, lock};
+use crate::client::Client;
 use crate::compound;
 use crate::credentials::{Callers, Credentials};
 use crate::limits::{
@@ -22,8 +22,9 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use sync::Mutex;
 use vfs::ArrivalOrder;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
 use wire::nfs::rpc::record::MARK_BYTES;
@@ -146,18 +147,18 @@ impl ConnShared {
 
     /// The bound session with this id.
     pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
-        lock(&self.sessions).iter().find(|session| session.id == id).cloned()
+        self.sessions.lock().iter().find(|session| session.id == id).cloned()
     }
 
     /// Whether the connection is bound to a session of the client.
     pub fn is_of(&self, client: &Arc<Client>) -> bool {
-        lock(&self.sessions).iter().any(|session| Arc::ptr_eq(&session.client, client))
+        self.sessions.lock().iter().any(|session| Arc::ptr_eq(&session.client, client))
     }
 
     /// Binds the connection to a session. RFC 8881 2.10.3.1: with SP4_NONE any request of the
     /// session binds.
     pub fn bind(self: &Arc<Self>, session: &Arc<Session>) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         if sessions.first().is_some_and(|first| Arc::ptr_eq(first, session)) {
             return;
         }

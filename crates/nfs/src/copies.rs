@@ -3,7 +3,7 @@
 //! Workers copy piece by piece, so that a copy can be cancelled and shares its limits. The outcome
 //! stays until the client has received or queried it.
 
-use crate::client::{Client, lock};
+use crate::client::Client;
 use crate::limits::{COPIES_PER_CLIENT_MAX, COPY_PIECE_BYTES};
 use crate::server::Server;
 use crate::status::status_of;
@@ -12,8 +12,9 @@ use files::{
 };
 use limits::ResourceCharge;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use sync::Mutex;
 use wire::nfs::callback::{Callback, CbOffloadArgs, OffloadOutcome, ReferringCalls};
 use wire::nfs::ops::{OffloadStatusResult, WriteResponse};
 use wire::nfs::{FileHandle, NfsStatus, StableHow, StateId, Verifier};
@@ -45,7 +46,7 @@ pub struct CopyProgress {
 
 impl CopyProgress {
     fn outcome(&self) -> Option<NfsStatus> {
-        *lock(&self.outcome)
+        *self.outcome.lock()
     }
 }
 
@@ -60,7 +61,7 @@ impl Copies {
     /// if all are in flight.
     #[must_use]
     pub fn begin(&self) -> Option<(StateId, Arc<CopyProgress>)> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.copies.len() >= COPIES_PER_CLIENT_MAX {
             let mut ended = state.copies.iter().filter(|(_, copy)| copy.outcome().is_some());
             let oldest = *ended.next()?.0;
@@ -87,7 +88,7 @@ impl Copies {
     /// # Errors
     /// BAD_STATEID if there is no such copy, or its outcome has been delivered.
     pub fn status(&self, id: &StateId) -> Result<OffloadStatusResult, NfsStatus> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let copy = self.number(id).and_then(|number| state.copies.get(&number));
         let copy = copy.ok_or(NfsStatus::BAD_STATEID)?;
         let complete: Vec<NfsStatus> = copy.outcome().into_iter().collect();
@@ -106,19 +107,19 @@ impl Copies {
     }
 
     fn remove(&self, id: &StateId) -> Option<Arc<CopyProgress>> {
-        lock(&self.state).copies.remove(&self.number(id)?)
+        self.state.lock().copies.remove(&self.number(id)?)
     }
 
     /// Cancels all copies of a client that is gone.
     pub fn cancel_all(&self) {
-        let copies = std::mem::take(&mut lock(&self.state).copies);
+        let copies = std::mem::take(&mut self.state.lock().copies);
         copies.values().for_each(|copy| copy.is_cancelled.store(true, Ordering::Release));
     }
 
     /// Whether a copy is in flight.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        lock(&self.state).copies.values().any(|copy| copy.outcome().is_none())
+        self.state.lock().copies.values().any(|copy| copy.outcome().is_none())
     }
 }
 
@@ -158,7 +159,7 @@ impl AsyncCopy {
         let verifier = server.write_verifier(self.target.0.key());
         let result = self.copy(&server, &files).await;
         let status = result.err().unwrap_or(NfsStatus::OK);
-        *lock(&self.progress.outcome) = Some(status);
+        *self.progress.outcome.lock() = Some(status);
         if self.progress.is_cancelled.load(Ordering::Acquire) {
             return;
         }
@@ -212,7 +213,7 @@ mod tests {
         let copies = Copies::new(7);
         let all: Vec<_> = (0..COPIES_PER_CLIENT_MAX).map(|_| copies.begin().unwrap()).collect();
         assert!(copies.begin().is_none(), "all are under way");
-        *lock(&all[3].1.outcome) = Some(NfsStatus::OK);
+        *all[3].1.outcome.lock() = Some(NfsStatus::OK);
         assert!(copies.begin().is_some());
         assert!(copies.begin().is_none());
         assert_eq!(copies.status(&all[3].0).err(), Some(NfsStatus::BAD_STATEID));
@@ -230,7 +231,7 @@ mod tests {
         assert!(progress.is_cancelled.load(Ordering::Acquire));
         assert_eq!(mine.cancel(&id), Err(NfsStatus::BAD_STATEID), "it is not there any more");
         let (id, progress) = mine.begin().unwrap();
-        *lock(&progress.outcome) = Some(NfsStatus::NOSPC);
+        *progress.outcome.lock() = Some(NfsStatus::NOSPC);
         assert_eq!(*mine.status(&id).unwrap().complete, [NfsStatus::NOSPC]);
         assert_eq!(mine.cancel(&id), Err(NfsStatus::COMPLETE_ALREADY));
     }

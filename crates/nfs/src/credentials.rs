@@ -1,11 +1,12 @@
 //! RPC credentials, and the caller on a share that results. RFC 5531 8.2, appendix A.
 
-use crate::client::{Principal, lock};
+use crate::client::Principal;
 use crate::config::{ExportTerms, NO_ID};
 use crate::conn::ConnFacts;
 use crate::host::Host;
 use files::Caller;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use sync::Mutex;
 use vfs::Identity;
 use wire::nfs::rpc::{AuthFlavor, Credential, OpaqueAuth};
 
@@ -63,7 +64,7 @@ impl Callers {
         credentials: &Credentials,
     ) -> Arc<Caller> {
         let identity = terms.squashed(credentials.identity.as_ref());
-        let mut latest = lock(&self.latest);
+        let mut latest = self.latest.lock();
         if let Some((_, caller)) = latest.iter().find(|(known, _)| *known == identity) {
             return caller.clone();
         }

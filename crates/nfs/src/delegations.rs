@@ -3,13 +3,14 @@
 //!
 //! Pure: no messages, no files, no clock.
 
-use crate::client::{Client, lock};
+use crate::client::Client;
 use crate::limits::{COOLING, COOLING_FILES_MAX};
 use limits::{Account, ResourceCharge};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use sync::Mutex;
 use vfs::{FileKey, KeyedBuildHasher};
 
 /// Delegations of all clients: see the module.
@@ -67,7 +68,7 @@ impl Delegations {
         now: Instant,
     ) -> Option<DelegationEntry> {
         let share = account.take(1).ok()?;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(until) = state.cooling.get(&file) {
             if *until > now {
                 return None;
@@ -84,14 +85,14 @@ impl Delegations {
         if self.write_count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let writer = lock(&self.state).writers.get(&file).cloned()?;
+        let writer = self.state.lock().writers.get(&file).cloned()?;
         let holder = writer.client.upgrade().filter(|holder| holder.id != client.id)?;
         Some((holder, writer.change))
     }
 
     /// Notes a recall with its deadline, and starts the cooling period of the file.
     pub fn recall(&self, file: FileKey, due: PendingRevocation, now: Instant) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.due.push(due);
         if state.cooling.len() >= COOLING_FILES_MAX {
             state.cooling.retain(|_, until| *until > now);
@@ -103,12 +104,12 @@ impl Delegations {
 
     /// Ends the cooling period of a new file, whose number another file had before.
     pub fn end_cooling(&self, file: FileKey) {
-        lock(&self.state).cooling.remove(&file);
+        self.state.lock().cooling.remove(&file);
     }
 
     /// Takes the recalls whose deadline has passed.
     pub fn take_due(&self, now: Instant) -> Vec<PendingRevocation> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         // Deadlines are nearly in order: during grace they count from its end.
         let (due, later) = state.due.drain(..).partition(|due| due.at <= now);
         state.due = later;
@@ -120,7 +121,7 @@ impl DelegationEntry {
     /// Marks it as a write delegation.
     pub fn set_writer(&mut self, file: FileKey, client: &Arc<Client>, change: u64) {
         let writer = WriteDelegationHolder { client: Arc::downgrade(client), change };
-        lock(&self.all.state).writers.insert(file, writer);
+        self.all.state.lock().writers.insert(file, writer);
         self.all.write_count.fetch_add(1, Ordering::AcqRel);
         self.writes = Some(file);
     }
@@ -129,7 +130,7 @@ impl DelegationEntry {
 impl Drop for DelegationEntry {
     fn drop(&mut self) {
         if let Some(file) = self.writes {
-            lock(&self.all.state).writers.remove(&file);
+            self.all.state.lock().writers.remove(&file);
             self.all.write_count.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -231,6 +232,6 @@ mod tests {
             let due = PendingRevocation { at: now, client: Weak::new(), number: 0 };
             all.recall(FileKey { device: 1, inode }, due, now);
         }
-        assert_eq!(lock(&all.state).cooling.len(), COOLING_FILES_MAX);
+        assert_eq!(all.state.lock().cooling.len(), COOLING_FILES_MAX);
     }
 }

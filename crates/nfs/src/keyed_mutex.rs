@@ -1,10 +1,10 @@
 //! Mutexes by key.
 
-use crate::client::lock;
 use futures_util::lock::Mutex as AsyncMutex;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use sync::Mutex;
 
 /// Mutexes by key. Only keys that are locked or awaited take memory.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct KeyedMutexGuard<'a, K: Eq + Hash + Clone> {
 impl<K: Eq + Hash + Clone> KeyedMutex<K> {
     /// Locks the key. Cancellation-safe: a caller that stops waiting leaves no entry.
     pub async fn lock(&self, key: K) -> KeyedMutexGuard<'_, K> {
-        let waiting = lock(&self.at).entry(key.clone()).or_default().clone();
+        let waiting = self.at.lock().entry(key.clone()).or_default().clone();
         // Created before the wait, so that a cancelled wait removes its entry.
         let mut turn = KeyedMutexGuard { mutexes: self, key, guard: None };
         turn.guard = Some(waiting.lock_owned().await);
@@ -39,14 +39,14 @@ impl<K: Eq + Hash + Clone> KeyedMutex<K> {
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        lock(&self.at).len()
+        self.at.lock().len()
     }
 }
 
 impl<K: Eq + Hash + Clone> Drop for KeyedMutexGuard<'_, K> {
     fn drop(&mut self) {
         self.guard = None;
-        let mut at = lock(&self.mutexes.at);
+        let mut at = self.mutexes.at.lock();
         // Each waiter has a clone; clones are created and counted under this lock.
         if at.get(&self.key).is_some_and(|waiting| Arc::strong_count(waiting) == 1) {
             at.remove(&self.key);

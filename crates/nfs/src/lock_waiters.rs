@@ -1,7 +1,7 @@
 //! CB_NOTIFY_LOCK for blocking LOCKs that were denied, so that clients need not poll. RFC 8881 9.6,
 //! 20.11.
 
-use crate::client::{Client, lock};
+use crate::client::Client;
 use crate::held_state::HeldOpen;
 use crate::limits::WAITING_LOCKS_PER_CLIENT_MAX;
 use crate::server::Server;
@@ -45,7 +45,7 @@ impl LockWaitEntry {
         let state = server.holdings.states.take(&client.holder).ok()?;
         let account = server.holdings.owner_bytes.account(&client.holder);
         let owner = account.take(key.1.len() as u64).ok()?;
-        let mut waiting = lock(&client.lock_waiters);
+        let mut waiting = client.lock_waiters.lock();
         let may_wait = waiting.len() < WAITING_LOCKS_PER_CLIENT_MAX && waiting.insert(key.clone());
         may_wait.then(|| Self { client: client.clone(), key, _shares: [state, owner] })
     }
@@ -53,7 +53,7 @@ impl LockWaitEntry {
 
 impl Drop for LockWaitEntry {
     fn drop(&mut self) {
-        lock(&self.client.lock_waiters).remove(&self.key);
+        self.client.lock_waiters.lock().remove(&self.key);
     }
 }
 

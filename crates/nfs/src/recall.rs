@@ -1,13 +1,14 @@
 //! Recall of delegations: CB_RECALL, then revocation at the deadline. RFC 8881 10.2.1, 10.4.5,
 //! 10.4.6, 20.2.
 
-use crate::client::{Client, lock};
+use crate::client::Client;
 use crate::delegations::{PendingRevocation, revocation_deadline};
 use crate::held_state::DelegationFacts;
 use crate::limits::RECALL_PAUSE;
 use crate::server::Server;
 use files::{CacheBreak, CacheHolder};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use sync::Mutex;
 use vfs::FileKey;
 use wire::nfs::callback::{Callback, CbRecallArgs};
 use wire::nfs::{CallbackNumber, NfsStatus};
@@ -56,10 +57,10 @@ impl CacheHolder for DelegationHolder {
 
     fn handle_break(&self, notice: &CacheBreak) {
         let Some(file) = file_of(notice) else { return };
-        let mut grants = lock(&self.grants);
+        let mut grants = self.grants.lock();
         if grants.count > 0 {
             grants.is_recalled = true;
-            *lock(&self.file) = Some(file);
+            *self.file.lock() = Some(file);
             return;
         }
         drop(grants);
@@ -67,15 +68,15 @@ impl CacheHolder for DelegationHolder {
     }
 
     fn handle_grant_begun(&self) {
-        lock(&self.grants).count += 1;
+        self.grants.lock().count += 1;
     }
 
     fn handle_grant_ended(&self) {
-        let mut grants = lock(&self.grants);
+        let mut grants = self.grants.lock();
         grants.count -= 1;
         let is_recalled = grants.count == 0 && std::mem::take(&mut grants.is_recalled);
         drop(grants);
-        let file = *lock(&self.file);
+        let file = *self.file.lock();
         if let Some(file) = file.filter(|_| is_recalled) {
             self.recall(file);
         }
@@ -137,7 +138,7 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
         }
         server.files.pause(RECALL_PAUSE).await;
         let is_over = server.host.now().instant >= at;
-        if is_over || lock(&client.states).delegation_of(file) != Some(number) {
+        if is_over || client.states.lock().delegation_of(file) != Some(number) {
             return;
         }
     }

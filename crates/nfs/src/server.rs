@@ -4,7 +4,7 @@
 //! No lock is held across an await or a call of the file layer.
 
 use crate::audit;
-use crate::client::{Client, lock};
+use crate::client::Client;
 use crate::client_record::ClientRecord;
 use crate::clients::{Clients, ExchangeIdOutcome, ExchangeIdRequest};
 use crate::config::{Config, Export};
@@ -20,8 +20,9 @@ use futures_util::FutureExt;
 use limits::{Account, ResourceCharge};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use sync::{Mutex, RwLock};
 use vfs::{FileKey, KeyedBuildHasher, Timestamp, Vfs};
 use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
 
@@ -114,13 +115,13 @@ impl Server {
     /// The current configuration.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
-        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.config.read().clone()
     }
 
     /// Replaces the configuration. The lease time stays.
     pub fn configure(&self, config: Config) {
         self.holdings.states.set_max(config.states_max as u64);
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        *self.config.write() = Arc::new(config);
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -145,10 +146,10 @@ impl Server {
             return Err(NfsStatus::DELAY);
         }
         let now = self.host.now().instant;
-        if lock(&self.grace).awaits_another_principal(&who.owner, who.principal, now) {
+        if self.grace.lock().awaits_another_principal(&who.owner, who.principal, now) {
             return Err(NfsStatus::CLID_INUSE);
         }
-        let ExchangeIdOutcome { client, ended } = lock(&self.clients).exchange_id(who, now)?;
+        let ExchangeIdOutcome { client, ended } = self.clients.lock().exchange_id(who, now)?;
         ended.iter().for_each(|client| self.end(client));
         Ok(client)
     }
@@ -158,12 +159,12 @@ impl Server {
     /// # Errors
     /// STALE_CLIENTID.
     pub fn find_client(&self, id: ClientId) -> Result<Arc<Client>, NfsStatus> {
-        lock(&self.clients).find(id)
+        self.clients.lock().find(id)
     }
 
     /// Confirms a client that has created a session, and ends its earlier incarnation.
     pub fn confirm(&self, client: &Arc<Client>) {
-        let former = lock(&self.clients).confirm(client);
+        let former = self.clients.lock().confirm(client);
         if let Some(former) = former {
             self.end(&former);
         }
@@ -171,7 +172,7 @@ impl Server {
 
     /// Removes a client with all of its state.
     pub fn remove_client(&self, client: &Arc<Client>) {
-        lock(&self.clients).remove(client);
+        self.clients.lock().remove(client);
         self.end(client);
     }
 
@@ -201,7 +202,7 @@ impl Server {
     /// The client with this number in this run.
     #[must_use]
     pub fn client_numbered(&self, number: u32) -> Option<Arc<Client>> {
-        lock(&self.clients).numbered(number)
+        self.clients.lock().numbered(number)
     }
 
     /// Retries to store records of clients that have a session.
@@ -226,7 +227,7 @@ impl Server {
     /// Deletes the record of a client, unless another incarnation of it is confirmed.
     fn forget(&self, client: &Client) {
         let record = client.record();
-        if client.is_confirmed() && !lock(&self.clients).has_confirmed(&record) {
+        if client.is_confirmed() && !self.clients.lock().has_confirmed(&record) {
             drop(self.host.remember_client(&record.encode(), false));
         }
     }
@@ -238,7 +239,7 @@ impl Server {
     pub(crate) fn check_grace(&self, client: &Client, reclaims: bool) -> Result<(), NfsStatus> {
         let has_reclaimed = client.has_reclaimed.load(Ordering::Acquire);
         let now = self.host.now().instant;
-        lock(&self.grace).check((&client.owner, client.principal), reclaims, has_reclaimed, now)
+        self.grace.lock().check((&client.owner, client.principal), reclaims, has_reclaimed, now)
     }
 
     /// Checks that I/O without state is permitted.
@@ -247,17 +248,17 @@ impl Server {
     /// GRACE during the grace period.
     pub(crate) fn check_no_grace(&self) -> Result<(), NfsStatus> {
         let now = self.host.now().instant;
-        if lock(&self.grace).is_active(now) { Err(NfsStatus::GRACE) } else { Ok(()) }
+        if self.grace.lock().is_active(now) { Err(NfsStatus::GRACE) } else { Ok(()) }
     }
 
     /// End of the grace period. Before it a client may be unable to do what a recall requires.
     pub(crate) fn grace_end(&self, now: Instant) -> Instant {
-        lock(&self.grace).end(now)
+        self.grace.lock().end(now)
     }
 
     /// Notes RECLAIM_COMPLETE of a client.
     pub(crate) fn complete_reclaim(&self, client: &Client) {
-        let former = lock(&self.grace).complete(&client.owner, client.principal);
+        let former = self.grace.lock().complete(&client.owner, client.principal);
         if let Some(former) = former {
             drop(self.host.remember_client(&former.encode(), false));
         }
@@ -268,7 +269,7 @@ impl Server {
     /// # Errors
     /// BADSESSION.
     pub fn find_session(&self, id: SessionId) -> Result<Arc<Session>, NfsStatus> {
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.read();
         sessions.get(&id).cloned().ok_or(NfsStatus::BADSESSION)
     }
 
@@ -318,7 +319,7 @@ impl Server {
     /// # Errors
     /// DELAY if its client has too many; STALE_CLIENTID if the client is gone.
     pub fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.write();
         session.client.add_session(session.clone())?;
         sessions.insert(session.id, session);
         Ok(())
@@ -327,7 +328,7 @@ impl Server {
     /// Ends a session.
     pub fn remove_session(&self, session: &Session) {
         session.end();
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.write();
         if sessions.remove(&session.id).is_some() {
             audit::session_end(self, session);
             session.release();
@@ -336,7 +337,7 @@ impl Server {
 
     /// Reduces slot counts when new sessions would get none.
     fn spread_slots(&self) {
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.read();
         for session in sessions.values() {
             session.adjust_slot_target();
             session.settle_slots();
@@ -361,13 +362,13 @@ impl Server {
         self.spread_slots();
         self.retry_records();
         self.revoke_due(now.instant);
-        let absent = lock(&self.grace).take_absent(now.instant);
+        let absent = self.grace.lock().take_absent(now.instant);
         for record in absent {
-            if record.principal.is_none() || !lock(&self.clients).has_confirmed(&record) {
+            if record.principal.is_none() || !self.clients.lock().has_confirmed(&record) {
                 drop(self.host.remember_client(&record.encode(), false));
             }
         }
-        let expired = lock(&self.clients).remove_expired(now.instant, COURTESY);
+        let expired = self.clients.lock().remove_expired(now.instant, COURTESY);
         expired.iter().for_each(|client| self.end(client));
     }
 
@@ -407,7 +408,7 @@ impl Server {
             if let Ok(share) = account.take(amount) {
                 return Ok(share);
             }
-            let away = lock(&self.clients).evict_courtesy_client(now, &has);
+            let away = self.clients.lock().evict_courtesy_client(now, &has);
             self.end(&*away.ok_or(NfsStatus::DELAY)?);
         }
     }
@@ -415,7 +416,7 @@ impl Server {
     /// All clients.
     #[must_use]
     pub fn clients(&self) -> Vec<Arc<Client>> {
-        lock(&self.clients).iter().cloned().collect()
+        self.clients.lock().iter().cloned().collect()
     }
 }
 
@@ -426,9 +427,9 @@ impl CourtesyClients for Server {
         let holds = |client: &&Arc<Client>| {
             client.holds_state()
                 && client.is_expired(now, lease)
-                && lock(&client.states).holds(file)
+                && client.states.lock().holds(file)
         };
-        let mut clients = lock(&self.clients);
+        let mut clients = self.clients.lock();
         let expired: Vec<Arc<Client>> = clients.iter().filter(holds).cloned().collect();
         expired.iter().for_each(|client| clients.remove(client));
         drop(clients);
@@ -439,6 +440,6 @@ impl CourtesyClients for Server {
     fn is_in_grace(&self, vfs: &Arc<dyn Vfs>) -> bool {
         let now = self.host.now().instant;
         let serves = |export: &Arc<Export>| Arc::ptr_eq(&export.volume.vfs, vfs);
-        lock(&self.grace).is_active(now) && self.config().exports.iter().any(serves)
+        self.grace.lock().is_active(now) && self.config().exports.iter().any(serves)
     }
 }

@@ -4,7 +4,7 @@
 //! slot however the request ends.
 
 use crate::backchannel::Backchannel;
-use crate::client::{Client, lock};
+use crate::client::Client;
 use crate::conn::ConnShared;
 use crate::limits::{CONNECTIONS_PER_SESSION_MAX, SLOTS_WHILE_THROTTLED};
 use crate::slot::{CachedReply, Fingerprint, SlotDecision, Slots};
@@ -13,7 +13,8 @@ use bytes::Bytes;
 use files::ShareQueue;
 use limits::{ResourceCharge, ShareLimits};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use sync::Mutex;
 use wire::nfs::ops::ChannelAttributes;
 use wire::nfs::{NfsStatus, SessionId};
 
@@ -114,7 +115,7 @@ impl Session {
         if self.has_ended() {
             return Err(NfsStatus::BADSESSION);
         }
-        let mut slots = lock(&self.slots);
+        let mut slots = self.slots.lock();
         let begun = slots.begin(wish.slot, wish.sequence, wish.fingerprint);
         if begun == SlotDecision::Execute {
             slots.apply_highest(wish.slot, wish.highest);
@@ -151,25 +152,25 @@ impl Session {
     /// Highest and target highest slot id.
     #[must_use]
     pub fn highest_slots(&self) -> (u32, u32) {
-        let slots = lock(&self.slots);
+        let slots = self.slots.lock();
         (slots.highest(), slots.target_highest())
     }
 
     /// As [`Session::highest_slots`], for the reply in a slot.
     pub(crate) fn report_slots(&self, slot: u32) -> (u32, u32) {
-        lock(&self.slots).report(slot)
+        self.slots.lock().report(slot)
     }
 
     /// Reduces the target slot count.
     pub fn set_slot_target(&self, slots: u32) {
         if self.highest_slots().1 >= slots {
-            lock(&self.slots).set_target(slots);
+            self.slots.lock().set_target(slots);
         }
     }
 
     /// The queue of its requests at these limits.
     pub(crate) fn queue(&self, limits: &Arc<ShareLimits>) -> Arc<ShareQueue> {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         if let Some(queue) = queues.iter().find(|queue| Arc::ptr_eq(queue.limits(), limits)) {
             return queue.clone();
         }
@@ -188,25 +189,25 @@ impl Session {
             return;
         }
         let count = if waits { SLOTS_WHILE_THROTTLED } else { self.fore.requests_max };
-        lock(&self.slots).set_target(count.min(self.fore.requests_max));
+        self.slots.lock().set_target(count.min(self.fore.requests_max));
     }
 
     /// Charges for the slots that the client may use now. The server calls it about once a second.
     pub(crate) fn settle_slots(&self) {
         let highest = self.highest_slots().0;
-        if let Some(shares) = &mut *lock(&self.shares) {
+        if let Some(shares) = &mut *self.shares.lock() {
             shares.slots.resize(u64::from(highest));
         }
     }
 
     /// Ends all charges of an ended session.
     pub(crate) fn release(&self) {
-        *lock(&self.shares) = None;
+        *self.shares.lock() = None;
     }
 
     /// Adds a bound connection, and drops closed ones.
     pub(crate) fn add_connection(&self, connection: &Arc<ConnShared>) {
-        let mut connections = lock(&self.connections);
+        let mut connections = self.connections.lock();
         connections.retain(|known| {
             known
                 .upgrade()
@@ -220,7 +221,7 @@ impl Session {
     /// Bound connections.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionFact> {
-        let connections = lock(&self.connections);
+        let connections = self.connections.lock();
         let open = connections.iter().filter_map(Weak::upgrade).filter(|c| c.calls.is_open());
         let fact = |connection: Arc<ConnShared>| ConnectionFact {
             facts: connection.facts,
@@ -232,7 +233,7 @@ impl Session {
     /// Number of executing requests.
     #[must_use]
     pub fn busy_count(&self) -> usize {
-        lock(&self.slots).busy_count()
+        self.slots.lock().busy_count()
     }
 
     /// Number of executed requests.
@@ -276,14 +277,14 @@ impl Permit {
         self.done = true;
         let is_sealed = self.is_sealed;
         let kept = reply.map(|bytes| CachedReply { bytes, is_sealed });
-        lock(&self.session.slots).finish(self.slot, kept);
+        self.session.slots.lock().finish(self.slot, kept);
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         if !self.done {
-            lock(&self.session.slots).cancel(self.slot);
+            self.session.slots.lock().cancel(self.slot);
         }
     }
 }

@@ -38,8 +38,9 @@ pub use listen::{Peer, Socket};
 pub use pointer::{Pointer, pointed_token};
 use request::Refusal;
 use smb::Server;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
+use sync::Mutex;
 use table::OPERATIONS;
 pub use token::{ADMIN_TOKEN_FILE, Tokens};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -54,13 +55,13 @@ pub struct ShareConfigs(Mutex<Arc<Vec<ShareConfig>>>);
 impl ShareConfigs {
     /// Replaces the shares by those of a new configuration.
     pub fn set(&self, shares: &[ShareConfig]) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(shares.to_vec());
+        *self.0.lock() = Arc::new(shares.to_vec());
     }
 
     /// The present shares.
     #[must_use]
     pub fn all(&self) -> Arc<Vec<ShareConfig>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

@@ -18,10 +18,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use sync::Mutex;
 
 /// Lines that wait for the disk.
 const LINES_MAX: usize = 4096;
@@ -112,7 +113,7 @@ impl Audit {
 
 impl AuditSink for Audit {
     fn take(&self, event: &AuditEvent) {
-        let mut admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admission = self.admission.lock();
         let admitted = admission.admit(event, Instant::now());
         drop(admission);
         let Some(left_out) = admitted else { return self.left_out() };

@@ -14,9 +14,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
+use sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Reason for which a new connection is refused.
@@ -187,13 +188,13 @@ impl Connections {
     pub fn configure(&self, max: usize, patience: ConnectionTimeouts) {
         self.max.store(max, Ordering::Relaxed);
         self.by_user.set_max(max as u64);
-        *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
+        *self.patience.lock() = patience;
     }
 
     /// Timeouts for a new connection.
     #[must_use]
     pub fn patience(&self) -> ConnectionTimeouts {
-        *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.patience.lock()
     }
 
     /// Memory of requests and replies of all connections.
@@ -342,7 +343,7 @@ impl Connections {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

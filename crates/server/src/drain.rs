@@ -7,8 +7,9 @@
 use crate::connections::Connections;
 use files::Files;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sync::{Mutex, MutexGuard};
 
 /// Interval of the search for clients without open files.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -130,7 +131,7 @@ impl Drain {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<RunningDrain>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+        self.begun.lock()
     }
 }
 

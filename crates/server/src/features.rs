@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use sync::{Mutex, MutexGuard};
 
 /// The cache of names and attributes.
 pub const METADATA_CACHE: &str = "metadata-cache";
@@ -220,7 +220,7 @@ impl Features {
 
     /// Start of the present state, as far as it was observed.
     fn stands(&self, name: &'static str, share: Option<&str>, state: FeatureState) -> u64 {
-        let mut stood = self.stood.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stood = self.stood.lock();
         let key = (name, share.map(str::to_owned));
         let seen = stood.entry(key).or_insert_with(|| (state, since_now(State::Registered).since));
         if seen.0 != state {
@@ -312,7 +312,7 @@ impl Features {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(&'static str, String), Registration>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 }
 
@@ -413,7 +413,7 @@ mod tests {
             ];
             vec![FeatureFact { name: "nfs-tls", shares, bare: FeatureState::Off }]
         });
-        features.stood.lock().unwrap().values_mut().for_each(|seen| seen.1 = 1);
+        features.stood.lock().values_mut().for_each(|seen| seen.1 = 1);
         let before = features.list()[1].clone();
         assert_eq!(
             (&before["FeatureName"], &before["FeatureState"]),

@@ -21,8 +21,9 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use sync::{Mutex, RwLock, RwLockReadGuard};
 use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
 use wire::spnego::AcceptedTicket;
@@ -90,7 +91,7 @@ impl ProcessHost {
 
     /// Sets the journal that stores persistent opens.
     pub fn set_journal(&self, journal: Journal) {
-        *self.journal.write().unwrap_or_else(PoisonError::into_inner) = Some(journal);
+        *self.journal.write() = Some(journal);
     }
 
     /// Sets the journal of NFS client records, and reads the records of the last run. The journal
@@ -111,47 +112,47 @@ impl ProcessHost {
         };
         let identity = kept.unwrap_or(new);
         if is_kept {
-            let mut known = self.nfs_identity.write().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.nfs_identity.write();
             *known = Some(identity);
         }
         let of_clients = NfsRecords::new(journal, &records);
         let remembered = records.into_values().collect();
-        let mut nfs_clients = self.nfs_clients.write().unwrap_or_else(PoisonError::into_inner);
+        let mut nfs_clients = self.nfs_clients.write();
         *nfs_clients = (Some(of_clients), remembered);
         is_kept
     }
 
     /// The server's NFS identity, if it outlives the process.
     pub fn nfs_identity(&self) -> Option<NfsIdentity> {
-        *self.nfs_identity.read().unwrap_or_else(PoisonError::into_inner)
+        *self.nfs_identity.read()
     }
 
     /// Sets or removes the TLS configuration.
     pub fn set_tls(&self, tls: Option<Arc<ServerConfig>>) {
-        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+        *self.tls.write() = tls;
     }
 
     /// The TLS configuration, if there is one.
     pub fn tls(&self) -> Option<Arc<ServerConfig>> {
-        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tls.read().clone()
     }
 
     /// Sets or removes the Kerberos acceptor and the directory of the pinned SIDs.
     pub fn set_tickets(&self, tickets: Option<Arc<Judge>>, state: &Path) {
         let pins = tickets.is_some().then(|| Arc::new(SidPins::of(state)));
-        *self.pins.write().unwrap_or_else(PoisonError::into_inner) = pins;
-        *self.tickets.write().unwrap_or_else(PoisonError::into_inner) = tickets;
+        *self.pins.write() = pins;
+        *self.tickets.write() = tickets;
     }
 
     fn journal(&self) -> RwLockReadGuard<'_, Option<Journal>> {
-        self.journal.read().unwrap_or_else(PoisonError::into_inner)
+        self.journal.read()
     }
 
     /// Replaces the users; present sessions stay.
     pub fn configure(&self, users: Users, guest: Option<String>) {
-        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
-        *self.guest.write().unwrap_or_else(PoisonError::into_inner) = guest;
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.users.write() = users;
+        *self.guest.write() = guest;
+        self.callers.lock().clear();
     }
 
     /// The network interfaces of this machine.
@@ -161,7 +162,7 @@ impl ProcessHost {
 
     /// The identity for file access: as root that of the system user, else the process's own.
     fn system_user(&self, system_user: &str) -> Option<SystemUser> {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut callers = self.callers.lock();
         if let Some(known) = callers.get(system_user) {
             return Some(known.clone());
         }
@@ -197,12 +198,12 @@ impl nfs::Host for ProcessHost {
     }
 
     fn remembered_clients(&self) -> Vec<Vec<u8>> {
-        let mut clients = self.nfs_clients.write().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.nfs_clients.write();
         std::mem::take(&mut clients.1)
     }
 
     fn remember_client(&self, record: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
-        let clients = self.nfs_clients.read().unwrap_or_else(PoisonError::into_inner);
+        let clients = self.nfs_clients.read();
         match &clients.0 {
             Some(records) => records.change(record, is_here),
             None => Box::pin(std::future::ready(true)),
@@ -239,7 +240,7 @@ impl Host for ProcessHost {
     }
 
     fn account(&self, user: &str) -> Option<Account> {
-        let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
+        let users = self.users.read();
         let (name, nt_hash, system_user) = users.find(user)?;
         let Some(SystemUser { caller, groups }) = self.system_user(system_user) else {
             tracing::error!(
@@ -254,11 +255,11 @@ impl Host for ProcessHost {
     }
 
     fn has_account(&self, user: &str) -> bool {
-        self.users.read().unwrap_or_else(PoisonError::into_inner).contains(user)
+        self.users.read().contains(user)
     }
 
     fn guest(&self) -> Option<Account> {
-        let guest = self.guest.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let guest = self.guest.read().clone()?;
         let SystemUser { caller, groups } = self.system_user(&guest)?;
         let nt_hash = wire::ntlm::NtHash([0; 16]);
         let name = "anonymous".into();
@@ -266,7 +267,7 @@ impl Host for ProcessHost {
     }
 
     fn accepts_tickets(&self) -> bool {
-        self.tickets.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.tickets.read().is_some()
     }
 
     fn verify_ticket(
@@ -274,7 +275,7 @@ impl Host for ProcessHost {
         from: IpAddr,
         ticket: Vec<u8>,
     ) -> BoxFuture<'static, Result<AcceptedTicket, String>> {
-        match &*self.tickets.read().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.tickets.read() {
             Some(judge) => Box::pin(judge.judge(from, ticket)),
             None => Box::pin(std::future::ready(Err("no keys are configured".to_owned()))),
         }
@@ -285,7 +286,7 @@ impl Host for ProcessHost {
         account: &str,
         sid: Option<String>,
     ) -> BoxFuture<'static, Result<(), String>> {
-        let pins = self.pins.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let pins = self.pins.read().clone();
         let Some(pins) = pins else { return Box::pin(std::future::ready(Ok(()))) };
         let account = account.to_owned();
         let check = self.runtime.spawn_blocking(move || pins.check(&account, sid.as_deref()));

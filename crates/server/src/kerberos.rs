@@ -11,8 +11,9 @@ use limits::site_of;
 use smb::limits::WAITING_TICKETS_MAX;
 use std::future::Future;
 use std::net::IpAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use sync::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use wire::crypto::SessionKey;
 use wire::spnego::AcceptedTicket;
@@ -46,7 +47,7 @@ struct Desk {
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, TicketLine> {
         // No ticket is verified under the lock, so a poisoned state is still consistent.
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.lock()
     }
 
     /// Finishes the ticket of the site `judged` and waits for the next one. Returns `None` once the
@@ -63,7 +64,7 @@ impl Desk {
             if let Some(next) = line.line.begin() {
                 return Some(next);
             }
-            line = self.arrival.wait(line).unwrap_or_else(PoisonError::into_inner);
+            line = self.arrival.wait(line);
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::limits::KEPT_NODES_MAX;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
+use sync::{Mutex, MutexGuard};
 use vfs::{Timestamp, Vfs};
 pub use vfs_cache::CacheCount;
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
@@ -92,7 +93,7 @@ impl MetadataCaches {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ShareCache>> {
-        self.caches.lock().unwrap_or_else(PoisonError::into_inner)
+        self.caches.lock()
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::journal::{Journal, Records};
 use futures_util::future::BoxFuture;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use sync::Mutex;
 
 /// Number of the record with the server's own identity; no client has it.
 pub const OWN_RECORD: u64 = 0;
@@ -56,7 +56,7 @@ impl NfsRecords {
     pub fn change(&self, record: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
         // The lock is held until the change is queued, so that changes of one number are written in
         // order.
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.numbers.lock();
         if is_here {
             let number = numbers.enter(record);
             return self.journal.change(number, Some(record.to_vec()));

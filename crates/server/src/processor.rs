@@ -4,7 +4,7 @@
 use meter::{Meter, Stage, StageClock};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use sync::Mutex;
 
 /// CPU clock of the present thread.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl ProcessorTimes {
     pub fn refresh(&self, meter: &Meter) {
         let tick_nanoseconds = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return };
-        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = self.0.lock();
         let before = times.cores.clone();
         let mut seen = Vec::new();
         for thread in threads.flatten().take(THREADS_MAX) {
@@ -108,7 +108,7 @@ impl ProcessorTimes {
     /// CPU seconds by core and stage.
     #[must_use]
     pub fn seconds(&self) -> Vec<(usize, Stage, f64)> {
-        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = self.0.lock();
         let mut cores: Vec<(usize, Core)> =
             times.cores.iter().map(|(at, core)| (*at, *core)).collect();
         cores.sort_by_key(|(at, _)| *at);

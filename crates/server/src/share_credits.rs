@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use sync::Mutex;
 
 /// Name in the state directory.
 pub(crate) const FILE_NAME: &str = "share-credits.json";
@@ -55,37 +55,33 @@ impl CreditFile {
     /// Stored credits of a share and their age, if there are any. A clock that was set back gives
     /// age zero.
     pub fn of(&self, key: &str, now_seconds: u64) -> Option<(u64, Duration)> {
-        let kept = lock(&self.kept);
+        let kept = self.kept.lock();
         let StoredCredits { held, at } = *kept.get(key)?;
         Some((held, Duration::from_secs(now_seconds.saturating_sub(at))))
     }
 
     /// Writes the credits unless the file already has them. Other shares are removed from the file.
     pub fn keep(&self, shares: impl Iterator<Item = (String, u64)>, now_seconds: u64) {
-        let _writing = lock(&self.writing);
+        let _writing = self.writing.lock();
         let next: BTreeMap<String, StoredCredits> =
             shares.map(|(key, held)| (key, StoredCredits { held, at: now_seconds })).collect();
         let held = |of: &BTreeMap<String, StoredCredits>| -> Vec<(String, u64)> {
             of.iter().map(|(key, kept)| (key.clone(), kept.held)).collect()
         };
-        if held(&lock(&self.kept)) == held(&next) {
+        if held(&self.kept.lock()) == held(&next) {
             return;
         }
         let written = serde_json::to_string(&next)
             .map_err(std::io::Error::from)
             .and_then(|text| crate::state::replace(&self.path, text.as_bytes()));
         match written {
-            Ok(_) => *lock(&self.kept) = next,
+            Ok(_) => *self.kept.lock() = next,
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), %error, "burst credits cannot be \
                                                                      written");
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read(path: &Path) -> Result<BTreeMap<String, StoredCredits>, String> {

@@ -3,7 +3,8 @@
 
 use crate::system_users;
 use files::{Caller, Files};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use sync::Mutex;
 
 /// Facts of one share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl ShareFacts {
     /// The last readings of all shares that answered.
     #[must_use]
     pub fn all(&self) -> Arc<[ShareFact]> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     /// Reads all shares again; blocks as long as a disk does.
@@ -48,6 +49,6 @@ impl ShareFacts {
             })
         };
         let facts: Arc<[ShareFact]> = config.shares.iter().filter_map(fact).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = facts;
+        *self.0.lock() = facts;
     }
 }

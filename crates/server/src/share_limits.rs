@@ -8,8 +8,9 @@ use limits::{Provision, ProvisionedSize, ReductionTooSoon, ShareLimits, Snapshot
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use sync::{Mutex, MutexGuard};
 
 /// Name in the state directory.
 const FILE_NAME: &str = "share-sizes.json";
@@ -77,7 +78,7 @@ impl LimitsBook {
     /// # Errors
     /// A sentence with the remaining time.
     pub fn check(&self, shares: &[ShareConfig]) -> Result<(), String> {
-        let sizes = lock(&self.sizes);
+        let sizes = self.sizes.lock();
         for share in shares {
             let known = sizes.get(&key_of(&share.name));
             if let (Some(size), Some(gib)) = (known, share.provision.gib) {
@@ -91,7 +92,7 @@ impl LimitsBook {
     pub fn configure(&self, shares: &[ShareConfig], now: Instant) {
         let mut known = self.lock();
         known.retain(|key, _| shares.iter().any(|share| key_of(&share.name) == *key));
-        let mut sizes = lock(&self.sizes);
+        let mut sizes = self.sizes.lock();
         let before = sizes.clone();
         for share in shares {
             let configured = share.provision();
@@ -125,7 +126,7 @@ impl LimitsBook {
         let known = known.get(&key).ok_or(ChangeRefusal::NoShare)?;
         let present = known.limits.provision();
         let next = change_provision(&known.name, present, keys).map_err(ChangeRefusal::Wrong)?;
-        let mut sizes = lock(&self.sizes);
+        let mut sizes = self.sizes.lock();
         if let (Some(size), Some(gib)) = (sizes.get(&key), next.gib) {
             let refused = |soon| ChangeRefusal::TooSoon(sentence(&known.name, gib, soon));
             size.change(gib, now_seconds()).map_err(refused)?;
@@ -167,7 +168,7 @@ impl LimitsBook {
 
     /// The configured limits of a share with the size that is allowed now.
     fn allowed(&self, name: &str, wanted: Provision) -> Provision {
-        allowed_by(&lock(&self.sizes), name, wanted)
+        allowed_by(&self.sizes.lock(), name, wanted)
     }
 
     fn write_sizes(&self, sizes: &BTreeMap<String, ProvisionedSize>) {
@@ -182,7 +183,7 @@ impl LimitsBook {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, LimitedShare>> {
-        lock(&self.shares)
+        self.shares.lock()
     }
 }
 
@@ -245,10 +246,6 @@ fn key_of(name: &str) -> String {
 
 fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use sync::Mutex;
 
 /// Name in the state directory.
 const FILE_NAME: &str = "pinned-sids.toml";
@@ -40,7 +40,7 @@ impl SidPins {
     /// # Errors
     /// The reason to refuse the ticket, with the remedy.
     pub fn check(&self, account: &str, sid: Option<&str>) -> Result<(), String> {
-        let mut pins = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pins = self.pinned.lock();
         if sid.is_some() && pins.sid.get(account).map(String::as_str) == sid {
             return Ok(());
         }

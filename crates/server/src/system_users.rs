@@ -2,8 +2,9 @@
 
 use files::Caller;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
+use sync::Mutex;
 use vfs::Identity;
 use wire::rpc::UnixNames;
 
@@ -82,7 +83,7 @@ pub fn names() -> Arc<UnixNames> {
     static KEPT: Mutex<CachedNames> = Mutex::new(None);
     let files = ["/etc/passwd", "/etc/group"];
     let changed = files.map(|path| std::fs::metadata(path).and_then(|m| m.modified()).ok());
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = KEPT.lock();
     if let Some((as_of, names)) = &*kept
         && *as_of == changed
     {

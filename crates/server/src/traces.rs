@@ -7,9 +7,10 @@ use crate::config::TraceTarget;
 use crate::observer::ExportCounters;
 use meter::{Meter, SlowRequest};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -28,7 +29,7 @@ impl Traces {
     /// Exports slow requests to `target` from now on.
     pub fn configure(&self, target: Option<TraceTarget>, slow: Duration, meter: &Meter) {
         meter.set_slow(target.is_some().then_some(slow));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = target;
+        *self.0.lock() = target;
     }
 
     /// Exports queued requests at intervals, until the task is dropped.
@@ -36,7 +37,7 @@ impl Traces {
         let mut is_unreachable = false;
         loop {
             tokio::time::sleep(EVERY).await;
-            let target = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let target = self.0.lock().clone();
             let Some(target) = target else { continue };
             let slow = meter.take_slow();
             if slow.is_empty() {

@@ -9,8 +9,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use sync::Mutex;
 
 /// Name in the state directory.
 const FILE_NAME: &str = "usual-networks.json";
@@ -68,7 +69,7 @@ impl UsualNetworkFile {
 
     /// Writes the networks unless the file already has them.
     fn write(&self, known: Vec<UsualNetwork>) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         let of = |known: UsualNetwork| Entry {
             account: known.account,
             network: known.network,

@@ -10,8 +10,9 @@ use futures_util::future::BoxFuture;
 use limits::Usage;
 use line::{Bounds, CallQueue, Duty, Summons, TICK};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sync::{Condvar, Mutex, MutexGuard};
 
 /// Time that an idle thread waits for work before it exits.
 const REST: Duration = Duration::from_secs(10);
@@ -156,7 +157,7 @@ impl PoolState {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // No call runs under the lock, so a poisoned state is still consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Wakes and starts the requested workers, without the lock.
@@ -228,7 +229,7 @@ impl PoolState {
                 return false;
             }
             let waited = self.rest.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = waited.0;
         }
     }
 }

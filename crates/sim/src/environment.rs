@@ -14,8 +14,9 @@ use smb::{Account, Host, HostTime, InterfaceFact};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sync::{Mutex, MutexGuard};
 use vfs::memory::{Call, Fate, Surroundings};
 use vfs::{FsError, Identity, Timestamp, Wait};
 use wire::ntlm::NtHash;
@@ -93,7 +94,7 @@ impl Environment {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Ends all failures.

@@ -3,7 +3,8 @@
 
 use crate::create_guids::Guid;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use sync::Mutex;
 use wire::smb::AppInstanceVersion;
 
 /// The application instance contexts of a CREATE.
@@ -47,14 +48,14 @@ impl AppInstances {
     #[must_use]
     pub fn enter(&self, instance: AppInstance, open: u64, client: Guid) -> InstanceEntry {
         let member = InstanceOpen { open, client, version: instance.version };
-        lock(&self.by_id).entry(instance.id).or_default().push(member);
+        self.by_id.lock().entry(instance.id).or_default().push(member);
         InstanceEntry { by_id: self.by_id.clone(), id: instance.id, open }
     }
 
     /// The opens that other clients than `client` have for an application instance.
     #[must_use]
     pub fn of_others(&self, id: Guid, client: Guid) -> Vec<InstanceOpen> {
-        let by_id = lock(&self.by_id);
+        let by_id = self.by_id.lock();
         let members = by_id.get(&id).into_iter().flatten();
         members.filter(|member| member.client != client).copied().collect()
     }
@@ -62,7 +63,7 @@ impl AppInstances {
 
 impl Drop for InstanceEntry {
     fn drop(&mut self) {
-        let mut by_id = lock(&self.by_id);
+        let mut by_id = self.by_id.lock();
         if let Some(members) = by_id.get_mut(&self.id) {
             members.retain(|member| member.open != self.open);
             if members.is_empty() {
@@ -79,10 +80,6 @@ impl AppInstance {
     pub fn is_older_than(&self, present: Option<AppInstanceVersion>) -> bool {
         present.is_some_and(|present| self.version.is_none_or(|version| present >= version))
     }
-}
-
-fn lock(by_id: &Mutex<InstanceTable>) -> MutexGuard<'_, InstanceTable> {
-    by_id.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -109,7 +106,7 @@ mod tests {
         drop(first);
         assert_eq!(opens([9; 16]), [2]);
         drop(second);
-        assert!(lock(&all.by_id).is_empty());
+        assert!(all.by_id.lock().is_empty());
     }
 
     #[test]

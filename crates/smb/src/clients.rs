@@ -2,7 +2,8 @@
 
 use crate::session::Session;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use sync::{Mutex, MutexGuard};
 use wire::smb::SessionId;
 
 /// The GUID of clients that sent none.
@@ -68,6 +69,6 @@ impl Clients {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 16], Vec<Arc<Session>>>> {
-        self.by_guid.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_guid.lock()
     }
 }

@@ -5,7 +5,8 @@ use crate::signal::Signal;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use sync::Mutex;
 
 /// A GUID in wire byte order.
 pub type Guid = [u8; 16];
@@ -80,7 +81,7 @@ impl<T> Default for CreateGuids<T> {
 impl<T> CreateGuids<T> {
     /// Looks a CreateGuid up, and claims it if it is free.
     pub fn claim(&self, key: CreateKey) -> ClaimOutcome<T> {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         entries.claims += 1;
         let number = entries.claims;
         match entries.by_key.entry(key) {
@@ -108,7 +109,7 @@ impl<T> CreateGuids<T> {
     /// Number of claimed GUIDs.
     #[cfg(test)]
     fn len(&self) -> usize {
-        lock(&self.entries).by_key.len()
+        self.entries.lock().by_key.len()
     }
 }
 
@@ -124,7 +125,7 @@ impl<T> Claim<T> {
     }
 
     fn advance(&self, stage: CreateStage<T>) {
-        if let Some(known) = lock(&self.entries).by_key.get_mut(&self.key)
+        if let Some(known) = self.entries.lock().by_key.get_mut(&self.key)
             && known.number == self.number
         {
             raise(std::mem::replace(&mut known.stage, stage));
@@ -141,18 +142,13 @@ fn raise<T>(stage: CreateStage<T>) {
 
 impl<T> Drop for Claim<T> {
     fn drop(&mut self) {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         if entries.by_key.get(&self.key).is_some_and(|known| known.number == self.number)
             && let Some(known) = entries.by_key.remove(&self.key)
         {
             raise(known.stage);
         }
     }
-}
-
-/// Every change is a single insert or remove, so a poisoned table is consistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -17,9 +17,10 @@ use crate::session::Session;
 use crate::signal::Signal;
 use crate::timed_table::TimedTable;
 use files::{Absence, CacheKey, CachingRights, RequestFiles};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use sync::{Mutex, MutexGuard};
 
 use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
@@ -184,7 +185,7 @@ impl DurableOpens {
             open.closed.raise();
             let id = open.id.persistent;
             gone.extend(self.lock().insert(id, open.clone(), now + durability.timeout));
-            lock(&self.expected).remove(id).inspect(|entered| entered.raise());
+            self.expected.lock().remove(id).inspect(|entered| entered.raise());
             if let Some(lease) = &open.lease {
                 lease.handle_detached(id);
             }
@@ -221,7 +222,7 @@ impl DurableOpens {
     /// A signal that is raised once open `id` is detached. It is also raised at the first tick
     /// after `until`, or after the deadline of another waiter for the same open.
     pub fn expect(&self, id: u64, until: Instant) -> Arc<Signal> {
-        let mut expected = lock(&self.expected);
+        let mut expected = self.expected.lock();
         let known = expected.get(id).cloned();
         known.unwrap_or_else(|| {
             let entered = Arc::<Signal>::default();
@@ -235,7 +236,7 @@ impl DurableOpens {
         self.detaching.fetch_add(1, Ordering::AcqRel);
         lose();
         if self.detaching.fetch_sub(1, Ordering::AcqRel) == 1 {
-            lock(&self.expected).drain().for_each(|look| look.raise());
+            self.expected.lock().drain().for_each(|look| look.raise());
         }
     }
 
@@ -273,7 +274,7 @@ impl DurableOpens {
     /// Removes the opens whose timeout expired; the caller closes them.
     #[must_use]
     pub fn remove_expired(&self, now: Instant) -> Vec<Arc<Open>> {
-        lock(&self.expected).remove_expired(now).iter().for_each(|entered| entered.raise());
+        self.expected.lock().remove_expired(now).iter().for_each(|entered| entered.raise());
         self.lock().remove_expired(now)
     }
 
@@ -289,12 +290,8 @@ impl DurableOpens {
     }
 
     fn lock(&self) -> MutexGuard<'_, TimedTable<Arc<Open>>> {
-        lock(&self.reserve)
+        self.reserve.lock()
     }
-}
-
-fn lock<T>(reserve: &Mutex<TimedTable<T>>) -> MutexGuard<'_, TimedTable<T>> {
-    reserve.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// True if `name`, in wire encoding, is the path of the open's file. Case is ignored where the

@@ -12,7 +12,8 @@ use files::{
     CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheState, CacheWish, CachingRights,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use sync::{Mutex, MutexGuard};
 use wire::smb::{
     LEASE_BREAK_IN_PROGRESS, LEASE_PARENT_KEY_SET, Lease as LeaseRequest, LeaseBreak, LeaseV2,
 };
@@ -206,7 +207,7 @@ impl Lease {
     }
 
     fn lock(&self) -> MutexGuard<'_, LeaseNotices> {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notices.lock()
     }
 }
 

@@ -25,8 +25,9 @@ use limits::site_of;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sync::{Mutex, MutexGuard};
 
 const DELAY_MIN: Duration = Duration::from_millis(50);
 /// A counter resets after this time without a failure.
@@ -341,7 +342,7 @@ impl LogonThrottle {
 
     /// Every count is valid by itself, so a poisoned state is usable.
     fn state(&self) -> MutexGuard<'_, ThrottleState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -10,9 +10,9 @@ use futures_util::task::AtomicWaker;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Instant;
+use sync::{Mutex, MutexGuard};
 use wire::codec::Reader;
 use wire::smb::{FileId, Header, SessionId};
 
@@ -192,7 +192,7 @@ impl Notices {
     }
 
     fn lock(&self) -> MutexGuard<'_, NoticeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

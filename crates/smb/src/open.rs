@@ -14,8 +14,9 @@ use crate::signal::Signal;
 use crate::tree::Tree;
 use files::{FileIdentity, OpenAction, OpenFile};
 use limits::ResourceCharge;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::{Mutex, MutexGuard};
 use wire::fscc::{
     FILE_NO_INTERMEDIATE_BUFFERING, FILE_SEQUENTIAL_ONLY, FILE_SYNCHRONOUS_IO_ALERT,
     FILE_SYNCHRONOUS_IO_NONALERT, FILE_WRITE_THROUGH,
@@ -161,7 +162,7 @@ pub struct OutstandingRequest {
 
 impl Drop for OutstandingRequest {
     fn drop(&mut self) {
-        lock(&self.open.requests).sequence.end(self.begun);
+        self.open.requests.lock().sequence.end(self.begun);
     }
 }
 
@@ -204,8 +205,8 @@ impl Open {
             durability: self.durability(),
             channel_sequence,
         });
-        *lock(&next.lock_sequences) = std::mem::take(&mut *lock(&self.lock_sequences));
-        lock(&next.requests).claim = lock(&self.requests).claim.take();
+        *next.lock_sequences.lock() = std::mem::take(&mut *self.lock_sequences.lock());
+        next.requests.lock().claim = self.requests.lock().claim.take();
         Some(next)
     }
 
@@ -246,12 +247,12 @@ impl Open {
 
     /// Makes its CREATE replayable.
     pub fn set_claim(&self, claim: Claim<Self>) {
-        lock(&self.requests).claim = Some(claim);
+        self.requests.lock().claim = Some(claim);
     }
 
     /// Lets a replay of its CREATE return this open.
     pub fn allow_replay(self: &Arc<Self>) {
-        if let Some(claim) = &lock(&self.requests).claim {
+        if let Some(claim) = &self.requests.lock().claim {
             claim.handle_done(self);
         }
     }
@@ -263,7 +264,7 @@ impl Open {
         sequence: u16,
         replays: bool,
     ) -> Option<OutstandingRequest> {
-        let mut requests = lock(&self.requests);
+        let mut requests = self.requests.lock();
         let claim = requests.claim.take();
         let begun = requests.sequence.begin(sequence, replays);
         drop(requests);
@@ -273,22 +274,22 @@ impl Open {
 
     /// The completed LOCK requests.
     pub fn lock_sequences(&self) -> MutexGuard<'_, LockSequences> {
-        lock(&self.lock_sequences)
+        self.lock_sequences.lock()
     }
 
     /// Restores the completed LOCK requests.
     pub fn set_lock_sequences(&self, sequences: LockSequences) {
-        *lock(&self.lock_sequences) = sequences;
+        *self.lock_sequences.lock() = sequences;
     }
 
     /// Its durability, if any.
     pub fn durability(&self) -> Option<Durability> {
-        *lock(&self.durability)
+        *self.durability.lock()
     }
 
     /// Changes its durability.
     pub fn set_durability(&self, durability: Durability) {
-        *lock(&self.durability) = Some(durability);
+        *self.durability.lock() = Some(durability);
     }
 
     /// Its file.
@@ -301,8 +302,4 @@ impl Open {
             Target::Pipe(_) | Target::Quotas(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

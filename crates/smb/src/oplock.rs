@@ -6,7 +6,8 @@ use crate::session::Session;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
 use files::{CacheBreak, CacheHolder, CachingRights};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use sync::Mutex;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, FileId, Flags, Header, MessageId, OplockBreak, SessionId, TreeId};
@@ -88,8 +89,8 @@ impl Oplock {
     /// Handles a reconnect of the open, before the file layer repeats its break. True if the client
     /// was not notified of that break.
     pub fn handle_reattached(&self, client: OplockClient) -> bool {
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
-        let mut grant = self.grant.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.client.lock() = client;
+        let mut grant = self.grant.lock();
         matches!(std::mem::replace(&mut *grant, OplockGrant::Sent), OplockGrant::InFlight(Some(_)))
     }
 
@@ -108,17 +109,14 @@ impl Oplock {
     }
 
     fn handle_granted(&self) {
-        let grant = std::mem::replace(
-            &mut *self.grant.lock().unwrap_or_else(PoisonError::into_inner),
-            OplockGrant::Sent,
-        );
+        let grant = std::mem::replace(&mut *self.grant.lock(), OplockGrant::Sent);
         if let OplockGrant::InFlight(Some((to, acknowledge))) = grant {
             self.notify(to, acknowledge);
         }
     }
 
     fn notify(&self, to: CachingRights, acknowledge: bool) {
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let client = self.client.lock().clone();
         let Some(session) = client.session.upgrade().filter(|s| !s.has_ended()) else {
             // The client is disconnected and cannot acknowledge, so a detached open closes.
             let Some(server) = self.server.upgrade() else { return };
@@ -126,7 +124,7 @@ impl Oplock {
             let gone = server.durable.remove_conflicting(id);
             if gone.is_none() && server.durable.is_detached(id) {
                 // A resilient or persistent open remains; its client is notified at the reconnect.
-                let mut grant = self.grant.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut grant = self.grant.lock();
                 *grant = OplockGrant::InFlight(Some((to, acknowledge)));
             }
             return;
@@ -184,16 +182,16 @@ fn notice_header() -> Header {
 
 impl CacheHolder for Oplock {
     fn client(&self) -> Option<[u8; 16]> {
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = self.client.lock();
         client.session.upgrade().map(|session| session.client_guid)
     }
 
     fn handle_break(&self, broken: &CacheBreak) {
-        let id = self.client.lock().unwrap_or_else(PoisonError::into_inner).file_id.persistent;
+        let id = self.client.lock().file_id.persistent;
         if let Some(server) = self.server.upgrade() {
             server.record_oplock_break(id);
         }
-        let mut grant = self.grant.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut grant = self.grant.lock();
         if let OplockGrant::InFlight(deferred) = &mut *grant {
             *deferred = Some((broken.to, broken.acknowledge));
             return;
@@ -203,7 +201,7 @@ impl CacheHolder for Oplock {
     }
 
     fn handle_grant_begun(&self) {
-        let mut grant = self.grant.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut grant = self.grant.lock();
         if matches!(*grant, OplockGrant::Sent) {
             *grant = OplockGrant::InFlight(None);
         }

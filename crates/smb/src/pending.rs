@@ -4,8 +4,9 @@ use crate::limits::{ASYNC_REQUESTS_MAX, EARLY_CANCELS_MAX};
 use crate::signal::Signal;
 use crate::transmit::Transmit;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::{Mutex, MutexGuard};
 use wire::smb::{AsyncId, MessageId};
 
 /// The pending requests of one connection.
@@ -111,7 +112,7 @@ impl PendingRequests {
     }
 
     fn lock(&self) -> MutexGuard<'_, PendingState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -3,8 +3,9 @@
 
 use limits::{Account, ResourceCharge};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
+use sync::{Mutex, MutexGuard};
 use vfs::Timestamp;
 use wire::ntstatus::NtStatus;
 use wire::rpc::Pipe;
@@ -76,7 +77,7 @@ impl OpenPipe {
         let written = pipe.write(bytes);
         let settled = pipe.settle();
         drop(pipe);
-        let readers = std::mem::take(&mut *lock(&self.readers));
+        let readers = std::mem::take(&mut *self.readers.lock());
         readers.into_iter().for_each(Waker::wake);
         written.and(settled)
     }
@@ -102,7 +103,7 @@ impl OpenPipe {
             if let Some(data) = self.read(count).transpose() {
                 return Poll::Ready(data);
             }
-            let mut readers = lock(&self.readers);
+            let mut readers = self.readers.lock();
             if !readers.iter().any(|reader| reader.will_wake(cx.waker())) {
                 readers.push(cx.waker().clone());
             }
@@ -143,12 +144,8 @@ impl OpenPipe {
     }
 
     fn pipe(&self) -> MutexGuard<'_, ChargedPipe> {
-        lock(&self.pipe)
+        self.pipe.lock()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ use crate::status::status_of;
 use files::{Files, OpenJournal, RequestFiles};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
+use sync::{Mutex, RwLock};
 use vfs::Timestamp;
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, SessionId};
@@ -141,7 +142,7 @@ impl Server {
     /// Replaces the configuration. Sessions and trees keep theirs.
     pub fn configure(&self, config: Config) {
         register(&self.files, &config);
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        *self.config.write() = Arc::new(config);
     }
 
     /// Sets whether new sessions are refused. Existing sessions continue, and may add channels.
@@ -156,7 +157,7 @@ impl Server {
 
     /// The present configuration.
     pub fn config(&self) -> Arc<Config> {
-        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.config.read().clone()
     }
 
     /// The SPNEGO mechanisms offered to clients.
@@ -173,7 +174,7 @@ impl Server {
     /// match another session. It has 32 bits, because some clients store no more. It need not be
     /// secret, because requests are signed.
     pub fn new_session_id(&self) -> SessionId {
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.lock();
         loop {
             let mut bytes = [0; 4];
             self.host.random(&mut bytes);
@@ -207,17 +208,17 @@ impl Server {
 
     /// Adds a session that [`Clients::try_add`] has accepted.
     pub fn add_session(&self, session: Arc<Session>) {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(session.id.0, session);
+        self.sessions.lock().insert(session.id.0, session);
     }
 
     /// Looks a session up; for set-up only.
     pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&id.0).cloned()
+        self.sessions.lock().get(&id.0).cloned()
     }
 
     /// A snapshot of all sessions.
     pub(crate) fn all_sessions(&self) -> Vec<Arc<Session>> {
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.lock();
         sessions.values().cloned().collect()
     }
 
@@ -238,7 +239,7 @@ impl Server {
     /// Finds an open by FileId.Persistent in other sessions of the same user or client.
     pub fn find_elsewhere(&self, id: u64, session: &Session) -> Option<Arc<Open>> {
         let others: Vec<Arc<Session>> = {
-            let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let sessions = self.sessions.lock();
             let is_other = |other: &&Arc<Session>| other.id != session.id;
             sessions.values().filter(is_other).cloned().collect()
         };
@@ -279,13 +280,13 @@ impl Server {
     }
 
     fn sessions_of(&self, client: [u8; 16]) -> Vec<Arc<Session>> {
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.lock();
         sessions.values().filter(|session| session.client_guid == client).cloned().collect()
     }
 
     fn remove_session(&self, session: &Session, why: &str) {
         self.clients.remove(session);
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock();
         // Another session may have received the id after this one ended.
         if sessions.get(&session.id.0).is_some_and(|known| std::ptr::eq(&**known, session)) {
             sessions.remove(&session.id.0);
@@ -309,7 +310,7 @@ impl Server {
         };
         let due = now.instant.checked_sub(NOTICE_REPEAT_AFTER);
         let sessions: Vec<Arc<Session>> = {
-            let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let sessions = self.sessions.lock();
             sessions.values().filter(|session| session.may_resend_notices()).cloned().collect()
         };
         sessions.iter().for_each(|session| session.resend_notices(due, due_at_once));
@@ -361,7 +362,7 @@ impl Server {
 
     /// The data that `status` shows.
     pub fn snapshot(&self) -> Snapshot {
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.lock();
         let sessions: Vec<Arc<Session>> = sessions.values().cloned().collect();
         Snapshot::of(&sessions, self.config().multichannel, &self.stats)
     }

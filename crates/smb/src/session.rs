@@ -18,8 +18,9 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
+use sync::{Mutex, RwLock};
 use vfs::Timestamp;
 use wire::crypto::{OpeningKey, SealingKey, SigningKey};
 use wire::ntstatus::NtStatus;
@@ -299,7 +300,7 @@ impl Session {
 
     /// The session's present user.
     pub fn user(&self) -> Arc<SessionUser> {
-        self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.user.read().clone()
     }
 
     /// The authentication kind under which its requests are metered.
@@ -318,7 +319,7 @@ impl Session {
     pub fn set_user(&self, user: SessionUser) {
         self.expiration.store(user.ticket_end.unwrap_or(u64::MAX), Ordering::Relaxed);
         self.authentication.store(user.authentication() as usize, Ordering::Relaxed);
-        *self.user.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(user);
+        *self.user.write() = Arc::new(user);
     }
 
     /// The tree connect `id`.
@@ -326,7 +327,7 @@ impl Session {
     /// # Errors
     /// `NETWORK_NAME_DELETED` if there is none.
     pub fn tree(&self, id: TreeId) -> Result<Arc<Tree>, NtStatus> {
-        lock(&self.trees).get(&id.0).cloned().ok_or(NtStatus::NETWORK_NAME_DELETED)
+        self.trees.lock().get(&id.0).cloned().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
     /// Adds a tree connect, which is charged to `ledger`.
@@ -338,7 +339,7 @@ impl Session {
         admitted: AdmittedShare,
         ledger: &Arc<Ledger>,
     ) -> Result<Arc<Tree>, NtStatus> {
-        let mut trees = lock(&self.trees);
+        let mut trees = self.trees.lock();
         if trees.len() >= TREES_PER_SESSION_MAX || self.is_ended.load(Ordering::Acquire) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
@@ -364,8 +365,8 @@ impl Session {
     /// # Errors
     /// `NETWORK_NAME_DELETED` if there is none.
     pub fn remove_tree(&self, id: TreeId) -> Result<Vec<Arc<Open>>, NtStatus> {
-        let tree = lock(&self.trees).remove(&id.0).ok_or(NtStatus::NETWORK_NAME_DELETED)?;
-        let mut opens = lock(&self.opens);
+        let tree = self.trees.lock().remove(&id.0).ok_or(NtStatus::NETWORK_NAME_DELETED)?;
+        let mut opens = self.opens.lock();
         let gone: Vec<u64> =
             opens.by_id.iter().filter(|(_, o)| o.tree.id == tree.id).map(|(id, _)| *id).collect();
         Ok(gone.into_iter().filter_map(|id| opens.by_id.remove(&id)).collect())
@@ -376,7 +377,7 @@ impl Session {
     /// # Errors
     /// `FILE_CLOSED` if there is none.
     pub fn open(&self, id: FileId) -> Result<Arc<Open>, NtStatus> {
-        let opens = lock(&self.opens);
+        let opens = self.opens.lock();
         let open = opens.by_id.get(&id.volatile).ok_or(NtStatus::FILE_CLOSED)?;
         if open.id != id {
             return Err(NtStatus::FILE_CLOSED);
@@ -392,14 +393,14 @@ impl Session {
     pub fn add_open(&self, open: Arc<Open>) -> Result<(), NtStatus> {
         // Trees are locked first. Removing a tree removes its opens as well, so no open may be
         // added afterwards.
-        let trees = lock(&self.trees);
+        let trees = self.trees.lock();
         if self.is_ended.load(Ordering::Acquire) {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
         if !trees.contains_key(&open.tree.id.0) {
             return Err(NtStatus::NETWORK_NAME_DELETED);
         }
-        let mut opens = lock(&self.opens);
+        let mut opens = self.opens.lock();
         if opens.by_id.len() >= OPENS_PER_SESSION_MAX {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
@@ -412,7 +413,7 @@ impl Session {
     /// # Errors
     /// `FILE_CLOSED` if there is none.
     pub fn remove_open(&self, id: FileId) -> Result<Arc<Open>, NtStatus> {
-        let mut opens = lock(&self.opens);
+        let mut opens = self.opens.lock();
         match opens.by_id.get(&id.volatile) {
             Some(open) if open.id == id => {
                 opens.by_id.remove(&id.volatile).ok_or(NtStatus::FILE_CLOSED)
@@ -423,10 +424,10 @@ impl Session {
 
     /// Ends the session: removes its tree connects and returns its opens, which the caller closes.
     pub fn end(&self) -> Vec<Arc<Open>> {
-        let mut trees = lock(&self.trees);
+        let mut trees = self.trees.lock();
         self.is_ended.store(true, Ordering::Release);
         trees.clear();
-        let opens = std::mem::take(&mut lock(&self.opens).by_id);
+        let opens = std::mem::take(&mut self.opens.lock().by_id);
         self.ended.raise();
         opens.into_values().collect()
     }
@@ -461,7 +462,7 @@ impl Session {
     /// `USER_SESSION_DELETED` if the session ended meanwhile,
     /// `INSUFFICIENT_RESOURCES` past `channels_max`.
     pub fn add_channel(&self, channel: ChannelFact, channels_max: usize) -> Result<(), NtStatus> {
-        let mut channels = lock(&self.channels);
+        let mut channels = self.channels.lock();
         if self.has_ended() || channels.is_empty() {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
@@ -535,39 +536,39 @@ impl Session {
     }
 
     fn live_channels(&self) -> Vec<Arc<ConnHandle>> {
-        lock(&self.channels).iter().filter_map(|c| c.shared.upgrade()).collect()
+        self.channels.lock().iter().filter_map(|c| c.shared.upgrade()).collect()
     }
 
     /// Removes the channel on `connection`; true if none is left.
     pub fn remove_channel(&self, connection: u64) -> bool {
-        let mut channels = lock(&self.channels);
+        let mut channels = self.channels.lock();
         channels.retain(|c| c.connection != connection);
         channels.is_empty()
     }
 
     /// True if [`Session::resend_notices`] may have work.
     pub fn may_resend_notices(&self) -> bool {
-        self.had_immediate_notice.load(Ordering::Relaxed) || lock(&self.channels).len() > 1
+        self.had_immediate_notice.load(Ordering::Relaxed) || self.channels.lock().len() > 1
     }
 
     /// Its channels, for `status`.
     pub fn channels(&self) -> Vec<ChannelFact> {
-        lock(&self.channels).clone()
+        self.channels.lock().clone()
     }
 
     /// Its trees, for `status`.
     pub fn trees(&self) -> Vec<Arc<Tree>> {
-        lock(&self.trees).values().cloned().collect()
+        self.trees.lock().values().cloned().collect()
     }
 
     /// Finds an open by FileId.Persistent.
     pub fn find_open(&self, id: u64) -> Option<Arc<Open>> {
-        lock(&self.opens).by_id.values().find(|open| open.id.persistent == id).cloned()
+        self.opens.lock().by_id.values().find(|open| open.id.persistent == id).cloned()
     }
 
     /// Its opens, for `status`.
     pub fn opens(&self) -> Vec<Arc<Open>> {
-        lock(&self.opens).by_id.values().cloned().collect()
+        self.opens.lock().by_id.values().cloned().collect()
     }
 }
 
@@ -580,9 +581,4 @@ fn push_to_first_live(channels: impl Iterator<Item = Arc<ConnHandle>>, notice: N
             _ => return,
         }
     }
-}
-
-/// A poisoned table is still consistent, because every change is a single insert or remove.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,9 +3,9 @@
 //! Names no runtime: each waiting future registers its waker.
 
 use std::future::poll_fn;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
+use sync::Mutex;
 
 /// A flag that is set once; present and later waiters see it.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Signal {
     /// Raises the signal and wakes all waiters.
     pub fn raise(&self) {
         self.set.store(true, Ordering::Release);
-        let waiters = self.waiters.lock().map(|mut w| std::mem::take(&mut *w)).unwrap_or_default();
+        let waiters = std::mem::take(&mut *self.waiters.lock());
         waiters.into_iter().for_each(Waker::wake);
     }
 
@@ -33,11 +33,11 @@ impl Signal {
             if self.is_raised() {
                 return Poll::Ready(());
             }
-            if let Ok(mut waiters) = self.waiters.lock()
-                && !waiters.iter().any(|w| w.will_wake(cx.waker()))
-            {
+            let mut waiters = self.waiters.lock();
+            if !waiters.iter().any(|w| w.will_wake(cx.waker())) {
                 waiters.push(cx.waker().clone());
             }
+            drop(waiters);
             // A raise between the two checks may have missed the waker.
             if self.is_raised() { Poll::Ready(()) } else { Poll::Pending }
         })

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::{null, null_mut};
-use std::sync::{Mutex, PoisonError};
+use sync::Mutex;
 
 /// Longest host name in bytes. RFC 1035 2.3.4.
 pub const HOST_NAME_BYTES_MAX: usize = 255;
@@ -129,7 +129,7 @@ pub fn is_in_netgroup(group: &str, host: &str) -> io::Result<bool> {
     /// The C library has one netgroup cursor for all threads.
     static NETGROUP_LOCK: Mutex<()> = Mutex::new(());
     let (Ok(group), Ok(host)) = (CString::new(group), CString::new(host)) else { return Ok(false) };
-    let _turn = NETGROUP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = NETGROUP_LOCK.lock();
     // SAFETY: both strings live until the call returns; null means any user and domain. No other
     // thread is in a netgroup call.
     if unsafe { innetgr(group.as_ptr(), host.as_ptr(), null(), null()) } == 1 {

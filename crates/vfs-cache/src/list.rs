@@ -3,7 +3,7 @@
 use crate::listing_cache::{AppendTicket, ListingCache, ListingLookup};
 use crate::records::{CHUNK_RECORDS_MAX, Chunk};
 use crate::tree::CachedVfs;
-use std::sync::{MutexGuard, PoisonError};
+use sync::MutexGuard;
 use vfs::{
     Actor, AttributeRequest, EntryChoice, FsError, Identity, ListSink, ListedEntry, ListingFeed,
     ListingRequest, Node, OpenHow, OpenedNode, Result, ServerWork,
@@ -116,7 +116,7 @@ impl CachedVfs {
 
     /// The listings without draining the feed.
     fn lock_listings(&self) -> MutexGuard<'_, ListingCache> {
-        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listings.lock()
     }
 
     /// The listings after draining the feed.

@@ -7,7 +7,8 @@ use crate::spelling::{DirectoryLookup, PathSpelling, has_no_case};
 use crate::state::{State, for_listings};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+use sync::{Condvar, Mutex, MutexGuard};
 use vfs::freshness::{self, FeedFreshness};
 use vfs::{
     Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChildLookup, ChildName,
@@ -174,7 +175,7 @@ impl CachedVfs {
         let (hits, misses) = (&known.stream_hits, &known.stream_misses);
         let [hits, misses] = [hits, misses].map(|count| count.load(Ordering::Relaxed));
         drop(state);
-        let listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        let listings = self.listings.lock().bytes();
         let Counters { names: of_names, handles: of_handles, listings: listed, security } =
             &*self.counters;
         vec![
@@ -217,7 +218,7 @@ impl CachedVfs {
 
     /// The state without a drain.
     pub(crate) fn lock_state(&self) -> StateGuard<'_> {
-        StateGuard(Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)))
+        StateGuard(Some(self.state.lock()))
     }
 
     /// Whether names can be cached.
@@ -242,7 +243,7 @@ impl CachedVfs {
         // No secret is needed: a client gains nothing by making two names share a lock.
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let hash = hasher.hash_one((directory, &*fold_case(name))) as usize;
-        self.create_locks[hash % CREATE_LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.create_locks[hash % CREATE_LOCKS].lock()
     }
 
     /// Opens a path whose exact spelling was not found, or not without waiting.
@@ -439,8 +440,7 @@ pub(crate) struct StateGuard<'a>(Option<MutexGuard<'a, State>>);
 impl StateGuard<'_> {
     /// Unlocks the state until a thread has finished reading a directory.
     pub(crate) fn wait(mut self, read: &Condvar) -> Self {
-        self.0 =
-            self.0.take().map(|state| read.wait(state).unwrap_or_else(PoisonError::into_inner));
+        self.0 = self.0.take().map(|state| read.wait(state));
         self
     }
 }

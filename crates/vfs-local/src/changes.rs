@@ -12,7 +12,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::sync::{Mutex, PoisonError};
+use sync::Mutex;
 use vfs::{ChangeFeed, FollowId, FsError, NameChange, Node, Result, ServerWork};
 
 /// Bytes read from the queue per call: some hundreds of events.
@@ -99,7 +99,7 @@ impl ChangeFeed for LocalChanges {
     }
 
     fn drain(&self, tell: &mut dyn FnMut(NameChange<'_>)) {
-        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = self.buffer.lock();
         for _ in 0..READS_MAX {
             match rustix::io::read(&self.queue, &mut buffer[..]) {
                 Ok(length) => {

@@ -176,7 +176,7 @@ fn open_new(at: &NewName<'_>, kind: FileKind, mode: CreationMode) -> Result<(Own
 mod tests {
     use super::*;
     use std::path::Path;
-    use std::sync::Mutex;
+    use sync::Mutex;
     use vfs::{Actor, OwnerChange, PosixAcl};
     use vfs::{DosInfo, Name, NodeInitialiser, SecurityChange};
 
@@ -202,7 +202,7 @@ mod tests {
             let names = std::fs::read_dir(self.folder).unwrap().count();
             let mode = new.node.attributes(AttributeRequest::default())?.mode;
             assert_eq!(new.attributes.mode, 0o664, "what is stored follows from it");
-            self.found.lock().unwrap().push((names, mode));
+            self.found.lock().push((names, mode));
             if self.outcome != Ok(Initialisation::Complete) {
                 return self.outcome;
             }
@@ -268,7 +268,7 @@ mod tests {
             eprintln!("skipped: no files without a name, or no descriptors here");
             return;
         };
-        assert_eq!(*watching.found.lock().unwrap(), [(0, 0o664)]);
+        assert_eq!(*watching.found.lock(), [(0, 0o664)]);
         assert_eq!(opened.attributes.links, 1);
         assert!(opened.attributes.stored.descriptor);
         assert_eq!(opened.attributes.dos.bits, Some(2));
@@ -306,7 +306,7 @@ mod tests {
             let (opened, initialised) =
                 create_named(&fixture.at(), &how(kind, &watching), CreationMode::exactly(0o600))
                     .unwrap();
-            assert_eq!(*watching.found.lock().unwrap(), [(1, 0o600)]);
+            assert_eq!(*watching.found.lock(), [(1, 0o600)]);
             if initialised == Initialisation::Complete {
                 assert_eq!(opened.attributes.mode, 0o664);
                 assert!(opened.attributes.stored.descriptor);

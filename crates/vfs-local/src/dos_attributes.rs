@@ -4,7 +4,7 @@
 //! version. The server reads versions 1 to 5 and writes version 3, which has all fields that it
 //! needs. Every Samba since 3.5 reads that version.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use sync::{Mutex, MutexGuard};
 use vfs::{DosInfo, Timestamp};
 
 /// Name of the attribute.
@@ -24,7 +24,7 @@ const LOCKS: usize = 64;
 /// two fields do not overwrite each other. A caller holds one such lock at a time.
 pub fn lock_of(inode: u64) -> MutexGuard<'static, ()> {
     static ALL: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
-    ALL[inode as usize % LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
+    ALL[inode as usize % LOCKS].lock()
 }
 
 /// The contents of a stored value.

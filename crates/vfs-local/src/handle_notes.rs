@@ -9,7 +9,8 @@
 //! [`crate::xattr_notes`].
 
 use crate::xattr_notes::now;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use sync::Mutex;
 use vfs::{FileKey, NodeHandle, Timestamp};
 
 /// Minimum age of a file whose handle is cached. File systems stamp creation times with the
@@ -50,7 +51,7 @@ pub fn find(key: FileKey, born: Option<Timestamp>) -> Option<NodeHandle> {
     let at = key.inode as usize % PART_NOTES;
     for part in parts(key.inode) {
         let Some(notes) = TABLE[part].get() else { continue };
-        let notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = notes.lock();
         let note = &notes[at];
         if note.length_bytes > 0 && note.key == key && note.born == born {
             return NodeHandle::new(&note.bytes[..note.length_bytes as usize]).ok();
@@ -79,7 +80,7 @@ pub fn keep(key: FileKey, born: Option<Timestamp>, handle: &NodeHandle) {
     let at = key.inode as usize % PART_NOTES;
     for (number, part) in parts(key.inode).into_iter().enumerate() {
         let part = TABLE[part].get_or_init(|| Mutex::new(vec![EMPTY; PART_NOTES].into()));
-        let there = &mut part.lock().unwrap_or_else(PoisonError::into_inner)[at];
+        let there = &mut part.lock()[at];
         // Replaces the last candidate if no slot is free.
         if there.length_bytes == 0 || there.key == key || number + 1 == PLACES {
             *there = note;

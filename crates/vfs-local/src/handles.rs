@@ -21,8 +21,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use sync::{Mutex, MutexGuard};
 use vfs::{
     Actor, AttributeRequest, Attributes, FileKey, FsError, LocatedNode, Name, Node, NodeHandle,
     OpenHow, OpenedNode, RelPath, Result, ServerWork, Timestamp, Wait,
@@ -372,7 +373,7 @@ impl Handles {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock()
     }
 }
 

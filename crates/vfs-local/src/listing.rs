@@ -85,7 +85,7 @@ fn read_entries(
     if cookie == 0 {
         crate::case::count_scan();
     }
-    let _one_at_a_time = node.listing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _one_at_a_time = node.listing.lock();
     let fd = node.as_fd();
     rustix::fs::seek(fd, SeekFrom::Start(cookie)).map_err(|e| refusal("list", e))?;
     let mut buffer = vec![MaybeUninit::uninit(); bytes];

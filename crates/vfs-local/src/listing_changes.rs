@@ -11,7 +11,7 @@ use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use sync::Mutex;
 use vfs::{FollowId, ListingFeed, Node, Result, ServerWork};
 
 /// Bytes read from the queue per call.
@@ -78,7 +78,7 @@ impl ListingFeed for LocalListings {
     }
 
     fn drain(&self, tell: &mut dyn FnMut(Option<FollowId>)) {
-        let mut unreported = self.unreported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unreported = self.unreported.lock();
         let present = UNREPORTED.load(Ordering::Acquire);
         if std::mem::replace(&mut *unreported, present) != present {
             tell(None);

@@ -15,7 +15,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
+use sync::Mutex;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, Device, DirEntry, DosInfo,
     FileKey, FileKind, FsError, ListSink, ListingRequest, MetadataPresence, Name, Node,

@@ -20,7 +20,8 @@ use crate::ntacl::{self, Counts, StateHash};
 use crate::posix_acl::{self, PermissionState};
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use sync::Mutex;
 use undo::{SecurityTarget, UndoLog};
 use vfs::{
     Actor, AttributeChanges, Elevated, FsError, Identity, Node, OwnerChange, PosixAcl, Result,
@@ -100,7 +101,7 @@ fn stored_value(node: &LocalNode) -> Result<Option<Vec<u8>>> {
 /// Otherwise a later chmod(2) to an intermediate state would put the descriptor in force.
 fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
     // The holder of the lock reduces the value itself.
-    let Ok(_changing) = lock_of(node).try_lock() else { return };
+    let Some(_changing) = lock_of(node).try_lock() else { return };
     let Ok(stat) = node.raw_stat() else { return };
     let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
     // A clock that was set back makes the last change a future one.
@@ -297,7 +298,7 @@ fn loses_set_ids(
 /// more than the ACL.
 pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
     let _change = node.unreported_change();
-    let _changing = lock_of(node).lock().unwrap_or_else(PoisonError::into_inner);
+    let _changing = lock_of(node).lock();
     let Some(descriptor) = change.descriptor else { return put(node, None) };
     match store_both(node, who, descriptor, change) {
         Err(FsError::TooLarge) => {}
@@ -522,7 +523,7 @@ pub mod tests {
         put(node, Some((&NEW, &all))).unwrap();
         assert_eq!(load_at(node, now).unwrap().as_deref(), Some(&NEW[..]));
         assert_eq!(states(), Counts::While(all.to_vec()), "another process may be changing it");
-        let changing = lock_of(node).lock().unwrap_or_else(PoisonError::into_inner);
+        let changing = lock_of(node).lock();
         assert_eq!(load_at(node, later).unwrap().as_deref(), Some(&NEW[..]));
         assert_eq!(states(), Counts::While(all.to_vec()), "this process is changing it");
         drop(changing);

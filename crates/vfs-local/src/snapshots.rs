@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::mem::MaybeUninit;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use sync::{Mutex, MutexGuard};
 use vfs::{FsError, Result, ServerWork, Snapshots, Timestamp, Vfs, Wait};
 
 /// Maximum number of snapshots in a list, the newest first. Their times fit into 64 KiB.
@@ -73,7 +74,7 @@ impl LocalSnapshots {
     }
 
     fn known(&self) -> MutexGuard<'_, SnapshotIndex> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     fn directory(&self) -> Result<OwnedFd> {

@@ -7,7 +7,7 @@ use crate::node::{get_xattr, set_dos};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, StatxFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
-use std::sync::{Mutex, PoisonError};
+use sync::Mutex;
 use vfs::{Result, Timestamp};
 
 /// Seconds that every file system can store: from 1970 to the end of 31 bits, in 2038.
@@ -55,7 +55,7 @@ const LOGGED_MAX: usize = 256;
 /// True if no time of this file system was logged before.
 fn is_first_of(device: (u32, u32)) -> bool {
     static LOGGED: Mutex<Vec<(u32, u32)>> = Mutex::new(Vec::new());
-    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut logged = LOGGED.lock();
     let is_first = !logged.contains(&device) && logged.len() < LOGGED_MAX;
     if is_first {
         logged.push(device);

@@ -13,7 +13,8 @@
 
 use crate::stream_store::mounts_in;
 use rustix::fd::BorrowedFd;
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::OnceLock;
+use sync::{Mutex, RwLock};
 use vfs::{Attributes, DosInfo, MetadataPresence, Timestamp};
 
 /// Minimum time since the last change of a cached file: the coarsest tick is a second, of ext4 with
@@ -72,7 +73,7 @@ impl DeviceRegistration {
             is_multigrain(type_of(root)) && !is_older_ext(type_of(root), || mount_types(*device))
         });
         if let Some(device) = device {
-            let mut all = SERVED_DEVICES.write().unwrap_or_else(PoisonError::into_inner);
+            let mut all = SERVED_DEVICES.write();
             match all.iter_mut().find(|(served, _)| *served == device) {
                 Some((_, trees)) => *trees += 1,
                 None => all.push((device, 1)),
@@ -85,14 +86,14 @@ impl DeviceRegistration {
 impl Drop for DeviceRegistration {
     fn drop(&mut self) {
         let Some(device) = self.0 else { return };
-        let mut all = SERVED_DEVICES.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = SERVED_DEVICES.write();
         all.iter_mut().filter(|(served, _)| *served == device).for_each(|(_, trees)| *trees -= 1);
         all.retain(|(_, trees)| *trees > 0);
     }
 }
 
 fn is_registered(device: u64) -> bool {
-    let all = SERVED_DEVICES.read().unwrap_or_else(PoisonError::into_inner);
+    let all = SERVED_DEVICES.read();
     all.iter().any(|(served, _)| *served == device)
 }
 
@@ -164,7 +165,7 @@ impl Reader {
     pub fn find(&self, attributes: &Attributes) -> Option<Attributes> {
         let changed = self.time_of(attributes)?;
         let (part, at) = place(attributes.key.inode);
-        let notes = TABLE[part].get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = TABLE[part].get()?.lock();
         let note = notes[at];
         drop(notes);
         let is_it = note.inode == attributes.key.inode
@@ -179,7 +180,7 @@ impl Reader {
         let Some(note) = Note::of(attributes, changed) else { return };
         let (part, at) = place(note.inode);
         let part = TABLE[part].get_or_init(|| Mutex::new(vec![EMPTY; PART_NOTES].into()));
-        part.lock().unwrap_or_else(PoisonError::into_inner)[at] = note;
+        part.lock()[at] = note;
     }
 
     fn time_of(&self, attributes: &Attributes) -> Option<i64> {
@@ -360,7 +361,7 @@ mod tests {
             return;
         }
         let count = || {
-            let all = SERVED_DEVICES.read().unwrap();
+            let all = SERVED_DEVICES.read();
             all.iter().find(|(served, _)| *served == device).map_or(0, |(_, trees)| *trees)
         };
         let before = count();

@@ -10,7 +10,8 @@ use crate::smb::negotiate::{NegotiateResponse, context, decode_algorithms};
 use crate::smb::{Command, Flags, Header, SessionId, TransformHeader};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use sync::Mutex;
 
 /// The parts of a signature's nonce, and the session whose channel key it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +62,7 @@ impl Wiretap {
     pub fn observe(&mut self, frame: &[u8]) -> Result<(), String> {
         if let Ok(header) = TransformHeader::decode(frame) {
             let nonce = (header.session_id, header.nonce);
-            let mut witness = self.witness.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut witness = self.witness.lock();
             return note(&mut witness.seals, nonce, header.signature);
         }
         let mut rest = frame;
@@ -101,7 +102,7 @@ impl Wiretap {
         if !self.signs_by_gmac {
             return note(&mut self.signatures, nonce, header.signature);
         }
-        let mut witness = self.witness.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut witness = self.witness.lock();
         note(&mut witness.gmac, nonce, header.signature)
     }
 }
@@ -190,7 +191,7 @@ mod tests {
         taps[0].observe(&reply(5, NtStatus::SUCCESS, true)).unwrap();
         assert_eq!(taps[1].observe(&reply(6, NtStatus::SUCCESS, true)), Ok(()));
         assert!(taps[1].observe(&reply(5, NtStatus::ACCESS_DENIED, true)).is_err());
-        assert_eq!(witness.lock().unwrap().counts(), (2, 0));
+        assert_eq!(witness.lock().counts(), (2, 0));
     }
 
     #[test]

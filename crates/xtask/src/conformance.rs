@@ -12,8 +12,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
+use sync::Mutex;
 
 /// Seconds for one test.
 const TEST_SECONDS_MAX: u32 = 100;
@@ -299,7 +300,7 @@ fn run_lanes(torture: &Torture, tests: Vec<String>, lanes: u8) -> Result<Vec<Out
             .into_iter()
             .try_for_each(|lane| lane.join().map_err(|_| anyhow::anyhow!("a lane panicked"))?)
     })?;
-    let mut outcomes = done.into_inner().map_err(|_| anyhow::anyhow!("a lane panicked"))?;
+    let mut outcomes = done.into_inner();
     outcomes.sort_by(|a: &Outcome, b| a.test.cmp(&b.test));
     Ok(outcomes)
 }
@@ -319,10 +320,10 @@ fn run_lane(
         tap::listen((&server.address, PORT), (behind, PORT), &torture.heard)?;
     }
     loop {
-        let next = queue.lock().map_err(|_| anyhow::anyhow!("a lane panicked"))?.pop_front();
+        let next = queue.lock().pop_front();
         let Some(test) = next else { return Ok(()) };
         let outcome = run_test(torture, &mut server, test)?;
-        let mut done = done.lock().map_err(|_| anyhow::anyhow!("a lane panicked"))?;
+        let mut done = done.lock();
         done.push(outcome);
         if done.len().is_multiple_of(25) {
             println!("{} of {total}", done.len());

@@ -3,7 +3,8 @@
 use anyhow::{Context, Result};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use sync::Mutex;
 use wire::frame::{PREFIX_BYTES, payload_length};
 use wire::wiretap::{Wiretap, Witness};
 
@@ -17,12 +18,12 @@ pub struct TapRecords {
 impl TapRecords {
     /// Messages of the server that AES-GMAC has signed, and that were sealed.
     pub fn counts(&self) -> (usize, usize) {
-        self.witness.lock().unwrap_or_else(PoisonError::into_inner).counts()
+        self.witness.lock().counts()
     }
 
     /// Messages that share a nonce with another one.
     pub fn breaches(&self) -> Vec<String> {
-        self.breaches.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.breaches.lock().clone()
     }
 }
 
@@ -66,7 +67,7 @@ fn pass_on(mut server: &TcpStream, mut client: &TcpStream, heard: &TapRecords) -
         message.resize(payload_length(prefix).map_err(io::Error::other)?, 0);
         server.read_exact(&mut message)?;
         if let Err(breach) = tap.observe(&message) {
-            heard.breaches.lock().unwrap_or_else(PoisonError::into_inner).push(breach);
+            heard.breaches.lock().push(breach);
         }
         client.write_all(&prefix)?;
         client.write_all(&message)?;

@@ -54,22 +54,23 @@ const THREAD_STATE: [(&str, &str); 6] = [
 ];
 
 /// Which crates of ours a crate may depend on.
-pub const DIRECTION: [(&str, &[&str]); 22] = [
+pub const DIRECTION: [(&str, &[&str]); 23] = [
     ("gss", &[]),
-    ("sockets", &[]),
+    ("sync", &[]),
+    ("sockets", &["sync"]),
     ("acl", &[]),
     ("advise", &[]),
     ("lanes", &[]),
-    ("limits", &[]),
-    ("meter", &["limits"]),
-    ("wire", &["lanes"]),
+    ("limits", &["sync"]),
+    ("meter", &["limits", "sync"]),
+    ("wire", &["lanes", "sync"]),
     ("grants", &["acl"]),
-    ("vfs", &["acl"]),
-    ("vfs-cache", &["vfs"]),
-    ("vfs-local", &["acl", "vfs"]),
-    ("files", &["acl", "grants", "limits", "meter", "vfs"]),
-    ("smb", &["wire", "files", "limits", "meter", "vfs"]),
-    ("nfs", &["wire", "files", "limits", "meter", "vfs"]),
+    ("vfs", &["acl", "sync"]),
+    ("vfs-cache", &["vfs", "sync"]),
+    ("vfs-local", &["acl", "vfs", "sync"]),
+    ("files", &["acl", "grants", "limits", "meter", "vfs", "sync"]),
+    ("smb", &["wire", "files", "limits", "meter", "vfs", "sync"]),
+    ("nfs", &["wire", "files", "limits", "meter", "vfs", "sync"]),
     (
         "server",
         &[
@@ -84,14 +85,18 @@ pub const DIRECTION: [(&str, &[&str]); 22] = [
             "vfs",
             "vfs-cache",
             "vfs-local",
+            "sync",
         ],
     ),
-    ("client", &["sockets", "wire"]),
-    ("copy", &["client", "wire"]),
+    ("client", &["sockets", "wire", "sync"]),
+    ("copy", &["client", "wire", "sync"]),
     ("cli", &["advise", "client", "copy", "gss", "server", "wire"]),
-    ("sim", &["wire", "files", "meter", "nfs", "smb", "vfs", "vfs-cache"]),
-    ("fuzz", &["acl", "client", "files", "meter", "nfs", "smb", "vfs", "vfs-local", "wire"]),
-    ("xtask", &["wire"]),
+    ("sim", &["wire", "files", "meter", "nfs", "smb", "vfs", "vfs-cache", "sync"]),
+    (
+        "fuzz",
+        &["acl", "client", "files", "meter", "nfs", "smb", "vfs", "vfs-local", "wire", "sync"],
+    ),
+    ("xtask", &["wire", "sync"]),
 ];
 
 /// Reports every breach.

@@ -1,8 +1,7 @@
 //! Replies to the server's callbacks. Recalled delegations are passed to their user. RFC 8881 20.
 
 use super::delegation::Recall;
-use crate::sync::lock;
-use std::sync::Mutex;
+use sync::Mutex;
 use tokio::sync::mpsc;
 use wire::nfs::callback::{
     Callback, CallbackCompound, CallbackReply, CbSequenceArgs, CbSequenceResult,
@@ -38,7 +37,7 @@ impl Callbacks {
 
     /// Sets the session.
     pub fn set_session(&self, session: SessionId) {
-        *lock(&self.session) = Some(session);
+        *self.session.lock() = Some(session);
     }
 
     /// Replies to a call, whose arguments follow in `r`.
@@ -104,7 +103,7 @@ impl Callbacks {
     }
 
     fn sequence(&self, args: &CbSequenceArgs) -> Result<CbSequenceResult, NfsStatus> {
-        if *lock(&self.session) != Some(args.session_id) {
+        if *self.session.lock() != Some(args.session_id) {
             return Err(NfsStatus::BADSESSION);
         }
         // The client granted one slot. A retransmission is executed again, so a recall may be

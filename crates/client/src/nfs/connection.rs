@@ -6,13 +6,13 @@ use crate::client::is_here;
 use crate::error::Error;
 use crate::line::{Silence, connect_reserved};
 use crate::low_water::LowWater;
-use crate::sync::lock;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, oneshot};
@@ -118,7 +118,7 @@ impl Connection {
 
     /// True if the connection has ended.
     pub(super) fn is_lost(&self) -> bool {
-        lock(&self.shared.state).lost.is_some()
+        self.shared.state.lock().lost.is_some()
     }
 
     /// Sends the call with transaction id `xid` that `write` encodes, and waits for its reply
@@ -131,7 +131,7 @@ impl Connection {
     ) -> Result<RecordReply, CallFailure> {
         let (answer, answered) = oneshot::channel();
         {
-            let mut state = lock(&self.shared.state);
+            let mut state = self.shared.state.lock();
             if let Some(why) = &state.lost {
                 let error = Error::Lost { sent: false, why: why.clone() };
                 return Err(CallFailure { error, lease });
@@ -149,7 +149,7 @@ impl Connection {
             Ok(Err(lease)) => lease,
             Err(_) => None,
         };
-        let why = lock(&self.shared.state).lost.clone();
+        let why = self.shared.state.lock().lost.clone();
         let error = Error::Lost { sent: true, why: why.unwrap_or_else(|| "closed".into()) };
         Err(CallFailure { error, lease })
     }
@@ -164,7 +164,7 @@ impl Drop for Connection {
 impl ConnectionState {
     /// Ends the connection for all waiters.
     fn lose(&self, why: &str) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.lost.get_or_insert(why.into());
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
@@ -179,7 +179,7 @@ impl ConnectionState {
         let r = &mut XdrReader::new(&record);
         match Message::decode(r) {
             Ok(Message::Reply(reply)) => {
-                let waiter = lock(&self.state).waiting.remove(&reply.xid);
+                let waiter = self.state.lock().waiting.remove(&reply.xid);
                 let mut waiter = waiter.ok_or("a reply that nobody waits for")?;
                 waiter.lease.iter_mut().for_each(Lease::answered);
                 // A dropped waiter needs no reply.
@@ -187,7 +187,7 @@ impl ConnectionState {
                 Ok(())
             }
             Ok(Message::Call(call)) => {
-                let mut state = lock(&self.state);
+                let mut state = self.state.lock();
                 let w = &mut XdrWriter::new(&mut state.outgoing);
                 let mark = begin_record(w);
                 match &self.callbacks {
@@ -218,7 +218,7 @@ async fn send(mut stream: OwnedWriteHalf, shared: Arc<ConnectionState>) {
             if sending.capacity() > SEND_BUFFER_KEPT_BYTES {
                 sending = Vec::new();
             }
-            std::mem::swap(&mut sending, &mut lock(&shared.state).outgoing);
+            std::mem::swap(&mut sending, &mut shared.state.lock().outgoing);
             if sending.is_empty() {
                 break;
             }
@@ -271,7 +271,7 @@ async fn receive(
                 if !silence.is_broken() {
                     low_water.wait_no_more(stream.as_ref());
                 }
-                let is_owed = || !lock(&shared.state).waiting.is_empty();
+                let is_owed = || !shared.state.lock().waiting.is_empty();
                 if let Err(why) = silence.look(is_owed) {
                     return shared.lose(why);
                 }

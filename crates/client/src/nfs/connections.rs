@@ -5,10 +5,10 @@ use super::callbacks::Callbacks;
 use super::connection::{Connection, Line};
 use crate::error::Error;
 use crate::limits::{REOPEN_PAUSE_MAX, REOPEN_WITHIN};
-use crate::sync::lock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+use sync::Mutex;
 use tokio::time::Instant;
 
 /// Minimum pause between two attempts.
@@ -42,7 +42,7 @@ impl Place {
     }
 
     fn connection(&self) -> Arc<Connection> {
-        lock(&self.connection).clone()
+        self.connection.lock().clone()
     }
 }
 
@@ -115,7 +115,7 @@ impl Connections {
             let Some(connections) = weak.upgrade() else { return };
             let place = &connections.places[at];
             if let Ok(opened) = opened {
-                *lock(&place.connection) = opened;
+                *place.connection.lock() = opened;
             }
             place.is_opened_again.store(false, Ordering::Relaxed);
         });
@@ -127,7 +127,7 @@ impl Connections {
         }
         match open_within(self.line, || true).await {
             Ok(opened) => {
-                *lock(&self.places[at].connection) = opened.clone();
+                *self.places[at].connection.lock() = opened.clone();
                 Ok(opened)
             }
             Err(error) => {

@@ -2,10 +2,10 @@
 
 use super::client::{Answer, Client, refused};
 use crate::error::Error;
-use crate::sync::lock;
 use bytes::Bytes;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use sync::Mutex;
 use wire::nfs::attributes::{Attributes, attribute};
 use wire::nfs::ops::{
     CloseArgs, CommitArgs, CreateArgs, CreateHow, CreateResult, CreateType, GetAttrArgs,
@@ -140,7 +140,7 @@ impl Export {
         if path.is_empty() {
             return Ok(self.root);
         }
-        if let Some(handle) = lock(&self.directories).get(path) {
+        if let Some(handle) = self.directories.lock().get(path) {
             return Ok(*handle);
         }
         let handle = walk(&self.client, Some(self.root), path).await?;
@@ -149,7 +149,7 @@ impl Export {
     }
 
     fn remember(&self, path: &str, handle: FileHandle) {
-        let mut directories = lock(&self.directories);
+        let mut directories = self.directories.lock();
         if directories.len() < DIRECTORIES_MAX {
             directories.insert(path.to_owned(), handle);
         }
@@ -343,7 +343,7 @@ impl Export {
     /// See [`Export::make_directory`].
     pub async fn remove(&self, path: &str) -> Result<(), Error> {
         let (parent, name) = self.parent(path).await?;
-        lock(&self.directories).remove(path);
+        self.directories.lock().remove(path);
         let remove = Operation::Remove(RemoveArgs { name });
         let answer = self.client.compound(&[put(&parent), remove]).await?;
         result::<ChangeInfo>(&answer, PUT, OperationNumber::REMOVE).map(drop)

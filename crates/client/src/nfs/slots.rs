@@ -1,8 +1,8 @@
 //! The slots of a session and their sequence ids, which limit the requests in flight. RFC 8881
 //! 2.10.6.1.
 
-use crate::sync::lock;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use sync::Mutex;
 use tokio::sync::Semaphore;
 
 /// The slots of one session, which its connections share.
@@ -26,7 +26,7 @@ impl Slots {
             permit.forget();
         }
         // There are as many permits as free slots, and the semaphore is never closed.
-        let (slot, sequence) = lock(&self.free).pop().expect("a permit stands for a free slot");
+        let (slot, sequence) = self.free.lock().pop().expect("a permit stands for a free slot");
         Lease { slots: self.clone(), slot, sequence, state: State::Unsent }
     }
 
@@ -88,7 +88,7 @@ impl Drop for Lease {
             State::Unsent => self.sequence,
             State::RecordReply => self.sequence.wrapping_add(1),
         };
-        lock(&self.slots.free).push((self.slot, next));
+        self.slots.free.lock().push((self.slot, next));
         self.slots.available.add_permits(1);
     }
 }
@@ -114,7 +114,7 @@ mod tests {
         drop(unsent_before);
         let other = slots.take().await;
         assert_eq!(other.numbers(), (1, 1));
-        assert!(slots.free.lock().unwrap().is_empty());
+        assert!(slots.free.lock().is_empty());
     }
 
     #[tokio::test]

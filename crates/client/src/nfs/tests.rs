@@ -2,10 +2,10 @@
 
 use super::{Client, Disposition, Export, Options, Target};
 use crate::error::Error;
-use crate::sync::lock;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use wire::nfs::ops::{
@@ -50,7 +50,7 @@ async fn serve() -> (SocketAddr, Arc<Mutex<TestServerState>>) {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             let number = {
-                let mut seen = lock(&shared);
+                let mut seen = shared.lock();
                 seen.calls.push(0);
                 seen.calls.len() - 1
             };
@@ -65,7 +65,7 @@ async fn answer_all(mut stream: TcpStream, number: usize, seen: Arc<Mutex<TestSe
     while stream.read_buf(&mut received).await.is_ok_and(|count| count > 0) {
         while let Ok(Scan::Complete(extent)) = scan_record(&received, 1 << 21) {
             let mut out = Vec::new();
-            if !answer(&extent.payload(&received), number, &mut lock(&seen), &mut out) {
+            if !answer(&extent.payload(&received), number, &mut seen.lock(), &mut out) {
                 return;
             }
             received.drain(..extent.stream_bytes);
@@ -216,7 +216,7 @@ async fn requests_use_all_connections_and_count_per_slot() {
         });
     }
     readers.join_all().await;
-    let seen = lock(&seen);
+    let seen = seen.lock();
     assert!(seen.calls.iter().all(|calls| *calls > 80), "{:?}", seen.calls);
     assert_eq!(seen.sequences.len() as u32, SLOTS);
 }
@@ -225,9 +225,9 @@ async fn requests_use_all_connections_and_count_per_slot() {
 async fn grace_is_retried_and_refusals_are_returned() {
     let (client, seen) = connected(1).await;
     let export = Export::open(client, "").await.unwrap();
-    lock(&seen).refusals = vec![NfsStatus::GRACE, NfsStatus::DELAY];
+    seen.lock().refusals = vec![NfsStatus::GRACE, NfsStatus::DELAY];
     let file = export.open_file("name", Disposition::Create).await.unwrap();
-    lock(&seen).refusals = vec![NfsStatus::STALE];
+    seen.lock().refusals = vec![NfsStatus::STALE];
     let refused = export.read(&file, 0, 10).await;
     assert_eq!(refused, Err(Error::RefusedOperation(OperationNumber::PUTFH, NfsStatus::STALE)));
 }
@@ -237,20 +237,20 @@ async fn request_on_a_lost_connection_is_replayed_in_its_slot() {
     let (client, seen) = connected(2).await;
     let export = Export::open(client, "").await.unwrap();
     let file = export.open_file("name", Disposition::Create).await.unwrap();
-    lock(&seen).ends = Some(0);
+    seen.lock().ends = Some(0);
     for offset in 0..4 {
         assert_eq!(export.read(&file, offset, 10).await.unwrap()[..], [offset as u8; 10]);
     }
-    assert_eq!(lock(&seen).again, 1);
+    assert_eq!(seen.lock().again, 1);
     // Another connection replaces the lost one, and is used.
     for _ in 0..2000 {
         export.read(&file, 0, 10).await.unwrap();
-        if lock(&seen).calls.get(2).is_some_and(|calls| *calls > 0) {
+        if seen.lock().calls.get(2).is_some_and(|calls| *calls > 0) {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    panic!("no connection came back: {:?}", lock(&seen).calls);
+    panic!("no connection came back: {:?}", seen.lock().calls);
 }
 
 #[tokio::test]
@@ -259,12 +259,12 @@ async fn session_survives_the_loss_of_its_only_connection() {
     let export = Export::open(client, "").await.unwrap();
     let file = export.open_file("name", Disposition::Create).await.unwrap();
     {
-        let mut seen = lock(&seen);
+        let mut seen = seen.lock();
         (seen.ends, seen.delays) = (Some(0), 2);
     }
     assert_eq!(export.read(&file, 7, 10).await.unwrap()[..], [7; 10]);
     let (again, connections) = {
-        let seen = lock(&seen);
+        let seen = seen.lock();
         (seen.again, seen.calls.len())
     };
     assert_eq!((again, connections), (3, 2), "it was not ready twice");
@@ -279,13 +279,13 @@ async fn uncached_request_is_repeated_only_if_idempotent() {
     let (client, seen) = connected(1).await;
     let export = Export::open(client, "").await.unwrap();
     let file = export.open_file("name", Disposition::Create).await.unwrap();
-    lock(&seen).forgets = true;
-    lock(&seen).ends = Some(0);
+    seen.lock().forgets = true;
+    seen.lock().ends = Some(0);
     assert_eq!(export.read(&file, 7, 10).await.unwrap()[..], [7; 10]);
-    lock(&seen).ends = Some(1);
+    seen.lock().ends = Some(1);
     let removed = export.remove("name").await;
     assert!(matches!(removed, Err(Error::Lost { sent: true, .. })), "{removed:?}");
-    assert_eq!(lock(&seen).again, 2);
+    assert_eq!(seen.lock().again, 2);
 }
 
 #[tokio::test]

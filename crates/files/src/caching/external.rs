@@ -5,7 +5,7 @@
 //! for a close by another process, since the system would report our own writes as well.
 
 use crate::context::RequestContext;
-use crate::table::{OpenFileState, lock};
+use crate::table::OpenFileState;
 use grants::{CacheOwner, OpenId};
 use std::sync::{Arc, Weak};
 use vfs::{ExternalChange, ExternalWatch, FileKind, FsError, Node, ServerWork, Vfs};
@@ -34,7 +34,9 @@ impl OpenFileState {
             return;
         }
         let every_write = !writes && !self.is_directory;
-        if lock(&self.external_watch)
+        if self
+            .external_watch
+            .lock()
             .as_ref()
             .is_some_and(|watch_| every_write || !watch_.every_write)
         {
@@ -50,7 +52,9 @@ impl OpenFileState {
         };
         // The mutex is free during these system calls.
         let unneeded = match watch {
-            Ok(watch) => lock(&self.external_watch)
+            Ok(watch) => self
+                .external_watch
+                .lock()
                 .replace(ExternalChangeWatch { every_write, _watch: watch }),
             Err(FsError::NotSupported) => None,
             Err(error) => {
@@ -68,7 +72,7 @@ impl OpenFileState {
 
     /// Stops the watch once no client caches the file.
     pub fn stop_external_watch(&self) {
-        let watch_ = lock(&self.external_watch).take();
+        let watch_ = self.external_watch.lock().take();
         drop(watch_);
     }
 }

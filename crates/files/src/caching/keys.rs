@@ -3,12 +3,13 @@
 //! A key refers to one file or stream while an open under it exists. Lock order: after the grants
 //! of the file.
 
-use crate::table::{OpenFileState, lock};
+use crate::table::OpenFileState;
 use grants::CacheKey;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use sync::Mutex;
 use vfs::KeyedBuildHasher;
 
 /// Lease keys of one client: two and a half times the largest known number of open files of a
@@ -42,7 +43,7 @@ pub(crate) enum KeyClaim {
 impl KeyIndex {
     /// Binds a key to a file.
     pub fn claim(&self, key: CacheKey, state: &Arc<OpenFileState>) -> KeyClaim {
-        let mut clients = lock(&self.clients);
+        let mut clients = self.clients.lock();
         let keys = clients.entry(key.client).or_default();
         let is_full = keys.len() >= KEYS_PER_CLIENT_MAX;
         match keys.entry(key.key) {
@@ -74,7 +75,7 @@ impl KeyIndex {
 
     /// Releases a key without opens.
     pub fn release(&self, key: CacheKey) {
-        let mut clients = lock(&self.clients);
+        let mut clients = self.clients.lock();
         if let Some(keys) = clients.get_mut(&key.client) {
             keys.remove(&key.key);
             if keys.is_empty() {
@@ -85,6 +86,6 @@ impl KeyIndex {
 
     /// The file that a key refers to.
     pub fn find(&self, key: CacheKey) -> Option<Arc<OpenFileState>> {
-        lock(&self.clients).get(&key.client)?.get(&key.key)?.upgrade()
+        self.clients.lock().get(&key.client)?.get(&key.key)?.upgrade()
     }
 }

@@ -2,9 +2,9 @@
 //! finding one may wait for a disk. Each entry holds a descriptor; that of an unlinked directory,
 //! unlike a file's, occupies no space.
 
-use crate::table::lock;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use sync::Mutex;
 use vfs::{KeyedBuildHasher, Node, NodeHandle, Vfs};
 
 /// Maximum of cached directories, and of their descriptors.
@@ -31,7 +31,7 @@ struct DirectoryCacheState {
 impl DirectoryCache {
     /// The directory with this handle. It may have been removed.
     pub fn find(&self, vfs: &Arc<dyn Vfs>, handle: &NodeHandle) -> Option<Arc<dyn Node>> {
-        let inner = lock(&self.0);
+        let inner = self.0.lock();
         let entry = inner.by_handle.get(handle)?;
         let is_same = std::ptr::addr_eq(entry.vfs.as_ptr(), Arc::as_ptr(vfs));
         is_same.then(|| entry.node.clone())
@@ -39,7 +39,7 @@ impl DirectoryCache {
 
     pub fn insert(&self, vfs: &Arc<dyn Vfs>, handle: &NodeHandle, node: &Arc<dyn Node>) {
         let entry = CachedDirectory { vfs: Arc::downgrade(vfs), node: node.clone() };
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         let before = inner.by_handle.insert(handle.clone(), entry);
         let mut oldest = None;
         if before.is_none() {
@@ -55,7 +55,7 @@ impl DirectoryCache {
 
     /// Evicts a directory that was removed.
     pub fn evict(&self, handle: &NodeHandle) {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         let evicted = inner.by_handle.remove(handle);
         if evicted.is_some() {
             inner.order.retain(|known| known != handle);

@@ -2,10 +2,10 @@
 //! saves. The index does not delay a close.
 
 use super::Handle;
-use crate::table::lock;
 use crate::{OpenFile, RequestFiles, Volume};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use sync::Mutex;
 use vfs::{AttributeRequest, Attributes, KeyedBuildHasher, NodeHandle};
 
 /// Maximum of indexed handles.
@@ -24,7 +24,7 @@ struct OpenHandlesState {
 
 impl OpenHandles {
     fn note(&self, handle: &NodeHandle, open: &Arc<OpenFile>) {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         if inner.by_handle.insert(handle.clone(), Arc::downgrade(open)).is_some() {
             return;
         }
@@ -37,7 +37,7 @@ impl OpenHandles {
     }
 
     fn find(&self, handle: &NodeHandle) -> Option<Arc<OpenFile>> {
-        lock(&self.0).by_handle.get(handle)?.upgrade()
+        self.0.lock().by_handle.get(handle)?.upgrade()
     }
 }
 

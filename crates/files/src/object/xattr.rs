@@ -6,7 +6,8 @@ use crate::server_work::METADATA;
 use crate::watch::{ChangeAction, WatchFilter};
 use crate::{Access, Caller, RequestFiles};
 use acl::ExecuteRule;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use sync::{Mutex, MutexGuard};
 use vfs::{AttributeRequest, FileKey, FsError, RelPath, Result, XattrName};
 
 /// Number of locks for existence checks of attributes: files that share a lock wait for each other.
@@ -25,7 +26,7 @@ impl Default for XattrLocks {
 impl XattrLocks {
     fn begin(&self, file: FileKey) -> MutexGuard<'_, ()> {
         let at = (file.inode ^ file.device) % XATTR_LOCKS as u64;
-        self.0[at as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        self.0[at as usize].lock()
     }
 }
 

@@ -23,8 +23,9 @@ use futures_channel::oneshot;
 use queue::{SyncBounds, SyncQueue};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use sync::Mutex;
 use vfs::{FileKey, FileKind, FsError, Node, OpenHow, RelPath, Result};
 
 /// Concurrent syncs of one file system. A journal commits once for all that wait, so more
@@ -108,7 +109,7 @@ pub(crate) struct Syncs(Mutex<BTreeMap<u64, FileSystemQueue>>);
 impl Syncs {
     fn with<T>(&self, device: u64, work: impl FnOnce(&mut FileSystemQueue) -> T) -> T {
         // Changes under the lock cannot fail half-way.
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let queue = all.entry(device).or_insert_with(|| FileSystemQueue::new(SYNC_BOUNDS));
         let result = work(queue);
         if queue.is_idle() {

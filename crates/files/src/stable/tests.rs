@@ -20,8 +20,8 @@ struct DeferredTasks(Arc<Mutex<Vec<DeferredTask>>>, Arc<Mutex<Vec<CallHolder>>>,
 
 impl crate::Workers for DeferredTasks {
     fn run(&self, holder: &CallHolder, task: DeferredTask) {
-        self.0.lock().unwrap().push(task);
-        self.1.lock().unwrap().push(holder.clone());
+        self.0.lock().push(task);
+        self.1.lock().push(holder.clone());
     }
 
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
@@ -32,7 +32,7 @@ impl crate::Workers for DeferredTasks {
 
 impl DeferredTasks {
     fn take(&self) -> Vec<DeferredTask> {
-        std::mem::take(&mut self.0.lock().unwrap())
+        std::mem::take(&mut self.0.lock())
     }
 }
 
@@ -61,7 +61,7 @@ impl SyncBench {
             .map(|&(inode, result)| {
                 let syncs = self.syncs.clone();
                 let call: SyncCall = Box::new(move || {
-                    syncs.lock().unwrap().push(inode);
+                    syncs.lock().push(inode);
                     result
                 });
                 (object(inode), call)
@@ -82,7 +82,7 @@ fn requests_on_one_object_share_sync_without_threads() {
     assert_eq!(tasks.len(), 1);
     tasks.into_iter().for_each(|task| task());
     assert_eq!((one.now_or_never(), two.now_or_never()), (Some(Ok(())), Some(Ok(()))));
-    assert_eq!(*bench.syncs.lock().unwrap(), [7]);
+    assert_eq!(*bench.syncs.lock(), [7]);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn sync_is_charged_to_the_file_system_and_to_no_client() {
     bench.files.holder = client;
     let mut one = bench.wait(&[(7, Ok(()))]);
     assert_eq!(one.as_mut().now_or_never(), None);
-    assert_eq!(*bench.later.1.lock().unwrap(), [CallHolder::Syncs { device: 1 }]);
+    assert_eq!(*bench.later.1.lock(), [CallHolder::Syncs { device: 1 }]);
     bench.later.take().into_iter().for_each(|task| task());
     assert_eq!(one.now_or_never(), Some(Ok(())));
 }
@@ -179,7 +179,7 @@ fn client_syncs_32_objects_concurrently() {
     assert_eq!(tasks.len(), 32);
     tasks.into_iter().for_each(|task| task());
     assert_eq!(wait.now_or_never(), Some(Ok(())));
-    assert_eq!(bench.syncs.lock().unwrap().len(), 100);
+    assert_eq!(bench.syncs.lock().len(), 100);
 }
 
 fn opened(files: &RequestFiles, volume: &Arc<Volume>) -> Arc<OpenFile> {
@@ -213,7 +213,7 @@ fn flushes_of_two_opens_of_one_file_sync_by_each() {
     let tasks = bench.later.take();
     assert_eq!(tasks.len(), 2);
     let is_sync = |holder: &CallHolder| matches!(holder, CallHolder::Syncs { .. });
-    assert!(bench.later.1.lock().unwrap().iter().all(is_sync));
+    assert!(bench.later.1.lock().iter().all(is_sync));
     tasks.into_iter().for_each(|task| task());
     for wait in waits {
         assert_eq!(wait.now_or_never(), Some(Ok(())));

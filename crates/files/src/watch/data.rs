@@ -6,11 +6,12 @@
 
 use super::index::Watches;
 use super::{TickQuota, WatchFilter};
-use crate::table::{OpenName, lock};
+use crate::table::OpenName;
 use crate::{Caller, OpenFile};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use sync::Mutex;
 use vfs::AttributeRequest;
 
 /// Reports of one open between two ticks: those that a watch takes at once, and one that it defers,
@@ -57,7 +58,7 @@ impl DataQueue {
         if reports.is_queued.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut opens = lock(&self.opens);
+        let mut opens = self.opens.lock();
         if opens.len() < QUEUED_OPENS_MAX {
             opens.push_back(reports.clone());
         } else {
@@ -66,7 +67,7 @@ impl DataQueue {
     }
 
     fn pop(&self) -> Option<Arc<DataReports>> {
-        let reports = lock(&self.opens).pop_front()?;
+        let reports = self.opens.lock().pop_front()?;
         // Cleared before the kinds are taken, so that a later change queues the open again.
         reports.is_queued.store(false, Ordering::Release);
         Some(reports)
@@ -92,7 +93,7 @@ impl Watches {
         self.data_queue.at_once_work.store(0, Ordering::Relaxed);
         let mut work = 0;
         // Bounds the loop to the opens that wait now, since writers continue.
-        let waiting = lock(&self.data_queue.opens).len();
+        let waiting = self.data_queue.opens.lock().len();
         for _ in 0..waiting {
             if work >= TICK_WORK_MAX {
                 return;

@@ -2,7 +2,6 @@
 
 use super::index::{may_list_in, may_list_lately};
 use super::{ChangeAction, WatchChange, WatchFilter, Watcher, name_filter};
-use crate::table::lock;
 use std::sync::{Arc, Weak};
 use vfs::{ExternalChange, ExternalName, ExternalWatch, FsError, Name, Node, RelPath, ServerWork};
 
@@ -40,7 +39,7 @@ impl Watcher {
 
     fn keep(&self, watch: vfs::Result<Box<dyn ExternalWatch>>) {
         match watch {
-            Ok(watch) => lock(&self.external_watches).push(watch),
+            Ok(watch) => self.external_watches.lock().push(watch),
             Err(FsError::NotSupported) => {}
             Err(error) => {
                 tracing::debug!(%error, "cannot watch a directory for changes by local processes")
@@ -51,7 +50,7 @@ impl Watcher {
     /// Stops the backend watches.
     pub(super) fn unwatch_external(&self) {
         // Dropped without the mutex, since that makes system calls.
-        let watches = std::mem::take(&mut *lock(&self.external_watches));
+        let watches = std::mem::take(&mut *self.external_watches.lock());
         drop(watches);
     }
 
@@ -91,7 +90,7 @@ impl Watcher {
     }
 
     fn handle_lost(&self) {
-        lock(&self.state).watch.handle_lost();
+        self.state.lock().watch.handle_lost();
         self.settle();
     }
 }

@@ -7,11 +7,11 @@ use super::data::{DataQueue, RIGHT_WORK};
 use super::pulse::WatchPulse;
 use super::{ChangeAction, WATCHES_PER_DIRECTORY_MAX, WatchChange, WatchFilter, Watcher};
 use crate::authorize::rights_to_opened;
-use crate::table::lock;
 use crate::{Access, Caller};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use vfs::{AttributeRequest, Case, FsError, OpenHow, RelPath, Result, StreamName, Vfs, Wait};
 
 /// Watches of one tree, by the path of their directory.
@@ -247,11 +247,11 @@ impl Watches {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, HashMap<usize, WatchTree>> {
-        self.trees.read().unwrap_or_else(PoisonError::into_inner)
+        self.trees.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, HashMap<usize, WatchTree>> {
-        self.trees.write().unwrap_or_else(PoisonError::into_inner)
+        self.trees.write()
     }
 }
 
@@ -279,10 +279,10 @@ fn may_list(watcher: &Watcher, path: &RelPath, is_data: bool) -> (bool, bool) {
 /// server. The flag says that a lookup was made.
 pub(super) fn may_list_lately(watcher: &Watcher, directory: &RelPath) -> (bool, bool) {
     let (as_of, hash) = (watcher.pulse.rights_as_of(), watcher.pulse.hash_of(directory));
-    let known = lock(&watcher.list_rights).get(as_of, hash);
+    let known = watcher.list_rights.lock().get(as_of, hash);
     let may = known.unwrap_or_else(|| {
         let may = may_list_in(watcher, directory);
-        lock(&watcher.list_rights).set(as_of, hash, may);
+        watcher.list_rights.lock().set(as_of, hash, may);
         may
     });
     (may, known.is_none())

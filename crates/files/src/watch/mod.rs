@@ -16,7 +16,7 @@ mod state;
 mod streams;
 
 use crate::context::RequestContext;
-use crate::table::{OpenName, lock};
+use crate::table::OpenName;
 use crate::{Access, Caller, Files, OpenFile, RequestFiles};
 use charge::{ChargedWatch, DueAnswer};
 use futures_channel::oneshot;
@@ -24,8 +24,9 @@ use limits::{Holder, Ledger, ResourceCharge};
 use pulse::{ListRights, TickQuota, WatchPulse};
 use state::{RequestId, WatchState};
 use std::ops::BitOr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use sync::Mutex;
 use vfs::{ExternalWatch, FsError, RelPath, Result, StreamName};
 
 pub(crate) use charge::WatchLedgers;
@@ -261,7 +262,7 @@ impl Watcher {
 
     fn ask(self: &Arc<Self>, room_bytes: usize) -> NextChanges {
         let (sender, receiver) = oneshot::channel();
-        let mut guard = lock(&self.state);
+        let mut guard = self.state.lock();
         let request = guard.watch.handle_request(room_bytes);
         guard.waiting.push((request, sender));
         NextChanges { watcher: self.clone(), request, receiver: Some(receiver) }
@@ -271,7 +272,7 @@ impl Watcher {
     pub fn handle_changes(&self, changes: impl Iterator<Item = WatchChange>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
-        let mut guard = lock(&self.state);
+        let mut guard = self.state.lock();
         changes.for_each(|change| guard.watch.handle_change(change));
         guard.settle_memory();
         drop(guard);
@@ -283,7 +284,7 @@ impl Watcher {
     pub fn handle_data_changes(&self, changes: impl Iterator<Item = WatchChange>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
-        let mut guard = lock(&self.state);
+        let mut guard = self.state.lock();
         if self.pulse.is_ticking.load(Ordering::Acquire) {
             changes.for_each(|change| guard.watch.handle_data_change_in_tick(change));
         } else {
@@ -297,13 +298,13 @@ impl Watcher {
 
     /// Whether these data changes are reported already or will be.
     pub fn has_reported(&self, changes: &[WatchChange]) -> bool {
-        let guard = lock(&self.state);
+        let guard = self.state.lock();
         changes.iter().all(|change| guard.watch.has_reported(change))
     }
 
     /// Handles a tick, about once a second.
     pub fn handle_tick(&self) {
-        let mut guard = lock(&self.state);
+        let mut guard = self.state.lock();
         let reports = guard.watch.handle_tick();
         guard.settle_memory();
         drop(guard);
@@ -314,12 +315,12 @@ impl Watcher {
 
     /// Ends reporting; call [`Watcher::settle`] afterwards.
     pub fn handle_end(&self, end: WatchEnd) {
-        lock(&self.state).watch.handle_end(end);
+        self.state.lock().watch.handle_end(end);
     }
 
     /// Handles a cleared delete-pending state of the directory.
     pub fn handle_delete_cancelled(&self) {
-        lock(&self.state).watch.handle_delete_cancelled();
+        self.state.lock().watch.handle_delete_cancelled();
     }
 
     /// Sends due answers without a lock, since sending wakes tasks.
@@ -330,7 +331,7 @@ impl Watcher {
     /// Returns true if an answer had no receiver, so that another request is due.
     fn send_due(&self) -> bool {
         let mut answers = Vec::new();
-        let mut guard = lock(&self.state);
+        let mut guard = self.state.lock();
         while let Some((request, answer)) = guard.poll_answer() {
             if let Some(at) = guard.waiting.iter().position(|(id, _)| *id == request) {
                 answers.push((guard.waiting.swap_remove(at).1, answer));
@@ -350,7 +351,7 @@ impl Watcher {
     /// Returns an undelivered answer to the watch.
     fn handle_undelivered(&self, due: DueAnswer) {
         let DueAnswer { answer, .. } = due;
-        let mut guard = lock(&self.state);
+        let mut guard = self.state.lock();
         guard.watch.handle_undelivered(answer);
         guard.settle_memory();
     }
@@ -379,7 +380,7 @@ impl NextChanges {
 impl Drop for NextChanges {
     fn drop(&mut self) {
         let Some(receiver) = &mut self.receiver else { return };
-        let mut guard = lock(&self.watcher.state);
+        let mut guard = self.watcher.state.lock();
         guard.waiting.retain(|(id, _)| *id != self.request);
         if guard.watch.handle_cancel(self.request) {
             return;

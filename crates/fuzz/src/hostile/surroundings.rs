@@ -10,8 +10,9 @@ use smb::{
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
+use sync::Mutex;
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp};
 use wire::ntlm::NtHash;
@@ -87,14 +88,14 @@ impl Journal {
 
     pub fn note(&self, line: impl FnOnce() -> String) {
         if let Some(lines) = &self.0 {
-            lines.lock().unwrap_or_else(PoisonError::into_inner).push(line());
+            lines.lock().push(line());
         }
     }
 
     /// The last lines.
     pub fn text(&self, lines_max: usize) -> String {
         let Some(lines) = &self.0 else { return String::new() };
-        let lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = lines.lock();
         lines[lines.len().saturating_sub(lines_max)..].join("\n")
     }
 }
@@ -162,7 +163,7 @@ impl nfs::Host for Surroundings {
 
 impl Host for Surroundings {
     fn random(&self, out: &mut [u8]) {
-        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut random = self.random.lock();
         out.fill_with(|| random.number() as u8);
     }
 

@@ -7,7 +7,8 @@ use files::{
     Caller, Files, Handle, Inline, ListWish, Object, RequestFiles, Volume, VolumeId, VolumeOptions,
 };
 use futures_util::FutureExt;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
+use sync::Mutex;
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Actor, FileKey, Identity, Name, Vfs};
 use vfs_local::LocalVfs;
@@ -83,13 +84,13 @@ static LOCAL: LazyLock<Tree> = LazyLock::new(|| {
     let whole = Arc::new(LocalVfs::open(house.path()).unwrap());
     let share = Arc::new(LocalVfs::open(&house.path().join("share")).unwrap());
     let tree = Tree::of(share, Some(whole));
-    *HOUSE.lock().unwrap() = Some(house);
+    *HOUSE.lock() = Some(house);
     tree
 });
 
 /// Removes the target's files on disk; the target must not run again in this process.
 pub fn remove_files() {
-    drop(HOUSE.lock().map(|mut house| house.take()));
+    drop(HOUSE.lock().take());
 }
 
 static MEMORY: LazyLock<Tree> = LazyLock::new(|| {

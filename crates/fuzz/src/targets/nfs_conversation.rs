@@ -15,9 +15,10 @@ use nfs::{
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use sync::Mutex;
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp};
 use wire::nfs::ops::{
@@ -67,7 +68,7 @@ impl Host for NfsFuzzHost {
     }
 
     fn now(&self) -> TimeReading {
-        *self.now.lock().unwrap()
+        *self.now.lock()
     }
 
     fn caller(&self, identity: Identity) -> Arc<Caller> {
@@ -309,7 +310,7 @@ impl Rig {
         self.waiting.clear();
         drop(self.conns);
         let later = {
-            let mut now = self.host.now.lock().unwrap();
+            let mut now = self.host.now.lock();
             now.instant += COURTESY + Duration::from_secs(60);
             *now
         };

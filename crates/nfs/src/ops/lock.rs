@@ -1,6 +1,6 @@
 //! LOCK, LOCKT, LOCKU. RFC 8881 9, 18.10 to 18.12.
 
-use crate::client::{Client, lock as guard};
+use crate::client::Client;
 use crate::compound::Run;
 use crate::held_state::HeldOpen;
 use crate::lock_waiters::LockWaiter;
@@ -99,7 +99,7 @@ fn conflict_with_owner(run: &Run<'_>, held: ConflictingLock) -> LockConflict {
     let Some(client) = run.server().client_numbered((number >> 32) as u32) else {
         return unknown;
     };
-    let owner = match guard(&client.states).get(number & u64::from(u32::MAX)).map(|s| &s.kind) {
+    let owner = match client.states.lock().get(number & u64::from(u32::MAX)).map(|s| &s.kind) {
         Some(StateKind::Lock(lock)) => lock.owner.clone(),
         _ => return unknown,
     };
@@ -126,7 +126,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<LockOutcome, NfsSt
         Locker::Existing(existing) => {
             let id = run.resolve_id(existing.lock_state_id)?;
             let held = run.open_by(&id, right)?;
-            let states = guard(&client.states);
+            let states = client.states.lock();
             let (number, _) = states.find_locks(&id)?;
             let Some(StateKind::Lock(known)) = states.get(number).map(|state| &state.kind) else {
                 return Err(NfsStatus::BAD_STATEID);
@@ -224,7 +224,7 @@ async fn try_test(
         _ => return Err(NfsStatus::WRONG_TYPE),
     }
     let client = run.client()?;
-    let number = guard(&client.states).locks_of(object.key(), &args.owner.owner);
+    let number = client.states.lock().locks_of(object.key(), &args.owner.owner);
     let owner = number.map(|number| owner_number(&client, number));
     let wanted = wanted_of(args.lock_type, range);
     let files = run.files().clone();
@@ -236,7 +236,7 @@ pub(crate) fn unlock(run: &mut Run<'_>, args: &UnlockArgs) -> Result<StateId, Nf
     let id = run.resolve_id(args.lock_state_id)?;
     let held = run.open_by(&id, Rights::READ_ATTRIBUTES)?;
     let client = run.client()?;
-    let (number, _) = guard(&client.states).find_locks(&id)?;
+    let (number, _) = client.states.lock().find_locks(&id)?;
     let owner = owner_number(&client, number);
     run.files().unlock_owned(&held.open, owner, range, &client.holder).or_status()?;
     let is_locked = held.open.has_locks_of(owner);

@@ -6,7 +6,7 @@
 use super::attributes::{RequestedAttributes, decode_requested, set_list};
 use super::delegate;
 use super::directory::{change_before, change_info, name_of};
-use crate::client::{Client, lock};
+use crate::client::Client;
 use crate::compound::Run;
 use crate::config::Export;
 use crate::held_state::HeldOpen;
@@ -386,7 +386,7 @@ fn open_of_owner(
     key: FileKey,
     owner: &[u8],
 ) -> Option<(u64, HeldOpen, ShareBits)> {
-    let states = lock(&client.states);
+    let states = client.states.lock();
     let number = states.open_of(key, owner)?;
     let open = states.open(number).ok()?;
     Some((number, open.holds.clone(), open.share))

@@ -3,7 +3,6 @@
 //! The lookup may open a file, so it also admits the cost. No other code finds an open for such an
 //! operation, so that an uncharged one does not compile.
 
-use crate::client::lock;
 use crate::compound::Run;
 use crate::place::Place;
 use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, ShareMode};
@@ -93,7 +92,7 @@ async fn find_any(run: &mut Run<'_>) -> Result<PaidOpen, NfsStatus> {
     let handle = run.place()?.handle(&files)?;
     let client = run.client()?;
     let own = {
-        let states = lock(&client.states);
+        let states = client.states.lock();
         let held = states.opens().find(|open| open.holds.handle == handle);
         held.map(|open| open.holds.clone())
     };

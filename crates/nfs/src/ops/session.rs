@@ -3,7 +3,7 @@
 
 use crate::audit;
 use crate::backchannel::{Backchannel, CallbackTarget};
-use crate::client::{Client, ClientFacts, lock};
+use crate::client::{Client, ClientFacts};
 use crate::clients::ExchangeIdRequest;
 use crate::compound::Run;
 use crate::config::Config;
@@ -62,7 +62,7 @@ pub(crate) fn exchange_id<'r>(
     let confirmed = if client.is_confirmed() { ExchangeIdFlags::CONFIRMED_R.0 } else { 0 };
     Ok(ExchangeIdResult {
         client_id: client.id,
-        sequence_id: lock(&client.create_session).next(),
+        sequence_id: client.create_session.lock().next(),
         flags: ExchangeIdFlags(ExchangeIdFlags::USE_NON_PNFS.0 | confirmed),
         state_protect: StateProtectResult::None,
         server_owner: ServerOwner { minor_id: 0, major_id: Opaque(&config.owner) },
@@ -124,7 +124,7 @@ fn try_create_session(
     args: &CreateSessionArgs<'_>,
 ) -> Result<CreateSessionResult, NfsStatus> {
     check_principal(run, client)?;
-    let mut slot = lock(&client.create_session);
+    let mut slot = client.create_session.lock();
     if let CreateSessionStart::Replay(result) = slot.begin(args.sequence_id)? {
         return Ok(*result);
     }

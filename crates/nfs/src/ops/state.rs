@@ -1,13 +1,12 @@
 //! TEST_STATEID, FREE_STATEID. RFC 8881 18.38, 18.48.
 
-use crate::client::lock;
 use crate::compound::Run;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{FreeStateIdArgs, TestStateIdArgs, TestStateIdResult};
 
 pub(crate) fn test(run: &Run<'_>, args: &TestStateIdArgs) -> Result<TestStateIdResult, NfsStatus> {
     let client = run.client()?;
-    let states = lock(&client.states);
+    let states = client.states.lock();
     let statuses: Vec<NfsStatus> = args.state_ids.iter().map(|id| states.test(id)).collect();
     Ok(TestStateIdResult { statuses: statuses.into() })
 }

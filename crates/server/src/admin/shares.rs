@@ -9,8 +9,8 @@ use limits::{Provision, Rates, Snapshot};
 use meter::Peak;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+use sync::Mutex;
 
 const NO_SHARE: Refusal = Refusal::Missing("there is no such share");
 
@@ -147,7 +147,7 @@ struct SpaceReading {
 
 impl Spaces {
     fn look(&self, share: &str, ask: impl FnOnce() -> Option<(f64, f64)>) -> Option<(f64, f64)> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.0.lock();
         let before = {
             let mut all = lock();
             let seen = all.entry(share.to_owned()).or_default();

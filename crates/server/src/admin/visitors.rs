@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Authorisation that a connection has proven.
@@ -119,7 +120,7 @@ impl Visitors {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Visitor>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

@@ -13,8 +13,9 @@ pub use select::{AdvertisedAddress, Link, Pattern, Policy};
 use select::{Listeners, SystemInterfaces};
 use smb::InterfaceFact;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+use sync::RwLock;
 
 /// Changes come in bursts: delay between the first notification and the dump.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -47,18 +48,18 @@ pub struct Interfaces {
 impl Interfaces {
     /// Applies the configured policy.
     pub fn configure(&self, policy: Policy) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        *self.policy.write() = Arc::new(policy);
     }
 
     /// Sets the listening addresses.
     pub fn set_listening(&self, addresses: Vec<SocketAddr>) {
-        *self.listening.write().unwrap_or_else(PoisonError::into_inner) = addresses;
+        *self.listening.write() = addresses;
     }
 
     /// The interfaces to advertise to clients that use `port`.
     pub fn reachable(&self, port: u16) -> Vec<InterfaceFact> {
         let (seen, policy) = (self.seen(), self.policy());
-        let addresses = self.listening.read().unwrap_or_else(PoisonError::into_inner);
+        let addresses = self.listening.read();
         select::select(&seen, &policy, Listeners { addresses: &addresses, port })
     }
 
@@ -73,7 +74,7 @@ impl Interfaces {
             Ok((mut links, addresses)) => {
                 links.iter_mut().for_each(sysfs::complete);
                 let seen = SystemInterfaces { links, addresses };
-                *self.seen.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(seen);
+                *self.seen.write() = Arc::new(seen);
             }
             Err(error) => tracing::warn!(%error, "cannot list network interfaces"),
         }
@@ -99,10 +100,10 @@ impl Interfaces {
     }
 
     fn seen(&self) -> Arc<SystemInterfaces> {
-        self.seen.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.read().clone()
     }
 
     fn policy(&self) -> Arc<Policy> {
-        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.policy.read().clone()
     }
 }

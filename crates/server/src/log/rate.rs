@@ -7,8 +7,8 @@ use limits::site_of;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+use sync::Mutex;
 use tracing::Level;
 
 /// The kind of an event.
@@ -87,7 +87,7 @@ impl<K: Hash + Eq> LineRates<K> {
     }
 
     fn with<T>(&self, site: K, now: Instant, f: impl FnOnce(&mut KindRate) -> T) -> T {
-        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.0.lock();
         let rate = kinds.entry(site).or_default();
         if rate.since.is_none_or(|since| now.duration_since(since) >= PERIOD) {
             (rate.since, rate.lines) = (Some(now), 0);

@@ -6,10 +6,11 @@
 
 use super::limits::{QUEUE_BYTES_MAX, QUEUE_LINES_MAX};
 use std::io::{ErrorKind, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
+use sync::{Mutex, MutexGuard};
 
 /// Name of the writer thread.
 pub const THREAD_NAME: &str = "log";
@@ -65,7 +66,7 @@ impl Sink {
     pub fn start_thread(&self) -> std::io::Result<()> {
         let idle = self.idle.clone();
         std::thread::Builder::new().name(THREAD_NAME.into()).spawn(move || {
-            let writer = idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let writer = idle.lock().take();
             if let Some(mut writer) = writer {
                 writer.run();
             }
@@ -91,16 +92,14 @@ impl Sink {
     /// Waits until the queued lines are written, at most `within`. Without a thread this call
     /// writes them itself, however long that takes.
     pub fn flush(&self, within: Duration) {
-        self.flush_by(self.idle.lock().unwrap_or_else(PoisonError::into_inner), within);
+        self.flush_by(self.idle.lock(), within);
     }
 
     /// As [`flush`](Self::flush), but returns at once if the calling thread or another one writes
     /// now.
     pub fn try_flush(&self, within: Duration) {
-        match self.idle.try_lock() {
-            Ok(idle) => self.flush_by(idle, within),
-            Err(TryLockError::Poisoned(idle)) => self.flush_by(idle.into_inner(), within),
-            Err(TryLockError::WouldBlock) => {}
+        if let Some(idle) = self.idle.try_lock() {
+            self.flush_by(idle, within);
         }
     }
 
@@ -207,7 +206,7 @@ impl LineWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Condvar, Mutex};
+    use sync::{Condvar, Mutex};
 
     /// A disk with room for a number of bytes.
     #[derive(Clone, Default)]
@@ -215,7 +214,7 @@ mod tests {
 
     impl Write for Disk {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            let mut disk = self.0.lock().unwrap();
+            let mut disk = self.0.lock();
             let count = bytes.len().min(disk.1 - disk.0.len());
             disk.0.extend_from_slice(&bytes[..count]);
             if count == 0 { Err(ErrorKind::StorageFull.into()) } else { Ok(count) }
@@ -235,7 +234,7 @@ mod tests {
     #[test]
     fn full_disk_drops_lines_and_the_next_line_reports_them() {
         let (disk, counts) = (Disk::default(), Arc::<LineCounters>::default());
-        disk.0.lock().unwrap().1 = 6;
+        disk.0.lock().1 = 6;
         let sink = Sink::new(disk.clone(), counts.clone(), notice);
         sink.start_thread().unwrap();
         for line in ["one\n", "two\n", "three\n"] {
@@ -243,11 +242,11 @@ mod tests {
         }
         sink.flush(LONG);
         assert_eq!(counts.dropped.load(Ordering::Relaxed), 2);
-        disk.0.lock().unwrap().1 = 1000;
+        disk.0.lock().1 = 1000;
         sink.put("four\n".into());
         sink.put("five\n".into());
         sink.flush(LONG);
-        let written = String::from_utf8(disk.0.lock().unwrap().0.clone()).unwrap();
+        let written = String::from_utf8(disk.0.lock().0.clone()).unwrap();
         assert_eq!(written, "one\ntw\ndropped=2\nfour\nfive\n");
         assert_eq!(counts.dropped.load(Ordering::Relaxed), 2);
     }
@@ -255,9 +254,9 @@ mod tests {
     #[test]
     fn lines_before_the_thread_are_written_by_flush_or_by_it() {
         let (disk, counts) = (Disk::default(), Arc::<LineCounters>::default());
-        disk.0.lock().unwrap().1 = 1000;
+        disk.0.lock().1 = 1000;
         let sink = Sink::new(disk.clone(), counts.clone(), notice);
-        let written = || String::from_utf8(disk.0.lock().unwrap().0.clone()).unwrap();
+        let written = || String::from_utf8(disk.0.lock().0.clone()).unwrap();
         sink.put("one\n".into());
         assert_eq!(written(), "");
         sink.flush(LONG);
@@ -276,8 +275,8 @@ mod tests {
 
     impl Write for Stuck {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            let goes_on = self.0.0.lock().unwrap();
-            drop(self.0.1.wait_while(goes_on, |goes_on| !*goes_on).unwrap());
+            let goes_on = self.0.0.lock();
+            drop(self.0.1.wait_while(goes_on, |goes_on| !*goes_on));
             Ok(bytes.len())
         }
 
@@ -297,7 +296,7 @@ mod tests {
         }
         let dropped = counts.dropped.load(Ordering::Relaxed);
         assert!((91..=92).contains(&dropped), "{dropped}");
-        *stuck.0.0.lock().unwrap() = true;
+        *stuck.0.0.lock() = true;
         stuck.0.1.notify_all();
         sink.flush(LONG);
         assert_eq!(counts.queued_bytes.load(Ordering::Relaxed), 0);

@@ -4,15 +4,15 @@ use super::limits::{LINES_OF_KIND_MAX, LINES_OF_PEER_MAX};
 use super::*;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::time::Duration;
+use sync::Mutex;
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -31,7 +31,7 @@ fn logged(f: impl FnOnce()) -> (String, LogCounts) {
         dropped: log.counts.dropped.load(Ordering::Relaxed),
         suppressed: log.counts.suppressed.load(Ordering::Relaxed),
     };
-    (String::from_utf8(lines.0.lock().unwrap().clone()).unwrap(), counts)
+    (String::from_utf8(lines.0.lock().clone()).unwrap(), counts)
 }
 
 #[test]

@@ -12,8 +12,9 @@ use crate::limits::{LOOKUP_THREADS, NETGROUP_TURN, REFRESH_THREADS};
 use smb::NamedHosts;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sync::{Condvar, Mutex, MutexGuard, RwLock};
 use table::{Answer, ClientNames, GroupSet, Lookup, MemberAnswer, MemberLookup, NameTable};
 pub use table::{RuleVerdict, WantedNames};
 
@@ -89,11 +90,11 @@ struct Calls {
 
 impl Desk {
     fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 
-    fn table(&self) -> std::sync::RwLockWriteGuard<'_, NameTable> {
-        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> sync::RwLockWriteGuard<'_, NameTable> {
+        self.table.write()
     }
 
     fn call(&self) {
@@ -245,7 +246,7 @@ impl HostNames {
             HostRule::All => RuleVerdict::Match,
             HostRule::Network(network) => network.has(address).into(),
             HostRule::Name(name) => {
-                let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
+                let table = self.desk.table.read();
                 table.find_host(name, address, Instant::now())
             }
             HostRule::Wildcard(pattern) => {
@@ -263,7 +264,7 @@ impl HostNames {
 
     fn note_match(&self, address: IpAddr, verdict: RuleVerdict) -> RuleVerdict {
         if verdict == RuleVerdict::Match {
-            let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
+            let table = self.desk.table.read();
             table.note_match(address);
         }
         verdict
@@ -271,7 +272,7 @@ impl HostNames {
 
     fn find_member(&self, address: IpAddr, netgroup: &str) -> RuleVerdict {
         let now = Instant::now();
-        let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.desk.table.read();
         let (verdict, is_due) = table.find_member(address, netgroup, now);
         drop(table);
         if is_due && self.desk.table().ask_member(address, netgroup, now) {
@@ -288,7 +289,7 @@ impl HostNames {
 
     fn of_client(&self, address: IpAddr) -> Option<Arc<ClientNames>> {
         let now = Instant::now();
-        let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.desk.table.read();
         let (names, is_due) = table.find(address, now);
         drop(table);
         if is_due && self.desk.table().ask(address, now) {

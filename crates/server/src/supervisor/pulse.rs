@@ -1,8 +1,9 @@
 //! Detects a stalled server for the watchdog, which restarts it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use sync::Mutex;
 use tokio::task::AbortHandle;
 
 /// Watched activities: tasks that beat every second, and tasks that must never end.
@@ -40,18 +41,18 @@ impl Pulse {
     pub fn expect(&self, name: &'static str, now: Instant) -> Beat {
         let beat = Beat::default();
         let watched = MonitoredTask { name, beat: beat.clone(), seen: 0, moved: now };
-        self.beats.lock().unwrap_or_else(PoisonError::into_inner).push(watched);
+        self.beats.lock().push(watched);
         beat
     }
 
     /// Watches a task that must not end.
     pub fn keep(&self, task: AbortHandle) {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        self.tasks.lock().push(task);
     }
 
     /// The first stalled activity: it has not beaten `within` the time before `now`, or has ended.
     pub fn stalled(&self, now: Instant, within: Duration) -> Option<&'static str> {
-        let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut beats = self.beats.lock();
         for watched in beats.iter_mut() {
             let count = watched.beat.0.load(Ordering::Relaxed);
             if count != watched.seen {
@@ -62,7 +63,7 @@ impl Pulse {
         if let Some(watched) = beats.iter().find(late) {
             return Some(watched.name);
         }
-        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let tasks = self.tasks.lock();
         tasks.iter().any(AbortHandle::is_finished).then_some("a task that must not end")
     }
 }

@@ -47,13 +47,13 @@ fn blocked_sync_uses_no_worker_of_calls() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(1) });
     let (go, gone) = mpsc::channel::<()>();
-    let gone = std::sync::Arc::new(std::sync::Mutex::new(gone));
+    let gone = std::sync::Arc::new(sync::Mutex::new(gone));
     let (begin, begun) = mpsc::channel();
     for _ in 0..4 {
         let (begin, gone) = (begin.clone(), gone.clone());
         let wait = move || {
             begin.send(()).unwrap();
-            gone.lock().unwrap().recv().unwrap();
+            gone.lock().recv().unwrap();
         };
         pool.run(&CallHolder::Syncs { device: 1 }, Box::new(wait));
     }

@@ -2,8 +2,9 @@
 
 use super::CacheFault;
 use crate::random::Random;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use sync::Mutex;
 use vfs::Timestamp;
 use vfs::memory::{FeedDelivery, FeedEvent, Surroundings};
 use vfs_cache::Clock;
@@ -62,7 +63,7 @@ impl Surroundings for CacheEnvironment {
             Some(CacheFault::Unfollowed) => event == FeedEvent::Followed,
             None => false,
         };
-        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut random = self.random.lock();
         if is_of_fault && random.percent(SWALLOWED_PERCENT) {
             FeedDelivery::Dropped
         } else if event != FeedEvent::Followed && random.next() % 1000 < self.overflows {

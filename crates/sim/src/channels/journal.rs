@@ -3,7 +3,7 @@
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use sync::{Mutex, MutexGuard};
 
 type Change = (u64, Option<Vec<u8>>, oneshot::Sender<bool>);
 
@@ -68,7 +68,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

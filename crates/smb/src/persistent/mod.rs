@@ -21,8 +21,9 @@ use limits::{Holder, Ledger, ResourceCharge};
 pub use record::OpenRecord;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+use sync::{Mutex, MutexGuard};
 use vfs::{FileKey, FsError};
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, TreeId};
@@ -73,7 +74,7 @@ impl PersistentOpens {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<Open>>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_id.lock()
     }
 }
 
@@ -132,7 +133,7 @@ impl Server {
         charging: ChargeMode,
     ) -> Option<BoxFuture<'static, bool>> {
         // The lock makes a later state also the later write.
-        let mut charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut charged = persistence.bytes.lock();
         self.persistent.find(open.id.persistent)?;
         let record = record_of(open, persistence)?;
         let fits = record.file.locks.len() <= PERSISTENT_LOCKS_MAX;
@@ -170,7 +171,7 @@ impl Server {
     pub fn remove_record(&self, open: &Open) -> impl Future<Output = bool> + Send + use<> {
         let queued = open.origin.persistence.as_deref().map(|persistence| {
             // The lock keeps a concurrent update from being queued after the removal.
-            let _charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let _charged = persistence.bytes.lock();
             self.persistent.remove(open.id.persistent);
             self.host.write_open_record(open.id.persistent, None)
         });

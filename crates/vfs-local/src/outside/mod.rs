@@ -25,7 +25,8 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use sync::{Mutex, MutexGuard};
 use vfs::{
     ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, FsError, Name, RelPath,
     Result, ServerWork, TreeChangeCallback,
@@ -248,7 +249,7 @@ impl Drop for Source {
 
 impl SourceState {
     fn lock(&self) -> MutexGuard<'_, Directories> {
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+        self.directories.lock()
     }
 
     /// Marks a directory or its file system. Returns the mask for removing the mark.

@@ -15,7 +15,7 @@ use crate::posix_acl::PermissionState;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::Stat;
 use rustix::io::Errno;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use sync::{Mutex, MutexGuard};
 use vfs::{FsError, Result};
 
 /// Held while a record is compared and then replaced, or its store file removed. No sync happens
@@ -23,7 +23,7 @@ use vfs::{FsError, Result};
 static RECORDS: Mutex<()> = Mutex::new(());
 
 fn lock_records() -> MutexGuard<'static, ()> {
-    RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
+    RECORDS.lock()
 }
 
 /// Relation of a store file to the node that refers to it.

@@ -44,9 +44,10 @@ use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, U
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{LazyLock, Once};
 use std::time::Duration;
 pub use sweep::LosingHost;
+use sync::{Condvar, Mutex, MutexGuard};
 use vfs::{Attributes, FileKey, FileKind, FsError, Result, ServerWork};
 
 /// Name of the store directory.
@@ -79,7 +80,7 @@ pub struct StreamsLock(FileKey);
 pub fn lock_streams(key: FileKey) -> StreamsLock {
     let mut locked = locked();
     while !locked.insert(key) {
-        locked = UNLOCKED.wait(locked).unwrap_or_else(PoisonError::into_inner);
+        locked = UNLOCKED.wait(locked);
     }
     StreamsLock(key)
 }
@@ -92,7 +93,7 @@ impl Drop for StreamsLock {
 }
 
 fn locked() -> MutexGuard<'static, HashSet<FileKey>> {
-    LOCKED.lock().unwrap_or_else(PoisonError::into_inner)
+    LOCKED.lock()
 }
 
 /// True if a file may have unsynced long streams. Costs nothing.

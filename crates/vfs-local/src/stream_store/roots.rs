@@ -16,7 +16,8 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Weak};
+use sync::{Mutex, MutexGuard};
 use vfs::{FileKey, FileKind};
 
 /// Maximum number of directories examined above a file, more than any path has.
@@ -106,7 +107,7 @@ struct NotedStore {
 }
 
 fn noted() -> MutexGuard<'static, HashMap<StoredId, NotedStore>> {
-    NOTED.lock().unwrap_or_else(PoisonError::into_inner)
+    NOTED.lock()
 }
 
 /// Number of store files moved between stores.
@@ -163,7 +164,7 @@ static ROOTS: Mutex<Roots> =
     Mutex::new(Roots { served: Vec::new(), places: Vec::new(), retired: Vec::new() });
 
 fn roots() -> MutexGuard<'static, Roots> {
-    ROOTS.lock().unwrap_or_else(PoisonError::into_inner)
+    ROOTS.lock()
 }
 
 /// Registers a tree's stores for the lifetime of the returned value.

@@ -32,8 +32,9 @@ use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use sync::{Condvar, Mutex, MutexGuard};
 use vfs::{AttributeRequest, FileKey, Name, ServerWork};
 
 /// Maximum number of hosts whose removal is noticed at once: some ten megabytes. The daily scan
@@ -99,7 +100,7 @@ static WAKE: Condvar = Condvar::new();
 static HOSTS: AtomicUsize = AtomicUsize::new(0);
 
 fn work() -> MutexGuard<'static, Work> {
-    WORK.lock().unwrap_or_else(PoisonError::into_inner)
+    WORK.lock()
 }
 
 /// Records that a file has a long stream.
@@ -230,7 +231,7 @@ fn wait(pause: Duration) -> Option<HashMap<(FileKey, StoredId), bool>> {
             std::thread::sleep(pause);
             return Some(std::mem::take(&mut work().pending));
         }
-        let waited = WAKE.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner);
+        let waited = WAKE.wait_timeout(guard, left);
         guard = waited.0;
     }
 }

@@ -6,7 +6,8 @@ use super::state::State;
 use super::{FeedDelivery, FeedEvent, MemoryVfs, SharedTree};
 use crate::{ChangeFeed, FileKind, FollowId, FsError, Name, NameChange, Node, Result, ServerWork};
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use sync::{Mutex, MutexGuard};
 
 /// Changes that a feed retains between drains. A kernel has such a limit, too.
 const CHANGES_MAX: usize = 4096;
@@ -58,7 +59,7 @@ impl Followers {
 }
 
 fn lock(follower: &Mutex<Follower>) -> MutexGuard<'_, Follower> {
-    follower.lock().unwrap_or_else(PoisonError::into_inner)
+    follower.lock()
 }
 
 /// Lock order: the tree, then this.

@@ -5,7 +5,8 @@ use super::state::State;
 use super::{FeedDelivery, FeedEvent, MemoryVfs, SharedTree};
 use crate::{Attributes, FileKind, FollowId, FsError, ListingFeed, Name, Node, Result, ServerWork};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use sync::{Mutex, MutexGuard};
 
 /// State of a followed directory and its entries. A subdirectory or a file with several names
 /// counts by its presence only, because a system reports no changes of it here.
@@ -55,7 +56,7 @@ impl MemoryVfs {
 
 impl MemoryListings {
     fn followed(&self) -> MutexGuard<'_, FollowedListings> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.followed.lock()
     }
 }
 

@@ -22,8 +22,9 @@ use crate::{AttributeRequest, Attributes, FsError, Result, Timestamp, Wait};
 use disk::Disk;
 use inode::Body;
 use state::{ROOT, State};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::{Mutex, MutexGuard};
 
 /// A call, with the details that surroundings may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,7 +252,7 @@ impl MemoryVfs {
 
 impl SharedTree {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Attributes of a node, as callers of the backend see them.

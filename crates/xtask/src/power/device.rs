@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use sync::Mutex;
 
 /// Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
 pub fn monotonic_ns() -> u64 {
@@ -31,11 +31,11 @@ impl RecordedDisk {
 
     /// The requests that reached the disk so far.
     pub fn recording(&self) -> DiskRecording {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+        self.state.lock().1.clone()
     }
 
     fn push(&self, request: DiskRequest) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         match &request {
             DiskRequest::Write(offset, data) => state.0.write(*offset, data),
             DiskRequest::Zero(offset, length) => state.0.zero(*offset, *length),
@@ -51,7 +51,7 @@ impl Disk for RecordedDisk {
     }
 
     fn read(&self, offset_bytes: u64, out: &mut [u8]) -> DiskResult {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).0.read(offset_bytes, out);
+        self.state.lock().0.read(offset_bytes, out);
         Ok(())
     }
 
@@ -86,11 +86,11 @@ impl ReplacedDisk {
 
     /// Replaces the content.
     pub fn replace(&self, image: DiskImage) {
-        *self.image.lock().unwrap_or_else(PoisonError::into_inner) = image;
+        *self.image.lock() = image;
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut DiskImage) -> T) -> T {
-        act(&mut self.image.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.image.lock())
     }
 }
 

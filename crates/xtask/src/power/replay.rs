@@ -13,8 +13,9 @@ use super::worker::{MountWorker, TreeProgram};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use sync::Mutex;
 
 /// The violations after one cut.
 #[derive(Clone, Debug)]
@@ -112,7 +113,7 @@ pub fn run(run: &Replay<'_>, cuts: &[CutPoint]) -> Result<Vec<CutOutcome>> {
         drop(sender);
         Ok(())
     })?;
-    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut outcomes = outcomes.into_inner();
     outcomes.sort_by_key(|outcome: &CutOutcome| outcome.cut);
     Ok(outcomes)
 }
@@ -124,10 +125,10 @@ fn serve(
     outcomes: &Mutex<Vec<CutOutcome>>,
 ) {
     loop {
-        let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = receiver.lock().recv();
         let Ok((cut, image)) = next else { return };
         let violations = place.try_cut(run, cut, image);
         let outcome = CutOutcome { cut, violations };
-        outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+        outcomes.lock().push(outcome);
     }
 }
