@@ -340,7 +340,7 @@ fn has_powerless_id() -> bool {
 /// Runs a call as the server, and restores the thread's credentials.
 ///
 /// # Errors
-/// Those of [`IdentityGuard::begin`] and of the call.
+/// The errors of [`IdentityGuard::begin`] and of the call.
 pub fn as_server<T>(work: ServerWork, call: impl FnOnce() -> Result<T>) -> Result<T> {
     let _acting = IdentityGuard::server(work)?;
     call()

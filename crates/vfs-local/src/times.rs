@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 3;
 /// such times. A check before, or a rollback after the call, would overwrite concurrent changes.
 ///
 /// # Errors
-/// Those of `set`.
+/// The errors of `set`.
 pub fn set_nearest(
     fd: BorrowedFd<'_>,
     times: &Timestamps,
@@ -74,7 +74,7 @@ fn look(fd: BorrowedFd<'_>, mask: StatxFlags) -> Result<rustix::fs::Statx> {
 /// requested change. The caller must hold [`dos_attributes::lock_of`] the file.
 ///
 /// # Errors
-/// Those of storing an extended attribute.
+/// The errors of storing an extended attribute.
 pub fn store_change_time(
     fd: BorrowedFd<'_>,
     path_only: bool,

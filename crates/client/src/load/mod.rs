@@ -396,7 +396,7 @@ impl<S: Storage> Run<S> {
     /// Deletes everything that the run created, as far as possible.
     ///
     /// # Errors
-    /// What could not be deleted.
+    /// The first file that could not be deleted, with its reason.
     pub async fn clean(&mut self) -> Result<(), Error> {
         for file in std::mem::take(&mut self.files) {
             if let Some(file) = Arc::into_inner(file) {
