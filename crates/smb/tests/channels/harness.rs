@@ -3,7 +3,7 @@
 
 mod raw;
 
-pub use raw::app_instance;
+pub use raw::{app_instance, lease_contexts};
 
 use crate::agreement::{self, Agreement};
 use crate::slow::{BlockableParts, BlockableWorkers, ColdBackend, DetachedWork, Work};
@@ -381,6 +381,11 @@ impl Reply {
     /// FileId of a successful CREATE.
     pub fn file(&self) -> FileId {
         FileId::decode(&mut Reader::new(&self.bytes[Header::LENGTH + 64..])).unwrap()
+    }
+
+    /// Granted oplock level of a CREATE.
+    pub fn granted_level(&self) -> u8 {
+        self.bytes[Header::LENGTH + 2]
     }
 
     /// CreateAction of a CREATE.

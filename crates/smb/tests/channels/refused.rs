@@ -1,6 +1,6 @@
 //! Edge cases that Windows refuses or accepts, from its protocol test suites.
 
-use crate::harness::{ALICE, BOB, Client, Net, Reply, app_instance};
+use crate::harness::{ALICE, BOB, Client, Net, Reply, app_instance, lease_contexts};
 use files::{Volume, VolumeOptions};
 use smb::{Close, Dialect};
 use std::sync::Arc;
@@ -446,6 +446,50 @@ fn app_instance_in_a_reconnect_closes_nothing() {
         let id = third.send_leased_return(file, CREATE, "f");
         let status = third.reply_to(id).map(|reply| reply.header.status);
         assert_eq!(status, Some(SUCCESS), "{guid} {name}: it is there");
+    }
+}
+
+#[test]
+fn lease_context_beside_a_durable_request_needs_no_oplock_level() {
+    const CREATE: [u8; 16] = *b"a create's guid.";
+    const NONE: u8 = 0;
+    for (client_guid, id) in [(3, 7), (3, 8), (9, 7), (9, 8)] {
+        let net = Net::new();
+        let mut first = net.ready();
+        let reply = first.create_leased_at(NONE, "f", CREATE, 7);
+        assert_eq!((reply.header.status, reply.granted_level()), (SUCCESS, 0xFF));
+        let file = reply.file();
+        first.cut();
+        let mut second = client_of(&net, client_guid);
+        let status = second.return_leased_at(NONE, file, CREATE, "f", id);
+        let is_own = client_guid == 3;
+        let expected = if is_own { SUCCESS } else { NtStatus::OBJECT_NAME_NOT_FOUND };
+        assert_eq!(status, expected, "{client_guid} {id}");
+        second.cut();
+        let mut third = net.ready();
+        assert_eq!(
+            third.return_leased_at(NONE, file, CREATE, "f", 7),
+            SUCCESS,
+            "{client_guid} {id}"
+        );
+    }
+}
+
+#[test]
+fn lease_context_at_another_oplock_level_is_ignored() {
+    const CREATE: [u8; 16] = *b"a create's guid.";
+    // Oplock level, lease state, whether the open is to be durable.
+    for (level, state, durable) in [(1, 7, true), (9, 7, true), (0, 5, true), (0, 7, false)] {
+        let net = Net::new();
+        let mut client = net.ready();
+        let durable = durable.then_some(CREATE);
+        let contexts = lease_contexts(durable, state);
+        let reply = client.create_by("f", &contexts, |request| request.oplock = level);
+        assert_eq!(
+            (reply.header.status, reply.granted_level()),
+            (SUCCESS, level),
+            "{level} {state}"
+        );
     }
 }
 

@@ -8,7 +8,7 @@ use crate::durable::{Durability, Reconnect};
 use crate::extended_attributes;
 use crate::lease::LEVEL_LEASE;
 use crate::names::{SmbPath, Stream, names_directory, parse_path};
-use crate::oplock::caching_of;
+use crate::oplock::{LEVEL_NONE, caching_of};
 use crate::posix::{mode_of, parse_posix_path};
 use crate::previous_versions::take_token;
 use crate::status::status_of;
@@ -414,8 +414,18 @@ impl Contexts {
             posix: self.posix_mode.is_some(),
             app_instance: self.app_instance.map(|id| AppInstance { id, version: self.app_version }),
             apple: self.apple,
-            lease: self.lease.filter(|_| body.oplock == LEVEL_LEASE),
+            lease: self.lease.filter(|lease| self.counts(lease, body.oplock)),
         }
+    }
+
+    /// True if the lease context requests a lease at the oplock level of the CREATE.
+    ///
+    /// MS-SMB2 3.3.5.9.8 advises to ignore it at every level but that of leases. 3.3.5.9.6 and
+    /// 3.3.5.9.10 have a lease context with handle caching make an open durable, whatever the
+    /// level. To retain such an open, the lease is granted if no oplock is requested instead.
+    fn counts(&self, lease: &Lease, level: u8) -> bool {
+        let retains = lease.state & u32::from(CachingRights::HANDLE.0) != 0;
+        level == LEVEL_LEASE || (level == LEVEL_NONE && self.durable.is_some() && retains)
     }
 
     fn decode(list: &[u8], policy: ContextPolicy) -> Result<Self, NtStatus> {

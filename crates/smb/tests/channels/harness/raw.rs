@@ -84,12 +84,23 @@ impl Client {
 
     /// Creates a file with a full lease and a durable request, for the application instance `id`.
     pub fn create_leased_for(&mut self, name: &str, create_guid: [u8; 16], id: u8) -> FileId {
+        let reply = self.create_leased_at(0xFF, name, create_guid, id);
+        assert_eq!(reply.header.status, NtStatus::SUCCESS);
+        reply.file()
+    }
+
+    /// Like [`Client::create_leased_for`], with this oplock level.
+    pub fn create_leased_at(
+        &mut self,
+        level: u8,
+        name: &str,
+        create_guid: [u8; 16],
+        id: u8,
+    ) -> super::Reply {
         let mut contexts = app_instance(id);
         put_durable(&mut contexts, create_guid);
         put_lease(&mut contexts, 7);
-        let reply = self.create_by(name, &contexts, |request| request.oplock = 0xFF);
-        assert_eq!(reply.header.status, NtStatus::SUCCESS);
-        reply.file()
+        self.create_by(name, &contexts, |request| request.oplock = level)
     }
 
     /// Reconnects an open of [`Client::create_leased_for`], as that application instance.
@@ -100,10 +111,22 @@ impl Client {
         name: &str,
         id: u8,
     ) -> NtStatus {
+        self.return_leased_at(0xFF, file_id, create_guid, name, id)
+    }
+
+    /// Like [`Client::return_leased_for`], with this oplock level.
+    pub fn return_leased_at(
+        &mut self,
+        level: u8,
+        file_id: FileId,
+        create_guid: [u8; 16],
+        name: &str,
+        id: u8,
+    ) -> NtStatus {
         let mut contexts = app_instance(id);
         put_reconnect(&mut contexts, file_id, create_guid);
         put_lease(&mut contexts, 7);
-        self.create_by(name, &contexts, |request| request.oplock = 0xFF).header.status
+        self.create_by(name, &contexts, |request| request.oplock = level).header.status
     }
 
     /// The status of an unchanged [`Client::create_by`].
@@ -116,6 +139,16 @@ impl Client {
 pub fn app_instance(id: u8) -> Vec<u8> {
     let mut contexts = Vec::new();
     put_context(&mut contexts, &APP_INSTANCE_ID, &[&[20, 0, 0, 0][..], &[id; 16]].concat());
+    contexts
+}
+
+/// A lease context of this state, beside a durable request if there is a CreateGuid.
+pub fn lease_contexts(create_guid: Option<[u8; 16]>, state: u32) -> Vec<u8> {
+    let mut contexts = Vec::new();
+    if let Some(create_guid) = create_guid {
+        put_durable(&mut contexts, create_guid);
+    }
+    put_lease(&mut contexts, state);
     contexts
 }
 
