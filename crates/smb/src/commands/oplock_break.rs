@@ -4,7 +4,7 @@ use crate::dispatch::{HandlerOutcome, Request, malformed};
 use crate::lease::{LEVEL_LEASE, Lease};
 use crate::notices::NoticeSubject;
 use crate::open::Open;
-use crate::oplock::{LEVEL_II, LEVEL_NONE, caching_of};
+use crate::oplock::{LEVEL_BATCH, LEVEL_EXCLUSIVE, LEVEL_II, LEVEL_NONE, caching_of, level_of};
 use files::{AcknowledgeRefusal, CacheKey, CachingRights};
 use wire::ntstatus::NtStatus;
 use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
@@ -38,10 +38,10 @@ pub fn oplock_break(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatu
 /// Downgrades an oplock to `level`. MS-SMB2 3.3.5.22.1, in its order. An invalid acknowledgment
 /// also ends the break, without any caching left, so that the waiting open continues.
 ///
-/// `INVALID_DEVICE_STATE` if no oplock is breaking; `INVALID_PARAMETER` for the lease level;
-/// `INVALID_OPLOCK_PROTOCOL` if the client retains too much. The last also applies to a break from
-/// level II, which needs no acknowledgment: the object store refuses one (MS-FSA 2.1.5.18), and
-/// Windows passes that on.
+/// `INVALID_PARAMETER` for the lease level; `INVALID_OPLOCK_PROTOCOL` if the client retains too
+/// much; without a break those of [`refusal_without_break`]. `INVALID_OPLOCK_PROTOCOL` also
+/// refuses the answer to a break from level II, which needs none: the object store refuses it
+/// (MS-FSA 2.1.5.18), and Windows passes that on.
 fn acknowledge_oplock(request: &Request<'_>, open: &Open, level: u8) -> Result<(), NtStatus> {
     let keeps = match level {
         LEVEL_NONE | LEVEL_II => caching_of(level),
@@ -56,11 +56,24 @@ fn acknowledge_oplock(request: &Request<'_>, open: &Open, level: u8) -> Result<(
             let is_unasked =
                 open.oplock.as_ref().is_some_and(|oplock| oplock.take_superfluous_ack());
             if is_unasked {
-                Err(NtStatus::INVALID_OPLOCK_PROTOCOL)
-            } else {
-                Err(NtStatus::INVALID_DEVICE_STATE)
+                return Err(NtStatus::INVALID_OPLOCK_PROTOCOL);
             }
+            let held = open.oplock.is_some().then(|| Ok(level_of(open.file()?.caching())));
+            Err(refusal_without_break(held.transpose()?.unwrap_or(LEVEL_NONE), level))
         }
+    }
+}
+
+/// The refusal of an acknowledgment that keeps `level`, while no oplock is breaking and the open
+/// has the level `held`. MS-SMB2 3.3.5.22.1.
+fn refusal_without_break(held: u8, level: u8) -> NtStatus {
+    match (held, level) {
+        (_, LEVEL_LEASE) => NtStatus::INVALID_PARAMETER,
+        // An open without an oplock has no level to violate.
+        (LEVEL_NONE, _) | (_, LEVEL_NONE) | (LEVEL_EXCLUSIVE | LEVEL_BATCH, LEVEL_II) => {
+            NtStatus::INVALID_DEVICE_STATE
+        }
+        _ => NtStatus::INVALID_OPLOCK_PROTOCOL,
     }
 }
 

@@ -337,14 +337,28 @@ fn interfaces_are_listed_for_dialects_without_multichannel() {
 }
 
 #[test]
+fn acknowledgment_without_a_break_is_refused_by_its_level() {
+    let (state, protocol) = (NtStatus::INVALID_DEVICE_STATE, NtStatus::INVALID_OPLOCK_PROTOCOL);
+    for (held, expected) in [
+        (0, [state, state, state, state]),
+        (1, [state, protocol, protocol, protocol]),
+        (8, [state, state, protocol, protocol]),
+        (9, [state, state, protocol, protocol]),
+    ] {
+        let net = Net::new();
+        let mut client = net.ready_as(ALICE);
+        let file = client.create("f", held);
+        let statuses = [0, 1, 8, 9].map(|level| client.acknowledge(file, level));
+        assert_eq!(statuses, expected, "level {held}");
+        assert_eq!(client.acknowledge(file, 0xFF), NtStatus::INVALID_PARAMETER, "level {held}");
+    }
+}
+
+#[test]
 fn acknowledgment_of_a_level_ii_break_is_refused_in_order() {
     let net = Net::new();
     let (mut first, mut second) = (net.ready_as(ALICE), net.ready_as(BOB));
     let file = first.create("f", 1);
-    for level in [0, 1, 8, 9, 0xFF] {
-        let status = first.acknowledge(file, level);
-        assert_eq!(status, NtStatus::INVALID_DEVICE_STATE, "nothing breaks, level {level}");
-    }
     let other = second.create("f", 0);
     assert_eq!(second.lock(other), SUCCESS);
     assert_eq!(first.notice().expect("a notice").level(), 0);
