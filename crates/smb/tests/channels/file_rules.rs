@@ -452,7 +452,7 @@ fn trim_with_lock_key_is_invalid() {
         w.u64(4096);
         bytes
     };
-    // MS-SMB2 3.3.5.15.13. The file is empty, so that a valid request finds nothing to release.
+    // MS-SMB2 3.3.5.15.14. The file is empty, so that a valid request finds nothing to release.
     for (key, expected) in [(0, NtStatus::NO_RANGES_PROCESSED), (1, NtStatus::INVALID_PARAMETER)] {
         assert_eq!(control(&mut client, fsctl::FILE_LEVEL_TRIM, opened, &trim(key)), expected);
     }

@@ -139,7 +139,7 @@ pub type ByteRange = (u64, u64);
 ///
 /// # Errors
 /// [`Malformed`] if the payload is shorter than its count requires, holds more than `ranges_max`
-/// ranges, or has a key of byte-range locks, which SMB2 locks do not have (MS-SMB2 3.3.5.15.13).
+/// ranges, or has a key of byte-range locks, which SMB2 locks do not have (MS-SMB2 3.3.5.15.14).
 pub fn decode_trim(bytes: &[u8], ranges_max: u32) -> Result<Vec<ByteRange>, Malformed> {
     let mut r = Reader::new(bytes);
     if r.u32("trim")? != 0 {
