@@ -103,13 +103,20 @@ impl Export {
     /// Whether a connection may reach the share.
     ///
     /// # Errors
-    /// `absent`, the status of a missing share, for other hosts. DELAY while a host lookup is in
-    /// flight. PERM for an unreserved source port where a reserved one is required, as the Linux
-    /// server replies. WRONGSEC without required TLS.
-    pub(crate) fn admit(&self, conn: &ConnShared, absent: NfsStatus) -> Result<(), NfsStatus> {
+    /// `absent`, the status of a missing share, for other hosts. `unanswered` where an entry
+    /// without an answer may admit the host. DELAY while a host lookup is in flight. PERM for an
+    /// unreserved source port where a reserved one is required, as the Linux server replies.
+    /// WRONGSEC without required TLS.
+    pub(crate) fn admit(
+        &self,
+        conn: &ConnShared,
+        absent: NfsStatus,
+        unanswered: NfsStatus,
+    ) -> Result<(), NfsStatus> {
         match self.verdict(conn.facts.peer.ip()) {
             HostVerdict::Admitted => {}
-            HostVerdict::Refused | HostVerdict::Unanswered => return Err(absent),
+            HostVerdict::Refused => return Err(absent),
+            HostVerdict::Unanswered => return Err(unanswered),
             HostVerdict::Unknown => return Err(NfsStatus::DELAY),
         }
         if self.reserved_ports && !conn.facts.has_reserved_port() {
@@ -123,12 +130,12 @@ impl Export {
         Ok(())
     }
 
-    /// Whether clients at an address may reach the share; never [`HostVerdict::Unanswered`].
+    /// Whether clients at an address may reach the share. [`HostVerdict::Unanswered`] refuses them
+    /// too, until the name service answers for an entry that may admit them.
     #[must_use]
     pub fn verdict(&self, peer: IpAddr) -> HostVerdict {
         match self.hosts.verdict(peer) {
             HostVerdict::Admitted => self.find_terms(peer).0,
-            HostVerdict::Unanswered => HostVerdict::Refused,
             other => other,
         }
     }
@@ -142,7 +149,7 @@ impl Export {
 
     /// Verdict and terms for an address: those of the first entry that admits it. Unknown while an
     /// earlier entry's lookup is in flight. An entry without an answer might apply, so that a later
-    /// entry grants no more than it.
+    /// entry grants no more than it. Unanswered where only such an entry refuses the address.
     fn find_terms(&self, peer: IpAddr) -> (HostVerdict, Option<ExportTerms>) {
         if self.clients.is_empty() {
             return (HostVerdict::Admitted, Some(self.terms));
@@ -151,16 +158,19 @@ impl Export {
         for ClientTerms { hosts, terms } in &self.clients {
             match hosts.verdict(peer) {
                 HostVerdict::Admitted => {
-                    let is_bounded = unanswered.iter().all(|bound| is_within(*terms, *bound));
-                    let terms = terms.filter(|_| is_bounded);
-                    return (terms.is_some().into(), terms);
+                    let Some(granted) = *terms else { break };
+                    if unanswered.iter().all(|bound| is_within(granted, *bound)) {
+                        return (HostVerdict::Admitted, *terms);
+                    }
+                    return (HostVerdict::Unanswered, None);
                 }
                 HostVerdict::Refused => {}
                 HostVerdict::Unanswered => unanswered.push(*terms),
                 HostVerdict::Unknown => return (HostVerdict::Unknown, None),
             }
         }
-        (HostVerdict::Refused, None)
+        let may_admit = unanswered.iter().any(Option::is_some);
+        (if may_admit { HostVerdict::Unanswered } else { HostVerdict::Refused }, None)
     }
 
     /// Whether the share is read-only for clients at an address.
@@ -171,8 +181,7 @@ impl Export {
 }
 
 /// Whether terms grant no more than `bound`. None grants nothing.
-fn is_within(terms: Option<ExportTerms>, bound: Option<ExportTerms>) -> bool {
-    let Some(terms) = terms else { return true };
+fn is_within(terms: ExportTerms, bound: Option<ExportTerms>) -> bool {
     let power = |squash| match squash {
         Squash::All => 0,
         Squash::Root => 1,

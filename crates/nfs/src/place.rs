@@ -33,8 +33,8 @@ impl Place {
     ///
     /// # Errors
     /// BADHANDLE for malformed bytes. STALE if the share is gone or refuses the client, or the
-    /// pseudo directory leads it nowhere. DELAY while a host lookup is in flight; the errors of
-    /// [`Export::admit`].
+    /// pseudo directory leads it nowhere. DELAY while a host lookup is in flight or has no answer;
+    /// the errors of [`Export::admit`].
     pub fn parse(
         files: &Files,
         config: &Config,
@@ -44,8 +44,8 @@ impl Place {
         if let Some(id) = config.tree.of_handle(handle.as_bytes()) {
             return match config.tree.verdict(id, &config.exports, conn.facts.peer.ip()) {
                 HostVerdict::Admitted => Ok(Self::Pseudo(id)),
-                HostVerdict::Refused | HostVerdict::Unanswered => Err(NfsStatus::STALE),
-                HostVerdict::Unknown => Err(NfsStatus::DELAY),
+                HostVerdict::Refused => Err(NfsStatus::STALE),
+                HostVerdict::Unknown | HostVerdict::Unanswered => Err(NfsStatus::DELAY),
             };
         }
         // A client that knows a path can compute its handle, so unknown and hidden directories get
@@ -55,7 +55,9 @@ impl Place {
         }
         let handle = files.parse_handle(handle.as_bytes()).map_err(|_| NfsStatus::BADHANDLE)?;
         let export = config.export(handle.volume()).ok_or(NfsStatus::STALE)?.clone();
-        export.admit(conn, NfsStatus::STALE)?;
+        // The client may have mounted the share while the name service answered. By STALE it would
+        // lose its locks and its cached writes.
+        export.admit(conn, NfsStatus::STALE, NfsStatus::DELAY)?;
         Ok(Self::Object(ObjectPlace { export, handle: Some(handle), object: None }))
     }
 

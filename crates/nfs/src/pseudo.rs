@@ -199,6 +199,9 @@ impl PseudoTree {
         for export in below.filter_map(|export| exports.get(*export)) {
             match export.verdict(peer) {
                 HostVerdict::Admitted => return HostVerdict::Admitted,
+                HostVerdict::Unanswered if verdict == HostVerdict::Refused => {
+                    verdict = HostVerdict::Unanswered;
+                }
                 HostVerdict::Refused | HostVerdict::Unanswered => {}
                 HostVerdict::Unknown => verdict = HostVerdict::Unknown,
             }

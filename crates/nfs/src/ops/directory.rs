@@ -63,7 +63,7 @@ async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(),
     let (config, peer) = (run.config.clone(), run.call.conn.facts.peer.ip());
     let named = if id.is_root() { config.export_named(name) } else { None };
     if let Some(export) = named
-        && export.verdict(peer) != HostVerdict::Refused
+        && matches!(export.verdict(peer), HostVerdict::Admitted | HostVerdict::Unknown)
     {
         return enter_share(run, export).await;
     }
@@ -81,7 +81,7 @@ async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(),
 async fn enter_share(run: &mut Run<'_>, export: &Arc<Export>) -> Result<(), NfsStatus> {
     let export = export.clone();
     // The verdict may have changed since the lookup.
-    export.admit(&run.call.conn, NfsStatus::NOENT)?;
+    export.admit(&run.call.conn, NfsStatus::NOENT, NfsStatus::NOENT)?;
     let root = run.files().root_object(&export.volume).await.or_status()?;
     run.set_current(Place::of(export, root));
     Ok(())

@@ -167,7 +167,9 @@ fn refused_client_does_not_learn_which_shares_exist() {
     assert_eq!(open(&mut client, 1, false), NfsStatus::NOENT, "the share is there, no file is");
     assert_eq!(listed(&mut client), Ok(vec![b"share".to_vec()]));
     let handle = client.handle(&[b"share"]);
-    for outcome in [HostVerdict::Refused, HostVerdict::Unanswered] {
+    for (outcome, by_handle) in
+        [(HostVerdict::Refused, NfsStatus::STALE), (HostVerdict::Unanswered, NfsStatus::DELAY)]
+    {
         *verdict.lock().unwrap() = outcome;
         for name in [&b"share"[..], b"absent"] {
             let mut operations = client.walk(&[]);
@@ -177,9 +179,27 @@ fn refused_client_does_not_learn_which_shares_exist() {
             assert_eq!(client.status(&asked), NfsStatus::NOENT, "{name:?}");
         }
         assert_eq!(listed(&mut client), Ok(vec![]));
+        // The client has the handle from before. STALE would end its locks and its cached writes.
         let asked = [Operation::PutFh(PutFhArgs { object: handle }), Operation::GetFh];
-        assert_eq!(client.status(&asked), NfsStatus::STALE, "as one of no share");
+        assert_eq!(client.status(&asked), by_handle, "{outcome:?}");
     }
+}
+
+/// A server that starts before the name service after a power loss: its mounted clients wait.
+#[test]
+fn mounted_client_of_a_bounded_entry_gets_delay() {
+    let bench = Bench::new();
+    let verdict = Arc::new(Mutex::new(HostVerdict::Refused));
+    let hosts = Arc::new(VerdictFilter(verdict.clone()));
+    export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }, machine(1, FULL)]);
+    let mut client = bench.client_from("client", 1);
+    let object = client.handle(&[b"share"]);
+    *verdict.lock().unwrap() = HostVerdict::Unanswered;
+    let asked = [Operation::PutFh(PutFhArgs { object }), Operation::GetFh];
+    assert_eq!(client.status(&asked), NfsStatus::DELAY);
+    assert_eq!(open(&mut client, 1, false), NfsStatus::NOENT);
+    *verdict.lock().unwrap() = HostVerdict::Refused;
+    assert_eq!(client.status(&asked), NfsStatus::OK);
 }
 
 #[derive(Debug)]
@@ -242,6 +262,7 @@ fn unanswered_entry_bounds_later_entries() {
         (None, Some(READS), None),
         (None, None, None),
         (Some(READS), Some(FULL), None),
+        (Some(READS), None, None),
         (Some(squashed), Some(FULL), None),
         (Some(FULL), Some(ExportTerms { anonymous: (0, 0), ..FULL }), None),
         (Some(FULL), Some(FULL), Some(FULL)),
@@ -258,7 +279,14 @@ fn unanswered_entry_bounds_later_entries() {
         let export = Export { clients, ..export.unwrap() };
         let peer = IpAddr::from([198, 51, 100, 1]);
         assert_eq!(export.terms_of(peer), expected, "{unanswered:?} before {later:?}");
-        assert_eq!(export.verdict(peer), expected.is_some().into());
+        // Only an unanswered entry without access refuses the client for certain.
+        let refused = match unanswered {
+            Some(_) => HostVerdict::Unanswered,
+            None if later.is_some() => HostVerdict::Unanswered,
+            None => HostVerdict::Refused,
+        };
+        let verdict_of = expected.map_or(refused, |_| HostVerdict::Admitted);
+        assert_eq!(export.verdict(peer), verdict_of, "{unanswered:?} before {later:?}");
         *verdict.lock().unwrap() = HostVerdict::Refused;
         assert_eq!(export.terms_of(peer), later, "{unanswered:?} before {later:?}");
     }

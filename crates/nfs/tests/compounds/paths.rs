@@ -15,9 +15,15 @@ struct Machine(u8);
 
 impl HostFilter for Machine {
     fn verdict(&self, peer: IpAddr) -> HostVerdict {
+        if self.0 == UNANSWERED {
+            return HostVerdict::Unanswered;
+        }
         (peer == IpAddr::from([198, 51, 100, self.0])).into()
     }
 }
+
+/// Number of a host whose name cannot be looked up.
+const UNANSWERED: u8 = 0;
 
 const TERMS: ExportTerms =
     ExportTerms { read_only: false, squash: Squash::None, anonymous: (65_534, 65_534) };
@@ -118,6 +124,9 @@ fn client_sees_no_path_to_foreign_shares() {
     assert_eq!(status(&mut other, &[b"srv"]), NfsStatus::NOENT);
     let object = one.handle(&[b"srv", b"x"]);
     assert_eq!(other.status(&[Operation::PutFh(PutFhArgs { object })]), NfsStatus::STALE);
+    serve(&bench, &[("a", "/srv/x/a", &[UNANSWERED, 1])]);
+    assert_eq!(status(&mut other, &[b"srv", b"x"]), NfsStatus::NOENT);
+    assert_eq!(other.status(&[Operation::PutFh(PutFhArgs { object })]), NfsStatus::DELAY);
 }
 
 #[test]

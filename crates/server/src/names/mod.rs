@@ -407,8 +407,9 @@ fn confirmed_names(service: &dyn NameService, client: IpAddr, short: bool) -> (V
     let failed = |error: io::Error| {
         tracing::warn!(
             peer = %client, %error,
-            "a client's name cannot be looked up; entries by name in nfs_clients and hosts_allowed \
-             do not match it until then"
+            "a client's name cannot be looked up; until the name service answers, entries by name \
+             in nfs_clients and hosts_allowed do not admit the client, nor do later entries of \
+             nfs_clients that grant more"
         );
     };
     let claimed = match service.name_of(client).map_err(failed) {
