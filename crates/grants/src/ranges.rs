@@ -59,6 +59,12 @@ impl Range {
         self.offset <= other.end().saturating_add(1) && other.offset <= self.end().saturating_add(1)
     }
 
+    /// Whether the ranges overlap or adjoin, and one range can hold both: none holds 2^64 bytes.
+    fn merges(self, other: Self) -> bool {
+        let (first, last) = (self.offset.min(other.offset), self.end().max(other.end()));
+        self.touches(other) && last - first < u64::MAX
+    }
+
     /// The smallest range with both, except that the length saturates.
     fn hull(self, other: Self) -> Self {
         let (offset, end) = (self.offset.min(other.offset), self.end().max(other.end()));

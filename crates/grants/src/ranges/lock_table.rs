@@ -158,18 +158,18 @@ impl LockTable {
     }
 
     /// Adds a lock of an owner, and merges it with the adjoining ones of its kind and open: an
-    /// empty range at their seam lies within one lock.
+    /// empty range at their seam lies within one lock. No lock holds all 2^64 bytes.
     fn insert_merged(&mut self, owner: LockOwner, mut first: u64, mut piece: OwnedRange) {
         let is_like = |like: &OwnedRange| (like.open, like.kind) == (piece.open, piece.kind);
         let before = first.checked_sub(1).and_then(|at| self.piece_before(owner, at));
         let before = before.filter(|(_, like)| is_like(like) && like.last + 1 == first);
         let after = piece.last.checked_add(1).and_then(|at| self.piece_from(owner, at));
         let after = after.filter(|(at, like)| is_like(like) && *at == piece.last + 1);
-        if let Some((at, _)) = before {
+        if let Some((at, _)) = before.filter(|(at, _)| piece.last - at < u64::MAX) {
             self.remove_piece(owner, at);
             first = at;
         }
-        if let Some((at, like)) = after {
+        if let Some((at, like)) = after.filter(|(_, like)| like.last - first < u64::MAX) {
             self.remove_piece(owner, at);
             piece.last = like.last;
         }

@@ -141,8 +141,8 @@ impl RangeLocks {
         before.or_else(|| next().filter(|(first, _)| *first <= range.last()))
     }
 
-    /// A lock of the owner, of the same kind and open, that adjoins the range: its first byte and
-    /// its range.
+    /// A lock of the owner, of the same kind and open, that adjoins the range and that can merge
+    /// with it: its first byte and its range.
     fn find_adjoining(
         &self,
         open: OpenId,
@@ -154,7 +154,7 @@ impl RangeLocks {
         let beside = [held.piece_before(owner, range.offset), held.piece_from(owner, range.offset)];
         beside.into_iter().flatten().find_map(|(first, piece)| {
             let whole = Range { offset: first, length: piece.last - first + 1 };
-            let is_like = piece.open == open && piece.kind == kind && whole.touches(range);
+            let is_like = piece.open == open && piece.kind == kind && whole.merges(range);
             is_like.then_some((first, whole))
         })
     }

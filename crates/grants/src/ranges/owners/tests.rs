@@ -59,6 +59,28 @@ fn transferred_lock_merges_with_its_neighbours() {
     assert!(locks.is_empty());
 }
 
+/// No length holds all 2^64 bytes.
+#[test]
+fn locks_that_span_all_offsets_stay_apart() {
+    const HALF: u64 = 1 << 63;
+    let halves = [exclusive(0, HALF), exclusive(HALF, HALF)];
+    let mut locks = RangeLocks::default();
+    granted(locks.handle_owner_lock(A, ONE, halves[0]));
+    granted(locks.handle_owner_lock(B, ONE, halves[1]));
+    locks.handle_transfer(B, A);
+    assert_eq!(has(&locks, ONE), halves);
+    for last in [0, u64::MAX] {
+        let denied = locks.handle_owner_lock(B, TWO, exclusive(last, 1));
+        assert!(matches!(denied, Ok(OwnerLockOutcome::Denied(_))), "{last}");
+    }
+    let mut locks = RangeLocks::default();
+    granted(locks.handle_owner_lock(A, ONE, halves[0]));
+    granted(locks.handle_owner_lock(A, ONE, halves[1]));
+    assert_eq!(has(&locks, ONE), halves, "byte 2^64 - 1 stays locked");
+    granted(locks.handle_owner_lock(A, ONE, halves[1]));
+    assert_eq!(has(&locks, ONE), halves);
+}
+
 #[test]
 fn new_owner_lock_replaces_overlap() {
     let mut locks = RangeLocks::default();
@@ -107,8 +129,9 @@ fn last_bytes_are_locked_and_released() {
     granted(locks.handle_owner_lock(A, ONE, lock(LockKind::Shared, 5, u64::MAX - 5)));
     assert!(has(&locks, ONE)[0].range.is_to_end());
     granted(locks.handle_owner_lock(A, ONE, shared(u64::MAX, 1)));
+    assert_eq!(has(&locks, ONE), [shared(5, u64::MAX - 4)]);
     granted(locks.handle_owner_lock(A, ONE, shared(0, 5)));
-    assert_eq!(has(&locks, ONE).len(), 1);
+    assert_eq!(has(&locks, ONE), [shared(0, 5), shared(5, u64::MAX - 4)], "all 2^64 bytes");
     locks.handle_owner_unlock(ONE, Range::new(1, u64::MAX).unwrap()).unwrap();
     assert_eq!(has(&locks, ONE), [shared(0, 1)]);
 }
