@@ -21,13 +21,13 @@ use crate::posix_acl::{self, PermissionState};
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
 use std::sync::OnceLock;
-use sync::Mutex;
 use undo::{SecurityTarget, UndoLog};
 use vfs::{
     Actor, AttributeChanges, Elevated, FsError, Identity, Node, OwnerChange, PosixAcl, Result,
     SecurityChange, ServerWork,
 };
 
+mod lock;
 mod undo;
 
 const TRUSTED: &str = "security.NTACL";
@@ -35,15 +35,6 @@ const OWN: &str = "user.anabranch.NTACL";
 /// Minimum age of a file's last change from which a value with several states belongs to no change
 /// in flight, including those of other processes. A change takes a few system calls.
 const SETTLE_AFTER_NANOS: i128 = 10_000_000_000;
-/// Number of locks, which all files share by inode number.
-const LOCKS: usize = 64;
-
-static CHANGING: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
-
-/// Serializes changes of a file's security.
-fn lock_of(node: &LocalNode) -> &'static Mutex<()> {
-    &CHANGING[node.key.inode as usize % LOCKS]
-}
 
 /// Name of the attribute that holds descriptors.
 pub fn name() -> &'static str {
@@ -101,7 +92,7 @@ fn stored_value(node: &LocalNode) -> Result<Option<Vec<u8>>> {
 /// Otherwise a later chmod(2) to an intermediate state would put the descriptor in force.
 fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
     // The holder of the lock reduces the value itself.
-    let Some(_changing) = lock_of(node).try_lock() else { return };
+    let Some(_changing) = lock::try_lock(node.key) else { return };
     let Ok(stat) = node.raw_stat() else { return };
     let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
     // A clock that was set back makes the last change a future one.
@@ -298,7 +289,7 @@ fn loses_set_ids(
 /// more than the ACL.
 pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
     let _change = node.unreported_change();
-    let _changing = lock_of(node).lock();
+    let _changing = lock::lock(node.key);
     let Some(descriptor) = change.descriptor else { return put(node, None) };
     match store_both(node, who, descriptor, change) {
         Err(FsError::TooLarge) => {}
@@ -523,7 +514,7 @@ pub mod tests {
         put(node, Some((&NEW, &all))).unwrap();
         assert_eq!(load_at(node, now).unwrap().as_deref(), Some(&NEW[..]));
         assert_eq!(states(), Counts::While(all.to_vec()), "another process may be changing it");
-        let changing = lock_of(node).lock();
+        let changing = lock::lock(node.key);
         assert_eq!(load_at(node, later).unwrap().as_deref(), Some(&NEW[..]));
         assert_eq!(states(), Counts::While(all.to_vec()), "this process is changing it");
         drop(changing);
