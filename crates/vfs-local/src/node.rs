@@ -224,9 +224,30 @@ impl LocalNode {
         }
         let given = self.change_owner(owner);
         if given.is_err() && is_narrowed {
-            self.change_mode(present.mode)?;
+            let now = self.raw_stat()?.st_mode;
+            // Another process's change is newer. Set-ID bits stay cleared: the content may have
+            // changed since.
+            if now & 0o1777 == narrowed & 0o1777 {
+                self.change_mode(now & 0o6000 | present.mode & 0o1777)?;
+            }
         }
         given.and_then(|()| self.change_mode(mode))
+    }
+
+    /// Changes owner and mode with the rights that the thread has. The caller holds the file's
+    /// [`security::lock`].
+    pub fn change_rights(&self, changes: &AttributeChanges) -> Result<()> {
+        let is_given = changes.owner != OwnerChange::default();
+        match changes.mode {
+            Some(mode) if is_given => self.give_with_mode(changes.owner, mode)?,
+            Some(mode) => self.change_mode(mode)?,
+            None if is_given => self.change_owner(changes.owner)?,
+            None => {}
+        }
+        if changes.mode.is_some() {
+            stream_store::record_known_rights(self);
+        }
+        Ok(())
     }
 
     /// The descriptor to sync an O_PATH directory with.
@@ -482,16 +503,9 @@ impl Node for LocalNode {
         let alone = changes.accessed != TimeChange::Keep && changes.modified == TimeChange::Keep;
         let _change = (alone || self.is_unreported).then(UnreportedChange::begin);
         let path = self.proc_path();
-        match changes.mode {
-            Some(mode) if changes.owner != OwnerChange::default() => {
-                self.give_with_mode(changes.owner, mode)?;
-            }
-            Some(mode) => self.change_mode(mode)?,
-            None if changes.owner != OwnerChange::default() => self.change_owner(changes.owner)?,
-            None => {}
-        }
-        if changes.mode.is_some() {
-            stream_store::record_known_rights(self);
+        if changes.mode.is_some() || changes.owner != OwnerChange::default() {
+            let _changing = security::lock(self.key);
+            self.change_rights(changes)?;
         }
         // Other node types have no user extended attributes (xattr(7)), and report their own type
         // in any case.

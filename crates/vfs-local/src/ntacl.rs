@@ -48,6 +48,17 @@ pub enum Counts {
     Unknown,
 }
 
+impl Counts {
+    /// True if the descriptor is in force with the permissions of this hash.
+    pub fn has(&self, state: &StateHash) -> bool {
+        match self {
+            Self::Always => true,
+            Self::While(states) => states.contains(state),
+            Self::Unknown => false,
+        }
+    }
+}
+
 /// Tag of a packed value, which is no version of Samba's.
 const PACKED: &[u8; 4] = b"AnP1";
 

@@ -68,21 +68,15 @@ fn store_mode(node: &LocalNode, mode: u32) -> Result<()> {
     }
 }
 
-/// Restores owner and permissions. No call leaves a state that grants more than both the present
-/// and the restored one. The caller must have set credentials that permit the changes.
-pub fn restore(node: &LocalNode, state: &PermissionState) -> Result<()> {
-    let stat = node.raw_stat()?;
-    if (stat.st_uid, stat.st_gid) != (state.uid, state.gid) {
-        node.change_owner(OwnerChange { uid: Some(state.uid), gid: Some(state.gid) })?;
-    }
+/// Restores the access ACL of a state, and the permission bits that follow from it. The caller must
+/// have set credentials that permit the change.
+pub fn restore_list(node: &LocalNode, state: &PermissionState) -> Result<()> {
     match &state.access {
         Some(entries) => node
             .put_xattr(ACCESS, Some(&encode(entries)), XattrFlags::empty())
-            .map_err(|e| refusal("put permissions back", e))?,
-        None => store_mode(node, state.mode & 0o777)?,
+            .map_err(|e| refusal("put permissions back", e)),
+        None => store_mode(node, state.mode & 0o777),
     }
-    // The previous calls may have cleared set-user-ID and set-group-ID.
-    node.change_mode(state.mode)
 }
 
 /// The complete POSIX permissions of a file.
@@ -152,6 +146,37 @@ impl PermissionState {
     pub fn with_bare_list(self, list: &PosixAcl) -> Self {
         let mode = self.mode;
         Self { mode, ..self.with_list(list) }
+    }
+
+    /// The permissions after the ACL of another state is restored with its permission bits, and the
+    /// states that [`restore_list`] passes through.
+    #[must_use]
+    pub fn with_list_of(self, other: &Self) -> (Self, [Self; 2]) {
+        let mode = self.mode & !0o777 | other.mode & 0o777;
+        let bare_mode = self.clone().with_bare_mode(mode);
+        let access = other.access.clone();
+        let second = match &access {
+            Some(_) => Self { access: access.clone(), ..self.clone() },
+            None => self.clone().with_mode(mode),
+        };
+        (Self { mode, access, ..self }, [bare_mode, second])
+    }
+
+    /// The permissions during and after [`store_mode`], which stores an ACL without its names.
+    pub fn without_names(&self, list: &PosixAcl) -> [Self; 3] {
+        let bits = list.mode_without_names();
+        let mode = self.mode & !0o777 | bits;
+        let stored = self.clone().with_list(&PosixAcl::of_mode(bits));
+        [self.clone().with_bare_mode(mode), self.clone().with_mode(mode), stored]
+    }
+
+    /// True if these permissions are `self`, or follow from it by [`drop_names`], whatever became
+    /// of set-user-ID and set-group-ID.
+    pub fn may_have_dropped_names(&self, now: &Self) -> bool {
+        let plain = |state: &Self| state.clone().with_bare_mode(state.mode & 0o1777).hash();
+        let dropped = self.access.as_deref().map(|list| self.without_names(&list_of(list)));
+        let mut states = dropped.iter().flatten().chain([self]);
+        states.any(|state| plain(state) == plain(now))
     }
 
     /// True if a mode replaces an ACL. XFS removes the ACL before it sets the mode, so the mask

@@ -23,9 +23,11 @@ use rustix::io::Errno;
 use std::sync::OnceLock;
 use undo::{SecurityTarget, UndoLog};
 use vfs::{
-    Actor, AttributeChanges, Elevated, FsError, Identity, Node, OwnerChange, PosixAcl, Result,
+    Actor, AttributeChanges, Elevated, FsError, Identity, OwnerChange, PosixAcl, Result,
     SecurityChange, ServerWork,
 };
+
+pub use lock::lock;
 
 mod lock;
 mod undo;
@@ -237,11 +239,11 @@ impl PermissionStep<'_> {
         match self {
             Self::Mode(mode) => {
                 let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::default() };
-                node.set_attributes(as_owner(who, uid), &changes)?;
+                change_rights(node, as_owner(who, uid), &changes)?;
             }
             Self::Owner(owner) => {
                 let changes = AttributeChanges { owner, ..AttributeChanges::default() };
-                node.set_attributes(elevated(who, Elevated::TakeOwnership), &changes)?;
+                change_rights(node, elevated(who, Elevated::TakeOwnership), &changes)?;
                 return Ok(owner.uid.unwrap_or(uid));
             }
             Self::List(list) => {
@@ -251,6 +253,15 @@ impl PermissionStep<'_> {
         }
         Ok(uid)
     }
+}
+
+/// Changes owner and mode like [`vfs::Node::set_attributes`], for the holder of the file's lock.
+fn change_rights(node: &LocalNode, who: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
+    if who.withholds(changes) {
+        return Err(FsError::AccessDenied);
+    }
+    let _acting = IdentityGuard::begin(who)?;
+    node.change_rights(changes)
 }
 
 /// The bits that run a program as its owner or group.
@@ -289,17 +300,22 @@ fn loses_set_ids(
 /// more than the ACL.
 pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
     let _change = node.unreported_change();
-    let _changing = lock::lock(node.key);
+    let _changing = lock(node.key);
     let Some(descriptor) = change.descriptor else { return put(node, None) };
     match store_both(node, who, descriptor, change) {
         Err(FsError::TooLarge) => {}
         other => return other,
     }
     let names = posix_acl::load(node)?;
-    let owner = as_owner(who, PermissionState::of(node)?.uid);
+    let former = PermissionState::of(node)?;
+    let owner = as_owner(who, former.uid);
     let put_back = |error| {
         // The former descriptor is in force with the former ACL only.
         if let Some(names) = &names {
+            if !former.may_have_dropped_names(&PermissionState::of(node)?) {
+                undo::warn_of_newer_change();
+                return Err(error);
+            }
             let _acting = IdentityGuard::begin(owner)?;
             posix_acl::store(node, names)?;
         }
@@ -368,9 +384,9 @@ fn perform_all<'a>(
             target.put(descriptor, &batch.states)?;
         }
         log.begin(&batch.states);
-        for PlannedStep { step, before } in &batch.steps {
-            log.add(before);
-            uid = target.perform(*step, uid, who)?;
+        for planned in &batch.steps {
+            log.add(planned);
+            uid = target.perform(planned.step, uid, who)?;
         }
     }
     Ok(())
@@ -429,7 +445,8 @@ pub mod tests {
     use super::*;
     use crate::LocalVfs;
     use vfs::{
-        AttributeRequest, Case, CreateHow, CreationMode, FileKind, Name, PosixName, RelPath, Vfs,
+        AttributeRequest, Case, CreateHow, CreationMode, FileKind, Name, Node, PosixName, RelPath,
+        Vfs,
     };
 
     pub const OLD: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -514,7 +531,7 @@ pub mod tests {
         put(node, Some((&NEW, &all))).unwrap();
         assert_eq!(load_at(node, now).unwrap().as_deref(), Some(&NEW[..]));
         assert_eq!(states(), Counts::While(all.to_vec()), "another process may be changing it");
-        let changing = lock::lock(node.key);
+        let changing = lock(node.key);
         assert_eq!(load_at(node, later).unwrap().as_deref(), Some(&NEW[..]));
         assert_eq!(states(), Counts::While(all.to_vec()), "this process is changing it");
         drop(changing);
