@@ -66,7 +66,7 @@ pub fn mapped_name(name: &[u8]) -> Option<Vec<u8>> {
 
 /// Limit of ambiguous names of one path that are looked up: each look-up takes time in proportion to
 /// the path.
-const AMBIGUOUS_NAMES_MAX: usize = 128;
+pub const AMBIGUOUS_NAMES_MAX: usize = 128;
 
 /// Two readings of a client's path with private use characters.
 #[derive(Clone, Debug, PartialEq, Eq)]

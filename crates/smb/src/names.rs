@@ -14,8 +14,8 @@
 //! shown name therefore opens exactly the file that it is shown for.
 
 use files::private_use::{
-    AmbiguousPath, CONTROL_BASE, PUNCTUATION, PUNCTUATION_BASE, RAW_BYTE_BASE, TRAILING_DOT,
-    TRAILING_SPACE, mapped_byte, mapped_name,
+    AMBIGUOUS_NAMES_MAX, AmbiguousPath, CONTROL_BASE, PUNCTUATION, PUNCTUATION_BASE, RAW_BYTE_BASE,
+    TRAILING_DOT, TRAILING_SPACE, mapped_byte, mapped_name,
 };
 use vfs::{Case, FsError, Name, RelPath, StreamName};
 
@@ -448,16 +448,25 @@ fn bytes_of(units: &[u16], private: PrivateUse) -> Vec<u8> {
 
 /// A path with `\` before every component, as file name information classes have it; the root is
 /// `\`. For `has_name` see [`push_shown`].
+///
+/// After [`AMBIGUOUS_NAMES_MAX`] ambiguous names, an open takes each as mapped. From there on,
+/// stored private-use characters are shown as their bytes without a look-up.
 #[must_use]
 pub fn path_units(path: &RelPath, has_name: impl Fn(&RelPath) -> bool) -> Vec<u16> {
     let mut out = Vec::with_capacity(path.as_bytes().len() + 1);
     let mut above = RelPath::root();
+    let mut ambiguous = 0;
     for component in path.components() {
         out.push(u16::from(b'\\'));
+        let start = out.len();
         push_shown(&mut out, component, push_units, |name| {
-            let mut other = above.clone();
-            other.try_push(name).is_ok() && has_name(&other)
+            let is_there = || {
+                let mut other = above.clone();
+                other.try_push(name).is_ok() && has_name(&other)
+            };
+            ambiguous >= AMBIGUOUS_NAMES_MAX || is_there()
         });
+        ambiguous += usize::from(out[start..].iter().any(|unit| is_mapped(*unit)));
         // A component of a path is a valid name.
         let _ = above.try_push(component);
     }
@@ -613,6 +622,28 @@ mod tests {
         assert_eq!(shown_in(&[mixed], push_units), [units("a\u{F022}b.\u{F1EF}\u{F180}\u{F1A2}")]);
         let dot = parse_path(&units("\u{F029}")).unwrap();
         assert_eq!((dot.path.as_bytes(), dot.ambiguous), ("\u{F029}".as_bytes(), None));
+    }
+
+    /// Each look-up takes time in proportion to the path.
+    #[test]
+    fn long_path_is_shown_with_few_look_ups() {
+        let path = RelPath::of_components(vec!["\u{F022}"; 1000].join("/").into_bytes()).unwrap();
+        let count = std::cell::Cell::new(0);
+        let shown = path_units(&path, |_| {
+            count.set(count.get() + 1);
+            false
+        });
+        assert_eq!(count.get(), AMBIGUOUS_NAMES_MAX);
+        let escaped = "\\\u{F1EF}\u{F180}\u{F1A2}".repeat(1000 - AMBIGUOUS_NAMES_MAX);
+        assert_eq!(shown, units(&("\\\u{F022}".repeat(AMBIGUOUS_NAMES_MAX) + &escaped)));
+        let opened = parse_path(&units(&escaped[1..])).unwrap().path;
+        assert!(opened.components().all(|name| name == "\u{F022}".as_bytes()), "as mapped");
+        // The choice between both readings stops at the same name.
+        let mut names = vec!["a:"; AMBIGUOUS_NAMES_MAX];
+        names.push("\u{F022}");
+        let path = RelPath::of_components(names.join("/").into_bytes()).unwrap();
+        let shown = path_units(&path, |_| panic!("no look-up"));
+        assert!(shown.ends_with(&units("\\\u{F1EF}\u{F180}\u{F1A2}")));
     }
 
     #[test]
