@@ -16,7 +16,7 @@
 use crate::errors::refusal;
 use crate::identity::IdentityGuard;
 use crate::node::LocalNode;
-use crate::ntacl::{self, Counts, StateHash};
+use crate::ntacl::{self, Counts, StateHash, StoredDescriptor};
 use crate::posix_acl::{self, PermissionState};
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
@@ -37,6 +37,8 @@ const OWN: &str = "user.anabranch.NTACL";
 /// Minimum age of a file's last change from which a value with several states belongs to no change
 /// in flight, including those of other processes. A change takes a few system calls.
 const SETTLE_AFTER_NANOS: i128 = 10_000_000_000;
+/// Number of times that a descriptor and the permissions are read, until they match or stay.
+const LOADS_MAX: usize = 8;
 
 /// Name of the attribute that holds descriptors.
 pub fn name() -> &'static str {
@@ -64,20 +66,52 @@ pub fn load(node: &LocalNode) -> Result<Option<Vec<u8>>> {
 
 /// See [`load`]; `now` is in nanoseconds, by the file systems' clock.
 fn load_at(node: &LocalNode, now: i128) -> Result<Option<Vec<u8>>> {
-    let Some(value) = stored_value(node)? else { return Ok(None) };
-    let Some(stored) = ntacl::decode(&value) else { return Ok(None) };
-    let counts = match &stored.counts {
-        Counts::Always => true,
-        Counts::While(states) => {
-            let state = PermissionState::of(node)?.hash();
-            if states.len() > 1 {
-                settle(node, &value, state, now);
-            }
-            states.contains(&state)
+    let Some(loaded) = load_consistent(node)? else { return Ok(None) };
+    if let (Counts::While(states), Some(state)) = (&loaded.stored.counts, loaded.state)
+        && states.len() > 1
+    {
+        settle(node, &loaded.value, state, now);
+    }
+    Ok(loaded.is_in_force().then_some(loaded.stored.descriptor))
+}
+
+/// A stored descriptor and the permissions at the same time.
+#[derive(Debug)]
+struct LoadedDescriptor {
+    value: Vec<u8>,
+    stored: StoredDescriptor,
+    /// None where validity does not depend on the permissions.
+    state: Option<StateHash>,
+}
+
+impl LoadedDescriptor {
+    fn is_in_force(&self) -> bool {
+        self.stored.counts.has(&self.state.unwrap_or_default())
+    }
+}
+
+/// Loads a descriptor and the permissions, which are read by several calls. A change may complete
+/// between them; then its own descriptor is in force, and not the permissions alone. So a value
+/// that does not match counts as such only if value and permissions are found the same again.
+///
+/// # Errors
+/// [`FsError::Unavailable`] if they differ each time.
+fn load_consistent(target: &impl SecurityTarget) -> Result<Option<LoadedDescriptor>> {
+    let mut former = None;
+    for _ in 0..LOADS_MAX {
+        let Some(value) = target.value()? else { return Ok(None) };
+        let Some(stored) = ntacl::decode(&value) else { return Ok(None) };
+        if !matches!(stored.counts, Counts::While(_)) {
+            return Ok(Some(LoadedDescriptor { value, stored, state: None }));
         }
-        Counts::Unknown => false,
-    };
-    Ok(counts.then_some(stored.descriptor))
+        let state = target.state()?.hash();
+        let is_same = former.as_ref().is_some_and(|former| *former == (value.clone(), state));
+        if is_same || stored.counts.has(&state) {
+            return Ok(Some(LoadedDescriptor { value, stored, state: Some(state) }));
+        }
+        former = Some((value, state));
+    }
+    Err(FsError::Unavailable)
 }
 
 /// The stored value, if there is one and this process may read it.
@@ -99,19 +133,29 @@ fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
     let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
     // A clock that was set back makes the last change a future one.
     let is_old = (now - changed).abs() >= SETTLE_AFTER_NANOS;
-    let is_present = || stored_value(node).is_ok_and(|stored| stored.as_deref() == Some(value));
-    if !is_old || !is_present() {
-        return;
-    }
-    let Some(ntacl::StoredDescriptor { descriptor, counts: Counts::While(states) }) =
-        ntacl::decode(value)
+    let Some(StoredDescriptor { descriptor, counts: Counts::While(states) }) = ntacl::decode(value)
     else {
         return;
     };
     let Some(last) = states.last() else { return };
     let left = if states.contains(&state) { &state } else { last };
-    if let Err(error) = put(node, Some((&descriptor, &[*left]))) {
+    let is_present = || stored_value(node).is_ok_and(|stored| stored.as_deref() == Some(value));
+    if !is_old || !is_present() {
+        return;
+    }
+    // A value that another process has removed since stays removed.
+    if let Err(error) = put_with(node, Some((&descriptor, &[*left])), XattrFlags::REPLACE) {
         tracing::debug!(?error, "a descriptor of an interrupted change still has several states");
+        return;
+    }
+    // No call compares and replaces a value: that of a change which another process has begun since
+    // may be lost. Its permissions show it.
+    if PermissionState::of(node).is_ok_and(|now| now.hash() != state) {
+        tracing::warn!(
+            inode = node.key.inode,
+            "permissions changed while the descriptor of an interrupted change was reduced: check \
+             the file's access list"
+        );
     }
 }
 
@@ -410,8 +454,17 @@ fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
 /// [`FsError::TooLarge`] if the file's attributes have no room for it, though the file
 /// system has.
 fn put(node: &LocalNode, value: Option<(&[u8], &[StateHash])>) -> Result<()> {
+    put_with(node, value, XattrFlags::empty())
+}
+
+/// See [`put`]; `flags` may demand that a value is present.
+fn put_with(
+    node: &LocalNode,
+    value: Option<(&[u8], &[StateHash])>,
+    flags: XattrFlags,
+) -> Result<()> {
     let _acting = IdentityGuard::server(ServerWork::Metadata)?;
-    let set = |value: Option<&[u8]>| node.put_xattr(name(), value, XattrFlags::empty());
+    let set = |value: Option<&[u8]>| node.put_xattr(name(), value, flags);
     let result = match value {
         None => set(None),
         Some((descriptor, states)) => {
@@ -439,6 +492,9 @@ fn put(node: &LocalNode, value: Option<(&[u8], &[StateHash])>) -> Result<()> {
 fn is_without_room(errno: Errno) -> bool {
     matches!(errno, Errno::NOSPC | Errno::RANGE | Errno::TOOBIG)
 }
+
+#[cfg(test)]
+mod load_tests;
 
 #[cfg(test)]
 pub mod tests {
