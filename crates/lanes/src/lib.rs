@@ -29,6 +29,7 @@ pub struct Key {
 impl Key {
     /// Prepares a 16-byte key.
     ///
+    /// # Panics
     /// Never: AES-128 accepts any 16 bytes.
     #[must_use]
     pub fn new(key: &[u8; 16]) -> Self {

@@ -1,8 +1,9 @@
 //! Locks without poison: `std`'s locks whose guards survive a panic of another holder.
 //!
-//! A panic in a request is caught, logged and answered, and the server goes on. State behind a lock is
-//! changed by steps that leave it consistent at each call that can panic, so a poisoned lock would only
-//! turn one failed request into many. No lock is held across an await or a backend call.
+//! A panic in a request is caught, logged and answered, and the server goes on. State behind a lock
+//! is changed by steps that leave it consistent at each call that can panic. So a poisoned lock
+//! would only turn one failed request into many. No guard is held across an await. Few are held
+//! across backend calls, such as the creation locks of `vfs-cache`.
 #![forbid(unsafe_code)]
 
 use std::fmt;
