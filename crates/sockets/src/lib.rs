@@ -19,7 +19,8 @@ use std::os::fd::{AsFd, AsRawFd};
 /// more can arrive: the peer closed it, or its window is full. Bytes that are available already are
 /// reported at once, also in edge-triggered mode (EPOLLET).
 ///
-/// Linux enlarges the socket's buffer accordingly, up to half of the limit in `tcp_rmem`.
+/// Linux enlarges the socket's buffer accordingly. It reduces `bytes` to half of the limit in
+/// `tcp_rmem`.
 ///
 /// # Errors
 /// The errors of setsockopt(2), such as a descriptor that is no socket.

@@ -1,7 +1,7 @@
 //! Per-thread credentials: acting as another user.
 //!
 //! `setfsuid`, `setresgid` and `setgroups` as raw system calls change the calling thread only. An
-//! [`IdentityGuard`] guard sets them, verifies them, and restores them when it is dropped. Within
+//! [`IdentityGuard`] sets them, verifies them, and restores them when it is dropped. Within
 //! [`keep_identity`], where a thread processes nothing but requests, the outermost guard leaves the
 //! credentials in place, so that a run of calls for one user costs nothing. Every call has its own
 //! guard, so none inherits another user's identity.
@@ -368,7 +368,7 @@ pub fn heed_limits() -> std::io::Result<()> {
 fn capabilities_of(power: Power) -> CapabilitySet {
     let any_mode = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
     match power {
-        // In a sticky directory, only the owner may change names and extended attributes.
+        // Only an owner may change names in a sticky directory, and its extended attributes.
         Power::Names | Power::Node(Elevated::Attributes | Elevated::StoredData) => {
             any_mode | CapabilitySet::FOWNER
         }

@@ -419,7 +419,8 @@ impl StoredFile {
             true => rustix::fs::fdatasync(&self.file),
             false => rustix::fs::fsync(&self.file),
         };
-        // Linux remounts a file system read-only after an error, so EROFS means lost data.
+        // A read-only file system has nothing to sync. So EROFS means that the file system shut
+        // itself down after an error, and data may be lost.
         synced
             .map_err(|errno| if errno == Errno::ROFS { Errno::IO } else { errno })
             .map_err(|errno| unreachable("sync stream", errno))
