@@ -167,8 +167,8 @@ impl Caches {
     }
 
     /// Caching of an owner that is still valid after a restart, when a break in progress may not
-    /// have reached it. Write caching lasts, since others wait for the write-back. Read caching
-    /// counts as broken.
+    /// have reached it. Write caching lasts, since others wait for the write-back. Without write
+    /// caching the break counts as complete, since cached reads may be stale.
     #[must_use]
     pub fn durable_state(&self, owner: CacheOwner) -> CacheState {
         let Ok(at) = self.find(owner) else { return CacheState::default() };

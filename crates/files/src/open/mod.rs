@@ -1,4 +1,4 @@
-//! Opening in four stages: resolve, authorize, acquire, apply.
+//! Opening: resolve, authorize, acquire and apply, which are stages 3 to 6 of a request.
 //!
 //! All branching is in [`OpenInProgress::once`] and [`OpenInProgress::open_existing`]; the stages
 //! are straight. Dropping an [`acquire::OpenTicket`] undoes an open. A lost race restarts at
@@ -191,7 +191,7 @@ pub struct OpenResult {
     pub granting: Option<CacheGrant>,
 }
 
-/// Progress of an open after its first, non-blocking attempt.
+/// Progress of an open up to its first wait for another client.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is mostly the large one")]
 pub enum OpenProgress {
