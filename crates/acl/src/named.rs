@@ -54,8 +54,8 @@ pub const NAMED_ACES_MAX: usize = 1024;
 
 const INHERITS: u8 = Ace::OBJECT_INHERIT | Ace::CONTAINER_INHERIT;
 
-/// Converts the list of a file with this owner and group. Entries without an effect on access are
-/// omitted.
+/// Converts the list of a file with this owner and group. Entries that neither allow nor deny are
+/// omitted; inherit-only entries stay.
 #[must_use]
 pub fn to_named(list: &[Ace], uid: u32, gid: u32) -> Vec<NamedAce> {
     let named = |ace: &Ace| {

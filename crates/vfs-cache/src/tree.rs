@@ -274,7 +274,8 @@ impl CachedVfs {
         }
     }
 
-    /// Creates a name unless another case variant exists.
+    /// Creates a name. Unless `case` is sensitive, it must exist in no case variant, and creations of
+    /// its variants wait meanwhile.
     fn create_any_case(
         &self,
         actor: Actor<'_>,

@@ -12,7 +12,7 @@ use wire::ntstatus::NtStatus;
 /// if the user may read it.
 ///
 /// # Errors
-/// `FILE_FORCED_CLOSED` if the existing open has a later version.
+/// `FILE_FORCED_CLOSED` if the existing open has an equal or higher version, or only it has one.
 pub(super) async fn close_others(
     request: &Request<'_>,
     tree: &Tree,

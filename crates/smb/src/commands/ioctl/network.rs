@@ -30,7 +30,7 @@ pub(super) fn validate_negotiate(
     Ok(IoctlOutput::ok(output))
 }
 
-/// Lists the server's network interfaces.
+/// Lists the addresses at which clients reach this server.
 pub(super) fn interfaces(
     request: &mut Request<'_>,
     body: &IoctlRequest<'_>,
