@@ -322,13 +322,13 @@ fn an_open_by_smb_waits_until_a_delegation_is_given_back() {
     assert_eq!(read.data(), b"kept back");
 }
 
-/// The key of a lease, and what it keeps: reads, handles, writes.
+/// A lease key, and the bits of a lease state: read, handle and write caching.
 const KEY: [u8; 16] = *b"a lease's key...";
 const READS: u32 = 1;
 const HANDLES: u32 = 2;
 const WRITES: u32 = 4;
 
-/// Opens `file` under a lease on all that is to be had; what was granted.
+/// Opens `name` with a request for a full lease. Returns the granted lease state.
 fn open_leased(smb: &mut RawClient, name: &str) -> (FileId, u32) {
     let all = READS | HANDLES | WRITES;
     let data = [&KEY[..], &all.to_le_bytes(), &[0; 4 + 8 + 16 + 4]].concat();
@@ -340,8 +340,7 @@ fn open_leased(smb: &mut RawClient, name: &str) -> (FileId, u32) {
     (reply.file_id(), u32::from_le_bytes(state))
 }
 
-/// The next break of the lease: what it had and is to have, and whether that is to be
-/// acknowledged.
+/// Receives the next lease break: states before and after, and whether it needs an acknowledgment.
 fn hear_break(smb: &mut RawClient) -> (u32, u32, bool) {
     let notice = smb.receive().unwrap().bytes;
     assert_eq!(&notice[72..88], KEY, "a break of the lease");
@@ -354,7 +353,7 @@ fn acknowledge(smb: &mut RawClient, left: u32) {
     assert_eq!(smb.call(OPLOCK_BREAK, &answer).status, SUCCESS);
 }
 
-/// The next break of the lease: what it had and is to have. It is acknowledged, if that is asked.
+/// Receives the next lease break: states before and after. Acknowledges it if needed.
 fn next_break(smb: &mut RawClient) -> (u32, u32) {
     let (had, left, is_asked) = hear_break(smb);
     if is_asked {

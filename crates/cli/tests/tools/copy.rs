@@ -320,7 +320,7 @@ fn interrupted(
     text(&output.stderr)
 }
 
-/// A server of SMB with the share `data`, and who logs on.
+/// The share `data` of an SMB server, with the user that logs on.
 struct Share {
     smb: std::net::SocketAddr,
     user: String,

@@ -26,7 +26,7 @@ pub struct ObservedStores {
 }
 
 impl ObservedStores {
-    /// Reads one store. A file without a record of the file that it is a stream of is none.
+    /// Reads one store. A file without a record of its host file is no stream.
     pub fn add(&mut self, store: &Path) -> Result<()> {
         for entry in fs::read_dir(store)? {
             let path = entry?.path();

@@ -5,11 +5,11 @@
 //! | [`image`], [`recording`] | a disk's content; what reached it; the disk after a cut |
 //! | [`fuse`], [`device`] | disks that record, as files of our own file system, and loop devices |
 //! | [`file_system`] | ext4, XFS, btrfs |
-//! | [`journal`] | what clients did and were answered |
+//! | [`journal`] | operations of clients with their replies |
 //! | [`history`], [`model`], [`check`], [`descriptor`] | what must, may and must not be on the disk |
 //! | [`observed`] | what is on it |
 //! | [`worker`] | the process that mounts and reads |
-//! | [`points`], [`replay`] | which cuts are tried, and how |
+//! | [`points`], [`replay`] | selection of cuts, and their replay |
 //! | [`errors`] | a disk that fails under the server |
 
 mod check;
@@ -64,7 +64,7 @@ pub struct Args {
     /// Cuts to try, for each file system
     #[arg(long, default_value_t = 700)]
     points: usize,
-    /// Which operations and cuts; another one each time unless given
+    /// Seed that selects operations and cuts; random by default
     #[arg(long)]
     seed: Option<u64>,
     /// Use a kernel's clients of NFS and SMB, in a virtual machine
