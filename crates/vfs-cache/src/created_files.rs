@@ -28,8 +28,8 @@ impl CachedVfs {
         result
     }
 
-    /// The creator's open is for writing and is not retained, since it would block execution of the
-    /// file (ETXTBSY).
+    /// Reopens a created file without access to data, if lookups are slow. The creator's open is
+    /// for writing and is not retained, since it would block execution of the file (ETXTBSY).
     fn open_to_retain(&self, actor: Actor<'_>, opened: &OpenedNode) -> Option<RetainedOpen> {
         if !self.inner.features().always_waits {
             return None;

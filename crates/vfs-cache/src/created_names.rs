@@ -33,7 +33,7 @@ pub struct CreatedFile {
     pub born: Option<Timestamp>,
     /// Its handle, once requested.
     pub handle: Option<NodeHandle>,
-    /// The creator's open: while it lives no other node has its address.
+    /// The creator's open. This reference pins its allocation, so no other node gets its address.
     node: Weak<dyn Node>,
     pub retained: Option<RetainedOpen>,
 }

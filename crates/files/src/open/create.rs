@@ -75,7 +75,7 @@ impl OpenInProgress {
     }
 
     /// Opens the created node. After a lost race it is retained for the next try unless it was
-    /// removed: a restart would find it as another caller's file.
+    /// removed: a new lookup would take it for another caller's file.
     pub(super) fn enter_created(
         &mut self,
         mut created: UnregisteredNode,

@@ -85,8 +85,8 @@ impl OwnerCaching {
     }
 }
 
-/// Number of holders of one file, in total and by kind. Each belongs to an open, of which there
-/// are never 2^32.
+/// Number of holders of one file, in total and by kind. Every open file has these counts, so they
+/// are small: each holder belongs to an open, of which there are never 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HolderCounts {
     pub holders: u32,
