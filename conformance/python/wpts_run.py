@@ -15,7 +15,11 @@ import subprocess
 import sys
 import threading
 
-SUITES = {"fsa": "MS-FSA_ServerTestSuite", "smb2": "MS-SMB2_ServerTestSuite"}
+SUITES = {
+    "fsa": "MS-FSA_ServerTestSuite",
+    "smb2": "MS-SMB2_ServerTestSuite",
+    "smb2model": "MS-SMB2Model_ServerTestSuite",
+}
 # What one of them waits for is longer than any share of the suites.
 SLOW = {"ResilientOpenScavengerTimer_ReconnectAfterTimeout", "ResilientOpenScavengerTimer_ReconnectBeforeTimeout"}
 # The slowest waits for half as long again as a resilient open may outlive its client: 460 seconds.
@@ -40,6 +44,9 @@ PROPERTIES = {
     "InfrastructureRootShare": "",
     "DisableVerifySignature": "false",
     "VolumnClusterSize": "4",
+    "ShareWithForceLevel2AndSOFS": "",
+    "ShareWithoutForceLevel2WithSOFS": "",
+    "ShareWithForceLevel2WithoutSOFS": "ShareForceLevel2",
 }
 PROPERTY = re.compile(r'(<Property name="([^"]+)"\s+value=")([^"]*)(")')
 # Of scripts of PowerShell the managed edition is there, too.
@@ -64,6 +71,10 @@ def configure(built, folder, addresses):
         "ClientNic1IPAddress": client,
         "ClientNic2IPAddress": second_client,
         "SharePath": rf"\\{server}\SMBBasic",
+        # The models of conflicts have each of two clients use another address.
+        "ScaleOutFileServerName": server,
+        "ScaleOutFileServerIP1": server,
+        "ScaleOutFileServerIP2": second,
     }
 
     def value(match):
