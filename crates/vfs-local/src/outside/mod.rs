@@ -424,8 +424,10 @@ impl DataState {
 
 /// Files whose last write was reported to the watches of their directory, and that are open still.
 ///
-/// The kernel reports the close as well, which is a change only if the data changed after the report:
-/// what is stored by way of a mapping is reported as no write.
+/// The kernel reports the close as well. It is a change only if length or modification time moved
+/// after the report: the kernel reports no write for a store through a mapping. Such a store moves
+/// the time only when it makes a page dirty. So stores into a page that is dirty already, after a
+/// reported write, stay unreported.
 #[derive(Debug, Default)]
 struct ReportedWrites(HashMap<Box<[u8]>, DataState>);
 
