@@ -14,6 +14,7 @@ use crate::site_queue::SiteQueue;
 use ::limits::site_of;
 pub use members::{GroupSet, MemberAnswer, MemberLookup};
 use members::{MemberLines, Membership};
+use sockets::HOST_ADDRESSES_MAX;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -111,6 +112,8 @@ impl Age {
 struct Host {
     /// The last answer; without addresses where none of the look-ups succeeded.
     addresses: Option<(Option<Vec<IpAddr>>, Age)>,
+    /// The last answer has no address, unlike `addresses`: it counts once another answer agrees.
+    is_loss_doubted: bool,
     /// Time since which the name is in the configuration.
     since: Instant,
     is_asked: bool,
@@ -220,7 +223,8 @@ impl NameTable {
     /// meantime.
     pub fn prepare(&mut self, wanted: &WantedNames, now: Instant) {
         for name in &wanted.hosts {
-            let new = || Host { addresses: None, since: now, is_asked: false };
+            let new =
+                || Host { addresses: None, is_loss_doubted: false, since: now, is_asked: false };
             let host = self.hosts.entry(name.clone()).or_insert_with(new);
             host.addresses.iter_mut().for_each(|(_, age)| age.due = now);
         }
@@ -253,7 +257,11 @@ impl NameTable {
         let Some(host) = self.hosts.get(name) else { return RuleVerdict::NoMatch };
         match &host.addresses {
             Some((Some(addresses), age)) if age.counts(now) => {
-                addresses.contains(&address.to_canonical()).into()
+                match addresses.contains(&address.to_canonical()) {
+                    // The list may be cut off before the address.
+                    false if addresses.len() >= HOST_ADDRESSES_MAX => RuleVerdict::Unanswered,
+                    is_match => is_match.into(),
+                }
             }
             // An expired answer does not count, and a failed look-up is not waited for.
             Some(_) => RuleVerdict::Unanswered,
@@ -422,11 +430,24 @@ impl NameTable {
     fn take_addresses(&mut self, name: &str, addresses: Option<Vec<IpAddr>>, now: Instant) {
         let Some(host) = self.hosts.get_mut(name) else { return };
         host.is_asked = false;
+        let known = host.addresses.as_mut().filter(|(known, age)| {
+            age.counts(now) && known.as_ref().is_some_and(|known| !known.is_empty())
+        });
+        // A restarting name service denies names as if it knew.
+        if let (Some(found), Some((_, age))) = (&addresses, known)
+            && found.is_empty()
+            && !host.is_loss_doubted
+        {
+            host.is_loss_doubted = true;
+            age.due = now + HOST_RETRY;
+            return;
+        }
         match (addresses, &mut host.addresses) {
             (None, Some((_, age))) => age.due = now + HOST_RETRY,
             (addresses, known) => {
                 let is_certain = addresses.as_ref().is_some_and(|found| !found.is_empty());
                 *known = Some((addresses, Age::new(now, is_certain)));
+                host.is_loss_doubted = false;
             }
         }
     }

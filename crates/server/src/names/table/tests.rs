@@ -134,15 +134,37 @@ fn failed_host_lookup_is_unanswered_and_empty_one_no_match() {
     }
 }
 
+/// A name service that starts anew denies every name for a moment.
 #[test]
-fn removed_name_takes_effect_at_once() {
+fn lost_host_is_valid_until_a_second_lookup_confirms() {
     let (mut table, now) = table(&["build"], &[]);
     table.next(now);
     table.handle_answer(host("build", Some(&[address(1)])), now);
-    let later = now + HOST_REFRESH;
-    table.next(later);
-    table.handle_answer(host("build", Some(&[])), later);
-    assert_eq!(table.find_host("build", address(1), later), RuleVerdict::NoMatch);
+    let mut later = now + HOST_REFRESH;
+    let (empty, same): (&[IpAddr], &[IpAddr]) = (&[], &[address(1)]);
+    for (addresses, is_match) in [
+        (Some(empty), true),
+        (Some(same), true),
+        (Some(empty), true),
+        (None, true),
+        (Some(empty), false),
+    ] {
+        assert!(table.next(later).is_some(), "{addresses:?}");
+        table.handle_answer(host("build", addresses), later);
+        let expected = RuleVerdict::from(is_match);
+        assert_eq!(table.find_host("build", address(1), later), expected, "{addresses:?}");
+        later += table.idle_for(later).unwrap();
+    }
+}
+
+#[test]
+fn host_with_too_many_addresses_may_have_others() {
+    let (mut table, now) = table(&["build"], &[]);
+    table.next(now);
+    let all: Vec<_> = (0..HOST_ADDRESSES_MAX as u8).map(address).collect();
+    table.handle_answer(host("build", Some(&all)), now);
+    assert_eq!(table.find_host("build", address(1), now), RuleVerdict::Match);
+    assert_eq!(table.find_host("build", address(255), now), RuleVerdict::Unanswered);
 }
 
 #[test]
