@@ -373,7 +373,8 @@ impl CachedVfs {
     fn remove_name(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let active = self.is_active().then(|| path.parent()).flatten();
         if let Some(kept) = active.and_then(|parent| self.cached_directory(actor, &parent)) {
-            let is_file_as_seen = self.state_for(actor.order()).leads_to_file(path, expected);
+            // A request may have waited since its arrival, for a lease or a worker: drained anew.
+            let is_file_as_seen = self.drained_state().leads_to_file(path, expected);
             let expected = ExpectedChild { key: expected, is_file_as_seen };
             let child = ChildName { directory: &*kept.opened.node, path };
             match self.inner.remove_in(NameActor::Own(actor), child, expected) {

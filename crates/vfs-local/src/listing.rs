@@ -119,7 +119,8 @@ fn look_at(
     if let Some(noted) = notes.find(&attributes) {
         return Ok(noted);
     }
-    xattrs::fill_stored(&mut attributes, Place::Child(directory, name), *work);
-    notes.keep(&attributes);
+    if xattrs::fill_stored(&mut attributes, Place::Child(directory, name), *work) {
+        notes.keep(&attributes);
+    }
     Ok(attributes)
 }

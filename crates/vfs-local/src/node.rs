@@ -413,8 +413,8 @@ fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) 
         *attributes = known;
         return;
     }
-    xattrs::fill_stored(attributes, place, work);
-    notes.inspect(|notes| notes.keep(attributes));
+    let is_complete = xattrs::fill_stored(attributes, place, work);
+    notes.filter(|_| is_complete).inspect(|notes| notes.keep(attributes));
 }
 
 pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {

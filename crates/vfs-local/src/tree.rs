@@ -14,7 +14,7 @@ use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::stream_store::{self, LosingHost, ServedRoot};
 use crate::streams::STREAM_BYTES_MAX;
-use crate::xattr_notes::DeviceRegistration;
+use crate::xattr_notes::{self, DeviceRegistration};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, IFlags, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
@@ -34,6 +34,9 @@ pub struct LocalVfs {
     /// Ends before the root is closed.
     _device: DeviceRegistration,
     root: OwnedFd,
+    /// Device of the root if its file system grants an owner nothing that depends on groups: mode
+    /// bits and POSIX ACLs decide. Others may have denials of groups that precede the owner.
+    posix_device: Option<u64>,
     features: Features,
     /// Source of other processes' changes, started by the first watch; `None` if unsupported.
     outside: OnceLock<Option<Source>>,
@@ -96,6 +99,7 @@ impl LocalVfs {
         let streams = stream_store::serve(root.as_fd(), is_swept)?;
         Ok(Self {
             _device: DeviceRegistration::of(root.as_fd()),
+            posix_device: xattr_notes::posix_device(root.as_fd()),
             _streams: streams,
             root,
             features,
@@ -342,16 +346,17 @@ impl Vfs for LocalVfs {
         expected: ExpectedChild,
     ) -> Result<()> {
         let (parent, name) = children::of(child)?;
-        let owner = || rustix::fs::fstat(parent).ok().map(|stat| stat.st_uid);
+        let is_own_device = |stat: &rustix::fs::Stat| Some(stat.st_dev) == self.posix_device;
+        let owner = || rustix::fs::fstat(parent).ok().filter(is_own_device).map(|stat| stat.st_uid);
         if let Some(_acting) = IdentityGuard::on_own_directory(who, owner)? {
             let removed = children::unlink(parent, &name, expected);
-            // A file system may ask for groups all the same, such as one that a program serves.
-            if matches!(removed, Ok(()) | Err(FsError::NotFound)) {
+            if removed != Err(FsError::AccessDenied) {
                 return removed;
             }
         }
         let _acting = IdentityGuard::on_names(who)?;
-        children::unlink(parent, &name, expected)
+        // The name may lead elsewhere since the refusal.
+        children::unlink(parent, &name, ExpectedChild { is_file_as_seen: false, ..expected })
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {

@@ -28,7 +28,8 @@ const PARTS: usize = 512;
 const EXT_MAGIC: i64 = 0xEF53;
 /// Magic numbers of file systems that store extended attributes and move the change time with each
 /// of them, by this machine's clock.
-const FILE_SYSTEMS: [i64; 4] = [EXT_MAGIC, 0x5846_5342, 0x9123_683E, 0x0102_1994];
+const FILE_SYSTEMS: [i64; 4] = [EXT_MAGIC, 0x5846_5342, 0x9123_683E, TMPFS_MAGIC];
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// Marks an absent creation time or change time.
 const NONE: i64 = i64::MIN;
 
@@ -92,6 +93,12 @@ impl Drop for DeviceRegistration {
     }
 }
 
+/// Device of a directory on a file system whose permissions are mode bits and POSIX ACLs.
+pub fn posix_device(directory: BorrowedFd<'_>) -> Option<u64> {
+    let is_posix = FILE_SYSTEMS.contains(&type_of(directory));
+    rustix::fs::fstat(directory).ok().filter(|_| is_posix).map(|stat| stat.st_dev)
+}
+
 fn is_registered(device: u64) -> bool {
     let all = SERVED_DEVICES.read();
     all.iter().any(|(served, _)| *served == device)
@@ -109,7 +116,9 @@ fn is_multigrain(file_system: i64) -> bool {
         let uname = rustix::system::uname();
         has_multigrain_times(&uname.release().to_string_lossy())
     };
-    FILE_SYSTEMS.contains(&file_system) && *HAS_KERNEL.get_or_init(has_kernel)
+    // tmpfs moves the change time before it stores a POSIX ACL (simple_set_acl).
+    let is_ordered = FILE_SYSTEMS.contains(&file_system) && file_system != TMPFS_MAGIC;
+    is_ordered && *HAS_KERNEL.get_or_init(has_kernel)
 }
 
 /// Returns true if a file system with this magic number may be mounted as ext2 or ext3. The kernel's
@@ -142,6 +151,8 @@ pub struct Reader {
     settled_before: i128,
     /// Files that changed later are cacheable, too.
     is_multigrain: bool,
+    /// Device of the cacheable files: a child may be a mount point of another.
+    device: u64,
 }
 
 impl Reader {
@@ -151,14 +162,18 @@ impl Reader {
         let found = type_of(directory);
         let settled_before =
             if FILE_SYSTEMS.contains(&found) { now() - SETTLED_NANOS } else { i128::MIN };
-        let device = rustix::fs::fstat(directory).ok().map(|stat| stat.st_dev);
-        Self { settled_before, is_multigrain: device.is_some_and(is_registered) }
+        let device = rustix::fs::fstat(directory).map_or(0, |stat| stat.st_dev);
+        Self { settled_before, is_multigrain: is_registered(device), device }
     }
 
     /// Creates a reader for files of a device. None if no tree of it is served, or if it lacks
     /// multigrain timestamps.
     pub fn of_device(device: u64) -> Option<Self> {
-        is_registered(device).then_some(Self { settled_before: i128::MIN, is_multigrain: true })
+        is_registered(device).then_some(Self {
+            settled_before: i128::MIN,
+            is_multigrain: true,
+            device,
+        })
     }
 
     /// These attributes with the cached values of their file.
@@ -187,7 +202,8 @@ impl Reader {
         let Timestamp(changed) = attributes.changed;
         // Inodes of 128 bytes on ext4 store whole seconds, in which several changes may fall.
         let is_distinct = self.is_multigrain && changed % NANOS_PER_SECOND != 0;
-        let counts = changed != 0 && (is_distinct || changed < self.settled_before);
+        let is_own = attributes.key.device == self.device;
+        let counts = is_own && changed != 0 && (is_distinct || changed < self.settled_before);
         counts.then(|| i64::try_from(changed).ok()).flatten()
     }
 }
@@ -281,7 +297,7 @@ mod tests {
 
     #[test]
     fn cached_xattrs_are_valid_while_ctime_stays() {
-        let reader = Reader { settled_before: 1000, is_multigrain: false };
+        let reader = Reader { settled_before: 1000, is_multigrain: false, device: u64::MAX };
         let noted = attributes(5, 900);
         reader.keep(&noted);
         let plain = |of: Attributes| Attributes {
@@ -306,10 +322,13 @@ mod tests {
 
     #[test]
     fn recently_changed_file_is_not_cached() {
-        let reader = Reader { settled_before: 1000, is_multigrain: false };
+        let reader = Reader { settled_before: 1000, is_multigrain: false, device: u64::MAX };
         let fresh = attributes(6, 1000);
         reader.keep(&fresh);
-        assert_eq!(Reader { settled_before: 5000, is_multigrain: false }.find(&fresh), None);
+        assert_eq!(
+            Reader { settled_before: 5000, is_multigrain: false, device: u64::MAX }.find(&fresh),
+            None
+        );
         let folder = std::fs::File::open("/proc/self").unwrap();
         let elsewhere = Reader::of(folder.as_fd());
         assert_eq!(elsewhere.settled_before, i128::MIN, "nor on a file system of another kind");
@@ -317,10 +336,14 @@ mod tests {
 
     #[test]
     fn note_counts_at_once_where_each_change_shows_another_time() {
-        let reader = Reader { settled_before: i128::MIN, is_multigrain: true };
+        let reader = Reader { settled_before: i128::MIN, is_multigrain: true, device: u64::MAX };
         let fresh = attributes(7, 1_700_000_000_000_000_001);
         reader.keep(&fresh);
         assert_eq!(reader.find(&fresh), Some(fresh));
+        let mut elsewhere = attributes(8, 1_700_000_000_000_000_001);
+        elsewhere.key.device = 5;
+        reader.keep(&elsewhere);
+        assert_eq!(reader.find(&elsewhere), None, "a mount point of another file system");
         let whole_seconds = attributes(7, 1_700_000_000_000_000_000);
         reader.keep(&whole_seconds);
         assert_eq!(reader.find(&whole_seconds), None, "several changes may have this time");
@@ -349,12 +372,13 @@ mod tests {
         for types in [&["ext3"][..], &["ext2"], &["ext4", "ext3"], &[]] {
             assert!(is_older_ext(EXT_MAGIC, || mounts(types)), "{types:?}");
         }
-        assert!(!is_older_ext(0x0102_1994, || mounts(&[])), "another driver");
+        assert!(!is_multigrain(TMPFS_MAGIC));
+        assert!(!is_older_ext(TMPFS_MAGIC, || mounts(&[])), "another driver");
     }
 
     #[test]
     fn device_counts_while_a_tree_of_it_is_registered() {
-        let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
+        let Ok(folder) = tempfile::tempdir_in("/var/tmp") else { return };
         let root = std::fs::File::open(folder.path()).unwrap();
         let device = rustix::fs::fstat(&root).unwrap().st_dev;
         if !is_multigrain(type_of(root.as_fd())) {
@@ -376,7 +400,7 @@ mod tests {
     /// The kernel's promise on which notes rest, on the file systems of this machine.
     #[test]
     fn change_after_look_shows_another_time_where_that_is_assumed() {
-        let folders = ["/dev/shm", "/tmp", "/var/tmp"].map(tempfile::tempdir_in);
+        let folders = ["/tmp", "/var/tmp"].map(tempfile::tempdir_in);
         for folder in folders.into_iter().flatten() {
             let file = tempfile::tempfile_in(folder.path()).unwrap();
             if !is_multigrain(type_of(file.as_fd())) {

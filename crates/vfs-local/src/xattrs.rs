@@ -66,21 +66,26 @@ impl Place<'_> {
 }
 
 /// Completes attributes that were just read with the values in extended attributes: DOS attributes,
-/// the change time that a client set, and the presence of others.
-pub fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) {
+/// the change time that a client set, and the presence of others. Returns false if a read failed,
+/// so that the values must not be cached.
+pub fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) -> bool {
     let (dos, stored) = read_stored(place, work);
+    let is_complete = dos.is_some() && stored != MetadataPresence::UNKNOWN;
+    let dos = dos.unwrap_or_default();
     (attributes.dos, attributes.stored) = (dos.info, stored);
     let valid = |set: &SetChangeTime| set.is_of(attributes.changed);
     attributes.set_changed = dos.changed.filter(valid).map(|set| set.shown);
+    is_complete
 }
 
-/// DOS attributes, and which other values extended attributes hold.
-fn read_stored(place: Place<'_>, work: ServerWork) -> (StoredDos, MetadataPresence) {
+/// DOS attributes, and which other values extended attributes hold. No DOS attributes if they could
+/// not be read.
+fn read_stored(place: Place<'_>, work: ServerWork) -> (Option<StoredDos>, MetadataPresence) {
     let mut names = [0u8; NAMES_BYTES_MAX];
     let listed = match place.list(&mut names) {
         Ok(length) => &names[..length],
         Err(Errno::OPNOTSUPP | Errno::NODATA) => {
-            return (StoredDos::default(), MetadataPresence::NOTHING);
+            return (Some(StoredDos::default()), MetadataPresence::NOTHING);
         }
         Err(_) => return (read_dos(place, work), MetadataPresence::UNKNOWN),
     };
@@ -92,20 +97,22 @@ fn read_stored(place: Place<'_>, work: ServerWork) -> (StoredDos, MetadataPresen
         stored.descriptor |= full == security::name().as_bytes();
         stored.posix_acl |= full == b"system.posix_acl_access";
     }
-    let dos = if has_dos { read_dos(place, work) } else { StoredDos::default() };
+    let dos = if has_dos { read_dos(place, work) } else { Some(StoredDos::default()) };
     (dos, stored)
 }
 
 /// Reads DOS attributes, which are visible to everybody who may see the file, as the server if
-/// necessary. If the user may read the data, no credentials change.
-fn read_dos(place: Place<'_>, work: ServerWork) -> StoredDos {
+/// necessary. If the user may read the data, no credentials change. `None` if they cannot be read;
+/// damaged ones are the default.
+fn read_dos(place: Place<'_>, work: ServerWork) -> Option<StoredDos> {
     let mut value = [0u8; 256];
     let mut read = || place.get(c"user.DOSATTRIB", &mut value);
-    let read = match read() {
+    let length = match read() {
         Err(Errno::ACCESS) => as_server(work, || read().map_err(|e| refusal("stat", e))).ok(),
+        Err(Errno::NODATA) => return Some(StoredDos::default()),
         other => other.ok(),
-    };
-    read.and_then(|length| dos_attributes::decode(&value[..length])).unwrap_or_default()
+    }?;
+    Some(dos_attributes::decode(&value[..length]).unwrap_or_default())
 }
 
 /// Linux before 6.13 has no extended attribute calls that take a directory.
@@ -259,9 +266,9 @@ mod tests {
         let second = all();
         WITHOUT_AT.store(false, Ordering::Relaxed);
         assert_eq!(first, second);
-        assert_eq!(first[0], (StoredDos::default(), MetadataPresence::NOTHING));
+        assert_eq!(first[0], (Some(StoredDos::default()), MetadataPresence::NOTHING));
         let marked = MetadataPresence { xattrs: true, streams: true, ..MetadataPresence::NOTHING };
-        assert_eq!(first[1], (info.into(), marked));
+        assert_eq!(first[1], (Some(info.into()), marked));
         assert_eq!(first[3], first[1]);
         let file = File::open(folder.path().join("marked")).unwrap();
         assert_eq!(read_stored(Place::Open(file.as_fd()), ServerWork::Metadata), first[1]);
