@@ -55,7 +55,7 @@ fn acknowledge_oplock(request: &Request<'_>, open: &Open, level: u8) -> Result<(
         Err(AcknowledgeRefusal::NotBreaking) => {
             let is_unasked =
                 open.oplock.as_ref().is_some_and(|oplock| oplock.take_superfluous_ack());
-            if is_unasked {
+            if is_unasked && level != LEVEL_LEASE {
                 return Err(NtStatus::INVALID_OPLOCK_PROTOCOL);
             }
             let held = open.oplock.is_some().then(|| Ok(level_of(open.file()?.caching())));
@@ -65,7 +65,11 @@ fn acknowledge_oplock(request: &Request<'_>, open: &Open, level: u8) -> Result<(
 }
 
 /// The refusal of an acknowledgment that keeps `level`, while no oplock is breaking and the open
-/// has the level `held`. MS-SMB2 3.3.5.22.1.
+/// has the level `held`.
+///
+/// MS-SMB2 3.3.5.22.1 as published now tests for a break first, and refuses with
+/// INVALID_DEVICE_STATE whatever the level. Microsoft's model of Windows decides by the level, as
+/// earlier editions did; so does this server.
 fn refusal_without_break(held: u8, level: u8) -> NtStatus {
     match (held, level) {
         (_, LEVEL_LEASE) => NtStatus::INVALID_PARAMETER,

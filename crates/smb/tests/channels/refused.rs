@@ -356,14 +356,18 @@ fn acknowledgment_without_a_break_is_refused_by_its_level() {
 
 #[test]
 fn acknowledgment_of_a_level_ii_break_is_refused_in_order() {
-    let net = Net::new();
-    let (mut first, mut second) = (net.ready_as(ALICE), net.ready_as(BOB));
-    let file = first.create("f", 1);
-    let other = second.create("f", 0);
-    assert_eq!(second.lock(other), SUCCESS);
-    assert_eq!(first.notice().expect("a notice").level(), 0);
-    assert_eq!(first.acknowledge(file, 0), NtStatus::INVALID_OPLOCK_PROTOCOL);
-    assert_eq!(first.acknowledge(file, 0), NtStatus::INVALID_DEVICE_STATE);
+    for (level, refused) in
+        [(0, NtStatus::INVALID_OPLOCK_PROTOCOL), (0xFF, NtStatus::INVALID_PARAMETER)]
+    {
+        let net = Net::new();
+        let (mut first, mut second) = (net.ready_as(ALICE), net.ready_as(BOB));
+        let file = first.create("f", 1);
+        let other = second.create("f", 0);
+        assert_eq!(second.lock(other), SUCCESS);
+        assert_eq!(first.notice().expect("a notice").level(), 0);
+        assert_eq!(first.acknowledge(file, level), refused, "level {level}");
+        assert_eq!(first.acknowledge(file, 0), NtStatus::INVALID_DEVICE_STATE);
+    }
 }
 
 #[test]

@@ -414,7 +414,7 @@ impl Contexts {
             posix: self.posix_mode.is_some(),
             app_instance: self.app_instance.map(|id| AppInstance { id, version: self.app_version }),
             apple: self.apple,
-            lease: self.lease.filter(|lease| self.counts(lease, body.oplock)),
+            lease: self.lease.filter(|lease| self.counts(lease, body)),
         }
     }
 
@@ -422,10 +422,13 @@ impl Contexts {
     ///
     /// MS-SMB2 3.3.5.9.8 advises to ignore it at every level but that of leases. 3.3.5.9.6 and
     /// 3.3.5.9.10 have a lease context with handle caching make an open durable, whatever the
-    /// level. To retain such an open, the lease is granted if no oplock is requested instead.
-    fn counts(&self, lease: &Lease, level: u8) -> bool {
+    /// level. To retain such an open, the lease is granted if no oplock is requested instead; not
+    /// for a directory, where these sections have the durable request ignored.
+    fn counts(&self, lease: &Lease, body: &CreateRequest<'_>) -> bool {
         let retains = lease.state & u32::from(CachingRights::HANDLE.0) != 0;
-        level == LEVEL_LEASE || (level == LEVEL_NONE && self.durable.is_some() && retains)
+        let is_file = body.options & fscc::FILE_DIRECTORY_FILE == 0;
+        let is_durable = self.durable.is_some() && retains && is_file;
+        body.oplock == LEVEL_LEASE || (body.oplock == LEVEL_NONE && is_durable)
     }
 
     fn decode(list: &[u8], policy: ContextPolicy) -> Result<Self, NtStatus> {
