@@ -161,7 +161,8 @@ mod tests {
             panic!("by the test");
         }));
         assert!(panicked.is_err());
-        assert_eq!((*mutex.lock(), mutex.try_lock().map(|v| *v)), (2, Some(2)));
+        assert_eq!(*mutex.lock(), 2);
+        assert_eq!(mutex.try_lock().map(|value| *value), Some(2));
     }
 
     #[test]
