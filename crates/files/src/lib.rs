@@ -7,7 +7,6 @@
 //!
 //! Lock order: table shard, grants of one file, grants of its streams, watch index or lease key
 //! index, then an open's name or one watch. No lock is held across a backend call or an await.
-//! an open or one watch. None is held across a backend call or an await.
 #![forbid(unsafe_code)]
 
 mod attributes;

@@ -46,7 +46,6 @@ struct Desk {
 
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, TicketLine> {
-        // No ticket is verified under the lock, so a poisoned state is still consistent.
         self.line.lock()
     }
 

@@ -156,7 +156,6 @@ impl PoolState {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No call runs under the lock, so a poisoned state is still consistent.
         self.state.lock()
     }
 

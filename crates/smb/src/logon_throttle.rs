@@ -340,7 +340,6 @@ impl LogonThrottle {
         }
     }
 
-    /// Every count is valid by itself, so a poisoned state is usable.
     fn state(&self) -> MutexGuard<'_, ThrottleState> {
         self.state.lock()
     }

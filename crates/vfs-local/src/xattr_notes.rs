@@ -70,8 +70,9 @@ impl DeviceRegistration {
     /// Registers the device of a tree's root, if it has multigrain timestamps.
     pub fn of(root: BorrowedFd<'_>) -> Self {
         let device = rustix::fs::fstat(root).ok().map(|stat| stat.st_dev);
+        let file_system = type_of(root);
         let device = device.filter(|device| {
-            is_multigrain(type_of(root)) && !is_older_ext(type_of(root), || mount_types(*device))
+            is_multigrain(file_system) && !is_older_ext(file_system, || mount_types(*device))
         });
         if let Some(device) = device {
             let mut all = SERVED_DEVICES.write();

@@ -3,7 +3,7 @@
 //! Each file has a lock of its own: a file system that hangs blocks no change on another one. The
 //! locks order changes within this process only; other processes take none.
 
-use sync::{Condvar, Mutex, MutexGuard};
+use sync::{Condvar, Mutex};
 use vfs::FileKey;
 
 /// Number of tables, over which files are distributed by inode number.
@@ -33,10 +33,6 @@ impl SecurityLockTable {
     fn of(key: FileKey) -> &'static Self {
         &LOCKED[key.inode as usize % TABLES]
     }
-
-    fn entries(&self) -> MutexGuard<'_, LockedSecurity> {
-        self.entries.lock()
-    }
 }
 
 /// The lock of a file, until it is dropped.
@@ -47,7 +43,7 @@ pub struct SecurityLock(FileKey);
 /// not call it.
 pub fn lock(key: FileKey) -> SecurityLock {
     let files = SecurityLockTable::of(key);
-    let mut entries = files.entries();
+    let mut entries = files.entries.lock();
     while entries.keys.contains(&key) {
         entries.waiting_threads += 1;
         entries = files.unlocked.wait(entries);
@@ -59,7 +55,7 @@ pub fn lock(key: FileKey) -> SecurityLock {
 
 /// Locks a file; `None` if another thread has the lock.
 pub fn try_lock(key: FileKey) -> Option<SecurityLock> {
-    let mut entries = SecurityLockTable::of(key).entries();
+    let mut entries = SecurityLockTable::of(key).entries.lock();
     if entries.keys.contains(&key) {
         return None;
     }
@@ -70,7 +66,7 @@ pub fn try_lock(key: FileKey) -> Option<SecurityLock> {
 impl Drop for SecurityLock {
     fn drop(&mut self) {
         let files = SecurityLockTable::of(self.0);
-        let mut entries = files.entries();
+        let mut entries = files.entries.lock();
         entries.keys.retain(|key| *key != self.0);
         if entries.waiting_threads > 0 {
             files.unlocked.notify_all();
