@@ -4,17 +4,17 @@
 //! at once, and stores it if it is pending. Jobs survive the end of the connection, because the
 //! client will ask for the replies on another one.
 
-use crate::calls::Calls;
-use crate::client::Client;
-use crate::compound;
-use crate::credentials::{Callers, Credentials};
+use crate::clients::calls::Calls;
+use crate::clients::client::Client;
+use crate::clients::credentials::{Callers, Credentials};
+use crate::clients::session::Session;
 use crate::limits::{
     MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, RESERVED_PORTS_END, SESSION_PROOF_BYTES,
     SESSIONS_PER_CONNECTION_MAX, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX, TRANSMIT_EARLY_BYTES,
 };
-use crate::metering::SentList;
+use crate::observe::metering::SentList;
+use crate::request::run;
 use crate::server::Server;
-use crate::session::Session;
 use bytes::Bytes;
 use files::{CacheGrant, PendingAnswer, ResidentRange};
 use meter::{Api, Arrival, ResponseType};
@@ -335,7 +335,7 @@ impl Conn {
             }
             PROCEDURE_COMPOUND => {
                 self.has_compound = true;
-                let call = compound::Call {
+                let call = run::Call {
                     server: self.server.clone(),
                     conn: self.shared.clone(),
                     xid: call.xid,

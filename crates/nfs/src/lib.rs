@@ -4,50 +4,29 @@
 //! `files`, as SMB does.
 #![forbid(unsafe_code)]
 
-mod access_list;
-mod attributes;
-mod audit;
-mod backchannel;
-mod callback_slots;
-mod callbacks;
-mod calls;
-mod client;
-mod client_record;
+mod callback;
 mod clients;
 mod compound;
-mod config;
 mod conn;
-mod copies;
-mod create_session;
-mod credentials;
-mod delegations;
-mod dispatch;
-mod grace;
-mod held_state;
-mod holdings;
+mod encoding;
+mod exports;
 mod host;
-mod keyed_mutex;
 pub mod limits;
-mod lock_waiters;
-mod metering;
-mod operations;
+mod observe;
 mod ops;
-mod place;
-mod pseudo;
-mod recall;
+mod request;
 mod server;
-mod session;
-mod slot;
-pub mod snapshot;
-mod stateids;
+mod state;
 mod status;
-mod throttle;
 
-pub use client::{Client, ClientFacts};
-pub use config::{ClientTerms, Config, Export, ExportTerms, HostFilter, HostVerdict, Squash};
+pub use clients::client::{Client, ClientFacts};
+pub use clients::session::Session;
 pub use conn::{Close, Conn, ConnFacts, ConnShared, Job, JobResult, Transmit, write_data_at};
-pub use holdings::Holdings;
+pub use exports::config::{
+    ClientTerms, Config, Export, ExportTerms, HostFilter, HostVerdict, Squash,
+};
+pub use exports::pseudo::PseudoTree;
 pub use host::{Host, TimeReading};
-pub use pseudo::PseudoTree;
+pub use observe::snapshot;
 pub use server::{Server, Stats};
-pub use session::Session;
+pub use state::holdings::Holdings;

@@ -3,18 +3,18 @@
 //! Lock order: the clients, one client's states, a session's slots; the session table on its own.
 //! No lock is held across an await or a call of the file layer.
 
-use crate::audit;
-use crate::client::Client;
-use crate::client_record::ClientRecord;
-use crate::clients::{Clients, ExchangeIdOutcome, ExchangeIdRequest};
-use crate::config::{Config, Export};
-use crate::delegations::Delegations;
-use crate::grace::Grace;
-use crate::held_state::{ClientStates, HeldOpen};
-use crate::holdings::Holdings;
+use crate::clients::client::Client;
+use crate::clients::session::{Session, SessionShares};
+use crate::clients::table::{Clients, ExchangeIdOutcome, ExchangeIdRequest};
+use crate::exports::config::{Config, Export};
 use crate::host::{Host, TimeReading};
 use crate::limits::{COURTESY, PATIENCE, SLOTS_UNDER_PRESSURE};
-use crate::session::{Session, SessionShares};
+use crate::observe::audit;
+use crate::state::client_record::ClientRecord;
+use crate::state::delegations::Delegations;
+use crate::state::grace::Grace;
+use crate::state::held_state::{ClientStates, HeldOpen};
+use crate::state::holdings::Holdings;
 use files::{CourtesyClients, Files, Patience, RequestFiles};
 use futures_util::FutureExt;
 use limits::{Account, ResourceCharge};

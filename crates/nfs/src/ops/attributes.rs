@@ -1,15 +1,15 @@
 //! GETATTR, SETATTR, ACCESS, VERIFY, NVERIFY. RFC 8881 18.1, 18.7, 18.15, 18.30, 18.31.
 
 use super::delegate;
-use crate::access_list::entries_of;
-use crate::attributes::{
+use crate::encoding::access_list::entries_of;
+use crate::encoding::attributes::{
     FileSystemFacts, LISTS, ReportedObject, SPACE, check_readable, number_of, put, settable,
     timestamp,
 };
-use crate::compound::Run;
-use crate::config::Export;
-use crate::place::Place;
-use crate::pseudo::PseudoId;
+use crate::exports::config::Export;
+use crate::exports::pseudo::PseudoId;
+use crate::request::place::Place;
+use crate::request::run::Run;
 use crate::status::OrStatus;
 use files::{
     Access as Rights, Caller, NamedAce, NamedList, NamedWho, NewMode, Object, ObjectChanges,
@@ -235,7 +235,7 @@ pub(crate) fn decode_requested(
     attributes: &Fattr<'_>,
 ) -> Result<RequestedAttributes, NfsStatus> {
     let mask = attributes.mask;
-    let supported = crate::attributes::supported(run.minor_version);
+    let supported = crate::encoding::attributes::supported(run.minor_version);
     if !supported.contains_all(mask) {
         return Err(NfsStatus::ATTRNOTSUPP);
     }
@@ -421,7 +421,7 @@ pub(crate) async fn verify(
 /// Whether the attributes match the current ones. RFC 8881 18.31.
 async fn is_same(run: &mut Run<'_>, attributes: &Fattr<'_>) -> Result<bool, NfsStatus> {
     let mask = attributes.mask;
-    if !crate::attributes::supported(run.minor_version).contains_all(mask) {
+    if !crate::encoding::attributes::supported(run.minor_version).contains_all(mask) {
         return Err(NfsStatus::ATTRNOTSUPP);
     }
     if mask.contains(attribute::RDATTR_ERROR) {

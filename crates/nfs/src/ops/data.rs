@@ -1,9 +1,9 @@
 //! READ, WRITE, COMMIT. RFC 8881 18.3, 18.22, 18.32.
 
 use super::paid_open::{PaidOpen, any_open, open_for};
-use crate::compound::{ReplyBuffer, Run};
 use crate::limits::{IO_BYTES_MAX, SENDFILE_BYTES_MIN};
-use crate::place::Place;
+use crate::request::place::Place;
+use crate::request::run::{ReplyBuffer, Run};
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
 use limits::Cost;

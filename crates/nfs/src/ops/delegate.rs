@@ -2,14 +2,14 @@
 //! delegation. RFC 8881 10.4, 18.6, 20.1.
 
 use super::attributes::change_of;
-use crate::callbacks::CallbackReply;
-use crate::client::Client;
-use crate::compound::Run;
-use crate::config::Export;
-use crate::held_state::HeldDelegation;
+use crate::callback::call::CallbackReply;
+use crate::callback::recall::start_recall;
+use crate::clients::client::Client;
+use crate::exports::config::Export;
 use crate::limits::{CB_GETATTR_TIMEOUT, DELEGATIONS_PER_CLIENT_MAX};
-use crate::place::Place;
-use crate::recall::start_recall;
+use crate::request::place::Place;
+use crate::request::run::Run;
+use crate::state::held_state::HeldDelegation;
 use crate::status::OrStatus;
 use files::{DelegationKind, Object, OpenFile, Protocol, RequestContext};
 use futures_util::future::{Either, select};
@@ -187,7 +187,7 @@ pub(crate) async fn delegreturn(
     for held in ended.delegations {
         let HeldDelegation { delegation, entry, .. } = held;
         drop(entry);
-        crate::recall::return_status(files.return_delegation(delegation).await)?;
+        crate::callback::recall::return_status(files.return_delegation(delegation).await)?;
     }
     Ok(())
 }

@@ -2,10 +2,10 @@
 //! RFC 8881 18.4, 18.9, 18.13, 18.14, 18.24 to 18.26.
 
 use super::attributes::{RequestedAttributes, decode_requested, set_list};
-use crate::compound::Run;
-use crate::config::{Export, HostVerdict};
-use crate::place::Place;
-use crate::pseudo::{PseudoId, PseudoTarget, ROOT};
+use crate::exports::config::{Export, HostVerdict};
+use crate::exports::pseudo::{PseudoId, PseudoTarget, ROOT};
+use crate::request::place::Place;
+use crate::request::run::Run;
 use crate::status::{OrStatus, status_of};
 use files::{NewObject, Object};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! PUTFH, PUTROOTFH, PUTPUBFH, GETFH. RFC 8881 18.8, 18.19 to 18.21.
 
-use crate::compound::Run;
-use crate::place::Place;
-use crate::pseudo::ROOT;
+use crate::exports::pseudo::ROOT;
+use crate::request::place::Place;
+use crate::request::run::Run;
 use wire::nfs::ops::PutFhArgs;
 use wire::nfs::{FileHandle, NfsStatus};
 

@@ -1,10 +1,10 @@
 //! LOCK, LOCKT, LOCKU. RFC 8881 9, 18.10 to 18.12.
 
-use crate::client::Client;
-use crate::compound::Run;
-use crate::held_state::HeldOpen;
-use crate::lock_waiters::LockWaiter;
-use crate::stateids::{LockState, Owner, StateKind};
+use crate::clients::client::Client;
+use crate::request::run::Run;
+use crate::state::held_state::HeldOpen;
+use crate::state::lock_waiters::LockWaiter;
+use crate::state::stateids::{LockState, Owner, StateKind};
 use crate::status::{OrStatus, status_of};
 use files::{
     Access as Rights, ConflictingLock, LockKind, LockOwner, OwnerLockOutcome, Range, RangeLock,

@@ -6,14 +6,14 @@
 use super::attributes::{RequestedAttributes, decode_requested, set_list};
 use super::delegate;
 use super::directory::{change_before, change_info, name_of};
-use crate::client::Client;
-use crate::compound::Run;
-use crate::config::Export;
-use crate::held_state::HeldOpen;
+use crate::callback::recall::DelegationHolder;
+use crate::clients::client::Client;
+use crate::exports::config::Export;
 use crate::limits::OPEN_UPGRADE_TRIES_MAX;
-use crate::place::Place;
-use crate::recall::DelegationHolder;
-use crate::stateids::{OpenState, ShareBits};
+use crate::request::place::Place;
+use crate::request::run::Run;
+use crate::state::held_state::HeldOpen;
+use crate::state::stateids::{OpenState, ShareBits};
 use crate::status::OrStatus;
 use files::{
     Access as Rights, CacheHolder, Caller, IfExists, IfMissing, Object, ObjectChanges, ObjectOpen,

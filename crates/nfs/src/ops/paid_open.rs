@@ -3,8 +3,8 @@
 //! The lookup may open a file, so it also admits the cost. No other code finds an open for such an
 //! operation, so that an uncharged one does not compile.
 
-use crate::compound::Run;
-use crate::place::Place;
+use crate::request::place::Place;
+use crate::request::run::Run;
 use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, ShareMode};
 use limits::Cost;
 use std::sync::Arc;

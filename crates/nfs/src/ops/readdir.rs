@@ -4,17 +4,17 @@
 //! So a long listing is never in memory twice.
 
 use super::attributes::{around, fsid, mount_point, shown_pseudo};
-use crate::attributes::{
+use crate::encoding::attributes::{
     FileSystemFacts, KNOWN_WITHOUT_STAT, LISTS, ReportedObject, check_readable, put,
     put_inaccessible,
 };
-use crate::compound::{ReplyBuffer, Run};
-use crate::config::{Export, HostVerdict};
+use crate::exports::config::{Export, HostVerdict};
+use crate::exports::pseudo::{PseudoId, PseudoTarget, ROOT, cookie_of};
 use crate::limits::{
     READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_PART_ENTRIES, READDIR_SHORT_BYTES,
 };
-use crate::place::Place;
-use crate::pseudo::{PseudoId, PseudoTarget, ROOT, cookie_of};
+use crate::request::place::Place;
+use crate::request::run::{ReplyBuffer, Run};
 use crate::status::{OrStatus, status_of};
 use files::{
     Caller, ListWish, ListedObject, NamedList, Object, ObjectListSink, RequestFiles,

@@ -1,7 +1,7 @@
 //! SECINFO, SECINFO_NO_NAME. RFC 8881 18.29, 18.45.
 
 use super::directory::{look_up, look_up_parent};
-use crate::compound::Run;
+use crate::request::run::Run;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{
     LookupArgs, SecInfo, SecInfoArgs, SecInfoNoNameArgs, SecInfoResult, SecInfoStyle,

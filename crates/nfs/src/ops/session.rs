@@ -1,15 +1,15 @@
 //! EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, DESTROY_SESSION,
 //! DESTROY_CLIENTID, RECLAIM_COMPLETE. RFC 8881 18.33 to 18.37, 18.50, 18.51.
 
-use crate::audit;
-use crate::backchannel::{Backchannel, CallbackTarget};
-use crate::client::{Client, ClientFacts};
-use crate::clients::ExchangeIdRequest;
-use crate::compound::Run;
-use crate::config::Config;
-use crate::create_session::{CreateSessionStart, agree_back, agree_fore};
+use crate::clients::backchannel::{Backchannel, CallbackTarget};
+use crate::clients::client::{Client, ClientFacts};
+use crate::clients::create_session::{CreateSessionStart, agree_back, agree_fore};
+use crate::clients::session::Session;
+use crate::clients::table::ExchangeIdRequest;
+use crate::exports::config::Config;
 use crate::limits::FACT_CHARS_MAX;
-use crate::session::Session;
+use crate::observe::audit;
+use crate::request::run::Run;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::nfs::ops::{

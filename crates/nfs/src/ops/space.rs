@@ -2,8 +2,8 @@
 //! 15.11.
 
 use super::paid_open::{PaidOpen, open_for};
-use crate::compound::{ReplyBuffer, Run};
 use crate::limits::{IO_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
+use crate::request::run::{ReplyBuffer, Run};
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
 use limits::Cost;

@@ -1,6 +1,6 @@
 //! TEST_STATEID, FREE_STATEID. RFC 8881 18.38, 18.48.
 
-use crate::compound::Run;
+use crate::request::run::Run;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{FreeStateIdArgs, TestStateIdArgs, TestStateIdResult};
 

@@ -1,7 +1,7 @@
 //! GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR. RFC 8276 8.4.
 
 use super::attributes::change_of;
-use crate::compound::Run;
+use crate::request::run::Run;
 use files::XattrSetMode;
 use vfs::{FsError, XattrName};
 use wire::nfs::ops::{GetXattrArgs, ListXattrsArgs, RemoveXattrArgs, SetXattrArgs, SetXattrOption};
