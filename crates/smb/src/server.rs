@@ -1,21 +1,21 @@
 //! State that all connections share: configuration, sessions, counters. MS-SMB2 3.3.1.5.
 
-use crate::app_instances::AppInstances;
-use crate::audit;
-use crate::clients::Clients;
 use crate::config::{Config, Share};
-use crate::create_guids::{ClaimOutcome, CreateGuids, CreateKey};
-use crate::durable::DurableOpens;
-use crate::holdings::Holdings;
+use crate::conversion::status::status_of;
 use crate::host::{Host, HostTime};
 use crate::limits::{IMMEDIATE_NOTICE_REPEAT_AFTER, NOTICE_REPEAT_AFTER, REMOVALS_PER_BATCH_MAX};
-use crate::logon_throttle::{LogonThrottle, UsualNetwork};
-use crate::open::Open;
-use crate::persistent::PersistentOpens;
-use crate::session::Session;
-use crate::snapshot::Snapshot;
-use crate::stable;
-use crate::status::status_of;
+use crate::logon::logon_throttle::{LogonThrottle, UsualNetwork};
+use crate::observe::audit;
+use crate::observe::snapshot::Snapshot;
+use crate::opens::app_instances::AppInstances;
+use crate::opens::create_guids::{ClaimOutcome, CreateGuids, CreateKey};
+use crate::opens::durable::DurableOpens;
+use crate::opens::open::Open;
+use crate::opens::persistent::PersistentOpens;
+use crate::request::stable;
+use crate::session::clients::Clients;
+use crate::session::state::Session;
+use crate::shares::holdings::Holdings;
 use files::{Files, OpenJournal, RequestFiles};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

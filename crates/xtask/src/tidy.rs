@@ -36,7 +36,7 @@ const PLACES: [(&str, &[&str], &str); 8] = [
     (
         "NtStatus",
         &["wire", "smb", "client", "copy", "cli", "sim", "fuzz"],
-        "answer with FsError; smb/src/status.rs translates",
+        "answer with FsError; smb/src/conversion/status.rs translates",
     ),
 ];
 

@@ -8,12 +8,12 @@ mod pipe;
 mod ranges;
 mod reparse;
 
-use crate::dispatch::{HandlerOutcome, QueryRefusal, Reply, Request, malformed};
-use crate::durable::Durability;
-use crate::open::{Open, Target};
-use crate::previous_versions::snapshot_array;
-use crate::stable::{self, Promise};
-use crate::status::status_of;
+use crate::commands::dispatch::{HandlerOutcome, QueryRefusal, Reply, Request, malformed};
+use crate::conversion::status::status_of;
+use crate::extensions::previous_versions::snapshot_array;
+use crate::opens::durable::Durability;
+use crate::opens::open::{Open, Target};
+use crate::request::stable::{self, Promise};
 use files::OpenFile;
 use limits::Cost;
 use std::sync::Arc;

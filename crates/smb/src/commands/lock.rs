@@ -1,10 +1,10 @@
 //! LOCK. MS-SMB2 3.3.5.14.
 
-use crate::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
+use crate::commands::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
+use crate::conversion::status::status_of;
 use crate::limits::LOCKS_PER_REQUEST_MAX;
-use crate::open::Open;
+use crate::opens::open::Open;
 use crate::server::Server;
-use crate::status::status_of;
 use files::{LockKind, Range, RangeLock, RequestFiles};
 use futures_util::future::{Either, select};
 use limits::{Cost, Holder};

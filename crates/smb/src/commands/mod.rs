@@ -4,6 +4,7 @@
 pub mod change_notify;
 pub mod close;
 pub mod create;
+pub mod dispatch;
 pub mod echo;
 pub mod flush;
 mod info_classes;

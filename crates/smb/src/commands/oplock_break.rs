@@ -1,10 +1,12 @@
 //! OPLOCK_BREAK acknowledgments. MS-SMB2 3.3.5.22.1, 3.3.5.22.2.
 
-use crate::dispatch::{HandlerOutcome, Request, malformed};
-use crate::lease::{LEVEL_LEASE, Lease};
-use crate::notices::NoticeSubject;
-use crate::open::Open;
-use crate::oplock::{LEVEL_BATCH, LEVEL_EXCLUSIVE, LEVEL_II, LEVEL_NONE, caching_of, level_of};
+use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
+use crate::opens::lease::{LEVEL_LEASE, Lease};
+use crate::opens::open::Open;
+use crate::opens::oplock::{
+    LEVEL_BATCH, LEVEL_EXCLUSIVE, LEVEL_II, LEVEL_NONE, caching_of, level_of,
+};
+use crate::outgoing::notices::NoticeSubject;
 use files::{AcknowledgeRefusal, CacheKey, CachingRights};
 use wire::ntstatus::NtStatus;
 use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};

@@ -6,10 +6,10 @@
 
 mod entries;
 
-use crate::dispatch::{HandlerOutcome, Request, malformed};
-use crate::open::Open;
-use crate::posix::is_posix;
-use crate::status::status_of;
+use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
+use crate::conversion::status::status_of;
+use crate::extensions::posix::is_posix;
+use crate::opens::open::Open;
 use entries::{EncoderParts, EntryEncoder};
 use files::{Access, OpenFile};
 use limits::Cost;

@@ -1,16 +1,18 @@
 //! QUERY_INFO. MS-SMB2 3.3.5.20.
 
 use super::info_classes::{file_query_refusal, fs_query_refusal};
-use crate::apple;
-use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
-use crate::dispatch::{HandlerOutcome, QueryRefusal, Request, malformed};
-use crate::extended_attributes::{EaEntry, VALUE_BYTES_MAX, is_name, next_position, page};
-use crate::names::{path_units, stream_units};
-use crate::open::{Open, Target};
-use crate::posix::{is_posix, posix_info};
-use crate::quota;
-use crate::reparse::{tag_by_kind, tag_of};
-use crate::status::status_of;
+use crate::commands::dispatch::{HandlerOutcome, QueryRefusal, Request, malformed};
+use crate::conversion::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
+use crate::conversion::extended_attributes::{
+    EaEntry, VALUE_BYTES_MAX, is_name, next_position, page,
+};
+use crate::conversion::names::{path_units, stream_units};
+use crate::conversion::reparse::{tag_by_kind, tag_of};
+use crate::conversion::status::status_of;
+use crate::extensions::apple;
+use crate::extensions::posix::{is_posix, posix_info};
+use crate::extensions::quota;
+use crate::opens::open::{Open, Target};
 use files::{Access, Caller, OpenFile, RequestFiles, SecurityParts, Volume};
 use limits::Cost;
 use std::cell::Cell;

@@ -2,15 +2,15 @@
 
 use super::info_classes::{file_set_refusal, fs_set_refusal};
 use super::query_info::parts;
-use crate::apple::{is_info, take_nfs_entries};
-use crate::dispatch::{HandlerOutcome, Request, malformed};
-use crate::extended_attributes;
-use crate::names::{SmbPath, Stream, names_directory, parse_path};
-use crate::open::{Open, Target};
-use crate::posix::{is_posix, is_unchanged_list, mode_of, parse_posix_path};
-use crate::quota;
-use crate::stable::{self, Promise};
-use crate::status::status_of;
+use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
+use crate::conversion::extended_attributes;
+use crate::conversion::names::{SmbPath, Stream, names_directory, parse_path};
+use crate::conversion::status::status_of;
+use crate::extensions::apple::{is_info, take_nfs_entries};
+use crate::extensions::posix::{is_posix, is_unchanged_list, mode_of, parse_posix_path};
+use crate::extensions::quota;
+use crate::opens::open::{Open, Target};
+use crate::request::stable::{self, Promise};
 use files::{
     Access, BasicChange, Descriptor, OpenFile, RequestFiles, SecurityParts, Sid, TimeSetting, dos,
 };

@@ -1,12 +1,12 @@
 //! TREE_CONNECT. MS-SMB2 3.3.5.7.
 
-use crate::audit;
+use crate::commands::dispatch::{HandlerOutcome, Reply, Request, malformed};
 use crate::config::Share;
-use crate::dispatch::{HandlerOutcome, Reply, Request, malformed};
-use crate::failure_report::report_share_gone;
 use crate::limits::{NAME_POLL_INTERVAL, NAME_WAIT_MAX};
-use crate::session::SessionUser;
-use crate::tree::AdmittedShare;
+use crate::observe::audit;
+use crate::observe::failure_report::report_share_gone;
+use crate::session::state::SessionUser;
+use crate::shares::tree::AdmittedShare;
 use files::{Access, Volume, VolumeOptions};
 use meter::ShareId;
 use std::net::IpAddr;

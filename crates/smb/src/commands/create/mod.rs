@@ -11,23 +11,23 @@ mod replay;
 mod respond;
 mod symlink;
 
-use crate::apple;
-use crate::create_guids::Claim;
-use crate::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
-use crate::durable::{Durability, DurableKind};
-use crate::failure_report::report_share_gone;
-use crate::holdings::Charges;
-use crate::lease::Lease;
-use crate::open::{Open, OpenParts, Origin, Persistence, Target};
-use crate::oplock::{Oplock, OplockClient};
-use crate::persistent::NewRecord;
-use crate::pipe::OpenPipe;
-use crate::quota::{self, OpenQuotas};
+use crate::commands::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
+use crate::conversion::status::status_of;
+use crate::extensions::apple;
+use crate::extensions::quota::{self, OpenQuotas};
+use crate::observe::failure_report::report_share_gone;
+use crate::opens::create_guids::Claim;
+use crate::opens::durable::{Durability, DurableKind};
+use crate::opens::lease::Lease;
+use crate::opens::open::{Open, OpenParts, Origin, Persistence, Target};
+use crate::opens::oplock::{Oplock, OplockClient};
+use crate::opens::persistent::NewRecord;
+use crate::opens::pipe::OpenPipe;
+use crate::request::stable;
 use crate::server::Server;
-use crate::session::Session;
-use crate::stable;
-use crate::status::status_of;
-use crate::tree::Tree;
+use crate::session::state::Session;
+use crate::shares::holdings::Charges;
+use crate::shares::tree::Tree;
 use files::{
     CacheGrant, CacheWish, CachingRights, OpenAction, OpenPlan, OpenProgress, OpenResult,
     RequestFiles, Volume, WaitingOpen,

@@ -1,18 +1,18 @@
 //! Decoding of a CREATE: every refusal that needs no look at a file happens here.
 
-use crate::app_instances::AppInstance;
-use crate::create_guids::Guid;
-use crate::dispatch::{Request, malformed};
-use crate::dot_names;
-use crate::durable::{Durability, Reconnect};
-use crate::extended_attributes;
-use crate::lease::LEVEL_LEASE;
-use crate::names::{SmbPath, Stream, names_directory, parse_path};
-use crate::oplock::{LEVEL_NONE, caching_of};
-use crate::posix::{mode_of, parse_posix_path};
-use crate::previous_versions::take_token;
-use crate::status::status_of;
-use crate::tree::Tree;
+use crate::commands::dispatch::{Request, malformed};
+use crate::conversion::dot_names;
+use crate::conversion::extended_attributes;
+use crate::conversion::names::{SmbPath, Stream, names_directory, parse_path};
+use crate::conversion::status::status_of;
+use crate::extensions::posix::{mode_of, parse_posix_path};
+use crate::extensions::previous_versions::take_token;
+use crate::opens::app_instances::AppInstance;
+use crate::opens::create_guids::Guid;
+use crate::opens::durable::{Durability, Reconnect};
+use crate::opens::lease::LEVEL_LEASE;
+use crate::opens::oplock::{LEVEL_NONE, caching_of};
+use crate::shares::tree::Tree;
 use files::private_use::AmbiguousPath;
 use files::{
     Access, CachingRights, Descriptor, IfExists, IfMissing, OpenPlan, RequestedKind, Semantics,

@@ -2,12 +2,12 @@
 
 use super::plan::RequestedContexts;
 use super::{client_of, respond};
-use crate::dispatch::{HandlerOutcome, Reply, Request};
-use crate::durable::Reconnect;
+use crate::commands::dispatch::{HandlerOutcome, Reply, Request};
+use crate::conversion::status::status_of;
 use crate::limits::RECONNECT_WAIT_MAX;
-use crate::open::Open;
-use crate::status::status_of;
-use crate::tree::Tree;
+use crate::opens::durable::Reconnect;
+use crate::opens::open::Open;
+use crate::shares::tree::Tree;
 use files::{OpenAction, OpenResult};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;

@@ -2,13 +2,13 @@
 
 use super::plan::RequestedContexts;
 use super::{reconnect, respond};
-use crate::create_guids::{Claim, ClaimOutcome, CreateKey, Guid};
-use crate::dispatch::{HandlerOutcome, Reply, Request};
-use crate::durable::Reconnect;
-use crate::open::Open;
-use crate::oplock::{LEVEL_BATCH, caching_of};
-use crate::status::status_of;
-use crate::tree::Tree;
+use crate::commands::dispatch::{HandlerOutcome, Reply, Request};
+use crate::conversion::status::status_of;
+use crate::opens::create_guids::{Claim, ClaimOutcome, CreateKey, Guid};
+use crate::opens::durable::Reconnect;
+use crate::opens::open::Open;
+use crate::opens::oplock::{LEVEL_BATCH, caching_of};
+use crate::shares::tree::Tree;
 use files::{CachingRights, OpenResult};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;

@@ -1,13 +1,13 @@
 //! The response to a CREATE, with the requested contexts.
 
 use super::plan::RequestedContexts;
-use crate::apple;
-use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
-use crate::durable::DurableKind;
-use crate::lease::LEVEL_LEASE;
-use crate::open::Open;
-use crate::oplock::level_of;
-use crate::posix::posix_facts;
+use crate::conversion::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
+use crate::extensions::apple;
+use crate::extensions::posix::posix_facts;
+use crate::opens::durable::DurableKind;
+use crate::opens::lease::LEVEL_LEASE;
+use crate::opens::open::Open;
+use crate::opens::oplock::level_of;
 use files::{OpenAction, OpenResult, RequestFiles};
 use vfs::{Attributes, FileKind};
 use wire::codec::Writer;

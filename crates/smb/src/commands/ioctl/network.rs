@@ -2,8 +2,8 @@
 //! 3.3.5.15.11.
 
 use super::IoctlOutput;
-use crate::disconnect::VALIDATION_BYTES;
-use crate::dispatch::{QueryRefusal, Request, malformed};
+use crate::commands::dispatch::{QueryRefusal, Request, malformed};
+use crate::conn::disconnect::VALIDATION_BYTES;
 use crate::host::InterfaceFact;
 use std::net::IpAddr;
 use wire::ntstatus::NtStatus;
@@ -15,7 +15,7 @@ const INTERFACE_BYTES: usize = 152;
 const RSS_CAPABLE: u32 = 1;
 
 /// Returns the negotiated parameters. A request that differs from NEGOTIATE, or has too small a
-/// buffer, has ended the connection before ([`crate::disconnect`]).
+/// buffer, has ended the connection before ([`crate::conn::disconnect`]).
 pub(super) fn validate_negotiate(
     request: &Request<'_>,
     body: &IoctlRequest<'_>,

@@ -1,0 +1,12 @@
+//! Connections: frames in, jobs out, frames out. MS-SMB2 3.3.5.1 to 3.3.5.4.
+//!
+//! Owns negotiation, credits, signatures, and the order of the responses of one frame. May import
+//! every room but `logon`, of which it holds the waiting set-ups only. Imported by `logon` alone.
+
+pub mod chain;
+pub mod connection;
+pub mod credits;
+pub mod disconnect;
+pub mod negotiate;
+pub mod response_size;
+pub mod signatures;

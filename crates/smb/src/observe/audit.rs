@@ -1,0 +1,113 @@
+//! Audit events of sessions: set-ups, tree connects, ends and denied accesses.
+
+use crate::conn::connection::{Conn, ConnHandle};
+use crate::host::RequestFailure;
+use crate::server::Server;
+use crate::session::state::Session;
+use meter::{AuditEvent, AuditKind, Authentication, NegotiatedSession, Protocol};
+use std::sync::Arc;
+use wire::ntstatus::NtStatus;
+use wire::smb::{Header, MessageId, SessionId};
+
+fn shown(id: SessionId) -> String {
+    format!("{:016x}", id.0)
+}
+
+fn agreed(session: &Session) -> NegotiatedSession {
+    NegotiatedSession {
+        dialect: session.dialect.to_string(),
+        signing: session.signing,
+        cipher: session.cipher,
+        encrypted: session.encrypt_data,
+    }
+}
+
+/// An audit event with the fields of a session.
+fn of(kind: AuditKind, session: &Session) -> AuditEvent {
+    AuditEvent {
+        session: shown(session.id),
+        user: session.user().account.name.clone(),
+        authentication: session.authentication().name(),
+        ..AuditEvent::new(kind, Protocol::Smb)
+    }
+}
+
+impl Conn {
+    /// Audits a successful or failed session set-up.
+    pub(crate) fn audit_setup(
+        &self,
+        header: &Header,
+        session: Option<&Arc<Session>>,
+        (user, is_ticket): (&str, bool),
+        status: NtStatus,
+    ) {
+        let facts = self.shared.facts;
+        self.server.files.meter().audit(|| AuditEvent {
+            is_success: session.is_some(),
+            status: format!("{status:?}"),
+            peer: Some(facts.peer),
+            request: Some((facts.id, header.message_id.0)),
+            agreed: session.map(|session| agreed(session)),
+            ..match session {
+                Some(session) => of(AuditKind::SessionSetup, session),
+                None => AuditEvent {
+                    session: shown(header.session_id),
+                    user: user.to_owned(),
+                    authentication: if is_ticket {
+                        Authentication::Kerberos.name()
+                    } else {
+                        Authentication::NTLMv2.name()
+                    },
+                    ..AuditEvent::new(AuditKind::SessionSetup, Protocol::Smb)
+                },
+            }
+        });
+    }
+}
+
+/// Audits a TREE_CONNECT to the given path.
+pub fn tree_connect(
+    server: &Server,
+    shared: &ConnHandle,
+    (message, session): (MessageId, Option<&Arc<Session>>),
+    path: &[u8],
+    status: NtStatus,
+) {
+    server.files.meter().audit(|| {
+        let units = wire::codec::utf16_units(path, "tree path").unwrap_or_default();
+        let path = String::from_utf16_lossy(&units);
+        let share = path.trim_end_matches('\0').rsplit('\\').next().unwrap_or_default();
+        let event = session.map(|session| of(AuditKind::TreeConnect, session));
+        AuditEvent {
+            is_success: status.is_success(),
+            status: format!("{status:?}"),
+            peer: Some(shared.facts.peer),
+            request: Some((shared.facts.id, message.0)),
+            share: share.to_owned(),
+            ..event.unwrap_or_else(|| AuditEvent::new(AuditKind::TreeConnect, Protocol::Smb))
+        }
+    });
+}
+
+/// Audits a denied access.
+pub fn denied(server: &Server, session: &Session, failure: &RequestFailure) {
+    server.files.meter().audit(|| AuditEvent {
+        is_success: false,
+        status: format!("{:?}", NtStatus::ACCESS_DENIED),
+        peer: Some(failure.peer),
+        request: Some(failure.request),
+        share: failure.share.clone(),
+        path: failure.path.clone(),
+        ..of(AuditKind::Denied, session)
+    });
+}
+
+/// Audits the end of a session.
+pub fn session_end(server: &Server, session: &Session, why: &str) {
+    server.files.meter().audit(|| AuditEvent {
+        status: why.to_owned(),
+        peer: Some(session.peer),
+        agreed: Some(agreed(session)),
+        ..of(AuditKind::SessionEnd, session)
+    });
+}

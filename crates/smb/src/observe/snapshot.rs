@@ -1,0 +1,134 @@
+//! The data that `status` shows: plain values, rendered elsewhere.
+
+use crate::config::Multichannel;
+use crate::opens::open::Target;
+use crate::server::Stats;
+pub use crate::session::state::ChannelFact;
+use crate::session::state::Session;
+use files::OpenFile;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wire::crypto::SigningAlgorithm;
+
+/// The server's state at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Sessions, in no order.
+    pub sessions: Vec<SessionFact>,
+    /// Multichannel settings.
+    pub multichannel: Multichannel,
+    /// See [`Stats::garbage`]; so for the others.
+    pub garbage: u64,
+    /// Requests received.
+    pub requests: u64,
+    /// Failed logons.
+    pub logons_failed: u64,
+    /// Successful logons.
+    pub logons: u64,
+    /// Logon attempts that the throttle delayed.
+    pub logons_delayed: u64,
+    /// Logon attempts that were refused unverified.
+    pub logons_unjudged: u64,
+    /// See [`Stats::channels_lost`].
+    pub channels_lost: u64,
+}
+
+/// One session.
+#[derive(Clone, Debug)]
+pub struct SessionFact {
+    /// Its id.
+    pub id: u64,
+    /// Account name.
+    pub user: String,
+    /// Dialect, as `3.1.1`.
+    pub dialect: String,
+    /// Signing algorithm.
+    pub signing: &'static str,
+    /// Cipher, or `-`.
+    pub cipher: &'static str,
+    /// Every message is encrypted.
+    pub encrypted: bool,
+    /// The client would get multichannel after a reconnect.
+    pub needs_reconnect: bool,
+    /// Channels that the session may have.
+    pub channels_max: usize,
+    /// Its channels.
+    pub channels: Vec<ChannelFact>,
+    /// Names of the connected shares.
+    pub trees: Vec<String>,
+    /// Open files and pipes.
+    pub opens: Vec<OpenFact>,
+}
+
+/// One open.
+#[derive(Clone, Debug)]
+pub struct OpenFact {
+    /// Share name.
+    pub share: String,
+    /// Path in the share.
+    pub path: String,
+    /// Granted access mask.
+    pub access: u32,
+}
+
+impl Snapshot {
+    /// Reads the tables, one session at a time.
+    #[must_use]
+    pub fn of(sessions: &[Arc<Session>], multichannel: Multichannel, stats: &Stats) -> Self {
+        Self {
+            sessions: sessions.iter().map(|s| SessionFact::of(s, multichannel)).collect(),
+            multichannel,
+            garbage: stats.garbage.load(Ordering::Relaxed),
+            requests: stats.requests.load(Ordering::Relaxed),
+            logons_failed: stats.logons_failed.load(Ordering::Relaxed),
+            logons: stats.logons.load(Ordering::Relaxed),
+            logons_delayed: stats.logons_delayed.load(Ordering::Relaxed),
+            logons_unjudged: stats.logons_unjudged.load(Ordering::Relaxed),
+            channels_lost: stats.channels_lost.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn shown_path(file: &OpenFile) -> String {
+    let mut path = String::from_utf8_lossy(file.path().as_bytes()).into_owned();
+    if let Some(stream) = file.stream() {
+        path.push(':');
+        path.push_str(&String::from_utf8_lossy(stream.as_bytes()));
+    }
+    path
+}
+
+impl SessionFact {
+    fn of(session: &Session, multichannel: Multichannel) -> Self {
+        let is_for = multichannel.supports_dialect(session.dialect);
+        let opens = session.opens().into_iter().map(|open| OpenFact {
+            share: open.tree.share.name.clone(),
+            path: match &open.target {
+                Target::File(file) => shown_path(file),
+                Target::Pipe(_) => "(pipe)".into(),
+                Target::Quotas(_) => "(quotas)".into(),
+            },
+            access: open.file().map_or(0, |file| file.granted().0),
+        });
+        Self {
+            id: session.id.0,
+            user: session.user().account.name.clone(),
+            dialect: session.dialect.to_string(),
+            signing: session.signing,
+            cipher: session.cipher,
+            encrypted: session.encrypt_data,
+            needs_reconnect: is_for
+                && session.wants_multichannel
+                && !session.is_multichannel
+                && session.signing_key.algorithm() != SigningAlgorithm::AesGmac,
+            channels_max: if is_for && session.is_multichannel {
+                multichannel.channels_max()
+            } else {
+                1
+            },
+            channels: session.channels(),
+            trees: session.trees().iter().map(|t| t.share.name.clone()).collect(),
+            opens: opens.collect(),
+        }
+    }
+}

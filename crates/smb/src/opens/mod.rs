@@ -1,0 +1,17 @@
+//! Opens and the state that belongs to them: oplocks, leases, durability, replay detection.
+//! MS-SMB2 3.3.1.10 to 3.3.1.12.
+//!
+//! May import `shares`, `outgoing` and `conversion`. Knows no request: handlers, sessions and the
+//! server import it.
+
+pub mod app_instances;
+pub mod channel_sequence;
+pub mod create_guids;
+pub mod durable;
+pub mod lease;
+pub mod lock_sequence;
+pub mod open;
+pub mod oplock;
+pub mod persistent;
+pub mod pipe;
+pub mod timed_table;

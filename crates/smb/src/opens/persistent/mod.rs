@@ -1,0 +1,350 @@
+//! Persistent opens: opens on a continuously available share survive a restart of the server.
+//! MS-SMB2 3.3.5.9.10, 3.3.5.9.12.
+//!
+//! The host writes a record of the open before the response that depends on it: CREATE, LOCK,
+//! rename, delete on close. At the start the opens are restored before the first client is served.
+
+mod record;
+
+use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_OPENS_MAX};
+use crate::opens::durable::{Durability, DurableKind};
+use crate::opens::lease::Lease;
+use crate::opens::lock_sequence::LockSequences;
+use crate::opens::open::{Open, OpenParts, Origin, Persistence, Target};
+use crate::opens::oplock::Oplock;
+use crate::server::Server;
+use crate::shares::holdings::Charges;
+use crate::shares::tree::{AdmittedShare, Tree};
+use files::{CacheHolder, CacheKey, OpenFacts, OpenJournal};
+use futures_util::future::BoxFuture;
+use limits::{Holder, Ledger, ResourceCharge};
+pub use record::OpenRecord;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::future::Future;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use sync::{Mutex, MutexGuard};
+use vfs::{FileKey, FsError};
+use wire::ntstatus::NtStatus;
+use wire::smb::{FileId, TreeId};
+
+/// The persistent opens, connected or detached.
+#[derive(Debug, Default)]
+pub struct PersistentOpens {
+    by_id: Mutex<HashMap<u64, Weak<Open>>>,
+}
+
+impl PersistentOpens {
+    /// Adds an open, or replaces its predecessor.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` past [`PERSISTENT_OPENS_MAX`].
+    pub fn enter(&self, open: &Arc<Open>) -> Result<(), NtStatus> {
+        let mut by_id = self.lock();
+        if by_id.len() >= PERSISTENT_OPENS_MAX && !by_id.contains_key(&open.id.persistent) {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        by_id.insert(open.id.persistent, Arc::downgrade(open));
+        Ok(())
+    }
+
+    /// The opens under a lease.
+    fn of_lease(&self, key: CacheKey) -> Vec<Arc<Open>> {
+        let is_under = |open: &Arc<Open>| open.lease.as_ref().is_some_and(|l| l.key() == key);
+        self.lock().values().filter_map(Weak::upgrade).filter(is_under).collect()
+    }
+
+    fn find(&self, id: u64) -> Option<Arc<Open>> {
+        self.lock().get(&id).and_then(Weak::upgrade)
+    }
+
+    /// The opens of these files.
+    fn of_files(&self, files: &[FileKey]) -> Vec<Arc<Open>> {
+        let files: HashSet<FileKey> = files.iter().copied().collect();
+        let is_of = |open: &Arc<Open>| open.file().is_ok_and(|file| files.contains(&file.key()));
+        self.lock().values().filter_map(Weak::upgrade).filter(is_of).collect()
+    }
+
+    fn remove(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<Open>>> {
+        self.by_id.lock()
+    }
+}
+
+/// A new open whose record is being written. Dropping it removes the record unless the open is
+/// complete.
+pub struct NewRecord<'a> {
+    server: &'a Server,
+    open: Option<Arc<Open>>,
+}
+
+impl NewRecord<'_> {
+    /// The open is complete; keeps its record.
+    pub fn commit(mut self) {
+        self.open = None;
+    }
+}
+
+impl Drop for NewRecord<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = &self.open {
+            drop(self.server.remove_record(open));
+        }
+    }
+}
+
+impl Server {
+    /// Writes the record of a new open, whose file is stable already.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` if the record cannot be written.
+    pub async fn record_new(&self, open: &Arc<Open>) -> Result<NewRecord<'_>, NtStatus> {
+        let keeping = NewRecord { server: self, open: Some(open.clone()) };
+        self.files.for_server().begin_record(open.file()?).await;
+        self.persistent.enter(open)?;
+        self.update_record(open).await?;
+        Ok(keeping)
+    }
+
+    /// Updates the record of an open, if it is persistent.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` if the record cannot be written.
+    pub async fn update_record(&self, open: &Open) -> Result<(), NtStatus> {
+        let Some(persistence) = &open.origin.persistence else { return Ok(()) };
+        let queued = self.queue(open, persistence, ChargeMode::Refusing);
+        let queued = queued.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+        if queued.await { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) }
+    }
+
+    /// Queues the record of an open. None if the record or the user's total is too large, or the
+    /// open was closed.
+    fn queue(
+        &self,
+        open: &Open,
+        persistence: &Persistence,
+        charging: ChargeMode,
+    ) -> Option<BoxFuture<'static, bool>> {
+        // The lock makes a later state also the later write.
+        let mut charged = persistence.bytes.lock();
+        self.persistent.find(open.id.persistent)?;
+        let record = record_of(open, persistence)?;
+        let fits = record.file.locks.len() <= PERSISTENT_LOCKS_MAX;
+        let bytes = fits.then(|| record.to_bytes())?;
+        match charging {
+            ChargeMode::Refusing => charged.try_resize(bytes.len() as u64).ok()?,
+            ChargeMode::Forced => charged.resize(bytes.len() as u64),
+        }
+        Some(self.host.write_open_record(open.id.persistent, Some(bytes)))
+    }
+
+    /// Records the break of a lease, in the background: after a restart the client has only the
+    /// lower caching, notified or not.
+    pub fn record_lease_break(&self, key: CacheKey) {
+        if !self.persistent.is_empty() {
+            self.record_breaks(&self.persistent.of_lease(key));
+        }
+    }
+
+    /// Records the break of an open's oplock.
+    pub fn record_oplock_break(&self, id: u64) {
+        self.record_breaks(self.persistent.find(id).as_slice());
+    }
+
+    fn record_breaks(&self, opens: &[Arc<Open>]) {
+        for open in opens {
+            if let Some(persistence) = &open.origin.persistence {
+                drop(self.queue(open, persistence, ChargeMode::Refusing));
+            }
+        }
+    }
+
+    /// Removes the record of an open that is about to close, if it is persistent. The removal is
+    /// queued on return.
+    pub fn remove_record(&self, open: &Open) -> impl Future<Output = bool> + Send + use<> {
+        let queued = open.origin.persistence.as_deref().map(|persistence| {
+            // The lock keeps a concurrent update from being queued after the removal.
+            let _charged = persistence.bytes.lock();
+            self.persistent.remove(open.id.persistent);
+            self.host.write_open_record(open.id.persistent, None)
+        });
+        async move {
+            match queued {
+                Some(queued) => queued.await,
+                None => true,
+            }
+        }
+    }
+
+    /// Restores the opens of the records. The caller runs it before the first client is served.
+    /// Records that cannot be restored are logged and removed.
+    pub fn restore(self: &Arc<Self>, records: &BTreeMap<u64, Vec<u8>>) {
+        let mut restored = Vec::new();
+        for (&id, bytes) in records {
+            self.reserve_ids_through(id);
+            let made = match OpenRecord::decode(bytes) {
+                Ok(record) if record.id == id => self.restore_one(record),
+                Ok(_) => Err("the record belongs to another open".into()),
+                Err(malformed) => Err(malformed.to_string()),
+            };
+            match made {
+                Ok(open) => restored.push(open),
+                Err(why) => {
+                    tracing::error!(id, why, "could not restore a persistent open");
+                    drop(self.host.write_open_record(id, None));
+                }
+            }
+        }
+        // Once all opens exist: the latest open of a lease has its present state.
+        for (open, facts) in restored.iter().rev() {
+            let Ok(file) = open.file() else { continue };
+            let holder: Option<Arc<dyn CacheHolder>> = match (&open.lease, &open.oplock) {
+                (Some(lease), _) => Some(lease.clone()),
+                (None, Some(oplock)) => Some(oplock.clone()),
+                (None, None) => None,
+            };
+            holder
+                .into_iter()
+                .for_each(|h| self.files.for_server().restore_caching(file, facts, h));
+        }
+        self.detach_all(restored.into_iter().map(|(open, _)| open).collect());
+    }
+
+    fn restore_one(self: &Arc<Self>, record: OpenRecord) -> Result<(Arc<Open>, OpenFacts), String> {
+        let config = self.config();
+        let share = config.share(&record.share).filter(|s| s.continuously_available);
+        let share = share.ok_or("its share is no longer continuously available")?;
+        let volume = share.volume.as_ref().ok_or("its share has no volume")?;
+        let account = self.host.account(&record.owner).ok_or("its account no longer exists")?;
+        let forced = share.forced(&account.caller);
+        let caller = forced.as_ref().unwrap_or(&account.caller);
+        let id = FileId { persistent: record.id, volatile: record.id };
+        let seal = share.encryption_required;
+        let lease = record
+            .file
+            .cache_key
+            .map(|key| Lease::restored(self, key, record.owner.clone(), record.has_lease_v2, seal));
+        let oplock = Oplock::restored(self, id, seal);
+        let holder: Arc<dyn CacheHolder> = match &lease {
+            Some(lease) => lease.clone(),
+            None => oplock.clone(),
+        };
+        let user = Holder::User(record.owner.as_str().into());
+        let files = self.files.for_server();
+        let file = files.restore(volume, caller, &record.file, &holder, &user);
+        let file = file.map_err(|error| error.to_string())?;
+        // The lease of an earlier open under the same key, if there is one.
+        let lease = lease.and_then(|_| file.repeat_grant().1.and_then(|grant| grant.holder()));
+        let durability = Durability {
+            kind: DurableKind::Persistent,
+            timeout: Duration::from_millis(record.timeout_ms.into()),
+        };
+        let counted = self.files.meter().share(&share.name);
+        let (share, volume) = (share.clone(), Some(volume.clone()));
+        let admitted = AdmittedShare { share, volume, forced, counted };
+        let (charges, persistent) = self.charges_of_restored(&user);
+        let bytes =
+            self.holdings.persistent_bytes.account(&user).force(record.to_bytes().len() as u64);
+        let identity = record.file.identity.clone();
+        let open = Arc::new(Open::new(OpenParts {
+            id,
+            tree: Arc::new(Tree::new(TreeId(0), admitted, None)),
+            target: Target::File(file),
+            is_of_stable_share: true,
+            mode: record.mode,
+            origin: Arc::new(Origin {
+                action: record.action,
+                owner: record.owner.clone(),
+                client_guid: record.client_guid,
+                create_guid: Some(record.create_guid),
+                membership: None,
+                persistence: Some(Box::new(Persistence::restored(identity, persistent, bytes))),
+                charges,
+            }),
+            oplock: lease.is_none().then_some(oplock),
+            lease,
+            durability: Some(durability),
+            channel_sequence: 0,
+        }));
+        open.set_lock_sequences(LockSequences::from_entries(record.lock_sequences));
+        self.persistent.enter(&open).map_err(|_| "the limit on persistent opens is reached")?;
+        self.register_for_replay(&open);
+        Ok((open, record.file))
+    }
+}
+
+impl Server {
+    /// Restored opens are charged without a limit, because they existed before the restart.
+    fn charges_of_restored(&self, user: &Holder) -> (Charges, ResourceCharge) {
+        let of = |ledger: &Arc<Ledger>| ledger.account(user).force(1);
+        let charges = Charges {
+            open: Some(of(self.files.opens())),
+            durable: of(&self.holdings.durable).into(),
+        };
+        (charges, of(&self.holdings.persistent))
+    }
+}
+
+impl OpenJournal for Server {
+    fn record_opens(&self, files: &[FileKey]) -> BoxFuture<'static, vfs::Result<()>> {
+        if self.persistent.is_empty() {
+            return Box::pin(async { Ok(()) });
+        }
+        let opens = self.persistent.of_files(files);
+        let queued: Vec<_> = opens
+            .iter()
+            .filter_map(|open| Some((open, open.origin.persistence.as_deref()?)))
+            // A rename must not fail because another user exceeds their limit.
+            .map(|(open, persistence)| {
+                let queued = self.queue(open, persistence, ChargeMode::Forced);
+                let is_closed = || self.persistent.find(open.id.persistent).is_none();
+                queued.ok_or_else(is_closed)
+            })
+            .collect();
+        Box::pin(async move {
+            let mut result = Ok(());
+            for queued in queued {
+                let is_settled = match queued {
+                    Ok(queued) => queued.await,
+                    Err(is_closed) => is_closed,
+                };
+                if !is_settled {
+                    result = Err(FsError::TooMany);
+                }
+            }
+            result
+        })
+    }
+}
+
+/// The reaction to a record beyond its user's limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChargeMode {
+    Refusing,
+    Forced,
+}
+
+/// The record of an open; none if its state cannot be determined.
+fn record_of(open: &Open, persistence: &Persistence) -> Option<OpenRecord> {
+    let durability = open.durability()?;
+    Some(OpenRecord {
+        id: open.id.persistent,
+        client_guid: open.origin.client_guid,
+        create_guid: open.origin.create_guid?,
+        timeout_ms: durability.timeout_ms(),
+        action: open.origin.action,
+        mode: open.mode(),
+        owner: open.origin.owner.clone(),
+        share: open.tree.share.name.clone(),
+        file: open.file().ok()?.facts(&persistence.identity)?,
+        has_lease_v2: open.lease.as_ref().is_some_and(|lease| lease.is_v2),
+        lock_sequences: open.lock_sequences().entries(),
+    })
+}

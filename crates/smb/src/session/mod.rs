@@ -1,0 +1,9 @@
+//! Sessions and their channels. MS-SMB2 3.3.1.8, 3.3.1.14.
+//!
+//! Owns a session's keys, user, tree connects and opens. May import `shares`, `opens` and
+//! `outgoing`; the server, requests and connections import it.
+
+pub mod channel;
+pub mod clients;
+pub mod readmission;
+pub mod state;

@@ -1,0 +1,8 @@
+//! Shares as a user sees them: admission, tree connects, and the resources charged to a user.
+//! MS-SMB2 3.3.1.6, 3.3.1.9.
+//!
+//! May import the configuration only. Opens and sessions import it.
+
+pub mod admission;
+pub mod holdings;
+pub mod tree;
