@@ -1,16 +1,16 @@
 //! [`ProcessHost`]: the services of this process that the protocol layers require.
 
-use crate::connections::Connections;
-use crate::interfaces::Interfaces;
-use crate::journal::{Journal, Records};
-use crate::kerberos::Judge;
+use crate::accounts::kerberos::Judge;
+use crate::accounts::names::HostNames;
+use crate::accounts::system_users;
+use crate::accounts::users::Users;
+use crate::conn::connections::Connections;
 use crate::limits::{LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX};
-use crate::names::HostNames;
-use crate::nfs_identity::NfsIdentity;
-use crate::nfs_records::{NfsRecords, OWN_RECORD};
-use crate::sid_pins::SidPins;
-use crate::system_users;
-use crate::users::Users;
+use crate::machine::interfaces::Interfaces;
+use crate::state::journal::{Journal, Records};
+use crate::state::nfs_identity::NfsIdentity;
+use crate::state::nfs_records::{NfsRecords, OWN_RECORD};
+use crate::state::sid_pins::SidPins;
 use files::Caller;
 use futures_util::future::BoxFuture;
 use limits::Holder;

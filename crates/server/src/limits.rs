@@ -34,7 +34,7 @@ pub const CONNECTIONS_FLOOR: usize = 16;
 
 /// Limit of connections without a logon: a sixteenth of `connections_max` is reserved for users.
 /// Beyond it a new connection must displace another one without a logon; see
-/// [`crate::connections::Connections::enter`].
+/// [`crate::conn::connections::Connections::enter`].
 #[must_use]
 pub fn unknown_max(connections_max: usize) -> usize {
     connections_max - connections_max / 16
@@ -106,7 +106,7 @@ pub const GATHERED_FRAMES_MAX: usize = 8;
 /// Bytes of such frames; the last frame may exceed it. See [`GATHERED_FRAMES_MAX`].
 pub const GATHERED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Memory of all connections for requests in flight and their replies; see [`crate::memory`]. One
+/// Memory of all connections for requests in flight and their replies; see [`crate::conn::memory`]. One
 /// user, or one address without a logon, may have as much as would remain free: 256 MiB. These are
 /// 32 of the largest requests at once.
 pub const MEMORY_BYTES_MAX: u64 = 512 * 1024 * 1024;

@@ -1,11 +1,11 @@
 //! The NFS service of the process: its listener and its configuration.
 
+use crate::accounts::names::{HostNames, RuleVerdict};
 use crate::config::{Config, HostRule, NfsClients, NfsSquash, NfsStable, NfsTls, ShareConfig};
-use crate::connections::Connections;
+use crate::conn::connections::Connections;
+use crate::conn::listener::Listener;
+use crate::conn::seats::Seats;
 use crate::host::ProcessHost;
-use crate::listener::Listener;
-use crate::names::{HostNames, RuleVerdict};
-use crate::seats::Seats;
 use crate::supervisor::Beat;
 use files::{Files, VolumeId};
 use meter::{Meter, ShareId};

@@ -1,36 +1,36 @@
 //! [`Service`]: starts the server, reloads its configuration and stops it.
 
+use crate::accounts::kerberos::Judge;
+use crate::accounts::names::{HostNames, WantedNames};
+use crate::accounts::system_users;
+use crate::accounts::users::Users;
 use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
-use crate::audit::Audit;
 use crate::config::{
     AdminAddress, Config, Encryption, HostRule, Ntlm, ShareConfig, Signing, SmbStable,
 };
-use crate::connections::Connections;
-use crate::descriptors::{self, DescriptorPlan};
-use crate::drain::{Drain, flushed};
-use crate::feature_facts::facts;
-use crate::features::{Features, METADATA_CACHE, Switch};
+use crate::conn::connections::Connections;
+use crate::conn::drain::{Drain, flushed};
+use crate::conn::listener::Listener;
+use crate::conn::seats::{EVEN_OUT_EVERY, Seats, Threads};
+use crate::conn::tls;
 use crate::host::ProcessHost;
-use crate::journal::{Journal, Records};
-use crate::kerberos::Judge;
 use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN};
-use crate::listener::Listener;
+use crate::machine::descriptors::{self, DescriptorPlan};
+use crate::machine::processor::ThreadClock;
 use crate::metadata_cache::MetadataCaches;
-use crate::names::{HostNames, WantedNames};
-use crate::nfs_identity::NfsIdentity;
 use crate::nfs_service::NfsService;
-use crate::observer::{ExportCounters, Observer};
-use crate::processor::ThreadClock;
-use crate::seats::{EVEN_OUT_EVERY, Seats, Threads};
-use crate::share_credits::{KEPT_EVERY, KEPT_WITHIN};
-use crate::share_limits::LimitsBook;
+use crate::observe::audit::Audit;
+use crate::observe::feature_facts::facts;
+use crate::observe::features::{Features, METADATA_CACHE, Switch};
+use crate::observe::observer::{ExportCounters, Observer};
+use crate::observe::traces::Traces;
+use crate::shares::credits::{KEPT_EVERY, KEPT_WITHIN};
+use crate::shares::limits::LimitsBook;
+use crate::shares::usage;
+use crate::state::journal::{Journal, Records};
+use crate::state::nfs_identity::NfsIdentity;
+use crate::state::usual_networks::{self, UsualNetworkFile};
 use crate::supervisor::{Beat, PassedSockets, Pulse};
-use crate::system_users;
-use crate::tls;
-use crate::traces::Traces;
-use crate::usage;
-use crate::users::Users;
-use crate::usual_networks::{self, UsualNetworkFile};
 use crate::workers::Pool;
 use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
 use meter::Meter;

@@ -48,7 +48,7 @@ const THREAD_STATE: [(&str, &str); 6] = [
     ("files/tests/slow_backend.rs", "a test's own"),
     ("meter/src/registry.rs", "counters"),
     ("meter/src/stage.rs", "time spans"),
-    ("server/src/spare.rs", "spare buffers"),
+    ("server/src/conn/spare.rs", "spare buffers"),
     ("sim/src/fibers.rs", "simulated threads"),
     ("vfs-local/src/identity.rs", "the kernel keeps credentials by thread"),
 ];

@@ -4,9 +4,9 @@
 use super::State;
 use super::nfs_clients;
 use super::request::{Answer, Input, Refusal};
-use crate::connections::{Connections, Traffic};
-use crate::interfaces::Interfaces;
+use crate::conn::connections::{Connections, Traffic};
 use crate::limits::ADMIN_ITEMS_MAX;
+use crate::machine::interfaces::Interfaces;
 use serde_json::{Value, json};
 use smb::InterfaceFact;
 use smb::snapshot::{ChannelFact, SessionFact, Snapshot};

@@ -2,7 +2,7 @@
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
-use crate::drain::DrainFacts;
+use crate::conn::drain::DrainFacts;
 use crate::limits::DRAIN_WITHIN_MAX;
 use serde_json::{Value, json};
 use std::time::Duration;

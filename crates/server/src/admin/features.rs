@@ -2,7 +2,7 @@
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
-use crate::features;
+use crate::observe::features;
 
 /// Lists all features.
 pub fn list(state: &State, _: &Input) -> Result<Answer, Refusal> {

@@ -3,7 +3,7 @@
 use super::State;
 use super::request::{Answer, Input, Refusal};
 use super::sessions::number;
-use crate::connections::{Connections, Traffic};
+use crate::conn::connections::{Connections, Traffic};
 use crate::limits::ADMIN_ITEMS_MAX;
 use nfs::snapshot::{ClientFact, ConnectionFact, SessionFact, Snapshot};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
-use crate::connections::{LinkFact, Traffic};
+use crate::conn::connections::{LinkFact, Traffic};
 use crate::limits::ADMIN_OPENS_MAX;
 use serde_json::{Value, json};
 use smb::snapshot::{ChannelFact, SessionFact};

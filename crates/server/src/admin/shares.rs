@@ -2,9 +2,9 @@
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
+use crate::accounts::system_users;
 use crate::config::{ExportLine, ShareConfig};
-use crate::share_limits::ChangeRefusal;
-use crate::system_users;
+use crate::shares::limits::ChangeRefusal;
 use limits::{Provision, Rates, Snapshot};
 use meter::Peak;
 use serde_json::{Map, Value, json};

@@ -2,9 +2,9 @@
 
 use super::request::{Answer, Input, Refusal};
 use super::{State, nfs_clients, sessions};
-use crate::connections::ConnectionCounts;
+use crate::conn::connections::ConnectionCounts;
 use crate::limits::ADMIN_ITEMS_MAX;
-use crate::share_disks::{self, ShareDisk};
+use crate::shares::disks::{self, ShareDisk};
 use serde_json::{Value, json};
 use smb::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ fn made_slow(state: &State) -> Value {
 
 /// Shares whose disks failed to store written data.
 fn disks_failed(state: &State) -> Value {
-    let disks = share_disks::all(&state.server.config(), &state.files);
+    let disks = disks::all(&state.server.config(), &state.files);
     let shown = |disk: ShareDisk| {
         let ShareDisk { share, failure, has_stopped } = disk;
         let error = failure.reason();
@@ -94,7 +94,7 @@ fn disks_failed(state: &State) -> Value {
 /// Health checks.
 pub fn health(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let mut checks = vec![taking(state), room(state)];
-    let disks = share_disks::all(&state.server.config(), &state.files);
+    let disks = disks::all(&state.server.config(), &state.files);
     checks.extend(disks.into_iter().take(ADMIN_ITEMS_MAX).map(disk_failed));
     checks.extend(state.shares.all().iter().take(ADMIN_ITEMS_MAX).map(|share| {
         let name = format!("share {}", share.name);

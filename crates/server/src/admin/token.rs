@@ -2,7 +2,7 @@
 //! directory, private to the server's user.
 
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_BYTES_MIN};
-use crate::state;
+use crate::state::directory;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -66,7 +66,7 @@ impl Token {
         let mut random = [0; 32];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut file = state::open(path, OpenOptions::new().write(true).create_new(true))?;
+        let mut file = directory::open(path, OpenOptions::new().write(true).create_new(true))?;
         file.write_all(format!("{token}\n").as_bytes())?;
         Ok(Self(token.into_bytes()))
     }
@@ -87,7 +87,7 @@ impl Tokens {
     /// # Errors
     /// The defect with its remedy.
     pub fn open(folder: &Path) -> Result<Self, String> {
-        state::create_dir(folder).map_err(|error| wrong(folder, &error.to_string()))?;
+        directory::create_dir(folder).map_err(|error| wrong(folder, &error.to_string()))?;
         let open = |name: &str| {
             let path = folder.join(name);
             Token::open(&path).map_err(|why| wrong(&path, &why))

@@ -17,9 +17,9 @@ mod suggest;
 mod values;
 
 pub(crate) use self::limits::change_provision;
-use crate::connections::ConnectionTimeouts;
+use crate::accounts::names::WantedNames;
+use crate::conn::connections::ConnectionTimeouts;
 use crate::limits::{CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX};
-use crate::names::WantedNames;
 use ::limits::Provision;
 pub use admin_address::AdminAddress;
 pub use export_line::ExportLine;
@@ -508,11 +508,11 @@ impl Config {
             share.problem_outside().into_iter().chain(share.unknown_names()).collect::<Vec<_>>()
         };
         let tls = self.nfs_tls.as_ref().and_then(|files| {
-            let text = crate::tls::load(files).err()?;
+            let text = crate::conn::tls::load(files).err()?;
             Some(Problem { line: files.line, text })
         });
         let kerberos = self.kerberos.as_ref().and_then(|keys| {
-            let text = crate::kerberos::Judge::load(keys).err()?;
+            let text = crate::accounts::kerberos::Judge::load(keys).err()?;
             Some(Problem { line: keys.line, text })
         });
         tls.into_iter().chain(kerberos).chain(self.shares.iter().flat_map(of)).collect()

@@ -1,8 +1,8 @@
 //! The `[multichannel]` table: channels per session, and the addresses to advertise.
 
 use super::raw::Meaning;
-use crate::interfaces::{AdvertisedAddress, Pattern, Policy};
 use crate::limits::ADVERTISED_MAX;
+use crate::machine::interfaces::{AdvertisedAddress, Pattern, Policy};
 use serde::Deserialize;
 use smb::limits::{CHANNELS_PER_SESSION, CHANNELS_PER_SESSION_MAX};
 use std::net::IpAddr;

@@ -1,8 +1,8 @@
 //! Parsers of single share keys.
 
 use super::{Config, Encryption, HostRule, NfsTls, Ntlm, Problem, ShareConfig, Signing};
+use crate::accounts::system_users;
 use crate::metadata_cache::BUDGET_BYTES_MAX;
-use crate::system_users;
 use smb::{Network, ShareVisibility};
 
 /// Maximum length of a name pattern in characters, and maximum number of patterns of a share.

@@ -1,0 +1,10 @@
+//! Observation: the audit log, metrics, features, traces of slow requests.
+//!
+//! May import every room but `service` and `admin`. Decides nothing.
+
+pub mod audit;
+pub mod feature_facts;
+pub mod features;
+pub mod metrics;
+pub mod observer;
+pub mod traces;
