@@ -152,22 +152,24 @@ if command -v mount.nfs > /dev/null; then
     ok "by mount.nfs"
 fi
 
+# restarts: the server is killed and started again; returns when it has been.
+restarts() { [ "$(cat < /dev/tcp/192.0.2.1/447)" = restarted ] || fail "the server was not started again"; }
 # Open all the time, and killed twice: while it is written, and while it is read.
 mounts data vers=4.2,nconnect=4,xprtsec=tls
 exec 5> /mnt/nfs/open
 for part in $(seq 0 11); do
-    [ "$part" != 3 ] || touch /mnt/nfs/restart
+    if [ "$part" = 3 ]; then restarts & fi
     dd if=/tmp/random bs=4M count=1 skip="$part" conv=fsync status=none >&5
-    # The first ones after it was asked for may still be the old server's.
-    if [ "$part" = 5 ]; then while [ -e /mnt/nfs/restart ]; do sleep 0.1; done; fi
+    # The first ones after the request may still be the old server's.
+    if [ "$part" = 5 ]; then wait $!; fi
 done
 exec 5>&-
 forgets
 exec 5< /mnt/nfs/open
 for part in $(seq 0 11); do
-    [ "$part" != 3 ] || touch /mnt/nfs/restart
+    if [ "$part" = 3 ]; then restarts & fi
     dd bs=4M count=1 iflag=fullblock status=none <&5
-    if [ "$part" = 5 ]; then while [ -e /mnt/nfs/restart ]; do sleep 0.1; done; fi
+    if [ "$part" = 5 ]; then wait $!; fi
 done | cmp - /tmp/random
 exec 5<&-
 is_under_tls 4
