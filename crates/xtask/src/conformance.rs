@@ -8,7 +8,7 @@ use crate::server::{
 use crate::tap::{self, TapRecords};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -246,7 +246,11 @@ fn parse(text: &str) -> (String, String) {
     result
 }
 
-fn read_suites(root: &Path) -> Result<Vec<String>> {
+/// Lines of the list of Samba's suites: names, and names after `-` of tests that are not run.
+///
+/// # Errors
+/// The list cannot be read.
+pub fn read_suites(root: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(root.join("conformance/smb-suites.txt"))?;
     Ok(text
         .lines()
@@ -254,6 +258,14 @@ fn read_suites(root: &Path) -> Result<Vec<String>> {
         .filter(|l| !l.is_empty() && !l.starts_with('#'))
         .map(str::to_owned)
         .collect())
+}
+
+/// Samba's tests that are expected to fail.
+///
+/// # Errors
+/// The list cannot be read, or a reason is missing.
+pub fn expected_failures(root: &Path) -> Result<HashSet<String>> {
+    Ok(read_expected(root)?.into_iter().map(|failure| failure.test).collect())
 }
 
 fn read_expected(root: &Path) -> Result<Vec<ExpectedFailure>> {
@@ -265,7 +277,8 @@ fn read_expected(root: &Path) -> Result<Vec<ExpectedFailure>> {
     Ok(file.expected)
 }
 
-fn is_within(test: &str, suite: &str) -> bool {
+/// Whether `test` is `suite` or one of its tests.
+pub fn is_within(test: &str, suite: &str) -> bool {
     test == suite || test.starts_with(&format!("{suite}."))
 }
 

@@ -2,6 +2,7 @@
 
 mod backend_calls;
 mod developer_pages;
+mod promises;
 
 use anyhow::Result;
 use std::collections::HashSet;
@@ -132,7 +133,8 @@ fn check(root: &Path) -> Result<Vec<String>> {
     }
     backend_calls::check(root, &mut breaches)?;
     crate::language::check(root, &mut breaches)?;
-    check_documents(root, &tests, &mut breaches)?;
+    check_documents(root, &mut breaches)?;
+    promises::check(root, &tests, &mut breaches)?;
     developer_pages::check(root, &mut breaches)?;
     Ok(breaches)
 }
@@ -257,18 +259,23 @@ fn check_functions(code: &[&str], shown: &str, breaches: &mut Vec<String>) {
     }
 }
 
+/// Functions with the attribute of a test: other functions of the same name hold nothing.
 fn collect_tests(name: &str, text: &str, tests: &mut HashSet<String>) {
+    let mut is_test = false;
     for line in text.lines() {
         let trimmed = line.trim_start();
+        is_test |= trimmed.starts_with("#[test]") || trimmed.starts_with("#[tokio::test");
         if let Some(rest) = trimmed.strip_prefix("fn ").or(trimmed.strip_prefix("async fn ")) {
             let function: String =
                 rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            tests.insert(format!("{name}::{function}"));
+            if std::mem::take(&mut is_test) {
+                tests.insert(format!("{name}::{function}"));
+            }
         }
     }
 }
 
-fn check_documents(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<String>) -> Result<()> {
+fn check_documents(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
     for name in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SEMANTICS.md", "BENCHMARKS.md"] {
         let text = std::fs::read_to_string(root.join(name)).unwrap_or_default();
         if text.is_empty() {
@@ -285,28 +292,7 @@ fn check_documents(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<Stri
     if !changes.contains("## Unreleased") {
         breaches.push("CHANGELOG.md: begins with \"## Unreleased\"".into());
     }
-    check_promises(
-        &std::fs::read_to_string(root.join("SEMANTICS.md")).unwrap_or_default(),
-        tests,
-        breaches,
-    );
     Ok(())
-}
-
-/// Every promise names a test that exists: `- promise (`crate::test`)`. Tests of
-/// foreign suites are named as they name themselves.
-fn check_promises(text: &str, tests: &HashSet<String>, breaches: &mut Vec<String>) {
-    for line in text.lines().filter(|l| l.starts_with("- ")) {
-        let named = line
-            .rsplit_once("(`")
-            .and_then(|(_, rest)| rest.split_once("`)"))
-            .map(|(name, _)| name);
-        match named {
-            Some(name) if name.starts_with("smb2.") || tests.contains(name) => {}
-            Some(name) => breaches.push(format!("SEMANTICS.md: there is no test {name}")),
-            None => breaches.push(format!("SEMANTICS.md: no test named: {line}")),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -368,13 +354,12 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_without_its_test_is_found() {
-        let mut breaches = Vec::new();
-        check_promises(
-            "- a (`wire::gone`)\n- b\n- c (`smb2.read.eof`)\n",
-            &HashSet::new(),
-            &mut breaches,
-        );
-        assert_eq!(breaches.len(), 2);
+    fn only_functions_with_the_attribute_are_tests() {
+        let text = "#[test]\nfn one() {}\nfn helper() {}\n    #[test]\n    #[ignore = \"slow\"]\n    \
+                    async fn two() {}\n#[tokio::test(flavor = \"current_thread\")]\nfn three() {}\n";
+        let mut tests = HashSet::new();
+        collect_tests("files", text, &mut tests);
+        let expected = ["files::one", "files::two", "files::three"];
+        assert_eq!(tests, HashSet::from(expected.map(str::to_owned)));
     }
 }

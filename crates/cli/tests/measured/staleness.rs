@@ -1,7 +1,7 @@
 //! A local process, two SMB sessions and an NFS client change one tree at the same time, each
 //! with its own names in common directories. After each change the actor reads it back
-//! through the other clients, and each reply must be current. SEMANTICS.md, "What is
-//! told is so".
+//! through the other clients, and each reply must be current. SEMANTICS.md, "Answers
+//! are current".
 //!
 //! `ANABRANCH_STEPS` is how many changes each of the four makes, `ANABRANCH_SEED` where
 //! randomness begins.
