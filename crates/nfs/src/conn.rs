@@ -4,27 +4,24 @@
 //! at once, and stores it if it is pending. Jobs survive the end of the connection, because the
 //! client will ask for the replies on another one.
 
-use crate::clients::calls::Calls;
-use crate::clients::client::Client;
-use crate::clients::credentials::{Callers, Credentials};
-use crate::clients::session::Session;
+use crate::clients::connection::ConnShared;
+use crate::clients::credentials::Credentials;
+use crate::clients::link::ConnFacts;
+use crate::compound::execute;
 use crate::limits::{
-    MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, RESERVED_PORTS_END, SESSION_PROOF_BYTES,
-    SESSIONS_PER_CONNECTION_MAX, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX, TRANSMIT_EARLY_BYTES,
+    MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, SESSION_PROOF_BYTES,
+    SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX, TRANSMIT_EARLY_BYTES,
 };
-use crate::observe::metering::SentList;
-use crate::request::run;
+use crate::observe::metering::{count_callback, count_header_reply};
+use crate::request::reply::{JobResult, Transmit};
+use crate::request::run::Call as CompoundCall;
 use crate::server::Server;
 use bytes::Bytes;
-use files::{CacheGrant, PendingAnswer, ResidentRange};
 use meter::{Api, Arrival, ResponseType};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use sync::Mutex;
 use vfs::ArrivalOrder;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
 use wire::nfs::rpc::record::MARK_BYTES;
@@ -33,152 +30,19 @@ use wire::nfs::rpc::{
     UnreadableMessage, begin_record, end_record,
 };
 use wire::nfs::xdr::{XdrReader, XdrWriter};
-use wire::nfs::{Compound, Operation, SessionId};
+use wire::nfs::{Compound, Operation};
 
 /// Future that answers one call. The driver polls it at once and stores it if it is pending.
 pub type Job = Pin<Box<dyn Future<Output = JobResult> + Send>>;
-
-/// Result of a job.
-#[derive(Debug)]
-pub struct JobResult {
-    /// Record to send; an empty one is not sent.
-    pub transmit: Transmit,
-    pub(crate) after: PostReplyWork,
-}
-
-/// Guards that the driver drops once the reply is queued. Then deferred breaks of what the reply
-/// granted may go out, and notifications of what the request changed.
-#[derive(Debug, Default)]
-pub(crate) struct PostReplyWork {
-    pub _pending: Option<PendingAnswer>,
-    pub _grants: Vec<CacheGrant>,
-}
-
-/// A record to send: the buffer with its record mark, then the bytes of the file, if any.
-#[derive(Debug, Default)]
-pub struct Transmit {
-    /// The record, or its head.
-    pub buffer: Vec<u8>,
-    /// Data to send from a file behind the buffer; the record mark counts it.
-    pub file: Option<ResidentRange>,
-    /// Replies in the record, which the meter counts once they are sent.
-    pub sent: SentList,
-}
-
-impl Transmit {
-    /// Length on the wire in bytes.
-    #[must_use]
-    pub fn length_bytes(&self) -> usize {
-        self.buffer.len() + self.file.as_ref().map_or(0, |file| file.length_bytes)
-    }
-}
 
 /// Reason to close a connection without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close(pub &'static str);
 
-/// Addresses of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnFacts {
-    /// Number of the connection, unique in this process.
-    pub id: u64,
-    /// Address of the client.
-    pub peer: SocketAddr,
-    /// Address of the server.
-    pub local: SocketAddr,
-}
-
-impl ConnFacts {
-    /// Whether the source port is reserved, so that only root of the client's machine can have
-    /// bound it.
-    #[must_use]
-    pub fn has_reserved_port(&self) -> bool {
-        self.peer.port() < RESERVED_PORTS_END
-    }
-}
-
-/// Connection state that its jobs share.
-#[derive(Debug)]
-pub struct ConnShared {
-    /// Addresses of the connection.
-    pub facts: ConnFacts,
-    /// Calls to the client.
-    pub calls: Calls,
-    /// Recent callers on the connection.
-    pub callers: Callers,
-    /// A request has named a valid client or session on it.
-    is_identified: AtomicBool,
-    /// The connection is under TLS.
-    is_under_tls: AtomicBool,
-    /// The log has a warning that a share here needs TLS.
-    is_warned: AtomicBool,
-    /// The log has a warning that a share here needs a reserved source port.
-    is_warned_of_port: AtomicBool,
-    /// Bound sessions, the one of the latest request first.
-    sessions: Mutex<Vec<Arc<Session>>>,
-}
-
-impl ConnShared {
-    /// Notes that a request has named a valid client or session.
-    pub fn set_identified(&self) {
-        self.is_identified.store(true, Ordering::Release);
-    }
-
-    /// Whether the connection is under TLS.
-    pub fn is_under_tls(&self) -> bool {
-        self.is_under_tls.load(Ordering::Acquire)
-    }
-
-    /// Logs once how a client without TLS can reach a share.
-    pub fn warn_of_missing_tls(&self, share: &[u8]) {
-        if !self.is_warned.swap(true, Ordering::Relaxed) {
-            let (peer, share) = (self.facts.peer, String::from_utf8_lossy(share));
-            tracing::warn!(%peer, %share, "refused, since nfs_tls is required here and the connection does not use TLS: mount with xprtsec=tls, and run tlshd on the client");
-        }
-    }
-
-    /// Logs once how a client from an unreserved port can reach a share.
-    pub fn warn_of_unreserved_port(&self, share: &[u8]) {
-        if !self.is_warned_of_port.swap(true, Ordering::Relaxed) {
-            let (peer, share) = (self.facts.peer, String::from_utf8_lossy(share));
-            tracing::warn!(%peer, %share, "refused, since the connection uses an unreserved source port (1024 or higher), from which any program can claim any user: mount without noresvport, run a user-space client as root, or set reserved_ports = false for the share if every program on its clients is trusted");
-        }
-    }
-
-    /// The bound session with this id.
-    pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
-        self.sessions.lock().iter().find(|session| session.id == id).cloned()
-    }
-
-    /// Whether the connection is bound to a session of the client.
-    pub fn is_of(&self, client: &Arc<Client>) -> bool {
-        self.sessions.lock().iter().any(|session| Arc::ptr_eq(&session.client, client))
-    }
-
-    /// Binds the connection to a session. RFC 8881 2.10.3.1: with SP4_NONE any request of the
-    /// session binds.
-    pub fn bind(self: &Arc<Self>, session: &Arc<Session>) {
-        let mut sessions = self.sessions.lock();
-        if sessions.first().is_some_and(|first| Arc::ptr_eq(first, session)) {
-            return;
-        }
-        let before = sessions.len();
-        sessions.retain(|known| !Arc::ptr_eq(known, session));
-        let is_new = sessions.len() == before;
-        sessions.retain(|known| !known.has_ended());
-        sessions.truncate(SESSIONS_PER_CONNECTION_MAX - 1);
-        sessions.insert(0, session.clone());
-        drop(sessions);
-        if is_new {
-            session.add_connection(self);
-        }
-    }
-}
-
 /// The protocol state of one connection.
 #[derive(Debug)]
 pub struct Conn {
-    pub(crate) server: Arc<Server>,
+    server: Arc<Server>,
     shared: Arc<ConnShared>,
     jobs: VecDeque<JobSlot>,
     outbox: VecDeque<Transmit>,
@@ -207,19 +71,9 @@ impl Conn {
     /// A newly accepted connection.
     #[must_use]
     pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
-        let shared = ConnShared {
-            facts,
-            calls: Calls::default(),
-            callers: Callers::default(),
-            is_identified: AtomicBool::new(false),
-            is_under_tls: AtomicBool::new(false),
-            is_warned: AtomicBool::new(false),
-            is_warned_of_port: AtomicBool::new(false),
-            sessions: Mutex::default(),
-        };
         Self {
             server,
-            shared: Arc::new(shared),
+            shared: Arc::new(ConnShared::new(facts)),
             jobs: VecDeque::new(),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
@@ -240,7 +94,7 @@ impl Conn {
     /// Whether a request has named a valid client or session.
     #[must_use]
     pub fn is_identified(&self) -> bool {
-        self.shared.is_identified.load(Ordering::Acquire)
+        self.shared.is_identified()
     }
 
     /// Longest record in bytes, without its mark, by the bytes that have `arrived`.
@@ -285,12 +139,12 @@ impl Conn {
                 self.handle_call(&call, record.slice(arguments..), record.len(), (arrival, order));
             }
             Ok(Message::Reply(reply)) => {
-                self.count_callback(arrival.wire_bytes, 0);
+                count_callback(self.server.files.meter(), arrival.wire_bytes, 0);
                 match reply.body {
                     ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
-                        self.shared.calls.answer(reply.xid, record.slice(r.position()..));
+                        self.shared.link.calls.answer(reply.xid, record.slice(r.position()..));
                     }
-                    _ => self.shared.calls.refuse(reply.xid),
+                    _ => self.shared.link.calls.refuse(reply.xid),
                 }
             }
             Err(UnreadableMessage::RpcVersion { xid }) => {
@@ -335,7 +189,7 @@ impl Conn {
             }
             PROCEDURE_COMPOUND => {
                 self.has_compound = true;
-                let call = run::Call {
+                let call = CompoundCall {
                     server: self.server.clone(),
                     conn: self.shared.clone(),
                     xid: call.xid,
@@ -347,7 +201,7 @@ impl Conn {
                     buffer: self.spare.pop().unwrap_or_default(),
                 };
                 let answer_bytes = reply_data_max(&call.arguments);
-                self.jobs.push_back(JobSlot(Box::pin(call.run()), answer_bytes));
+                self.jobs.push_back(JobSlot(Box::pin(execute::run(call)), answer_bytes));
             }
             _ => {
                 let body = accepted(AcceptStatus::ProcedureUnavailable);
@@ -361,7 +215,7 @@ impl Conn {
     fn handle_tls_probe(&mut self, call: &Call<'_>, arrival: &Arrival) {
         let is_probe =
             call.procedure == PROCEDURE_NULL && call.credentials == OpaqueAuth::TLS_PROBE;
-        let is_fresh = !self.has_compound && !self.shared.is_under_tls();
+        let is_fresh = !self.has_compound && !self.shared.link.is_under_tls();
         if !is_probe || !is_fresh || !self.server.config().offers_tls {
             let body = ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS);
             let refused = (Api::NULL, ResponseType::AuthenticationError);
@@ -371,7 +225,7 @@ impl Conn {
         let body = ReplyBody::Accepted { verifier, status };
         self.refuse(call.xid, body, (Api::NULL, ResponseType::Success), arrival);
         self.starts_tls = true;
-        self.shared.is_under_tls.store(true, Ordering::Release);
+        self.shared.link.set_under_tls();
     }
 
     /// Whether TLS starts now: the records in [`Conn::poll_transmit`] are the last in clear text.
@@ -395,7 +249,9 @@ impl Conn {
         w.put(&Reply { xid, body });
         end_record(w, mark, 0);
         let mut transmit = Transmit { buffer: record, ..Transmit::default() };
-        self.count_header_reply(api, response, arrival, &mut transmit);
+        let egress_bytes = transmit.length_bytes() as u64;
+        let meter = (self.server.files.meter().as_ref(), &*self.server.host);
+        count_header_reply(meter, (api, response), arrival, egress_bytes, &mut transmit.sent);
         self.push(transmit);
     }
 
@@ -427,8 +283,8 @@ impl Conn {
     /// Takes the next record to send, in order.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         let Some(transmit) = self.outbox.pop_front() else {
-            let buffer = self.shared.calls.poll_outgoing()?;
-            self.count_callback(0, buffer.len() as u64);
+            let buffer = self.shared.link.calls.poll_outgoing()?;
+            count_callback(self.server.files.meter(), 0, buffer.len() as u64);
             return Some(Transmit { buffer, ..Transmit::default() });
         };
         self.outbox_bytes -= transmit.length_bytes();
@@ -514,6 +370,6 @@ pub fn write_data_at(record: &[u8]) -> Option<usize> {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        self.shared.calls.end();
+        self.shared.link.calls.end();
     }
 }

@@ -20,13 +20,15 @@ mod state;
 mod status;
 
 pub use clients::client::{Client, ClientFacts};
+pub use clients::connection::ConnShared;
+pub use clients::link::{ConnFacts, ConnLink};
 pub use clients::session::Session;
-pub use conn::{Close, Conn, ConnFacts, ConnShared, Job, JobResult, Transmit, write_data_at};
-pub use exports::config::{
-    ClientTerms, Config, Export, ExportTerms, HostFilter, HostVerdict, Squash,
-};
+pub use conn::{Close, Conn, Job, write_data_at};
+pub use exports::config::Config;
+pub use exports::export::{ClientTerms, Export, ExportTerms, HostFilter, HostVerdict, Squash};
 pub use exports::pseudo::PseudoTree;
 pub use host::{Host, TimeReading};
 pub use observe::snapshot;
+pub use request::reply::{JobResult, Transmit};
 pub use server::{Server, Stats};
 pub use state::holdings::Holdings;

@@ -4,16 +4,18 @@
 //! No lock is held across an await or a call of the file layer.
 
 use crate::clients::client::Client;
+use crate::clients::client::ExchangeIdRequest;
+use crate::clients::delegations::{Delegations, PendingRevocation};
+use crate::clients::held_state::{ClientStates, HeldOpen};
 use crate::clients::session::{Session, SessionShares};
-use crate::clients::table::{Clients, ExchangeIdOutcome, ExchangeIdRequest};
-use crate::exports::config::{Config, Export};
+use crate::clients::table::{Clients, ExchangeIdOutcome};
+use crate::exports::config::Config;
+use crate::exports::export::Export;
 use crate::host::{Host, TimeReading};
 use crate::limits::{COURTESY, PATIENCE, SLOTS_UNDER_PRESSURE};
 use crate::observe::audit;
 use crate::state::client_record::ClientRecord;
-use crate::state::delegations::Delegations;
 use crate::state::grace::Grace;
-use crate::state::held_state::{ClientStates, HeldOpen};
 use crate::state::holdings::Holdings;
 use files::{CourtesyClients, Files, Patience, RequestFiles};
 use futures_util::FutureExt;
@@ -330,7 +332,7 @@ impl Server {
         session.end();
         let mut sessions = self.sessions.write();
         if sessions.remove(&session.id).is_some() {
-            audit::session_end(self, session);
+            audit::session_end(self.files.meter(), session);
             session.release();
         }
     }
@@ -370,6 +372,18 @@ impl Server {
         }
         let expired = self.clients.lock().remove_expired(now.instant, COURTESY);
         expired.iter().for_each(|client| self.end(client));
+    }
+
+    /// Revokes delegations that were not returned in time.
+    fn revoke_due(&self, now: Instant) {
+        for PendingRevocation { client, number, .. } in self.delegations.take_due(now) {
+            let Some(client) = client.upgrade() else { continue };
+            // Files are closed outside the lock.
+            let taken = client.with_states(|states| states.revoke(number));
+            if taken.is_some() {
+                tracing::info!(client = %client.facts().peer, "revoked a delegation that its client did not return in time");
+            }
+        }
     }
 
     /// Makes room for one more open, lock or delegation of a client, and for the file descriptor of

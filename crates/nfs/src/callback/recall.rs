@@ -2,10 +2,10 @@
 //! 10.4.6, 20.2.
 
 use crate::clients::client::Client;
+use crate::clients::delegations::{PendingRevocation, revocation_deadline};
+use crate::clients::held_state::DelegationFacts;
 use crate::limits::RECALL_PAUSE;
 use crate::server::Server;
-use crate::state::delegations::{PendingRevocation, revocation_deadline};
-use crate::state::held_state::DelegationFacts;
 use files::{CacheBreak, CacheHolder};
 use std::sync::{Arc, Weak};
 use sync::Mutex;
@@ -140,20 +140,6 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
         let is_over = server.host.now().instant >= at;
         if is_over || client.states.lock().delegation_of(file) != Some(number) {
             return;
-        }
-    }
-}
-
-impl Server {
-    /// Revokes delegations that were not returned in time.
-    pub(crate) fn revoke_due(&self, now: std::time::Instant) {
-        for PendingRevocation { client, number, .. } in self.delegations.take_due(now) {
-            let Some(client) = client.upgrade() else { continue };
-            // Files are closed outside the lock.
-            let taken = client.with_states(|states| states.revoke(number));
-            if taken.is_some() {
-                tracing::info!(client = %client.facts().peer, "revoked a delegation that its client did not return in time");
-            }
         }
     }
 }

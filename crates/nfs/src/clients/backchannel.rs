@@ -2,7 +2,7 @@
 //! 18.34.
 
 use crate::clients::callback_slots::CallbackSlots;
-use crate::conn::ConnShared;
+use crate::clients::link::ConnLink;
 use crate::limits::{BACKCHANNELS_MAX, CALLBACK_SLOTS_MAX};
 use std::sync::{Arc, Weak};
 use sync::Mutex;
@@ -95,7 +95,7 @@ pub enum CallbackHealth {
 #[derive(Debug)]
 struct State {
     callback_target: Option<CallbackTarget>,
-    connections: Vec<Weak<ConnShared>>,
+    connections: Vec<Weak<ConnLink>>,
     was_bound: bool,
     health: CallbackHealth,
 }
@@ -119,7 +119,7 @@ impl Backchannel {
     }
 
     /// Binds a connection for callbacks. If too many are bound, the oldest is dropped.
-    pub fn bind(&self, connection: &Arc<ConnShared>) {
+    pub fn bind(&self, connection: &Arc<ConnLink>) {
         let mut state = self.state.lock();
         state.connections.retain(|known| {
             known
@@ -135,7 +135,7 @@ impl Backchannel {
     }
 
     /// Unbinds a connection on which the client does not reply.
-    pub(crate) fn unbind(&self, connection: &Arc<ConnShared>) {
+    pub(crate) fn unbind(&self, connection: &Arc<ConnLink>) {
         let mut state = self.state.lock();
         state.connections.retain(|known| known.as_ptr() != Arc::as_ptr(connection));
     }
@@ -176,7 +176,7 @@ impl Backchannel {
     }
 
     /// Open connections for callbacks with the target; the one bound last comes first.
-    pub(crate) fn connections(&self) -> Vec<(Arc<ConnShared>, CallbackTarget)> {
+    pub(crate) fn connections(&self) -> Vec<(Arc<ConnLink>, CallbackTarget)> {
         let state = self.state.lock();
         let Some(callback_target) = &state.callback_target else { return Vec::new() };
         let open = state.connections.iter().rev().filter_map(Weak::upgrade);

@@ -1,37 +1,24 @@
 //! One client: its lease, its sessions and its state. RFC 8881 2.4, 8.3.
 
 use crate::clients::create_session::CreateSessionSlot;
+use crate::clients::held_state::ClientStates;
 use crate::clients::session::Session;
-use crate::clients::table::ExchangeIdRequest;
 use crate::limits::{EXPORTS_NOTED_MAX, SESSIONS_PER_CLIENT_MAX};
 use crate::state::client_record::ClientRecord;
 use crate::state::copies::Copies;
-use crate::state::held_state::ClientStates;
 use crate::state::holdings::Holdings;
 use crate::state::keyed_mutex::KeyedMutex;
-use crate::state::lock_waiters::LockWaiters;
+use crate::state::principal::Principal;
 use crate::state::stateids::Owner;
 use files::VolumeId;
 use limits::{Account, Holder, Ledger, ResourceCharge};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use sync::Mutex;
 use vfs::FileKey;
 use wire::nfs::{ClientId, NfsStatus, Verifier};
-
-/// Principal that created a client id. RFC 8881 2.4. With AUTH_SYS it is the client's own claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Principal {
-    /// RPC authentication flavor.
-    pub flavor: u32,
-    /// User id.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
-    /// The call came from a reserved source port. Without one any program could claim to be root.
-    pub has_reserved_port: bool,
-}
 
 /// Parts that all clients of a server share.
 #[derive(Clone, Debug)]
@@ -51,6 +38,25 @@ pub struct ClientFacts {
     pub implementation: String,
     /// Address of its EXCHANGE_ID.
     pub peer: String,
+}
+
+/// Arguments of EXCHANGE_ID that select a record.
+#[derive(Clone, Debug)]
+pub struct ExchangeIdRequest {
+    /// Owner string (co_ownerid).
+    pub owner: Vec<u8>,
+    /// Verifier of this incarnation.
+    pub verifier: Verifier,
+    /// Principal of the call.
+    pub principal: Principal,
+    /// Source address, to which the client's resources are charged.
+    pub holder: Holder,
+    /// Random upper half of a new client id, so that ids cannot be guessed.
+    pub id_high: u32,
+    /// EXCHGID4_FLAG_UPD_CONFIRMED_REC_A: updates a confirmed record.
+    pub updates: bool,
+    /// Facts for administrators.
+    pub facts: ClientFacts,
 }
 
 /// The sessions of a client.
@@ -78,8 +84,8 @@ pub struct Client {
     pub states: Mutex<ClientStates>,
     /// Serialises OPENs that upgrade another open of the same owner.
     pub(crate) open_upgrades: KeyedMutex<(FileKey, Owner)>,
-    /// Denied locks that the client awaits CB_NOTIFY_LOCK for.
-    pub(crate) lock_waiters: Mutex<LockWaiters>,
+    /// Files and lock-owners of denied locks for which the client awaits CB_NOTIFY_LOCK.
+    pub(crate) lock_waiters: Mutex<HashSet<(FileKey, Owner)>>,
     /// Its asynchronous copies.
     pub copies: Copies,
     /// The record of the client is on stable storage.

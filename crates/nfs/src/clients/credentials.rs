@@ -1,9 +1,9 @@
 //! RPC credentials, and the caller on a share that results. RFC 5531 8.2, appendix A.
 
-use crate::clients::client::Principal;
-use crate::conn::ConnFacts;
-use crate::exports::config::{ExportTerms, NO_ID};
+use crate::clients::link::ConnFacts;
+use crate::exports::export::{ExportTerms, NO_ID};
 use crate::host::Host;
+use crate::state::principal::Principal;
 use files::Caller;
 use std::sync::Arc;
 use sync::Mutex;

@@ -5,10 +5,10 @@
 
 use crate::clients::backchannel::Backchannel;
 use crate::clients::client::Client;
+use crate::clients::link::ConnLink;
+use crate::clients::link::ConnectionFact;
 use crate::clients::slot::{CachedReply, Fingerprint, SlotDecision, Slots};
-use crate::conn::ConnShared;
 use crate::limits::{CONNECTIONS_PER_SESSION_MAX, SLOTS_WHILE_THROTTLED};
-use crate::observe::snapshot::ConnectionFact;
 use bytes::Bytes;
 use files::ShareQueue;
 use limits::{ResourceCharge, ShareLimits};
@@ -35,7 +35,7 @@ pub struct Session {
     /// Charge to its client's address; None once the session has ended.
     shares: Mutex<Option<SessionShares>>,
     /// Bound connections that are open.
-    connections: Mutex<Vec<Weak<ConnShared>>>,
+    connections: Mutex<Vec<Weak<ConnLink>>>,
     /// Queues of its requests, one for each limited share that it has used.
     queues: Mutex<Vec<Arc<ShareQueue>>>,
     /// Requests that wait for limits.
@@ -206,7 +206,7 @@ impl Session {
     }
 
     /// Adds a bound connection, and drops closed ones.
-    pub(crate) fn add_connection(&self, connection: &Arc<ConnShared>) {
+    pub(crate) fn add_connection(&self, connection: &Arc<ConnLink>) {
         let mut connections = self.connections.lock();
         connections.retain(|known| {
             known
@@ -223,7 +223,7 @@ impl Session {
     pub fn connections(&self) -> Vec<ConnectionFact> {
         let connections = self.connections.lock();
         let open = connections.iter().filter_map(Weak::upgrade).filter(|c| c.calls.is_open());
-        let fact = |connection: Arc<ConnShared>| ConnectionFact {
+        let fact = |connection: Arc<ConnLink>| ConnectionFact {
             facts: connection.facts,
             is_under_tls: connection.is_under_tls(),
         };

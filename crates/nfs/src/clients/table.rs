@@ -3,7 +3,7 @@
 //! Pure except for the lock around it: no clock, no messages. Removed clients are returned, so that
 //! the caller ends their sessions and closes their files outside the lock.
 
-use crate::clients::client::{Client, ClientEnvironment, ClientFacts, Principal};
+use crate::clients::client::{Client, ClientEnvironment, ExchangeIdRequest};
 use crate::limits::UNCONFIRMED_CLIENTS_MAX;
 use crate::state::client_record::ClientRecord;
 use crate::state::holdings::Holdings;
@@ -12,26 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::KeyedBuildHasher;
-use wire::nfs::{ClientId, NfsStatus, Verifier};
-
-/// Arguments of EXCHANGE_ID that select a record.
-#[derive(Clone, Debug)]
-pub struct ExchangeIdRequest {
-    /// Owner string (co_ownerid).
-    pub owner: Vec<u8>,
-    /// Verifier of this incarnation.
-    pub verifier: Verifier,
-    /// Principal of the call.
-    pub principal: Principal,
-    /// Source address, to which the client's resources are charged.
-    pub holder: Holder,
-    /// Random upper half of a new client id, so that ids cannot be guessed.
-    pub id_high: u32,
-    /// EXCHGID4_FLAG_UPD_CONFIRMED_REC_A: updates a confirmed record.
-    pub updates: bool,
-    /// Facts for administrators.
-    pub facts: ClientFacts,
-}
+use wire::nfs::{ClientId, NfsStatus};
 
 /// Outcome of EXCHANGE_ID.
 #[derive(Debug)]
@@ -291,8 +272,11 @@ fn update(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clients::client::ClientFacts;
     use crate::limits::{CLIENTS_FLOOR, CLIENTS_MAX, STATES_MAX};
+    use crate::state::principal::Principal;
     use std::net::IpAddr;
+    use wire::nfs::Verifier;
 
     const LEASE: Duration = Duration::from_secs(90);
     const COURTESY: Duration = Duration::from_secs(1000);

@@ -10,7 +10,8 @@ use crate::ops::{
 use crate::request::operations::{
     Group, extensions_group, files_group, group, names_group, state_group, unsupported,
 };
-use crate::request::run::{ReplyBuffer, Results, Run};
+use crate::request::reply::{ReplyBuffer, Results};
+use crate::request::run::Run;
 use wire::nfs::ops::{ListXattrsResult, Operation};
 use wire::nfs::{NfsStatus, OperationNumber};
 

@@ -4,7 +4,7 @@
 //! bit. A principal without a uid or gid is encoded as its SID. So a client sees the whole list
 //! that Windows wrote, and can set it again unchanged.
 
-use crate::encoding::attributes::{decimal, number_of};
+use crate::encoding::owner::{decimal, number_of};
 use files::{Access, Ace as Entry, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, Sid};
 use wire::nfs::NfsStatus;
 use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, AclFlags, support, who};

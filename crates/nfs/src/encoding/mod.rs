@@ -1,6 +1,7 @@
-//! Attributes of files as XDR: the supported set, their encoding, access lists.
+//! Attributes of files as XDR: the supported set, their encoding, access lists, owners.
 //!
-//! Imports `limits` alone. `ops` may import it.
+//! Imports `limits` alone. Only `ops` imports it.
 
 pub mod access_list;
 pub mod attributes;
+pub mod owner;

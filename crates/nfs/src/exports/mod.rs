@@ -1,6 +1,7 @@
 //! Configuration: the shares, the terms of clients on them, and the pseudo file system above them.
 //!
-//! Imports `limits` and `status` alone. Every other room but `state` may import it.
+//! Imports no other room. Every room but `state` and `encoding` may import it.
 
 pub mod config;
+pub mod export;
 pub mod pseudo;

@@ -5,7 +5,7 @@
 //! The directories between belong to no file system. A client sees only those that lead to a share
 //! it may reach.
 
-use crate::exports::config::{Export, HostVerdict};
+use crate::exports::export::{Export, HostVerdict};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;

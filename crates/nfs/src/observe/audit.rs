@@ -1,21 +1,33 @@
 //! Audit events of sessions: their begin and end, and denied operations.
 
+use crate::clients::credentials::Credentials;
+use crate::clients::link::ConnLink;
 use crate::clients::session::Session;
-use crate::request::run::{Call, Run};
-use crate::server::Server;
-use meter::{AuditEvent, AuditKind, Authentication, NegotiatedSession, Protocol};
+use meter::{AuditEvent, AuditKind, Authentication, Meter, NegotiatedSession, Protocol};
 use wire::nfs::{NfsStatus, OperationNumber, SessionId};
+
+/// Facts of the call that an event reports.
+#[derive(Debug)]
+pub struct RequestOrigin<'c> {
+    /// Connection on which it arrived.
+    pub connection: &'c ConnLink,
+    /// RPC transaction id.
+    pub xid: u32,
+    /// Credentials of the caller.
+    pub credentials: &'c Credentials,
+}
 
 fn shown(id: &SessionId) -> String {
     id.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn event(kind: AuditKind, call: &Call) -> AuditEvent {
-    let identity = call.credentials.identity.as_ref();
+fn event(kind: AuditKind, origin: &RequestOrigin<'_>) -> AuditEvent {
+    let identity = origin.credentials.identity.as_ref();
     let by = if identity.is_some() { Authentication::AuthSys } else { Authentication::Anonymous };
+    let facts = origin.connection.facts;
     AuditEvent {
-        peer: Some(call.conn.facts.peer),
-        request: Some((call.conn.facts.id, u64::from(call.xid))),
+        peer: Some(facts.peer),
+        request: Some((facts.id, u64::from(origin.xid))),
         user: identity.map_or_else(String::new, |identity| format!("uid {}", identity.uid)),
         authentication: by.name(),
         ..AuditEvent::new(kind, Protocol::Nfs)
@@ -23,43 +35,53 @@ fn event(kind: AuditKind, call: &Call) -> AuditEvent {
 }
 
 /// Reports a created session, or a refusal.
-pub(crate) fn session_setup(run: &Run<'_>, created: Result<&SessionId, NfsStatus>) {
-    run.server().files.meter().audit(|| {
-        let is_under_tls = run.call.conn.is_under_tls();
+pub fn session_setup(
+    meter: &Meter,
+    origin: &RequestOrigin<'_>,
+    minor_version: u32,
+    created: Result<&SessionId, NfsStatus>,
+) {
+    meter.audit(|| {
+        let is_under_tls = origin.connection.is_under_tls();
         let status = created.err().unwrap_or(NfsStatus::OK);
         AuditEvent {
             is_success: created.is_ok(),
             status: format!("{status:?}"),
             session: created.map_or_else(|_| String::new(), shown),
             agreed: Some(NegotiatedSession {
-                dialect: format!("4.{}", run.minor_version),
+                dialect: format!("4.{minor_version}"),
                 signing: "-",
                 cipher: if is_under_tls { "TLS" } else { "-" },
                 encrypted: is_under_tls,
             }),
-            ..event(AuditKind::SessionSetup, run.call)
+            ..event(AuditKind::SessionSetup, origin)
         }
     });
 }
 
-/// Reports a denied operation.
-pub(crate) fn denied(run: &Run<'_>, number: OperationNumber, status: NfsStatus) {
+/// Reports a denied operation of a session on the share with the name that `share` gives.
+pub fn denied(
+    meter: &Meter,
+    origin: &RequestOrigin<'_>,
+    (session, share): (&SessionId, impl FnOnce() -> String),
+    (number, status): (OperationNumber, NfsStatus),
+) {
     if !matches!(status, NfsStatus::ACCESS | NfsStatus::PERM | NfsStatus::WRONGSEC) {
         return;
     }
-    run.server().files.meter().audit(|| AuditEvent {
+    meter.audit(|| AuditEvent {
         is_success: false,
         status: format!("{number:?} {status:?}"),
-        session: run.session.as_ref().map_or_else(String::new, |session| shown(&session.id)),
-        share: run.share_name(),
-        ..event(AuditKind::Denied, run.call)
+        session: shown(session),
+        share: share(),
+        ..event(AuditKind::Denied, origin)
     });
 }
 
 /// Reports the end of a session.
-pub(crate) fn session_end(server: &Server, session: &Session) {
+pub fn session_end(meter: &Meter, session: &Session) {
     let facts = session.client.facts();
-    server.files.meter().audit(|| AuditEvent {
+    meter.audit(|| AuditEvent {
         status: "Ended".to_owned(),
         // Address of its EXCHANGE_ID.
         peer: facts.peer.parse().ok(),

@@ -6,12 +6,12 @@
 //! COMPOUND counts as its first operation.
 
 use crate::clients::credentials::Credentials;
-use crate::conn::{Conn, JobResult, Transmit};
+use crate::clients::link::ConnFacts;
 use crate::host::Host;
-use crate::request::run::Call;
 use limits::ThrottleReason;
 use meter::{
-    Api, Arrival, Authentication, CompletedRequest, ResponseType, SentReply, ShareId, SlowRequest,
+    Api, Arrival, Authentication, CompletedRequest, Meter, ResponseType, SentReply, ShareId,
+    SlowRequest,
 };
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
@@ -111,41 +111,44 @@ impl Tally {
         });
     }
 
-    /// Counts the operations, with the bytes around them, once the reply is ready.
-    pub fn settle(mut self, call: &Call, finished: &mut JobResult) {
-        let server = &call.server;
+    /// Counts the operations, with the bytes around them, once the reply of `egress_bytes` is ready.
+    pub fn settle(
+        mut self,
+        (meter, host): (&Meter, &dyn Host),
+        by: (ConnFacts, u32),
+        egress_bytes: u64,
+        sent: &mut SentList,
+    ) {
         if self.done.is_empty() {
             let nothing = OperationEnd::of_no_share(Api::NFS_UNKNOWN, NfsStatus::INVAL);
             let first = self.first.unwrap_or(nothing);
-            self.count(&*server.host, &first);
+            self.count(host, &first);
         }
         let ingress: u64 = self.done.iter().map(|done| done.ingress_bytes).sum();
         let egress: u64 = self.done.iter().map(|done| done.egress_bytes).sum();
-        let all_egress = finished.transmit.length_bytes() as u64;
         if let Some(first) = self.done.first_mut() {
             first.ingress_bytes += self.arrival.wire_bytes.saturating_sub(ingress);
-            first.egress_bytes += all_egress.saturating_sub(egress);
+            first.egress_bytes += egress_bytes.saturating_sub(egress);
         }
         for done in &self.done {
-            server.files.meter().record(done);
-            finished.transmit.sent.extend(done.sent(self.arrival.first_byte));
+            meter.record(done);
+            sent.extend(done.sent(self.arrival.first_byte));
         }
-        self.add_samples(call);
+        self.add_samples((meter, host), by);
     }
 
     /// Adds sampled and slow operations to the top lists.
-    fn add_samples(&mut self, call: &Call) {
-        let (meter, facts) = (call.server.files.meter(), call.conn.facts);
+    fn add_samples(&mut self, (meter, host): (&Meter, &dyn Host), (facts, xid): (ConnFacts, u32)) {
         if let Some(last) = self.done.last().filter(|_| self.is_sampled) {
             let bytes = self.done.iter().map(|done| done.ingress_bytes + done.egress_bytes).sum();
             let path = self.path.as_deref().filter(|path| !path.is_empty());
             meter.add_top(last.share, path, facts.peer.ip(), bytes);
         }
         for done in self.done.iter().filter(|done| meter.is_slow(done.latency)) {
-            let wall = call.server.host.now().wall;
+            let wall = host.now().wall;
             meter.keep_slow(SlowRequest {
                 connection: facts.id,
-                message: u64::from(call.xid),
+                message: u64::from(xid),
                 peer: facts.peer,
                 share: done.share,
                 api: done.api,
@@ -159,48 +162,43 @@ impl Tally {
     }
 }
 
-impl Conn {
-    /// Counts a call that got an RPC header alone as reply.
-    pub(crate) fn count_header_reply(
-        &self,
-        api: Api,
-        response: ResponseType,
-        arrival: &Arrival,
-        transmit: &mut Transmit,
-    ) {
-        let now = self.server.host.instant();
-        let done = CompletedRequest {
-            share: ShareId::NONE,
-            api,
-            authentication: Authentication::Anonymous,
-            response,
-            ingress_bytes: arrival.wire_bytes,
-            egress_bytes: transmit.length_bytes() as u64,
-            latency: now.saturating_duration_since(arrival.taken),
-        };
-        self.server.files.meter().record(&done);
-        transmit.sent.extend(done.sent(arrival.first_byte));
-    }
+/// Counts a call that got an RPC header alone as reply, of `egress_bytes`.
+pub fn count_header_reply(
+    (meter, host): (&Meter, &dyn Host),
+    (api, response): (Api, ResponseType),
+    arrival: &Arrival,
+    egress_bytes: u64,
+    sent: &mut SentList,
+) {
+    let done = CompletedRequest {
+        share: ShareId::NONE,
+        api,
+        authentication: Authentication::Anonymous,
+        response,
+        ingress_bytes: arrival.wire_bytes,
+        egress_bytes,
+        latency: host.instant().saturating_duration_since(arrival.taken),
+    };
+    meter.record(&done);
+    sent.extend(done.sent(arrival.first_byte));
+}
 
-    /// Counts a callback, or its reply.
-    pub(crate) fn count_callback(&self, ingress_bytes: u64, egress_bytes: u64) {
-        let meter = self.server.files.meter();
-        let (share, api, authentication) =
-            (ShareId::NONE, Api::CALLBACK, Authentication::Anonymous);
-        if egress_bytes == 0 {
-            return meter.add_bytes((share, api, authentication), ingress_bytes, 0);
-        }
-        let (response, latency) = (ResponseType::Success, Duration::ZERO);
-        meter.record(&CompletedRequest {
-            share,
-            api,
-            authentication,
-            response,
-            ingress_bytes,
-            egress_bytes,
-            latency,
-        });
+/// Counts a callback, or its reply.
+pub fn count_callback(meter: &Meter, ingress_bytes: u64, egress_bytes: u64) {
+    let (share, api, authentication) = (ShareId::NONE, Api::CALLBACK, Authentication::Anonymous);
+    if egress_bytes == 0 {
+        return meter.add_bytes((share, api, authentication), ingress_bytes, 0);
     }
+    let (response, latency) = (ResponseType::Success, Duration::ZERO);
+    meter.record(&CompletedRequest {
+        share,
+        api,
+        authentication,
+        response,
+        ingress_bytes,
+        egress_bytes,
+        latency,
+    });
 }
 
 #[cfg(test)]

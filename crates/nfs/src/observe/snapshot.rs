@@ -1,8 +1,8 @@
 //! Snapshot for `status` and `channels`: plain values, rendered elsewhere.
 
 use crate::clients::client::Client;
+pub use crate::clients::link::ConnectionFact;
 use crate::clients::session::Session;
-use crate::conn::ConnFacts;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 
@@ -59,15 +59,6 @@ pub struct SessionFact {
     pub has_callbacks: bool,
     /// Bound connections.
     pub connections: Vec<ConnectionFact>,
-}
-
-/// One connection.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectionFact {
-    /// Addresses of the connection.
-    pub facts: ConnFacts,
-    /// The connection is under TLS.
-    pub is_under_tls: bool,
 }
 
 impl Server {

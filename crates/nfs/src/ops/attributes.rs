@@ -3,10 +3,10 @@
 use super::delegate;
 use crate::encoding::access_list::entries_of;
 use crate::encoding::attributes::{
-    FileSystemFacts, LISTS, ReportedObject, SPACE, check_readable, number_of, put, settable,
-    timestamp,
+    FileSystemFacts, LISTS, ReportedObject, SPACE, check_readable, put, settable, timestamp,
 };
-use crate::exports::config::Export;
+use crate::encoding::owner::number_of;
+use crate::exports::export::Export;
 use crate::exports::pseudo::PseudoId;
 use crate::request::place::Place;
 use crate::request::run::Run;
@@ -371,7 +371,7 @@ pub(crate) async fn access(
     let (object, caller) = run.object().await?;
     let seen = run.seen.filter(|(key, _)| *key == object.key()).map(|(_, seen)| seen);
     let mut rights = run.files().object_access_as_seen(&caller, &object, seen).or_status()?;
-    let peer = run.call.conn.facts.peer.ip();
+    let peer = run.call.conn.link.facts.peer.ip();
     if run.object_place()?.export.is_read_only(peer) {
         let changing = Rights::WRITE_DATA | Rights::APPEND_DATA | Rights::WRITE_EA;
         rights = rights - changing - Rights::DELETE_CHILD;
@@ -434,9 +434,4 @@ async fn is_same(run: &mut Run<'_>, attributes: &Fattr<'_>) -> Result<bool, NfsS
     let mut claimed = Vec::new();
     XdrWriter::new(&mut claimed).put(attributes);
     Ok(written == claimed)
-}
-
-/// The change attribute of an object.
-pub(crate) fn change_of(run: &Run<'_>, object: &Object) -> u64 {
-    run.files().object_attributes_alone(object).map_or(0, |attributes| attributes.change)
 }

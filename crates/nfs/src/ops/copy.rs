@@ -5,9 +5,9 @@
 //! copies between servers and has no COPY_NOTIFY, so that clients read and write themselves.
 
 use super::paid_open::{PaidOpen, open_for, saved_open_for};
+use crate::callback::offload::AsyncCopy;
 use crate::limits::{COPY_BYTES_MAX, COPY_LATER_BYTES_MIN};
 use crate::request::run::Run;
-use crate::state::copies::AsyncCopy;
 use crate::status::OrStatus;
 use files::{Access as Rights, Caller, OpenFile};
 use limits::Cost;

@@ -3,7 +3,8 @@
 use super::paid_open::{PaidOpen, any_open, open_for};
 use crate::limits::{IO_BYTES_MAX, SENDFILE_BYTES_MIN};
 use crate::request::place::Place;
-use crate::request::run::{ReplyBuffer, Run};
+use crate::request::reply::ReplyBuffer;
+use crate::request::run::Run;
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
 use limits::Cost;

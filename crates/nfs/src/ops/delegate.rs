@@ -1,15 +1,14 @@
 //! Delegations: grants at OPEN, DELEGRETURN, and attributes of a file under another client's write
 //! delegation. RFC 8881 10.4, 18.6, 20.1.
 
-use super::attributes::change_of;
 use crate::callback::call::CallbackReply;
 use crate::callback::recall::start_recall;
 use crate::clients::client::Client;
-use crate::exports::config::Export;
+use crate::clients::held_state::HeldDelegation;
+use crate::exports::export::Export;
 use crate::limits::{CB_GETATTR_TIMEOUT, DELEGATIONS_PER_CLIENT_MAX};
 use crate::request::place::Place;
 use crate::request::run::Run;
-use crate::state::held_state::HeldDelegation;
 use crate::status::OrStatus;
 use files::{DelegationKind, Object, OpenFile, Protocol, RequestContext};
 use futures_util::future::{Either, select};
@@ -127,7 +126,7 @@ fn grant_alone(
     let grants = delegation.granting();
     let handle = Place::of(export.clone(), open.object()).handle(run.files()).ok()?;
     if kind == DelegationKind::Write {
-        entry.set_writer(file, client, change_of(run, &open.object()));
+        entry.set_writer(file, client, run.change_of(&open.object()));
     }
     let referring = run.referring();
     let held = HeldDelegation { entry, is_recalled: false, delegation, handle, referring };

@@ -2,7 +2,7 @@
 //! RFC 8881 18.4, 18.9, 18.13, 18.14, 18.24 to 18.26.
 
 use super::attributes::{RequestedAttributes, decode_requested, set_list};
-use crate::exports::config::{Export, HostVerdict};
+use crate::exports::export::{Export, HostVerdict};
 use crate::exports::pseudo::{PseudoId, PseudoTarget, ROOT};
 use crate::request::place::Place;
 use crate::request::run::Run;
@@ -60,7 +60,7 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
 /// in flight, DELAY reveals that the name exists.
 async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(), NfsStatus> {
     name_of(name)?;
-    let (config, peer) = (run.config.clone(), run.call.conn.facts.peer.ip());
+    let (config, peer) = (run.config.clone(), run.call.conn.link.facts.peer.ip());
     let named = if id.is_root() { config.export_named(name) } else { None };
     if let Some(export) = named
         && matches!(export.verdict(peer), HostVerdict::Admitted | HostVerdict::Unknown)
@@ -81,7 +81,7 @@ async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(),
 async fn enter_share(run: &mut Run<'_>, export: &Arc<Export>) -> Result<(), NfsStatus> {
     let export = export.clone();
     // The verdict may have changed since the lookup.
-    export.admit(&run.call.conn, NfsStatus::NOENT, NfsStatus::NOENT)?;
+    run.call.conn.admit(&export, NfsStatus::NOENT, NfsStatus::NOENT)?;
     let root = run.files().root_object(&export.volume).await.or_status()?;
     run.set_current(Place::of(export, root));
     Ok(())

@@ -1,9 +1,9 @@
 //! LOCK, LOCKT, LOCKU. RFC 8881 9, 18.10 to 18.12.
 
+use crate::callback::notify_lock::LockWaiter;
 use crate::clients::client::Client;
+use crate::clients::held_state::HeldOpen;
 use crate::request::run::Run;
-use crate::state::held_state::HeldOpen;
-use crate::state::lock_waiters::LockWaiter;
 use crate::state::stateids::{LockState, Owner, StateKind};
 use crate::status::{OrStatus, status_of};
 use files::{

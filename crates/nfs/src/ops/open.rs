@@ -8,11 +8,11 @@ use super::delegate;
 use super::directory::{change_before, change_info, name_of};
 use crate::callback::recall::DelegationHolder;
 use crate::clients::client::Client;
-use crate::exports::config::Export;
+use crate::clients::held_state::HeldOpen;
+use crate::exports::export::Export;
 use crate::limits::OPEN_UPGRADE_TRIES_MAX;
 use crate::request::place::Place;
 use crate::request::run::Run;
-use crate::state::held_state::HeldOpen;
 use crate::state::stateids::{OpenState, ShareBits};
 use crate::status::OrStatus;
 use files::{

@@ -8,13 +8,14 @@ use crate::encoding::attributes::{
     FileSystemFacts, KNOWN_WITHOUT_STAT, LISTS, ReportedObject, check_readable, put,
     put_inaccessible,
 };
-use crate::exports::config::{Export, HostVerdict};
+use crate::exports::export::{Export, HostVerdict};
 use crate::exports::pseudo::{PseudoId, PseudoTarget, ROOT, cookie_of};
 use crate::limits::{
     READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_PART_ENTRIES, READDIR_SHORT_BYTES,
 };
 use crate::request::place::Place;
-use crate::request::run::{ReplyBuffer, Run};
+use crate::request::reply::ReplyBuffer;
+use crate::request::run::Run;
 use crate::status::{OrStatus, status_of};
 use files::{
     Caller, ListWish, ListedObject, NamedList, Object, ObjectListSink, RequestFiles,
@@ -196,7 +197,7 @@ fn list_shares(
     args: &ReadDirArgs,
     entries: &mut EntryWriter,
 ) -> Result<bool, NfsStatus> {
-    let peer = run.call.conn.facts.peer.ip();
+    let peer = run.call.conn.link.facts.peer.ip();
     let mut shares = Vec::new();
     for export in &run.config.exports {
         match export.verdict(peer) {
@@ -224,7 +225,7 @@ fn list_pseudo(
     id: PseudoId,
     entries: &mut EntryWriter,
 ) -> Result<bool, NfsStatus> {
-    let (config, peer) = (&run.config, run.call.conn.facts.peer.ip());
+    let (config, peer) = (&run.config, run.call.conn.link.facts.peer.ip());
     let mut found = Vec::new();
     for (name, at) in config.tree.list(id, &config.exports, peer) {
         found.push((cookie_of(name), name, at));

@@ -2,10 +2,10 @@
 //! DESTROY_CLIENTID, RECLAIM_COMPLETE. RFC 8881 18.33 to 18.37, 18.50, 18.51.
 
 use crate::clients::backchannel::{Backchannel, CallbackTarget};
+use crate::clients::client::ExchangeIdRequest;
 use crate::clients::client::{Client, ClientFacts};
 use crate::clients::create_session::{CreateSessionStart, agree_back, agree_fore};
 use crate::clients::session::Session;
-use crate::clients::table::ExchangeIdRequest;
 use crate::exports::config::Config;
 use crate::limits::FACT_CHARS_MAX;
 use crate::observe::audit;
@@ -53,7 +53,7 @@ pub(crate) fn exchange_id<'r>(
         owner: args.client_owner.owner_id.to_vec(),
         verifier: args.client_owner.verifier,
         principal: run.call.principal(),
-        holder: limits::Holder::site(run.call.conn.facts.peer.ip()),
+        holder: limits::Holder::site(run.call.conn.link.facts.peer.ip()),
         id_high: run.server().random_id(),
         updates: args.flags.0 & ExchangeIdFlags::UPD_CONFIRMED_REC_A.0 != 0,
         facts: facts_of(run, args),
@@ -87,7 +87,7 @@ fn facts_of(run: &Run<'_>, args: &ExchangeIdArgs<'_>) -> ClientFacts {
             .first()
             .map_or_else(String::new, |id| shown(&id.name)),
         owner: shown(&args.client_owner.owner_id),
-        peer: run.call.conn.facts.peer.to_string(),
+        peer: run.call.conn.link.facts.peer.to_string(),
     }
 }
 
@@ -99,7 +99,12 @@ pub(crate) async fn create_session(
 ) -> Result<CreateSessionResult, NfsStatus> {
     let client = run.server().find_client(args.client_id)?;
     let result = try_create_session(run, &client, args);
-    audit::session_setup(run, result.as_ref().map(|r| &r.session_id).map_err(|status| *status));
+    audit::session_setup(
+        run.server().files.meter(),
+        &run.call.origin(),
+        run.minor_version,
+        result.as_ref().map(|r| &r.session_id).map_err(|status| *status),
+    );
     let result = result?;
     if !client.has_record.load(Ordering::Acquire) {
         let record = client.record().encode();
@@ -109,7 +114,7 @@ pub(crate) async fn create_session(
             // The client may proceed, so that a writable share stays usable.
             tracing::warn!(
                 target: "nfs::condition",
-                peer = %run.call.conn.facts.peer,
+                peer = %run.call.conn.link.facts.peer,
                 owner = %client.facts().owner,
                 "cannot store the record of an NFS client, so it would lose its opens and locks at a server restart; retrying every second: make the folder `state` writable, or free space on its disk"
             );
@@ -172,7 +177,7 @@ fn begin_session(
     run.call.conn.set_identified();
     run.call.conn.bind(&session);
     if takes_callbacks {
-        session.back.bind(&run.call.conn);
+        session.back.bind(&run.call.conn.link);
         session.probe(server);
     }
     Ok(CreateSessionResult {
@@ -223,7 +228,7 @@ pub(crate) fn bind_connection(
         ChannelFromClient::ForeOrBoth | ChannelFromClient::BackOrBoth => ChannelFromServer::Both,
     };
     if direction != ChannelFromServer::Fore {
-        session.back.bind(conn);
+        session.back.bind(&conn.link);
         session.probe(run.server());
     }
     let session_id = args.session_id;

@@ -3,7 +3,8 @@
 
 use super::paid_open::{PaidOpen, open_for};
 use crate::limits::{IO_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
-use crate::request::run::{ReplyBuffer, Run};
+use crate::request::reply::ReplyBuffer;
+use crate::request::run::Run;
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
 use limits::Cost;

@@ -1,6 +1,5 @@
 //! GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR. RFC 8276 8.4.
 
-use super::attributes::change_of;
 use crate::request::run::Run;
 use files::XattrSetMode;
 use vfs::{FsError, XattrName};
@@ -62,11 +61,11 @@ async fn change(
 ) -> Result<ChangeInfo, NfsStatus> {
     let (object, caller) = run.object().await?;
     let name = name_of(name)?;
-    let before = change_of(run, &object);
+    let before = run.change_of(&object);
     let files = run.files().clone();
     files.set_object_xattr(&caller, &object, &name, value, wish).await.map_err(refused)?;
     run.note_changed(&[&object]);
-    Ok(ChangeInfo { is_atomic: false, before, after: change_of(run, &object) })
+    Ok(ChangeInfo { is_atomic: false, before, after: run.change_of(&object) })
 }
 
 /// A part of the names; on most file systems all fit into one reply.

@@ -1,7 +1,8 @@
 //! Resolution of a file handle: a pseudo directory, or an object in a share. RFC 8881 4, 7.3.
 
-use crate::conn::ConnShared;
-use crate::exports::config::{Config, Export, HostVerdict};
+use crate::clients::connection::ConnShared;
+use crate::exports::config::Config;
+use crate::exports::export::{Export, HostVerdict};
 use crate::exports::pseudo::{self, PseudoId};
 use crate::status::OrStatus;
 use files::{Files, Handle, Object, RequestFiles};
@@ -34,7 +35,7 @@ impl Place {
     /// # Errors
     /// BADHANDLE for malformed bytes. STALE if the share is gone or refuses the client, or the
     /// pseudo directory leads it nowhere. DELAY while a host lookup is in flight or has no answer;
-    /// the errors of [`Export::admit`].
+    /// the errors of [`ConnShared::admit`].
     pub fn parse(
         files: &Files,
         config: &Config,
@@ -42,7 +43,7 @@ impl Place {
         handle: &FileHandle,
     ) -> Result<Self, NfsStatus> {
         if let Some(id) = config.tree.of_handle(handle.as_bytes()) {
-            return match config.tree.verdict(id, &config.exports, conn.facts.peer.ip()) {
+            return match config.tree.verdict(id, &config.exports, conn.link.facts.peer.ip()) {
                 HostVerdict::Admitted => Ok(Self::Pseudo(id)),
                 HostVerdict::Refused => Err(NfsStatus::STALE),
                 HostVerdict::Unknown | HostVerdict::Unanswered => Err(NfsStatus::DELAY),
@@ -57,7 +58,7 @@ impl Place {
         let export = config.export(handle.volume()).ok_or(NfsStatus::STALE)?.clone();
         // The client may have mounted the share while the name service answered. By STALE it would
         // lose its locks and its cached writes.
-        export.admit(conn, NfsStatus::STALE, NfsStatus::DELAY)?;
+        conn.admit(&export, NfsStatus::STALE, NfsStatus::DELAY)?;
         Ok(Self::Object(ObjectPlace { export, handle: Some(handle), object: None }))
     }
 

@@ -1,46 +1,34 @@
-//! COMPOUND: executes operations in order until one fails. RFC 8881 2.10.6, 16.2.
-//!
-//! This module holds the rules about position of operations, sizes and cached replies. Each
-//! operation has its own module.
+//! One COMPOUND call, and the state that its operations share.
 
-use crate::clients::client::{Client, Principal};
+use crate::clients::client::Client;
+use crate::clients::connection::ConnShared;
 use crate::clients::credentials::Credentials;
-use crate::clients::session::{Permit, RequestStart, SequenceRequest, Session};
-use crate::clients::slot::Fingerprint;
-use crate::conn::{ConnShared, JobResult, PostReplyWork, Transmit};
-use crate::exports::config::{Config, Export, ExportTerms, Squash};
-use crate::limits::CHANGE_REPLY_BYTES;
-use crate::observe::audit;
-use crate::observe::metering::{OperationEnd, Tally};
-use crate::ops;
-use crate::request::operations::{Stable, changes_files, counted_as, is_change, stable};
+use crate::clients::held_state::HeldOpen;
+use crate::clients::session::Session;
+use crate::exports::config::Config;
+use crate::exports::export::{Export, ExportTerms, Squash};
+use crate::observe::audit::RequestOrigin;
+use crate::observe::metering::OperationEnd;
+use crate::request::operations::{Stable, changes_files, stable};
 use crate::request::place::{ObjectPlace, Place};
+use crate::request::reply::{ReplyBuffer, ResultMark, Results};
 use crate::server::Server;
-use crate::state::held_state::HeldOpen;
+use crate::state::principal::Principal;
 use crate::status::{OrStatus, status_of};
 use bytes::Bytes;
 use files::{
-    Access as Rights, CacheGrant, CallHolder, Caller, Object, OpenFile, PendingAnswer, Protocol,
-    RequestContext, RequestFiles, ResidentRange, ShareQueue, UnstableObjects,
+    Access as Rights, CacheGrant, CallHolder, Caller, Object, OpenFile, RequestFiles, ShareQueue,
+    UnstableObjects,
 };
 use limits::ThrottleReason;
-use meter::{Api, Arrival, NfsOperation, ShareId};
+use meter::{Api, Arrival, ShareId};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 use vfs::{ArrivalOrder, Attributes, FileKey};
 use wire::nfs::callback::{ReferringCall, ReferringCalls};
-use wire::nfs::compound::{BadOperation, Compound, CompoundReply};
-use wire::nfs::ops::{Operation, SequenceArgs, SequenceResult, SequenceStatusFlags, SetAttrReply};
-use wire::nfs::reply::Reply;
-use wire::nfs::rpc::{
-    AcceptStatus, OpaqueAuth, Reply as RpcReply, ReplyBody, begin_record, end_record, put_success,
-};
-use wire::nfs::xdr::{List, ReservedWord, XdrReader, XdrWriter};
-use wire::nfs::{NfsStatus, OperationNumber, StateId};
-
-/// Typical size of a reply.
-const ANSWER_BYTES: usize = 256;
+use wire::nfs::ops::{Operation, SequenceArgs};
+use wire::nfs::xdr::List;
+use wire::nfs::{NfsStatus, StateId};
 
 /// One COMPOUND call.
 #[derive(Debug)]
@@ -89,8 +77,8 @@ pub(crate) struct Run<'c> {
     pub queue: Option<Arc<ShareQueue>>,
     /// Path of the latest open, if this COMPOUND is sampled.
     pub sample: Option<String>,
-    is_sampled: bool,
-    sequence: Option<SequenceArgs>,
+    pub is_sampled: bool,
+    pub sequence: Option<SequenceArgs>,
     /// Attributes of the current file handle's object from an earlier operation.
     pub seen: Option<(FileKey, Attributes)>,
     /// Objects that must be on stable storage before the reply.
@@ -99,493 +87,22 @@ pub(crate) struct Run<'c> {
     first_change: Option<ResultMark>,
 }
 
-/// Longest result of a refused operation in bytes: number and status, and for SETATTR an empty
-/// bitmap.
-const REFUSAL_BYTES: usize = 12;
-
-/// Reply buffer with its size limits.
-pub(crate) struct ReplyBuffer {
-    pub out: Vec<u8>,
-    mark: ReservedWord,
-    /// Offset of the message, behind the record mark.
-    message_at: usize,
-    /// Offset of the COMPOUND results, which a slot caches.
-    results_at: usize,
-    bytes_max: usize,
-    /// Bytes that the current operation must leave free, to refuse the next one.
-    free_bytes: usize,
-    /// Status if the reply would exceed the limit.
-    too_big: NfsStatus,
-    /// The reply is not cached, so that data at its end may be sent from the file.
-    is_uncached: bool,
-    /// Data at the end of the reply, sent from the file.
-    pub file: Option<ResidentRange>,
-}
-
-impl ReplyBuffer {
-    fn new(xid: u32, mut out: Vec<u8>) -> Self {
-        out.clear();
-        out.reserve(ANSWER_BYTES);
-        let w = &mut XdrWriter::new(&mut out);
-        let mark = begin_record(w);
-        let message_at = w.position();
-        put_success(w, xid);
-        let results_at = out.len();
-        let bytes_max = crate::limits::MESSAGE_BYTES_MAX as usize;
-        let too_big = NfsStatus::REP_TOO_BIG;
-        let (is_uncached, file) = (false, None);
-        let free_bytes = 0;
-        Self {
-            out,
-            mark,
-            message_at,
-            results_at,
-            bytes_max,
-            free_bytes,
-            too_big,
-            is_uncached,
-            file,
-        }
-    }
-
-    /// Whether data at the end of the reply may be sent from the file.
-    pub fn may_send_from_file(&self) -> bool {
-        self.is_uncached
-    }
-
-    pub fn writer(&mut self) -> XdrWriter<'_> {
-        XdrWriter::new(&mut self.out)
-    }
-
-    /// Bytes that the current operation may still write.
-    pub fn room(&self) -> usize {
-        self.bytes_max.saturating_sub(self.out.len() - self.message_at + self.free_bytes)
-    }
-
-    fn is_too_long(&self) -> bool {
-        self.out.len() - self.message_at + self.free_bytes > self.bytes_max
-    }
-
-    /// Completes the record.
-    fn finish(mut self) -> JobResult {
-        let (mark, file) = (self.mark, self.file.take());
-        let beyond_bytes = file.as_ref().map_or(0, |file| file.length_bytes);
-        end_record(&mut self.writer(), mark, beyond_bytes);
-        let transmit = Transmit { buffer: self.out, file, ..Transmit::default() };
-        JobResult { transmit, after: PostReplyWork::default() }
-    }
-}
-
-/// Results under construction.
-pub(crate) struct Results {
-    reply: CompoundReply,
-    status: NfsStatus,
-}
-
-/// Position of a result, to undo it.
-#[derive(Clone, Copy)]
-pub(crate) struct ResultMark {
-    number: OperationNumber,
-    before: usize,
-    reply: CompoundReply,
-}
-
-impl Results {
-    fn begin(answer: &mut ReplyBuffer, tag: &[u8]) -> Self {
-        let reply = CompoundReply::begin(&mut answer.writer(), tag);
-        Self { reply, status: NfsStatus::OK }
-    }
-
-    /// Encodes the result of an operation.
-    pub fn push<'a>(
-        &mut self,
-        answer: &mut ReplyBuffer,
-        number: OperationNumber,
-        result: &impl Reply<'a>,
-    ) {
-        self.status = result.status();
-        self.reply.push(&mut answer.writer(), number, result);
-    }
-
-    /// Encodes a successful status; the caller encodes the rest behind it.
-    pub fn pass(&mut self, answer: &mut ReplyBuffer, number: OperationNumber) {
-        self.status = NfsStatus::OK;
-        self.reply.begin_operation(&mut answer.writer(), number, NfsStatus::OK);
-    }
-
-    pub fn fail(&mut self, answer: &mut ReplyBuffer, number: OperationNumber, status: NfsStatus) {
-        match number {
-            // SETATTR reports a bitmap whatever its status. RFC 8881 18.30.2.
-            OperationNumber::SETATTR => self.push(answer, number, &SetAttrReply::failed(status)),
-            _ => self.push(answer, number, &Err::<(), NfsStatus>(status)),
-        }
-    }
-
-    /// Encodes a result by `put`, and undoes it if `put` fails.
-    pub fn put(
-        &mut self,
-        answer: &mut ReplyBuffer,
-        number: OperationNumber,
-        put: impl FnOnce(&mut ReplyBuffer) -> Result<(), NfsStatus>,
-    ) {
-        let place = self.begin_put(answer, number);
-        let result = put(answer);
-        self.end_put(answer, place, result);
-    }
-
-    /// Begins a result that the caller encodes behind it.
-    pub fn begin_put(&mut self, answer: &mut ReplyBuffer, number: OperationNumber) -> ResultMark {
-        let put = ResultMark { number, before: answer.out.len(), reply: self.reply };
-        self.pass(answer, number);
-        put
-    }
-
-    /// Ends the result, and undoes it on failure.
-    pub fn end_put(
-        &mut self,
-        answer: &mut ReplyBuffer,
-        put: ResultMark,
-        result: Result<(), NfsStatus>,
-    ) {
-        if let Err(status) = result {
-            answer.out.truncate(put.before);
-            self.reply = put.reply;
-            self.fail(answer, put.number, status);
-        }
-    }
-
-    /// Replaces a result that does not fit by a refusal.
-    fn refuse_if_too_long(&mut self, answer: &mut ReplyBuffer, put: ResultMark) {
-        if answer.is_too_long() {
-            let too_big = answer.too_big;
-            self.end_put(answer, put, Err(too_big));
-        }
-    }
-
-    fn finish(self, answer: &mut ReplyBuffer) {
-        self.reply.finish(&mut answer.writer(), self.status);
-    }
-}
-
 impl Call {
     /// Holder to which work on workers is charged. A uid of AUTH_SYS is the client's claim, so the
     /// holder is the address.
     pub(crate) fn holder(&self) -> CallHolder {
-        CallHolder::Client(limits::Holder::site(self.conn.facts.peer.ip()))
-    }
-
-    /// Executes the call.
-    pub async fn run(mut self) -> JobResult {
-        let is_sampled = self.server.files.meter().is_sampled();
-        let mut tally = Tally::new(self.arrival, &self.credentials, is_sampled);
-        let mut finished = self.answer(&mut tally).await;
-        tally.settle(&self, &mut finished);
-        finished
-    }
-
-    async fn answer(&mut self, tally: &mut Tally) -> JobResult {
-        let mut answer = ReplyBuffer::new(self.xid, std::mem::take(&mut self.buffer));
-        let arguments = self.arguments.clone();
-        let Ok(mut compound) = Compound::decode(&mut XdrReader::new(&arguments)) else {
-            return self.reply_garbage(answer);
-        };
-        self.server.stats.compounds.fetch_add(1, Ordering::Relaxed);
-        let mut results = Results::begin(&mut answer, &compound.tag);
-        if !(1..=2).contains(&compound.minor_version) {
-            results.status = NfsStatus::MINOR_VERS_MISMATCH;
-        } else {
-            match compound.next_operation() {
-                Some(Ok(Operation::Sequence(sequence))) => {
-                    return self.run_in_session(compound, sequence, answer, results, tally).await;
-                }
-                Some(first) => {
-                    let api = match &first {
-                        Ok(operation) => Api::nfs(counted_as(operation)),
-                        Err(bad) => Api::of_nfs_number(bad.number.0),
-                    };
-                    Box::pin(self.run_sessionless(&compound, first, &mut answer, &mut results))
-                        .await;
-                    tally.end(&*self.server.host, OperationEnd::of_no_share(api, results.status));
-                }
-                None => {}
-            }
-        }
-        results.finish(&mut answer);
-        answer.finish()
-    }
-
-    fn now(&self) -> Instant {
-        self.server.host.now().instant
+        CallHolder::Client(limits::Holder::site(self.conn.link.facts.peer.ip()))
     }
 
     /// Principal of the call, for clients and sessions.
     pub(crate) fn principal(&self) -> Principal {
-        self.credentials.principal(&self.conn.facts)
+        self.credentials.principal(&self.conn.link.facts)
     }
 
-    /// Replies GARBAGE_ARGS.
-    fn reply_garbage(&self, mut answer: ReplyBuffer) -> JobResult {
-        answer.out.truncate(answer.message_at);
-        let status = AcceptStatus::GarbageArguments;
-        let body = ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
-        answer.writer().put(&RpcReply { xid: self.xid, body });
-        answer.finish()
+    /// Facts of the call for audit events.
+    pub(crate) fn origin(&self) -> RequestOrigin<'_> {
+        RequestOrigin { connection: &self.conn.link, xid: self.xid, credentials: &self.credentials }
     }
-
-    /// Executes an operation outside a session. Few are permitted, and each alone. RFC 8881 2.10.6.
-    async fn run_sessionless(
-        &self,
-        compound: &Compound<'_>,
-        first: Result<Operation<'_>, BadOperation>,
-        answer: &mut ReplyBuffer,
-        results: &mut Results,
-    ) {
-        let operation = match first {
-            Ok(operation) => operation,
-            Err(BadOperation { number, status }) => return results.fail(answer, number, status),
-        };
-        let number = operation.number();
-        let is_alone = compound.operation_count == 1;
-        // These operations concern no files, except the opens of ended clients.
-        let files = self.server.files.for_server_charged(self.holder());
-        let run = &mut Run::new(self, compound.minor_version, None, self.now(), files);
-        match operation {
-            Operation::ExchangeId(_)
-            | Operation::CreateSession(_)
-            | Operation::BindConnToSession(_)
-            | Operation::DestroySession(_)
-            | Operation::DestroyClientId(_)
-                if !is_alone =>
-            {
-                results.fail(answer, number, NfsStatus::NOT_ONLY_OP);
-            }
-            Operation::ExchangeId(args) => {
-                let config = run.config.clone();
-                results.push(answer, number, &ops::session::exchange_id(run, &config, &args));
-            }
-            Operation::CreateSession(args) => {
-                results.push(answer, number, &ops::session::create_session(run, &args).await);
-            }
-            Operation::BindConnToSession(args) => {
-                results.push(answer, number, &ops::session::bind_connection(run, &args));
-            }
-            Operation::DestroySession(args) => {
-                results.push(answer, number, &ops::session::destroy_session(run, &args, true));
-            }
-            Operation::DestroyClientId(args) => {
-                results.push(answer, number, &ops::session::destroy_client(run, &args));
-            }
-            _ => results.fail(answer, number, NfsStatus::OP_NOT_IN_SESSION),
-        }
-    }
-
-    /// Executes a request of a session. RFC 8881 18.46.3.
-    async fn run_in_session(
-        &self,
-        compound: Compound<'_>,
-        sequence: SequenceArgs,
-        mut answer: ReplyBuffer,
-        mut results: Results,
-        tally: &mut Tally,
-    ) -> JobResult {
-        let now = self.now();
-        let host = &*self.server.host;
-        let ended = |status| OperationEnd::of_no_share(Api::nfs(NfsOperation::Sequence), status);
-        let permit = match self.begin(&compound, &sequence, now) {
-            Ok((_, RequestStart::Replay(kept))) => {
-                tally.end(host, ended(NfsStatus::OK));
-                self.server.stats.replays.fetch_add(1, Ordering::Relaxed);
-                answer.out.truncate(answer.results_at);
-                answer.out.extend_from_slice(&kept);
-                return answer.finish();
-            }
-            Ok((session, RequestStart::Uncached)) => {
-                tally.end(host, ended(NfsStatus::RETRY_UNCACHED_REP));
-                let result = sequence_result(&session, &sequence);
-                results.push(&mut answer, OperationNumber::SEQUENCE, &Ok(result));
-                let mut rest = compound;
-                if let Some(Ok(second)) = rest.next_operation() {
-                    results.fail(&mut answer, second.number(), NfsStatus::RETRY_UNCACHED_REP);
-                }
-                results.finish(&mut answer);
-                return answer.finish();
-            }
-            Ok((_, RequestStart::Execute(permit))) => permit,
-            Err(status) => {
-                tally.end(host, ended(status));
-                results.fail(&mut answer, OperationNumber::SEQUENCE, status);
-                results.finish(&mut answer);
-                return answer.finish();
-            }
-        };
-        let client = &permit.session().client;
-        let patience = Some(self.server.patience.clone());
-        let context = RequestContext::new(Protocol::Nfs, client.tag(), patience, self.order);
-        let pending = PendingAnswer::to(&context);
-        tally.end(host, ended(NfsStatus::OK));
-        let work = (compound, now, context);
-        let work = self.execute(work, &sequence, &permit, &mut answer, &mut results, tally);
-        // Boxed: the future is large, and its callers are moved as they start.
-        let grants = Box::pin(work).await;
-        results.finish(&mut answer);
-        self.cache_reply(permit, sequence.cache_this, &compound, &answer);
-        JobResult {
-            after: PostReplyWork { _pending: Some(pending), _grants: grants },
-            ..answer.finish()
-        }
-    }
-
-    /// Finds the session and asks its slot.
-    fn begin(
-        &self,
-        compound: &Compound<'_>,
-        args: &SequenceArgs,
-        now: Instant,
-    ) -> Result<(Arc<Session>, RequestStart), NfsStatus> {
-        let session = match self.conn.session(args.session_id) {
-            Some(session) => session,
-            None => self.server.find_session(args.session_id)?,
-        };
-        if self.request_bytes > session.fore.request_bytes_max as usize {
-            return Err(NfsStatus::REQ_TOO_BIG);
-        }
-        if compound.operation_count > session.fore.operations_max {
-            return Err(NfsStatus::TOO_MANY_OPS);
-        }
-        if args.cache_this && (session.fore.response_cached_bytes_max as usize) < CHANGE_REPLY_BYTES
-        {
-            return Err(NfsStatus::REP_TOO_BIG_TO_CACHE);
-        }
-        let wish = SequenceRequest {
-            slot: args.slot_id,
-            sequence: args.sequence_id,
-            highest: args.highest_slot_id,
-            fingerprint: Fingerprint::of(compound.left_bytes()),
-            is_sealed: self.conn.is_under_tls(),
-        };
-        let start = session.begin(wish)?;
-        session.client.renew(now);
-        self.conn.set_identified();
-        self.conn.bind(&session);
-        Ok((session, start))
-    }
-
-    /// Executes a request of a session. Returns the grants that the reply reports.
-    async fn execute(
-        &self,
-        (mut compound, now, context): (Compound<'_>, Instant, RequestContext),
-        sequence: &SequenceArgs,
-        permit: &Permit,
-        answer: &mut ReplyBuffer,
-        results: &mut Results,
-        tally: &mut Tally,
-    ) -> Vec<CacheGrant> {
-        let session = permit.session();
-        answer.bytes_max = session.fore.response_bytes_max as usize;
-        let cached_max = session.fore.response_cached_bytes_max as usize;
-        if sequence.cache_this && cached_max < answer.bytes_max {
-            answer.bytes_max = cached_max;
-            answer.too_big = NfsStatus::REP_TOO_BIG_TO_CACHE;
-        }
-        results.push(answer, OperationNumber::SEQUENCE, &Ok(sequence_result(session, sequence)));
-        let files = self.server.files.for_request(&context, self.holder());
-        let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now, files);
-        run.sequence = Some(*sequence);
-        run.is_sampled = tally.is_sampled;
-        while results.status.is_ok() {
-            let from = (compound.position(), answer.out.len());
-            let Some(next) = compound.next_operation() else { break };
-            self.server.stats.operations.fetch_add(1, Ordering::Relaxed);
-            let operation = match next {
-                Ok(operation) => operation,
-                Err(bad) => {
-                    results.fail(answer, bad.number, bad.status);
-                    tally.end(
-                        &*self.server.host,
-                        OperationEnd::of_no_share(Api::of_nfs_number(bad.number.0), bad.status),
-                    );
-                    break;
-                }
-            };
-            let number = operation.number();
-            let put = ResultMark { number, before: answer.out.len(), reply: results.reply };
-            let api = Api::nfs(counted_as(&operation));
-            if answer.room() < CHANGE_REPLY_BYTES && is_change(&operation) {
-                results.fail(answer, number, answer.too_big);
-                tally.end(&*self.server.host, OperationEnd::of_no_share(api, answer.too_big));
-                break;
-            }
-            let (is_last, share) = (compound.operations_left() == 0, run.share());
-            // TLS needs the data in memory, so that sendfile gains nothing.
-            answer.is_uncached = is_last && !sequence.cache_this && !self.conn.is_under_tls();
-            answer.free_bytes = if is_last { 0 } else { REFUSAL_BYTES };
-            run.admit_operation(&operation).await;
-            run.operate(&operation, is_last, answer, results).await;
-            if !results.status.is_ok() {
-                // No operation follows.
-                answer.free_bytes = 0;
-            }
-            results.refuse_if_too_long(answer, put);
-            run.note_first_change(&operation, put, results.status);
-            let file_bytes = answer.file.as_ref().map_or(0, |file| file.length_bytes);
-            let egress = answer.out.len().saturating_sub(from.1) + file_bytes;
-            let bytes = ((compound.position() - from.0) as u64, egress as u64);
-            tally.end(&*self.server.host, run.end_of(api, results.status, share, bytes));
-            if !results.status.is_ok() {
-                audit::denied(&run, number, results.status);
-                self.log_refused(number, results.status);
-            }
-        }
-        run.make_stable(answer, results).await;
-        tally.path = run.sample.take();
-        run.grants
-    }
-
-    fn log_refused(&self, number: OperationNumber, status: NfsStatus) {
-        let request = format_args!("{}.{}", self.conn.facts.id, self.xid);
-        tracing::debug!(peer = %self.conn.facts.peer, %request, ?number, ?status, "refused");
-    }
-
-    /// Caches the reply for a retry, if the client asked for that or it costs nothing.
-    fn cache_reply(
-        &self,
-        permit: Permit,
-        cache_this: bool,
-        compound: &Compound<'_>,
-        answer: &ReplyBuffer,
-    ) {
-        let is_kept = cache_this || compound.operation_count == 1;
-        let reply = is_kept.then(|| Bytes::copy_from_slice(&answer.out[answer.results_at..]));
-        permit.finish(reply);
-    }
-}
-
-fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
-    let (highest, target) = session.report_slots(args.slot_id);
-    SequenceResult {
-        session_id: args.session_id,
-        sequence_id: args.sequence_id,
-        slot_id: args.slot_id,
-        highest_slot_id: highest,
-        target_highest_slot_id: target,
-        status_flags: status_flags(session),
-    }
-}
-
-/// Conditions that SEQUENCE reports to the client.
-fn status_flags(session: &Session) -> SequenceStatusFlags {
-    let mut flags = SequenceStatusFlags::default();
-    // A client that never bound a backchannel has no delegations.
-    if session.back.was_bound() && !session.back.is_up() {
-        flags |= SequenceStatusFlags::CB_PATH_DOWN_SESSION;
-        if !session.client.sessions().iter().any(|other| other.back.is_up()) {
-            flags |= SequenceStatusFlags::CB_PATH_DOWN;
-        }
-    }
-    if session.client.has_revoked() {
-        flags |= SequenceStatusFlags::RECALLABLE_STATE_REVOKED;
-    }
-    flags
 }
 
 /// The open behind a state id of an open, locks or a delegation.
@@ -601,7 +118,7 @@ fn open_behind(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
 }
 
 impl<'c> Run<'c> {
-    fn new(
+    pub fn new(
         call: &'c Call,
         minor_version: u32,
         session: Option<Arc<Session>>,
@@ -654,7 +171,12 @@ impl<'c> Run<'c> {
     }
 
     /// Notes the result at `put` if its operation was the first to change something.
-    fn note_first_change(&mut self, operation: &Operation<'_>, put: ResultMark, status: NfsStatus) {
+    pub fn note_first_change(
+        &mut self,
+        operation: &Operation<'_>,
+        put: ResultMark,
+        status: NfsStatus,
+    ) {
         debug_assert!(
             !status.is_ok() || self.has_noted(stable(operation)),
             "{:?} has not said what it has changed",
@@ -673,7 +195,7 @@ impl<'c> Run<'c> {
 
     /// Waits until the changes of the request are on stable storage. On failure the first changing
     /// operation fails, and the later results are dropped.
-    async fn make_stable(&mut self, answer: &mut ReplyBuffer, results: &mut Results) {
+    pub async fn make_stable(&mut self, answer: &mut ReplyBuffer, results: &mut Results) {
         let Some(change) = self.first_change.take() else { return };
         let unstable = std::mem::take(&mut self.unstable);
         if let Err(error) = self.files.make_stable(unstable).await {
@@ -692,7 +214,7 @@ impl<'c> Run<'c> {
     }
 
     /// Meter entry of an operation that began in the share `before`.
-    fn end_of(
+    pub fn end_of(
         &self,
         api: Api,
         status: NfsStatus,
@@ -704,7 +226,7 @@ impl<'c> Run<'c> {
     }
 
     /// The share of the current file handle.
-    fn share(&self) -> ShareId {
+    pub fn share(&self) -> ShareId {
         match &self.current {
             Some(Place::Object(place)) => place.export.counted,
             _ => ShareId::NONE,
@@ -763,14 +285,14 @@ impl<'c> Run<'c> {
         let Call { server, conn, credentials, .. } = self.call;
         // A client for which the share has no terms any more is anonymous and reaches nothing else.
         let anonymous = ExportTerms { squash: Squash::All, ..export.terms };
-        let terms = export.terms_of(conn.facts.peer.ip()).unwrap_or(anonymous);
+        let terms = export.terms_of(conn.link.facts.peer.ip()).unwrap_or(anonymous);
         conn.callers.get(&*server.host, &terms, credentials)
     }
 
     /// Whether the operation would change something in a share that is read-only for this client.
     pub fn is_refused_as_read_only(&self, operation: &Operation<'_>) -> bool {
         let Some(Place::Object(place)) = &self.current else { return false };
-        changes_files(operation) && place.export.is_read_only(self.call.conn.facts.peer.ip())
+        changes_files(operation) && place.export.is_read_only(self.call.conn.link.facts.peer.ip())
     }
 
     /// The saved file handle.
@@ -849,6 +371,11 @@ impl<'c> Run<'c> {
         }
         let caller = self.check_open(&held, &export, rights)?;
         Ok((held, caller))
+    }
+
+    /// The change attribute of an object; zero if it is unknown.
+    pub fn change_of(&self, object: &Object) -> u64 {
+        self.files.object_attributes_alone(object).map_or(0, |attributes| attributes.change)
     }
 
     /// Sets the current file handle. The current state id becomes void.

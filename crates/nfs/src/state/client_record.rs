@@ -1,7 +1,7 @@
 //! Record of a client on stable storage for the grace period: its owner string, and the principal
 //! that alone may reclaim it. RFC 8881 8.4.2.1, 18.35.4.
 
-use crate::clients::client::Principal;
+use crate::state::principal::Principal;
 
 /// Magic number of a record. Older versions stored the bare owner string.
 const MAGIC: &[u8; 8] = b"\0nfscli1";

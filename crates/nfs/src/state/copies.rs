@@ -1,23 +1,14 @@
-//! Asynchronous copies: state ids, progress, and CB_OFFLOAD. RFC 7862 4.2, 4.8, 16.1.
+//! Asynchronous copies of a client: state ids and progress. RFC 7862 4.8.
 //!
-//! Workers copy piece by piece, so that a copy can be cancelled and shares its limits. The outcome
-//! stays until the client has received or queried it.
+//! The outcome stays until the client has received or queried it.
 
-use crate::clients::client::Client;
-use crate::limits::{COPIES_PER_CLIENT_MAX, COPY_PIECE_BYTES};
-use crate::server::Server;
-use crate::status::status_of;
-use files::{
-    CallHolder, Caller, OpenFile, PendingAnswer, Protocol, RequestContext, RequestFiles, ShareQueue,
-};
-use limits::ResourceCharge;
+use crate::limits::COPIES_PER_CLIENT_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::Mutex;
-use wire::nfs::callback::{Callback, CbOffloadArgs, OffloadOutcome, ReferringCalls};
-use wire::nfs::ops::{OffloadStatusResult, WriteResponse};
-use wire::nfs::{FileHandle, NfsStatus, StableHow, StateId, Verifier};
+use wire::nfs::ops::OffloadStatusResult;
+use wire::nfs::{NfsStatus, StateId};
 
 /// Marks the numbers of copies, which those of opens and locks never reach.
 const IS_COPY: u64 = 1 << 63;
@@ -47,6 +38,28 @@ pub struct CopyProgress {
 impl CopyProgress {
     fn outcome(&self) -> Option<NfsStatus> {
         *self.outcome.lock()
+    }
+
+    /// Notes the end of the copy.
+    pub fn set_outcome(&self, status: NfsStatus) {
+        *self.outcome.lock() = Some(status);
+    }
+
+    /// Whether the client has cancelled the copy or is gone.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
+    }
+
+    /// Bytes copied so far.
+    #[must_use]
+    pub fn copied_bytes(&self) -> u64 {
+        self.copied_bytes.load(Ordering::Acquire)
+    }
+
+    /// Notes the bytes copied so far.
+    pub fn set_copied_bytes(&self, bytes: u64) {
+        self.copied_bytes.store(bytes, Ordering::Release);
     }
 }
 
@@ -106,7 +119,8 @@ impl Copies {
         if copy.outcome().is_some() { Err(NfsStatus::COMPLETE_ALREADY) } else { Ok(()) }
     }
 
-    fn remove(&self, id: &StateId) -> Option<Arc<CopyProgress>> {
+    /// Removes a copy whose outcome the client has received.
+    pub fn remove(&self, id: &StateId) -> Option<Arc<CopyProgress>> {
         self.state.lock().copies.remove(&self.number(id)?)
     }
 
@@ -120,87 +134,6 @@ impl Copies {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.state.lock().copies.values().any(|copy| copy.outcome().is_none())
-    }
-}
-
-/// An asynchronous copy to run.
-#[derive(Debug)]
-pub struct AsyncCopy {
-    /// State id of the copy.
-    pub id: StateId,
-    /// Its progress.
-    pub progress: Arc<CopyProgress>,
-    /// Charge to the client's address.
-    pub _share: ResourceCharge,
-    /// Source open and offset in bytes.
-    pub source: (Arc<OpenFile>, u64),
-    /// Target open and offset in bytes.
-    pub target: (Arc<OpenFile>, u64),
-    /// Caller of the request, as whom the target is written.
-    pub caller: Arc<Caller>,
-    /// Length in bytes.
-    pub length_bytes: u64,
-    /// Handle of the target file.
-    pub handle: FileHandle,
-    /// The COPY request, whose reply CB_OFFLOAD may overtake.
-    pub referring: Option<ReferringCalls>,
-    /// Queues at the limits of the source's and the target's share, if they have limits.
-    pub queues: [Option<Arc<ShareQueue>>; 2],
-}
-
-impl AsyncCopy {
-    /// Copies, then sends CB_OFFLOAD unless the client has cancelled.
-    pub async fn run(self, server: Arc<Server>, client: Arc<Client>) {
-        let context =
-            RequestContext::new(Protocol::Nfs, client.tag(), None, vfs::ArrivalOrder::next());
-        let holder = CallHolder::Client(client.holder.clone());
-        let files = server.files.for_request(&context, holder);
-        let _pending = PendingAnswer::to(&context);
-        let verifier = server.write_verifier(self.target.0.key());
-        let result = self.copy(&server, &files).await;
-        let status = result.err().unwrap_or(NfsStatus::OK);
-        *self.progress.outcome.lock() = Some(status);
-        if self.progress.is_cancelled.load(Ordering::Acquire) {
-            return;
-        }
-        let callback = Callback::Offload(self.offload_args(status, verifier));
-        if client.call_back(&server.files, &callback, self.referring.as_ref()).await.is_ok() {
-            client.copies.remove(&self.id);
-        }
-    }
-
-    async fn copy(&self, server: &Server, files: &RequestFiles) -> Result<(), NfsStatus> {
-        let ((from, source_at), (to, target_at)) = (&self.source, &self.target);
-        let mut done = 0;
-        while done < self.length_bytes && !self.progress.is_cancelled.load(Ordering::Acquire) {
-            let count = (self.length_bytes - done).min(COPY_PIECE_BYTES);
-            let clock = || server.host.now().instant;
-            files.admit_copy(&self.queues, [from, to], count, &clock).await;
-            let copied = files.copy_range(
-                &self.caller,
-                (from, source_at + done),
-                (to, target_at + done),
-                count,
-            );
-            copied.await.map_err(status_of)?;
-            done += count;
-            self.progress.copied_bytes.store(done, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    fn offload_args(&self, status: NfsStatus, verifier: Verifier) -> CbOffloadArgs {
-        let copied_bytes = self.progress.copied_bytes.load(Ordering::Acquire);
-        let outcome = match status {
-            NfsStatus::OK => OffloadOutcome::Done(WriteResponse {
-                callback_id: Vec::new().into(),
-                count: copied_bytes,
-                committed: StableHow::Unstable,
-                verifier,
-            }),
-            status => OffloadOutcome::Failed { status, copied_bytes },
-        };
-        CbOffloadArgs { handle: self.handle, state_id: self.id, outcome }
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Pure: the caller provides the client records and the time.
 
-use crate::clients::client::Principal;
 use crate::state::client_record::ClientRecord;
+use crate::state::principal::Principal;
 use std::collections::HashSet;
 use std::time::Instant;
 use wire::nfs::NfsStatus;

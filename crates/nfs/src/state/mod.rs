@@ -1,13 +1,11 @@
-//! State of clients: state ids, delegations, records for the grace period, resource ledgers.
+//! State of clients: state ids, copies, records for the grace period, resource ledgers.
 //!
-//! Imports `limits` and `status` alone. Every other room may import it.
+//! Imports `limits` alone. Every room may import it.
 
 pub mod client_record;
 pub mod copies;
-pub mod delegations;
 pub mod grace;
-pub mod held_state;
 pub mod holdings;
 pub mod keyed_mutex;
-pub mod lock_waiters;
+pub mod principal;
 pub mod stateids;

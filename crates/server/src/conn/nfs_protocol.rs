@@ -71,7 +71,7 @@ impl Protocol for Conn {
     }
 
     async fn notified(shared: &ConnShared) {
-        shared.calls.ready().await;
+        shared.link.calls.ready().await;
     }
 
     fn message_bytes_max(&self, arrived: &[u8]) -> usize {

@@ -50,7 +50,7 @@ impl Side {
         if !self.input.is_empty() && self.jobs.len() < JOBS_MAX {
             steps.push(Step::Record);
         }
-        if self.conn.shared().calls.ready().now_or_never().is_some() {
+        if self.conn.shared().link.calls.ready().now_or_never().is_some() {
             steps.push(Step::Call);
         }
         steps

@@ -2,23 +2,19 @@
 //! 20.11.
 
 use crate::clients::client::Client;
+use crate::clients::held_state::HeldOpen;
 use crate::limits::WAITING_LOCKS_PER_CLIENT_MAX;
 use crate::server::Server;
-use crate::state::held_state::HeldOpen;
 use crate::state::stateids::Owner;
 use files::{LockOwner, RangeLock};
 use futures_util::future::{Either, select};
 use limits::ResourceCharge;
-use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 use vfs::FileKey;
 use wire::nfs::StateOwner;
 use wire::nfs::callback::{Callback, CbNotifyLockArgs};
 use wire::nfs::xdr::Opaque;
-
-/// Files and lock-owners of a client that await a lock.
-pub type LockWaiters = HashSet<(FileKey, Owner)>;
 
 /// A denied lock that the client awaits.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Resources behind the states of a client.
 
-use crate::state::delegations::DelegationEntry;
+use crate::clients::delegations::DelegationEntry;
 use crate::state::stateids::States;
 use files::{Delegation, OpenFile, RequestFiles};
 use std::sync::Arc;

@@ -145,10 +145,11 @@ pub fn revocation_deadline(now: Instant, lease: Duration) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::client::{ClientEnvironment, ClientFacts, Principal};
-    use crate::clients::table::ExchangeIdRequest;
+    use crate::clients::client::ExchangeIdRequest;
+    use crate::clients::client::{ClientEnvironment, ClientFacts};
     use crate::limits::DELEGATIONS_MAX;
     use crate::state::holdings::Holdings;
+    use crate::state::principal::Principal;
     use limits::Holder;
     use wire::nfs::{ClientId, Verifier};
 
