@@ -1,8 +1,8 @@
 //! Configuration of the protocol layer. Immutable; a reload builds a new one, and existing
 //! connections stay connected.
 
-use crate::session::state::SessionUser;
 use crate::shares::admission::Admission;
+use crate::shares::user::SessionUser;
 use files::{Caller, Files, Volume};
 use std::net::IpAddr;
 use std::sync::Arc;

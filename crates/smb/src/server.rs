@@ -7,12 +7,13 @@ use crate::limits::{IMMEDIATE_NOTICE_REPEAT_AFTER, NOTICE_REPEAT_AFTER, REMOVALS
 use crate::logon::logon_throttle::{LogonThrottle, UsualNetwork};
 use crate::observe::audit;
 use crate::observe::snapshot::Snapshot;
+use crate::observe::stats::Stats;
 use crate::opens::app_instances::AppInstances;
 use crate::opens::create_guids::{ClaimOutcome, CreateGuids, CreateKey};
 use crate::opens::durable::DurableOpens;
 use crate::opens::open::Open;
 use crate::opens::persistent::PersistentOpens;
-use crate::request::stable;
+use crate::opens::stable;
 use crate::session::clients::Clients;
 use crate::session::state::Session;
 use crate::shares::holdings::Holdings;
@@ -25,25 +26,6 @@ use vfs::Timestamp;
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, SessionId};
 use wire::spnego::Mechanisms;
-
-/// Counters since the start; readers take no lock.
-#[derive(Debug, Default)]
-pub struct Stats {
-    /// Connections that the server closed for a protocol violation.
-    pub garbage: AtomicU64,
-    /// Requests received.
-    pub requests: AtomicU64,
-    /// Failed logons.
-    pub logons_failed: AtomicU64,
-    /// Successful logons.
-    pub logons: AtomicU64,
-    /// Logon attempts that the throttle delayed.
-    pub logons_delayed: AtomicU64,
-    /// Logon attempts that were refused unverified, because too many waited.
-    pub logons_unjudged: AtomicU64,
-    /// Channels that ended while their session kept another channel.
-    pub channels_lost: AtomicU64,
-}
 
 /// The SMB server: one a process.
 pub struct Server {
@@ -291,7 +273,7 @@ impl Server {
         if sessions.get(&session.id.0).is_some_and(|known| std::ptr::eq(&**known, session)) {
             sessions.remove(&session.id.0);
             drop(sessions);
-            audit::session_end(self, session, why);
+            audit::session_end(self.files.meter(), session, why);
         }
     }
 

@@ -1,9 +1,9 @@
 //! CHANGE_NOTIFY. MS-SMB2 3.3.5.19. `files::watch` selects the changes that a request reports.
 
-use crate::commands::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::conversion::names::{push_units, stream_units};
 use crate::conversion::status::status_of;
 use crate::opens::open::Open;
+use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use files::{ChangeAction, NextChanges, WatchAnswer, WatchChange, WatchFilter, WatchWish};
 use futures_util::future::{Either, select};
 use limits::Cost;

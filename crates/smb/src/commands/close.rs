@@ -1,10 +1,10 @@
 //! CLOSE. MS-SMB2 3.3.5.10.
 
-use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
 use crate::conversion::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::conversion::status::status_of;
 use crate::opens::open::Target;
-use crate::request::stable;
+use crate::opens::stable;
+use crate::request::context::{HandlerOutcome, Request, malformed};
 use limits::Cost;
 use wire::ntstatus::NtStatus;
 use wire::smb::{CloseRequest, CloseResponse};

@@ -1,8 +1,8 @@
 //! FLUSH. MS-SMB2 3.3.5.11.
 
-use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
 use crate::conversion::status::status_of;
 use crate::opens::open::Target;
+use crate::request::context::{HandlerOutcome, Request, malformed};
 use files::Access;
 use limits::Cost;
 use wire::ntstatus::NtStatus;

@@ -8,12 +8,12 @@ mod pipe;
 mod ranges;
 mod reparse;
 
-use crate::commands::dispatch::{HandlerOutcome, QueryRefusal, Reply, Request, malformed};
 use crate::conversion::status::status_of;
 use crate::extensions::previous_versions::snapshot_array;
 use crate::opens::durable::Durability;
 use crate::opens::open::{Open, Target};
-use crate::request::stable::{self, Promise};
+use crate::opens::stable::{self, Promise};
+use crate::request::context::{HandlerOutcome, QueryRefusal, Reply, Request, malformed};
 use files::OpenFile;
 use limits::Cost;
 use std::sync::Arc;
@@ -81,7 +81,8 @@ async fn answer(
             let open = request.open(body.file_id)?;
             let open = request.admit(open, Cost::metadata()).await?;
             *file_id = open.id;
-            let stabilizing = stable::before(request, &open, Promise::of_ioctl(body.code)).await?;
+            let stabilizing =
+                stable::before(request.files, &open, Promise::of_ioctl(body.code)).await?;
             let answer = on_open(request, &open, body).await?;
             if let Target::File(file) = &open.target {
                 stabilizing.after(request.files, file).await?;

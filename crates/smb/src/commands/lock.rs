@@ -1,9 +1,9 @@
 //! LOCK. MS-SMB2 3.3.5.14.
 
-use crate::commands::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::conversion::status::status_of;
 use crate::limits::LOCKS_PER_REQUEST_MAX;
 use crate::opens::open::Open;
+use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::server::Server;
 use files::{LockKind, Range, RangeLock, RequestFiles};
 use futures_util::future::{Either, select};

@@ -1,7 +1,7 @@
 //! LOGOFF. MS-SMB2 3.3.5.6.
 
-use crate::commands::dispatch::{HandlerOutcome, Reply, Request, malformed};
 use crate::opens::durable;
+use crate::request::context::{HandlerOutcome, Reply, Request, malformed};
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 

@@ -1,12 +1,12 @@
 //! OPLOCK_BREAK acknowledgments. MS-SMB2 3.3.5.22.1, 3.3.5.22.2.
 
-use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
 use crate::opens::lease::{LEVEL_LEASE, Lease};
 use crate::opens::open::Open;
 use crate::opens::oplock::{
     LEVEL_BATCH, LEVEL_EXCLUSIVE, LEVEL_II, LEVEL_NONE, caching_of, level_of,
 };
 use crate::outgoing::notices::NoticeSubject;
+use crate::request::context::{HandlerOutcome, Request, malformed};
 use files::{AcknowledgeRefusal, CacheKey, CachingRights};
 use wire::ntstatus::NtStatus;
 use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};

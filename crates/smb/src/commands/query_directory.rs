@@ -6,10 +6,10 @@
 
 mod entries;
 
-use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
 use crate::conversion::status::status_of;
 use crate::extensions::posix::is_posix;
 use crate::opens::open::Open;
+use crate::request::context::{HandlerOutcome, Request, malformed};
 use entries::{EncoderParts, EntryEncoder};
 use files::{Access, OpenFile};
 use limits::Cost;

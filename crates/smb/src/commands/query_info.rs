@@ -1,7 +1,6 @@
 //! QUERY_INFO. MS-SMB2 3.3.5.20.
 
 use super::info_classes::{file_query_refusal, fs_query_refusal};
-use crate::commands::dispatch::{HandlerOutcome, QueryRefusal, Request, malformed};
 use crate::conversion::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::conversion::extended_attributes::{
     EaEntry, VALUE_BYTES_MAX, is_name, next_position, page,
@@ -13,6 +12,7 @@ use crate::extensions::apple;
 use crate::extensions::posix::{is_posix, posix_info};
 use crate::extensions::quota;
 use crate::opens::open::{Open, Target};
+use crate::request::context::{HandlerOutcome, QueryRefusal, Request, malformed};
 use files::{Access, Caller, OpenFile, RequestFiles, SecurityParts, Volume};
 use limits::Cost;
 use std::cell::Cell;

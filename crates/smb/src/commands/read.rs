@@ -1,12 +1,12 @@
 //! READ. MS-SMB2 3.3.5.12.
 
-use crate::commands::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::conversion::status::status_of;
 use crate::extensions::apple::{is_info, read_unwritten};
 use crate::limits::SENDFILE_BYTES_MIN;
 use crate::opens::open::{Open, Target};
 use crate::opens::pipe::PipeData;
-use crate::request::throttle::UnpaidOpen;
+use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
+use crate::request::unpaid::UnpaidOpen;
 use files::{OpenFile, ShareQueue};
 use futures_util::future::{Either, select};
 use limits::Cost;

@@ -2,7 +2,6 @@
 
 use super::info_classes::{file_set_refusal, fs_set_refusal};
 use super::query_info::parts;
-use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
 use crate::conversion::extended_attributes;
 use crate::conversion::names::{SmbPath, Stream, names_directory, parse_path};
 use crate::conversion::status::status_of;
@@ -10,7 +9,8 @@ use crate::extensions::apple::{is_info, take_nfs_entries};
 use crate::extensions::posix::{is_posix, is_unchanged_list, mode_of, parse_posix_path};
 use crate::extensions::quota;
 use crate::opens::open::{Open, Target};
-use crate::request::stable::{self, Promise};
+use crate::opens::stable::{self, Promise};
+use crate::request::context::{HandlerOutcome, Request, malformed};
 use files::{
     Access, BasicChange, Descriptor, OpenFile, RequestFiles, SecurityParts, Sid, TimeSetting, dos,
 };
@@ -39,7 +39,8 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<HandlerOutcome, NtSta
         InfoType::File => {
             let class =
                 FileInfoClass::from_number(body.class).ok_or(file_set_refusal(body.class))?;
-            let stabilizing = stable::before(request, &open, Promise::of_file_info(class)).await?;
+            let stabilizing =
+                stable::before(request.files, &open, Promise::of_file_info(class)).await?;
             let frozen = moves_change_time(class).then(|| file.save_frozen_times()).flatten();
             set_file_info(request, &open, (class, body.class), body.input).await?;
             file.restore_frozen_times(frozen);
@@ -56,7 +57,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<HandlerOutcome, NtSta
             let descriptor =
                 Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
             let (files, parts) = (request.files, parts(body.additional));
-            let stabilizing = stable::before(request, &open, Promise::File).await?;
+            let stabilizing = stable::before(request.files, &open, Promise::File).await?;
             let frozen = file.save_frozen_times();
             if open.tree.is_apple() && parts.dacl {
                 set_security_of_apple(files, file, descriptor, parts)?;

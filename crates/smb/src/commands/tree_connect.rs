@@ -1,12 +1,12 @@
 //! TREE_CONNECT. MS-SMB2 3.3.5.7.
 
-use crate::commands::dispatch::{HandlerOutcome, Reply, Request, malformed};
 use crate::config::Share;
 use crate::limits::{NAME_POLL_INTERVAL, NAME_WAIT_MAX};
 use crate::observe::audit;
 use crate::observe::failure_report::report_share_gone;
-use crate::session::state::SessionUser;
+use crate::request::context::{HandlerOutcome, Reply, Request, malformed};
 use crate::shares::tree::AdmittedShare;
+use crate::shares::user::SessionUser;
 use files::{Access, Volume, VolumeOptions};
 use meter::ShareId;
 use std::net::IpAddr;
@@ -26,7 +26,8 @@ pub async fn tree_connect(request: &mut Request<'_>) -> Result<HandlerOutcome, N
     let connected = connect(request, &body).await;
     let status = connected.as_ref().err().copied().unwrap_or_default();
     let whose = (request.header.message_id, request.channel.map(|channel| &channel.session));
-    audit::tree_connect(request.server, request.shared, whose, body.path, status);
+    let meter = request.server.files.meter();
+    audit::tree_connect(meter, request.shared.facts, whose, body.path, status);
     connected
 }
 

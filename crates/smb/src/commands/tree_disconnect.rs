@@ -1,6 +1,6 @@
 //! TREE_DISCONNECT. MS-SMB2 3.3.5.8.
 
-use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
+use crate::request::context::{HandlerOutcome, Request, malformed};
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 

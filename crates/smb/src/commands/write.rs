@@ -1,10 +1,10 @@
 //! WRITE. MS-SMB2 3.3.5.13.
 
-use crate::commands::dispatch::{HandlerOutcome, Request, malformed};
 use crate::conversion::status::status_of;
 use crate::extensions::apple::{InfoWrite, decide_info_write, is_info};
 use crate::extensions::posix::is_posix;
 use crate::opens::open::{Open, Target};
+use crate::request::context::{HandlerOutcome, Request, malformed};
 use files::{Access, OpenFile, RequestFiles, UnstableObjects};
 use limits::Cost;
 use std::sync::Arc;

@@ -3,25 +3,27 @@
 //! Owns the response buffer, the state that related requests inherit, interim responses, and
 //! signing or encryption of the responses.
 
-use crate::commands::dispatch::{self, AsyncReply, HandlerOutcome, Reply, Request};
-use crate::conn::connection::ConnHandle;
-use crate::conn::negotiate::Negotiation;
+use crate::commands::dispatch;
 use crate::limits::INTERIM_AFTER;
 use crate::logon::ticket::TicketVerdict;
 use crate::observe::failure_report;
-use crate::observe::metering::{ResponseRecord, Tally};
-use crate::opens::open::{Open, OutstandingRequest};
+use crate::observe::metering::{ResponseRecord, Tally, response_type, sample_request};
+use crate::opens::open::OutstandingRequest;
+use crate::outgoing::conn_handle::ConnHandle;
 use crate::outgoing::pending::WaitTicket;
 use crate::outgoing::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
+use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request};
+use crate::request::element::{Element, RelatedState};
 use crate::request::session_wait::SessionWait;
 use crate::server::Server;
 use crate::session::channel::Channel;
+use crate::session::negotiation::Negotiation;
 use bytes::Bytes;
 use files::{CacheGrant, PendingAnswer, RequestFiles, ResidentRange};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use limits::ThrottleReason;
-use meter::{CompletedRequest, ShareId};
+use meter::CompletedRequest;
 use smallvec::SmallVec;
 use std::future::Future;
 use std::ops::Range;
@@ -31,7 +33,7 @@ use std::time::Instant;
 use wire::codec::Writer;
 use wire::crypto::SigningAlgorithm;
 use wire::ntstatus::NtStatus;
-use wire::smb::{Command, ErrorResponse, Flags, Header, SessionId, TreeId};
+use wire::smb::{Command, ErrorResponse, Flags, Header, SessionId};
 
 /// The work that answers one frame. The connection task polls it immediately and retains it while
 /// it is pending. Dropping it cancels the requests that wait.
@@ -50,36 +52,6 @@ pub struct JobOutput {
     pub granted: SmallVec<[CacheGrant; 1]>,
     /// Defers the breaks that the requests cause for their own client; dropped at the same time.
     pub pending: Option<PendingAnswer>,
-}
-
-/// One request of a frame.
-#[derive(Debug)]
-pub struct Element {
-    /// Byte range of the request in the frame, padding included.
-    pub range: Range<usize>,
-    /// Request header; related requests have inherited session and tree filled in.
-    pub header: Header,
-    /// The session's channel.
-    pub channel: Option<Arc<Channel>>,
-    /// The status of a refusal that precedes dispatch.
-    pub refused: Option<NtStatus>,
-    /// Credits that the response grants.
-    pub grant: u16,
-}
-
-/// State that a related request inherits from its predecessors.
-#[derive(Debug, Default)]
-pub struct RelatedState {
-    /// The open of the last request that named one.
-    pub open: Option<Arc<Open>>,
-    /// The status of the CREATE that failed to produce an open.
-    pub failed: Option<NtStatus>,
-    /// The tree id that a TREE_CONNECT of this chain produced.
-    pub tree: Option<TreeId>,
-    /// The status that all following requests share, because session or tree is missing.
-    pub refused: Option<NtStatus>,
-    /// The share of the last request, for metering.
-    pub counted: ShareId,
 }
 
 /// The state of one request until its response is written.
@@ -175,8 +147,7 @@ impl Chain {
                     self.refuse(start, status)
                 }
             };
-            let done = self.count(at, &related, reply.status, progress.throttled);
-            self.sample_request(at, &related, &done);
+            let done = self.meter_reply(at, &related, reply.status, progress.throttled);
             drop(progress);
             finished.logged_off = finished.logged_off.or(reply.logged_off);
             finished.granted.extend(reply.granted.take());
@@ -190,6 +161,24 @@ impl Chain {
             finished.transmit = Some(self.protect(written));
         }
         finished
+    }
+
+    /// Meters the end of request `at`, and samples it.
+    fn meter_reply(
+        &mut self,
+        at: usize,
+        related: &RelatedState,
+        status: NtStatus,
+        throttled: ThrottleReason,
+    ) -> CompletedRequest {
+        let host = &*self.server.host;
+        let response = response_type(status).throttled(throttled);
+        let (elements, share) = (&self.elements, related.counted);
+        let done = self.tally.count(elements, at, share, response, host.instant());
+        let origin = (self.shared.facts, elements[at].header.message_id);
+        let meter = self.server.files.meter();
+        sample_request(meter, host, origin, related.open.as_deref(), &done);
+        done
     }
 
     fn report_failure(&self, at: usize, related: &RelatedState, status: NtStatus) {
@@ -343,7 +332,7 @@ impl Chain {
             start = self.begin_reply(written);
         }
         let reply = self.refuse(start, NtStatus::PENDING);
-        let done = self.meter_interim(at);
+        let done = self.tally.meter_interim(&self.elements, at);
         self.end_reply(at, start, reply, Some(ticket.async_id), done, written);
         // The interim response has granted the credits.
         self.elements[at].grant = 0;
@@ -371,7 +360,7 @@ impl Chain {
         } else {
             self.server.files.meter().stages().crypto(|| protect(out, written))
         };
-        self.settle(&counted, &mut transmit);
+        self.tally.settle(self.server.files.meter(), &counted, &mut transmit);
         transmit
     }
 
@@ -441,6 +430,12 @@ impl Chain {
     }
 }
 
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.tally.meter_unanswered(self.server.files.meter(), &self.elements);
+    }
+}
+
 /// Encrypts the whole frame, or signs each response in it. A single response for AES-CMAC stays
 /// unsigned here, because the outbox signs several together. MS-SMB2 3.3.4.1.1, 3.3.4.1.4.
 fn protect(mut out: Vec<u8>, mut written: UnsignedReplies) -> Transmit {
@@ -454,7 +449,7 @@ fn protect(mut out: Vec<u8>, mut written: UnsignedReplies) -> Transmit {
         && channel.signing.algorithm() == SigningAlgorithm::AesCmac
         && written.file.is_none()
     {
-        let unsigned = Some(channel.clone());
+        let unsigned = Some(channel.signing.clone());
         return Transmit { unsigned, ..Transmit::plain(out, None) };
     }
     for (range, signer) in written.replies {

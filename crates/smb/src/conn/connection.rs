@@ -4,9 +4,9 @@
 //! incoming frames, and session set-up. Never waits, never sends. A [`Job`] answers one frame. The
 //! connection task polls a new job immediately, and retains it while it is pending.
 
-use crate::conn::chain::{Chain, Element, Job, JobOutput};
+use crate::conn::chain::{Chain, Job, JobOutput};
+use crate::conn::close::Close;
 use crate::conn::credits::CreditWindow;
-use crate::conn::negotiate::Negotiation;
 use crate::conn::response_size::response_bytes_max;
 use crate::conn::signatures::SignatureCheck;
 use crate::host::HostTime;
@@ -18,63 +18,28 @@ use crate::limits::{
 use crate::logon::logon_throttle::FailureCount;
 use crate::logon::setup::PendingSetup;
 use crate::logon::waiting_setups::WaitingSetup;
-use crate::observe::metering::{Tally, authentication};
-use crate::outgoing::notices::Notices;
-use crate::outgoing::pending::PendingRequests;
+use crate::observe::metering::{self, Tally, authentication, meter_notice};
+use crate::outgoing::conn_handle::{ConnFacts, ConnHandle};
 use crate::outgoing::transmit::{Outbox, PREFIX, Transmit, new_buffer};
+use crate::request::element::Element;
 use crate::server::Server;
 use crate::session::channel::Channel;
+use crate::session::negotiation::Negotiation;
 use crate::session::state::{ChannelFact, IdHash};
 use bytes::{Buf, BytesMut};
 use files::{CallHolder, Protocol, RequestContext};
 use limits::Holder;
-use meter::{Arrival, StageTimes};
+use meter::{Arrival, Authentication, StageTimes};
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use vfs::ArrivalOrder;
 use wire::crypto::PreauthHash;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, Dialect, Flags, Header, SessionId, TransformHeader};
-
-/// Identity and addresses of one connection.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnFacts {
-    /// Number of the connection, unique in this process.
-    pub id: u64,
-    /// Client's address.
-    pub peer: SocketAddr,
-    /// The server's address.
-    pub local: SocketAddr,
-}
-
-/// Why a connection must be closed without a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Close {
-    /// Not SMB, or not allowed by SMB in this state; the text names the offending part.
-    Garbage(&'static str),
-    /// The client broke a security rule for which the specification closes the connection.
-    Refused(&'static str),
-}
-
-/// The part of a connection that its jobs and sessions share.
-#[derive(Debug)]
-pub struct ConnHandle {
-    /// Identity and addresses of the connection.
-    pub facts: ConnFacts,
-    /// Requests with a pending response.
-    pub pending: PendingRequests,
-    /// Notifications that wait to be sent: breaks and session closures.
-    pub notices: Notices,
-    /// Credits that its client holds, for `status`.
-    pub credits: AtomicU32,
-    /// Requests that the limits of their share delay.
-    pub throttled: AtomicU32,
-}
 
 /// The protocol state of one connection.
 pub struct Conn {
@@ -123,13 +88,7 @@ impl Conn {
     pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
         Self {
             server,
-            shared: Arc::new(ConnHandle {
-                facts,
-                pending: PendingRequests::default(),
-                notices: Notices::default(),
-                credits: AtomicU32::new(1),
-                throttled: AtomicU32::new(0),
-            }),
+            shared: Arc::new(ConnHandle::new(facts)),
             negotiated: None,
             wildcard_answered: false,
             smb1_refused: false,
@@ -526,7 +485,7 @@ impl Conn {
     /// notification never overtakes the response that it refers to.
     pub fn poll_notice(&self) -> Option<Transmit> {
         let notice = self.shared.notices.poll(|| self.server.host.instant())?;
-        self.meter_notice(&notice);
+        meter_notice(self.server.files.meter(), &notice);
         Some(notice)
     }
 
@@ -595,6 +554,21 @@ impl Conn {
 
     pub(crate) fn transmit(&mut self, transmit: Transmit) {
         self.outbox.push(transmit);
+    }
+
+    /// Meters a request that is not a job, with its response if it has one.
+    pub(crate) fn meter_direct_response(
+        &self,
+        command: Command,
+        status: NtStatus,
+        authentication: Authentication,
+        transmit: Option<&mut Transmit>,
+    ) {
+        let Some(arrival) = self.arrival else { return };
+        let times = (arrival, self.server.host.instant());
+        let meter = self.server.files.meter();
+        let request = (command, status, authentication);
+        metering::meter_direct_response(meter, times, request, transmit);
     }
 
     pub(crate) fn channel_fact(&self, negotiated: &Negotiation) -> ChannelFact {

@@ -2,9 +2,10 @@
 //! well-formed. An attacker on the path may have changed the negotiation. MS-SMB2 3.3.5.7,
 //! 3.3.5.15.12.
 
-use crate::conn::chain::Element;
-use crate::conn::connection::{Close, Conn};
-use crate::conn::negotiate::{Negotiation, greatest_common};
+use crate::conn::close::Close;
+use crate::conn::connection::Conn;
+use crate::request::element::Element;
+use crate::session::negotiation::{Negotiation, greatest_common};
 use wire::codec::Reader;
 use wire::smb::fsctl::{VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
 use wire::smb::{Command, Dialect, FileId, Flags, Header, IoctlRequest};

@@ -4,6 +4,7 @@
 //! every room but `logon`, of which it holds the waiting set-ups only. Imported by `logon` alone.
 
 pub mod chain;
+pub mod close;
 pub mod connection;
 pub mod credits;
 pub mod disconnect;

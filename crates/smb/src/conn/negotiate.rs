@@ -1,13 +1,14 @@
 //! NEGOTIATE. MS-SMB2 3.3.5.3, 3.3.5.4.
 
 use crate::config::{Config, Encryption};
-use crate::conn::connection::{Close, Conn};
+use crate::conn::close::Close;
+use crate::conn::connection::Conn;
 use crate::limits::{IO_BYTES_MAX, IO_BYTES_MAX_SMALL};
 use crate::outgoing::transmit::{MESSAGE_START, Transmit, new_buffer};
+use crate::session::negotiation::{Negotiation, greatest_common};
 use bytes::Bytes;
 use meter::Authentication;
 
-use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use wire::codec::{Reader, Writer};
 use wire::crypto::{Cipher, SigningAlgorithm};
@@ -22,39 +23,6 @@ use wire::smb::{
     smb1_refusal,
 };
 use wire::spnego;
-
-/// The parameters that a connection negotiated. Immutable.
-#[derive(Debug)]
-pub struct Negotiation {
-    /// Dialect.
-    pub dialect: Dialect,
-    /// Requests may cost more than one credit.
-    pub multi_credit: bool,
-    /// Largest READ, WRITE and QUERY payload.
-    pub io_bytes_max: u32,
-    /// Cipher, if messages can be encrypted.
-    pub cipher: Option<Cipher>,
-    /// Signing algorithm.
-    pub signing: SigningAlgorithm,
-    /// The client's GUID.
-    pub client_guid: [u8; 16],
-    /// The client's capabilities.
-    pub client_capabilities: u32,
-    /// The client's security mode.
-    pub client_security_mode: u16,
-    /// Dialects that the client offered, for VALIDATE_NEGOTIATE_INFO.
-    pub client_dialects: Vec<u16>,
-    /// Dialects that the server offered then.
-    pub served: RangeInclusive<Dialect>,
-    /// The server's capabilities, as sent.
-    pub capabilities: u32,
-    /// The server's security mode, as sent.
-    pub security_mode: u16,
-    /// The server's GUID, as sent.
-    pub server_guid: [u8; 16],
-    /// The POSIX extensions are negotiated.
-    pub posix: bool,
-}
 
 /// SMB2_PREAUTH_INTEGRITY_HASH SHA-512.
 const SHA512: u16 = 1;
@@ -251,15 +219,6 @@ fn plain_202(config: &Config) -> Negotiation {
         server_guid: config.server_guid,
         posix: false,
     }
-}
-
-/// The greatest dialect that both sides support.
-pub(crate) fn greatest_common(
-    served: &RangeInclusive<Dialect>,
-    offered: &[u16],
-) -> Option<Dialect> {
-    let is_common = |d: &Dialect| served.contains(d) && offered.contains(&d.number());
-    Dialect::ALL.into_iter().rev().find(is_common)
 }
 
 type Agreement = (Negotiation, Vec<(u16, Vec<u8>)>);

@@ -1,9 +1,9 @@
 //! Quotas of users: the quota file, queries and changes. MS-SMB2 3.3.5.20.4, 3.3.5.21.4, MS-FSA
 //! 2.1.5.21, 2.1.5.22.
 
-use crate::commands::dispatch::{QueryRefusal, Request, malformed};
 use crate::conversion::status::status_of;
 use crate::opens::open::Open;
+use crate::request::context::{QueryRefusal, Request, malformed};
 use crate::shares::tree::Tree;
 use files::{Sid, Volume};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Binding: adds a channel to a session. MS-SMB2 3.3.5.5.2, 3.3.5.5.3.
 
 use crate::conn::connection::Conn;
-use crate::conn::negotiate::Negotiation;
 use crate::logon::setup::SetupPurpose;
 use crate::session::channel::Channel;
+use crate::session::negotiation::Negotiation;
 use crate::session::state::Session;
 use bytes::Bytes;
 use std::sync::Arc;

@@ -5,16 +5,19 @@
 //! verification.
 
 use crate::config::{Config, Encryption};
-use crate::conn::connection::{Close, Conn};
-use crate::conn::negotiate::Negotiation;
+use crate::conn::close::Close;
+use crate::conn::connection::Conn;
 use crate::host::{Account, HostTime};
 use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
 use crate::logon::logon_throttle::{LogonAttempt, WaitingLogon};
 use crate::logon::waiting_setups::{DelayedLogon, SetupRequest, SetupWaitReason};
+use crate::observe::audit;
 use crate::observe::metering::authentication;
 use crate::outgoing::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
 use crate::session::channel::Channel;
-use crate::session::state::{SealingKeys, Session, SessionParts, SessionUser};
+use crate::session::negotiation::Negotiation;
+use crate::session::state::{SealingKeys, Session, SessionParts};
+use crate::shares::user::SessionUser;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -161,9 +164,10 @@ impl Conn {
         mut step: SetupReply,
     ) {
         if step.status != NtStatus::MORE_PROCESSING_REQUIRED {
-            let session = step.channel.as_ref().map(|channel| &channel.session);
+            let session = step.channel.as_ref().map(|channel| &*channel.session);
             let refused = (step.refused_user.as_str(), step.is_ticket);
-            self.audit_setup(header, session, refused, step.status);
+            let (meter, origin) = (self.server.files.meter(), (self.shared.facts, header));
+            audit::session_setup(meter, origin, session, refused, step.status);
         }
         let SetupRequest { frame, grant, sealed_by, .. } = setup;
         step.refused_binding = self.bindable(&frame, header).filter(|_| step.channel.is_none());

@@ -1,10 +1,9 @@
 //! Audit events of sessions: set-ups, tree connects, ends and denied accesses.
 
-use crate::conn::connection::{Conn, ConnHandle};
 use crate::host::RequestFailure;
-use crate::server::Server;
+use crate::outgoing::conn_handle::ConnFacts;
 use crate::session::state::Session;
-use meter::{AuditEvent, AuditKind, Authentication, NegotiatedSession, Protocol};
+use meter::{AuditEvent, AuditKind, Authentication, Meter, NegotiatedSession, Protocol};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Header, MessageId, SessionId};
@@ -32,48 +31,45 @@ fn of(kind: AuditKind, session: &Session) -> AuditEvent {
     }
 }
 
-impl Conn {
-    /// Audits a successful or failed session set-up.
-    pub(crate) fn audit_setup(
-        &self,
-        header: &Header,
-        session: Option<&Arc<Session>>,
-        (user, is_ticket): (&str, bool),
-        status: NtStatus,
-    ) {
-        let facts = self.shared.facts;
-        self.server.files.meter().audit(|| AuditEvent {
-            is_success: session.is_some(),
-            status: format!("{status:?}"),
-            peer: Some(facts.peer),
-            request: Some((facts.id, header.message_id.0)),
-            agreed: session.map(|session| agreed(session)),
-            ..match session {
-                Some(session) => of(AuditKind::SessionSetup, session),
-                None => AuditEvent {
-                    session: shown(header.session_id),
-                    user: user.to_owned(),
-                    authentication: if is_ticket {
-                        Authentication::Kerberos.name()
-                    } else {
-                        Authentication::NTLMv2.name()
-                    },
-                    ..AuditEvent::new(AuditKind::SessionSetup, Protocol::Smb)
+/// Audits a successful or failed session set-up.
+pub fn session_setup(
+    meter: &Meter,
+    (facts, header): (ConnFacts, &Header),
+    session: Option<&Session>,
+    (user, is_ticket): (&str, bool),
+    status: NtStatus,
+) {
+    meter.audit(|| AuditEvent {
+        is_success: session.is_some(),
+        status: format!("{status:?}"),
+        peer: Some(facts.peer),
+        request: Some((facts.id, header.message_id.0)),
+        agreed: session.map(agreed),
+        ..match session {
+            Some(session) => of(AuditKind::SessionSetup, session),
+            None => AuditEvent {
+                session: shown(header.session_id),
+                user: user.to_owned(),
+                authentication: if is_ticket {
+                    Authentication::Kerberos.name()
+                } else {
+                    Authentication::NTLMv2.name()
                 },
-            }
-        });
-    }
+                ..AuditEvent::new(AuditKind::SessionSetup, Protocol::Smb)
+            },
+        }
+    });
 }
 
 /// Audits a TREE_CONNECT to the given path.
 pub fn tree_connect(
-    server: &Server,
-    shared: &ConnHandle,
+    meter: &Meter,
+    facts: ConnFacts,
     (message, session): (MessageId, Option<&Arc<Session>>),
     path: &[u8],
     status: NtStatus,
 ) {
-    server.files.meter().audit(|| {
+    meter.audit(|| {
         let units = wire::codec::utf16_units(path, "tree path").unwrap_or_default();
         let path = String::from_utf16_lossy(&units);
         let share = path.trim_end_matches('\0').rsplit('\\').next().unwrap_or_default();
@@ -81,8 +77,8 @@ pub fn tree_connect(
         AuditEvent {
             is_success: status.is_success(),
             status: format!("{status:?}"),
-            peer: Some(shared.facts.peer),
-            request: Some((shared.facts.id, message.0)),
+            peer: Some(facts.peer),
+            request: Some((facts.id, message.0)),
             share: share.to_owned(),
             ..event.unwrap_or_else(|| AuditEvent::new(AuditKind::TreeConnect, Protocol::Smb))
         }
@@ -90,8 +86,8 @@ pub fn tree_connect(
 }
 
 /// Audits a denied access.
-pub fn denied(server: &Server, session: &Session, failure: &RequestFailure) {
-    server.files.meter().audit(|| AuditEvent {
+pub fn denied(meter: &Meter, session: &Session, failure: &RequestFailure) {
+    meter.audit(|| AuditEvent {
         is_success: false,
         status: format!("{:?}", NtStatus::ACCESS_DENIED),
         peer: Some(failure.peer),
@@ -103,8 +99,8 @@ pub fn denied(server: &Server, session: &Session, failure: &RequestFailure) {
 }
 
 /// Audits the end of a session.
-pub fn session_end(server: &Server, session: &Session, why: &str) {
-    server.files.meter().audit(|| AuditEvent {
+pub fn session_end(meter: &Meter, session: &Session, why: &str) {
+    meter.audit(|| AuditEvent {
         status: why.to_owned(),
         peer: Some(session.peer),
         agreed: Some(agreed(session)),

@@ -1,10 +1,10 @@
 //! Failures that an administrator can remedy, reported to the process: a full disk, a failing disk,
 //! a missing right, a removed share directory.
 
-use crate::conn::chain::{Element, RelatedState};
-use crate::conn::connection::ConnFacts;
 use crate::host::{Host, RequestFailure, RequestFailureKind};
 use crate::observe::audit;
+use crate::outgoing::conn_handle::ConnFacts;
+use crate::request::element::{Element, RelatedState};
 use crate::server::Server;
 use wire::codec::{Reader, utf16_units};
 use wire::ntstatus::NtStatus;
@@ -38,7 +38,7 @@ pub fn report(
     let (peer, request) = (facts.peer, (facts.id, element.header.message_id.0));
     let tell = |failure: RequestFailure| {
         if failure.kind == RequestFailureKind::AccessDenied {
-            audit::denied(server, session, &failure);
+            audit::denied(server.files.meter(), session, &failure);
         }
         server.host.report_failure(&failure);
     };

@@ -4,25 +4,20 @@
 //! Every byte of a frame is counted once: a message's bytes with its request, the rest (prefix,
 //! transform header, padding) with the first request.
 
-use crate::conn::chain::{Chain, Element, RelatedState};
-use crate::conn::connection::Conn;
 use crate::host::Host;
+use crate::opens::open::Open;
+use crate::outgoing::conn_handle::ConnFacts;
 use crate::outgoing::transmit::Transmit;
+use crate::request::element::Element;
 use crate::session::channel::Channel;
-use limits::ThrottleReason;
 use meter::{
-    Api, Arrival, Authentication, CompletedRequest, Meter, ResponseType, SentReply, ShareId,
-    SlowRequest,
+    Api, Arrival, Authentication, CompletedRequest, Meter, ResponseType, ShareId, SlowRequest,
 };
-use smallvec::SmallVec;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::ntstatus::NtStatus;
-use wire::smb::Command;
-
-/// Metering records of the responses in one frame.
-pub type SentList = SmallVec<[SentReply; 2]>;
+use wire::smb::{Command, MessageId};
 
 /// The result class of a request with this status.
 #[must_use]
@@ -83,78 +78,58 @@ impl Tally {
     pub fn new(arrival: Arrival) -> Self {
         Self { arrival, since: arrival.taken, ended: 0 }
     }
-}
 
-impl Chain {
-    /// Meters the end of request `at`. Its bytes are those of its message; see [`Chain::settle`].
+    /// Meters the end of request `at` in `share`. Its bytes are those of its message; see
+    /// [`Tally::settle`].
     pub fn count(
         &mut self,
+        elements: &[Element],
         at: usize,
-        related: &RelatedState,
-        status: NtStatus,
-        throttled: ThrottleReason,
+        share: ShareId,
+        response: ResponseType,
+        now: Instant,
     ) -> CompletedRequest {
-        let now = self.server.host.instant();
-        let latency = now.saturating_duration_since(self.tally.since);
-        self.tally.since = now;
-        let response = response_type(status).throttled(throttled);
-        CompletedRequest { response, latency, ..self.unfinished(at, related.counted) }
+        let latency = now.saturating_duration_since(self.since);
+        self.since = now;
+        CompletedRequest { response, latency, ..self.unfinished(elements, at, share) }
     }
 
     /// Meters the interim response of request `at`.
-    pub fn meter_interim(&self, at: usize) -> CompletedRequest {
-        self.unfinished(at, ShareId::NONE)
+    pub fn meter_interim(&self, elements: &[Element], at: usize) -> CompletedRequest {
+        self.unfinished(elements, at, ShareId::NONE)
     }
 
-    fn unfinished(&self, at: usize, share: ShareId) -> CompletedRequest {
-        let element = &self.elements[at];
+    fn unfinished(&self, elements: &[Element], at: usize, share: ShareId) -> CompletedRequest {
+        let element = &elements[at];
         CompletedRequest {
             share,
             api: Api::smb(element.header.command.0),
             authentication: authentication(element.channel.as_ref()),
             response: ResponseType::NetworkError,
-            ingress_bytes: self.ingress_bytes(at),
+            ingress_bytes: self.ingress_bytes(elements, at),
             egress_bytes: 0,
             latency: Duration::ZERO,
         }
     }
 
-    fn ingress_bytes(&self, at: usize) -> u64 {
+    fn ingress_bytes(&self, elements: &[Element], at: usize) -> u64 {
         let bytes = |element: &Element| element.range.len() as u64;
-        let own = bytes(&self.elements[at]);
-        let all: u64 = self.elements.iter().map(bytes).sum();
-        own + if at == 0 { self.tally.arrival.wire_bytes.saturating_sub(all) } else { 0 }
-    }
-
-    /// Samples request `at` for the top lists, and records it if it was slow.
-    pub fn sample_request(&self, at: usize, related: &RelatedState, done: &CompletedRequest) {
-        let meter = self.server.files.meter();
-        if meter.is_sampled() {
-            let path = related.open.as_ref().and_then(|open| open.file().ok()).map(|f| f.path());
-            let path = path.map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned());
-            let bytes = done.ingress_bytes + done.egress_bytes;
-            let client = self.shared.facts.peer.ip();
-            meter.add_top(done.share, path.as_deref().filter(|p| !p.is_empty()), client, bytes);
-        }
-        if meter.is_slow(done.latency) {
-            let facts = self.shared.facts;
-            let message = self.elements[at].header.message_id.0;
-            record_slow_request(meter, &*self.server.host, (facts.id, message, facts.peer), done);
-        }
+        let own = bytes(&elements[at]);
+        let all: u64 = elements.iter().map(bytes).sum();
+        own + if at == 0 { self.arrival.wire_bytes.saturating_sub(all) } else { 0 }
     }
 
     /// Completes the records of a frame's responses, once its size is known.
-    pub fn settle(&mut self, counted: &[ResponseRecord], transmit: &mut Transmit) {
+    pub fn settle(&mut self, meter: &Meter, counted: &[ResponseRecord], transmit: &mut Transmit) {
         let own: u64 = counted.iter().map(|counted| counted.done.egress_bytes).sum();
         let mut around = (transmit.length_bytes() as u64).saturating_sub(own);
         for ResponseRecord { done, is_final } in counted {
             let egress_bytes = done.egress_bytes + std::mem::take(&mut around);
             let done = CompletedRequest { egress_bytes, ..*done };
-            let meter = self.server.files.meter();
             if *is_final {
-                self.tally.ended += 1;
+                self.ended += 1;
                 meter.record(&done);
-                transmit.sent.extend(done.sent(self.tally.arrival.first_byte));
+                transmit.sent.extend(done.sent(self.arrival.first_byte));
             } else {
                 let what = (done.share, done.api, done.authentication);
                 meter.add_bytes(what, 0, egress_bytes);
@@ -163,12 +138,11 @@ impl Chain {
     }
 
     /// Meters the requests that the end of the connection leaves unanswered.
-    fn meter_unanswered(&self) {
-        for at in self.tally.ended..self.elements.len() {
-            let element = &self.elements[at];
+    pub fn meter_unanswered(&self, meter: &Meter, elements: &[Element]) {
+        for (at, element) in elements.iter().enumerate().skip(self.ended) {
             let tree = element.channel.as_ref().map(|c| c.session.tree(element.header.tree_id));
             let share = tree.and_then(Result::ok).map_or(ShareId::NONE, |tree| tree.counted);
-            self.server.files.meter().record(&self.unfinished(at, share));
+            meter.record(&self.unfinished(elements, at, share));
         }
     }
 }
@@ -179,50 +153,59 @@ impl ResponseRecord {
     }
 }
 
-impl Drop for Chain {
-    fn drop(&mut self) {
-        self.meter_unanswered();
+/// Samples a request for the top lists with its open, and records it if it was slow.
+pub fn sample_request(
+    meter: &Meter,
+    host: &dyn Host,
+    (facts, message): (ConnFacts, MessageId),
+    open: Option<&Open>,
+    done: &CompletedRequest,
+) {
+    if meter.is_sampled() {
+        let path = open.and_then(|open| open.file().ok()).map(|f| f.path());
+        let path = path.map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned());
+        let bytes = done.ingress_bytes + done.egress_bytes;
+        let client = facts.peer.ip();
+        meter.add_top(done.share, path.as_deref().filter(|p| !p.is_empty()), client, bytes);
+    }
+    if meter.is_slow(done.latency) {
+        record_slow_request(meter, host, (facts.id, message.0, facts.peer), done);
     }
 }
 
-impl Conn {
-    /// Meters a request that is not a job, with its response if it has one.
-    pub(crate) fn meter_direct_response(
-        &self,
-        command: Command,
-        status: NtStatus,
-        authentication: Authentication,
-        transmit: Option<&mut Transmit>,
-    ) {
-        let Some(arrival) = self.arrival else { return };
-        let now = self.server.host.instant();
-        let done = CompletedRequest {
-            share: ShareId::NONE,
-            api: Api::smb(command.0),
-            authentication,
-            response: response_type(status),
-            ingress_bytes: arrival.wire_bytes,
-            egress_bytes: transmit.as_ref().map_or(0, |transmit| transmit.length_bytes() as u64),
-            latency: now.saturating_duration_since(arrival.taken),
-        };
-        self.server.files.meter().record(&done);
-        if let Some(transmit) = transmit {
-            transmit.sent.extend(done.sent(arrival.first_byte));
-        }
+/// Meters a request that is not a job, with its response if it has one.
+pub fn meter_direct_response(
+    meter: &Meter,
+    (arrival, now): (Arrival, Instant),
+    (command, status, authentication): (Command, NtStatus, Authentication),
+    transmit: Option<&mut Transmit>,
+) {
+    let done = CompletedRequest {
+        share: ShareId::NONE,
+        api: Api::smb(command.0),
+        authentication,
+        response: response_type(status),
+        ingress_bytes: arrival.wire_bytes,
+        egress_bytes: transmit.as_ref().map_or(0, |transmit| transmit.length_bytes() as u64),
+        latency: now.saturating_duration_since(arrival.taken),
+    };
+    meter.record(&done);
+    if let Some(transmit) = transmit {
+        transmit.sent.extend(done.sent(arrival.first_byte));
     }
+}
 
-    /// Meters a notification.
-    pub(crate) fn meter_notice(&self, transmit: &Transmit) {
-        self.server.files.meter().record(&CompletedRequest {
-            share: ShareId::NONE,
-            api: Api::OPLOCK_BREAK_NOTIFICATION,
-            authentication: Authentication::Anonymous,
-            response: ResponseType::Success,
-            ingress_bytes: 0,
-            egress_bytes: transmit.length_bytes() as u64,
-            latency: Duration::ZERO,
-        });
-    }
+/// Meters a notification.
+pub fn meter_notice(meter: &Meter, transmit: &Transmit) {
+    meter.record(&CompletedRequest {
+        share: ShareId::NONE,
+        api: Api::OPLOCK_BREAK_NOTIFICATION,
+        authentication: Authentication::Anonymous,
+        response: ResponseType::Success,
+        ingress_bytes: 0,
+        egress_bytes: transmit.length_bytes() as u64,
+        latency: Duration::ZERO,
+    });
 }
 
 fn record_slow_request(

@@ -6,3 +6,4 @@ pub mod audit;
 pub mod failure_report;
 pub mod metering;
 pub mod snapshot;
+pub mod stats;

@@ -1,8 +1,8 @@
 //! The data that `status` shows: plain values, rendered elsewhere.
 
 use crate::config::Multichannel;
+use crate::observe::stats::Stats;
 use crate::opens::open::Target;
-use crate::server::Stats;
 pub use crate::session::state::ChannelFact;
 use crate::session::state::Session;
 use files::OpenFile;

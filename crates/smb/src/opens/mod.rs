@@ -14,4 +14,5 @@ pub mod open;
 pub mod oplock;
 pub mod persistent;
 pub mod pipe;
+pub mod stable;
 pub mod timed_table;

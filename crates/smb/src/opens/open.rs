@@ -239,7 +239,7 @@ impl Open {
         Ok(())
     }
 
-    /// True if its changes are stable before they are acknowledged. [`crate::request::stable`] lists the
+    /// True if its changes are stable before they are acknowledged. [`crate::opens::stable`] lists the
     /// consequences.
     pub fn writes_through(&self) -> bool {
         self.is_of_stable_share || self.mode() & FILE_WRITE_THROUGH != 0

@@ -1,13 +1,13 @@
 //! Outgoing frames.
 
 use crate::limits::{SIGNATURES_PER_BATCH, TRANSMIT_EARLY_BYTES};
-use crate::observe::metering::SentList;
-use crate::session::channel::Channel;
 use files::ResidentRange;
-use meter::StageTimes;
+use meter::{SentReply, StageTimes};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use wire::crypto::SigningKey;
 use wire::smb::TransformHeader;
 
 /// Length of the direct-TCP prefix in bytes.
@@ -16,6 +16,9 @@ pub const PREFIX: usize = 4;
 /// Offset of the first SMB2 header of a response in its buffer. Prefix and transform header fit in
 /// front, so that encryption moves nothing.
 pub const MESSAGE_START: usize = PREFIX + TransformHeader::LENGTH;
+
+/// Metering records of the responses in one frame.
+pub type SentList = SmallVec<[SentReply; 2]>;
 
 /// One frame to send: `buffer[start..]`, then file data if any.
 #[derive(Debug)]
@@ -26,8 +29,8 @@ pub struct Transmit {
     pub start: usize,
     /// File data to send after the buffer; counted in the prefix.
     pub file: Option<ResidentRange>,
-    /// The channel whose key must still sign the message; several are signed in one batch.
-    pub(crate) unsigned: Option<Arc<Channel>>,
+    /// The key that must still sign the message; several messages are signed in one batch.
+    pub(crate) unsigned: Option<Arc<SigningKey>>,
     /// Metering records of its responses, completed once it was sent.
     pub sent: SentList,
 }
@@ -60,8 +63,8 @@ impl Transmit {
 
     /// Signs the message, if it is unsigned.
     pub(crate) fn sign(&mut self) {
-        if let Some(channel) = self.unsigned.take() {
-            channel.signing.sign(&mut self.buffer[MESSAGE_START..]);
+        if let Some(key) = self.unsigned.take() {
+            key.sign(&mut self.buffer[MESSAGE_START..]);
         }
     }
 
@@ -118,14 +121,14 @@ impl Outbox {
 
     /// Signs all unsigned messages, those of one key in one batch.
     fn sign_batch(&mut self) {
-        while let Some(channel) = self.queue.iter().find_map(|frame| frame.unsigned.clone()) {
+        while let Some(key) = self.queue.iter().find_map(|frame| frame.unsigned.clone()) {
             let mut messages = Vec::new();
             for frame in &mut self.queue {
-                if frame.unsigned.take_if(|other| Arc::ptr_eq(other, &channel)).is_some() {
+                if frame.unsigned.take_if(|other| Arc::ptr_eq(other, &key)).is_some() {
                     messages.push(&mut frame.buffer[MESSAGE_START..]);
                 }
             }
-            channel.signing.sign_all(&mut messages);
+            key.sign_all(&mut messages);
         }
     }
 }

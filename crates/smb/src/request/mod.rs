@@ -1,7 +1,9 @@
-//! One request: the waits before and after its handler, and its promise of stability.
+//! One request: its context, its payment to the limits of the share, and waits.
 //!
 //! May import the server, sessions and opens. Handlers and connections import it.
 
+pub mod context;
+pub mod element;
 pub mod session_wait;
-pub mod stable;
 pub mod throttle;
+pub mod unpaid;

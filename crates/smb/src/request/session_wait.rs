@@ -1,8 +1,8 @@
 //! A pending request that survives the loss of its channel while its session has another. The
 //! client asks for the outcome there. MS-SMB2 3.3.7.1.
 
-use crate::commands::dispatch::{AsyncReply, WaitFuture};
 use crate::host::Host;
+use crate::request::context::{AsyncReply, WaitFuture};
 use crate::session::state::Session;
 use futures_util::future::select;
 use std::future::Future;

@@ -3,9 +3,10 @@
 //! A waiting request can be cancelled, and ends with its session. While a connection has one, the
 //! server grants its client few credits, so that further requests wait at the client.
 
-use crate::commands::dispatch::Request;
-use crate::conn::connection::ConnHandle;
 use crate::opens::open::{Open, Target};
+use crate::outgoing::conn_handle::ConnHandle;
+use crate::request::context::Request;
+use crate::request::unpaid::{UnpaidOpen, UnpaidTree};
 use crate::shares::tree::Tree;
 use files::OpenFile;
 use futures_util::future::{Either, select};
@@ -15,47 +16,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wire::ntstatus::NtStatus;
-
-/// The open of a request whose cost is not admitted yet. The type makes a handler without admission
-/// fail to compile.
-#[derive(Debug)]
-#[must_use]
-pub struct UnpaidOpen(Arc<Open>);
-
-impl UnpaidOpen {
-    /// The open of a request that has begun.
-    pub(crate) fn new(open: Arc<Open>) -> Self {
-        Self(open)
-    }
-
-    /// The target of the open, by which some requests are free, or are refused before admission.
-    pub fn target(&self) -> &Target {
-        &self.0.target
-    }
-
-    /// The open, for a request without cost: on a pipe, or one that releases something for which
-    /// others wait.
-    pub fn free_of_charge(self) -> Arc<Open> {
-        self.0
-    }
-}
-
-/// The tree of a request whose cost is not admitted yet; see [`UnpaidOpen`].
-#[derive(Debug)]
-#[must_use]
-pub struct UnpaidTree(Arc<Tree>);
-
-impl UnpaidTree {
-    /// The tree of a request that has begun.
-    pub(crate) fn new(tree: Arc<Tree>) -> Self {
-        Self(tree)
-    }
-
-    /// The tree, for a request that concerns no file.
-    pub fn free_of_charge(self) -> Arc<Tree> {
-        self.0
-    }
-}
 
 /// Counts one request as delayed by limits; dropping it ends that.
 struct ThrottledCount<'a>(&'a AtomicU32);

@@ -5,5 +5,6 @@
 
 pub mod channel;
 pub mod clients;
+pub mod negotiation;
 pub mod readmission;
 pub mod state;

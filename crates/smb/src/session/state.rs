@@ -4,12 +4,12 @@
 //! mutex, held for one look-up only. Lock order: trees before opens; neither is held across a call
 //! into `files`.
 
-use crate::conn::connection::ConnHandle;
-use crate::host::Account;
 use crate::limits::{OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
 use crate::opens::open::Open;
+use crate::outgoing::conn_handle::ConnHandle;
 use crate::outgoing::notices::{AckRequirement, Notice, NoticeSubject};
 use crate::shares::tree::{AdmittedShare, Tree};
+use crate::shares::user::SessionUser;
 use crate::signal::Signal;
 use files::ShareQueue;
 use limits::{Holder, Ledger, ResourceCharge};
@@ -27,19 +27,6 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, FileId, SessionId, TreeId};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
-
-/// The identity of a session; re-authentication replaces it.
-#[derive(Clone, Debug)]
-pub struct SessionUser {
-    /// The account.
-    pub account: Account,
-    /// The client proved no password: it is a guest.
-    pub is_guest: bool,
-    /// The client logged on anonymously.
-    pub is_anonymous: bool,
-    /// Expiry of the Kerberos ticket of this logon, in seconds since 1970.
-    pub ticket_end: Option<u64>,
-}
 
 /// Keys that encrypt and decrypt a session's messages: one pair for all channels.
 #[derive(Debug)]
@@ -229,23 +216,6 @@ pub struct SessionParts {
     pub charge: ResourceCharge,
     /// The channel that set it up.
     pub channel: ChannelFact,
-}
-
-impl SessionUser {
-    /// True if the client proved a password or a ticket.
-    #[must_use]
-    pub fn is_proven(&self) -> bool {
-        !self.is_guest && !self.is_anonymous
-    }
-
-    /// The label under which requests are metered.
-    fn authentication(&self) -> Authentication {
-        match (self.is_proven(), self.ticket_end.is_some()) {
-            (false, _) => Authentication::Anonymous,
-            (true, true) => Authentication::Kerberos,
-            (true, false) => Authentication::NTLMv2,
-        }
-    }
 }
 
 impl Session {

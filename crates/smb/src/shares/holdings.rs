@@ -5,9 +5,7 @@ use crate::limits::{
     DETACHED_MAX, PERSISTENT_BYTES_MAX, PERSISTENT_OPENS_MAX, PERSISTENT_RECORD_BYTES_MAX,
     PIPE_BYTES_FLOOR, PIPE_BYTES_MAX, SESSIONS_MAX, SHARED_FLOOR, TREES_MAX,
 };
-use crate::session::state::SessionUser;
-use limits::{Holder, Ledger, ResourceCharge};
-use std::net::IpAddr;
+use limits::{Ledger, ResourceCharge};
 use std::sync::{Arc, OnceLock};
 
 /// The resources of the SMB server.
@@ -48,17 +46,4 @@ pub struct Charges {
     pub open: Option<ResourceCharge>,
     /// Its entry among the durable opens.
     pub durable: OnceLock<ResourceCharge>,
-}
-
-impl SessionUser {
-    /// The account that pays for the session's shared resources. For guest and anonymous sessions
-    /// it is the client's network, because a client can open any number of them.
-    #[must_use]
-    pub fn holder(&self, peer: IpAddr) -> Holder {
-        if self.is_proven() {
-            Holder::User(self.account.name.as_str().into())
-        } else {
-            Holder::site(peer)
-        }
-    }
 }

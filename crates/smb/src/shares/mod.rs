@@ -6,3 +6,4 @@
 pub mod admission;
 pub mod holdings;
 pub mod tree;
+pub mod user;

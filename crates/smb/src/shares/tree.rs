@@ -1,7 +1,7 @@
 //! Tree connects. MS-SMB2 3.3.1.9.
 
 use crate::config::Share;
-use crate::session::state::SessionUser;
+use crate::shares::user::SessionUser;
 use files::{Access, Caller, ShareQueue, Volume};
 use limits::ShareLimits;
 use meter::ShareId;

@@ -1,9 +1,9 @@
 //! CREATE of an application instance that may have the file open on another machine. MS-SMB2
 //! 3.3.5.9.13.
 
-use crate::commands::dispatch::Request;
 use crate::opens::app_instances::AppInstance;
 use crate::opens::durable::has_path;
+use crate::request::context::Request;
 use crate::shares::tree::Tree;
 use files::{Access, Caller};
 use wire::ntstatus::NtStatus;

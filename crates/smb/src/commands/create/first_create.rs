@@ -2,8 +2,8 @@
 //! it, and would otherwise find the file created but nothing open. MS-SMB2 3.3.5.9.10, 3.3.7.1.
 
 use super::PendingCreate;
-use crate::commands::dispatch::AsyncReply;
 use crate::host::Host;
+use crate::request::context::AsyncReply;
 use crate::request::session_wait::SessionWait;
 use crate::session::state::Session;
 use files::{Caller, OpenPlan, OpenProgress, Volume, WaitingOpen};

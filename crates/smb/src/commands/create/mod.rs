@@ -11,7 +11,6 @@ mod replay;
 mod respond;
 mod symlink;
 
-use crate::commands::dispatch::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::conversion::status::status_of;
 use crate::extensions::apple;
 use crate::extensions::quota::{self, OpenQuotas};
@@ -23,7 +22,8 @@ use crate::opens::open::{Open, OpenParts, Origin, Persistence, Target};
 use crate::opens::oplock::{Oplock, OplockClient};
 use crate::opens::persistent::NewRecord;
 use crate::opens::pipe::OpenPipe;
-use crate::request::stable;
+use crate::opens::stable;
+use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::server::Server;
 use crate::session::state::Session;
 use crate::shares::holdings::Charges;

@@ -1,6 +1,5 @@
 //! Decoding of a CREATE: every refusal that needs no look at a file happens here.
 
-use crate::commands::dispatch::{Request, malformed};
 use crate::conversion::dot_names;
 use crate::conversion::extended_attributes;
 use crate::conversion::names::{SmbPath, Stream, names_directory, parse_path};
@@ -12,6 +11,7 @@ use crate::opens::create_guids::Guid;
 use crate::opens::durable::{Durability, Reconnect};
 use crate::opens::lease::LEVEL_LEASE;
 use crate::opens::oplock::{LEVEL_NONE, caching_of};
+use crate::request::context::{Request, malformed};
 use crate::shares::tree::Tree;
 use files::private_use::AmbiguousPath;
 use files::{

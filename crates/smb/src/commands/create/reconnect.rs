@@ -2,11 +2,11 @@
 
 use super::plan::RequestedContexts;
 use super::{client_of, respond};
-use crate::commands::dispatch::{HandlerOutcome, Reply, Request};
 use crate::conversion::status::status_of;
 use crate::limits::RECONNECT_WAIT_MAX;
 use crate::opens::durable::Reconnect;
 use crate::opens::open::Open;
+use crate::request::context::{HandlerOutcome, Reply, Request};
 use crate::shares::tree::Tree;
 use files::{OpenAction, OpenResult};
 use std::sync::Arc;

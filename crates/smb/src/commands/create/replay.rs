@@ -2,12 +2,12 @@
 
 use super::plan::RequestedContexts;
 use super::{reconnect, respond};
-use crate::commands::dispatch::{HandlerOutcome, Reply, Request};
 use crate::conversion::status::status_of;
 use crate::opens::create_guids::{Claim, ClaimOutcome, CreateKey, Guid};
 use crate::opens::durable::Reconnect;
 use crate::opens::open::Open;
 use crate::opens::oplock::{LEVEL_BATCH, caching_of};
+use crate::request::context::{HandlerOutcome, Reply, Request};
 use crate::shares::tree::Tree;
 use files::{CachingRights, OpenResult};
 use std::sync::Arc;

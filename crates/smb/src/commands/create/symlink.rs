@@ -1,10 +1,10 @@
 //! CREATE that stops at a symbolic link, which the client follows itself. MS-SMB2 2.2.2.2.1,
 //! 3.3.5.9.
 
-use crate::commands::dispatch::{HandlerOutcome, Request};
 use crate::conversion::reparse;
 use crate::conversion::status::status_of;
 use crate::extensions::posix::link_target;
+use crate::request::context::{HandlerOutcome, Request};
 use files::{Access, Caller, IfExists, IfMissing, OpenPlan, RequestedKind, ShareMode, Volume};
 use std::sync::Arc;
 use vfs::RelPath;

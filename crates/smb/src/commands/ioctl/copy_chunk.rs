@@ -1,10 +1,10 @@
 //! Server-side copy between two opens. MS-SMB2 3.3.5.15.5, 3.3.5.15.6.
 
 use super::IoctlOutput;
-use crate::commands::dispatch::{Request, malformed};
 use crate::conversion::status::status_of;
 use crate::limits::{COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_TOTAL_BYTES_MAX};
 use crate::opens::open::Open;
+use crate::request::context::{Request, malformed};
 use files::{Access, OpenFile};
 use limits::Cost;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Block cloning. MS-SMB2 3.3.5.15.17, 3.3.5.15.18, MS-FSCC 2.3.8.
 
 use super::IoctlOutput;
-use crate::commands::dispatch::{Request, malformed};
 use crate::conversion::status::status_of;
 use crate::opens::open::Open;
+use crate::request::context::{Request, malformed};
 use files::dos;
 use vfs::{Attributes, FsError};
 use wire::ntstatus::NtStatus;

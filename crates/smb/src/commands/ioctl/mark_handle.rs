@@ -1,8 +1,8 @@
 //! FSCTL_MARK_HANDLE: selects the data copy that an open reads. MS-FSCC 2.3.39.
 
 use super::IoctlOutput;
-use crate::commands::dispatch::QueryRefusal;
 use crate::opens::open::Open;
+use crate::request::context::QueryRefusal;
 use wire::codec::Reader;
 use wire::fscc::FILE_NO_INTERMEDIATE_BUFFERING;
 use wire::ntstatus::NtStatus;

@@ -2,9 +2,9 @@
 //! 3.3.5.15.11.
 
 use super::IoctlOutput;
-use crate::commands::dispatch::{QueryRefusal, Request, malformed};
 use crate::conn::disconnect::VALIDATION_BYTES;
 use crate::host::InterfaceFact;
+use crate::request::context::{QueryRefusal, Request, malformed};
 use std::net::IpAddr;
 use wire::ntstatus::NtStatus;
 use wire::smb::IoctlRequest;

@@ -1,9 +1,9 @@
 //! Control codes of named pipes. MS-SMB2 3.3.5.15.2, 3.3.5.15.4, 3.3.5.15.10.
 
 use super::IoctlOutput;
-use crate::commands::dispatch::{Request, malformed};
 use crate::opens::open::{Open, Target};
 use crate::opens::pipe::OpenPipe;
+use crate::request::context::{Request, malformed};
 use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
 use wire::rpc::Interface;

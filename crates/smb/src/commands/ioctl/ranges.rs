@@ -1,10 +1,10 @@
 //! Ranges of a file: holes, allocated ranges, trim. MS-FSCC 2.3.13, 2.3.52, 2.3.55, 2.3.69, 2.3.71.
 
 use super::IoctlOutput;
-use crate::commands::dispatch::{QueryRefusal, Request, malformed};
 use crate::conversion::status::status_of;
 use crate::limits::TRIM_RANGES_MAX;
 use crate::opens::open::Open;
+use crate::request::context::{QueryRefusal, Request, malformed};
 use files::Access;
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;

@@ -1,10 +1,10 @@
 //! Reparse points of an open file. MS-FSA 2.1.5.10.12, 2.1.5.10.35, 2.1.5.10.5.
 
 use super::IoctlOutput;
-use crate::commands::dispatch::Request;
 use crate::conversion::reparse::{self, tag_of};
 use crate::conversion::status::status_of;
 use crate::opens::open::Open;
+use crate::request::context::Request;
 use files::Reparse;
 use vfs::FsError;
 use wire::codec::Malformed;

@@ -9,7 +9,6 @@
 //!   (3.3.5.9.12);
 //! - opens of a share with `smb_stable = "always"`.
 
-use crate::commands::dispatch::Request;
 use crate::conversion::status::status_of;
 use crate::opens::open::{Open, Target};
 use files::{OpenAction, OpenFile, RequestFiles, UnstableObjects, Volume};
@@ -116,7 +115,7 @@ pub(crate) struct StableOperation(Option<(Promise, UnstableObjects)>);
 /// # Errors
 /// The directory of the open's name is not found.
 pub(crate) async fn before(
-    request: &Request<'_>,
+    files: &RequestFiles,
     open: &Open,
     promise: Promise,
 ) -> Result<StableOperation, NtStatus> {
@@ -126,7 +125,7 @@ pub(crate) async fn before(
     }
     let mut unstable = UnstableObjects::default();
     if promise == Promise::Names {
-        request.files.add_parent(&mut unstable, file).await.map_err(status_of)?;
+        files.add_parent(&mut unstable, file).await.map_err(status_of)?;
     }
     Ok(StableOperation(Some((promise, unstable))))
 }
