@@ -3,6 +3,7 @@
 
 mod advisories;
 mod bench;
+mod charts;
 mod conformance;
 mod coverage;
 mod fuzz;
@@ -45,6 +46,8 @@ enum Task {
     Conformance(conformance::Args),
     /// Measure side by side with another server
     Bench(bench::Args),
+    /// Draw the charts of the benchmarks from their tables, or check them
+    Charts(charts::Args),
     /// Simulate clients, network, failures and crashes, one run a seed
     Sim(sim::Args),
     /// Cut the power after acknowledged operations
@@ -63,6 +66,7 @@ fn main() -> Result<ExitCode> {
         Task::Coverage(args) => coverage::run(&root(), &args),
         Task::Conformance(args) => conformance::run(&root(), &args),
         Task::Bench(args) => bench::run(&root(), &args),
+        Task::Charts(args) => charts::run(&root(), &args),
         Task::Sim(args) => sim::run(&root(), &args),
         Task::Power(args) => power::run(&root(), &args),
         Task::Fuzz(args) => fuzz::run(&root(), &args),

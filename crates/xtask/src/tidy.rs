@@ -136,6 +136,7 @@ fn check(root: &Path) -> Result<Vec<String>> {
     check_documents(root, &mut breaches)?;
     promises::check(root, &tests, &mut breaches)?;
     developer_pages::check(root, &mut breaches)?;
+    crate::charts::check(root, &mut breaches)?;
     Ok(breaches)
 }
 

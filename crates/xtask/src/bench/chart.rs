@@ -21,14 +21,14 @@ pub struct Chart {
 
 impl Chart {
     /// A chart without rows; at most two series.
-    pub fn new<const N: usize>(title: &str, series: [&str; N]) -> Self {
-        let series = series.map(str::to_owned).to_vec();
+    pub fn new<'a>(title: &str, series: impl IntoIterator<Item = &'a str>) -> Self {
+        let series = series.into_iter().map(str::to_owned).collect();
         Self { title: title.to_owned(), series, rows: Vec::new() }
     }
 
     /// A name with one bar for each of the series.
-    pub fn row<const N: usize>(&mut self, name: &str, figures: [f64; N]) {
-        self.rows.push((name.to_owned(), figures.to_vec()));
+    pub fn row(&mut self, name: &str, figures: impl IntoIterator<Item = f64>) {
+        self.rows.push((name.to_owned(), figures.into_iter().collect()));
     }
 
     /// The picture.

@@ -34,10 +34,10 @@ fn shaped(binary: &Path, args: &Args) -> Result<()> {
     let ours = RunningServer::anabranch_on(binary, 61, &ends.addresses(0))?;
     let samba = Samba::start(&ends.addresses(1))?;
     let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
-    println!("Four lines of 400 Mbit/s, MiB/s:\n");
+    println!("Four links of 400 Mbit/s, MiB/s:\n");
     println!("| load | ours, 1 channel | ours, 4 | gain | Samba, 1 channel | Samba, 4 | gain |");
     println!("|---|---|---|---|---|---|---|");
-    let mut chart = Chart::new("Four lines of 400 Mbit/s, MiB/s", ["4 channels", "1 channel"]);
+    let mut chart = Chart::new("Four links of 400 Mbit/s, MiB/s", ["4 channels", "1 channel"]);
     for (direction, percent) in [("read", "100"), ("write", "0")] {
         for (block, bytes) in [("64 KiB", "64K"), ("1 MiB", "1M")] {
             let name = format!("{direction} {block}, depth 32");
@@ -57,7 +57,7 @@ fn shaped(binary: &Path, args: &Args) -> Result<()> {
             }
         }
     }
-    args.draw("lines-shaped.svg", &chart)
+    args.draw("links.svg", &chart)
 }
 
 /// A copy of 1 GiB over a link with a round trip of 23 ms, where the TCP window is the bottleneck.

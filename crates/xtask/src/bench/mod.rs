@@ -16,6 +16,8 @@ mod quota;
 mod samba;
 mod walk;
 
+pub use chart::Chart;
+
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -90,7 +92,7 @@ impl Args {
         self.program.as_ref().is_none_or(|program| name.contains(program.as_str()))
     }
 
-    fn draw(&self, file: &str, chart: &chart::Chart) -> Result<()> {
+    fn draw(&self, file: &str, chart: &Chart) -> Result<()> {
         let Some(folder) = &self.charts else { return Ok(()) };
         std::fs::create_dir_all(folder)?;
         Ok(std::fs::write(folder.join(file), chart.svg())?)

@@ -189,7 +189,7 @@ fn loads(binary: &Path, servers: &[&Server; 2], args: &Args) -> Result<()> {
          ratio | loader µs/op |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    let mut chart = Chart::new("Processor time for each operation, µs", ["Anabranch", "Ganesha"]);
+    let mut chart = Chart::new("Server CPU time of an NFS operation, µs", ["Anabranch", "Ganesha"]);
     for (name, arguments) in LOADS.iter().filter(|load| args.wants(load.0)) {
         let arguments: Vec<&str> = arguments.split(' ').collect();
         let listed = arguments.iter().skip_while(|word| **word != "--files").nth(1);
@@ -218,7 +218,7 @@ fn loads(binary: &Path, servers: &[&Server; 2], args: &Args) -> Result<()> {
         );
         chart.row(name, [a.server_us, b.server_us]);
     }
-    args.draw("nfs-processor.svg", &chart)
+    args.draw("nfs-cpu.svg", &chart)
 }
 
 /// One load with one connection to sixteen.

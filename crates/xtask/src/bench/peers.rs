@@ -111,7 +111,7 @@ fn under_torture(ours: &RunningServer, peer: &Peer, args: &Args) -> Result<()> {
     let (torture, name) = (torture()?, peer.name());
     println!("| load | ours /s | {name} /s | ratio | ours µs/op | {name} µs/op |");
     println!("|---|---|---|---|---|---|");
-    let mut chart = Chart::new("Server processor time of an operation, µs", ["Anabranch", name]);
+    let mut chart = Chart::new("Server CPU time of an SMB operation, µs", ["Anabranch", name]);
     for row in ROWS.iter().filter(|row| args.wants(row.0)) {
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..args.rounds {
@@ -131,7 +131,7 @@ fn under_torture(ours: &RunningServer, peer: &Peer, args: &Args) -> Result<()> {
         );
         chart.row(row.0, [a.cpu_us, b.cpu_us]);
     }
-    args.draw("peers-processor.svg", &chart)
+    args.draw("smb-cpu.svg", &chart)
 }
 
 /// Median rate and median time, each taken separately.

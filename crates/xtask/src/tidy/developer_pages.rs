@@ -1,10 +1,10 @@
-//! The pages in `docs/dev`: every file, method of the backend and link that they name exists.
+//! The pages in `docs/dev` and `benchmarks`: every file, method of the backend and link that they name exists.
 
 use super::DIRECTION;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
-const PAGES: &str = "docs/dev";
+const PAGES: [&str; 2] = ["docs/dev", "benchmarks"];
 /// The traits that `Vfs::name` and `Node::name` refer to.
 const BACKEND: &str = "crates/vfs/src/lib.rs";
 
@@ -14,7 +14,11 @@ const BACKEND: &str = "crates/vfs/src/lib.rs";
 /// A page cannot be read.
 pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
     let backend = std::fs::read_to_string(root.join(BACKEND))?;
-    for page in pages(&root.join(PAGES))? {
+    let mut all_pages = Vec::new();
+    for folder in PAGES {
+        all_pages.extend(pages(&root.join(folder))?);
+    }
+    for page in all_pages {
         let text = std::fs::read_to_string(&page)?;
         let shown = page.strip_prefix(root).unwrap_or(&page).display();
         let missing = missing_names(root, &backend, &text).into_iter();
