@@ -101,9 +101,8 @@ impl RequestFiles {
         };
         let mut screen = Screen { files: self, open, sink };
         let authority = as_granted(&open.caller, &*open.node);
-        let vfs = &open.volume().vfs;
         let actor = self.context.call(authority.actor());
-        vfs.list_with_attributes(&*open.node, actor, cookie, wanted, &mut screen)
+        open.volume().names().list_with_attributes(&*open.node, actor, cookie, wanted, &mut screen)
     }
 
     /// The same on a worker, for long listings.

@@ -108,8 +108,8 @@ fn check_deletable(
         return Err(FsError::NotEmpty);
     }
     // Refused now: at close no caller receives the error.
-    let (vfs, identity) = (&open.volume().vfs, &open.caller.identity);
-    match vfs.open_directory(
+    let (volume, identity) = (open.volume(), &open.caller.identity);
+    match volume.names().open_directory(
         context.call(identity.actor()),
         &parent,
         Case::Sensitive,
@@ -270,7 +270,7 @@ fn directory_to_unlink_in(
     let (volume, caller) = (&pending.name.volume, &pending.caller);
     let actor = context.call(caller.identity.actor());
     let parent = path.parent()?;
-    let parent = volume.vfs.open_directory(actor, &parent, Case::Sensitive, Wait::Allowed);
+    let parent = volume.names().open_directory(actor, &parent, Case::Sensitive, Wait::Allowed);
     let parent = parent.ok()?.opened;
     let file = volume.vfs.open(actor, path, exact(false, true)).ok()?;
     let lets = file.attributes.key == key

@@ -353,8 +353,8 @@ fn move_with_rights(
 fn directory_of(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<OpenedNode> {
     let actor = context.call(open.caller.identity.actor());
     let (directory, _) = path.split().ok_or(FsError::AccessDenied)?;
-    let vfs = &open.volume().vfs;
-    let found = vfs.open_directory(actor, &directory, Case::Sensitive, Wait::Allowed)?;
+    let names = open.volume().names();
+    let found = names.open_directory(actor, &directory, Case::Sensitive, Wait::Allowed)?;
     Ok(found.opened)
 }
 
@@ -526,7 +526,7 @@ fn target_directory(
         // A directory found by handle, so that a symbolic link is none.
         Some(_) => {
             let actor = context.call(open.caller.identity.actor());
-            open.volume().vfs.open_directory(actor, &parent, Case::Sensitive, Wait::Allowed)
+            open.volume().names().open_directory(actor, &parent, Case::Sensitive, Wait::Allowed)
         }
         None => look(context, open, &parent).map(OpenWithSecurity::from),
     };

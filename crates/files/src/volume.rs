@@ -5,8 +5,8 @@ use acl::{Access, Sid, Token};
 use limits::ShareLimits;
 use std::sync::Arc;
 use vfs::{
-    Actor, Attributes, Case, Features, FileKind, FsError, Identity, OpenHow, RelPath, Result,
-    ServerWork, Snapshots, Timestamp, Vfs, Wait,
+    Actor, Attributes, Case, Features, FileKind, FsError, Identity, NameCache, NameLookup, OpenHow,
+    RelPath, Result, ServerWork, Snapshots, Timestamp, Vfs, Wait,
 };
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
@@ -114,11 +114,40 @@ impl Default for VolumeOptions {
 pub struct Volume {
     /// Backend that stores the files.
     pub vfs: Arc<dyn Vfs>,
+    /// The same backend if it caches names.
+    cache: Option<Arc<dyn NameCache>>,
     /// Options of the volume.
     pub options: VolumeOptions,
 }
 
 impl Volume {
+    /// Serves a backend without a cache of names.
+    #[must_use]
+    pub fn new(vfs: Arc<dyn Vfs>, options: VolumeOptions) -> Self {
+        Self { vfs, cache: None, options }
+    }
+
+    /// Serves a backend through its cache of names.
+    #[must_use]
+    pub fn cached(cache: Arc<dyn NameCache>, options: VolumeOptions) -> Self {
+        Self { vfs: cache.clone(), cache: Some(cache), options }
+    }
+
+    /// The same files, with the same cache, by other options.
+    #[must_use]
+    pub fn with_options(&self, options: VolumeOptions) -> Self {
+        Self { vfs: self.vfs.clone(), cache: self.cache.clone(), options }
+    }
+
+    /// The names of the tree, from its cache if there is one.
+    #[must_use]
+    pub fn names(&self) -> NameLookup<'_> {
+        match &self.cache {
+            Some(cache) => NameLookup::Cache(&**cache),
+            None => NameLookup::Backend(&*self.vfs),
+        }
+    }
+
     /// Maximum rights of an open.
     #[must_use]
     pub fn max_access(&self) -> Access {
@@ -224,6 +253,6 @@ impl RequestFiles {
         let vfs = self.offload(move || snapshots.open(at)).await?;
         // A snapshot gives access to the other snapshots, too.
         let options = VolumeOptions { frozen: true, ..volume.options.clone() };
-        Ok(Arc::new(Volume { vfs, options }))
+        Ok(Arc::new(Volume::new(vfs, options)))
     }
 }

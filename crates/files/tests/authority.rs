@@ -49,12 +49,14 @@ fn fixture_over(options: VolumeOptions, is_cached: bool) -> Option<Fixture> {
         return None;
     }
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let mut vfs: Arc<dyn Vfs> = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
-    if is_cached {
+    let vfs: Arc<dyn Vfs> = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
+    let volume = Arc::new(if is_cached {
         let clock = Clock(Arc::new(|| Timestamp(1_000_000_000)));
-        vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
-    }
-    let volume = Arc::new(Volume { vfs, options });
+        let cache = CachedVfs::new(vfs, CacheOptions::default(), clock);
+        Volume::cached(Arc::new(cache), options)
+    } else {
+        Volume::new(vfs, options)
+    });
     let root = Arc::new(Caller::of(Identity::root()));
     let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
     Some(Fixture { folder, files, volume, root, owner: caller(OWNER), other: caller(OTHER) })

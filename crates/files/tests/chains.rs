@@ -48,13 +48,15 @@ struct CountedShare {
 fn serve(is_cached: bool) -> CountedShare {
     let counting = Arc::<CallCounts>::default();
     let memory = MemoryVfs::new(MemoryOptions::default(), counting.clone());
-    let mut vfs: Arc<dyn Vfs> = Arc::new(memory);
-    if is_cached {
+    let vfs: Arc<dyn Vfs> = Arc::new(memory);
+    let volume = Arc::new(if is_cached {
         // A second later, so that changes count as settled.
         let clock = Clock(Arc::new(|| Timestamp(1_750_000_001_000_000_000)));
-        vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
-    }
-    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let cache = CachedVfs::new(vfs, CacheOptions::default(), clock);
+        Volume::cached(Arc::new(cache), VolumeOptions::default())
+    } else {
+        Volume::new(vfs, VolumeOptions::default())
+    });
     let caller = Arc::new(Caller::of(Identity::root()));
     CountedShare {
         counting,

@@ -29,7 +29,7 @@ fn serve(folder: &Path) -> StreamShare {
     let clock = Clock(Arc::new(move || Timestamp(now() as i128)));
     let local = Arc::new(LocalVfs::open(folder).unwrap());
     let cache = Arc::new(CachedVfs::new(local, CacheOptions::default(), clock));
-    let volume = Arc::new(Volume { vfs: cache.clone(), options: VolumeOptions::default() });
+    let volume = Arc::new(Volume::cached(cache.clone(), VolumeOptions::default()));
     let caller = Arc::new(Caller::of(Identity::root()));
     StreamShare {
         files: Arc::new(Files::new(Arc::new(Inline))).for_server(),

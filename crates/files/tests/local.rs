@@ -26,7 +26,7 @@ struct Fixture {
 fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let vfs = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
-    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
     let caller = Arc::new(Caller::of(Identity::root()));
     Fixture { folder, files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller }
 }

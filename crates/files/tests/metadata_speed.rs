@@ -27,13 +27,15 @@ struct Fixture {
 }
 
 fn fixture(local: &Arc<LocalVfs>, is_cached: bool) -> Fixture {
-    let mut vfs: Arc<dyn Vfs> = local.clone();
-    if is_cached {
+    let vfs: Arc<dyn Vfs> = local.clone();
+    let volume = Arc::new(if is_cached {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         let clock = Clock(Arc::new(move || Timestamp(now() as i128)));
-        vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
-    }
-    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let cache = CachedVfs::new(vfs, CacheOptions::default(), clock);
+        Volume::cached(Arc::new(cache), VolumeOptions::default())
+    } else {
+        Volume::new(vfs, VolumeOptions::default())
+    });
     let caller = Arc::new(Caller::of(Identity::root()));
     Fixture { files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller }
 }

@@ -43,12 +43,15 @@ fn serve(
     let cached = CachedVfs::new(inner.clone(), CacheOptions::default(), clock);
     let caller = Arc::new(Caller::of(Identity::root()));
     let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
-    let directory = |vfs: Arc<dyn Vfs>| {
-        let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let directory = |volume| {
+        let volume = Arc::new(volume);
         let root = now(files.root_object(&volume)).unwrap();
         now(files.look_up(&caller, &root, &name("d"))).unwrap()
     };
-    let (plain, directory) = (directory(inner), directory(Arc::new(cached)));
+    let (plain, directory) = (
+        directory(Volume::new(inner, VolumeOptions::default())),
+        directory(Volume::cached(Arc::new(cached), VolumeOptions::default())),
+    );
     let served = RecentShare { files, caller, directory, plain };
     (0..4).for_each(|number| drop(served.make(&format!("before{number}"))));
     served
@@ -181,7 +184,7 @@ fn recent_create_is_hidden_without_search_permission() {
         let known = served.files.look_up_remembered(&alice, directory, &name("file"), V);
         let at = vfs::RelPath::root().join(&name("d"));
         let (case, wait) = (vfs::Case::Sensitive, vfs::Wait::Allowed);
-        let _ = directory.volume().vfs.open_directory(alice.identity.actor(), &at, case, wait);
+        let _ = directory.volume().names().open_directory(alice.identity.actor(), &at, case, wait);
         known.is_some()
     };
     (0..4).for_each(|_| _ = ask());

@@ -54,13 +54,15 @@ struct Fixture {
 
 fn fixture(is_cached: bool) -> Fixture {
     let slow = Arc::new(SlowBackend::default());
-    let mut vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), slow.clone()));
-    if is_cached {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), slow.clone()));
+    let volume = Arc::new(if is_cached {
         let now = slow.clone();
         let clock = Clock(Arc::new(move || now.now()));
-        vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
-    }
-    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let cache = CachedVfs::new(vfs, CacheOptions::default(), clock);
+        Volume::cached(Arc::new(cache), VolumeOptions::default())
+    } else {
+        Volume::new(vfs, VolumeOptions::default())
+    });
     let caller = Arc::new(Caller::of(Identity::root()));
     Fixture { files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller, slow }
 }
@@ -169,8 +171,8 @@ fn rename_to_known_free_name_runs_inline() {
     let vfs: Arc<dyn Vfs> =
         Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(QuickBackend)));
     let clock = Clock(Arc::new(|| QuickBackend.now()));
-    let vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
-    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let cache = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
+    let volume = Arc::new(Volume::cached(cache, VolumeOptions::default()));
     let (files, caller) = (
         Arc::new(Files::new(workers.clone())).for_server(),
         Arc::new(Caller::of(Identity::root())),
@@ -232,13 +234,15 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
     let how = vfs::CreateHow::plain(vfs::FileKind::Directory, 0o777);
     let case = vfs::Case::Sensitive;
     inner.create(Actor::SUPERUSER, &path("Dir"), case, how).unwrap();
-    let mut vfs: Arc<dyn Vfs> = Arc::new(vfs::DelayedVfs::new(inner, Arc::new(pause)));
-    if is_cached {
+    let vfs: Arc<dyn Vfs> = Arc::new(vfs::DelayedVfs::new(inner, Arc::new(pause)));
+    let volume = Arc::new(if is_cached {
         // Later than all changes.
         let clock = Clock(Arc::new(|| Timestamp(QuickBackend.now().0 + 1_000_000_000)));
-        vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
-    }
-    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let cache = CachedVfs::new(vfs, CacheOptions::default(), clock);
+        Volume::cached(Arc::new(cache), VolumeOptions::default())
+    } else {
+        Volume::new(vfs, VolumeOptions::default())
+    });
     let files = Arc::new(Files::new(Arc::new(MarkedWorkers))).for_server();
     let who = Identity { uid: 1000, gid: 1000, ..Identity::root() };
     let caller = Arc::new(Caller::of(who));

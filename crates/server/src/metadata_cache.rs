@@ -43,7 +43,7 @@ impl MetadataCaches {
     }
 
     /// Creates a share's cache over `inner`. A budget of zero bytes disables it.
-    pub fn over(&self, share: &str, inner: Arc<dyn Vfs>, budget_bytes: u64) -> Arc<dyn Vfs> {
+    pub fn over(&self, share: &str, inner: Arc<dyn Vfs>, budget_bytes: u64) -> Arc<CachedVfs> {
         let options =
             CacheOptions { open_nodes_max: self.open_nodes_max, ..CacheOptions::default() };
         let cache = Arc::new(CachedVfs::new(inner, options, clock()));

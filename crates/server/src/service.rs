@@ -711,11 +711,11 @@ fn open_share(
     let follows = !share.show_symlinks;
     let open = || LocalVfs::open_with(&share.path, follows).map(|v| Arc::new(v) as Arc<dyn Vfs>);
     let vfs = open().map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
-    let mut volume = Volume { vfs: with_latency(share, vfs), options };
+    let mut volume = Volume::new(with_latency(share, vfs), options);
     // A share on the same directory must keep the backend that its open files belong to. The path
     // alone does not prove this: another directory may stand there by now.
     if let Some(same) = present.filter(|present| present.has_same_root(&volume)) {
-        volume.vfs = same.vfs.clone();
+        volume = same.with_options(volume.options);
         caches.configure(&share.name, share.metadata_cache_bytes);
         if volume.features().follows_links != follows {
             tracing::warn!(
@@ -724,7 +724,8 @@ fn open_share(
             );
         }
     } else {
-        volume.vfs = caches.over(&share.name, volume.vfs, share.metadata_cache_bytes);
+        let cache = caches.over(&share.name, volume.vfs, share.metadata_cache_bytes);
+        volume = Volume::cached(cache, volume.options);
     }
     Ok(Arc::new(Share {
         name: share.name.clone(),

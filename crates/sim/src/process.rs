@@ -45,7 +45,7 @@ impl Process {
     pub fn over(vfs: MemoryVfs, environment: Arc<Environment>) -> Self {
         let vfs = Arc::new(vfs);
         let options = VolumeOptions { case: Case::Insensitive, ..VolumeOptions::default() };
-        let volume = Arc::new(Volume { vfs: vfs.clone(), options });
+        let volume = Arc::new(Volume::new(vfs.clone(), options));
         let share = Share {
             name: "data".into(),
             volume: Some(volume.clone()),

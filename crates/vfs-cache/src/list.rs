@@ -169,8 +169,7 @@ impl CachedVfs {
     fn begin_caching(&self, feed: &dyn ListingFeed, directory: &dyn Node) -> Option<AppendTicket> {
         let key = directory.key();
         // May wait for the disk, so it runs without the lock.
-        let change =
-            self.inner.change_attribute(Actor::server(ServerWork::FillCache), directory).ok()?;
+        let change = directory.attributes(AttributeRequest::default()).ok()?.change;
         if !self.lock_listings().is_worth_caching(key, change) {
             return None;
         }

@@ -335,7 +335,7 @@ impl CachedVfs {
         }
         if kind == Some(FileKind::Symlink) && !how.no_follow {
             drop(state);
-            return self.inner.open_with_security(actor, path, how);
+            return self.open_by_backend(actor, path, how);
         }
         let opened = result?;
         let facts = (can_be_kept && is_so)
@@ -373,7 +373,7 @@ impl CachedVfs {
         let child = prior.directory.as_ref().map(|node| ChildName { directory: &**node, path });
         match child.and_then(|child| self.inner.lookup_child(actor, child, how)) {
             Some(looked) => looked.map(OpenWithSecurity::from),
-            None => self.inner.open_with_security(actor, path, how),
+            None => self.open_by_backend(actor, path, how),
         }
     }
 

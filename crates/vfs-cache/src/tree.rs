@@ -14,9 +14,10 @@ use vfs::{
     Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChildLookup, ChildName,
     ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch,
     Features, FileChangeCallback, FileKey, FileKind, FsError, KeyedBuildHasher, ListSink,
-    ListingFeed, ListingRequest, LocatedNode, Name, NameActor, NewChild, Node, NodeHandle, OpenHow,
-    OpenWithSecurity, OpenedNode, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
-    ServerWork, Space, SpecialKind, Timestamp, TreeChangeCallback, Vfs, Wait, fold_case,
+    ListingFeed, ListingRequest, LocatedNode, Name, NameActor, NameCache, NameLookup, NewChild,
+    Node, NodeHandle, OpenHow, OpenWithSecurity, OpenedNode, Quota, QuotaLimits, QuotaState,
+    RelPath, Replace, Result, ServerWork, Space, SpecialKind, Timestamp, TreeChangeCallback, Vfs,
+    Wait, fold_case,
 };
 
 /// Locks of creations: unrelated names rarely share one.
@@ -263,11 +264,11 @@ impl CachedVfs {
             PathSpelling::Missing(_) if first == FsError::WouldBlock => Err(first),
             PathSpelling::Missing(error) => Err(error),
             PathSpelling::Absent(spelt) => self.open_exact(actor, &spelt, exact),
-            PathSpelling::Unknown => self.inner.open_with_security(actor, path, how),
+            PathSpelling::Unknown => self.open_by_backend(actor, path, how),
             PathSpelling::As(spelt) => match self.open_exact(actor, &spelt, exact) {
                 // The name has changed since; the backend finds the current one.
                 Err(FsError::NotFound | FsError::PathNotFound) if spelt != *path => {
-                    self.inner.open_with_security(actor, path, how)
+                    self.open_by_backend(actor, path, how)
                 }
                 other => other,
             },
@@ -335,6 +336,16 @@ impl CachedVfs {
             }
             PathSpelling::Unknown => self.inner.create_in(actor, child, case, how),
         }
+    }
+
+    /// Opens a path by the backend, which knows no security of it.
+    pub(crate) fn open_by_backend(
+        &self,
+        actor: Actor<'_>,
+        path: &RelPath,
+        how: OpenHow,
+    ) -> Result<OpenWithSecurity> {
+        self.inner.open(actor, path, how).map(OpenWithSecurity::from)
     }
 
     /// Creates a node by the backend.
@@ -475,40 +486,8 @@ impl Vfs for CachedVfs {
         self.open_with_security(actor, path, how).map(|known| known.opened)
     }
 
-    fn open_with_security(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        how: OpenHow,
-    ) -> Result<OpenWithSecurity> {
-        if self.is_active() && actor.may_resolve_paths() {
-            self.open_any(actor, path, how)
-        } else {
-            self.inner.open_with_security(actor, path, how)
-        }
-    }
-
     fn lookup_child(&self, actor: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
         self.inner.lookup_child(actor, child, how)
-    }
-
-    fn open_directory(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        case: Case,
-        wait: Wait,
-    ) -> Result<OpenWithSecurity> {
-        if !self.is_active() || !actor.may_resolve_paths() {
-            return self.inner.open_directory(actor, path, case, wait);
-        }
-        if let Some(kept) = self.cached_directory(actor, path) {
-            return Ok(kept);
-        }
-        let (read, write, no_follow) = (false, false, false);
-        let how =
-            OpenHow { read, write, case, wanted: AttributeRequest::default(), no_follow, wait };
-        self.open_any(actor, path, how)
     }
 
     fn create(
@@ -569,26 +548,6 @@ impl Vfs for CachedVfs {
         self.inner.remove_in(actor, child, expected)?;
         self.drop_cached(child.path);
         Ok(())
-    }
-
-    fn cached_change_attribute(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
-        self.is_active()
-            .then(|| self.state_for(order).directories.change_of(directory.key()))
-            .flatten()
-    }
-
-    fn change_attribute(&self, actor: Actor<'_>, directory: &dyn Node) -> Result<u64> {
-        let key = directory.key();
-        let order = actor.order();
-        let event_count = self
-            .is_active()
-            .then(|| self.state_for(order).directories.event_count_of(key))
-            .flatten();
-        let change = self.inner.change_attribute(actor, directory)?;
-        if let Some(event_count) = event_count {
-            self.lock_state().directories.note_change(key, event_count, change);
-        }
-        Ok(change)
     }
 
     fn rename(
@@ -693,19 +652,6 @@ impl Vfs for CachedVfs {
         self.inner.persistent_id(node)
     }
 
-    fn handle_at(&self, actor: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
-        self.handle_of_created(actor, node, path)
-    }
-
-    fn cached_attributes_and_handle(
-        &self,
-        actor: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
-    ) -> Option<(Attributes, NodeHandle)> {
-        self.cached_created_file(actor, directory, path)
-    }
-
     fn child_handle(
         &self,
         actor: Actor<'_>,
@@ -714,18 +660,6 @@ impl Vfs for CachedVfs {
         child: &Attributes,
     ) -> Result<NodeHandle> {
         self.inner.child_handle(actor, directory, name, child)
-    }
-
-    fn caches_handles(&self) -> bool {
-        self.is_active() && !self.lock_state().recent.is_empty()
-    }
-
-    fn cached_handles(
-        &self,
-        directory: &dyn Node,
-        children: &[(Name, Attributes)],
-    ) -> Vec<Option<NodeHandle>> {
-        self.handles_of_created(directory, children)
     }
 
     fn find(
@@ -742,29 +676,8 @@ impl Vfs for CachedVfs {
         Ok(located)
     }
 
-    fn find_cached(
-        &self,
-        handle: &NodeHandle,
-        order: ArrivalOrder,
-    ) -> Option<(Arc<dyn Node>, RelPath)> {
-        if !self.is_active() {
-            return None;
-        }
-        let mut state = self.state_for(order);
-        let (node, path) = state.paths.find_by_handle(handle)?;
-        let path = RelPath::of_bytes(path)?;
-        state.touch_parent(&path);
-        drop(state);
-        self.counters.handles.hit();
-        Some((node, path))
-    }
-
     fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
         self.path_by(actor, node, Self::drained_state)
-    }
-
-    fn path_since(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.path_by(actor, node, |cache| cache.state_for(actor.order()))
     }
 
     fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
@@ -793,6 +706,111 @@ impl Vfs for CachedVfs {
         self.inner.listing_feed()
     }
 
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+}
+
+impl NameCache for CachedVfs {
+    fn open_with_security(
+        &self,
+        actor: Actor<'_>,
+        path: &RelPath,
+        how: OpenHow,
+    ) -> Result<OpenWithSecurity> {
+        if self.is_active() && actor.may_resolve_paths() {
+            self.open_any(actor, path, how)
+        } else {
+            self.open_by_backend(actor, path, how)
+        }
+    }
+
+    fn open_directory(
+        &self,
+        actor: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        wait: Wait,
+    ) -> Result<OpenWithSecurity> {
+        if !self.is_active() || !actor.may_resolve_paths() {
+            let how = OpenHow { case, no_follow: false, ..OpenHow::looking(wait) };
+            return self.open_by_backend(actor, path, how);
+        }
+        if let Some(kept) = self.cached_directory(actor, path) {
+            return Ok(kept);
+        }
+        let (read, write, no_follow) = (false, false, false);
+        let how =
+            OpenHow { read, write, case, wanted: AttributeRequest::default(), no_follow, wait };
+        self.open_any(actor, path, how)
+    }
+
+    fn cached_change_attribute(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
+        self.is_active()
+            .then(|| self.state_for(order).directories.change_of(directory.key()))
+            .flatten()
+    }
+
+    fn change_attribute(&self, actor: Actor<'_>, directory: &dyn Node) -> Result<u64> {
+        let key = directory.key();
+        let order = actor.order();
+        let event_count = self
+            .is_active()
+            .then(|| self.state_for(order).directories.event_count_of(key))
+            .flatten();
+        let change = NameLookup::Backend(&*self.inner).change_attribute(actor, directory)?;
+        if let Some(event_count) = event_count {
+            self.lock_state().directories.note_change(key, event_count, change);
+        }
+        Ok(change)
+    }
+
+    fn handle_at(&self, actor: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+        self.handle_of_created(actor, node, path)
+    }
+
+    fn cached_attributes_and_handle(
+        &self,
+        actor: Actor<'_>,
+        directory: &dyn Node,
+        path: &RelPath,
+    ) -> Option<(Attributes, NodeHandle)> {
+        self.cached_created_file(actor, directory, path)
+    }
+
+    fn caches_handles(&self) -> bool {
+        self.is_active() && !self.lock_state().recent.is_empty()
+    }
+
+    fn cached_handles(
+        &self,
+        directory: &dyn Node,
+        children: &[(Name, Attributes)],
+    ) -> Vec<Option<NodeHandle>> {
+        self.handles_of_created(directory, children)
+    }
+
+    fn find_cached(
+        &self,
+        handle: &NodeHandle,
+        order: ArrivalOrder,
+    ) -> Option<(Arc<dyn Node>, RelPath)> {
+        if !self.is_active() {
+            return None;
+        }
+        let mut state = self.state_for(order);
+        let (node, path) = state.paths.find_by_handle(handle)?;
+        let path = RelPath::of_bytes(path)?;
+        state.touch_parent(&path);
+        drop(state);
+        self.counters.handles.hit();
+        Some((node, path))
+    }
+
+    fn path_since(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.path_by(actor, node, |cache| cache.state_for(actor.order()))
+    }
+
     fn list_with_attributes(
         &self,
         directory: &dyn Node,
@@ -804,7 +822,7 @@ impl Vfs for CachedVfs {
         if self.is_active() {
             self.list_any(directory, actor, cookie, wanted, sink)
         } else {
-            self.inner.list_with_attributes(directory, actor, cookie, wanted, sink)
+            directory.list_with_attributes(actor, cookie, wanted, sink)
         }
     }
 
@@ -821,9 +839,5 @@ impl Vfs for CachedVfs {
         } else {
             Ok(None)
         }
-    }
-
-    fn features(&self) -> Features {
-        self.inner.features()
     }
 }

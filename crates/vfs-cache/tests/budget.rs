@@ -7,8 +7,8 @@ use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, ChangeFeed, CreateHow, DirEntry,
     DosInfo, Features, FileKey, FileKind, FollowId, FsError, Identity, MetadataPresence, Name,
-    NameChange, Node, OpenHow, OpenedNode, RelPath, Replace, Result, SecurityChange, Space,
-    Timestamp, Vfs, Wait, XattrName,
+    NameCache, NameChange, Node, OpenHow, OpenedNode, RelPath, Replace, Result, SecurityChange,
+    Space, Timestamp, Vfs, Wait, XattrName,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 

@@ -8,7 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use support::*;
 use vfs::{
-    Actor, AttributeChanges, Case, DosInfo, Identity, OpenHow, TimeChange, Timestamp, Vfs, Wait,
+    Actor, AttributeChanges, Case, DosInfo, Identity, NameCache, NameLookup, OpenHow, TimeChange,
+    Timestamp, Vfs, Wait,
 };
 use vfs_cache::{CacheCount, CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -41,22 +42,22 @@ fn folder_of(files: usize) -> (tempfile::TempDir, Arc<LocalVfs>, CachedVfs) {
     (folder, local, cached)
 }
 
-fn list(vfs: &dyn Vfs, piece: usize) -> Vec<Entry> {
-    list_all(vfs, &*opened(vfs, "", false).node, Actor::SUPERUSER, piece)
+fn list(names: NameLookup<'_>, piece: usize) -> Vec<Entry> {
+    list_all(names, &*opened(names.backend(), "", false).node, Actor::SUPERUSER, piece)
 }
 
 #[test]
 fn repeated_listing_is_served_from_the_cache() {
     let _alone = alone();
     let (_folder, local, cached) = folder_of(2_000);
-    let truth = list(&*local, 5_000);
-    assert_eq!(list(&cached, 700), truth);
+    let truth = list(NameLookup::Backend(&*local), 5_000);
+    assert_eq!(list(NameLookup::Cache(&cached), 700), truth);
     assert_eq!(listing(&cached).hits, 0, "what is asked for once is not kept");
-    assert_eq!(list(&cached, 700), truth);
+    assert_eq!(list(NameLookup::Cache(&cached), 700), truth);
     let before = listing(&cached);
     assert!(before.bytes > 100 * 2_000, "{before:?}");
     for piece in [1, 7, 512, 700, 5_000] {
-        assert_eq!(list(&cached, piece), truth, "by {piece}");
+        assert_eq!(list(NameLookup::Cache(&cached), piece), truth, "by {piece}");
     }
     let after = listing(&cached);
     assert_eq!(after.misses, before.misses, "nobody was asked");
@@ -105,10 +106,14 @@ fn any_change_of_a_listed_file_shows_in_next_listing() {
     ];
     for (what, change) in changes {
         let before = listing(&cached).hits;
-        (0..4).for_each(|_| drop(list(&cached, 6)));
+        (0..4).for_each(|_| drop(list(NameLookup::Cache(&cached), 6)));
         assert!(listing(&cached).hits > before, "{what}: it was served from the cache before");
         change();
-        assert_eq!(list(&cached, 6), list(&*local, 6), "{what}");
+        assert_eq!(
+            list(NameLookup::Cache(&cached), 6),
+            list(NameLookup::Backend(&*local), 6),
+            "{what}"
+        );
     }
 }
 
@@ -129,18 +134,23 @@ fn cached_listing_needs_search_permission() {
     let (folder, local, cached) = folder_of(10);
     let set = |mode| set_mode(&local, folder.path(), mode);
     set(0o755);
-    (0..3).for_each(|_| drop(list(&cached, 100)));
+    (0..3).for_each(|_| drop(list(NameLookup::Cache(&cached), 100)));
     let alice = alice();
     let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
-    let seen = |vfs: &dyn Vfs, node: &dyn vfs::Node| list_all(vfs, node, alice.actor(), 100).len();
+    let seen = |names: NameLookup<'_>, node: &dyn vfs::Node| {
+        list_all(names, node, alice.actor(), 100).len()
+    };
     let node = cached.open(alice.actor(), &path(""), how).unwrap().node;
-    assert_eq!(seen(&cached, &*node), 10);
+    assert_eq!(seen(NameLookup::Cache(&cached), &*node), 10);
     set(0o744);
-    (0..3).for_each(|_| drop(list(&cached, 100)));
+    (0..3).for_each(|_| drop(list(NameLookup::Cache(&cached), 100)));
     // A user without search permission sees names alone.
-    assert_eq!(seen(&cached, &*node), seen(&*local, &*node));
+    assert_eq!(
+        seen(NameLookup::Cache(&cached), &*node),
+        seen(NameLookup::Backend(&*local), &*node)
+    );
     set(0o755);
-    assert_eq!(seen(&cached, &*node), 10);
+    assert_eq!(seen(NameLookup::Cache(&cached), &*node), 10);
 }
 
 /// Cached entries of the folder for a user that has not opened it.
@@ -167,7 +177,7 @@ fn cached_listing_without_open_needs_read_permission() {
     let read = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
     let list_as = |actor: Actor<'_>| {
         let node = cached.open_node(actor, &*looked, read).unwrap().node;
-        assert_eq!(list_all(&cached, &*node, actor, 100).len(), 10);
+        assert_eq!(list_all(NameLookup::Cache(&cached), &*node, actor, 100).len(), 10);
     };
     (0..3).for_each(|_| list_as(root.actor()));
     assert_eq!(known(&cached, &*looked, root.actor()), Some(10));
@@ -179,7 +189,7 @@ fn cached_listing_without_open_needs_read_permission() {
     set(0o711);
     assert_eq!(known(&cached, &*looked, alice.actor()), None, "it was heard");
     (0..3).for_each(|_| list_as(root.actor()));
-    assert_eq!(list_all(&cached, &*held, alice.actor(), 100).len(), 10);
+    assert_eq!(list_all(NameLookup::Cache(&cached), &*held, alice.actor(), 100).len(), 10);
     assert_eq!(known(&cached, &*looked, alice.actor()), None, "she could not open it now");
     assert!(cached.open_node(alice.actor(), &*looked, read).is_err());
     assert_eq!(known(&cached, &*looked, root.actor()), Some(10));
@@ -193,7 +203,7 @@ fn unreported_change_shows_within_six_ticks() {
     let _alone = alone();
     let (folder, local, cached) = folder_of(10);
     std::fs::create_dir(folder.path().join("sub")).unwrap();
-    (0..3).for_each(|_| drop(list(&cached, 100)));
+    (0..3).for_each(|_| drop(list(NameLookup::Cache(&cached), 100)));
     let map = |name: &str| folder.path().join(name);
     // Another process, because this one would report the change.
     let linked = std::process::Command::new("ln").args([map("file 1"), map("sub/link")]).status();
@@ -201,7 +211,7 @@ fn unreported_change_shows_within_six_ticks() {
     std::fs::write(map("sub/link"), b"unheard").unwrap();
     (0..5).for_each(|_| cached.tick());
     cached.tick();
-    assert_eq!(list(&cached, 100), list(&*local, 100));
+    assert_eq!(list(NameLookup::Cache(&cached), 100), list(NameLookup::Backend(&*local), 100));
 }
 
 #[test]
@@ -214,14 +224,15 @@ fn write_by_a_removed_name_shows_within_six_ticks() {
     let linked = std::process::Command::new("ln").args([at("file 1"), at("sub/link")]).status();
     assert!(linked.unwrap().success());
     std::fs::remove_file(at("file 1")).unwrap();
-    let list =
-        |vfs: &dyn Vfs| list_all(vfs, &*opened(vfs, "sub", false).node, Actor::SUPERUSER, 100);
-    (0..3).for_each(|_| drop(list(&cached)));
+    let list = |names: NameLookup<'_>| {
+        list_all(names, &*opened(names.backend(), "sub", false).node, Actor::SUPERUSER, 100)
+    };
+    (0..3).for_each(|_| drop(list(NameLookup::Cache(&cached))));
     // The kernel notifies the directory through which the file was opened.
     held.write(Actor::SUPERUSER, 0, b"by another name").unwrap();
     assert_eq!(opened(&cached, "sub/link", false).attributes.size_bytes, 15, "a look tells");
     (0..6).for_each(|_| cached.tick());
-    assert_eq!(list(&cached), list(&*local));
+    assert_eq!(list(NameLookup::Cache(&cached)), list(NameLookup::Backend(&*local)));
 }
 
 #[test]
@@ -239,7 +250,7 @@ fn no_listing_is_cached_without_a_feed() {
         let other = how(Case::Insensitive, Wait::Allowed);
         assert!(cached.open(Actor::SUPERUSER, &path("SUB/FILE"), other).is_ok());
         let listed = opened(&cached, "sub", false).node;
-        let listed = list_all(&cached, &*listed, Actor::SUPERUSER, 100);
+        let listed = list_all(NameLookup::Cache(&cached), &*listed, Actor::SUPERUSER, 100);
         assert_eq!(listed.len(), 1);
         std::fs::write(&at, vec![0; length as usize]).unwrap();
     }
@@ -261,8 +272,14 @@ fn listings_use_a_quarter_and_evict_by_use() {
     // The budget fits three of them.
     let options = CacheOptions { budget_bytes: 4 * 220_000, ..CacheOptions::default() };
     let cached = over(local, options);
-    let list =
-        |name: &str| list_all(&cached, &*opened(&cached, name, false).node, Actor::SUPERUSER, 900);
+    let list = |name: &str| {
+        list_all(
+            NameLookup::Cache(&cached),
+            &*opened(&cached, name, false).node,
+            Actor::SUPERUSER,
+            900,
+        )
+    };
     for name in names {
         (0..3).for_each(|_| assert_eq!(list(name).len(), 500));
         list("one");

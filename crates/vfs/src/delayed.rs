@@ -5,12 +5,11 @@
 //! delayed, because a system has their data in memory.
 
 use crate::{
-    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChildLookup, ChildName,
-    ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch,
-    Features, FileChangeCallback, FileKey, FsError, ListSink, ListingFeed, ListingRequest,
-    LocatedNode, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenWithSecurity,
-    OpenedNode, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space,
-    SpecialKind, TreeChangeCallback, Vfs, Wait,
+    Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChildLookup, ChildName, ChildRename,
+    CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch, Features,
+    FileChangeCallback, FileKey, FsError, ListingFeed, LocatedNode, Name, NameActor, NewChild,
+    Node, NodeHandle, OpenHow, OpenedNode, Quota, QuotaLimits, QuotaState, RelPath, Replace,
+    Result, ServerWork, Space, SpecialKind, TreeChangeCallback, Vfs, Wait,
 };
 use std::sync::Arc;
 
@@ -49,31 +48,10 @@ impl Vfs for DelayedVfs {
         self.inner.open(actor, path, how)
     }
 
-    fn open_with_security(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        how: OpenHow,
-    ) -> Result<OpenWithSecurity> {
-        self.look(how.wait)?;
-        self.inner.open_with_security(actor, path, how)
-    }
-
     fn lookup_child(&self, actor: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
         let opened = self.inner.lookup_child(actor, child, how)?;
         // On None the caller opens the path, which waits instead.
         self.look(how.wait).ok().map(|()| opened)
-    }
-
-    fn open_directory(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        case: Case,
-        wait: Wait,
-    ) -> Result<OpenWithSecurity> {
-        self.look(wait)?;
-        self.inner.open_directory(actor, path, case, wait)
     }
 
     fn create(
@@ -125,14 +103,6 @@ impl Vfs for DelayedVfs {
     ) -> Result<()> {
         (self.pause)();
         self.inner.remove_in(actor, child, expected)
-    }
-
-    fn cached_change_attribute(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
-        self.inner.cached_change_attribute(directory, order)
-    }
-
-    fn change_attribute(&self, actor: Actor<'_>, directory: &dyn Node) -> Result<u64> {
-        self.inner.change_attribute(actor, directory)
     }
 
     fn rename(
@@ -249,32 +219,6 @@ impl Vfs for DelayedVfs {
         self.inner.child_handle(actor, directory, name, child)
     }
 
-    fn handle_at(&self, actor: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
-        self.inner.handle_at(actor, node, path)
-    }
-
-    fn cached_attributes_and_handle(
-        &self,
-        _: Actor<'_>,
-        _: &dyn Node,
-        _: &RelPath,
-    ) -> Option<(Attributes, NodeHandle)> {
-        // A slow disk has no cached answer.
-        None
-    }
-
-    fn caches_handles(&self) -> bool {
-        self.inner.caches_handles()
-    }
-
-    fn cached_handles(
-        &self,
-        directory: &dyn Node,
-        children: &[(Name, Attributes)],
-    ) -> Vec<Option<NodeHandle>> {
-        self.inner.cached_handles(directory, children)
-    }
-
     fn find(
         &self,
         actor: Actor<'_>,
@@ -285,20 +229,8 @@ impl Vfs for DelayedVfs {
         self.inner.find(actor, handle, wanted)
     }
 
-    fn find_cached(
-        &self,
-        handle: &NodeHandle,
-        order: ArrivalOrder,
-    ) -> Option<(Arc<dyn Node>, RelPath)> {
-        self.inner.find_cached(handle, order)
-    }
-
     fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
         self.inner.path_of(actor, node)
-    }
-
-    fn path_since(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.inner.path_since(actor, node)
     }
 
     fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
@@ -322,28 +254,6 @@ impl Vfs for DelayedVfs {
 
     fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
         self.inner.listing_feed()
-    }
-
-    fn list_with_attributes(
-        &self,
-        directory: &dyn Node,
-        actor: Actor<'_>,
-        cookie: u64,
-        wanted: ListingRequest,
-        sink: &mut dyn ListSink,
-    ) -> Result<bool> {
-        self.inner.list_with_attributes(directory, actor, cookie, wanted, sink)
-    }
-
-    fn list_cached(
-        &self,
-        directory: &dyn Node,
-        actor: Actor<'_>,
-        cookie: u64,
-        wanted: ListingRequest,
-        sink: &mut dyn ListSink,
-    ) -> Result<Option<bool>> {
-        self.inner.list_cached(directory, actor, cookie, wanted, sink)
     }
 
     fn features(&self) -> Features {
@@ -387,10 +297,10 @@ mod tests {
         });
         let delayed = DelayedVfs::new(Arc::new(inner), pause);
         let (root, actor) = (RelPath::root(), Actor::SUPERUSER);
-        let open = |wait| delayed.open_directory(actor, &root, Case::Sensitive, wait);
+        let open = |wait| delayed.open(actor, &root, OpenHow::looking(wait));
         assert_eq!(open(Wait::Never).map(drop), Err(FsError::WouldBlock));
         assert_eq!(pauses.load(Ordering::Relaxed), 0);
-        let opened = open(Wait::Allowed).unwrap().opened;
+        let opened = open(Wait::Allowed).unwrap();
         assert_eq!(pauses.load(Ordering::Relaxed), 1);
         opened.node.attributes(AttributeRequest::default()).unwrap();
         assert_eq!(pauses.load(Ordering::Relaxed), 1, "what is open is in memory");

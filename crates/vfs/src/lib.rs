@@ -23,6 +23,7 @@ mod keyed_hash;
 mod listing;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
+mod name_cache;
 mod node_security;
 mod opening;
 mod path;
@@ -55,6 +56,7 @@ pub use handle::{LocatedNode, NodeHandle, SpecialKind};
 pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
 pub use keyed_hash::KeyedBuildHasher;
 pub use listing::{EntryChoice, ListSink, ListedEntry, ListingRequest};
+pub use name_cache::{NameCache, NameLookup};
 pub use node_security::{ChildLookup, NodeSecurityCache, OpenWithSecurity, SecurityCacheTotals};
 pub use opening::{CreateHow, CreationMode, Initialisation, NodeInitialiser, OpenHow, OpenedNode};
 pub use path::{Name, RelPath, XattrName};
@@ -109,19 +111,6 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// by the link policy ([`Features::follows_links`]).
     fn open(&self, actor: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode>;
 
-    /// As [`Vfs::open`], with the cached security of the node.
-    ///
-    /// # Errors
-    /// As [`Vfs::open`].
-    fn open_with_security(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        how: OpenHow,
-    ) -> Result<OpenWithSecurity> {
-        self.open(actor, path, how).map(OpenWithSecurity::from)
-    }
-
     /// Looks up a name in an open directory, for an actor with known search permission on it.
     /// Everyone has it, or the thread already has the actor's identity. Reports the node,
     /// [`FsError::NotFound`] or [`FsError::WouldBlock`]. None if the system refuses, or for a
@@ -129,24 +118,6 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     fn lookup_child(&self, actor: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
         let _ = (actor, child, how);
         None
-    }
-
-    /// Opens a directory in order to check permissions on it. Owner and permissions in the
-    /// attributes are current; other attributes may be older.
-    ///
-    /// # Errors
-    /// As [`Vfs::open`].
-    fn open_directory(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        case: Case,
-        wait: Wait,
-    ) -> Result<OpenWithSecurity> {
-        let (read, write, no_follow) = (false, false, false);
-        let how =
-            OpenHow { read, write, case, wanted: AttributeRequest::default(), no_follow, wait };
-        self.open_with_security(actor, path, how)
     }
 
     /// Creates a file or directory as `actor`, exclusively, and opens it for reading and writing.
@@ -222,23 +193,6 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         expected: ExpectedChild,
     ) -> Result<()> {
         self.remove(actor.for_path()?, child.path, expected.key)
-    }
-
-    /// The cached change attribute of a directory, before a change of one of its names: the last
-    /// value of [`Vfs::change_attribute`], while its names are unchanged. Other changes of the
-    /// directory, such as a move, do not invalidate it.
-    fn cached_change_attribute(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
-        let _ = (directory, order);
-        None
-    }
-
-    /// Reads the change attribute of a directory after a change of one of its names.
-    ///
-    /// # Errors
-    /// As [`Node::attributes`].
-    fn change_attribute(&self, actor: Actor<'_>, directory: &dyn Node) -> Result<u64> {
-        let _ = actor;
-        directory.attributes(AttributeRequest::default()).map(|attributes| attributes.change)
     }
 
     /// Renames `from` (exact spelling) to `to`, atomically. A change of a name's own case is a
@@ -409,28 +363,6 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// As [`Vfs::handle`], for a node that was opened or created by this path.
-    ///
-    /// # Errors
-    /// As [`Vfs::handle`].
-    fn handle_at(&self, actor: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
-        let _ = path;
-        self.handle(actor, node)
-    }
-
-    /// Cached attributes and handle of the file at `path` (exact spelling) in `directory`, as `actor`
-    /// may see them. None unless both are certain without an open, as for a file that was just
-    /// created.
-    fn cached_attributes_and_handle(
-        &self,
-        actor: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
-    ) -> Option<(Attributes, NodeHandle)> {
-        let _ = (actor, directory, path);
-        None
-    }
-
     /// The handle of the child `name` (exact spelling) of this directory, of the link itself if it
     /// is one. The caller has its attributes.
     ///
@@ -445,22 +377,6 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ) -> Result<NodeHandle> {
         let _ = (actor, directory, name, child);
         Err(FsError::NotSupported)
-    }
-
-    /// Whether the backend caches handles, so that [`Vfs::cached_handles`] is worth a call.
-    fn caches_handles(&self) -> bool {
-        false
-    }
-
-    /// The cached handles of children of this directory, given with their current attributes: as
-    /// [`Vfs::child_handle`], without a system call.
-    fn cached_handles(
-        &self,
-        directory: &dyn Node,
-        children: &[(Name, Attributes)],
-    ) -> Vec<Option<NodeHandle>> {
-        let _ = directory;
-        vec![None; children.len()]
     }
 
     /// Finds the node of a handle, wherever in the tree it now is. The bytes are untrusted. Linux
@@ -481,16 +397,6 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// The cached node and path of a handle, as reliable as [`Vfs::find`], without a system call.
-    fn find_cached(
-        &self,
-        handle: &NodeHandle,
-        order: ArrivalOrder,
-    ) -> Option<(Arc<dyn Node>, RelPath)> {
-        let _ = (handle, order);
-        None
-    }
-
     /// One current path of a node. For a non-directory it may be [`RelPath::nameless`].
     ///
     /// # Errors
@@ -498,15 +404,6 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
         let _ = (actor, node);
         Err(FsError::NotSupported)
-    }
-
-    /// As [`Vfs::path_of`], or its path at any time since the request of `actor` arrived
-    /// ([`Actor::in_order`]). Fit to start with; no proof that the node has not moved.
-    ///
-    /// # Errors
-    /// As [`Vfs::path_of`].
-    fn path_since(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.path_of(actor, node)
     }
 
     /// Reopens this very node as `actor`, wherever it is, by no path. Ignores the path options of
@@ -548,39 +445,6 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::change_feed`].
     fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
         Err(FsError::NotSupported)
-    }
-
-    /// As [`Node::list_with_attributes`] of `directory`, which is open for listing.
-    ///
-    /// # Errors
-    /// As [`Node::list_with_attributes`].
-    fn list_with_attributes(
-        &self,
-        directory: &dyn Node,
-        actor: Actor<'_>,
-        cookie: u64,
-        wanted: ListingRequest,
-        sink: &mut dyn ListSink,
-    ) -> Result<bool> {
-        directory.list_with_attributes(actor, cookie, wanted, sink)
-    }
-
-    /// The cached listing of `directory`, as [`Node::list_with_attributes`] reports it; the
-    /// directory need not be open for listing. Serves only users who have received it before and
-    /// may still open the directory. None if the caller must open the directory to continue behind
-    /// the cached part.
-    ///
-    /// # Errors
-    /// As [`Node::list_with_attributes`].
-    fn list_cached(
-        &self,
-        _directory: &dyn Node,
-        _who: Actor<'_>,
-        _cookie: u64,
-        _wanted: ListingRequest,
-        _sink: &mut dyn ListSink,
-    ) -> Result<Option<bool>> {
-        Ok(None)
     }
 
     /// Features of the tree. Constant while the tree is served.

@@ -82,6 +82,20 @@ macro_rules! backend_suite {
     };
 }
 
+/// Expands to the suite's tests for the cache that `$fresh` creates, as [`backend_suite!`] does.
+///
+/// [`backend_suite!`]: crate::backend_suite
+#[macro_export]
+macro_rules! name_cache_suite {
+    ($fresh:path) => {
+        $crate::backend_suite!($fresh:
+            cached_attributes_equal_those_of_stat
+            cached_listing_stats_entries_as_its_caller
+            elevated_calls_resolve_no_cached_path
+        );
+    };
+}
+
 fn path(text: &str) -> RelPath {
     let parts = text.split('/').filter(|part| !part.is_empty());
     parts.map(name).collect()

@@ -53,11 +53,13 @@ impl RequestFiles {
     }
 
     /// Change attribute of a directory before one of its names changes; see
-    /// [`vfs::Vfs::cached_change_attribute`].
+    /// [`vfs::NameCache::cached_change_attribute`].
     #[must_use]
     pub fn change_before(&self, directory: &Object) -> u64 {
-        let known =
-            directory.volume.vfs.cached_change_attribute(&*directory.node, self.context.order());
+        let known = directory
+            .volume
+            .names()
+            .cached_change_attribute(&*directory.node, self.context.order());
         known.unwrap_or_else(|| self.change_after(directory))
     }
 
@@ -66,7 +68,7 @@ impl RequestFiles {
     pub fn change_after(&self, directory: &Object) -> u64 {
         directory
             .volume
-            .vfs
+            .names()
             .change_attribute(self.context.call(LOCATE), &*directory.node)
             .unwrap_or_default()
     }

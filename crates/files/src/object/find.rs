@@ -67,11 +67,11 @@ impl RequestFiles {
     /// The object from a cache, if it still exists.
     fn find_cached(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Object> {
         let Some(node) = self.directory_cache.find(&volume.vfs, handle.node()) else {
-            let (node, path) = volume.vfs.find_cached(handle.node(), self.context.order())?;
+            let (node, path) = volume.names().find_cached(handle.node(), self.context.order())?;
             let is_served = volume.options.veto_names.check(&path, false).is_ok();
             return is_served.then(|| Object { volume: volume.clone(), node, path });
         };
-        let path = volume.vfs.path_since(self.context.call(LOCATE), &*node);
+        let path = volume.names().path_since(self.context.call(LOCATE), &*node);
         match path {
             Ok(path) if volume.options.veto_names.check(&path, false).is_ok() => {
                 Some(Object { volume: volume.clone(), node, path })
@@ -185,12 +185,12 @@ impl Object {
     }
 
     /// As [`Object::present_path`], from changes received since the request of this order arrived
-    /// and changes by this process ([`vfs::Vfs::path_since`]).
+    /// and changes by this process ([`vfs::NameCache::path_since`]).
     ///
     /// # Errors
     /// As [`Object::present_path`].
     pub(crate) fn path_since(&self, order: ArrivalOrder) -> Result<RelPath> {
-        self.or_known_path(self.volume.vfs.path_since(LOCATE.in_order(order), &*self.node))
+        self.or_known_path(self.volume.names().path_since(LOCATE.in_order(order), &*self.node))
     }
 
     fn or_known_path(&self, reported: Result<RelPath>) -> Result<RelPath> {

@@ -84,7 +84,7 @@ impl Files {
     /// # Errors
     /// [`FsError::NotSupported`] if the backend has no handles.
     pub fn handle(&self, volume: VolumeId, object: &Object) -> Result<Handle> {
-        let node = object.volume.vfs.handle_at(LOCATE, &*object.node, &object.path)?;
+        let node = object.volume.names().handle_at(LOCATE, &*object.node, &object.path)?;
         Ok(self.seal(volume, node))
     }
 

@@ -183,7 +183,7 @@ struct ListingSink<'l, T> {
 impl<'l, T: ObjectListSink> ListingSink<'l, T> {
     fn new(listing: &'l mut ObjectListing<T>, node: &'l dyn Node, count_max: usize) -> Self {
         let batches_handles =
-            listing.wish.handles.is_some() && listing.directory.volume.vfs.caches_handles();
+            listing.wish.handles.is_some() && listing.directory.volume.names().caches_handles();
         let (children, places) = (Vec::new(), Vec::new());
         Self { listing, node, count_max, batches_handles, children, places }
     }
@@ -193,8 +193,8 @@ impl<'l, T: ObjectListSink> ListingSink<'l, T> {
         if self.children.is_empty() {
             return true;
         }
-        let vfs = &self.listing.directory.volume.vfs;
-        let known = vfs.cached_handles(self.node, &self.children);
+        let names = self.listing.directory.volume.names();
+        let known = names.cached_handles(self.node, &self.children);
         let children = std::mem::take(&mut self.children).into_iter().zip(known);
         let places = std::mem::take(&mut self.places);
         for (((name, attributes), known), (cookie, mounted_on)) in children.zip(places) {
@@ -316,7 +316,7 @@ impl<T: ObjectListSink> ObjectListing<T> {
             stored: self.wish.stored.then_some(ServerWork::Metadata),
             few: count_max == 1,
         };
-        let (caller, vfs) = (self.caller.clone(), self.directory.volume.vfs.clone());
+        let (caller, volume) = (self.caller.clone(), self.directory.volume.clone());
         let context = self.context.clone();
         let actor = context.call(caller.identity.actor());
         let node = match self.node.take() {
@@ -324,7 +324,7 @@ impl<T: ObjectListSink> ObjectListing<T> {
             None => {
                 let (node, cookie) = (self.directory.node.clone(), self.cookie);
                 let known = |sink: &mut ListingSink<'_, T>| {
-                    vfs.list_cached(&*node, actor, cookie, wanted, sink)
+                    volume.names().list_cached(&*node, actor, cookie, wanted, sink)
                 };
                 if self.take(&*node, count_max, known)? {
                     return Ok(());
@@ -334,7 +334,7 @@ impl<T: ObjectListSink> ObjectListing<T> {
         };
         let cookie = self.cookie;
         let ask = |sink: &mut ListingSink<'_, T>| {
-            vfs.list_with_attributes(&*node, actor, cookie, wanted, sink).map(Some)
+            volume.names().list_with_attributes(&*node, actor, cookie, wanted, sink).map(Some)
         };
         self.take(&*node, count_max, ask)?;
         self.node = Some(node);

@@ -70,7 +70,7 @@ impl RequestFiles {
         // Renames and removals see the registered removal from here on.
         let is_still_so = table.epoch() == Some(epoch)
             && table.removals() == removals
-            && volume.vfs.path_since(self.context.call(LOCATE), &*directory.node).as_ref()
+            && volume.names().path_since(self.context.call(LOCATE), &*directory.node).as_ref()
                 == Ok(&directory.path);
         // Delegations and leases need a recall first.
         if !is_still_so || ticket.has_caches() {
@@ -121,7 +121,7 @@ impl Object {
         }
         self.volume.options.veto_names.check(path, false).ok()?;
         let actor = context.call(caller.identity.actor());
-        self.volume.vfs.cached_attributes_and_handle(actor, &*self.node, path)
+        self.volume.names().cached_attributes_and_handle(actor, &*self.node, path)
     }
 }
 
@@ -137,7 +137,7 @@ fn directory_grants_removal(
     let by_directory = || {
         let (identity, case, wait) = (&caller.identity, Case::Sensitive, Wait::Never);
         let Ok(known) =
-            volume.vfs.open_directory(context.call(identity.actor()), directory, case, wait)
+            volume.names().open_directory(context.call(identity.actor()), directory, case, wait)
         else {
             return Access::NONE;
         };

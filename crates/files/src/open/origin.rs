@@ -108,7 +108,7 @@ impl OpenInProgress {
     ) -> Result<OpenWithSecurity> {
         match self.origin {
             OpenOrigin::Object(_) => self.open_in_backend(actor, how).map(OpenWithSecurity::from),
-            _ => self.volume.vfs.open_with_security(actor, &self.plan.path, how),
+            _ => self.volume.names().open_with_security(actor, &self.plan.path, how),
         }
     }
 

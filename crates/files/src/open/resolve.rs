@@ -202,8 +202,8 @@ impl OpenInProgress {
     /// [`FsError::WouldBlock`].
     pub(super) fn parent_within(&self, wait: Wait) -> Result<OpenWithSecurity> {
         let parent = self.plan.path.parent().ok_or(FsError::AccessDenied)?;
-        let vfs = &self.volume.vfs;
-        let found = vfs.open_directory(self.user(), &parent, self.case(), wait);
+        let names = self.volume.names();
+        let found = names.open_directory(self.user(), &parent, self.case(), wait);
         let checked = found.and_then(|found| {
             self.check_reached(&found.opened, false)?;
             Ok(found)

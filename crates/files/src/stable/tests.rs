@@ -200,7 +200,7 @@ fn flushes_of_two_opens_of_one_file_sync_by_each() {
     let bench = SyncBench::new();
     let vfs: Arc<dyn Vfs> =
         Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
-    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
     let opener = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let opens = [opened(&opener, &volume), opened(&opener, &volume)];
     let mut waits: Vec<_> = [&opens[0], &opens[0], &opens[1]]

@@ -208,7 +208,7 @@ mod tests {
     fn truncating_open_during_a_write_counts_as_change_of_size() {
         let folder = tempfile::tempdir().unwrap();
         let vfs = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
-        let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
         let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let caller = Arc::new(Caller::of(Identity { uid: 0, gid: 0, groups: Vec::new() }));
         let open = |if_exists, semantics| {

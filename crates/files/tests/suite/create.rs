@@ -189,7 +189,7 @@ fn new_file_allocation_is_charged_or_create_fails() {
     let begun = limits.space_usage().begin_measure();
     limits.space_usage().end_measure(begun, GIB - (2 << 20));
     let options = VolumeOptions { limits: Some(limits.clone()), ..VolumeOptions::default() };
-    let volume = Arc::new(files::Volume { vfs: served.volume.vfs.clone(), options });
+    let volume = Arc::new(served.volume.with_options(options));
     let open = |path: &str, if_exists, mib: u64| {
         let wish = OpenPlan { allocation_bytes: Some(mib << 20), ..new_file(path) };
         now(served.files.open(&volume, &served.alice, OpenPlan { if_exists, ..wish }))
@@ -245,7 +245,7 @@ fn read_only_volume_refuses_create_and_write() {
     let served = serve();
     served.put("file", b"data");
     let options = VolumeOptions { read_only: true, ..VolumeOptions::default() };
-    let volume = Arc::new(files::Volume { vfs: served.vfs.clone(), options });
+    let volume = Arc::new(files::Volume::new(served.vfs.clone(), options));
     let open = |plan| now(served.files.open(&volume, &served.alice, plan)).map(|o| o.open);
     assert_eq!(open(plan("file", WRITE)).unwrap_err(), FsError::ShareReadOnly);
     assert_eq!(open(new_file("new")).unwrap_err(), FsError::ShareReadOnly);

@@ -393,7 +393,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> ServedVo
     });
     ServedVolume {
         files: Arc::new(Files::new(workers)).for_server(),
-        volume: Arc::new(Volume { vfs: vfs.clone(), options }),
+        volume: Arc::new(Volume::new(vfs.clone(), options)),
         vfs,
         alice: user(id(owner.uid(), 4001), id(owner.gid(), 4001)),
         is_root,

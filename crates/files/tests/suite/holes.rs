@@ -34,7 +34,7 @@ fn concurrent_write_survives_space_reservation() {
     for at in [Call::Allocate, Call::SetSize { grows: true }] {
         let around = Arc::new(InterruptedBackend::default());
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), around.clone()));
-        let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
         let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let caller = Arc::new(Caller::of(Identity::root()));
         let made = OpenPlan {

@@ -445,7 +445,7 @@ proptest! {
     #[test]
     fn path_and_handle_operations_agree_in_memory(steps in steps()) {
         let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
-        let volume = Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() };
+        let volume = Volume::new(Arc::new(vfs), VolumeOptions::default());
         let alice = Arc::new(Caller::of(Identity { uid: 7, gid: 7, groups: vec![] }));
         ObjectWorld::new(Arc::new(volume), alice, true).run(&steps);
     }

@@ -55,7 +55,7 @@ fn only_root_sets_quotas_on_writable_volume() {
     let quotas = now(served.files.quotas(&served.volume, &root, vec![4001])).unwrap();
     assert_eq!(quotas, [(4001, Quota { used_bytes: 2, limits })]);
     let options = files::VolumeOptions { read_only: true, ..Default::default() };
-    served.volume = Arc::new(files::Volume { vfs: served.vfs.clone(), options });
+    served.volume = Arc::new(files::Volume::new(served.vfs.clone(), options));
     assert_eq!(set(&served, &root), Err(FsError::ShareReadOnly));
 }
 

@@ -18,7 +18,7 @@ impl Surroundings for StoppedClock {
 fn serve_sharing() -> ServedVolume {
     let mut served = serve();
     let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StoppedClock)));
-    served.volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    served.volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
     served
 }
 

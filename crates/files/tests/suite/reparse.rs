@@ -12,7 +12,7 @@ use vfs_local::LocalVfs;
 fn serve_showing() -> ServedVolume {
     let mut served = serve();
     let vfs = Arc::new(LocalVfs::open_with(served.dir.path(), false).unwrap());
-    served.volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    served.volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
     served
 }
 

@@ -59,10 +59,10 @@ fn share_modes_hold_across_names_and_volumes() {
     let open = served.open("file", DELETE);
     now(served.files.link(&open, &path("link"), false)).unwrap();
     served.close(open);
-    let again = std::sync::Arc::new(files::Volume {
-        vfs: std::sync::Arc::new(vfs_local::LocalVfs::open(served.dir.path()).unwrap()),
-        options: served.volume.options.clone(),
-    });
+    let again = std::sync::Arc::new(files::Volume::new(
+        std::sync::Arc::new(vfs_local::LocalVfs::open(served.dir.path()).unwrap()),
+        served.volume.options.clone(),
+    ));
     let _alone =
         served.try_open(OpenPlan { share: ShareMode::default(), ..plan("file", WRITE) }).unwrap();
     assert_eq!(served.refusal(plan("FILE", READ)), FsError::ShareViolation);

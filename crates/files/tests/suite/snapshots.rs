@@ -29,7 +29,7 @@ fn serve_kept() -> (ServedVolume, Arc<Volume>) {
     };
     let snapshots = Some(Arc::new(LocalSnapshots::new(place)) as _);
     let options = VolumeOptions { snapshots, ..VolumeOptions::default() };
-    served.volume = Arc::new(Volume { vfs: served.vfs.clone(), options });
+    served.volume = Arc::new(Volume::new(served.vfs.clone(), options));
     let kept = now(served.files.snapshot(&served.volume, AT)).unwrap();
     (served, kept)
 }

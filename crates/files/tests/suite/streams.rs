@@ -72,7 +72,7 @@ fn share_without_streams_refuses_them() {
     served.put("file", b"");
     served.close(served.try_open(of(new_file("file"), "s")).unwrap().open);
     let options = files::VolumeOptions { streams: false, ..Default::default() };
-    served.volume = Arc::new(files::Volume { vfs: served.vfs.clone(), options });
+    served.volume = Arc::new(files::Volume::new(served.vfs.clone(), options));
     for refused in [of(plan("file", READ), "s"), of(new_file("file"), "t"), of(new_file("n"), "t")]
     {
         assert_eq!(served.refusal(refused), FsError::InvalidName);

@@ -443,10 +443,7 @@ fn unlistable_directory_is_not_reported_to_watch() {
 fn volumes_of_one_tree_share_watches() {
     let served = serve();
     let root = served.watch("", NAMES, false);
-    let volume = Arc::new(files::Volume {
-        vfs: served.volume.vfs.clone(),
-        options: VolumeOptions::default(),
-    });
+    let volume = Arc::new(served.volume.with_options(VolumeOptions::default()));
     let made = now(served.files.open(&volume, &served.alice, new_file("f"))).unwrap();
     served.close(made.open);
     assert_eq!(root.reported(), "+f");

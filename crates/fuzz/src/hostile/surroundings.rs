@@ -210,7 +210,7 @@ pub struct EpisodeServers {
 pub fn server(settings: Settings, surroundings: Arc<Surroundings>) -> EpisodeServers {
     let options = MemoryOptions { capacity_bytes: CAPACITY_BYTES, ..MemoryOptions::default() };
     let vfs = Arc::new(MemoryVfs::new(options, Arc::new(StillClock::default())));
-    let volume = Arc::new(Volume { vfs: vfs.clone(), options: VolumeOptions::default() });
+    let volume = Arc::new(Volume::new(vfs.clone(), VolumeOptions::default()));
     let data = Share {
         name: "data".into(),
         volume: Some(volume.clone()),

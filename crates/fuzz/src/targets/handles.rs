@@ -35,7 +35,7 @@ const LISTED: ListWish = ListWish {
 
 impl Tree {
     fn of(vfs: Arc<dyn Vfs>, whole: Option<Arc<dyn Vfs>>) -> Self {
-        let volume = |vfs| Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let volume = |vfs| Arc::new(Volume::new(vfs, VolumeOptions::default()));
         let mut tree = Self {
             files: Arc::new(Files::new(Arc::new(Inline))).for_server(),
             volume: volume(vfs),

@@ -138,7 +138,7 @@ impl Rig {
         let export = Export {
             id: VolumeId(7),
             name: b"share".to_vec(),
-            volume: Arc::new(Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() }),
+            volume: Arc::new(Volume::new(Arc::new(vfs), VolumeOptions::default())),
             tls_required: false,
             reserved_ports: false,
             is_stable: true,

@@ -29,7 +29,7 @@ fn limited() -> (Bench, Client, [FileHandle; 2]) {
     bench.configure(|config| {
         let vfs = config.exports[0].volume.vfs.clone();
         let options = VolumeOptions { limits, ..VolumeOptions::default() };
-        let volume = Arc::new(files::Volume { vfs, options });
+        let volume = Arc::new(files::Volume::new(vfs, options));
         let export = Export { volume, ..(*config.exports[0]).clone() };
         config.exports = vec![Arc::new(export)];
     });

@@ -166,7 +166,7 @@ impl Bench {
     pub fn new() -> Self {
         let disk = Arc::new(Disk::default());
         let vfs = MemoryVfs::new(MemoryOptions::default(), disk.clone());
-        let volume = Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() };
+        let volume = Volume::new(Arc::new(vfs), VolumeOptions::default());
         let export = Export {
             id: VolumeId(7),
             name: b"share".to_vec(),

@@ -54,7 +54,7 @@ impl Servers {
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
         make_tree(&vfs).map_err(describe_error)?;
         let options = VolumeOptions { file_mode: 0o666, ..VolumeOptions::default() };
-        let volume = Arc::new(Volume { vfs: vfs.clone(), options });
+        let volume = Arc::new(Volume::new(vfs.clone(), options));
         let files = Arc::new(Files::new(environment.clone()));
         let of_nfs = match plan.fault {
             Some(MixedFault::Apart) => Arc::new(Files::new(environment.clone())),

@@ -12,7 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs};
 use vfs::{
-    ArrivalOrder, Attributes, DosInfo, FsError, Identity, KeyedBuildHasher, MetadataPresence, Vfs,
+    ArrivalOrder, Attributes, DosInfo, FsError, Identity, KeyedBuildHasher, MetadataPresence,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 
@@ -44,7 +44,7 @@ pub struct Side {
 impl Side {
     pub fn plain(around: Arc<CacheEnvironment>) -> Self {
         let backend = tree(around);
-        Self::over(backend.clone(), backend, None)
+        Self::over(backend, None)
     }
 
     /// Creates a side with a cache of random size.
@@ -58,16 +58,19 @@ impl Side {
         let backend = tree(around);
         let hasher = KeyedBuildHasher::by(random.next());
         let cache = Arc::new(CachedVfs::keyed(backend.clone(), options, clock, &hasher));
-        Self::over(backend, cache.clone(), Some(cache))
+        Self::over(backend, Some(cache))
     }
 
-    fn over(backend: Arc<MemoryVfs>, vfs: Arc<dyn Vfs>, cache: Option<Arc<CachedVfs>>) -> Self {
+    fn over(backend: Arc<MemoryVfs>, cache: Option<Arc<CachedVfs>>) -> Self {
         let user = |uid| {
             let identity = Identity { uid, gid: uid, groups: Vec::new() };
             Arc::new(Caller::of(identity))
         };
         let options = VolumeOptions { absolute_links: true, ..VolumeOptions::default() };
-        let volume = Arc::new(Volume { vfs, options });
+        let volume = Arc::new(match &cache {
+            Some(cache) => Volume::cached(cache.clone(), options),
+            None => Volume::new(backend.clone(), options),
+        });
         let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let (held, handles) = Default::default();
         Self { files, volume, backend, cache, callers: [user(1000), user(1001)], held, handles }

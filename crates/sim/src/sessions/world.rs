@@ -117,7 +117,7 @@ impl SessionWorld {
         let environment = Environment::new(random.fork(), troubles, base, 0);
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
         make_tree(&vfs, &plan).map_err(describe_error)?;
-        let volume = Arc::new(Volume { vfs: vfs.clone(), options: VolumeOptions::default() });
+        let volume = Arc::new(Volume::new(vfs.clone(), VolumeOptions::default()));
         let export = Export {
             id: VolumeId(7),
             name: messages::SHARE.to_vec(),

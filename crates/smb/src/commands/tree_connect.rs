@@ -7,7 +7,7 @@ use crate::observe::failure_report::report_share_gone;
 use crate::request::context::{HandlerOutcome, Reply, Request, malformed};
 use crate::shares::tree::AdmittedShare;
 use crate::shares::user::SessionUser;
-use files::{Access, Volume, VolumeOptions};
+use files::{Access, VolumeOptions};
 use meter::ShareId;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ fn admit(
         }
         // The volume has the same files: opens are tracked by the backend.
         let options = VolumeOptions { read_only, ..volume.options.clone() };
-        Arc::new(Volume { vfs: volume.vfs.clone(), options })
+        Arc::new(volume.with_options(options))
     });
     let forced = share.forced(&user.account.caller);
     Ok(AdmittedShare { share, volume, forced, counted })

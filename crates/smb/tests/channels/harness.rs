@@ -228,7 +228,7 @@ impl Net {
         };
         let share = Arc::new(Share {
             name: "data".into(),
-            volume: Some(Arc::new(Volume { vfs, options: VolumeOptions::default() })),
+            volume: Some(Arc::new(Volume::new(vfs, VolumeOptions::default()))),
             posix: true,
             time_machine: true,
             ..Share::default()

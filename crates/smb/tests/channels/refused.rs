@@ -1,7 +1,7 @@
 //! Edge cases that Windows refuses or accepts, from its protocol test suites.
 
 use crate::harness::{ALICE, BOB, Client, Net, Reply, app_instance, lease_contexts};
-use files::{Volume, VolumeOptions};
+use files::VolumeOptions;
 use smb::{Close, Dialect};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -531,7 +531,7 @@ fn snapshots_are_counted_for_a_newer_file() {
         let volume = share.volume.as_ref().unwrap();
         let options =
             VolumeOptions { snapshots: Some(Arc::new(TwoSnapshots)), ..VolumeOptions::default() };
-        share.volume = Some(Arc::new(Volume { vfs: volume.vfs.clone(), options }));
+        share.volume = Some(Arc::new(volume.with_options(options)));
     });
     let mut client = net.ready();
     let file = client.create("newer than both", 0);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
     Actor, ArrivalOrder, AttributeChanges, AttributeRequest, Case, DelayedVfs, DosInfo, FileKind,
-    Identity, Node, OpenHow, Replace, Vfs, Wait,
+    Identity, NameCache, NameLookup, Node, OpenHow, Replace, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -457,7 +457,8 @@ fn change_attribute_is_cached_until_the_next_event() {
     // Followed from the first creation in it.
     make(&cached, "dir/file", FileKind::File).unwrap();
     let directory = open(&cached, "dir", true).unwrap().node;
-    let now = || local.change_attribute(Actor::SUPERUSER, &*directory).unwrap();
+    let now =
+        || NameLookup::Backend(&*local).change_attribute(Actor::SUPERUSER, &*directory).unwrap();
     assert_eq!(
         cached.cached_change_attribute(&*directory, ArrivalOrder::next()),
         None,

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{
-    Actor, Attributes, Case, DelayedVfs, DosInfo, FileKey, FileKind, FsError, Identity, OpenHow,
-    OpenWithSecurity, OpenedNode, RelPath, Replace, Result, SecurityChange, Vfs, Wait,
+    Actor, Attributes, Case, DelayedVfs, DosInfo, FileKey, FileKind, FsError, Identity, NameLookup,
+    OpenHow, OpenWithSecurity, OpenedNode, RelPath, Replace, Result, SecurityChange, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -191,14 +191,14 @@ fn take(step: &Step, views: &[&dyn Vfs; 3]) {
 type Observation = (RelPath, Attributes, Option<Vec<u8>>);
 
 fn seen(
-    vfs: &dyn Vfs,
+    names: NameLookup<'_>,
     actor: Actor<'_>,
     place: &str,
     read: bool,
 ) -> std::result::Result<Observation, bool> {
     let how = OpenHow { read, ..how(Case::Insensitive, Wait::Allowed) };
     // Without search permission the reason of a failed lookup does not matter.
-    let known = vfs
+    let known = names
         .open_with_security(actor, &path(place), how)
         .map_err(|e| actor.effective_identity().uid == 0 || !is_no(e))?;
     let OpenWithSecurity { opened: OpenedNode { node, attributes, path }, security } = known;
@@ -210,18 +210,18 @@ fn seen(
 }
 
 /// Observed permissions of a directory.
-fn rights(vfs: &dyn Vfs, actor: Actor<'_>, place: &str) -> Option<(FileKey, u32)> {
-    let found = vfs.open_directory(actor, &path(place), Case::Insensitive, Wait::Allowed).ok()?;
+fn rights(names: NameLookup<'_>, actor: Actor<'_>, place: &str) -> Option<(FileKey, u32)> {
+    let found = names.open_directory(actor, &path(place), Case::Insensitive, Wait::Allowed).ok()?;
     let attributes = found.opened.attributes;
     (attributes.kind == FileKind::Directory).then_some((attributes.key, attributes.mode))
 }
 
 /// Listing of a directory with attributes, after repeated requests.
-fn listed(vfs: &dyn Vfs, actor: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
+fn listed(names: NameLookup<'_>, actor: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
     let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
-    let opened = vfs.open(actor, &path(place), how).ok()?;
+    let opened = names.backend().open(actor, &path(place), how).ok()?;
     let is_directory = opened.attributes.kind == FileKind::Directory;
-    let list = |_| list_all(vfs, &*opened.node, actor, 3);
+    let list = |_| list_all(names, &*opened.node, actor, 3);
     is_directory.then(|| {
         let mut seen: Vec<_> = (0..3).map(list).collect();
         assert!(
@@ -234,7 +234,7 @@ fn listed(vfs: &dyn Vfs, actor: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
 }
 
 /// Checks that every view equals the backend at every path, for root and for Alice.
-fn compare(views: &[&dyn Vfs; 3]) {
+fn compare(views: &[NameLookup<'_>; 3]) {
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
     for actor in [Identity::root(), alice] {
         for place in PLACES {
@@ -263,9 +263,10 @@ fn is_no(error: FsError) -> bool {
 
 fn hunt(backend: Arc<dyn Vfs>, steps: &[Step], cache: &dyn Fn() -> CachedVfs) {
     let (one, other) = (cache(), cache());
-    let views: [&dyn Vfs; 3] = [&one, &other, &*backend];
+    let views =
+        [NameLookup::Cache(&one), NameLookup::Cache(&other), NameLookup::Backend(&*backend)];
     for step in steps {
-        take(step, &views);
+        take(step, &views.map(NameLookup::backend));
         compare(&views);
     }
     // Cleanup runs as root.

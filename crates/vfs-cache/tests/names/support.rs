@@ -8,7 +8,8 @@ use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
     Actor, AttributeRequest, Attributes, Case, ChangeFeed, CreateHow, EntryChoice, Features,
     FileKey, FileKind, FollowId, FsError, ListSink, ListedEntry, ListingFeed, ListingRequest, Name,
-    NameChange, Node, OpenHow, OpenedNode, RelPath, Replace, Result, Space, Timestamp, Vfs, Wait,
+    NameChange, NameLookup, Node, OpenHow, OpenedNode, RelPath, Replace, Result, Space, Timestamp,
+    Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -93,14 +94,19 @@ impl ListSink for BoundedSink {
 }
 
 /// The whole listing of a directory, in parts of so many entries.
-pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, actor: Actor<'_>, piece: usize) -> Vec<Entry> {
+pub fn list_all(
+    names: NameLookup<'_>,
+    directory: &dyn Node,
+    actor: Actor<'_>,
+    piece: usize,
+) -> Vec<Entry> {
     let wanted =
         ListingRequest { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
     let mut sink = BoundedSink { left: piece, cookie: 0, seen: Vec::new() };
     for _ in 0..1_000_000 {
         sink.left = piece;
         let cookie = sink.cookie;
-        if vfs.list_with_attributes(directory, actor, cookie, wanted, &mut sink).unwrap() {
+        if names.list_with_attributes(directory, actor, cookie, wanted, &mut sink).unwrap() {
             return sink.seen;
         }
     }

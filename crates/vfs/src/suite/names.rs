@@ -3,8 +3,8 @@
 use super::*;
 use crate::{
     AttributeChanges, Attributes, ChildName, ChildRename, DosInfo, Elevated, EntryChoice,
-    ExpectedChild, FileKey, FsError, ListSink, ListedEntry, ListingRequest, NameActor, NewChild,
-    OwnerChange, Replace, ServerWork, SpecialKind,
+    ExpectedChild, FileKey, FsError, ListSink, ListedEntry, ListingRequest, NameActor, NameLookup,
+    NewChild, OwnerChange, Replace, ServerWork, SpecialKind,
 };
 use std::collections::BTreeSet;
 
@@ -260,6 +260,12 @@ impl ListSink for LimitedSink {
 }
 
 pub fn listed_attributes_equal_those_of_stat(vfs: &dyn Vfs) {
+    cached_attributes_equal_those_of_stat(NameLookup::Backend(vfs));
+}
+
+/// The same through a cache.
+pub fn cached_attributes_equal_those_of_stat(names: NameLookup<'_>) {
+    let vfs = names.backend();
     let node = directory(vfs, "d");
     for n in 0..40 {
         let file = file(vfs, &format!("d/{n}"), &vec![b'x'; n]);
@@ -277,7 +283,7 @@ pub fn listed_attributes_equal_those_of_stat(vfs: &dyn Vfs) {
         let rounds = (0..200).take_while(|_| {
             sink.left = piece;
             let cookie = sink.cookie;
-            !vfs.list_with_attributes(&*node, root(), cookie, wanted, &mut sink).unwrap()
+            !names.list_with_attributes(&*node, root(), cookie, wanted, &mut sink).unwrap()
         });
         assert!(rounds.count() < 199, "it ends");
         assert_eq!(sink.seen.len(), 42, "by {piece}");
@@ -292,12 +298,20 @@ pub fn listed_attributes_equal_those_of_stat(vfs: &dyn Vfs) {
     }
     let mut sink = LimitedSink { left: 1000, cookie: 0, seen: Vec::new() };
     assert!(
-        vfs.list_with_attributes(&*node, root(), 0, ListingRequest::default(), &mut sink).unwrap()
+        names
+            .list_with_attributes(&*node, root(), 0, ListingRequest::default(), &mut sink)
+            .unwrap()
     );
     assert_eq!(sink.seen.len(), 42, "names alone");
 }
 
 pub fn listing_stats_entries_as_its_caller(vfs: &dyn Vfs) {
+    cached_listing_stats_entries_as_its_caller(NameLookup::Backend(vfs));
+}
+
+/// The same through a cache.
+pub fn cached_listing_stats_entries_as_its_caller(names: NameLookup<'_>) {
+    let vfs = names.backend();
     let [owner, other] = [54_321, 54_322].map(|id| Identity { uid: id, gid: id, groups: vec![] });
     let node = directory(vfs, "d");
     file(vfs, "d/a", b"");
@@ -316,7 +330,7 @@ pub fn listing_stats_entries_as_its_caller(vfs: &dyn Vfs) {
         // The thread now has an identity without permission.
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
         let mut sink = LimitedSink { left: 9, cookie: 0, seen: Vec::new() };
-        vfs.list_with_attributes(&*node, actor, 0, wanted, &mut sink).unwrap();
+        names.list_with_attributes(&*node, actor, 0, wanted, &mut sink).unwrap();
         assert_eq!(sink.seen.len(), 1);
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
         assert!(
@@ -330,7 +344,7 @@ pub fn listing_stats_entries_as_its_caller(vfs: &dyn Vfs) {
     }
     // This user has the directory open but lacks search permission on it.
     let mut sink = InaccessibleSink::default();
-    assert!(vfs.list_with_attributes(&*node, other.actor(), 0, wanted, &mut sink).unwrap());
+    assert!(names.list_with_attributes(&*node, other.actor(), 0, wanted, &mut sink).unwrap());
     assert_eq!(sink.0, [("a".to_owned(), FsError::AccessDenied)], "its name is listed");
 }
 
@@ -445,6 +459,12 @@ pub fn child_calls_spare_unexpected_nodes(vfs: &dyn Vfs) {
 }
 
 pub fn elevated_calls_resolve_no_path(vfs: &dyn Vfs) {
+    elevated_calls_resolve_no_cached_path(NameLookup::Backend(vfs));
+}
+
+/// The same through a cache.
+pub fn elevated_calls_resolve_no_cached_path(names: NameLookup<'_>) {
+    let vfs = names.backend();
     let directory = directory(vfs, "d");
     let node = file(vfs, "d/f", b"");
     let user = user();
@@ -455,7 +475,7 @@ pub fn elevated_calls_resolve_no_path(vfs: &dyn Vfs) {
         let own = NameActor::Own(actor);
         let refused = [
             vfs.open(actor, &present, HOW).map(drop),
-            vfs.open_directory(actor, &path("d"), Case::Sensitive, Wait::Allowed).map(drop),
+            names.open_directory(actor, &path("d"), Case::Sensitive, Wait::Allowed).map(drop),
             vfs.create(actor, &new, Case::Sensitive, NEW_FILE).map(drop),
             vfs.create_in(own, child, Case::Sensitive, NEW_FILE).map(drop),
             vfs.remove(actor, &present, node.key()),

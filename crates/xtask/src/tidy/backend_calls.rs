@@ -9,9 +9,10 @@ use std::path::Path;
 const CALLERS: [&str; 2] = ["Actor<'_>", "ServerWork"];
 
 /// The traits of backends, by file.
-const TRAITS: [(&str, &str); 5] = [
+const TRAITS: [(&str, &str); 6] = [
     ("changes.rs", "ChangeFeed"),
     ("changes.rs", "ListingFeed"),
+    ("name_cache.rs", "NameCache"),
     ("lib.rs", "Node"),
     ("snapshots.rs", "Snapshots"),
     ("lib.rs", "Vfs"),
@@ -48,11 +49,11 @@ const WITHOUT_CALLER: [(&str, &str, &str); 31] = [
     ("Vfs", "change_feed", QUEUE),
     ("Vfs", "creates_without_waiting", MEMORY),
     ("Vfs", "features", MEMORY),
-    ("Vfs", "find_cached", MEMORY),
+    ("NameCache", "find_cached", MEMORY),
     ("Vfs", "is_read_only", OPEN),
-    ("Vfs", "cached_change_attribute", MEMORY),
-    ("Vfs", "cached_handles", MEMORY),
-    ("Vfs", "caches_handles", MEMORY),
+    ("NameCache", "cached_change_attribute", MEMORY),
+    ("NameCache", "cached_handles", MEMORY),
+    ("NameCache", "caches_handles", MEMORY),
     ("Vfs", "persistent_id", OPEN),
     ("Vfs", "listing_feed", QUEUE),
     ("Vfs", "quota_state", OPEN),

@@ -25,7 +25,7 @@ fn plan(name: &str) -> OpenPlan {
 #[test]
 fn new_file_with_reused_inode_waits_for_end_of_removal() {
     let memory = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
-    let volume = Arc::new(Volume { vfs: Arc::new(memory), options: VolumeOptions::default() });
+    let volume = Arc::new(Volume::new(Arc::new(memory), VolumeOptions::default()));
     let caller = Arc::new(Caller::of(Identity::root()));
     let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let open = |name| files.open(&volume, &caller, plan(name));

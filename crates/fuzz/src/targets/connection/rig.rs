@@ -302,7 +302,7 @@ impl Rig {
 }
 
 fn share(vfs: Arc<dyn Vfs>) -> Arc<Share> {
-    let volume = Volume { vfs, options: VolumeOptions::default() };
+    let volume = Volume::new(vfs, VolumeOptions::default());
     Arc::new(Share {
         name: "data".into(),
         volume: Some(Arc::new(volume)),
