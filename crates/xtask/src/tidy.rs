@@ -244,6 +244,10 @@ fn check_functions(code: &[&str], shown: &str, breaches: &mut Vec<String>) {
         if is_fn && start.is_none() && !trimmed.ends_with(';') {
             start = Some((at, indent));
         }
+        // The end of a declaration without a body, in a trait.
+        if start.is_some_and(|(_, fn_indent)| trimmed.ends_with(';') && indent == fn_indent) {
+            start = None;
+        }
         if let Some((from, fn_indent)) = start
             && (trimmed == "}" || trimmed.ends_with("{}"))
             && indent == fn_indent
