@@ -294,10 +294,42 @@ fn check_documents(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
         }
     }
     let changes = std::fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
-    if !changes.contains("## Unreleased") {
-        breaches.push("CHANGELOG.md: begins with \"## Unreleased\"".into());
-    }
+    breaches.extend(changelog_breaches(&changes));
     Ok(())
+}
+
+/// Groups of a release's changes, in their order.
+const CHANGE_GROUPS: [&str; 4] = ["Security", "Added", "Changed", "Fixed"];
+
+/// A release begins with `## `, has its groups in order and one line for each entry; entries of
+/// security carry the word, so that a search finds them.
+fn changelog_breaches(text: &str) -> Vec<String> {
+    let mut breaches = Vec::new();
+    if !text.contains("\n## Unreleased\n") {
+        breaches.push("CHANGELOG.md: begins with \"## Unreleased\"".to_owned());
+    }
+    let mut group = None;
+    let mut entries = HashSet::new();
+    let releases = text.lines().enumerate().skip_while(|(_, line)| !line.starts_with("## "));
+    for (at, line) in releases.filter(|(_, line)| !line.is_empty()) {
+        let fault = if line.starts_with("## ") {
+            group = None;
+            None
+        } else if let Some(name) = line.strip_prefix("### ") {
+            let next = CHANGE_GROUPS.iter().position(|known| *known == name);
+            let is_in_order = next.is_some() && next > group;
+            group = next;
+            (!is_in_order).then_some("groups are Security, Added, Changed, Fixed, in this order")
+        } else if !line.starts_with("- ") || group.is_none() {
+            Some("an entry of a group is one line that begins with \"- \"")
+        } else if line.starts_with("- Security: ") != (group == Some(0)) {
+            Some("entries of the group Security, and no others, begin with \"Security: \"")
+        } else {
+            (!entries.insert(line)).then_some("this entry stands there twice")
+        };
+        breaches.extend(fault.map(|fault| format!("CHANGELOG.md:{}: {fault}", at + 1)));
+    }
+    breaches
 }
 
 #[cfg(test)]
@@ -356,6 +388,28 @@ mod tests {
         let text = text.replace("Errors ", "Errors\n/// ");
         check_file("wire", Path::new("x.rs"), &text, &mut breaches);
         assert_eq!(breaches, [""; 0]);
+    }
+
+    #[test]
+    fn each_fault_of_the_changelog_is_found() {
+        let text =
+            "# Changelog\n\n## Unreleased\n\n### Security\n\n- Security: a\n\n### Fixed\n\n- b\n";
+        assert_eq!(changelog_breaches(text), [""; 0]);
+        let edits = [
+            ("## Unreleased", "## 1.0"),
+            ("### Fixed", "### Before"),
+            ("### Security", "### Fixed"),
+            ("- Security: a", "- a"),
+            ("- b", "- b\n  and more"),
+            ("- b", "- Security: b"),
+            ("- b", "- b\n- b"),
+            ("### Fixed\n", ""),
+        ];
+        for (before, after) in edits {
+            assert!(text.contains(before), "{before}");
+            let found = changelog_breaches(&text.replacen(before, after, 1));
+            assert!(!found.is_empty(), "{before} as {after}");
+        }
     }
 
     #[test]
