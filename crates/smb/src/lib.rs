@@ -16,6 +16,7 @@ mod logon;
 mod observe;
 mod opens;
 mod outgoing;
+pub mod persistent;
 mod request;
 mod server;
 mod session;
@@ -33,7 +34,6 @@ pub use host::{Account, Host, HostTime, InterfaceFact, RequestFailure, RequestFa
 pub use logon::logon_throttle::UsualNetwork;
 pub use observe::snapshot;
 pub use observe::stats::Stats;
-pub use opens::persistent;
 pub use outgoing::conn_handle::{ConnFacts, ConnHandle};
 pub use outgoing::notices::Notices;
 pub use outgoing::transmit::Transmit;

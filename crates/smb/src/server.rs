@@ -9,15 +9,16 @@ use crate::observe::audit;
 use crate::observe::snapshot::Snapshot;
 use crate::observe::stats::Stats;
 use crate::opens::app_instances::AppInstances;
+use crate::opens::break_router::{BreakRecipient, BreakRouter, RemovedOpen};
 use crate::opens::create_guids::{ClaimOutcome, CreateGuids, CreateKey};
 use crate::opens::durable::DurableOpens;
 use crate::opens::open::Open;
-use crate::opens::persistent::PersistentOpens;
+use crate::opens::persistent_opens::PersistentOpens;
 use crate::opens::stable;
 use crate::session::clients::Clients;
 use crate::session::state::Session;
 use crate::shares::holdings::Holdings;
-use files::{Files, OpenJournal, RequestFiles};
+use files::{CacheKey, Files, OpenJournal, RequestFiles};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -347,5 +348,29 @@ impl Server {
         let sessions = self.sessions.lock();
         let sessions: Vec<Arc<Session>> = sessions.values().cloned().collect();
         Snapshot::of(&sessions, self.config().multichannel, &self.stats)
+    }
+}
+
+impl BreakRouter for Server {
+    fn lease_session(&self, client: [u8; 16], user: &str) -> Option<Arc<dyn BreakRecipient>> {
+        let session = self.clients.session(client, user)?;
+        Some(session)
+    }
+
+    fn remove_conflicting(&self, id: u64) -> Option<RemovedOpen> {
+        let open = self.durable.remove_conflicting(id)?;
+        Some(open)
+    }
+
+    fn is_detached(&self, id: u64) -> bool {
+        self.durable.is_detached(id)
+    }
+
+    fn record_lease_break(&self, key: CacheKey) {
+        self.record_breaks_of_lease(key);
+    }
+
+    fn record_oplock_break(&self, id: u64) {
+        self.record_break_of_open(id);
     }
 }

@@ -10,7 +10,7 @@ mod reparse;
 
 use crate::conversion::status::status_of;
 use crate::extensions::previous_versions::snapshot_array;
-use crate::opens::durable::Durability;
+use crate::opens::durability::Durability;
 use crate::opens::open::{Open, Target};
 use crate::opens::stable::{self, Promise};
 use crate::request::context::{HandlerOutcome, QueryRefusal, Reply, Request, malformed};

@@ -8,6 +8,7 @@ mod entries;
 
 use crate::conversion::status::status_of;
 use crate::extensions::posix::is_posix;
+use crate::opens::directory_scan::DirectoryScan;
 use crate::opens::open::Open;
 use crate::request::context::{HandlerOutcome, Request, malformed};
 use entries::{EncoderParts, EntryEncoder};
@@ -15,29 +16,9 @@ use files::{Access, OpenFile};
 use limits::Cost;
 use std::sync::Arc;
 use wire::codec::utf16_units;
-use wire::fscc::{DirectoryClass, FILE_POSIX_INFORMATION, Pattern};
+use wire::fscc::{DirectoryClass, FILE_POSIX_INFORMATION};
 use wire::ntstatus::NtStatus;
 use wire::smb::{QueryDirectoryRequest, QueryFlags};
-
-/// Position of a listing, one an open: MS-SMB2 3.3.1.10 EnumerationLocation.
-#[derive(Debug, Default)]
-pub struct DirectoryScan {
-    /// The pattern as the client sent it.
-    units: Vec<u16>,
-    pattern: Pattern,
-    /// Number of entries among `.` and `..` that are done; they come first.
-    dots_done: u8,
-    /// Cookie of the last entry that is done.
-    cookie: u64,
-    at_end: bool,
-    found_any: bool,
-}
-
-impl DirectoryScan {
-    fn new(units: Vec<u16>) -> Self {
-        Self { pattern: Pattern::new(&units), units, ..Self::default() }
-    }
-}
 
 /// Longest pattern in UTF-16 units.
 const PATTERN_UNITS_MAX: usize = 1024;

@@ -5,7 +5,7 @@
 
 use crate::commands::dispatch;
 use crate::limits::INTERIM_AFTER;
-use crate::logon::ticket::TicketVerdict;
+use crate::logon::setup_state::TicketVerdict;
 use crate::observe::failure_report;
 use crate::observe::metering::{ResponseRecord, Tally, response_type, sample_request};
 use crate::opens::open::OutstandingRequest;

@@ -7,8 +7,9 @@
 use crate::conn::chain::{Chain, Job, JobOutput};
 use crate::conn::close::Close;
 use crate::conn::credits::CreditWindow;
+use crate::conn::disconnect::check_tampering;
 use crate::conn::response_size::response_bytes_max;
-use crate::conn::signatures::SignatureCheck;
+use crate::conn::signatures::{self, Channels, SignatureCheck};
 use crate::host::HostTime;
 use crate::limits::{
     COMPOUND_REQUESTS_MAX, COMPOUND_REQUESTS_USUAL, CREDITS_MAX, CREDITS_WHILE_THROTTLED,
@@ -16,8 +17,8 @@ use crate::limits::{
     SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
 };
 use crate::logon::logon_throttle::FailureCount;
-use crate::logon::setup::PendingSetup;
-use crate::logon::waiting_setups::WaitingSetup;
+use crate::logon::setup_state::PendingSetup;
+use crate::logon::setup_state::WaitingSetup;
 use crate::observe::metering::{self, Tally, authentication, meter_notice};
 use crate::outgoing::conn_handle::{ConnFacts, ConnHandle};
 use crate::outgoing::transmit::{Outbox, PREFIX, Transmit, new_buffer};
@@ -25,7 +26,7 @@ use crate::request::element::Element;
 use crate::server::Server;
 use crate::session::channel::Channel;
 use crate::session::negotiation::Negotiation;
-use crate::session::state::{ChannelFact, IdHash};
+use crate::session::state::ChannelFact;
 use bytes::{Buf, BytesMut};
 use files::{CallHolder, Protocol, RequestContext};
 use limits::Holder;
@@ -54,7 +55,7 @@ pub struct Conn {
     has_cancelled: bool,
     pub(crate) preauth: PreauthHash,
     pub(crate) setups: HashMap<u64, PendingSetup>,
-    pub(crate) channels: HashMap<u64, Arc<Channel>, IdHash>,
+    pub(crate) channels: Channels,
     pub(crate) waiting_setups: Vec<WaitingSetup>,
     /// Sessions whose Kerberos ticket is being verified.
     pub(crate) verifying: Vec<SessionId>,
@@ -142,6 +143,19 @@ impl Conn {
             self.server.stats.garbage.fetch_add(1, Ordering::Relaxed);
         }
         result
+    }
+
+    /// True if batch verification pays for this connection.
+    #[must_use]
+    pub fn verifies_together(&self) -> bool {
+        signatures::verifies_together(&self.channels)
+    }
+
+    /// Verifies the signatures of frames that hold one signed request each, of one channel. Returns
+    /// a result for each frame, to pass to [`Conn::handle_checked`].
+    #[must_use]
+    pub fn verify_together(&self, frames: &mut [BytesMut]) -> Vec<Option<SignatureCheck>> {
+        signatures::verify_together(&self.channels, self.stages(), frames)
     }
 
     fn take_frame(&mut self, mut frame: BytesMut, now: HostTime) -> Result<(), Close> {
@@ -304,7 +318,7 @@ impl Conn {
         }
         if element.refused.is_none() {
             let message = &frame[element.range.clone()];
-            self.check_tampering(message, &element, sealed.is_some())?;
+            check_tampering(self.negotiated.as_deref(), message, &element, sealed.is_some())?;
         }
         Ok(element)
     }

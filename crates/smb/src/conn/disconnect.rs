@@ -3,7 +3,6 @@
 //! 3.3.5.15.12.
 
 use crate::conn::close::Close;
-use crate::conn::connection::Conn;
 use crate::request::element::Element;
 use crate::session::negotiation::{Negotiation, greatest_common};
 use wire::codec::Reader;
@@ -16,69 +15,71 @@ pub(crate) const VALIDATION_BYTES: u32 = 24;
 /// Log text of such a connection. The Linux client signs the request unasked since version 4.18.
 const UNSIGNED_TREE_CONNECT: &str = "TREE_CONNECT of SMB 3.1.1 neither signed nor encrypted; mount with the option sign, or with a Linux kernel newer than 4.17";
 
-impl Conn {
-    /// Checks a request whose session and signature are valid.
-    ///
-    /// # Errors
-    /// [`Close::Refused`] if the connection must be closed.
-    pub(crate) fn check_tampering(
-        &self,
-        message: &[u8],
-        element: &Element,
-        is_sealed: bool,
-    ) -> Result<(), Close> {
-        match element.header.command {
-            Command::TREE_CONNECT => self.check_tree_connect(element, is_sealed),
-            Command::IOCTL => self.check_validation(message, element, is_sealed),
-            _ => Ok(()),
-        }
+/// Checks a request whose session and signature are valid.
+///
+/// # Errors
+/// [`Close::Refused`] if the connection must be closed.
+pub(crate) fn check_tampering(
+    negotiated: Option<&Negotiation>,
+    message: &[u8],
+    element: &Element,
+    is_sealed: bool,
+) -> Result<(), Close> {
+    match element.header.command {
+        Command::TREE_CONNECT => check_tree_connect(negotiated, element, is_sealed),
+        Command::IOCTL => check_validation(negotiated, message, element, is_sealed),
+        _ => Ok(()),
     }
+}
 
-    /// MS-SMB2 3.3.5.7: the signature of the first TREE_CONNECT proves NEGOTIATE to a 3.1.1 server.
-    /// A client with a key must not omit it.
-    fn check_tree_connect(&self, element: &Element, is_sealed: bool) -> Result<(), Close> {
-        let dialect = self.negotiated.as_ref().map(|negotiated| negotiated.dialect);
-        let is_protected = is_sealed || element.header.flags.contains(Flags::SIGNED);
-        if dialect != Some(Dialect::Smb311) || is_protected {
-            return Ok(());
-        }
-        let user = element.channel.as_ref().map(|channel| channel.session.user());
-        if user.is_some_and(|user| user.is_proven()) {
-            return Err(Close::Refused(UNSIGNED_TREE_CONNECT));
-        }
-        Ok(())
+/// MS-SMB2 3.3.5.7: the signature of the first TREE_CONNECT proves NEGOTIATE to a 3.1.1 server.
+/// A client with a key must not omit it.
+fn check_tree_connect(
+    negotiated: Option<&Negotiation>,
+    element: &Element,
+    is_sealed: bool,
+) -> Result<(), Close> {
+    let dialect = negotiated.map(|negotiated| negotiated.dialect);
+    let is_protected = is_sealed || element.header.flags.contains(Flags::SIGNED);
+    if dialect != Some(Dialect::Smb311) || is_protected {
+        return Ok(());
     }
+    let user = element.channel.as_ref().map(|channel| channel.session.user());
+    if user.is_some_and(|user| user.is_proven()) {
+        return Err(Close::Refused(UNSIGNED_TREE_CONNECT));
+    }
+    Ok(())
+}
 
-    /// MS-SMB2 3.3.5.15.12. A request that 3.3.5.15 refuses before that step gets an error response
-    /// instead.
-    fn check_validation(
-        &self,
-        message: &[u8],
-        element: &Element,
-        is_sealed: bool,
-    ) -> Result<(), Close> {
-        let Some(negotiated) = &self.negotiated else { return Ok(()) };
-        let mut r = Reader::new(message);
-        let body = r.skip(Header::LENGTH, "header").and_then(|()| IoctlRequest::decode(&mut r));
-        let Ok(body) = body else { return Ok(()) };
-        let is_asked = body.code == VALIDATE_NEGOTIATE_INFO
-            && body.is_fsctl
-            && body.file_id == FileId::RELATED
-            && Self::reaches_tree(element, is_sealed);
-        match validation_refusal(negotiated, &body).filter(|_| is_asked) {
-            Some(why) => Err(Close::Refused(why)),
-            None => Ok(()),
-        }
+/// MS-SMB2 3.3.5.15.12. A request that 3.3.5.15 refuses before that step gets an error response
+/// instead.
+fn check_validation(
+    negotiated: Option<&Negotiation>,
+    message: &[u8],
+    element: &Element,
+    is_sealed: bool,
+) -> Result<(), Close> {
+    let Some(negotiated) = negotiated else { return Ok(()) };
+    let mut r = Reader::new(message);
+    let body = r.skip(Header::LENGTH, "header").and_then(|()| IoctlRequest::decode(&mut r));
+    let Ok(body) = body else { return Ok(()) };
+    let is_asked = body.code == VALIDATE_NEGOTIATE_INFO
+        && body.is_fsctl
+        && body.file_id == FileId::RELATED
+        && reaches_tree(element, is_sealed);
+    match validation_refusal(negotiated, &body).filter(|_| is_asked) {
+        Some(why) => Err(Close::Refused(why)),
+        None => Ok(()),
     }
+}
 
-    /// True if the request's tree exists and accepts it, as far as known before the preceding
-    /// requests of the chain run.
-    fn reaches_tree(element: &Element, is_sealed: bool) -> bool {
-        let Some(channel) = &element.channel else { return false };
-        let is_related = element.header.flags.contains(Flags::RELATED);
-        let tree = channel.session.tree(element.header.tree_id);
-        tree.map_or(is_related, |tree| is_sealed || !tree.share.encryption_required)
-    }
+/// True if the request's tree exists and accepts it, as far as known before the preceding
+/// requests of the chain run.
+fn reaches_tree(element: &Element, is_sealed: bool) -> bool {
+    let Some(channel) = &element.channel else { return false };
+    let is_related = element.header.flags.contains(Flags::RELATED);
+    let tree = channel.session.tree(element.header.tree_id);
+    tree.map_or(is_related, |tree| is_sealed || !tree.share.encryption_required)
 }
 
 /// The reason for which VALIDATE_NEGOTIATE_INFO closes the connection, if any. A 3.1.1 server

@@ -1,9 +1,11 @@
 //! Batch verification of signed requests that arrived together: AES-CMAC takes a fraction of the
 //! time of single verifications.
 
-use crate::conn::connection::Conn;
 use crate::session::channel::Channel;
+use crate::session::state::IdHash;
 use bytes::BytesMut;
+use meter::StageTimes;
+use std::collections::HashMap;
 use std::sync::Arc;
 use wire::codec::Reader;
 use wire::crypto::SigningAlgorithm;
@@ -24,45 +26,46 @@ impl SignatureCheck {
     }
 }
 
-impl Conn {
-    /// True if batch verification pays for this connection.
-    #[must_use]
-    pub fn verifies_together(&self) -> bool {
-        self.channels.values().any(|c| c.signing.algorithm() == SigningAlgorithm::AesCmac)
-    }
+/// The channels of a connection, by session id.
+pub(crate) type Channels = HashMap<u64, Arc<Channel>, IdHash>;
 
-    /// Verifies the signatures of frames that hold one signed request each, of one channel. Returns
-    /// a result for each frame, to pass to [`Conn::handle_checked`].
-    #[must_use]
-    pub fn verify_together(&self, frames: &mut [BytesMut]) -> Vec<Option<SignatureCheck>> {
-        let mut known: Vec<Option<SignatureCheck>> = frames.iter().map(|_| None).collect();
-        let mut first = None;
-        let mut messages = Vec::new();
-        let mut places = Vec::new();
-        for (at, frame) in frames.iter_mut().enumerate() {
-            let Some(signer) = self.signer(frame) else { continue };
-            if Arc::ptr_eq(first.get_or_insert_with(|| signer.clone()), &signer) {
-                messages.push(&mut frame[..]);
-                places.push(at);
-            }
-        }
-        let Some(channel) = first else { return known };
-        let stages = self.server.files.meter().stages();
-        let all = stages.crypto(|| channel.signing.verify_all(&mut messages));
-        for (at, is_good) in places.into_iter().zip(all) {
-            known[at] = Some(SignatureCheck { channel: channel.clone(), is_good });
-        }
-        known
-    }
+/// True if batch verification pays for these channels.
+pub(crate) fn verifies_together(channels: &Channels) -> bool {
+    channels.values().any(|c| c.signing.algorithm() == SigningAlgorithm::AesCmac)
+}
 
-    /// The channel whose key signed a frame, if the frame is one request signed with AES-CMAC.
-    fn signer(&self, frame: &[u8]) -> Option<Arc<Channel>> {
-        let header = Header::decode(&mut Reader::new(frame)).ok()?;
-        let is_alone = header.next_command == 0 && header.flags.contains(Flags::SIGNED);
-        // SESSION_SETUP and CANCEL have signing rules of their own.
-        let is_plain =
-            header.command != Command::SESSION_SETUP && header.command != Command::CANCEL;
-        let channel = self.channels.get(&header.session_id.0).filter(|_| is_alone && is_plain)?;
-        (channel.signing.algorithm() == SigningAlgorithm::AesCmac).then(|| channel.clone())
+/// Verifies the signatures of frames that hold one signed request each, of one channel. Returns a
+/// result for each frame.
+pub(crate) fn verify_together(
+    channels: &Channels,
+    stages: &StageTimes,
+    frames: &mut [BytesMut],
+) -> Vec<Option<SignatureCheck>> {
+    let mut known: Vec<Option<SignatureCheck>> = frames.iter().map(|_| None).collect();
+    let mut first = None;
+    let mut messages = Vec::new();
+    let mut places = Vec::new();
+    for (at, frame) in frames.iter_mut().enumerate() {
+        let Some(signer) = signer(channels, frame) else { continue };
+        if Arc::ptr_eq(first.get_or_insert_with(|| signer.clone()), &signer) {
+            messages.push(&mut frame[..]);
+            places.push(at);
+        }
     }
+    let Some(channel) = first else { return known };
+    let all = stages.crypto(|| channel.signing.verify_all(&mut messages));
+    for (at, is_good) in places.into_iter().zip(all) {
+        known[at] = Some(SignatureCheck { channel: channel.clone(), is_good });
+    }
+    known
+}
+
+/// The channel whose key signed a frame, if the frame is one request signed with AES-CMAC.
+fn signer(channels: &Channels, frame: &[u8]) -> Option<Arc<Channel>> {
+    let header = Header::decode(&mut Reader::new(frame)).ok()?;
+    let is_alone = header.next_command == 0 && header.flags.contains(Flags::SIGNED);
+    // SESSION_SETUP and CANCEL have signing rules of their own.
+    let is_plain = header.command != Command::SESSION_SETUP && header.command != Command::CANCEL;
+    let channel = channels.get(&header.session_id.0).filter(|_| is_alone && is_plain)?;
+    (channel.signing.algorithm() == SigningAlgorithm::AesCmac).then(|| channel.clone())
 }

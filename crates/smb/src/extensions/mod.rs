@@ -1,6 +1,6 @@
 //! Extensions of the protocol: Apple's, POSIX, previous versions, quotas.
 //!
-//! May import `conversion` and `shares`. Handlers import it.
+//! May import `conversion`, `shares`, `opens` and `request`. Handlers import it.
 
 pub mod apple;
 pub mod posix;

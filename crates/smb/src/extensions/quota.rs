@@ -3,11 +3,11 @@
 
 use crate::conversion::status::status_of;
 use crate::opens::open::Open;
+use crate::opens::open_quotas::OpenQuotas;
 use crate::request::context::{QueryRefusal, Request, malformed};
 use crate::shares::tree::Tree;
-use files::{Sid, Volume};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use files::Sid;
+use std::sync::atomic::Ordering;
 use vfs::{Quota, QuotaLimits};
 use wire::fscc::{
     QUOTA_NO_LIMIT, QUOTA_REMOVE, QuotaEntry, QuotaList, QuotaQuery, decode_quota_list,
@@ -24,23 +24,6 @@ const QUOTAS_MAX: usize = 1024;
 
 /// Position after the last user.
 const END: u64 = u32::MAX as u64 + 1;
-
-/// An open of a volume's quotas.
-#[derive(Debug)]
-pub struct OpenQuotas {
-    /// The volume.
-    pub volume: Arc<Volume>,
-    /// The next user of an enumeration.
-    next: AtomicU64,
-}
-
-impl OpenQuotas {
-    /// Quotas at the start of an enumeration.
-    #[must_use]
-    pub fn new(volume: Arc<Volume>) -> Self {
-        Self { volume, next: AtomicU64::new(0) }
-    }
-}
 
 /// True if the name of a CREATE on this tree is the quota file.
 #[must_use]

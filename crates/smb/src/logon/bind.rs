@@ -1,7 +1,7 @@
 //! Binding: adds a channel to a session. MS-SMB2 3.3.5.5.2, 3.3.5.5.3.
 
 use crate::conn::connection::Conn;
-use crate::logon::setup::SetupPurpose;
+use crate::logon::setup_state::SetupPurpose;
 use crate::session::channel::Channel;
 use crate::session::negotiation::Negotiation;
 use crate::session::state::Session;

@@ -10,7 +10,9 @@ use crate::conn::connection::Conn;
 use crate::host::{Account, HostTime};
 use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
 use crate::logon::logon_throttle::{LogonAttempt, WaitingLogon};
-use crate::logon::waiting_setups::{DelayedLogon, SetupRequest, SetupWaitReason};
+use crate::logon::setup_state::{
+    DelayedLogon, PendingSetup, SetupPurpose, SetupRequest, SetupWaitReason,
+};
 use crate::observe::audit;
 use crate::observe::metering::authentication;
 use crate::outgoing::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
@@ -35,25 +37,6 @@ use wire::spnego::{self, AcceptedTicket, TicketRefusal};
 
 /// Account name of guest sessions. No real account can have this name.
 const GUEST: &str = "@guest";
-
-/// A session set-up in progress.
-#[derive(Debug)]
-pub struct PendingSetup {
-    acceptor: spnego::Acceptor,
-    preauth: PreauthHash,
-    purpose: SetupPurpose,
-}
-
-/// The purpose of a session set-up.
-#[derive(Clone, Debug)]
-pub enum SetupPurpose {
-    /// Creates a session.
-    New,
-    /// Re-authenticates a session of this connection.
-    Reauthenticate(Arc<Session>),
-    /// Binds a session of another connection to this one as a channel.
-    Bind(Arc<Session>),
-}
 
 /// The outcome of one SESSION_SETUP request.
 enum SetupProgress {
@@ -90,12 +73,6 @@ impl SetupReply {
             refused_user: String::new(),
             is_ticket: false,
         }
-    }
-}
-
-impl PendingSetup {
-    fn bound(&self) -> Option<&Arc<Session>> {
-        if let SetupPurpose::Bind(session) = &self.purpose { Some(session) } else { None }
     }
 }
 

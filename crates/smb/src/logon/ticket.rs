@@ -4,26 +4,13 @@
 use crate::conn::chain::JobOutput;
 use crate::conn::connection::Conn;
 use crate::host::HostTime;
-use crate::logon::logon_throttle::WaitingTicket;
 use crate::logon::setup::SetupReply;
-use crate::logon::waiting_setups::SetupRequest;
+use crate::logon::setup_state::{SetupRequest, TicketVerdict};
 use crate::server::Server;
-use meter::Arrival;
 use std::net::IpAddr;
 use std::sync::Arc;
-use wire::smb::{Header, SessionId};
+use wire::smb::Header;
 use wire::spnego::{AcceptedTicket, TicketRefusal};
-
-/// A SESSION_SETUP with the verdict on its ticket.
-#[derive(Debug)]
-pub struct TicketVerdict {
-    setup: SetupRequest,
-    session: SessionId,
-    arrival: Option<Arrival>,
-    verdict: Result<AcceptedTicket, TicketRefusal>,
-    /// Held until the response.
-    _place: WaitingTicket,
-}
 
 impl Conn {
     /// Starts the verification of a ticket. `header` has the session's id.
@@ -38,14 +25,14 @@ impl Conn {
         let (server, arrival) = (self.server.clone(), self.arrival);
         self.start_job(Box::pin(async move {
             let verdict = verify(&server, address, ticket).await;
-            let judged = TicketVerdict { setup, session, arrival, verdict, _place: place };
+            let judged = TicketVerdict { setup, session, arrival, verdict, place };
             JobOutput { ticket_verdict: Some(Box::new(judged)), ..JobOutput::default() }
         }));
     }
 
     /// Answers a SESSION_SETUP according to the verdict on its ticket.
     pub(crate) fn handle_ticket_verdict(&mut self, judged: TicketVerdict, now: HostTime) {
-        let TicketVerdict { setup, session, arrival, verdict, _place } = judged;
+        let TicketVerdict { setup, session, arrival, verdict, place: _place } = judged;
         self.verifying.retain(|other| *other != session);
         let header = Header { session_id: session, ..setup.header };
         let step = self.apply_ticket_verdict(&setup.frame, session, verdict);

@@ -7,71 +7,11 @@ use crate::limits::{
     BIND_POLL_INTERVAL, BIND_WAIT_MAX, LOGON_WAIT_MAX, WAITING_SETUP_BYTES_MAX,
     WAITING_SETUPS_PER_CONNECTION,
 };
-use crate::logon::logon_throttle::{LogonAttempt, WaitingLogon};
+use crate::logon::setup_state::{DelayedLogon, SetupRequest, SetupWaitReason, WaitingSetup};
 use bytes::Bytes;
-use meter::Arrival;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use wire::smb::{Header, SessionId};
-
-/// A SESSION_SETUP whose credits are charged.
-#[derive(Debug)]
-pub struct SetupRequest {
-    pub frame: Bytes,
-    pub header: Header,
-    pub grant: u16,
-    /// The session whose keys decrypted it.
-    pub sealed_by: Option<SessionId>,
-}
-
-/// The reason for which a SESSION_SETUP waits.
-#[derive(Debug)]
-pub enum SetupWaitReason {
-    /// A binding to a session with all its channels. It waits while the server probes whether each
-    /// of them still reaches the client. At most one of a connection.
-    Room { until: Instant },
-    /// A password whose verification is delayed.
-    Password { until: Instant, place: WaitingLogon },
-    /// A preceding SESSION_SETUP of the same session waits.
-    Turn,
-}
-
-impl SetupWaitReason {
-    /// The queue entry of a delayed password.
-    pub(crate) fn place(&self) -> Option<&WaitingLogon> {
-        if let Self::Password { place, .. } = self { Some(place) } else { None }
-    }
-}
-
-/// A password whose verification must be delayed.
-#[derive(Debug)]
-pub struct DelayedLogon {
-    pub attempt: LogonAttempt,
-    pub due: Instant,
-    /// The user name as the client sent it.
-    pub user: String,
-}
-
-/// A waiting SESSION_SETUP.
-#[derive(Debug)]
-pub struct WaitingSetup {
-    setup: SetupRequest,
-    arrival: Option<Arrival>,
-    wait: SetupWaitReason,
-    /// Time of the next try; none until the preceding one is answered.
-    next_try: Option<Instant>,
-}
-
-impl WaitingSetup {
-    /// When [`Conn::retry_waiting_setups`] is due.
-    pub fn due(&self) -> Option<Instant> {
-        self.next_try
-    }
-
-    fn is_of(&self, session: SessionId) -> bool {
-        self.setup.header.session_id == session
-    }
-}
+use wire::smb::SessionId;
 
 impl Conn {
     /// Retries the waiting requests that are due.

@@ -7,93 +7,28 @@
 
 use crate::conversion::dot_names;
 use crate::conversion::names::parse_path;
-use crate::limits::{
-    DETACHED_MAX, DURABLE_TIMEOUT, DURABLE_V2_TIMEOUT, DURABLE_V2_TIMEOUT_MAX, RESILIENT_TIMEOUT,
-    RESILIENT_TIMEOUT_MAX, RESILIENT_TIMEOUT_MIN,
-};
+use crate::limits::DETACHED_MAX;
 use crate::opens::create_guids::Guid;
+use crate::opens::durability::Durability;
 use crate::opens::open::{Open, Target};
 use crate::opens::timed_table::TimedTable;
-use crate::session::state::Session;
 use crate::signal::Signal;
 use files::{Absence, CacheKey, CachingRights, RequestFiles};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sync::{Mutex, MutexGuard};
 
 use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
 
-/// The lifetime of an open beyond its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DurableKind {
-    /// Until another open conflicts with its caching.
-    Durable,
-    /// Like `Durable`, with a CreateGuid and a timeout of the client's choice.
-    DurableV2,
-    /// Also despite conflicting opens.
-    Resilient,
-    /// Like `Resilient`, and beyond the server process.
-    Persistent,
-}
-
-impl DurableKind {
-    /// True if an open is retained despite conflicting opens.
-    #[must_use]
-    pub fn survives_conflicts(self) -> bool {
-        matches!(self, Self::Resilient | Self::Persistent)
-    }
-}
-
-/// Kind and timeout of a durable open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Durability {
-    /// See [`DurableKind`].
-    pub kind: DurableKind,
-    /// How long the open waits for a reconnect.
-    pub timeout: Duration,
-}
-
-impl Durability {
-    /// A durable open of version 1.
-    pub const DURABLE: Self = Self { kind: DurableKind::Durable, timeout: DURABLE_TIMEOUT };
-
-    /// A durable open of version 2 with the requested timeout; 0 means the server's default.
-    #[must_use]
-    pub fn durable_v2(requested_ms: u32) -> Self {
-        let requested = Duration::from_millis(requested_ms.into());
-        let timeout = if requested.is_zero() {
-            DURABLE_V2_TIMEOUT
-        } else {
-            requested.min(DURABLE_V2_TIMEOUT_MAX)
-        };
-        Self { kind: DurableKind::DurableV2, timeout }
-    }
-
-    /// A resilient open with the requested timeout, at least [`RESILIENT_TIMEOUT_MIN`]; 0 means the
-    /// server's default.
-    ///
-    /// # Errors
-    /// `INVALID_PARAMETER` for more than [`RESILIENT_TIMEOUT_MAX`]. MS-SMB2 3.3.5.15.9.
-    pub fn resilient(requested_ms: u32) -> Result<Self, NtStatus> {
-        let requested = Duration::from_millis(requested_ms.into());
-        if requested > RESILIENT_TIMEOUT_MAX {
-            return Err(NtStatus::INVALID_PARAMETER);
-        }
-        let timeout = if requested.is_zero() {
-            RESILIENT_TIMEOUT
-        } else {
-            requested.max(RESILIENT_TIMEOUT_MIN)
-        };
-        Ok(Self { kind: DurableKind::Resilient, timeout })
-    }
-
-    /// The timeout in milliseconds, as responses carry it.
-    #[must_use]
-    pub fn timeout_ms(self) -> u32 {
-        u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX)
-    }
+/// The client that reconnects an open, and its account.
+#[derive(Clone, Copy, Debug)]
+pub struct ReconnectingClient<'a> {
+    /// ClientGuid of its connection.
+    pub guid: Guid,
+    /// Name of the account of its session.
+    pub account: &'a str,
 }
 
 /// The identification of an open in a reconnecting CREATE.
@@ -117,14 +52,14 @@ impl Reconnect {
     pub fn check(
         &self,
         open: &Open,
-        session: &Session,
+        by: ReconnectingClient<'_>,
         share: &str,
         name: &[u8],
     ) -> Result<(), NtStatus> {
         // A version 1 reconnect may name a version 2 open; its GUID counts as zeros then.
         let create_guid = open.origin.create_guid.unwrap_or_default();
         let is_other = self.create_guid.is_some_and(|guid| guid != create_guid);
-        let client = session.client_guid;
+        let client = by.guid;
         let key = self.lease_key.map(|key| CacheKey { client, key });
         let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
         // A lease that was not persisted is identified by its client only.
@@ -137,7 +72,7 @@ impl Reconnect {
         if is_other || open.tree.share.name != share {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
-        if open.origin.owner != session.user().account.name {
+        if open.origin.owner != by.account {
             return Err(NtStatus::ACCESS_DENIED);
         }
         match (open.origin.persistence.is_some(), self.persistent) {
@@ -208,14 +143,14 @@ impl DurableOpens {
     pub fn reattach(
         &self,
         wish: &Reconnect,
-        session: &Session,
+        by: ReconnectingClient<'_>,
         share: &str,
         name: &[u8],
         now: Instant,
     ) -> Result<Arc<Open>, NtStatus> {
         let mut reserve = self.lock();
         let open = reserve.get_in_time(wish.id, now).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-        wish.check(open, session, share, name)?;
+        wish.check(open, by, share, name)?;
         reserve.remove(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
     }
 

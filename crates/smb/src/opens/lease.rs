@@ -4,10 +4,9 @@
 //! The file layer knows the caching rights of a lease. This module knows the client to notify and
 //! the version of the notification.
 
-use crate::opens::oplock::send_notice;
+use crate::opens::break_router::BreakRouter;
+use crate::opens::create_guids::Guid;
 use crate::outgoing::notices::AckRequirement;
-use crate::server::Server;
-use crate::session::state::Session;
 use files::{
     CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheState, CacheWish, CachingRights,
 };
@@ -24,7 +23,7 @@ pub const LEVEL_LEASE: u8 = 0xFF;
 /// One client's lease under one key.
 #[derive(Debug)]
 pub struct Lease {
-    server: Weak<Server>,
+    router: Weak<dyn BreakRouter>,
     key: CacheKey,
     /// The user whose CREATE established it.
     user: Box<str>,
@@ -57,29 +56,27 @@ impl Lease {
     /// A lease for the first open under a key.
     #[must_use]
     pub fn new(
-        server: &Arc<Server>,
+        router: Weak<dyn BreakRouter>,
         requested: &LeaseRequest,
-        session: &Session,
+        (client, user): (Guid, String),
         seal: bool,
     ) -> Arc<Self> {
-        let key = CacheKey { client: session.client_guid, key: requested.key };
-        let user = session.user().account.name.clone();
-        Self::restored(server, key, user, requested.v2.is_some(), seal)
+        let key = CacheKey { client, key: requested.key };
+        Self::restored(router, key, user, requested.v2.is_some(), seal)
     }
 
     /// A lease for opens that are restored after a restart.
     #[must_use]
     pub fn restored(
-        server: &Arc<Server>,
+        router: Weak<dyn BreakRouter>,
         key: CacheKey,
         user: String,
         is_v2: bool,
         seal: bool,
     ) -> Arc<Self> {
-        let server = Arc::downgrade(server);
         let of_directory = AtomicBool::new(false);
         let (user, notices) = (user.into(), Mutex::default());
-        Arc::new(Self { server, key, user, is_v2, seal, of_directory, notices })
+        Arc::new(Self { router, key, user, is_v2, seal, of_directory, notices })
     }
 
     /// The caching that the file layer is asked to grant.
@@ -162,10 +159,10 @@ impl Lease {
     }
 
     fn notify(&self, broken: &CacheBreak) {
-        let Some(server) = self.server.upgrade() else { return };
-        let session = server.clients.session(self.key.client, &self.user);
+        let Some(router) = self.router.upgrade() else { return };
+        let session = router.lease_session(self.key.client, &self.user);
         if session.is_none() || !broken.to.contains(CachingRights::HANDLE) {
-            self.close_conflicting_detached(&server);
+            self.close_conflicting_detached(&*router);
         }
         let Some(session) = session else {
             let mut state = self.lock();
@@ -187,18 +184,18 @@ impl Lease {
             (true, false) => AckRequirement::AfterFlush,
             (true, true) => AckRequirement::Immediate,
         };
-        send_notice(&session, None, self.seal, ack, |w| body.encode(w));
+        session.send_break(None, self.seal, ack, &|w| body.encode(w));
     }
 
     /// Closes detached opens that conflict with the break, because their client cannot acknowledge
     /// it. Resilient and persistent opens remain.
-    fn close_conflicting_detached(&self, server: &Server) {
+    fn close_conflicting_detached(&self, router: &dyn BreakRouter) {
         let detached = std::mem::take(&mut self.lock().detached);
         let (mut gone, mut staying) = (Vec::new(), Vec::new());
         for id in detached {
-            match server.durable.remove_conflicting(id) {
+            match router.remove_conflicting(id) {
                 Some(open) => gone.push(open),
-                None if server.durable.is_detached(id) => staying.push(id),
+                None if router.is_detached(id) => staying.push(id),
                 None => {}
             }
         }
@@ -218,8 +215,8 @@ impl CacheHolder for Lease {
 
     fn handle_break(&self, broken: &CacheBreak) {
         // A persistent record of the break reaches the client after a restart.
-        if let Some(server) = self.server.upgrade() {
-            server.record_lease_break(self.key);
+        if let Some(router) = self.router.upgrade() {
+            router.record_lease_break(self.key);
         }
         let mut state = self.lock();
         if state.grants_in_flight > 0 || !state.deferred.is_empty() {

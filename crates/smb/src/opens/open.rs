@@ -1,12 +1,13 @@
 //! Opens of SMB: a file of the file layer, a named pipe, or quotas. MS-SMB2 3.3.1.10.
 
-use crate::extensions::quota::OpenQuotas;
 use crate::opens::app_instances::InstanceEntry;
 use crate::opens::channel_sequence::{ChannelSequence, SequenceGeneration};
 use crate::opens::create_guids::{Claim, Guid};
-use crate::opens::durable::Durability;
+use crate::opens::directory_scan::DirectoryScan;
+use crate::opens::durability::Durability;
 use crate::opens::lease::Lease;
 use crate::opens::lock_sequence::LockSequences;
+use crate::opens::open_quotas::OpenQuotas;
 use crate::opens::oplock::Oplock;
 use crate::opens::pipe::OpenPipe;
 use crate::shares::holdings::Charges;
@@ -50,7 +51,7 @@ pub struct Open {
     pub closed: Signal,
     lock_sequences: Mutex<LockSequences>,
     /// Position of QUERY_DIRECTORY.
-    pub scan: futures_util::lock::Mutex<Option<crate::commands::query_directory::DirectoryScan>>,
+    pub scan: futures_util::lock::Mutex<Option<DirectoryScan>>,
     /// Position of the extended attribute scan.
     pub ea_position: AtomicUsize,
     durability: Mutex<Option<Durability>>,

@@ -1,16 +1,12 @@
 //! Oplocks on the wire: levels and break notifications. MS-SMB2 2.2.23.1, 3.3.4.6.
 
-use crate::outgoing::notices::{AckRequirement, Notice, NoticeSubject};
-use crate::outgoing::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
-use crate::server::Server;
-use crate::session::state::Session;
+use crate::opens::break_router::{BreakRecipient, BreakRouter};
+use crate::outgoing::notices::AckRequirement;
 use files::{CacheBreak, CacheHolder, CachingRights};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use sync::Mutex;
-use wire::codec::Writer;
-use wire::ntstatus::NtStatus;
-use wire::smb::{Command, FileId, Flags, Header, MessageId, OplockBreak, SessionId, TreeId};
+use wire::smb::{FileId, OplockBreak};
 
 /// Levels of an oplock. MS-SMB2 2.2.13.
 pub const LEVEL_NONE: u8 = 0;
@@ -47,7 +43,7 @@ pub fn level_of(caching: CachingRights) -> u8 {
 /// Notifies the client of one open when its oplock breaks.
 #[derive(Debug)]
 pub struct Oplock {
-    server: Weak<Server>,
+    router: Weak<dyn BreakRouter>,
     client: Mutex<OplockClient>,
     grant: Mutex<OplockGrant>,
     /// The client received a break that needs no acknowledgment, and has not acknowledged it.
@@ -59,12 +55,19 @@ pub struct Oplock {
 pub struct OplockClient {
     /// Number of the connection of its CREATE.
     pub connection: u64,
-    /// Weak, because the session holds the open, and the open's file holds this.
-    pub session: Weak<Session>,
+    /// Weak, because the session holds the open, and the open's file holds this. None after a
+    /// restart, until the reconnect.
+    pub session: Option<Weak<dyn BreakRecipient>>,
     /// The FileId that the client knows.
     pub file_id: FileId,
     /// Encrypt notifications.
     pub seal: bool,
+}
+
+impl OplockClient {
+    fn session(&self) -> Option<Arc<dyn BreakRecipient>> {
+        self.session.as_ref().and_then(Weak::upgrade)
+    }
 }
 
 /// The grant of an oplock. A break must not overtake the response that grants it.
@@ -79,11 +82,10 @@ enum OplockGrant {
 impl Oplock {
     /// An oplock for an open in creation.
     #[must_use]
-    pub fn new(server: &Arc<Server>, client: OplockClient) -> Arc<Self> {
+    pub fn new(router: Weak<dyn BreakRouter>, client: OplockClient) -> Arc<Self> {
         let grant = Mutex::new(OplockGrant::InFlight(None));
-        let server = Arc::downgrade(server);
         let has_unacked_notice = AtomicBool::new(false);
-        Arc::new(Self { server, client: Mutex::new(client), grant, has_unacked_notice })
+        Arc::new(Self { router, client: Mutex::new(client), grant, has_unacked_notice })
     }
 
     /// Handles a reconnect of the open, before the file layer repeats its break. True if the client
@@ -96,9 +98,9 @@ impl Oplock {
 
     /// An oplock for an open that is restored after a restart.
     #[must_use]
-    pub fn restored(server: &Arc<Server>, file_id: FileId, seal: bool) -> Arc<Self> {
-        let client = OplockClient { connection: 0, session: Weak::new(), file_id, seal };
-        let oplock = Self::new(server, client);
+    pub fn restored(router: Weak<dyn BreakRouter>, file_id: FileId, seal: bool) -> Arc<Self> {
+        let client = OplockClient { connection: 0, session: None, file_id, seal };
+        let oplock = Self::new(router, client);
         oplock.handle_granted();
         oplock
     }
@@ -117,12 +119,12 @@ impl Oplock {
 
     fn notify(&self, to: CachingRights, acknowledge: bool) {
         let client = self.client.lock().clone();
-        let Some(session) = client.session.upgrade().filter(|s| !s.has_ended()) else {
+        let Some(session) = client.session().filter(|s| !s.has_ended()) else {
             // The client is disconnected and cannot acknowledge, so a detached open closes.
-            let Some(server) = self.server.upgrade() else { return };
+            let Some(router) = self.router.upgrade() else { return };
             let id = client.file_id.persistent;
-            let gone = server.durable.remove_conflicting(id);
-            if gone.is_none() && server.durable.is_detached(id) {
+            let gone = router.remove_conflicting(id);
+            if gone.is_none() && router.is_detached(id) {
                 // A resilient or persistent open remains; its client is notified at the reconnect.
                 let mut grant = self.grant.lock();
                 *grant = OplockGrant::InFlight(Some((to, acknowledge)));
@@ -134,62 +136,20 @@ impl Oplock {
         self.has_unacked_notice.store(!acknowledge, Ordering::Relaxed);
         let ack =
             if acknowledge { AckRequirement::AfterFlush } else { AckRequirement::NotRequired };
-        send_notice(&session, connection, client.seal, ack, |w| body.encode(w));
-    }
-}
-
-/// Sends a notification to the client of `session`. MS-SMB2 3.3.4.6, 3.3.4.7.
-pub fn send_notice(
-    session: &Session,
-    connection: Option<u64>,
-    seal: bool,
-    ack: AckRequirement,
-    body: impl FnOnce(&mut Writer<'_>),
-) {
-    let mut out = new_buffer(Vec::new());
-    let mut w = Writer::with_origin(&mut out, MESSAGE_START);
-    notice_header().encode(&mut w);
-    body(&mut w);
-    let subject = NoticeSubject::of_notice(&out);
-    // A notification is never signed, because it belongs to no request. It is encrypted if the
-    // session is.
-    let sealing = session.sealing.as_ref().filter(|_| seal || session.encrypt_data);
-    let transmit = match sealing {
-        Some(keys) => {
-            keys.seal.seal_in_place(&mut out[PREFIX..], session.id);
-            Transmit::sealed(out)
-        }
-        None => Transmit::plain(out, None),
-    };
-    session.notify(connection, Notice { session: session.id, subject, ack, transmit });
-}
-
-fn notice_header() -> Header {
-    Header {
-        credit_charge: 0,
-        status: NtStatus::SUCCESS,
-        command: Command::OPLOCK_BREAK,
-        credits: 0,
-        flags: Flags::RESPONSE,
-        next_command: 0,
-        message_id: MessageId(u64::MAX),
-        process_id: 0,
-        tree_id: TreeId(0),
-        session_id: SessionId(0),
-        signature: [0; 16],
+        session.send_break(connection, client.seal, ack, &|w| body.encode(w));
     }
 }
 
 impl CacheHolder for Oplock {
     fn client(&self) -> Option<[u8; 16]> {
         let client = self.client.lock();
-        client.session.upgrade().map(|session| session.client_guid)
+        client.session().map(|session| session.client_guid())
     }
 
     fn handle_break(&self, broken: &CacheBreak) {
         let id = self.client.lock().file_id.persistent;
-        if let Some(server) = self.server.upgrade() {
-            server.record_oplock_break(id);
+        if let Some(router) = self.router.upgrade() {
+            router.record_oplock_break(id);
         }
         let mut grant = self.grant.lock();
         if let OplockGrant::InFlight(deferred) = &mut *grant {

@@ -1,4 +1,4 @@
-//! One request: its context, its payment to the limits of the share, and waits.
+//! One request: its context, its payment to the limits of the share, and its waits.
 //!
 //! May import the server, sessions and opens. Handlers and connections import it.
 

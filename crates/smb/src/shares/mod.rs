@@ -1,7 +1,7 @@
-//! Shares as a user sees them: admission, tree connects, and the resources charged to a user.
-//! MS-SMB2 3.3.1.6, 3.3.1.9.
+//! Shares as a user sees them: admission, identities, tree connects, and the resources charged to a
+//! user. MS-SMB2 3.3.1.6, 3.3.1.9.
 //!
-//! May import the configuration only. Opens and sessions import it.
+//! May import `config`, `host` and `limits` only. Opens and sessions import it.
 
 pub mod admission;
 pub mod holdings;

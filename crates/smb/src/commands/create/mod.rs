@@ -13,16 +13,17 @@ mod symlink;
 
 use crate::conversion::status::status_of;
 use crate::extensions::apple;
-use crate::extensions::quota::{self, OpenQuotas};
+use crate::extensions::quota;
 use crate::observe::failure_report::report_share_gone;
 use crate::opens::create_guids::Claim;
-use crate::opens::durable::{Durability, DurableKind};
+use crate::opens::durability::{Durability, DurableKind};
 use crate::opens::lease::Lease;
 use crate::opens::open::{Open, OpenParts, Origin, Persistence, Target};
+use crate::opens::open_quotas::OpenQuotas;
 use crate::opens::oplock::{Oplock, OplockClient};
-use crate::opens::persistent::NewRecord;
 use crate::opens::pipe::OpenPipe;
 use crate::opens::stable;
+use crate::persistent::NewRecord;
 use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
 use crate::server::Server;
 use crate::session::state::Session;
@@ -213,15 +214,18 @@ impl PendingCreate {
         let cache = match plan.requested.lease {
             Some(requested) => {
                 let seal = tree.share.encryption_required;
+                let user = session.user().account.name.clone();
+                let router = Arc::<Server>::downgrade(request.server);
                 Some(RequestedCache::Lease(
-                    Lease::new(request.server, &requested, &session, seal),
+                    Lease::new(router, &requested, (session.client_guid, user), seal),
                     requested,
                 ))
             }
             None if plan.oplock == CachingRights::NONE => None,
             None => {
                 let client = client_of(request, &session, &tree, id);
-                Some(RequestedCache::Oplock(Oplock::new(request.server, client)))
+                let router = Arc::<Server>::downgrade(request.server);
+                Some(RequestedCache::Oplock(Oplock::new(router, client)))
             }
         };
         Ok(Box::new(Self {
@@ -384,7 +388,8 @@ fn client_of(
 ) -> OplockClient {
     let seal = session.encrypt_data || tree.share.encryption_required;
     let connection = request.shared.facts.id;
-    OplockClient { connection, session: Arc::downgrade(session), file_id, seal }
+    let session = Arc::<Session>::downgrade(session);
+    OplockClient { connection, session: Some(session), file_id, seal }
 }
 
 /// Opens a pipe of IPC$: the RPC interfaces by which clients enumerate shares.

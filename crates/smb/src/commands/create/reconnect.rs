@@ -5,9 +5,12 @@ use super::{client_of, respond};
 use crate::conversion::status::status_of;
 use crate::limits::RECONNECT_WAIT_MAX;
 use crate::opens::durable::Reconnect;
+use crate::opens::durable::ReconnectingClient;
 use crate::opens::open::Open;
 use crate::request::context::{HandlerOutcome, Reply, Request};
+use crate::session::state::Session;
 use crate::shares::tree::Tree;
+use crate::shares::user::SessionUser;
 use files::{OpenAction, OpenResult};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
@@ -53,7 +56,9 @@ pub(super) async fn wait_for_detach(
         let elsewhere = server.find_elsewhere(wish.id, session);
         let elsewhere = elsewhere.filter(|open| open.durability().is_some());
         // The same checks as after the detachment.
-        elsewhere.iter().try_for_each(|open| wish.check(open, session, share, name))?;
+        let user = session.user();
+        let by = client_of_session(session, &user);
+        elsewhere.iter().try_for_each(|open| wish.check(open, by, share, name))?;
         let may_come = elsewhere.is_some() || server.durable.is_detaching();
         let look = may_come.then(|| server.durable.expect(wish.id, until));
         // The open may have been detached meanwhile.
@@ -87,7 +92,9 @@ pub(super) fn reattach_open(
     let session = request.session()?.clone();
     let server = request.server.clone();
     let now = server.host.instant();
-    let detached = server.durable.reattach(wish, &session, &tree.share.name, name, now)?;
+    let user = session.user();
+    let by = client_of_session(&session, &user);
+    let detached = server.durable.reattach(wish, by, &tree.share.name, name, now)?;
     // The volatile half may change (MS-SMB2 2.2.14.1), but some clients compare it.
     let id = detached.id;
     let file = detached.file()?.clone();
@@ -116,6 +123,11 @@ pub(super) fn reattach_open(
     }
     open.allow_replay();
     Ok(ReattachedOpen { open, has_unsent_break })
+}
+
+/// The client and account that a session stands for.
+fn client_of_session<'a>(session: &Session, user: &'a SessionUser) -> ReconnectingClient<'a> {
+    ReconnectingClient { guid: session.client_guid, account: &user.account.name }
 }
 
 /// Writes the response for a reconnected open.

@@ -4,7 +4,7 @@ use super::plan::RequestedContexts;
 use crate::conversion::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::extensions::apple;
 use crate::extensions::posix::posix_facts;
-use crate::opens::durable::DurableKind;
+use crate::opens::durability::DurableKind;
 use crate::opens::lease::LEVEL_LEASE;
 use crate::opens::open::Open;
 use crate::opens::oplock::level_of;

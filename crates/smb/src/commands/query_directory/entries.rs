@@ -1,12 +1,13 @@
 //! Directory entries, encoded one after another.
 
-use super::{DirectoryScan, EntryFormat};
+use super::EntryFormat;
 use crate::conversion::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::conversion::names::{PushUnits, SmbPath, parse_path, push_shown, push_units};
 use crate::conversion::reparse::{tag_by_kind, tag_of};
 use crate::conversion::status::status_of;
 use crate::extensions::apple;
 use crate::extensions::posix::{parse_posix_path, posix_info, push_posix_units};
+use crate::opens::directory_scan::DirectoryScan;
 use files::private_use::{TRAILING_DOT, TRAILING_SPACE, mapped_name};
 use files::{OpenFile, RequestFiles};
 use std::sync::Arc;

@@ -6,8 +6,9 @@
 
 mod record;
 
-use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_OPENS_MAX};
-use crate::opens::durable::{Durability, DurableKind};
+use crate::limits::PERSISTENT_LOCKS_MAX;
+use crate::opens::break_router::BreakRouter;
+use crate::opens::durability::{Durability, DurableKind};
 use crate::opens::lease::Lease;
 use crate::opens::lock_sequence::LockSequences;
 use crate::opens::open::{Open, OpenParts, Origin, Persistence, Target};
@@ -19,64 +20,13 @@ use files::{CacheHolder, CacheKey, OpenFacts, OpenJournal};
 use futures_util::future::BoxFuture;
 use limits::{Holder, Ledger, ResourceCharge};
 pub use record::OpenRecord;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use sync::{Mutex, MutexGuard};
 use vfs::{FileKey, FsError};
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, TreeId};
-
-/// The persistent opens, connected or detached.
-#[derive(Debug, Default)]
-pub struct PersistentOpens {
-    by_id: Mutex<HashMap<u64, Weak<Open>>>,
-}
-
-impl PersistentOpens {
-    /// Adds an open, or replaces its predecessor.
-    ///
-    /// # Errors
-    /// `INSUFFICIENT_RESOURCES` past [`PERSISTENT_OPENS_MAX`].
-    pub fn enter(&self, open: &Arc<Open>) -> Result<(), NtStatus> {
-        let mut by_id = self.lock();
-        if by_id.len() >= PERSISTENT_OPENS_MAX && !by_id.contains_key(&open.id.persistent) {
-            return Err(NtStatus::INSUFFICIENT_RESOURCES);
-        }
-        by_id.insert(open.id.persistent, Arc::downgrade(open));
-        Ok(())
-    }
-
-    /// The opens under a lease.
-    fn of_lease(&self, key: CacheKey) -> Vec<Arc<Open>> {
-        let is_under = |open: &Arc<Open>| open.lease.as_ref().is_some_and(|l| l.key() == key);
-        self.lock().values().filter_map(Weak::upgrade).filter(is_under).collect()
-    }
-
-    fn find(&self, id: u64) -> Option<Arc<Open>> {
-        self.lock().get(&id).and_then(Weak::upgrade)
-    }
-
-    /// The opens of these files.
-    fn of_files(&self, files: &[FileKey]) -> Vec<Arc<Open>> {
-        let files: HashSet<FileKey> = files.iter().copied().collect();
-        let is_of = |open: &Arc<Open>| open.file().is_ok_and(|file| files.contains(&file.key()));
-        self.lock().values().filter_map(Weak::upgrade).filter(is_of).collect()
-    }
-
-    fn remove(&self, id: u64) {
-        self.lock().remove(&id);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<Open>>> {
-        self.by_id.lock()
-    }
-}
 
 /// A new open whose record is being written. Dropping it removes the record unless the open is
 /// complete.
@@ -147,14 +97,14 @@ impl Server {
 
     /// Records the break of a lease, in the background: after a restart the client has only the
     /// lower caching, notified or not.
-    pub fn record_lease_break(&self, key: CacheKey) {
+    pub fn record_breaks_of_lease(&self, key: CacheKey) {
         if !self.persistent.is_empty() {
             self.record_breaks(&self.persistent.of_lease(key));
         }
     }
 
     /// Records the break of an open's oplock.
-    pub fn record_oplock_break(&self, id: u64) {
+    pub fn record_break_of_open(&self, id: u64) {
         self.record_breaks(self.persistent.find(id).as_slice());
     }
 
@@ -227,11 +177,11 @@ impl Server {
         let caller = forced.as_ref().unwrap_or(&account.caller);
         let id = FileId { persistent: record.id, volatile: record.id };
         let seal = share.encryption_required;
-        let lease = record
-            .file
-            .cache_key
-            .map(|key| Lease::restored(self, key, record.owner.clone(), record.has_lease_v2, seal));
-        let oplock = Oplock::restored(self, id, seal);
+        let router: Weak<dyn BreakRouter> = Arc::<Self>::downgrade(self);
+        let lease = record.file.cache_key.map(|key| {
+            Lease::restored(router.clone(), key, record.owner.clone(), record.has_lease_v2, seal)
+        });
+        let oplock = Oplock::restored(router, id, seal);
         let holder: Arc<dyn CacheHolder> = match &lease {
             Some(lease) => lease.clone(),
             None => oplock.clone(),
