@@ -1,12 +1,12 @@
 //! One connection of a session: the connection task, which owns the socket, and the state that it
 //! shares with callers.
 
-use crate::client::is_here;
 use crate::conn::{Conn, ReceivedMessage};
 use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
 use crate::limits::{CHAIN_MAX, FRAME_BYTES_MAX, VERIFIED_TOGETHER};
 use crate::line::Silence;
+use crate::line::is_here;
 use crate::low_water::LowWater;
 use crate::opener::Opener;
 use crate::outbox::{Outbox, SLICES_MAX};

@@ -10,7 +10,7 @@ use crate::limits::{
     NEAR_WITHIN, REOPEN_PAUSE_MAX, REOPEN_TRIES_MAX, REPLAY_PAUSE, REPLAY_RETRIES_MAX, REPLAYS_MAX,
     SET_UP_WITHIN,
 };
-use crate::line::connect;
+use crate::line::{connect, is_here};
 use crate::options::{ChannelOpening, Options};
 use crate::pool::Pool;
 use crate::request::{Body, Request, ResendPolicy};
@@ -484,11 +484,6 @@ impl Client {
             guid
         })
     }
-}
-
-/// True if a remote address that is reached from this local address belongs to this machine.
-pub(crate) fn is_here(local: IpAddr, remote: IpAddr) -> bool {
-    remote.is_loopback() || remote == local
 }
 
 fn first(replies: [Option<Reply>; CHAIN_MAX]) -> Option<Reply> {

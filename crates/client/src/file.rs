@@ -2,19 +2,19 @@
 
 use crate::error::Error;
 use crate::limits::DESCRIPTOR_BYTES_MAX;
+use crate::messages::body_of;
+use crate::messages::{basic_information, data_of};
 use crate::pool::Data;
 use crate::request::Body;
-use crate::tree::{Tree, body_of};
-use crate::whole::basic_information;
+use crate::tree::Tree;
 use bytes::Bytes;
-use std::ops::Range;
 use wire::codec::Reader;
 use wire::fscc::{self, FileTime};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
-    CloseRequest, CreateRequest, CreateResponse, FileId, FlushRequest, Header, InfoType,
-    IoctlRequest, IoctlResponse, QueryInfoRequest, ReadRequest, ReadResponse, SetInfoRequest,
-    WriteResponse, decode_output_buffer, put_context,
+    CloseRequest, CreateRequest, CreateResponse, FileId, FlushRequest, InfoType, IoctlRequest,
+    IoctlResponse, QueryInfoRequest, ReadRequest, SetInfoRequest, WriteResponse,
+    decode_output_buffer, put_context,
 };
 
 /// Parameters of an open. MS-SMB2 2.2.13.
@@ -325,37 +325,5 @@ impl File {
     pub async fn close(self) -> Result<(), Error> {
         let body = Body::Close(CloseRequest { flags: 0, file_id: self.id() });
         self.tree.client().call(self.tree.request(body)).await.map(|_| ())
-    }
-}
-
-/// Position of a READ's data in its response.
-pub(crate) fn data_of(message: &[u8], length_bytes_max: u32) -> Result<Range<usize>, Error> {
-    let mut r = Reader::new(message);
-    r.skip(Header::LENGTH, "header")?;
-    let data = ReadResponse::decode(&mut r)?;
-    if data.len() > length_bytes_max as usize {
-        return Err(Error::Hostile("more data than asked for"));
-    }
-    if data.is_empty() {
-        return Ok(0..0);
-    }
-    let start = usize::from(message[Header::LENGTH + ReadResponse::OFFSET_FIELD]);
-    Ok(start..start + data.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn read_data_is_located_and_may_be_empty() {
-        let mut message = vec![0; Header::LENGTH];
-        message.extend_from_slice(b"\x11\0\x52\0\x04\0\0\0\0\0\0\0\0\0\0\0..data");
-        assert_eq!(data_of(&message, 4), Ok(82..86));
-        assert!(data_of(&message, 3).is_err(), "more than was asked for");
-        message[Header::LENGTH + 4] = 5;
-        assert!(data_of(&message, 9).is_err(), "behind the end");
-        message[Header::LENGTH + 4] = 0;
-        assert_eq!(data_of(&message, 4), Ok(0..0));
     }
 }

@@ -95,3 +95,8 @@ impl Silence {
         Ok(())
     }
 }
+
+/// True if a remote address that is reached from this local address belongs to this machine.
+pub(crate) fn is_here(local: IpAddr, remote: IpAddr) -> bool {
+    remote.is_loopback() || remote == local
+}

@@ -12,14 +12,16 @@ mod delegation;
 mod export;
 mod lock;
 mod null;
+mod open_as;
 mod slots;
 mod whole;
 
 pub use client::{Answer, CONNECTIONS_MAX, Client, Options, SLOTS_MAX, Target};
-pub use delegation::{Delegation, OpenWish, Recall};
+pub use delegation::{Delegation, Recall};
 pub use export::{Disposition, Entry, Export, File};
 pub use lock::{HeldRange, Range};
 pub use null::null;
+pub use open_as::OpenWish;
 pub use whole::{Facts, OpenFor};
 
 #[cfg(test)]

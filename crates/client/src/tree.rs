@@ -4,15 +4,15 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::file::{File, OpenHow, OpenedAttributes};
 use crate::limits::{LIST_BYTES, LIST_ENTRIES_MAX};
+use crate::messages::rename_information;
+use crate::messages::{body_of, judged, utf16_path};
 use crate::request::{Body, Request};
-use crate::slots::Reply;
-use crate::whole::rename_information;
 use std::sync::Arc;
-use wire::codec::{Reader, put_utf16};
+use wire::codec::put_utf16;
 use wire::fscc::{self, DirectoryClass, DirectoryRecord, take_directory_record};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
-    CloseRequest, Command, CreateResponse, FileId, Header, QueryDirectoryRequest, QueryFlags,
+    CloseRequest, Command, CreateResponse, FileId, QueryDirectoryRequest, QueryFlags,
     TreeConnectRequest, TreeConnectResponse, TreeId, decode_output_buffer,
 };
 
@@ -212,28 +212,6 @@ fn take_entries(mut list: &[u8], entries: &mut Vec<Entry>) -> Result<usize, Erro
     if count == 0 { Err(Error::Hostile("a part of a listing without entries")) } else { Ok(count) }
 }
 
-/// A reader of the message behind its header.
-pub(crate) fn body_of(reply: &Reply) -> Result<Reader<'_>, Error> {
-    let mut r = Reader::new(&reply.message);
-    r.skip(Header::LENGTH, "header")?;
-    Ok(r)
-}
-
-pub(crate) fn judged(reply: Option<Reply>, command: Command) -> Result<Reply, Error> {
-    let reply = reply.ok_or(Error::Hostile("a chain with too few answers"))?;
-    match reply.header.status {
-        NtStatus::SUCCESS => Ok(reply),
-        status => Err(Error::Refused(command, status)),
-    }
-}
-
-/// Encodes a path for the wire.
-pub(crate) fn utf16_path(path: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(path.len() * 2);
-    put_utf16(&mut out, path.replace('/', "\\").trim_matches('\\'));
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,12 +230,5 @@ mod tests {
         assert_eq!((entries.len(), entries[0].name.as_str()), (1, "a"));
         assert!(take_entries(&[], &mut entries).is_err());
         assert!(take_entries(&list[..20], &mut entries).is_err());
-    }
-
-    #[test]
-    fn paths_are_encoded_relative_with_backslashes() {
-        let text = |path| String::from_utf8(utf16_path(path)).unwrap().replace('\0', "");
-        assert_eq!(text("/a/b\\c/"), "a\\b\\c");
-        assert_eq!(text(""), "");
     }
 }

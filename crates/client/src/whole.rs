@@ -1,12 +1,15 @@
 //! Whole small files in one chain: one frame to the server, one frame back. MS-SMB2 3.2.4.1.4.
 
 use crate::error::Error;
-use crate::file::{File, OpenHow, OpenedAttributes, data_of};
+use crate::file::{File, OpenHow, OpenedAttributes};
 use crate::limits::{LOST_OPEN_PATIENCE, LOST_OPEN_PAUSE_MAX, REPLAY_PAUSE, REPLAYS_MAX};
+use crate::messages::data_of;
+use crate::messages::{basic_information, rename_information};
+use crate::messages::{body_of, judged, utf16_path};
 use crate::pool::Data;
 use crate::request::{Body, Request};
 use crate::slots::Reply;
-use crate::tree::{Tree, body_of, judged, utf16_path};
+use crate::tree::Tree;
 use bytes::Bytes;
 use std::time::Instant;
 use wire::fscc::{self, FileTime};
@@ -61,28 +64,6 @@ impl Put<'_> {
             options: OpenHow::FILE,
         }
     }
-}
-
-/// FileBasicInformation. MS-FSCC 2.4.7.
-#[must_use]
-pub fn basic_information(times: [FileTime; 4], attributes: u32) -> [u8; 40] {
-    let mut out = [0; 40];
-    for (at, time) in times.iter().enumerate() {
-        out[at * 8..at * 8 + 8].copy_from_slice(&time.0.to_le_bytes());
-    }
-    out[32..36].copy_from_slice(&attributes.to_le_bytes());
-    out
-}
-
-/// FileRenameInformation. MS-FSCC 2.4.42.2.
-#[must_use]
-pub(crate) fn rename_information(to: &str, replaces: bool) -> Vec<u8> {
-    let name = utf16_path(to);
-    let mut input = vec![0; 16];
-    input[0] = u8::from(replaces);
-    input.extend_from_slice(&(name.len() as u32).to_le_bytes());
-    input.extend_from_slice(&name);
-    input
 }
 
 /// True if the error may come from the open of a lost attempt, under the temporary or the final
@@ -357,18 +338,6 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn set_information_has_the_specified_layout() {
-        let times = [FileTime(1), FileTime(2), FileTime(3), FileTime(4)];
-        let basic = basic_information(times, 0x20);
-        assert_eq!(basic[..9], [1, 0, 0, 0, 0, 0, 0, 0, 2]);
-        assert_eq!(basic[24..], [4, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0]);
-        let rename = rename_information("/a/b", true);
-        assert_eq!(rename[..20], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0]);
-        assert_eq!(rename[20..], *b"a\0\\\0b\0");
-        assert_eq!(rename_information("x", false)[0], 0);
-    }
 
     #[test]
     fn new_file_is_opened_exclusively_with_delete_access() {

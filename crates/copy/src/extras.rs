@@ -1,10 +1,10 @@
 //! Copies named streams and security descriptors, from SMB to SMB only.
 
 use crate::error::Error;
+use crate::handle::Handle;
+use crate::job::Job;
 use crate::limits::STREAMS_MAX;
-use crate::side::Handle;
 use crate::smb::ALL_OF_DESCRIPTOR;
-use crate::tree::Job;
 use bytes::Bytes;
 use client::{OpenHow, Tree};
 use std::sync::Arc;

@@ -3,14 +3,15 @@
 
 use crate::error::Error;
 use crate::extras;
+use crate::handle::{Finish, Handle};
 use crate::item::{Item, Kind};
+use crate::job::Job;
 use crate::journal::{self, Journal, JournalContent, Record, checksum};
 use crate::limits::{CHANGED_TRIES_MAX, CHUNK_BYTES, CHUNKS_MAX};
 use crate::names;
 use crate::ranges::Ranges;
-use crate::side::{Finish, Handle, Side};
+use crate::side::Side;
 use crate::tally::add;
-use crate::tree::Job;
 use bytes::{Bytes, BytesMut};
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 
 use crate::error::Error;
 use crate::gather::BlockingCalls;
+use crate::handle::{Handle, Whole};
 use crate::item::{Facts, Item, Kind};
 use crate::limits::{BLOCK_BYTES, RANGES_MAX};
 use crate::names::split;
 use crate::ranges::Ranges;
-use crate::side::{Handle, Whole};
 use bytes::Bytes;
 use client::{Data, Pool};
 use rustix::fs::{OFlags, SeekFrom};

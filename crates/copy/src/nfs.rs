@@ -1,10 +1,10 @@
 //! An NFS export as a side.
 
 use crate::error::Error;
+use crate::handle::{Handle, Whole};
 use crate::item::{Facts, Item, Kind};
 use crate::limits::RANGES_MAX;
 use crate::ranges::Ranges;
-use crate::side::{Handle, Whole};
 use bytes::Bytes;
 use client::nfs::{self, Entry, Export, OpenFor};
 use std::ops::Range;

@@ -2,6 +2,7 @@
 //! have slashes and are relative to the side's root; the empty path is the root.
 
 use crate::error::Error;
+use crate::handle::{Finish, Handle, Offload, Whole, foreign};
 use crate::item::{Facts, Item, Kind};
 use crate::limits::{BLOCK_BYTES, SMALL_BYTES_MAX};
 use crate::local::Local;
@@ -36,46 +37,6 @@ pub struct Place {
     pub side: Side,
     /// The path on that side.
     pub path: String,
-}
-
-/// An open file. The caller must close it.
-#[derive(Debug)]
-pub(crate) enum Handle {
-    Local(std::fs::File),
-    Nfs(client::nfs::File),
-    Smb(client::File),
-}
-
-/// The means of a server-side copy.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Offload {
-    /// FSCTL_SRV_COPYCHUNK with the resume key of the open source.
-    Smb([u8; 24]),
-    Nfs,
-}
-
-/// A small file that one request creates.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Whole<'a> {
-    /// Its name until it is complete.
-    pub temporary: &'a str,
-    pub path: &'a str,
-    /// Whether the target has a file at `path`.
-    pub replaces: bool,
-    pub data: &'a Bytes,
-    pub facts: &'a Facts,
-}
-
-/// Facts and final name of a complete open file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Finish<'a> {
-    pub facts: &'a Facts,
-    /// Its temporary name.
-    pub from: &'a str,
-    /// Its final name; an existing file is replaced.
-    pub to: &'a str,
-    /// Whether the file must be on stable storage before the call returns.
-    pub syncs: bool,
 }
 
 /// Calls one method of the side's backend.
@@ -316,31 +277,4 @@ impl Side {
     pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
         on!(self, back => back.set_directory_facts(path, facts).await)
     }
-}
-
-impl Handle {
-    pub(crate) fn smb(&self) -> Result<&client::File, Error> {
-        match self {
-            Self::Smb(file) => Ok(file),
-            _ => Err(foreign()),
-        }
-    }
-
-    pub(crate) fn nfs(&self) -> Result<&client::nfs::File, Error> {
-        match self {
-            Self::Nfs(file) => Ok(file),
-            _ => Err(foreign()),
-        }
-    }
-
-    pub(crate) fn local(&self) -> Result<&std::fs::File, Error> {
-        match self {
-            Self::Local(file) => Ok(file),
-            _ => Err(foreign()),
-        }
-    }
-}
-
-fn foreign() -> Error {
-    Error::Refused("the file belongs to another side".into())
 }

@@ -2,13 +2,13 @@
 
 use crate::decide::Decision;
 use crate::error::Error;
+use crate::handle::Whole;
 use crate::item::{Item, Kind};
+use crate::job::Job;
 use crate::large;
 use crate::limits::CHANGED_TRIES_MAX;
 use crate::names;
-use crate::side::Whole;
 use crate::tally::add;
-use crate::tree::Job;
 use std::sync::Arc;
 
 /// Copies the file at `path`, which the listing described as `item`.

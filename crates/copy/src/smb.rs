@@ -1,12 +1,12 @@
 //! An SMB share as a side.
 
 use crate::error::Error;
+use crate::handle::{Finish, Handle, Whole};
 use crate::item::{Facts, Item, Kind};
 use crate::limits::{CHUNK_BYTES, CHUNKS_MAX, RANGES_MAX};
 use crate::names::split;
 use crate::ranges::Ranges;
 use crate::sessions::Sessions;
-use crate::side::{Finish, Handle, Whole};
 use bytes::Bytes;
 use client::{Entry, FileCompletion, OpenHow, OpenedAttributes, Put, Tree};
 use std::ops::Range;

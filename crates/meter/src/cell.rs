@@ -2,8 +2,8 @@
 
 use crate::api::Api;
 use crate::histogram::Latencies;
-use crate::registry::ShareId;
 use crate::response::{Authentication, ResponseType};
+use crate::share::ShareId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 

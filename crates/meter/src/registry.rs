@@ -6,6 +6,7 @@ use crate::cell::{Cell, CellCounts, CompletedRequest, SentReply};
 use crate::histogram::Histogram;
 use crate::peaks::{Peak, Peaks};
 use crate::response::{Authentication, ResponseType};
+use crate::share::ShareId;
 use crate::slow::{Slow, SlowRequest};
 use crate::snapshot::{ApiSnapshot, MeterSnapshot, ShareSnapshot, TopEntry};
 use crate::stage::{StageClock, StageTimes};
@@ -32,15 +33,6 @@ static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
     static TURN: ThreadCell<u32> = const { ThreadCell::new(0) };
-}
-
-/// Index of a share's counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShareId(u16);
-
-impl ShareId {
-    /// Requests without a share.
-    pub const NONE: Self = Self(0);
 }
 
 /// Counters of the threads of one stripe.

@@ -1,8 +1,8 @@
 //! A bounded queue of slow requests for the trace exporter.
 
 use crate::api::Api;
-use crate::registry::ShareId;
 use crate::response::ResponseType;
+use crate::share::ShareId;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

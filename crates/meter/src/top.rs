@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use sync::Mutex;
 
-use crate::registry::ShareId;
+use crate::share::ShareId;
 
 /// One request in this many is sampled.
 pub const TOP_SAMPLE: u32 = 16;

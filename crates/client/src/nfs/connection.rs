@@ -2,8 +2,8 @@
 
 use super::callbacks::Callbacks;
 use super::slots::Lease;
-use crate::client::is_here;
 use crate::error::Error;
+use crate::line::is_here;
 use crate::line::{Silence, connect_reserved};
 use crate::low_water::LowWater;
 use bytes::{Buf, BufMut, Bytes, BytesMut};

@@ -62,6 +62,24 @@ pub struct KnownSession {
     pub encrypts: bool,
 }
 
+/// The purpose of an exchange.
+#[derive(Clone, Debug)]
+pub enum Purpose {
+    New,
+    Renew(KnownSession),
+    /// Binds a session of another connection.
+    Bind(KnownSession),
+}
+
+/// An exchange after the server's challenge.
+#[derive(Clone, Debug)]
+pub struct HalfLogon {
+    pub purpose: Purpose,
+    pub session_id: SessionId,
+    pub challenge: Vec<u8>,
+    pub preauth: PreauthHash,
+}
+
 /// An open as its client sees it.
 #[derive(Clone, Debug)]
 pub struct KnownOpen {
@@ -100,7 +118,7 @@ pub struct Link {
     pub session: Option<KnownSession>,
     pub tree: TreeId,
     pub opens: Vec<KnownOpen>,
-    pub half: Option<super::logon::HalfLogon>,
+    pub half: Option<HalfLogon>,
     pub next_id: u64,
     /// The last sent frame.
     pub last_frame: Vec<u8>,

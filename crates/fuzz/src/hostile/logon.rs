@@ -1,12 +1,10 @@
 //! The client side of SESSION_SETUP, in halves that may belong to different exchanges.
 
-use super::link::{KnownSession, Link, Protection, SealKeys};
+use super::link::{HalfLogon, KnownSession, Link, Protection, Purpose, SealKeys};
 use super::surroundings::{Surroundings, User};
 use std::sync::Arc;
 use wire::codec::{Reader, put_utf16};
-use wire::crypto::{
-    KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SessionKey, SigningAlgorithm,
-};
+use wire::crypto::{KeyPurpose, KeySource, OpeningKey, SealingKey, SessionKey, SigningAlgorithm};
 use wire::fscc::FileTime;
 use wire::ntlm::{Credentials, Initiator, NtHash, Secrets};
 use wire::ntstatus::NtStatus;
@@ -16,24 +14,6 @@ use wire::smb::{
 
 /// UNICODE, TARGET, NTLM, ALWAYS_SIGN, NTLM2, 128. MS-NLMP 2.2.2.5.
 const FLAGS: u32 = 0x2008_8205;
-
-/// The purpose of an exchange.
-#[derive(Clone, Debug)]
-pub enum Purpose {
-    New,
-    Renew(KnownSession),
-    /// Binds a session of another connection.
-    Bind(KnownSession),
-}
-
-/// An exchange after the server's challenge.
-#[derive(Clone, Debug)]
-pub struct HalfLogon {
-    pub purpose: Purpose,
-    session_id: SessionId,
-    challenge: Vec<u8>,
-    preauth: PreauthHash,
-}
 
 /// The account and password that a client uses.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,10 @@
 //! Moves of hostile SMB clients, and of the victim in between.
 
 use super::Counts;
-use super::link::{KnownOpen, KnownSession, Link, Offer, Protection, Reply, encode, percent, pick};
-use super::logon::{Claim, Purpose};
+use super::link::{
+    KnownOpen, KnownSession, Link, Offer, Protection, Purpose, Reply, encode, percent, pick,
+};
+use super::logon::Claim;
 use super::nfs_link::NfsLink;
 use super::nfs_victim::NfsVictim;
 use super::requests::{self, Aims, Request};

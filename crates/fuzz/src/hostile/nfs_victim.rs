@@ -1,7 +1,7 @@
 //! The victim as an NFS client: its opens, its lock and its session must stay unchanged.
 
 use super::nfs_link::{NfsIntroduction, NfsLink, OperationList};
-use super::surroundings::{Surroundings, User};
+use super::surroundings::{EXPORT, Surroundings, User};
 use super::victim::{FILE_BYTES, LOCKED, Victim, WRITES_FROM};
 use nfs::Server;
 use std::ops::Range;
@@ -16,8 +16,6 @@ use wire::nfs::{
     ClientId, FileHandle, LockType, NfsStatus, OperationNumber, StableHow, StateId, StateOwner,
 };
 
-/// The name of the share in the server's root.
-pub const EXPORT: &[u8] = b"data";
 /// Indexes into the victim's list of files: its private file, and one that others may read.
 const KEPT: usize = 4;
 const NOTED: usize = 5;

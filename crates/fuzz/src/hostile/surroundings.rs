@@ -1,6 +1,5 @@
 //! The simulated process around the servers of one episode: accounts, time, random numbers.
 
-use super::nfs_victim::EXPORT;
 use crate::mutate::Rng;
 use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use smb::{
@@ -17,6 +16,9 @@ use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp};
 use wire::ntlm::NtHash;
 use wire::smb::Dialect;
+
+/// The name of the share in the server's root.
+pub const EXPORT: &[u8] = b"data";
 
 /// Capacity for all files of an episode, in bytes.
 const CAPACITY_BYTES: u64 = 8 * 1024 * 1024;

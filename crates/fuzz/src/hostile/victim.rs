@@ -1,7 +1,7 @@
 //! The victim: an honest client whose files, opens and session no other user may change.
 
-use super::link::{KnownOpen, KnownSession, Link, Offer, Protection, Reply};
-use super::logon::{Claim, Purpose};
+use super::link::{KnownOpen, KnownSession, Link, Offer, Protection, Purpose, Reply};
+use super::logon::Claim;
 use super::surroundings::{Surroundings, User};
 use smb::Server;
 use std::fmt::Debug;
