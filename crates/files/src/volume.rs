@@ -166,6 +166,13 @@ impl Volume {
         self.options.read_only || self.options.frozen
     }
 
+    /// Whether clients see a read-only volume: it refuses all changes, or its file system is
+    /// mounted read-only.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.is_unchangeable() || self.vfs.is_read_only()
+    }
+
     /// Checks that the volume may be changed.
     ///
     /// # Errors
@@ -219,6 +226,8 @@ impl Volume {
 
     /// Attributes as presented for a name.
     pub(crate) fn presented_as(&self, name: &[u8], mut attributes: Attributes) -> Attributes {
+        // ext4 stores the flag of a file that it does not compress.
+        attributes.compressed = attributes.compressed && self.features().compression;
         if !name.is_empty() && self.options.hidden_names.has(name) {
             let kind = attributes.kind;
             let plain = if kind == FileKind::Directory { dos::DIRECTORY } else { dos::ARCHIVE };

@@ -13,6 +13,7 @@ mod case;
 mod changes;
 mod children;
 mod clock;
+mod compression;
 mod creation;
 mod dos_attributes;
 mod errors;

@@ -1,5 +1,6 @@
 //! Open files and directories.
 
+use crate::compression::set_compressed;
 use crate::dos_attributes::{self, StoredDos};
 use crate::errors::refusal;
 use crate::identity::IdentityGuard;
@@ -10,8 +11,8 @@ use crate::xattrs::{self, Place};
 use crate::{listing, posix_acl, security, stream_store, streams, times, xattr_notes};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FallocateFlags, IFlags, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags,
-    StatxTimestamp, Timespec, Timestamps, XattrFlags,
+    AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags, StatxTimestamp,
+    Timespec, Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -982,16 +983,6 @@ pub fn read_some(
     // and `count <= length <= spare capacity`.
     unsafe { into.set_len(into.len() + count) };
     Ok(count)
-}
-
-/// Sets or clears the compression flag, without changing the other flags.
-pub fn set_compressed(fd: BorrowedFd<'_>, compressed: bool) -> rustix::io::Result<()> {
-    let mut flags = rustix::fs::ioctl_getflags(fd)?;
-    if flags.contains(IFlags::COMPRESSED) == compressed {
-        return Ok(());
-    }
-    flags.set(IFlags::COMPRESSED, compressed);
-    rustix::fs::ioctl_setflags(fd, flags)
 }
 
 fn last_errno() -> Errno {

@@ -2,12 +2,13 @@
 
 use crate::changes::{LocalChanges, changes_without_events};
 use crate::children;
+use crate::compression::set_compressed;
 use crate::creation::{self, NewName};
 use crate::errors::{refusal, refusal_of_name};
 use crate::handles::{self, Handles};
 use crate::identity::IdentityGuard;
 use crate::listing_changes::LocalListings;
-use crate::node::{LocalNode, set_compressed};
+use crate::node::LocalNode;
 use crate::outside::Source;
 use crate::public_look::{Look, PublicLooks};
 use crate::quota;
@@ -236,6 +237,9 @@ impl LocalVfs {
     }
 }
 
+/// Magic numbers of file systems that allocate what a file is extended by: FAT, exFAT, HFS and HFS+.
+const WITHOUT_HOLES: [i64; 4] = [0x4D44, 0x2011_BAB0, 0x4244, 0x482B];
+
 fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
     let stat = rustix::fs::fstat(root)?;
     let mut value = [0u8; 1];
@@ -247,7 +251,7 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
     let (reflink, compression) = probe_data(root);
     let serial = stat.st_dev;
     Ok(Features {
-        sparse: true,
+        sparse: !WITHOUT_HOLES.contains(&rustix::fs::fstatfs(root)?.f_type),
         reflink,
         compression,
         follows_links: true,
@@ -269,7 +273,7 @@ fn probe_data(root: &OwnedFd) -> (bool, bool) {
     };
     let (Ok(one), Ok(other)) = (unnamed(), unnamed()) else { return (false, false) };
     let reflink = rustix::fs::ioctl_ficlone(&one, &other).is_ok();
-    // A file system may silently ignore an unknown flag.
+    // btrfs without copy on write and f2fs without its feature refuse the flag; others ignore it.
     let compression = set_compressed(one.as_fd(), true).is_ok()
         && rustix::fs::ioctl_getflags(&one).is_ok_and(|flags| flags.contains(IFlags::COMPRESSED));
     (reflink, compression)

@@ -9,7 +9,7 @@ pub struct Features {
     pub sparse: bool,
     /// [`crate::Node::clone_range`] shares extents.
     pub reflink: bool,
-    /// [`crate::Node::set_compressed`] works.
+    /// [`crate::Node::set_compressed`] works: files are compressed on request.
     pub compression: bool,
     /// The backend follows symbolic links within the tree; else it refuses each with
     /// [`crate::FsError::SymlinkMet`].

@@ -5,6 +5,7 @@ mod apple;
 mod channels;
 mod durable;
 mod field;
+mod file_systems;
 mod long_streams;
 mod metadata;
 mod metering;

@@ -120,7 +120,9 @@ impl OpenInProgress {
     /// Applies the requested allocation and compression to a new file. Returns whether its
     /// attributes may have changed.
     pub(super) fn shape_data(&self, opened: &OpenedNode, is_directory: bool) -> Result<bool> {
-        let expands = self.plan.uncompressed && opened.attributes.compressed;
+        let expands = self.plan.uncompressed
+            && opened.attributes.compressed
+            && self.volume.features().compression;
         if expands {
             opened.node.set_compressed(self.user(), false)?;
         }

@@ -28,16 +28,17 @@ use wire::fscc::{
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
 
-/// FILE_CASE_SENSITIVE_SEARCH, FILE_CASE_PRESERVED_NAMES, FILE_UNICODE_ON_DISK,
-/// FILE_PERSISTENT_ACLS and FILE_SUPPORTS_OBJECT_IDS: every file has an id, which
-/// FSCTL_CREATE_OR_GET_OBJECT_ID returns. MS-FSCC 2.5.1.
-const FS_ATTRIBUTES: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x0001_0000;
+/// FILE_CASE_SENSITIVE_SEARCH, FILE_CASE_PRESERVED_NAMES, FILE_UNICODE_ON_DISK and
+/// FILE_SUPPORTS_OBJECT_IDS: every file has an id, which FSCTL_CREATE_OR_GET_OBJECT_ID returns.
+/// MS-FSCC 2.5.1.
+const FS_ATTRIBUTES: u32 = 0x1 | 0x2 | 0x4 | 0x0001_0000;
 /// FILE_SUPPORTS_SPARSE_FILES, if the file system has holes.
 const FS_SPARSE_FILES: u32 = 0x40;
-/// FILE_SUPPORTS_REPARSE_POINTS and FILE_SUPPORTS_EXTENDED_ATTRIBUTES, if the file system stores
-/// them, and FILE_SUPPORTS_HARD_LINKS: Linux file systems have either all or none.
-const FS_OF_XATTRS: u32 = 0x80 | 0x0040_0000 | 0x0080_0000;
-/// FILE_READ_ONLY_VOLUME, for read-only shares and previous versions.
+/// FILE_PERSISTENT_ACLS, FILE_SUPPORTS_REPARSE_POINTS and FILE_SUPPORTS_EXTENDED_ATTRIBUTES, if the
+/// file system stores them, and FILE_SUPPORTS_HARD_LINKS: Linux file systems have either all or
+/// none.
+const FS_OF_XATTRS: u32 = 0x8 | 0x80 | 0x0040_0000 | 0x0080_0000;
+/// FILE_READ_ONLY_VOLUME, for read-only shares and file systems, and previous versions.
 const FS_READ_ONLY: u32 = 0x0008_0000;
 /// FILE_NAMED_STREAMS, if the file system stores them.
 const FS_NAMED_STREAMS: u32 = 0x0004_0000;
@@ -451,7 +452,7 @@ fn fs_info(
         sectors_per_unit: (unit / 512) as u32,
         attributes: fs_attributes(volume) | has(quotas != QuotaState::Absent, FS_QUOTAS),
         quota_flags: quota_flags(quotas),
-        trims: volume.features().sparse && !volume.options.read_only,
+        trims: volume.features().sparse && !volume.is_read_only(),
         name_max: 255,
         object_id,
     };
@@ -502,7 +503,7 @@ fn fs_attributes(volume: &Volume) -> u32 {
         | has(volume.has_streams(), FS_NAMED_STREAMS)
         | has(features.xattrs, FS_OF_XATTRS)
         | has(features.sparse, FS_SPARSE_FILES)
-        | has(volume.options.read_only, FS_READ_ONLY)
+        | has(volume.is_read_only(), FS_READ_ONLY)
         | has(features.compression, FS_COMPRESSION)
         | has(features.reflink, FS_BLOCK_REFCOUNTING)
 }

@@ -431,6 +431,11 @@ fn missing_volume_features_are_reported() {
             let offloaded = control(&mut client, code, opened, &[0; 544]);
             assert_eq!(offloaded, NtStatus::NOT_SUPPORTED);
         }
+        // FSCTL_READ_FILE_USN_DATA, FSCTL_WRITE_USN_CLOSE_RECORD, FSCTL_QUERY_USN_JOURNAL.
+        for code in [0x0009_00EB, 0x0009_00EF, 0x0009_00F4] {
+            let journal = control(&mut client, code, opened, &[0; 8]);
+            assert_eq!(journal, NtStatus::INVALID_DEVICE_REQUEST);
+        }
         // MS-SMB2 3.3.5.15: a control that the server allows on none of its file systems.
         let snapshot =
             control(&mut client, fsctl::REFS_STREAM_SNAPSHOT_MANAGEMENT, opened, &[0; 32]);

@@ -1,0 +1,144 @@
+//! Features of the served file systems: FileFsAttributeInformation as a whole, and compression.
+//! MS-FSCC 2.5.1.
+
+use crate::support::client::{CREATE, Client, Create, FileId, IOCTL, QUERY_INFO, SUCCESS};
+use crate::support::{Running, Setup};
+use std::process::Command;
+
+const NOT_SUPPORTED: u32 = 0xC000_00BB;
+const SET_COMPRESSION: u32 = 0x0009_C040;
+const GET_COMPRESSION: u32 = 0x0009_003C;
+const COMPRESSED: u32 = 0x800;
+
+/// Case-sensitive search, case-preserved names, Unicode, persistent ACLs, sparse files, reparse
+/// points, named streams, object ids, hard links, extended attributes.
+const ALL_HAVE: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4_0000 | 0x1_0000 | 0xC0_0000;
+const COMPRESSION: u32 = 0x10;
+const READ_ONLY: u32 = 0x8_0000;
+const REFCOUNTING: u32 = 0x0800_0000;
+
+/// Mounts an image with each file system in `$FILE_SYSTEMS`, a tmpfs, and the latter read-only.
+/// The mounts are the server's own and end with it.
+const MOUNTS: &str = r#"
+set -e
+for kind in $FILE_SYSTEMS; do
+    truncate -s 320M "$0/../$kind"
+    "mkfs.$kind" -q "$0/../$kind" > /dev/null
+    mount -o loop "$0/../$kind" "$0/$kind"
+done
+mount -t tmpfs tmpfs "$0/tmpfs"
+mount --bind "$0/tmpfs" "$0/readonly"
+mount -o remount,bind,ro "$0/readonly"
+[ ! -d "$0/ext4" ] || { touch "$0/ext4/flagged" && chattr +c "$0/ext4/flagged"; }
+exec "$@"
+"#;
+
+/// The file systems that this machine can create and mount.
+fn available() -> Vec<&'static str> {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let has = |kind: &str| {
+        let tool = Command::new(format!("mkfs.{kind}")).arg("-V").output();
+        let known = known.lines().any(|line| line.trim() == kind);
+        let is_available = known && tool.is_ok();
+        if !is_available {
+            eprintln!("left out: {kind} cannot be mounted here");
+        }
+        is_available
+    };
+    ["ext4", "xfs", "btrfs"].into_iter().filter(|kind| has(kind)).collect()
+}
+
+/// A server with one share for each file system; none if mounts are not allowed here.
+fn serve() -> Option<(Running, Vec<&'static str>)> {
+    let allowed = Command::new("unshare").args(["-m", "true"]).status();
+    if !rustix::process::geteuid().is_root() || !allowed.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: file systems are mounted for it, which takes root");
+        return None;
+    }
+    let kinds = available();
+    let mut setup = Setup::new();
+    let data = setup.folder.path().join("data");
+    for name in kinds.iter().chain(&["tmpfs", "readonly"]) {
+        let path = data.join(name);
+        std::fs::create_dir(&path).unwrap();
+        setup.shares += &format!("[[share]]\nname = \"{name}\"\npath = \"{}\"\n", path.display());
+    }
+    let data = data.display().to_string();
+    let chosen = format!("FILE_SYSTEMS={}", kinds.join(" "));
+    let launcher = ["env", &chosen, "unshare", "-m", "sh", "-c", MOUNTS, &data];
+    setup.launcher = launcher.map(str::to_owned).to_vec();
+    Some((setup.start(), kinds))
+}
+
+fn open(client: &mut Client, name: &str, access: u32, disposition: u32) -> FileId {
+    let wish = Create { name, access, share: 7, disposition, options: 0, contexts: &[] };
+    let reply = client.call(CREATE, &Client::create_with(&wish));
+    assert_eq!(reply.status, SUCCESS, "{name}");
+    reply.file_id()
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+fn file_system_attributes(client: &mut Client, share: &str) -> u32 {
+    assert_eq!(client.connect_tree(share), SUCCESS, "{share}");
+    let root = open(client, "", 0x80, 1);
+    let reply = client.call(QUERY_INFO, &Client::query_info_body(root, 2, 5, 0));
+    assert_eq!(reply.status, SUCCESS, "{share}");
+    word(reply.output(), 0)
+}
+
+fn file_attributes(client: &mut Client, file: FileId) -> u32 {
+    let reply = client.call(QUERY_INFO, &Client::query_info_body(file, 1, 4, 0));
+    word(reply.output(), 32)
+}
+
+#[test]
+fn file_system_attributes_are_what_each_file_system_has() {
+    let Some((server, kinds)) = serve() else { return };
+    let mut client = Client::ready(&server);
+    for (kind, expected) in [
+        ("ext4", ALL_HAVE),
+        ("xfs", ALL_HAVE | REFCOUNTING),
+        ("btrfs", ALL_HAVE | REFCOUNTING | COMPRESSION),
+    ] {
+        if kinds.contains(&kind) {
+            let found = file_system_attributes(&mut client, kind);
+            assert_eq!(found, expected, "{kind}: {found:#x} is not {expected:#x}");
+        }
+    }
+    assert_eq!(file_system_attributes(&mut client, "tmpfs"), ALL_HAVE);
+    assert_eq!(file_system_attributes(&mut client, "readonly"), ALL_HAVE | READ_ONLY);
+}
+
+#[test]
+fn only_a_file_system_that_compresses_takes_and_shows_it() {
+    let Some((server, kinds)) = serve() else { return };
+    let mut client = Client::ready(&server);
+    for &kind in &kinds {
+        let (compresses, expected) =
+            if kind == "btrfs" { (true, SUCCESS) } else { (false, NOT_SUPPORTED) };
+        assert_eq!(client.connect_tree(kind), SUCCESS);
+        let file = open(&mut client, "file", 0x12_019F, 3);
+        let mut set = |format: u16| {
+            let body = Client::control_body(file, SET_COMPRESSION, &format.to_le_bytes(), 0);
+            client.call(IOCTL, &body).status
+        };
+        // MS-FSA 2.1.5.10.30: as ReFS, which only takes COMPRESSION_FORMAT_NONE.
+        assert_eq!([set(1), set(2)], [expected; 2], "{kind}");
+        let shown = file_attributes(&mut client, file) & COMPRESSED != 0;
+        assert_eq!(shown, compresses, "{kind}");
+        let body = Client::control_body(file, GET_COMPRESSION, &[], 2);
+        let format = client.call(IOCTL, &body).bytes[112..].to_vec();
+        assert_eq!(format, if compresses { [2, 0] } else { [0, 0] }, "{kind}");
+        let body = Client::control_body(file, SET_COMPRESSION, &[0, 0], 0);
+        assert_eq!(client.call(IOCTL, &body).status, SUCCESS, "{kind}");
+        assert_eq!(file_attributes(&mut client, file) & COMPRESSED, 0, "{kind}");
+    }
+    if kinds.contains(&"ext4") {
+        assert_eq!(client.connect_tree("ext4"), SUCCESS);
+        let flagged = open(&mut client, "flagged", 0x80, 1);
+        assert_eq!(file_attributes(&mut client, flagged) & COMPRESSED, 0, "stored, not done");
+    }
+}
