@@ -1,5 +1,6 @@
 //! Encrypted shares: an eavesdropper's view of the traffic, and refusal of plain clients.
 
+use crate::support::client::{Client as RawClient, NEGOTIATE, SUCCESS};
 use crate::support::library::{World, target};
 use crate::support::relay::Relay;
 use crate::support::{PASSWORD, Running, Setup, user};
@@ -89,4 +90,19 @@ fn unencrypted_client_is_refused_by_encrypted_share_only() {
         client.tree("sealed").await.unwrap().make_directory("dir").await.unwrap();
         client.close().await;
     });
+}
+
+/// MS-SMB2 3.3.5.7: on 3.1.1 a TREE_CONNECT is signed or encrypted.
+#[test]
+fn encrypted_tree_connect_needs_no_signature() {
+    let server = serve();
+    let mut client = RawClient::connect(server.smb);
+    // SMB2_ENCRYPTION_CAPABILITIES: AES-128-GCM.
+    let body = RawClient::negotiate_311_body(&[(2, &[1, 0, 2, 0])]);
+    assert_eq!(client.call(NEGOTIATE, &body).status, SUCCESS);
+    assert_eq!(client.log_on(&user(), PASSWORD), SUCCESS);
+    for share in ["data", "sealed"] {
+        assert_eq!(client.connect_tree_sealed(share), SUCCESS, "{share}");
+    }
+    assert_eq!(client.connect_tree("data"), SUCCESS, "signed, on the same connection");
 }

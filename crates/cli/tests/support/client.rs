@@ -7,9 +7,12 @@ use md5::Md5;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
-use wire::crypto::{KeySource, PreauthHash, SessionKey, SigningAlgorithm, SigningKey};
+use wire::crypto::{
+    Cipher, KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SessionKey,
+    SigningAlgorithm, SigningKey,
+};
 use wire::ntlm::NtHash;
-use wire::smb::Dialect;
+use wire::smb::{Dialect, SessionId, TransformHeader};
 
 pub const SUCCESS: u32 = 0;
 pub const PENDING: u32 = 0x103;
@@ -135,6 +138,8 @@ pub struct Client {
     preauth: PreauthHash,
     /// Signs TREE_CONNECT on 3.1.1, which the server demands.
     signing: Option<SigningKey>,
+    /// AES-128-GCM in both directions, on 3.1.1.
+    sealing: Option<(SealingKey, OpeningKey)>,
 }
 
 fn utf16(text: &str) -> Vec<u8> {
@@ -189,6 +194,7 @@ impl Client {
             replays,
             preauth,
             signing,
+            sealing: None,
         }
     }
 
@@ -404,17 +410,41 @@ impl Client {
             let (dialect, preauth) = (Dialect::Smb311, &self.preauth);
             let source = KeySource { dialect, session_key, preauth };
             self.signing = Some(source.signing(SigningAlgorithm::AesCmac));
+            let key = |purpose| source.sealing(Cipher::Aes128Gcm, purpose);
+            let seal = SealingKey::new(Cipher::Aes128Gcm, &key(KeyPurpose::ClientToServer));
+            let open = OpeningKey::new(Cipher::Aes128Gcm, &key(KeyPurpose::ServerToClient));
+            self.sealing = Some((seal, open));
         }
         status
     }
 
-    /// Connects to a share of the server; gives the status.
-    pub fn connect_tree(&mut self, share: &str) -> u32 {
+    fn tree_connect_body(share: &str) -> Vec<u8> {
         let path = utf16(&format!("\\\\TEST\\{share}"));
         let mut body = vec![9, 0, 0, 0, 72, 0];
         body.extend_from_slice(&u16::try_from(path.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&path);
-        let mut message = self.message(TREE_CONNECT, &body);
+        body
+    }
+
+    /// Connects to a share by a request that is encrypted and not signed; gives the status. The
+    /// connection has negotiated AES-128-GCM.
+    pub fn connect_tree_sealed(&mut self, share: &str) -> u32 {
+        let message = self.message(TREE_CONNECT, &Self::tree_connect_body(share));
+        let mut sealed = [&[0; TransformHeader::LENGTH][..], &message].concat();
+        let (seal, open) = self.sealing.as_ref().expect("a session of 3.1.1");
+        seal.seal_in_place(&mut sealed, SessionId(self.session));
+        self.stream.write_all(&frame(&sealed)).expect("it reads");
+        let mut prefix = [0; 4];
+        self.stream.read_exact(&mut prefix).expect("it answers");
+        let mut reply = vec![0; u32::from_be_bytes(prefix) as usize];
+        self.stream.read_exact(&mut reply).expect("it answers");
+        open.open_in_place(&mut reply).expect("the reply is encrypted");
+        Reply::of(reply.split_off(TransformHeader::LENGTH)).status
+    }
+
+    /// Connects to a share of the server; gives the status.
+    pub fn connect_tree(&mut self, share: &str) -> u32 {
+        let mut message = self.message(TREE_CONNECT, &Self::tree_connect_body(share));
         if let Some(key) = &self.signing {
             const SIGNED: u8 = 8;
             message[16] |= SIGNED;

@@ -79,15 +79,15 @@ impl Lease {
         Arc::new(Self { router, key, user, is_v2, seal, of_directory, notices })
     }
 
-    /// The caching that the file layer is asked to grant.
+    /// The caching that the file layer is asked to grant; of a directory only if `of_directories`.
     #[must_use]
-    pub fn wish(self: &Arc<Self>, requested: &LeaseRequest) -> CacheWish {
+    pub fn wish(self: &Arc<Self>, requested: &LeaseRequest, of_directories: bool) -> CacheWish {
         let parent = requested.v2.filter(|_| requested.flags & LEASE_PARENT_KEY_SET != 0);
         let key = CacheKeyWish {
             key: self.key,
             epoch: requested.v2.map_or(0, |v2| v2.epoch),
             parent: parent.map(|v2| v2.parent_key),
-            of_directories: requested.v2.is_some(),
+            of_directories: of_directories && requested.v2.is_some(),
         };
         // Undefined bits request nothing.
         let wanted = CachingRights((requested.state & u32::from(CachingRights::BATCH.0)) as u8);

@@ -267,9 +267,10 @@ fn durable_contexts_exclude_each_other_on_every_dialect() {
         b"DH2C" => 36,
         _ => 16,
     };
-    for dialect in [Dialect::Smb202, Dialect::Smb210, Dialect::Smb300, Dialect::Smb302] {
+    use Dialect::{Smb202, Smb210, Smb300, Smb302, Smb311};
+    for dialect in [Smb202, Smb210, Smb300, Smb302, Smb311] {
         let net = Net::new();
-        let mut client = net.connect_of(3, dialect);
+        let mut client = if dialect == Smb311 { newest(&net) } else { net.connect_of(3, dialect) };
         assert_eq!(client.log_on(ALICE), SUCCESS);
         assert_eq!(client.connect_tree("data"), SUCCESS);
         for pair in [
@@ -285,6 +286,36 @@ fn durable_contexts_exclude_each_other_on_every_dialect() {
             }
             let status = client.status_of_create("f", &contexts);
             assert_eq!(status, NtStatus::INVALID_PARAMETER, "{dialect:?}, {pair:?}");
+        }
+    }
+}
+
+/// Opens with these contexts. Returns the granted level, and whether the open is durable.
+fn open_by(client: &mut Client, name: &str, contexts: &[u8], by: (u32, u8)) -> (u8, bool) {
+    let reply = client.create_by(name, contexts, |request| (request.options, request.oplock) = by);
+    assert_eq!(reply.header.status, SUCCESS, "{name} {by:?}");
+    let has = |name: &[u8; 4]| reply.bytes.windows(4).any(|part| part == name);
+    assert_eq!(has(b"RqLs"), reply.granted_level() == 0xFF, "{name} {by:?}");
+    assert_eq!(client.close(reply.file()), SUCCESS);
+    (reply.granted_level(), has(b"DHnQ") || has(b"DH2Q"))
+}
+
+#[test]
+fn directory_is_never_opened_durably() {
+    let net = Net::new();
+    let mut client = net.ready();
+    open_by(&mut client, "d", &[], (1, 0));
+    let mut version_1 = lease_contexts(None, 3);
+    put_context(&mut version_1, b"DHnQ", &[0; 16]);
+    for contexts in [version_1, lease_contexts(Some([5; 16]), 3)] {
+        for level in [0xFF, 0] {
+            for options in [0, fscc::FILE_DIRECTORY_FILE] {
+                // A lease beside the level of no oplock counts for the durable request only.
+                let directory = open_by(&mut client, "d", &contexts, (options, level));
+                assert_eq!(directory, (level, false), "options {options}, level {level:#x}");
+            }
+            let file = open_by(&mut client, &format!("f{level}"), &contexts, (0, level));
+            assert_eq!(file, (0xFF, true), "level {level:#x}");
         }
     }
 }

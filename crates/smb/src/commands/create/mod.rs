@@ -251,7 +251,9 @@ impl PendingCreate {
             RequestedCache::Oplock(oplock) => {
                 CacheWish { wanted: self.plan.oplock, key: None, holder: oplock.clone() }
             }
-            RequestedCache::Lease(lease, requested) => lease.wish(requested),
+            RequestedCache::Lease(lease, requested) => {
+                lease.wish(requested, self.plan.requested.leases_directory)
+            }
         });
         OpenPlan { caching, ..self.plan.open.clone() }
     }
@@ -349,10 +351,10 @@ impl PendingCreate {
 
     /// The granted durability: a persistent open in any case, another one if its caching allows it.
     ///
-    /// None if the user has too many durable opens: a client does not rely on what it was not
-    /// granted.
+    /// None for a directory, whose durable contexts are ignored (MS-SMB2 3.3.5.9.6, 3.3.5.9.10), and
+    /// if the user has too many durable opens: a client does not rely on what it was not granted.
     fn granted_durability(&mut self, opened: &OpenResult) -> Option<Durability> {
-        let wish = self.plan.requested.durable?;
+        let wish = self.plan.requested.durable.filter(|_| !opened.open.is_directory())?;
         let persists = wish.persistent && self.may_persist && self.plan.open.stream.is_none();
         if !persists && !opened.caching.has.contains(CachingRights::HANDLE) {
             return None;

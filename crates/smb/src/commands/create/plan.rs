@@ -70,6 +70,8 @@ pub struct RequestedContexts {
     pub apple: Option<AppleQuery>,
     /// The requested lease (RqLs).
     pub lease: Option<Lease>,
+    /// The lease is also requested of a directory.
+    pub leases_directory: bool,
 }
 
 /// The requested durability of an open.
@@ -416,6 +418,7 @@ impl Contexts {
             app_instance: self.app_instance.map(|id| AppInstance { id, version: self.app_version }),
             apple: self.apple,
             lease: self.lease.filter(|lease| self.counts(lease, body)),
+            leases_directory: body.oplock == LEVEL_LEASE,
         }
     }
 
@@ -424,11 +427,10 @@ impl Contexts {
     /// MS-SMB2 3.3.5.9.8 advises to ignore it at every level but that of leases. 3.3.5.9.6 and
     /// 3.3.5.9.10 have a lease context with handle caching make an open durable, whatever the
     /// level. To retain such an open, the lease is granted if no oplock is requested instead; not
-    /// for a directory, where these sections have the durable request ignored.
+    /// for a directory ([`RequestedContexts::leases_directory`]), which is not opened durably.
     fn counts(&self, lease: &Lease, body: &CreateRequest<'_>) -> bool {
         let retains = lease.state & u32::from(CachingRights::HANDLE.0) != 0;
-        let is_file = body.options & fscc::FILE_DIRECTORY_FILE == 0;
-        let is_durable = self.durable.is_some() && retains && is_file;
+        let is_durable = self.durable.is_some() && retains;
         body.oplock == LEVEL_LEASE || (body.oplock == LEVEL_NONE && is_durable)
     }
 
