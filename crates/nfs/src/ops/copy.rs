@@ -44,12 +44,12 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     let files = run.files().clone();
     let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
-    // RFC 7862 15.2.3: zero means up to the end of the file, and an offset beyond it is INVAL.
-    // Contrary to the section, a count beyond the end is cut to it, as Linux does.
+    // RFC 7862 15.2.3: zero means up to the end of the file, and a range beyond it is INVAL. Linux's
+    // client cuts the range to the size that it knows before it sends COPY.
     let wished = match args.count {
         0 => left,
-        count if args.source_offset.checked_add(count).is_none() => return Err(NfsStatus::INVAL),
-        count => count.min(left),
+        count if count > left => return Err(NfsStatus::INVAL),
+        count => count,
     };
     if args.destination_offset.checked_add(wished).is_none_or(|end| end > i64::MAX as u64) {
         return Err(NfsStatus::FBIG);

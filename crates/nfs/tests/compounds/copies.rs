@@ -146,6 +146,27 @@ fn small_or_synchronous_copy_completes_before_reply() {
     assert_eq!(result.response.count, 5);
 }
 
+/// RFC 7862 15.2.3.
+#[test]
+fn copy_beyond_the_end_of_its_source_is_invalid() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    create_files(&mut client, 100);
+    for (source_offset, count) in [(0, 101), (99, 2), (100, 1), (101, 0), (1, u64::MAX)] {
+        for is_synchronous in [false, true] {
+            let args = CopyArgs { source_offset, count, ..args(is_synchronous) };
+            let refused = client.status(&copy_operations(&client, args));
+            assert_eq!(refused, NfsStatus::INVAL, "{source_offset} {count}");
+        }
+    }
+    assert_eq!(size(&mut client, b"to"), 0, "nothing was copied");
+    for (source_offset, count) in [(0, 100), (99, 1), (100, 0), (40, 0)] {
+        let args = CopyArgs { source_offset, count, ..args(true) };
+        let copied: CopyResult = client.last(&copy_operations(&client, args), |r| r.get().unwrap());
+        assert_eq!(copied.response.count, 100 - source_offset, "{source_offset} {count}");
+    }
+}
+
 #[test]
 fn failed_copy_reports_status_and_progress() {
     let bench = Bench::new();
