@@ -1,6 +1,6 @@
 //! Counts how far the code's language is from `docs/dev/language.md`: comment sentences without a
-//! subject, names that say nothing, names that stand for several things. `tidy` holds each crate to
-//! the ceilings in `language.toml`, which may only sink.
+//! subject, names that say nothing, names that stand for several things, files that import each
+//! other. `tidy` holds each crate to the ceilings in `language.toml`, which may only sink.
 
 mod names;
 mod sentences;
@@ -44,11 +44,18 @@ enum Kind {
     TypeName,
     SharedName,
     TestName,
+    Circle,
 }
 
 impl Kind {
-    const ALL: [Self; 5] =
-        [Self::Opener, Self::VagueWord, Self::TypeName, Self::SharedName, Self::TestName];
+    const ALL: [Self; 6] = [
+        Self::Opener,
+        Self::VagueWord,
+        Self::TypeName,
+        Self::SharedName,
+        Self::TestName,
+        Self::Circle,
+    ];
 
     /// The key in `language.toml`, and the heading of the table.
     const fn key(self) -> &'static str {
@@ -58,6 +65,7 @@ impl Kind {
             Self::TypeName => "type-names",
             Self::SharedName => "shared-names",
             Self::TestName => "test-names",
+            Self::Circle => "circles",
         }
     }
 
@@ -68,6 +76,9 @@ impl Kind {
             Self::TypeName => "a type is a noun that says its role",
             Self::SharedName => "a type of another crate has this name: say which one this is",
             Self::TestName => "a test is subject_condition_outcome, at most 60 characters",
+            Self::Circle => {
+                "files that import each other: move the type to the module that owns it, pass the value instead of importing its owner, or put what both share below both"
+            }
         }
     }
 }
@@ -111,6 +122,17 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The source files of one crate, for their imports.
+fn modules_of(root: &Path, name: &str) -> Result<structure::Modules> {
+    let sources = root.join("crates").join(name).join("src");
+    let mut modules = structure::Modules::default();
+    for file in rust_files(&sources)? {
+        let source = std::fs::read_to_string(&file)?;
+        modules.add(&file.strip_prefix(&sources)?.to_string_lossy(), &source);
+    }
+    Ok(modules)
+}
+
 /// Import circles and large traits of each crate, and the sizes of the documents at the root.
 fn rooms(root: &Path) -> Result<String> {
     let mut text = String::from(
@@ -118,15 +140,13 @@ fn rooms(root: &Path) -> Result<String> {
     );
     for (name, _) in crate::tidy::DIRECTION {
         let sources = root.join("crates").join(name).join("src");
-        let mut modules = structure::Modules::default();
         let mut large = Vec::new();
         for file in rust_files(&sources)? {
-            let source = std::fs::read_to_string(&file)?;
-            modules.add(&file.strip_prefix(&sources)?.to_string_lossy(), &source);
-            let traits = structure::traits(&source).into_iter();
+            let traits = structure::traits(&std::fs::read_to_string(&file)?).into_iter();
             large.extend(traits.filter(|(_, methods)| *methods >= structure::LARGE_TRAIT));
         }
-        let (files, in_circles) = modules.circles();
+        let mut modules = modules_of(root, name)?;
+        let (files, in_circles) = (modules.len(), modules.circles().len());
         let large: Vec<String> = large.iter().map(|(of, n)| format!("`{of}` {n}")).collect();
         let _ = writeln!(text, "| {name} | {files} | {in_circles} | {} |", large.join(", "));
     }
@@ -196,7 +216,7 @@ fn lower(ceilings: &Ceilings, census: &Census) -> String {
 fn table(census: &Census) -> String {
     let mut text = String::from("| crate | sentences |");
     text += &Kind::ALL.map(|kind| format!(" {} |", kind.key())).concat();
-    text += "\n|---|--:|--:|--:|--:|--:|--:|\n";
+    text += "\n|---|--:|--:|--:|--:|--:|--:|--:|\n";
     for name in census.findings.keys() {
         let _ = write!(text, "| {name} | {} |", census.sentences[name]);
         text += &Kind::ALL.map(|kind| format!(" {} |", census.count(name, kind))).concat();
@@ -214,6 +234,11 @@ fn take(root: &Path) -> Result<Census> {
     for (name, _) in crate::tidy::DIRECTION {
         let folder = root.join("crates").join(name);
         let findings = census.findings.entry(name.into()).or_default();
+        findings.extend(modules_of(root, name)?.circles().into_iter().map(|found| Finding {
+            kind: Kind::Circle,
+            place: format!("crates/{name}/src/{}", found.file),
+            text: format!("imports {}", found.imports.join(", ")),
+        }));
         for file in rust_files(&folder)? {
             let text = std::fs::read_to_string(&file)?;
             let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();

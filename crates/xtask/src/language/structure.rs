@@ -3,43 +3,65 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Steps from a published name to its owner.
+const PUBLISHED_DEPTH_MAX: usize = 8;
+
 /// Methods of a trait from which it is listed.
 pub const LARGE_TRAIT: usize = 20;
 
 /// The source files of one crate below `src`, by module path: `["open", "create"]`.
 #[derive(Debug, Default)]
 pub struct Modules {
-    imports: BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
+    files: BTreeMap<Vec<String>, String>,
     sources: BTreeMap<Vec<String>, String>,
+    /// Names that a module publishes of others, with their paths.
+    published: BTreeMap<Vec<String>, BTreeMap<String, Vec<String>>>,
+    imports: BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
+}
+
+/// A file in a circle of imports, with the files of its circle that it imports.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CircularFile {
+    pub file: String,
+    pub imports: Vec<String>,
 }
 
 impl Modules {
     /// Adds a file by its path below `src`, with `/` between folders.
     pub fn add(&mut self, path: &str, source: &str) {
-        self.sources.insert(module_path(path), source.to_owned());
+        self.files.insert(module_path(path), path.to_owned());
+        self.sources.insert(module_path(path), code_of(source));
     }
 
-    /// Files, and those of them that are in a circle of imports. A parent that declares its modules and
-    /// a module that uses its parent's items are a circle, too.
-    pub fn circles(&mut self) -> (usize, usize) {
-        let imports: BTreeMap<_, _> = self
-            .sources
-            .iter()
-            .map(|(module, source)| (module.clone(), self.imported(module, source)))
-            .collect();
+    /// Number of files.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The files that are in a circle of imports. An import of a published name (`pub use`) counts as
+    /// one of its owner, so that a facade hides no circle. A parent's use of its own modules by
+    /// relative paths does not count.
+    pub fn circles(&mut self) -> Vec<CircularFile> {
+        self.published =
+            self.sources.iter().map(|(of, code)| (of.clone(), published(of, code))).collect();
+        let imports: BTreeMap<_, _> =
+            self.sources.iter().map(|(of, code)| (of.clone(), self.imported(of, code))).collect();
         self.imports = imports;
-        let in_circle = self.sources.keys().filter(|m| self.reachable(m).contains(*m)).count();
-        (self.sources.len(), in_circle)
+        let reached: BTreeMap<_, _> = self.files.keys().map(|m| (m, self.reachable(m))).collect();
+        let mut circular = Vec::new();
+        for (module, file) in
+            self.files.iter().filter(|(module, _)| reached[module].contains(*module))
+        {
+            let of_circle =
+                self.imports[module].iter().filter(|other| reached[other].contains(module));
+            let imports = of_circle.map(|other| self.files[other].clone()).collect();
+            circular.push(CircularFile { file: file.clone(), imports });
+        }
+        circular
     }
 
     /// The modules that a source names after `crate::` or `super::`.
-    fn imported(&self, module: &[String], source: &str) -> BTreeSet<Vec<String>> {
-        let code: Vec<&str> = source
-            .lines()
-            .take_while(|line| !line.contains("mod tests {"))
-            .filter(|line| !line.trim_start().starts_with("//"))
-            .collect();
-        let code = code.join("\n");
+    fn imported(&self, module: &[String], code: &str) -> BTreeSet<Vec<String>> {
         let mut found = BTreeSet::new();
         let parent = &module[..module.len().saturating_sub(1)];
         for (root, base) in [("crate::", &[][..]), ("super::", parent)] {
@@ -47,7 +69,7 @@ impl Modules {
                 let is_word = code[..at].ends_with(|c: char| c.is_alphanumeric() || c == ':');
                 if !is_word {
                     paths_in(&code[at + root.len()..], base, &mut |path| {
-                        found.extend(self.file_of(path));
+                        found.extend(self.file_of(path, PUBLISHED_DEPTH_MAX));
                     });
                 }
             }
@@ -56,12 +78,17 @@ impl Modules {
         found
     }
 
-    /// The file of the longest prefix of `path` that is a module.
-    fn file_of(&self, path: &[String]) -> Option<Vec<String>> {
-        (1..=path.len())
-            .rev()
-            .map(|n| &path[..n])
-            .find_map(|prefix| self.sources.contains_key(prefix).then(|| prefix.to_vec()))
+    /// The file of the longest prefix of `path` that is a module, or of the owner of the name that
+    /// this module publishes.
+    fn file_of(&self, path: &[String], depth_max: usize) -> Option<Vec<String>> {
+        let known = |n: &usize| self.sources.contains_key(&path[..*n]);
+        let length = (0..=path.len()).rev().find(known)?;
+        let module = &path[..length];
+        let owner = path.get(length).and_then(|name| self.published.get(module)?.get(name));
+        match owner {
+            Some(owner) if depth_max > 0 => self.file_of(owner, depth_max - 1),
+            _ => (length > 0).then(|| module.to_vec()),
+        }
     }
 
     fn reachable(&self, from: &[String]) -> BTreeSet<Vec<String>> {
@@ -74,6 +101,42 @@ impl Modules {
         }
         reached
     }
+}
+
+/// A source without its comments and its tests.
+fn code_of(source: &str) -> String {
+    let code = source.lines().take_while(|line| !line.contains("mod tests {"));
+    let code: Vec<&str> = code.filter(|line| !line.trim_start().starts_with("//")).collect();
+    code.join("\n")
+}
+
+/// The names that a module publishes of others by `pub use` or `pub(crate) use`.
+fn published(module: &[String], code: &str) -> BTreeMap<String, Vec<String>> {
+    let mut names = BTreeMap::new();
+    let starts = code.match_indices("use ").filter_map(|(at, word)| {
+        let line = code[..at].rsplit('\n').next().unwrap_or_default();
+        line.starts_with("pub").then_some(at + word.len())
+    });
+    let parent = &module[..module.len().saturating_sub(1)];
+    for start in starts {
+        let path = &code[start..];
+        let (path, base) = match (path.strip_prefix("crate::"), path.strip_prefix("super::")) {
+            (Some(path), _) => (path, &[][..]),
+            (_, Some(path)) => (path, parent),
+            _ => (path.strip_prefix("self::").unwrap_or(path), module),
+        };
+        paths_in(path, base, &mut |path| {
+            let path = if path.last().is_some_and(|l| l == "self") {
+                &path[..path.len() - 1]
+            } else {
+                path
+            };
+            if let Some(name) = path.last() {
+                names.insert(name.clone(), path.to_vec());
+            }
+        });
+    }
+    names
 }
 
 fn module_path(path: &str) -> Vec<String> {
@@ -150,7 +213,24 @@ mod tests {
         modules.add("b/mod.rs", "use crate::{c::C, d};\n");
         modules.add("c.rs", "use crate::a::A;\n");
         modules.add("b/deep.rs", "use super::B;\n// crate::a is not used.\n");
-        assert_eq!(modules.circles(), (5, 3));
+        let circle = |file: &str, import: &str| CircularFile {
+            file: file.to_owned(),
+            imports: vec![import.to_owned()],
+        };
+        let circles =
+            [circle("a.rs", "b/mod.rs"), circle("b/mod.rs", "c.rs"), circle("c.rs", "a.rs")];
+        assert_eq!((modules.len(), modules.circles()), (5, circles.into()));
+    }
+
+    #[test]
+    fn facade_of_published_names_hides_no_circle() {
+        let mut modules = Modules::default();
+        modules.add("lib.rs", "mod a;\nmod b;\npub use a::{A, self};\npub use b::inner::B;\n");
+        modules.add("a.rs", "use crate::b::B;\n");
+        modules.add("b/mod.rs", "pub mod inner;\npub(crate) use inner::B;\n");
+        modules.add("b/inner.rs", "use crate::A;\n");
+        let files: Vec<_> = modules.circles().into_iter().map(|found| found.file).collect();
+        assert_eq!(files, ["a.rs", "b/inner.rs"]);
     }
 
     #[test]
