@@ -47,6 +47,19 @@ finish() {
 }
 trap finish EXIT
 
+# log_says PATTERN...: whether a line of the server's log has them all, now or soon. The log has a
+# thread of its own, so a line may come after the answer to the client that caused it.
+log_says() {
+    local wait pattern lines
+    for wait in $(seq 100); do
+        lines=$(cat "$work/log")
+        for pattern; do lines=$(grep -E -- "$pattern" <<< "$lines" || true); done
+        if [ -n "$lines" ]; then return 0; fi
+        sleep 0.1
+    done
+    return 1
+}
+
 ok() {
     passed=$((passed + 1))
     echo "ok: $1"
