@@ -351,12 +351,14 @@ impl PendingCreate {
 
     /// The granted durability: a persistent open in any case, another one if its caching allows it.
     ///
-    /// None for a directory, whose durable contexts are ignored (MS-SMB2 3.3.5.9.6, 3.3.5.9.10), and
-    /// if the user has too many durable opens: a client does not rely on what it was not granted.
+    /// A directory is opened persistently, as Samba's tests demand, and never merely durably
+    /// (MS-SMB2 3.3.5.9.6, 3.3.5.9.10). None also if the user has too many durable opens: a client
+    /// does not rely on what it was not granted.
     fn granted_durability(&mut self, opened: &OpenResult) -> Option<Durability> {
-        let wish = self.plan.requested.durable.filter(|_| !opened.open.is_directory())?;
+        let wish = self.plan.requested.durable?;
         let persists = wish.persistent && self.may_persist && self.plan.open.stream.is_none();
-        if !persists && !opened.caching.has.contains(CachingRights::HANDLE) {
+        let keeps_handle = opened.caching.has.contains(CachingRights::HANDLE);
+        if !persists && (!keeps_handle || opened.open.is_directory()) {
             return None;
         }
         let (holdings, holder) = (&self.server.holdings, &self.session.holder);
