@@ -37,6 +37,7 @@ mod quota;
 mod read;
 mod remove;
 mod rename;
+mod rename_turns;
 mod reparse;
 mod restore;
 mod room;

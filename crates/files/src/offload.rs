@@ -17,9 +17,9 @@ pub enum CallHolder {
         /// Device number, as in [`vfs::FileKey`].
         device: u64,
     },
-    /// The request whose turn it is to change names. All requests of every client wait for it, so
-    /// it does not queue behind its own client's calls.
-    Names,
+    /// A request of this client, or of the server, whose turn it is to change names. Requests of
+    /// other clients may wait for it, so it does not queue behind its own client's other calls.
+    Names(Option<Holder>),
     /// An authenticated user, or the address of an unauthenticated client.
     Client(Holder),
 }
@@ -62,12 +62,18 @@ impl RequestFiles {
     }
 }
 
-/// As [`RequestFiles::offload`], for a call that holds [`crate::table::FileTable::rename_turns`].
+/// As [`RequestFiles::offload`], for a call that holds a turn of
+/// [`crate::table::FileTable::rename_turns`].
 pub(crate) async fn offload_in_turn<T: Send + 'static>(
     workers: &dyn Workers,
+    holder: &CallHolder,
     call: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    offload(workers, &CallHolder::Names, call).await
+    let client = match holder {
+        CallHolder::Client(client) => Some(client.clone()),
+        _ => None,
+    };
+    offload(workers, &CallHolder::Names(client), call).await
 }
 
 /// As [`RequestFiles::offload`].

@@ -4,25 +4,29 @@ use crate::attributes::{BasicChange, TimeSetting};
 use crate::authorize::dos_authority;
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
-use crate::offload::offload;
+use crate::offload::offload_in_turn;
 use crate::open::{OpenTicket, Semantics};
 use crate::remove::remove_pending_name;
-use crate::server_work::{METADATA, WANTED};
+use crate::rename_turns::{RenameTurn, TurnRequest};
+use crate::server_work::{LOCATE, METADATA, WANTED};
 use crate::table::{DeletePendingName, FileTable, OpenFileState, OpenName};
 use crate::volume::dos;
 use crate::watch::{DataReports, WatchFilter, WatchedCache, Watcher};
-use crate::{Access, CacheKey, CallHolder, Caller, OpenId, RequestFiles, ShareMode, Volume};
+use crate::{Access, CacheKey, Caller, OpenId, RequestFiles, ShareMode, Volume};
 use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use sync::Mutex;
 use vfs::{
     Attributes, Case, FileKey, FileKind, FsError, Node, NodeSecurityCache, RelPath, Result,
-    StreamName, Timestamp,
+    StreamName, Timestamp, Wait,
 };
 
 /// A larger file is removed on a worker, since freeing its blocks takes long.
 pub(crate) const INLINE_FREE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Tries of a removal to claim the directory of its name, before it claims the tree.
+const CLAIM_TRIES_MAX: u32 = 4;
 
 /// An open of a file or directory. Dropping it closes it; [`RequestFiles::close`] returns the
 /// result.
@@ -403,6 +407,12 @@ impl OpenFile {
         self.delete_on_close || self.is_delete_pending()
     }
 
+    /// Claims of a rename of the open file.
+    pub(crate) fn name_change(&self) -> TurnRequest {
+        let root_device = self.volume().vfs_serial();
+        TurnRequest { root_device, file: self.key(), moves_directory: self.is_directory() }
+    }
+
     /// CurrentByteOffset of the open; starts at 0. MS-FSA 2.1.1.6.
     #[must_use]
     pub fn position(&self) -> u64 {
@@ -633,22 +643,59 @@ impl RequestFiles {
         let removes = open.may_remove_at_close();
         // A concurrent rename could remove the file's old name and leave the new one. POSIX renames
         // open descendants and unlinked files.
-        let waits = open.renames.load(Ordering::Acquire) || (removes && open.is_posix());
-        let turn = match waits {
-            true => Some(self.table.rename_turns.clone().lock_owned().await),
-            false => None,
-        };
-        if removes && open.should_remove_on_worker(size_bytes) {
-            let context = self.context.clone();
-            let holder = if waits { CallHolder::Names } else { self.holder.clone() };
-            let close = move || {
-                let _turn = turn;
-                open.close_now(&context)
+        let removes_in_turn = removes && open.is_posix();
+        let on_worker = removes && open.should_remove_on_worker(size_bytes);
+        let context = self.context.clone();
+        if !removes_in_turn && !open.renames.load(Ordering::Acquire) {
+            return match on_worker {
+                true => self.offload(move || open.close_now(&context)).await,
+                false => open.close_now(&context),
             };
-            return offload(&*self.workers, &holder, close).await;
         }
-        open.close_now(&self.context)
+        let change = TurnRequest { moves_directory: false, ..open.name_change() };
+        let mut directory = None;
+        for _ in 0..CLAIM_TRIES_MAX {
+            let turn = self.table.rename_turns.take(&change, directory.as_slice()).await;
+            let (open, context) = (open.clone(), context.clone());
+            let close = move || Ok(close_with_claims(&context, &open, turn, removes_in_turn));
+            let closed = match on_worker {
+                true => offload_in_turn(&*self.workers, &self.holder, close).await,
+                false => close(),
+            };
+            match closed? {
+                Ok(closed) => return closed,
+                Err(claimed) => directory = Some(claimed),
+            }
+        }
+        // The name moves between directories faster than they can be claimed.
+        let turn = self.table.rename_turns.take_tree(change.root_device).await;
+        let close = move || {
+            let _turn = turn;
+            open.close_now(&context)
+        };
+        match on_worker {
+            true => offload_in_turn(&*self.workers, &self.holder, close).await,
+            false => close(),
+        }
     }
+}
+
+/// Closes an open in its turn. An error is a directory that is claimed by another change of names.
+fn close_with_claims(
+    context: &RequestContext,
+    open: &OpenFile,
+    mut turn: RenameTurn,
+    removes: bool,
+) -> std::result::Result<Result<()>, FileKey> {
+    if let Some(parent) = open.path().parent().filter(|_| removes) {
+        let (names, actor) = (open.volume().names(), context.call(LOCATE));
+        let found = names.open_directory(actor, &parent, Case::Sensitive, Wait::Allowed);
+        let key = found.ok().map(|found| found.opened.attributes.key);
+        if let Some(key) = key.filter(|key| !turn.try_add_directories(&[*key])) {
+            return Err(key);
+        }
+    }
+    Ok(open.close_now(context))
 }
 
 impl RequestFiles {

@@ -7,7 +7,8 @@ use crate::handle_breaks::{OpenDescendants, WAITS_MAX, break_handles};
 use crate::link_target::check_moved;
 use crate::offload::offload_in_turn;
 use crate::open_journal::{AnnouncedRename, RenameNames};
-use crate::server_work::WANTED;
+use crate::rename_turns::RenameTurn;
+use crate::server_work::{LOCATE, WANTED};
 use crate::table::{FileTable, OpenFileState, OpenRefusal};
 use crate::volume::dos;
 use crate::watch::ChangeAction;
@@ -71,7 +72,8 @@ impl RequestFiles {
         }
         open.volume().options.veto_names.check(to, true)?;
         open.renames.store(true, Ordering::Release);
-        let mut steps = RenameSteps::default();
+        let mut steps =
+            RenameSteps { directories: into.into_iter().collect(), ..Default::default() };
         for _ in 0..WAITS_MAX {
             let (result, done) = self.try_rename(open, (to, into), replace, steps).await?;
             steps = done;
@@ -94,6 +96,8 @@ impl RequestFiles {
                     steps.announced = None;
                     steps.is_taken = true;
                 }
+                // The next try waits for these directories.
+                Err(RenameFailure::DirectoryClaimed) => {}
             }
         }
         Err(FsError::ShareViolation)
@@ -108,17 +112,17 @@ impl RequestFiles {
     ) -> Result<(std::result::Result<(), RenameFailure>, RenameSteps)> {
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
         let context = self.context.clone();
-        let turn = table.rename_turns.clone().lock_owned().await;
+        let mut turn = table.rename_turns.take(&open.name_change(), &steps.directories).await;
         steps.target_guess = guess_target(&context, &open, &to, &steps);
         let is_quick = moves_at_once(&open, steps.target_guess);
         let call = move || {
-            let _turn = turn;
-            let result = rename_now(&context, &table, &open, (&to, into), replace, &mut steps);
+            let steps_to = (&to, into);
+            let result = rename_now(&context, &open, &mut turn, steps_to, replace, &mut steps);
             Ok((result, steps))
         };
         match is_quick {
             true => call(),
-            false => offload_in_turn(&*self.workers, call).await,
+            false => offload_in_turn(&*self.workers, &self.holder, call).await,
         }
     }
 
@@ -149,24 +153,29 @@ impl RequestFiles {
             return Err(FsError::InvalidParameter);
         }
         open.volume().options.veto_names.check(to, true)?;
+        let mut directories: DirectoryKeys = into.into_iter().collect();
         for _ in 0..WAITS_MAX {
-            let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
-            let context = self.context.clone();
-            let turn = table.rename_turns.clone().lock_owned().await;
+            let (open, to, context) = (open.clone(), to.clone(), self.context.clone());
+            let mut turn = self.table.rename_turns.take(&open.name_change(), &directories).await;
             let is_quick = open.is_of_object() && open.volume().vfs.creates_without_waiting();
-            let call = move || {
-                let _turn = turn;
-                Ok(link_now(&context, &table, &open, (&to, into), replace))
+            let mut call = move || {
+                let mut seen = DirectoryKeys::new();
+                let claims = (&mut turn, &mut seen);
+                let linked = link_now(&context, &open, claims, (&to, into), replace);
+                Ok((linked, seen))
             };
-            let linked = match is_quick {
+            let (linked, seen) = match is_quick {
                 true => call(),
-                false => offload_in_turn(&*self.workers, call).await,
-            };
-            match linked? {
-                Err(OpenRefusal::Refused(error)) => return Err(error),
-                Err(OpenRefusal::Breaking(wait)) => {
+                false => offload_in_turn(&*self.workers, &self.holder, call).await,
+            }?;
+            directories = seen;
+            match linked {
+                Err(RenameFailure::Refused(OpenRefusal::Refused(error))) => return Err(error),
+                Err(RenameFailure::Refused(OpenRefusal::Breaking(wait))) => {
                     wait.settled(&self.context, &*self.workers).await?
                 }
+                // The next try waits for the directory.
+                Err(_) => {}
                 Ok(()) => return Ok(()),
             }
         }
@@ -205,7 +214,8 @@ fn guess_target(
 }
 
 /// Whether the rename may run inline: it reads no more from disk than a create does and frees no
-/// blocks. All renames take turns, so a detour over a worker would delay all of them.
+/// blocks. Renames in its directories wait for it, so a detour over a worker would delay all of
+/// them.
 fn moves_at_once(open: &OpenFile, target_guess: TargetGuess) -> bool {
     let is_plain = !open.is_directory() && open.volume().vfs.creates_without_waiting();
     is_plain && target_guess != TargetGuess::Unknown
@@ -228,13 +238,20 @@ struct RenameSteps {
     target_guess: TargetGuess,
     /// Whether a try found the new name taken.
     is_taken: bool,
+    /// Directories of the names, as the last try found them.
+    directories: DirectoryKeys,
 }
+
+/// The directories whose entries a change of names concerns.
+type DirectoryKeys = SmallVec<[FileKey; 2]>;
 
 /// Reason why a rename was not carried out.
 enum RenameFailure {
     Refused(OpenRefusal),
     /// The new name, which was not looked up, exists.
     Taken,
+    /// Another change of names has claimed a directory.
+    DirectoryClaimed,
     /// The open journal must record these names first.
     Unannounced(RenameNames),
 }
@@ -245,16 +262,49 @@ impl<E: Into<OpenRefusal>> From<E> for RenameFailure {
     }
 }
 
+/// Claims a directory for the rest of a turn. Earlier lookups of its entries are stale.
+fn claim_directory(
+    turn: &mut RenameTurn,
+    seen: &mut DirectoryKeys,
+    key: FileKey,
+) -> std::result::Result<(), RenameFailure> {
+    seen.push(key);
+    match turn.try_add_directories(&[key]) {
+        true => Ok(()),
+        false => Err(RenameFailure::DirectoryClaimed),
+    }
+}
+
+/// Claims the directory of the present name, and returns it if it was looked up. Within one
+/// directory the claim of the new name's suffices, unless the present name is verified.
+fn claim_source(
+    context: &RequestContext,
+    open: &OpenFile,
+    (turn, seen): (&mut RenameTurn, &mut DirectoryKeys),
+    (from, to): (&RelPath, &RelPath),
+) -> std::result::Result<Option<OpenedNode>, RenameFailure> {
+    if from.parent() == to.parent() && !open.is_posix() {
+        return Ok(None);
+    }
+    let source = source_directory(context, open, from)?;
+    if let Some(source) = &source {
+        claim_directory(turn, seen, source.attributes.key)?;
+    }
+    Ok(source)
+}
+
 fn rename_now(
     context: &RequestContext,
-    table: &FileTable,
     open: &OpenFile,
+    turn: &mut RenameTurn,
     (to, into): (&RelPath, Option<FileKey>),
     replace: bool,
     steps: &mut RenameSteps,
 ) -> std::result::Result<(), RenameFailure> {
+    let table = &*open.table;
     // Announced before any lookup, so that concurrent opens resolve again.
-    let _renaming = table.begin_rename();
+    let _renaming = table.rename_turns.begin_rename(turn);
+    steps.directories.clear();
     let from = open.path();
     if from.is_root() || to.is_root() {
         return Err(FsError::AccessDenied.into());
@@ -273,6 +323,7 @@ fn rename_now(
         steps.below.clear(context, table, open, &from)?;
     }
     let is_untried = steps.target_guess == TargetGuess::Untried;
+    let source = claim_source(context, open, (turn, &mut steps.directories), (&from, to))?;
     // Without a lookup of the new name, the rename call itself verifies the present one.
     let is_looked_at = open.is_posix() && !is_untried;
     if is_looked_at && look(context, open, &from)?.attributes.key != open.key() {
@@ -280,7 +331,10 @@ fn rename_now(
         return Err(FsError::NotFound.into());
     }
     let (parent, to) = target_directory(context, table, open, to, into)?;
+    claim_directory(turn, &mut steps.directories, parent.attributes.key)?;
     check_moved(open, (&from, &to))?;
+    let source = source.filter(|_| open.is_of_object());
+    let directories = (source.as_ref(), &parent);
     for attempt in 0..RENAME_TRIES_MAX {
         let target = match (steps.target_guess, attempt) {
             (TargetGuess::Untried, _) | (TargetGuess::Free, 0) => RenameTarget::Free,
@@ -290,7 +344,7 @@ fn rename_now(
             return Ok(());
         }
         need_announced(table, open, (&from, &to), &target, steps)?;
-        match move_with_rights(context, open, &parent, (&from, &to), &target) {
+        match move_with_rights(context, open, directories, (&from, &to), &target) {
             Err(FsError::AlreadyExists) if is_untried => return Err(RenameFailure::Taken),
             // The name was created since the lookup, and is to be replaced.
             Err(FsError::AlreadyExists) if replace => {}
@@ -330,13 +384,12 @@ fn need_announced(
 fn move_with_rights(
     context: &RequestContext,
     open: &OpenFile,
-    parent: &OpenedNode,
+    (source, parent): (Option<&OpenedNode>, &OpenedNode),
     names: (&RelPath, &RelPath),
     target: &RenameTarget,
 ) -> Result<()> {
-    let own = open.is_of_object().then(|| directory_of(context, open, names.0)).transpose()?;
-    let route = own.as_ref().map_or(RenameRoute::Paths, |own| {
-        RenameRoute::Directories(NameAuthority::Own, own, parent)
+    let route = source.map_or(RenameRoute::Paths, |source| {
+        RenameRoute::Directories(NameAuthority::Own, source, parent)
     });
     match move_to(context, open, route, names, target) {
         Err(FsError::AccessDenied) => {
@@ -347,6 +400,22 @@ fn move_with_rights(
         }
         other => other,
     }
+}
+
+/// The directory of the present name. A file that was opened by its directory needs it, with the
+/// caller's rights; any other only claims it, as far as it is found.
+fn source_directory(
+    context: &RequestContext,
+    open: &OpenFile,
+    from: &RelPath,
+) -> Result<Option<OpenedNode>> {
+    if open.is_of_object() {
+        return directory_of(context, open, from).map(Some);
+    }
+    let Some(directory) = from.parent() else { return Ok(None) };
+    let (names, actor) = (open.volume().names(), context.call(LOCATE));
+    let found = names.open_directory(actor, &directory, Case::Sensitive, Wait::Allowed);
+    Ok(found.ok().map(|found| found.opened))
 }
 
 /// The directory of a path, opened with the caller's rights.
@@ -473,14 +542,16 @@ fn finish_rename(context: &RequestContext, open: &OpenFile, from: &RelPath, to: 
 
 fn link_now(
     context: &RequestContext,
-    table: &FileTable,
     open: &OpenFile,
+    (turn, seen): (&mut RenameTurn, &mut DirectoryKeys),
     (to, into): (&RelPath, Option<FileKey>),
     replace: bool,
-) -> RenameStep<()> {
-    let _renaming = table.begin_rename();
+) -> std::result::Result<(), RenameFailure> {
+    let table = &*open.table;
+    let _renaming = table.rename_turns.begin_rename(turn);
     check_open(open)?;
     let (parent, to) = target_directory(context, table, open, to, into)?;
+    claim_directory(turn, seen, parent.attributes.key)?;
     check_moved(open, (&open.path(), &to))?;
     let vfs = &open.volume().vfs;
     let actor = context.call(open.caller.identity.actor());

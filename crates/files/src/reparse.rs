@@ -9,8 +9,8 @@ use crate::authorize::dos_authority;
 use crate::context::RequestContext;
 use crate::link_target::check_target;
 use crate::offload::offload_in_turn;
+use crate::rename_turns::RenameTurn;
 use crate::server_work::{METADATA, WANTED};
-use crate::table::FileTable;
 use crate::volume::dos;
 use crate::watch::WatchFilter;
 use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
@@ -174,14 +174,11 @@ impl RequestFiles {
     /// Replaces the open file by another node.
     async fn replace_by(&self, open: &Arc<OpenFile>, successor: Successor) -> Result<()> {
         need_change(open)?;
-        let (table, open, context) = (self.table.clone(), open.clone(), self.context.clone());
+        let (open, context) = (open.clone(), self.context.clone());
         open.renames.store(true, std::sync::atomic::Ordering::Release);
-        let turn = table.rename_turns.clone().lock_owned().await;
-        let call = move || {
-            let _turn = turn;
-            replace_now(&context, &table, &open, &successor)
-        };
-        offload_in_turn(&*self.workers, call).await
+        let turn = self.table.rename_turns.take_tree(open.volume().vfs_serial()).await;
+        let call = move || replace_now(&context, &open, &turn, &successor);
+        offload_in_turn(&*self.workers, &self.holder, call).await
     }
 }
 
@@ -247,11 +244,11 @@ fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option
 
 fn replace_now(
     context: &RequestContext,
-    table: &FileTable,
     open: &OpenFile,
+    turn: &RenameTurn,
     successor: &Successor,
 ) -> Result<()> {
-    let _renaming = table.begin_rename();
+    let _renaming = open.table.rename_turns.begin_rename(turn);
     let path = open.path();
     let (parent, _) = path.split().ok_or(FsError::AccessDenied)?;
     let held = open.state.view();

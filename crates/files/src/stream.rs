@@ -184,10 +184,10 @@ impl RequestFiles {
     ) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
-        let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
+        let (open, to) = (open.clone(), to.clone());
         let call = move || {
             // Concurrent opens resolve again.
-            let _renaming = table.begin_rename();
+            let _renaming = open.table.rename_turns.begin_stream_rename(&open.name_change());
             rename_now(&open, &to, replace)
         };
         self.offload(call).await

@@ -9,6 +9,7 @@ use crate::context::RequestContext;
 use crate::delegation::client_owner;
 use crate::directory_lease::ParentKey;
 use crate::open_journal::{NamesInFlight, OpenJournal};
+use crate::rename_turns::{RenameEpoch, RenameTurns};
 use crate::room::ChargedEnd;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
@@ -602,17 +603,14 @@ type Shard = HashMap<FileKey, Arc<OpenFileState>, KeyedBuildHasher>;
 /// All open files, in shards by key.
 pub(crate) struct FileTable {
     shards: Vec<Mutex<Shard>>,
-    renames_begun: AtomicU64,
-    renames_ended: AtomicU64,
     /// Watches that receive change notifications.
     pub watches: Watches,
     /// Files by lease key.
     pub keys: Arc<KeyIndex>,
     removals: AtomicU64,
-    /// Serialises renames and links: each checks names before it changes them, and a concurrent one
-    /// could redirect it to another file. The wait takes no thread; calls on workers that hold the
+    /// Turns of renames, links and removals. The wait takes no thread; calls on workers that hold a
     /// turn are charged to [`crate::CallHolder::Names`].
-    pub rename_turns: Arc<futures_util::lock::Mutex<()>>,
+    pub rename_turns: Arc<RenameTurns>,
     /// Protocol with courtesy clients, consulted before a conflict is reported.
     pub courtesy: OnceLock<Weak<dyn CourtesyClients>>,
     /// Journal of opens that outlive the process.
@@ -632,8 +630,6 @@ impl Default for FileTable {
     fn default() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            renames_begun: AtomicU64::new(0),
-            renames_ended: AtomicU64::new(0),
             watches: Watches::default(),
             keys: Arc::default(),
             removals: AtomicU64::new(0),
@@ -643,15 +639,6 @@ impl Default for FileTable {
             has_recorded: AtomicBool::new(false),
             names_in_flight: NamesInFlight::default(),
         }
-    }
-}
-
-/// A rename in flight.
-pub(crate) struct RenameInFlight<'a>(&'a FileTable);
-
-impl Drop for RenameInFlight<'_> {
-    fn drop(&mut self) {
-        self.0.renames_ended.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -929,26 +916,15 @@ impl FileTable {
         }
     }
 
-    /// Announces a rename: concurrent opens resolve their path again (see [`FileTable::epoch`]).
-    pub fn begin_rename(&self) -> RenameInFlight<'_> {
-        self.renames_begun.fetch_add(1, Ordering::SeqCst);
-        RenameInFlight(self)
-    }
-
     /// Count of removals, to read before a path is resolved. If it differs once the open is
     /// registered, the name may have been removed.
     pub fn removals(&self) -> u64 {
         self.removals.load(Ordering::SeqCst)
     }
 
-    /// Count of renames, to read before a path is resolved; none while a rename is in flight. If it
-    /// differs once the open is registered, the path may refer to another file.
-    ///
-    /// Either a rename sees a registered open, or that open sees that the rename has begun: both
-    /// announce themselves before they look.
-    pub fn epoch(&self) -> Option<u64> {
-        let ended = self.renames_ended.load(Ordering::SeqCst);
-        (self.renames_begun.load(Ordering::SeqCst) == ended).then_some(ended)
+    /// See [`RenameTurns::epoch`].
+    pub fn epoch(&self, volume: &Volume) -> Option<RenameEpoch> {
+        self.rename_turns.epoch(volume.vfs_serial())
     }
 
     pub fn len(&self) -> usize {

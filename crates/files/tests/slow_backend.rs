@@ -164,7 +164,7 @@ impl Surroundings for QuickBackend {
     }
 }
 
-/// All renames take turns, so each thread change would delay all of them.
+/// Renames of a directory take turns, so each thread change would delay all of them.
 #[test]
 fn rename_to_known_free_name_runs_inline() {
     let workers = Arc::new(CountingWorkers::default());

@@ -77,7 +77,7 @@ impl Pool {
     fn workers_for(&self, holder: &CallHolder) -> &Arc<PoolState> {
         match holder {
             CallHolder::Syncs { .. } => &self.syncs,
-            CallHolder::Server | CallHolder::Names | CallHolder::Client(_) => &self.shared,
+            CallHolder::Server | CallHolder::Names(_) | CallHolder::Client(_) => &self.shared,
         }
     }
 

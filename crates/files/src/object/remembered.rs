@@ -7,6 +7,7 @@ use crate::context::RequestContext;
 use crate::open::OpenTicket;
 use crate::open_file::INLINE_FREE_BYTES_MAX;
 use crate::remove::remove_pending_name;
+use crate::rename_turns::TurnRequest;
 use crate::server_work::LOCATE;
 use crate::table::{DeletePendingName, OpenEntry, RegisteredOpen};
 use crate::{Access, Caller, RequestFiles, ShareMode, Volume};
@@ -48,7 +49,7 @@ impl RequestFiles {
         if volume.is_unchangeable() || !volume.max_access().contains(removable) {
             return None;
         }
-        let (epoch, removals) = (table.epoch()?, table.removals());
+        let (epoch, removals) = (table.epoch(volume)?, table.removals());
         let path = directory.path.join(name);
         let (attributes, _) = directory.remembered(&self.context, caller, &path)?;
         let is_small = attributes.size_bytes <= INLINE_FREE_BYTES_MAX && attributes.links == 1;
@@ -64,11 +65,14 @@ impl RequestFiles {
         {
             return None;
         }
-        // The turn excludes a rename of the file.
-        let _turn = table.rename_turns.try_lock_owned()?;
+        let root_device = volume.vfs_serial();
+        table.rename_turns.note_device(root_device, attributes.key.device);
+        let change = TurnRequest { root_device, file: attributes.key, moves_directory: false };
+        // The turn excludes a rename of the file, or to its name.
+        let _turn = table.rename_turns.try_take(&change, &[directory.key()])?;
         let ticket = self.enter_removal(volume, &path, &attributes)?;
         // Renames and removals see the registered removal from here on.
-        let is_still_so = table.epoch() == Some(epoch)
+        let is_still_so = table.epoch(volume) == Some(epoch)
             && table.removals() == removals
             && volume.names().path_since(self.context.call(LOCATE), &*directory.node).as_ref()
                 == Ok(&directory.path);

@@ -150,13 +150,14 @@ impl OpenInProgress {
         created: &mut UnregisteredNode,
         version: &TableVersion,
     ) -> Result<NodeLocation> {
-        let nothing_moved = version.is_current(&self.table) && !created.is_retry;
+        self.note_device(&created.opened);
+        let nothing_moved = self.is_current(version) && !created.is_retry;
         // Removals are frequent: the link count tells whether they concern this node, without a
         // path lookup.
         if nothing_moved && !self.lost_its_name(version, &created.opened)? {
             return Ok(NodeLocation::Original);
         }
-        if self.table.epoch().is_none() {
+        if self.table.epoch(&self.volume).is_none() {
             return Ok(NodeLocation::Unsettled);
         }
         let opened = &mut created.opened;

@@ -17,6 +17,7 @@ use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::offload::{offload, offload_in_turn};
 use crate::open_file::{OpenFile, OpenFileParts};
+use crate::rename_turns::RenameEpoch;
 use crate::reparse::is_reparse_point;
 use crate::server_work::WANTED;
 use crate::shown_link::with_link_kind;
@@ -308,14 +309,14 @@ enum OpenAttempt {
 
 /// Counters of the table, read before a path is resolved.
 struct TableVersion {
-    epoch: Option<u64>,
+    epoch: Option<RenameEpoch>,
     removals: u64,
 }
 
 impl TableVersion {
     /// Whether no rename was in flight at the snapshot and none has begun since.
-    fn is_current(&self, table: &FileTable) -> bool {
-        self.epoch.is_some() && table.epoch() == self.epoch
+    fn is_current(&self, table: &FileTable, volume: &Volume) -> bool {
+        self.epoch.is_some() && table.epoch(volume) == self.epoch
     }
 }
 
@@ -396,13 +397,13 @@ impl OpenInProgress {
         let holder = self.holder.clone();
         let mut ran = offload(&*workers, &holder, move || self.run()).await?;
         if let WorkerOutcome::Lost(opening) = ran {
-            // Renames outpace the lookups: the turn excludes renames.
-            let turn = opening.table.rename_turns.clone().lock_owned().await;
+            // Renames outpace the lookups: the turn excludes them in this tree.
+            let turn = opening.table.rename_turns.take_tree(opening.volume.vfs_serial()).await;
             let run = move || {
                 let _turn = turn;
                 opening.run()
             };
-            ran = offload_in_turn(&*workers, run).await?;
+            ran = offload_in_turn(&*workers, &holder, run).await?;
         }
         match ran {
             WorkerOutcome::Opened(result) => Ok(OpenProgress::Opened(result)),
@@ -439,16 +440,28 @@ impl OpenInProgress {
         if self.plan.stream.is_some() {
             self.check_streams(wait)?;
         }
-        let version = TableVersion { epoch: self.table.epoch(), removals: self.table.removals() };
+        let version =
+            TableVersion { epoch: self.table.epoch(&self.volume), removals: self.table.removals() };
         let result = match self.unregistered.take() {
             Some(created) => self.enter_created(created, &version),
             None => self.find_or_create(wait, &version),
         };
         match result {
             // The refusal may concern another file.
-            Err(_) if !version.is_current(&self.table) || self.has_moved() => Ok(OpenAttempt::Lost),
+            Err(_) if !self.is_current(&version) || self.has_moved() => Ok(OpenAttempt::Lost),
             other => other,
         }
+    }
+
+    /// Whether no rename in the tree was in flight when the path was resolved, and none has begun.
+    fn is_current(&self, version: &TableVersion) -> bool {
+        version.is_current(&self.table, &self.volume)
+    }
+
+    /// Records the file system of a found node, whose renames count from the next lookup on.
+    fn note_device(&self, opened: &OpenedNode) {
+        let (root, key) = (self.volume.vfs_serial(), opened.attributes.key);
+        self.table.rename_turns.note_device(root, key.device);
     }
 
     fn find_or_create(&mut self, wait: Wait, version: &TableVersion) -> Result<OpenAttempt> {
@@ -534,7 +547,8 @@ impl OpenInProgress {
     /// file is changed, while the open can still be withdrawn. Renames and removals see the open
     /// from then on.
     fn lost_its_path(&self, version: &TableVersion, opened: &OpenedNode) -> Result<bool> {
-        if !version.is_current(&self.table) || self.has_moved() {
+        self.note_device(opened);
+        if !self.is_current(version) || self.has_moved() {
             return Ok(true);
         }
         self.lost_its_name(version, opened)

@@ -49,7 +49,8 @@ fn new_file_with_reused_inode_waits_for_end_of_removal() {
         caller: caller.clone(),
         parent_key: None,
     });
-    let turn = files.table.rename_turns.clone().try_lock_owned().unwrap();
+    let root_device = volume.vfs_serial();
+    let turn = files.table.rename_turns.take_tree(root_device).now_or_never().unwrap();
     let removal = files.table.close(&RequestContext::SERVER, &state, id, true).unwrap();
     let mut new = pin!(open("new"));
     assert!(new.as_mut().now_or_never().is_none(), "the removal has not ended");

@@ -1,0 +1,390 @@
+//! Turns of changes of names: which renames, hard links and removals exclude each other.
+//!
+//! A change looks at names before it changes them, and a concurrent one could redirect it to another
+//! file. So each claims what it relies on: its file and the directories whose entries it changes,
+//! alone, and its tree together with other such changes. A change of a directory's own name claims
+//! the tree alone, because opens record their names as paths. `docs/dev/design/rename.md` lists the
+//! invariants.
+//!
+//! A claim refers to a file system or a node, never to a share, so shares of one tree take turns.
+
+use futures_channel::oneshot;
+use smallvec::SmallVec;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use sync::Mutex;
+use vfs::{FileKey, KeyedBuildHasher};
+
+/// Number of distinct file systems; more of them share turns. It is the width of a [`TreeSet`].
+const TREES: usize = 64;
+
+/// A set of file systems, one bit each by a hash of the device number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct TreeSet(u64);
+
+impl TreeSet {
+    fn of(device: u64) -> Self {
+        Self(1 << (device.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58))
+    }
+
+    fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    fn contains(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    fn numbers(self) -> impl Iterator<Item = usize> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let number = (left != 0).then_some(left.trailing_zeros() as usize);
+            left &= left.wrapping_sub(1);
+            number
+        })
+    }
+}
+
+/// Subject of a claim. Claims are taken in this order, so holders cannot wait for each other in a
+/// circle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum ClaimSubject {
+    Tree(usize),
+    File(FileKey),
+    Directory(FileKey),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TurnClaim {
+    subject: ClaimSubject,
+    is_exclusive: bool,
+}
+
+/// Holders of one subject, and waiting claims in order of their arrival.
+#[derive(Debug, Default)]
+struct ClaimQueue {
+    shared: u32,
+    is_exclusive: bool,
+    waiting: VecDeque<(TurnClaim, oneshot::Sender<RenameTurn>)>,
+}
+
+impl ClaimQueue {
+    fn admits(&self, claim: TurnClaim) -> bool {
+        !self.is_exclusive && (!claim.is_exclusive || self.shared == 0)
+    }
+
+    fn enter(&mut self, claim: TurnClaim) {
+        match claim.is_exclusive {
+            true => self.is_exclusive = true,
+            false => self.shared += 1,
+        }
+    }
+
+    fn leave(&mut self, claim: TurnClaim) {
+        match claim.is_exclusive {
+            true => self.is_exclusive = false,
+            false => self.shared -= 1,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.shared == 0 && !self.is_exclusive && self.waiting.is_empty()
+    }
+}
+
+type Queues = HashMap<ClaimSubject, ClaimQueue, KeyedBuildHasher>;
+
+/// Renames of one file system, counted at their begin and end.
+#[derive(Debug, Default)]
+struct TreeRenames {
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// Other file systems that were found mounted below shares of this one.
+    below: AtomicU64,
+}
+
+/// Count of the renames that can affect a share, while none is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RenameEpoch {
+    ended: u64,
+    trees: TreeSet,
+}
+
+/// The turns of all shares. Waiting takes no thread.
+#[derive(Debug)]
+pub(crate) struct RenameTurns {
+    queues: Mutex<Queues>,
+    trees: [TreeRenames; TREES],
+}
+
+impl Default for RenameTurns {
+    fn default() -> Self {
+        Self { queues: Mutex::default(), trees: std::array::from_fn(|_| TreeRenames::default()) }
+    }
+}
+
+/// A change of names to be claimed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TurnRequest {
+    /// File system of the share's root.
+    pub root_device: u64,
+    /// The file or directory whose name changes.
+    pub file: FileKey,
+    /// Whether names below it change with it.
+    pub moves_directory: bool,
+}
+
+impl RenameTurns {
+    /// Waits for the turn of `change`, with claims of `directories` as far as they are known.
+    pub async fn take(
+        self: &Arc<Self>,
+        change: &TurnRequest,
+        directories: &[FileKey],
+    ) -> RenameTurn {
+        self.take_claims(self.claims(change, directories)).await
+    }
+
+    /// As [`RenameTurns::take`]; none if it would wait.
+    pub fn try_take(
+        self: &Arc<Self>,
+        change: &TurnRequest,
+        directories: &[FileKey],
+    ) -> Option<RenameTurn> {
+        let mut turn = RenameTurn { turns: self.clone(), claims: SmallVec::new() };
+        turn.try_add(&self.claims(change, directories)).then_some(turn)
+    }
+
+    /// Waits for a turn in which no other name changes in the tree of a share.
+    pub async fn take_tree(self: &Arc<Self>, root_device: u64) -> RenameTurn {
+        self.take_claims(whole(self.trees_of(root_device)).collect()).await
+    }
+
+    /// Claims in the order in which they are taken.
+    fn claims(&self, change: &TurnRequest, directories: &[FileKey]) -> SmallVec<[TurnClaim; 4]> {
+        let devices = directories.iter().map(|key| key.device).chain([change.file.device]);
+        let own = devices
+            .fold(TreeSet::of(change.root_device), |all, device| all.union(TreeSet::of(device)));
+        if change.moves_directory {
+            return whole(own.union(self.trees_of(change.root_device))).collect();
+        }
+        let trees = own
+            .numbers()
+            .map(|number| TurnClaim { subject: ClaimSubject::Tree(number), is_exclusive: false });
+        let file = TurnClaim { subject: ClaimSubject::File(change.file), is_exclusive: true };
+        let mut claims: SmallVec<_> =
+            trees.chain([file]).chain(directories.iter().map(|key| directory(*key))).collect();
+        claims.sort_unstable();
+        claims.dedup();
+        claims
+    }
+
+    async fn take_claims(self: &Arc<Self>, claims: SmallVec<[TurnClaim; 4]>) -> RenameTurn {
+        let mut turn = RenameTurn { turns: self.clone(), claims: SmallVec::new() };
+        if turn.try_add(&claims) {
+            return turn;
+        }
+        for claim in claims {
+            let Some(granted) = turn.turns.queue(claim) else {
+                turn.claims.push(claim);
+                continue;
+            };
+            // The sender waits in the queue, which outlives the wait.
+            if let Ok(mut granted) = granted.await {
+                turn.claims.append(&mut granted.claims);
+            }
+        }
+        turn
+    }
+
+    /// Takes a claim, or queues it: its turn is sent.
+    fn queue(&self, claim: TurnClaim) -> Option<oneshot::Receiver<RenameTurn>> {
+        let mut queues = self.queues.lock();
+        let queue = queues.entry(claim.subject).or_default();
+        if queue.waiting.is_empty() && queue.admits(claim) {
+            queue.enter(claim);
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        queue.waiting.push_back((claim, sender));
+        Some(receiver)
+    }
+
+    fn release(self: &Arc<Self>, claims: &[TurnClaim]) {
+        let mut granted: SmallVec<[_; 2]> = SmallVec::new();
+        let mut queues = self.queues.lock();
+        for claim in claims {
+            let Some(queue) = queues.get_mut(&claim.subject) else { continue };
+            queue.leave(*claim);
+            while let Some((next, sender)) = queue.waiting.pop_front() {
+                if sender.is_canceled() {
+                    continue;
+                }
+                if !queue.admits(next) {
+                    queue.waiting.push_front((next, sender));
+                    break;
+                }
+                queue.enter(next);
+                granted.push((next, sender));
+            }
+            if queue.is_idle() {
+                queues.remove(&claim.subject);
+            }
+        }
+        drop(queues);
+        for (claim, sender) in granted {
+            // A turn whose waiter was cancelled meanwhile is dropped, which releases it.
+            let turn = RenameTurn { turns: self.clone(), claims: SmallVec::from_slice(&[claim]) };
+            drop(sender.send(turn));
+        }
+    }
+
+    /// The file systems of a share: that of its root and those found below it.
+    fn trees_of(&self, root_device: u64) -> TreeSet {
+        let root = TreeSet::of(root_device);
+        let below = root.numbers().map(|number| self.trees[number].below.load(Ordering::SeqCst));
+        below.fold(root, |all, below| all.union(TreeSet(below)))
+    }
+
+    /// Records that a file of another file system was found below a share's root. An epoch from
+    /// before is over.
+    pub fn note_device(&self, root_device: u64, device: u64) {
+        let (root, found) = (TreeSet::of(root_device), TreeSet::of(device));
+        if device == root_device || self.trees_of(root_device).contains(found) {
+            return;
+        }
+        for number in root.numbers() {
+            self.trees[number].below.fetch_or(found.0, Ordering::SeqCst);
+        }
+    }
+
+    /// Count of the renames in the tree of a share, to read before a path is resolved; none while
+    /// one is in flight. If it differs once the open is registered, the path may refer to another
+    /// file.
+    ///
+    /// Either a rename sees a registered open, or that open sees that the rename has begun: both
+    /// announce themselves before they look.
+    pub fn epoch(&self, root_device: u64) -> Option<RenameEpoch> {
+        let trees = self.trees_of(root_device);
+        let sum = |counter: fn(&TreeRenames) -> &AtomicU64| {
+            let counts = trees.numbers().map(|n| counter(&self.trees[n]).load(Ordering::SeqCst));
+            counts.fold(0, u64::wrapping_add)
+        };
+        let ended = sum(|tree| &tree.ended);
+        (sum(|tree| &tree.begun) == ended).then_some(RenameEpoch { ended, trees })
+    }
+
+    /// Announces a rename in its turn: concurrent opens resolve their path again (see
+    /// [`RenameTurns::epoch`]).
+    pub fn begin_rename(&self, turn: &RenameTurn) -> RenameInFlight<'_> {
+        RenameInFlight::begin(self, turn.trees(|_| true))
+    }
+
+    /// Announces the rename of a stream, which needs no turn.
+    pub fn begin_stream_rename(&self, change: &TurnRequest) -> RenameInFlight<'_> {
+        let trees = TreeSet::of(change.root_device).union(TreeSet::of(change.file.device));
+        RenameInFlight::begin(self, trees)
+    }
+}
+
+fn directory(key: FileKey) -> TurnClaim {
+    TurnClaim { subject: ClaimSubject::Directory(key), is_exclusive: true }
+}
+
+fn whole(trees: TreeSet) -> impl Iterator<Item = TurnClaim> {
+    trees
+        .numbers()
+        .map(|number| TurnClaim { subject: ClaimSubject::Tree(number), is_exclusive: true })
+}
+
+/// Claims of a change of names, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct RenameTurn {
+    turns: Arc<RenameTurns>,
+    claims: SmallVec<[TurnClaim; 4]>,
+}
+
+impl RenameTurn {
+    /// Claims directories in addition, without waiting. False, without any effect, if that is not
+    /// possible: release the turn and take one with these directories.
+    #[must_use]
+    pub fn try_add_directories(&mut self, keys: &[FileKey]) -> bool {
+        let lacks = |claim: &TurnClaim| self.claims.binary_search(claim).is_err();
+        let mut more: SmallVec<[TurnClaim; 2]> = SmallVec::new();
+        for key in keys {
+            let tree = self.trees(|_| true);
+            if !tree.contains(TreeSet::of(key.device)) {
+                return false;
+            }
+            let is_whole = self.trees(|claim| claim.is_exclusive);
+            let claim = directory(*key);
+            let is_new = lacks(&claim) && !more.contains(&claim);
+            if !is_whole.contains(TreeSet::of(key.device)) && is_new {
+                more.push(claim);
+            }
+        }
+        self.try_add(&more)
+    }
+
+    fn trees(&self, is_meant: impl Fn(&TurnClaim) -> bool) -> TreeSet {
+        let numbers =
+            self.claims.iter().filter(|claim| is_meant(claim)).map(|claim| match claim.subject {
+                ClaimSubject::Tree(number) => TreeSet(1 << number),
+                ClaimSubject::File(_) | ClaimSubject::Directory(_) => TreeSet::default(),
+            });
+        numbers.fold(TreeSet::default(), TreeSet::union)
+    }
+
+    /// Takes all claims or none. The turn must hold none of them.
+    fn try_add(&mut self, claims: &[TurnClaim]) -> bool {
+        let mut queues = self.turns.queues.lock();
+        let is_free = |claim: &TurnClaim| {
+            let queue = queues.get(&claim.subject);
+            queue.is_none_or(|queue| queue.waiting.is_empty() && queue.admits(*claim))
+        };
+        if !claims.iter().all(is_free) {
+            return false;
+        }
+        for claim in claims {
+            queues.entry(claim.subject).or_default().enter(*claim);
+        }
+        drop(queues);
+        self.claims.extend_from_slice(claims);
+        self.claims.sort_unstable();
+        true
+    }
+}
+
+impl Drop for RenameTurn {
+    fn drop(&mut self) {
+        if !self.claims.is_empty() {
+            self.turns.release(&self.claims);
+        }
+    }
+}
+
+/// A rename in flight.
+pub(crate) struct RenameInFlight<'a> {
+    turns: &'a RenameTurns,
+    trees: TreeSet,
+}
+
+impl<'a> RenameInFlight<'a> {
+    fn begin(turns: &'a RenameTurns, trees: TreeSet) -> Self {
+        for number in trees.numbers() {
+            turns.trees[number].begun.fetch_add(1, Ordering::SeqCst);
+        }
+        Self { turns, trees }
+    }
+}
+
+impl Drop for RenameInFlight<'_> {
+    fn drop(&mut self) {
+        for number in self.trees.numbers() {
+            self.turns.trees[number].ended.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
