@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         config.smb = vec![default_address()];
     }
     first_user(&config, &users)?;
-    server::heed_limits().context("cannot drop the exemption from quotas")?;
+    server::backend::heed_limits().context("cannot drop the exemption from quotas")?;
     // Threads inherit the dropped capabilities, so none may start before.
     confinement::confine(&config)?;
     server::log::start_writing().context("cannot start the log thread")?;

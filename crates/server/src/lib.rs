@@ -7,6 +7,7 @@
 
 mod accounts;
 mod admin;
+pub mod backend;
 pub mod config;
 pub mod confinement;
 mod conn;
@@ -29,4 +30,3 @@ pub use admin::{ADMIN_TOKEN_FILE, ReloadWish, pointed_token};
 pub use machine::interfaces::{Link, machine_interfaces};
 pub use service::{Service, StartError};
 pub use shares::limits::{ChangeRefusal, LimitsBook};
-pub use vfs_local::{ClockState, StreamInventory, clock_state, heed_limits};

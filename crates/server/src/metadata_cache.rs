@@ -113,13 +113,13 @@ fn apply(cache: &CachedVfs, budget_bytes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfs_local::LocalVfs;
+    use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 
     #[test]
     fn run_time_cache_switch_lasts_until_a_configuration_change() {
-        let folder = tempfile::tempdir().unwrap();
         let caches = MetadataCaches::default();
-        let inner = Arc::new(LocalVfs::open(folder.path()).unwrap());
+        let inner =
+            Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
         let served = caches.over("data", inner, BUDGET_BYTES);
         let (share, cache) = caches.all().remove(0);
         assert!(share == "data" && cache.is_enabled());

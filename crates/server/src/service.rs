@@ -5,6 +5,7 @@ use crate::accounts::names::{HostNames, WantedNames};
 use crate::accounts::system_users;
 use crate::accounts::users::Users;
 use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
+use crate::backend::{self, Backend, OpenedBackend, SpaceMeter};
 use crate::config::{
     AdminAddress, Config, Encryption, HostRule, Ntlm, ShareConfig, Signing, SmbStable,
 };
@@ -42,9 +43,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
-use vfs::{Case, Snapshots, Vfs};
+use vfs::{Case, Vfs};
 use vfs_cache::CachedVfs;
-use vfs_local::{LocalSnapshots, LocalVfs};
 
 /// Backlog of each listening socket: connections that the kernel queues before they are accepted.
 const ACCEPT_QUEUE: u32 = 4096;
@@ -66,6 +66,7 @@ impl std::error::Error for StartError {}
 /// A running server.
 pub struct Service {
     listener: Listener<smb::Conn>,
+    backend: Arc<dyn Backend>,
     host: Arc<ProcessHost>,
     listening: Vec<SocketAddr>,
     admin: Option<AdminAddress>,
@@ -97,6 +98,19 @@ impl Service {
         extra: &Users,
         passed: PassedSockets,
     ) -> Result<Self, StartError> {
+        Self::start_over(backend::configured(), config, extra, passed).await
+    }
+
+    /// As [`Service::start`], with all shares on `backend` instead of the configured ones.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start_over(
+        backend: Arc<dyn Backend>,
+        config: &Config,
+        extra: &Users,
+        passed: PassedSockets,
+    ) -> Result<Self, StartError> {
         let plan = descriptor_plan(config)?;
         let host = Arc::new(host_of(config, load_users(config, extra)?)?);
         let mut records = open_journal(config, &host)?;
@@ -107,18 +121,16 @@ impl Service {
         let caches = Arc::new(MetadataCaches::new(plan.kept_nodes));
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
         let now = Host::now(&*host).instant;
-        let carried = CarriedState { caches: &caches, names: host.names(), limits: &limits, now };
-        let smb_config = smb_config(config, guid, None, &carried)?;
-        limits.configure(&config.shares, carried.now);
+        let names = host.names();
+        let carried =
+            CarriedState { backend: &*backend, caches: &caches, names, limits: &limits, now };
+        let (smb_config, meters) = smb_config(config, guid, None, &carried)?;
+        limits.apply(&config.shares, meters, now);
         let server = Server::new(smb_config, files.clone(), host.clone());
         server.restore(&records);
         let connections = connections_of(config, plan.connections);
         host.set_connections(connections.clone());
-        let sockets = sockets(&config.smb, passed.smb)?;
-        let listening: Vec<_> = sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
-        host.interfaces().configure(config.multichannel.addresses.clone());
-        host.interfaces().set_listening(listening.clone());
-        host.interfaces().refresh();
+        let (sockets, listening) = listen_smb(config, passed.smb, &host)?;
         let threads = threads()?;
         let seats = threads.seats();
         let nfs = NfsService::new(config, &server.config(), &files, &host, &connections, seats);
@@ -130,6 +142,7 @@ impl Service {
         let mut service = Self {
             usual_networks: UsualNetworkFile::restore(&listener.server, config.state_folder()),
             listener,
+            backend,
             host: host.clone(),
             listening,
             admin: None,
@@ -194,6 +207,7 @@ impl Service {
             nfs,
             files: files.clone(),
             workers: self.workers.clone(),
+            backend: self.backend.clone(),
             connections: self.listener.connections.clone(),
             caches: self.caches.clone(),
             features: Arc::new(features),
@@ -278,9 +292,10 @@ impl Service {
         let present = self.listener.server.config();
         self.limits.check(&config.shares).map_err(StartError)?;
         let now = Host::now(&*self.host).instant;
-        let names = self.host.names();
-        let carried = CarriedState { caches: &self.caches, names, limits: &self.limits, now };
-        let next = smb_config(config, present.server_guid, Some(&present), &carried)?;
+        let (names, backend) = (self.host.names(), &*self.backend);
+        let (caches, limits) = (&*self.caches, &*self.limits);
+        let carried = CarriedState { backend, caches, names, limits, now };
+        let (next, meters) = smb_config(config, present.server_guid, Some(&present), &carried)?;
         let tls = load_tls(config)?;
         let tickets = load_tickets(config)?;
         let plan = descriptor_plan(config)?;
@@ -291,7 +306,7 @@ impl Service {
         self.host.configure(users, config.guest.clone());
         self.host.set_tls(tls);
         self.host.set_tickets(tickets, config.state_folder());
-        self.limits.configure(&config.shares, now);
+        self.limits.apply(&config.shares, meters, now);
         self.host.interfaces().configure(config.multichannel.addresses.clone());
         self.listener.connections.configure(plan.connections, config.patience);
         let memory = self.listener.connections.memory();
@@ -609,6 +624,20 @@ fn sockets(
     taken.map_err(|error| StartError(format!("a passed socket cannot be used: {error}")))
 }
 
+/// Returns the sockets for SMB and their addresses, which the server advertises from now on.
+fn listen_smb(
+    config: &Config,
+    passed: Vec<std::net::TcpListener>,
+    host: &ProcessHost,
+) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), StartError> {
+    let sockets = sockets(&config.smb, passed)?;
+    let listening: Vec<_> = sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
+    host.interfaces().configure(config.multichannel.addresses.clone());
+    host.interfaces().set_listening(listening.clone());
+    host.interfaces().refresh();
+    Ok((sockets, listening))
+}
+
 /// Listens on `address`. An IPv6 wildcard excludes IPv4 if one of `others` is IPv4 with the same
 /// port.
 fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, StartError> {
@@ -637,26 +666,30 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
     })
 }
 
-/// State of shares that survives a reload.
+/// The backend, and state of shares that survives a reload.
 struct CarriedState<'a> {
+    backend: &'a dyn Backend,
     caches: &'a MetadataCaches,
     names: &'a Arc<HostNames>,
     limits: &'a LimitsBook,
     now: Instant,
 }
 
-/// Builds the SMB configuration. Unchanged shares keep their volume and with it their open files.
+/// Builds the SMB configuration, and the meters of its shares in their order. Unchanged shares keep
+/// their volume and with it their open files.
 fn smb_config(
     config: &Config,
     guid: [u8; 16],
     present: Option<&smb::Config>,
     carried: &CarriedState<'_>,
-) -> Result<smb::Config, StartError> {
-    let shares = config.shares.iter().map(|share| {
+) -> Result<(smb::Config, Vec<Arc<dyn SpaceMeter>>), StartError> {
+    let opened = config.shares.iter().map(|share| {
         let same = present.and_then(|p| p.share(&share.name)).and_then(|s| s.volume.clone());
         open_share(share, same.as_ref(), carried)
     });
-    Ok(smb::Config {
+    let opened: Vec<_> = opened.collect::<Result<_, _>>()?;
+    let (shares, meters) = opened.into_iter().unzip();
+    let config = smb::Config {
         server_guid: guid,
         name: config.name.clone(),
         domain: config.workgroup.clone(),
@@ -675,25 +708,24 @@ fn smb_config(
             channels_max: config.multichannel.channels_max,
             dialect_min: config.multichannel.dialect_min,
         },
-        shares: shares.collect::<Result<_, _>>()?,
-    })
+        shares,
+    };
+    Ok((config, meters))
 }
 
 fn open_share(
     share: &ShareConfig,
     present: Option<&Arc<Volume>>,
     carried: &CarriedState<'_>,
-) -> Result<Arc<Share>, StartError> {
+) -> Result<(Arc<Share>, Arc<dyn SpaceMeter>), StartError> {
     let caches = carried.caches;
+    let opened = carried.backend.open(&share.source());
+    let OpenedBackend { vfs, snapshots, usage } =
+        opened.map_err(|error| StartError(format!("share {}: {error}", share.name)))?;
     let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
-    let snapshots = share.snapshots.as_ref().map(|snapshots| {
-        let place = snapshots.place(&share.path, !share.show_symlinks);
-        let place = place.map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
-        Ok(Arc::new(LocalSnapshots::new(place)) as Arc<dyn Snapshots>)
-    });
     let options = VolumeOptions {
-        snapshots: snapshots.transpose()?,
+        snapshots,
         frozen: false,
         streams: share.named_streams,
         read_only: share.read_only,
@@ -708,16 +740,13 @@ fn open_share(
         size_limit_bytes: share.size_limit_bytes,
         limits: Some(carried.limits.of(share, carried.now)),
     };
-    let follows = !share.show_symlinks;
-    let open = || LocalVfs::open_with(&share.path, follows).map(|v| Arc::new(v) as Arc<dyn Vfs>);
-    let vfs = open().map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
     let mut volume = Volume::new(with_latency(share, vfs), options);
     // A share on the same directory must keep the backend that its open files belong to. The path
     // alone does not prove this: another directory may stand there by now.
     if let Some(same) = present.filter(|present| present.has_same_root(&volume)) {
         volume = same.with_options(volume.options);
         caches.configure(&share.name, share.metadata_cache_bytes);
-        if volume.features().follows_links != follows {
+        if volume.features().follows_links == share.show_symlinks {
             tracing::warn!(
                 share = share.name,
                 "a change of show_symlinks takes effect after a restart"
@@ -727,7 +756,7 @@ fn open_share(
         let cache = caches.over(&share.name, volume.vfs, share.metadata_cache_bytes);
         volume = Volume::cached(cache, volume.options);
     }
-    Ok(Arc::new(Share {
+    let share = Share {
         name: share.name.clone(),
         comment: share.comment.clone(),
         volume: Some(Arc::new(volume)),
@@ -746,7 +775,8 @@ fn open_share(
         forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
         continuously_available: share.continuously_available,
         always_stable: share.smb_stable == SmbStable::Always,
-    }))
+    };
+    Ok((Arc::new(share), usage))
 }
 
 /// Returns the backend, or for measurements one with added latency.

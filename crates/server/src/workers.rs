@@ -2,6 +2,7 @@
 
 mod line;
 
+use crate::backend;
 use crate::limits::{
     SYNC_WORKERS, WORKER_QUEUE_FLOOR, WORKER_QUEUE_MAX, WORKER_QUEUE_PER_HOLDER_MAX,
 };
@@ -178,13 +179,13 @@ impl PoolState {
 
     /// Main loop of a worker thread.
     fn work(self: Arc<Self>) {
-        vfs_local::rest_without_power();
+        backend::rest_without_power();
         let mut duty = self.decide(CallQueue::come);
         loop {
             duty = match duty {
                 Duty::Run(lane, call) => {
                     // The caller of a panicking call notices that its task was dropped.
-                    let call = || vfs_local::keep_identity(call);
+                    let call = || backend::keep_identity(call);
                     let ended = std::panic::catch_unwind(AssertUnwindSafe(call));
                     drop(ended);
                     self.decide(|line, summons| line.end(lane, summons))

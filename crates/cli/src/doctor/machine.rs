@@ -93,7 +93,7 @@ fn limits() -> Limits {
 }
 
 fn clock() -> Clock {
-    let state = server::clock_state().ok();
+    let state = server::backend::clock_state().ok();
     let zone = std::fs::read_link("/etc/localtime").ok();
     let zone =
         zone.and_then(|path| Some(path.to_string_lossy().split_once("zoneinfo/")?.1.to_owned()));

@@ -12,12 +12,13 @@ mod multichannel;
 mod nfs_clients;
 mod raw;
 pub mod reference;
-mod snapshots;
 mod suggest;
 mod values;
 
 pub(crate) use self::limits::change_provision;
 use crate::accounts::names::WantedNames;
+use crate::backend::{self, ShareSource};
+pub use crate::backend::{SnapshotTool, SnapshotsConfig};
 use crate::conn::connections::ConnectionTimeouts;
 use crate::limits::{CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX};
 use ::limits::Provision;
@@ -28,7 +29,6 @@ pub use logging::{AuditTarget, LogFormat, Logging, TraceTarget};
 pub use multichannel::Multichannel;
 pub use nfs_clients::{NOBODY, NfsClients};
 use serde::Deserialize;
-pub use snapshots::{SnapshotTool, SnapshotsConfig};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -593,17 +593,19 @@ impl ShareConfig {
         self.nfs.unwrap_or(!asks)
     }
 
+    /// The settings that the share's backend needs.
+    #[must_use]
+    pub fn source(&self) -> ShareSource {
+        ShareSource {
+            path: self.path.clone(),
+            follows_links: !self.show_symlinks,
+            snapshots: self.snapshots.clone(),
+        }
+    }
+
     fn problem_outside(&self) -> Option<Problem> {
-        let (name, path) = (&self.name, self.path.display());
-        let text = match std::fs::metadata(&self.path) {
-            Ok(metadata) if metadata.is_dir() => return None,
-            Ok(_) => format!("share {name}: {path} is not a directory"),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                format!("share {name}: {path} does not exist; create it with: mkdir -p {path}")
-            }
-            Err(e) => format!("share {name}: {path}: {e}"),
-        };
-        Some(Problem { line: self.line, text })
+        let what = backend::configured().find_problem(&self.source())?;
+        Some(Problem { line: self.line, text: format!("share {}: {what}", self.name) })
     }
 
     fn snapshots(&mut self) -> &mut SnapshotsConfig {

@@ -587,7 +587,7 @@ impl Meaning<'_> {
             names: raw.snapshot_names.clone(),
             root: raw.snapshot_root.clone(),
         };
-        if let Err(what) = config.place(share, true) {
+        if let Err(what) = config.check(share) {
             self.wrong(kept.span(), what);
         }
         Some(config)

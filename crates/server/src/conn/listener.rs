@@ -1,5 +1,6 @@
 //! Accepts connections of either protocol and starts their tasks.
 
+use crate::backend;
 use crate::conn::connections::{AdmissionRefusal, Connections, Place};
 use crate::conn::network;
 use crate::conn::protocol::{End, Facts, Protocol};
@@ -174,5 +175,5 @@ fn message_of(panic: &(dyn Any + Send)) -> &str {
 /// process's identity between two polls.
 async fn work_on_requests<T>(requests: impl Future<Output = T>) -> T {
     let mut requests = pin!(requests);
-    poll_fn(|cx| vfs_local::keep_identity(|| requests.as_mut().poll(cx))).await
+    poll_fn(|cx| backend::keep_identity(|| requests.as_mut().poll(cx))).await
 }

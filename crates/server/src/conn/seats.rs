@@ -9,6 +9,7 @@
 //! thread with the fewest connections. [`Seats::even_out`] moves one from a busy thread to an idle
 //! one.
 
+use crate::backend;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ fn start() -> io::Result<(Handle, oneshot::Sender<()>)> {
     let handle = runtime.handle().clone();
     let (running, ended) = oneshot::channel::<()>();
     let run = move || {
-        vfs_local::rest_without_power();
+        backend::rest_without_power();
         // The channel carries no value; only its end counts.
         let _ = runtime.block_on(ended);
     };

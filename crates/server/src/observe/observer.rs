@@ -1,5 +1,6 @@
 //! Gathers the state of the running server in one place, for metrics and the admin API.
 
+use crate::backend::Backend;
 use crate::conn::connections::Connections;
 use crate::machine::processor::ProcessorTimes;
 use crate::machine::round_trips;
@@ -32,6 +33,8 @@ pub struct Observer {
     pub workers: Arc<Pool>,
     /// Connections of both protocols.
     pub connections: Arc<Connections>,
+    /// Where the shares' files are.
+    pub backend: Arc<dyn Backend>,
     /// Metadata caches of the shares.
     pub caches: Arc<MetadataCaches>,
     /// The switchable features and their states.
@@ -75,7 +78,7 @@ impl Observer {
             nfs: &self.nfs.snapshot(),
             open_files: self.files.open_file_count(),
             caches: &self.caches.counts(),
-            directory_scans: vfs_local::scans(),
+            directory_scans: self.backend.directory_scans(),
             shares: &self.shares.all(),
             disks: &disks::all(&self.server.config(), &self.files),
             limits: &self.limits.snapshots(Instant::now()),

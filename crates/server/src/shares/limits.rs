@@ -2,6 +2,7 @@
 //! configuration or at run time. Provisioned sizes and burst credits are persistent, because a
 //! raised size stays for a day, also over a restart.
 
+use crate::backend::SpaceMeter;
 use crate::config::{ShareConfig, change_provision};
 use crate::shares::credits::CreditFile;
 use limits::{Provision, ProvisionedSize, ReductionTooSoon, ShareLimits, Snapshot};
@@ -27,10 +28,22 @@ pub struct LimitsBook {
 #[derive(Debug)]
 struct LimitedShare {
     name: String,
-    path: PathBuf,
+    /// None until the share is served.
+    meter: Option<Arc<dyn SpaceMeter>>,
     limits: Arc<ShareLimits>,
     /// The configured values: run-time changes last until these change.
     configured: Provision,
+}
+
+/// A share whose size is limited.
+#[derive(Clone, Debug)]
+pub(crate) struct SizedShare {
+    /// The share's name.
+    pub(crate) name: String,
+    /// Its limits.
+    pub(crate) limits: Arc<ShareLimits>,
+    /// Measures its used size.
+    pub(crate) meter: Arc<dyn SpaceMeter>,
 }
 
 /// Reason for which limits do not change.
@@ -68,7 +81,7 @@ impl LimitsBook {
             if let Some((held, away)) = self.credits.of(&key_of(&share.name), now_seconds()) {
                 limits.restore_credits(held, away, now);
             }
-            LimitedShare { name: share.name.clone(), path: share.path.clone(), limits, configured }
+            LimitedShare { name: share.name.clone(), meter: None, limits, configured }
         };
         self.lock().entry(key_of(&share.name)).or_insert_with(make).limits.clone()
     }
@@ -86,6 +99,17 @@ impl LimitsBook {
             }
         }
         Ok(())
+    }
+
+    /// Applies the configured shares, which were opened, with their meters in the same order.
+    pub(crate) fn apply(
+        &self,
+        shares: &[ShareConfig],
+        meters: Vec<Arc<dyn SpaceMeter>>,
+        now: Instant,
+    ) {
+        self.configure(shares, now);
+        self.set_meters(shares, meters);
     }
 
     /// Applies the configured shares.
@@ -145,11 +169,26 @@ impl LimitsBook {
         known.values().map(|known| (known.name.clone(), known.limits.snapshot(now))).collect()
     }
 
-    /// Directories of the shares with a size limit.
-    pub(crate) fn sized(&self) -> Vec<(PathBuf, Arc<ShareLimits>)> {
+    /// Sets how the used size of each share is measured, and has it measured anew. A share of the same name may have moved to another directory.
+    fn set_meters(&self, shares: &[ShareConfig], meters: Vec<Arc<dyn SpaceMeter>>) {
+        let mut known = self.lock();
+        for (share, meter) in shares.iter().zip(meters) {
+            if let Some(known) = known.get_mut(&key_of(&share.name)) {
+                known.meter = Some(meter);
+                known.limits.space_usage().mark_changed();
+            }
+        }
+    }
+
+    /// The shares with a size limit.
+    pub(crate) fn sized(&self) -> Vec<SizedShare> {
         let known = self.lock();
         let sized = known.values().filter(|known| known.limits.size_bytes().is_some());
-        sized.map(|known| (known.path.clone(), known.limits.clone())).collect()
+        let of = |known: &LimitedShare| {
+            let (name, limits) = (known.name.clone(), known.limits.clone());
+            Some(SizedShare { name, limits, meter: known.meter.clone()? })
+        };
+        sized.filter_map(of).collect()
     }
 
     /// Call it about once a second.
@@ -287,6 +326,32 @@ mod tests {
         let _ = book.of(&shares(200)[0], now);
         book.configure(&shares(200), now);
         assert_eq!(size_of(&book), Some(200), "a day later");
+    }
+
+    /// A meter with a known result.
+    #[derive(Debug)]
+    struct FixedMeter(u64);
+
+    impl SpaceMeter for FixedMeter {
+        fn used_bytes(&self) -> std::io::Result<u64> {
+            Ok(self.0)
+        }
+    }
+
+    #[test]
+    fn reloaded_share_is_measured_where_it_is_now() {
+        let (folder, now) = (tempfile::tempdir().unwrap(), Instant::now());
+        let book = LimitsBook::open(folder.path());
+        let limits = book.of(&shares(100)[0], now);
+        assert!(book.sized().is_empty(), "it is not served yet");
+        for bytes in [10, 20] {
+            book.set_meters(&shares(100), vec![Arc::new(FixedMeter(bytes))]);
+            assert!(limits.space_usage().is_changed());
+            let sized = book.sized().remove(0);
+            assert_eq!((&*sized.name, sized.meter.used_bytes().unwrap()), ("Data", bytes));
+            let begun = limits.space_usage().begin_measure();
+            limits.space_usage().end_measure(begun, bytes);
+        }
     }
 
     #[test]

@@ -1,27 +1,19 @@
-//! Measures the used size of shares: scans all files of a share repeatedly, the less often the
-//! longer a scan takes.
+//! Measures the used size of shares repeatedly, the less often the longer a measurement takes.
 
-use crate::shares::limits::LimitsBook;
+use crate::backend::SpaceMeter;
+use crate::shares::limits::{LimitsBook, SizedShare};
 use limits::ShareLimits;
-use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
-use std::collections::HashSet;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Minimum pause between two scans of a share. The duration of a scan is multiplied, so that scans
+/// Minimum pause between two measurements of a share. The duration of one is multiplied, so that they
 /// take at most a hundredth of a core.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
 const PAUSE_PARTS: u32 = 100;
 /// Pause for a share without changes by clients, because local users may change it, too.
 const PAUSE_UNCHANGED: Duration = Duration::from_mins(10);
-/// Hard-linked files that are recognised; further ones count once per name.
-const LINKED_MAX: usize = 1 << 20;
 
-/// A measured share and the times of its next scan.
+/// A measured share and the times of its next measurement.
 #[derive(Debug)]
 struct MeasuredShare {
     limits: Arc<ShareLimits>,
@@ -36,8 +28,8 @@ pub async fn follow(book: Arc<LimitsBook>) {
     loop {
         seconds.tick().await;
         let sized = book.sized();
-        known.retain(|one| sized.iter().any(|(_, limits)| Arc::ptr_eq(limits, &one.limits)));
-        for (path, limits) in sized {
+        known.retain(|one| sized.iter().any(|share| Arc::ptr_eq(&share.limits, &one.limits)));
+        for SizedShare { name, limits, meter } in sized {
             let at = known.iter().position(|one| Arc::ptr_eq(&one.limits, &limits));
             let is_due = at.is_none_or(|at| {
                 let due = if limits.space_usage().is_changed() {
@@ -50,7 +42,7 @@ pub async fn follow(book: Arc<LimitsBook>) {
             if !is_due {
                 continue;
             }
-            let took = measure(path, &limits).await;
+            let took = measure(name, meter, &limits).await;
             let now = Instant::now();
             let due = now + PAUSE_MIN.max(took * PAUSE_PARTS);
             let next = MeasuredShare { limits, due, due_unchanged: due + PAUSE_UNCHANGED };
@@ -63,117 +55,14 @@ pub async fn follow(book: Arc<LimitsBook>) {
 }
 
 /// Measures a share once and returns the duration.
-async fn measure(path: PathBuf, limits: &Arc<ShareLimits>) -> Duration {
+async fn measure(share: String, meter: Arc<dyn SpaceMeter>, limits: &Arc<ShareLimits>) -> Duration {
     let (start, begun) = (Instant::now(), limits.space_usage().begin_measure());
-    let shown = path.display().to_string();
-    match tokio::task::spawn_blocking(move || used_bytes(&path)).await {
+    match tokio::task::spawn_blocking(move || meter.used_bytes()).await {
         Ok(Ok(bytes)) => limits.space_usage().end_measure(begun, bytes),
         Ok(Err(error)) => {
-            tracing::warn!(path = shown, %error, "the used size of the share cannot be measured");
+            tracing::warn!(share, %error, "the used size of the share cannot be measured");
         }
-        Err(_) => tracing::error!(path = shown, "measuring a share failed"),
+        Err(_) => tracing::error!(share, "measuring a share failed"),
     }
     start.elapsed()
-}
-
-/// A directory that is still to be scanned: an open base and a relative path of at most PATH_MAX.
-#[derive(Debug)]
-struct Folder {
-    base: Arc<OwnedFd>,
-    path: Vec<u8>,
-}
-
-impl Folder {
-    /// Maximum path length of a system call: PATH_MAX without its NUL. path_resolution(7).
-    const PATH_BYTES_MAX: usize = 4095;
-
-    fn open(&self) -> rustix::io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        rustix::fs::openat2(&*self.base, self.path.as_slice(), flags, Mode::empty(), resolve)
-    }
-
-    /// The child directory `name` of this directory, which is open as `opened`.
-    fn child(&self, opened: &Arc<OwnedFd>, name: &[u8]) -> Self {
-        match self.path.len() + 1 + name.len() > Self::PATH_BYTES_MAX {
-            true => Self { base: opened.clone(), path: name.to_vec() },
-            false => Self { base: self.base.clone(), path: [&self.path, &b"/"[..], name].concat() },
-        }
-    }
-}
-
-/// Allocated bytes of a directory tree on its file system, at any depth. Files that disappear
-/// during the scan are skipped.
-fn used_bytes(root: &Path) -> io::Result<u64> {
-    let base: Arc<OwnedFd> = Arc::new(fs::File::open(root)?.into());
-    let top = rustix::fs::fstat(&*base)?;
-    let (mut bytes, mut linked) = (allocated_bytes(&top), HashSet::new());
-    let mut folders = vec![Folder { base, path: b".".to_vec() }];
-    while let Some(folder) = folders.pop() {
-        let Ok(opened) = folder.open().map(Arc::new) else { continue };
-        let Ok(entries) = Dir::read_from(&*opened) else { continue };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            let Ok(stat) = rustix::fs::statat(&*opened, name, AtFlags::SYMLINK_NOFOLLOW) else {
-                continue;
-            };
-            if stat.st_dev != top.st_dev || matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            let has_others = !is_directory && stat.st_nlink > 1;
-            if has_others && linked.len() < LINKED_MAX && !linked.insert(stat.st_ino) {
-                continue;
-            }
-            bytes += allocated_bytes(&stat);
-            if is_directory {
-                folders.push(folder.child(&opened, name.to_bytes()));
-            }
-        }
-    }
-    Ok(bytes)
-}
-
-fn allocated_bytes(stat: &rustix::fs::Stat) -> u64 {
-    u64::try_from(stat.st_blocks).unwrap_or(0) * 512
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn usage_includes_files_deeper_than_path_max() {
-        let folder = tempfile::tempdir().unwrap();
-        let empty = used_bytes(folder.path()).unwrap();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let mut at: OwnedFd = fs::File::open(folder.path()).unwrap().into();
-        let name = "n".repeat(200);
-        for _ in 0..50 {
-            rustix::fs::mkdirat(&at, &name, Mode::RWXU).unwrap();
-            at = rustix::fs::openat(&at, &name, flags, Mode::empty()).unwrap();
-        }
-        let create = OFlags::CREATE | OFlags::WRONLY;
-        let file = rustix::fs::openat(&at, "file", create, Mode::RUSR).unwrap();
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1 << 20).unwrap();
-        let used = used_bytes(folder.path()).unwrap() - empty;
-        assert!(used >= 1 << 20, "{used}");
-    }
-
-    #[test]
-    fn usage_counts_hard_links_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let empty = used_bytes(folder.path()).unwrap();
-        let below = folder.path().join("below");
-        fs::create_dir(&below).unwrap();
-        let file = below.join("file");
-        fs::write(&file, vec![1; 1 << 20]).unwrap();
-        fs::File::open(&file).unwrap().sync_all().unwrap();
-        fs::hard_link(&file, folder.path().join("again")).unwrap();
-        let sparse = fs::File::create(folder.path().join("sparse")).unwrap();
-        sparse.set_len(1 << 30).unwrap();
-        let used = used_bytes(folder.path()).unwrap() - empty;
-        assert!((1 << 20..(1 << 20) + 65_536).contains(&used), "{used}");
-        assert!(used_bytes(&folder.path().join("none")).is_err());
-    }
 }

@@ -52,11 +52,19 @@ impl SnapshotTool {
 }
 
 impl SnapshotsConfig {
+    /// Checks the settings for a share at `share`, without a look at the disk.
+    ///
+    /// # Errors
+    /// The problem, as a text for an administrator.
+    pub(crate) fn check(&self, share: &Path) -> Result<(), String> {
+        self.place(share, true).map(drop)
+    }
+
     /// The location for the backend.
     ///
     /// # Errors
     /// The problem, as a text for an administrator.
-    pub fn place(&self, share: &Path, follows_links: bool) -> Result<SnapshotPlace, String> {
+    pub(super) fn place(&self, share: &Path, follows_links: bool) -> Result<SnapshotPlace, String> {
         let root = self.root.as_deref().unwrap_or(share);
         let inside = share.strip_prefix(root).map_err(|_| {
             format!("snapshot_root = {root:?} is not a directory above the share, {share:?}")
