@@ -144,6 +144,10 @@ pub struct MemoryOptions {
     /// [`crate::Attributes::change`] is a counter; else it is the change time, which may repeat, as
     /// on most file systems.
     pub counts_changes: bool,
+    /// The tree has handles and knows the paths of nodes; else nodes are reached by path only.
+    pub has_handles: bool,
+    /// The tree stores extended attributes, and with them descriptors and verifiers.
+    pub has_xattrs: bool,
 }
 
 impl MemoryOptions {
@@ -153,7 +157,14 @@ impl MemoryOptions {
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self { capacity_bytes: 1 << 30, has_disk: false, serial: 1, counts_changes: true }
+        Self {
+            capacity_bytes: 1 << 30,
+            has_disk: false,
+            serial: 1,
+            counts_changes: true,
+            has_handles: true,
+            has_xattrs: true,
+        }
     }
 }
 
@@ -268,6 +279,16 @@ impl SharedTree {
             false => attributes.changed.0 as u64,
         };
         Ok(Attributes { change, ..attributes })
+    }
+
+    /// Refuses what a tree without handles lacks.
+    fn need_handles(&self) -> Result<()> {
+        if self.options.has_handles { Ok(()) } else { Err(FsError::NotSupported) }
+    }
+
+    /// Refuses what a tree without extended attributes lacks.
+    fn need_xattrs(&self) -> Result<()> {
+        if self.options.has_xattrs { Ok(()) } else { Err(FsError::NotSupported) }
     }
 
     fn with(&self, state: State, around: Arc<dyn Surroundings>) -> Arc<Self> {

@@ -357,6 +357,7 @@ impl Node for MemoryNode {
     }
 
     fn xattr_names(&self, _who: Actor<'_>) -> Result<Vec<XattrName>> {
+        self.shared.need_xattrs()?;
         self.shared.call(Call::Xattr, |state| {
             Ok(state.inode(self.number)?.facts.xattrs.keys().cloned().collect())
         })
@@ -373,6 +374,7 @@ impl Node for MemoryNode {
     }
 
     fn xattr(&self, actor: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
+        self.shared.need_xattrs()?;
         self.shared.call(Call::Xattr, |state| {
             let facts = &readable(state.inode(self.number)?, actor)?.facts;
             facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)
@@ -380,6 +382,7 @@ impl Node for MemoryNode {
     }
 
     fn set_xattr(&self, actor: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
+        self.shared.need_xattrs()?;
         if value.is_some_and(|value| value.len() > XATTR_BYTES_MAX) {
             return Err(FsError::TooLarge);
         }
@@ -400,6 +403,9 @@ impl Node for MemoryNode {
     }
 
     fn set_verifier(&self, actor: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
+        if !self.shared.options.has_xattrs {
+            return Ok(());
+        }
         self.change_facts(actor, Call::Xattr, |inode, _| {
             inode.facts.verifier = Some(verifier);
             Ok(())
@@ -411,6 +417,9 @@ impl Node for MemoryNode {
     }
 
     fn set_security(&self, actor: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
+        if change.descriptor.is_some() {
+            self.shared.need_xattrs()?;
+        }
         self.change_facts(METADATA, Call::Xattr, |inode, _| {
             if change.permissions.is_some()
                 && !actor.creator().actor().acts_as_owner_of(inode.facts.uid)

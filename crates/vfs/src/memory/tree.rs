@@ -489,7 +489,7 @@ impl Vfs for MemoryVfs {
             reflink: true,
             compression: false,
             follows_links: true,
-            xattrs: true,
+            xattrs: self.shared.options.has_xattrs,
             stream_bytes_max: 0,
             noatime: false,
             misses_remote_changes: false,
