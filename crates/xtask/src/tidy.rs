@@ -1,6 +1,7 @@
 //! The house rules that no compiler checks.
 
 mod backend_calls;
+mod backend_seam;
 mod developer_pages;
 mod promises;
 
@@ -128,6 +129,7 @@ fn check(root: &Path) -> Result<Vec<String>> {
         for file in rust_files(&folder)? {
             let text = std::fs::read_to_string(&file)?;
             check_file(name, &file, &text, &mut breaches);
+            backend_seam::check(file.strip_prefix(root.join("crates"))?, &text, &mut breaches);
             collect_tests(name, &text, &mut tests);
         }
     }

@@ -189,6 +189,7 @@ mod tests {
     };
     use grants::ShareMode;
     use std::task::{Context, Poll, Waker};
+    use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
     use vfs::{Identity, Name, RelPath};
 
     #[test]
@@ -206,8 +207,8 @@ mod tests {
     /// The other open's write may have put the length back that the truncation took.
     #[test]
     fn truncating_open_during_a_write_counts_as_change_of_size() {
-        let folder = tempfile::tempdir().unwrap();
-        let vfs = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
+        let clock = Arc::new(StillClock::default());
+        let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), clock));
         let volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
         let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let caller = Arc::new(Caller::of(Identity { uid: 0, gid: 0, groups: Vec::new() }));
