@@ -16,15 +16,18 @@ struct ChartSource {
     first_cell: &'static str,
     /// Name of each series and the column that it shows.
     series: &'static [(&'static str, &'static str)],
+    /// Column by which every figure is divided: rows of very different size share a chart.
+    divisor: Option<&'static str>,
 }
 
 const SOURCES: [ChartSource; 4] = [
     ChartSource {
-        file: "smb-cpu.svg",
-        title: "Server CPU time of an SMB operation, µs",
+        file: "smb-cpu-ratio.svg",
+        title: "Server CPU time of an SMB operation: Samba's, times Anabranch's",
         page: "smb.md",
         first_cell: "load",
-        series: &[("Anabranch", "ours µs/op"), ("Samba", "Samba µs/op")],
+        series: &[("Samba : Anabranch", "Samba µs/op")],
+        divisor: Some("ours µs/op"),
     },
     ChartSource {
         file: "own-loader.svg",
@@ -32,6 +35,7 @@ const SOURCES: [ChartSource; 4] = [
         page: "smb.md",
         first_cell: "own loader",
         series: &[("Anabranch", "ratio")],
+        divisor: None,
     },
     ChartSource {
         file: "links.svg",
@@ -39,13 +43,15 @@ const SOURCES: [ChartSource; 4] = [
         page: "links.md",
         first_cell: "load",
         series: &[("4 channels", "ours, 4"), ("1 channel", "ours, 1 channel")],
+        divisor: None,
     },
     ChartSource {
-        file: "nfs-cpu.svg",
-        title: "Server CPU time of an NFS operation, µs",
+        file: "nfs-cpu-ratio.svg",
+        title: "Server CPU time of an NFS operation: NFS-Ganesha's, times Anabranch's",
         page: "nfs.md",
         first_cell: "NFS 4.1, one connection, the build that is guided",
-        series: &[("Anabranch", "ours µs/op"), ("NFS-Ganesha", "Ganesha µs/op")],
+        series: &[("NFS-Ganesha : Anabranch", "ratio")],
+        divisor: None,
     },
 ];
 
@@ -91,21 +97,26 @@ pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
 
 fn draw(root: &Path, source: &ChartSource) -> Result<String> {
     let page = std::fs::read_to_string(root.join(FOLDER).join(source.page)).context(source.page)?;
-    let columns: Vec<&str> = source.series.iter().map(|(_, column)| *column).collect();
+    let shown = source.series.iter().map(|(_, column)| *column);
+    let columns: Vec<&str> = shown.chain(source.divisor).collect();
     let rows = table(&page, source.first_cell, &columns)
         .with_context(|| format!("{}: no table {:?}", source.page, source.first_cell))?;
     let mut chart = Chart::new(source.title, source.series.iter().map(|(name, _)| *name));
-    rows.into_iter().for_each(|(name, figures)| chart.row(&name, figures));
+    for (name, mut figures) in rows {
+        let divisor = source.divisor.and_then(|_| figures.pop()).unwrap_or(1.0);
+        chart.row(&name, figures.into_iter().map(|figure| figure / divisor));
+    }
     Ok(chart.svg())
 }
 
-/// The rows of the first table with this first cell and these columns; rows with a cell that has no
-/// figure are left out.
+/// The rows of the first table with this first cell and these columns, of several with one name the
+/// last: the ratio of CPU times follows that of rates. Rows with a cell that has no figure are left
+/// out.
 fn table(page: &str, first_cell: &str, columns: &[&str]) -> Option<Vec<(String, Vec<f64>)>> {
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
         let header = cells(line);
-        let at = |column: &&str| header.iter().position(|cell| cell == column);
+        let at = |column: &&str| header.iter().rposition(|cell| cell == column);
         let places: Option<Vec<usize>> = columns.iter().map(at).collect();
         let Some(places) = places.filter(|_| header.first() == Some(&first_cell)) else { continue };
         let rows = lines.skip(1).take_while(|line| line.starts_with('|')).map(cells);
@@ -131,8 +142,9 @@ fn figure(cell: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "| load | /s |\n|---|---|\n| a | 1 |\n\n| load | ours | theirs |\n\
-                        |---|---|---|\n| read | **1,500** | 2.5 (3) |\n| write | - | 4 |\n\nText\n";
+    const PAGE: &str = "| load | /s |\n|---|---|\n| a | 1 |\n\n| load | theirs | ours | theirs |\n\
+                        |---|---|---|---|\n| read | 9 | **1,500** | 2.5 (3) |\n| write | 9 | - | 4 |\n\n\
+                        Text\n";
 
     #[test]
     fn table_is_found_by_columns_without_rows_that_lack_figures() {
