@@ -4,8 +4,9 @@
 //! operations except the most frequent, small ones are boxed.
 
 use crate::ops::{
-    attributes, copy, data, delegate, directory, handle, lock, open, readdir, security, session,
-    space, state, xattr,
+    allocate, attributes, clone, close, commit, copy, create, delegate, handle, io_advise, link,
+    lock, lookup, open, read, read_plus, readdir, readlink, remove, rename, security, seek,
+    session, state, write, xattr,
 };
 use crate::request::operations::{
     Group, extensions_group, files_group, group, names_group, state_group, unsupported,
@@ -64,14 +65,14 @@ impl Run<'_> {
             Operation::RestoreFh => results.push(answer, number, &self.restore()),
             Operation::Read(args) => {
                 let put = results.begin_put(answer, number);
-                let result = data::read(self, args, answer).await;
+                let result = read::read(self, args, answer).await;
                 results.end_put(answer, put, result);
             }
             Operation::Write(args) => {
-                results.push(answer, number, &data::write(self, args).await);
+                results.push(answer, number, &write::write(self, args).await);
             }
             Operation::Commit(args) => {
-                results.push(answer, number, &Box::pin(data::commit(self, args)).await);
+                results.push(answer, number, &Box::pin(commit::commit(self, args)).await);
             }
             Operation::GetAttr(args) => match attributes::get(self, args.requested).await {
                 Ok(found) => results.put(answer, number, |answer| {
@@ -113,31 +114,31 @@ impl Run<'_> {
     ) {
         match operation {
             Operation::Lookup(args) => {
-                results.push(answer, number, &Box::pin(directory::look_up(self, args)).await);
+                results.push(answer, number, &Box::pin(lookup::lookup(self, args)).await);
             }
             Operation::LookupParent => {
-                results.push(answer, number, &Box::pin(directory::look_up_parent(self)).await);
+                results.push(answer, number, &Box::pin(lookup::lookup_parent(self)).await);
             }
             Operation::ReadLink => {
-                let text = Box::pin(directory::read_link(self)).await;
+                let text = Box::pin(readlink::readlink(self)).await;
                 results.push(answer, number, &text.as_deref().map_err(|status| *status));
             }
             Operation::ReadDir(args) => {
                 let put = results.begin_put(answer, number);
-                let result = Box::pin(readdir::read(self, args, answer)).await;
+                let result = Box::pin(readdir::readdir(self, args, answer)).await;
                 results.end_put(answer, put, result);
             }
             Operation::Create(args) => {
-                results.push(answer, number, &Box::pin(directory::create(self, args)).await);
+                results.push(answer, number, &Box::pin(create::create(self, args)).await);
             }
             Operation::Remove(args) => {
-                results.push(answer, number, &Box::pin(directory::remove(self, args)).await);
+                results.push(answer, number, &Box::pin(remove::remove(self, args)).await);
             }
             Operation::Rename(args) => {
-                results.push(answer, number, &Box::pin(directory::rename(self, args)).await);
+                results.push(answer, number, &Box::pin(rename::rename(self, args)).await);
             }
             Operation::Link(args) => {
-                results.push(answer, number, &Box::pin(directory::link(self, args)).await);
+                results.push(answer, number, &Box::pin(link::link(self, args)).await);
             }
             Operation::SecInfo(args) => {
                 results.push(answer, number, &Box::pin(security::of_name(self, args)).await);
@@ -172,7 +173,7 @@ impl Run<'_> {
                 results.push(answer, number, &Box::pin(delegate::delegreturn(self, args)).await);
             }
             Operation::Close(args) => {
-                results.push(answer, number, &Box::pin(open::close(self, args)).await)
+                results.push(answer, number, &Box::pin(close::close(self, args)).await)
             }
             Operation::Lock(args) => {
                 results.push(answer, number, &lock::lock(self, args).reply());
@@ -224,20 +225,20 @@ impl Run<'_> {
     ) {
         match operation {
             Operation::Allocate(args) => {
-                results.push(answer, number, &Box::pin(space::allocate(self, args)).await);
+                results.push(answer, number, &Box::pin(allocate::allocate(self, args)).await);
             }
             Operation::Deallocate(args) => {
-                results.push(answer, number, &Box::pin(space::deallocate(self, args)).await);
+                results.push(answer, number, &Box::pin(allocate::deallocate(self, args)).await);
             }
             Operation::Seek(args) => {
-                results.push(answer, number, &Box::pin(space::seek(self, args)).await)
+                results.push(answer, number, &Box::pin(seek::seek(self, args)).await)
             }
             Operation::IoAdvise(args) => {
-                results.push(answer, number, &Box::pin(space::advise(self, args)).await);
+                results.push(answer, number, &Box::pin(io_advise::io_advise(self, args)).await);
             }
             Operation::ReadPlus(args) => {
                 let put = results.begin_put(answer, number);
-                let result = Box::pin(space::read_plus(self, args, answer)).await;
+                let result = Box::pin(read_plus::read_plus(self, args, answer)).await;
                 results.end_put(answer, put, result);
             }
             Operation::Copy(args) => {
@@ -250,7 +251,7 @@ impl Run<'_> {
                 results.push(answer, number, &copy::offload_cancel(self, args));
             }
             Operation::Clone(args) => {
-                results.push(answer, number, &Box::pin(copy::clone(self, args)).await)
+                results.push(answer, number, &Box::pin(clone::clone(self, args)).await)
             }
             Operation::GetXattr(args) => {
                 let value = Box::pin(xattr::get(self, args, answer.room())).await;

@@ -1,32 +1,21 @@
-//! COPY, CLONE, OFFLOAD_STATUS, OFFLOAD_CANCEL. RFC 7862 15.2, 15.8, 15.9, 15.13.
+//! COPY, OFFLOAD_STATUS, OFFLOAD_CANCEL. RFC 7862 15.2, 15.8, 15.9.
 //!
 //! A large copy runs asynchronously if the client permits it and has a backchannel. Other copies
 //! are synchronous and limited in length, so that the client asks for the rest. The server refuses
 //! copies between servers and has no COPY_NOTIFY, so that clients read and write themselves.
 
-use super::paid_open::{PaidOpen, open_for, saved_open_for};
+use super::paid_open::{PaidOpen, copy_opens};
 use crate::callback::offload::AsyncCopy;
 use crate::limits::{COPY_BYTES_MAX, COPY_LATER_BYTES_MIN};
 use crate::request::run::Run;
 use crate::status::OrStatus;
-use files::{Access as Rights, Caller, OpenFile};
-use limits::Cost;
+use files::{Caller, OpenFile};
 use std::sync::Arc;
 use wire::nfs::ops::{
-    CloneArgs, CopyArgs, CopyReply, CopyRequirements, CopyResult, OffloadArgs, OffloadStatusResult,
+    CopyArgs, CopyReply, CopyRequirements, CopyResult, OffloadArgs, OffloadStatusResult,
     WriteResponse,
 };
 use wire::nfs::{NfsStatus, StableHow, StateId, Verifier};
-
-/// The opens of the saved and of the current file handle.
-async fn both(
-    run: &mut Run<'_>,
-    (source, target): (StateId, StateId),
-) -> Result<(Arc<OpenFile>, PaidOpen), NfsStatus> {
-    let from = saved_open_for(run, source, Rights::READ_DATA, Cost::metadata()).await?;
-    let to = open_for(run, target, Rights::WRITE_DATA, Cost::metadata()).await?;
-    Ok((from.open, to))
-}
 
 pub(crate) async fn copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> CopyReply {
     match try_copy(run, args).await {
@@ -40,7 +29,7 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
         return Err(NfsStatus::NOTSUPP);
     }
     let ids = (args.source_state_id, args.destination_state_id);
-    let (from, PaidOpen { open: to, caller }) = both(run, ids).await?;
+    let (from, PaidOpen { open: to, caller }) = copy_opens(run, ids).await?;
     let files = run.files().clone();
     let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
@@ -129,20 +118,4 @@ pub(crate) fn offload_status(
 pub(crate) fn offload_cancel(run: &mut Run<'_>, args: &OffloadArgs) -> Result<(), NfsStatus> {
     run.place()?;
     run.client()?.copies.cancel(&args.state_id)
-}
-
-pub(crate) async fn clone(run: &mut Run<'_>, args: &CloneArgs) -> Result<(), NfsStatus> {
-    let ids = (args.source_state_id, args.destination_state_id);
-    let (from, PaidOpen { open: to, caller }) = both(run, ids).await?;
-    let files = run.files().clone();
-    let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
-    let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
-    let count = if args.count == 0 { left } else { args.count };
-    if count > left {
-        return Err(NfsStatus::INVAL);
-    }
-    let (source_at, target_at) = (args.source_offset, args.destination_offset);
-    files.clone_range(&caller, (&from, source_at), (&to, target_at), count).await.or_status()?;
-    run.note_changed_by(&to);
-    Ok(())
 }

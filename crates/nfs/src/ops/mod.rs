@@ -1,17 +1,32 @@
-//! Operations, one module for each group.
+//! Operations: a module for each, or for a group that shares its rules.
+//!
+//! Imports `request`, `callback`, `encoding` and the rooms below them. Only `compound` imports it.
 
+pub mod allocate;
 pub mod attributes;
+pub mod clone;
+pub mod close;
+pub mod commit;
 pub mod copy;
-pub mod data;
+pub mod create;
 pub mod delegate;
-pub mod directory;
 pub mod handle;
+pub mod io_advise;
+pub mod link;
 pub mod lock;
+pub mod lookup;
+pub mod names;
 pub mod open;
 pub mod paid_open;
+pub mod read;
+pub mod read_plus;
 pub mod readdir;
+pub mod readlink;
+pub mod remove;
+pub mod rename;
 pub mod security;
+pub mod seek;
 pub mod session;
-pub mod space;
 pub mod state;
+pub mod write;
 pub mod xattr;

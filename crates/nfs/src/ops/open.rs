@@ -1,11 +1,11 @@
-//! OPEN, OPEN_DOWNGRADE, CLOSE. RFC 8881 18.2, 18.16, 18.18.
+//! OPEN, OPEN_DOWNGRADE. RFC 8881 18.16, 18.18.
 //!
 //! All opens of one owner on one file share one state and one open of the file layer. An OPEN that
 //! asks for more replaces the earlier open.
 
 use super::attributes::{RequestedAttributes, decode_requested, set_list};
 use super::delegate;
-use super::directory::{change_before, change_info, name_of};
+use super::names::{change_before, change_info, name_of};
 use crate::callback::recall::DelegationHolder;
 use crate::clients::client::Client;
 use crate::clients::held_state::HeldOpen;
@@ -22,8 +22,8 @@ use files::{
 use std::sync::Arc;
 use vfs::{FileKey, FsError};
 use wire::nfs::ops::{
-    CloseArgs, CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenDowngradeArgs, OpenHow,
-    OpenResult, OpenResultFlags, ShareAccess, ShareDeny,
+    CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenDowngradeArgs, OpenHow, OpenResult,
+    OpenResultFlags, ShareAccess, ShareDeny,
 };
 use wire::nfs::{Bitmap4, ChangeInfo, NfsStatus, StateId};
 
@@ -447,18 +447,4 @@ pub(crate) fn downgrade(run: &mut Run<'_>, args: &OpenDowngradeArgs) -> Result<S
     })?;
     run.current_id = Some(id);
     Ok(id)
-}
-
-pub(crate) async fn close(run: &mut Run<'_>, args: &CloseArgs) -> Result<StateId, NfsStatus> {
-    let id = run.resolve_id(args.state_id)?;
-    let held = run.open_by(&id, Rights::READ_ATTRIBUTES)?;
-    let client = run.client()?;
-    let ended = client.with_states(|states| {
-        let (number, _) = states.find_open(&id)?;
-        Ok::<_, NfsStatus>(states.remove(number))
-    })?;
-    drop(ended);
-    held.close(run.files()).await;
-    run.current_id = Some(StateId::INVALID);
-    Ok(StateId::INVALID)
 }

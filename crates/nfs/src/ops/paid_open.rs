@@ -52,6 +52,16 @@ pub(crate) async fn saved_open_for(
     admitted(run, found, cost).await
 }
 
+/// The opens of the saved and of the current file handle.
+pub(crate) async fn copy_opens(
+    run: &mut Run<'_>,
+    (source, target): (StateId, StateId),
+) -> Result<(Arc<OpenFile>, PaidOpen), NfsStatus> {
+    let from = saved_open_for(run, source, Rights::READ_DATA, Cost::metadata()).await?;
+    let to = open_for(run, target, Rights::WRITE_DATA, Cost::metadata()).await?;
+    Ok((from.open, to))
+}
+
 /// Some open of the client on the current file, or one for this operation: any suffices to flush
 /// the file. Admits `cost`.
 pub(crate) async fn any_open(run: &mut Run<'_>, cost: Cost) -> Result<PaidOpen, NfsStatus> {

@@ -39,7 +39,7 @@ const COOKIE_FIRST: u64 = 3;
 /// # Errors
 /// NOTDIR, BAD_COOKIE, INVAL; TOOSMALL if no entry fits; the error of an entry's stat, unless the
 /// client requested rdattr_error.
-pub(crate) async fn read(
+pub(crate) async fn readdir(
     run: &mut Run<'_>,
     args: &ReadDirArgs,
     answer: &mut ReplyBuffer,

@@ -1,6 +1,6 @@
 //! SECINFO, SECINFO_NO_NAME. RFC 8881 18.29, 18.45.
 
-use super::directory::{look_up, look_up_parent};
+use super::lookup::{lookup, lookup_parent};
 use crate::request::run::Run;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{
@@ -19,7 +19,7 @@ pub(crate) async fn of_name(
 ) -> Result<SecInfoResult<'static>, NfsStatus> {
     // The name must exist. A share that requires TLS does, and the flavors are valid with it, so
     // WRONGSEC is no error here.
-    match look_up(run, &LookupArgs { name: args.name }).await {
+    match lookup(run, &LookupArgs { name: args.name }).await {
         Ok(()) | Err(NfsStatus::WRONGSEC) => {}
         Err(status) => return Err(status),
     }
@@ -33,7 +33,7 @@ pub(crate) async fn of_handle(
 ) -> Result<SecInfoResult<'static>, NfsStatus> {
     run.place()?;
     if args.style == SecInfoStyle::Parent {
-        look_up_parent(run).await?;
+        lookup_parent(run).await?;
     }
     run.unset_current();
     Ok(flavors())

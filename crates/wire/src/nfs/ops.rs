@@ -3,18 +3,30 @@
 //! [`Operation`] is an operation with its arguments, [`OperationResult`] one with its results.
 //! Servers and clients that know the type of the next value decode it directly.
 
+pub mod allocate;
 pub mod attributes;
+pub mod clone;
+pub mod close;
+pub mod commit;
 pub mod copy;
-pub mod data;
-pub mod directory;
+pub mod create;
 pub mod handle;
+pub mod io_advise;
 pub mod layout;
+pub mod link;
 pub mod lock;
 pub mod open;
+pub mod read;
+pub mod read_plus;
+pub mod readdir;
+pub mod remove;
+pub mod rename;
 pub mod security;
+pub mod seek;
 pub mod session;
-pub mod space;
 pub mod state;
+pub mod write;
+pub mod write_same;
 pub mod xattr;
 
 use super::reply::Reply;
@@ -23,18 +35,30 @@ use super::{
     Bitmap4, ChangeInfo, Fattr, FileHandle, NfsStatus, OperationNumber, StateId, Verifier,
 };
 use crate::codec::Malformed;
+pub use allocate::*;
 pub use attributes::*;
+pub use clone::*;
+pub use close::*;
+pub use commit::*;
 pub use copy::*;
-pub use data::*;
-pub use directory::*;
+pub use create::*;
 pub use handle::*;
+pub use io_advise::*;
 pub use layout::*;
+pub use link::*;
 pub use lock::*;
 pub use open::*;
+pub use read::*;
+pub use read_plus::*;
+pub use readdir::*;
+pub use remove::*;
+pub use rename::*;
 pub use security::*;
+pub use seek::*;
 pub use session::*;
-pub use space::*;
 pub use state::*;
+pub use write::*;
+pub use write_same::*;
 pub use xattr::*;
 
 /// The table of operations. An operation without arguments lists none; one without results lists

@@ -1,4 +1,4 @@
-//! CLOSE and FLUSH. MS-SMB2 2.2.15 to 2.2.18.
+//! CLOSE. MS-SMB2 2.2.15, 2.2.16.
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::fscc::FileTime;
@@ -87,32 +87,6 @@ impl CloseResponse {
     }
 }
 
-/// FLUSH request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlushRequest {
-    /// The open.
-    pub file_id: FileId,
-}
-
-impl FlushRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Malformed`] if it is short or has another size.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        r.structure_size(24, "flush")?;
-        r.skip(6, "flush")?;
-        Ok(Self { file_id: FileId::decode(r)? })
-    }
-
-    /// Appends the body.
-    pub fn encode(&self, w: &mut Writer<'_>) {
-        w.u16(24);
-        w.zeros(6);
-        self.file_id.encode(w);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,14 +104,5 @@ mod tests {
         response.encode(&mut Writer::new(&mut bytes));
         assert_eq!(CloseResponse::decode(&mut Reader::new(&bytes)), Ok(response));
         assert!(CloseResponse::decode(&mut Reader::new(&bytes[..59])).is_err());
-    }
-
-    #[test]
-    fn flush_request_has_the_published_bytes() {
-        let request = FlushRequest { file_id: FileId { persistent: 1, volatile: 2 } };
-        let mut bytes = Vec::new();
-        request.encode(&mut Writer::new(&mut bytes));
-        assert_eq!(bytes, *b"\x18\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
-        assert_eq!(FlushRequest::decode(&mut Reader::new(&bytes)), Ok(request));
     }
 }

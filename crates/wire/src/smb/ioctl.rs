@@ -2,7 +2,7 @@
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
-use crate::smb::info::put_variable;
+use crate::smb::output_buffer::put_variable;
 
 /// IOCTL request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,13 @@
 
 use super::DIRECTION;
 use anyhow::Result;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const PAGES: [&str; 2] = ["docs/dev", "benchmarks"];
+/// The table of operations, and the heading of its exceptions.
+const OPERATIONS: &str = "operations.md";
+const EXCEPTIONS: &str = "## Other names";
 /// The traits that `Vfs::name` and `Node::name` refer to.
 const BACKEND: &str = "crates/vfs/src/lib.rs";
 
@@ -23,6 +27,10 @@ pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
         let shown = page.strip_prefix(root).unwrap_or(&page).display();
         let missing = missing_names(root, &backend, &text).into_iter();
         breaches.extend(missing.map(|name| format!("{shown}: {name} does not exist")));
+        if page.ends_with(OPERATIONS) {
+            let other = other_names(&text).into_iter();
+            breaches.extend(other.map(|name| format!("{shown}: {name}")));
+        }
         let folder = page.parent().unwrap_or(root);
         for target in link_targets(&text).filter(|t| !folder.join(t).exists()) {
             breaches.push(format!("{shown}: the link {target} leads nowhere"));
@@ -73,6 +81,53 @@ fn missing_names(root: &Path, backend: &str, text: &str) -> Vec<String> {
     missing
 }
 
+/// Names in the table of operations that lack the word of their row and are no exceptions, and
+/// exceptions that no row needs.
+fn other_names(text: &str) -> Vec<String> {
+    let (table, exceptions) = text.split_once(EXCEPTIONS).unwrap_or((text, ""));
+    let exceptions = rows(exceptions);
+    let mut faults = Vec::new();
+    let mut needed = BTreeSet::new();
+    for cells in rows(table) {
+        let Some(word) = cells.first().and_then(|cell| backticked(cell).next()) else { continue };
+        for name in cells.iter().skip(1).flat_map(|cell| backticked(cell)) {
+            if !has_word(name, word) {
+                needed.insert(name);
+            }
+        }
+    }
+    let mut excepted = BTreeSet::new();
+    for cells in &exceptions {
+        let [names, reason] = cells[..] else { continue };
+        if !backticked(names).all(|name| needed.contains(name) && !reason.is_empty()) {
+            faults.push(format!("{names} needs no exception, or has none with a reason"));
+        }
+        excepted.extend(backticked(names));
+    }
+    let unnamed = needed.difference(&excepted);
+    faults.extend(unnamed.map(|name| format!("{name} lacks the word of its row")));
+    faults
+}
+
+/// The cells of the rows of tables, without their heads.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix('|'));
+    let cells = lines.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    cells.filter(|cells| cells[0].starts_with('`')).collect()
+}
+
+fn backticked(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+/// Whether the name of a file, of the folder of a `mod.rs`, or of a method has this word among those
+/// that underscores part.
+fn has_word(name: &str, word: &str) -> bool {
+    let stem = name.strip_suffix("/mod.rs").or(name.strip_suffix(".rs")).unwrap_or(name);
+    let last = stem.rsplit(['/', ':']).next().unwrap_or(stem);
+    last.split('_').any(|part| part == word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +145,17 @@ mod tests {
     fn links_to_other_sites_and_sections_are_left_out() {
         let text = "[a](x.md) [b](https://example.org/y) [c](#here) [d](z.md#there)";
         assert_eq!(link_targets(text).collect::<Vec<_>>(), ["x.md", "z.md"]);
+    }
+
+    #[test]
+    fn name_without_the_word_of_its_row_is_found_unless_excepted() {
+        let table = "| word | a | b |\n|---|---|---|\n| `read` | `x/read.rs`, `y/read/mod.rs` | `Node::read_at` |\n| `sync` | `x/flush.rs` | |\n";
+        assert_eq!(other_names(table), ["x/flush.rs lacks the word of its row"]);
+        let excepted = format!("{table}## Other names\n\n| name | why |\n|---|---|\n");
+        let flush = "| `x/flush.rs` | MS-SMB2 2.2.17 |\n";
+        assert_eq!(other_names(&format!("{excepted}{flush}")), [""; 0]);
+        for bad in ["| `x/flush.rs` | |\n", "| `x/read.rs` | why |\n"] {
+            assert!(!other_names(&format!("{excepted}{bad}")).is_empty(), "{bad}");
+        }
     }
 }

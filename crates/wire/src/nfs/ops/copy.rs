@@ -1,5 +1,4 @@
-//! Server-side copies: COPY, COPY_NOTIFY, CLONE, OFFLOAD_STATUS, OFFLOAD_CANCEL. RFC 7862 15.2,
-//! 15.3, 15.8, 15.9, 15.13.
+//! COPY, COPY_NOTIFY, OFFLOAD_STATUS, OFFLOAD_CANCEL. RFC 7862 15.2, 15.3, 15.8, 15.9.
 
 use crate::codec::Malformed;
 use crate::nfs::limits::{COPY_SOURCES_MAX, COPY_STATE_IDS_MAX};
@@ -74,21 +73,6 @@ xdr_struct! {
         state_id: StateId,
         /// Addresses to read from.
         source_servers: List<NetLocation<'a>, COPY_SOURCES_MAX>,
-    }
-
-    /// CLONE's arguments: clones from the saved file to the current one.
-    #[derive(Copy)]
-    struct CloneArgs {
-        /// State id that authorizes the read.
-        source_state_id: StateId,
-        /// State id that authorizes the write.
-        destination_state_id: StateId,
-        /// Offset of the first byte.
-        source_offset: u64,
-        /// Target offset of the first byte.
-        destination_offset: u64,
-        /// Length, in bytes; 0 extends to the end of the file.
-        count: u64,
     }
 
     /// OFFLOAD_CANCEL's and OFFLOAD_STATUS's arguments.

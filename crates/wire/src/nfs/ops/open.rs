@@ -1,6 +1,5 @@
-//! Opens and delegations: OPEN, OPEN_DOWNGRADE, CLOSE, DELEGRETURN, DELEGPURGE,
-//! WANT_DELEGATION, GET_DIR_DELEGATION. RFC 8881 18.2, 18.5, 18.6, 18.16, 18.18,
-//! 18.39, 18.49; RFC 9754 for the newer kinds.
+//! Opens and delegations: OPEN, OPEN_DOWNGRADE, DELEGRETURN, DELEGPURGE, WANT_DELEGATION,
+//! GET_DIR_DELEGATION. RFC 8881 18.5, 18.6, 18.16, 18.18, 18.39, 18.49; RFC 9754 for the newer kinds.
 
 use crate::codec::Malformed;
 use crate::nfs::acl::Ace;
@@ -137,15 +136,6 @@ xdr_struct! {
         share_access: ShareAccess,
         /// New share deny.
         share_deny: ShareDeny,
-    }
-
-    /// CLOSE's arguments. The result is an invalid [`StateId`].
-    #[derive(Copy)]
-    struct CloseArgs {
-        /// Unused since version 4.1.
-        sequence_id: u32,
-        /// State id of the open.
-        state_id: StateId,
     }
 
     /// DELEGRETURN's arguments.

@@ -1,8 +1,8 @@
-//! QUERY_DIRECTORY and CHANGE_NOTIFY. MS-SMB2 2.2.33 to 2.2.36.
+//! QUERY_DIRECTORY. MS-SMB2 2.2.33; the response is an output buffer, 2.2.34.
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
-use crate::smb::info::put_variable;
+use crate::smb::output_buffer::put_variable;
 
 /// Flags of QUERY_DIRECTORY. MS-SMB2 2.2.33.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,53 +76,12 @@ impl<'a> QueryDirectoryRequest<'a> {
     }
 }
 
-/// CHANGE_NOTIFY request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChangeNotifyRequest {
-    /// See [`ChangeNotifyRequest::WATCH_TREE`].
-    pub flags: u16,
-    /// Output buffer of the client, in bytes.
-    pub output_bytes: u32,
-    /// The directory.
-    pub file_id: FileId,
-    /// `FILE_NOTIFY_CHANGE_*` bits.
-    pub filter: u32,
-}
-
-impl ChangeNotifyRequest {
-    /// Watches the complete tree below the directory.
-    pub const WATCH_TREE: u16 = 1;
-
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Malformed`] if it is short or has another size.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        r.structure_size(32, "change notify")?;
-        let flags = r.u16("change notify")?;
-        let output_bytes = r.u32("change notify")?;
-        let file_id = FileId::decode(r)?;
-        let filter = r.u32("change notify")?;
-        Ok(Self { flags, output_bytes, file_id, filter })
-    }
-
-    /// Appends the body.
-    pub fn encode(&self, w: &mut Writer<'_>) {
-        w.u16(32);
-        w.u16(self.flags);
-        w.u32(self.output_bytes);
-        self.file_id.encode(w);
-        w.u32(self.filter);
-        w.u32(0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_read_as_they_were_written() {
+    fn request_is_read_as_it_was_written() {
         let file_id = FileId { persistent: 1, volatile: 2 };
         let query = QueryDirectoryRequest {
             class: 37,
@@ -137,10 +96,5 @@ mod tests {
         let mut r = Reader::new(&bytes);
         r.skip(64, "header").unwrap();
         assert_eq!(QueryDirectoryRequest::decode(&mut r), Ok(query));
-        let notify = ChangeNotifyRequest { flags: 1, output_bytes: 9, file_id, filter: 0x17 };
-        let mut bytes = Vec::new();
-        notify.encode(&mut Writer::new(&mut bytes));
-        assert_eq!(ChangeNotifyRequest::decode(&mut Reader::new(&bytes)), Ok(notify));
-        assert_eq!(bytes.len(), 32);
     }
 }

@@ -1,17 +1,16 @@
-//! READ, WRITE, COMMIT. RFC 8881 18.3, 18.22, 18.32.
+//! READ. RFC 8881 18.22.
 
-use super::paid_open::{PaidOpen, any_open, open_for};
+use super::paid_open::{PaidOpen, open_for};
 use crate::limits::{IO_BYTES_MAX, SENDFILE_BYTES_MIN};
-use crate::request::place::Place;
 use crate::request::reply::ReplyBuffer;
 use crate::request::run::Run;
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
 use limits::Cost;
 use std::sync::Arc;
-use wire::nfs::ops::{CommitArgs, ReadArgs, ReadWriter, WriteArgs, WriteResult};
+use wire::nfs::NfsStatus;
+use wire::nfs::ops::{ReadArgs, ReadWriter};
 use wire::nfs::xdr::padding;
-use wire::nfs::{NfsStatus, StableHow, Verifier};
 
 /// Bytes of a READ result beside its data: flag, length, padding.
 const READ_OVERHEAD_BYTES: usize = 12;
@@ -56,43 +55,4 @@ async fn read_open(
     };
     writer.finish(&mut answer.writer(), is_end);
     Ok(count)
-}
-
-pub(crate) async fn write(
-    run: &mut Run<'_>,
-    args: &WriteArgs<'_>,
-) -> Result<WriteResult, NfsStatus> {
-    let data = &args.data[..args.data.len().min(IO_BYTES_MAX as usize)];
-    let end = args.offset.checked_add(data.len() as u64);
-    if end.is_none_or(|end| end > i64::MAX as u64) {
-        return Err(NfsStatus::FBIG);
-    }
-    let cost = Cost::write(data.len() as u64);
-    let PaidOpen { open, caller } = open_for(run, args.state_id, Rights::WRITE_DATA, cost).await?;
-    let files = run.files().clone();
-    let verifier = run.server().write_verifier(open.key());
-    if !data.is_empty() {
-        files.write(&caller, &open, args.offset, data).or_status()?;
-    }
-    let committed = match args.stable {
-        StableHow::Unstable => StableHow::Unstable,
-        StableHow::DataSync | StableHow::FileSync => {
-            files.flush(&open).await.or_status()?;
-            StableHow::FileSync
-        }
-    };
-    Ok(WriteResult { count: data.len() as u32, committed, verifier })
-}
-
-pub(crate) async fn commit(run: &mut Run<'_>, args: &CommitArgs) -> Result<Verifier, NfsStatus> {
-    if args.offset.checked_add(u64::from(args.count)).is_none() {
-        return Err(NfsStatus::INVAL);
-    }
-    if matches!(run.place()?, Place::Pseudo(_)) {
-        return Err(NfsStatus::ISDIR);
-    }
-    let PaidOpen { open, .. } = any_open(run, Cost::metadata()).await?;
-    let files = run.files().clone();
-    files.flush(&open).await.or_status()?;
-    Ok(run.server().write_verifier(open.key()))
 }

@@ -1,7 +1,7 @@
-//! File data: READ, WRITE, COMMIT. RFC 8881 18.3, 18.22, 18.32.
+//! READ. RFC 8881 18.22.
 
-use crate::nfs::xdr::{Encode, ReservedWord, XdrWriter, padding, xdr_struct};
-use crate::nfs::{StableHow, StateId, Verifier};
+use crate::nfs::StateId;
+use crate::nfs::xdr::{ReservedWord, XdrWriter, padding, xdr_struct};
 
 xdr_struct! {
     /// READ's arguments.
@@ -22,39 +22,6 @@ xdr_struct! {
         is_end: bool,
         /// The data.
         data: &'a [u8],
-    }
-
-    /// WRITE's arguments.
-    #[derive(Copy)]
-    struct WriteArgs<'a> {
-        /// State id that authorizes the write.
-        state_id: StateId,
-        /// Target offset of the first byte.
-        offset: u64,
-        /// Required durability.
-        stable: StableHow,
-        /// The data.
-        data: &'a [u8],
-    }
-
-    /// WRITE's results.
-    #[derive(Copy)]
-    struct WriteResult {
-        /// Bytes written.
-        count: u32,
-        /// Durability of the written bytes.
-        committed: StableHow,
-        /// Write verifier. It changes if the server may have lost unstable data.
-        verifier: Verifier,
-    }
-
-    /// COMMIT's arguments. The result is a [`Verifier`].
-    #[derive(Copy)]
-    struct CommitArgs {
-        /// Offset of the first byte.
-        offset: u64,
-        /// Length, in bytes; 0 extends to the end of the file.
-        count: u32,
     }
 }
 
@@ -90,16 +57,5 @@ impl ReadWriter {
         w.fill_u32(self.is_end, u32::from(is_end));
         w.fill_u32(self.length, length_bytes as u32);
         padding(length_bytes)
-    }
-}
-
-impl WriteArgs<'_> {
-    /// Writes the part before the data. The client then sends `length_bytes` of data and
-    /// [`padding`].
-    pub fn encode_before_data(&self, w: &mut XdrWriter<'_>, length_bytes: usize) {
-        w.put(&self.state_id);
-        w.put(&self.offset);
-        w.put(&self.stable);
-        (length_bytes as u32).encode(w);
     }
 }

@@ -1,0 +1,18 @@
+//! READLINK. RFC 8881 18.24.
+
+use crate::request::place::Place;
+use crate::request::run::Run;
+use crate::status::OrStatus;
+use vfs::FileKind;
+use wire::nfs::NfsStatus;
+
+pub(crate) async fn readlink(run: &mut Run<'_>) -> Result<Vec<u8>, NfsStatus> {
+    if matches!(run.place()?, Place::Pseudo(_)) {
+        return Err(NfsStatus::WRONG_TYPE);
+    }
+    let (object, caller) = run.object().await?;
+    if object.kind() != FileKind::Symlink {
+        return Err(NfsStatus::WRONG_TYPE);
+    }
+    run.files().read_object_link(&caller, &object).await.or_status()
+}
