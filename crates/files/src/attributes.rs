@@ -255,6 +255,7 @@ impl RequestFiles {
             None => open.node.clone(),
         };
         let owner = as_owner(&open.caller, &present);
+        let _saved = open.save_frozen_times();
         self.offload(move || node.set_compressed(owner.actor(), compressed)).await?;
         open.report_modified(&self.context, WatchFilter::ATTRIBUTES);
         Ok(())

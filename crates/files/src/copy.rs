@@ -63,7 +63,7 @@ impl RequestFiles {
         source.need_unlocked(source_offset, count, false)?;
         target.need_unlocked(target_offset, count, true)?;
         target.break_readers(&self.context);
-        let (from, to) = (source.node.clone(), target.node.clone());
+        let (from, to) = (source.reading_node().clone(), target.node.clone());
         let writer = caller.clone();
         self.offload(move || {
             let actor = writer.identity.actor();

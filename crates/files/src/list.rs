@@ -61,7 +61,8 @@ impl RequestFiles {
         }
         open.need_any(Access::READ_DATA)?;
         let veto = &open.volume().options.veto_names;
-        open.node.list(cookie, &mut |entry| veto.has(entry.name.as_bytes()) || each(entry))
+        open.reading_node()
+            .list(cookie, &mut |entry| veto.has(entry.name.as_bytes()) || each(entry))
     }
 
     /// Opens a child by its exact name for a closer look; a symbolic link is not followed.
@@ -102,7 +103,8 @@ impl RequestFiles {
         let mut screen = Screen { files: self, open, sink };
         let authority = as_granted(&open.caller, &*open.node);
         let actor = self.context.call(authority.actor());
-        open.volume().names().list_with_attributes(&*open.node, actor, cookie, wanted, &mut screen)
+        let node = open.reading_node();
+        open.volume().names().list_with_attributes(&**node, actor, cookie, wanted, &mut screen)
     }
 
     /// The same on a worker, for long listings.

@@ -74,6 +74,8 @@ pub struct OpenFile {
 struct RareState {
     /// Times that changes by this open do not move.
     frozen: Mutex<TimeFreeze>,
+    /// Node that reads by this open use while they do not move the last access time.
+    noatime: OnceLock<Arc<dyn Node>>,
     /// Security information from the time of the open.
     known: OnceLock<CachedSecurity>,
     /// Node that replaced the file, if any.
@@ -117,6 +119,29 @@ struct TimesBefore {
     changed: Option<Timestamp>,
 }
 
+impl TimesBefore {
+    fn has_moved(&self, node: &dyn Node) -> bool {
+        let Ok(present) = node.attributes(WANTED) else { return true };
+        let moved = |before: Option<Timestamp>, now| before.is_some_and(|before| before != now);
+        moved(self.accessed, present.accessed)
+            || moved(self.modified, present.modified)
+            || moved(self.changed, present.shown_changed())
+    }
+
+    fn restore(&self, node: &dyn Node) {
+        let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
+        let changes = vfs::AttributeChanges {
+            accessed: set(self.accessed),
+            modified: set(self.modified),
+            changed: self.changed,
+            ..Default::default()
+        };
+        if let Err(error) = node.set_attributes(METADATA, &changes) {
+            tracing::debug!(%error, "frozen times could not be restored");
+        }
+    }
+}
+
 impl TimeFreeze {
     /// Whether changes may move all times.
     pub fn is_empty(&self) -> bool {
@@ -137,16 +162,24 @@ impl TimeFreeze {
     }
 }
 
-/// A change by an open with frozen times, until the times are restored.
+/// A change by an open with frozen times. Dropping it restores the times, with the server's
+/// authority: the change may have taken the file from its owner, and freezing was authorized when it
+/// was requested.
 #[derive(Debug)]
 #[must_use]
 pub struct FrozenTimesGuard<'a> {
     open: &'a OpenFile,
+    /// The change was made. One that failed may have moved a time, and restoring moves another.
+    is_changed: bool,
 }
 
 impl Drop for FrozenTimesGuard<'_> {
     fn drop(&mut self) {
+        let node = &*self.open.node;
         let mut frozen = self.open.frozen().lock();
+        if self.is_changed || frozen.before.has_moved(node) {
+            frozen.before.restore(node);
+        }
         frozen.in_flight = frozen.in_flight.saturating_sub(1);
     }
 }
@@ -750,26 +783,34 @@ impl OpenFile {
             };
         }
         frozen.in_flight += 1;
-        Some(FrozenTimesGuard { open: self })
+        Some(FrozenTimesGuard { open: self, is_changed: false })
     }
 
-    /// Restores the frozen times after the change, with the server's authority. The change may have
-    /// taken the file from its owner, and freezing was authorized when it was requested.
+    /// Restores the frozen times after the change. A change that failed or was cancelled restores
+    /// them when the guard is dropped.
     pub fn restore_frozen_times(&self, saved: Option<FrozenTimesGuard<'_>>) {
-        if saved.is_none() {
-            return;
+        if let Some(mut saved) = saved {
+            saved.is_changed = true;
         }
-        let frozen = self.frozen().lock();
-        let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
-        let changes = vfs::AttributeChanges {
-            accessed: set(frozen.before.accessed),
-            modified: set(frozen.before.modified),
-            changed: frozen.before.changed,
-            ..Default::default()
-        };
-        if let Err(error) = self.node.set_attributes(METADATA, &changes) {
-            tracing::debug!(%error, "frozen times could not be restored");
+    }
+
+    /// The node to read data or entries from: reads by an open that set or stopped the last access
+    /// time do not move it (MS-FSA 2.1.4.19). It costs one load if no time is frozen.
+    pub(crate) fn reading_node(&self) -> &Arc<dyn Node> {
+        if !self.has_frozen.load(Ordering::Acquire) {
+            return &self.node;
         }
-        drop(frozen);
+        self.noatime_node()
+    }
+
+    /// Restoring the time after each read would move the change time, which no read does.
+    #[cold]
+    fn noatime_node(&self) -> &Arc<dyn Node> {
+        let rare = self.rare();
+        if !rare.frozen.lock().accessed {
+            return &self.node;
+        }
+        let reopened = || self.node.noatime(vfs::ServerWork::Metadata);
+        rare.noatime.get_or_init(|| reopened().unwrap_or_else(|| self.node.clone()))
     }
 }

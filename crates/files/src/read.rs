@@ -57,7 +57,7 @@ impl RequestFiles {
         into: &mut Vec<u8>,
     ) -> Result<usize> {
         check_read(open, offset, length)?;
-        match open.node.read(offset, length, into, Wait::Never) {
+        match open.reading_node().read(offset, length, into, Wait::Never) {
             Err(FsError::WouldBlock | FsError::NotSupported) => {}
             other => return other,
         }
@@ -72,7 +72,7 @@ impl RequestFiles {
         length: usize,
         into: &mut Vec<u8>,
     ) -> Result<usize> {
-        let (node, before) = (open.node.clone(), into.len());
+        let (node, before) = (open.reading_node().clone(), into.len());
         let (mut buffer_loan, back) = LentBuffer::new(std::mem::take(into));
         let result = self
             .offload(move || node.read(offset, length, &mut buffer_loan.buffer, Wait::Allowed))
@@ -104,17 +104,18 @@ impl RequestFiles {
         length: usize,
     ) -> Result<Option<ResidentRange>> {
         check_read(open, offset, length)?;
-        if open.node.sendfile_source().is_none() {
+        let node = open.reading_node();
+        if node.sendfile_source().is_none() {
             return Ok(None);
         }
-        let size = open.node.attributes(AttributeRequest::default())?.size_bytes;
+        let size = node.attributes(AttributeRequest::default())?.size_bytes;
         let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length_bytes = length.min(left);
-        if length_bytes == 0 || !open.node.is_resident(offset, length_bytes) {
+        if length_bytes == 0 || !node.is_resident(offset, length_bytes) {
             return Ok(None);
         }
         let is_end = length_bytes == left;
-        Ok(Some(ResidentRange { node: open.node.clone(), offset, length_bytes, is_end }))
+        Ok(Some(ResidentRange { node: node.clone(), offset, length_bytes, is_end }))
     }
 }
 

@@ -162,6 +162,7 @@ impl RequestFiles {
         let bits = present.dos.bits.unwrap_or(dos::ARCHIVE) & !(dos::REPARSE_POINT | dos::NORMAL);
         let mark = if data.is_some() { dos::REPARSE_POINT } else { 0 };
         let dos = Some(DosInfo { bits: Some(bits | mark), created: None });
+        let _saved = open.save_frozen_times();
         self.offload(move || {
             node.set_reparse_data(owner.actor(), data.as_deref())?;
             node.set_attributes(owner.actor(), &AttributeChanges { dos, ..Default::default() })

@@ -115,8 +115,10 @@ impl RequestFiles {
         open.need_any(Access::WRITE_DATA)?;
         open.need_writable()?;
         open.need_unlocked(0, u64::MAX, true)?;
+        let saved = open.save_frozen_times();
         open.node.set_size(open.caller.identity.actor(), 0)?;
         open.note_changed(&self.context, &open.caller);
+        open.restore_frozen_times(saved);
         let mut held = open.state.lock(&self.context);
         held.grants.handle_disposition(open.id, true);
         held.set_delete_pending(open.pending_delete());
@@ -134,6 +136,7 @@ impl RequestFiles {
         let (from, to) = (source.node.clone(), target.node.clone());
         let reader = as_granted(&source.caller, &*from);
         let writer = as_granted(&target.caller, &*to);
+        let _saved = target.save_frozen_times();
         let target = target.clone();
         self.offload(move || {
             for stream in from.streams(METADATA)? {

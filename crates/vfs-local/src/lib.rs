@@ -23,6 +23,7 @@ mod identity;
 mod listing;
 mod listing_changes;
 mod location;
+mod noatime;
 mod node;
 mod ntacl;
 mod outside;

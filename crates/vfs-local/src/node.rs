@@ -8,7 +8,7 @@ use crate::listing_changes::UnreportedChange;
 use crate::posix_acl::PermissionState;
 use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
 use crate::xattrs::{self, Place};
-use crate::{listing, posix_acl, security, stream_store, streams, times, xattr_notes};
+use crate::{listing, noatime, posix_acl, security, stream_store, streams, times, xattr_notes};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags, StatxTimestamp,
@@ -930,6 +930,13 @@ impl Node for LocalNode {
         let stored = security::store(self, who, change);
         stream_store::record_known_rights(self);
         stored
+    }
+
+    fn noatime(&self, work: ServerWork) -> Option<Arc<dyn Node>> {
+        let has_data = matches!(self.kind, FileKind::File | FileKind::Directory);
+        let fd = has_data.then(|| noatime::reopen(self.fd.as_fd(), work))?.ok()?;
+        let (node, _) = Self::new(fd, false, true, AttributeRequest::default()).ok()?;
+        Some(Arc::new(Self { is_unreported: node.is_unreported || self.is_unreported, ..node }))
     }
 
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {

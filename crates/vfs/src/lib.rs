@@ -840,6 +840,11 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`]; [`FsError::AccessDenied`] for an owner that the process may not set.
     fn set_security(&self, actor: Actor<'_>, change: &SecurityChange<'_>) -> Result<()>;
 
+    /// This node with reads that leave the last access time alone (O_NOATIME); none without them.
+    fn noatime(&self, _work: ServerWork) -> Option<Arc<dyn Node>> {
+        None
+    }
+
     /// The descriptor for `sendfile`, if the node is a plain local file that is open for reading.
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -6,6 +6,7 @@ mod channels;
 mod durable;
 mod field;
 mod file_systems;
+mod frozen_times;
 mod long_streams;
 mod metadata;
 mod metering;

@@ -153,6 +153,30 @@ fn frozen_times_hold_over_concurrent_writes() {
     assert_eq!(served.files.attributes(&other).unwrap().modified, moved, "others move it");
 }
 
+/// The copy writes what the source has before it fails.
+#[test]
+fn failed_change_restores_frozen_times() {
+    let served = serve();
+    served.put("short", b"0123456789");
+    served.put("file", b"");
+    let (source, open) = (served.open("short", ALL), served.open("file", ALL));
+    let setting = TimeSetting::Set(LONG_AGO);
+    let frozen = BasicChange {
+        accessed: setting,
+        modified: setting,
+        changed: setting,
+        ..Default::default()
+    };
+    served.files.set_basic(&open, &frozen).unwrap();
+    pass_a_tick();
+    let copied = now(served.files.copy_range(open.caller(), (&source, 0), (&open, 0), 20));
+    assert_eq!(copied, Err(FsError::InvalidParameter));
+    let found = served.files.attributes(&open).unwrap();
+    let times = [found.accessed, found.modified, found.shown_changed()];
+    assert_eq!(times, [LONG_AGO; 3]);
+    assert_eq!(served.get("file").unwrap(), b"0123456789");
+}
+
 #[test]
 fn frozen_change_time_survives_mode_without_rights() {
     let served = serve();

@@ -1,0 +1,282 @@
+//! Times that an open set or stopped (FileBasicInformation, MS-FSCC 2.4.7): no operation by the same
+//! open moves them, until it lets them move again. MS-FSA 2.1.4.17, 2.1.4.19.
+
+use crate::support::client::{
+    CREATE, Client, Create, FileId, IOCTL, QUERY_DIRECTORY, QUERY_INFO, READ, SET_INFO, SUCCESS,
+    WRITE,
+};
+use crate::support::{Running, Setup};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const BASIC: u8 = 4;
+const ALL_ACCESS: u32 = 0x001F_01FF;
+/// 2 September 2001, in FILETIME.
+const LONG_AGO: i64 = 126_439_000_000_000_000;
+const FREEZE: i64 = -1;
+const THAW: i64 = -2;
+/// The times of FileBasicInformation, in order.
+const ACCESSED: usize = 1;
+const MODIFIED: usize = 2;
+const CHANGED: usize = 3;
+
+fn open(client: &mut Client, name: &str, options: u32) -> FileId {
+    let wish =
+        Create { name, access: ALL_ACCESS, share: 7, disposition: 3, options, contexts: &[] };
+    let reply = client.call(CREATE, &Client::create_with(&wish));
+    assert_eq!(reply.status, SUCCESS, "{name}");
+    reply.file_id()
+}
+
+fn times(client: &mut Client, file: FileId) -> [i64; 4] {
+    let reply = client.call(QUERY_INFO, &Client::query_info_body(file, 1, BASIC, 0));
+    assert_eq!(reply.status, SUCCESS);
+    let mut parts = reply.output()[..32].chunks_exact(8);
+    std::array::from_fn(|_| i64::from_le_bytes(parts.next().unwrap().try_into().unwrap()))
+}
+
+fn set_times(client: &mut Client, file: FileId, times: [i64; 4]) {
+    let mut data: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();
+    data.extend_from_slice(&[0; 8]);
+    set(client, file, BASIC, &data);
+}
+
+fn set(client: &mut Client, file: FileId, class: u8, data: &[u8]) {
+    let reply = client.call(SET_INFO, &Client::set_info_body(file, class, data));
+    assert_eq!(reply.status, SUCCESS, "class {class}");
+}
+
+fn control(client: &mut Client, file: FileId, code: u32, input: &[u8], room: u32) -> Vec<u8> {
+    let reply = client.call(IOCTL, &Client::control_body(file, code, input, room));
+    assert_eq!(reply.status, SUCCESS, "{code:#x}");
+    reply.bytes[112.min(reply.bytes.len())..].to_vec()
+}
+
+/// FileRenameInformation and FileLinkInformation.
+fn name_info(name: &str) -> Vec<u8> {
+    let name: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let length = u32::try_from(name.len()).unwrap().to_le_bytes();
+    [&[1, 0, 0, 0, 0, 0, 0, 0], &[0; 8][..], &length, &name].concat()
+}
+
+fn copy_chunk(client: &mut Client, from: FileId, to: FileId) {
+    let mut input = control(client, from, 0x0014_0078, &[], 32)[..24].to_vec();
+    input.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]);
+    input.extend_from_slice(&[0; 16]);
+    input.extend_from_slice(&[0, 16, 0, 0, 0, 0, 0, 0]);
+    control(client, to, 0x0014_80F2, &input, 12);
+}
+
+fn read(client: &mut Client, file: FileId, length: u32) {
+    assert_eq!(client.call(READ, &Client::read_body(file, 0, length)).status, SUCCESS);
+}
+
+fn write(client: &mut Client, file: FileId) {
+    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"new")).status, SUCCESS);
+}
+
+fn set_security(client: &mut Client, file: FileId) {
+    let found = client.call(QUERY_INFO, &Client::query_info_body(file, 3, 0, 4));
+    let mut body = Client::set_info_body(file, 0, found.output());
+    body[2] = 3;
+    body[12] = 4;
+    assert_eq!(client.call(SET_INFO, &body).status, SUCCESS);
+}
+
+/// A number for an operation that changes nothing the second time.
+fn unique() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
+}
+
+/// An operation by an open of a file, and the times that it moves.
+struct OperationCase {
+    name: &'static str,
+    run: fn(&mut Client, FileId),
+    moves: &'static [usize],
+}
+
+const READS: &[usize] = &[ACCESSED];
+const WRITES: &[usize] = &[ACCESSED, MODIFIED, CHANGED];
+const CHANGES: &[usize] = &[CHANGED];
+
+const OPERATIONS: [OperationCase; 14] = [
+    OperationCase { name: "read", run: |client, file| read(client, file, 100), moves: READS },
+    OperationCase {
+        name: "long read",
+        run: |client, file| read(client, file, 65_536),
+        moves: READS,
+    },
+    OperationCase {
+        name: "copy from",
+        run: |client, file| {
+            let to = open(client, "copy", 0);
+            copy_chunk(client, file, to);
+        },
+        moves: READS,
+    },
+    OperationCase {
+        name: "copy to",
+        run: |client, file| {
+            let from = open(client, "source", 0);
+            copy_chunk(client, from, file);
+        },
+        moves: WRITES,
+    },
+    OperationCase { name: "write", run: write, moves: WRITES },
+    OperationCase {
+        name: "set size",
+        run: |client, file| set(client, file, 20, &9_000u64.to_le_bytes()),
+        moves: WRITES,
+    },
+    OperationCase {
+        name: "allocate",
+        run: |client, file| set(client, file, 19, &(1u64 << 20).to_le_bytes()),
+        moves: CHANGES,
+    },
+    OperationCase {
+        name: "zero data",
+        run: |client, file| {
+            let range = [0u64.to_le_bytes(), 100u64.to_le_bytes()].concat();
+            control(client, file, 0x0009_80C8, &range, 0);
+        },
+        moves: WRITES,
+    },
+    OperationCase {
+        name: "set sparse",
+        run: |client, file| drop(control(client, file, 0x0009_00C4, &[1], 0)),
+        moves: CHANGES,
+    },
+    OperationCase {
+        name: "set attribute",
+        run: |client, file| {
+            let entry = [&b"\0\0\0\0\0\x01\x04\0A\0"[..], &unique().to_le_bytes()].concat();
+            set(client, file, 15, &entry);
+        },
+        moves: CHANGES,
+    },
+    // The same list once more changes nothing.
+    OperationCase { name: "set security", run: set_security, moves: &[] },
+    OperationCase {
+        name: "rename",
+        run: |client, file| set(client, file, 10, &name_info(&format!("renamed{}", unique()))),
+        moves: CHANGES,
+    },
+    OperationCase {
+        name: "link",
+        run: |client, file| set(client, file, 11, &name_info(&format!("linked{}", unique()))),
+        moves: CHANGES,
+    },
+    OperationCase {
+        name: "set reparse point",
+        run: |client, file| {
+            let (head, number) = ([0x34, 0x12, 0, 0, 4, 0, 0, 0], unique().to_le_bytes());
+            let data = [&head[..], &[7; 16], &number].concat();
+            drop(control(client, file, 0x0009_00A4, &data, 0));
+        },
+        moves: CHANGES,
+    },
+];
+
+/// Longer than a tick of the file system's clock.
+fn pass_a_tick() {
+    std::thread::sleep(Duration::from_millis(25));
+}
+
+/// A file of 64 KiB and more, with all of its times long ago; its open has set none.
+fn old_file(client: &mut Client, server: &Running, name: &str) -> FileId {
+    std::fs::write(server.data().join(name), vec![7; 100_000]).unwrap();
+    let (file, other) = (open(client, name, 0), open(client, name, 0));
+    set_times(client, other, [LONG_AGO; 4]);
+    file
+}
+
+/// Runs the operation by an open with frozen times, then by the same one with times that move.
+fn check(client: &mut Client, operation: &OperationCase, file: FileId, frozen: [i64; 4]) {
+    let name = operation.name;
+    set_times(client, file, frozen);
+    assert_eq!(times(client, file), [LONG_AGO; 4], "{name}");
+    pass_a_tick();
+    (operation.run)(client, file);
+    assert_eq!(times(client, file), [LONG_AGO; 4], "{name}: moves a time that was {frozen:?}");
+    set_times(client, file, [THAW; 4]);
+    assert_eq!(times(client, file), [LONG_AGO; 4], "{name}");
+    pass_a_tick();
+    (operation.run)(client, file);
+    let after = times(client, file);
+    for &time in operation.moves {
+        assert_ne!(after[time], LONG_AGO, "{name}: time {time} does not move again");
+    }
+}
+
+#[test]
+fn no_operation_moves_a_time_that_its_open_set_or_stopped() {
+    let server = Setup::new().start();
+    let mut client = Client::ready(&server);
+    std::fs::write(server.data().join("source"), vec![8; 100_000]).unwrap();
+    for operation in &OPERATIONS {
+        for (number, frozen) in [[LONG_AGO; 4], [FREEZE; 4]].into_iter().enumerate() {
+            let name = format!("{}{number}", operation.name);
+            let file = old_file(&mut client, &server, &name);
+            check(&mut client, operation, file, frozen);
+        }
+    }
+}
+
+#[test]
+fn listing_leaves_an_access_time_that_its_open_stopped() {
+    let server = Setup::new().start();
+    let mut client = Client::ready(&server);
+    let list = OperationCase {
+        name: "list",
+        run: |client, directory| {
+            // SMB2_RESTART_SCANS: a new scan each time.
+            let body = Client::query_directory_body(directory, 1, 1, "*");
+            assert_eq!(client.call(QUERY_DIRECTORY, &body).status, SUCCESS);
+        },
+        moves: READS,
+    };
+    for (number, frozen) in [[LONG_AGO; 4], [FREEZE; 4]].into_iter().enumerate() {
+        let name = format!("directory{number}");
+        std::fs::create_dir(server.data().join(&name)).unwrap();
+        std::fs::write(server.data().join(&name).join("file"), b"").unwrap();
+        let (directory, other) = (open(&mut client, &name, 1), open(&mut client, &name, 1));
+        set_times(&mut client, other, [LONG_AGO; 4]);
+        check(&mut client, &list, directory, frozen);
+    }
+}
+
+#[test]
+fn stream_write_leaves_times_that_its_open_stopped() {
+    let server = Setup::new().start();
+    let mut client = Client::ready(&server);
+    let operation = OperationCase { name: "stream write", run: write, moves: &[MODIFIED, CHANGED] };
+    for (number, frozen) in [[LONG_AGO; 4], [FREEZE; 4]].into_iter().enumerate() {
+        let name = format!("file{number}");
+        let stream = open(&mut client, &format!("{name}:s"), 0);
+        let other = open(&mut client, &name, 0);
+        set_times(&mut client, other, [LONG_AGO; 4]);
+        check(&mut client, &operation, stream, frozen);
+    }
+}
+
+/// One time stopped, the others move.
+#[test]
+fn each_time_is_stopped_by_itself() {
+    let server = Setup::new().start();
+    let mut client = Client::ready(&server);
+    for stopped in [ACCESSED, MODIFIED, CHANGED] {
+        let file = old_file(&mut client, &server, &format!("file{stopped}"));
+        let setting = std::array::from_fn(|time| if time == stopped { FREEZE } else { 0 });
+        set_times(&mut client, file, setting);
+        pass_a_tick();
+        read(&mut client, file, 100);
+        let accessed = times(&mut client, file)[ACCESSED];
+        assert_eq!(accessed == LONG_AGO, stopped == ACCESSED, "read, {stopped} is stopped");
+        write(&mut client, file);
+        let after = times(&mut client, file);
+        for time in [ACCESSED, MODIFIED, CHANGED] {
+            assert_eq!(after[time] == LONG_AGO, time == stopped, "{time}, {stopped} is stopped");
+        }
+    }
+}
