@@ -1,9 +1,10 @@
 //! The admin API: state and control of the running server over HTTP, on a local address or a Unix
 //! socket, and the dashboard.
 //!
-//! `table` lists every operation. `request` is the common path of all requests; it refuses a
+//! `table` lists every `operation`. `request` is the common path of all requests; it refuses a
 //! request without a token. This module takes no protocol decisions.
 
+mod answer;
 mod cache;
 mod channels;
 mod drain;
@@ -11,6 +12,7 @@ mod features;
 mod listen;
 mod nfs_clients;
 mod openapi;
+mod operation;
 mod page;
 mod pointer;
 mod request;
@@ -30,13 +32,13 @@ use crate::metadata_cache::MetadataCaches;
 use crate::observe::features::Features;
 use crate::observe::observer::Observer;
 use crate::shares::limits::LimitsBook;
+use answer::Refusal;
 use axum::extract::{RawPathParams, Request};
 use axum::routing::on;
 use axum::{Extension, Router};
 use files::Files;
 pub use listen::{Peer, Socket};
 pub use pointer::{Pointer, pointed_token};
-use request::Refusal;
 use smb::Server;
 use std::sync::Arc;
 use std::time::Instant;

@@ -28,6 +28,7 @@ use crate::observe::traces::Traces;
 use crate::shares::credits::{KEPT_EVERY, KEPT_WITHIN};
 use crate::shares::limits::LimitsBook;
 use crate::shares::usage;
+use crate::start_error::StartError;
 use crate::state::journal::{Journal, Records};
 use crate::state::nfs_identity::NfsIdentity;
 use crate::state::usual_networks::{self, UsualNetworkFile};
@@ -50,18 +51,6 @@ use vfs_cache::CachedVfs;
 const ACCEPT_QUEUE: u32 = 4096;
 /// Journal key of the server's own GUID; no open has this number.
 const OWN_GUID: u64 = 0;
-
-/// Error text for a server that cannot start or reload; the text includes the remedy.
-#[derive(Debug)]
-pub struct StartError(pub String);
-
-impl std::fmt::Display for StartError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StartError {}
 
 /// A running server.
 pub struct Service {

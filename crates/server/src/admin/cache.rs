@@ -1,7 +1,7 @@
 //! Hit counters of the metadata caches.
 
 use super::State;
-use super::request::{Answer, Input, Refusal};
+use super::answer::{Answer, Input, Refusal};
 use serde_json::json;
 
 /// Lists the caches by share and kind.

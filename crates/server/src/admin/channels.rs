@@ -2,8 +2,8 @@
 //! `Get-SmbMultichannelConnection` where it has the field.
 
 use super::State;
+use super::answer::{Answer, Input, Refusal};
 use super::nfs_clients;
-use super::request::{Answer, Input, Refusal};
 use crate::conn::connections::{Connections, Traffic};
 use crate::limits::ADMIN_ITEMS_MAX;
 use crate::machine::interfaces::Interfaces;

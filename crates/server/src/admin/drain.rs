@@ -1,7 +1,7 @@
 //! Drain operations of the admin API.
 
 use super::State;
-use super::request::{Answer, Input, Refusal};
+use super::answer::{Answer, Input, Refusal};
 use crate::conn::drain::DrainFacts;
 use crate::limits::DRAIN_WITHIN_MAX;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Feature operations of the admin API.
 
 use super::State;
-use super::request::{Answer, Input, Refusal};
+use super::answer::{Answer, Input, Refusal};
 use crate::observe::features;
 
 /// Lists all features.

@@ -1,7 +1,7 @@
 //! NFS client operations of the admin API.
 
 use super::State;
-use super::request::{Answer, Input, Refusal};
+use super::answer::{Answer, Input, Refusal};
 use super::sessions::number;
 use crate::conn::connections::{Connections, Traffic};
 use crate::limits::ADMIN_ITEMS_MAX;

@@ -1,7 +1,7 @@
 //! The dashboard: static files in the binary that load nothing from elsewhere.
 
 use super::State;
-use super::request::{Answer, Input, Refusal};
+use super::answer::{Answer, Input, Refusal};
 
 /// The HTML page.
 pub fn html(_: &State, _: &Input) -> Result<Answer, Refusal> {

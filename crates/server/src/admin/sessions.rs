@@ -1,7 +1,7 @@
 //! Operations on SMB sessions and on connections of both protocols.
 
 use super::State;
-use super::request::{Answer, Input, Refusal};
+use super::answer::{Answer, Input, Refusal};
 use crate::conn::connections::{LinkFact, Traffic};
 use crate::limits::ADMIN_OPENS_MAX;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Operations on shares, and their space.
 
 use super::State;
-use super::request::{Answer, Input, Refusal};
+use super::answer::{Answer, Input, Refusal};
 use crate::accounts::system_users;
 use crate::config::{ExportLine, ShareConfig};
 use crate::shares::limits::ChangeRefusal;

@@ -1,6 +1,6 @@
 //! Operations on the server as a whole: counters, health, busiest clients and files, reload.
 
-use super::request::{Answer, Input, Refusal};
+use super::answer::{Answer, Input, Refusal};
 use super::{State, nfs_clients, sessions};
 use crate::conn::connections::ConnectionCounts;
 use crate::limits::ADMIN_ITEMS_MAX;

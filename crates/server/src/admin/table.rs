@@ -1,127 +1,10 @@
 //! The table of all operations; the router and the OpenAPI document are generated from it.
 
-use super::request::{Answer, Input, Refusal};
+use super::answer::Answer;
+use super::operation::{Access, Method, Operation, get};
 use super::{
-    State, cache, channels, drain, features, nfs_clients, openapi, page, sessions, shares, status,
+    cache, channels, drain, features, nfs_clients, openapi, page, sessions, shares, status,
 };
-use axum::routing::MethodFilter;
-
-/// Authorisation that an operation requires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// No token.
-    Everyone,
-    /// The metrics token or the admin token.
-    Metrics,
-    /// The admin token.
-    Administrator,
-}
-
-/// HTTP method of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// Removes or switches off.
-    Delete,
-    /// Reads.
-    Get,
-    /// Changes a part.
-    Patch,
-    /// Starts.
-    Post,
-    /// Switches on.
-    Put,
-}
-
-impl Method {
-    /// The method for axum.
-    pub fn filter(self) -> MethodFilter {
-        match self {
-            Self::Delete => MethodFilter::DELETE,
-            Self::Get => MethodFilter::GET,
-            Self::Patch => MethodFilter::PATCH,
-            Self::Post => MethodFilter::POST,
-            Self::Put => MethodFilter::PUT,
-        }
-    }
-
-    /// The method for OpenAPI.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Delete => "delete",
-            Self::Get => "get",
-            Self::Patch => "patch",
-            Self::Post => "post",
-            Self::Put => "put",
-        }
-    }
-}
-
-/// Implementation of an operation; may block on a disk.
-type Run = fn(&State, &Input) -> Result<Answer, Refusal>;
-
-/// One operation.
-#[derive(Debug)]
-pub struct Operation {
-    /// The method.
-    pub method: Method,
-    /// The path; `openapi::PARTS` describes the parameters in braces.
-    pub path: &'static str,
-    /// Its `operationId` in the document.
-    pub id: &'static str,
-    /// Its summary, a sentence.
-    pub summary: &'static str,
-    /// The required authorisation.
-    pub access: Access,
-    /// It returns a list, in pages.
-    pub is_list: bool,
-    /// Schema of the request body.
-    pub takes: Option<&'static str>,
-    /// Schema or media type of the response.
-    pub gives: &'static str,
-    /// The implementation.
-    pub run: Run,
-}
-
-const fn get(path: &'static str, id: &'static str, gives: &'static str, run: Run) -> Operation {
-    Operation {
-        method: Method::Get,
-        path,
-        id,
-        summary: "",
-        access: Access::Administrator,
-        is_list: false,
-        takes: None,
-        gives,
-        run,
-    }
-}
-
-impl Operation {
-    const fn by(mut self, method: Method) -> Self {
-        self.method = method;
-        self
-    }
-
-    const fn says(mut self, summary: &'static str) -> Self {
-        self.summary = summary;
-        self
-    }
-
-    const fn list(mut self) -> Self {
-        self.is_list = true;
-        self
-    }
-
-    const fn takes(mut self, schema: &'static str) -> Self {
-        self.takes = Some(schema);
-        self
-    }
-
-    const fn access(mut self, access: Access) -> Self {
-        self.access = access;
-        self
-    }
-}
 
 /// All operations.
 pub static OPERATIONS: &[Operation] = &[
@@ -131,8 +14,10 @@ pub static OPERATIONS: &[Operation] = &[
     get("/metrics", "metricsText", "text/plain", status::metrics)
         .access(Access::Metrics)
         .says("All metrics, in the text format of Prometheus."),
-    get("/v1/openapi.json", "openapi", "Document", |_, _| Ok(Answer::Json(openapi::document())))
-        .says("This document."),
+    get("/v1/openapi.json", "openapi", "Document", |_, _| {
+        Ok(Answer::Json(openapi::document(OPERATIONS)))
+    })
+    .says("This document."),
     get("/v1/status", "status", "Status", status::status)
         .says("Counters since the start, the first sessions and NFS clients."),
     get("/v1/health", "health", "Health", status::health).says("Health checks."),

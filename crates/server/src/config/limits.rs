@@ -1,6 +1,6 @@
 //! Class, size and limits of a share: parsing and meaning.
 
-use super::raw::Meaning;
+use super::meaning::Meaning;
 use super::values::parse_size;
 use super::{ConfigError, ShareConfig, suggest};
 use limits::{Class, Limits, PROVISIONED_GIB_MAX, PROVISIONED_GIB_MIN, Provision};

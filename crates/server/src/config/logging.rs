@@ -1,6 +1,6 @@
 //! The `[log]` table: the log, the audit log and traces.
 
-use super::raw::Meaning;
+use super::meaning::Meaning;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;

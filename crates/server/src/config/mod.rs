@@ -6,8 +6,10 @@
 mod admin_address;
 mod export_line;
 mod host_rule;
+mod key_files;
 mod limits;
 mod logging;
+mod meaning;
 mod multichannel;
 mod nfs_clients;
 mod raw;
@@ -25,6 +27,7 @@ use ::limits::Provision;
 pub use admin_address::AdminAddress;
 pub use export_line::ExportLine;
 pub use host_rule::{HostRule, NamePattern};
+pub use key_files::{KerberosKeys, TlsFiles};
 pub use logging::{AuditTarget, LogFormat, Logging, TraceTarget};
 pub use multichannel::Multichannel;
 pub use nfs_clients::{NOBODY, NfsClients};
@@ -184,30 +187,6 @@ fn tls_of(value: &str) -> Result<NfsTls, ConfigError> {
         "required" => Ok(NfsTls::Required),
         _ => Err(ConfigError::of(format!("nfs_tls is offered or required, not {value:?}"))),
     }
-}
-
-/// PEM files for NFS under TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The server's certificate and its intermediate certificates.
-    pub certificate: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
-    /// Certificate authorities of client certificates; `None` if clients need none.
-    pub client_ca: Option<PathBuf>,
-    /// Line of the certificate in the file.
-    pub line: Option<usize>,
-}
-
-/// Keys for verifying Kerberos tickets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KerberosKeys {
-    /// Keytab with the keys of `cifs/HOST`.
-    pub keytab: PathBuf,
-    /// Realm whose principals map to local users of the same name.
-    pub realm: String,
-    /// Line of the keytab in the file.
-    pub line: Option<usize>,
 }
 
 fn squash_of(value: &str) -> Result<NfsSquash, ConfigError> {

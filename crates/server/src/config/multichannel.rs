@@ -1,6 +1,6 @@
 //! The `[multichannel]` table: channels per session, and the addresses to advertise.
 
-use super::raw::Meaning;
+use super::meaning::Meaning;
 use crate::limits::ADVERTISED_MAX;
 use crate::machine::interfaces::{AdvertisedAddress, Pattern, Policy};
 use serde::Deserialize;

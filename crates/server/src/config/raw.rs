@@ -3,6 +3,7 @@
 use super::AdminAddress;
 use super::limits::{RawLimits, RawProvision};
 use super::logging::RawLogging;
+use super::meaning::{Meaning, line_of};
 use super::multichannel::RawMultichannel;
 use super::nfs_clients;
 use super::suggest;
@@ -294,12 +295,6 @@ pub fn parse(text: &str) -> Result<Config, ConfigError> {
     Err(ConfigError { path: None, problems: reader.problems })
 }
 
-/// Converts typed values to their meaning and collects mistakes.
-pub(super) struct Meaning<'a> {
-    text: &'a str,
-    problems: Vec<Problem>,
-}
-
 impl Meaning<'_> {
     fn tls(&mut self, raw: &RawServer) -> Option<TlsFiles> {
         let path = |value: &Spanned<PathBuf>| value.get_ref().clone();
@@ -432,35 +427,6 @@ impl Meaning<'_> {
         if let (true, Some(at)) = (above, min.or(max)) {
             self.wrong(at.span(), "min_protocol is above max_protocol");
         }
-    }
-
-    pub(super) fn dialect(&mut self, text: &Spanned<String>) -> Option<smb::Dialect> {
-        use smb::Dialect::{Smb202, Smb210, Smb300, Smb302, Smb311};
-        let all = [Smb202, Smb210, Smb300, Smb302, Smb311];
-        let found = all.into_iter().find(|d| d.to_string() == *text.get_ref());
-        if found.is_none() {
-            let what = format!(
-                "{:?} is not a dialect; there are 2.0.2, 2.1, 3.0, 3.0.2 and 3.1.1",
-                text.get_ref()
-            );
-            self.wrong(text.span(), what);
-        }
-        found
-    }
-
-    pub(super) fn bounded<N: Copy + PartialOrd + std::fmt::Display>(
-        &mut self,
-        key: &str,
-        value: &Spanned<N>,
-        range: std::ops::RangeInclusive<N>,
-    ) -> N {
-        let number = *value.get_ref();
-        if !range.contains(&number) {
-            let what =
-                format!("{key} = {number} is not between {} and {}", range.start(), range.end());
-            self.wrong(value.span(), what);
-        }
-        number
     }
 
     fn share(&mut self, mut raw: RawShare, config: &mut Config) {
@@ -600,15 +566,6 @@ impl Meaning<'_> {
             default
         })
     }
-
-    pub(super) fn line_of(&self, offset: usize) -> usize {
-        line_of(self.text, offset)
-    }
-
-    pub(super) fn wrong(&mut self, span: Range<usize>, text: impl Into<String>) {
-        self.problems
-            .push(Problem { line: Some(line_of(self.text, span.start)), text: text.into() });
-    }
 }
 
 fn texts(list: &Spanned<Vec<String>>) -> impl Iterator<Item = &str> {
@@ -632,11 +589,6 @@ fn explain(text: &str, error: &toml::de::Error) -> ConfigError {
         message.to_owned()
     };
     ConfigError { path: None, problems: vec![Problem { line, text }] }
-}
-
-/// Number of the line, from 1, that contains the byte at `offset`.
-fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|b| *b == b'\n').count()
 }
 
 /// The host name, reduced to a valid computer name.

@@ -2,7 +2,8 @@
 //! terms.
 
 use super::ImportResult;
-use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft};
+use super::draft_client::DraftClient;
+use super::nfs_draft::{DraftShare, EXPORTS_MAX, NfsDraft};
 use super::text::{FILE_BYTES_MAX, Place, Read};
 use super::width;
 use crate::config::HostRule;

@@ -4,6 +4,7 @@
 //! Parameters that cannot be carried over are reported with file, line and remedy.
 
 mod draft;
+mod draft_client;
 mod exports;
 mod ganesha;
 mod meaning;

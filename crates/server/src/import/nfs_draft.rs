@@ -1,6 +1,7 @@
 //! Shares under construction from another NFS server's exports.
 
 use super::draft::{list_of, one_line, quoted};
+use super::draft_client::DraftClient;
 use super::text::Place;
 use super::{ImportResult, Note, width};
 use crate::config::{HostRule, check_share_name};
@@ -9,18 +10,6 @@ use std::fmt::Write;
 
 /// Maximum number of exports; larger servers need other means.
 pub const EXPORTS_MAX: usize = 1000;
-
-/// A client with its terms; the first matching one counts.
-#[derive(Clone, Debug)]
-pub struct DraftClient {
-    pub rule: HostRule,
-    /// Options of `nfs_clients`.
-    pub options: Vec<String>,
-    /// Any source port is permitted.
-    pub is_insecure: bool,
-    /// The client gets no access: it lacks a requirement, or had no access before.
-    pub is_refused: bool,
-}
 
 /// Entries of `nfs_clients`.
 pub struct Entries {

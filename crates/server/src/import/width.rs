@@ -1,6 +1,6 @@
 //! Compares the access that exports grant: an import must never grant more than its source.
 
-use super::nfs_draft::DraftClient;
+use super::draft_client::DraftClient;
 use crate::config::{HostRule, NfsClients, NfsSquash};
 use std::collections::HashMap;
 

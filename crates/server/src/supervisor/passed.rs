@@ -1,6 +1,6 @@
 //! Socket activation: sd_listen_fds(3).
 
-use crate::service::StartError;
+use crate::start_error::StartError;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::net::TcpListener;
 

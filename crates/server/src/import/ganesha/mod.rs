@@ -8,7 +8,8 @@ mod parse;
 mod terms;
 
 use super::ImportResult;
-use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft};
+use super::draft_client::DraftClient;
+use super::nfs_draft::{DraftShare, EXPORTS_MAX, NfsDraft};
 use super::text::{Place, Read};
 use super::width;
 use crate::config::HostRule;
