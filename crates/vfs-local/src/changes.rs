@@ -4,12 +4,12 @@
 //! change returns. So a reader that has drained the queue knows all earlier changes in their order.
 //! fanotify merges the events of a name, so that their last one is unknown.
 
-use crate::identity::IdentityGuard;
-use crate::node::LocalNode;
-use crate::stream_store;
+use crate::inotify::{add_watch, new_queue, remove_watch};
+use crate::local_node::LocalNode;
+use crate::stream_store::reserved::is_store_name;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify::{ReadFlags, WatchFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use sync::Mutex;
@@ -24,28 +24,6 @@ const READS_MAX: usize = 1 << 12;
 /// padded.
 const EVENT_BYTES: usize = 16;
 const EVENT_BYTES_MAX: usize = EVENT_BYTES + 256;
-
-/// File systems (statfs(2), `f_type`) that other machines or processes change without this kernel's
-/// notice: AFS, Ceph, Coda, FUSE, GFS2, GPFS, Lustre, NCP, NFS, OCFS2, Plan 9, SMB of three kinds,
-/// and shared folders of virtual machines.
-const FILE_SYSTEMS_WITHOUT_EVENTS: [u32; 16] = [
-    0x5346_414F,
-    0x6B41_4653,
-    0x00C3_6400,
-    0x7375_7245,
-    0x6573_5546,
-    0x0116_1970,
-    0x4750_4653,
-    0x0BD0_0BD0,
-    0x564C,
-    0x6969,
-    0x7461_636F,
-    0x0102_1997,
-    0x517B,
-    0xFF53_4D42,
-    0xFE53_4D42,
-    0x786F_4256,
-];
 
 /// An inotify queue.
 pub struct LocalChanges {
@@ -83,7 +61,8 @@ impl ChangeFeed for LocalChanges {
             | WatchFlags::ATTRIB
             | WatchFlags::EXCL_UNLINK
             | WatchFlags::ONLYDIR;
-        add_watch(&self.queue, work, directory, what)
+        let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
+        add_watch(&self.queue, work, node.as_fd(), what)
     }
 
     fn unfollow(&self, directory: FollowId) {
@@ -122,43 +101,6 @@ impl ChangeFeed for LocalChanges {
     }
 }
 
-pub fn new_queue() -> Result<OwnedFd> {
-    let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
-    queue.map_err(|_| FsError::TooMany)
-}
-
-/// True if the file system can change without an event.
-pub fn changes_without_events(node: BorrowedFd<'_>) -> rustix::io::Result<bool> {
-    let facts = rustix::fs::fstatfs(node)?;
-    Ok(FILE_SYSTEMS_WITHOUT_EVENTS.contains(&(facts.f_type as u32)))
-}
-
-/// Follows a directory, unless its file system can change without an event.
-pub fn add_watch(
-    queue: &OwnedFd,
-    work: ServerWork,
-    directory: &dyn Node,
-    what: WatchFlags,
-) -> Result<FollowId> {
-    let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-    if changes_without_events(node.as_fd()).map_err(|_| FsError::NotSupported)? {
-        return Err(FsError::NotSupported);
-    }
-    let _acting = IdentityGuard::server(work)?;
-    match inotify::add_watch(queue, node.proc_path(), what) {
-        Ok(watch) => Ok(FollowId(u64::from(watch.unsigned_abs()))),
-        Err(Errno::NOSPC | Errno::NOMEM) => Err(FsError::TooMany),
-        Err(_) => Err(FsError::NotSupported),
-    }
-}
-
-pub fn remove_watch(queue: &OwnedFd, directory: FollowId) {
-    if let Ok(watch) = i32::try_from(directory.0) {
-        // Fails if the directory was removed, which also ends the watch.
-        let _ = inotify::remove_watch(queue, watch);
-    }
-}
-
 /// Reports the events in a buffer. Each is a head of four numbers (watch, mask, cookie, length of
 /// the name), and a NUL-terminated name. inotify(7).
 fn deliver_all(mut bytes: &[u8], tell: &mut dyn FnMut(NameChange<'_>)) {
@@ -184,7 +126,7 @@ fn deliver(
     if what.contains(ReadFlags::QUEUE_OVERFLOW) {
         return tell(NameChange::Lost);
     }
-    if stream_store::is_store_name(name) {
+    if is_store_name(name) {
         return;
     }
     if what.contains(ReadFlags::IGNORED) {

@@ -11,11 +11,11 @@
 
 use crate::errors::{refusal, refusal_of_name};
 use crate::identity::as_server;
-use crate::listing_changes;
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::resolve::{Root, open_beneath};
-use crate::stream_store::{self, LosingHost};
+use crate::stream_store::{LosingHost, reserved};
 use crate::umask::create_with;
+use crate::unreported_change::UnreportedChange;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -45,7 +45,7 @@ pub fn of(child: ChildName<'_>) -> Result<(BorrowedFd<'_>, Name)> {
 
 /// See [`of`].
 pub fn check_name(name: &Name) -> Result<()> {
-    match stream_store::is_store_name(name.as_bytes()) {
+    match reserved::is_store_name(name.as_bytes()) {
         true => Err(FsError::AccessDenied),
         false => Ok(()),
     }
@@ -82,7 +82,7 @@ pub fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: ExpectedChild) -> R
 /// Adds a hard link to a node.
 pub fn link(node: &LocalNode, (parent, name): ParentAndName<'_>) -> rustix::io::Result<()> {
     // The kernel notifies the new name's directory only, not those of the other names.
-    let _change = listing_changes::UnreportedChange::begin();
+    let _change = UnreportedChange::begin();
     let (from, follow) = (node.proc_path(), AtFlags::SYMLINK_FOLLOW);
     rustix::fs::linkat(rustix::fs::CWD, from, parent, name.as_bytes(), follow)
 }

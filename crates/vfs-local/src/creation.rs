@@ -7,10 +7,11 @@
 //! descriptor replaces the mode, the node is accessible to its creator only until the descriptor is
 //! stored.
 
+use crate::attribute_calls;
 use crate::children;
 use crate::errors::{refusal, refusal_of_name};
 use crate::identity::as_server;
-use crate::node::{self, LocalNode};
+use crate::local_node::LocalNode;
 use crate::umask::create_with;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -71,7 +72,7 @@ fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opene
         other => other.map_err(|e| refusal("create", e))?,
     };
     if let Some(dos) = how.dos {
-        node::store_new_dos(fd.as_fd(), false, &dos)?;
+        attribute_calls::store_new_dos(fd.as_fd(), false, &dos)?;
     }
     let (node, attributes) = LocalNode::new(fd, false, true, AttributeRequest::default())?;
     let nameless = OpenedNode { node: Arc::new(node), attributes, path: at.path.clone() };
@@ -127,11 +128,11 @@ fn create_named(
     let is_looked_at = how.kind == FileKind::Directory && (how.dos.is_some() || is_initialised);
     if is_looked_at {
         let wanted = AttributeRequest::default();
-        let found = node::stat(fd.as_fd(), c"", wanted, path_only)?;
+        let found = attribute_calls::stat(fd.as_fd(), c"", wanted, path_only)?;
         children::check_new(fd.as_fd(), &found)?;
     }
     if let Some(dos) = how.dos {
-        node::store_new_dos(fd.as_fd(), path_only, &dos)?;
+        attribute_calls::store_new_dos(fd.as_fd(), path_only, &dos)?;
     }
     let (node, attributes) = LocalNode::new(fd, path_only, true, how.wanted)?;
     if how.kind == FileKind::Directory && !is_looked_at {

@@ -12,10 +12,10 @@
 use crate::errors::refusal;
 use crate::handle_notes;
 use crate::identity::{IdentityGuard, as_server};
+use crate::local_node::LocalNode;
 use crate::location::{kernel_path, known_path, path_below, path_of_link};
-use crate::node::LocalNode;
 use crate::resolve::{Root, open_beneath};
-use crate::stream_store;
+use crate::stream_store::reserved;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -189,7 +189,7 @@ impl Handles {
         (directory, name): (&LocalNode, &Name),
         child: &Attributes,
     ) -> Result<NodeHandle> {
-        if stream_store::is_store_name(name.as_bytes()) {
+        if reserved::is_store_name(name.as_bytes()) {
             return Err(FsError::NotFound);
         }
         let _acting = IdentityGuard::begin(who)?;

@@ -5,10 +5,16 @@
 //! `openat2` with RESOLVE_BENEATH, so that neither a client's path nor a symbolic link leads out of
 //! the directory.
 //!
+//! Layers, each of which imports only those before it: calls on descriptors (`attribute_calls`,
+//! `inotify`, `resolve`, `xattrs`); an open node (`local_node`); what is stored with a node
+//! (`posix_acl`, `security`, `streams`, `stream_store`, `times`); the interface of nodes (`node`) and of
+//! the tree (`tree`).
+//!
 //! If the process runs as root, calls with an identity run with that user's credentials (see
 //! [`identity`]), so that the kernel checks the permissions.
 #![allow(unsafe_code)]
 
+mod attribute_calls;
 mod case;
 mod changes;
 mod children;
@@ -20,8 +26,10 @@ mod errors;
 mod handle_notes;
 mod handles;
 mod identity;
+mod inotify;
 mod listing;
 mod listing_changes;
+mod local_node;
 mod location;
 mod noatime;
 mod node;
@@ -33,6 +41,7 @@ mod public_look;
 mod quota;
 mod resident;
 mod resolve;
+mod rights;
 mod security;
 mod snapshots;
 mod stream_store;
@@ -40,6 +49,8 @@ mod streams;
 mod times;
 mod tree;
 mod umask;
+mod unreported_change;
+mod xattr_names;
 mod xattr_notes;
 mod xattrs;
 

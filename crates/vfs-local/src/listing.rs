@@ -1,10 +1,11 @@
 //! Lists a directory with its entries' attributes in one pass: one `statx` per entry, and one
 //! `listxattrat` if the entry's extended attributes are not cached.
 
+use crate::attribute_calls::attributes_of;
 use crate::errors::refusal;
 use crate::identity::IdentityGuard;
-use crate::node::{LocalNode, attributes_of};
-use crate::stream_store;
+use crate::local_node::LocalNode;
+use crate::stream_store::reserved;
 use crate::xattr_notes;
 use crate::xattrs::{self, Place};
 use rustix::fd::BorrowedFd;
@@ -92,7 +93,7 @@ fn read_entries(
     let mut entries = rustix::fs::RawDir::new(fd, &mut buffer);
     while let Some(entry) = entries.next() {
         let entry = entry.map_err(|e| refusal("list", e))?;
-        if stream_store::is_store_name(entry.file_name().to_bytes()) {
+        if reserved::is_store_name(entry.file_name().to_bytes()) {
             continue;
         }
         if !each(&entry)? {

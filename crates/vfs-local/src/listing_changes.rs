@@ -3,47 +3,28 @@
 //! triggers each watch once.
 //!
 //! The kernel notifies a directory of changes that go through a name in it. This process counts its
-//! other changes in one global number ([`UnreportedChange`]), because they are rare.
+//! other changes in one global number ([`crate::unreported_change`]), because they are rare.
 
-use crate::changes::{add_watch, new_queue, remove_watch};
+use crate::inotify::{add_watch, new_queue, remove_watch};
+use crate::local_node::LocalNode;
+use crate::unreported_change::unreported_changes;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
 use sync::Mutex;
-use vfs::{FollowId, ListingFeed, Node, Result, ServerWork};
+use vfs::{FollowId, FsError, ListingFeed, Node, Result, ServerWork};
 
 /// Bytes read from the queue per call.
 const READ_BYTES: usize = 4 * 1024;
 /// Maximum number of events per drain: two for each directory that can be followed.
 const EVENTS_MAX: usize = 1 << 16;
 
-/// Number of changes by this process that notify no directory.
-static UNREPORTED: AtomicU64 = AtomicU64::new(0);
-
-/// A change that notifies no directory, in progress. It is counted on drop.
-#[derive(Debug)]
-pub struct UnreportedChange(());
-
-impl UnreportedChange {
-    /// Starts such a change. The caller drops the value when the change is complete.
-    pub fn begin() -> Self {
-        Self(())
-    }
-}
-
-impl Drop for UnreportedChange {
-    fn drop(&mut self) {
-        UNREPORTED.fetch_add(1, Ordering::Release);
-    }
-}
-
 /// An inotify queue.
 #[derive(Debug)]
 pub struct LocalListings {
     queue: OwnedFd,
-    /// Value of [`UNREPORTED`] at the last drain.
+    /// Value of [`unreported_changes`] at the last drain.
     unreported: Mutex<u64>,
 }
 
@@ -53,7 +34,7 @@ impl LocalListings {
     /// # Errors
     /// [`vfs::FsError::TooMany`]: the user has reached `fs.inotify.max_user_instances`.
     pub fn new() -> Result<Self> {
-        let unreported = Mutex::new(UNREPORTED.load(Ordering::Acquire));
+        let unreported = Mutex::new(unreported_changes());
         Ok(Self { queue: new_queue()?, unreported })
     }
 }
@@ -70,7 +51,8 @@ impl ListingFeed for LocalListings {
             | WatchFlags::MOVED_TO
             | WatchFlags::ONESHOT
             | WatchFlags::ONLYDIR;
-        add_watch(&self.queue, work, directory, what)
+        let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
+        add_watch(&self.queue, work, node.as_fd(), what)
     }
 
     fn unfollow(&self, directory: FollowId) {
@@ -79,7 +61,7 @@ impl ListingFeed for LocalListings {
 
     fn drain(&self, tell: &mut dyn FnMut(Option<FollowId>)) {
         let mut unreported = self.unreported.lock();
-        let present = UNREPORTED.load(Ordering::Acquire);
+        let present = unreported_changes();
         if std::mem::replace(&mut *unreported, present) != present {
             tell(None);
         }

@@ -1,34 +1,26 @@
-//! Open files and directories.
+//! The backend's interface of open files and directories.
 
+use crate::attribute_calls::{XATTR_BYTES_MAX, restore_dos, stat, store_dos, timespec};
 use crate::compression::set_compressed;
-use crate::dos_attributes::{self, StoredDos};
+use crate::dos_attributes;
 use crate::errors::refusal;
 use crate::identity::IdentityGuard;
-use crate::listing_changes::UnreportedChange;
-use crate::posix_acl::PermissionState;
-use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
-use crate::xattrs::{self, Place};
-use crate::{listing, noatime, posix_acl, security, stream_store, streams, times, xattr_notes};
+use crate::local_node::{LocalNode, sync_looked_at};
+use crate::resident::{is_all_in_memory, is_cached, is_of_memory, last_errno, read_some};
+use crate::stream_store::reserved::is_store_name;
+use crate::unreported_change::UnreportedChange;
+use crate::xattr_names::{is_private, user_name, users_name};
+use crate::{listing, noatime, posix_acl, security, stream_store, streams, times};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags, StatxTimestamp,
-    Timespec, Timestamps, XattrFlags,
-};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, Timestamps, XattrFlags};
 use rustix::io::Errno;
-use rustix::path::Arg;
-use std::sync::{Arc, OnceLock};
-use sync::Mutex;
+use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, AttributeRequest, Attributes, Case, Device, DirEntry, DosInfo,
-    FileKey, FileKind, FsError, ListSink, ListingRequest, MetadataPresence, Name, Node,
-    OwnerChange, PosixAcl, Protection, RelPath, Replace, Result, SecurityChange, ServerWork,
-    StreamEntry, StreamName, TimeChange, Timestamp, Wait, XattrName,
+    Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, FileKey, FileKind,
+    FsError, ListSink, ListingRequest, Name, Node, OwnerChange, PosixAcl, Replace, Result,
+    SecurityChange, ServerWork, StreamEntry, StreamName, TimeChange, Wait, XattrName,
 };
 
-/// Maximum length of an extended attribute on Linux.
-pub const XATTR_BYTES_MAX: usize = 64 * 1024;
-/// Length from which a node retains the path by which it was opened.
-const LONG_PATH_BYTES: usize = 1024;
 /// Buffer for the names of a listed file's extended attributes.
 const CHILD_NAMES_BYTES_MAX: usize = 1024;
 /// Samba's extended attribute for reparse data.
@@ -37,442 +29,6 @@ const REPARSE_NAME: &str = "user.SmbReparse";
 const VERIFIER_NAME: &str = "user.anabranch.verifier";
 /// Maximum number of bytes that one call copies before other work gets its turn.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// An open node.
-#[derive(Debug)]
-pub struct LocalNode {
-    fd: OwnedFd,
-    pub key: FileKey,
-    /// Creation time, if the file system stores it.
-    pub born: Option<Timestamp>,
-    kind: FileKind,
-    /// O_PATH descriptor: no I/O, and no attributes by descriptor.
-    path_only: bool,
-    readable: bool,
-    /// The path by which the node was opened, if it is long: see [`crate::location`].
-    opened_at: Option<RelPath>,
-    /// The kernel does not notify every directory that lists this node of changes through this
-    /// descriptor.
-    pub is_unreported: bool,
-    /// Serializes listings, because the directory position belongs to the descriptor.
-    pub listing: Mutex<()>,
-    /// For a directory with an O_PATH descriptor: the descriptor to sync it with, opened by the
-    /// first sync. Few directories have name changes, and each change is synced.
-    syncing: OnceLock<OwnedFd>,
-    /// Cached answer to whether the file system is in memory only.
-    of_memory: OnceLock<bool>,
-}
-
-impl LocalNode {
-    /// Wraps a descriptor.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`] for a stream store or a file in it.
-    pub fn new(
-        fd: OwnedFd,
-        path_only: bool,
-        readable: bool,
-        wanted: AttributeRequest,
-    ) -> Result<(Self, Attributes)> {
-        let attributes = stat(fd.as_fd(), c"", wanted, path_only)?;
-        if stream_store::is_reserved(fd.as_fd(), path_only, &attributes) {
-            return Err(FsError::NotFound);
-        }
-        Ok((Self::of_stat(fd, path_only, readable, &attributes), attributes))
-    }
-
-    /// Wraps a stream's data file, which is open for reading.
-    pub fn of_stream(fd: OwnedFd) -> Result<Self> {
-        let attributes = stat(fd.as_fd(), c"", AttributeRequest::default(), false)?;
-        Ok(Self::of_stat(fd, false, true, &attributes))
-    }
-
-    fn of_stat(fd: OwnedFd, path_only: bool, readable: bool, attributes: &Attributes) -> Self {
-        let kind = attributes.kind;
-        let readable = readable && !path_only && kind == FileKind::File;
-        let (key, born, listing) = (attributes.key, attributes.born, Mutex::new(()));
-        let is_unreported = kind != FileKind::Directory && attributes.links > 1;
-        Self {
-            fd,
-            key,
-            born,
-            kind,
-            path_only,
-            readable,
-            opened_at: None,
-            is_unreported,
-            listing,
-            syncing: OnceLock::new(),
-            of_memory: OnceLock::new(),
-        }
-    }
-
-    /// Records the path by which the node was opened.
-    pub fn opened_by(self, path: &RelPath) -> Self {
-        // With the root's path it may exceed the kernel's limit.
-        let is_long = path.as_bytes().len() > LONG_PATH_BYTES;
-        Self { opened_at: is_long.then(|| path.clone()), ..self }
-    }
-
-    /// See [`LocalNode::opened_by`].
-    pub fn opened_at(&self) -> Option<&RelPath> {
-        self.opened_at.as_ref()
-    }
-
-    /// Downcasts the trait object; `None` for a node of another backend.
-    pub fn of(node: &dyn Node) -> Option<&Self> {
-        node.as_any().downcast_ref()
-    }
-
-    /// True for an O_PATH descriptor.
-    pub fn is_path_only(&self) -> bool {
-        self.path_only
-    }
-
-    /// The descriptor.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-
-    /// A path that refers to this node, for calls that take no descriptor.
-    pub fn proc_path(&self) -> String {
-        proc_path(self.fd.as_fd())
-    }
-
-    /// The attributes by `fstat`.
-    pub fn raw_stat(&self) -> Result<rustix::fs::Stat> {
-        rustix::fs::fstat(&self.fd).map_err(|e| refusal("stat", e))
-    }
-
-    /// True if the file system has free blocks, so that ENOSPC means another shortage.
-    pub fn has_free_blocks(&self) -> bool {
-        rustix::fs::fstatvfs(&self.fd).is_ok_and(|stat| stat.f_bavail > 0)
-    }
-
-    /// The value of an extended attribute.
-    pub fn get_xattr(&self, name: impl Arg + Copy) -> rustix::io::Result<Vec<u8>> {
-        get_xattr(self.fd.as_fd(), self.path_only, name)
-    }
-
-    /// Sets or removes an extended attribute.
-    pub fn put_xattr(
-        &self,
-        name: impl Arg,
-        value: Option<&[u8]>,
-        flags: XattrFlags,
-    ) -> rustix::io::Result<()> {
-        let _change = (self.unreported_change(), vfs::freshness::begin_change());
-        match (value, self.path_only) {
-            (Some(value), false) => rustix::fs::fsetxattr(&self.fd, name, value, flags),
-            (Some(value), true) => rustix::fs::setxattr(self.proc_path(), name, value, flags),
-            (None, false) => rustix::fs::fremovexattr(&self.fd, name),
-            (None, true) => rustix::fs::removexattr(self.proc_path(), name),
-        }
-    }
-
-    /// The names of all extended attributes, each with a NUL.
-    pub fn list_xattrs(&self) -> rustix::io::Result<Vec<u8>> {
-        let list = |buffer: &mut [u8]| {
-            if self.path_only {
-                rustix::fs::listxattr(self.proc_path(), buffer)
-            } else {
-                rustix::fs::flistxattr(&self.fd, buffer)
-            }
-        };
-        let mut small = [0u8; 512];
-        match list(&mut small) {
-            Ok(length) => Ok(small[..length].to_vec()),
-            Err(Errno::RANGE) => {
-                let mut large = vec![0; XATTR_BYTES_MAX];
-                let length = list(&mut large)?;
-                large.truncate(length);
-                Ok(large)
-            }
-            Err(errno) => Err(errno),
-        }
-    }
-
-    /// The caller holds the value until the change is complete.
-    pub fn unreported_change(&self) -> Option<UnreportedChange> {
-        self.is_unreported.then(UnreportedChange::begin)
-    }
-
-    /// Changes owner and group with the rights that the thread has.
-    pub fn change_owner(&self, owner: OwnerChange) -> Result<()> {
-        let uid = owner.uid.map(rustix::fs::Uid::from_raw);
-        let gid = owner.gid.map(rustix::fs::Gid::from_raw);
-        rustix::fs::chownat(rustix::fs::CWD, self.proc_path(), uid, gid, AtFlags::empty())
-            .map_err(|e| refusal("chown", e))?;
-        streams::give(self);
-        Ok(())
-    }
-
-    /// Changes the mode with the rights that the thread has.
-    pub fn change_mode(&self, mode: u32) -> Result<()> {
-        let mode = Mode::from_raw_mode(mode & 0o7777);
-        rustix::fs::chmodat(rustix::fs::CWD, self.proc_path(), mode, AtFlags::empty())
-            .map_err(|e| refusal("chmod", e))
-    }
-
-    /// Changes owner and mode. A power failure may separate the two calls, so the state in between
-    /// grants nobody more than both the old and the new state.
-    fn give_with_mode(&self, owner: OwnerChange, mode: u32) -> Result<()> {
-        let present = PermissionState::of(self)?;
-        let narrowed = present.narrowed_to(&PosixAcl::of_mode(mode));
-        let is_narrowed = narrowed & 0o777 != present.mode & 0o777;
-        if is_narrowed {
-            self.change_mode(narrowed)?;
-        }
-        let given = self.change_owner(owner);
-        if given.is_err() && is_narrowed {
-            let now = self.raw_stat()?.st_mode;
-            // Another process's change is newer. Set-ID bits stay cleared: the content may have
-            // changed since.
-            if now & 0o1777 == narrowed & 0o1777 {
-                self.change_mode(now & 0o6000 | present.mode & 0o1777)?;
-            }
-        }
-        given.and_then(|()| self.change_mode(mode))
-    }
-
-    /// Changes owner and mode with the rights that the thread has. The caller holds the file's
-    /// [`security::lock`].
-    pub fn change_rights(&self, changes: &AttributeChanges) -> Result<()> {
-        let is_given = changes.owner != OwnerChange::default();
-        match changes.mode {
-            Some(mode) if is_given => self.give_with_mode(changes.owner, mode)?,
-            Some(mode) => self.change_mode(mode)?,
-            None if is_given => self.change_owner(changes.owner)?,
-            None => {}
-        }
-        if changes.mode.is_some() {
-            stream_store::record_known_rights(self);
-        }
-        Ok(())
-    }
-
-    /// The descriptor to sync an O_PATH directory with.
-    fn syncing(&self, who: Actor<'_>) -> Result<&OwnedFd> {
-        if let Some(syncing) = self.syncing.get() {
-            return Ok(syncing);
-        }
-        let _acting = IdentityGuard::begin(who)?;
-        let opened = rustix::fs::open(self.proc_path(), SYNC_FLAGS, Mode::empty());
-        let opened = opened.map_err(|e| refusal("sync", e))?;
-        // Another thread may have set it first.
-        Ok(self.syncing.get_or_init(|| opened))
-    }
-
-    fn file(&self) -> Result<&OwnedFd> {
-        match self.kind {
-            FileKind::File if !self.path_only => Ok(&self.fd),
-            FileKind::Directory => Err(FsError::IsDirectory),
-            _ => Err(FsError::OpenMode),
-        }
-    }
-}
-
-impl LocalNode {
-    /// Syncs the node's own data and attributes, without its long streams.
-    pub fn sync_this(&self) -> rustix::io::Result<()> {
-        let directory =
-            if self.kind == FileKind::Directory { OFlags::DIRECTORY } else { OFlags::empty() };
-        let file = rustix::fs::open(self.proc_path(), SYNC_FLAGS | directory, Mode::empty())?;
-        rustix::fs::fsync(file)
-    }
-}
-
-/// Flags for reopening an O_PATH node to sync it.
-const SYNC_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
-
-/// Syncs an O_PATH node, which requires another descriptor.
-fn sync_looked_at(fd: BorrowedFd<'_>, kind: FileKind) -> rustix::io::Result<()> {
-    let (path, flags) = (proc_path(fd), SYNC_FLAGS);
-    if kind == FileKind::File {
-        return rustix::fs::fsync(rustix::fs::open(path, flags, Mode::empty())?);
-    }
-    // A link cannot be opened, and opening a pipe or device has side effects. So the complete file
-    // system is synced, by the parent directory.
-    let place = match rustix::fs::readlink(path, Vec::new()) {
-        // The kernel cannot report the directory's path, so all file systems are synced.
-        Err(Errno::NAMETOOLONG) => {
-            rustix::fs::sync();
-            return Ok(());
-        }
-        place => place?.into_bytes(),
-    };
-    let end = place.iter().rposition(|byte| *byte == b'/').ok_or(Errno::NOENT)?;
-    let directory =
-        rustix::fs::open(&place[..end.max(1)], flags | OFlags::DIRECTORY, Mode::empty())?;
-    if rustix::fs::fstat(&directory)?.st_dev != rustix::fs::fstat(fd)?.st_dev {
-        return Err(Errno::IO);
-    }
-    rustix::fs::syncfs(directory)
-}
-
-fn proc_path(fd: BorrowedFd<'_>) -> String {
-    format!("/proc/self/fd/{}", fd.as_raw_fd())
-}
-
-pub fn get_xattr(
-    fd: BorrowedFd<'_>,
-    path_only: bool,
-    name: impl Arg + Copy,
-) -> rustix::io::Result<Vec<u8>> {
-    let place = if path_only { Place::Looked(fd) } else { Place::Open(fd) };
-    let mut small = [0u8; 256];
-    let read = |buffer: &mut [u8]| name.into_with_c_str(|name| place.get(name, buffer));
-    match read(&mut small) {
-        Ok(length) => Ok(small[..length].to_vec()),
-        Err(Errno::RANGE) => {
-            let mut large = vec![0; XATTR_BYTES_MAX];
-            let length = read(&mut large)?;
-            large.truncate(length);
-            Ok(large)
-        }
-        Err(errno) => Err(errno),
-    }
-}
-
-/// The encoded DOS attributes before a change, if there were any.
-#[derive(Debug)]
-pub struct FormerDos(Option<Vec<u8>>);
-
-/// Merges DOS attributes with the stored ones and stores the result. Returns the previous value.
-pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<FormerDos> {
-    let former = match get_xattr(fd, path_only, dos_attributes::NAME) {
-        Ok(value) => Some(value),
-        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => None,
-        // A value that cannot be read cannot be preserved.
-        Err(errno) => return Err(refusal("read DOS attributes", errno)),
-    };
-    let stored = former.as_deref().and_then(dos_attributes::decode).unwrap_or_default().info;
-    let merged =
-        DosInfo { bits: dos.bits.or(stored.bits), created: dos.created.or(stored.created) };
-    store_new_dos(fd, path_only, &merged)?;
-    Ok(FormerDos(former))
-}
-
-/// Stores DOS attributes without merging, for instance for a new file.
-pub fn store_new_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<()> {
-    match set_dos(fd, path_only, &dos_attributes::encode(&StoredDos::from(*dos))) {
-        // Without extended attributes the file system cannot store them.
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(()),
-        Err(errno) => Err(refusal("set DOS attributes", errno)),
-    }
-}
-
-/// Restores the value from before [`store_dos`].
-fn restore_dos(fd: BorrowedFd<'_>, path_only: bool, former: &FormerDos) {
-    let restored = match &former.0 {
-        Some(value) => set_dos(fd, path_only, value),
-        None if path_only => rustix::fs::removexattr(proc_path(fd), dos_attributes::NAME),
-        None => rustix::fs::fremovexattr(fd, dos_attributes::NAME),
-    };
-    match restored {
-        Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-        Err(error) => tracing::warn!(%error, "DOS attributes that were set alone stay"),
-    }
-}
-
-pub fn set_dos(fd: BorrowedFd<'_>, path_only: bool, value: &[u8]) -> rustix::io::Result<()> {
-    if path_only {
-        rustix::fs::setxattr(proc_path(fd), dos_attributes::NAME, value, XattrFlags::empty())
-    } else {
-        rustix::fs::fsetxattr(fd, dos_attributes::NAME, value, XattrFlags::empty())
-    }
-}
-
-/// Attributes of the open node, or of a directory's child by `name`, without following a link.
-pub fn stat(
-    fd: BorrowedFd<'_>,
-    name: &std::ffi::CStr,
-    wanted: AttributeRequest,
-    path_only: bool,
-) -> Result<Attributes> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
-    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let stat = rustix::fs::statx(fd, name, flags, mask).map_err(|e| refusal("stat", e))?;
-    let mut attributes = attributes_of(&stat);
-    if let Some(work) = wanted.dos
-        && matches!(attributes.kind, FileKind::File | FileKind::Directory)
-    {
-        let place = match (name.is_empty(), path_only) {
-            (false, _) => Place::Child(fd, name),
-            (true, true) => Place::Looked(fd),
-            (true, false) => Place::Open(fd),
-        };
-        fill_stored(&mut attributes, place, work);
-    }
-    Ok(attributes)
-}
-
-/// Adds DOS attributes and the presence of other metadata, from the cache where it has them.
-fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) {
-    let notes = xattr_notes::Reader::of_device(attributes.key.device);
-    if let Some(known) = notes.as_ref().and_then(|notes| notes.find(attributes)) {
-        *attributes = known;
-        return;
-    }
-    let is_complete = xattrs::fill_stored(attributes, place, work);
-    notes.filter(|_| is_complete).inspect(|notes| notes.keep(attributes));
-}
-
-pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
-    let time =
-        |t: StatxTimestamp| Timestamp(i128::from(t.tv_sec) * 1_000_000_000 + i128::from(t.tv_nsec));
-    let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-    let kind = match rustix::fs::FileType::from_raw_mode(stat.stx_mode.into()) {
-        rustix::fs::FileType::RegularFile => FileKind::File,
-        rustix::fs::FileType::Directory => FileKind::Directory,
-        rustix::fs::FileType::Symlink => FileKind::Symlink,
-        rustix::fs::FileType::Fifo => FileKind::Fifo,
-        rustix::fs::FileType::Socket => FileKind::Socket,
-        _ => FileKind::Device,
-    };
-    let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
-    Attributes {
-        key: FileKey { device, inode: stat.stx_ino },
-        kind,
-        mode: u32::from(stat.stx_mode) & 0o7777,
-        uid: stat.stx_uid,
-        gid: stat.stx_gid,
-        links: stat.stx_nlink,
-        size_bytes: stat.stx_size,
-        allocated_bytes: stat.stx_blocks * 512,
-        accessed: time(stat.stx_atime),
-        modified: time(stat.stx_mtime),
-        changed: time(stat.stx_ctime),
-        change: time(stat.stx_ctime).0 as u64,
-        born: has_birth.then(|| time(stat.stx_btime)),
-        dos: DosInfo::default(),
-        set_changed: None,
-        stored: MetadataPresence::UNKNOWN,
-        device: (kind == FileKind::Device).then(|| Device {
-            is_block: rustix::fs::FileType::from_raw_mode(stat.stx_mode.into())
-                == rustix::fs::FileType::BlockDevice,
-            major: stat.stx_rdev_major,
-            minor: stat.stx_rdev_minor,
-        }),
-        compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
-        protection: match stat.stx_attributes {
-            flags if flags.contains(StatxAttributes::IMMUTABLE) => Protection::Immutable,
-            flags if flags.contains(StatxAttributes::APPEND) => Protection::AppendOnly,
-            _ => Protection::None,
-        },
-    }
-}
-
-pub fn timespec(change: TimeChange) -> Timespec {
-    match change {
-        TimeChange::Keep => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
-        TimeChange::Now => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW },
-        TimeChange::Set(Timestamp(nanos)) => Timespec {
-            tv_sec: i64::try_from(nanos.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
-            tv_nsec: nanos.rem_euclid(1_000_000_000) as _,
-        },
-    }
-}
 
 /// True if the file has the set-group-ID bit without group execution, which once meant mandatory
 /// locking. A write by a member of that group preserves the bit. chmod(2).
@@ -760,7 +316,7 @@ impl Node for LocalNode {
         name: &Name,
         wanted: AttributeRequest,
     ) -> Result<Attributes> {
-        if stream_store::is_store_name(name.as_bytes()) {
+        if is_store_name(name.as_bytes()) {
             return Err(FsError::NotFound);
         }
         let _acting = IdentityGuard::begin(who)?;
@@ -935,8 +491,9 @@ impl Node for LocalNode {
     fn noatime(&self, work: ServerWork) -> Option<Arc<dyn Node>> {
         let has_data = matches!(self.kind, FileKind::File | FileKind::Directory);
         let fd = has_data.then(|| noatime::reopen(self.fd.as_fd(), work))?.ok()?;
-        let (node, _) = Self::new(fd, false, true, AttributeRequest::default()).ok()?;
-        Some(Arc::new(Self { is_unreported: node.is_unreported || self.is_unreported, ..node }))
+        let (mut node, _) = Self::new(fd, false, true, AttributeRequest::default()).ok()?;
+        node.is_unreported |= self.is_unreported;
+        Some(Arc::new(node))
     }
 
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {
@@ -950,48 +507,4 @@ impl Node for LocalNode {
     fn as_any(&self) -> &dyn std::any::Any {
         self
     }
-}
-
-/// The name without `user.`, if the attribute is a user attribute that clients may see.
-pub fn users_name(full: &[u8]) -> Option<XattrName> {
-    let name = full.strip_prefix(b"user.")?;
-    (!is_private(name)).then(|| XattrName::new(name).ok()).flatten()
-}
-
-/// True if the attribute (without `user.`) holds data that other calls expose.
-fn is_private(name: &[u8]) -> bool {
-    name == b"DOSATTRIB"
-        || name == b"SmbReparse"
-        || streams::is_stream(name)
-        || name.starts_with(b"anabranch.")
-}
-
-/// The name with `user.`.
-fn user_name(name: &XattrName) -> Vec<u8> {
-    [b"user.", name.as_bytes()].concat()
-}
-
-/// One `preadv2` into the spare capacity of `into`.
-pub fn read_some(
-    fd: &OwnedFd,
-    offset: u64,
-    length: usize,
-    into: &mut Vec<u8>,
-    flags: i32,
-) -> rustix::io::Result<usize> {
-    let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
-    let spare = &mut into.spare_capacity_mut()[..length];
-    let vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: length };
-    // SAFETY: the vector covers `length` bytes of spare capacity that nobody
-    // else refers to while the call runs.
-    let count = unsafe { libc::preadv2(fd.as_raw_fd(), &vector, 1, offset, flags) };
-    let count = usize::try_from(count).map_err(|_| last_errno())?;
-    // SAFETY: the kernel initialised `count` bytes after the present length,
-    // and `count <= length <= spare capacity`.
-    unsafe { into.set_len(into.len() + count) };
-    Ok(count)
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

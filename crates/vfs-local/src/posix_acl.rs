@@ -2,7 +2,7 @@
 //! acl(5); linux/posix_acl_xattr.h.
 
 use crate::errors::refusal;
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::ntacl::StateHash;
 use aws_lc_rs::digest;
 use rustix::fs::XattrFlags;

@@ -1,7 +1,7 @@
-//! Whether a read would block on the disk.
+//! Reads by `preadv2`, and whether a read would block on the disk.
 
-use crate::node::read_some;
 use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
 
 /// True if the file system is in memory only.
 pub fn is_of_memory(fd: &OwnedFd) -> bool {
@@ -47,6 +47,31 @@ pub fn is_cached(fd: &OwnedFd, offset: u64, length: usize) -> bool {
     let mut byte = Vec::with_capacity(1);
     let last = offset + (length as u64).saturating_sub(1);
     matches!(read_some(fd, last, 1, &mut byte, libc::RWF_NOWAIT), Ok(1))
+}
+
+/// One `preadv2` into the spare capacity of `into`.
+pub fn read_some(
+    fd: &OwnedFd,
+    offset: u64,
+    length: usize,
+    into: &mut Vec<u8>,
+    flags: i32,
+) -> rustix::io::Result<usize> {
+    let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
+    let spare = &mut into.spare_capacity_mut()[..length];
+    let vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: length };
+    // SAFETY: the vector covers `length` bytes of spare capacity that nobody
+    // else refers to while the call runs.
+    let count = unsafe { libc::preadv2(fd.as_raw_fd(), &vector, 1, offset, flags) };
+    let count = usize::try_from(count).map_err(|_| last_errno())?;
+    // SAFETY: the kernel initialised `count` bytes after the present length,
+    // and `count <= length <= spare capacity`.
+    unsafe { into.set_len(into.len() + count) };
+    Ok(count)
+}
+
+pub fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::case;
 use crate::errors::refusal;
-use crate::stream_store;
+use crate::stream_store::reserved;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
@@ -30,7 +30,7 @@ pub fn open_beneath(
     mode: Mode,
     wait: Wait,
 ) -> rustix::io::Result<OwnedFd> {
-    if stream_store::leads_into_store(path) {
+    if reserved::leads_into_store(path) {
         return Err(Errno::NOENT);
     }
     match path.len() {
@@ -139,7 +139,7 @@ pub fn open_directory(
 ) -> Result<(OwnedFd, RelPath)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     // A link in the path may lead into a stream store.
-    let not_store = |fd: OwnedFd, path| match stream_store::is_store(fd.as_fd()) {
+    let not_store = |fd: OwnedFd, path| match reserved::is_store(fd.as_fd()) {
         true => Err(FsError::PathNotFound),
         false => Ok((fd, path)),
     };

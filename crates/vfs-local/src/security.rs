@@ -15,12 +15,12 @@
 
 use crate::errors::refusal;
 use crate::identity::IdentityGuard;
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::ntacl::{self, Counts, StateHash, StoredDescriptor};
 use crate::posix_acl::{self, PermissionState};
+use crate::xattr_names::descriptor_attribute;
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
-use std::sync::OnceLock;
 use undo::{SecurityTarget, UndoLog};
 use vfs::{
     Actor, AttributeChanges, Elevated, FsError, Identity, OwnerChange, PosixAcl, Result,
@@ -32,31 +32,11 @@ pub use lock::lock;
 mod lock;
 mod undo;
 
-const TRUSTED: &str = "security.NTACL";
-const OWN: &str = "user.anabranch.NTACL";
 /// Minimum age of a file's last change from which a value with several states belongs to no change
 /// in flight, including those of other processes. A change takes a few system calls.
 const SETTLE_AFTER_NANOS: i128 = 10_000_000_000;
 /// Number of times that a descriptor and the permissions are read, until they match or stay.
 const LOADS_MAX: usize = 8;
-
-/// Name of the attribute that holds descriptors.
-pub fn name() -> &'static str {
-    static NAME: OnceLock<&str> = OnceLock::new();
-    NAME.get_or_init(|| if may_write_trusted() { TRUSTED } else { OWN })
-}
-
-/// True if this process has CAP_SYS_ADMIN over file systems, not only within a user namespace of
-/// its own.
-fn may_write_trusted() -> bool {
-    const CAP_SYS_ADMIN: u64 = 1 << 21;
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let status = read("/proc/thread-self/status");
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let held = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    let map = read("/proc/self/uid_map");
-    held & CAP_SYS_ADMIN != 0 && map.split_whitespace().eq(["0", "0", "4294967295"])
-}
 
 /// The descriptor in force, if one is stored and the permissions are those with which it was
 /// stored.
@@ -116,7 +96,7 @@ fn load_consistent(target: &impl SecurityTarget) -> Result<Option<LoadedDescript
 
 /// The stored value, if there is one and this process may read it.
 fn stored_value(node: &LocalNode) -> Result<Option<Vec<u8>>> {
-    match node.get_xattr(name()) {
+    match node.get_xattr(descriptor_attribute()) {
         Ok(value) => Ok(Some(value)),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(None),
         Err(errno) => Err(refusal("get descriptor", errno)),
@@ -464,7 +444,7 @@ fn put_with(
     flags: XattrFlags,
 ) -> Result<()> {
     let _acting = IdentityGuard::server(ServerWork::Metadata)?;
-    let set = |value: Option<&[u8]>| node.put_xattr(name(), value, flags);
+    let set = |value: Option<&[u8]>| node.put_xattr(descriptor_attribute(), value, flags);
     let result = match value {
         None => set(None),
         Some((descriptor, states)) => {
@@ -577,7 +557,8 @@ pub mod tests {
     fn interrupted_change_is_reduced_to_one_state() {
         let Some((_folder, node)) = node(FileKind::File) else { return };
         let node = LocalNode::of(&*node).unwrap();
-        let states = || ntacl::decode(&node.get_xattr(name()).unwrap()).unwrap().counts;
+        let states =
+            || ntacl::decode(&node.get_xattr(descriptor_attribute()).unwrap()).unwrap().counts;
         let present = PermissionState::of(node).unwrap();
         let others = [0o600, 0o640, 0o604].map(|mode| present.clone().with_mode(mode).hash());
         let all = [others[0], present.hash(), others[1], others[2]];
@@ -730,11 +711,11 @@ pub mod tests {
         };
         node.set_security(Actor::SUPERUSER, &change).unwrap();
         let node = LocalNode::of(&*node).unwrap();
-        let stored = ntacl::decode(&node.get_xattr(name()).unwrap()).unwrap();
+        let stored = ntacl::decode(&node.get_xattr(descriptor_attribute()).unwrap()).unwrap();
         let last = PermissionState::of(node).unwrap().hash();
         assert_eq!(stored.counts, Counts::While(vec![last]));
         node.set_security(Actor::SUPERUSER, &change).unwrap();
-        let again = ntacl::decode(&node.get_xattr(name()).unwrap()).unwrap();
+        let again = ntacl::decode(&node.get_xattr(descriptor_attribute()).unwrap()).unwrap();
         assert_eq!(again.counts, Counts::While(vec![last]), "nothing to change");
     }
 

@@ -12,10 +12,10 @@
 //! serialized per node. The kernel decides which users may use a stream, because the server reads
 //! and replaces the attribute with the user's credentials.
 
+use crate::attribute_calls::XATTR_BYTES_MAX;
 use crate::errors::refusal;
 use crate::identity::{IdentityGuard, as_server};
-use crate::node;
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::stream_store::{self, StoredFile, StoredId, lock_streams};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
@@ -33,15 +33,10 @@ const EXTENTS_MAX: u8 = 15;
 const RENAMED_TRIES_MAX: u32 = 64;
 /// Maximum length of a stream in an attribute: the largest extended attribute of Linux, minus the
 /// trailing byte. ext4 has less, one block for all attributes of a file.
-const KEPT_BYTES_MAX: u64 = node::XATTR_BYTES_MAX as u64 - 1;
+const KEPT_BYTES_MAX: u64 = XATTR_BYTES_MAX as u64 - 1;
 /// Maximum length of a stream: the largest file of ext4 with 4 KiB blocks. A file system may
 /// support less.
 pub const STREAM_BYTES_MAX: u64 = 1 << 44;
-
-/// True if an attribute (without `user.`) is part of a stream.
-pub fn is_stream(name: &[u8]) -> bool {
-    name.starts_with(b"DosStream.") || name.starts_with(b"DosStreamExt.")
-}
 
 fn xattr_of(name: &StreamName) -> Result<Vec<u8>> {
     let full = [PREFIX, name.as_bytes(), TYPE].concat();

@@ -1,9 +1,9 @@
 //! Timestamps that clients set: those that the kernel stores, and the change time, which the kernel
 //! does not let processes set. The latter is stored with the DOS attributes.
 
+use crate::attribute_calls::{get_xattr, set_dos};
 use crate::dos_attributes::{self, SetChangeTime, StoredDos};
 use crate::errors::refusal;
-use crate::node::{get_xattr, set_dos};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, StatxFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;

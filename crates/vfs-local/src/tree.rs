@@ -1,14 +1,15 @@
 //! The tree: resolves names to nodes.
 
-use crate::changes::{LocalChanges, changes_without_events};
+use crate::changes::LocalChanges;
 use crate::children;
 use crate::compression::set_compressed;
 use crate::creation::{self, NewName};
 use crate::errors::{refusal, refusal_of_name};
 use crate::handles::{self, Handles};
 use crate::identity::IdentityGuard;
+use crate::inotify::changes_without_events;
 use crate::listing_changes::LocalListings;
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::outside::Source;
 use crate::public_look::{Look, PublicLooks};
 use crate::quota;

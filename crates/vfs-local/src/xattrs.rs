@@ -1,10 +1,10 @@
 //! Extended attributes by descriptor, by O_PATH descriptor or by name.
 
+use crate::dos_attributes;
 use crate::dos_attributes::{SetChangeTime, StoredDos};
 use crate::errors::refusal;
 use crate::identity::as_server;
-use crate::node::users_name;
-use crate::{dos_attributes, security, streams};
+use crate::xattr_names::{descriptor_attribute, is_stream, users_name};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -93,8 +93,8 @@ fn read_stored(place: Place<'_>, work: ServerWork) -> (Option<StoredDos>, Metada
     for full in listed.split(|&byte| byte == 0).filter(|full| !full.is_empty()) {
         has_dos |= full == dos_attributes::NAME.as_bytes();
         stored.xattrs |= users_name(full).is_some();
-        stored.streams |= full.strip_prefix(b"user.").is_some_and(streams::is_stream);
-        stored.descriptor |= full == security::name().as_bytes();
+        stored.streams |= full.strip_prefix(b"user.").is_some_and(is_stream);
+        stored.descriptor |= full == descriptor_attribute().as_bytes();
         stored.posix_acl |= full == b"system.posix_acl_access";
     }
     let dos = if has_dos { read_dos(place, work) } else { Some(StoredDos::default()) };

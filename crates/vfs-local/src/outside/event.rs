@@ -1,6 +1,6 @@
 //! Decodes fanotify(7) events. Numbers are in native byte order.
 
-use crate::stream_store;
+use crate::stream_store::reserved;
 use vfs::Name;
 
 /// Length of an event before its records.
@@ -37,7 +37,7 @@ pub enum NameEvent {
 impl NameEvent {
     /// True if it refers to a stream store, which clients do not see.
     pub fn is_of_store(&self) -> bool {
-        matches!(self, Self::Names { name, .. } if stream_store::is_store_name(name.as_bytes()))
+        matches!(self, Self::Names { name, .. } if reserved::is_store_name(name.as_bytes()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Watches of single files for changes by other processes.
 
 use super::{Source, SourceState, handle::handle_of, mark_for};
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use rustix::io::Errno;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;

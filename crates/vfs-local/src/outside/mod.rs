@@ -14,9 +14,9 @@ mod file;
 mod handle;
 
 use crate::identity::IdentityGuard;
+use crate::local_node::LocalNode;
 use crate::location::path_below;
-use crate::node::LocalNode;
-use crate::stream_store;
+use crate::stream_store::reserved;
 use event::{Event, NameEvent};
 use file::WatchedFile;
 use handle::{handle_of, place_of};
@@ -391,7 +391,7 @@ impl SourceState {
             && let Some(found) = handle::open(self.root.as_fd(), handle)
         {
             let path = path_below(self.root.as_fd(), found.as_fd(), None);
-            place = path.filter(|path| !stream_store::leads_into_store(path.as_bytes()));
+            place = path.filter(|path| !reserved::leads_into_store(path.as_bytes()));
             directory = directory.or(Some(found));
         }
         let exists = match name_event {

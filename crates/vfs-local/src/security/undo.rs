@@ -4,11 +4,12 @@
 //! changed. As a new descriptor is stored before permissions
 //! change, the former one is, too: as one that counts in each state that permissions are about to have.
 
-use super::{PermissionStep, PlannedStep, SET_IDS, name, put, stored_value};
+use super::{PermissionStep, PlannedStep, SET_IDS, put, stored_value};
 use crate::identity::IdentityGuard;
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::ntacl::{self, Counts, StateHash};
 use crate::posix_acl::{self, PermissionState};
+use crate::xattr_names::descriptor_attribute;
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
 use vfs::{Actor, OwnerChange, Result, ServerWork};
@@ -49,7 +50,7 @@ impl SecurityTarget for LocalNode {
 
     fn put_back(&self, value: Option<&[u8]>) -> Result<()> {
         let _acting = IdentityGuard::server(ServerWork::UndoSecurity)?;
-        match self.put_xattr(name(), value, XattrFlags::empty()) {
+        match self.put_xattr(descriptor_attribute(), value, XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if value.is_none() => Ok(()),
             Err(errno) => Err(crate::errors::refusal("put descriptor back", errno)),

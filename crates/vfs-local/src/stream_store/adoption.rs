@@ -10,7 +10,7 @@
 use super::record::{Host, Record};
 use super::sweep::{self, HostState};
 use super::{StoredFile, handle_of, orphan_mark, record_of, remove_file, unreachable};
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::posix_acl::PermissionState;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::Stat;

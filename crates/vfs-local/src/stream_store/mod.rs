@@ -5,8 +5,8 @@
 //! refers to it by an id ([`record::StoredId`]), so that a rename or a hard link of the host costs
 //! nothing. The store file holds a record of its host, the file that the stream belongs to.
 //!
-//! No client reaches a store by a name, a handle or a link: [`is_store_name`] checks names, and
-//! [`is_reserved`] checks every opened node. Local users cannot enter the directory, which belongs
+//! No client reaches a store by a name, a handle or a link: [`reserved::is_store_name`] checks names, and
+//! [`reserved::is_reserved`] checks every opened node. Local users cannot enter the directory, which belongs
 //! to the superuser. A store file belongs to its host's owner, to whom its bytes are accounted.
 //!
 //! The caller decides which users may use a stream, by accessing the attribute with that user's
@@ -23,6 +23,7 @@ mod mounts;
 mod orphan_mark;
 mod project;
 mod record;
+pub mod reserved;
 mod restored;
 mod roots;
 mod sweep;
@@ -30,14 +31,14 @@ mod sweep;
 use crate::errors::refusal;
 use crate::handles::persistent_id;
 use crate::identity::as_server;
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::posix_acl::PermissionState;
-use crate::xattrs::Place;
 use adoption::Claim;
 pub use inventory::StreamInventory;
 pub(crate) use mounts::mounts_in;
 pub use record::StoredId;
 use record::{Host, RECORD_BYTES_MAX, Record};
+use reserved::{FILE_MODE, NAME, RECORD, STORE_MODE, is_directory, is_store_name};
 pub use roots::{ServedRoot, serve};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags};
@@ -48,21 +49,13 @@ use std::sync::{LazyLock, Once};
 use std::time::Duration;
 pub use sweep::LosingHost;
 use sync::{Condvar, Mutex, MutexGuard};
-use vfs::{Attributes, FileKey, FileKind, FsError, Result, ServerWork};
+use vfs::{FileKey, FsError, Result, ServerWork};
 
-/// Name of the store directory.
-pub const NAME: &str = ".anabranch-streams";
-/// The attribute that holds a record. The directory has one, too, that refers to no host.
-const RECORD: &str = "user.anabranch.stream-of";
 /// Attempts to find a file in all stores while it may be moved between them.
 const MOVED_TRIES_MAX: u32 = 16;
 /// Attempts to find a file to sync, and the pause between them.
 const WRITTEN_TRIES_MAX: u32 = 3;
 const WRITTEN_PAUSE: Duration = Duration::from_millis(10);
-/// Mode of a store, by which opened nodes are recognized as one.
-const STORE_MODE: u32 = 0o1700;
-/// Mode of a store file.
-const FILE_MODE: u32 = 0o1600;
 
 /// Files whose streams are being changed.
 static LOCKED: LazyLock<Mutex<HashSet<FileKey>>> = LazyLock::new(Mutex::default);
@@ -99,46 +92,6 @@ fn locked() -> MutexGuard<'static, HashSet<FileKey>> {
 /// True if a file may have unsynced long streams. Costs nothing.
 pub fn may_be_used() -> bool {
     HAS_STORE.load(Ordering::Relaxed)
-}
-
-/// True if a name is that of a store, ignoring case, because a file system may ignore it.
-pub fn is_store_name(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(NAME.as_bytes())
-}
-
-/// True if a path leads through a store.
-pub fn leads_into_store(path: &[u8]) -> bool {
-    path.len() >= NAME.len() && path.split(|byte| *byte == b'/').any(is_store_name)
-}
-
-/// True if the opened node is a store or a store file, to which a link or a handle may have led.
-pub fn is_reserved(fd: BorrowedFd<'_>, path_only: bool, attributes: &Attributes) -> bool {
-    let mode = match attributes.kind {
-        FileKind::File => FILE_MODE,
-        FileKind::Directory => STORE_MODE,
-        _ => return false,
-    };
-    if attributes.mode != mode {
-        return false;
-    }
-    has_record(fd, path_only)
-}
-
-/// True if a file or directory has a record, or may have one.
-fn has_record(fd: BorrowedFd<'_>, path_only: bool) -> bool {
-    let place = if path_only { Place::Looked(fd) } else { Place::Open(fd) };
-    let mut value = [0; RECORD_BYTES_MAX];
-    let look = || Ok(place.get(c"user.anabranch.stream-of", &mut value));
-    !matches!(
-        as_server(ServerWork::StreamStore, look),
-        Ok(Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::BADF))
-    )
-}
-
-/// True if a directory is a store, to which a link in a path may have led.
-pub fn is_store(directory: BorrowedFd<'_>) -> bool {
-    let has_mode = |stat: Stat| stat.st_mode & 0o7777 == STORE_MODE && is_directory(&stat);
-    rustix::fs::fstat(directory).is_ok_and(has_mode) && has_record(directory, true)
 }
 
 /// The error when a store, or a file in it, cannot be created.
@@ -665,10 +618,6 @@ fn make_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
 
 fn key_of(stat: &Stat) -> FileKey {
     FileKey { device: stat.st_dev, inode: stat.st_ino }
-}
-
-fn is_directory(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
 fn is_regular(stat: &Stat) -> bool {

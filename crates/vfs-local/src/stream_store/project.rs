@@ -1,7 +1,7 @@
 //! Project ids of store files, for project quotas as on XFS and ext4: FS_IOC_FSGETXATTR and
 //! FS_IOC_FSSETXATTR, `linux/fs.h`.
 
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -4,7 +4,7 @@
 //! Users may write attributes of their own files, and programs copy them between files. So a
 //! reference proves nothing by itself; it counts if the record refers to that very file.
 
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::xattr_notes;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -13,7 +13,7 @@
 use super::mounts::Extent;
 use super::record::StoredId;
 use super::{StoredFile, is_store_name, roots};
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::streams;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags};

@@ -9,8 +9,8 @@
 use super::mounts::{Mount, mounts_in};
 use super::record::StoredId;
 use super::{key_of, make_store, open_store};
+use crate::local_node::LocalNode;
 use crate::location::kernel_path;
-use crate::node::LocalNode;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::handles::{open_lasting, persistent_id};
 use crate::identity::as_server;
-use crate::node::LocalNode;
+use crate::local_node::LocalNode;
 use crate::streams;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, RawDir, XattrFlags};

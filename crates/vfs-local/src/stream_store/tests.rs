@@ -13,6 +13,7 @@ use crate::LocalVfs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use vfs::FileKind;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Case, ChildName, CreateHow, Identity, Name, Node,
     OpenHow, OwnerChange, RelPath, Replace, StreamName, Vfs, Wait, XattrName,

@@ -61,7 +61,7 @@ const WITHOUT_CALLER: [(&str, &str, &str); 31] = [
 
 /// Where vfs-local acts for the server by itself: the file, how often it names a reason, and why
 /// the caller cannot.
-const OWN_WORK: [(&str, usize, &str); 12] = [
+const OWN_WORK: [(&str, usize, &str); 13] = [
     ("children.rs", 1, "whether a directory is the one that was just created"),
     ("creation.rs", 1, "the creator gets the file open, whatever permissions it was created with"),
     ("handles.rs", 1, "whether the process may open handles at all"),
@@ -75,7 +75,8 @@ const OWN_WORK: [(&str, usize, &str); 12] = [
     ("security.rs", 1, "only the superuser writes descriptors, which are part of SET security"),
     ("security/undo.rs", 2, "a change that failed is put back, whatever the caller may by then"),
     ("snapshots.rs", 3, "snapshots are listed and opened for all"),
-    ("stream_store/mod.rs", 5, "files of long streams, which are the server's own to reach"),
+    ("stream_store/mod.rs", 4, "files of long streams, which are the server's own to reach"),
+    ("stream_store/reserved.rs", 1, "the record that marks the server's own files"),
     ("stream_store/sweep.rs", 1, "the thread that removes what is left of removed files"),
     ("streams.rs", 2, "what is left of a stream of which a part is changed"),
 ];
