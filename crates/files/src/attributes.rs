@@ -1,4 +1,4 @@
-//! Attributes, times, size, allocation and sparse ranges.
+//! Attributes, times, size and allocation size.
 
 use crate::authorize::{as_owner, dos_authority};
 use crate::open_file::TimeFreeze;
@@ -41,9 +41,6 @@ pub struct BasicChange {
     /// DOS attributes, if they are to be set.
     pub dos_bits: Option<u32>,
 }
-
-/// Granularity of trimming, in bytes.
-const TRIM_BYTES: u64 = 4096;
 
 impl RequestFiles {
     /// Current attributes.
@@ -188,54 +185,6 @@ impl RequestFiles {
         open.note_unreported(open.size_filter());
         open.report_data();
         Ok(())
-    }
-
-    /// Makes a range read as zeros, as the requesting `caller`.
-    ///
-    /// # Errors
-    /// As [`RequestFiles::write`].
-    pub async fn zero_range(
-        &self,
-        caller: &Arc<Caller>,
-        open: &Arc<OpenFile>,
-        offset: u64,
-        length: u64,
-    ) -> Result<()> {
-        need_write(open)?;
-        if length == 0 {
-            return Ok(());
-        }
-        open.need_unlocked(offset, length, true)?;
-        open.break_readers(&self.context);
-        let (node, writer) = (open.node.clone(), caller.clone());
-        let saved = open.save_frozen_times();
-        self.offload(move || node.punch_hole(writer.identity.actor(), offset, length)).await?;
-        open.note_changed(&self.context, caller);
-        open.restore_frozen_times(saved);
-        Ok(())
-    }
-
-    /// Frees the whole blocks of a range whose data is obsolete; they read as zeros. Returns false
-    /// if the range contains no whole block.
-    ///
-    /// # Errors
-    /// As [`RequestFiles::zero_range`].
-    pub async fn trim_range(
-        &self,
-        caller: &Arc<Caller>,
-        open: &Arc<OpenFile>,
-        offset: u64,
-        length: u64,
-    ) -> Result<bool> {
-        need_write(open)?;
-        let size = open.node.attributes(AttributeRequest::default())?.size_bytes;
-        let from = offset.checked_next_multiple_of(TRIM_BYTES).unwrap_or(u64::MAX);
-        let end = offset.saturating_add(length).min(size) / TRIM_BYTES * TRIM_BYTES;
-        if from >= end {
-            return Ok(false);
-        }
-        self.zero_range(caller, open, from, end - from).await?;
-        Ok(true)
     }
 
     /// Sets compression of a file's data, or of new files in a directory.
@@ -417,7 +366,7 @@ fn change_time(
     (is_frozen && moves).then(|| present.shown_changed())
 }
 
-fn need_write(open: &OpenFile) -> Result<()> {
+pub(crate) fn need_write(open: &OpenFile) -> Result<()> {
     if open.is_directory() {
         return Err(FsError::InvalidParameter);
     }

@@ -71,39 +71,10 @@ impl RequestFiles {
         })
         .await
     }
-
-    /// Makes the target share `length` bytes with the source, as the requesting `caller`. A partial
-    /// clone is an error. Byte-range locks are ignored, as by Windows and Samba, since no data is
-    /// read or written.
-    ///
-    /// # Errors
-    /// [`FsError::AccessDenied`] by the rights of either open, [`FsError::ReadOnly`]; as
-    /// [`vfs::Node::clone_range`].
-    pub async fn clone_range(
-        &self,
-        caller: &Arc<Caller>,
-        (source, source_offset): (&Arc<OpenFile>, u64),
-        (target, target_offset): (&Arc<OpenFile>, u64),
-        length: u64,
-    ) -> Result<()> {
-        may_copy(source, target, Access::WRITE_DATA)?;
-        let writer = caller.clone();
-        target.break_readers(&self.context);
-        let (from, to) = (source.node.clone(), target.node.clone());
-        let saved = target.save_frozen_times();
-        self.offload(move || {
-            let actor = writer.identity.actor();
-            to.clone_range(actor, target_offset, &*from, source_offset, length)
-        })
-        .await?;
-        target.note_changed(&self.context, caller);
-        target.restore_frozen_times(saved);
-        Ok(())
-    }
 }
 
 /// Checks the rights of both opens; the target needs one of `rights`.
-fn may_copy(source: &OpenFile, target: &OpenFile, rights: Access) -> Result<()> {
+pub(crate) fn may_copy(source: &OpenFile, target: &OpenFile, rights: Access) -> Result<()> {
     source.need_any(Access::READ_DATA | Access::EXECUTE)?;
     target.need_any(rights)?;
     target.need_writable()

@@ -9,10 +9,12 @@
 //! index, then an open's name or one watch. No lock is held across a backend call or an await.
 #![forbid(unsafe_code)]
 
+mod allocate;
 mod attributes;
 mod authorize;
 mod backup;
 mod caching;
+mod clone;
 mod context;
 mod copy;
 mod courtesy;
@@ -20,10 +22,9 @@ mod delegation;
 mod descriptor;
 mod directory_lease;
 mod disk;
+mod flush;
 mod handle_breaks;
-mod holes;
 mod link_target;
-mod list;
 mod lock;
 mod names;
 mod object;
@@ -35,6 +36,7 @@ mod owner_lock;
 pub mod private_use;
 mod quota;
 mod read;
+mod readdir;
 mod remove;
 mod rename;
 mod rename_turns;
@@ -77,7 +79,7 @@ pub use grants::{
     Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, CachingRights,
     ConflictingLock, LockKind, LockOwner, OpenId, OwnerLockOutcome, Range, RangeLock, ShareMode,
 };
-pub use list::ListedChild;
+
 pub use names::NamePatterns;
 pub use object::{
     Handle, HandleSeal, ListWish, ListedObject, NewObject, Object, ObjectChanges, ObjectList,
@@ -91,6 +93,7 @@ pub use open::{
 pub use open_file::{FrozenTimesGuard, OpenFile};
 pub use open_journal::{FURTHER_PATHS_MAX, OpenJournal};
 pub use read::ResidentRange;
+pub use readdir::ListedChild;
 pub use reparse::{LinkOnPath, Reparse};
 pub use restore::{FileIdentity, OpenFacts};
 pub use stable::UnstableObjects;

@@ -1,6 +1,6 @@
-//! Writes and flushes.
+//! Writes.
 
-use crate::{Access, Caller, OpenFile, RequestFiles, UnstableObjects};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{AttributeRequest, FsError, Node, Result};
 
@@ -65,17 +65,5 @@ impl RequestFiles {
         }
         let (files, open, data) = (self.clone(), open.clone(), data.to_vec());
         self.offload(move || files.write(open.caller(), &open, offset, &data)).await
-    }
-
-    /// Makes all writes to the file so far survive a power failure. Waits without a thread.
-    ///
-    /// # Errors
-    /// As [`RequestFiles::make_stable`].
-    pub async fn flush(&self, open: &Arc<OpenFile>) -> Result<()> {
-        let mut unstable = UnstableObjects::default();
-        unstable.add_open(open);
-        self.make_stable(unstable).await?;
-        open.report_flushed(&self.context);
-        Ok(())
     }
 }

@@ -558,7 +558,7 @@ fn set_id_bits_are_cleared_when_user_writes_by_roots_open() {
         ("truncate", Box::new(|| now(files.set_size(by, &open, 2)))),
         ("extend", Box::new(|| now(files.set_size(by, &open, 100_000)))),
         ("reserve", Box::new(|| now(files.set_allocation(by, &open, 300_000)))),
-        ("allocate", Box::new(|| now(files.reserve_range(by, &open, 0, 400_000)))),
+        ("allocate", Box::new(|| now(files.allocate_range(by, &open, 0, 400_000)))),
         ("zero", Box::new(|| now(files.zero_range(by, &open, 0, 4096)))),
         ("trim", Box::new(|| now(files.trim_range(by, &open, 0, 8192)).map(|_| ()))),
         ("copy", Box::new(|| now(files.copy_range(by, (&source, 0), (&open, 0), 4096)))),

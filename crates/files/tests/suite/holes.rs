@@ -46,7 +46,7 @@ fn concurrent_write_survives_space_reservation() {
         let (others, writer) = (files.clone(), open.clone());
         let write = move || others.write(writer.caller(), &writer, 30_000, b"x").unwrap();
         *around.meanwhile.lock().unwrap() = Some((at, Box::new(write)));
-        now(files.reserve_range(open.caller(), &open, 0, 10_000)).unwrap();
+        now(files.allocate_range(open.caller(), &open, 0, 10_000)).unwrap();
         let size_bytes = files.size_bytes(&open).unwrap();
         let is_written = around.meanwhile.lock().unwrap().is_none();
         assert_eq!(size_bytes, if is_written { 30_001 } else { 10_000 }, "{at:?}");

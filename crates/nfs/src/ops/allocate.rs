@@ -21,7 +21,7 @@ pub(crate) async fn allocate(run: &mut Run<'_>, args: &AllocateArgs) -> Result<(
     check_range(args.offset, args.length)?;
     let PaidOpen { open, caller } =
         open_for(run, args.state_id, Rights::WRITE_DATA, Cost::metadata()).await?;
-    run.files().reserve_range(&caller, &open, args.offset, args.length).await.or_status()?;
+    run.files().allocate_range(&caller, &open, args.offset, args.length).await.or_status()?;
     run.note_changed_by(&open);
     Ok(())
 }
