@@ -5,7 +5,7 @@ use crate::error::Error;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use tokio::sync::oneshot;
 
 /// Queued calls for each further thread. Disks serve several calls at a time, but waking a thread
@@ -44,7 +44,7 @@ impl BlockingCalls {
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         let needs_thread = {
-            let mut pending = self.lock();
+            let mut pending = self.pending.lock();
             pending.queue.push_back(Box::new(move || drop(reply.send(work()))));
             let wanted = (1 + pending.queue.len() / CALLS_EACH_THREAD).min(THREADS_MAX);
             let needs_thread = pending.threads < wanted;
@@ -68,16 +68,12 @@ impl BlockingCalls {
     /// The next call. With none left, the thread is uncounted under the same lock, so that no call
     /// is queued in between without a thread.
     fn next(&self) -> Option<Call> {
-        let mut pending = self.lock();
+        let mut pending = self.pending.lock();
         let call = pending.queue.pop_front();
         if call.is_none() {
             pending.threads -= 1;
         }
         call
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PendingCalls> {
-        self.pending.lock()
     }
 }
 
@@ -105,7 +101,7 @@ mod tests {
         assert_eq!(numbers.len(), 200);
         // A thread is uncounted only after the reply to its last call.
         let end = async {
-            while gather.lock().threads > 0 {
+            while gather.pending.lock().threads > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };

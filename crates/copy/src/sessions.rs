@@ -10,7 +10,7 @@ use crate::limits::FURTHER_SESSIONS_MAX;
 use client::Tree;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 /// The share in all sessions. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -27,11 +27,7 @@ struct FurtherSessions {
     is_over: AtomicBool,
 }
 
-impl FurtherSessions {
-    fn lock(&self) -> MutexGuard<'_, Vec<Tree>> {
-        self.trees.lock()
-    }
-}
+impl FurtherSessions {}
 
 impl Sessions {
     pub(crate) fn new(first: Tree) -> Self {
@@ -55,7 +51,7 @@ impl Sessions {
             tokio::spawn(async move {
                 // The copy does without a session that the server refuses.
                 let Ok(tree) = first.in_another_session().await else { return };
-                let mut trees = further.lock();
+                let mut trees = further.trees.lock();
                 if !further.is_over.load(Ordering::Relaxed) {
                     trees.push(tree);
                 }
@@ -65,7 +61,7 @@ impl Sessions {
 
     /// The share in the next session, round robin, and whether that is a further session.
     pub(crate) fn next(&self) -> (Tree, bool) {
-        let mut trees = self.further.lock();
+        let mut trees = self.further.trees.lock();
         trees.retain(|tree| tree.client().is_alive());
         let turn = self.further.next.fetch_add(1, Ordering::Relaxed) % (trees.len() + 1);
         match trees.get(turn) {
@@ -76,13 +72,13 @@ impl Sessions {
 
     /// Number of connections of all sessions.
     pub(crate) fn connections(&self) -> usize {
-        self.first.client().channels().len() + self.further.lock().len()
+        self.first.client().channels().len() + self.further.trees.lock().len()
     }
 
     /// Logs the further sessions off.
     pub(crate) async fn end(&self) {
         self.further.is_over.store(true, Ordering::Relaxed);
-        let trees = std::mem::take(&mut *self.further.lock());
+        let trees = std::mem::take(&mut *self.further.trees.lock());
         let mut ending = tokio::task::JoinSet::new();
         for tree in trees {
             ending.spawn(async move { tree.client().close().await });

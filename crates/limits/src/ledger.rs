@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 /// Prefix length of an IPv6 site, which may use all addresses below it.
 const IPV6_SITE_BITS: u32 = 64;
@@ -121,7 +121,7 @@ impl Ledger {
     /// The account of `holder`. Callers that charge often retain it.
     #[must_use]
     pub fn account(self: &Arc<Self>, holder: &Holder) -> Arc<Account> {
-        let mut accounts = self.lock();
+        let mut accounts = self.accounts.lock();
         if let Some(known) = accounts.get(holder).and_then(Weak::upgrade) {
             return known;
         }
@@ -147,17 +147,13 @@ impl Ledger {
     pub fn usage(&self) -> Usage {
         // The accounts drop after the lock is released, because the last reference to an account
         // takes the lock.
-        let accounts: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
+        let accounts: Vec<_> = self.accounts.lock().values().filter_map(Weak::upgrade).collect();
         Usage {
             max: self.max(),
             used: self.used.load(Ordering::Relaxed),
             holders: accounts.iter().filter(|account| account.used() > 0).count() as u64,
             refused: self.refused.load(Ordering::Relaxed),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Holder, Weak<Account>>> {
-        self.accounts.lock()
     }
 }
 
@@ -213,7 +209,7 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        let mut accounts = self.ledger.lock();
+        let mut accounts = self.ledger.accounts.lock();
         // A new account of the holder may have replaced this one since its last reference was
         // dropped.
         if accounts.get(&self.holder).is_some_and(|known| known.strong_count() == 0) {

@@ -10,7 +10,7 @@ use crate::tokens::{Pace, PaceCell, Tokens};
 use crate::{Cost, Kind, ThrottleReason};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 /// Depth of a bucket: enough for a late timer, and little compared to measurements over seconds.
 const SAVED: Duration = Duration::from_millis(100);
@@ -67,7 +67,7 @@ pub struct ShareLimits {
     waiting: AtomicUsize,
     throttled: [AtomicU64; ThrottleReason::REASONS.len()],
     usage: SpaceUsage,
-    slow: Mutex<ColdState>,
+    cold: Mutex<ColdState>,
 }
 
 /// State outside the request path.
@@ -107,7 +107,7 @@ impl ShareLimits {
             waiting: AtomicUsize::new(0),
             throttled: Default::default(),
             usage: SpaceUsage::default(),
-            slow: Mutex::default(),
+            cold: Mutex::default(),
         };
         limits.install(provision, now, u64::MAX);
         limits
@@ -115,7 +115,7 @@ impl ShareLimits {
 
     /// Installs new limits. Burst credits stay, up to the new maximum.
     pub fn set(&self, provision: Provision, now: Instant) {
-        if self.lock().provision == provision {
+        if self.cold.lock().provision == provision {
             return;
         }
         let at = self.since(now);
@@ -154,7 +154,7 @@ impl ShareLimits {
         self.has_multichannel.store(provision.class.has_multichannel(), Ordering::Relaxed);
         self.limits_files.store(limits_files, Ordering::Relaxed);
         self.is_limited.store(is_limited, Ordering::Relaxed);
-        self.lock().provision = provision;
+        self.cold.lock().provision = provision;
     }
 
     /// Present burst credits; none without bursts.
@@ -216,7 +216,7 @@ impl ShareLimits {
     /// The provisioning of the share.
     #[must_use]
     pub fn provision(&self) -> Provision {
-        self.lock().provision
+        self.cold.lock().provision
     }
 
     /// Number of the present limits; a booking with another number is void.
@@ -301,26 +301,26 @@ impl ShareLimits {
         let at = self.since(now);
         let pace = self.share_paces[CREDITS].get();
         let held = self.buckets[CREDITS].held(pace, at);
-        let mut slow = self.lock();
-        slow.credit_state = CreditState::of(slow.credits_before, held);
-        slow.credits_before = held;
+        let mut cold = self.cold.lock();
+        cold.credit_state = CreditState::of(cold.credits_before, held);
+        cold.credits_before = held;
     }
 
     /// Figures for metrics and the admin interface.
     #[must_use]
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let at = self.since(now);
-        let slow = self.lock();
-        let limits = slow.provision.limits();
+        let cold = self.cold.lock();
+        let limits = cold.provision.limits();
         let credits = credit_pace(&limits).map(|pace| Credits {
             held: self.buckets[CREDITS].held(pace, at),
             max: limits.credits_max(),
-            state: slow.credit_state,
+            state: cold.credit_state,
         });
         let counts = self.throttled.each_ref().map(|count| count.load(Ordering::Relaxed));
         let mut reasons = ThrottleReason::REASONS.into_iter().zip(counts);
         Snapshot {
-            provision: slow.provision,
+            provision: cold.provision,
             limits,
             credits,
             throttled: std::array::from_fn(|_| reasons.next().unwrap_or_default()),
@@ -358,10 +358,6 @@ impl ShareLimits {
         let since = now.saturating_duration_since(self.origin);
         // Avoids the 128 bits of `as_nanos`; 64 bits suffice for five hundred years.
         since.as_secs().saturating_mul(1_000_000_000) + u64::from(since.subsec_nanos())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ColdState> {
-        self.slow.lock()
     }
 }
 

@@ -4,7 +4,7 @@ use futures_channel::oneshot;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 /// Turns of a session's requests. One request has booked its tokens and waits for them; the others
 /// wait for their turn, in order of arrival. So a session has one booking at a time, whatever its
@@ -47,7 +47,7 @@ impl Turns {
     /// Takes the turn, or joins the queue.
     #[must_use]
     pub fn enter(self: &Arc<Self>) -> TurnGrant {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_taken {
             let (give, given) = oneshot::channel();
             state.waiting.push_back(give);
@@ -57,10 +57,6 @@ impl Turns {
         self.is_taken.store(true, Ordering::Release);
         TurnGrant::Now(Turn { of: Some(self.clone()) })
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
 }
 
 impl Drop for Turn {
@@ -68,7 +64,7 @@ impl Drop for Turn {
         let Some(turns) = self.of.take() else { return };
         let mut given = Self { of: Some(turns.clone()) };
         loop {
-            let mut state = turns.lock();
+            let mut state = turns.state.lock();
             let Some(next) = state.waiting.pop_front() else {
                 state.is_taken = false;
                 turns.is_taken.store(false, Ordering::Release);

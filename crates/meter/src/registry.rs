@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 /// Shares with counters of their own, of all that were ever configured; further ones count as none.
 pub const SHARES_MAX: usize = 4096;
@@ -143,7 +143,7 @@ struct ShareTable {
 /// The statistics of all requests of the process.
 #[derive(Debug)]
 pub struct Meter {
-    known: Mutex<ShareTable>,
+    share_table: Mutex<ShareTable>,
     shares: AllCells,
     top: Top,
     slow: Slow,
@@ -168,7 +168,7 @@ impl Meter {
     fn with(stages: StageTimes) -> Self {
         let known = ShareTable { names: vec![String::new()], peaks: vec![Peaks::default()] };
         Self {
-            known: Mutex::new(known),
+            share_table: Mutex::new(known),
             shares: AllCells::new(),
             top: Top::default(),
             slow: Slow::default(),
@@ -179,7 +179,7 @@ impl Meter {
 
     /// Registers a share for counting. Only the configuration registers shares, never a client.
     pub fn register(&self, name: &str) -> ShareId {
-        let mut known = self.lock();
+        let mut known = self.share_table.lock();
         if let Some(share) = find(&known, name) {
             return share;
         }
@@ -194,13 +194,13 @@ impl Meter {
     /// The share of this name, if it was registered.
     #[must_use]
     pub fn share(&self, name: &str) -> ShareId {
-        find(&self.lock(), name).unwrap_or_default()
+        find(&self.share_table.lock(), name).unwrap_or_default()
     }
 
     /// The name of a share.
     #[must_use]
     pub fn share_name(&self, share: ShareId) -> String {
-        self.lock().names.get(usize::from(share.0)).cloned().unwrap_or_default()
+        self.share_table.lock().names.get(usize::from(share.0)).cloned().unwrap_or_default()
     }
 
     fn cells(&self, share: ShareId) -> &ShareCells {
@@ -289,7 +289,7 @@ impl Meter {
     /// Advances the measurements that need about a second's interval.
     pub fn tick(&self, elapsed: Duration) {
         let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        let mut known = self.lock();
+        let mut known = self.share_table.lock();
         for (at, peaks) in known.peaks.iter_mut().enumerate() {
             let cells = self.shares.get(at);
             let (transactions, bytes) = cells.map(ShareCells::totals).unwrap_or_default();
@@ -302,7 +302,7 @@ impl Meter {
     /// A share's busiest second of the last full minute; zero for an unknown share.
     #[must_use]
     pub fn peak(&self, share: &str) -> Peak {
-        let known = self.lock();
+        let known = self.share_table.lock();
         let found = find(&known, share).and_then(|id| known.peaks.get(usize::from(id.0)));
         found.map(Peaks::last_minute).unwrap_or_default()
     }
@@ -310,7 +310,7 @@ impl Meter {
     /// All counters.
     #[must_use]
     pub fn snapshot(&self) -> MeterSnapshot {
-        let known = self.lock();
+        let known = self.share_table.lock();
         let of = known.names.iter().zip(&known.peaks).enumerate();
         let mut shares: Vec<ShareSnapshot> = of
             .map(|(at, (name, peaks))| {
@@ -342,10 +342,6 @@ impl Meter {
             top_clients: top_clients.collect(),
             traces_dropped: self.slow.dropped(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ShareTable> {
-        self.known.lock()
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 /// Maximum queue length; further requests are only counted.
 pub const SLOW_MAX: usize = 1024;
@@ -43,14 +43,14 @@ pub struct SlowRequest {
 #[derive(Debug)]
 pub(crate) struct Slow {
     threshold_nanoseconds: AtomicU64,
-    kept: Mutex<VecDeque<SlowRequest>>,
+    recent: Mutex<VecDeque<SlowRequest>>,
     dropped: AtomicU64,
 }
 
 impl Default for Slow {
     fn default() -> Self {
         let threshold_nanoseconds = AtomicU64::new(OFF);
-        Self { threshold_nanoseconds, kept: Mutex::default(), dropped: AtomicU64::new(0) }
+        Self { threshold_nanoseconds, recent: Mutex::default(), dropped: AtomicU64::new(0) }
     }
 }
 
@@ -61,7 +61,7 @@ impl Slow {
             .map_or(OFF, |threshold| u64::try_from(threshold.as_nanos()).unwrap_or(OFF).max(1));
         self.threshold_nanoseconds.store(nanoseconds, Ordering::Relaxed);
         if threshold.is_none() {
-            self.lock().clear();
+            self.recent.lock().clear();
         }
     }
 
@@ -72,7 +72,7 @@ impl Slow {
     }
 
     pub fn keep(&self, request: SlowRequest) {
-        let mut kept = self.lock();
+        let mut kept = self.recent.lock();
         if kept.len() < SLOW_MAX {
             kept.push_back(request);
         } else {
@@ -81,7 +81,7 @@ impl Slow {
     }
 
     pub fn take(&self) -> Vec<SlowRequest> {
-        std::mem::take(&mut *self.lock()).into()
+        std::mem::take(&mut *self.recent.lock()).into()
     }
 
     pub fn count_dropped(&self, count: u64) {
@@ -90,10 +90,6 @@ impl Slow {
 
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<SlowRequest>> {
-        self.kept.lock()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::limits::KEPT_NODES_MAX;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use vfs::{Timestamp, Vfs};
 pub use vfs_cache::CacheCount;
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
@@ -49,7 +49,7 @@ impl MetadataCaches {
         let cache = Arc::new(CachedVfs::new(inner, options, clock()));
         apply(&cache, budget_bytes);
         let known = ShareCache { cache: Arc::downgrade(&cache), budget_bytes };
-        let mut caches = self.lock();
+        let mut caches = self.caches.lock();
         caches.retain(|_, known| known.cache.strong_count() > 0);
         caches.insert(share.to_owned(), known);
         cache
@@ -58,7 +58,7 @@ impl MetadataCaches {
     /// Applies a new budget to a served share. A run-time switch lasts until the configuration
     /// changes.
     pub fn configure(&self, share: &str, budget_bytes: u64) {
-        let mut caches = self.lock();
+        let mut caches = self.caches.lock();
         let Some(known) = caches.get_mut(share) else { return };
         if known.budget_bytes != budget_bytes
             && let Some(cache) = known.cache.upgrade()
@@ -71,7 +71,7 @@ impl MetadataCaches {
     /// All served shares with their caches.
     #[must_use]
     pub fn all(&self) -> Vec<(String, Arc<CachedVfs>)> {
-        let caches = self.lock();
+        let caches = self.caches.lock();
         let alive = |(share, known): (&String, &ShareCache)| {
             known.cache.upgrade().map(|cache| (share.clone(), cache))
         };
@@ -90,10 +90,6 @@ impl MetadataCaches {
     /// Call it about once a second, where it may block.
     pub fn tick(&self) {
         self.all().iter().for_each(|(_, cache)| cache.tick());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ShareCache>> {
-        self.caches.lock()
     }
 }
 

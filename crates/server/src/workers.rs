@@ -13,7 +13,7 @@ use line::{Bounds, CallQueue, Duty, Summons, TICK};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use sync::{Condvar, Mutex, MutexGuard};
+use sync::{Condvar, Mutex};
 
 /// Time that an idle thread waits for work before it exits.
 const REST: Duration = Duration::from_secs(10);
@@ -85,7 +85,7 @@ impl Pool {
     /// Usage of the queue, for metrics.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let state = self.shared.lock();
+        let state = self.shared.state.lock();
         Usage {
             max: WORKER_QUEUE_MAX as u64,
             used: state.line.waiting() as u64,
@@ -114,7 +114,7 @@ impl std::fmt::Debug for Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         for workers in [&self.shared, &self.syncs] {
-            workers.lock().closing = true;
+            workers.state.lock().closing = true;
             workers.rest.notify_all();
         }
     }
@@ -123,7 +123,7 @@ impl Drop for Pool {
 impl Workers for Pool {
     fn run(&self, holder: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         let workers = self.workers_for(holder);
-        let joined = workers.lock().join(holder, task, Instant::now());
+        let joined = workers.state.lock().join(holder, task, Instant::now());
         match joined {
             Ok(summons) => workers.call(summons),
             // The caller notices that its task was dropped.
@@ -153,11 +153,7 @@ impl PoolState {
     }
 
     fn is_quiet(&self) -> bool {
-        self.lock().line.is_quiet()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+        self.state.lock().line.is_quiet()
     }
 
     /// Wakes and starts the requested workers, without the lock.
@@ -171,7 +167,7 @@ impl PoolState {
             let made = std::thread::Builder::new().name("worker".into()).spawn(work);
             if let Err(error) = made {
                 tracing::warn!("cannot start a worker thread: {error}");
-                let dropped = self.lock().line.take_unstarted();
+                let dropped = self.state.lock().line.take_unstarted();
                 drop(dropped);
             }
         }
@@ -207,7 +203,7 @@ impl PoolState {
         ask: impl FnOnce(&mut CallQueue<CallHolder, Call>, &mut Summons) -> Duty<Call>,
     ) -> Duty<Call> {
         let mut summons = Summons::default();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let duty = ask(&mut state.line, &mut summons);
         state.wakes += summons.wake;
         drop(state);
@@ -218,7 +214,7 @@ impl PoolState {
     /// Waits for a wake-up; returns false if the thread must exit.
     fn is_called(&self) -> bool {
         let until = Instant::now() + REST;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.wakes > 0 {
                 state.wakes -= 1;

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use vfs::memory::{Call, Fate, Surroundings};
 use vfs::{FsError, Identity, Timestamp, Wait};
 use wire::ntlm::NtHash;
@@ -93,38 +93,34 @@ impl Environment {
         Arc::new(Self { state: Mutex::new(state), base, caller: Arc::new(Caller::of(identity)) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Ends all failures.
     pub fn calm(&self) {
-        self.lock().troubles = Troubles::default();
+        self.state.lock().troubles = Troubles::default();
     }
 
     /// Makes opens survive the process, and CREATEs survive their connection.
     pub fn keep_opens_in(&self, journal: Arc<Journal>) {
-        self.lock().journal = Some(journal);
+        self.state.lock().journal = Some(journal);
     }
 
     /// Detaches the journal of a dead process.
     pub fn forget_journal(&self) {
-        self.lock().journal = None;
+        self.state.lock().journal = None;
     }
 
     /// Gives all users the same identity.
     pub fn merge_users(&self) {
-        self.lock().is_confused = true;
+        self.state.lock().is_confused = true;
     }
 
     /// Takes the detached work since the last query.
     pub fn take_carried(&self) -> Vec<DetachedWork> {
-        std::mem::take(&mut self.lock().carried)
+        std::mem::take(&mut self.state.lock().carried)
     }
 
     /// True if the first sleeper wakes within this time, in nanoseconds.
     pub fn sleeps_less_than(&self, nanos: u64) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.sleepers.retain(|(_, sender)| !sender.is_canceled());
         let end = state.nanos + nanos;
         state.sleepers.iter().any(|(due, _)| *due < end)
@@ -132,45 +128,45 @@ impl Environment {
 
     /// Sets the connection on whose behalf work is done next.
     pub fn set_owner(&self, owner: usize) {
-        self.lock().owner = owner;
+        self.state.lock().owner = owner;
     }
 
     /// Advances time.
     pub fn advance(&self, nanos: u64) {
-        self.lock().nanos += nanos;
+        self.state.lock().nanos += nanos;
         self.wake();
     }
 
     /// Time of the run, in nanoseconds.
     pub fn nanos(&self) -> u64 {
-        self.lock().nanos
+        self.state.lock().nanos
     }
 
     /// Weights of the queued worker calls.
     pub fn task_weights(&self) -> Vec<u32> {
-        self.lock().tasks.iter().map(|task| task.weight).collect()
+        self.state.lock().tasks.iter().map(|task| task.weight).collect()
     }
 
     /// True if a worker call of this connection is queued.
     pub fn has_task_of(&self, owner: usize) -> bool {
-        self.lock().tasks.iter().any(|task| task.owner == owner)
+        self.state.lock().tasks.iter().any(|task| task.owner == owner)
     }
 
     /// Takes one of the queued calls.
     pub fn take_task(&self, at: usize) -> Task {
-        self.lock().tasks.remove(at)
+        self.state.lock().tasks.remove(at)
     }
 
     /// True if a sleeper exists whose receiver still waits.
     pub fn has_sleepers(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.sleepers.retain(|(_, sender)| !sender.is_canceled());
         !state.sleepers.is_empty()
     }
 
     /// Advances time to the first sleeper's wake-up.
     pub fn sleep_in(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(due) = state.sleepers.iter().map(|(due, _)| *due).min() {
             state.nanos = state.nanos.max(due);
         }
@@ -179,7 +175,7 @@ impl Environment {
     }
 
     fn wake(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let now = state.nanos;
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut state.sleepers).into_iter().partition(|(due, _)| *due <= now);
@@ -193,7 +189,7 @@ impl Environment {
 
     fn hold_up(&self) {
         let holds = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let chance = state.troubles.park;
             state.random.percent(chance)
         };
@@ -210,7 +206,7 @@ impl Surroundings for Environment {
 
     fn before(&self, call: Call) -> Fate {
         self.hold_up();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Troubles { would_block, fail, .. } = state.troubles;
         if matches!(call, Call::Open(Wait::Never) | Call::Read(Wait::Never)) {
             let blocks = state.random.percent(would_block);
@@ -237,13 +233,13 @@ impl Surroundings for Environment {
     }
 
     fn creates_without_waiting(&self) -> bool {
-        !self.lock().troubles.creates_wait
+        !self.state.lock().troubles.creates_wait
     }
 }
 
 impl Workers for Environment {
     fn run(&self, _: &CallHolder, run: Box<dyn FnOnce() + Send>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let weight = state.random.pick(&[1, 10, 10, 30]);
         let owner = state.owner;
         state.tasks.push(Task { owner, weight, run });
@@ -251,7 +247,7 @@ impl Workers for Environment {
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         let (sender, receiver) = oneshot::channel();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let due = state.nanos + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         state.sleepers.push((due, sender));
         Box::pin(async move {
@@ -263,19 +259,19 @@ impl Workers for Environment {
 
 impl Host for Environment {
     fn random(&self, out: &mut [u8]) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         out.iter_mut().for_each(|byte| *byte = state.random.next() as u8);
     }
 
     fn now(&self) -> HostTime {
-        let nanos = self.lock().nanos;
+        let nanos = self.state.lock().nanos;
         // A time in 2025.
         let wall = Timestamp(1_750_000_000_000_000_000 + i128::from(nanos));
         HostTime { instant: self.base + Duration::from_nanos(nanos), wall }
     }
 
     fn account(&self, user: &str) -> Option<Account> {
-        let is_confused = self.lock().is_confused;
+        let is_confused = self.state.lock().is_confused;
         let name = if is_confused { "everyone" } else { user }.to_owned();
         let nt_hash = NtHash::of_password(PASSWORD);
         Some(Account {
@@ -296,18 +292,18 @@ impl Host for Environment {
     fn logon_succeeded(&self, _peer: SocketAddr, _user: &str) {}
 
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.journal.is_some() {
             state.carried.push((work, Flag::raised()));
         }
     }
 
     fn persists_opens(&self) -> bool {
-        self.lock().journal.is_some()
+        self.state.lock().journal.is_some()
     }
 
     fn write_open_record(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
-        match &self.lock().journal {
+        match &self.state.lock().journal {
             Some(journal) => journal.change(id, record),
             None => Box::pin(std::future::ready(false)),
         }
@@ -333,6 +329,6 @@ impl nfs::Host for Environment {
     }
 
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.lock().carried.push((work, Flag::raised()));
+        self.state.lock().carried.push((work, Flag::raised()));
     }
 }

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use sync::{Condvar, Mutex, MutexGuard};
+use sync::{Condvar, Mutex};
 use tokio::sync::oneshot;
 use wire::crypto::SessionKey;
 use wire::spnego::AcceptedTicket;
@@ -45,14 +45,10 @@ struct Desk {
 }
 
 impl Desk {
-    fn lock(&self) -> MutexGuard<'_, TicketLine> {
-        self.line.lock()
-    }
-
     /// Finishes the ticket of the site `judged` and waits for the next one. Returns `None` once the
     /// keys are replaced.
     fn next(&self, judged: Option<IpAddr>) -> Option<(IpAddr, Case)> {
-        let mut line = self.lock();
+        let mut line = self.line.lock();
         if let Some(site) = judged {
             line.line.end(site);
         }
@@ -77,7 +73,7 @@ pub struct Judge {
 
 impl Drop for Judge {
     fn drop(&mut self) {
-        self.desk.lock().has_ended = true;
+        self.desk.line.lock().has_ended = true;
         self.desk.arrival.notify_all();
     }
 }
@@ -119,7 +115,7 @@ impl Judge {
     ) -> impl Future<Output = Result<AcceptedTicket, String>> + Send + 'static {
         let (verdict, judged) = oneshot::channel();
         // A displaced ticket's waiter notices the end of its channel.
-        let has_place = self.desk.lock().line.join(site_of(from), (ticket, verdict)).is_ok();
+        let has_place = self.desk.line.lock().line.join(site_of(from), (ticket, verdict)).is_ok();
         if has_place {
             self.desk.arrival.notify_one();
         }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use tokio::sync::Notify;
 
 /// Authorisation that a connection has proven.
@@ -95,7 +95,7 @@ impl Visitors {
     }
 
     fn try_enter(self: &Arc<Self>) -> Option<VisitorPlace> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         if table.len() >= self.max {
             end_oldest(&mut table, Proof::Nothing)?;
         }
@@ -111,16 +111,12 @@ impl Visitors {
 
     /// Enforces the limit of connections for metrics.
     fn bound_metrics(&self) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let count = table.values().filter(|one| one.has(Proof::Metrics)).count();
         if count > self.metrics_max {
             end_oldest(&mut table, Proof::Metrics);
             self.left.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Visitor>>> {
-        self.table.lock()
     }
 }
 
@@ -146,7 +142,7 @@ impl VisitorPlace {
 
 impl Drop for VisitorPlace {
     fn drop(&mut self) {
-        self.visitors.lock().remove(&self.number);
+        self.visitors.table.lock().remove(&self.number);
         self.visitors.left.notify_one();
     }
 }
@@ -171,7 +167,7 @@ mod tests {
         drop(late);
         assert!(enter().is_some());
         drop(places);
-        assert!(visitors.lock().is_empty());
+        assert!(visitors.table.lock().is_empty());
     }
 
     #[test]
@@ -186,7 +182,7 @@ mod tests {
             places[range].iter().all(|place| place.taken().now_or_never().is_none())
         };
         assert!(are_left(18..20), "the last two");
-        assert_eq!(visitors.lock().len(), 2);
+        assert_eq!(visitors.table.lock().len(), 2);
         let administrators = [enter(), enter()];
         administrators.iter().for_each(|place| place.visitor().prove(Proof::Administrator));
         administrators[0].visitor().prove(Proof::Metrics);

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use tokio::sync::Notify;
 
 /// Reason for which a new connection is refused.
@@ -210,7 +210,7 @@ impl Connections {
     /// # Errors
     /// [`AdmissionRefusal`].
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> Result<Place, AdmissionRefusal> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let site = site_of(address);
         if let Err(full) = table.make_room(site, self.max.load(Ordering::Relaxed)) {
             table.ended.refused += 1;
@@ -230,7 +230,7 @@ impl Connections {
     /// too many connections. Only the first logon of a connection is charged.
     #[must_use]
     pub fn admit(&self, id: u64, holder: &Holder) -> bool {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         if table.users.contains_key(&id) || !table.links.contains_key(&id) {
             return true;
         }
@@ -248,7 +248,7 @@ impl Connections {
     /// Lists all open connections.
     #[must_use]
     pub fn facts(&self) -> Vec<LinkFact> {
-        let table = self.lock();
+        let table = self.table.lock();
         let fact = |(id, link): (&u64, &Arc<Link>)| LinkFact {
             id: *id,
             address: link.address,
@@ -259,12 +259,12 @@ impl Connections {
 
     /// Sets whether new connections are refused because the server drains.
     pub fn set_draining(&self, draining: bool) {
-        self.lock().draining = draining;
+        self.table.lock().draining = draining;
     }
 
     /// Signals the connections for which `ends` returns true to finish their requests and end.
     pub fn end_matching(&self, ends: impl Fn(u64) -> bool) {
-        let table = self.lock();
+        let table = self.table.lock();
         let links = table.links.iter().filter(|(id, _)| ends(**id));
         links.for_each(|(_, link)| link.stop());
     }
@@ -272,18 +272,18 @@ impl Connections {
     /// Number of open connections.
     #[must_use]
     pub fn open_count(&self) -> usize {
-        self.lock().links.len()
+        self.table.lock().links.len()
     }
 
     /// Counts an ended connection by kind.
     pub fn count_end(&self, kind: &'static str) {
-        *self.lock().ended.ends.entry(kind).or_insert(0) += 1;
+        *self.table.lock().ended.ends.entry(kind).or_insert(0) += 1;
     }
 
     /// Sums over all open and ended connections.
     #[must_use]
     pub fn counts(&self) -> ConnectionCounts {
-        let table = self.lock();
+        let table = self.table.lock();
         let mut counts = table.ended.clone();
         counts.open = table.links.len() as u64;
         counts.unknown = table.unknown as u64;
@@ -298,12 +298,12 @@ impl Connections {
     /// Traffic of the connection `id`.
     #[must_use]
     pub fn traffic(&self, id: u64) -> Option<Traffic> {
-        self.lock().links.get(&id).map(|link| link.traffic())
+        self.table.lock().links.get(&id).map(|link| link.traffic())
     }
 
     /// All open connections by the client's socket address.
     pub fn by_peer(&self) -> HashMap<SocketAddr, Arc<Link>> {
-        let table = self.lock();
+        let table = self.table.lock();
         let of = |link: &Arc<Link>| link.peer.get().map(|peer| (*peer, link.clone()));
         table.links.values().filter_map(of).collect()
     }
@@ -311,14 +311,14 @@ impl Connections {
     /// Resets the connection `id` without a reply, as a broken network would. Returns false if
     /// there is no such connection.
     pub fn cut(&self, id: u64) -> bool {
-        let link = self.lock().links.get(&id).cloned();
+        let link = self.table.lock().links.get(&id).cloned();
         link.inspect(|link| link.cut()).is_some()
     }
 
     /// Starts keep-alive probes on these connections, to find out whether their clients still
     /// exist.
     pub fn doubt(&self, ids: &[u64]) {
-        let table = self.lock();
+        let table = self.table.lock();
         let links = ids.iter().filter_map(|id| table.links.get(id));
         links.for_each(|link| link.doubt());
     }
@@ -327,7 +327,7 @@ impl Connections {
     /// have ended.
     pub async fn stop(&self) {
         let links: Vec<Arc<Link>> = {
-            let mut table = self.lock();
+            let mut table = self.table.lock();
             table.stopping = true;
             table.links.values().cloned().collect()
         };
@@ -340,10 +340,6 @@ impl Connections {
             }
             emptied.await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock()
     }
 }
 
@@ -562,7 +558,7 @@ impl Place {
             return;
         }
         self.known = known;
-        let mut table = self.connections.lock();
+        let mut table = self.connections.table.lock();
         if known {
             table.remove_unknown(self.site, self.id);
         } else {
@@ -574,7 +570,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut table = self.connections.lock();
+        let mut table = self.connections.table.lock();
         table.remove(self.site, self.id);
         table.ended.received_bytes += self.link.received_bytes.load(Ordering::Relaxed);
         table.ended.sent_bytes += self.link.sent_bytes.load(Ordering::Relaxed);
@@ -618,7 +614,7 @@ mod tests {
         drop((places, known));
         let counts = connections.counts();
         assert_eq!((counts.accepted, counts.refused, counts.open), (1026, 2, 0));
-        let table = connections.lock();
+        let table = connections.table.lock();
         assert!(
             table.by_site.is_empty() && table.crowds.is_empty() && table.unknown == 0,
             "nothing may be left of an address that is gone"

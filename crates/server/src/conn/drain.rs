@@ -9,7 +9,7 @@ use files::Files;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 /// Interval of the search for clients without open files.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -59,7 +59,7 @@ impl Drain {
 
     /// Starts a drain, or changes its deadline.
     pub fn begin(&self, within: Duration) {
-        let mut begun = self.lock();
+        let mut begun = self.begun.lock();
         let now = Instant::now();
         let busy = match begun.take() {
             Some(before) => before.busy,
@@ -72,14 +72,14 @@ impl Drain {
 
     /// Cancels the drain and accepts clients again.
     pub fn cancel(&self) {
-        *self.lock() = None;
+        *self.begun.lock() = None;
         self.take_clients(true);
     }
 
     /// Progress of the drain.
     #[must_use]
     pub fn facts(&self) -> DrainFacts {
-        let until = self.lock().as_ref().map(|begun| begun.until);
+        let until = self.begun.lock().as_ref().map(|begun| begun.until);
         let Some(until) = until else { return DrainFacts { state: "serving", left: None } };
         if self.connections.open_count() == 0 {
             return DrainFacts { state: "drained", left: None };
@@ -99,7 +99,7 @@ impl Drain {
 
     /// Closes the connections of idle clients; after the deadline closes all.
     fn look(&self, now: Instant) {
-        let mut begun = self.lock();
+        let mut begun = self.begun.lock();
         let Some(begun) = begun.as_mut() else { return };
         if begun.until <= now {
             self.connections.end_matching(|_| true);
@@ -128,10 +128,6 @@ impl Drain {
         self.connections.set_draining(!takes);
         self.smb.set_draining(!takes);
         self.nfs.set_draining(!takes);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<RunningDrain>> {
-        self.begun.lock()
     }
 }
 

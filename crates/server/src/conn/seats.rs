@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -126,7 +126,7 @@ impl Seats {
 
     /// Assigns a connection to the thread with the fewest.
     pub fn take(self: &Arc<Self>) -> Seat {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let threads = table.sitting.iter().enumerate();
         // The first of several equal threads; there is at least one.
         let thread = threads.min_by_key(|(_, sitting)| **sitting).map_or(0, |(thread, _)| thread);
@@ -141,7 +141,7 @@ impl Seats {
     /// Compares the busy times since the last call and moves a connection from an overloaded thread
     /// to an idle one.
     pub fn even_out(&self) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let since = std::mem::replace(&mut table.looked, Instant::now()).elapsed();
         let worked: Vec<_> =
             self.threads.iter().map(|one| one.metrics().worker_total_busy_duration(0)).collect();
@@ -152,10 +152,6 @@ impl Seats {
         table.even_out(&percents);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock()
-    }
-
     #[cfg(test)]
     pub fn threads(&self) -> &[Handle] {
         &self.threads
@@ -164,7 +160,7 @@ impl Seats {
     /// Moves every connection to the next thread.
     #[cfg(test)]
     pub fn move_all(&self) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let all: Vec<_> =
             table.taken.iter().map(|(number, taken)| (*number, taken.thread())).collect();
         all.iter().for_each(|(number, at)| table.send(*number, (at + 1) % self.threads.len()));
@@ -251,7 +247,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut table = self.seats.lock();
+        let mut table = self.seats.table.lock();
         if let Some(taken) = table.taken.remove(&self.number) {
             table.sitting[taken.thread()] -= 1;
         }
@@ -286,7 +282,7 @@ mod tests {
         let mut seats: Vec<Seat> = (0..4).map(|_| threads.seats().take()).collect();
         let mut look = |turns: [u64; 4], busy: [u32; 2]| {
             seats.iter().zip(turns).for_each(|(seat, turns)| count_turns(seat, turns));
-            threads.seats().lock().even_out(&busy);
+            threads.seats().table.lock().even_out(&busy);
             seats.iter_mut().map(Seat::moves).collect::<Vec<bool>>()
         };
         let (turns, nobody) = ([1000, 0, 900, 0], vec![false; 4]);
@@ -295,12 +291,12 @@ mod tests {
         }
         assert_eq!(look(turns, [95, 10]), nobody, "turns are counted from now on");
         assert_eq!(look(turns, [95, 10]), [false, false, true, false]);
-        assert_eq!(threads.seats().lock().sitting, [1, 3]);
+        assert_eq!(threads.seats().table.lock().sitting, [1, 3]);
         let turns = [0, 500, 400, 0];
         assert_eq!(look(turns, [10, 95]), nobody, "it is seen first what came of it");
         assert_eq!(look(turns, [10, 95]), [false, false, true, false], "and back");
         drop(seats);
-        assert_eq!(threads.seats().lock().sitting, [0, 0]);
+        assert_eq!(threads.seats().table.lock().sitting, [0, 0]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 /// The cache of names and attributes.
 pub const METADATA_CACHE: &str = "metadata-cache";
@@ -142,7 +142,7 @@ pub struct Features {
     facts: Option<Facts>,
     stood: Mutex<Stood>,
     /// Last observed registration state by feature and share.
-    seen: Mutex<BTreeMap<(&'static str, String), Registration>>,
+    registrations: Mutex<BTreeMap<(&'static str, String), Registration>>,
 }
 
 impl std::fmt::Debug for Features {
@@ -293,11 +293,13 @@ impl Features {
     /// starts when it is first observed.
     fn look(&self, name: &'static str) -> Vec<(String, Registration)> {
         let switches = self.providers.get(name).map(|provider| provider()).unwrap_or_default();
-        let mut seen = self.lock();
-        seen.retain(|(of, share), _| *of != name || switches.iter().any(|(s, _)| s == share));
+        let mut registrations = self.registrations.lock();
+        registrations
+            .retain(|(of, share), _| *of != name || switches.iter().any(|(s, _)| s == share));
         let standings = switches.into_iter().map(|(share, switch)| {
             let state = State::of(switch.is_on());
-            let standing = seen.entry((name, share.clone())).or_insert_with(|| since_now(state));
+            let standing =
+                registrations.entry((name, share.clone())).or_insert_with(|| since_now(state));
             let settled = matches!(standing.state, State::Registered | State::NotRegistered);
             if settled && standing.state != state {
                 *standing = since_now(state);
@@ -308,11 +310,7 @@ impl Features {
     }
 
     fn note(&self, name: &'static str, share: &str, state: State) {
-        self.lock().insert((name, share.to_owned()), since_now(state));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(&'static str, String), Registration>> {
-        self.seen.lock()
+        self.registrations.lock().insert((name, share.to_owned()), since_now(state));
     }
 }
 
@@ -388,7 +386,7 @@ mod tests {
     fn feature_state_has_the_time_of_its_last_change() {
         let (features, lamps) = lamps(["data", "home"]);
         let begun = json!(1);
-        for standing in features.lock().values_mut() {
+        for standing in features.registrations.lock().values_mut() {
             standing.since = 1;
         }
         lamps[1].store(true, Ordering::Relaxed);

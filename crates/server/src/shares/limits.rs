@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 /// Name in the state directory.
 const FILE_NAME: &str = "share-sizes.json";
@@ -83,7 +83,7 @@ impl LimitsBook {
             }
             LimitedShare { name: share.name.clone(), meter: None, limits, configured }
         };
-        self.lock().entry(key_of(&share.name)).or_insert_with(make).limits.clone()
+        self.shares.lock().entry(key_of(&share.name)).or_insert_with(make).limits.clone()
     }
 
     /// Checks that a new configuration lowers no size too early.
@@ -114,7 +114,7 @@ impl LimitsBook {
 
     /// Applies the configured shares.
     pub fn configure(&self, shares: &[ShareConfig], now: Instant) {
-        let mut known = self.lock();
+        let mut known = self.shares.lock();
         known.retain(|key, _| shares.iter().any(|share| key_of(&share.name) == *key));
         let mut sizes = self.sizes.lock();
         let before = sizes.clone();
@@ -146,7 +146,7 @@ impl LimitsBook {
         keys: impl IntoIterator<Item = (&'a str, &'a str)>,
         now: Instant,
     ) -> Result<Snapshot, ChangeRefusal> {
-        let (key, known) = (key_of(share), self.lock());
+        let (key, known) = (key_of(share), self.shares.lock());
         let known = known.get(&key).ok_or(ChangeRefusal::NoShare)?;
         let present = known.limits.provision();
         let next = change_provision(&known.name, present, keys).map_err(ChangeRefusal::Wrong)?;
@@ -165,13 +165,13 @@ impl LimitsBook {
     /// The limits and usage of every share.
     #[must_use]
     pub fn snapshots(&self, now: Instant) -> Vec<(String, Snapshot)> {
-        let known = self.lock();
+        let known = self.shares.lock();
         known.values().map(|known| (known.name.clone(), known.limits.snapshot(now))).collect()
     }
 
     /// Sets how the used size of each share is measured, and has it measured anew. A share of the same name may have moved to another directory.
     fn set_meters(&self, shares: &[ShareConfig], meters: Vec<Arc<dyn SpaceMeter>>) {
-        let mut known = self.lock();
+        let mut known = self.shares.lock();
         for (share, meter) in shares.iter().zip(meters) {
             if let Some(known) = known.get_mut(&key_of(&share.name)) {
                 known.meter = Some(meter);
@@ -182,7 +182,7 @@ impl LimitsBook {
 
     /// The shares with a size limit.
     pub(crate) fn sized(&self) -> Vec<SizedShare> {
-        let known = self.lock();
+        let known = self.shares.lock();
         let sized = known.values().filter(|known| known.limits.size_bytes().is_some());
         let of = |known: &LimitedShare| {
             let (name, limits) = (known.name.clone(), known.limits.clone());
@@ -193,7 +193,7 @@ impl LimitsBook {
 
     /// Call it about once a second.
     pub fn handle_tick(&self, now: Instant) {
-        self.lock().values().for_each(|known| known.limits.handle_tick(now));
+        self.shares.lock().values().for_each(|known| known.limits.handle_tick(now));
     }
 
     /// Writes the burst credits; blocks on the disk.
@@ -201,7 +201,7 @@ impl LimitsBook {
         let held = |(key, known): (&String, &LimitedShare)| {
             Some((key.clone(), known.limits.credits(now)?))
         };
-        let all: Vec<(String, u64)> = self.lock().iter().filter_map(held).collect();
+        let all: Vec<(String, u64)> = self.shares.lock().iter().filter_map(held).collect();
         self.credits.keep(all.into_iter(), now_seconds());
     }
 
@@ -219,10 +219,6 @@ impl LimitsBook {
             tracing::warn!(path = %self.path.display(), %error, "times of size increases cannot be \
                                                                  written");
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, LimitedShare>> {
-        self.shares.lock()
     }
 }
 

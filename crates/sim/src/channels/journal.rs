@@ -3,7 +3,7 @@
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 type Change = (u64, Option<Vec<u8>>, oneshot::Sender<bool>);
 
@@ -29,19 +29,19 @@ impl Journal {
     /// Like [`smb::Host::write_open_record`].
     pub fn change(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         let (sender, receiver) = oneshot::channel();
-        self.lock().queue.push((id, record, sender));
+        self.state.lock().queue.push((id, record, sender));
         Box::pin(async move { receiver.await.unwrap_or(false) })
     }
 
     /// True if a change is queued.
     pub fn has_work(&self) -> bool {
-        !self.lock().queue.is_empty()
+        !self.state.lock().queue.is_empty()
     }
 
     /// Makes all queued changes durable, and confirms them.
     pub fn write(&self) {
         let queue = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let queue = std::mem::take(&mut state.queue);
             for (id, record, _) in &queue {
                 state.put(*id, record.clone().filter(|_| !self.forgets));
@@ -56,7 +56,7 @@ impl Journal {
 
     /// The process dies; a prefix of the queued changes was written.
     pub fn die(&self, mut count: usize) -> BTreeMap<u64, Vec<u8>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let queue = std::mem::take(&mut state.queue);
         for (id, record, _) in queue {
             if count > 0 {
@@ -65,10 +65,6 @@ impl Journal {
             }
         }
         state.records.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

@@ -17,7 +17,7 @@ use files::{Absence, CacheKey, CachingRights, RequestFiles};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 
 use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
@@ -90,7 +90,7 @@ impl Reconnect {
 /// The opens that clients may reconnect, by FileId.Persistent.
 #[derive(Debug, Default)]
 pub struct DurableOpens {
-    reserve: Mutex<TimedTable<Arc<Open>>>,
+    detached: Mutex<TimedTable<Arc<Open>>>,
     /// Reconnects that arrived before the server noticed the lost connection.
     expected: Mutex<TimedTable<Arc<Signal>>>,
     /// Sessions in the course of disconnection: their opens are in no table for a moment.
@@ -119,7 +119,7 @@ impl DurableOpens {
             // Requests that wait on the open have lost their client.
             open.closed.raise();
             let id = open.id.persistent;
-            gone.extend(self.lock().insert(id, open.clone(), now + durability.timeout));
+            gone.extend(self.detached.lock().insert(id, open.clone(), now + durability.timeout));
             self.expected.lock().remove(id).inspect(|entered| entered.raise());
             if let Some(lease) = &open.lease {
                 lease.handle_detached(id);
@@ -148,10 +148,10 @@ impl DurableOpens {
         name: &[u8],
         now: Instant,
     ) -> Result<Arc<Open>, NtStatus> {
-        let mut reserve = self.lock();
-        let open = reserve.get_in_time(wish.id, now).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+        let mut detached = self.detached.lock();
+        let open = detached.get_in_time(wish.id, now).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
         wish.check(open, by, share, name)?;
-        reserve.remove(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
+        detached.remove(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
     }
 
     /// A signal that is raised once open `id` is detached. It is also raised at the first tick
@@ -182,50 +182,46 @@ impl DurableOpens {
 
     /// Finds a detached open.
     pub fn find(&self, id: u64) -> Option<Arc<Open>> {
-        self.lock().get(id).cloned()
+        self.detached.lock().get(id).cloned()
     }
 
     /// Removes a detached open; the caller closes it.
     pub fn remove(&self, id: u64) -> Option<Arc<Open>> {
-        self.lock().remove(id)
+        self.detached.lock().remove(id)
     }
 
     /// True if the open is detached.
     pub fn is_detached(&self, id: u64) -> bool {
-        self.lock().get(id).is_some()
+        self.detached.lock().get(id).is_some()
     }
 
     /// Removes a detached open whose caching conflicts with another open, unless its kind survives
     /// conflicts.
     #[must_use]
     pub fn remove_conflicting(&self, id: u64) -> Option<Arc<Open>> {
-        let mut reserve = self.lock();
+        let mut detached = self.detached.lock();
         let lasts =
             |open: &Arc<Open>| open.durability().is_some_and(|d| d.kind.survives_conflicts());
-        reserve.get(id).filter(|open| !lasts(open))?;
-        reserve.remove(id)
+        detached.get(id).filter(|open| !lasts(open))?;
+        detached.remove(id)
     }
 
     /// Removes the opens whose timeout expired; the caller closes them.
     #[must_use]
     pub fn remove_expired(&self, now: Instant) -> Vec<Arc<Open>> {
         self.expected.lock().remove_expired(now).iter().for_each(|entered| entered.raise());
-        self.lock().remove_expired(now)
+        self.detached.lock().remove_expired(now)
     }
 
     /// Leaks the persistent opens, so that the end of the process does not close them.
     pub fn abandon_persistent(&self) {
         let is_persistent = |open: &Arc<Open>| open.origin.persistence.is_some();
-        self.lock().drain().filter(is_persistent).for_each(std::mem::forget);
+        self.detached.lock().drain().filter(is_persistent).for_each(std::mem::forget);
     }
 
     /// Number of detached opens.
     pub fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, TimedTable<Arc<Open>>> {
-        self.reserve.lock()
+        self.detached.lock().len()
     }
 }
 

@@ -12,7 +12,7 @@ use files::{
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use wire::smb::{
     LEASE_BREAK_IN_PROGRESS, LEASE_PARENT_KEY_SET, Lease as LeaseRequest, LeaseBreak, LeaseV2,
 };
@@ -99,7 +99,7 @@ impl Lease {
         if &*self.user == user {
             return;
         }
-        let mut state = self.lock();
+        let mut state = self.notices.lock();
         let OtherUsers(others) = &mut **state.others.get_or_insert_default();
         if !others.iter().any(|other| other == user) {
             others.push(user.to_owned());
@@ -110,7 +110,7 @@ impl Lease {
     /// any of their sessions; its GUID alone proves nothing.
     pub fn is_of(&self, user: &str) -> bool {
         let is_other = |others: &OtherUsers| others.0.iter().any(|other| other == user);
-        &*self.user == user || self.lock().others.as_deref().is_some_and(is_other)
+        &*self.user == user || self.notices.lock().others.as_deref().is_some_and(is_other)
     }
 
     /// The lease was granted on a directory.
@@ -147,13 +147,13 @@ impl Lease {
 
     /// Records a detached open under the lease.
     pub fn handle_detached(&self, id: u64) {
-        self.lock().detached.push(id);
+        self.notices.lock().detached.push(id);
     }
 
     /// Removes a reconnected open, before the file layer repeats its break. True if the client was
     /// not notified of that break.
     pub fn handle_reattached(&self, id: u64) -> bool {
-        let mut state = self.lock();
+        let mut state = self.notices.lock();
         state.detached.retain(|detached| *detached != id);
         !std::mem::take(&mut state.deferred).is_empty()
     }
@@ -165,7 +165,7 @@ impl Lease {
             self.close_conflicting_detached(&*router);
         }
         let Some(session) = session else {
-            let mut state = self.lock();
+            let mut state = self.notices.lock();
             if !state.detached.is_empty() {
                 // The notification waits for the reconnect.
                 state.deferred.push(*broken);
@@ -190,7 +190,7 @@ impl Lease {
     /// Closes detached opens that conflict with the break, because their client cannot acknowledge
     /// it. Resilient and persistent opens remain.
     fn close_conflicting_detached(&self, router: &dyn BreakRouter) {
-        let detached = std::mem::take(&mut self.lock().detached);
+        let detached = std::mem::take(&mut self.notices.lock().detached);
         let (mut gone, mut staying) = (Vec::new(), Vec::new());
         for id in detached {
             match router.remove_conflicting(id) {
@@ -199,12 +199,8 @@ impl Lease {
                 None => {}
             }
         }
-        self.lock().detached.append(&mut staying);
+        self.notices.lock().detached.append(&mut staying);
         drop(gone);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LeaseNotices> {
-        self.notices.lock()
     }
 }
 
@@ -218,7 +214,7 @@ impl CacheHolder for Lease {
         if let Some(router) = self.router.upgrade() {
             router.record_lease_break(self.key);
         }
-        let mut state = self.lock();
+        let mut state = self.notices.lock();
         if state.grants_in_flight > 0 || !state.deferred.is_empty() {
             state.deferred.push(*broken);
             return;
@@ -228,11 +224,11 @@ impl CacheHolder for Lease {
     }
 
     fn handle_grant_begun(&self) {
-        self.lock().grants_in_flight += 1;
+        self.notices.lock().grants_in_flight += 1;
     }
 
     fn handle_grant_ended(&self) {
-        let mut state = self.lock();
+        let mut state = self.notices.lock();
         state.grants_in_flight -= 1;
         if state.grants_in_flight > 0 {
             return;

@@ -5,7 +5,7 @@ use crate::opens::open::Open;
 use files::CacheKey;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use vfs::FileKey;
 use wire::ntstatus::NtStatus;
 
@@ -21,7 +21,7 @@ impl PersistentOpens {
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` past [`PERSISTENT_OPENS_MAX`].
     pub fn enter(&self, open: &Arc<Open>) -> Result<(), NtStatus> {
-        let mut by_id = self.lock();
+        let mut by_id = self.by_id.lock();
         if by_id.len() >= PERSISTENT_OPENS_MAX && !by_id.contains_key(&open.id.persistent) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
@@ -32,32 +32,28 @@ impl PersistentOpens {
     /// The opens under a lease.
     pub fn of_lease(&self, key: CacheKey) -> Vec<Arc<Open>> {
         let is_under = |open: &Arc<Open>| open.lease.as_ref().is_some_and(|l| l.key() == key);
-        self.lock().values().filter_map(Weak::upgrade).filter(is_under).collect()
+        self.by_id.lock().values().filter_map(Weak::upgrade).filter(is_under).collect()
     }
 
     /// The open of this id.
     pub fn find(&self, id: u64) -> Option<Arc<Open>> {
-        self.lock().get(&id).and_then(Weak::upgrade)
+        self.by_id.lock().get(&id).and_then(Weak::upgrade)
     }
 
     /// The opens of these files.
     pub fn of_files(&self, files: &[FileKey]) -> Vec<Arc<Open>> {
         let files: HashSet<FileKey> = files.iter().copied().collect();
         let is_of = |open: &Arc<Open>| open.file().is_ok_and(|file| files.contains(&file.key()));
-        self.lock().values().filter_map(Weak::upgrade).filter(is_of).collect()
+        self.by_id.lock().values().filter_map(Weak::upgrade).filter(is_of).collect()
     }
 
     /// Removes an open.
     pub fn remove(&self, id: u64) {
-        self.lock().remove(&id);
+        self.by_id.lock().remove(&id);
     }
 
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<Open>>> {
-        self.by_id.lock()
+        self.by_id.lock().is_empty()
     }
 }

@@ -12,7 +12,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Instant;
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use wire::codec::Reader;
 use wire::smb::{FileId, Header, SessionId};
 
@@ -104,7 +104,7 @@ impl Notices {
     /// # Errors
     /// The notification, if the connection is lost.
     pub(crate) fn push(&self, notice: Notice) -> Result<(), Box<Notice>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             return Err(Box::new(notice));
         }
@@ -121,7 +121,7 @@ impl Notices {
         if !self.has_some.load(Ordering::Acquire) {
             return None;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let next = state.queue.pop_front();
         self.has_some.store(!state.queue.is_empty(), Ordering::Release);
         let next = next?;
@@ -145,7 +145,7 @@ impl Notices {
 
     /// Drops the retained notification of an acknowledged break.
     pub(crate) fn acknowledge(&self, subject: NoticeSubject) {
-        self.lock().sent.retain(|(_, notice)| notice.subject != Some(subject));
+        self.state.lock().sent.retain(|(_, notice)| notice.subject != Some(subject));
     }
 
     /// Takes the unacknowledged notifications that were sent before `due`, each once.
@@ -164,7 +164,7 @@ impl Notices {
 
     fn take_sent(&self, due: Instant, is_meant: impl Fn(AckRequirement) -> bool) -> Vec<Notice> {
         let is_late = |(sent, notice): &(Instant, Notice)| *sent <= due && is_meant(notice.ack);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let sent = std::mem::take(&mut state.sent);
         let (late, retained) = sent.into_iter().partition::<VecDeque<_>, _>(is_late);
         state.sent = retained;
@@ -174,7 +174,7 @@ impl Notices {
     /// Closes the queue of a lost connection, and returns its unsent and unacknowledged
     /// notifications.
     pub(crate) fn close(&self) -> Vec<Notice> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_closed = true;
         let sent = std::mem::take(&mut state.sent).into_iter().map(|(_, notice)| notice);
         sent.chain(std::mem::take(&mut state.queue)).collect()
@@ -189,10 +189,6 @@ impl Notices {
             if self.has_some.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, NoticeState> {
-        self.state.lock()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::signal::Signal;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use wire::smb::{AsyncId, MessageId};
 
 /// The pending requests of one connection.
@@ -61,7 +61,7 @@ impl PendingRequests {
     }
 
     fn enter_among(&self, message_id: MessageId, most: usize) -> Option<WaitTicket<'_>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.requests.len() >= most {
             return None;
         }
@@ -77,23 +77,23 @@ impl PendingRequests {
 
     /// Number of pending requests.
     pub fn len(&self) -> usize {
-        self.lock().requests.len()
+        self.state.lock().requests.len()
     }
 
     /// Queues an interim response.
     pub fn push_interim(&self, transmit: Transmit) {
-        self.lock().interims.push_back(transmit);
+        self.state.lock().interims.push_back(transmit);
     }
 
     /// The next interim response to send.
     pub fn poll_interim(&self) -> Option<Transmit> {
-        self.lock().interims.pop_front()
+        self.state.lock().interims.pop_front()
     }
 
     /// Cancels a request by its AsyncId, or else by its MessageId. A request without an entry was
     /// answered, or does not wait yet; in the latter case it is cancelled when it does.
     pub fn cancel(&self, message_id: MessageId, async_id: Option<AsyncId>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let found = state.requests.iter().find(|e| match async_id {
             Some(id) => e.async_id == id,
             None => e.message_id == message_id,
@@ -110,16 +110,12 @@ impl PendingRequests {
             signal.raise();
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, PendingState> {
-        self.state.lock()
-    }
 }
 
 impl Drop for WaitTicket<'_> {
     fn drop(&mut self) {
         let id = self.async_id;
-        self.pending.lock().requests.retain(|e| e.async_id != id);
+        self.pending.state.lock().requests.retain(|e| e.async_id != id);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::session::state::Session;
 use std::collections::HashMap;
 use std::sync::Arc;
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use wire::smb::SessionId;
 
 /// The GUID of clients that sent none.
@@ -29,7 +29,7 @@ impl Clients {
     pub fn try_add(&self, new: &Arc<Session>, previous: SessionId) -> bool {
         let user = new.user();
         let is_known = new.client_guid != NAMELESS && user.is_proven();
-        let mut by_guid = self.lock();
+        let mut by_guid = self.by_guid.lock();
         let sessions = by_guid.entry(new.client_guid).or_default();
         let speaks_otherwise = |other: &Arc<Session>| {
             let theirs = other.user();
@@ -50,7 +50,7 @@ impl Clients {
 
     /// Removes a session.
     pub fn remove(&self, session: &Session) {
-        let mut by_guid = self.lock();
+        let mut by_guid = self.by_guid.lock();
         let Some(sessions) = by_guid.get_mut(&session.client_guid) else { return };
         sessions.retain(|other| other.id != session.id);
         if sessions.is_empty() {
@@ -61,14 +61,10 @@ impl Clients {
     /// The session that delivers a client's notifications. It prefers a session of `user`, because
     /// any client can claim any GUID.
     pub fn session(&self, guid: [u8; 16], user: &str) -> Option<Arc<Session>> {
-        let by_guid = self.lock();
+        let by_guid = self.by_guid.lock();
         let sessions = by_guid.get(&guid)?;
         let mut live = sessions.iter().filter(|session| !session.has_ended());
         let concerned = live.clone().find(|session| session.user().account.name == user);
         concerned.or_else(|| live.next()).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 16], Vec<Arc<Session>>>> {
-        self.by_guid.lock()
     }
 }

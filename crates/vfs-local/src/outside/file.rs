@@ -48,7 +48,7 @@ impl ExternalWatch for FileWatch {}
 
 impl Drop for FileWatch {
     fn drop(&mut self) {
-        let mut directories = self.shared.lock();
+        let mut directories = self.shared.directories.lock();
         let Entry::Occupied(mut file) = directories.files.entry(self.handle.clone()) else {
             return;
         };
@@ -84,7 +84,7 @@ impl Source {
         let file = LocalNode::of(&**node).ok_or(FsError::NotSupported)?;
         let handle = handle_of(file.as_fd())?;
         let mask = libc::FAN_CLOSE_WRITE | if every_write { libc::FAN_MODIFY } else { 0 };
-        let mut directories = self.shared.lock();
+        let mut directories = self.shared.directories.lock();
         let known = directories.files.get(&handle).map_or(0, |file| file.mask);
         if mask & !known != 0 {
             mark_file(&self.shared, work, (libc::FAN_MARK_ADD, mask), &**node)?;

@@ -26,7 +26,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use sync::{Mutex, MutexGuard};
+use sync::Mutex;
 use vfs::{
     ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, FsError, Name, RelPath,
     Result, ServerWork, TreeChangeCallback,
@@ -141,7 +141,7 @@ impl ExternalWatch for Watch {}
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut directories = self.shared.lock();
+        let mut directories = self.shared.directories.lock();
         let Some(handle) = &self.handle else {
             let trees = &mut directories.trees;
             trees.watches.retain(|(number, _)| *number != self.number);
@@ -202,7 +202,7 @@ impl Source {
         let _acting = IdentityGuard::server(work)?;
         let fd = directory.as_fd();
         let handle = handle_of(fd)?;
-        let mut directories = self.shared.lock();
+        let mut directories = self.shared.directories.lock();
         let number = directories.new_number();
         if let Some(known) = directories.by_handle.get_mut(&handle) {
             known.watches.push((number, tell));
@@ -230,7 +230,7 @@ impl Source {
         if place_of(root, &handle_of(root)?) != Some(RelPath::root()) {
             return Err(FsError::NotSupported);
         }
-        let mut directories = self.shared.lock();
+        let mut directories = self.shared.directories.lock();
         if directories.trees.watches.is_empty() {
             directories.trees.mask = self.shared.mark_new(Scope::FileSystem, root)?;
         }
@@ -248,10 +248,6 @@ impl Drop for Source {
 }
 
 impl SourceState {
-    fn lock(&self) -> MutexGuard<'_, Directories> {
-        self.directories.lock()
-    }
-
     /// Marks a directory or its file system. Returns the mask for removing the mark.
     fn mark_new(&self, scope: Scope, fd: BorrowedFd<'_>) -> Result<u64> {
         // FAN_RENAME exists since Linux 5.17.
@@ -297,7 +293,7 @@ impl SourceState {
 
     fn deliver(&self, event: &Event<'_>, writes: &mut ReportedWrites) {
         if event.overflowed {
-            let directories = self.lock();
+            let directories = self.directories.lock();
             let all = directories.by_handle.values().flat_map(|d| &d.watches);
             let tells: Vec<ExternalChangeCallback> = all.map(|(_, tell)| tell.clone()).collect();
             let files = directories.files.values().flat_map(|file| file.receivers(u64::MAX));
@@ -312,6 +308,7 @@ impl SourceState {
         }
         if let Some((file, what)) = event.changed_file() {
             let tells: Vec<_> = self
+                .directories
                 .lock()
                 .files
                 .get(file)
@@ -350,7 +347,7 @@ impl SourceState {
     /// True if the directory of an event is watched itself. For a watched tree, a write is reported
     /// when its file is closed.
     fn watches_a_place_of(&self, event: &Event<'_>) -> bool {
-        let directories = self.lock();
+        let directories = self.directories.lock();
         event.name_events().iter().any(|(handle, _)| directories.by_handle.contains_key(*handle))
     }
 
@@ -372,7 +369,7 @@ impl SourceState {
     /// The callbacks for a change in a directory, and further facts about it. Only watches of the
     /// directory itself receive writes, so its path is not looked up for one.
     fn look_up(&self, event: &Event<'_>, handle: &[u8], name_event: &NameEvent) -> ChangeReceivers {
-        let directories = self.lock();
+        let directories = self.directories.lock();
         let known = directories.by_handle.get(handle);
         let watches = known.iter().flat_map(|d| &d.watches).map(|(_, tell)| tell.clone()).collect();
         let trees = directories.trees.watches.iter().filter(|_| !event.is_write());
