@@ -7,8 +7,9 @@
 //! The acting user is a separate argument ([`crate::Caller`]): one request may concern several
 //! shares, each with its own user mapping.
 
-use crate::caching::CacheHolder;
-use crate::{CallHolder, Files};
+use crate::Files;
+use crate::cache_holder::CacheHolder;
+use crate::offload::{CallHolder, offload};
 use futures_util::future::BoxFuture;
 use grants::CacheBreak;
 use std::fmt;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use sync::Mutex;
-use vfs::{Actor, ArrivalOrder};
+use vfs::{Actor, ArrivalOrder, Result};
 
 /// Breaks with their recipients.
 type DeferredBreaks = Vec<(Arc<dyn CacheHolder>, CacheBreak)>;
@@ -192,6 +193,19 @@ impl RequestFiles {
     #[must_use]
     pub fn context(&self) -> &RequestContext {
         &self.context
+    }
+}
+
+impl RequestFiles {
+    /// Runs `call` on a worker, at its holder's turn.
+    ///
+    /// # Errors
+    /// Errors of `call`; [`FsError::TooMany`] if the workers dropped it.
+    pub(crate) async fn offload<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        offload(&*self.workers, &self.holder, call).await
     }
 }
 

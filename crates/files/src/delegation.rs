@@ -6,7 +6,8 @@
 //! All opens of a client use its delegation key for the file ([`crate::CacheWish`] without
 //! caching), so that they do not recall its own delegation.
 
-use crate::caching::{BreakWait, CacheGrant};
+use crate::cache_holder::{CacheGrant, delegation_key};
+use crate::caching::BreakWait;
 use crate::context::RequestContext;
 use crate::open_file::OpenFileParts;
 use crate::table::{OpenEntry, OpenFileState, OpenRefusal, RegisteredOpen};
@@ -15,15 +16,6 @@ use grants::{BlockedOperation, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::Arc;
 use sync::Mutex;
 use vfs::{AttributeRequest, FileKey, FsError, Result};
-
-/// Key of a client's opens of a file, which identifies the client's own operations.
-#[must_use]
-pub fn delegation_key(client: [u8; 16], file: FileKey) -> CacheKey {
-    let mut key = [0; 16];
-    key[..8].copy_from_slice(&file.device.to_le_bytes());
-    key[8..].copy_from_slice(&file.inode.to_le_bytes());
-    CacheKey { client, key }
-}
 
 /// Type of a delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,12 @@
 //! Directory leases. Every change that a listing shows breaks them, except those under the
 //! ParentLeaseKey of the changing open. MS-FSA 2.1.4.12.1, MS-SMB2 3.3.1.12.
 
+use crate::cache_holder::ParentKey;
 use crate::context::RequestContext;
 use crate::table::FileTable;
 use crate::{Caller, OpenFile};
 use std::sync::Arc;
 use vfs::{Actor, FileKey, FsError, OpenHow, RelPath, ServerWork, Vfs, Wait};
-
-/// Lease key under which a client caches a directory.
-pub(crate) type ParentKey = [u8; 16];
 
 impl FileTable {
     /// Whether a watch or a directory lease needs notification of changes.

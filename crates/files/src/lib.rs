@@ -13,6 +13,7 @@ mod allocate;
 mod attributes;
 mod authorize;
 mod backup;
+mod cache_holder;
 mod caching;
 mod clone;
 mod context;
@@ -26,6 +27,7 @@ mod flush;
 mod handle_breaks;
 mod link_target;
 mod lock;
+mod name_lookup;
 mod names;
 mod object;
 mod offload;
@@ -45,6 +47,7 @@ mod restore;
 mod room;
 mod server_work;
 mod shown_link;
+mod snapshots;
 mod stable;
 mod stream;
 mod table;
@@ -65,14 +68,13 @@ pub use acl::{
     Access, Ace, AceKind, Descriptor, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, Sid, Token,
 };
 pub use attributes::{BasicChange, TimeSetting};
-pub use caching::{
-    ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,
-};
+pub use cache_holder::{CacheGrant, CacheHolder, CacheKeyWish, CacheWish, delegation_key};
+pub use caching::{ACKNOWLEDGED_WITHIN, KEYS_PER_CLIENT_MAX};
 pub use context::{
     BreakCounts, Patience, PendingAnswer, Protocol, RequestContext, RequestFiles, break_counts,
 };
 pub use courtesy::CourtesyClients;
-pub use delegation::{Delegation, DelegationKind, delegation_key};
+pub use delegation::{Delegation, DelegationKind};
 pub use descriptor::SecurityParts;
 pub use disk::DiskFailure;
 pub use grants::{

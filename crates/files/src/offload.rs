@@ -1,6 +1,5 @@
 //! Calls that may block, on worker threads.
 
-use crate::RequestFiles;
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
 use limits::Holder;
@@ -49,21 +48,7 @@ impl Workers for Inline {
     }
 }
 
-impl RequestFiles {
-    /// Runs `call` on a worker, at its holder's turn.
-    ///
-    /// # Errors
-    /// Errors of `call`; [`FsError::TooMany`] if the workers dropped it.
-    pub(crate) async fn offload<T: Send + 'static>(
-        &self,
-        call: impl FnOnce() -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        offload(&*self.workers, &self.holder, call).await
-    }
-}
-
-/// As [`RequestFiles::offload`], for a call that holds a turn of
-/// [`crate::table::FileTable::rename_turns`].
+/// As [`offload`], for a call that holds a turn of `FileTable::rename_turns`.
 pub(crate) async fn offload_in_turn<T: Send + 'static>(
     workers: &dyn Workers,
     holder: &CallHolder,
@@ -76,7 +61,10 @@ pub(crate) async fn offload_in_turn<T: Send + 'static>(
     offload(workers, &CallHolder::Names(client), call).await
 }
 
-/// As [`RequestFiles::offload`].
+/// Runs `call` on a worker, at the holder's turn.
+///
+/// # Errors
+/// Errors of `call`; [`FsError::TooMany`] if the workers dropped it.
 pub(crate) async fn offload<T: Send + 'static>(
     workers: &dyn Workers,
     holder: &CallHolder,

@@ -2,8 +2,8 @@
 
 use crate::attributes::{BasicChange, TimeSetting};
 use crate::authorize::dos_authority;
+use crate::cache_holder::ParentKey;
 use crate::context::RequestContext;
-use crate::directory_lease::ParentKey;
 use crate::offload::offload_in_turn;
 use crate::open::{OpenTicket, Semantics};
 use crate::remove::remove_pending_name;

@@ -2,8 +2,8 @@
 //! 2.1.5.15.3.
 
 use crate::authorize::{posix_forbids_removal, stored, stored_lets_remove};
+use crate::cache_holder::ParentKey;
 use crate::context::RequestContext;
-use crate::directory_lease::ParentKey;
 use crate::server_work::WANTED;
 use crate::table::{DeletePendingName, FileTable, OpenFileState, Removal};
 use crate::volume::dos;

@@ -1,7 +1,7 @@
 //! Persistent and durable opens: their recorded facts, and their restoration after a restart before
 //! other opens.
 
-use crate::caching::{CacheHolder, CacheKeyWish, CacheWish};
+use crate::cache_holder::{CacheHolder, CacheKeyWish, CacheWish};
 use crate::context::RequestContext;
 use crate::open_file::{OpenFile, OpenFileParts};
 use crate::server_work::{LOCATE, WANTED};

@@ -1,13 +1,10 @@
 //! Table of open files, with the grants on each: opens, byte-range locks, oplocks, leases and
 //! delegations.
 
-use crate::caching::{
-    BreakWait, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, ExternalChangeWatch, KeyClaim,
-    KeyIndex,
-};
+use crate::cache_holder::{CacheGrant, CacheHolder, CacheKeyWish, CacheWish, ParentKey};
+use crate::caching::{BreakWait, ExternalChangeWatch, KeyClaim, KeyIndex};
 use crate::context::RequestContext;
 use crate::delegation::client_owner;
-use crate::directory_lease::ParentKey;
 use crate::open_journal::{NamesInFlight, OpenJournal};
 use crate::rename_turns::{RenameEpoch, RenameTurns};
 use crate::room::ChargedEnd;

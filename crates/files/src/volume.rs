@@ -1,12 +1,12 @@
 //! Served volumes and the users that access them.
 
-use crate::{NamePatterns, RequestFiles};
+use crate::NamePatterns;
 use acl::{Access, Sid, Token};
 use limits::ShareLimits;
 use std::sync::Arc;
 use vfs::{
     Actor, Attributes, Case, Features, FileKind, FsError, Identity, NameCache, NameLookup, OpenHow,
-    RelPath, Result, ServerWork, Snapshots, Timestamp, Vfs, Wait,
+    RelPath, Result, ServerWork, Snapshots, Vfs, Wait,
 };
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
@@ -240,28 +240,5 @@ impl Volume {
     #[must_use]
     pub fn has_streams(&self) -> bool {
         self.options.streams && self.vfs.features().stream_bytes_max > 0
-    }
-}
-
-impl RequestFiles {
-    /// Times of the volume's snapshots, newest first.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`] if the volume has no snapshots, [`FsError::Io`].
-    pub async fn snapshots(&self, volume: &Arc<Volume>) -> Result<Vec<Timestamp>> {
-        let snapshots = volume.options.snapshots.clone().ok_or(FsError::NotFound)?;
-        self.offload(move || snapshots.list()).await
-    }
-
-    /// The snapshot of the volume at `at`, in whole seconds.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`] if there is none of that time.
-    pub async fn snapshot(&self, volume: &Arc<Volume>, at: Timestamp) -> Result<Arc<Volume>> {
-        let snapshots = volume.options.snapshots.clone().ok_or(FsError::NotFound)?;
-        let vfs = self.offload(move || snapshots.open(at)).await?;
-        // A snapshot gives access to the other snapshots, too.
-        let options = VolumeOptions { frozen: true, ..volume.options.clone() };
-        Ok(Arc::new(Volume::new(vfs, options)))
     }
 }

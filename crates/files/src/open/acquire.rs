@@ -2,7 +2,7 @@
 
 use super::{OpenInProgress, OpenPlan};
 use crate::Caller;
-use crate::caching::CacheWish;
+use crate::cache_holder::CacheWish;
 use crate::context::RequestContext;
 use crate::remove::remove_pending_name;
 use crate::stream::OpenStream;

@@ -12,9 +12,9 @@ mod origin;
 mod resolve;
 mod stream;
 
-use crate::caching::{BreakWait, CacheGrant, CacheWish};
+use crate::cache_holder::{CacheGrant, CacheWish, ParentKey};
+use crate::caching::BreakWait;
 use crate::context::RequestContext;
-use crate::directory_lease::ParentKey;
 use crate::offload::{offload, offload_in_turn};
 use crate::open_file::{OpenFile, OpenFileParts};
 use crate::rename_turns::RenameEpoch;
