@@ -48,7 +48,7 @@ const OWN: Access = Access(Access::READ_CONTROL.0 | Access::WRITE_DAC.0);
 const BOTH: Access = Access(READ.0 | WRITE.0);
 
 /// Description, DACL, rights of alice (owner, member of staff), rights of bob.
-type Case = (&'static str, Option<Vec<Ace>>, Access, Access);
+type GoldenCase = (&'static str, Option<Vec<Ace>>, Access, Access);
 
 fn staff() -> Sid {
     Sid::unix_group(STAFF)
@@ -58,7 +58,7 @@ fn inherit_only(ace: Ace) -> Ace {
     Ace { flags: Ace::INHERIT_ONLY | Ace::OBJECT_INHERIT, ..ace }
 }
 
-fn of_users_and_groups() -> Vec<Case> {
+fn of_users_and_groups() -> Vec<GoldenCase> {
     vec![
         ("no list", None, Access::FILE_ALL, Access::FILE_ALL),
         ("an empty list", Some(vec![]), OWN, Access::NONE),
@@ -85,7 +85,7 @@ fn of_users_and_groups() -> Vec<Case> {
     ]
 }
 
-fn of_flags_and_generic_rights() -> Vec<Case> {
+fn of_flags_and_generic_rights() -> Vec<GoldenCase> {
     vec![
         (
             "inherit-only entries",
@@ -122,7 +122,7 @@ fn of_flags_and_generic_rights() -> Vec<Case> {
     ]
 }
 
-fn of_owners_and_other_kinds() -> Vec<Case> {
+fn of_owners_and_other_kinds() -> Vec<GoldenCase> {
     vec![
         (
             "owner rights in the owner's place",

@@ -2,7 +2,7 @@
 //!
 //! CMAC processes blocks sequentially, and each block waits for the CPU's AES unit, which could
 //! interleave eight. A single message cannot be made faster, but several can run in parallel lanes.
-//! [`Key::sign_all`] does so on CPUs with AES instructions.
+//! [`LaneKey::sign_all`] does so on CPUs with AES instructions.
 
 // The `unsafe` calls are to functions for CPUs with AES, after its detection.
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -20,13 +20,13 @@ pub const TAG_BYTES: usize = 16;
 const SHORT_BYTES: usize = 1024;
 
 /// A prepared key, usable by several threads at once.
-pub struct Key {
+pub struct LaneKey {
     serial: cmac::Key,
     #[cfg(target_arch = "x86_64")]
-    parallel: Option<Box<x86::Key>>,
+    parallel: Option<Box<x86::RoundKeys>>,
 }
 
-impl Key {
+impl LaneKey {
     /// Prepares a 16-byte key.
     ///
     /// # Panics
@@ -36,7 +36,7 @@ impl Key {
         Self {
             serial: cmac::Key::new(cmac::AES_128, key).expect("AES-128 takes any 16 bytes"),
             #[cfg(target_arch = "x86_64")]
-            parallel: x86::Key::new(key).map(Box::new),
+            parallel: x86::RoundKeys::new(key).map(Box::new),
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
     /// RFC 4493, 4.
     #[test]
     fn published_cmac_examples_hold_in_parallel_lanes() {
-        let key = Key::new(&bytes("2b7e151628aed2a6abf7158809cf4f3c"));
+        let key = LaneKey::new(&bytes("2b7e151628aed2a6abf7158809cf4f3c"));
         let message: [u8; 64] = bytes(concat!(
             "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51",
             "30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710"
@@ -113,7 +113,7 @@ mod tests {
             key: [u8; 16],
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..30),
         ) {
-            let key = Key::new(&key);
+            let key = LaneKey::new(&key);
             let messages: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
             // Two parts use the context path.
             let split = |message: &&[u8]| {
@@ -127,7 +127,7 @@ mod tests {
 
         #[test]
         fn message_parts_equal_one_message(message: Vec<u8>, at: usize) {
-            let key = Key::new(&[5; 16]);
+            let key = LaneKey::new(&[5; 16]);
             let (head, tail) = message.split_at(at % (message.len() + 1));
             prop_assert_eq!(key.sign(&[head, tail]), key.sign(&[&message]));
         }

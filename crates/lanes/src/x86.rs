@@ -13,13 +13,13 @@ const BLOCK: usize = 16;
 const ROUND_KEYS: usize = 11;
 
 /// Round keys, and the subkeys for the last block.
-pub struct Key {
+pub struct RoundKeys {
     rounds: [[u8; BLOCK]; ROUND_KEYS],
     /// Subkeys K1, for a full last block, and K2, for a partial one.
     last: [[u8; BLOCK]; 2],
 }
 
-impl Drop for Key {
+impl Drop for RoundKeys {
     fn drop(&mut self) {
         self.rounds.zeroize();
         self.last.zeroize();
@@ -27,14 +27,14 @@ impl Drop for Key {
 }
 
 /// A message in a lane.
-struct Lane<'a> {
+struct MessageLane<'a> {
     /// Index of the message.
     at: usize,
     /// Bytes that are not absorbed yet; the last block, full or partial, stays until the end.
     rest: &'a [u8],
 }
 
-impl Key {
+impl RoundKeys {
     /// `None` if this CPU has no AES instructions.
     pub fn new(key: &[u8; BLOCK]) -> Option<Self> {
         if !std::arch::is_x86_feature_detected!("aes") {
@@ -59,7 +59,7 @@ impl Key {
 }
 
 #[target_feature(enable = "aes,sse2")]
-fn sign_one(key: &Key, message: &[u8]) -> [u8; TAG_BYTES] {
+fn sign_one(key: &RoundKeys, message: &[u8]) -> [u8; TAG_BYTES] {
     let rounds = key.rounds.map(|bytes| load(&bytes));
     let (before, last) = message.split_at(blocks_before_last(message) * BLOCK);
     let mut state = zero();
@@ -70,17 +70,17 @@ fn sign_one(key: &Key, message: &[u8]) -> [u8; TAG_BYTES] {
 }
 
 #[target_feature(enable = "aes,sse2")]
-fn sign_all(key: &Key, messages: &[&[u8]], tags: &mut [[u8; TAG_BYTES]]) {
+fn sign_all(key: &RoundKeys, messages: &[&[u8]], tags: &mut [[u8; TAG_BYTES]]) {
     let rounds = key.rounds.map(|bytes| load(&bytes));
     let mut waiting = messages.iter().enumerate();
-    let mut lanes: [Option<Lane<'_>>; LANES] = Default::default();
+    let mut lanes: [Option<MessageLane<'_>>; LANES] = Default::default();
     let mut states = [zero(); LANES];
     loop {
         for (lane, state) in lanes.iter_mut().zip(&mut states) {
             if lane.is_none()
                 && let Some((at, message)) = waiting.next()
             {
-                *lane = Some(Lane { at, rest: message });
+                *lane = Some(MessageLane { at, rest: message });
                 *state = zero();
             }
         }
@@ -109,7 +109,7 @@ fn blocks_before_last(rest: &[u8]) -> usize {
 fn absorb(
     rounds: &[__m128i; ROUND_KEYS],
     states: &mut [__m128i; LANES],
-    lanes: &mut [Option<Lane<'_>>; LANES],
+    lanes: &mut [Option<MessageLane<'_>>; LANES],
     steps: usize,
 ) {
     let Some(any) = lanes.iter().flatten().map(|lane| lane.rest).next() else { return };
@@ -138,7 +138,7 @@ fn absorb(
 }
 
 /// The last block, padded if partial, combined with its subkey. RFC 4493 2.4.
-fn last_block(key: &Key, rest: &[u8]) -> [u8; BLOCK] {
+fn last_block(key: &RoundKeys, rest: &[u8]) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     block[..rest.len()].copy_from_slice(rest);
     let is_full = rest.len() == BLOCK;
@@ -151,7 +151,7 @@ fn last_block(key: &Key, rest: &[u8]) -> [u8; BLOCK] {
 
 /// Round keys (FIPS 197, 5.2) and subkeys (RFC 4493 2.3).
 #[target_feature(enable = "aes,sse2")]
-fn expand(key: &[u8; BLOCK]) -> Key {
+fn expand(key: &[u8; BLOCK]) -> RoundKeys {
     let mut rounds = [load(key); ROUND_KEYS];
     macro_rules! round {
         ($at:literal, $constant:literal) => {
@@ -170,7 +170,7 @@ fn expand(key: &[u8; BLOCK]) -> Key {
     round!(9, 0x1b);
     round!(10, 0x36);
     let full = double(store(encrypt(&rounds, zero())));
-    Key { rounds: rounds.map(|round| store(round)), last: [full, double(full)] }
+    RoundKeys { rounds: rounds.map(|round| store(round)), last: [full, double(full)] }
 }
 
 #[target_feature(enable = "sse2")]

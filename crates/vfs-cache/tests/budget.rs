@@ -27,9 +27,9 @@ struct GeneratedVfs;
 struct GeneratedNode(u64);
 
 #[derive(Debug)]
-struct Silence;
+struct SilentFeed;
 
-impl ChangeFeed for Silence {
+impl ChangeFeed for SilentFeed {
     fn follow(&self, _: vfs::ServerWork, directory: &dyn Node) -> Result<FollowId> {
         Ok(FollowId(directory.key().inode))
     }
@@ -107,7 +107,7 @@ impl Vfs for GeneratedVfs {
         Ok(Space::default())
     }
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
-        Ok(Box::new(Silence))
+        Ok(Box::new(SilentFeed))
     }
     fn features(&self) -> Features {
         Features::default()

@@ -42,7 +42,7 @@ fn folder_of(files: usize) -> (tempfile::TempDir, Arc<LocalVfs>, CachedVfs) {
     (folder, local, cached)
 }
 
-fn list(names: NameLookup<'_>, piece: usize) -> Vec<Entry> {
+fn list(names: NameLookup<'_>, piece: usize) -> Vec<ListingEntry> {
     list_all(names, &*opened(names.backend(), "", false).node, Actor::SUPERUSER, piece)
 }
 

@@ -102,7 +102,7 @@ fn recreated_directory_is_a_different_one() {
 
 /// A step by one of two callers behind a cache, or by one without.
 #[derive(Clone, Debug)]
-enum Step {
+enum CallerStep {
     Make(usize, usize, bool),
     Remove(usize, usize),
     Rename(usize, usize, usize),
@@ -117,68 +117,68 @@ const PLACES: [&str; 14] = [
     "a", "A", "b", "B", "a/x", "a/X", "A/x", "b/x", "b/X", "a/x/y", "a/X/Y", "b/x/y", "B/x/Y", "c",
 ];
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<CallerStep>> {
     let place = || 0..PLACES.len();
     let actor = || 0..3usize;
     let step = prop_oneof![
-        4 => (actor(), place(), any::<bool>()).prop_map(|(w, p, d)| Step::Make(w, p, d)),
-        2 => (actor(), place()).prop_map(|(w, p)| Step::Remove(w, p)),
-        2 => (actor(), place(), place()).prop_map(|(w, f, t)| Step::Rename(w, f, t)),
-        1 => (actor(), place(), place()).prop_map(|(w, f, t)| Step::Link(w, f, t)),
+        4 => (actor(), place(), any::<bool>()).prop_map(|(w, p, d)| CallerStep::Make(w, p, d)),
+        2 => (actor(), place()).prop_map(|(w, p)| CallerStep::Remove(w, p)),
+        2 => (actor(), place(), place()).prop_map(|(w, f, t)| CallerStep::Rename(w, f, t)),
+        1 => (actor(), place(), place()).prop_map(|(w, f, t)| CallerStep::Link(w, f, t)),
         1 => (actor(), place(), prop::sample::select(vec![0o755, 0o700, 0o644]))
-            .prop_map(|(w, p, m)| Step::Mode(w, p, m)),
-        1 => (actor(), place(), 0..8u32).prop_map(|(w, p, b)| Step::Dos(w, p, b)),
-        1 => (actor(), place(), 0..4u8).prop_map(|(w, p, d)| Step::Descriptor(w, p, d)),
-        1 => (actor(), place(), 0..9u8).prop_map(|(w, p, n)| Step::Write(w, p, n)),
+            .prop_map(|(w, p, m)| CallerStep::Mode(w, p, m)),
+        1 => (actor(), place(), 0..8u32).prop_map(|(w, p, b)| CallerStep::Dos(w, p, b)),
+        1 => (actor(), place(), 0..4u8).prop_map(|(w, p, d)| CallerStep::Descriptor(w, p, d)),
+        1 => (actor(), place(), 0..9u8).prop_map(|(w, p, n)| CallerStep::Write(w, p, n)),
     ];
     prop::collection::vec(step, 1..40)
 }
 
 /// Runs a step; a refusal does not matter.
-fn take(step: &Step, views: &[&dyn Vfs; 3]) {
+fn take(step: &CallerStep, views: &[&dyn Vfs; 3]) {
     let root = Identity::root();
     let exact = how(Case::Sensitive, Wait::Allowed);
     let _: Result<()> = match step {
-        Step::Make(actor, at, is_directory) => {
+        CallerStep::Make(actor, at, is_directory) => {
             let kind = if *is_directory { FileKind::Directory } else { FileKind::File };
             make(views[*actor], PLACES[*at], kind)
         }
-        Step::Remove(actor, at) => {
+        CallerStep::Remove(actor, at) => {
             let (vfs, at) = (views[*actor], path(PLACES[*at]));
             vfs.open(root.actor(), &at, exact)
                 .and_then(|o| vfs.remove(root.actor(), &at, o.attributes.key))
         }
-        Step::Rename(actor, from, to) => views[*actor].rename(
+        CallerStep::Rename(actor, from, to) => views[*actor].rename(
             root.actor(),
             &path(PLACES[*from]),
             &path(PLACES[*to]),
             Replace::File,
         ),
-        Step::Link(actor, from, to) => {
+        CallerStep::Link(actor, from, to) => {
             let vfs = views[*actor];
             let from = vfs.open(root.actor(), &path(PLACES[*from]), exact);
             from.and_then(|from| {
                 vfs.link(root.actor(), &*from.node, &path(PLACES[*to]), Replace::Never)
             })
         }
-        Step::Mode(actor, at, mode) => {
+        CallerStep::Mode(actor, at, mode) => {
             let changes = vfs::AttributeChanges { mode: Some(*mode), ..Default::default() };
             let opened = views[*actor].open(root.actor(), &path(PLACES[*at]), exact);
             opened.and_then(|opened| opened.node.set_attributes(root.actor(), &changes))
         }
-        Step::Dos(actor, at, bits) => {
+        CallerStep::Dos(actor, at, bits) => {
             let dos = Some(DosInfo { bits: Some(*bits), created: None });
             let changes = vfs::AttributeChanges { dos, ..Default::default() };
             let opened = views[*actor].open(root.actor(), &path(PLACES[*at]), exact);
             opened.and_then(|opened| opened.node.set_attributes(root.actor(), &changes))
         }
-        Step::Descriptor(actor, at, byte) => {
+        CallerStep::Descriptor(actor, at, byte) => {
             let descriptor = [*byte; 20];
             let change = SecurityChange { descriptor: Some(&descriptor), ..Default::default() };
             let opened = views[*actor].open(root.actor(), &path(PLACES[*at]), exact);
             opened.and_then(|opened| opened.node.set_security(Actor::SUPERUSER, &change))
         }
-        Step::Write(actor, at, byte) => {
+        CallerStep::Write(actor, at, byte) => {
             let how = OpenHow { read: true, write: true, ..exact };
             let opened = views[*actor].open(root.actor(), &path(PLACES[*at]), how);
             opened
@@ -217,7 +217,7 @@ fn rights(names: NameLookup<'_>, actor: Actor<'_>, place: &str) -> Option<(FileK
 }
 
 /// Listing of a directory with attributes, after repeated requests.
-fn listed(names: NameLookup<'_>, actor: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
+fn listed(names: NameLookup<'_>, actor: Actor<'_>, place: &str) -> Option<Vec<ListingEntry>> {
     let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
     let opened = names.backend().open(actor, &path(place), how).ok()?;
     let is_directory = opened.attributes.kind == FileKind::Directory;
@@ -261,7 +261,7 @@ fn is_no(error: FsError) -> bool {
     matches!(error, FsError::AccessDenied | FsError::NotFound | FsError::PathNotFound)
 }
 
-fn hunt(backend: Arc<dyn Vfs>, steps: &[Step], cache: &dyn Fn() -> CachedVfs) {
+fn hunt(backend: Arc<dyn Vfs>, steps: &[CallerStep], cache: &dyn Fn() -> CachedVfs) {
     let (one, other) = (cache(), cache());
     let views =
         [NameLookup::Cache(&one), NameLookup::Cache(&other), NameLookup::Backend(&*backend)];

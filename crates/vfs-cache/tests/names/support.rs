@@ -71,13 +71,13 @@ pub fn is_missing<T>(found: Result<T>) -> bool {
 }
 
 /// One entry of a listing.
-pub type Entry = (Name, u64, Option<Attributes>);
+pub type ListingEntry = (Name, u64, Option<Attributes>);
 
 /// Sink with a limit of entries.
 pub struct BoundedSink {
     pub left: usize,
     pub cookie: u64,
-    pub seen: Vec<Entry>,
+    pub seen: Vec<ListingEntry>,
 }
 
 impl ListSink for BoundedSink {
@@ -99,7 +99,7 @@ pub fn list_all(
     directory: &dyn Node,
     actor: Actor<'_>,
     piece: usize,
-) -> Vec<Entry> {
+) -> Vec<ListingEntry> {
     let wanted =
         ListingRequest { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
     let mut sink = BoundedSink { left: piece, cookie: 0, seen: Vec::new() };

@@ -48,7 +48,7 @@ pub struct SigningKey(AlgorithmKey);
 #[allow(clippy::large_enum_variant)] // A session has one key, and every message uses it.
 enum AlgorithmKey {
     HmacSha256(hmac::Key),
-    AesCmac(lanes::Key),
+    AesCmac(lanes::LaneKey),
     AesGmac(Box<aead::LessSafeKey>),
 }
 
@@ -69,7 +69,7 @@ impl SigningKey {
             SigningAlgorithm::HmacSha256 => {
                 AlgorithmKey::HmacSha256(hmac::Key::new(hmac::HMAC_SHA256, key))
             }
-            SigningAlgorithm::AesCmac => AlgorithmKey::AesCmac(lanes::Key::new(key)),
+            SigningAlgorithm::AesCmac => AlgorithmKey::AesCmac(lanes::LaneKey::new(key)),
             SigningAlgorithm::AesGmac => {
                 let key = aead::UnboundKey::new(&aead::AES_128_GCM, key)
                     .expect("AES-128 takes any 16 bytes");

@@ -2,13 +2,13 @@
 //! server issues and receives back. RFC 4493.
 
 /// A key for tags that only this server verifies.
-pub struct TagKey(lanes::Key);
+pub struct TagKey(lanes::LaneKey);
 
 impl TagKey {
     /// Prepares a key.
     #[must_use]
     pub fn new(key: &[u8; 16]) -> Self {
-        Self(lanes::Key::new(key))
+        Self(lanes::LaneKey::new(key))
     }
 
     /// The tag of these bytes.
