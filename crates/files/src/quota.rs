@@ -4,13 +4,17 @@
 use crate::server_work::SYNC;
 use crate::{Caller, RequestFiles, Volume};
 use std::sync::Arc;
-use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result};
+use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result, UserQuotas};
+
+fn quotas_of(volume: &Volume) -> Result<&dyn UserQuotas> {
+    volume.vfs.quotas().ok_or(FsError::NotSupported)
+}
 
 impl RequestFiles {
     /// Quota support of the volume's file system.
     #[must_use]
     pub fn quota_state(&self, volume: &Volume) -> QuotaState {
-        volume.vfs.quota_state()
+        volume.vfs.quotas().map_or(QuotaState::Absent, |quotas| quotas.quota_state())
     }
 
     /// Usage and limits of these users.
@@ -29,7 +33,8 @@ impl RequestFiles {
         }
         let volume = volume.clone();
         let identity = caller.identity.clone();
-        let get = move |uid| volume.vfs.quota(identity.actor(), uid).map(|quota| (uid, quota));
+        let get =
+            move |uid| quotas_of(&volume)?.quota(identity.actor(), uid).map(|quota| (uid, quota));
         self.offload(move || users.into_iter().map(get).collect()).await
     }
 
@@ -54,7 +59,7 @@ impl RequestFiles {
         self.offload(move || {
             let (mut quotas, mut next) = (Vec::new(), Some(first));
             while let Some(uid) = next.filter(|_| quotas.len() < count_max) {
-                match volume.vfs.next_quota(identity.actor(), uid) {
+                match quotas_of(&volume)?.next_quota(identity.actor(), uid) {
                     Ok(found) => quotas.push(found),
                     Err(FsError::NotFound) => break,
                     Err(error) => return Err(error),
@@ -82,7 +87,7 @@ impl RequestFiles {
         }
         volume.check_changeable()?;
         let (volume, identity) = (volume.clone(), caller.identity.clone());
-        let set = move |(uid, limits)| volume.vfs.set_quota(identity.actor(), uid, limits);
+        let set = move |(uid, limits)| quotas_of(&volume)?.set_quota(identity.actor(), uid, limits);
         self.offload(move || limits.into_iter().try_for_each(set)).await
     }
 
@@ -93,6 +98,10 @@ impl RequestFiles {
     pub async fn make_quotas_stable(&self, volume: &Arc<Volume>) -> Result<()> {
         let root = self.root_object(volume).await?;
         let volume = volume.clone();
-        self.sync_beside(root.key().device, move || volume.vfs.sync_quotas(SYNC)).await
+        self.sync_beside(root.key().device, move || match volume.vfs.quotas() {
+            Some(quotas) => quotas.sync_quotas(SYNC),
+            None => Ok(()),
+        })
+        .await
     }
 }

@@ -25,14 +25,18 @@ pub struct FileIdentity {
     pub inode: u64,
     /// Creation time, if the file system has one: the inode number may be reused.
     pub born: Option<Timestamp>,
-    /// See [`vfs::Vfs::persistent_id`].
+    /// See [`vfs::PersistentHandles::persistent_id`].
     pub lasting: Option<NodeHandle>,
 }
 
 impl FileIdentity {
     /// Identity of a file of `volume`.
     fn of(volume: &Volume, node: &dyn Node, inode: u64, born: Option<Timestamp>) -> Self {
-        Self { inode, born, lasting: volume.vfs.persistent_id(node) }
+        Self {
+            inode,
+            born,
+            lasting: volume.vfs.handles().and_then(|handles| handles.persistent_id(node)),
+        }
     }
 
     /// Whether both identify one file, as far as both are known.
@@ -232,8 +236,8 @@ fn reopen_file(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Op
     }
     // A local process or another share has renamed it. The kernel may know its path.
     let handle = facts.identity.lasting.as_ref().ok_or(first)?;
-    let located =
-        volume.vfs.find(LOCATE, handle, AttributeRequest::default()).map_err(|_| first)?;
+    let handles = volume.vfs.handles().ok_or(first)?;
+    let located = handles.find(LOCATE, handle, AttributeRequest::default()).map_err(|_| first)?;
     if located.path.is_nameless() {
         return Err(first);
     }

@@ -31,8 +31,9 @@ impl Volume {
     }
 
     fn reached(&self, opened: &OpenedNode) -> Option<RelPath> {
+        let handles = self.vfs.handles()?;
         let look =
-            |_| self.vfs.path_of(LOCATE, &*opened.node).ok().filter(|path| !path.is_nameless());
+            |_| handles.path_of(LOCATE, &*opened.node).ok().filter(|path| !path.is_nameless());
         (0..TRIES_MAX).find_map(look)
     }
 }

@@ -228,7 +228,13 @@ fn local_write_breaks_cached_file() {
         wait: vfs::Wait::Allowed,
     };
     let root = f.volume.vfs.open(f.caller.identity.actor(), &RelPath::root(), how).unwrap();
-    if f.volume.vfs.watch(vfs::ServerWork::Watch, &*root.node, Arc::new(|_| {})).is_err() {
+    if f.volume
+        .vfs
+        .external_watches()
+        .unwrap()
+        .watch(vfs::ServerWork::Watch, &*root.node, Arc::new(|_| {}))
+        .is_err()
+    {
         // Old kernels, and file systems without handles.
         return;
     }

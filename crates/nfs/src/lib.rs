@@ -25,7 +25,9 @@ pub use clients::link::{ConnFacts, ConnLink};
 pub use clients::session::Session;
 pub use conn::{Close, Conn, Job, write_data_at};
 pub use exports::config::Config;
-pub use exports::export::{ClientTerms, Export, ExportTerms, HostFilter, HostVerdict, Squash};
+pub use exports::export::{
+    ClientTerms, Export, ExportTerms, ExportedVolume, HostFilter, HostVerdict, NoHandles, Squash,
+};
 pub use exports::pseudo::PseudoTree;
 pub use host::{Host, TimeReading};
 pub use observe::snapshot;

@@ -10,7 +10,8 @@ use crate::supervisor::Beat;
 use files::{Files, VolumeId};
 use meter::{Meter, ShareId};
 use nfs::{
-    ClientTerms, Conn, Export, ExportTerms, Host, HostFilter, HostVerdict, PseudoTree, Squash,
+    ClientTerms, Conn, Export, ExportTerms, ExportedVolume, Host, HostFilter, HostVerdict,
+    PseudoTree, Squash,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
@@ -116,6 +117,13 @@ fn export_of(
     taken: impl Fn(VolumeId) -> bool,
 ) -> Option<Export> {
     let served = shares.share(&share.name)?;
+    let volume = match ExportedVolume::new(served.volume.clone()?) {
+        Ok(volume) => volume,
+        Err(error) => {
+            tracing::error!(share = share.name, %error, "the share is not exported over NFS");
+            return None;
+        }
+    };
     let mut id = volume_id(&share.name);
     while taken(id) || id == VolumeId(0) {
         id = VolumeId(id.0.wrapping_add(1));
@@ -124,7 +132,7 @@ fn export_of(
     Some(Export {
         id,
         name: share.name.clone().into_bytes(),
-        volume: served.volume.clone()?,
+        volume,
         terms: ExportTerms {
             read_only: false,
             squash: squash_of(share.nfs_squash),

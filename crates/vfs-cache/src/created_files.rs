@@ -79,17 +79,17 @@ impl CachedVfs {
         path: &RelPath,
     ) -> Result<NodeHandle> {
         if !self.is_active() {
-            return self.inner.handle(actor, node);
+            return self.inner.need_handles()?.handle(actor, node);
         }
         // No drain is needed: the node itself shows whether it is the created one.
         let handle = match self.lock_state().created(path) {
             Some(made) if made.was_opened_as(node) => made.handle.clone(),
-            _ => return self.inner.handle(actor, node),
+            _ => return self.inner.need_handles()?.handle(actor, node),
         };
         if let Some(handle) = handle {
             return Ok(handle);
         }
-        let handle = self.inner.handle(actor, node)?;
+        let handle = self.inner.need_handles()?.handle(actor, node)?;
         if let Some(made) = self.lock_state().created(path).filter(|made| made.was_opened_as(node))
         {
             made.handle = Some(handle.clone());

@@ -136,7 +136,11 @@ impl CachedVfs {
 
     fn listing_feed(&self) -> Option<&dyn ListingFeed> {
         let start = || {
-            let feed = self.inner.listing_feed();
+            let feed = self
+                .inner
+                .feeds()
+                .ok_or(FsError::NotSupported)
+                .and_then(|feeds| feeds.listing_feed());
             feed.inspect_err(|error| tracing::info!(%error, "the backend reports no changes of listings: they are not cached")).ok()
         };
         self.listing_feed.get_or_init(start).as_deref()

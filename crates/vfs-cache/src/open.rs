@@ -490,7 +490,7 @@ impl CachedVfs {
         }
         let look = self.state_for(order).paths.begin_lookup(path.as_bytes());
         // The node was found before the lookup began.
-        let now = self.inner.path_of(actor, &**node);
+        let now = self.inner.need_handles().and_then(|handles| handles.path_of(actor, &**node));
         let mut state = self.drained_state();
         if state.paths.end_lookup(look) && now.as_ref() == Ok(path) {
             state.paths.cache_handle(path.as_bytes(), handle, node);

@@ -11,13 +11,12 @@ use std::sync::{Arc, OnceLock};
 use sync::{Condvar, Mutex, MutexGuard};
 use vfs::freshness::{self, FeedFreshness};
 use vfs::{
-    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChildLookup, ChildName,
-    ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch,
-    Features, FileChangeCallback, FileKey, FileKind, FsError, KeyedBuildHasher, ListSink,
-    ListingFeed, ListingRequest, LocatedNode, Name, NameActor, NameCache, NameLookup, NewChild,
-    Node, NodeHandle, OpenHow, OpenWithSecurity, OpenedNode, Quota, QuotaLimits, QuotaState,
-    RelPath, Replace, Result, ServerWork, Space, SpecialKind, Timestamp, TreeChangeCallback, Vfs,
-    Wait, fold_case,
+    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, ChildLookup,
+    ChildName, ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalWatches, Features,
+    FileKey, FileKind, FsError, KeyedBuildHasher, ListSink, ListingFeed, ListingRequest,
+    LocatedNode, Name, NameActor, NameCache, NameLookup, NewChild, Node, NodeHandle, OpenHow,
+    OpenWithSecurity, OpenedNode, PersistentHandles, RelPath, Replace, Result, Space, SpecialKind,
+    Timestamp, UserQuotas, Vfs, Wait, fold_case,
 };
 
 /// Locks of creations: unrelated names rarely share one.
@@ -229,7 +228,11 @@ impl CachedVfs {
 
     pub(crate) fn feed(&self) -> Option<&dyn ChangeFeed> {
         let start = || {
-            let feed = self.inner.change_feed();
+            let feed = self
+                .inner
+                .feeds()
+                .ok_or(FsError::NotSupported)
+                .and_then(|feeds| feeds.change_feed());
             feed.inspect_err(|error| tracing::info!(%error, "the backend reports no changes of names: they are not cached")).ok()
         };
         self.feed.get_or_init(start).as_deref()
@@ -427,7 +430,7 @@ impl CachedVfs {
                 return Ok(path);
             }
         }
-        self.inner.path_of(actor, node)
+        self.inner.need_handles()?.path_of(actor, node)
     }
 
     /// The directory for a new name, with its path as stored.
@@ -593,91 +596,8 @@ impl Vfs for CachedVfs {
         self.inner.space_of(actor, node)
     }
 
-    fn quota_state(&self) -> QuotaState {
-        self.inner.quota_state()
-    }
-
     fn is_read_only(&self) -> bool {
         self.inner.is_read_only()
-    }
-
-    fn quota(&self, actor: Actor<'_>, uid: u32) -> Result<Quota> {
-        self.inner.quota(actor, uid)
-    }
-
-    fn next_quota(&self, actor: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
-        self.inner.next_quota(actor, uid)
-    }
-
-    fn set_quota(&self, actor: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
-        self.inner.set_quota(actor, uid, limits)
-    }
-
-    fn sync_quotas(&self, actor: Actor<'_>) -> Result<()> {
-        self.inner.sync_quotas(actor)
-    }
-
-    fn watch(
-        &self,
-        work: ServerWork,
-        directory: &dyn Node,
-        tell: ExternalChangeCallback,
-    ) -> Result<Box<dyn ExternalWatch>> {
-        self.inner.watch(work, directory, tell)
-    }
-
-    fn watch_tree(
-        &self,
-        work: ServerWork,
-        tell: TreeChangeCallback,
-    ) -> Result<Box<dyn ExternalWatch>> {
-        self.inner.watch_tree(work, tell)
-    }
-
-    fn watch_file(
-        &self,
-        work: ServerWork,
-        file: &Arc<dyn Node>,
-        every_write: bool,
-        tell: FileChangeCallback,
-    ) -> Result<Box<dyn ExternalWatch>> {
-        self.inner.watch_file(work, file, every_write, tell)
-    }
-
-    fn handle(&self, actor: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
-        self.inner.handle(actor, node)
-    }
-
-    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
-        self.inner.persistent_id(node)
-    }
-
-    fn child_handle(
-        &self,
-        actor: Actor<'_>,
-        directory: &dyn Node,
-        name: &Name,
-        child: &Attributes,
-    ) -> Result<NodeHandle> {
-        self.inner.child_handle(actor, directory, name, child)
-    }
-
-    fn find(
-        &self,
-        actor: Actor<'_>,
-        handle: &NodeHandle,
-        wanted: AttributeRequest,
-    ) -> Result<LocatedNode> {
-        let event_count = self.is_active().then(|| self.state_for(actor.order()).event_count());
-        let located = self.inner.find(actor, handle, wanted)?;
-        if let Some(event_count) = event_count.filter(|_| located.is_certain) {
-            self.cache_handle(actor, handle, &located, event_count);
-        }
-        Ok(located)
-    }
-
-    fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.path_by(actor, node, Self::drained_state)
     }
 
     fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
@@ -698,16 +618,62 @@ impl Vfs for CachedVfs {
         self.inner.create_special(actor, path, kind, mode)
     }
 
-    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
-        self.inner.change_feed()
+    fn handles(&self) -> Option<&dyn PersistentHandles> {
+        self.inner.handles().map(|_| self as _)
     }
 
-    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
-        self.inner.listing_feed()
+    fn quotas(&self) -> Option<&dyn UserQuotas> {
+        self.inner.quotas()
+    }
+
+    fn external_watches(&self) -> Option<&dyn ExternalWatches> {
+        self.inner.external_watches()
+    }
+
+    fn feeds(&self) -> Option<&dyn ChangeFeeds> {
+        self.inner.feeds()
     }
 
     fn features(&self) -> Features {
         self.inner.features()
+    }
+}
+
+impl PersistentHandles for CachedVfs {
+    fn handle(&self, actor: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
+        self.inner.need_handles()?.handle(actor, node)
+    }
+
+    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        self.inner.handles()?.persistent_id(node)
+    }
+
+    fn child_handle(
+        &self,
+        actor: Actor<'_>,
+        directory: &dyn Node,
+        name: &Name,
+        child: &Attributes,
+    ) -> Result<NodeHandle> {
+        self.inner.need_handles()?.child_handle(actor, directory, name, child)
+    }
+
+    fn find(
+        &self,
+        actor: Actor<'_>,
+        handle: &NodeHandle,
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
+        let event_count = self.is_active().then(|| self.state_for(actor.order()).event_count());
+        let located = self.inner.need_handles()?.find(actor, handle, wanted)?;
+        if let Some(event_count) = event_count.filter(|_| located.is_certain) {
+            self.cache_handle(actor, handle, &located, event_count);
+        }
+        Ok(located)
+    }
+
+    fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.path_by(actor, node, Self::drained_state)
     }
 }
 

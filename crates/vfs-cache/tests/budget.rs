@@ -5,10 +5,10 @@ use peak_alloc::PeakAlloc;
 use std::any::Any;
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, AttributeRequest, Attributes, Case, ChangeFeed, CreateHow, DirEntry,
-    DosInfo, Features, FileKey, FileKind, FollowId, FsError, Identity, MetadataPresence, Name,
-    NameCache, NameChange, Node, OpenHow, OpenedNode, RelPath, Replace, Result, SecurityChange,
-    Space, Timestamp, Vfs, Wait, XattrName,
+    Actor, AttributeChanges, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds,
+    CreateHow, DirEntry, DosInfo, Features, FileKey, FileKind, FollowId, FsError, Identity,
+    ListingFeed, MetadataPresence, Name, NameCache, NameChange, Node, OpenHow, OpenedNode, RelPath,
+    Replace, Result, SecurityChange, Space, Timestamp, Vfs, Wait, XattrName,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -106,11 +106,20 @@ impl Vfs for GeneratedVfs {
     fn space(&self, _: Actor<'_>) -> Result<Space> {
         Ok(Space::default())
     }
-    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
-        Ok(Box::new(SilentFeed))
+    fn feeds(&self) -> Option<&dyn ChangeFeeds> {
+        Some(self)
     }
     fn features(&self) -> Features {
         Features::default()
+    }
+}
+
+impl ChangeFeeds for GeneratedVfs {
+    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
+        Ok(Box::new(SilentFeed))
+    }
+    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
+        Err(FsError::NotSupported)
     }
 }
 

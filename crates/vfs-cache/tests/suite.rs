@@ -35,6 +35,29 @@ mod over_memory {
     vfs::name_cache_suite!(names);
 }
 
+/// No handles, quotas, watches and feeds: each has its fallback.
+mod over_memory_without_capabilities {
+    use super::*;
+
+    fn names(case: &dyn Fn(NameLookup<'_>)) {
+        let options =
+            MemoryOptions { has_handles: false, has_feeds: false, ..MemoryOptions::default() };
+        let inner = MemoryVfs::new(options, Arc::new(StillClock::default()));
+        let cache = CachedVfs::new(Arc::new(inner), CacheOptions::default(), still());
+        assert!(cache.handles().is_none() && cache.feeds().is_none());
+        assert!(cache.quotas().is_none() && cache.external_watches().is_none());
+        case(NameLookup::Cache(&cache));
+        assert!(cache.counts().iter().all(|(_, count)| count.bytes == 0), "nothing is cached");
+    }
+
+    fn fresh(case: &dyn Fn(&dyn Vfs)) {
+        names(&|names| case(names.backend()));
+    }
+
+    vfs::backend_suite!(fresh);
+    vfs::name_cache_suite!(names);
+}
+
 mod over_a_local_directory {
     use super::*;
 

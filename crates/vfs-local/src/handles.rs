@@ -498,7 +498,7 @@ fn open_anew(node: &LocalNode, is_directory: bool, flags: OFlags) -> rustix::io:
 mod tests {
     use super::*;
     use crate::LocalVfs;
-    use vfs::{Identity, Vfs};
+    use vfs::{Identity, PersistentHandles, Vfs};
 
     const LOCATE: Actor<'static> = Actor::server(ServerWork::LocateNode);
 

@@ -23,11 +23,12 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChildLookup, ChildName, ChildRename,
-    CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch, Features,
-    FileChangeCallback, FileKey, FileKind, FsError, ListingFeed, LocatedNode, Name, NameActor,
-    NewChild, Node, NodeHandle, OpenHow, OpenedNode, Quota, QuotaLimits, QuotaState, RelPath,
-    Replace, Result, ServerWork, Space, SpecialKind, TreeChangeCallback, Vfs, Wait,
+    Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, ChildLookup, ChildName,
+    ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch,
+    ExternalWatches, Features, FileChangeCallback, FileKey, FileKind, FsError, ListingFeed,
+    LocatedNode, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode,
+    PersistentHandles, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space,
+    SpecialKind, TreeChangeCallback, UserQuotas, Vfs, Wait,
 };
 
 /// A served directory.
@@ -434,32 +435,49 @@ impl Vfs for LocalVfs {
         quota::space(node, who)
     }
 
-    fn quota_state(&self) -> QuotaState {
-        quota::state(self.root.as_fd())
-    }
-
     fn is_read_only(&self) -> bool {
         let facts = rustix::fs::fstatvfs(&self.root);
         facts.is_ok_and(|facts| facts.f_flag.contains(StatVfsMountFlags::RDONLY))
     }
 
-    fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
-        quota::get(self.root.as_fd(), who, uid)
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
+        let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
+        let _acting = IdentityGuard::begin(who)?;
+        handles::open_node(node, &how)
     }
 
-    fn next_quota(&self, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
-        quota::get_next(self.root.as_fd(), who, uid)
+    fn create_special(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: CreationMode,
+    ) -> Result<OpenedNode> {
+        self.make_other(who, path, NewChild::Special { kind, mode })
     }
 
-    fn set_quota(&self, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
-        quota::set(self.root.as_fd(), who, uid, limits)
+    fn handles(&self) -> Option<&dyn PersistentHandles> {
+        Some(self)
     }
 
-    fn sync_quotas(&self, _: Actor<'_>) -> Result<()> {
-        // Quotas are in a hidden file that cannot be opened.
-        rustix::fs::syncfs(&self.root).map_err(|e| refusal("sync", e))
+    fn quotas(&self) -> Option<&dyn UserQuotas> {
+        Some(self)
     }
 
+    fn external_watches(&self) -> Option<&dyn ExternalWatches> {
+        Some(self)
+    }
+
+    fn feeds(&self) -> Option<&dyn ChangeFeeds> {
+        Some(self)
+    }
+
+    fn features(&self) -> Features {
+        self.features
+    }
+}
+
+impl PersistentHandles for LocalVfs {
     fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
         let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
         self.handles.of_node(self.root(), who, node)
@@ -493,23 +511,32 @@ impl Vfs for LocalVfs {
         let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
         self.handles.path_of(self.root(), who, node)
     }
+}
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
-        let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
-        let _acting = IdentityGuard::begin(who)?;
-        handles::open_node(node, &how)
+impl UserQuotas for LocalVfs {
+    fn quota_state(&self) -> QuotaState {
+        quota::state(self.root.as_fd())
     }
 
-    fn create_special(
-        &self,
-        who: Actor<'_>,
-        path: &RelPath,
-        kind: SpecialKind,
-        mode: CreationMode,
-    ) -> Result<OpenedNode> {
-        self.make_other(who, path, NewChild::Special { kind, mode })
+    fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
+        quota::get(self.root.as_fd(), who, uid)
     }
 
+    fn next_quota(&self, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
+        quota::get_next(self.root.as_fd(), who, uid)
+    }
+
+    fn set_quota(&self, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+        quota::set(self.root.as_fd(), who, uid, limits)
+    }
+
+    fn sync_quotas(&self, _: Actor<'_>) -> Result<()> {
+        // Quotas are in a hidden file that cannot be opened.
+        rustix::fs::syncfs(&self.root).map_err(|e| refusal("sync", e))
+    }
+}
+
+impl ExternalWatches for LocalVfs {
     fn watch(
         &self,
         work: ServerWork,
@@ -518,6 +545,14 @@ impl Vfs for LocalVfs {
     ) -> Result<Box<dyn ExternalWatch>> {
         let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
         self.outside()?.watch(work, node, tell)
+    }
+
+    fn watch_tree(
+        &self,
+        work: ServerWork,
+        tell: TreeChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
+        self.outside()?.watch_tree(work, tell)
     }
 
     fn watch_file(
@@ -532,24 +567,14 @@ impl Vfs for LocalVfs {
         }
         self.outside()?.watch_file(work, file, every_write, tell)
     }
+}
 
-    fn watch_tree(
-        &self,
-        work: ServerWork,
-        tell: TreeChangeCallback,
-    ) -> Result<Box<dyn ExternalWatch>> {
-        self.outside()?.watch_tree(work, tell)
-    }
-
+impl ChangeFeeds for LocalVfs {
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         Ok(Box::new(LocalChanges::new()?))
     }
 
     fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
         Ok(Box::new(LocalListings::new()?))
-    }
-
-    fn features(&self) -> Features {
-        self.features
     }
 }

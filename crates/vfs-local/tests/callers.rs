@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Case, ChildName, DosInfo, ExpectedChild, FsError,
-    Identity, Name, NameActor, Node, OpenHow, RelPath, SecurityChange, ServerWork, StreamName,
-    TimeChange, Timestamp, Vfs, Wait, XattrName,
+    Identity, Name, NameActor, Node, OpenHow, PersistentHandles, RelPath, SecurityChange,
+    ServerWork, StreamName, TimeChange, Timestamp, UserQuotas, Vfs, Wait, XattrName,
 };
 use vfs_local::{LocalVfs, keep_identity, rest_without_power};
 

@@ -4,7 +4,7 @@
 
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Arc, Mutex};
-use vfs::{Actor, AttributeRequest, FsError, Name, OpenHow, RelPath, Vfs, Wait};
+use vfs::{Actor, AttributeRequest, FsError, Name, OpenHow, PersistentHandles, RelPath, Vfs, Wait};
 use vfs_local::LocalVfs;
 
 const ROUNDS: usize = 1000;

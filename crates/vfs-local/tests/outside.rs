@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 use vfs::{
-    Actor, AttributeRequest, Case, ExternalChange, ExternalName, FsError, Identity, Name, OpenHow,
-    RelPath, ServerWork, Vfs, Wait,
+    Actor, AttributeRequest, Case, ExternalChange, ExternalName, ExternalWatches, FsError,
+    Identity, Name, OpenHow, RelPath, ServerWork, Vfs, Wait,
 };
 use vfs_local::LocalVfs;
 

@@ -77,3 +77,22 @@ pub trait ListingFeed: Send + Sync + fmt::Debug {
     /// Never waits. `report` must not call back.
     fn drain(&self, report: &mut dyn FnMut(Option<FollowId>));
 }
+
+/// Capability: feeds of changes that are complete at each drain. A local kernel queues the event
+/// before the call that caused it returns, so a drain at the arrival of a request sees everything
+/// that was done before.
+///
+/// Without it, nothing is cached: each lookup and listing calls the backend.
+pub trait ChangeFeeds: Send + Sync + std::fmt::Debug {
+    /// A feed of all changes of names in followed directories, complete at each drain.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] if the system has no such events; [`FsError::TooMany`].
+    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>>;
+
+    /// A feed of directories whose listing has become stale.
+    ///
+    /// # Errors
+    /// As [`ChangeFeeds::change_feed`].
+    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>>;
+}

@@ -32,6 +32,7 @@ mod snapshots;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod suite;
+mod user_quotas;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -42,17 +43,17 @@ pub use attributes::{
     MetadataPresence, OwnerChange, Protection, Space, TimeChange, Timestamp,
 };
 pub use case::{fold_case, has_case};
-pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
+pub use changes::{ChangeFeed, ChangeFeeds, FollowId, ListingFeed, NameChange};
 pub use child::{ChildName, ChildRename, ExpectedChild, NameActor, NewChild, Replace};
 pub use delayed::DelayedVfs;
 pub use error::{FsError, Result};
 pub use external::{
-    ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, FileChangeCallback,
-    TreeChangeCallback,
+    ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, ExternalWatches,
+    FileChangeCallback, TreeChangeCallback,
 };
 pub use features::{Features, SecurityChange};
 pub use freshness::ArrivalOrder;
-pub use handle::{LocatedNode, NodeHandle, SpecialKind};
+pub use handle::{LocatedNode, NodeHandle, PersistentHandles, SpecialKind};
 pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
 pub use keyed_hash::KeyedBuildHasher;
 pub use listing::{EntryChoice, ListSink, ListedEntry, ListingRequest};
@@ -63,6 +64,7 @@ pub use path::{Name, RelPath, XattrName};
 pub use quota::{Quota, QuotaLimits, QuotaState};
 pub use snapshots::Snapshots;
 pub use stream::{StreamEntry, StreamName};
+pub use user_quotas::UserQuotas;
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +102,8 @@ pub struct DirEntry {
 /// Every call may run concurrently with every other. Paths are relative to the root and never leave
 /// it, whatever symbolic links they contain. Each call that the system may refuse takes its actor:
 /// see [`Node`].
+///
+/// A capability is a promise of some file systems only: a trait of its own that a caller asks for. Its documentation states what the server does without it.
 pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// Opens an existing node as `actor`. The empty path is the root.
     ///
@@ -255,155 +259,10 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         self.space(actor)
     }
 
-    /// State of user quotas; it may change while the tree is served.
-    fn quota_state(&self) -> QuotaState {
-        QuotaState::Absent
-    }
-
     /// Whether the system refuses every change, as on a read-only mount; it may change while the
     /// tree is served.
     fn is_read_only(&self) -> bool {
         false
-    }
-
-    /// Usage and limits of the user `uid`. May take long.
-    ///
-    /// # Errors
-    /// [`FsError::AccessDenied`] if `actor` may not read them ([`Actor::may_know_quota_of`]);
-    /// [`FsError::NotSupported`] without quotas.
-    fn quota(&self, _who: Actor<'_>, _uid: u32) -> Result<Quota> {
-        Err(FsError::NotSupported)
-    }
-
-    /// The first user from `uid` on with an accounted usage. May take long.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`] if there is none; [`FsError::AccessDenied`] except for the superuser
-    /// and the server; [`FsError::NotSupported`] without quotas.
-    fn next_quota(&self, _who: Actor<'_>, _uid: u32) -> Result<(u32, Quota)> {
-        Err(FsError::NotSupported)
-    }
-
-    /// Sets a user's limits. May take long.
-    ///
-    /// # Errors
-    /// [`FsError::AccessDenied`] except for the superuser, or if the process lacks the right;
-    /// [`FsError::NotSupported`] without quotas.
-    fn set_quota(&self, _who: Actor<'_>, _uid: u32, _limits: QuotaLimits) -> Result<()> {
-        Err(FsError::NotSupported)
-    }
-
-    /// Makes the limits survive a power loss. Takes long.
-    ///
-    /// # Errors
-    /// [`FsError::Io`]: they may be lost.
-    fn sync_quotas(&self, _who: Actor<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    /// Reports the changes that other processes make to names in `directory`, which is open for
-    /// listing; not those below it. Linux permits it to readers only, so the caller decides who
-    /// receives a notification.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`] if the system has no such events; [`FsError::TooMany`].
-    fn watch(
-        &self,
-        _work: ServerWork,
-        _directory: &dyn Node,
-        _report: ExternalChangeCallback,
-    ) -> Result<Box<dyn ExternalWatch>> {
-        Err(FsError::NotSupported)
-    }
-
-    /// Reports the changes that other processes make to names anywhere in the tree, except in
-    /// directories that are deleted by the time of the event.
-    ///
-    /// # Errors
-    /// As [`Vfs::watch`].
-    fn watch_tree(
-        &self,
-        work: ServerWork,
-        report: TreeChangeCallback,
-    ) -> Result<Box<dyn ExternalWatch>> {
-        let _ = (work, report);
-        Err(FsError::NotSupported)
-    }
-
-    /// Reports that another process changed the data of `file`. With `every_write` each write is
-    /// reported, which makes each own write to the file costlier; else its close. Stores through
-    /// mapped memory are reported at the close only.
-    ///
-    /// # Errors
-    /// As [`Vfs::watch`]; [`FsError::NotSupported`] for a node opened with `O_PATH`.
-    fn watch_file(
-        &self,
-        _work: ServerWork,
-        _file: &Arc<dyn Node>,
-        _every_write: bool,
-        _report: FileChangeCallback,
-    ) -> Result<Box<dyn ExternalWatch>> {
-        Err(FsError::NotSupported)
-    }
-
-    /// The persistent handle of `node`.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`] if the backend has none.
-    fn handle(&self, actor: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
-        let _ = (actor, node);
-        Err(FsError::NotSupported)
-    }
-
-    /// Bytes that, with the inode number, distinguish `node` from every other node that its file
-    /// system has or had, across mounts, restarts and device numbers. For comparison only. None if
-    /// the file system has none.
-    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
-        let _ = node;
-        None
-    }
-
-    /// The handle of the child `name` (exact spelling) of this directory, of the link itself if it
-    /// is one. The caller has its attributes.
-    ///
-    /// # Errors
-    /// As [`Vfs::handle`]; [`FsError::NotFound`].
-    fn child_handle(
-        &self,
-        actor: Actor<'_>,
-        directory: &dyn Node,
-        name: &Name,
-        child: &Attributes,
-    ) -> Result<NodeHandle> {
-        let _ = (actor, directory, name, child);
-        Err(FsError::NotSupported)
-    }
-
-    /// Finds the node of a handle, wherever in the tree it now is. The bytes are untrusted. Linux
-    /// opens a handle for the superuser only ([`ServerWork::LocateNode`]), so the caller checks
-    /// permission on the node afterwards. A deleted node that is still open may be found, too:
-    /// [`Attributes::links`] is then zero.
-    ///
-    /// # Errors
-    /// [`FsError::Stale`] if the tree has no such node; [`FsError::InvalidParameter`] for malformed
-    /// bytes.
-    fn find(
-        &self,
-        actor: Actor<'_>,
-        handle: &NodeHandle,
-        wanted: AttributeRequest,
-    ) -> Result<LocatedNode> {
-        let _ = (actor, handle, wanted);
-        Err(FsError::NotSupported)
-    }
-
-    /// One current path of a node. For a non-directory it may be [`RelPath::nameless`].
-    ///
-    /// # Errors
-    /// [`FsError::Stale`] if the node has left the tree or is deleted.
-    fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        let _ = (actor, node);
-        Err(FsError::NotSupported)
     }
 
     /// Reopens this very node as `actor`, wherever it is, by no path. Ignores the path options of
@@ -431,24 +290,38 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// A feed of all changes of names in followed directories, complete at each drain.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`] if the system has no such events; [`FsError::TooMany`].
-    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
-        Err(FsError::NotSupported)
+    /// The persistent handles of nodes, which NFS needs; see [`PersistentHandles`].
+    fn handles(&self) -> Option<&dyn PersistentHandles> {
+        None
     }
 
-    /// A feed of directories whose listing has become stale.
-    ///
-    /// # Errors
-    /// As [`Vfs::change_feed`].
-    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
-        Err(FsError::NotSupported)
+    /// User quotas, if the file system can have any; see [`UserQuotas`].
+    fn quotas(&self) -> Option<&dyn UserQuotas> {
+        None
+    }
+
+    /// Watches for changes by other processes; see [`ExternalWatches`].
+    fn external_watches(&self) -> Option<&dyn ExternalWatches> {
+        None
+    }
+
+    /// Feeds of all changes, on which a cache can rely; see [`ChangeFeeds`].
+    fn feeds(&self) -> Option<&dyn ChangeFeeds> {
+        None
     }
 
     /// Features of the tree. Constant while the tree is served.
     fn features(&self) -> Features;
+}
+
+impl dyn Vfs + '_ {
+    /// The persistent handles, for a caller that has no fallback.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] if the backend has none.
+    pub fn need_handles(&self) -> Result<&dyn PersistentHandles> {
+        self.handles().ok_or(FsError::NotSupported)
+    }
 }
 
 /// An open file or directory.

@@ -49,7 +49,7 @@ pub trait NameCache: Vfs {
     /// The handle of a node that was opened or created by this path.
     ///
     /// # Errors
-    /// As [`Vfs::handle`].
+    /// As [`crate::PersistentHandles::handle`].
     fn handle_at(&self, actor: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle>;
 
     /// Cached attributes and handle of the file at `path` (exact spelling) in `directory`, as `actor`
@@ -66,25 +66,25 @@ pub trait NameCache: Vfs {
     fn caches_handles(&self) -> bool;
 
     /// The cached handles of children of this directory, given with their current attributes: as
-    /// [`Vfs::child_handle`], without a system call.
+    /// [`crate::PersistentHandles::child_handle`], without a system call.
     fn cached_handles(
         &self,
         directory: &dyn Node,
         children: &[(Name, Attributes)],
     ) -> Vec<Option<NodeHandle>>;
 
-    /// The cached node and path of a handle, as reliable as [`Vfs::find`], without a system call.
+    /// The cached node and path of a handle, as reliable as [`crate::PersistentHandles::find`], without a system call.
     fn find_cached(
         &self,
         handle: &NodeHandle,
         order: ArrivalOrder,
     ) -> Option<(Arc<dyn Node>, RelPath)>;
 
-    /// As [`Vfs::path_of`], or its path at any time since the request of `actor` arrived
+    /// As [`crate::PersistentHandles::path_of`], or its path at any time since the request of `actor` arrived
     /// ([`Actor::in_order`]). Fit to start with; no proof that the node has not moved.
     ///
     /// # Errors
-    /// As [`Vfs::path_of`].
+    /// As [`crate::PersistentHandles::path_of`].
     fn path_since(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath>;
 
     /// As [`Node::list_with_attributes`] of `directory`, which is open for listing.
@@ -195,10 +195,10 @@ impl<'a> NameLookup<'a> {
         }
     }
 
-    /// As [`NameCache::handle_at`]; without a cache as [`Vfs::handle`].
+    /// As [`NameCache::handle_at`]; without a cache as [`crate::PersistentHandles::handle`].
     ///
     /// # Errors
-    /// As [`Vfs::handle`].
+    /// As [`crate::PersistentHandles::handle`].
     pub fn handle_at(
         self,
         actor: Actor<'_>,
@@ -207,7 +207,7 @@ impl<'a> NameLookup<'a> {
     ) -> Result<NodeHandle> {
         match self {
             Self::Cache(cache) => cache.handle_at(actor, node, path),
-            Self::Backend(vfs) => vfs.handle(actor, node),
+            Self::Backend(vfs) => vfs.need_handles()?.handle(actor, node),
         }
     }
 
@@ -257,14 +257,14 @@ impl<'a> NameLookup<'a> {
         }
     }
 
-    /// As [`NameCache::path_since`]; without a cache as [`Vfs::path_of`], each time.
+    /// As [`NameCache::path_since`]; without a cache as [`crate::PersistentHandles::path_of`], each time.
     ///
     /// # Errors
-    /// As [`Vfs::path_of`].
+    /// As [`crate::PersistentHandles::path_of`].
     pub fn path_since(self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
         match self {
             Self::Cache(cache) => cache.path_since(actor, node),
-            Self::Backend(vfs) => vfs.path_of(actor, node),
+            Self::Backend(vfs) => vfs.need_handles()?.path_of(actor, node),
         }
     }
 
@@ -341,7 +341,7 @@ mod tests {
         assert!(names.open_with_security(actor, &path, look).unwrap().security.is_none());
         let change = node.attributes(AttributeRequest::default()).unwrap().change;
         assert_eq!(names.change_attribute(actor, node), Ok(change));
-        let handle = vfs.handle(actor, node);
+        let handle = vfs.handles().unwrap().handle(actor, node);
         assert_eq!(names.handle_at(actor, node, &path), handle);
         assert_eq!(names.path_since(actor, node), Ok(path.clone()));
         let wanted = ListingRequest::default();

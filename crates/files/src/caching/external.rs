@@ -42,13 +42,14 @@ impl OpenFileState {
         {
             return;
         }
+        let Some(watches) = vfs.external_watches() else { return };
         let weak = Arc::downgrade(self);
         let work = ServerWork::Watch;
         let watch = match node.kind() {
             FileKind::Directory => {
-                vfs.watch(work, &**node, Arc::new(move |_: &ExternalChange| changed(&weak)))
+                watches.watch(work, &**node, Arc::new(move |_: &ExternalChange| changed(&weak)))
             }
-            _ => vfs.watch_file(work, node, every_write, Arc::new(move || changed(&weak))),
+            _ => watches.watch_file(work, node, every_write, Arc::new(move || changed(&weak))),
         };
         // The mutex is free during these system calls.
         let unneeded = match watch {

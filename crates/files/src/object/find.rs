@@ -45,7 +45,8 @@ impl RequestFiles {
         let (table, is_sealed) = (self.table.clone(), self.seal.is_some());
         let directory_cache = self.directory_cache.clone();
         self.offload(move || {
-            let found = volume.vfs.find(LOCATE, &handle, AttributeRequest::default())?;
+            let found =
+                volume.vfs.need_handles()?.find(LOCATE, &handle, AttributeRequest::default())?;
             let known = table.find(found.attributes.key);
             let is_open = known.is_some_and(|state| state.is_open_in(&volume.vfs));
             let is_named = found.attributes.links > 0;
@@ -181,7 +182,11 @@ impl Object {
     /// # Errors
     /// [`FsError::Stale`] if it has none in the volume.
     pub(crate) fn present_path(&self) -> Result<RelPath> {
-        self.or_known_path(self.volume.vfs.path_of(LOCATE, &*self.node))
+        match self.volume.vfs.handles() {
+            Some(handles) => handles.path_of(LOCATE, &*self.node),
+            // Such a backend reaches nodes by path only.
+            None => Ok(self.path.clone()),
+        }
     }
 
     /// As [`Object::present_path`], from changes received since the request of this order arrived
@@ -190,14 +195,9 @@ impl Object {
     /// # Errors
     /// As [`Object::present_path`].
     pub(crate) fn path_since(&self, order: ArrivalOrder) -> Result<RelPath> {
-        self.or_known_path(self.volume.names().path_since(LOCATE.in_order(order), &*self.node))
-    }
-
-    fn or_known_path(&self, reported: Result<RelPath>) -> Result<RelPath> {
-        match reported {
-            // Such a backend reaches nodes by path only.
-            Err(FsError::NotSupported) => Ok(self.path.clone()),
-            other => other,
+        match self.volume.vfs.handles() {
+            Some(_) => self.volume.names().path_since(LOCATE.in_order(order), &*self.node),
+            None => Ok(self.path.clone()),
         }
     }
 

@@ -216,7 +216,9 @@ impl<'l, T: ObjectListSink> ListingSink<'l, T> {
     ) -> Option<Handle> {
         let ObjectListing { caller, directory, wish, seal, .. } = &*self.listing;
         let actor = caller.identity.actor();
-        let ask = || directory.volume.vfs.child_handle(actor, self.node, name, attributes).ok();
+        let ask = || {
+            directory.volume.vfs.handles()?.child_handle(actor, self.node, name, attributes).ok()
+        };
         let (id, node) = (wish.handles?, known.or_else(ask)?);
         Some(Handle::new(id, node, seal.as_deref()))
     }

@@ -171,8 +171,8 @@ impl OpenInProgress {
             Ok(_) | Err(FsError::NotFound | FsError::PathNotFound) => {}
             Err(error) => return Err(error),
         }
-        match vfs.path_of(root, &*opened.node) {
-            Ok(path) if !path.is_nameless() => {
+        match vfs.handles().map(|handles| handles.path_of(root, &*opened.node)) {
+            Some(Ok(path)) if !path.is_nameless() => {
                 opened.path = path;
                 Ok(NodeLocation::Unsettled)
             }

@@ -18,13 +18,14 @@ const ANY_ATTRIBUTES: WatchFilter = WatchFilter(
 impl Watcher {
     /// Registers with the backend. Without support there, the watch lacks external changes.
     pub(super) fn watch_external(self: &Arc<Self>, directory: &dyn Node) {
+        let Some(watches) = self.name.volume.vfs.external_watches() else { return };
         let weak: Weak<Self> = Arc::downgrade(self);
         let notify = move |change: &ExternalChange| {
             if let Some(watcher) = weak.upgrade() {
                 watcher.handle_external(change);
             }
         };
-        self.keep(self.name.volume.vfs.watch(ServerWork::Watch, directory, Arc::new(notify)));
+        self.keep(watches.watch(ServerWork::Watch, directory, Arc::new(notify)));
         if !self.tree {
             return;
         }
@@ -34,7 +35,7 @@ impl Watcher {
                 watcher.handle_external_in(directory, change);
             }
         };
-        self.keep(self.name.volume.vfs.watch_tree(ServerWork::Watch, Arc::new(notify)));
+        self.keep(watches.watch_tree(ServerWork::Watch, Arc::new(notify)));
     }
 
     fn keep(&self, watch: vfs::Result<Box<dyn ExternalWatch>>) {

@@ -16,11 +16,11 @@ use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
-    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChildName, ChildRename, CreateHow,
-    CreationMode, ExpectedChild, ExternalChange, ExternalChangeCallback, ExternalWatch, Features,
-    FileChangeCallback, FileKey, FsError, Identity, LocatedNode, Name, NameActor, NewChild, Node,
-    NodeHandle, OpenHow, OpenedNode, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
-    Space, SpecialKind, TreeChangeCallback, Vfs, Wait, XattrName,
+    Actor, ArrivalOrder, AttributeRequest, Case, ChildName, ChildRename, CreateHow, CreationMode,
+    ExpectedChild, ExternalChange, ExternalChangeCallback, ExternalWatch, ExternalWatches,
+    Features, FileChangeCallback, FileKey, FsError, Identity, Name, NameActor, NewChild, Node,
+    OpenHow, OpenedNode, PersistentHandles, Quota, QuotaLimits, QuotaState, RelPath, Replace,
+    Result, Space, SpecialKind, TreeChangeCallback, UserQuotas, Vfs, Wait, XattrName,
 };
 use vfs_local::LocalVfs;
 
@@ -221,6 +221,41 @@ impl Vfs for HookedBackend {
         self.read_only.load(Ordering::Relaxed) || self.local.is_read_only()
     }
 
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
+        let opened = self.local.open_node(who, node, how)?;
+        self.step_in(HookPoint::AfterOpen, &opened.path)?;
+        Ok(opened)
+    }
+
+    fn create_special(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: CreationMode,
+    ) -> Result<OpenedNode> {
+        self.step_in(HookPoint::BeforeMake, path)?;
+        self.local.create_special(who, path, kind, mode)
+    }
+
+    fn handles(&self) -> Option<&dyn PersistentHandles> {
+        self.local.handles()
+    }
+
+    fn quotas(&self) -> Option<&dyn UserQuotas> {
+        Some(self)
+    }
+
+    fn external_watches(&self) -> Option<&dyn ExternalWatches> {
+        Some(self)
+    }
+
+    fn features(&self) -> Features {
+        self.local.features()
+    }
+}
+
+impl UserQuotas for HookedBackend {
     fn quota_state(&self) -> QuotaState {
         match *self.quotas.lock().unwrap() {
             Some(_) => QuotaState::Enforced,
@@ -252,7 +287,9 @@ impl Vfs for HookedBackend {
     fn sync_quotas(&self, _: Actor<'_>) -> Result<()> {
         if self.loses_quotas.load(Ordering::Relaxed) { Err(FsError::Io) } else { Ok(()) }
     }
+}
 
+impl ExternalWatches for HookedBackend {
     fn watch(
         &self,
         _: vfs::ServerWork,
@@ -262,18 +299,6 @@ impl Vfs for HookedBackend {
         assert!(directory.kind() == vfs::FileKind::Directory);
         let token = Arc::new(());
         self.outside.lock().unwrap().push((tell, Arc::downgrade(&token)));
-        Ok(Box::new(WatchHandle(token)))
-    }
-
-    fn watch_file(
-        &self,
-        _: vfs::ServerWork,
-        _: &Arc<dyn Node>,
-        every_write: bool,
-        tell: FileChangeCallback,
-    ) -> Result<Box<dyn ExternalWatch>> {
-        let token = Arc::new(());
-        self.outside_files.lock().unwrap().push((tell, every_write, Arc::downgrade(&token)));
         Ok(Box::new(WatchHandle(token)))
     }
 
@@ -287,56 +312,16 @@ impl Vfs for HookedBackend {
         Ok(Box::new(WatchHandle(token)))
     }
 
-    fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
-        self.local.handle(who, node)
-    }
-
-    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
-        self.local.persistent_id(node)
-    }
-
-    fn child_handle(
+    fn watch_file(
         &self,
-        who: Actor<'_>,
-        directory: &dyn Node,
-        name: &Name,
-        child: &Attributes,
-    ) -> Result<NodeHandle> {
-        self.local.child_handle(who, directory, name, child)
-    }
-
-    fn find(
-        &self,
-        who: Actor<'_>,
-        handle: &NodeHandle,
-        wanted: AttributeRequest,
-    ) -> Result<LocatedNode> {
-        self.local.find(who, handle, wanted)
-    }
-
-    fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.local.path_of(who, node)
-    }
-
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
-        let opened = self.local.open_node(who, node, how)?;
-        self.step_in(HookPoint::AfterOpen, &opened.path)?;
-        Ok(opened)
-    }
-
-    fn create_special(
-        &self,
-        who: Actor<'_>,
-        path: &RelPath,
-        kind: SpecialKind,
-        mode: CreationMode,
-    ) -> Result<OpenedNode> {
-        self.step_in(HookPoint::BeforeMake, path)?;
-        self.local.create_special(who, path, kind, mode)
-    }
-
-    fn features(&self) -> Features {
-        self.local.features()
+        _: vfs::ServerWork,
+        _: &Arc<dyn Node>,
+        every_write: bool,
+        tell: FileChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
+        let token = Arc::new(());
+        self.outside_files.lock().unwrap().push((tell, every_write, Arc::downgrade(&token)));
+        Ok(Box::new(WatchHandle(token)))
     }
 }
 

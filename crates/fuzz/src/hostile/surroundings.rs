@@ -259,7 +259,7 @@ fn nfs_config(volume: Arc<Volume>) -> nfs::Config {
     let export = nfs::Export {
         id: VolumeId(1),
         name: EXPORT.to_vec(),
-        volume,
+        volume: nfs::ExportedVolume::new(volume).expect("a tree in memory has handles"),
         terms: nfs::ExportTerms {
             read_only: false,
             squash: nfs::Squash::Root,

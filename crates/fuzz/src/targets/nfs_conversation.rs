@@ -10,8 +10,8 @@ use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use futures_util::FutureExt;
 use nfs::limits::{COURTESY, MESSAGE_BYTES_MAX};
 use nfs::{
-    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, HostVerdict, Job, Server,
-    Squash, TimeReading, Transmit,
+    Config, Conn, ConnFacts, Export, ExportTerms, ExportedVolume, Host, HostFilter, HostVerdict,
+    Job, Server, Squash, TimeReading, Transmit,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -135,10 +135,11 @@ impl Rig {
             MemoryOptions { capacity_bytes: CAPACITY, ..MemoryOptions::default() },
             Arc::new(StillClock::default()),
         );
+        let volume = Volume::new(Arc::new(vfs), VolumeOptions::default());
         let export = Export {
             id: VolumeId(7),
             name: b"share".to_vec(),
-            volume: Arc::new(Volume::new(Arc::new(vfs), VolumeOptions::default())),
+            volume: ExportedVolume::new(Arc::new(volume)).expect("a tree in memory has handles"),
             tls_required: false,
             reserved_ports: false,
             is_stable: true,

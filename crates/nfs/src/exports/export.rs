@@ -67,6 +67,41 @@ pub struct ClientTerms {
     pub terms: Option<ExportTerms>,
 }
 
+/// A volume whose backend has what NFS needs: persistent handles.
+#[derive(Clone, Debug)]
+pub struct ExportedVolume(Arc<Volume>);
+
+impl ExportedVolume {
+    /// Asks the backend.
+    ///
+    /// # Errors
+    /// [`NoHandles`] if it has no persistent handles.
+    pub fn new(volume: Arc<Volume>) -> Result<Self, NoHandles> {
+        let has_handles = volume.vfs.handles().is_some();
+        has_handles.then_some(Self(volume)).ok_or(NoHandles)
+    }
+}
+
+impl std::ops::Deref for ExportedVolume {
+    type Target = Arc<Volume>;
+
+    fn deref(&self) -> &Arc<Volume> {
+        &self.0
+    }
+}
+
+/// The backend has no persistent handles, so that NFS cannot export it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoHandles;
+
+impl std::fmt::Display for NoHandles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("its file system has no persistent file handles, which NFS needs: serve it over SMB alone (nfs = false)")
+    }
+}
+
+impl std::error::Error for NoHandles {}
+
 /// A share as NFS clients see it: a directory in the pseudo root.
 #[derive(Clone, Debug)]
 pub struct Export {
@@ -75,7 +110,7 @@ pub struct Export {
     /// Name of its directory.
     pub name: Vec<u8>,
     /// Volume behind it.
-    pub volume: Arc<Volume>,
+    pub volume: ExportedVolume,
     /// General terms.
     pub terms: ExportTerms,
     /// Terms by client; the first matching entry applies. If there are any, clients without one do
@@ -229,5 +264,17 @@ mod tests {
             assert_eq!(squashed(squash, 5, NO_ID, &[4, NO_ID]), (5, 65_533, vec![4]), "{squash:?}");
             assert_eq!(squashed(squash, 5, 6, &[4, NO_ID]), (5, 6, vec![4]), "{squash:?}");
         }
+    }
+
+    #[test]
+    fn export_of_backend_without_handles_is_refused() {
+        use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
+        let volume = |has_handles| {
+            let options = MemoryOptions { has_handles, ..MemoryOptions::default() };
+            let vfs = MemoryVfs::new(options, Arc::new(StillClock::default()));
+            Arc::new(Volume::new(Arc::new(vfs), files::VolumeOptions::default()))
+        };
+        assert!(ExportedVolume::new(volume(true)).is_ok());
+        assert_eq!(ExportedVolume::new(volume(false)).map(drop), Err(NoHandles));
     }
 }

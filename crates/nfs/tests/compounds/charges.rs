@@ -30,6 +30,7 @@ fn limited() -> (Bench, Client, [FileHandle; 2]) {
         let vfs = config.exports[0].volume.vfs.clone();
         let options = VolumeOptions { limits, ..VolumeOptions::default() };
         let volume = Arc::new(files::Volume::new(vfs, options));
+        let volume = nfs::ExportedVolume::new(volume).unwrap();
         let export = Export { volume, ..(*config.exports[0]).clone() };
         config.exports = vec![Arc::new(export)];
     });

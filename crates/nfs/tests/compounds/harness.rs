@@ -170,7 +170,7 @@ impl Bench {
         let export = Export {
             id: VolumeId(7),
             name: b"share".to_vec(),
-            volume: Arc::new(volume),
+            volume: nfs::ExportedVolume::new(Arc::new(volume)).unwrap(),
             tls_required: false,
             reserved_ports: true,
             is_stable: true,
@@ -264,7 +264,7 @@ impl Bench {
 
     /// Volume of the share, for SMB opens.
     pub fn volume(&self) -> Arc<Volume> {
-        self.config.exports[0].volume.clone()
+        Arc::clone(&self.config.exports[0].volume)
     }
 
     /// A client with a backchannel and nothing to reclaim.

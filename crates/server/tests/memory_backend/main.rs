@@ -178,7 +178,7 @@ fn memory_share_keeps_its_opens_over_a_reload() {
     assert_eq!(other.call(LOCK, &again(theirs, 0, false)).status, LOCK_NOT_GRANTED);
 }
 
-/// Without handles a file cannot be named to an NFS client: the share's root gets NFS4ERR_NOTSUPP.
+/// Without handles a file cannot be named to an NFS client: the share is not exported.
 #[test]
 fn backend_without_handles_is_served_over_smb_alone() {
     let server =
@@ -197,7 +197,7 @@ fn backend_without_handles_is_served_over_smb_alone() {
         let client = client::nfs::Client::connect(target, Default::default()).await.unwrap();
         Export::open(client, "data").await.unwrap_err()
     });
-    assert!(is_refusal(&refused, NfsStatus::NOTSUPP), "{refused:?}");
+    assert!(is_refusal(&refused, NfsStatus::NOENT), "{refused:?}");
 }
 
 /// FILE_FULL_EA_INFORMATION with one attribute. MS-FSCC 2.4.16.

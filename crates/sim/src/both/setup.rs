@@ -92,7 +92,7 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
     let export = Export {
         id: VolumeId(7),
         name: SHARE.to_vec(),
-        volume: volume.clone(),
+        volume: nfs::ExportedVolume::new(volume.clone()).expect("a tree in memory has handles"),
         // All NFS clients act as the SMB clients' user, because permissions are not under test.
         terms: ExportTerms { read_only: false, squash: Squash::All, anonymous: (1000, 1000) },
         clients: Vec::new(),

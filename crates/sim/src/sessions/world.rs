@@ -9,7 +9,10 @@ use crate::random::Random;
 use crate::runner::{FinishedStep, Next, Outcome, Runner};
 use bytes::Bytes;
 use files::{Files, Volume, VolumeId, VolumeOptions};
-use nfs::{Config, Conn, ConnFacts, Export, ExportTerms, HostFilter, HostVerdict, Server, Squash};
+use nfs::{
+    Config, Conn, ConnFacts, Export, ExportTerms, ExportedVolume, HostFilter, HostVerdict, Server,
+    Squash,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -121,7 +124,7 @@ impl SessionWorld {
         let export = Export {
             id: VolumeId(7),
             name: messages::SHARE.to_vec(),
-            volume,
+            volume: ExportedVolume::new(volume).map_err(|error| error.to_string())?,
             terms: ExportTerms {
                 read_only: false,
                 squash: Squash::None,

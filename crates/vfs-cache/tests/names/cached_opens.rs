@@ -8,7 +8,7 @@ use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
     Actor, ArrivalOrder, AttributeChanges, AttributeRequest, Case, DelayedVfs, DosInfo, FileKind,
-    Identity, NameCache, NameLookup, Node, OpenHow, Replace, Vfs, Wait,
+    Identity, NameCache, NameLookup, Node, OpenHow, PersistentHandles, Replace, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;

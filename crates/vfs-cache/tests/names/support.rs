@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
-    Actor, AttributeRequest, Attributes, Case, ChangeFeed, CreateHow, EntryChoice, Features,
-    FileKey, FileKind, FollowId, FsError, ListSink, ListedEntry, ListingFeed, ListingRequest, Name,
-    NameChange, NameLookup, Node, OpenHow, OpenedNode, RelPath, Replace, Result, Space, Timestamp,
-    Vfs, Wait,
+    Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, CreateHow, EntryChoice,
+    Features, FileKey, FileKind, FollowId, FsError, ListSink, ListedEntry, ListingFeed,
+    ListingRequest, Name, NameChange, NameLookup, Node, OpenHow, OpenedNode, RelPath, Replace,
+    Result, Space, Timestamp, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -240,10 +240,20 @@ impl<V: Vfs> Vfs for ScanCounter<V> {
         self.inner.space(actor)
     }
 
+    fn feeds(&self) -> Option<&dyn ChangeFeeds> {
+        Some(self)
+    }
+
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+}
+
+impl<V: Vfs> ChangeFeeds for ScanCounter<V> {
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         match self.has_feed {
             true if self.is_deaf => Ok(Box::new(Deaf)),
-            true => self.inner.change_feed(),
+            true => self.inner.feeds().unwrap().change_feed(),
             false => Err(FsError::NotSupported),
         }
     }
@@ -251,12 +261,8 @@ impl<V: Vfs> Vfs for ScanCounter<V> {
     fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
         match self.has_feed {
             true if self.is_deaf => Ok(Box::new(Deaf)),
-            true => self.inner.listing_feed(),
+            true => self.inner.feeds().unwrap().listing_feed(),
             false => Err(FsError::NotSupported),
         }
-    }
-
-    fn features(&self) -> Features {
-        self.inner.features()
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use vfs::FileKind;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Case, ChildName, CreateHow, Identity, Name, Node,
-    OpenHow, OwnerChange, RelPath, Replace, StreamName, Vfs, Wait, XattrName,
+    OpenHow, OwnerChange, PersistentHandles, RelPath, Replace, StreamName, Vfs, Wait, XattrName,
 };
 
 /// Longer than any extended attribute of Linux.

@@ -148,6 +148,8 @@ pub struct MemoryOptions {
     pub has_handles: bool,
     /// The tree stores extended attributes, and with them descriptors and verifiers.
     pub has_xattrs: bool,
+    /// The tree reports its changes by feeds; else no cache of names works.
+    pub has_feeds: bool,
 }
 
 impl MemoryOptions {
@@ -164,6 +166,7 @@ impl Default for MemoryOptions {
             counts_changes: true,
             has_handles: true,
             has_xattrs: true,
+            has_feeds: true,
         }
     }
 }
@@ -279,11 +282,6 @@ impl SharedTree {
             false => attributes.changed.0 as u64,
         };
         Ok(Attributes { change, ..attributes })
-    }
-
-    /// Refuses what a tree without handles lacks.
-    fn need_handles(&self) -> Result<()> {
-        if self.options.has_handles { Ok(()) } else { Err(FsError::NotSupported) }
     }
 
     /// Refuses what a tree without extended attributes lacks.

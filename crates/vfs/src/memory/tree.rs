@@ -6,10 +6,10 @@ use super::resolve::Resolution;
 use super::state::State;
 use super::{Call, MemoryVfs, data};
 use crate::{
-    Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow,
-    CreationMode, ExpectedChild, Features, FileKey, FileKind, FsError, ListingFeed, LocatedNode,
-    Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode, RelPath, Replace, Result,
-    Space, SpecialKind, Vfs, Wait,
+    Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, ChildName, ChildRename,
+    CreateHow, CreationMode, ExpectedChild, Features, FileKey, FileKind, FsError, ListingFeed,
+    LocatedNode, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode,
+    PersistentHandles, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait,
 };
 use std::sync::Arc;
 
@@ -426,9 +426,54 @@ impl Vfs for MemoryVfs {
         })
     }
 
+    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
+        let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
+        self.open_number(actor, node.number, how)
+    }
+
+    fn create_special(
+        &self,
+        actor: Actor<'_>,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: CreationMode,
+    ) -> Result<OpenedNode> {
+        self.create_special_at(actor, path, NewChild::Special { kind, mode })
+    }
+
+    fn handles(&self) -> Option<&dyn PersistentHandles> {
+        self.shared.options.has_handles.then_some(self as _)
+    }
+
+    fn feeds(&self) -> Option<&dyn ChangeFeeds> {
+        self.shared.options.has_feeds.then_some(self as _)
+    }
+
+    fn features(&self) -> Features {
+        let serial = self.shared.options.serial;
+        Features {
+            sparse: true,
+            reflink: true,
+            compression: false,
+            follows_links: true,
+            xattrs: self.shared.options.has_xattrs,
+            stream_bytes_max: 0,
+            noatime: false,
+            misses_remote_changes: false,
+            always_waits: false,
+            serial,
+        }
+    }
+}
+
+impl PersistentHandles for MemoryVfs {
     fn handle(&self, _who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
         let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
         self.handle_of(node.number)
+    }
+
+    fn persistent_id(&self, _: &dyn Node) -> Option<NodeHandle> {
+        None
     }
 
     fn child_handle(
@@ -458,43 +503,14 @@ impl Vfs for MemoryVfs {
         let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
         self.place_of(node.number)
     }
+}
 
-    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
-        let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
-        self.open_number(actor, node.number, how)
-    }
-
-    fn create_special(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        kind: SpecialKind,
-        mode: CreationMode,
-    ) -> Result<OpenedNode> {
-        self.create_special_at(actor, path, NewChild::Special { kind, mode })
-    }
-
+impl ChangeFeeds for MemoryVfs {
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         Ok(self.feed())
     }
 
     fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
         Ok(self.listings())
-    }
-
-    fn features(&self) -> Features {
-        let serial = self.shared.options.serial;
-        Features {
-            sparse: true,
-            reflink: true,
-            compression: false,
-            follows_links: true,
-            xattrs: self.shared.options.has_xattrs,
-            stream_bytes_max: 0,
-            noatime: false,
-            misses_remote_changes: false,
-            always_waits: false,
-            serial,
-        }
     }
 }

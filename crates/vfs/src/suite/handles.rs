@@ -8,14 +8,11 @@ const LOOK: OpenHow = OpenHow { read: false, write: false, no_follow: true, ..HO
 /// The node's handle; none if the backend has none.
 fn handle(vfs: &dyn Vfs, at: &str) -> Option<NodeHandle> {
     let found = vfs.open(root(), &path(at), LOOK).unwrap();
-    match vfs.handle(root(), &*found.node) {
-        Err(FsError::NotSupported) => None,
-        other => Some(other.unwrap()),
-    }
+    Some(vfs.handles()?.handle(root(), &*found.node).unwrap())
 }
 
 fn found_at(vfs: &dyn Vfs, handle: &NodeHandle) -> Result<RelPath> {
-    vfs.find(root(), handle, AttributeRequest::default()).map(|found| {
+    vfs.handles().unwrap().find(root(), handle, AttributeRequest::default()).map(|found| {
         assert!(found.is_certain);
         assert_eq!(found.node.key(), found.attributes.key);
         found.path
@@ -37,12 +34,18 @@ pub fn handle_finds_its_node_after_renames(vfs: &dyn Vfs) {
     for (known, at) in handles.iter().zip(["e", "g", "e/l"]) {
         assert_eq!(found_at(vfs, known), Ok(path(at)));
         assert_eq!(handle(vfs, at).as_ref(), Some(known), "it keeps its handle");
-        let node = vfs.find(root(), known, AttributeRequest::default()).unwrap().node;
-        assert_eq!(vfs.path_of(root(), &*node), Ok(path(at)));
+        let node =
+            vfs.handles().unwrap().find(root(), known, AttributeRequest::default()).unwrap().node;
+        assert_eq!(vfs.handles().unwrap().path_of(root(), &*node), Ok(path(at)));
     }
-    let node = vfs.find(root(), &handles[0], AttributeRequest::default()).unwrap().node;
+    let node =
+        vfs.handles().unwrap().find(root(), &handles[0], AttributeRequest::default()).unwrap().node;
     vfs.rename(root(), &path("e"), &path("elsewhere"), Replace::Never).unwrap();
-    assert_eq!(vfs.path_of(root(), &*node), Ok(path("elsewhere")), "it is open and has moved");
+    assert_eq!(
+        vfs.handles().unwrap().path_of(root(), &*node),
+        Ok(path("elsewhere")),
+        "it is open and has moved"
+    );
 }
 
 pub fn handle_of_deleted_node_is_stale(vfs: &dyn Vfs) {
@@ -68,15 +71,20 @@ pub fn malformed_handle_is_refused(vfs: &dyn Vfs) {
             bytes[at] = good[at] ^ flip;
             // The bytes may happen to be the handle of another node of the tree, but of no node
             // outside.
-            if let Ok(found) =
-                vfs.find(root(), &NodeHandle::new(&*bytes).unwrap(), AttributeRequest::default())
-            {
+            if let Ok(found) = vfs.handles().unwrap().find(
+                root(),
+                &NodeHandle::new(&*bytes).unwrap(),
+                AttributeRequest::default(),
+            ) {
                 assert!(["", "f"].map(path).contains(&found.path), "{found:?} by {bytes:?}");
             }
         }
         if at > 0 {
             let cut = NodeHandle::new(&good[..at]).unwrap();
-            assert!(vfs.find(root(), &cut, AttributeRequest::default()).is_err(), "{at} bytes");
+            assert!(
+                vfs.handles().unwrap().find(root(), &cut, AttributeRequest::default()).is_err(),
+                "{at} bytes"
+            );
         }
     }
 }
@@ -91,7 +99,10 @@ pub fn listed_entry_has_the_handle_of_its_node(vfs: &dyn Vfs) {
         let Some(own) = handle(vfs, &format!("d/{child}")) else { return };
         let known =
             parent.child_attributes(root(), &name(child), AttributeRequest::default()).unwrap();
-        assert_eq!(vfs.child_handle(root(), &*parent, &name(child), &known), Ok(own));
+        assert_eq!(
+            vfs.handles().unwrap().child_handle(root(), &*parent, &name(child), &known),
+            Ok(own)
+        );
     }
 }
 
@@ -194,14 +205,17 @@ pub fn path_longer_than_path_max_is_resolved(vfs: &dyn Vfs) {
     for count in [18, 19, 20, 21, LEVELS] {
         let found = vfs.open(root(), &path(&at(count)), LOOK).unwrap().node;
         assert_eq!(found.key(), nodes[count].key());
-        assert_eq!(vfs.path_of(root(), &*found), Ok(path(&at(count))));
-        let Some(handle) = handle(vfs, &at(count)) else { continue };
+        let Some(handles) = vfs.handles() else { continue };
+        assert_eq!(handles.path_of(root(), &*found), Ok(path(&at(count))));
+        let handle = handle(vfs, &at(count)).unwrap();
         assert_eq!(found_at(vfs, &handle), Ok(path(&at(count))), "level {count}");
     }
     vfs.rename(root(), &path("top"), &path("other"), Replace::Never).unwrap();
     let bottom = bottom.replacen("top", "other", 1);
-    let moved = vfs.path_of(root(), &*nodes[LEVELS]);
-    assert_eq!(moved, Ok(path(&bottom)), "by none of the paths that it was opened by");
+    if let Some(handles) = vfs.handles() {
+        let moved = handles.path_of(root(), &*nodes[LEVELS]);
+        assert_eq!(moved, Ok(path(&bottom)), "by none of the paths that it was opened by");
+    }
     let (from, to) = (format!("{bottom}/file"), format!("{bottom}/renamed"));
     vfs.rename(root(), &path(&from), &path(&to), Replace::Never).unwrap();
     let mut listed = Vec::new();

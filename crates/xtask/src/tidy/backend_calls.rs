@@ -9,8 +9,12 @@ use std::path::Path;
 const CALLERS: [&str; 2] = ["Actor<'_>", "ServerWork"];
 
 /// The traits of backends, by file.
-const TRAITS: [(&str, &str); 6] = [
+const TRAITS: [(&str, &str); 10] = [
     ("changes.rs", "ChangeFeed"),
+    ("changes.rs", "ChangeFeeds"),
+    ("external.rs", "ExternalWatches"),
+    ("handle.rs", "PersistentHandles"),
+    ("user_quotas.rs", "UserQuotas"),
     ("changes.rs", "ListingFeed"),
     ("name_cache.rs", "NameCache"),
     ("lib.rs", "Node"),
@@ -25,7 +29,7 @@ const SNAPSHOTS: &str = "is done for the server always: ServerWork::Snapshots";
 
 /// Methods without a caller. The test `calls_without_actor_need_no_permission` of vfs-local
 /// makes those that look at what is open.
-const WITHOUT_CALLER: [(&str, &str, &str); 31] = [
+const WITHOUT_CALLER: [(&str, &str, &str); 35] = [
     ("ChangeFeed", "check", QUEUE),
     ("ChangeFeed", "drain", QUEUE),
     ("ChangeFeed", "unfollow", QUEUE),
@@ -46,17 +50,21 @@ const WITHOUT_CALLER: [(&str, &str, &str); 31] = [
     ("Node", "syncs_without_waiting", OPEN),
     ("Snapshots", "list", SNAPSHOTS),
     ("Snapshots", "open", SNAPSHOTS),
-    ("Vfs", "change_feed", QUEUE),
+    ("ChangeFeeds", "change_feed", QUEUE),
     ("Vfs", "creates_without_waiting", MEMORY),
+    ("Vfs", "external_watches", MEMORY),
     ("Vfs", "features", MEMORY),
+    ("Vfs", "feeds", MEMORY),
+    ("Vfs", "handles", MEMORY),
     ("NameCache", "find_cached", MEMORY),
     ("Vfs", "is_read_only", OPEN),
+    ("Vfs", "quotas", MEMORY),
     ("NameCache", "cached_change_attribute", MEMORY),
     ("NameCache", "cached_handles", MEMORY),
     ("NameCache", "caches_handles", MEMORY),
-    ("Vfs", "persistent_id", OPEN),
-    ("Vfs", "listing_feed", QUEUE),
-    ("Vfs", "quota_state", OPEN),
+    ("PersistentHandles", "persistent_id", OPEN),
+    ("ChangeFeeds", "listing_feed", QUEUE),
+    ("UserQuotas", "quota_state", OPEN),
 ];
 
 /// Where vfs-local acts for the server by itself: the file, how often it names a reason, and why

@@ -9,15 +9,28 @@ const PAGES: [&str; 2] = ["docs/dev", "benchmarks"];
 /// The table of operations, and the heading of its exceptions.
 const OPERATIONS: &str = "operations.md";
 const EXCEPTIONS: &str = "## Other names";
-/// The traits that `Vfs::name` and `Node::name` refer to.
-const BACKEND: &str = "crates/vfs/src/lib.rs";
+/// The files and names of the backend's traits, to whose methods `Vfs::name` and the like refer.
+const BACKEND: [&str; 6] =
+    ["changes.rs", "external.rs", "handle.rs", "lib.rs", "name_cache.rs", "user_quotas.rs"];
+const TRAITS: [&str; 7] = [
+    "ChangeFeeds::",
+    "ExternalWatches::",
+    "NameCache::",
+    "Node::",
+    "PersistentHandles::",
+    "UserQuotas::",
+    "Vfs::",
+];
 
 /// Adds a breach for each name that leads nowhere.
 ///
 /// # Errors
 /// A page cannot be read.
 pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
-    let backend = std::fs::read_to_string(root.join(BACKEND))?;
+    let mut backend = String::new();
+    for file in BACKEND {
+        backend += &std::fs::read_to_string(root.join("crates/vfs/src").join(file))?;
+    }
     let mut all_pages = Vec::new();
     for folder in PAGES {
         all_pages.extend(pages(&root.join(folder))?);
@@ -69,7 +82,7 @@ fn missing_names(root: &Path, backend: &str, text: &str) -> Vec<String> {
         let is_path = is_in_crate && !name.contains(' ') && !name.contains("NAME");
         let exists = |folder: &str| root.join(folder).join(name).exists();
         let is_missing_path = is_path && !exists("crates") && !exists("");
-        let method = name.strip_prefix("Vfs::").or(name.strip_prefix("Node::"));
+        let method = TRAITS.iter().find_map(|backend| name.strip_prefix(backend));
         let is_missing_method = method.is_some_and(|method| {
             let declared = ["(", "<"].map(|end| format!("fn {method}{end}"));
             !declared.iter().any(|declaration| backend.contains(declaration))
