@@ -158,10 +158,12 @@ impl RequestFiles {
             let (open, to, context) = (open.clone(), to.clone(), self.context.clone());
             let mut turn = self.table.rename_turns.take(&open.name_change(), &directories).await;
             let is_quick = open.is_of_object() && open.volume().vfs.creates_without_waiting();
-            let mut call = move || {
+            // The call owns the turn, which ends before a wait for another client.
+            let call = move || {
                 let mut seen = DirectoryKeys::new();
                 let claims = (&mut turn, &mut seen);
                 let linked = link_now(&context, &open, claims, (&to, into), replace);
+                drop(turn);
                 Ok((linked, seen))
             };
             let (linked, seen) = match is_quick {

@@ -168,6 +168,32 @@ fn directory_rename_waits_for_lease_held_files() {
 }
 
 #[test]
+fn link_that_waits_for_lease_break_holds_no_turn() {
+    let served = serve();
+    ["d", "e"].into_iter().for_each(|at| served.put_directory(at));
+    served.put("f", b"");
+    let client = Arc::new(LeaseClient::default());
+    let held = served.try_open(leased(plan("d", READ | DELETE), 1, None, &client)).unwrap();
+    assert_eq!(held.caching.has, RH);
+    drop(held.granting);
+    let root = now(served.files.root_object(&served.volume)).unwrap();
+    let child = |at: &str| now(served.files.look_up(&served.alice, &root, &name(at))).unwrap();
+    let (file, directory, link) = (child("f"), child("d"), name("link"));
+    let mut linking = Box::pin(served.files.link_object(&served.alice, &file, &directory, &link));
+    assert!(linking.as_mut().now_or_never().is_none());
+    assert_eq!(client.breaks(), [(RH, CachingRights::READ)]);
+    let other = served.open("e", DELETE);
+    let target = path("moved");
+    let renamed = served.files.rename(&other, &target, false).now_or_never();
+    assert_eq!(renamed, Some(Ok(())), "a directory of the same tree");
+    served.close(held.open);
+    linking.now_or_never().expect("nothing to wait for").unwrap();
+    assert!(served.exists("d/link"));
+    served.close(other);
+    served.assert_nothing_held();
+}
+
+#[test]
 fn directory_change_breaks_leases_but_parent_key() {
     let served = serve();
     let (one, two) = (Arc::new(LeaseClient::default()), Arc::new(LeaseClient::default()));
