@@ -66,8 +66,20 @@ struct TurnClaim {
 struct ClaimQueue {
     shared: u32,
     is_exclusive: bool,
-    waiting: VecDeque<(TurnClaim, oneshot::Sender<RenameTurn>)>,
+    /// By ascending number.
+    waiting: VecDeque<WaitingClaim>,
 }
+
+/// A claim in its queue. Its [`ClaimWait`] removes it, so that it never outlives its request.
+#[derive(Debug)]
+struct WaitingClaim {
+    number: u64,
+    claim: TurnClaim,
+    granted: oneshot::Sender<RenameTurn>,
+}
+
+/// Granted claims with the requests that waited for them, to notify once the queues are unlocked.
+type GrantedClaims = SmallVec<[WaitingClaim; 2]>;
 
 impl ClaimQueue {
     fn admits(&self, claim: TurnClaim) -> bool {
@@ -88,12 +100,86 @@ impl ClaimQueue {
         }
     }
 
+    /// Admits waiting claims in their order, as far as they exclude no holder.
+    fn admit(&mut self, granted: &mut GrantedClaims) {
+        while self.waiting.front().is_some_and(|next| self.admits(next.claim)) {
+            let Some(next) = self.waiting.pop_front() else { return };
+            self.enter(next.claim);
+            granted.push(next);
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.shared == 0 && !self.is_exclusive && self.waiting.is_empty()
     }
 }
 
-type Queues = HashMap<ClaimSubject, ClaimQueue, KeyedBuildHasher>;
+#[derive(Debug, Default)]
+struct ClaimQueues {
+    by_subject: HashMap<ClaimSubject, ClaimQueue, KeyedBuildHasher>,
+    /// Number of the last claim that waited.
+    last_number: u64,
+}
+
+impl ClaimQueues {
+    fn is_free(&self, claim: TurnClaim) -> bool {
+        let queue = self.by_subject.get(&claim.subject);
+        queue.is_none_or(|queue| queue.waiting.is_empty() && queue.admits(claim))
+    }
+
+    fn enter(&mut self, claim: TurnClaim) {
+        self.by_subject.entry(claim.subject).or_default().enter(claim);
+    }
+
+    /// Changes a queue, admits waiting claims and removes it if it is idle.
+    fn change(
+        &mut self,
+        subject: ClaimSubject,
+        granted: &mut GrantedClaims,
+        change: impl FnOnce(&mut ClaimQueue),
+    ) {
+        let Some(queue) = self.by_subject.get_mut(&subject) else { return };
+        change(queue);
+        queue.admit(granted);
+        if queue.is_idle() {
+            self.by_subject.remove(&subject);
+        }
+    }
+}
+
+/// The wait for one claim. Dropping it before its end withdraws the claim.
+struct ClaimWait<'a> {
+    turns: &'a Arc<RenameTurns>,
+    subject: ClaimSubject,
+    number: u64,
+    granted: oneshot::Receiver<RenameTurn>,
+    is_over: bool,
+}
+
+impl ClaimWait<'_> {
+    async fn granted(mut self) -> Option<RenameTurn> {
+        let turn = (&mut self.granted).await;
+        self.is_over = true;
+        turn.ok()
+    }
+}
+
+impl Drop for ClaimWait<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let mut granted = GrantedClaims::new();
+        self.turns.queues.lock().change(self.subject, &mut granted, |queue| {
+            // If it is gone, the receiver drops the granted claim.
+            let place = queue.waiting.binary_search_by_key(&self.number, |one| one.number);
+            if let Ok(place) = place {
+                queue.waiting.remove(place);
+            }
+        });
+        self.turns.notify(granted);
+    }
+}
 
 /// Renames of one file system, counted at their begin and end.
 #[derive(Debug, Default)]
@@ -114,7 +200,7 @@ pub(crate) struct RenameEpoch {
 /// The turns of all shares. Waiting takes no thread.
 #[derive(Debug)]
 pub(crate) struct RenameTurns {
-    queues: Mutex<Queues>,
+    queues: Mutex<ClaimQueues>,
     trees: [TreeRenames; TREES],
 }
 
@@ -185,57 +271,49 @@ impl RenameTurns {
             return turn;
         }
         for claim in claims {
-            let Some(granted) = turn.turns.queue(claim) else {
+            let Some(wait) = self.queue(claim) else {
                 turn.claims.push(claim);
                 continue;
             };
             // The sender waits in the queue, which outlives the wait.
-            if let Ok(mut granted) = granted.await {
+            if let Some(mut granted) = wait.granted().await {
                 turn.claims.append(&mut granted.claims);
             }
         }
         turn
     }
 
-    /// Takes a claim, or queues it: its turn is sent.
-    fn queue(&self, claim: TurnClaim) -> Option<oneshot::Receiver<RenameTurn>> {
+    /// Takes a claim, or queues it.
+    fn queue(self: &Arc<Self>, claim: TurnClaim) -> Option<ClaimWait<'_>> {
         let mut queues = self.queues.lock();
-        let queue = queues.entry(claim.subject).or_default();
-        if queue.waiting.is_empty() && queue.admits(claim) {
-            queue.enter(claim);
+        if queues.is_free(claim) {
+            queues.enter(claim);
             return None;
         }
+        queues.last_number += 1;
+        let (number, subject) = (queues.last_number, claim.subject);
         let (sender, receiver) = oneshot::channel();
-        queue.waiting.push_back((claim, sender));
-        Some(receiver)
+        let waiting = WaitingClaim { number, claim, granted: sender };
+        queues.by_subject.entry(subject).or_default().waiting.push_back(waiting);
+        Some(ClaimWait { turns: self, subject, number, granted: receiver, is_over: false })
     }
 
     fn release(self: &Arc<Self>, claims: &[TurnClaim]) {
-        let mut granted: SmallVec<[_; 2]> = SmallVec::new();
+        let mut granted = GrantedClaims::new();
         let mut queues = self.queues.lock();
         for claim in claims {
-            let Some(queue) = queues.get_mut(&claim.subject) else { continue };
-            queue.leave(*claim);
-            while let Some((next, sender)) = queue.waiting.pop_front() {
-                if sender.is_canceled() {
-                    continue;
-                }
-                if !queue.admits(next) {
-                    queue.waiting.push_front((next, sender));
-                    break;
-                }
-                queue.enter(next);
-                granted.push((next, sender));
-            }
-            if queue.is_idle() {
-                queues.remove(&claim.subject);
-            }
+            queues.change(claim.subject, &mut granted, |queue| queue.leave(*claim));
         }
         drop(queues);
-        for (claim, sender) in granted {
-            // A turn whose waiter was cancelled meanwhile is dropped, which releases it.
+        self.notify(granted);
+    }
+
+    /// Hands granted claims to their requests. A request that was dropped meanwhile drops its
+    /// claim, which releases it.
+    fn notify(self: &Arc<Self>, granted: GrantedClaims) {
+        for WaitingClaim { claim, granted, .. } in granted {
             let turn = RenameTurn { turns: self.clone(), claims: SmallVec::from_slice(&[claim]) };
-            drop(sender.send(turn));
+            drop(granted.send(turn));
         }
     }
 
@@ -338,16 +416,10 @@ impl RenameTurn {
     /// Takes all claims or none. The turn must hold none of them.
     fn try_add(&mut self, claims: &[TurnClaim]) -> bool {
         let mut queues = self.turns.queues.lock();
-        let is_free = |claim: &TurnClaim| {
-            let queue = queues.get(&claim.subject);
-            queue.is_none_or(|queue| queue.waiting.is_empty() && queue.admits(*claim))
-        };
-        if !claims.iter().all(is_free) {
+        if !claims.iter().all(|claim| queues.is_free(*claim)) {
             return false;
         }
-        for claim in claims {
-            queues.entry(claim.subject).or_default().enter(*claim);
-        }
+        claims.iter().for_each(|claim| queues.enter(*claim));
         drop(queues);
         self.claims.extend_from_slice(claims);
         self.claims.sort_unstable();

@@ -86,7 +86,7 @@ proptest! {
             waits.retain_mut(|wait| wait.as_mut().now_or_never().is_none());
             prop_assert!(waits.len() < before, "{before} changes wait for each other");
         }
-        prop_assert!(turns.queues.lock().is_empty());
+        prop_assert!(turns.queues.lock().by_subject.is_empty());
     }
 }
 
@@ -127,7 +127,7 @@ fn directory_of_unclaimed_file_system_needs_a_new_turn() {
     let mut turn = turns.try_take(&change(1, false), &[key(MOUNTED, 100)]).unwrap();
     assert!(turn.try_add_directories(&[key(MOUNTED, 101)]));
     drop(turn);
-    assert!(turns.queues.lock().is_empty());
+    assert!(turns.queues.lock().by_subject.is_empty());
 }
 
 #[test]
@@ -143,4 +143,28 @@ fn epoch_sees_renames_of_its_own_tree_only() {
     assert_eq!(turns.epoch(ROOT), None, "it is mounted below");
     drop(renaming);
     assert_ne!(turns.epoch(ROOT).unwrap(), before);
+}
+
+#[test]
+fn dropped_waits_leave_no_entry_and_hold_up_nobody() {
+    let turns = Arc::<RenameTurns>::default();
+    let file = turns.try_take(&change(1, false), &[]).unwrap();
+    let mut whole = Box::pin(async { turns.take_tree(ROOT).await });
+    assert!(whole.as_mut().now_or_never().is_none());
+    let mut behind = Box::pin(async { turns.take(&change(2, false), &[]).await });
+    assert!(behind.as_mut().now_or_never().is_none(), "first come, first served");
+    let mut again = Box::pin(async { turns.take(&change(1, false), &[]).await });
+    assert!(again.as_mut().now_or_never().is_none());
+    let waiting =
+        || turns.queues.lock().by_subject.values().map(|queue| queue.waiting.len()).sum::<usize>();
+    assert_eq!(waiting(), 3);
+    drop(whole);
+    assert_eq!(waiting(), 0, "the tree is shared again");
+    assert!(behind.now_or_never().is_some());
+    assert!(again.as_mut().now_or_never().is_none(), "the file is claimed");
+    assert_eq!(waiting(), 1);
+    drop(again);
+    assert_eq!(waiting(), 0);
+    drop(file);
+    assert!(turns.queues.lock().by_subject.is_empty());
 }
