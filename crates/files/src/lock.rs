@@ -5,7 +5,7 @@ use crate::table::{LockAnswer, OpenFileState};
 use crate::{OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use grants::{LockProgress, LockRefusal, OpenId, Range, RangeLock, WaitId};
-use limits::{Account, Holder};
+use limits::{LedgerAccount, LedgerHolder};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::{FsError, Result};
@@ -19,7 +19,12 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::LockNotGranted`], [`FsError::TooMany`], [`FsError::RangeNotLocked`]
     /// if the open has been closed.
-    pub fn try_locks(&self, open: &OpenFile, wanted: &[RangeLock], holder: &Holder) -> Result<()> {
+    pub fn try_locks(
+        &self,
+        open: &OpenFile,
+        wanted: &[RangeLock],
+        holder: &LedgerHolder,
+    ) -> Result<()> {
         // RFC 8881 8.4.2.1: reclaims precede new locks during the grace period.
         if !open.is_of_object() && self.table.is_in_grace(&open.volume().vfs) {
             return Err(FsError::LockNotGranted);
@@ -42,7 +47,7 @@ impl RequestFiles {
         &self,
         open: &Arc<OpenFile>,
         wanted: RangeLock,
-        holder: &Holder,
+        holder: &LedgerHolder,
     ) -> Result<()> {
         while !open.is_of_object() && self.table.is_in_grace(&open.volume().vfs) {
             self.workers.sleep(AWAITED_LOOK).await;
@@ -117,7 +122,7 @@ fn try_once(
     context: &RequestContext,
     open: &OpenFile,
     wanted: &[RangeLock],
-    account: &Arc<Account>,
+    account: &Arc<LedgerAccount>,
 ) -> Result<()> {
     let mut held = open.state.lock(context);
     if !held.grants.is_open(open.id) {
@@ -137,7 +142,7 @@ fn lock_or_queue(
     context: &RequestContext,
     open: &OpenFile,
     wanted: RangeLock,
-    account: &Arc<Account>,
+    account: &Arc<LedgerAccount>,
 ) -> Result<Option<QueuedLock>> {
     let mut held = open.state.lock(context);
     if !held.grants.is_open(open.id) {

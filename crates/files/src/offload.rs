@@ -2,7 +2,7 @@
 
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
-use limits::Holder;
+use limits::LedgerHolder;
 use std::time::Duration;
 use vfs::{FsError, Result};
 
@@ -18,9 +18,9 @@ pub enum CallHolder {
     },
     /// A request of this client, or of the server, whose turn it is to change names. Requests of
     /// other clients may wait for it, so it does not queue behind its own client's other calls.
-    Names(Option<Holder>),
+    Names(Option<LedgerHolder>),
     /// An authenticated user, or the address of an unauthenticated client.
-    Client(Holder),
+    Client(LedgerHolder),
 }
 
 /// Runs calls that may block, with limits in total and by holder.

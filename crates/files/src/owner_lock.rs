@@ -8,7 +8,7 @@ use crate::table::{LockAnswer, OpenFileState};
 use crate::{Object, OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use grants::{ConflictingLock, LockOwner, OwnerLockOutcome, Range, RangeLock, WaitId};
-use limits::{Account, Holder};
+use limits::{LedgerAccount, LedgerHolder};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
@@ -24,7 +24,7 @@ impl RequestFiles {
         open: &OpenFile,
         owner: LockOwner,
         wanted: RangeLock,
-        holder: &Holder,
+        holder: &LedgerHolder,
     ) -> Result<OwnerLockOutcome> {
         if wanted.range.length == 0 {
             return Err(FsError::InvalidParameter);
@@ -47,7 +47,7 @@ impl RequestFiles {
         open: &OpenFile,
         owner: LockOwner,
         range: Range,
-        holder: &Holder,
+        holder: &LedgerHolder,
     ) -> Result<()> {
         let account = self.lock_ranges.account(holder);
         let mut held = open.state.lock(&self.context);
@@ -108,7 +108,7 @@ fn lock_once(
     open: &OpenFile,
     owner: LockOwner,
     wanted: RangeLock,
-    account: &Arc<Account>,
+    account: &Arc<LedgerAccount>,
 ) -> Result<OwnerLockOutcome> {
     let mut held = open.state.lock(context);
     if !held.grants.may_lock(open.id) {

@@ -10,7 +10,7 @@ use crate::table::{
 };
 use crate::{Absence, Access, Caller, OpenId, RequestFiles, Semantics, ShareMode, Volume};
 use grants::{CacheKey, CacheState, CachingRights, OpenWish, RangeLock};
-use limits::{Account, Holder};
+use limits::{LedgerAccount, LedgerHolder};
 use std::sync::Arc;
 use vfs::{
     AttributeRequest, Case, FileKind, FsError, Node, NodeHandle, OpenHow, OpenedNode, RelPath,
@@ -134,7 +134,7 @@ impl RequestFiles {
         caller: &Arc<Caller>,
         facts: &OpenFacts,
         holder: &Arc<dyn CacheHolder>,
-        user: &Holder,
+        user: &LedgerHolder,
     ) -> Result<Arc<OpenFile>> {
         let opened = reopen_file(volume, caller, facts)?;
         let attributes = &opened.attributes;
@@ -264,7 +264,7 @@ fn restore_locks(
     (state, name, id): (&OpenFileState, &Arc<OpenName>, OpenId),
     caller: &Arc<Caller>,
     facts: &OpenFacts,
-    account: &Arc<Account>,
+    account: &Arc<LedgerAccount>,
 ) -> Result<()> {
     let mut held = state.lock(context);
     let locked = held.grants.locks.handle_locks(id, &facts.locks);

@@ -17,7 +17,7 @@ use grants::{
     CloseOutcome, FileGrants, GrantRefusal, LinkId, LockDecision, LockRefusal, OpenId, OpenWish,
     ShareMode, WaitId, insert_exact,
 };
-use limits::{Account, FileBuckets, ResourceCharge};
+use limits::{FileBuckets, LedgerAccount, ResourceCharge};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -232,14 +232,14 @@ impl FileRecord {
         &mut self,
         open: OpenId,
         more: usize,
-        account: &Arc<Account>,
+        account: &Arc<LedgerAccount>,
     ) -> vfs::Result<()> {
         let charge = self.range_charges.entry(open).or_insert_with(|| account.force(0));
         charge.try_resize(charge.amount() + more as u64).map_err(|_| FsError::TooMany)
     }
 
     /// Charges an open for its byte ranges beyond any limit: it held them before a restart.
-    pub fn force_range_charge(&mut self, open: OpenId, account: &Arc<Account>) {
+    pub fn force_range_charge(&mut self, open: OpenId, account: &Arc<LedgerAccount>) {
         self.range_charges.insert(open, account.force(0));
         self.settle_ranges(open);
     }

@@ -8,9 +8,10 @@
 
 use crate::{OpenFile, RequestFiles};
 use limits::{
-    Admission, BOOKING_BYTES_MAX, Cost, FileBuckets, Kind, ShareLimits, ThrottleReason, TurnGrant,
+    BOOKING_BYTES_MAX, Cost, FileBuckets, RequestAdmission, RequestKind, ShareLimits,
+    ThrottleReason, TurnGrant,
 };
-use limits::{Turn, Turns};
+use limits::{BookingTurn, Turns};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -117,9 +118,9 @@ impl ShareQueue {
 
 fn index_of(cost: Cost) -> usize {
     match cost.kind {
-        Kind::Read => 0,
-        Kind::Write => 1,
-        Kind::Metadata => 2,
+        RequestKind::Read => 0,
+        RequestKind::Write => 1,
+        RequestKind::Metadata => 2,
     }
 }
 
@@ -206,7 +207,7 @@ impl RequestFiles {
             let generation = limits.generation();
             let admission = limits.book(file, cost, clock());
             let mut booked = TokenBooking { limits, file, cost, is_used: false };
-            let Admission::Until(due, why) = admission else { return (booked, throttled) };
+            let RequestAdmission::Until(due, why) = admission else { return (booked, throttled) };
             throttled = why;
             loop {
                 let left = due.saturating_duration_since(clock());
@@ -226,7 +227,7 @@ impl RequestFiles {
 
 /// Waits for the turn; returns whether that took time. Earlier turns may be dropped, but the queue
 /// itself is not.
-async fn wait_for_turn(turns: &Arc<Turns>) -> (Option<Turn>, bool) {
+async fn wait_for_turn(turns: &Arc<Turns>) -> (Option<BookingTurn>, bool) {
     match turns.enter() {
         TurnGrant::Now(turn) => (Some(turn), false),
         TurnGrant::Queued(place) => (place.await.ok(), true),

@@ -8,13 +8,13 @@ use files::{
 };
 use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, CachingRights};
 use futures_util::FutureExt;
-use limits::Holder;
+use limits::LedgerHolder;
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::time::Duration;
 use vfs::{FsError, Identity, Name, RelPath, Result};
 
 /// Holder that is charged for byte ranges.
-static HOLDER: LazyLock<Holder> = LazyLock::new(|| Holder::User("somebody".into()));
+static HOLDER: LazyLock<LedgerHolder> = LazyLock::new(|| LedgerHolder::User("somebody".into()));
 
 struct Fixture {
     folder: tempfile::TempDir,

@@ -29,7 +29,7 @@ const FILE_HANDLES: u32 = 2_000;
 
 /// Performance class of a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum PerformanceClass {
     /// Like a share on disks.
     Standard,
     /// Like a share on solid-state drives.
@@ -39,7 +39,7 @@ pub enum Class {
     Custom,
 }
 
-impl Class {
+impl PerformanceClass {
     /// Its name in configurations.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -140,7 +140,7 @@ impl Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Provision {
     /// Its class.
-    pub class: Class,
+    pub class: PerformanceClass,
     /// Its size in GiB.
     pub gib: Option<u64>,
     /// Operations a second that are provisioned independently of the size.
@@ -164,9 +164,9 @@ impl Provision {
     #[must_use]
     pub fn limits(&self) -> Limits {
         let preset = match self.class {
-            Class::Premium => self.premium(),
-            Class::Standard => self.standard(),
-            Class::Custom => Limits::default(),
+            PerformanceClass::Premium => self.premium(),
+            PerformanceClass::Standard => self.standard(),
+            PerformanceClass::Custom => Limits::default(),
         };
         self.own.or(preset)
     }
@@ -216,7 +216,8 @@ mod tests {
     use super::*;
 
     fn premium(gib: u64) -> Limits {
-        Provision { class: Class::Premium, gib: Some(gib), ..Provision::default() }.limits()
+        Provision { class: PerformanceClass::Premium, gib: Some(gib), ..Provision::default() }
+            .limits()
     }
 
     #[test]
@@ -242,7 +243,7 @@ mod tests {
     #[test]
     fn provisioned_limits_ignore_the_size_and_have_no_burst() {
         let bought = Provision {
-            class: Class::Premium,
+            class: PerformanceClass::Premium,
             gib: Some(100),
             iops: Some(20_000),
             mib_per_second: Some(900),
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn metadata_cache_raises_the_metadata_limit() {
-        let without = Provision { class: Class::Premium, ..Provision::default() };
+        let without = Provision { class: PerformanceClass::Premium, ..Provision::default() };
         let with = Provision { metadata_cache: true, ..without };
         assert_eq!(without.limits().metadata_iops, Some(12_000));
         assert_eq!(with.limits().metadata_iops, Some(35_000));
@@ -268,23 +269,32 @@ mod tests {
     fn own_limits_override_the_class() {
         let rates = Rates { iops: Some(7), egress: Some(9), ..Rates::default() };
         let own = Limits { share: rates, ..Limits::default() };
-        let provision =
-            Provision { class: Class::Standard, gib: Some(1000), own, ..Provision::default() };
+        let provision = Provision {
+            class: PerformanceClass::Standard,
+            gib: Some(1000),
+            own,
+            ..Provision::default()
+        };
         let limits = provision.limits();
         assert_eq!((limits.share.iops, limits.share.egress), (Some(7), Some(9)));
         assert_eq!(limits.share.bandwidth, Some(80 * MIB));
         assert_eq!(limits.file.iops, Some(1000));
-        let custom = Provision { class: Class::Custom, ..provision };
+        let custom = Provision { class: PerformanceClass::Custom, ..provision };
         assert_eq!(custom.limits(), own);
         assert!(!Provision::default().limits().is_any());
     }
 
     #[test]
     fn class_names_round_trip() {
-        for class in [Class::Standard, Class::Premium, Class::Custom] {
-            assert_eq!(Class::of_name(class.name()), Some(class));
+        for class in
+            [PerformanceClass::Standard, PerformanceClass::Premium, PerformanceClass::Custom]
+        {
+            assert_eq!(PerformanceClass::of_name(class.name()), Some(class));
         }
-        assert_eq!(Class::of_name("gold"), None);
-        assert!(!Class::Standard.has_multichannel() && Class::Premium.has_multichannel());
+        assert_eq!(PerformanceClass::of_name("gold"), None);
+        assert!(
+            !PerformanceClass::Standard.has_multichannel()
+                && PerformanceClass::Premium.has_multichannel()
+        );
     }
 }

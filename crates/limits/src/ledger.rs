@@ -17,14 +17,14 @@ const IPV6_SITE_BITS: u32 = 64;
 
 /// The account or address that pays for a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Holder {
+pub enum LedgerHolder {
     /// A user with a proven identity.
     User(Arc<str>),
     /// An address, or an IPv6 site; see [`site_of`].
     Site(IpAddr),
 }
 
-impl Holder {
+impl LedgerHolder {
     /// The holder for a client without a proven identity.
     #[must_use]
     pub fn site(address: IpAddr) -> Self {
@@ -47,7 +47,7 @@ pub fn site_of(address: IpAddr) -> IpAddr {
 
 /// The holder may have no more of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exhausted;
+pub struct ResourceExhausted;
 
 /// One shared resource.
 #[derive(Debug)]
@@ -57,27 +57,27 @@ pub struct Ledger {
     floor: u64,
     used: AtomicU64,
     refused: AtomicU64,
-    accounts: Mutex<HashMap<Holder, Weak<Account>>>,
+    accounts: Mutex<HashMap<LedgerHolder, Weak<LedgerAccount>>>,
 }
 
 /// One holder's part of a [`Ledger`].
 #[derive(Debug)]
-pub struct Account {
+pub struct LedgerAccount {
     ledger: Arc<Ledger>,
-    holder: Holder,
+    holder: LedgerHolder,
     used: AtomicU64,
 }
 
 /// An amount in use; released on drop.
 #[derive(Debug)]
 pub struct ResourceCharge {
-    account: Arc<Account>,
+    account: Arc<LedgerAccount>,
     amount: u64,
 }
 
 /// Figures of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// The total.
     pub max: u64,
     /// The amount in use.
@@ -120,12 +120,12 @@ impl Ledger {
 
     /// The account of `holder`. Callers that charge often retain it.
     #[must_use]
-    pub fn account(self: &Arc<Self>, holder: &Holder) -> Arc<Account> {
+    pub fn account(self: &Arc<Self>, holder: &LedgerHolder) -> Arc<LedgerAccount> {
         let mut accounts = self.accounts.lock();
         if let Some(known) = accounts.get(holder).and_then(Weak::upgrade) {
             return known;
         }
-        let account = Arc::new(Account {
+        let account = Arc::new(LedgerAccount {
             ledger: self.clone(),
             holder: holder.clone(),
             used: AtomicU64::new(0),
@@ -137,18 +137,21 @@ impl Ledger {
     /// Takes one unit for `holder`.
     ///
     /// # Errors
-    /// [`Exhausted`].
-    pub fn take(self: &Arc<Self>, holder: &Holder) -> Result<ResourceCharge, Exhausted> {
+    /// [`ResourceExhausted`].
+    pub fn take(
+        self: &Arc<Self>,
+        holder: &LedgerHolder,
+    ) -> Result<ResourceCharge, ResourceExhausted> {
         self.account(holder).take(1)
     }
 
     /// Figures of the resource.
     #[must_use]
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ResourceUsage {
         // The accounts drop after the lock is released, because the last reference to an account
         // takes the lock.
         let accounts: Vec<_> = self.accounts.lock().values().filter_map(Weak::upgrade).collect();
-        Usage {
+        ResourceUsage {
             max: self.max(),
             used: self.used.load(Ordering::Relaxed),
             holders: accounts.iter().filter(|account| account.used() > 0).count() as u64,
@@ -157,7 +160,7 @@ impl Ledger {
     }
 }
 
-impl Account {
+impl LedgerAccount {
     /// The resource.
     #[must_use]
     pub fn ledger(&self) -> &Arc<Ledger> {
@@ -173,8 +176,8 @@ impl Account {
     /// Takes `amount`.
     ///
     /// # Errors
-    /// [`Exhausted`].
-    pub fn take(self: &Arc<Self>, amount: u64) -> Result<ResourceCharge, Exhausted> {
+    /// [`ResourceExhausted`].
+    pub fn take(self: &Arc<Self>, amount: u64) -> Result<ResourceCharge, ResourceExhausted> {
         let mut share = self.force(0);
         share.try_resize(amount)?;
         Ok(share)
@@ -189,7 +192,7 @@ impl Account {
     }
 
     /// Adds an amount, if the rule permits it.
-    fn add(&self, more: u64) -> Result<(), Exhausted> {
+    fn add(&self, more: u64) -> Result<(), ResourceExhausted> {
         let max = self.ledger.max();
         let used = self.ledger.used.fetch_add(more, Ordering::AcqRel).saturating_add(more);
         let own = self.used.fetch_add(more, Ordering::AcqRel).saturating_add(more);
@@ -198,7 +201,7 @@ impl Account {
             return Ok(());
         }
         self.subtract(more);
-        Err(Exhausted)
+        Err(ResourceExhausted)
     }
 
     fn subtract(&self, less: u64) {
@@ -207,7 +210,7 @@ impl Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for LedgerAccount {
     fn drop(&mut self) {
         let mut accounts = self.ledger.accounts.lock();
         // A new account of the holder may have replaced this one since its last reference was
@@ -228,8 +231,8 @@ impl ResourceCharge {
     /// Grows or shrinks to `amount`; shrinking always succeeds.
     ///
     /// # Errors
-    /// [`Exhausted`]: the amount is unchanged, and the refusal is counted.
-    pub fn try_resize(&mut self, amount: u64) -> Result<(), Exhausted> {
+    /// [`ResourceExhausted`]: the amount is unchanged, and the refusal is counted.
+    pub fn try_resize(&mut self, amount: u64) -> Result<(), ResourceExhausted> {
         self.retry_resize(amount).inspect_err(|_| {
             self.account.ledger.refused.fetch_add(1, Ordering::Relaxed);
         })
@@ -238,8 +241,8 @@ impl ResourceCharge {
     /// Like [`ResourceCharge::try_resize`] for a repeated attempt: the refusal is not counted again.
     ///
     /// # Errors
-    /// [`Exhausted`].
-    pub fn retry_resize(&mut self, amount: u64) -> Result<(), Exhausted> {
+    /// [`ResourceExhausted`].
+    pub fn retry_resize(&mut self, amount: u64) -> Result<(), ResourceExhausted> {
         if amount > self.amount {
             self.account.add(amount - self.amount)?;
             self.amount = amount;
@@ -262,14 +265,14 @@ impl ResourceCharge {
     }
 
     /// Moves the charge to another account of the same resource.
-    pub fn move_to(&mut self, account: &Arc<Account>) {
+    pub fn move_to(&mut self, account: &Arc<LedgerAccount>) {
         let amount = self.amount;
         *self = account.force(amount);
     }
 
     /// The account that pays.
     #[must_use]
-    pub fn account(&self) -> &Arc<Account> {
+    pub fn account(&self) -> &Arc<LedgerAccount> {
         &self.account
     }
 }
@@ -284,11 +287,11 @@ impl Drop for ResourceCharge {
 mod tests {
     use super::*;
 
-    fn user(name: &str) -> Holder {
-        Holder::User(name.into())
+    fn user(name: &str) -> LedgerHolder {
+        LedgerHolder::User(name.into())
     }
 
-    fn take_all(ledger: &Arc<Ledger>, holder: &Holder) -> Vec<ResourceCharge> {
+    fn take_all(ledger: &Arc<Ledger>, holder: &LedgerHolder) -> Vec<ResourceCharge> {
         std::iter::from_fn(|| ledger.take(holder).ok()).collect()
     }
 
@@ -321,14 +324,14 @@ mod tests {
         let share = ledger.take(&user("a")).unwrap();
         assert_eq!(ledger.usage().holders, 1);
         drop(share);
-        assert_eq!(ledger.usage(), Usage { max: 9, ..Usage::default() });
+        assert_eq!(ledger.usage(), ResourceUsage { max: 9, ..ResourceUsage::default() });
     }
 
     #[test]
     fn share_grows_within_the_rule_and_moves_whole() {
         let ledger = Ledger::new(100, 0);
         let mut share = ledger.account(&user("a")).take(40).unwrap();
-        assert_eq!(share.try_resize(51), Err(Exhausted));
+        assert_eq!(share.try_resize(51), Err(ResourceExhausted));
         assert_eq!((share.amount(), ledger.usage().used), (40, 40));
         share.resize(60);
         share.move_to(&ledger.account(&user("b")));

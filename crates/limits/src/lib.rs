@@ -14,18 +14,20 @@ mod tokens;
 mod turns;
 
 pub use class::{
-    Class, GIB, Limits, MIB, PROVISIONED_GIB_MAX, PROVISIONED_GIB_MIN, Provision, Rates,
+    GIB, Limits, MIB, PROVISIONED_GIB_MAX, PROVISIONED_GIB_MIN, PerformanceClass, Provision, Rates,
 };
-pub use ledger::{Account, Exhausted, Holder, Ledger, ResourceCharge, Usage, site_of};
-pub use share::{Admission, BOOKING_BYTES_MAX, FileBuckets, ShareLimits, WaitGuard};
+pub use ledger::{
+    Ledger, LedgerAccount, LedgerHolder, ResourceCharge, ResourceExhausted, ResourceUsage, site_of,
+};
+pub use share::{BOOKING_BYTES_MAX, FileBuckets, RequestAdmission, ShareLimits, WaitGuard};
 pub use size::{ProvisionedSize, ReductionTooSoon, SIZE_REDUCTION_DELAY};
-pub use snapshot::{CreditState, Credits, Snapshot};
+pub use snapshot::{CreditState, Credits, LimitsSnapshot};
 pub use space_usage::SpaceUsage;
-pub use turns::{Turn, TurnGrant, Turns};
+pub use turns::{BookingTurn, TurnGrant, Turns};
 
 /// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     /// A data read.
     Read,
     /// A data write.
@@ -38,7 +40,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Kind of the request.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// Operations: one, or zero for later parts of a request.
     pub operations: u64,
     /// Bytes of data.
@@ -49,19 +51,19 @@ impl Cost {
     /// The cost of a read.
     #[must_use]
     pub fn read(bytes: u64) -> Self {
-        Self { kind: Kind::Read, operations: 1, bytes }
+        Self { kind: RequestKind::Read, operations: 1, bytes }
     }
 
     /// The cost of a write.
     #[must_use]
     pub fn write(bytes: u64) -> Self {
-        Self { kind: Kind::Write, operations: 1, bytes }
+        Self { kind: RequestKind::Write, operations: 1, bytes }
     }
 
     /// The cost of a metadata operation.
     #[must_use]
     pub fn metadata() -> Self {
-        Self { kind: Kind::Metadata, operations: 1, bytes: 0 }
+        Self { kind: RequestKind::Metadata, operations: 1, bytes: 0 }
     }
 
     /// The costs of a server-side copy for the source and for the target, in addition to the copy

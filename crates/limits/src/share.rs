@@ -4,10 +4,10 @@
 //! from the next request on.
 
 use crate::class::{Limits, Provision, Rates};
-use crate::snapshot::{CreditState, Credits, Snapshot};
+use crate::snapshot::{CreditState, Credits, LimitsSnapshot};
 use crate::space_usage::SpaceUsage;
-use crate::tokens::{Pace, PaceCell, Tokens};
-use crate::{Cost, Kind, ThrottleReason};
+use crate::tokens::{BucketRate, PaceCell, TokenBucket};
+use crate::{Cost, RequestKind, ThrottleReason};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use sync::Mutex;
@@ -31,7 +31,7 @@ const EGRESS: usize = 7;
 const BUCKETS: usize = 8;
 
 /// A file's buckets have the same indexes, without credits and metadata.
-type Buckets = [Tokens; BUCKETS];
+type Buckets = [TokenBucket; BUCKETS];
 
 /// The limits' state of one file. All its opens share it.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub struct FileBuckets {
 
 /// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum RequestAdmission {
     /// The request may begin.
     Now,
     /// The request must wait until then, for this reason.
@@ -131,7 +131,7 @@ impl ShareLimits {
         let saved_up = credit_pace.is_some();
         // Bookings under old limits do not delay requests under the new ones.
         for bucket in &self.buckets {
-            bucket.set_held(Pace::default(), 0, at);
+            bucket.set_held(BucketRate::default(), 0, at);
         }
         if let Some(pace) = credit_pace {
             self.buckets[CREDITS].set_held(pace, credits.min(pace.capacity()), at);
@@ -228,17 +228,17 @@ impl ShareLimits {
     /// Takes the tokens of a request, from its file's buckets or, without one, from the share's, if
     /// they are available.
     #[must_use]
-    pub fn take(&self, file: Option<&FileBuckets>, cost: Cost, now: Instant) -> Admission {
+    pub fn take(&self, file: Option<&FileBuckets>, cost: Cost, now: Instant) -> RequestAdmission {
         let (paces, buckets) = match file {
             Some(used) => (&self.file_paces, &used.buckets),
             None => (&self.share_paces, &self.buckets),
         };
         match take_all(paces, buckets, &buckets_of(cost), self.since(now)) {
-            Ok(()) => Admission::Now,
+            Ok(()) => RequestAdmission::Now,
             Err((due, bucket)) => {
                 let why =
                     if file.is_some() { ThrottleReason::File } else { reason(bucket, cost.kind) };
-                Admission::Until(self.origin + Duration::from_nanos(due), why)
+                RequestAdmission::Until(self.origin + Duration::from_nanos(due), why)
             }
         }
     }
@@ -265,7 +265,7 @@ impl ShareLimits {
     /// Books the tokens of a request: returns the time at which it may begin, and the reason of the
     /// delay. The caller uses the booking or returns it.
     #[must_use]
-    pub fn book(&self, file: Option<&FileBuckets>, cost: Cost, now: Instant) -> Admission {
+    pub fn book(&self, file: Option<&FileBuckets>, cost: Cost, now: Instant) -> RequestAdmission {
         match file {
             Some(used) => {
                 let admission = self.book_of(&self.file_paces, &used.buckets, cost, now);
@@ -308,7 +308,7 @@ impl ShareLimits {
 
     /// Figures for metrics and the admin interface.
     #[must_use]
-    pub fn snapshot(&self, now: Instant) -> Snapshot {
+    pub fn snapshot(&self, now: Instant) -> LimitsSnapshot {
         let at = self.since(now);
         let cold = self.cold.lock();
         let limits = cold.provision.limits();
@@ -319,7 +319,7 @@ impl ShareLimits {
         });
         let counts = self.throttled.each_ref().map(|count| count.load(Ordering::Relaxed));
         let mut reasons = ThrottleReason::REASONS.into_iter().zip(counts);
-        Snapshot {
+        LimitsSnapshot {
             provision: cold.provision,
             limits,
             credits,
@@ -335,7 +335,7 @@ impl ShareLimits {
         buckets: &Buckets,
         cost: Cost,
         now: Instant,
-    ) -> Admission {
+    ) -> RequestAdmission {
         let at = self.since(now);
         let (mut latest, mut why) = (at, ThrottleReason::None);
         for (bucket, tokens) in buckets_of(cost) {
@@ -349,9 +349,9 @@ impl ShareLimits {
             }
         }
         if latest == at {
-            return Admission::Now;
+            return RequestAdmission::Now;
         }
-        Admission::Until(self.origin + Duration::from_nanos(latest), why)
+        RequestAdmission::Until(self.origin + Duration::from_nanos(latest), why)
     }
 
     fn since(&self, now: Instant) -> u64 {
@@ -361,7 +361,7 @@ impl ShareLimits {
     }
 }
 
-impl Admission {
+impl RequestAdmission {
     fn because(self, why: ThrottleReason) -> Self {
         match self {
             Self::Now => Self::Now,
@@ -377,10 +377,10 @@ type BucketDemand = [(usize, u64); 5];
 fn buckets_of(cost: Cost) -> BucketDemand {
     let Cost { kind, operations, bytes } = cost;
     let (own, flow) = match kind {
-        Kind::Read => (READ_IOPS, EGRESS),
-        Kind::Write => (WRITE_IOPS, INGRESS),
+        RequestKind::Read => (READ_IOPS, EGRESS),
+        RequestKind::Write => (WRITE_IOPS, INGRESS),
         // A metadata request has no bytes, so EGRESS takes nothing.
-        Kind::Metadata => (METADATA, EGRESS),
+        RequestKind::Metadata => (METADATA, EGRESS),
     };
     [
         (IOPS, operations),
@@ -392,10 +392,10 @@ fn buckets_of(cost: Cost) -> BucketDemand {
 }
 
 /// The reason of a delay by a bucket.
-fn reason(bucket: usize, kind: Kind) -> ThrottleReason {
+fn reason(bucket: usize, kind: RequestKind) -> ThrottleReason {
     match (bucket, kind) {
         (METADATA, _) => ThrottleReason::Metadata,
-        (BANDWIDTH | INGRESS | EGRESS, Kind::Write) => ThrottleReason::Ingress,
+        (BANDWIDTH | INGRESS | EGRESS, RequestKind::Write) => ThrottleReason::Ingress,
         (BANDWIDTH | INGRESS | EGRESS, _) => ThrottleReason::Egress,
         _ => ThrottleReason::Iops,
     }
@@ -438,12 +438,14 @@ fn put_back(paces: &[PaceCell; BUCKETS], buckets: &Buckets, bucket: usize, token
     }
 }
 
-fn pace_of(per_second: Option<u64>) -> Pace {
-    per_second.map(|per_second| Pace::new(per_second, SAVED.as_nanos() as u64)).unwrap_or_default()
+fn pace_of(per_second: Option<u64>) -> BucketRate {
+    per_second
+        .map(|per_second| BucketRate::new(per_second, SAVED.as_nanos() as u64))
+        .unwrap_or_default()
 }
 
-fn paces_of(rates: &Rates) -> [Pace; BUCKETS] {
-    let mut paces = [Pace::default(); BUCKETS];
+fn paces_of(rates: &Rates) -> [BucketRate; BUCKETS] {
+    let mut paces = [BucketRate::default(); BUCKETS];
     paces[IOPS] = pace_of(rates.iops);
     paces[READ_IOPS] = pace_of(rates.read_iops);
     paces[WRITE_IOPS] = pace_of(rates.write_iops);
@@ -455,15 +457,15 @@ fn paces_of(rates: &Rates) -> [Pace; BUCKETS] {
 
 /// The pace of burst credits: they accrue at the baseline and hold the excess of bursts. Use at the
 /// baseline leaves them constant.
-fn credit_pace(limits: &Limits) -> Option<Pace> {
+fn credit_pace(limits: &Limits) -> Option<BucketRate> {
     let (base, max) = (limits.share.iops?, limits.credits_max());
-    (max > 0).then(|| Pace::new(base, 0).holding(max))
+    (max > 0).then(|| BucketRate::new(base, 0).holding(max))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, GIB, MIB, Turn, TurnGrant, Turns};
+    use crate::{BookingTurn, GIB, MIB, PerformanceClass, TurnGrant, Turns};
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -481,7 +483,7 @@ mod tests {
         let mut taken = 0;
         for step in 1..=seconds * 1000 {
             let now = from + Duration::from_millis(step);
-            while limits.take(None, cost, now) == Admission::Now {
+            while limits.take(None, cost, now) == RequestAdmission::Now {
                 taken += cost.operations;
             }
         }
@@ -491,12 +493,13 @@ mod tests {
     #[test]
     fn burst_credits_drain_and_accrue_by_the_formula_for_hours() {
         let start = Instant::now();
-        let provision = Provision { class: Class::Premium, gib: Some(100), ..Provision::default() };
+        let provision =
+            Provision { class: PerformanceClass::Premium, gib: Some(100), ..Provision::default() };
         let limits = ShareLimits::new(provision, start);
         let credits = |at| limits.snapshot(at).credits.unwrap();
         assert_eq!((credits(start).held, credits(start).max), (24_840_000, 24_840_000));
         // Ten operations at once, because a simulated hour of single ones takes long.
-        let cost = Cost { kind: Kind::Read, operations: 10, bytes: 0 };
+        let cost = Cost { kind: RequestKind::Read, operations: 10, bytes: 0 };
         let hour = Duration::from_hours(1);
         let half = overload(&limits, start, 1800, cost);
         assert!(half.abs_diff(10_000 * 1800) < 10_000, "{half} at burst");
@@ -526,8 +529,8 @@ mod tests {
         };
         state(0);
         assert_eq!(state(1), CreditState::Constant, "full");
-        let cost = Cost { kind: Kind::Write, operations: 250, bytes: 0 };
-        assert_eq!(limits.take(None, cost, start + Duration::from_secs(2)), Admission::Now);
+        let cost = Cost { kind: RequestKind::Write, operations: 250, bytes: 0 };
+        assert_eq!(limits.take(None, cost, start + Duration::from_secs(2)), RequestAdmission::Now);
         assert_eq!(state(2), CreditState::Declining);
         assert_eq!(state(3), CreditState::Accruing);
     }
@@ -537,13 +540,16 @@ mod tests {
         let start = Instant::now();
         let share = Rates { iops: Some(1000), egress: Some(MIB), ..Rates::default() };
         let limits = ShareLimits::new(with(Limits { share, ..Limits::default() }), start);
-        assert_eq!(limits.take(None, Cost::read(4 * MIB), start), Admission::Now, "in debt");
+        assert_eq!(limits.take(None, Cost::read(4 * MIB), start), RequestAdmission::Now, "in debt");
         for _ in 0..1000 {
             let refused = limits.take(None, Cost::read(1), start);
-            assert!(matches!(refused, Admission::Until(_, ThrottleReason::Egress)), "{refused:?}");
+            assert!(
+                matches!(refused, RequestAdmission::Until(_, ThrottleReason::Egress)),
+                "{refused:?}"
+            );
         }
         let writes =
-            (0..1000).filter(|_| limits.take(None, Cost::write(9), start) == Admission::Now);
+            (0..1000).filter(|_| limits.take(None, Cost::write(9), start) == RequestAdmission::Now);
         assert_eq!(writes.count(), 100, "a tenth of a second is saved up");
     }
 
@@ -559,7 +565,7 @@ mod tests {
         let own = Limits { share, metadata_iops: Some(10), ..Limits::default() };
         let limits = ShareLimits::new(with(own), start);
         let reason = |cost| loop {
-            if let Admission::Until(_, why) = limits.take(None, cost, start) {
+            if let RequestAdmission::Until(_, why) = limits.take(None, cost, start) {
                 return why;
             }
         };
@@ -567,10 +573,10 @@ mod tests {
         assert_eq!(reason(Cost::write(0)), ThrottleReason::Iops);
         assert_eq!(reason(Cost::metadata()), ThrottleReason::Metadata);
         let other = ShareLimits::new(with(own), start);
-        assert_eq!(other.take(None, Cost::write(8 * MIB), start), Admission::Now);
+        assert_eq!(other.take(None, Cost::write(8 * MIB), start), RequestAdmission::Now);
         let both = [Cost::write(1), Cost::read(1)].map(|cost| other.take(None, cost, start));
-        assert!(matches!(both[0], Admission::Until(_, ThrottleReason::Ingress)));
-        assert!(matches!(both[1], Admission::Until(_, ThrottleReason::Egress)));
+        assert!(matches!(both[0], RequestAdmission::Until(_, ThrottleReason::Ingress)));
+        assert!(matches!(both[1], RequestAdmission::Until(_, ThrottleReason::Egress)));
     }
 
     #[test]
@@ -578,8 +584,8 @@ mod tests {
         let start = Instant::now();
         let own = Limits { burst_iops: Some(1100), ..iops(100) };
         let limits = ShareLimits::new(with(own), start);
-        let cost = Cost { kind: Kind::Read, operations: 1_600_000, bytes: 0 };
-        assert_eq!(limits.take(None, cost, start), Admission::Now);
+        let cost = Cost { kind: RequestKind::Read, operations: 1_600_000, bytes: 0 };
+        assert_eq!(limits.take(None, cost, start), RequestAdmission::Now);
         assert_eq!(limits.snapshot(start).credits.unwrap().held, 2_000_000);
         let before = limits.generation();
         limits.set(with(Limits { burst_iops: Some(2200), ..iops(200) }), start);
@@ -594,9 +600,9 @@ mod tests {
     }
 
     /// A session with unlimited requests of one size, whose timers fire late.
-    struct Session {
+    struct SimulatedSession {
         turns: Arc<Turns>,
-        turn: Option<Turn>,
+        turn: Option<BookingTurn>,
         due: Instant,
         bytes: u64,
         done: u64,
@@ -605,14 +611,14 @@ mod tests {
     /// Completed requests of each session after some seconds of overload.
     fn simulate(limits: &ShareLimits, sizes: &[u64], late_ms: u64, seconds: u64) -> Vec<u64> {
         let start = Instant::now();
-        let new = |bytes: &u64| Session {
+        let new = |bytes: &u64| SimulatedSession {
             turns: Arc::default(),
             turn: None,
             due: start,
             bytes: *bytes,
             done: 0,
         };
-        let mut sessions: Vec<Session> = sizes.iter().map(new).collect();
+        let mut sessions: Vec<SimulatedSession> = sizes.iter().map(new).collect();
         for step in 0..seconds * 1000 {
             let now = start + Duration::from_millis(step);
             for (index, session) in sessions.iter_mut().enumerate() {
@@ -627,8 +633,8 @@ mod tests {
                     let TurnGrant::Now(turn) = session.turns.enter() else { panic!("its own") };
                     session.turn = Some(turn);
                     session.due = match limits.book(None, Cost::read(session.bytes), now) {
-                        Admission::Now => now,
-                        Admission::Until(due, _) => due,
+                        RequestAdmission::Now => now,
+                        RequestAdmission::Until(due, _) => due,
                     };
                 }
             }
@@ -659,7 +665,7 @@ mod tests {
             let limits = ShareLimits::new(with(Limits { share, ..Limits::default() }), start);
             let mut now = start;
             for _ in 0..GIB / MIB {
-                if let Admission::Until(due, _) = limits.book(None, Cost::write(MIB), now) {
+                if let RequestAdmission::Until(due, _) = limits.book(None, Cost::write(MIB), now) {
                     now = due;
                 }
             }

@@ -50,7 +50,7 @@ pub struct Credits {
 
 /// The figures of a share at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct LimitsSnapshot {
     /// The provisioning.
     pub provision: Provision,
     /// The effective limits.

@@ -11,14 +11,14 @@ const PARTS: u32 = 24;
 
 /// Rate and depth of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub(crate) struct BucketRate {
     /// Time in which one token accrues, in fractions of a nanosecond; zero for no limit.
     parts: u64,
     /// Time in which an empty bucket fills.
     pub depth_ns: u64,
 }
 
-impl Pace {
+impl BucketRate {
     /// A rate in tokens a second, and a depth.
     pub fn new(per_second: u64, depth_ns: u64) -> Self {
         Self { parts: (SECOND_NS << PARTS) / per_second.max(1), depth_ns }
@@ -62,12 +62,12 @@ pub(crate) struct PaceCell {
 
 impl PaceCell {
     #[inline]
-    pub fn get(&self) -> Pace {
+    pub fn get(&self) -> BucketRate {
         let parts = self.parts.load(Ordering::Relaxed);
-        Pace { parts, depth_ns: self.depth_ns.load(Ordering::Relaxed) }
+        BucketRate { parts, depth_ns: self.depth_ns.load(Ordering::Relaxed) }
     }
 
-    pub fn set(&self, pace: Pace) {
+    pub fn set(&self, pace: BucketRate) {
         self.depth_ns.store(pace.depth_ns, Ordering::Relaxed);
         self.parts.store(pace.parts, Ordering::Relaxed);
     }
@@ -75,19 +75,19 @@ impl PaceCell {
 
 /// A token bucket. All times are nanoseconds since an origin.
 #[derive(Debug, Default)]
-pub(crate) struct Tokens {
+pub(crate) struct TokenBucket {
     /// Time at which the bucket will be full; in the past for a full one.
     full_at: AtomicU64,
 }
 
-impl Tokens {
+impl TokenBucket {
     /// Takes tokens if the bucket is not empty. One request may overdraw it, so that a request
     /// larger than the bucket gets through.
     ///
     /// # Errors
     /// The time of the next attempt; no token was taken.
     #[inline]
-    pub fn take(&self, pace: Pace, tokens: u64, now: u64) -> Result<(), u64> {
+    pub fn take(&self, pace: BucketRate, tokens: u64, now: u64) -> Result<(), u64> {
         let span = pace.span_ns(tokens);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
@@ -104,7 +104,7 @@ impl Tokens {
     }
 
     /// Takes tokens in any case, and returns the time at which the caller may use them.
-    pub fn book(&self, pace: Pace, tokens: u64, now: u64) -> u64 {
+    pub fn book(&self, pace: BucketRate, tokens: u64, now: u64) -> u64 {
         let span = pace.span_ns(tokens);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
@@ -117,20 +117,20 @@ impl Tokens {
     }
 
     /// Returns unused tokens.
-    pub fn refund(&self, pace: Pace, tokens: u64) {
+    pub fn refund(&self, pace: BucketRate, tokens: u64) {
         let span = pace.span_ns(tokens);
         let back = |full_at: u64| Some(full_at.saturating_sub(span));
         let _ = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
     }
 
     /// Tokens in the bucket.
-    pub fn held(&self, pace: Pace, now: u64) -> u64 {
+    pub fn held(&self, pace: BucketRate, now: u64) -> u64 {
         let missing = self.full_at.load(Ordering::Relaxed).saturating_sub(now);
         pace.tokens_in(pace.depth_ns.saturating_sub(missing))
     }
 
     /// Sets the tokens in the bucket, up to its capacity.
-    pub fn set_held(&self, pace: Pace, tokens: u64, now: u64) {
+    pub fn set_held(&self, pace: BucketRate, tokens: u64, now: u64) {
         let missing = pace.depth_ns.saturating_sub(pace.holding(tokens).depth_ns);
         self.full_at.store(now.saturating_add(missing), Ordering::Relaxed);
     }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn full_bucket_gives_its_depth_and_then_its_rate() {
-        let (tokens, pace) = (Tokens::default(), Pace::new(10, SECOND_NS));
+        let (tokens, pace) = (TokenBucket::default(), BucketRate::new(10, SECOND_NS));
         let now = 100 * SECOND_NS;
         let at_once = (0..100).filter(|_| tokens.take(pace, 1, now).is_ok()).count();
         assert_eq!(at_once, 11, "ten that were saved up, and one in debt");
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn booked_tokens_are_due_in_booking_order() {
-        let (tokens, pace) = (Tokens::default(), Pace::new(10, 0));
+        let (tokens, pace) = (TokenBucket::default(), BucketRate::new(10, 0));
         let dues: Vec<u64> = (0..4).map(|_| tokens.book(pace, 2, SECOND_NS)).collect();
         let tenths: Vec<u64> = dues.iter().map(|due| due / (SECOND_NS / 10)).collect();
         assert_eq!(tenths, [0, 12, 14, 16]);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn set_tokens_stay_up_to_the_capacity() {
-        let (tokens, pace) = (Tokens::default(), Pace::new(100, 60 * SECOND_NS));
+        let (tokens, pace) = (TokenBucket::default(), BucketRate::new(100, 60 * SECOND_NS));
         assert_eq!(tokens.held(pace, 0), 6000);
         tokens.set_held(pace, 1234, 5 * SECOND_NS);
         assert_eq!(tokens.held(pace, 5 * SECOND_NS), 1234);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn threads_never_take_more_tokens_than_exist() {
-        let (tokens, pace) = (Tokens::default(), Pace::new(1000, SECOND_NS));
+        let (tokens, pace) = (TokenBucket::default(), BucketRate::new(1000, SECOND_NS));
         let now = 10 * SECOND_NS;
         let taken: usize = std::thread::scope(|scope| {
             let take = || (0..2000).filter(|_| tokens.take(pace, 1, now).is_ok()).count();
@@ -197,8 +197,8 @@ mod tests {
             depth_ms in 0u64..500,
             steps in proptest::collection::vec((0u64..20_000_000, 1u64..4000), 1..200),
         ) {
-            let pace = Pace::new(per_second, depth_ms * 1_000_000);
-            let tokens = Tokens::default();
+            let pace = BucketRate::new(per_second, depth_ms * 1_000_000);
+            let tokens = TokenBucket::default();
             let (mut now, mut given, mut last) = (SECOND_NS, 0, 0);
             for (step, wanted) in steps {
                 now += step;

@@ -12,18 +12,18 @@ use sync::Mutex;
 #[derive(Debug, Default)]
 pub struct Turns {
     is_taken: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<TurnState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TurnState {
     is_taken: bool,
-    waiting: VecDeque<oneshot::Sender<Turn>>,
+    waiting: VecDeque<oneshot::Sender<BookingTurn>>,
 }
 
 /// The turn to book; dropping it passes the turn on.
 #[derive(Debug)]
-pub struct Turn {
+pub struct BookingTurn {
     of: Option<Arc<Turns>>,
 }
 
@@ -31,9 +31,9 @@ pub struct Turn {
 #[derive(Debug)]
 pub enum TurnGrant {
     /// The request has the turn.
-    Now(Turn),
+    Now(BookingTurn),
     /// The request gets the turn later; dropping the receiver leaves the queue.
-    Queued(oneshot::Receiver<Turn>),
+    Queued(oneshot::Receiver<BookingTurn>),
 }
 
 impl Turns {
@@ -55,11 +55,11 @@ impl Turns {
         }
         state.is_taken = true;
         self.is_taken.store(true, Ordering::Release);
-        TurnGrant::Now(Turn { of: Some(self.clone()) })
+        TurnGrant::Now(BookingTurn { of: Some(self.clone()) })
     }
 }
 
-impl Drop for Turn {
+impl Drop for BookingTurn {
     fn drop(&mut self) {
         let Some(turns) = self.of.take() else { return };
         let mut given = Self { of: Some(turns.clone()) };
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
-    fn later(turns: &Arc<Turns>) -> oneshot::Receiver<Turn> {
+    fn later(turns: &Arc<Turns>) -> oneshot::Receiver<BookingTurn> {
         match turns.enter() {
             TurnGrant::Queued(place) => place,
             TurnGrant::Now(_) => panic!("the turn is taken"),

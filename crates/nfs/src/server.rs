@@ -19,7 +19,7 @@ use crate::state::grace::Grace;
 use crate::state::holdings::Holdings;
 use files::{CourtesyClients, Files, Patience, RequestFiles};
 use futures_util::FutureExt;
-use limits::{Account, ResourceCharge};
+use limits::{LedgerAccount, ResourceCharge};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -413,7 +413,7 @@ impl Server {
     /// they must not block live clients.
     fn take_or_make_room(
         &self,
-        account: &Arc<Account>,
+        account: &Arc<LedgerAccount>,
         amount: u64,
         has: impl Fn(&Client) -> bool,
     ) -> Result<ResourceCharge, NfsStatus> {

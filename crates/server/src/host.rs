@@ -13,7 +13,7 @@ use crate::state::nfs_records::{NfsRecords, OWN_RECORD};
 use crate::state::sid_pins::SidPins;
 use files::Caller;
 use futures_util::future::BoxFuture;
-use limits::Holder;
+use limits::LedgerHolder;
 use rustls::ServerConfig;
 use smb::{Account, Dialect, Host, HostTime, InterfaceFact, RequestFailure, RequestFailureKind};
 use std::collections::HashMap;
@@ -337,7 +337,7 @@ impl Host for ProcessHost {
         self.runtime.spawn(work);
     }
 
-    fn admit_connection(&self, connection: u64, holder: &Holder) -> bool {
+    fn admit_connection(&self, connection: u64, holder: &LedgerHolder) -> bool {
         self.connections.get().is_none_or(|all| all.admit(connection, holder))
     }
 

@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use files::{CallHolder, Workers};
 use futures_util::future::BoxFuture;
-use limits::Usage;
+use limits::ResourceUsage;
 use line::{Bounds, CallQueue, Duty, Summons, TICK};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -84,9 +84,9 @@ impl Pool {
 
     /// Usage of the queue, for metrics.
     #[must_use]
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ResourceUsage {
         let state = self.shared.state.lock();
-        Usage {
+        ResourceUsage {
             max: WORKER_QUEUE_MAX as u64,
             used: state.line.waiting() as u64,
             holders: state.line.holders() as u64,

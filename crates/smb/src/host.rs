@@ -2,7 +2,7 @@
 
 use files::Caller;
 use futures_util::future::BoxFuture;
-use limits::Holder;
+use limits::LedgerHolder;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -104,7 +104,7 @@ pub trait Host: Send + Sync {
 
     /// Charges a connection to `holder`, at a logon. False if the holder has too many; the logon
     /// then fails with REQUEST_NOT_ACCEPTED.
-    fn admit_connection(&self, connection: u64, holder: &Holder) -> bool {
+    fn admit_connection(&self, connection: u64, holder: &LedgerHolder) -> bool {
         let _ = (connection, holder);
         true
     }

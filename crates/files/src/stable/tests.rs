@@ -133,7 +133,7 @@ fn dropped_sync_task_fails_its_waiters() {
 #[test]
 fn sync_is_charged_to_the_file_system_and_to_no_client() {
     let mut bench = SyncBench::new();
-    let client = CallHolder::Client(limits::Holder::site([192, 0, 2, 1].into()));
+    let client = CallHolder::Client(limits::LedgerHolder::site([192, 0, 2, 1].into()));
     bench.files.holder = client;
     let mut one = bench.wait(&[(7, Ok(()))]);
     assert_eq!(one.as_mut().now_or_never(), None);

@@ -2,7 +2,7 @@
 
 use super::{RequestId, WatchAnswer, WatchChange, WatchState};
 use futures_channel::oneshot;
-use limits::{Account, Holder, Ledger, ResourceCharge};
+use limits::{Ledger, LedgerAccount, LedgerHolder, ResourceCharge};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
@@ -44,7 +44,7 @@ impl WatchLedgers {
     ///
     /// # Errors
     /// [`FsError::TooMany`].
-    pub fn charge(&self, holder: &Holder) -> Result<(ResourceCharge, ResourceCharge)> {
+    pub fn charge(&self, holder: &LedgerHolder) -> Result<(ResourceCharge, ResourceCharge)> {
         let watch = self.watches.take(holder).map_err(|_| FsError::TooMany)?;
         Ok((watch, self.bytes.account(holder).force(0)))
     }
@@ -102,7 +102,7 @@ impl ChargedWatch {
 }
 
 /// Whether both charge the same user.
-pub(super) fn is_same_account(one: &Arc<Account>, other: &Arc<Account>) -> bool {
+pub(super) fn is_same_account(one: &Arc<LedgerAccount>, other: &Arc<LedgerAccount>) -> bool {
     // A holder has one account while it is charged for anything.
     Arc::ptr_eq(one, other)
 }

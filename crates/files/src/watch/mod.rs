@@ -20,7 +20,7 @@ use crate::table::OpenName;
 use crate::{Access, Caller, Files, OpenFile, RequestFiles};
 use charge::{ChargedWatch, DueAnswer};
 use futures_channel::oneshot;
-use limits::{Holder, Ledger, ResourceCharge};
+use limits::{Ledger, LedgerHolder, ResourceCharge};
 use pulse::{ListRights, TickQuota, WatchPulse};
 use state::{RequestId, WatchState};
 use std::ops::BitOr;
@@ -187,7 +187,7 @@ impl RequestFiles {
         &self,
         open: &OpenFile,
         wish: &WatchWish,
-        holder: &Holder,
+        holder: &LedgerHolder,
     ) -> Result<NextChanges> {
         if !open.is_directory() {
             return Err(FsError::InvalidParameter);
@@ -206,7 +206,7 @@ impl RequestFiles {
         &self,
         open: &OpenFile,
         wish: &WatchWish,
-        holder: &Holder,
+        holder: &LedgerHolder,
     ) -> Result<Arc<Watcher>> {
         let charges = self.files.watch_ledgers.charge(holder)?;
         let watcher = Arc::new(Watcher::new(open, wish, charges));

@@ -7,7 +7,7 @@ use files::{
     Volume, VolumeOptions, Workers,
 };
 use futures_util::future::BoxFuture;
-use limits::Holder;
+use limits::LedgerHolder;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -25,7 +25,7 @@ use vfs::{
 use vfs_local::LocalVfs;
 
 /// Holder that is charged for byte ranges.
-pub static HOLDER: LazyLock<Holder> = LazyLock::new(|| Holder::User("somebody".into()));
+pub static HOLDER: LazyLock<LedgerHolder> = LazyLock::new(|| LedgerHolder::User("somebody".into()));
 
 pub const READ: Access = Access::FILE_READ;
 pub const WRITE: Access = Access::FILE_WRITE;

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{LockKind, LockOwner, OpenFile, OwnerLockOutcome, Range, RangeLock};
 use futures_util::task::noop_waker;
-use limits::Holder;
+use limits::LedgerHolder;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ fn holder_with_too_many_ranges_is_refused_and_others_are_not() {
     served.files.try_locks(&a, &all[..5000], &HOLDER).unwrap();
     assert_eq!(served.files.try_locks(&b, &all[..1], &HOLDER), Err(FsError::TooMany));
     assert_eq!(now(served.files.lock(&b, all[0], &HOLDER)), Err(FsError::TooMany));
-    let other = Holder::User("another".into());
+    let other = LedgerHolder::User("another".into());
     served.files.try_locks(&b, &all[..1], &other).unwrap();
     assert_eq!(served.files.lock_ranges().usage().used, 5001, "refusals leave nothing behind");
 }
@@ -203,7 +203,7 @@ fn owner_is_charged_for_its_lock_pieces() {
     served.files.unlock_owned(&open, owner, range(10, 1), &HOLDER).unwrap();
     assert_eq!(used(), 2);
     served.files.lock_ranges().set_max(2);
-    let many = Holder::User("many".into());
+    let many = LedgerHolder::User("many".into());
     let _hoard = served.files.lock_ranges().account(&many).force(4096);
     let halved = served.files.unlock_owned(&open, owner, range(20, 1), &many);
     assert_eq!((halved, used()), (Err(FsError::TooMany), 4098));

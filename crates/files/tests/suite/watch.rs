@@ -7,7 +7,7 @@ use files::{
     WatchAnswer, WatchChange, WatchFilter, WatchWish,
 };
 use futures_util::FutureExt;
-use limits::Holder;
+use limits::LedgerHolder;
 use std::sync::Arc;
 use vfs::{ExternalChange, ExternalName, FsError, StreamName, Timestamp};
 
@@ -20,8 +20,8 @@ fn wish(filter: WatchFilter, tree: bool) -> WatchWish {
 }
 
 /// Holder that is charged for watches.
-pub fn somebody() -> Holder {
-    Holder::User("somebody".into())
+pub fn somebody() -> LedgerHolder {
+    LedgerHolder::User("somebody".into())
 }
 
 /// A watched directory.
@@ -267,7 +267,7 @@ fn watch_all(
     let mut opens = Vec::new();
     for name in names {
         let open = served.open(name, READ);
-        let holder = Holder::User(by.into());
+        let holder = LedgerHolder::User(by.into());
         let begun = served.files.next_changes(&open, &wish(NAMES, false), &holder);
         opens.push(open);
         if let Err(error) = begun {

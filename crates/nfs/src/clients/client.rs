@@ -11,7 +11,7 @@ use crate::state::keyed_mutex::KeyedMutex;
 use crate::state::principal::Principal;
 use crate::state::stateids::Owner;
 use files::VolumeId;
-use limits::{Account, Holder, Ledger, ResourceCharge};
+use limits::{Ledger, LedgerAccount, LedgerHolder, ResourceCharge};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -50,7 +50,7 @@ pub struct ExchangeIdRequest {
     /// Principal of the call.
     pub principal: Principal,
     /// Source address, to which the client's resources are charged.
-    pub holder: Holder,
+    pub holder: LedgerHolder,
     /// Random upper half of a new client id, so that ids cannot be guessed.
     pub id_high: u32,
     /// EXCHGID4_FLAG_UPD_CONFIRMED_REC_A: updates a confirmed record.
@@ -101,11 +101,11 @@ pub struct Client {
     sessions: Mutex<Sessions>,
     is_confirmed: AtomicBool,
     /// Address of its EXCHANGE_ID, to which its resources are charged.
-    pub holder: Holder,
+    pub holder: LedgerHolder,
     state_count: AtomicUsize,
     owner_bytes: AtomicUsize,
     /// Account to which its opens are charged.
-    open_account: OnceLock<Arc<Account>>,
+    open_account: OnceLock<Arc<LedgerAccount>>,
     /// Charge for its opens, locks and delegations.
     states_share: Mutex<ResourceCharge>,
     /// Charge for the owner strings of its opens and locks, in bytes.
@@ -162,7 +162,7 @@ impl Client {
     }
 
     /// The account of `opens` to which its opens are charged.
-    pub fn open_account(&self, opens: &Arc<Ledger>) -> &Arc<Account> {
+    pub fn open_account(&self, opens: &Arc<Ledger>) -> &Arc<LedgerAccount> {
         self.open_account.get_or_init(|| opens.account(&self.holder))
     }
 

@@ -5,7 +5,7 @@
 
 use crate::clients::client::Client;
 use crate::limits::{COOLING, COOLING_FILES_MAX};
-use limits::{Account, ResourceCharge};
+use limits::{LedgerAccount, ResourceCharge};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -64,7 +64,7 @@ impl Delegations {
     pub fn enter(
         self: &Arc<Self>,
         file: FileKey,
-        account: &Arc<Account>,
+        account: &Arc<LedgerAccount>,
         now: Instant,
     ) -> Option<DelegationEntry> {
         let share = account.take(1).ok()?;
@@ -150,17 +150,17 @@ mod tests {
     use crate::limits::DELEGATIONS_MAX;
     use crate::state::holdings::Holdings;
     use crate::state::principal::Principal;
-    use limits::Holder;
+    use limits::LedgerHolder;
     use wire::nfs::{ClientId, Verifier};
 
     const FILE: FileKey = FileKey { device: 1, inode: 2 };
     const OTHER: FileKey = FileKey { device: 1, inode: 3 };
 
-    fn holder() -> Holder {
-        Holder::site(std::net::IpAddr::from([192, 0, 2, 1]))
+    fn holder() -> LedgerHolder {
+        LedgerHolder::site(std::net::IpAddr::from([192, 0, 2, 1]))
     }
 
-    fn account() -> Arc<Account> {
+    fn account() -> Arc<LedgerAccount> {
         Holdings::new(100).delegations.account(&holder())
     }
 
@@ -220,7 +220,7 @@ mod tests {
         let entries: Vec<DelegationEntry> =
             (0..DELEGATIONS_MAX).filter_map(|_| all.enter(FILE, &one, now)).collect();
         assert_eq!(entries.len(), DELEGATIONS_MAX / 2);
-        let other = Holder::site(std::net::IpAddr::from([192, 0, 2, 2]));
+        let other = LedgerHolder::site(std::net::IpAddr::from([192, 0, 2, 2]));
         assert!(all.enter(OTHER, &holdings.delegations.account(&other), now).is_some());
         drop(entries);
         assert!(all.enter(OTHER, &one, now).is_some());

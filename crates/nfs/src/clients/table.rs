@@ -7,7 +7,7 @@ use crate::clients::client::{Client, ClientEnvironment, ExchangeIdRequest};
 use crate::limits::UNCONFIRMED_CLIENTS_MAX;
 use crate::state::client_record::ClientRecord;
 use crate::state::holdings::Holdings;
-use limits::{Exhausted, Holder, ResourceCharge};
+use limits::{LedgerHolder, ResourceCharge, ResourceExhausted};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub struct Clients {
     /// By the lower half of the client id.
     ids: HashMap<u32, ClientEntry, KeyedBuildHasher>,
     /// Numbers of unconfirmed clients by address, oldest first.
-    unconfirmed: HashMap<Holder, BTreeSet<u32>>,
+    unconfirmed: HashMap<LedgerHolder, BTreeSet<u32>>,
     unconfirmed_count: usize,
     common: ClientEnvironment,
 }
@@ -158,7 +158,7 @@ impl Clients {
             match account.take(1) {
                 Ok(share) => break share,
                 // Unconfirmed and courtesy clients make room for a new client.
-                Err(Exhausted) => ended.push(self.make_room(&who.holder, now)?),
+                Err(ResourceExhausted) => ended.push(self.make_room(&who.holder, now)?),
             }
         };
         let number = self.free_number();
@@ -173,7 +173,7 @@ impl Clients {
 
     /// Evicts a client in favour of `holder`: an unconfirmed one of the same address, else the
     /// courtesy client that expired first.
-    fn make_room(&mut self, holder: &Holder, now: Instant) -> Result<Arc<Client>, NfsStatus> {
+    fn make_room(&mut self, holder: &LedgerHolder, now: Instant) -> Result<Arc<Client>, NfsStatus> {
         let own = self.unconfirmed.get(holder).and_then(|numbers| numbers.first().copied());
         if let Some(client) = own.and_then(|number| self.numbered(number)) {
             self.remove(&client);
@@ -283,8 +283,8 @@ mod tests {
     const ALICE: Principal = Principal { flavor: 1, uid: 1, gid: 1, has_reserved_port: true };
     const BOB: Principal = Principal { flavor: 1, uid: 2, gid: 2, has_reserved_port: true };
 
-    fn site(number: u32) -> Holder {
-        Holder::site(IpAddr::from(number.to_be_bytes()))
+    fn site(number: u32) -> LedgerHolder {
+        LedgerHolder::site(IpAddr::from(number.to_be_bytes()))
     }
 
     fn who(life: u8, principal: Principal, updates: bool) -> ExchangeIdRequest {

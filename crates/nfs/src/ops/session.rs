@@ -53,7 +53,7 @@ pub(crate) fn exchange_id<'r>(
         owner: args.client_owner.owner_id.to_vec(),
         verifier: args.client_owner.verifier,
         principal: run.call.principal(),
-        holder: limits::Holder::site(run.call.conn.link.facts.peer.ip()),
+        holder: limits::LedgerHolder::site(run.call.conn.link.facts.peer.ip()),
         id_high: run.server().random_id(),
         updates: args.flags.0 & ExchangeIdFlags::UPD_CONFIRMED_REC_A.0 != 0,
         facts: facts_of(run, args),

@@ -91,7 +91,7 @@ impl Call {
     /// Holder to which work on workers is charged. A uid of AUTH_SYS is the client's claim, so the
     /// holder is the address.
     pub(crate) fn holder(&self) -> CallHolder {
-        CallHolder::Client(limits::Holder::site(self.conn.link.facts.peer.ip()))
+        CallHolder::Client(limits::LedgerHolder::site(self.conn.link.facts.peer.ip()))
     }
 
     /// Principal of the call, for clients and sessions.

@@ -8,7 +8,7 @@ use crate::limits::{
     DELEGATIONS_MAX, OWNER_BYTES_FLOOR, OWNER_BYTES_MAX, SESSIONS_FLOOR, SESSIONS_MAX, SLOTS_FLOOR,
     SLOTS_TOTAL_MAX, STATES_FLOOR,
 };
-use limits::{Ledger, Usage};
+use limits::{Ledger, ResourceUsage};
 use std::sync::Arc;
 
 /// Ledgers of all resources: see the module.
@@ -48,7 +48,7 @@ impl Holdings {
 
     /// Usage by kind, for metrics.
     #[must_use]
-    pub fn usages(&self) -> [(&'static str, Usage); 7] {
+    pub fn usages(&self) -> [(&'static str, ResourceUsage); 7] {
         [
             ("nfs_clients", self.clients.usage()),
             ("nfs_sessions", self.sessions.usage()),

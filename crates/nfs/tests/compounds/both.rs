@@ -279,7 +279,7 @@ impl Run {
                     .server
                     .files
                     .for_server()
-                    .try_locks(held, &[range], &limits::Holder::User("somebody".into()))
+                    .try_locks(held, &[range], &limits::LedgerHolder::User("somebody".into()))
                     .is_ok()
             }
             Holder::Nfs { client, id, locks } => {

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{Access, IfExists, IfMissing, OpenPlan, OpenProgress, Semantics, ShareMode};
 use futures_util::FutureExt;
-use limits::Holder;
+use limits::LedgerHolder;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::{Identity, Name, RelPath};
@@ -561,7 +561,7 @@ fn smb_open_waits_for_the_grace_period() {
         bench.server.files.for_server().try_locks(
             &beside.open,
             &[range],
-            &Holder::User("somebody".into()),
+            &LedgerHolder::User("somebody".into()),
         )
     };
     assert_eq!(lock(), Err(vfs::FsError::LockNotGranted), "it may be locked");

@@ -5,7 +5,7 @@ use super::answer::{Answer, Input, Refusal};
 use crate::accounts::system_users;
 use crate::config::{ExportLine, ShareConfig};
 use crate::shares::limits::ChangeRefusal;
-use limits::{Provision, Rates, Snapshot};
+use limits::{LimitsSnapshot, Provision, Rates};
 use meter::Peak;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -41,7 +41,8 @@ pub fn limits(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let wanted = input.part("share").to_lowercase();
     let limits = state.limits.snapshots(Instant::now());
     let found = limits.iter().find(|(name, _)| name.to_lowercase() == wanted);
-    let shown = |(name, snapshot): &(String, Snapshot)| limits_shown(snapshot, peak(state, name));
+    let shown =
+        |(name, snapshot): &(String, LimitsSnapshot)| limits_shown(snapshot, peak(state, name));
     found.map(shown).map(Answer::Json).ok_or(NO_SHARE)
 }
 
@@ -66,7 +67,7 @@ pub fn change(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let pairs = keys.iter().map(|(key, value)| (*key, value.as_str()));
     let share = input.part("share");
     let changed = state.limits.change(share, pairs, Instant::now());
-    let shown = |snapshot: Snapshot| limits_shown(&snapshot, peak(state, share));
+    let shown = |snapshot: LimitsSnapshot| limits_shown(&snapshot, peak(state, share));
     changed.map(shown).map(Answer::Json).map_err(|refusal| match refusal {
         ChangeRefusal::NoShare => NO_SHARE,
         ChangeRefusal::Wrong(why) => Refusal::Bad(why),
@@ -90,8 +91,8 @@ fn peak(state: &State, share: &str) -> Peak {
     state.files.meter().peak(share)
 }
 
-fn limits_shown(snapshot: &Snapshot, peak: Peak) -> Value {
-    let Snapshot { provision, limits, credits, throttled, waiting, .. } = snapshot;
+fn limits_shown(snapshot: &LimitsSnapshot, peak: Peak) -> Value {
+    let LimitsSnapshot { provision, limits, credits, throttled, waiting, .. } = snapshot;
     let Provision { class, gib, iops, mib_per_second, .. } = provision;
     let throttled: Map<String, Value> =
         throttled.iter().map(|(why, count)| (why.name().to_owned(), json!(count))).collect();
@@ -117,7 +118,7 @@ fn limits_shown(snapshot: &Snapshot, peak: Peak) -> Value {
     })
 }
 
-fn shown(state: &State, share: &ShareConfig, limits: Option<&Snapshot>) -> Value {
+fn shown(state: &State, share: &ShareConfig, limits: Option<&LimitsSnapshot>) -> Value {
     let space = space(state, &share.name);
     json!({
         "name": share.name,

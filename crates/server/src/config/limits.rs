@@ -3,7 +3,7 @@
 use super::meaning::Meaning;
 use super::values::parse_size;
 use super::{ConfigError, ShareConfig, suggest};
-use limits::{Class, Limits, PROVISIONED_GIB_MAX, PROVISIONED_GIB_MIN, Provision};
+use limits::{Limits, PROVISIONED_GIB_MAX, PROVISIONED_GIB_MIN, PerformanceClass, Provision};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -169,10 +169,10 @@ impl ShareConfig {
         let (name, Provision { class, gib, iops, mib_per_second, own, .. }) =
             (&self.name, self.provision);
         let mut wrong = Vec::new();
-        if class == Class::Custom && (iops.is_some() || mib_per_second.is_some()) {
+        if class == PerformanceClass::Custom && (iops.is_some() || mib_per_second.is_some()) {
             wrong.push(format!("share {name}: provisioned_iops and provisioned_mib_per_second belong to class \"premium\" or \"standard\"; of class \"custom\", set limits.iops and limits.bandwidth"));
         }
-        if class != Class::Custom && gib.is_none() {
+        if class != PerformanceClass::Custom && gib.is_none() {
             wrong.push(format!("share {name}: class \"{}\" needs provisioned_gib, since its limits follow from its size", class.name()));
         }
         let limits = self.provision.limits();
@@ -224,14 +224,15 @@ pub(crate) fn set_provision(
 ) -> Result<(), String> {
     match key {
         "class" => {
-            provision.class = Class::of_name(value).ok_or_else(|| {
+            provision.class = PerformanceClass::of_name(value).ok_or_else(|| {
                 format!("class = {value:?} is none of standard, premium and custom")
             })?;
         }
         "provisioned_gib" => {
             let range = PROVISIONED_GIB_MIN..=PROVISIONED_GIB_MAX;
             // A share without a class has no limits that follow from its size.
-            let range = if provision.class == Class::Custom { 1..=*range.end() } else { range };
+            let range =
+                if provision.class == PerformanceClass::Custom { 1..=*range.end() } else { range };
             provision.gib = unless_default(value, || number(key, value, range))?;
         }
         "provisioned_iops" => {
@@ -316,7 +317,7 @@ mod tests {
         let keys = "class = \"premium\"\nprovisioned_gib = 1024\nmetadata_cache = \"off\"\nlimits = { egress = \"50 MiB\", file_iops = 500 }";
         let provision = parse(keys).unwrap().provision();
         let limits = provision.limits();
-        assert_eq!((provision.class, provision.gib), (Class::Premium, Some(1024)));
+        assert_eq!((provision.class, provision.gib), (PerformanceClass::Premium, Some(1024)));
         assert_eq!((limits.share.iops, limits.burst_iops), (Some(4024), Some(10_000)));
         assert_eq!((limits.share.egress, limits.file.iops), (Some(50 << 20), Some(500)));
         assert_eq!(limits.metadata_iops, Some(12_000), "without a cache of names");

@@ -9,7 +9,7 @@ use crate::limits::{
     MEMORY_FLOOR_BYTES, STALL_WITHIN, UNKNOWN_PER_SITE_MAX, unknown_max,
 };
 use futures_util::task::AtomicWaker;
-use limits::{Holder, Ledger, ResourceCharge, Usage, site_of};
+use limits::{Ledger, LedgerHolder, ResourceCharge, ResourceUsage, site_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
@@ -48,7 +48,7 @@ pub struct ConnectionCounts {
     /// Connections without a logon that were closed in favour of a site with fewer.
     pub displaced: u64,
     /// Connections with a logon, by user.
-    pub by_user: Usage,
+    pub by_user: ResourceUsage,
     /// Bytes received.
     pub received_bytes: u64,
     /// Bytes sent.
@@ -229,7 +229,7 @@ impl Connections {
     /// Charges the connection `id` to `holder`, who has logged on. Returns false if the holder has
     /// too many connections. Only the first logon of a connection is charged.
     #[must_use]
-    pub fn admit(&self, id: u64, holder: &Holder) -> bool {
+    pub fn admit(&self, id: u64, holder: &LedgerHolder) -> bool {
         let mut table = self.table.lock();
         if table.users.contains_key(&id) || !table.links.contains_key(&id) {
             return true;
@@ -537,13 +537,13 @@ impl Place {
     /// A memory lease that is charged to the client's site.
     #[must_use]
     pub fn lease(&self) -> Lease {
-        Lease::new(&self.connections.memory, &Holder::Site(self.site))
+        Lease::new(&self.connections.memory, &LedgerHolder::Site(self.site))
     }
 
     /// The account that is charged before a logon.
     #[must_use]
-    pub fn holder(&self) -> Holder {
-        Holder::Site(self.site)
+    pub fn holder(&self) -> LedgerHolder {
+        LedgerHolder::Site(self.site)
     }
 
     /// The shared state of the connection.
@@ -673,7 +673,7 @@ mod tests {
     #[test]
     fn one_user_gets_at_most_half_of_the_connections() {
         let connections = Arc::new(Connections::new(80));
-        let user = |name: &str| Holder::User(name.into());
+        let user = |name: &str| LedgerHolder::User(name.into());
         let mut places: Vec<Place> = (0..60_u8)
             .map(|n| connections.enter(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, n))).unwrap())
             .collect();

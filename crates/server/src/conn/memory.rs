@@ -6,7 +6,7 @@
 //! Each connection has a small free allowance, so that small requests need no ledger access.
 
 use crate::limits::MEMORY_FREE_BYTES;
-use limits::{Account, Holder, Ledger, ResourceCharge};
+use limits::{Ledger, LedgerAccount, LedgerHolder, ResourceCharge};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,14 +50,14 @@ pub struct Lease {
 impl Lease {
     /// An empty lease, charged to `holder`.
     #[must_use]
-    pub fn new(memory: &Arc<Memory>, holder: &Holder) -> Self {
+    pub fn new(memory: &Arc<Memory>, holder: &LedgerHolder) -> Self {
         let share = memory.ledger.account(holder).force(0);
         Self { memory: memory.clone(), share, waits: false }
     }
 
     /// Charges the lease to `holder` from now on.
-    pub fn charge(&mut self, holder: &Holder) {
-        let account: Arc<Account> = self.memory.ledger.account(holder);
+    pub fn charge(&mut self, holder: &LedgerHolder) {
+        let account: Arc<LedgerAccount> = self.memory.ledger.account(holder);
         if !Arc::ptr_eq(&account, self.share.account()) {
             self.share.move_to(&account);
         }
@@ -137,7 +137,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn lease(memory: &Arc<Memory>, user: &str) -> Lease {
-        Lease::new(memory, &Holder::User(user.into()))
+        Lease::new(memory, &LedgerHolder::User(user.into()))
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         assert!(one.covers(MEMORY_FREE_BYTES) && !one.covers(MEMORY_FREE_BYTES + 1));
         one.force(MIB);
         assert_eq!(memory.ledger().usage().used, charged(MIB));
-        one.charge(&Holder::User("b".into()));
+        one.charge(&LedgerHolder::User("b".into()));
         one.settle(0);
         assert_eq!(memory.ledger().usage().used, 0);
     }

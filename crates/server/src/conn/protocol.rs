@@ -5,7 +5,7 @@
 
 use bytes::BytesMut;
 use files::ResidentRange;
-use limits::Holder;
+use limits::LedgerHolder;
 use meter::{Arrival, SentReply};
 use smallvec::SmallVec;
 use smb::HostTime;
@@ -160,7 +160,7 @@ pub trait Protocol: Sized + Send + 'static {
     fn next_answer_bytes(&self) -> usize;
 
     /// The account that is charged for the connection's resources; `None` for its address.
-    fn holder(&self) -> Option<Holder> {
+    fn holder(&self) -> Option<LedgerHolder> {
         None
     }
 

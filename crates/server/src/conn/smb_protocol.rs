@@ -3,7 +3,7 @@
 use crate::conn::protocol::{End, Facts, Framing, OutgoingMessage, Protocol};
 use crate::limits::JOBS_MAX;
 use bytes::{Buf, BytesMut};
-use limits::Holder;
+use limits::LedgerHolder;
 use meter::Arrival;
 use smb::{
     Close, Conn, ConnFacts, ConnHandle, HostTime, Job, JobOutput, Server, SignatureCheck, Transmit,
@@ -105,7 +105,7 @@ impl Protocol for Conn {
         Ok(self.handle_checked(message, checked, now)?)
     }
 
-    fn holder(&self) -> Option<Holder> {
+    fn holder(&self) -> Option<LedgerHolder> {
         self.holder()
     }
 

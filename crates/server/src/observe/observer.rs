@@ -92,7 +92,7 @@ impl Observer {
     }
 
     /// Usage of the resources that clients share.
-    fn resources(&self) -> Vec<(&'static str, limits::Usage)> {
+    fn resources(&self) -> Vec<(&'static str, limits::ResourceUsage)> {
         let smb = &self.server.holdings;
         let mut resources = vec![
             ("connections", self.connections.counts().by_user),

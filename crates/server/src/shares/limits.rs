@@ -5,7 +5,7 @@
 use crate::backend::SpaceMeter;
 use crate::config::{ShareConfig, change_provision};
 use crate::shares::credits::CreditFile;
-use limits::{Provision, ProvisionedSize, ReductionTooSoon, ShareLimits, Snapshot};
+use limits::{LimitsSnapshot, Provision, ProvisionedSize, ReductionTooSoon, ShareLimits};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -145,7 +145,7 @@ impl LimitsBook {
         share: &str,
         keys: impl IntoIterator<Item = (&'a str, &'a str)>,
         now: Instant,
-    ) -> Result<Snapshot, ChangeRefusal> {
+    ) -> Result<LimitsSnapshot, ChangeRefusal> {
         let (key, known) = (key_of(share), self.shares.lock());
         let known = known.get(&key).ok_or(ChangeRefusal::NoShare)?;
         let present = known.limits.provision();
@@ -164,7 +164,7 @@ impl LimitsBook {
 
     /// The limits and usage of every share.
     #[must_use]
-    pub fn snapshots(&self, now: Instant) -> Vec<(String, Snapshot)> {
+    pub fn snapshots(&self, now: Instant) -> Vec<(String, LimitsSnapshot)> {
         let known = self.shares.lock();
         known.values().map(|known| (known.name.clone(), known.limits.snapshot(now))).collect()
     }
@@ -356,8 +356,12 @@ mod tests {
         let held = |book: &LimitsBook| book.of(&shares(100)[0], now).credits(now).unwrap();
         let book = LimitsBook::open(folder.path());
         assert_eq!(held(&book), 24_840_000, "a new share has all");
-        let cost = limits::Cost { kind: limits::Kind::Read, operations: 20_000_000, bytes: 0 };
-        assert_eq!(book.of(&shares(100)[0], now).take(None, cost, now), limits::Admission::Now);
+        let cost =
+            limits::Cost { kind: limits::RequestKind::Read, operations: 20_000_000, bytes: 0 };
+        assert_eq!(
+            book.of(&shares(100)[0], now).take(None, cost, now),
+            limits::RequestAdmission::Now
+        );
         book.keep_credits(now);
         drop(book);
         let next = held(&LimitsBook::open(folder.path()));

@@ -98,7 +98,7 @@ fn dropped_pool_leaves_no_thread() {
 fn calls_beyond_a_holders_bound_are_dropped_and_counted() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(1) });
-    let user = |name: &str| CallHolder::Client(limits::Holder::User(name.into()));
+    let user = |name: &str| CallHolder::Client(limits::LedgerHolder::User(name.into()));
     let (go, gone) = mpsc::channel::<()>();
     let (begin, begun) = mpsc::channel();
     pool.run(

@@ -7,7 +7,7 @@ use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malfor
 use crate::server::Server;
 use files::{LockKind, Range, RangeLock, RequestFiles};
 use futures_util::future::{Either, select};
-use limits::{Cost, Holder};
+use limits::{Cost, LedgerHolder};
 use std::pin::pin;
 use std::sync::Arc;
 use wire::codec::Writer;
@@ -145,7 +145,7 @@ async fn wait(
     open: Arc<Open>,
     locks: Vec<RangeLock>,
     sequence: u32,
-    holder: Holder,
+    holder: LedgerHolder,
 ) -> Result<AsyncReply, NtStatus> {
     let file = open.file()?.clone();
     for &lock in &locks {

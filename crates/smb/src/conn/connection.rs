@@ -29,7 +29,7 @@ use crate::session::negotiation::Negotiation;
 use crate::session::state::ChannelFact;
 use bytes::{Buf, BytesMut};
 use files::{CallHolder, Protocol, RequestContext};
-use limits::Holder;
+use limits::LedgerHolder;
 use meter::{Arrival, Authentication, StageTimes};
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
@@ -440,7 +440,7 @@ impl Conn {
 
     /// The account that pays for this connection's memory, once a user has logged on.
     #[must_use]
-    pub fn holder(&self) -> Option<Holder> {
+    pub fn holder(&self) -> Option<LedgerHolder> {
         let mut sessions = self.channels.values().map(|channel| &channel.session);
         sessions.find(|session| !session.has_ended()).map(|session| session.holder.clone())
     }
@@ -450,7 +450,9 @@ impl Conn {
         let mut channels =
             elements.iter().filter_map(|e| self.channels.get(&e.header.session_id.0));
         let holder = channels.next().map(|channel| channel.session.holder.clone());
-        CallHolder::Client(holder.unwrap_or_else(|| Holder::site(self.shared.facts.peer.ip())))
+        CallHolder::Client(
+            holder.unwrap_or_else(|| LedgerHolder::site(self.shared.facts.peer.ip())),
+        )
     }
 
     /// Handles the output of a finished job.

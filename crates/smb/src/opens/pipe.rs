@@ -1,7 +1,7 @@
 //! One open of a named pipe. A read without available data waits for it. MS-SMB2 3.3.5.12 (named
 //! pipes).
 
-use limits::{Account, ResourceCharge};
+use limits::{LedgerAccount, ResourceCharge};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -60,7 +60,7 @@ impl OpenPipe {
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` if the account has no pipe memory left.
-    pub fn new(pipe: Pipe, account: &Arc<Account>) -> Result<Self, NtStatus> {
+    pub fn new(pipe: Pipe, account: &Arc<LedgerAccount>) -> Result<Self, NtStatus> {
         let mut pipe = ChargedPipe { pipe, memory: account.force(0) };
         pipe.settle()?;
         Ok(Self { pipe: Mutex::new(pipe), readers: Mutex::default() })
@@ -154,7 +154,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(0);
     use futures_util::FutureExt;
-    use limits::{Holder, Ledger};
+    use limits::{Ledger, LedgerHolder};
     use std::pin::pin;
     use wire::rpc::{Interface, RpcFacts};
 
@@ -164,7 +164,7 @@ mod tests {
 
     fn open(ledger: &Arc<Ledger>, user: &str) -> Result<OpenPipe, NtStatus> {
         let pipe = Pipe::new(Interface::Srvsvc, RpcFacts::default());
-        OpenPipe::new(pipe, &ledger.account(&Holder::User(user.into())))
+        OpenPipe::new(pipe, &ledger.account(&LedgerHolder::User(user.into())))
     }
 
     #[test]

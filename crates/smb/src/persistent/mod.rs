@@ -18,7 +18,7 @@ use crate::shares::holdings::Charges;
 use crate::shares::tree::{AdmittedShare, Tree};
 use files::{CacheHolder, CacheKey, OpenFacts, OpenJournal};
 use futures_util::future::BoxFuture;
-use limits::{Holder, Ledger, ResourceCharge};
+use limits::{Ledger, LedgerHolder, ResourceCharge};
 pub use record::OpenRecord;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -186,7 +186,7 @@ impl Server {
             Some(lease) => lease.clone(),
             None => oplock.clone(),
         };
-        let user = Holder::User(record.owner.as_str().into());
+        let user = LedgerHolder::User(record.owner.as_str().into());
         let files = self.files.for_server();
         let file = files.restore(volume, caller, &record.file, &holder, &user);
         let file = file.map_err(|error| error.to_string())?;
@@ -232,7 +232,7 @@ impl Server {
 
 impl Server {
     /// Restored opens are charged without a limit, because they existed before the restart.
-    fn charges_of_restored(&self, user: &Holder) -> (Charges, ResourceCharge) {
+    fn charges_of_restored(&self, user: &LedgerHolder) -> (Charges, ResourceCharge) {
         let of = |ledger: &Arc<Ledger>| ledger.account(user).force(1);
         let charges = Charges {
             open: Some(of(self.files.opens())),

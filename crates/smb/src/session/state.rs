@@ -12,7 +12,7 @@ use crate::shares::tree::{AdmittedShare, Tree};
 use crate::shares::user::SessionUser;
 use crate::signal::Signal;
 use files::ShareQueue;
-use limits::{Holder, Ledger, ResourceCharge};
+use limits::{Ledger, LedgerHolder, ResourceCharge};
 use meter::Authentication;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -103,9 +103,9 @@ pub struct Session {
     /// Client address of its first channel.
     pub peer: SocketAddr,
     /// The account that pays for the session's use of shared resources.
-    pub holder: Holder,
+    pub holder: LedgerHolder,
     /// The account that pays for its opens.
-    pub open_account: Arc<limits::Account>,
+    pub open_account: Arc<limits::LedgerAccount>,
     /// The charge for the session itself, held while it exists.
     _charge: ResourceCharge,
     /// Raised at the end of the session, for any cause.
@@ -209,9 +209,9 @@ pub struct SessionParts {
     /// See [`Session::wants_multichannel`].
     pub wants_multichannel: bool,
     /// See [`Session::holder`].
-    pub holder: Holder,
+    pub holder: LedgerHolder,
     /// See [`Session::open_account`].
-    pub open_account: Arc<limits::Account>,
+    pub open_account: Arc<limits::LedgerAccount>,
     /// The charge for the session.
     pub charge: ResourceCharge,
     /// The channel that set it up.

@@ -1,7 +1,7 @@
 //! The identity of a session.
 
 use crate::host::Account;
-use limits::Holder;
+use limits::LedgerHolder;
 use meter::Authentication;
 use std::net::IpAddr;
 
@@ -37,11 +37,11 @@ impl SessionUser {
     /// The account that pays for the session's shared resources. For guest and anonymous sessions
     /// it is the client's network, because a client can open any number of them.
     #[must_use]
-    pub fn holder(&self, peer: IpAddr) -> Holder {
+    pub fn holder(&self, peer: IpAddr) -> LedgerHolder {
         if self.is_proven() {
-            Holder::User(self.account.name.as_str().into())
+            LedgerHolder::User(self.account.name.as_str().into())
         } else {
-            Holder::site(peer)
+            LedgerHolder::site(peer)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Charges for the records of persistent opens.
 
 use crate::harness::{ALICE, BOB, Client, Net};
-use limits::Holder;
+use limits::LedgerHolder;
 use smb::limits::PERSISTENT_BYTES_MAX;
 use wire::codec::{Writer, put_utf16};
 use wire::ntstatus::NtStatus;
@@ -81,7 +81,7 @@ fn user_at_the_persistent_record_limit_gets_no_more() {
     let ledger = &net.server.holdings.persistent_bytes;
     let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
     let file = open(&mut alice, "before").unwrap();
-    let hoard = ledger.account(&Holder::User(ALICE.into())).force(PERSISTENT_BYTES_MAX / 2);
+    let hoard = ledger.account(&LedgerHolder::User(ALICE.into())).force(PERSISTENT_BYTES_MAX / 2);
     assert_eq!(open(&mut alice, "more"), Err(NtStatus::INSUFFICIENT_RESOURCES));
     assert_eq!(ledger.usage().refused, 1);
     let of_bob = open(&mut bob, "of another user").unwrap();

@@ -23,7 +23,7 @@ pub struct Moment<'a> {
     /// Connections of all protocols.
     pub connections: &'a ConnectionCounts,
     /// Usage of the shared resources by kind.
-    pub resources: &'a [(&'static str, limits::Usage)],
+    pub resources: &'a [(&'static str, limits::ResourceUsage)],
     /// The SMB server.
     pub smb: &'a Snapshot,
     /// The NFS server.
@@ -39,7 +39,7 @@ pub struct Moment<'a> {
     /// Shares whose disks have failed.
     pub disks: &'a [ShareDisk],
     /// Limits of the shares.
-    pub limits: &'a [(String, limits::Snapshot)],
+    pub limits: &'a [(String, limits::LimitsSnapshot)],
     /// States of the features.
     pub features: &'a [(&'static str, FeatureState)],
     /// Counts of lease and delegation breaks.
@@ -126,7 +126,10 @@ mod tests {
         text(&Moment {
             meter: &counted(),
             connections: &counts,
-            resources: &[("opens", limits::Usage { max: 9, used: 4, holders: 2, refused: 1 })],
+            resources: &[(
+                "opens",
+                limits::ResourceUsage { max: 9, used: 4, holders: 2, refused: 1 },
+            )],
             smb: &smb,
             nfs: &nfs::snapshot::Snapshot::default(),
             open_files: 2,

@@ -3,7 +3,7 @@
 use super::Moment;
 use super::text::{Kind, Lines};
 use crate::metadata_cache::CacheCount;
-use limits::{Limits, Rates, Usage};
+use limits::{Limits, Rates, ResourceUsage};
 use meter::{ApiSnapshot, ShareSnapshot};
 use std::collections::BTreeMap;
 
@@ -476,7 +476,7 @@ const PROCESS: &[Metric] = &[
     ),
 ];
 
-fn each_resource(m: &Moment<'_>, mut put: impl FnMut(&str, &Usage)) {
+fn each_resource(m: &Moment<'_>, mut put: impl FnMut(&str, &ResourceUsage)) {
     m.resources.iter().for_each(|(kind, usage)| put(kind, usage));
 }
 
