@@ -2,14 +2,14 @@
 
 /// Protocol of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
+pub enum MeteredProtocol {
     /// SMB 2 and 3.
     Smb,
     /// NFS 4.1 and 4.2.
     Nfs,
 }
 
-impl Protocol {
+impl MeteredProtocol {
     /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -239,8 +239,8 @@ impl Api {
 
     /// The protocol.
     #[must_use]
-    pub fn protocol(self) -> Protocol {
-        if self.index() < SMB.len() { Protocol::Smb } else { Protocol::Nfs }
+    pub fn protocol(self) -> MeteredProtocol {
+        if self.index() < SMB.len() { MeteredProtocol::Smb } else { MeteredProtocol::Nfs }
     }
 
     /// The displayed name.
@@ -269,7 +269,7 @@ impl Api {
     /// SEQUENCE, PUTFH and the like.
     #[must_use]
     pub fn is_context(self) -> bool {
-        self.protocol() == Protocol::Nfs
+        self.protocol() == MeteredProtocol::Nfs
             && matches!(
                 self.name(),
                 "Sequence" | "PutFh" | "PutPubFh" | "PutRootFh" | "GetFh" | "SaveFh" | "RestoreFh"
@@ -286,12 +286,12 @@ mod tests {
         for (number, name) in [(0, "Negotiate"), (8, "Read"), (18, "OplockBreak"), (19, "Unknown")]
         {
             assert_eq!(Api::smb(number).name(), name);
-            assert_eq!(Api::smb(number).protocol(), Protocol::Smb);
+            assert_eq!(Api::smb(number).protocol(), MeteredProtocol::Smb);
         }
         let nfs = [(3, "Access"), (25, "Read"), (38, "Write"), (53, "Sequence"), (60, "Copy")];
         for (number, name) in nfs.into_iter().chain([(75, "RemoveXattr"), (76, "Unknown")]) {
             assert_eq!(Api::of_nfs_number(number).name(), name);
-            assert_eq!(Api::of_nfs_number(number).protocol(), Protocol::Nfs);
+            assert_eq!(Api::of_nfs_number(number).protocol(), MeteredProtocol::Nfs);
         }
         assert_eq!(Api::of_nfs_number(u32::MAX).name(), "Unknown");
         assert_eq!((Api::NULL.name(), Api::CALLBACK.name()), ("Null", "Callback"));

@@ -1,6 +1,6 @@
 //! Audit events: sessions and denied access, passed to the process's audit sink.
 
-use crate::api::Protocol;
+use crate::api::MeteredProtocol;
 use std::net::SocketAddr;
 
 /// Kind of an event.
@@ -35,7 +35,7 @@ pub struct AuditEvent {
     /// Kind of the event.
     pub kind: AuditKind,
     /// Protocol.
-    pub protocol: Protocol,
+    pub protocol: MeteredProtocol,
     /// Whether the attempt succeeded.
     pub is_success: bool,
     /// Status of the reply, or the reason of the event.
@@ -74,7 +74,7 @@ pub struct NegotiatedSession {
 impl AuditEvent {
     /// An event without further details.
     #[must_use]
-    pub fn new(kind: AuditKind, protocol: Protocol) -> Self {
+    pub fn new(kind: AuditKind, protocol: MeteredProtocol) -> Self {
         Self {
             kind,
             protocol,

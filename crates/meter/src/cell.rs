@@ -70,7 +70,7 @@ impl CompletedRequest {
 
 /// Counters of one operation on one share, for the threads of one stripe.
 #[derive(Debug, Default)]
-pub(crate) struct Cell {
+pub(crate) struct OperationCell {
     responses: [AtomicU64; RESPONSES],
     ingress_bytes: AtomicU64,
     egress_bytes: AtomicU64,
@@ -80,7 +80,7 @@ pub(crate) struct Cell {
 
 pub(crate) const RESPONSES: usize = ResponseType::ALL.len();
 
-/// Sums of a [`Cell`].
+/// Sums of a [`OperationCell`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CellCounts {
     pub responses: [u64; RESPONSES],
@@ -88,7 +88,7 @@ pub(crate) struct CellCounts {
     pub egress_bytes: u64,
 }
 
-impl Cell {
+impl OperationCell {
     pub fn record(&self, done: &CompletedRequest) {
         self.responses[done.response as usize].fetch_add(1, Ordering::Relaxed);
         self.add_bytes(done.ingress_bytes, done.egress_bytes);

@@ -19,7 +19,7 @@ mod snapshot;
 mod stage;
 mod top;
 
-pub use api::{Api, NfsOperation, Protocol, TransactionType};
+pub use api::{Api, MeteredProtocol, NfsOperation, TransactionType};
 pub use audit::{AuditEvent, AuditKind, AuditSink, NegotiatedSession};
 pub use cell::{Arrival, CompletedRequest, SentReply};
 pub use histogram::{BOUNDS_MICROSECONDS, Histogram};

@@ -2,7 +2,7 @@
 
 use crate::api::Api;
 use crate::audit::{AuditEvent, AuditSink};
-use crate::cell::{Cell, CellCounts, CompletedRequest, SentReply};
+use crate::cell::{CellCounts, CompletedRequest, OperationCell, SentReply};
 use crate::histogram::Histogram;
 use crate::peaks::{Peak, Peaks};
 use crate::response::{Authentication, ResponseType};
@@ -37,7 +37,7 @@ thread_local! {
 
 /// Counters of the threads of one stripe.
 #[derive(Debug)]
-struct Stripe(Box<[OnceLock<Box<Cell>>]>);
+struct Stripe(Box<[OnceLock<Box<OperationCell>>]>);
 
 impl Default for Stripe {
     fn default() -> Self {
@@ -57,12 +57,12 @@ fn cell_index(api: Api, authentication: Authentication) -> usize {
 }
 
 impl ShareCells {
-    fn cell(&self, api: Api, authentication: Authentication) -> &Cell {
+    fn cell(&self, api: Api, authentication: Authentication) -> &OperationCell {
         let stripe = self.stripes[STRIPE.with(|stripe| *stripe)].get_or_init(Stripe::default);
         stripe.0[cell_index(api, authentication)].get_or_init(Box::default)
     }
 
-    fn cells(&self, index: usize) -> impl Iterator<Item = &Cell> {
+    fn cells(&self, index: usize) -> impl Iterator<Item = &OperationCell> {
         let stripes = self.stripes.iter().filter_map(OnceLock::get);
         stripes.filter_map(move |stripe| stripe.0[index].get().map(Box::as_ref))
     }

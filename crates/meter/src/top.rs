@@ -32,7 +32,7 @@ pub struct TopCounts {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct TopSlot {
     weight: u64,
     seen: TopCounts,
 }
@@ -40,7 +40,7 @@ struct Place {
 /// Space-saving counters of a stream.
 #[derive(Debug)]
 struct SpaceSaving<K> {
-    places: Vec<(K, Place)>,
+    places: Vec<(K, TopSlot)>,
     /// Index of each key's entry.
     at: HashMap<K, usize>,
     /// Weight and index of each entry, the lightest first.
@@ -73,11 +73,11 @@ impl<K: Eq + Hash + Clone> SpaceSaving<K> {
         let (weight, at) = match lightest.filter(|_| self.places.len() >= PLACES_MAX) {
             Some((weight, at)) => {
                 self.at.remove(&self.places[at].0);
-                self.places[at] = (key.clone(), Place { weight, seen: TopCounts::default() });
+                self.places[at] = (key.clone(), TopSlot { weight, seen: TopCounts::default() });
                 (weight, at)
             }
             None => {
-                self.places.push((key.clone(), Place::default()));
+                self.places.push((key.clone(), TopSlot::default()));
                 (0, self.places.len() - 1)
             }
         };
@@ -95,7 +95,7 @@ struct Window {
 
 /// The present and the previous window.
 #[derive(Debug, Default)]
-struct Windows {
+struct TopWindows {
     present: Window,
     before: Window,
     ticks: u32,
@@ -103,7 +103,7 @@ struct Windows {
 
 /// Busiest files and clients.
 #[derive(Debug, Default)]
-pub(crate) struct Top(Mutex<Windows>);
+pub(crate) struct Top(Mutex<TopWindows>);
 
 /// Keys with their counts, the heaviest first.
 type TopList<K> = Vec<(K, TopCounts)>;
@@ -150,7 +150,7 @@ impl Top {
         of: impl Fn(&Window) -> &SpaceSaving<K>,
     ) -> TopList<K> {
         let windows = self.0.lock();
-        let mut sums: HashMap<K, Place> = HashMap::new();
+        let mut sums: HashMap<K, TopSlot> = HashMap::new();
         for (key, place) in [&windows.present, &windows.before].iter().flat_map(|w| &of(w).places) {
             let sum = sums.entry(key.clone()).or_default();
             sum.weight += place.weight;
@@ -158,7 +158,7 @@ impl Top {
             sum.seen.bytes += place.seen.bytes;
         }
         drop(windows);
-        let mut ranked: Vec<(K, Place)> = sums.into_iter().collect();
+        let mut ranked: Vec<(K, TopSlot)> = sums.into_iter().collect();
         ranked.sort_by(|(a, x), (b, y)| y.weight.cmp(&x.weight).then_with(|| a.cmp(b)));
         ranked.truncate(count);
         ranked.into_iter().map(|(key, place)| (key, place.seen)).collect()

@@ -3,7 +3,7 @@
 use crate::clients::credentials::Credentials;
 use crate::clients::link::ConnLink;
 use crate::clients::session::Session;
-use meter::{AuditEvent, AuditKind, Authentication, Meter, NegotiatedSession, Protocol};
+use meter::{AuditEvent, AuditKind, Authentication, Meter, MeteredProtocol, NegotiatedSession};
 use wire::nfs::{NfsStatus, OperationNumber, SessionId};
 
 /// Facts of the call that an event reports.
@@ -30,7 +30,7 @@ fn event(kind: AuditKind, origin: &RequestOrigin<'_>) -> AuditEvent {
         request: Some((facts.id, u64::from(origin.xid))),
         user: identity.map_or_else(String::new, |identity| format!("uid {}", identity.uid)),
         authentication: by.name(),
-        ..AuditEvent::new(kind, Protocol::Nfs)
+        ..AuditEvent::new(kind, MeteredProtocol::Nfs)
     }
 }
 
@@ -87,6 +87,6 @@ pub fn session_end(meter: &Meter, session: &Session) {
         peer: facts.peer.parse().ok(),
         session: shown(&session.id),
         user: facts.owner,
-        ..AuditEvent::new(AuditKind::SessionEnd, Protocol::Nfs)
+        ..AuditEvent::new(AuditKind::SessionEnd, MeteredProtocol::Nfs)
     });
 }

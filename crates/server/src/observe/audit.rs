@@ -231,7 +231,7 @@ fn write(file: File, path: &Path, orders: &Receiver<Order>, exported: &ExportCou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meter::{NegotiatedSession, Protocol};
+    use meter::{MeteredProtocol, NegotiatedSession};
 
     /// Logged refusals of one source per period.
     const REFUSALS: usize = 30;
@@ -250,7 +250,7 @@ mod tests {
                 cipher: "-",
                 encrypted: false,
             }),
-            ..AuditEvent::new(kind, Protocol::Smb)
+            ..AuditEvent::new(kind, MeteredProtocol::Smb)
         }
     }
 

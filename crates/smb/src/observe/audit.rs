@@ -3,7 +3,7 @@
 use crate::host::RequestFailure;
 use crate::outgoing::conn_handle::ConnFacts;
 use crate::session::state::Session;
-use meter::{AuditEvent, AuditKind, Authentication, Meter, NegotiatedSession, Protocol};
+use meter::{AuditEvent, AuditKind, Authentication, Meter, MeteredProtocol, NegotiatedSession};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Header, MessageId, SessionId};
@@ -27,7 +27,7 @@ fn of(kind: AuditKind, session: &Session) -> AuditEvent {
         session: shown(session.id),
         user: session.user().account.name.clone(),
         authentication: session.authentication().name(),
-        ..AuditEvent::new(kind, Protocol::Smb)
+        ..AuditEvent::new(kind, MeteredProtocol::Smb)
     }
 }
 
@@ -55,7 +55,7 @@ pub fn session_setup(
                 } else {
                     Authentication::NTLMv2.name()
                 },
-                ..AuditEvent::new(AuditKind::SessionSetup, Protocol::Smb)
+                ..AuditEvent::new(AuditKind::SessionSetup, MeteredProtocol::Smb)
             },
         }
     });
@@ -80,7 +80,7 @@ pub fn tree_connect(
             peer: Some(facts.peer),
             request: Some((facts.id, message.0)),
             share: share.to_owned(),
-            ..event.unwrap_or_else(|| AuditEvent::new(AuditKind::TreeConnect, Protocol::Smb))
+            ..event.unwrap_or_else(|| AuditEvent::new(AuditKind::TreeConnect, MeteredProtocol::Smb))
         }
     });
 }
