@@ -15,7 +15,7 @@ struct UserTickets;
 /// One exchange.
 #[derive(Debug)]
 struct Exchange {
-    initiator: gss::Initiator,
+    initiator: gss::GssInitiator,
     first: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ impl Ticket for Exchange {
 impl Tickets for UserTickets {
     fn ticket(&self, server: &str) -> Result<Box<dyn Ticket>, String> {
         let (initiator, first) =
-            gss::Initiator::begin(SERVICE, server).map_err(|error| error.to_string())?;
+            gss::GssInitiator::begin(SERVICE, server).map_err(|error| error.to_string())?;
         Ok(Box::new(Exchange { initiator, first }))
     }
 }

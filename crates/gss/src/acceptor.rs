@@ -2,11 +2,11 @@
 
 use crate::context::Context;
 use crate::library::{
-    Buffer, CONTINUE_NEEDED, CredentialStore, Handle, Library, OidSet, StoreElement, is_error,
+    Buffer, CONTINUE_NEEDED, CredentialStore, GssHandle, Library, OidSet, StoreElement, is_error,
     kerberos, library,
 };
 use crate::name::GssName;
-use crate::{Error, Key};
+use crate::{Error, GssSessionKey};
 use std::ffi::CString;
 use std::path::Path;
 use std::ptr::null_mut;
@@ -21,7 +21,7 @@ const FOREVER: u32 = u32::MAX;
 /// The server's keys.
 pub struct Keytab {
     library: &'static Library,
-    credential: Handle,
+    credential: GssHandle,
 }
 
 // SAFETY: MIT krb5 locks its credentials; this one is only read after its creation.
@@ -91,7 +91,7 @@ pub struct AcceptedLogon {
     /// The client, as in `alice@EXAMPLE.ORG`.
     pub principal: String,
     /// The session key.
-    pub key: Key,
+    pub key: GssSessionKey,
     /// Expiry of the ticket, in seconds since 1970.
     pub end_time: u64,
     /// KERB_VALIDATION_INFO of the ticket's PAC, if the realm has signed one.
@@ -100,11 +100,11 @@ pub struct AcceptedLogon {
 
 /// One exchange.
 #[derive(Debug)]
-pub struct Acceptor {
+pub struct GssAcceptor {
     context: Context,
 }
 
-impl Acceptor {
+impl GssAcceptor {
     /// An exchange before its first token.
     #[must_use]
     pub fn new(keytab: &Keytab) -> Self {
@@ -178,7 +178,7 @@ mod tests {
         };
         let oid = [&[6, mechanism.len() as u8], mechanism].concat();
         let token = [&[0x60, oid.len() as u8 + 3][..], &oid, &[1, 0, 0]].concat();
-        match Acceptor::new(&keytab).handle(&keytab, &token) {
+        match GssAcceptor::new(&keytab).handle(&keytab, &token) {
             Err(Error::Refused { reason, .. }) => Some(reason),
             other => panic!("{other:?}"),
         }

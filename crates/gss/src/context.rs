@@ -1,13 +1,13 @@
 //! A security context of either side.
 
-use crate::library::{Buffer, Handle, Library, LucidContext, is_error, session_key};
-use crate::{Error, Key};
+use crate::library::{Buffer, GssHandle, Library, LucidContext, is_error, session_key};
+use crate::{Error, GssSessionKey};
 use std::ptr::null_mut;
 
 /// A context, deleted when it is dropped. Its calls never run concurrently.
 pub struct Context {
     pub library: &'static Library,
-    pub handle: Handle,
+    pub handle: GssHandle,
 }
 
 // SAFETY: MIT contexts have no thread affinity; they must not be used concurrently, and every call
@@ -20,7 +20,7 @@ impl Context {
     }
 
     /// The session key. MS-KILE 3.1.1.2: the subkey, if one was negotiated.
-    pub fn key(&mut self) -> Result<Key, Error> {
+    pub fn key(&mut self) -> Result<GssSessionKey, Error> {
         let (mut minor, mut set) = (0, null_mut());
         // SAFETY: the context is established, all other pointers are to locals.
         let status = unsafe {
@@ -34,7 +34,7 @@ impl Context {
             let set = &*set;
             let first = (set.count > 0).then(|| &*set.elements);
             first.map(|buffer| {
-                Key::new(
+                GssSessionKey::new(
                     std::slice::from_raw_parts(buffer.value.cast::<u8>(), buffer.length).to_vec(),
                 )
             })

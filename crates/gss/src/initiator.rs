@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::library::{Buffer, CONTINUE_NEEDED, is_error, kerberos, library};
 use crate::name::GssName;
-use crate::{Error, Key};
+use crate::{Error, GssSessionKey};
 use std::ptr::null_mut;
 
 /// Mutual authentication, replay and sequence detection, confidentiality, integrity. RFC 2744 5.19.
@@ -15,22 +15,22 @@ pub enum InitiatorStep {
     /// The next token to send; the server answers it.
     Continue(Vec<u8>),
     /// The server is authenticated; both sides have this key.
-    Done(Key),
+    Done(GssSessionKey),
 }
 
 /// An exchange with one server, with the tickets of the process's user.
-pub struct Initiator {
+pub struct GssInitiator {
     context: Context,
     target: GssName,
 }
 
-impl std::fmt::Debug for Initiator {
+impl std::fmt::Debug for GssInitiator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Initiator")
     }
 }
 
-impl Initiator {
+impl GssInitiator {
     /// Begins an exchange with `service` on `host`, such as `cifs` and `files.example.org`, and
     /// returns its first token. Without a cached ticket it contacts the KDC, which may take
     /// seconds.

@@ -15,8 +15,8 @@ mod initiator;
 mod library;
 mod name;
 
-pub use acceptor::{AcceptedLogon, Acceptor, Keytab};
-pub use initiator::{Initiator, InitiatorStep};
+pub use acceptor::{AcceptedLogon, GssAcceptor, Keytab};
+pub use initiator::{GssInitiator, InitiatorStep};
 
 use std::fmt;
 
@@ -48,4 +48,4 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// A session key of 16 to 32 bytes, depending on the encryption type. Zeroed on drop.
-pub type Key = zeroize::Zeroizing<Vec<u8>>;
+pub type GssSessionKey = zeroize::Zeroizing<Vec<u8>>;

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 /// Status codes of the library.
-pub type Status = u32;
+pub type GssStatus = u32;
 
 /// An object identifier.
 #[repr(C)]
@@ -68,13 +68,13 @@ pub struct LucidContext {
 }
 
 /// An opaque handle of the library.
-pub type Handle = *mut c_void;
+pub type GssHandle = *mut c_void;
 
 macro_rules! functions {
     ($($field:ident: $name:literal, fn($($argument:ty),*);)*) => {
         /// The functions that this crate uses.
         pub struct Library {
-            $(pub $field: unsafe extern "C" fn($($argument),*) -> Status,)*
+            $(pub $field: unsafe extern "C" fn($($argument),*) -> GssStatus,)*
         }
 
         impl Library {
@@ -95,7 +95,7 @@ macro_rules! functions {
                         }
                         // SAFETY: a function of this name has this signature, by RFC 2744 or
                         // gssapi_ext.h.
-                        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> Status>(found) }
+                        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> GssStatus>(found) }
                     },)*
                 })
             }
@@ -108,27 +108,27 @@ const NAME: &CStr = c"libgssapi_krb5.so.2";
 const NO_ERROR: &str = "Success";
 
 functions! {
-    import_name: c"gss_import_name", fn(*mut Status, *mut Buffer, *mut Oid, *mut Handle);
-    display_name: c"gss_display_name", fn(*mut Status, Handle, *mut Buffer, *mut *mut Oid);
-    release_name: c"gss_release_name", fn(*mut Status, *mut Handle);
+    import_name: c"gss_import_name", fn(*mut GssStatus, *mut Buffer, *mut Oid, *mut GssHandle);
+    display_name: c"gss_display_name", fn(*mut GssStatus, GssHandle, *mut Buffer, *mut *mut Oid);
+    release_name: c"gss_release_name", fn(*mut GssStatus, *mut GssHandle);
     acquire_cred_from: c"gss_acquire_cred_from",
-        fn(*mut Status, Handle, u32, *const OidSet, c_int, *const CredentialStore, *mut Handle, *mut Handle, *mut u32);
-    release_cred: c"gss_release_cred", fn(*mut Status, *mut Handle);
+        fn(*mut GssStatus, GssHandle, u32, *const OidSet, c_int, *const CredentialStore, *mut GssHandle, *mut GssHandle, *mut u32);
+    release_cred: c"gss_release_cred", fn(*mut GssStatus, *mut GssHandle);
     init: c"gss_init_sec_context",
-        fn(*mut Status, Handle, *mut Handle, Handle, *mut Oid, u32, u32, Handle, *mut Buffer, *mut *mut Oid,
+        fn(*mut GssStatus, GssHandle, *mut GssHandle, GssHandle, *mut Oid, u32, u32, GssHandle, *mut Buffer, *mut *mut Oid,
            *mut Buffer, *mut u32, *mut u32);
     accept: c"gss_accept_sec_context",
-        fn(*mut Status, *mut Handle, Handle, *mut Buffer, Handle, *mut Handle, *mut *mut Oid, *mut Buffer,
-           *mut u32, *mut u32, *mut Handle);
-    delete_context: c"gss_delete_sec_context", fn(*mut Status, *mut Handle, *mut Buffer);
-    inquire: c"gss_inquire_sec_context_by_oid", fn(*mut Status, Handle, *mut Oid, *mut *mut BufferSet);
-    release_buffer: c"gss_release_buffer", fn(*mut Status, *mut Buffer);
-    release_buffer_set: c"gss_release_buffer_set", fn(*mut Status, *mut *mut BufferSet);
+        fn(*mut GssStatus, *mut GssHandle, GssHandle, *mut Buffer, GssHandle, *mut GssHandle, *mut *mut Oid, *mut Buffer,
+           *mut u32, *mut u32, *mut GssHandle);
+    delete_context: c"gss_delete_sec_context", fn(*mut GssStatus, *mut GssHandle, *mut Buffer);
+    inquire: c"gss_inquire_sec_context_by_oid", fn(*mut GssStatus, GssHandle, *mut Oid, *mut *mut BufferSet);
+    release_buffer: c"gss_release_buffer", fn(*mut GssStatus, *mut Buffer);
+    release_buffer_set: c"gss_release_buffer_set", fn(*mut GssStatus, *mut *mut BufferSet);
     name_attribute: c"gss_get_name_attribute",
-        fn(*mut Status, Handle, *mut Buffer, *mut c_int, *mut c_int, *mut Buffer, *mut Buffer, *mut c_int);
-    export_lucid: c"gss_krb5_export_lucid_sec_context", fn(*mut Status, *mut Handle, u32, *mut *mut c_void);
-    free_lucid: c"gss_krb5_free_lucid_sec_context", fn(*mut Status, *mut c_void);
-    display_status: c"gss_display_status", fn(*mut Status, Status, c_int, *mut Oid, *mut u32, *mut Buffer);
+        fn(*mut GssStatus, GssHandle, *mut Buffer, *mut c_int, *mut c_int, *mut Buffer, *mut Buffer, *mut c_int);
+    export_lucid: c"gss_krb5_export_lucid_sec_context", fn(*mut GssStatus, *mut GssHandle, u32, *mut *mut c_void);
+    free_lucid: c"gss_krb5_free_lucid_sec_context", fn(*mut GssStatus, *mut c_void);
+    display_status: c"gss_display_status", fn(*mut GssStatus, GssStatus, c_int, *mut Oid, *mut u32, *mut Buffer);
 }
 
 /// The library, loaded on first use.
@@ -164,21 +164,21 @@ oid!(
 );
 
 /// GSS_C_ROUTINE_ERROR_MASK. RFC 2744 3.9.1.
-const ROUTINE_ERRORS: Status = 0x00FF_0000;
+const ROUTINE_ERRORS: GssStatus = 0x00FF_0000;
 /// GSS_S_FAILURE, whose text refers to the mechanism's. RFC 2744 3.9.1.
-const FAILURE: Status = 13 << 16;
+const FAILURE: GssStatus = 13 << 16;
 
 /// True for calling errors and routine errors. RFC 2744 3.9.1.
-pub fn is_error(status: Status) -> bool {
+pub fn is_error(status: GssStatus) -> bool {
     status & 0xFFFF_0000 != 0
 }
 
 /// The exchange needs another token.
-pub const CONTINUE_NEEDED: Status = 1;
+pub const CONTINUE_NEEDED: GssStatus = 1;
 
 impl Library {
     /// Builds the error of a failed call, with its reason in words.
-    pub fn refused(&self, what: &'static str, status: Status, minor: Status) -> Error {
+    pub fn refused(&self, what: &'static str, status: GssStatus, minor: GssStatus) -> Error {
         // The library renumbers the errors of its mechanisms, including their 0.
         let by_mechanism = self.words(minor, 2);
         let is_explained = minor != 0 && !["", NO_ERROR].contains(&by_mechanism.as_str());
@@ -190,7 +190,7 @@ impl Library {
         Error::Refused { what, reason }
     }
 
-    fn words(&self, status: Status, kind: c_int) -> String {
+    fn words(&self, status: GssStatus, kind: c_int) -> String {
         let (mut minor, mut more, mut text) = (0, 0, Buffer::EMPTY);
         let mut mechanism = kerberos();
         // SAFETY: all pointers are to locals of this function.

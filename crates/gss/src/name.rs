@@ -1,13 +1,13 @@
 //! GSS-API names.
 
 use crate::Error;
-use crate::library::{Buffer, Handle, Library, host_service, is_error};
+use crate::library::{Buffer, GssHandle, Library, host_service, is_error};
 use std::ptr::null_mut;
 
 /// A name of the library, released on drop.
 pub struct GssName {
     library: &'static Library,
-    pub handle: Handle,
+    pub handle: GssHandle,
 }
 
 // SAFETY: names are immutable.
@@ -15,7 +15,7 @@ unsafe impl Send for GssName {}
 
 impl GssName {
     /// Takes ownership of a name that the library returned, or null.
-    pub fn from_raw(library: &'static Library, handle: Handle) -> Self {
+    pub fn from_raw(library: &'static Library, handle: GssHandle) -> Self {
         Self { library, handle }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::accounts::site_queue::SiteQueue;
 use crate::config::KerberosKeys;
-use gss::{AcceptedLogon, Acceptor, Keytab};
+use gss::{AcceptedLogon, GssAcceptor, Keytab};
 use limits::site_of;
 use smb::limits::WAITING_TICKETS_MAX;
 use std::future::Future;
@@ -142,7 +142,7 @@ fn serve(keytab: &Keytab, desk: &Desk) {
     while let Some((site, (ticket, verdict))) = desk.next(judged) {
         if !verdict.is_closed() {
             // The client may have stopped waiting.
-            let _ = verdict.send(Acceptor::new(keytab).handle(keytab, &ticket));
+            let _ = verdict.send(GssAcceptor::new(keytab).handle(keytab, &ticket));
         }
         judged = Some(site);
     }
