@@ -10,7 +10,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::sync::Arc;
 use wire::fscc::FileTime;
-use wire::ntlm::{Credentials, NtHash};
+use wire::ntlm::{NtHash, NtlmCredentials};
 
 /// A share or an export.
 #[derive(Clone, Debug)]
@@ -93,7 +93,7 @@ pub fn address(host: &str, port: u16) -> Result<SocketAddr> {
 
 /// Logs on with the password, or with a Kerberos ticket if the password is empty.
 pub async fn connect_smb(url: &ShareUrl, password: &str, options: Options) -> Result<Client> {
-    let credentials = Credentials {
+    let credentials = NtlmCredentials {
         user: url.user.clone(),
         domain: url.domain.clone(),
         workstation: String::new(),

@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use wire::codec::Reader;
 use wire::crypto::SigningAlgorithm;
 use wire::fscc::FileTime;
-use wire::ntlm::{Credentials, Secrets};
+use wire::ntlm::{NtlmCredentials, Secrets};
 use wire::ntstatus::NtStatus;
 use wire::smb::fsctl::{QUERY_NETWORK_INTERFACE_INFO, VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
 use wire::smb::negotiate::capabilities;
@@ -66,7 +66,7 @@ pub struct Target {
     /// Server address.
     pub address: SocketAddr,
     /// The user's credentials.
-    pub credentials: Credentials,
+    pub credentials: NtlmCredentials,
     /// Source of tickets; if set, the credentials are unused.
     pub tickets: Option<Arc<dyn Tickets>>,
 }

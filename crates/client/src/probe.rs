@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use wire::crypto::{Cipher, SigningAlgorithm};
-use wire::ntlm::{Credentials, NtHash, Secrets};
+use wire::ntlm::{NtHash, NtlmCredentials, Secrets};
 use wire::smb::Dialect;
 
 /// The time to connect: the round trip of the handshake.
@@ -55,7 +55,7 @@ async fn ask(
     let mut stream = line::connect(to).await?;
     let mut salt = [0; 32];
     host.random(&mut salt);
-    let credentials = Credentials {
+    let credentials = NtlmCredentials {
         user: String::new(),
         domain: String::new(),
         workstation: String::new(),

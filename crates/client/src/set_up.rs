@@ -27,7 +27,7 @@ use wire::spnego;
 #[derive(Debug)]
 pub struct Logon {
     /// User and password hash.
-    pub credentials: ntlm::Credentials,
+    pub credentials: ntlm::NtlmCredentials,
     /// Kerberos ticket for the server; replaces the credentials.
     pub ticket: Option<Box<dyn spnego::Ticket>>,
     /// Fresh random bytes.
@@ -72,7 +72,7 @@ enum State {
     Negotiating,
     LoggingOn {
         negotiated: NegotiatedParameters,
-        exchange: Box<spnego::Initiator>,
+        exchange: Box<spnego::SpnegoInitiator>,
         key: Option<SessionKey>,
     },
 }
@@ -248,8 +248,8 @@ impl SetUp {
         }
         self.preauth.update(frame);
         let exchange = Box::new(match self.logon.ticket.take() {
-            Some(ticket) => spnego::Initiator::with_ticket(ticket),
-            None => spnego::Initiator::new(ntlm::Initiator::new(
+            Some(ticket) => spnego::SpnegoInitiator::with_ticket(ticket),
+            None => spnego::SpnegoInitiator::new(ntlm::NtlmInitiator::new(
                 self.logon.credentials.clone(),
                 self.logon.secrets,
             )),

@@ -26,7 +26,7 @@ use vfs::ArrivalOrder;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
 use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{
-    AcceptStatus, AuthFlavor, AuthStatus, Call, Message, OpaqueAuth, Reply, ReplyBody,
+    AcceptStatus, AuthFlavor, AuthStatus, OpaqueAuth, ReplyBody, RpcCall, RpcMessage, RpcReply,
     UnreadableMessage, begin_record, end_record,
 };
 use wire::nfs::xdr::{XdrReader, XdrWriter};
@@ -133,12 +133,12 @@ impl Conn {
         let arrival = self.arrival.take().unwrap_or_else(at_once);
         let order = self.order.take().unwrap_or_else(ArrivalOrder::next);
         let mut r = XdrReader::new(&record);
-        match Message::decode(&mut r) {
-            Ok(Message::Call(call)) => {
+        match RpcMessage::decode(&mut r) {
+            Ok(RpcMessage::Call(call)) => {
                 let arguments = r.position();
                 self.handle_call(&call, record.slice(arguments..), record.len(), (arrival, order));
             }
-            Ok(Message::Reply(reply)) => {
+            Ok(RpcMessage::Reply(reply)) => {
                 count_callback(self.server.files.meter(), arrival.wire_bytes, 0);
                 match reply.body {
                     ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
@@ -159,7 +159,7 @@ impl Conn {
 
     fn handle_call(
         &mut self,
-        call: &Call<'_>,
+        call: &RpcCall<'_>,
         arguments: Bytes,
         request_bytes: usize,
         (arrival, order): (Arrival, ArrivalOrder),
@@ -212,7 +212,7 @@ impl Conn {
 
     /// Starts TLS if the connection may. RFC 9289 4.1. It must be the first request, because a
     /// reply in flight would break the handshake.
-    fn handle_tls_probe(&mut self, call: &Call<'_>, arrival: &Arrival) {
+    fn handle_tls_probe(&mut self, call: &RpcCall<'_>, arrival: &Arrival) {
         let is_probe =
             call.procedure == PROCEDURE_NULL && call.credentials == OpaqueAuth::TLS_PROBE;
         let is_fresh = !self.has_compound && !self.shared.link.is_under_tls();
@@ -246,7 +246,7 @@ impl Conn {
         let mut record = Vec::new();
         let w = &mut XdrWriter::new(&mut record);
         let mark = begin_record(w);
-        w.put(&Reply { xid, body });
+        w.put(&RpcReply { xid, body });
         end_record(w, mark, 0);
         let mut transmit = Transmit { buffer: record, ..Transmit::default() };
         let egress_bytes = transmit.length_bytes() as u64;
@@ -335,7 +335,7 @@ impl Conn {
 /// Whether a call begins with SEQUENCE, of any session.
 fn begins_with_sequence(start: &[u8]) -> bool {
     let mut r = XdrReader::new(start);
-    let Ok(Message::Call(_)) = Message::decode(&mut r) else { return false };
+    let Ok(RpcMessage::Call(_)) = RpcMessage::decode(&mut r) else { return false };
     let Ok(mut compound) = Compound::decode(&mut r) else { return false };
     matches!(compound.next_operation(), Some(Ok(Operation::Sequence(_))))
 }
@@ -359,7 +359,7 @@ fn reply_data_max(arguments: &[u8]) -> usize {
 #[must_use]
 pub fn write_data_at(record: &[u8]) -> Option<usize> {
     let mut r = XdrReader::new(record);
-    let Ok(Message::Call(_)) = Message::decode(&mut r) else { return None };
+    let Ok(RpcMessage::Call(_)) = RpcMessage::decode(&mut r) else { return None };
     let mut operations = Compound::decode(&mut r).ok()?;
     let data = operations.find_map(|operation| match operation {
         Ok(Operation::Write(args)) => Some(args.data),

@@ -12,7 +12,7 @@ use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs};
 use wire::fscc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{
-    CloseRequest, Command, CreateRequest, Dialect, FileId, LEASE_CONTEXT, Lease, LeaseV2,
+    CloseRequest, Command, CreateRequest, Dialect, FileId, LEASE_CONTEXT, LeaseContext, LeaseV2,
     SessionId, put_context,
 };
 
@@ -95,7 +95,7 @@ impl Crowd {
         if let Some(state) = request.lease {
             let v2 = Some(LeaseV2::default());
             let (key, state) = (key_of(request.key), state.into());
-            let lease = Lease { key, state, flags: 0, v2 };
+            let lease = LeaseContext { key, state, flags: 0, v2 };
             put_context(&mut contexts, LEASE_CONTEXT, &lease.encode());
         }
         let request = CreateRequest {

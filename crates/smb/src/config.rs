@@ -7,7 +7,7 @@ use files::{Caller, Files, Volume};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::Identity;
-use wire::rpc::{self, ShareFact};
+use wire::rpc::{self, ShareInfo};
 use wire::smb::Dialect;
 
 /// The encryption policy.
@@ -177,7 +177,7 @@ impl Share {
 
     /// The share enumeration entry for a user; none if the share is hidden from them.
     #[must_use]
-    pub fn fact_for(&self, user: &SessionUser, peer: IpAddr) -> Option<ShareFact> {
+    pub fn fact_for(&self, user: &SessionUser, peer: IpAddr) -> Option<ShareInfo> {
         let admission = &self.admission;
         let is_of_these = admission.admits_host(peer) == Some(true);
         let is_admitted = is_of_these && admission.admits(&user.account, user.is_proven());
@@ -185,7 +185,7 @@ impl Share {
             return None;
         }
         let flag = |set, flag| if set { flag } else { 0 };
-        Some(ShareFact {
+        Some(ShareInfo {
             name: self.name.clone(),
             // A disk, or the special share of pipes. MS-SRVS 2.2.2.4.
             kind: if self.is_ipc() { 0x8000_0003 } else { 0 },

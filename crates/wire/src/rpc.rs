@@ -10,7 +10,7 @@ mod srvsvc;
 mod wkssvc;
 
 use crate::codec::{Malformed, Reader, Writer};
-pub use names::{Names, SidBytes, UnixNames, machine_sid};
+pub use names::{SidBytes, SidNames, UnixNames, machine_sid};
 use std::sync::Arc;
 
 /// Maximum length of one reassembled request.
@@ -58,11 +58,11 @@ pub struct RpcFacts {
     /// Comment shown beside the server's name.
     pub comment: String,
     /// Shares that the caller may see, including IPC$.
-    pub shares: Vec<ShareFact>,
+    pub shares: Vec<ShareInfo>,
     /// Name of the caller.
     pub user: String,
     /// Names of SIDs.
-    pub names: Arc<Names>,
+    pub names: Arc<SidNames>,
     /// True if the caller may use administrative calls.
     pub is_administrator: bool,
     /// Time of the latest request, in milliseconds since 1970; see [`Pipe::set_now`].
@@ -73,16 +73,16 @@ impl RpcFacts {
     /// Heap memory of this value, without the names that all pipes share.
     fn heap_bytes(&self) -> usize {
         let texts = [&self.server_name, &self.domain, &self.comment, &self.user];
-        let of_share = |share: &ShareFact| share.name.capacity() + share.remark.capacity();
+        let of_share = |share: &ShareInfo| share.name.capacity() + share.remark.capacity();
         texts.iter().map(|text| text.capacity()).sum::<usize>()
-            + self.shares.capacity() * size_of::<ShareFact>()
+            + self.shares.capacity() * size_of::<ShareInfo>()
             + self.shares.iter().map(of_share).sum::<usize>()
     }
 }
 
 /// One share in a list.
 #[derive(Clone, Debug)]
-pub struct ShareFact {
+pub struct ShareInfo {
     /// Name.
     pub name: String,
     /// `STYPE_*`: 0 for a disk, 0x8000_0003 for IPC$.
@@ -103,7 +103,7 @@ pub const SHARE_ENCRYPT_DATA: u32 = 0x8000;
 
 /// The RPC interface of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interface {
+pub enum RpcInterface {
     /// Local security authority.
     Lsarpc,
     /// Server service.
@@ -112,7 +112,7 @@ pub enum Interface {
     Wkssvc,
 }
 
-impl Interface {
+impl RpcInterface {
     /// The interface behind a pipe's name.
     #[must_use]
     pub fn of_pipe(name: &str) -> Option<Self> {
@@ -145,7 +145,7 @@ impl Interface {
 /// One open of a pipe.
 #[derive(Debug)]
 pub struct Pipe {
-    interface: Interface,
+    interface: RpcInterface,
     facts: RpcFacts,
     input: Vec<u8>,
     stub: Vec<u8>,
@@ -159,7 +159,7 @@ pub struct Pipe {
 impl Pipe {
     /// Opens a pipe.
     #[must_use]
-    pub fn new(interface: Interface, facts: RpcFacts) -> Self {
+    pub fn new(interface: RpcInterface, facts: RpcFacts) -> Self {
         let (input, stub, output) = (Vec::new(), Vec::new(), Vec::new());
         let handles = lsarpc::PolicyHandles::default();
         Self { interface, facts, input, stub, output, handles, is_disconnected: false }
@@ -281,9 +281,9 @@ impl Pipe {
         w.u16(FRAGMENT_BYTES_MAX as u16);
         w.u32(0x53F0);
         let address = match self.interface {
-            Interface::Lsarpc => b"\\PIPE\\lsarpc\0",
-            Interface::Srvsvc => b"\\PIPE\\srvsvc\0",
-            Interface::Wkssvc => b"\\PIPE\\wkssvc\0",
+            RpcInterface::Lsarpc => b"\\PIPE\\lsarpc\0",
+            RpcInterface::Srvsvc => b"\\PIPE\\srvsvc\0",
+            RpcInterface::Wkssvc => b"\\PIPE\\wkssvc\0",
         };
         w.u16(address.len() as u16);
         w.bytes(address);
@@ -317,9 +317,9 @@ impl Pipe {
         }
         let stub = std::mem::take(&mut self.stub);
         let result = match self.interface {
-            Interface::Lsarpc => lsarpc::call(opnum, &stub, &self.facts, &mut self.handles),
-            Interface::Srvsvc => srvsvc::call(opnum, &stub, &self.facts),
-            Interface::Wkssvc => wkssvc::call(opnum, &stub, &self.facts),
+            RpcInterface::Lsarpc => lsarpc::call(opnum, &stub, &self.facts, &mut self.handles),
+            RpcInterface::Srvsvc => srvsvc::call(opnum, &stub, &self.facts),
+            RpcInterface::Wkssvc => wkssvc::call(opnum, &stub, &self.facts),
         };
         match result {
             Ok(answer) => self.put_response(call, context, &answer),
@@ -423,7 +423,7 @@ mod tests {
     use super::*;
 
     fn facts() -> RpcFacts {
-        let share = |name: &str, kind| ShareFact {
+        let share = |name: &str, kind| ShareInfo {
             name: name.into(),
             kind,
             remark: "a remark".into(),
@@ -441,7 +441,7 @@ mod tests {
 
     fn bind() -> Vec<u8> {
         let mut body = vec![0xB8, 0x10, 0xB8, 0x10, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0];
-        body.extend_from_slice(&Interface::Srvsvc.uuid());
+        body.extend_from_slice(&RpcInterface::Srvsvc.uuid());
         body.extend_from_slice(&[3, 0, 0, 0]);
         body.extend_from_slice(&NDR32);
         fragment(BIND, &body)
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn fragmented_bind_is_acknowledged_with_ndr() {
-        let mut pipe = Pipe::new(Interface::Srvsvc, facts());
+        let mut pipe = Pipe::new(RpcInterface::Srvsvc, facts());
         let bytes = bind();
         for byte in &bytes {
             pipe.write(&[*byte]).unwrap();
@@ -471,14 +471,14 @@ mod tests {
 
     #[test]
     fn unknown_opnum_gets_a_fault() {
-        let mut pipe = Pipe::new(Interface::Srvsvc, facts());
+        let mut pipe = Pipe::new(RpcInterface::Srvsvc, facts());
         pipe.write(&fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0])).unwrap();
         assert_eq!(pipe.read(4096).0[2], FAULT);
     }
 
     #[test]
     fn pipe_memory_excludes_the_processed_write() {
-        let mut pipe = Pipe::new(Interface::Srvsvc, facts());
+        let mut pipe = Pipe::new(RpcInterface::Srvsvc, facts());
         let empty = pipe.memory_bytes();
         let fault = fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0]);
         let mut bytes = fault.repeat(10_000);
@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn disconnected_pipe_refuses_writes_and_holds_no_memory() {
-        let mut pipe = Pipe::new(Interface::Srvsvc, facts());
+        let mut pipe = Pipe::new(RpcInterface::Srvsvc, facts());
         let empty = pipe.memory_bytes();
         let fault = fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0]);
         pipe.write(&fault.repeat(OUTPUT_BYTES_MAX / 32)).unwrap();
@@ -510,7 +510,7 @@ mod tests {
                 for value in [0, 1, 0x7F, 0xFF] {
                     let mut changed = bytes.clone();
                     changed[at] = value;
-                    let _ = Pipe::new(Interface::Srvsvc, facts()).write(&changed);
+                    let _ = Pipe::new(RpcInterface::Srvsvc, facts()).write(&changed);
                 }
             }
         }

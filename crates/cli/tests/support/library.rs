@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::fscc::FileTime;
-use wire::ntlm::{Credentials, NtHash};
+use wire::ntlm::{NtHash, NtlmCredentials};
 
 /// Random bytes and a fixed clock for the library.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Host for World {
 
 /// Server address and credentials of a logon.
 pub fn target(address: SocketAddr, user: &str, password: &str) -> Target {
-    let credentials = Credentials {
+    let credentials = NtlmCredentials {
         user: user.into(),
         domain: String::new(),
         workstation: "HERE".into(),

@@ -79,7 +79,7 @@ async fn answer(
 
 async fn connected(echo: Echo) -> (Client, Arc<AtomicU32>) {
     let (address, asked) = serve(echo).await;
-    let credentials = Credentials {
+    let credentials = NtlmCredentials {
         user: "alice".into(),
         domain: String::new(),
         workstation: "HERE".into(),

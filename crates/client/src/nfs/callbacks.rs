@@ -4,9 +4,9 @@ use super::delegation::Recall;
 use sync::Mutex;
 use tokio::sync::mpsc;
 use wire::nfs::callback::{
-    Callback, CallbackCompound, CallbackReply, CbSequenceArgs, CbSequenceResult,
+    Callback, CallbackCompound, CallbackReplyEncoder, CbSequenceArgs, CbSequenceResult,
 };
-use wire::nfs::rpc::{AcceptStatus, Call, OpaqueAuth, Reply, ReplyBody, put_success};
+use wire::nfs::rpc::{AcceptStatus, OpaqueAuth, ReplyBody, RpcCall, RpcReply, put_success};
 use wire::nfs::xdr::{XdrReader, XdrWriter};
 use wire::nfs::{NfsStatus, SessionId};
 
@@ -41,10 +41,10 @@ impl Callbacks {
     }
 
     /// Replies to a call, whose arguments follow in `r`.
-    pub fn answer(&self, call: &Call<'_>, r: &mut XdrReader<'_>, w: &mut XdrWriter<'_>) {
+    pub fn answer(&self, call: &RpcCall<'_>, r: &mut XdrReader<'_>, w: &mut XdrWriter<'_>) {
         let refused = |status| {
             let body = ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
-            Reply { xid: call.xid, body }
+            RpcReply { xid: call.xid, body }
         };
         match (call.program, call.procedure) {
             (PROGRAM, NULL) => put_success(w, call.xid),
@@ -61,7 +61,7 @@ impl Callbacks {
     }
 
     fn answer_compound(&self, compound: CallbackCompound<'_>, w: &mut XdrWriter<'_>) {
-        let mut results = CallbackReply::begin(w, b"");
+        let mut results = CallbackReplyEncoder::begin(w, b"");
         let mut status = NfsStatus::OK;
         let mut is_in_session = false;
         for callback in compound {
@@ -122,7 +122,7 @@ impl Callbacks {
 }
 
 fn fail(
-    results: &mut CallbackReply,
+    results: &mut CallbackReplyEncoder,
     w: &mut XdrWriter<'_>,
     number: wire::nfs::CallbackNumber,
     status: NfsStatus,

@@ -16,13 +16,13 @@ use tokio::sync::mpsc;
 use wire::nfs::compound::NoResult;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND};
 use wire::nfs::ops::{
-    CallbackSecurity, ChannelAttributes, ClientOwner, CreateHow, CreateSessionArgs,
-    CreateSessionFlags, CreateSessionResult, DestroyClientIdArgs, DestroySessionArgs,
-    ExchangeIdArgs, ExchangeIdFlags, ExchangeIdResult, OpenArgs, OpenHow, ReclaimCompleteArgs,
-    SequenceArgs, SequenceResult, StateProtectArgs,
+    CallbackSecurity, ChannelAttributes, ClientOwner, CreateSessionArgs, CreateSessionFlags,
+    CreateSessionResult, DestroyClientIdArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags,
+    ExchangeIdResult, NfsCreateHow, NfsOpenHow, OpenArgs, ReclaimCompleteArgs, SequenceArgs,
+    SequenceResult, StateProtectArgs,
 };
 use wire::nfs::rpc::{
-    AcceptStatus, AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth, ReplyBody,
+    AcceptStatus, AuthFlavor, AuthSys, Groups, OpaqueAuth, ReplyBody, RpcCall, RpcMessage,
 };
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{
@@ -124,7 +124,10 @@ enum ReplyMeaning {
 /// at all, and only new files are renamed.
 fn may_repeat(operations: &[Operation<'_>]) -> bool {
     let is_guarded = |open: &OpenArgs<'_>| {
-        matches!(open.how, OpenHow::Create(CreateHow::Guarded(_) | CreateHow::Exclusive(_)))
+        matches!(
+            open.how,
+            NfsOpenHow::Create(NfsCreateHow::Guarded(_) | NfsCreateHow::Exclusive(_))
+        )
     };
     let opens = operations.iter().find_map(|operation| match operation {
         Operation::Open(open) => Some(!is_guarded(open)),
@@ -391,7 +394,7 @@ impl Caller {
             groups: Groups::default(),
         };
         XdrWriter::new(&mut body).put(&user);
-        w.put(&Call {
+        w.put(&RpcCall {
             xid,
             program: NFS_PROGRAM,
             version: NFS_VERSION,
@@ -504,7 +507,7 @@ impl Answer {
 
     fn all_results(&self) -> Result<CompoundResults<'_>, Error> {
         let r = &mut XdrReader::new(&self.record);
-        let Ok(Message::Reply(reply)) = Message::decode(r) else {
+        let Ok(RpcMessage::Reply(reply)) = RpcMessage::decode(r) else {
             return Err(Error::Hostile("a reply"));
         };
         match reply.body {

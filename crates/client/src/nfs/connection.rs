@@ -20,8 +20,8 @@ use tokio::task::JoinHandle;
 use wire::nfs::limits::RECORD_BYTES_MAX;
 use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{
-    AcceptStatus, Extent, Message, OpaqueAuth, Reply, ReplyBody, Scan, begin_record, end_record,
-    scan_record,
+    AcceptStatus, OpaqueAuth, RecordExtent, ReplyBody, RpcMessage, RpcReply, Scan, begin_record,
+    end_record, scan_record,
 };
 use wire::nfs::xdr::{XdrReader, XdrWriter};
 
@@ -177,8 +177,8 @@ impl ConnectionState {
     /// Passes a record to its waiter.
     fn take_in(&self, record: Bytes) -> Result<(), &'static str> {
         let r = &mut XdrReader::new(&record);
-        match Message::decode(r) {
-            Ok(Message::Reply(reply)) => {
+        match RpcMessage::decode(r) {
+            Ok(RpcMessage::Reply(reply)) => {
                 let waiter = self.state.lock().waiting.remove(&reply.xid);
                 let mut waiter = waiter.ok_or("a reply that nobody waits for")?;
                 waiter.lease.iter_mut().for_each(Lease::answered);
@@ -186,7 +186,7 @@ impl ConnectionState {
                 let _ = waiter.answer.send(Ok(RecordReply { record, lease: waiter.lease }));
                 Ok(())
             }
-            Ok(Message::Call(call)) => {
+            Ok(RpcMessage::Call(call)) => {
                 let mut state = self.state.lock();
                 let w = &mut XdrWriter::new(&mut state.outgoing);
                 let mark = begin_record(w);
@@ -196,7 +196,7 @@ impl ConnectionState {
                         let (verifier, status) =
                             (OpaqueAuth::NONE, AcceptStatus::ProgramUnavailable);
                         let body = ReplyBody::Accepted { verifier, status };
-                        w.put(&Reply { xid: call.xid, body });
+                        w.put(&RpcReply { xid: call.xid, body });
                     }
                 }
                 end_record(w, mark, 0);
@@ -316,7 +316,7 @@ fn take_records(
 }
 
 /// The message of a record, without a copy unless it is fragmented.
-fn split_off(stream: &mut BytesMut, extent: Extent) -> Bytes {
+fn split_off(stream: &mut BytesMut, extent: RecordExtent) -> Bytes {
     let mut whole = stream.split_to(extent.stream_bytes).freeze();
     if extent.fragments == 1 {
         whole.advance(MARK_BYTES);

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use sync::Mutex;
 use wire::nfs::attributes::{Attributes, attribute};
 use wire::nfs::ops::{
-    CloseArgs, CommitArgs, CreateArgs, CreateHow, CreateResult, CreateType, GetAttrArgs,
-    LookupArgs, OpenArgs, OpenClaim, OpenHow, OpenResult, PutFhArgs, ReadArgs, ReadDirArgs,
+    CloseArgs, CommitArgs, CreateArgs, CreateResult, CreateType, GetAttrArgs, LookupArgs,
+    NfsCreateHow, NfsOpenHow, NfsOpenResult, OpenArgs, OpenClaim, PutFhArgs, ReadArgs, ReadDirArgs,
     ReadDirResult, ReadResult, RemoveArgs, SetAttrArgs, SetAttrReply, ShareAccess, ShareDeny,
     WriteArgs, WriteResult,
 };
 use wire::nfs::xdr::Opaque;
 use wire::nfs::{
     Bitmap4, ChangeInfo, Fattr, FileHandle, FileType, NfsStatus, NfsTime, Operation,
-    OperationNumber, Reply, StableHow, StateId, StateOwner, Verifier,
+    OperationNumber, ResultBody, StableHow, StateId, StateOwner, Verifier,
 };
 
 /// Maximum number of cached directory handles.
@@ -108,7 +108,7 @@ pub(super) fn result<'a, T>(
     number: OperationNumber,
 ) -> Result<T, Error>
 where
-    Result<T, NfsStatus>: Reply<'a>,
+    Result<T, NfsStatus>: ResultBody<'a>,
 {
     let mut results = answer.results()?;
     for number in before {
@@ -193,9 +193,9 @@ impl Export {
         let mut buffer = Vec::new();
         let attributes = mode.to_fattr(&mut buffer);
         let how = match disposition {
-            Disposition::Open => OpenHow::NoCreate,
-            Disposition::OpenOrCreate => OpenHow::Create(CreateHow::Unchecked(attributes)),
-            Disposition::Create => OpenHow::Create(CreateHow::Guarded(attributes)),
+            Disposition::Open => NfsOpenHow::NoCreate,
+            Disposition::OpenOrCreate => NfsOpenHow::Create(NfsCreateHow::Unchecked(attributes)),
+            Disposition::Create => NfsOpenHow::Create(NfsCreateHow::Guarded(attributes)),
         };
         let open = Operation::Open(OpenArgs {
             sequence_id: 0,
@@ -212,7 +212,7 @@ impl Export {
         let mut results = answer.results()?;
         for_put(&mut results)?;
         let number = OperationNumber::OPEN;
-        let opened: OpenResult<'_> = results.succeed(number).map_err(refused(number))?;
+        let opened: NfsOpenResult<'_> = results.succeed(number).map_err(refused(number))?;
         let number = OperationNumber::GETFH;
         let handle = results.succeed(number).map_err(refused(number))?;
         Ok(File { handle, state_id: opened.state_id })

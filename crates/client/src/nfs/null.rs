@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::limits::NFS_PATIENCE;
 use std::net::SocketAddr;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_NULL};
-use wire::nfs::rpc::{AcceptStatus, AuthFlavor, Call, Message, OpaqueAuth, ReplyBody};
+use wire::nfs::rpc::{AcceptStatus, AuthFlavor, OpaqueAuth, ReplyBody, RpcCall, RpcMessage};
 use wire::nfs::xdr::{Opaque, XdrReader};
 
 /// Calls NULL on a connection of its own. RFC 8881 16.1.
@@ -15,7 +15,7 @@ use wire::nfs::xdr::{Opaque, XdrReader};
 pub async fn null(address: SocketAddr) -> Result<(), Error> {
     let connection = Connection::open((address, NFS_PATIENCE), None).await?;
     let xid = 1;
-    let call = Call {
+    let call = RpcCall {
         xid,
         program: NFS_PROGRAM,
         version: NFS_VERSION,
@@ -24,8 +24,8 @@ pub async fn null(address: SocketAddr) -> Result<(), Error> {
         verifier: OpaqueAuth::NONE,
     };
     let answered = connection.call(xid, None, |w, _| w.put(&call)).await.map_err(|it| it.error)?;
-    match Message::decode(&mut XdrReader::new(&answered.record)) {
-        Ok(Message::Reply(reply)) => match reply.body {
+    match RpcMessage::decode(&mut XdrReader::new(&answered.record)) {
+        Ok(RpcMessage::Reply(reply)) => match reply.body {
             ReplyBody::Accepted { status: AcceptStatus::Success, .. } => Ok(()),
             _ => Err(Error::Incompatible("it does not serve NFSv4")),
         },

@@ -7,7 +7,7 @@ use super::export::{Export, File, PUT, for_put, put, result};
 use crate::error::Error;
 use wire::nfs::attributes::Attributes;
 use wire::nfs::ops::{
-    CreateHow, DelegReturnArgs, OpenArgs, OpenClaim, OpenDelegation, OpenHow, OpenResult,
+    DelegReturnArgs, NfsCreateHow, NfsOpenHow, NfsOpenResult, OpenArgs, OpenClaim, OpenDelegation,
     ShareAccess, ShareDeny,
 };
 use wire::nfs::xdr::Opaque;
@@ -37,21 +37,21 @@ impl Export {
         let (parent, name) = self.parent(path).await?;
         let mut buffer = Vec::new();
         let mode = Attributes { mode: Some(0o644), ..Attributes::default() };
-        let create = OpenHow::Create(CreateHow::Unchecked(mode.to_fattr(&mut buffer)));
+        let create = NfsOpenHow::Create(NfsCreateHow::Unchecked(mode.to_fattr(&mut buffer)));
         let client_id = self.client().id();
         let open = Operation::Open(OpenArgs {
             sequence_id: 0,
             share_access: wish.access,
             share_deny: wish.deny,
             owner: StateOwner { client_id, owner: Opaque(b"anabranch") },
-            how: if wish.creates { create } else { OpenHow::NoCreate },
+            how: if wish.creates { create } else { NfsOpenHow::NoCreate },
             claim: OpenClaim::Null(name),
         });
         let answer = self.client().compound(&[put(&parent), open, Operation::GetFh]).await?;
         let mut results = answer.results()?;
         for_put(&mut results)?;
         let number = OperationNumber::OPEN;
-        let opened: OpenResult<'_> = results.succeed(number).map_err(refused(number))?;
+        let opened: NfsOpenResult<'_> = results.succeed(number).map_err(refused(number))?;
         let number = OperationNumber::GETFH;
         let handle = results.succeed(number).map_err(refused(number))?;
         let delegated = |state_id, is_write| Some(Delegation { handle, state_id, is_write });

@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use wire::nfs::ops::{
     ChannelAttributes, CreateSessionFlags, CreateSessionResult, ExchangeIdFlags, ExchangeIdResult,
-    OpenDelegation, OpenResult, OpenResultFlags, ReadResult, SequenceResult, SequenceStatusFlags,
-    ServerOwner, StateProtectResult,
+    NfsOpenResult, OpenDelegation, OpenResultFlags, ReadResult, SequenceResult,
+    SequenceStatusFlags, ServerOwner, StateProtectResult,
 };
-use wire::nfs::rpc::{Message, Scan, begin_record, end_record, put_success, scan_record};
+use wire::nfs::rpc::{RpcMessage, Scan, begin_record, end_record, put_success, scan_record};
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{
     Bitmap4, ChangeInfo, ClientId, Compound, CompoundReply, Fattr, FileHandle, NfsStatus,
@@ -89,7 +89,7 @@ fn channel(requests_max: u32) -> ChannelAttributes {
 /// Replies to a call; returns whether the connection stays open.
 fn answer(record: &[u8], connection: usize, seen: &mut TestServerState, out: &mut Vec<u8>) -> bool {
     let r = &mut XdrReader::new(record);
-    let Ok(Message::Call(call)) = Message::decode(r) else { panic!() };
+    let Ok(RpcMessage::Call(call)) = RpcMessage::decode(r) else { panic!() };
     let w = &mut XdrWriter::new(out);
     let mark = begin_record(w);
     put_success(w, call.xid);
@@ -170,7 +170,7 @@ fn put_result(w: &mut XdrWriter<'_>, reply: &mut CompoundReply, operation: &Oper
             reply.push(w, number, &Ok(result));
         }
         Operation::Open(_) => {
-            let result = OpenResult {
+            let result = NfsOpenResult {
                 state_id: StateId { seqid: 1, other: [3; 12] },
                 change: ChangeInfo::default(),
                 flags: OpenResultFlags(0),

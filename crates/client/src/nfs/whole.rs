@@ -8,8 +8,8 @@ use bytes::Bytes;
 use std::ops::Range;
 use wire::nfs::attributes::{Attributes, SetTime};
 use wire::nfs::ops::{
-    CloneArgs, CloseArgs, CopyArgs, CopyResult, CreateHow, DataContent, GetAttrArgs, OpenArgs,
-    OpenClaim, OpenHow, OpenResult, ReadArgs, ReadResult, RenameArgs, RenameResult, SeekArgs,
+    CloneArgs, CloseArgs, CopyArgs, CopyResult, DataContent, GetAttrArgs, NfsCreateHow, NfsOpenHow,
+    NfsOpenResult, OpenArgs, OpenClaim, ReadArgs, ReadResult, RenameArgs, RenameResult, SeekArgs,
     SeekResult, SetAttrArgs, SetAttrReply, ShareAccess, ShareDeny, VerifyArgs, WriteArgs,
     WriteResult,
 };
@@ -58,7 +58,7 @@ type Results<'a> = CompoundResults<'a>;
 /// The next result, which must be successful.
 fn next<'a, T>(results: &mut Results<'a>, number: OperationNumber) -> Result<T, Error>
 where
-    Result<T, NfsStatus>: wire::nfs::Reply<'a>,
+    Result<T, NfsStatus>: wire::nfs::ResultBody<'a>,
 {
     results.succeed(number).map_err(refused(number))
 }
@@ -74,7 +74,7 @@ impl Export {
         &self,
         name: &'a [u8],
         access: ShareAccess,
-        how: OpenHow<'a>,
+        how: NfsOpenHow<'a>,
     ) -> Operation<'a> {
         Operation::Open(OpenArgs {
             sequence_id: 0,
@@ -95,7 +95,7 @@ impl Export {
         let state_id = StateId::CURRENT;
         let operations = [
             put(&parent),
-            self.open_operation(name, ShareAccess::READ, OpenHow::NoCreate),
+            self.open_operation(name, ShareAccess::READ, NfsOpenHow::NoCreate),
             Operation::GetFh,
             Operation::Read(ReadArgs { state_id, offset: 0, count: length_bytes }),
             Operation::GetAttr(GetAttrArgs { requested: LISTED }),
@@ -123,7 +123,7 @@ impl Export {
     }
 
     fn opened(&self, results: &mut Results<'_>) -> Result<File, Error> {
-        let opened: OpenResult<'_> = next(results, OperationNumber::OPEN)?;
+        let opened: NfsOpenResult<'_> = next(results, OperationNumber::OPEN)?;
         let handle: FileHandle = next(results, OperationNumber::GETFH)?;
         Ok(File { handle, state_id: opened.state_id })
     }
@@ -144,7 +144,7 @@ impl Export {
         let (parent, old_name) = self.parent(temporary).await?;
         let (_, new_name) = path.rsplit_once('/').unwrap_or(("", path));
         let (state_id, mut made, mut set) = (StateId::CURRENT, Vec::new(), Vec::new());
-        let how = OpenHow::Create(CreateHow::Unchecked(emptied(&mut made)));
+        let how = NfsOpenHow::Create(NfsCreateHow::Unchecked(emptied(&mut made)));
         let (size, mut sized) = (Some(data.len() as u64), Vec::new());
         let whole = Attributes { size, ..Attributes::default() }.to_fattr(&mut sized);
         let mut operations = vec![
@@ -188,10 +188,10 @@ impl Export {
         let (parent, name) = self.parent(path).await?;
         let mut made = Vec::new();
         let (access, how) = match purpose {
-            OpenFor::Reading => (ShareAccess::READ, OpenHow::NoCreate),
-            OpenFor::Filling { fresh: false } => (ShareAccess::BOTH, OpenHow::NoCreate),
+            OpenFor::Reading => (ShareAccess::READ, NfsOpenHow::NoCreate),
+            OpenFor::Filling { fresh: false } => (ShareAccess::BOTH, NfsOpenHow::NoCreate),
             OpenFor::Filling { fresh: true } => {
-                (ShareAccess::BOTH, OpenHow::Create(CreateHow::Unchecked(emptied(&mut made))))
+                (ShareAccess::BOTH, NfsOpenHow::Create(NfsCreateHow::Unchecked(emptied(&mut made))))
             }
         };
         let attributes = Operation::GetAttr(GetAttrArgs { requested: LISTED });

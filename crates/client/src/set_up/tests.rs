@@ -3,7 +3,7 @@
 use super::*;
 use wire::crypto::{KeyPurpose, SessionKey, SigningKey, derive};
 use wire::fscc::FileTime;
-use wire::ntlm::{Credentials, NtHash, Secrets, TargetFacts};
+use wire::ntlm::{NtHash, NtlmCredentials, Secrets, TargetFacts};
 
 /// A server with configurable faults.
 pub(crate) struct Server {
@@ -14,14 +14,14 @@ pub(crate) struct Server {
     pub(crate) password: &'static str,
     /// A bit to flip in the last message.
     pub(crate) flip: Option<usize>,
-    acceptor: spnego::Acceptor,
+    acceptor: spnego::SpnegoAcceptor,
     preauth: PreauthHash,
-    pub(crate) logon: Option<Box<spnego::Logon>>,
+    pub(crate) logon: Option<Box<spnego::CompletedLogon>>,
 }
 
 pub(crate) fn server(dialect: Dialect) -> Server {
     let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
-    let ntlm = ntlm::Acceptor::new(facts, [3; 8], FileTime(4));
+    let ntlm = ntlm::NtlmAcceptor::new(facts, [3; 8], FileTime(4));
     Server {
         dialect,
         cipher: 2,
@@ -29,14 +29,14 @@ pub(crate) fn server(dialect: Dialect) -> Server {
         flags: SessionFlags::default(),
         password: "secret",
         flip: None,
-        acceptor: spnego::Acceptor::new(ntlm, wire::ntlm::GuestPolicy::default()),
+        acceptor: spnego::SpnegoAcceptor::new(ntlm, wire::ntlm::GuestPolicy::default()),
         preauth: PreauthHash::default(),
         logon: None,
     }
 }
 
 pub(crate) fn logon() -> Logon {
-    let credentials = Credentials {
+    let credentials = NtlmCredentials {
         user: "alice".into(),
         domain: String::new(),
         workstation: "HERE".into(),
@@ -102,14 +102,14 @@ impl Server {
         let request = SessionSetupRequest::decode(&mut r).unwrap();
         let hash = NtHash::of_password(self.password);
         match self.acceptor.handle_token(request.token, |_| Some(hash)) {
-            Ok(spnego::Step::Continue(token)) => {
+            Ok(spnego::SpnegoStep::Continue(token)) => {
                 let body = SessionSetupResponse { flags: SessionFlags::default(), token: &token };
                 let status = NtStatus::MORE_PROCESSING_REQUIRED;
                 let answer = self.reply(&header, status, |w| body.encode(w));
                 self.preauth.update(&answer);
                 answer
             }
-            Ok(spnego::Step::Done(token, logon)) => {
+            Ok(spnego::SpnegoStep::Done(token, logon)) => {
                 let body = SessionSetupResponse { flags: self.flags, token: &token };
                 let mut answer = self.reply(&header, NtStatus::SUCCESS, |w| body.encode(w));
                 if self.flags == SessionFlags::default() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wire::codec::{Reader, put_utf16};
 use wire::crypto::{KeyPurpose, KeySource, OpeningKey, SealingKey, SessionKey, SigningAlgorithm};
 use wire::fscc::FileTime;
-use wire::ntlm::{Credentials, Initiator, NtHash, Secrets};
+use wire::ntlm::{NtHash, NtlmCredentials, NtlmInitiator, Secrets};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
     Command, Dialect, Header, SessionFlags, SessionId, SessionSetupRequest, SessionSetupResponse,
@@ -29,16 +29,16 @@ impl Claim {
 }
 
 /// All variable bytes derive from the server's challenge, so that an episode repeats with its seed.
-fn initiator(claim: Claim) -> Initiator {
+fn initiator(claim: Claim) -> NtlmInitiator {
     let hash = if claim.is_right { claim.user.hash() } else { NtHash([0x11; 16]) };
-    let credentials = Credentials {
+    let credentials = NtlmCredentials {
         user: claim.user.name().into(),
         domain: String::new(),
         workstation: String::new(),
         hash,
     };
     let session_key = [claim.user as u8 + 1; 16];
-    Initiator::new(credentials, Secrets { challenge: [1; 8], session_key, now: FileTime(3) })
+    NtlmInitiator::new(credentials, Secrets { challenge: [1; 8], session_key, now: FileTime(3) })
 }
 
 /// AUTHENTICATE of an anonymous client. MS-NLMP 3.2.5.1.2.

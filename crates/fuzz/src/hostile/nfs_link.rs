@@ -14,7 +14,7 @@ use wire::nfs::ops::{
     CreateSessionResult, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdResult, Operation,
     OperationResult, PutFhArgs, ReclaimCompleteArgs, SequenceArgs, StateProtectArgs,
 };
-use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth};
+use wire::nfs::rpc::{AuthFlavor, AuthSys, Groups, OpaqueAuth, RpcCall, RpcMessage};
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{ClientId, FileHandle, NfsStatus, OperationNumber, SessionId, StateId, Verifier};
 
@@ -268,7 +268,7 @@ impl NfsLink {
         };
         let mut out = Vec::new();
         let w = &mut XdrWriter::new(&mut out);
-        w.put(&Call {
+        w.put(&RpcCall {
             xid: 1,
             program: PROGRAM,
             version: 4,
@@ -315,7 +315,7 @@ impl NfsLink {
         while let Some(transmit) = self.conn.poll_transmit() {
             assert!(transmit.file.is_none(), "data in memory is not sent from a file");
             let r = &mut XdrReader::new(&transmit.buffer[MARK_BYTES..]);
-            if let Ok(Message::Reply(_)) = Message::decode(r) {
+            if let Ok(RpcMessage::Reply(_)) = RpcMessage::decode(r) {
                 self.late.extend(self.reply.replace(r.rest().to_vec()));
             }
             self.conn.recycle(transmit.buffer);

@@ -6,12 +6,12 @@ use super::surroundings::User;
 use crate::mutate::Rng;
 use wire::nfs::attributes::{Attributes, Fattr, SetTime, attribute};
 use wire::nfs::ops::{
-    AllocateArgs, CloneArgs, CloseArgs, CopyArgs, CreateArgs, CreateHow, CreateType,
-    DeallocateArgs, DelegReturnArgs, ExistingLockOwner, FreeStateIdArgs, GetAttrArgs, LinkArgs,
-    LockArgs, LockTestArgs, Locker, LookupArgs, OpenArgs, OpenClaim, OpenDowngradeArgs, OpenHow,
-    OpenToLockOwner, Operation, PutFhArgs, ReadArgs, ReadDirArgs, ReadPlusArgs, RemoveArgs,
-    RemoveXattrArgs, RenameArgs, SetAttrArgs, SetXattrArgs, SetXattrOption, ShareAccess, ShareDeny,
-    TestStateIdArgs, UnlockArgs, WriteArgs,
+    AllocateArgs, CloneArgs, CloseArgs, CopyArgs, CreateArgs, CreateType, DeallocateArgs,
+    DelegReturnArgs, ExistingLockOwner, FreeStateIdArgs, GetAttrArgs, LinkArgs, LockArgs,
+    LockTestArgs, Locker, LookupArgs, NfsCreateHow, NfsOpenHow, OpenArgs, OpenClaim,
+    OpenDowngradeArgs, OpenToLockOwner, Operation, PutFhArgs, ReadArgs, ReadDirArgs, ReadPlusArgs,
+    RemoveArgs, RemoveXattrArgs, RenameArgs, SetAttrArgs, SetXattrArgs, SetXattrOption,
+    ShareAccess, ShareDeny, TestStateIdArgs, UnlockArgs, WriteArgs,
 };
 use wire::nfs::xdr::{List, Opaque};
 use wire::nfs::{
@@ -98,7 +98,7 @@ impl NfsAims<'_> {
             share_access: ShareAccess::BOTH | ShareAccess::WANT_NO_DELEG,
             share_deny: ShareDeny(0),
             owner: self.owner(rng),
-            how: OpenHow::Create(CreateHow::Unchecked(wished.to_fattr(&mut values))),
+            how: NfsOpenHow::Create(NfsCreateHow::Unchecked(wished.to_fattr(&mut values))),
             claim: OpenClaim::Null(pick(rng, &OWN_NAMES)),
         }));
         list.push(&Operation::GetFh);
@@ -122,10 +122,10 @@ impl NfsAims<'_> {
         let wished = Attributes { mode: Some(0o6777), size: Some(0), ..Attributes::default() };
         let mut values = Vec::new();
         let how = match rng.below(4) {
-            0 => OpenHow::Create(CreateHow::Unchecked(wished.to_fattr(&mut values))),
-            1 => OpenHow::Create(CreateHow::Unchecked(Fattr::default())),
-            2 => OpenHow::Create(CreateHow::Exclusive(Verifier([1; 8]))),
-            _ => OpenHow::NoCreate,
+            0 => NfsOpenHow::Create(NfsCreateHow::Unchecked(wished.to_fattr(&mut values))),
+            1 => NfsOpenHow::Create(NfsCreateHow::Unchecked(Fattr::default())),
+            2 => NfsOpenHow::Create(NfsCreateHow::Exclusive(Verifier([1; 8]))),
+            _ => NfsOpenHow::NoCreate,
         };
         list.push(&Operation::Open(OpenArgs {
             sequence_id: 0,

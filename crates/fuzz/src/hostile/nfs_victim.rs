@@ -7,8 +7,8 @@ use nfs::Server;
 use std::ops::Range;
 use std::sync::Arc;
 use wire::nfs::ops::{
-    ExistingLockOwner, LockArgs, LockReply, LockTestArgs, Locker, LookupArgs, OpenArgs, OpenClaim,
-    OpenHow, OpenToLockOwner, Operation, OperationResult, ReadArgs, ShareAccess, ShareDeny,
+    ExistingLockOwner, LockArgs, LockReply, LockTestArgs, Locker, LookupArgs, NfsOpenHow, OpenArgs,
+    OpenClaim, OpenToLockOwner, Operation, OperationResult, ReadArgs, ShareAccess, ShareDeny,
     TestStateIdArgs, UnlockArgs, WriteArgs,
 };
 use wire::nfs::xdr::{List, Opaque};
@@ -68,7 +68,7 @@ fn open(name: &[u8]) -> Operation<'_> {
         share_access: ShareAccess::BOTH | ShareAccess::WANT_NO_DELEG,
         share_deny: ShareDeny(0),
         owner: owner(b"owner"),
-        how: OpenHow::NoCreate,
+        how: NfsOpenHow::NoCreate,
         claim: OpenClaim::Null(name),
     })
 }

@@ -11,9 +11,9 @@ use wire::codec::{Writer, put_utf16};
 use wire::fscc::POSIX_EXTENSIONS;
 use wire::smb::{
     APP_INSTANCE_ID, ChangeNotifyRequest, CloseRequest, Command, CreateRequest, EmptyBody, FileId,
-    FlushRequest, InfoType, IoctlRequest, Lease, LeaseV2, LockElement, LockRequest, OplockBreakAck,
-    QueryDirectoryRequest, QueryFlags, QueryInfoRequest, ReadRequest, SetInfoRequest, WriteRequest,
-    fsctl, put_context,
+    FlushRequest, InfoType, IoctlRequest, LeaseContext, LeaseV2, LockElement, LockRequest,
+    OplockBreakAck, QueryDirectoryRequest, QueryFlags, QueryInfoRequest, ReadRequest,
+    SetInfoRequest, WriteRequest, fsctl, put_context,
 };
 
 /// Names for CREATE. Names beginning with `v` are the victim's alone.
@@ -192,7 +192,7 @@ pub fn create(rng: &mut Rng, aims: &Aims<'_>) -> Request {
     if percent(rng, 40) {
         let key = if percent(rng, 40) { LEASE_KEY } else { [rng.below(4) as u8; 16] };
         let v2 = percent(rng, 60).then(LeaseV2::default);
-        let lease = Lease { key, state: rng.below(8) as u32, v2, flags: 0 };
+        let lease = LeaseContext { key, state: rng.below(8) as u32, v2, flags: 0 };
         put_context(&mut contexts, b"RqLs", &lease.encode());
         open.lease_key = Some(key);
     }
@@ -279,7 +279,7 @@ pub fn create_durable(open: &KnownOpen, old: Option<FileId>) -> Request {
     put_durability(&mut contexts, open.create_guid, old);
     if let Some(key) = open.lease_key {
         let v2 = open.create_guid.map(|_| LeaseV2::default());
-        let lease = Lease { key, state: 7, v2, flags: 0 };
+        let lease = LeaseContext { key, state: 7, v2, flags: 0 };
         put_context(&mut contexts, b"RqLs", &lease.encode());
     }
     let (name, oplock) = (open.name, if open.lease_key.is_some() { 0xFF } else { 9 });

@@ -18,8 +18,8 @@ use wire::fscc::{FILE_NON_DIRECTORY_FILE, FILE_OPEN};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
     APP_INSTANCE_ID, CloseRequest, Command, CreateRequest, Dialect, DurableReconnectV2,
-    DurableRequestV2, FileId, Header, Lease, LeaseV2, LockElement, LockRequest, OplockBreakAck,
-    ReadRequest, SessionId, WriteRequest, put_context,
+    DurableRequestV2, FileId, Header, LeaseContext, LeaseV2, LockElement, LockRequest,
+    OplockBreakAck, ReadRequest, SessionId, WriteRequest, put_context,
 };
 
 /// Prefix of the data that only the victim may read.
@@ -245,7 +245,7 @@ impl Victim {
         put_utf16(&mut units, PRIVATE);
         put_durability(&mut contexts, self.private.create_guid, old);
         let v2 = self.private.create_guid.map(|_| LeaseV2::default());
-        let lease = Lease { key: LEASE_KEY, state: 7, v2, flags: 0 };
+        let lease = LeaseContext { key: LEASE_KEY, state: 7, v2, flags: 0 };
         put_context(&mut contexts, b"RqLs", &lease.encode());
         if old.is_none() && self.private.create_guid.is_some() {
             let id = [&[20, 0, 0, 0][..], &APP_INSTANCE].concat();
@@ -352,7 +352,7 @@ impl Victim {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, CACHED);
         let v2 = (self.link.agreed.dialect >= Dialect::Smb300).then(LeaseV2::default);
-        let lease = Lease { key: LEASED_KEY, state: 7, v2, flags: 0 };
+        let lease = LeaseContext { key: LEASED_KEY, state: 7, v2, flags: 0 };
         if !by_oplock {
             put_context(&mut contexts, b"RqLs", &lease.encode());
         }

@@ -6,7 +6,7 @@ use client::{
 };
 use wire::codec::{Reader, Writer};
 use wire::fscc::{DirectoryClass, FileTime, take_directory_record};
-use wire::ntlm::{self, Credentials, NtHash, Secrets, TargetFacts};
+use wire::ntlm::{self, NtHash, NtlmCredentials, Secrets, TargetFacts};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::NegotiateResponse;
 use wire::smb::{
@@ -22,7 +22,7 @@ fn options() -> Options {
 }
 
 fn logon() -> Logon {
-    let credentials = Credentials {
+    let credentials = NtlmCredentials {
         user: "user".into(),
         domain: String::new(),
         workstation: "HERE".into(),
@@ -69,7 +69,7 @@ fn reply(request: &[u8], status: NtStatus, put: impl FnOnce(&mut Writer<'_>)) ->
 /// A guest on SMB 2.1: no message is signed, so a server can forge everything.
 fn guest() -> Conn {
     let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
-    let mut acceptor = ntlm::Acceptor::new(facts, [3; 8], FileTime(4));
+    let mut acceptor = ntlm::NtlmAcceptor::new(facts, [3; 8], FileTime(4));
     let (mut set_up, first) = SetUp::new(&options(), logon()).unwrap();
     let negotiated = NegotiateResponse {
         security_mode: 1,

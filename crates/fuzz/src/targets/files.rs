@@ -12,7 +12,7 @@ use wire::fscc::{
     decode_ea_names, decode_nfs_link, decode_quota_list, decode_quota_users, has_wildcards,
     matches, put_ea_list,
 };
-use wire::rpc::{Interface, Names, Pipe, RpcFacts, ShareFact, UnixNames, machine_sid};
+use wire::rpc::{Pipe, RpcFacts, RpcInterface, ShareInfo, SidNames, UnixNames, machine_sid};
 
 /// SET_INFO payloads.
 pub fn information(bytes: &[u8]) {
@@ -119,7 +119,7 @@ pub fn remote_calls_bytes_max(input_bytes: usize) -> usize {
 
 /// Bytes written to a pipe in two pieces, and all its responses.
 pub fn remote_calls(bytes: &[u8]) {
-    let share = |name: &str, kind| ShareFact {
+    let share = |name: &str, kind| ShareInfo {
         name: name.into(),
         kind,
         remark: "a remark".into(),
@@ -132,7 +132,7 @@ pub fn remote_calls(bytes: &[u8]) {
         comment: String::new(),
         shares: vec![share("data", 0), share("IPC$", 0x8000_0003)],
         user: "alice".into(),
-        names: Arc::new(Names {
+        names: Arc::new(SidNames {
             machine: "SERVER".into(),
             machine_sid: machine_sid(&[1; 16]),
             workgroup: "WORKGROUP".into(),
@@ -143,9 +143,9 @@ pub fn remote_calls(bytes: &[u8]) {
     };
     let Some((&first, rest)) = bytes.split_first() else { return };
     let interface = match first % 3 {
-        0 => Interface::Srvsvc,
-        1 => Interface::Wkssvc,
-        _ => Interface::Lsarpc,
+        0 => RpcInterface::Srvsvc,
+        1 => RpcInterface::Wkssvc,
+        _ => RpcInterface::Lsarpc,
     };
     let mut pipe = Pipe::new(interface, facts);
     let (front, back) = rest.split_at(rest.len() / 2);

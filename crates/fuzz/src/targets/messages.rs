@@ -10,11 +10,11 @@ use wire::smb::fsctl::{
 use wire::smb::negotiate::{NegotiateRequest, context, decode_algorithms, decode_preauth};
 use wire::smb::{
     AppInstanceVersion, ChangeNotifyRequest, CloseRequest, Command, CreateContexts, CreateRequest,
-    DurableReconnectV2, DurableRequestV2, EmptyBody, FlushRequest, Header, IoctlRequest, Lease,
-    LockRequest, OplockBreakAck, QueryDirectoryRequest, QueryInfoRequest, ReadRequest, SessionId,
-    SessionSetupRequest, SetInfoRequest, TransformHeader, TreeConnectRequest, WriteRequest,
-    WriteResponse, decode_app_instance_id, decode_durable_reconnect, next_element, put_context,
-    smb1_dialects,
+    DurableReconnectV2, DurableRequestV2, EmptyBody, FlushRequest, Header, IoctlRequest,
+    LeaseContext, LockRequest, OplockBreakAck, QueryDirectoryRequest, QueryInfoRequest,
+    ReadRequest, SessionId, SessionSetupRequest, SetInfoRequest, TransformHeader,
+    TreeConnectRequest, WriteRequest, WriteResponse, decode_app_instance_id,
+    decode_durable_reconnect, next_element, put_context, smb1_dialects,
 };
 
 /// Payloads of a stream: the prefix gives each payload's position and length.
@@ -131,8 +131,8 @@ pub fn create_contexts(list: &[u8]) {
     assert_eq!(again, Ok(read.clone()));
     for (_, data) in read {
         durable_contexts(data);
-        if let Ok(lease) = Lease::decode(data) {
-            assert_eq!(Lease::decode(&lease.encode()), Ok(lease));
+        if let Ok(lease) = LeaseContext::decode(data) {
+            assert_eq!(LeaseContext::decode(&lease.encode()), Ok(lease));
         }
     }
 }

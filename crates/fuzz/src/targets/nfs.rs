@@ -1,6 +1,6 @@
 //! NFS messages: records, calls, replies, COMPOUND in both directions, attributes.
 
-use wire::nfs::rpc::{Message, Scan, scan_record};
+use wire::nfs::rpc::{RpcMessage, Scan, scan_record};
 use wire::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter};
 use wire::nfs::{
     Callback, CallbackCompound, CallbackNumber, CallbackResult, Compound, CompoundResults, Fattr,
@@ -42,21 +42,21 @@ pub fn records(mut stream: &[u8]) {
 
 fn message(bytes: &[u8]) {
     let r = &mut XdrReader::new(bytes);
-    match Message::decode(r) {
-        Ok(Message::Call(call)) => {
+    match RpcMessage::decode(r) {
+        Ok(RpcMessage::Call(call)) => {
             let _ = call.credentials.credential();
             assert_round_trip(
                 &call,
                 |w| w.put(&call),
-                |r, call| Message::decode(r) == Ok(Message::Call(*call)),
+                |r, call| RpcMessage::decode(r) == Ok(RpcMessage::Call(*call)),
             );
             operations(r.rest());
         }
-        Ok(Message::Reply(reply)) => {
+        Ok(RpcMessage::Reply(reply)) => {
             assert_round_trip(
                 &reply,
                 |w| w.put(&reply),
-                |r, reply| Message::decode(r) == Ok(Message::Reply(*reply)),
+                |r, reply| RpcMessage::decode(r) == Ok(RpcMessage::Reply(*reply)),
             );
             results(r.rest());
         }

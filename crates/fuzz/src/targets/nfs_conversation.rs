@@ -26,7 +26,9 @@ use wire::nfs::ops::{
     CreateSessionResult, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdResult, ReclaimCompleteArgs,
     SequenceArgs, StateProtectArgs,
 };
-use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth, Scan, scan_record};
+use wire::nfs::rpc::{
+    AuthFlavor, AuthSys, Groups, OpaqueAuth, RpcCall, RpcMessage, Scan, scan_record,
+};
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{
     ClientId, CompoundResults, Operation, OperationNumber, OperationResult, SessionId, Verifier,
@@ -246,7 +248,7 @@ impl Rig {
     /// The results after the header of the last reply.
     fn results_of(&self) -> Vec<u8> {
         let r = &mut XdrReader::new(&self.answer);
-        assert!(matches!(Message::decode(r), Ok(Message::Reply(_))));
+        assert!(matches!(RpcMessage::decode(r), Ok(RpcMessage::Reply(_))));
         r.rest().to_vec()
     }
 
@@ -290,10 +292,10 @@ impl Rig {
         assert_eq!((extent.stream_bytes, extent.fragments), (record.len(), 1));
         let message = extent.payload(record).into_owned();
         let r = &mut XdrReader::new(&message);
-        match Message::decode(r).unwrap() {
+        match RpcMessage::decode(r).unwrap() {
             // A callback to the client, which is not answered here.
-            Message::Call(_) => return,
-            Message::Reply(_) => {}
+            RpcMessage::Call(_) => return,
+            RpcMessage::Reply(_) => {}
         }
         if let Ok(mut results) = CompoundResults::decode(&mut XdrReader::new(r.rest())) {
             while let Some((number, status)) = results.next_status().unwrap() {
@@ -328,7 +330,7 @@ fn compound(count: u32, operations: &[u8]) -> Bytes {
     XdrWriter::new(&mut body).put(&sys);
     let mut out = Vec::new();
     let w = &mut XdrWriter::new(&mut out);
-    w.put(&Call {
+    w.put(&RpcCall {
         xid: 1,
         program: 100_003,
         version: 4,

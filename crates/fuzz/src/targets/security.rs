@@ -3,14 +3,14 @@
 use acl::{Access, Creator, Descriptor, Sid, Token, check_access, inherit, maximal_access};
 use wire::fscc::FileTime;
 use wire::ntlm::{self, NtHash, TargetFacts};
-use wire::spnego::{Acceptor, Step};
+use wire::spnego::{SpnegoAcceptor, SpnegoStep};
 
 /// The tokens of one exchange, each after its length in two bytes. No input logs on, because none
 /// contains the password.
 pub fn security_tokens(mut input: &[u8]) {
     let facts = TargetFacts { name: "SERVER".into(), domain: "WORKGROUP".into() };
-    let mut acceptor = Acceptor::new(
-        ntlm::Acceptor::new(facts, [1; 8], FileTime(1)),
+    let mut acceptor = SpnegoAcceptor::new(
+        ntlm::NtlmAcceptor::new(facts, [1; 8], FileTime(1)),
         ntlm::GuestPolicy::default(),
     );
     while let Some((length, rest)) = input.split_first_chunk::<2>() {
@@ -18,8 +18,8 @@ pub fn security_tokens(mut input: &[u8]) {
         let (token, rest) = rest.split_at(length);
         let hash = NtHash::of_password("a password that no input proves");
         match acceptor.handle_token(token, |_| Some(hash)) {
-            Ok(Step::Continue(_)) => {}
-            Ok(Step::Done(_, logon)) => panic!("{} logged on without a proof", logon.user),
+            Ok(SpnegoStep::Continue(_)) => {}
+            Ok(SpnegoStep::Done(_, logon)) => panic!("{} logged on without a proof", logon.user),
             Err(_) => return,
         }
         input = rest;

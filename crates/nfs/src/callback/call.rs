@@ -17,7 +17,7 @@ use wire::nfs::callback::{
 };
 use wire::nfs::compound::NoResult;
 use wire::nfs::numbers::{PROCEDURE_COMPOUND, PROCEDURE_NULL};
-use wire::nfs::reply::Reply;
+use wire::nfs::reply::ResultBody;
 use wire::nfs::xdr::{List, XdrReader, XdrWriter};
 use wire::nfs::{CallbackNumber, NfsStatus};
 
@@ -35,7 +35,7 @@ impl CallbackReply {
     /// Decodes the result of the only operation beside CB_SEQUENCE.
     pub fn result<'a, T>(&'a self, number: CallbackNumber) -> Result<T, NfsStatus>
     where
-        Result<T, NfsStatus>: Reply<'a>,
+        Result<T, NfsStatus>: ResultBody<'a>,
     {
         let take = || -> Result<T, NoResult> {
             let mut results = CallbackResults::decode(&mut XdrReader::new(&self.0))?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use sync::Mutex;
 use wire::nfs::numbers::CALLBACK_VERSION;
 use wire::nfs::ops::{CallbackSecurity, ChannelAttributes};
-use wire::nfs::rpc::{AuthFlavor, Call, OpaqueAuth, begin_record, end_record};
+use wire::nfs::rpc::{AuthFlavor, OpaqueAuth, RpcCall, begin_record, end_record};
 use wire::nfs::xdr::{Opaque, XdrWriter};
 
 /// Program and credentials with which the server calls back.
@@ -55,7 +55,7 @@ impl CallbackTarget {
         let mut record = Vec::new();
         let w = &mut XdrWriter::new(&mut record);
         let mark = begin_record(w);
-        w.put(&Call {
+        w.put(&RpcCall {
             xid,
             program: self.program,
             version: CALLBACK_VERSION,

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use wire::nfs::compound::{BadOperation, Compound};
 use wire::nfs::ops::{Operation, SequenceArgs, SequenceResult, SequenceStatusFlags};
-use wire::nfs::rpc::{AcceptStatus, OpaqueAuth, Reply as RpcReply, ReplyBody};
+use wire::nfs::rpc::{AcceptStatus, OpaqueAuth, ReplyBody, RpcReply};
 use wire::nfs::xdr::XdrReader;
 use wire::nfs::{NfsStatus, OperationNumber};
 

@@ -7,7 +7,7 @@
 use crate::encoding::owner::{decimal, number_of};
 use files::{Access, Ace as Entry, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, Sid};
 use wire::nfs::NfsStatus;
-use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, AclFlags, support, who};
+use wire::nfs::acl::{AceFlags, AceMask, AceType, AclFlags, NfsAce, support, who};
 use wire::nfs::xdr::XdrWriter;
 
 /// Supported entry types: the attribute aclsupport.
@@ -65,7 +65,7 @@ fn put_entry(w: &mut XdrWriter<'_>, entry: &NamedAce, shown: u8) {
         }
     };
     let mask = AceMask((entry.access.map_generic() & Access::FILE_ALL).0);
-    w.put(&Ace { ace_type, flags, mask, who });
+    w.put(&NfsAce { ace_type, flags, mask, who });
 }
 
 /// Decodes a list that a client sets. With `has_inherited_flags` it may mark entries as inherited.
@@ -74,7 +74,7 @@ fn put_entry(w: &mut XdrWriter<'_>, entry: &NamedAce, shown: u8) {
 /// ATTRNOTSUPP for entry types without effect here (RFC 8881 6.2.1.2) and for too many entries;
 /// BADOWNER for an unknown principal.
 pub fn entries_of(
-    entries: &[Ace<'_>],
+    entries: &[NfsAce<'_>],
     has_inherited_flags: bool,
 ) -> Result<Vec<NamedAce>, NfsStatus> {
     if entries.len() > NAMED_ACES_MAX {
@@ -83,7 +83,7 @@ pub fn entries_of(
     entries.iter().map(|entry| entry_of(entry, has_inherited_flags)).collect()
 }
 
-fn entry_of(entry: &Ace<'_>, has_inherited_flags: bool) -> Result<NamedAce, NfsStatus> {
+fn entry_of(entry: &NfsAce<'_>, has_inherited_flags: bool) -> Result<NamedAce, NfsStatus> {
     let allows = match entry.ace_type {
         AceType::Allow => true,
         AceType::Deny => false,
@@ -188,12 +188,12 @@ mod tests {
     fn audit_entries_are_refused_and_void_rights_dropped() {
         let flags = AceFlags::IDENTIFIER_GROUP | AceFlags::INHERIT_ONLY;
         let mask = AceMask::READ_DATA | AceMask::WRITE_RETENTION;
-        let ace = Ace { ace_type: AceType::Audit, flags, mask, who: b"8" };
+        let ace = NfsAce { ace_type: AceType::Audit, flags, mask, who: b"8" };
         assert_eq!(entries_of(&[ace], false), Err(NfsStatus::ATTRNOTSUPP));
-        let kept = entries_of(&[Ace { ace_type: AceType::Deny, ..ace }], false).unwrap();
+        let kept = entries_of(&[NfsAce { ace_type: AceType::Deny, ..ace }], false).unwrap();
         let (access, who) = (Access::READ_DATA, NamedWho::Members(8));
         assert_eq!(kept, [NamedAce { allows: false, flags: 0, access, who }]);
-        let many = vec![Ace { ace_type: AceType::Allow, ..ace }; NAMED_ACES_MAX + 1];
+        let many = vec![NfsAce { ace_type: AceType::Allow, ..ace }; NAMED_ACES_MAX + 1];
         assert_eq!(entries_of(&many, false), Err(NfsStatus::ATTRNOTSUPP));
         assert!(entries_of(&many[1..], false).is_ok());
     }

@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{Attributes, FileKey};
-use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, who};
+use wire::nfs::acl::{AceFlags, AceMask, AceType, NfsAce, who};
 use wire::nfs::attributes::{Fattr, attribute};
 use wire::nfs::callback::{Callback, CbGetAttrArgs};
 use wire::nfs::ops::{
@@ -142,8 +142,12 @@ fn grant_alone(
 
 fn granted(kind: DelegationKind, state_id: StateId, is_recalled: bool) -> OpenDelegation<'static> {
     // The permissions grant nothing: clients check each user by ACCESS.
-    let permissions =
-        Ace { ace_type: AceType::Allow, flags: AceFlags(0), mask: AceMask(0), who: who::EVERYONE };
+    let permissions = NfsAce {
+        ace_type: AceType::Allow,
+        flags: AceFlags(0),
+        mask: AceMask(0),
+        who: who::EVERYONE,
+    };
     match kind {
         DelegationKind::Read => {
             OpenDelegation::Read(ReadDelegation { state_id, is_recalled, permissions })

@@ -22,8 +22,8 @@ use files::{
 use std::sync::Arc;
 use vfs::{FileKey, FsError};
 use wire::nfs::ops::{
-    CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenDowngradeArgs, OpenHow, OpenResult,
-    OpenResultFlags, ShareAccess, ShareDeny,
+    NfsCreateHow, NfsOpenHow, NfsOpenResult, OpenArgs, OpenClaim, OpenDelegation,
+    OpenDowngradeArgs, OpenResultFlags, ShareAccess, ShareDeny,
 };
 use wire::nfs::{Bitmap4, ChangeInfo, NfsStatus, StateId};
 
@@ -86,7 +86,7 @@ fn tolerated(share: ShareBits) -> ShareMode {
 pub(crate) async fn open(
     run: &mut Run<'_>,
     args: &OpenArgs<'_>,
-) -> Result<OpenResult<'static>, NfsStatus> {
+) -> Result<NfsOpenResult<'static>, NfsStatus> {
     let client = run.client()?;
     check_claim(run, &client, &args.claim)?;
     run.server().make_room(&client, args.owner.owner.len())?;
@@ -128,7 +128,7 @@ pub(crate) async fn open(
     if client.answers_callbacks() {
         flags |= OpenResultFlags::MAY_NOTIFY_LOCK;
     }
-    Ok(OpenResult { state_id, change, flags, attributes_set, delegation })
+    Ok(NfsOpenResult { state_id, change, flags, attributes_set, delegation })
 }
 
 /// Notes the changes of an OPEN: a created name, and attributes or a truncation of the file.
@@ -173,15 +173,15 @@ async fn decode_open(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<OpenReque
     let mut plan = OpenPlan::posix(rights(share), tolerated(share));
     plan.kind = RequestedKind::File;
     let (mut verifier, mut requested) = (None, RequestedAttributes::default());
-    if let OpenHow::Create(how) = &args.how {
+    if let NfsOpenHow::Create(how) = &args.how {
         let (if_exists, attributes) = match how {
-            CreateHow::Unchecked(attributes) => (IfExists::Open, Some(attributes)),
-            CreateHow::Guarded(attributes) => (IfExists::Fail, Some(attributes)),
-            CreateHow::Exclusive(given) => {
+            NfsCreateHow::Unchecked(attributes) => (IfExists::Open, Some(attributes)),
+            NfsCreateHow::Guarded(attributes) => (IfExists::Fail, Some(attributes)),
+            NfsCreateHow::Exclusive(given) => {
                 verifier = Some(given.0);
                 (IfExists::Fail, None)
             }
-            CreateHow::ExclusiveWithAttributes(given, attributes) => {
+            NfsCreateHow::ExclusiveWithAttributes(given, attributes) => {
                 verifier = Some(given.0);
                 (IfExists::Fail, Some(attributes))
             }

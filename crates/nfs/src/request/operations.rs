@@ -4,7 +4,7 @@
 
 use meter::NfsOperation;
 use wire::nfs::Operation;
-use wire::nfs::ops::{OpenHow, ShareAccess};
+use wire::nfs::ops::{NfsOpenHow, ShareAccess};
 
 /// Operations that this server does not support.
 macro_rules! unsupported {
@@ -260,7 +260,8 @@ pub fn is_change(operation: &Operation<'_>) -> bool {
 pub fn changes_files(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Open(args) => {
-            args.share_access.contains(ShareAccess::WRITE) || matches!(args.how, OpenHow::Create(_))
+            args.share_access.contains(ShareAccess::WRITE)
+                || matches!(args.how, NfsOpenHow::Create(_))
         }
         Operation::OpenDowngrade(_) | Operation::Commit(_) => false,
         other => stable(other) != Stable::Nothing,

@@ -5,7 +5,7 @@ use crate::observe::metering::SentList;
 use files::{CacheGrant, PendingAnswer, ResidentRange};
 use wire::nfs::compound::CompoundReply;
 use wire::nfs::ops::SetAttrReply;
-use wire::nfs::reply::Reply;
+use wire::nfs::reply::ResultBody;
 use wire::nfs::rpc::{begin_record, end_record, put_success};
 use wire::nfs::xdr::{ReservedWord, XdrWriter};
 use wire::nfs::{NfsStatus, OperationNumber};
@@ -111,7 +111,7 @@ impl Results {
         &mut self,
         answer: &mut ReplyBuffer,
         number: OperationNumber,
-        result: &impl Reply<'a>,
+        result: &impl ResultBody<'a>,
     ) {
         self.status = result.status();
         self.reply.push(&mut answer.writer(), number, result);

@@ -1,7 +1,7 @@
 //! Access lists through the attributes acl and dacl, and modes beside them.
 
 use crate::harness::{Bench, Client, READ_WRITE, open_args};
-use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, Acl41, AclFlags};
+use wire::nfs::acl::{AceFlags, AceMask, AceType, Acl41, AclFlags, NfsAce};
 use wire::nfs::attributes::{Attributes, ModeMasked, ModeUmask, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Access, Bitmap4, NfsStatus, StateId};
@@ -9,11 +9,11 @@ use wire::nfs::{Access, Bitmap4, NfsStatus, StateId};
 /// An unprivileged user with a group of the same number.
 const USER: u32 = 4005;
 
-fn allow(who: &[u8], mask: AceMask) -> Ace<'_> {
-    Ace { ace_type: AceType::Allow, flags: AceFlags(0), mask, who }
+fn allow(who: &[u8], mask: AceMask) -> NfsAce<'_> {
+    NfsAce { ace_type: AceType::Allow, flags: AceFlags(0), mask, who }
 }
 
-fn acl(entries: Vec<Ace<'_>>) -> Attributes<'_> {
+fn acl(entries: Vec<NfsAce<'_>>) -> Attributes<'_> {
     Attributes { acl: Some(entries.into()), ..Attributes::default() }
 }
 
@@ -25,7 +25,7 @@ fn set(client: &mut Client, name: &[u8], attributes: &Attributes<'_>) -> NfsStat
     client.status(&operations)
 }
 
-fn shown(client: &mut Client, name: &[u8]) -> Vec<Ace<'static>> {
+fn shown(client: &mut Client, name: &[u8]) -> Vec<NfsAce<'static>> {
     client.attributes(&[b"share", name], &[attribute::ACL]).acl.unwrap().to_vec()
 }
 
@@ -84,7 +84,7 @@ fn set_list_reads_back_and_governs_access_and_open() {
     assert_eq!(user.status(&writes), NfsStatus::ACCESS);
     assert_eq!(user.status(&reads), NfsStatus::OK);
     assert_eq!(set(&mut user, b"file", &acl(list)), NfsStatus::PERM, "it is not theirs to change");
-    let deny = Ace { ace_type: AceType::Deny, ..allow(b"4005", AceMask::READ_DATA) };
+    let deny = NfsAce { ace_type: AceType::Deny, ..allow(b"4005", AceMask::READ_DATA) };
     let list = vec![deny, allow(b"EVERYONE@", AceMask::READ_DATA)];
     assert_eq!(set(&mut root, b"file", &acl(list)), NfsStatus::OK);
     assert_eq!(access(&mut user, b"file", Access::READ), Access(0));
@@ -125,7 +125,7 @@ fn masked_mode_changes_the_bits_of_its_mask() {
     let mut values = Vec::new();
     let mut args = open_args(b"made", READ_WRITE, 0, true);
     let masked = masked(0o600, 0o777);
-    args.how = OpenHow::Create(CreateHow::Guarded(masked.to_fattr(&mut values)));
+    args.how = NfsOpenHow::Create(NfsCreateHow::Guarded(masked.to_fattr(&mut values)));
     operations.push(Operation::Open(args));
     assert_eq!(client.status(&operations), NfsStatus::OK);
     assert_eq!(mode(&mut client, b"made"), 0o600);
@@ -144,8 +144,8 @@ fn directory_list_is_inherited_by_new_objects() {
     let all = AceMask(0x1F_01FF);
     let entries = vec![
         allow(b"OWNER@", all),
-        Ace { flags: handed_down, ..allow(b"4005", read) },
-        Ace { flags: handed_down | AceFlags::IDENTIFIER_GROUP, ..allow(b"4006", read) },
+        NfsAce { flags: handed_down, ..allow(b"4005", read) },
+        NfsAce { flags: handed_down | AceFlags::IDENTIFIER_GROUP, ..allow(b"4006", read) },
     ];
     let dacl = Acl41 { flags: AclFlags::AUTO_INHERIT, entries: entries.into() };
     let with = Attributes { dacl: Some(dacl.clone()), ..Attributes::default() };
@@ -165,7 +165,7 @@ fn directory_list_is_inherited_by_new_objects() {
     assert_eq!(client.status(&operations), NfsStatus::OK);
     let found = client.attributes(&[b"share", b"dir", b"below"], &[attribute::DACL]).dacl.unwrap();
     assert_eq!(found.flags, AclFlags::AUTO_INHERIT);
-    let inherited = |ace: &&Ace<'_>| ace.flags.contains(AceFlags::INHERITED);
+    let inherited = |ace: &&NfsAce<'_>| ace.flags.contains(AceFlags::INHERITED);
     let who: Vec<&[u8]> = found.entries.iter().filter(inherited).map(|ace| ace.who).collect();
     assert_eq!(who, [&b"4005"[..], b"4006"]);
     let plain = client.attributes(&[b"share", b"dir", b"below"], &[attribute::ACL]).acl.unwrap();
@@ -178,7 +178,7 @@ fn inherited_list_is_limited_by_mode_not_by_umask() {
     let mut client = bench.client("one");
     let flags = AceFlags::FILE_INHERIT | AceFlags::DIRECTORY_INHERIT;
     let data = AceMask::READ_DATA | AceMask::WRITE_DATA | AceMask::APPEND_DATA;
-    let list = vec![allow(b"OWNER@", data), Ace { flags, ..allow(b"4005", data) }];
+    let list = vec![allow(b"OWNER@", data), NfsAce { flags, ..allow(b"4005", data) }];
     let mut operations = client.walk(&[b"share"]);
     let mut values = Vec::new();
     let with = acl(list);
@@ -193,7 +193,7 @@ fn inherited_list_is_limited_by_mode_not_by_umask() {
         let mut operations = client.walk(&[b"share", b"dir"]);
         let mut values = Vec::new();
         let mut args = open_args(name, READ_WRITE, 0, true);
-        args.how = OpenHow::Create(CreateHow::Unchecked(attributes.to_fattr(&mut values)));
+        args.how = NfsOpenHow::Create(NfsCreateHow::Unchecked(attributes.to_fattr(&mut values)));
         operations.push(Operation::Open(args));
         assert_eq!(client.status(&operations), NfsStatus::OK);
         let list = client.attributes(&[b"share", b"dir", name], &[attribute::ACL]).acl.unwrap();
@@ -224,7 +224,7 @@ fn new_file_is_private_until_its_list_is_set() {
             }
             false => {
                 let mut args = open_args(name, READ_WRITE, 0, true);
-                args.how = OpenHow::Create(CreateHow::Unchecked(attributes));
+                args.how = NfsOpenHow::Create(NfsCreateHow::Unchecked(attributes));
                 Operation::Open(args)
             }
         });
@@ -248,7 +248,7 @@ fn readdir_reports_lists_and_bad_owner_is_refused() {
     for (bad, expected) in [
         (allow(b"alice", AceMask::READ_DATA), NfsStatus::BADOWNER),
         (
-            Ace { ace_type: AceType::Alarm, ..allow(b"7", AceMask::READ_DATA) },
+            NfsAce { ace_type: AceType::Alarm, ..allow(b"7", AceMask::READ_DATA) },
             NfsStatus::ATTRNOTSUPP,
         ),
     ] {

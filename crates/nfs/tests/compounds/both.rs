@@ -173,7 +173,7 @@ impl Run {
         let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
         results.succeed::<SequenceResult>(OperationNumber::SEQUENCE).unwrap();
         results.succeed::<()>(OperationNumber::PUTFH).unwrap();
-        let opened: OpenResult<'_> = results.succeed(OperationNumber::OPEN).unwrap();
+        let opened: NfsOpenResult<'_> = results.succeed(OperationNumber::OPEN).unwrap();
         let delegated = match opened.delegation {
             OpenDelegation::Read(given) => Some((given.state_id, false)),
             OpenDelegation::Write(given) => Some((given.state_id, true)),
@@ -396,7 +396,7 @@ impl Run {
         let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
         results.succeed::<SequenceResult>(OperationNumber::SEQUENCE).unwrap();
         results.succeed::<()>(OperationNumber::PUTFH).unwrap();
-        let opened: OpenResult<'_> = results.succeed(OperationNumber::OPEN).unwrap();
+        let opened: NfsOpenResult<'_> = results.succeed(OperationNumber::OPEN).unwrap();
         let id = opened.state_id;
         self.opens[at].holder = Holder::Nfs { client, id, locks: None };
         for (byte, lock) in locked.into_iter().enumerate().filter(|(_, lock)| *lock != 0) {

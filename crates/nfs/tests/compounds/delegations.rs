@@ -32,7 +32,7 @@ impl Got {
     }
 }
 
-fn got(result: &OpenResult<'_>) -> Got {
+fn got(result: &NfsOpenResult<'_>) -> Got {
     match result.delegation {
         OpenDelegation::None => Got::Nothing,
         OpenDelegation::NoneWhy(why) => Got::Why(why),
@@ -47,7 +47,7 @@ impl Client {
         let mut operations = self.walk(&[b"share"]);
         operations.push(Operation::Open(open_args(name, access, 0, false)));
         self.last(&operations, |r| {
-            let result: OpenResult<'_> = r.get().unwrap();
+            let result: NfsOpenResult<'_> = r.get().unwrap();
             (result.state_id, got(&result))
         })
     }
@@ -365,7 +365,7 @@ fn delegation_is_reclaimed_after_a_restart() {
         ..open_args(b"", READ_WRITE, 0, false)
     };
     let operations = one.on(b"f", Operation::Open(again));
-    let delegation = one.last(&operations, |r| got(&r.get::<OpenResult<'_>>().unwrap()));
+    let delegation = one.last(&operations, |r| got(&r.get::<NfsOpenResult<'_>>().unwrap()));
     assert!(matches!(delegation, Got::Write(_)), "{delegation:?}");
 }
 
@@ -374,7 +374,7 @@ fn is_recalled_when_taken_back(one: &mut Client, kind: DelegationType) -> bool {
     let again =
         OpenArgs { claim: OpenClaim::Previous(kind), ..open_args(b"", READ_WRITE, 0, false) };
     let operations = one.on(b"f", Operation::Open(again));
-    one.last(&operations, |r| match r.get::<OpenResult<'_>>().unwrap().delegation {
+    one.last(&operations, |r| match r.get::<NfsOpenResult<'_>>().unwrap().delegation {
         OpenDelegation::Read(read) => read.is_recalled,
         OpenDelegation::Write(write) => write.is_recalled,
         other => panic!("{other:?}"),

@@ -21,11 +21,12 @@ use vfs::memory::{Call as VfsCall, Fate, MemoryOptions, MemoryVfs, StillClock, S
 use vfs::{FsError, Identity, Timestamp};
 use wire::nfs::attributes::{Attributes, Fattr};
 use wire::nfs::callback::{
-    Callback, CallbackCompound, CallbackReply, CbOffloadArgs, CbSequenceArgs, CbSequenceResult,
+    Callback, CallbackCompound, CallbackReplyEncoder, CbOffloadArgs, CbSequenceArgs,
+    CbSequenceResult,
 };
 use wire::nfs::compound::{CompoundRequest, CompoundResults};
 use wire::nfs::ops::*;
-use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth, put_success};
+use wire::nfs::rpc::{AuthFlavor, AuthSys, Groups, OpaqueAuth, RpcCall, RpcMessage, put_success};
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{
     Bitmap4, ClientId, FileHandle, NfsStatus, OperationNumber, SessionId, StateId, StateOwner,
@@ -369,8 +370,8 @@ fn channel() -> ChannelAttributes {
 /// Arguments of OPEN by name for one owner.
 pub fn open_args(name: &[u8], access: u32, deny: u32, create: bool) -> OpenArgs<'_> {
     let how = match create {
-        true => OpenHow::Create(CreateHow::Unchecked(Fattr::default())),
-        false => OpenHow::NoCreate,
+        true => NfsOpenHow::Create(NfsCreateHow::Unchecked(Fattr::default())),
+        false => NfsOpenHow::NoCreate,
     };
     OpenArgs {
         sequence_id: 0,
@@ -395,7 +396,7 @@ pub fn record_of(user: u32, xid: u32, operations: &[Operation<'_>]) -> Bytes {
     XdrWriter::new(&mut body).put(&sys);
     let mut out = Vec::new();
     let w = &mut XdrWriter::new(&mut out);
-    w.put(&Call {
+    w.put(&RpcCall {
         xid,
         program: 100_003,
         version: 4,
@@ -422,7 +423,7 @@ pub fn answer(conn: &mut Conn, record: Bytes) -> Vec<u8> {
     let out = conn.poll_transmit().expect("an answer");
     assert!(out.file.is_none(), "what is in memory cannot be sent from a file");
     let r = &mut XdrReader::new(&out.buffer[4..]);
-    Message::decode(r).expect("a reply");
+    RpcMessage::decode(r).expect("a reply");
     r.rest().to_vec()
 }
 
@@ -499,7 +500,7 @@ impl Client {
         let mut received = Vec::new();
         while let Some(call) = self.conn.poll_transmit() {
             let r = &mut XdrReader::new(&call.buffer[4..]);
-            let Ok(Message::Call(call)) = Message::decode(r) else { panic!("no call") };
+            let Ok(RpcMessage::Call(call)) = RpcMessage::decode(r) else { panic!("no call") };
             let mut reply = Vec::new();
             put_success(&mut XdrWriter::new(&mut reply), call.xid);
             if call.procedure == 0 {
@@ -524,7 +525,7 @@ impl Client {
         received: &mut Vec<ReceivedCallback>,
     ) {
         let w = &mut XdrWriter::new(out);
-        let mut results = CallbackReply::begin(w, b"");
+        let mut results = CallbackReplyEncoder::begin(w, b"");
         for callback in all {
             let callback = callback.unwrap();
             let number = callback.number();
@@ -585,7 +586,7 @@ impl Client {
         self.conn.handle_finished(finished);
         let out = self.conn.poll_transmit().expect("an answer").buffer;
         let r = &mut XdrReader::new(&out[4..]);
-        Message::decode(r).expect("a reply");
+        RpcMessage::decode(r).expect("a reply");
         r.rest().to_vec()
     }
 
@@ -670,7 +671,7 @@ impl Client {
     pub fn open(&mut self, name: &[u8], access: u32, deny: u32) -> StateId {
         let mut operations = self.walk(&[b"share"]);
         operations.push(Operation::Open(open_args(name, access, deny, false)));
-        self.last(&operations, |r| r.get::<OpenResult<'_>>().unwrap().state_id)
+        self.last(&operations, |r| r.get::<NfsOpenResult<'_>>().unwrap().state_id)
     }
 
     pub fn make_file(&mut self, name: &[u8]) {

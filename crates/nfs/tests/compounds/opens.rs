@@ -46,7 +46,7 @@ fn state_of(results: &[u8]) -> StateId {
         OperationResult::decode(number, status, results.reader()).unwrap();
     }
     results.next_status().unwrap().expect("a result");
-    results.reader().get::<OpenResult<'_>>().unwrap().state_id
+    results.reader().get::<NfsOpenResult<'_>>().unwrap().state_id
 }
 
 /// Runs all jobs concurrently, one thread each.
@@ -143,7 +143,7 @@ fn open_failing_at_initialisation_leaves_no_state() {
     let mut buffer = Vec::new();
     let attributes = Attributes { owner: Some(b"5"), ..Attributes::default() };
     let attributes = attributes.to_fattr(&mut buffer);
-    let how = OpenHow::Create(CreateHow::Unchecked(attributes));
+    let how = NfsOpenHow::Create(NfsCreateHow::Unchecked(attributes));
     let mut all = client.walk(&[b"share"]);
     let args = OpenArgs { how, ..open_args(b"f", READ_WRITE, ALL, true) };
     all.push(Operation::Open(args));

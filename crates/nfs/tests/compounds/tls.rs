@@ -4,7 +4,7 @@ use crate::harness::*;
 use nfs::Conn;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{LookupArgs, Operation, SecInfoArgs};
-use wire::nfs::rpc::{AcceptStatus, AuthStatus, Call, Message, OpaqueAuth, ReplyBody};
+use wire::nfs::rpc::{AcceptStatus, AuthStatus, OpaqueAuth, ReplyBody, RpcCall, RpcMessage};
 use wire::nfs::xdr::{XdrReader, XdrWriter};
 
 const NULL: u32 = 0;
@@ -14,7 +14,7 @@ fn call(procedure: u32, credentials: OpaqueAuth<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let verifier = OpaqueAuth::NONE;
     let (xid, program, version) = (9, 100_003, 4);
-    let call = Call { xid, program, version, procedure, credentials, verifier };
+    let call = RpcCall { xid, program, version, procedure, credentials, verifier };
     XdrWriter::new(&mut out).put(&call);
     out
 }
@@ -24,7 +24,8 @@ fn ask(conn: &mut Conn, call: Vec<u8>) -> Result<Vec<u8>, AuthStatus> {
     conn.handle_record(call.into()).expect("a call");
     assert!(conn.poll_job().is_none(), "it is answered at once");
     let out = conn.poll_transmit().expect("an answer");
-    let Ok(Message::Reply(reply)) = Message::decode(&mut XdrReader::new(&out.buffer[4..])) else {
+    let Ok(RpcMessage::Reply(reply)) = RpcMessage::decode(&mut XdrReader::new(&out.buffer[4..]))
+    else {
         panic!("no reply");
     };
     match reply.body {

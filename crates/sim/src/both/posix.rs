@@ -10,8 +10,8 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::nfs::attributes::{Attributes, attribute};
 use wire::nfs::ops::{
-    CloseArgs, CreateHow, DelegReturnArgs, ExistingLockOwner, GetAttrArgs, LockArgs, Locker,
-    LookupArgs, OpenArgs, OpenClaim, OpenHow, OpenToLockOwner, Operation, PutFhArgs, ReadArgs,
+    CloseArgs, DelegReturnArgs, ExistingLockOwner, GetAttrArgs, LockArgs, Locker, LookupArgs,
+    NfsCreateHow, NfsOpenHow, OpenArgs, OpenClaim, OpenToLockOwner, Operation, PutFhArgs, ReadArgs,
     ReadDirArgs, ReclaimCompleteArgs, RemoveArgs, RenameArgs, SequenceArgs, ShareAccess, ShareDeny,
     UnlockArgs, WriteArgs,
 };
@@ -220,9 +220,9 @@ impl Posix {
             share_deny: ShareDeny(open.deny.into()),
             owner: StateOwner { client_id: ClientId(0), owner: Opaque(owner.as_bytes()) },
             how: match open.how {
-                How::Open => OpenHow::NoCreate,
-                How::OpenIf => OpenHow::Create(CreateHow::Unchecked(attributes)),
-                How::Make => OpenHow::Create(CreateHow::Guarded(attributes)),
+                How::Open => NfsOpenHow::NoCreate,
+                How::OpenIf => NfsOpenHow::Create(NfsCreateHow::Unchecked(attributes)),
+                How::Make => NfsOpenHow::Create(NfsCreateHow::Guarded(attributes)),
             },
             claim: OpenClaim::Null(name.as_bytes()),
         };

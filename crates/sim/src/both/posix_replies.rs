@@ -14,9 +14,9 @@ use bytes::Bytes;
 use wire::nfs::callback::{Callback, CallbackCompound, CbSequenceArgs};
 use wire::nfs::compound::CompoundResults;
 use wire::nfs::ops::{
-    CreateSessionResult, ExchangeIdResult, OpenDelegation, OpenResult, ReadDirResult, ReadResult,
+    CreateSessionResult, ExchangeIdResult, NfsOpenResult, OpenDelegation, ReadDirResult, ReadResult,
 };
-use wire::nfs::rpc::Message;
+use wire::nfs::rpc::RpcMessage;
 use wire::nfs::xdr::XdrReader;
 use wire::nfs::{Fattr, FileHandle, NfsStatus, NfsTime, OperationNumber, StateId};
 
@@ -32,12 +32,12 @@ impl MixedWorld {
         };
         let (machine, standing) = (link.machine, link.standing);
         let mut r = XdrReader::new(&record);
-        match Message::decode(&mut r).map_err(unreadable)? {
-            Message::Call(call) if call.procedure == 0 => {
+        match RpcMessage::decode(&mut r).map_err(unreadable)? {
+            RpcMessage::Call(call) if call.procedure == 0 => {
                 link.on_the_way.push_back(messages::null_answer(call.xid));
                 Ok(())
             }
-            Message::Call(call) => {
+            RpcMessage::Call(call) => {
                 let callbacks = CallbackCompound::decode(&mut r).map_err(unreadable)?;
                 let answer = self.called_back(machine, call.xid, callbacks)?;
                 if let Some(link) = self.links.get_mut(&number) {
@@ -45,7 +45,7 @@ impl MixedWorld {
                 }
                 Ok(())
             }
-            Message::Reply(reply) => {
+            RpcMessage::Reply(reply) => {
                 let results = record.slice(r.position()..);
                 let results = results_of(&results)?;
                 if self.posix[machine].bindings.remove(&reply.xid) {
@@ -186,7 +186,7 @@ impl MixedWorld {
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         skip_to(results, OperationNumber::OPEN)?;
-        let result: OpenResult<'_> = results.reader().get().map_err(unreadable)?;
+        let result: NfsOpenResult<'_> = results.reader().get().map_err(unreadable)?;
         let object: FileHandle = results.succeed(OperationNumber::GETFH).map_err(unreadable)?;
         let id = file_id(results)?;
         let file = self.file_of(id)?;

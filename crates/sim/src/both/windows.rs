@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use wire::fscc;
 use wire::smb::{
     ChangeNotifyRequest, CloseRequest, Command, CreateRequest, Dialect, FileId, LEASE_CONTEXT,
-    Lease, LeaseV2, QueryDirectoryRequest, QueryFlags, ReadRequest, SessionId, WriteRequest,
+    LeaseContext, LeaseV2, QueryDirectoryRequest, QueryFlags, ReadRequest, SessionId, WriteRequest,
     put_context,
 };
 
@@ -255,7 +255,7 @@ impl Windows {
         if let Some((key, state)) = handle.lease {
             let epoch = self.epochs.get(&key).copied().unwrap_or(0);
             let v2 = Some(LeaseV2 { parent_key: [0; 16], epoch });
-            let lease = Lease { key: lease_key(key), state: state.into(), flags: 0, v2 };
+            let lease = LeaseContext { key: lease_key(key), state: state.into(), flags: 0, v2 };
             put_context(&mut contexts, LEASE_CONTEXT, &lease.encode());
         }
         put_context(&mut contexts, b"QFid", &[]);

@@ -11,7 +11,7 @@ use crate::channels::referee::{Certainty, Owner};
 use crate::channels::replies::{Notice, read_value};
 use wire::fscc;
 use wire::ntstatus::NtStatus;
-use wire::smb::{LEASE_BREAK_IN_PROGRESS, Lease};
+use wire::smb::{LEASE_BREAK_IN_PROGRESS, LeaseContext};
 
 impl MixedWorld {
     /// A client receives the bytes of its connection.
@@ -243,7 +243,7 @@ impl MixedWorld {
         machine: usize,
         key: u8,
         file: u32,
-        lease: &Lease,
+        lease: &LeaseContext,
     ) -> Result<(), String> {
         let owner = Owner::Key(machine, key);
         let Some(v2) = lease.v2 else { return Err("caching: a lease without an epoch".into()) };

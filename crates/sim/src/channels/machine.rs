@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use wire::fscc;
 use wire::smb::{
     CloseRequest, Command, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2, FileId,
-    LEASE_CONTEXT, Lease, LeaseV2, ReadRequest, SessionId, WriteRequest, put_context,
+    LEASE_CONTEXT, LeaseContext, LeaseV2, ReadRequest, SessionId, WriteRequest, put_context,
 };
 
 /// Length of a cell, which holds one value.
@@ -324,7 +324,7 @@ impl Machine {
         if let Some((key, state)) = lease {
             let epoch = client.leases.get(&key).map_or(0, |lease| lease.epoch);
             let v2 = key.is_multiple_of(2).then_some(LeaseV2 { parent_key: [0; 16], epoch });
-            let lease = Lease { key: lease_key(key), state: state.into(), flags: 0, v2 };
+            let lease = LeaseContext { key: lease_key(key), state: state.into(), flags: 0, v2 };
             put_context(&mut contexts, LEASE_CONTEXT, &lease.encode());
         }
         put_durable(&mut contexts, handle, comes_back);
@@ -471,7 +471,7 @@ pub struct DecodedCreate {
     /// Oplock level.
     pub level: u8,
     /// The lease.
-    pub lease: Option<Lease>,
+    pub lease: Option<LeaseContext>,
     /// The handle is durable; and true if persistent.
     pub durable: Option<bool>,
     /// File id on disk.
@@ -495,7 +495,7 @@ impl DecodedCreate {
             for context in wire::smb::CreateContexts::new(list) {
                 let (name, data) = context.ok()?;
                 match name {
-                    b"RqLs" => lease = Some(Lease::decode(data).ok()?),
+                    b"RqLs" => lease = Some(LeaseContext::decode(data).ok()?),
                     b"DHnQ" => durable = Some(false),
                     b"DH2Q" => durable = Some(data.get(4)? & 2 != 0),
                     b"QFid" => {

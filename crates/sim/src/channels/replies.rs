@@ -10,7 +10,7 @@ use super::referee::{Certainty, Owner, rights};
 use super::world::{ChannelRequest, ChannelWorld, FirstCreateReply};
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;
-use wire::smb::{FileId, Header, LEASE_BREAK_IN_PROGRESS, Lease, SessionId};
+use wire::smb::{FileId, Header, LEASE_BREAK_IN_PROGRESS, LeaseContext, SessionId};
 
 impl ChannelWorld {
     pub(super) fn handle(&mut self, number: u32, event: Event) -> Result<(), String> {
@@ -362,7 +362,7 @@ impl ChannelWorld {
         pending: &ChannelRequest,
         handle: &Handle,
         key: u8,
-        lease: &Lease,
+        lease: &LeaseContext,
     ) -> Result<(), String> {
         let machine = pending.machine;
         let owner = Owner::Key(machine, key);

@@ -3,16 +3,16 @@
 use super::machine::{Op, Slot};
 use bytes::Bytes;
 use wire::nfs::attributes::Fattr;
-use wire::nfs::callback::{Callback, CallbackCompound, CallbackReply, CbSequenceArgs};
+use wire::nfs::callback::{Callback, CallbackCompound, CallbackReplyEncoder, CbSequenceArgs};
 use wire::nfs::compound::CompoundRequest;
 use wire::nfs::ops::{
     BindConnToSessionArgs, CallbackSecurity, ChannelAttributes, ChannelFromClient, ClientOwner,
-    CloseArgs, CreateHow, CreateSessionArgs, CreateSessionFlags, DelegReturnArgs, ExchangeIdArgs,
-    ExchangeIdFlags, LookupArgs, OpenArgs, OpenClaim, OpenHow, Operation, ReadDirArgs,
-    ReclaimCompleteArgs, RemoveArgs, RenameArgs, SequenceArgs, ShareAccess, ShareDeny,
+    CloseArgs, CreateSessionArgs, CreateSessionFlags, DelegReturnArgs, ExchangeIdArgs,
+    ExchangeIdFlags, LookupArgs, NfsCreateHow, NfsOpenHow, OpenArgs, OpenClaim, Operation,
+    ReadDirArgs, ReclaimCompleteArgs, RemoveArgs, RenameArgs, SequenceArgs, ShareAccess, ShareDeny,
     StateProtectArgs,
 };
-use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, OpaqueAuth, put_success};
+use wire::nfs::rpc::{AuthFlavor, AuthSys, Groups, OpaqueAuth, RpcCall, put_success};
 use wire::nfs::xdr::{List, Opaque, XdrWriter};
 use wire::nfs::{Bitmap4, ClientId, NfsStatus, SessionId, StateId, StateOwner, Verifier};
 
@@ -42,7 +42,7 @@ pub fn record(xid: u32, operations: &[Operation<'_>]) -> Bytes {
     XdrWriter::new(&mut body).put(&sys);
     let mut out = Vec::new();
     let w = &mut XdrWriter::new(&mut out);
-    w.put(&Call {
+    w.put(&RpcCall {
         xid,
         program: wire::nfs::numbers::NFS_PROGRAM,
         version: wire::nfs::numbers::NFS_VERSION,
@@ -105,7 +105,12 @@ pub fn walk<'a>(sequence: SequenceArgs, names: &[&'a [u8]]) -> Vec<Operation<'a>
     [Operation::Sequence(sequence), Operation::PutRootFh].into_iter().chain(way).collect()
 }
 
-fn open_args<'a>(owner: &'a [u8], access: u32, how: OpenHow<'a>, name: &'a [u8]) -> OpenArgs<'a> {
+fn open_args<'a>(
+    owner: &'a [u8],
+    access: u32,
+    how: NfsOpenHow<'a>,
+    name: &'a [u8],
+) -> OpenArgs<'a> {
     OpenArgs {
         sequence_id: 0,
         share_access: ShareAccess(access),
@@ -139,7 +144,7 @@ pub fn request(machine: usize, session_id: SessionId, at: u32, slot: &Slot, high
     match op {
         Op::Make(name) => {
             first = own_name(name);
-            let how = OpenHow::Create(CreateHow::Guarded(Fattr::default()));
+            let how = NfsOpenHow::Create(NfsCreateHow::Guarded(Fattr::default()));
             let access = ShareAccess::WRITE.0 | ShareAccess::WANT_NO_DELEG.0;
             all.push(Operation::Open(open_args(b"maker", access, how, first.as_bytes())));
             all.push(Operation::Close(CloseArgs { sequence_id: 0, state_id: StateId::CURRENT }));
@@ -164,7 +169,7 @@ pub fn request(machine: usize, session_id: SessionId, at: u32, slot: &Slot, high
         Op::Open { file, writes, number } => {
             (first, owner) = (shared_file(file), format!("o{number}"));
             let access = if writes { 3 } else { ShareAccess::READ.0 };
-            let args = open_args(owner.as_bytes(), access, OpenHow::NoCreate, first.as_bytes());
+            let args = open_args(owner.as_bytes(), access, NfsOpenHow::NoCreate, first.as_bytes());
             all.push(Operation::Open(args));
         }
         Op::Close { file, state_id, .. } => {
@@ -196,7 +201,7 @@ pub fn callback_answer(
     let mut reply = Vec::new();
     put_success(&mut XdrWriter::new(&mut reply), xid);
     let w = &mut XdrWriter::new(&mut reply);
-    let mut results = CallbackReply::begin(w, b"");
+    let mut results = CallbackReplyEncoder::begin(w, b"");
     let mut status = NfsStatus::OK;
     for callback in callbacks {
         let callback = callback.ok()?;

@@ -8,10 +8,10 @@ use std::fmt::Debug;
 use wire::nfs::callback::{Callback, CallbackCompound, CbSequenceArgs};
 use wire::nfs::compound::{CompoundResults, NoResult};
 use wire::nfs::ops::{
-    BindConnToSessionResult, CreateSessionResult, ExchangeIdResult, OpenDelegation, OpenResult,
+    BindConnToSessionResult, CreateSessionResult, ExchangeIdResult, NfsOpenResult, OpenDelegation,
     OperationResult, ReadDirResult, SequenceResult, SequenceStatusFlags,
 };
-use wire::nfs::rpc::Message;
+use wire::nfs::rpc::RpcMessage;
 use wire::nfs::xdr::XdrReader;
 use wire::nfs::{NfsStatus, OperationNumber};
 
@@ -32,8 +32,8 @@ impl SessionWorld {
         };
         let (machine, standing, binding) = (link.machine, link.standing, link.binding);
         let mut r = XdrReader::new(&record);
-        match Message::decode(&mut r).map_err(unreadable)? {
-            Message::Call(call) => {
+        match RpcMessage::decode(&mut r).map_err(unreadable)? {
+            RpcMessage::Call(call) => {
                 let answer = match call.procedure {
                     0 => messages::null_answer(call.xid),
                     _ => {
@@ -46,7 +46,7 @@ impl SessionWorld {
                 }
                 Ok(())
             }
-            Message::Reply(reply) => {
+            RpcMessage::Reply(reply) => {
                 let results = record.slice(r.position()..);
                 if binding == Some(reply.xid) {
                     return self.bound(number, &results);
@@ -234,7 +234,7 @@ impl SessionWorld {
             Op::Open { .. } if !is_done => self.counts.delayed += 1,
             Op::Open { file, writes, number } => {
                 skip_to(&mut results, OperationNumber::OPEN)?;
-                let result: OpenResult<'_> = results.reader().get().map_err(unreadable)?;
+                let result: NfsOpenResult<'_> = results.reader().get().map_err(unreadable)?;
                 let open = Open { file, writes, state_id: result.state_id };
                 of_it.opens.insert(number, open);
                 let (writes, state_id) = match result.delegation {

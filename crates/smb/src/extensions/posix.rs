@@ -11,7 +11,7 @@ use crate::conversion::names::{PathBuilder, PrivateUse, SmbPath, push_invalid, p
 use files::private_use::mapped_byte;
 use files::{Ace, AceKind, Descriptor, Semantics, Sid};
 use vfs::{Attributes, FileKind, FsError};
-use wire::fscc::{PosixFacts, PosixInfo, PosixKind, REPARSE_TAG_SYMLINK};
+use wire::fscc::{PosixFileFields, PosixInfo, PosixKind, REPARSE_TAG_SYMLINK};
 
 /// Longest target of a symbolic link in UTF-16 units: Linux's PATH_MAX.
 const TARGET_UNITS_MAX: usize = 4096;
@@ -75,7 +75,7 @@ pub fn link_target(text: &[u8]) -> Result<(Vec<u16>, bool), FsError> {
 
 /// Link count, mode and owners of a node.
 #[must_use]
-pub fn posix_facts(attributes: &Attributes) -> PosixFacts {
+pub fn posix_facts(attributes: &Attributes) -> PosixFileFields {
     let encoded = |sid: Sid| {
         let mut bytes = Vec::with_capacity(sid.length_bytes());
         sid.encode(&mut bytes);
@@ -92,7 +92,7 @@ pub fn posix_facts(attributes: &Attributes) -> PosixFacts {
         FileKind::Fifo => (PosixKind::Fifo, 0),
         FileKind::Socket => (PosixKind::Socket, 0),
     };
-    PosixFacts {
+    PosixFileFields {
         links: attributes.links,
         reparse_tag,
         permissions: attributes.mode,

@@ -11,7 +11,7 @@ use wire::crypto::{KeySource, PreauthHash, SigningAlgorithm};
 use wire::ntlm::LogonKind;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Flags, Header};
-use wire::spnego::Logon;
+use wire::spnego::CompletedLogon;
 
 impl Conn {
     /// Begins or continues the exchange that binds a session to this connection.
@@ -95,7 +95,7 @@ impl Conn {
         session: Arc<Session>,
         negotiated: &Negotiation,
         preauth: &PreauthHash,
-        logon: &Logon,
+        logon: &CompletedLogon,
     ) -> Result<Arc<Channel>, NtStatus> {
         let same = logon.kind == LogonKind::User
             && self.server.host.account(&logon.user).is_some_and(|account| {

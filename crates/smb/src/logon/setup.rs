@@ -203,14 +203,14 @@ impl Conn {
         request: &SessionSetupRequest<'_>,
         negotiated: &Negotiation,
         setup: PendingSetup,
-        result: Result<spnego::Step, LogonRefusal>,
+        result: Result<spnego::SpnegoStep, LogonRefusal>,
     ) -> Result<SetupReply, NtStatus> {
         match result {
-            Ok(spnego::Step::Continue(token)) => {
+            Ok(spnego::SpnegoStep::Continue(token)) => {
                 self.setups.insert(id.0, setup);
                 Ok(SetupReply { token, ..SetupReply::refused(NtStatus::MORE_PROCESSING_REQUIRED) })
             }
-            Ok(spnego::Step::Done(token, logon)) => {
+            Ok(spnego::SpnegoStep::Done(token, logon)) => {
                 self.log_on(id, request, negotiated, setup, token, *logon)
             }
             Err(refused) => Ok(self.refuse_logon(refused, setup.purpose)),
@@ -266,12 +266,12 @@ impl Conn {
     fn count_attempt(
         &mut self,
         attempt: LogonAttempt,
-        result: &Result<spnego::Step, LogonRefusal>,
+        result: &Result<spnego::SpnegoStep, LogonRefusal>,
         now: HostTime,
     ) {
         let throttle = &self.server.logon_throttle;
         match result {
-            Ok(spnego::Step::Done(_, logon)) if logon.kind == LogonKind::User => {
+            Ok(spnego::SpnegoStep::Done(_, logon)) if logon.kind == LogonKind::User => {
                 let account = self.account_name(&logon.user);
                 throttle.clear(attempt, &account, now.instant);
             }
@@ -313,10 +313,10 @@ impl Conn {
         let mut challenge = [0; 8];
         self.server.host.random(&mut challenge);
         let wall = FileTime::from_unix_nanos(self.server.host.now().wall.0);
-        let exchange = ntlm::Acceptor::new(facts, challenge, wall);
+        let exchange = ntlm::NtlmAcceptor::new(facts, challenge, wall);
         let unproven = self.unproven(&config, &purpose);
-        let acceptor =
-            spnego::Acceptor::new(exchange, unproven).offering(self.server.mechanisms(&config));
+        let acceptor = spnego::SpnegoAcceptor::new(exchange, unproven)
+            .offering(self.server.mechanisms(&config));
         self.setups.insert(id.0, PendingSetup { acceptor, preauth: self.preauth.clone(), purpose });
         Ok(id)
     }
@@ -422,7 +422,7 @@ impl Conn {
         negotiated: &Negotiation,
         setup: PendingSetup,
         token: Vec<u8>,
-        logon: spnego::Logon,
+        logon: spnego::CompletedLogon,
     ) -> Result<SetupReply, NtStatus> {
         let channel = match setup.purpose {
             SetupPurpose::Bind(session) => {
@@ -497,7 +497,7 @@ impl Conn {
         }
     }
 
-    fn user_of(&self, logon: &spnego::Logon) -> Result<SessionUser, NtStatus> {
+    fn user_of(&self, logon: &spnego::CompletedLogon) -> Result<SessionUser, NtStatus> {
         let host = &self.server.host;
         let account = match logon.kind {
             LogonKind::User => host.account(&logon.user),
@@ -518,7 +518,7 @@ impl Conn {
         request: &SessionSetupRequest<'_>,
         negotiated: &Negotiation,
         preauth: &PreauthHash,
-        logon: &spnego::Logon,
+        logon: &spnego::CompletedLogon,
         user: SessionUser,
     ) -> Result<Arc<Channel>, NtStatus> {
         let config = self.server.config();

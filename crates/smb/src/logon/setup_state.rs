@@ -13,7 +13,7 @@ use wire::spnego::{self, AcceptedTicket, TicketRefusal};
 /// A session set-up in progress.
 #[derive(Debug)]
 pub struct PendingSetup {
-    pub(super) acceptor: spnego::Acceptor,
+    pub(super) acceptor: spnego::SpnegoAcceptor,
     pub(super) preauth: PreauthHash,
     pub(super) purpose: SetupPurpose,
 }

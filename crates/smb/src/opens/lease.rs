@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use sync::Mutex;
 use wire::smb::{
-    LEASE_BREAK_IN_PROGRESS, LEASE_PARENT_KEY_SET, Lease as LeaseRequest, LeaseBreak, LeaseV2,
+    LEASE_BREAK_IN_PROGRESS, LEASE_PARENT_KEY_SET, LeaseBreak, LeaseContext as LeaseRequest,
+    LeaseV2,
 };
 
 /// OplockLevel of a CREATE that requests or grants a lease. MS-SMB2 2.2.13.

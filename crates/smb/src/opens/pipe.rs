@@ -156,14 +156,14 @@ mod tests {
     use futures_util::FutureExt;
     use limits::{Ledger, LedgerHolder};
     use std::pin::pin;
-    use wire::rpc::{Interface, RpcFacts};
+    use wire::rpc::{RpcFacts, RpcInterface};
 
     /// A call with an unknown opnum; its response is a fault of 32 bytes.
     const CALL: [u8; 24] =
         [5, 0, 0, 3, 16, 0, 0, 0, 24, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 200, 0];
 
     fn open(ledger: &Arc<Ledger>, user: &str) -> Result<OpenPipe, NtStatus> {
-        let pipe = Pipe::new(Interface::Srvsvc, RpcFacts::default());
+        let pipe = Pipe::new(RpcInterface::Srvsvc, RpcFacts::default());
         OpenPipe::new(pipe, &ledger.account(&LedgerHolder::User(user.into())))
     }
 

@@ -31,11 +31,11 @@ use wire::ntlm::NtHash;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{NegotiateRequest, capabilities};
 use wire::smb::{
-    Command, CreateRequest, DurableReconnectV2, DurableRequestV2, FileId, Flags, Header, Lease,
-    LeaseV2, MessageId, OplockBreakAck, SessionId, SessionSetupRequest, TreeConnectRequest, TreeId,
-    put_context,
+    Command, CreateRequest, DurableReconnectV2, DurableRequestV2, FileId, Flags, Header,
+    LeaseContext, LeaseV2, MessageId, OplockBreakAck, SessionId, SessionSetupRequest,
+    TreeConnectRequest, TreeId, put_context,
 };
-use wire::spnego::{AcceptedTicket, Initiator, Ticket};
+use wire::spnego::{AcceptedTicket, SpnegoInitiator, Ticket};
 use wire::wiretap::Wiretap;
 
 pub const ALICE: &str = "alice";
@@ -433,7 +433,7 @@ const LEASE_KEY: [u8; 16] = [7; 16];
 
 /// Adds a lease request with this state.
 fn put_lease(contexts: &mut Vec<u8>, state: u32) {
-    let lease = Lease { key: LEASE_KEY, state, v2: Some(LeaseV2::default()), flags: 0 };
+    let lease = LeaseContext { key: LEASE_KEY, state, v2: Some(LeaseV2::default()), flags: 0 };
     put_context(contexts, b"RqLs", &lease.encode());
 }
 
@@ -694,7 +694,7 @@ impl Client {
     /// Starts a logon or a re-authentication by ticket; the response may be delayed.
     pub fn send_ticket(&mut self, user: &str) -> MessageId {
         let ticket = TicketAcceptor(user.as_bytes().to_vec());
-        let token = Initiator::with_ticket(Box::new(ticket)).first();
+        let token = SpnegoInitiator::with_ticket(Box::new(ticket)).first();
         let key = self.signing.clone();
         self.send_setup(0, key.as_deref(), &token)
     }

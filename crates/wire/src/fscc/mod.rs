@@ -27,7 +27,7 @@ pub use fs_info::{
 };
 pub use notify::{NotifyAction, NotifyList, notify_list_bytes};
 pub use posix::{
-    FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, POSIX_EXTENSIONS, PosixFacts, PosixFsInfo,
+    FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, POSIX_EXTENSIONS, PosixFileFields, PosixFsInfo,
     PosixInfo, PosixKind, decode_posix_mode,
 };
 pub use quota::{
@@ -41,4 +41,4 @@ pub use reparse::{
 };
 pub use time::FileTime;
 pub use upcase::upcase;
-pub use wildcard::{Pattern, has_wildcards, matches};
+pub use wildcard::{WildcardPattern, has_wildcards, matches};

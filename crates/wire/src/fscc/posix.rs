@@ -37,7 +37,7 @@ pub enum PosixKind {
 
 /// Links, mode and owners: the part that the CREATE response and every query share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PosixFacts {
+pub struct PosixFileFields {
     /// Number of hard links.
     pub links: u32,
     /// Reparse tag; 0 for a file that is no reparse point.
@@ -50,7 +50,7 @@ pub struct PosixFacts {
     pub owners: [Vec<u8>; 2],
 }
 
-impl PosixFacts {
+impl PosixFileFields {
     /// Appends the fields.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mode = self.permissions & MODE_PERMISSIONS | (self.kind as u32) << KIND_SHIFT;
@@ -77,7 +77,7 @@ pub struct PosixInfo {
     /// Device number of the file system.
     pub device: u32,
     /// Links, mode and owners.
-    pub facts: PosixFacts,
+    pub facts: PosixFileFields,
 }
 
 impl PosixInfo {
@@ -177,7 +177,7 @@ mod tests {
             attributes: 0x20,
             inode: 7,
             device: 8,
-            facts: PosixFacts {
+            facts: PosixFileFields {
                 links: 2,
                 reparse_tag: 0,
                 permissions: 0o1755,

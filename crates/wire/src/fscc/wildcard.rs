@@ -26,7 +26,7 @@ pub fn has_wildcards(pattern: &[u16]) -> bool {
 /// True if `name` matches `pattern`, ignoring case.
 #[must_use]
 pub fn matches(pattern: &[u16], name: &[u16]) -> bool {
-    Pattern::new(pattern).matches(name)
+    WildcardPattern::new(pattern).matches(name)
 }
 
 /// A pattern prepared for matching many names.
@@ -34,7 +34,7 @@ pub fn matches(pattern: &[u16], name: &[u16]) -> bool {
 /// One pass over a name tracks the set of reachable pattern positions. The time is bounded by the
 /// product of the two lengths, never exponential.
 #[derive(Clone, Debug, Default)]
-pub struct Pattern {
+pub struct WildcardPattern {
     /// The pattern, case-folded.
     units: Vec<u16>,
     kind: PatternKind,
@@ -53,7 +53,7 @@ enum PatternKind {
     Wild,
 }
 
-impl Pattern {
+impl WildcardPattern {
     /// Prepares a pattern as the client sent it.
     #[must_use]
     pub fn new(pattern: &[u16]) -> Self {
@@ -231,7 +231,7 @@ mod tests {
         };
         let names = words("a.", 6);
         for expression in words("A.*?<>\"", 4) {
-            let mut pattern = Pattern::new(&expression);
+            let mut pattern = WildcardPattern::new(&expression);
             for name in &names {
                 let expected = expression == units("*.*") || model(&expression, name);
                 let shown = || (String::from_utf16(&expression), String::from_utf16(name));
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn pattern_reuse_leaves_no_state_behind() {
-        let mut pattern = Pattern::new(&units("*.txt"));
+        let mut pattern = WildcardPattern::new(&units("*.txt"));
         assert!(pattern.has_wildcards());
         for (name, expected) in [("a.TXT", true), ("a.bak", false), (".txt", true), ("", false)] {
             assert_eq!(pattern.matches(&units(name)), expected, "{name}");

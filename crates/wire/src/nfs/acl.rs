@@ -88,7 +88,7 @@ xdr_flags! {
 xdr_struct! {
     /// One entry: `nfsace4`.
     #[derive(Copy)]
-    struct Ace<'a> {
+    struct NfsAce<'a> {
         /// Type.
         ace_type: AceType,
         /// Inheritance and principal type.
@@ -109,7 +109,7 @@ xdr_struct! {
 }
 
 /// A list without flags, of the attribute acl.
-pub type Acl<'a> = List<Ace<'a>, ACL_ENTRIES_MAX>;
+pub type Acl<'a> = List<NfsAce<'a>, ACL_ENTRIES_MAX>;
 
 /// Special principals without a domain. RFC 8881 6.2.1.5.
 pub mod who {

@@ -4,7 +4,7 @@ use super::attributes::FsId;
 use super::compound::{NoResult, Tag};
 use super::limits::{NOTIFICATIONS_MAX, REFERRING_CALLS_MAX};
 use super::ops::{LayoutIoMode, OpenDelegation, WriteResponse};
-use super::reply::Reply;
+use super::reply::ResultBody;
 use super::xdr::{Decode, Encode, List, ReservedWord, XdrReader, XdrWriter, xdr_struct};
 use super::{
     Bitmap4, CallbackNumber, Fattr, FileHandle, NfsStatus, SessionId, StateId, StateOwner,
@@ -341,7 +341,7 @@ macro_rules! callbacks {
             #[must_use]
             pub fn status(&self) -> NfsStatus {
                 match self {
-                    $(Self::$variant(result) => Reply::status(result),)*
+                    $(Self::$variant(result) => ResultBody::status(result),)*
                 }
             }
 
@@ -365,7 +365,7 @@ macro_rules! callbacks {
             /// Writes the body that follows the status.
             pub fn encode_body(&self, w: &mut XdrWriter<'_>) {
                 match self {
-                    $(Self::$variant(result) => Reply::encode_body(result, w),)*
+                    $(Self::$variant(result) => ResultBody::encode_body(result, w),)*
                 }
             }
         }
@@ -483,13 +483,13 @@ impl<'a> Iterator for CallbackCompound<'a> {
 
 /// Encodes the results of a CB_COMPOUND; for clients.
 #[derive(Clone, Copy, Debug)]
-pub struct CallbackReply {
+pub struct CallbackReplyEncoder {
     status: ReservedWord,
     count: ReservedWord,
     operations: u32,
 }
 
-impl CallbackReply {
+impl CallbackReplyEncoder {
     /// Writes the header of the reply.
     #[must_use]
     pub fn begin(w: &mut XdrWriter<'_>, tag: &[u8]) -> Self {
@@ -503,7 +503,7 @@ impl CallbackReply {
         &mut self,
         w: &mut XdrWriter<'_>,
         number: CallbackNumber,
-        reply: &impl Reply<'a>,
+        reply: &impl ResultBody<'a>,
     ) {
         self.operations += 1;
         w.put(&number);
@@ -546,7 +546,7 @@ impl<'a> CallbackResults<'a> {
     /// callback.
     pub fn succeed<T>(&mut self, number: CallbackNumber) -> Result<T, NoResult>
     where
-        Result<T, NfsStatus>: Reply<'a>,
+        Result<T, NfsStatus>: ResultBody<'a>,
     {
         let Some(left) = self.left.checked_sub(1) else {
             let short = self.r.malformed("number of results").into();

@@ -2,7 +2,7 @@
 
 use super::limits::{COMPOUND_OPERATIONS_MAX, TAG_BYTES_MAX};
 use super::ops::Operation;
-use super::reply::Reply;
+use super::reply::ResultBody;
 use super::xdr::{Opaque, ReservedWord, XdrReader, XdrWriter};
 use super::{NfsStatus, OperationNumber};
 use crate::codec::Malformed;
@@ -162,7 +162,7 @@ impl CompoundReply {
         &mut self,
         w: &mut XdrWriter<'_>,
         number: OperationNumber,
-        reply: &impl Reply<'a>,
+        reply: &impl ResultBody<'a>,
     ) {
         self.begin_operation(w, number, reply.status());
         reply.encode_body(w);
@@ -256,7 +256,7 @@ impl<'a> CompoundResults<'a> {
     /// # Errors
     /// [`NoResult`] if the compound ended before, or the reply belongs to another
     /// operation.
-    pub fn expect<T: Reply<'a>>(&mut self, number: OperationNumber) -> Result<T, NoResult> {
+    pub fn expect<T: ResultBody<'a>>(&mut self, number: OperationNumber) -> Result<T, NoResult> {
         let Some((found, status)) = self.next_status()? else {
             // A server that stops early without an error violates the protocol.
             let short = self.r.malformed("number of results").into();
@@ -278,7 +278,7 @@ impl<'a> CompoundResults<'a> {
     /// Like [`CompoundResults::expect`]; a failed operation gives its status.
     pub fn succeed<T>(&mut self, number: OperationNumber) -> Result<T, NoResult>
     where
-        Result<T, NfsStatus>: Reply<'a>,
+        Result<T, NfsStatus>: ResultBody<'a>,
     {
         self.expect::<Result<T, NfsStatus>>(number)?.map_err(NoResult::Failed)
     }
@@ -287,7 +287,7 @@ impl<'a> CompoundResults<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nfs::ops::{LookupArgs, OpenHow};
+    use crate::nfs::ops::{LookupArgs, NfsOpenHow};
     use crate::nfs::xdr::{Decode, Encode};
 
     fn words(words: &[u32]) -> Vec<u8> {
@@ -384,9 +384,9 @@ mod tests {
     #[test]
     fn undefined_enum_value_is_malformed() {
         let bytes = words(&[2]);
-        assert!(OpenHow::decode(&mut XdrReader::new(&bytes)).is_err());
+        assert!(NfsOpenHow::decode(&mut XdrReader::new(&bytes)).is_err());
         let mut out = Vec::new();
-        OpenHow::NoCreate.encode(&mut XdrWriter::new(&mut out));
+        NfsOpenHow::NoCreate.encode(&mut XdrWriter::new(&mut out));
         assert_eq!(out, words(&[0]));
     }
 

@@ -13,7 +13,7 @@
 //! [`CompoundRequest`], [`CompoundResults`] |
 //! | [`callback`] | the backchannel: [`Callback`], [`CallbackRequest`], [`CallbackResults`], and
 //! the client's side |
-//! | [`reply`] | [`Reply`]: the body that follows an operation's status |
+//! | [`reply`] | [`ResultBody`]: the body that follows an operation's status |
 //! | [`acl`] | access control lists |
 //! | [`attributes`] | [`Fattr`] as sent, [`Attributes`] by name, [`AttributeWriter`] for servers |
 //! | [`limits`] | upper bounds of one message's contents |
@@ -40,7 +40,8 @@ pub mod xdr;
 pub use attributes::{AttributeWriter, Attributes, BadAttributes, Fattr, attribute};
 pub use bitmap::Bitmap4;
 pub use callback::{
-    Callback, CallbackCompound, CallbackReply, CallbackRequest, CallbackResult, CallbackResults,
+    Callback, CallbackCompound, CallbackReplyEncoder, CallbackRequest, CallbackResult,
+    CallbackResults,
 };
 pub use common::{Access, ChangeInfo, FileType, LockType, StableHow, StateOwner};
 pub use compound::{
@@ -49,6 +50,6 @@ pub use compound::{
 pub use ids::{ClientId, FileHandle, SessionId, StateId, Verifier};
 pub use numbers::{CallbackNumber, OperationNumber};
 pub use ops::{Operation, OperationResult};
-pub use reply::Reply;
+pub use reply::ResultBody;
 pub use status::NfsStatus;
 pub use time::NfsTime;

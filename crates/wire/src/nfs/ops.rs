@@ -29,7 +29,7 @@ pub mod write;
 pub mod write_same;
 pub mod xattr;
 
-use super::reply::Reply;
+use super::reply::ResultBody;
 use super::xdr::{Encode, XdrReader, XdrWriter};
 use super::{
     Bitmap4, ChangeInfo, Fattr, FileHandle, NfsStatus, OperationNumber, StateId, Verifier,
@@ -128,7 +128,7 @@ macro_rules! operations {
             #[must_use]
             pub fn status(&self) -> NfsStatus {
                 match self {
-                    $(Self::$variant(reply) => Reply::status(reply),)*
+                    $(Self::$variant(reply) => ResultBody::status(reply),)*
                 }
             }
 
@@ -152,7 +152,7 @@ macro_rules! operations {
             /// Writes the body that follows the status.
             pub fn encode_body(&self, w: &mut XdrWriter<'_>) {
                 match self {
-                    $(Self::$variant(reply) => Reply::encode_body(reply, w),)*
+                    $(Self::$variant(reply) => ResultBody::encode_body(reply, w),)*
                 }
             }
         }
@@ -239,7 +239,7 @@ operations! {
     COMMIT Commit(CommitArgs) -> StatusOr<Verifier>;
 
     /// Opens a file.
-    OPEN Open(OpenArgs<'a>) -> StatusOr<OpenResult<'a>>;
+    OPEN Open(OpenArgs<'a>) -> StatusOr<NfsOpenResult<'a>>;
     /// Reduces the access of an open.
     OPEN_DOWNGRADE OpenDowngrade(OpenDowngradeArgs) -> StatusOr<StateId>;
     /// Closes an open.

@@ -8,7 +8,7 @@ use crate::codec::Malformed;
 ///
 /// Most operations have a body only on success: `Result<T, NfsStatus>`. Operations with a body on
 /// failure have types of their own.
-pub trait Reply<'a>: Sized {
+pub trait ResultBody<'a>: Sized {
     /// Status of the operation.
     fn status(&self) -> NfsStatus;
 
@@ -22,7 +22,7 @@ pub trait Reply<'a>: Sized {
     fn encode_body(&self, w: &mut XdrWriter<'_>);
 }
 
-impl<'a, T: Decode<'a> + Encode> Reply<'a> for Result<T, NfsStatus> {
+impl<'a, T: Decode<'a> + Encode> ResultBody<'a> for Result<T, NfsStatus> {
     #[inline]
     fn status(&self) -> NfsStatus {
         self.as_ref().err().copied().unwrap_or(NfsStatus::OK)

@@ -8,6 +8,7 @@ pub mod record;
 
 pub use auth::{AuthFlavor, AuthSys, Credential, Groups, OpaqueAuth, STARTTLS};
 pub use message::{
-    AcceptStatus, AuthStatus, Call, Message, Reply, ReplyBody, UnreadableMessage, put_success,
+    AcceptStatus, AuthStatus, ReplyBody, RpcCall, RpcMessage, RpcReply, UnreadableMessage,
+    put_success,
 };
-pub use record::{Extent, Scan, begin_record, end_record, scan_record};
+pub use record::{RecordExtent, Scan, begin_record, end_record, scan_record};

@@ -99,7 +99,7 @@ impl From<Malformed> for LogonRefusal {
 
 /// The acceptor's state of one exchange.
 #[derive(Debug)]
-pub struct Acceptor {
+pub struct NtlmAcceptor {
     challenge: [u8; 8],
     facts: TargetFacts,
     now: FileTime,
@@ -115,7 +115,7 @@ const NEGOTIATE_BYTES_MAX: usize = 1024;
 /// MsvAvFlags bit: the message carries a MIC.
 const AV_FLAG_MIC: u32 = 2;
 
-impl Acceptor {
+impl NtlmAcceptor {
     /// Starts an exchange with a random `challenge`.
     #[must_use]
     pub fn new(facts: TargetFacts, challenge: [u8; 8], now: FileTime) -> Self {
@@ -374,7 +374,7 @@ mod tests {
     ) -> Result<NtlmLogon, LogonRefusal> {
         let everyone = GuestPolicy { anonymous: true, guest: true };
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
-        let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(1));
+        let mut acceptor = NtlmAcceptor::new(facts, *b"challeng", FileTime(1));
         let mut negotiate = b"NTLMSSP\0\x01\0\0\0".to_vec();
         negotiate.extend_from_slice(&(flags::UNICODE | flags::KEY_EXCHANGE).to_le_bytes());
         let challenge = acceptor.handle_negotiate(&negotiate).unwrap();
@@ -450,7 +450,7 @@ mod tests {
     #[test]
     fn authenticate_without_flags_uses_the_challenge_flags() {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
-        let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(1));
+        let mut acceptor = NtlmAcceptor::new(facts, *b"challeng", FileTime(1));
         acceptor.handle_negotiate(&bytes_of(NEGOTIATE_OF_NODE_SMB2)).unwrap();
         let answer = bytes_of(AUTHENTICATE_OF_NODE_SMB2);
         assert_eq!(acceptor.claimed_user(&answer).as_deref(), Some("Ål"));

@@ -25,7 +25,7 @@ const ASKED: u32 = flags::UNICODE
 
 /// The user to log on.
 #[derive(Clone, Debug)]
-pub struct Credentials {
+pub struct NtlmCredentials {
     /// User name.
     pub user: String,
     /// Domain; empty for the server's own users.
@@ -60,16 +60,16 @@ pub struct NtlmResponse {
 
 /// The initiator's state of one exchange.
 #[derive(Debug)]
-pub struct Initiator {
-    credentials: Credentials,
+pub struct NtlmInitiator {
+    credentials: NtlmCredentials,
     secrets: Secrets,
     negotiate: Vec<u8>,
 }
 
-impl Initiator {
+impl NtlmInitiator {
     /// Starts an exchange with fresh `secrets`.
     #[must_use]
-    pub fn new(credentials: Credentials, secrets: Secrets) -> Self {
+    pub fn new(credentials: NtlmCredentials, secrets: Secrets) -> Self {
         Self { credentials, secrets, negotiate: message::negotiate(ASKED) }
     }
 
@@ -156,7 +156,7 @@ impl Initiator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ntlm::{Acceptor, LogonRefusal, TargetFacts};
+    use crate::ntlm::{LogonRefusal, NtlmAcceptor, TargetFacts};
 
     fn hex(text: &str) -> Vec<u8> {
         let digits: String = text.split_whitespace().collect();
@@ -165,15 +165,15 @@ mod tests {
             .collect()
     }
 
-    fn initiator(user: &str, password: &str) -> Initiator {
-        let credentials = Credentials {
+    fn initiator(user: &str, password: &str) -> NtlmInitiator {
+        let credentials = NtlmCredentials {
             user: user.into(),
             domain: "Domain".into(),
             workstation: "COMPUTER".into(),
             hash: NtHash::of_password(password),
         };
         let secrets = Secrets { challenge: [0xAA; 8], session_key: [0x55; 16], now: FileTime(0) };
-        Initiator::new(credentials, secrets)
+        NtlmInitiator::new(credentials, secrets)
     }
 
     /// MS-NLMP 4.2.4.3: a server that sends no timestamp.
@@ -200,7 +200,7 @@ mod tests {
 
     fn log_on(user: &str, password: &str, tamper: bool) -> Result<[u8; 16], LogonRefusal> {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
-        let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(77));
+        let mut acceptor = NtlmAcceptor::new(facts, *b"challeng", FileTime(77));
         let initiator = initiator(user, password);
         let challenge = acceptor.handle_negotiate(initiator.negotiate()).unwrap();
         for length in 0..challenge.len() {

@@ -8,7 +8,7 @@ mod crypto;
 mod initiator;
 mod message;
 
-pub use acceptor::{Acceptor, GuestPolicy, LogonKind, LogonRefusal, NtlmLogon, TargetFacts};
+pub use acceptor::{GuestPolicy, LogonKind, LogonRefusal, NtlmAcceptor, NtlmLogon, TargetFacts};
 pub use crypto::{MessageSigner, NtHash};
-pub use initiator::{Credentials, Initiator, NtlmResponse, Secrets};
+pub use initiator::{NtlmCredentials, NtlmInitiator, NtlmResponse, Secrets};
 pub use message::is_ntlm;

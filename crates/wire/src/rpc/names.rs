@@ -80,7 +80,7 @@ impl UnixNames {
 
 /// The names of all SIDs that this machine can translate.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct SidNames {
     /// Computer name.
     pub machine: String,
     /// SID of the machine as an account domain.
@@ -131,7 +131,7 @@ const WELL_KNOWN: &[WellKnown] = {
     ]
 };
 
-impl Names {
+impl SidNames {
     /// Translates a SID; `None` if it is unknown.
     #[must_use]
     pub fn of_sid(&self, sid: &[u8]) -> Option<NamedSid> {
@@ -283,9 +283,9 @@ fn split(sid: &[u8]) -> Option<(u64, Vec<u32>)> {
 mod tests {
     use super::*;
 
-    fn names() -> Names {
+    fn names() -> SidNames {
         let of = |name: &str, number| (name.to_owned(), number);
-        Names {
+        SidNames {
             machine: "SRV".into(),
             machine_sid: machine_sid(&[7; 16]),
             workgroup: "WG".into(),

@@ -4,7 +4,7 @@
 //! that Windows uses.
 
 use super::ndr::{align, put_referent, put_string, string, unique_string};
-use super::{RpcFacts, RpcFault, ShareFact};
+use super::{RpcFacts, RpcFault, ShareInfo};
 use crate::codec::{Reader, Writer};
 
 const CONNECTION_ENUM: u16 = 8;
@@ -176,7 +176,7 @@ fn share_get_info(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, RpcFa
 }
 
 /// The part of a SHARE_INFO structure before its strings. MS-SRVS 2.2.4.22 to 2.2.4.27.
-fn put_share_fixed(w: &mut Writer<'_>, level: u32, share: &ShareFact, referent: &mut u32) {
+fn put_share_fixed(w: &mut Writer<'_>, level: u32, share: &ShareInfo, referent: &mut u32) {
     let mut pointer = |w: &mut Writer<'_>| {
         put_referent(w, *referent);
         *referent += 1;
@@ -209,7 +209,7 @@ fn put_share_fixed(w: &mut Writer<'_>, level: u32, share: &ShareFact, referent: 
     }
 }
 
-fn put_share_strings(w: &mut Writer<'_>, level: u32, share: &ShareFact) {
+fn put_share_strings(w: &mut Writer<'_>, level: u32, share: &ShareInfo) {
     if level == 1005 {
         return;
     }
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     fn facts(is_administrator: bool) -> RpcFacts {
-        let share = |name: &str, flags, is_listed| ShareFact {
+        let share = |name: &str, flags, is_listed| ShareInfo {
             name: name.into(),
             kind: 0,
             remark: "a remark".into(),

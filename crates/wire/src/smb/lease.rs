@@ -17,7 +17,7 @@ const V2_LENGTH: usize = 52;
 
 /// A lease in a create context, in requests and responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lease {
+pub struct LeaseContext {
     /// Lease key, chosen by the client.
     pub key: [u8; 16],
     /// Lease state: 1 read caching, 2 handle caching, 4 write caching.
@@ -37,7 +37,7 @@ pub struct LeaseV2 {
     pub epoch: u16,
 }
 
-impl Lease {
+impl LeaseContext {
     /// Decodes the data of a context. Its length determines the version.
     ///
     /// # Errors
@@ -135,22 +135,22 @@ mod tests {
 
     #[test]
     fn lease_versions_round_trip_and_reject_other_lengths() {
-        let v1 = Lease { key: KEY, state: 7, flags: LEASE_BREAK_IN_PROGRESS, v2: None };
+        let v1 = LeaseContext { key: KEY, state: 7, flags: LEASE_BREAK_IN_PROGRESS, v2: None };
         let parent = LeaseV2 { parent_key: [9; 16], epoch: 0x1234 };
-        let v2 = Lease { flags: LEASE_PARENT_KEY_SET, v2: Some(parent), ..v1 };
+        let v2 = LeaseContext { flags: LEASE_PARENT_KEY_SET, v2: Some(parent), ..v1 };
         for (lease, length) in [(v1, 32), (v2, 52)] {
             let data = lease.encode();
-            assert_eq!((data.len(), Lease::decode(&data)), (length, Ok(lease)));
+            assert_eq!((data.len(), LeaseContext::decode(&data)), (length, Ok(lease)));
         }
         for length in (0..100).filter(|l| *l != 32 && *l != 52) {
-            assert!(Lease::decode(&vec![0; length]).is_err(), "{length}");
+            assert!(LeaseContext::decode(&vec![0; length]).is_err(), "{length}");
         }
     }
 
     #[test]
     fn lease_fields_have_the_specified_offsets() {
         let parent = LeaseV2 { parent_key: [9; 16], epoch: 0x1234 };
-        let data = Lease { key: KEY, state: 3, flags: 4, v2: Some(parent) }.encode();
+        let data = LeaseContext { key: KEY, state: 3, flags: 4, v2: Some(parent) }.encode();
         assert_eq!(data[..16], KEY);
         assert_eq!(data[16..24], [3, 0, 0, 0, 4, 0, 0, 0]);
         assert_eq!(data[24..32], [0; 8], "duration");

@@ -55,8 +55,8 @@ pub use info_type::InfoType;
 pub use interfaces::NetworkInterface;
 pub use ioctl::{IoctlRequest, IoctlResponse};
 pub use lease::{
-    LEASE_BREAK_IN_PROGRESS, LEASE_CONTEXT, LEASE_PARENT_KEY_SET, Lease, LeaseBreak,
-    LeaseBreakResponse, LeaseV2,
+    LEASE_BREAK_IN_PROGRESS, LEASE_CONTEXT, LEASE_PARENT_KEY_SET, LeaseBreak, LeaseBreakResponse,
+    LeaseContext, LeaseV2,
 };
 pub use lock::{LockElement, LockRequest};
 pub use oplock_break::{OplockBreak, OplockBreakAck};

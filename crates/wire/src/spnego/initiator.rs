@@ -12,19 +12,19 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 /// The initiator's state of one exchange: first token, challenge, answer, and optionally a last
 /// token.
 #[derive(Debug)]
-pub struct Initiator {
+pub struct SpnegoInitiator {
     mechanism: Mechanism,
 }
 
 #[derive(Debug)]
 enum Mechanism {
-    Ntlm { ntlm: Box<ntlm::Initiator>, signer: Option<Box<MessageSigner>> },
+    Ntlm { ntlm: Box<ntlm::NtlmInitiator>, signer: Option<Box<MessageSigner>> },
     Kerberos(Box<dyn Ticket>),
 }
 
 /// The initiator's answer to a challenge.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ChallengeAnswer {
     /// Token to send.
     pub token: Vec<u8>,
     /// The session key, valid if the server accepts the answer.
@@ -36,10 +36,10 @@ fn mechanisms(only: &[u8]) -> Vec<u8> {
     tlv(SEQUENCE, &tlv(OID, only))
 }
 
-impl Initiator {
+impl SpnegoInitiator {
     /// Starts an NTLM exchange.
     #[must_use]
-    pub fn new(ntlm: ntlm::Initiator) -> Self {
+    pub fn new(ntlm: ntlm::NtlmInitiator) -> Self {
         Self { mechanism: Mechanism::Ntlm { ntlm: Box::new(ntlm), signer: None } }
     }
 
@@ -67,7 +67,7 @@ impl Initiator {
     ///
     /// # Errors
     /// [`Malformed`] if the token holds no challenge.
-    pub fn handle_challenge(&mut self, token: &[u8]) -> Result<Answer, Malformed> {
+    pub fn handle_challenge(&mut self, token: &[u8]) -> Result<ChallengeAnswer, Malformed> {
         let Mechanism::Ntlm { ntlm, signer } = &mut self.mechanism else {
             return Err(bad("a challenge, where a ticket was shown"));
         };
@@ -79,7 +79,7 @@ impl Initiator {
         let mic = tlv(context(3), &tlv(OCTETS, &mic));
         let token = tlv(context(1), &tlv(SEQUENCE, &[message, mic].concat()));
         *signer = Some(Box::new(initiated.signer));
-        Ok(Answer { token, session_key: SessionKey::new(&initiated.session_key) })
+        Ok(ChallengeAnswer { token, session_key: SessionKey::new(&initiated.session_key) })
     }
 
     /// Processes the server's final token. With NTLM it may hold the server's MIC of the list of
@@ -118,34 +118,35 @@ fn completed(token: &[u8]) -> Result<NegTokenResp<'_>, Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Acceptor, Step};
+    use super::super::{SpnegoAcceptor, SpnegoStep};
     use super::*;
     use crate::fscc::FileTime;
-    use crate::ntlm::{Credentials, NtHash, Secrets, TargetFacts};
+    use crate::ntlm::{NtHash, NtlmCredentials, Secrets, TargetFacts};
 
-    fn initiator() -> Initiator {
-        let credentials = Credentials {
+    fn initiator() -> SpnegoInitiator {
+        let credentials = NtlmCredentials {
             user: "alice".into(),
             domain: String::new(),
             workstation: "HERE".into(),
             hash: NtHash::of_password("secret"),
         };
         let secrets = Secrets { challenge: [1; 8], session_key: [2; 16], now: FileTime(3) };
-        Initiator::new(ntlm::Initiator::new(credentials, secrets))
+        SpnegoInitiator::new(ntlm::NtlmInitiator::new(credentials, secrets))
     }
 
     #[test]
     fn spnego_sides_agree_and_verify_the_mechanism_list() {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
-        let ntlm = ntlm::Acceptor::new(facts, [1; 8], FileTime(1));
+        let ntlm = ntlm::NtlmAcceptor::new(facts, [1; 8], FileTime(1));
         let (mut client, mut server) =
-            (initiator(), Acceptor::new(ntlm, ntlm::GuestPolicy::default()));
+            (initiator(), SpnegoAcceptor::new(ntlm, ntlm::GuestPolicy::default()));
         let lookup = |_: &str| Some(NtHash::of_password("secret"));
-        let Ok(Step::Continue(challenge)) = server.handle_token(&client.first(), lookup) else {
+        let Ok(SpnegoStep::Continue(challenge)) = server.handle_token(&client.first(), lookup)
+        else {
             panic!("refused")
         };
         let answer = client.handle_challenge(&challenge).unwrap();
-        let Ok(Step::Done(last, logon)) = server.handle_token(&answer.token, lookup) else {
+        let Ok(SpnegoStep::Done(last, logon)) = server.handle_token(&answer.token, lookup) else {
             panic!("refused")
         };
         assert_eq!(logon.session_key, answer.session_key);

@@ -49,7 +49,7 @@ pub struct TicketRefusal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Acceptor, Initiator, Mechanisms, NTLMSSP, Step, hint};
+    use super::super::{Mechanisms, NTLMSSP, SpnegoAcceptor, SpnegoInitiator, SpnegoStep, hint};
     use super::*;
     use crate::fscc::FileTime;
     use crate::ntlm::{self, GuestPolicy, LogonRefusal, TargetFacts};
@@ -76,7 +76,7 @@ mod tests {
     }
 
     /// Passes a client's first token to the realm.
-    fn show(client: &Initiator) -> Result<Step, LogonRefusal> {
+    fn show(client: &SpnegoInitiator) -> Result<SpnegoStep, LogonRefusal> {
         let acceptor = acceptor(true);
         let token = client.first();
         let ticket = acceptor.claimed_ticket(&token).expect("a ticket");
@@ -96,20 +96,20 @@ mod tests {
         }
     }
 
-    fn acceptor(kerberos: bool) -> Acceptor {
+    fn acceptor(kerberos: bool) -> SpnegoAcceptor {
         offering(Mechanisms { ntlm: true, kerberos })
     }
 
-    fn offering(offered: Mechanisms) -> Acceptor {
+    fn offering(offered: Mechanisms) -> SpnegoAcceptor {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
-        let ntlm = ntlm::Acceptor::new(facts, [1; 8], FileTime(1));
-        Acceptor::new(ntlm, GuestPolicy::default()).offering(offered)
+        let ntlm = ntlm::NtlmAcceptor::new(facts, [1; 8], FileTime(1));
+        SpnegoAcceptor::new(ntlm, GuestPolicy::default()).offering(offered)
     }
 
     #[test]
     fn ticket_is_accepted_at_once_with_its_full_key() {
-        let mut client = Initiator::with_ticket(Box::new(FixedTicket([7; 32])));
-        let Ok(Step::Done(last, logon)) = show(&client) else { panic!("refused") };
+        let mut client = SpnegoInitiator::with_ticket(Box::new(FixedTicket([7; 32])));
+        let Ok(SpnegoStep::Done(last, logon)) = show(&client) else { panic!("refused") };
         assert_eq!(
             (logon.user.as_str(), logon.domain.as_str(), logon.ticket_end),
             ("alice", "R", Some(1_700_000_000))
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn unauthenticated_kerberos_server_gets_no_session() {
-        let client = || Initiator::with_ticket(Box::new(FixedTicket([7; 32])));
-        let Ok(Step::Done(last, _)) = show(&client()) else { panic!("refused") };
+        let client = || SpnegoInitiator::with_ticket(Box::new(FixedTicket([7; 32])));
+        let Ok(SpnegoStep::Done(last, _)) = show(&client()) else { panic!("refused") };
         for at in [last.len() - 1, last.len() - 32] {
             let mut changed = last.clone();
             changed[at] ^= 1;
@@ -135,11 +135,11 @@ mod tests {
 
     #[test]
     fn bad_ticket_is_refused_and_no_keytab_means_ntlm_only() {
-        let bad = Initiator::with_ticket(Box::new(FixedTicket([6; 32])));
+        let bad = SpnegoInitiator::with_ticket(Box::new(FixedTicket([6; 32])));
         let refused =
             LogonRefusal::Ticket { user: String::new(), why: "the clock is wrong".into() };
         assert_eq!(show(&bad).unwrap_err(), refused);
-        let good = Initiator::with_ticket(Box::new(FixedTicket([7; 32])));
+        let good = SpnegoInitiator::with_ticket(Box::new(FixedTicket([7; 32])));
         assert!(matches!(
             acceptor(false).handle_token(&good.first(), |_| None),
             Err(LogonRefusal::Malformed("no mechanism in common"))
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn blocked_ntlm_is_not_offered_beside_kerberos() {
         assert!(!offers(false, true, NTLMSSP) && offers(false, true, KERBEROS));
-        let ticket = Initiator::with_ticket(Box::new(FixedTicket([7; 32])));
+        let ticket = SpnegoInitiator::with_ticket(Box::new(FixedTicket([7; 32])));
         let acceptor = offering(Mechanisms { ntlm: false, kerberos: true });
         assert!(acceptor.claimed_ticket(&ticket.first()).is_some());
     }

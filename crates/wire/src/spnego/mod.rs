@@ -5,7 +5,7 @@
 mod initiator;
 mod kerberos;
 
-pub use initiator::{Answer, Initiator};
+pub use initiator::{ChallengeAnswer, SpnegoInitiator};
 pub use kerberos::{AcceptedTicket, Ticket, TicketRefusal};
 
 use crate::codec::Malformed;
@@ -57,16 +57,16 @@ pub fn hint(offered: Mechanisms) -> Vec<u8> {
 
 /// The result of processing one token.
 #[derive(Debug)]
-pub enum Step {
+pub enum SpnegoStep {
     /// The token to send; the exchange continues.
     Continue(Vec<u8>),
     /// The exchange is complete: the token to send, and the logon.
-    Done(Vec<u8>, Box<Logon>),
+    Done(Vec<u8>, Box<CompletedLogon>),
 }
 
 /// A completed logon.
 #[derive(Debug)]
-pub struct Logon {
+pub struct CompletedLogon {
     /// User name of the client or of its ticket; empty if anonymous.
     pub user: String,
     /// Domain that the client sent, or the ticket's realm.
@@ -79,7 +79,7 @@ pub struct Logon {
     pub ticket_end: Option<u64>,
 }
 
-impl From<NtlmLogon> for Logon {
+impl From<NtlmLogon> for CompletedLogon {
     fn from(ntlm: NtlmLogon) -> Self {
         let session_key = SessionKey::new(&*ntlm.session_key);
         Self {
@@ -94,8 +94,8 @@ impl From<NtlmLogon> for Logon {
 
 /// The acceptor's state of one exchange.
 #[derive(Debug)]
-pub struct Acceptor {
-    ntlm: ntlm::Acceptor,
+pub struct SpnegoAcceptor {
+    ntlm: ntlm::NtlmAcceptor,
     wrapped: Option<MechanismList>,
     unproven: GuestPolicy,
     offered: Mechanisms,
@@ -109,10 +109,10 @@ struct MechanismList {
     mic_required: bool,
 }
 
-impl Acceptor {
+impl SpnegoAcceptor {
     /// Starts an exchange around `ntlm`.
     #[must_use]
-    pub fn new(ntlm: ntlm::Acceptor, unproven: GuestPolicy) -> Self {
+    pub fn new(ntlm: ntlm::NtlmAcceptor, unproven: GuestPolicy) -> Self {
         let offered = Mechanisms { ntlm: true, kerberos: false };
         Self { ntlm, wrapped: None, unproven, offered }
     }
@@ -150,19 +150,19 @@ impl Acceptor {
         &self,
         token: &[u8],
         verdict: Result<AcceptedTicket, TicketRefusal>,
-    ) -> Result<Step, LogonRefusal> {
+    ) -> Result<SpnegoStep, LogonRefusal> {
         let (oid, _) = self.ticket_of(token).ok_or(LogonRefusal::Malformed("no ticket"))?;
         let shown =
             verdict.map_err(|TicketRefusal { user, why }| LogonRefusal::Ticket { user, why })?;
         let answer = response(ACCEPT_COMPLETED, Some(oid), Some(&shown.token), None);
-        let logon = Logon {
+        let logon = CompletedLogon {
             user: shown.user,
             domain: shown.realm,
             session_key: shown.session_key,
             kind: LogonKind::User,
             ticket_end: Some(shown.end_time),
         };
-        Ok(Step::Done(answer, Box::new(logon)))
+        Ok(SpnegoStep::Done(answer, Box::new(logon)))
     }
 
     /// The user whose password the client's next token claims to prove, if any.
@@ -186,7 +186,7 @@ impl Acceptor {
         &mut self,
         token: &[u8],
         lookup: impl FnOnce(&str) -> Option<NtHash>,
-    ) -> Result<Step, LogonRefusal> {
+    ) -> Result<SpnegoStep, LogonRefusal> {
         if ntlm::is_ntlm(token) {
             return if self.offered.ntlm {
                 self.handle_bare(token, lookup)
@@ -205,15 +205,15 @@ impl Acceptor {
         &mut self,
         token: &[u8],
         lookup: impl FnOnce(&str) -> Option<NtHash>,
-    ) -> Result<Step, LogonRefusal> {
+    ) -> Result<SpnegoStep, LogonRefusal> {
         if token.get(8) == Some(&1) {
-            return Ok(Step::Continue(self.ntlm.handle_negotiate(token)?));
+            return Ok(SpnegoStep::Continue(self.ntlm.handle_negotiate(token)?));
         }
         let logon = self.ntlm.handle_authenticate(token, self.unproven, lookup)?;
-        Ok(Step::Done(Vec::new(), Box::new(logon.into())))
+        Ok(SpnegoStep::Done(Vec::new(), Box::new(logon.into())))
     }
 
-    fn handle_init(&mut self, token: &[u8]) -> Result<Step, LogonRefusal> {
+    fn handle_init(&mut self, token: &[u8]) -> Result<SpnegoStep, LogonRefusal> {
         let init = NegTokenInit::decode(token)?;
         if self.ticket_of(token).is_some() {
             return Err(LogonRefusal::Malformed("a ticket without a verdict"));
@@ -232,14 +232,14 @@ impl Acceptor {
             _ => None,
         };
         let state = if first { ACCEPT_INCOMPLETE } else { REQUEST_MIC };
-        Ok(Step::Continue(response(state, Some(NTLMSSP), answer.as_deref(), None)))
+        Ok(SpnegoStep::Continue(response(state, Some(NTLMSSP), answer.as_deref(), None)))
     }
 
     fn handle_response(
         &mut self,
         token: &[u8],
         lookup: impl FnOnce(&str) -> Option<NtHash>,
-    ) -> Result<Step, LogonRefusal> {
+    ) -> Result<SpnegoStep, LogonRefusal> {
         let wrapped = self
             .wrapped
             .as_ref()
@@ -248,7 +248,12 @@ impl Acceptor {
         let inner = response_token.token.ok_or(LogonRefusal::Malformed("no mechanism token"))?;
         if inner.get(8) == Some(&1) {
             let challenge = self.ntlm.handle_negotiate(inner)?;
-            return Ok(Step::Continue(response(ACCEPT_INCOMPLETE, None, Some(&challenge), None)));
+            return Ok(SpnegoStep::Continue(response(
+                ACCEPT_INCOMPLETE,
+                None,
+                Some(&challenge),
+                None,
+            )));
         }
         let mut logon = self.ntlm.handle_authenticate(inner, self.unproven, lookup)?;
         let mic = match response_token.mic {
@@ -266,7 +271,7 @@ impl Acceptor {
             None => None,
         };
         let answer = response(ACCEPT_COMPLETED, None, None, mic.as_ref().map(|m| &m[..]));
-        Ok(Step::Done(answer, Box::new(logon.into())))
+        Ok(SpnegoStep::Done(answer, Box::new(logon.into())))
     }
 }
 
@@ -418,10 +423,10 @@ fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn acceptor() -> Acceptor {
+    fn acceptor() -> SpnegoAcceptor {
         let facts = ntlm::TargetFacts { name: "SRV".into(), domain: "WG".into() };
-        Acceptor::new(
-            ntlm::Acceptor::new(facts, [1; 8], crate::fscc::FileTime(1)),
+        SpnegoAcceptor::new(
+            ntlm::NtlmAcceptor::new(facts, [1; 8], crate::fscc::FileTime(1)),
             GuestPolicy::default(),
         )
     }
@@ -452,7 +457,7 @@ mod tests {
 
     #[test]
     fn optimistic_ntlm_token_gets_a_challenge() {
-        let Ok(Step::Continue(answer)) =
+        let Ok(SpnegoStep::Continue(answer)) =
             acceptor().handle_token(&init(&[NTLMSSP], NEGOTIATE), |_| None)
         else {
             panic!("refused")
@@ -465,7 +470,7 @@ mod tests {
     fn other_first_mechanism_requires_a_mic() {
         let other: &[u8] = &[0x2A, 0x86, 0x48];
         let mut acceptor = acceptor();
-        let Ok(Step::Continue(answer)) =
+        let Ok(SpnegoStep::Continue(answer)) =
             acceptor.handle_token(&init(&[other, NTLMSSP], b"x"), |_| None)
         else {
             panic!("refused")

@@ -118,7 +118,7 @@ fn of_opens_and_locks(name: &str) -> Option<Operation<'static>> {
             share_access: ShareAccess::BOTH | ShareAccess::WANT_READ_DELEG,
             share_deny: ShareDeny::WRITE,
             owner: OWNER,
-            how: OpenHow::Create(CreateHow::ExclusiveWithAttributes(VERIFIER, SIZE_AND_MODE)),
+            how: NfsOpenHow::Create(NfsCreateHow::ExclusiveWithAttributes(VERIFIER, SIZE_AND_MODE)),
             claim: OpenClaim::Null(b"file"),
         }),
         "open_by_handle" => Operation::Open(OpenArgs {
@@ -126,7 +126,7 @@ fn of_opens_and_locks(name: &str) -> Option<Operation<'static>> {
             share_access: ShareAccess::READ,
             share_deny: ShareDeny(0),
             owner: OWNER,
-            how: OpenHow::NoCreate,
+            how: NfsOpenHow::NoCreate,
             claim: OpenClaim::DelegateCurrentFileHandle(STATE_ID),
         }),
         "lock_new" => Operation::Lock(LockArgs {

@@ -6,7 +6,7 @@ mod arguments;
 mod results;
 
 use std::sync::LazyLock;
-use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType};
+use wire::nfs::acl::{AceFlags, AceMask, AceType, NfsAce};
 use wire::nfs::callback::*;
 use wire::nfs::ops::*;
 use wire::nfs::rpc::{AuthSys, Groups};

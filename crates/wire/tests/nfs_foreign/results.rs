@@ -98,7 +98,7 @@ fn opened(
     attributes_set: Bitmap4,
     delegation: OpenDelegation<'static>,
 ) -> OperationResult<'static> {
-    OperationResult::Open(Ok(OpenResult {
+    OperationResult::Open(Ok(NfsOpenResult {
         state_id: STATE_ID,
         change: CHANGE,
         flags: OpenResultFlags::LOCKTYPE_POSIX,
@@ -108,7 +108,7 @@ fn opened(
 }
 
 fn of_opens_and_locks(name: &str) -> Option<OperationResult<'static>> {
-    let permissions = Ace {
+    let permissions = NfsAce {
         ace_type: AceType::Allow,
         flags: AceFlags(0),
         mask: AceMask::EXECUTE,

@@ -40,8 +40,8 @@ use std::sync::Arc;
 use vfs::FsError;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
-use wire::rpc::{Interface, Names, Pipe, RpcFacts, machine_sid};
-use wire::smb::{CreateRequest, CreateResponse, FileId, Header, Lease as LeaseRequest};
+use wire::rpc::{Pipe, RpcFacts, RpcInterface, SidNames, machine_sid};
+use wire::smb::{CreateRequest, CreateResponse, FileId, Header, LeaseContext as LeaseRequest};
 
 /// Opens or creates a file, a directory or a pipe.
 pub async fn create(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus> {
@@ -409,7 +409,7 @@ fn open_pipe(
     if name.is_empty() {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    let interface = Interface::of_pipe(name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    let interface = RpcInterface::of_pipe(name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
     let session = request.session()?;
     let pipe = Pipe::new(interface, rpc_facts(request, session, interface));
     let account = request.server.holdings.pipe_bytes.account(&session.holder);
@@ -477,13 +477,13 @@ fn enter(
 }
 
 /// The facts about this server that the request's user may query.
-fn rpc_facts(request: &Request<'_>, session: &Session, interface: Interface) -> RpcFacts {
+fn rpc_facts(request: &Request<'_>, session: &Session, interface: RpcInterface) -> RpcFacts {
     let config = request.server.config();
     let (user, peer) = (session.user(), request.shared.facts.peer.ip());
     let shares = config.shares.iter().chain([request.server.ipc()]);
     // Read only for the interface that resolves names.
-    let unix = (interface == Interface::Lsarpc).then(|| request.server.host.unix_names());
-    let names = Names {
+    let unix = (interface == RpcInterface::Lsarpc).then(|| request.server.host.unix_names());
+    let names = SidNames {
         machine: config.name.clone(),
         machine_sid: machine_sid(&config.server_guid),
         workgroup: config.domain.clone(),

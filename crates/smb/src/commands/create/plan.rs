@@ -26,7 +26,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{
     APP_INSTANCE_ID, APP_INSTANCE_VERSION, AppInstanceVersion, AppleQuery, CreateContexts,
     CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2, Flags, Header, LEASE_CONTEXT,
-    Lease, decode_app_instance_id, decode_durable_reconnect,
+    LeaseContext, decode_app_instance_id, decode_durable_reconnect,
 };
 
 /// A decoded CREATE.
@@ -69,7 +69,7 @@ pub struct RequestedContexts {
     /// The AAPL query of an Apple client.
     pub apple: Option<AppleQuery>,
     /// The requested lease (RqLs).
-    pub lease: Option<Lease>,
+    pub lease: Option<LeaseContext>,
     /// The lease is also requested of a directory.
     pub leases_directory: bool,
 }
@@ -166,7 +166,7 @@ struct Contexts {
     app_version: Option<AppInstanceVersion>,
     apple: Option<AppleQuery>,
     /// Only of a version that the dialect supports.
-    lease: Option<Lease>,
+    lease: Option<LeaseContext>,
 }
 
 /// The defined create options (MS-SMB2 2.2.13: the other bits are reserved).
@@ -339,7 +339,7 @@ fn path_of(units: &[u16], header: &Header, is_posix: bool) -> Result<SmbPath, Nt
 }
 
 /// True if the dialect supports this lease version. MS-SMB2 3.3.5.9.8, 3.3.5.9.11.
-fn knows_lease(lease: &Lease, dialect: Dialect) -> bool {
+fn knows_lease(lease: &LeaseContext, dialect: Dialect) -> bool {
     dialect >= if lease.v2.is_some() { Dialect::Smb300 } else { Dialect::Smb210 }
 }
 
@@ -428,7 +428,7 @@ impl Contexts {
     /// 3.3.5.9.10 have a lease context with handle caching make an open durable, whatever the
     /// level. To retain such an open, the lease is granted if no oplock is requested instead; not
     /// for a directory ([`RequestedContexts::leases_directory`]), which is not opened durably.
-    fn counts(&self, lease: &Lease, body: &CreateRequest<'_>) -> bool {
+    fn counts(&self, lease: &LeaseContext, body: &CreateRequest<'_>) -> bool {
         let retains = lease.state & u32::from(CachingRights::HANDLE.0) != 0;
         let is_durable = self.durable.is_some() && retains;
         body.oplock == LEVEL_LEASE || (body.oplock == LEVEL_NONE && is_durable)
@@ -469,7 +469,7 @@ impl Contexts {
                     found.posix_mode = Some(decode_posix_mode(data).map_err(malformed)?);
                 }
                 LEASE_CONTEXT => {
-                    let lease = Lease::decode(data).map_err(malformed)?;
+                    let lease = LeaseContext::decode(data).map_err(malformed)?;
                     found.lease = Some(lease).filter(|lease| knows_lease(lease, policy.dialect));
                 }
                 // Unknown contexts are ignored.

@@ -6,7 +6,7 @@ use crate::opens::pipe::OpenPipe;
 use crate::request::context::{Request, malformed};
 use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
-use wire::rpc::Interface;
+use wire::rpc::RpcInterface;
 use wire::smb::fsctl::{self, decode_pipe_wait};
 use wire::smb::{FileId, IoctlRequest};
 
@@ -71,6 +71,6 @@ pub(super) fn wait(
     }
     let name = decode_pipe_wait(body.input).map_err(malformed)?;
     let name = utf16_units(name, "pipe name").map_err(malformed)?;
-    let known = Interface::of_pipe(&String::from_utf16_lossy(&name));
+    let known = RpcInterface::of_pipe(&String::from_utf16_lossy(&name));
     known.map(|_| IoctlOutput::empty()).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
 }

@@ -80,7 +80,7 @@ fn every_attribute_up_to_86_has_a_name() {
 fn attributes_of_every_type_round_trip() {
     let time = NfsTime { seconds: -1, nanoseconds: 5 };
     let path: PathName<'_> = List(vec![b"a", b"bc"]);
-    let ace = crate::nfs::acl::Ace {
+    let ace = crate::nfs::acl::NfsAce {
         ace_type: crate::nfs::acl::AceType::Deny,
         flags: crate::nfs::acl::AceFlags::IDENTIFIER_GROUP,
         mask: crate::nfs::acl::AceMask::WRITE_ACL,

@@ -2,7 +2,7 @@
 //! 18.15, 18.30, 18.31.
 
 use crate::codec::Malformed;
-use crate::nfs::reply::Reply;
+use crate::nfs::reply::ResultBody;
 use crate::nfs::xdr::{XdrReader, XdrWriter, xdr_struct};
 use crate::nfs::{Access, Bitmap4, Fattr, NfsStatus, StateId};
 
@@ -65,7 +65,7 @@ impl SetAttrReply {
     }
 }
 
-impl<'a> Reply<'a> for SetAttrReply {
+impl<'a> ResultBody<'a> for SetAttrReply {
     fn status(&self) -> NfsStatus {
         self.status
     }

@@ -2,7 +2,7 @@
 
 use crate::codec::Malformed;
 use crate::nfs::limits::{COPY_SOURCES_MAX, COPY_STATE_IDS_MAX};
-use crate::nfs::reply::Reply;
+use crate::nfs::reply::ResultBody;
 use crate::nfs::xdr::{Decode, Encode, List, XdrReader, XdrWriter, xdr_struct};
 use crate::nfs::{NfsStatus, NfsTime, StableHow, StateId, Verifier};
 
@@ -152,7 +152,7 @@ pub enum CopyReply {
     Failed(NfsStatus),
 }
 
-impl<'a> Reply<'a> for CopyReply {
+impl<'a> ResultBody<'a> for CopyReply {
     fn status(&self) -> NfsStatus {
         match self {
             Self::Copied(_) => NfsStatus::OK,

@@ -5,7 +5,7 @@
 use crate::codec::Malformed;
 use crate::nfs::attributes::LayoutContent;
 use crate::nfs::limits::LAYOUTS_MAX;
-use crate::nfs::reply::Reply;
+use crate::nfs::reply::ResultBody;
 use crate::nfs::xdr::{Decode, Encode, List, XdrReader, XdrWriter, xdr_enum, xdr_struct};
 use crate::nfs::{Bitmap4, NfsStatus, NfsTime, OperationNumber, StateId, Verifier};
 
@@ -27,7 +27,7 @@ pub type DeviceId = [u8; 16];
 xdr_struct! {
     /// A layout of a byte range: `layout4`.
     #[derive(Copy)]
-    struct Layout<'a> {
+    struct PnfsLayout<'a> {
         /// Offset of the first byte.
         offset: u64,
         /// Length, in bytes.
@@ -66,7 +66,7 @@ xdr_struct! {
         /// State id of the layouts.
         state_id: StateId,
         /// The layouts.
-        layouts: List<Layout<'a>, LAYOUTS_MAX>,
+        layouts: List<PnfsLayout<'a>, LAYOUTS_MAX>,
     }
 
     /// LAYOUTCOMMIT's arguments.
@@ -273,7 +273,7 @@ pub enum LayoutGetReply<'a> {
     Failed(NfsStatus),
 }
 
-impl<'a> Reply<'a> for LayoutGetReply<'a> {
+impl<'a> ResultBody<'a> for LayoutGetReply<'a> {
     fn status(&self) -> NfsStatus {
         match self {
             Self::Granted(_) => NfsStatus::OK,
@@ -310,7 +310,7 @@ pub enum GetDeviceInfoReply<'a> {
     Failed(NfsStatus),
 }
 
-impl<'a> Reply<'a> for GetDeviceInfoReply<'a> {
+impl<'a> ResultBody<'a> for GetDeviceInfoReply<'a> {
     fn status(&self) -> NfsStatus {
         match self {
             Self::Found(_) => NfsStatus::OK,

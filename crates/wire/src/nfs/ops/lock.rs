@@ -1,7 +1,7 @@
 //! Byte-range locks: LOCK, LOCKT, LOCKU. RFC 8881 18.10 to 18.12.
 
 use crate::codec::Malformed;
-use crate::nfs::reply::Reply;
+use crate::nfs::reply::ResultBody;
 use crate::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter, xdr_struct};
 use crate::nfs::{LockType, NfsStatus, StateId, StateOwner};
 
@@ -126,7 +126,7 @@ pub enum LockReply<'a> {
     Failed(NfsStatus),
 }
 
-impl<'a> Reply<'a> for LockReply<'a> {
+impl<'a> ResultBody<'a> for LockReply<'a> {
     fn status(&self) -> NfsStatus {
         match self {
             Self::Granted(_) => NfsStatus::OK,
@@ -163,7 +163,7 @@ pub enum LockTestReply<'a> {
     Failed(NfsStatus),
 }
 
-impl<'a> Reply<'a> for LockTestReply<'a> {
+impl<'a> ResultBody<'a> for LockTestReply<'a> {
     fn status(&self) -> NfsStatus {
         match self {
             Self::Free => NfsStatus::OK,

@@ -2,7 +2,7 @@
 //! GET_DIR_DELEGATION. RFC 8881 18.5, 18.6, 18.16, 18.18, 18.39, 18.49; RFC 9754 for the newer kinds.
 
 use crate::codec::Malformed;
-use crate::nfs::acl::Ace;
+use crate::nfs::acl::NfsAce;
 use crate::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter, xdr_enum, xdr_flags, xdr_struct};
 use crate::nfs::{Bitmap4, ChangeInfo, ClientId, Fattr, NfsTime, StateId, StateOwner, Verifier};
 
@@ -105,14 +105,14 @@ xdr_struct! {
         /// Open owner.
         owner: StateOwner<'a>,
         /// Whether and how to create the file.
-        how: OpenHow<'a>,
+        how: NfsOpenHow<'a>,
         /// The file to open.
         claim: OpenClaim<'a>,
     }
 
     /// OPEN's results.
     #[derive(Copy)]
-    struct OpenResult<'a> {
+    struct NfsOpenResult<'a> {
         /// State id of the open.
         state_id: StateId,
         /// The directory's change attribute.
@@ -160,7 +160,7 @@ xdr_struct! {
         /// True if the server recalls the delegation immediately.
         is_recalled: bool,
         /// Principals that may open the file without an ACCESS call.
-        permissions: Ace<'a>,
+        permissions: NfsAce<'a>,
     }
 
     /// A write delegation: `open_write_delegation4`.
@@ -173,7 +173,7 @@ xdr_struct! {
         /// Limit of the data that the client may cache until it closes the file.
         space_limit: SpaceLimit,
         /// Principals that may open the file without an ACCESS call.
-        permissions: Ace<'a>,
+        permissions: NfsAce<'a>,
     }
 
     /// WANT_DELEGATION's arguments. The result is [`OpenDelegation`].
@@ -220,7 +220,7 @@ xdr_struct! {
 
 /// Create mode: `createhow4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CreateHow<'a> {
+pub enum NfsCreateHow<'a> {
     /// Creates the file, or opens an existing one.
     Unchecked(Fattr<'a>),
     /// Creates the file; it must not exist.
@@ -233,14 +233,14 @@ pub enum CreateHow<'a> {
 
 /// Whether and how OPEN creates the file: `openflag4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenHow<'a> {
+pub enum NfsOpenHow<'a> {
     /// The file must exist.
     NoCreate,
     /// Creates the file.
-    Create(CreateHow<'a>),
+    Create(NfsCreateHow<'a>),
 }
 
-impl<'a> Decode<'a> for OpenHow<'a> {
+impl<'a> Decode<'a> for NfsOpenHow<'a> {
     fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
         match r.u32("opentype")? {
             0 => return Ok(Self::NoCreate),
@@ -248,33 +248,33 @@ impl<'a> Decode<'a> for OpenHow<'a> {
             _ => return Err(r.malformed("opentype")),
         }
         Ok(Self::Create(match r.u32("createmode")? {
-            0 => CreateHow::Unchecked(r.get()?),
-            1 => CreateHow::Guarded(r.get()?),
-            2 => CreateHow::Exclusive(r.get()?),
-            3 => CreateHow::ExclusiveWithAttributes(r.get()?, r.get()?),
+            0 => NfsCreateHow::Unchecked(r.get()?),
+            1 => NfsCreateHow::Guarded(r.get()?),
+            2 => NfsCreateHow::Exclusive(r.get()?),
+            3 => NfsCreateHow::ExclusiveWithAttributes(r.get()?, r.get()?),
             _ => return Err(r.malformed("createmode")),
         }))
     }
 }
 
-impl Encode for OpenHow<'_> {
+impl Encode for NfsOpenHow<'_> {
     fn encode(&self, w: &mut XdrWriter<'_>) {
         let Self::Create(how) = self else { return w.u32(0) };
         w.u32(1);
         match how {
-            CreateHow::Unchecked(attributes) => {
+            NfsCreateHow::Unchecked(attributes) => {
                 w.u32(0);
                 w.put(attributes);
             }
-            CreateHow::Guarded(attributes) => {
+            NfsCreateHow::Guarded(attributes) => {
                 w.u32(1);
                 w.put(attributes);
             }
-            CreateHow::Exclusive(verifier) => {
+            NfsCreateHow::Exclusive(verifier) => {
                 w.u32(2);
                 w.put(verifier);
             }
-            CreateHow::ExclusiveWithAttributes(verifier, attributes) => {
+            NfsCreateHow::ExclusiveWithAttributes(verifier, attributes) => {
                 w.u32(3);
                 w.put(verifier);
                 w.put(attributes);

@@ -15,14 +15,14 @@ const AUTH_ERROR: u32 = 1;
 
 /// The header of a record; the arguments or results follow in the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message<'a> {
+pub enum RpcMessage<'a> {
     /// A call.
-    Call(Call<'a>),
+    Call(RpcCall<'a>),
     /// A reply.
-    Reply(Reply<'a>),
+    Reply(RpcReply<'a>),
 }
 
-/// A record that is no [`Message`].
+/// A record that is no [`RpcMessage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreadableMessage {
     /// The transaction id is unreadable: the receiver must close the connection.
@@ -40,7 +40,7 @@ impl From<Malformed> for UnreadableMessage {
     }
 }
 
-impl<'a> Message<'a> {
+impl<'a> RpcMessage<'a> {
     /// Decodes the header of a call or a reply.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl<'a> Message<'a> {
                 if r.u32("RPC version")? != RPC_VERSION {
                     return Err(UnreadableMessage::RpcVersion { xid });
                 }
-                Ok(Self::Call(Call {
+                Ok(Self::Call(RpcCall {
                     xid,
                     program: r.u32("program")?,
                     version: r.u32("version")?,
@@ -61,7 +61,7 @@ impl<'a> Message<'a> {
                     verifier: r.get()?,
                 }))
             }
-            REPLY => Ok(Self::Reply(Reply { xid, body: r.get()? })),
+            REPLY => Ok(Self::Reply(RpcReply { xid, body: r.get()? })),
             _ => Err(r.malformed("message type").into()),
         }
     }
@@ -69,7 +69,7 @@ impl<'a> Message<'a> {
 
 /// The header of a call: `call_body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call<'a> {
+pub struct RpcCall<'a> {
     /// Transaction id, which the reply echoes.
     pub xid: u32,
     /// Program number.
@@ -84,7 +84,7 @@ pub struct Call<'a> {
     pub verifier: OpaqueAuth<'a>,
 }
 
-impl Encode for Call<'_> {
+impl Encode for RpcCall<'_> {
     fn encode(&self, w: &mut XdrWriter<'_>) {
         let words = [self.xid, CALL, RPC_VERSION, self.program, self.version, self.procedure];
         words.iter().for_each(|word| w.u32(*word));
@@ -95,14 +95,14 @@ impl Encode for Call<'_> {
 
 /// The header of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply<'a> {
+pub struct RpcReply<'a> {
     /// Transaction id of the call.
     pub xid: u32,
     /// Outcome of the call.
     pub body: ReplyBody<'a>,
 }
 
-impl Encode for Reply<'_> {
+impl Encode for RpcReply<'_> {
     fn encode(&self, w: &mut XdrWriter<'_>) {
         w.u32(self.xid);
         w.u32(REPLY);
@@ -251,14 +251,14 @@ mod tests {
     use crate::nfs::xdr::Opaque;
 
     fn round_trip(body: ReplyBody<'_>, words: &[u32]) {
-        let reply = Reply { xid: 5, body };
+        let reply = RpcReply { xid: 5, body };
         let mut out = Vec::new();
         XdrWriter::new(&mut out).put(&reply);
         let expected: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         assert_eq!(out, expected);
-        assert_eq!(Message::decode(&mut XdrReader::new(&out)), Ok(Message::Reply(reply)));
+        assert_eq!(RpcMessage::decode(&mut XdrReader::new(&out)), Ok(RpcMessage::Reply(reply)));
         for end in 0..out.len() {
-            assert!(Message::decode(&mut XdrReader::new(&out[..end])).is_err());
+            assert!(RpcMessage::decode(&mut XdrReader::new(&out[..end])).is_err());
         }
     }
 
@@ -288,14 +288,14 @@ mod tests {
         let verifier = OpaqueAuth::NONE;
         let body = ReplyBody::Accepted { verifier, status: AcceptStatus::Success };
         let (mut long, mut short) = (Vec::new(), Vec::new());
-        XdrWriter::new(&mut long).put(&Reply { xid: 77, body });
+        XdrWriter::new(&mut long).put(&RpcReply { xid: 77, body });
         put_success(&mut XdrWriter::new(&mut short), 77);
         assert_eq!(long, short);
     }
 
     #[test]
     fn rpc_call_header_matches_rfc_5531() {
-        let call = Call {
+        let call = RpcCall {
             xid: 0x0102_0304,
             program: 100_003,
             version: 4,
@@ -308,7 +308,7 @@ mod tests {
         let words = [0x0102_0304, 0, 2, 100_003, 4, 1, 6, 3, 0x6162_6300, 0, 0];
         let expected: Vec<u8> = words.iter().flat_map(|w: &u32| w.to_be_bytes()).collect();
         assert_eq!(out, expected);
-        assert_eq!(Message::decode(&mut XdrReader::new(&out)), Ok(Message::Call(call)));
+        assert_eq!(RpcMessage::decode(&mut XdrReader::new(&out)), Ok(RpcMessage::Call(call)));
     }
 
     #[test]
@@ -316,11 +316,11 @@ mod tests {
         let words = [9u32, 0, 3, 100_003];
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_be_bytes()).collect();
         assert_eq!(
-            Message::decode(&mut XdrReader::new(&bytes)),
+            RpcMessage::decode(&mut XdrReader::new(&bytes)),
             Err(UnreadableMessage::RpcVersion { xid: 9 })
         );
         assert!(matches!(
-            Message::decode(&mut XdrReader::new(&[0, 0, 0, 1, 0, 0, 0, 2])),
+            RpcMessage::decode(&mut XdrReader::new(&[0, 0, 0, 1, 0, 0, 0, 2])),
             Err(UnreadableMessage::Malformed(_))
         ));
     }
@@ -332,6 +332,6 @@ mod tests {
         [1, CALL, RPC_VERSION, 100_003, 4, 1, 6].iter().for_each(|word| w.u32(*word));
         w.opaque(&[0; 404]);
         w.put(&OpaqueAuth::NONE);
-        assert!(Message::decode(&mut XdrReader::new(&out)).is_err());
+        assert!(RpcMessage::decode(&mut XdrReader::new(&out)).is_err());
     }
 }

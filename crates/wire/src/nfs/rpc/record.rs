@@ -18,7 +18,7 @@ pub const FRAGMENTS_MAX: usize = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
     /// A complete record.
-    Complete(Extent),
+    Complete(RecordExtent),
     /// An incomplete record.
     Incomplete {
         /// Minimum length of the stream, from the start of the record, before another scan is
@@ -29,14 +29,14 @@ pub enum Scan {
 
 /// Position of a record at the start of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct RecordExtent {
     /// Length of the record with its marks, in bytes.
     pub stream_bytes: usize,
     /// Number of fragments.
     pub fragments: usize,
 }
 
-impl Extent {
+impl RecordExtent {
     /// The message: borrowed if it has one fragment, else reassembled.
     ///
     /// `stream` is the input of [`scan_record`].
@@ -84,7 +84,7 @@ pub fn scan_record(stream: &[u8], record_bytes_max: usize) -> Result<Scan, Malfo
         }
         at += MARK_BYTES + length;
         if is_last && at <= stream.len() {
-            return Ok(Scan::Complete(Extent { stream_bytes: at, fragments }));
+            return Ok(Scan::Complete(RecordExtent { stream_bytes: at, fragments }));
         }
         if at > stream.len() || is_last {
             let next_mark = if is_last { 0 } else { MARK_BYTES };
@@ -118,7 +118,7 @@ mod tests {
     fn single_fragment_record_is_borrowed() {
         let stream = [fragment(true, b"hello"), fragment(true, b"next")].concat();
         let Ok(Scan::Complete(extent)) = scan_record(&stream, 100) else { panic!() };
-        assert_eq!(extent, Extent { stream_bytes: 9, fragments: 1 });
+        assert_eq!(extent, RecordExtent { stream_bytes: 9, fragments: 1 });
         assert!(matches!(extent.payload(&stream), Cow::Borrowed(b"hello")));
     }
 

@@ -1,6 +1,6 @@
 //! Calls as clients send them, and responses as they decode them.
 
-use super::super::names::{Names, UnixNames, machine_sid};
+use super::super::names::{SidNames, UnixNames, machine_sid};
 use super::*;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ fn facts() -> RpcFacts {
     let users = [("alice".to_owned(), 1001)];
     RpcFacts {
         user: "alice".into(),
-        names: Arc::new(Names {
+        names: Arc::new(SidNames {
             machine: "SRV".into(),
             machine_sid: machine_sid(&[1; 16]),
             workgroup: "WG".into(),
