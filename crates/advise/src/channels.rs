@@ -1,7 +1,7 @@
 //! Verifies the channels of a session: facts under the names that Windows uses, and six steps of
 //! verification.
 
-use crate::{Interface, link_speed};
+use crate::{InterfaceFacts, link_speed};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -15,26 +15,26 @@ const CHANNELS_GOOD: usize = 4;
 /// One connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Connection {
+pub struct ConnectionFacts {
     /// The client's address and port.
     pub client_ip_address: String,
-    /// See [`Connection::client_ip_address`].
+    /// See [`ConnectionFacts::client_ip_address`].
     pub client_port: u16,
     /// The server's address and port.
     pub server_ip_address: String,
-    /// See [`Connection::server_ip_address`].
+    /// See [`ConnectionFacts::server_ip_address`].
     pub server_port: u16,
     /// Interface index of the client's address, if known.
     pub client_interface_index: Option<u32>,
     /// Interface index of the server's address, if advertised.
     pub server_interface_index: Option<u32>,
-    /// See [`Interface::rss_capable`].
+    /// See [`InterfaceFacts::rss_capable`].
     #[serde(rename = "ClientRSSCapable")]
     pub client_rss_capable: bool,
-    /// See [`Interface::rss_capable`].
+    /// See [`InterfaceFacts::rss_capable`].
     #[serde(rename = "ServerRSSCapable")]
     pub server_rss_capable: bool,
-    /// See [`Interface::rdma_capable`].
+    /// See [`InterfaceFacts::rdma_capable`].
     #[serde(rename = "ServerRDMACapable")]
     pub server_rdma_capable: bool,
     /// Payload bytes of the load.
@@ -46,7 +46,7 @@ pub struct Connection {
 /// A session under load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Facts {
+pub struct LoadedSessionFacts {
     /// SMB or NFS.
     pub protocol: String,
     /// The server.
@@ -70,13 +70,13 @@ pub struct Facts {
     /// Reason for which the server refused more connections.
     pub refusal: Option<String>,
     /// The connections.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<ConnectionFacts>,
     /// Sockets of this process to the server, as the system counts them.
     pub sockets: Option<usize>,
     /// Interfaces of the client.
-    pub client_interfaces: Vec<Interface>,
+    pub client_interfaces: Vec<InterfaceFacts>,
     /// Interfaces that the server advertises.
-    pub server_interfaces: Vec<Interface>,
+    pub server_interfaces: Vec<InterfaceFacts>,
     /// Payload bytes per second of the load.
     pub bytes_per_second: f64,
     /// Traffic of the busiest connection as a multiple of the mean.
@@ -94,7 +94,7 @@ pub fn imbalance(bytes: &[u64]) -> f64 {
 /// One step of the Multichannel verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Step {
+pub struct VerificationStep {
     /// Number from 1.
     pub number: usize,
     /// The checked condition.
@@ -109,9 +109,9 @@ pub struct Step {
 
 /// The six steps: share, adapters, connection, load, connections, their number.
 #[must_use]
-pub fn steps(facts: &Facts) -> Vec<Step> {
+pub fn steps(facts: &LoadedSessionFacts) -> Vec<VerificationStep> {
     let nfs = facts.protocol == "NFS";
-    let step = |number, what, passed: bool, found: String, remedy| Step {
+    let step = |number, what, passed: bool, found: String, remedy| VerificationStep {
         number,
         what,
         passed,
@@ -177,12 +177,13 @@ pub fn steps(facts: &Facts) -> Vec<Step> {
     ]
 }
 
-fn because(facts: &Facts) -> String {
+fn because(facts: &LoadedSessionFacts) -> String {
     facts.refusal.as_ref().map(|refusal| format!(": {refusal}")).unwrap_or_default()
 }
 
-fn adapters(facts: &Facts) -> (bool, String) {
-    let count = |all: &[Interface]| (all.iter().filter(|one| one.rss_capable).count(), all.len());
+fn adapters(facts: &LoadedSessionFacts) -> (bool, String) {
+    let count =
+        |all: &[InterfaceFacts]| (all.iter().filter(|one| one.rss_capable).count(), all.len());
     let ((ours, of_ours), (theirs, of_theirs)) =
         (count(&facts.client_interfaces), count(&facts.server_interfaces));
     let found =
@@ -193,7 +194,7 @@ fn adapters(facts: &Facts) -> (bool, String) {
 
 /// Further remarks on the connections.
 #[must_use]
-pub fn remarks(facts: &Facts) -> Vec<String> {
+pub fn remarks(facts: &LoadedSessionFacts) -> Vec<String> {
     let mut out = Vec::new();
     let bytes: Vec<u64> = facts.connections.iter().map(|one| one.bytes).collect();
     let mean = bytes.iter().sum::<u64>() as f64 / bytes.len().max(1) as f64;
@@ -213,7 +214,7 @@ pub fn remarks(facts: &Facts) -> Vec<String> {
             "MC-10: more than 4 connections rarely increase throughput, and may reduce it".into(),
         );
     }
-    let usable = |all: &[Interface]| {
+    let usable = |all: &[InterfaceFacts]| {
         let real = |ip: &String| !ip.starts_with("127.") && ip != "::1" && !ip.starts_with("fe80");
         all.iter().filter(|one| one.ip_addresses.iter().any(real)).count()
     };
@@ -237,7 +238,7 @@ fn yes(value: bool) -> &'static str {
 /// The connections in the form of `Get-SmbMultichannelConnection | fl`: one paragraph for each pair
 /// of interfaces.
 #[must_use]
-pub fn connection_list(facts: &Facts) -> String {
+pub fn connection_list(facts: &LoadedSessionFacts) -> String {
     let mut out = String::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for one in &facts.connections {
@@ -273,7 +274,7 @@ pub fn connection_list(facts: &Facts) -> String {
 
 /// Interfaces in the form of `Get-SmbClientNetworkInterface`.
 #[must_use]
-pub fn interface_table(interfaces: &[Interface]) -> String {
+pub fn interface_table(interfaces: &[InterfaceFacts]) -> String {
     let mut out = format!(
         "{:<16} {:<12} {:<12} {:<10} {:<16} IpAddresses\n",
         "Interface Index", "RSS Capable", "RDMA Capable", "Speed", "Friendly Name"
@@ -295,7 +296,7 @@ pub fn interface_table(interfaces: &[Interface]) -> String {
 
 /// The complete report as text.
 #[must_use]
-pub fn shown(facts: &Facts) -> String {
+pub fn shown(facts: &LoadedSessionFacts) -> String {
     let mut out = format!(
         "{}: {} {}, signing {}, encryption {}\n\nEnableMultichannel   : {}\n\n",
         facts.server_name,
@@ -348,18 +349,18 @@ pub fn shown(facts: &Facts) -> String {
 mod tests {
     use super::*;
 
-    fn interface(index: u32, rss: bool, ip: &str) -> Interface {
-        Interface {
+    fn interface(index: u32, rss: bool, ip: &str) -> InterfaceFacts {
+        InterfaceFacts {
             interface_index: index,
             rss_capable: rss,
             ip_addresses: vec![ip.into()],
             link_speed: 10_000_000_000,
-            ..Interface::default()
+            ..InterfaceFacts::default()
         }
     }
 
-    fn facts(bytes: &[u64]) -> Facts {
-        let connection = |(at, bytes): (usize, &u64)| Connection {
+    fn facts(bytes: &[u64]) -> LoadedSessionFacts {
+        let connection = |(at, bytes): (usize, &u64)| ConnectionFacts {
             client_ip_address: "10.0.0.1".into(),
             client_port: 1000 + at as u16,
             server_ip_address: "10.0.0.2".into(),
@@ -368,9 +369,9 @@ mod tests {
             server_interface_index: Some(3),
             server_rss_capable: true,
             bytes: *bytes,
-            ..Connection::default()
+            ..ConnectionFacts::default()
         };
-        Facts {
+        LoadedSessionFacts {
             protocol: "SMB".into(),
             server_name: "files".into(),
             server_multichannel: true,
@@ -381,11 +382,11 @@ mod tests {
             client_interfaces: vec![interface(12, true, "10.0.0.1")],
             server_interfaces: vec![interface(3, true, "10.0.0.2")],
             imbalance: imbalance(bytes),
-            ..Facts::default()
+            ..LoadedSessionFacts::default()
         }
     }
 
-    fn failed(facts: &Facts) -> Vec<usize> {
+    fn failed(facts: &LoadedSessionFacts) -> Vec<usize> {
         steps(facts).into_iter().filter(|step| !step.passed).map(|step| step.number).collect()
     }
 
@@ -399,7 +400,7 @@ mod tests {
 
     #[test]
     fn failed_step_has_a_reason_and_a_remedy() {
-        type Spoil = fn(&mut Facts);
+        type Spoil = fn(&mut LoadedSessionFacts);
         let cases: [(usize, Spoil); 6] = [
             (1, |f| f.server_multichannel = false),
             (2, |f| f.server_interfaces[0].rss_capable = false),

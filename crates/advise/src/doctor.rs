@@ -7,8 +7,9 @@ mod places;
 mod system;
 
 pub use facts::{
-    Clock, Facts, FileSystem, Firewall, Folder, Limits, LogonWays, LongStreams, NetworkInterface,
-    NfsShare, Port, PortState, RefusalLog, RefusedCalls, ServerVersion,
+    ClockFacts, DoctorFacts, Firewall, FolderFacts, LogonWays, LongStreams, NetworkInterfaceFacts,
+    NfsShare, Port, PortState, RefusalLog, RefusedCalls, ServerVersion, ShareFileSystem,
+    SystemLimits,
 };
 
 use serde::Serialize;
@@ -17,7 +18,7 @@ use std::fmt::Write;
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum FindingSeverity {
     /// No problem.
     Green,
     /// The server works, with a cost or a missing feature.
@@ -28,32 +29,32 @@ pub enum State {
 
 /// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct DoctorFinding {
     /// The checked subject.
     pub about: &'static str,
     /// Severity.
-    pub state: State,
+    pub state: FindingSeverity,
     /// The finding and its consequence.
     pub text: String,
     /// The command to type.
     pub remedy: Option<String>,
 }
 
-impl Finding {
-    fn new(about: &'static str, state: State, text: impl Into<String>) -> Self {
+impl DoctorFinding {
+    fn new(about: &'static str, state: FindingSeverity, text: impl Into<String>) -> Self {
         Self { about, state, text: text.into(), remedy: None }
     }
 
     fn green(about: &'static str, text: impl Into<String>) -> Self {
-        Self::new(about, State::Green, text)
+        Self::new(about, FindingSeverity::Green, text)
     }
 
     fn yellow(about: &'static str, text: impl Into<String>) -> Self {
-        Self::new(about, State::Yellow, text)
+        Self::new(about, FindingSeverity::Yellow, text)
     }
 
     fn red(about: &'static str, text: impl Into<String>) -> Self {
-        Self::new(about, State::Red, text)
+        Self::new(about, FindingSeverity::Red, text)
     }
 
     fn remedy(mut self, line: impl Into<String>) -> Self {
@@ -63,7 +64,7 @@ impl Finding {
 }
 
 /// A check of one subject.
-type Rule = fn(&Facts) -> Vec<Finding>;
+type Rule = fn(&DoctorFacts) -> Vec<DoctorFinding>;
 
 /// All checks in the order of the report, from the machine to the shares.
 const RULES: [Rule; 16] = [
@@ -87,26 +88,26 @@ const RULES: [Rule; 16] = [
 
 /// All findings; those about a running server come last.
 #[must_use]
-pub fn findings(facts: &Facts) -> Vec<Finding> {
+pub fn findings(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let found = RULES.iter().flat_map(|rule| rule(facts));
     found.chain(network::running(facts)).collect()
 }
 
 /// The highest severity.
 #[must_use]
-pub fn worst(findings: &[Finding]) -> State {
-    findings.iter().map(|one| one.state).max().unwrap_or(State::Green)
+pub fn worst(findings: &[DoctorFinding]) -> FindingSeverity {
+    findings.iter().map(|one| one.state).max().unwrap_or(FindingSeverity::Green)
 }
 
 /// The findings as text.
 #[must_use]
-pub fn shown(findings: &[Finding]) -> String {
+pub fn shown(findings: &[DoctorFinding]) -> String {
     let mut out = String::new();
-    for Finding { about, state, text, remedy } in findings {
+    for DoctorFinding { about, state, text, remedy } in findings {
         let mark = match state {
-            State::Green => "ok",
-            State::Yellow => "YELLOW",
-            State::Red => "RED",
+            FindingSeverity::Green => "ok",
+            FindingSeverity::Yellow => "YELLOW",
+            FindingSeverity::Red => "RED",
         };
         let _ = writeln!(out, "{mark:<7} {about:<14} {text}");
         for line in remedy.iter().flat_map(|remedy| remedy.lines()) {
@@ -114,7 +115,11 @@ pub fn shown(findings: &[Finding]) -> String {
         }
     }
     let count = |state| findings.iter().filter(|one| one.state == state).count();
-    let (green, yellow, red) = (count(State::Green), count(State::Yellow), count(State::Red));
+    let (green, yellow, red) = (
+        count(FindingSeverity::Green),
+        count(FindingSeverity::Yellow),
+        count(FindingSeverity::Red),
+    );
     let _ = writeln!(out, "\n{green} ok, {yellow} yellow, {red} red");
     out
 }

@@ -1,12 +1,12 @@
 //! Results of a small matrix of loads, and facts about client and server.
 
-use crate::Interface;
+use crate::InterfaceFacts;
 use serde::Serialize;
 
 /// Request pattern of a workload: one request at a time or many, one file or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+pub enum WorkloadClass {
     /// One at a time, one file.
     #[default]
     SingleOneFile,
@@ -18,7 +18,7 @@ pub enum Class {
     ManyManyFiles,
 }
 
-impl Class {
+impl WorkloadClass {
     /// All patterns.
     pub const ALL: [Self; 4] =
         [Self::SingleOneFile, Self::SingleManyFiles, Self::ManyOneFile, Self::ManyManyFiles];
@@ -49,9 +49,9 @@ impl Class {
 
 /// One measured load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Cell {
+pub struct MeasuredLoad {
     /// Request pattern.
-    pub class: Class,
+    pub class: WorkloadClass,
     /// Connections of the session.
     pub connections: usize,
     /// Requests in flight.
@@ -76,7 +76,7 @@ pub struct Cell {
     pub server_processors: Option<f64>,
 }
 
-impl Cell {
+impl MeasuredLoad {
     fn lowest(&self) -> f64 {
         self.rounds.iter().copied().fold(self.per_second, f64::min)
     }
@@ -88,22 +88,22 @@ impl Cell {
 
 /// The client machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Machine {
+pub struct ClientMachineFacts {
     /// Number of CPUs.
     pub processors: usize,
     /// Kernel version.
     pub kernel: (u32, u32),
     /// Interfaces that are up.
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<InterfaceFacts>,
     /// Adapters of virtual machines without a virtual function: accelerated networking is off.
     pub slow_adapters: Vec<String>,
     /// Mounts of network file systems.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<MountFacts>,
 }
 
 /// One mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Mount {
+pub struct MountFacts {
     /// Type: nfs, nfs4 or cifs.
     pub kind: String,
     /// Server and path.
@@ -120,7 +120,7 @@ pub struct Mount {
 
 /// Everything that the rules evaluate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Facts {
+pub struct MeasurementFacts {
     /// True for NFS, false for SMB.
     pub is_nfs: bool,
     /// The server's name.
@@ -143,32 +143,32 @@ pub struct Facts {
     pub offers_channels: bool,
     /// Requested connections; `channels_reached` holds the established ones.
     pub channels_wanted: usize,
-    /// See [`Facts::channels_wanted`].
+    /// See [`MeasurementFacts::channels_wanted`].
     pub channels_reached: usize,
     /// Interfaces that the server advertises.
-    pub server_interfaces: Vec<Interface>,
+    pub server_interfaces: Vec<InterfaceFacts>,
     /// The client machine.
-    pub client: Machine,
+    pub client: ClientMachineFacts,
     /// The measured loads.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<MeasuredLoad>,
     /// Small reads with increasing queue depth over the most connections.
-    pub depths: Vec<Cell>,
+    pub depths: Vec<MeasuredLoad>,
     /// Warm-up seconds of each load that are not counted.
     pub warm_up_seconds: f64,
     /// Target rate in bytes per second.
     pub target_bytes_per_second: Option<f64>,
 }
 
-impl Facts {
+impl MeasurementFacts {
     /// The measurement of this load.
     #[must_use]
     pub fn cell(
         &self,
-        class: Class,
+        class: WorkloadClass,
         connections: usize,
         block_bytes: u32,
         is_read: bool,
-    ) -> Option<&Cell> {
+    ) -> Option<&MeasuredLoad> {
         let wanted = (class, connections, block_bytes, is_read);
         self.cells.iter().find(|c| (c.class, c.connections, c.block_bytes, c.is_read) == wanted)
     }
@@ -199,7 +199,7 @@ impl Facts {
 
     /// The load with the highest byte rate.
     #[must_use]
-    pub fn best(&self) -> Option<&Cell> {
+    pub fn best(&self) -> Option<&MeasuredLoad> {
         self.cells.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
     }
 
@@ -207,7 +207,7 @@ impl Facts {
     #[must_use]
     pub fn gain(
         &self,
-        class: Class,
+        class: WorkloadClass,
         connections: usize,
         block_bytes: u32,
         is_read: bool,
@@ -222,7 +222,7 @@ impl Facts {
     #[must_use]
     pub fn gain_bounds(
         &self,
-        class: Class,
+        class: WorkloadClass,
         connections: usize,
         block_bytes: u32,
         is_read: bool,

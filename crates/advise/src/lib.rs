@@ -1,7 +1,7 @@
 //! Conclusions from measurements: pure functions from facts to findings.
 //!
 //! [`probe`] judges each layer between a client and a server. [`channels`] verifies the channels of
-//! a session. [`Facts`] hold the results of a small matrix of loads: [`limit`] names the
+//! a session. [`MeasurementFacts`] hold the results of a small matrix of loads: [`limit`] names the
 //! bottleneck, [`table`] the workloads that gain from several connections, [`rules`] the
 //! recommended settings. Tools fill in the facts as plain values; nothing here measures, waits or
 //! prints.
@@ -15,7 +15,7 @@ pub mod probe;
 pub mod rules;
 pub mod table;
 
-pub use facts::{Cell, Class, Facts, Machine, Mount};
+pub use facts::{ClientMachineFacts, MeasuredLoad, MeasurementFacts, MountFacts, WorkloadClass};
 
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ impl<T, E: std::fmt::Display> From<Result<T, E>> for Attempt<T> {
 /// An interface and its addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Interface {
+pub struct InterfaceFacts {
     /// Its name; servers advertise none.
     pub friendly_name: String,
     /// Interface index.

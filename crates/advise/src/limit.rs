@@ -1,6 +1,6 @@
 //! Determines the bottleneck of the fastest measured load.
 
-use crate::{Class, Facts, size};
+use crate::{MeasurementFacts, WorkloadClass, size};
 use serde::Serialize;
 
 /// Utilisation from which a resource is exhausted.
@@ -70,11 +70,11 @@ pub struct Binding {
 /// All bottlenecks that the measurements show, the binding one first. Exhausted resources precede
 /// improvable request patterns. The server is blamed if nothing else is.
 #[must_use]
-pub fn bindings(facts: &Facts) -> Vec<Binding> {
+pub fn bindings(facts: &MeasurementFacts) -> Vec<Binding> {
     if facts.best().is_none() {
         return Vec::new();
     }
-    let known: [fn(&Facts) -> Option<Binding>; 8] = [
+    let known: [fn(&MeasurementFacts) -> Option<Binding>; 8] = [
         client_network,
         client_processor,
         server_processor,
@@ -98,14 +98,14 @@ fn binding(limit: Limit, evidence: String) -> Option<Binding> {
 }
 
 /// Speed of a side's fastest non-loopback link.
-fn link_bits(interfaces: &[crate::Interface]) -> Option<u64> {
+fn link_bits(interfaces: &[crate::InterfaceFacts]) -> Option<u64> {
     let real = |ip: &String| !ip.starts_with("127.") && ip != "::1";
     let outside = interfaces.iter().filter(|one| one.ip_addresses.iter().any(real));
     outside.map(|one| one.link_speed).filter(|speed| *speed > 0).max()
 }
 
 /// Utilisation of the client's link by the fastest load; 0 if unknown.
-pub(crate) fn link_used(facts: &Facts) -> f64 {
+pub(crate) fn link_used(facts: &MeasurementFacts) -> f64 {
     let is_local = facts.addresses.iter().any(|ip| ip.starts_with("127.") || ip == "::1");
     let bits = link_bits(&facts.client.interfaces).filter(|_| !is_local);
     let best = facts.best().map_or(0.0, |cell| cell.bytes_per_second * 8.0);
@@ -113,25 +113,25 @@ pub(crate) fn link_used(facts: &Facts) -> f64 {
 }
 
 /// Utilisation of the client's CPUs by the busiest load.
-pub(crate) fn processors_used(facts: &Facts) -> f64 {
+pub(crate) fn processors_used(facts: &MeasurementFacts) -> f64 {
     let busy = facts.cells.iter().map(|cell| cell.client_processors).fold(0.0, f64::max);
     busy / facts.client.processors.max(1) as f64
 }
 
-fn client_network(facts: &Facts) -> Option<Binding> {
+fn client_network(facts: &MeasurementFacts) -> Option<Binding> {
     let used = link_used(facts);
     // CC-07: the limit belongs to the machine; further adapters do not raise it.
     let evidence = format!("{:.0} % of its link is used", used * 100.0);
     if used >= FULL { binding(Limit::ClientNetwork, evidence) } else { None }
 }
 
-fn client_processor(facts: &Facts) -> Option<Binding> {
+fn client_processor(facts: &MeasurementFacts) -> Option<Binding> {
     let used = processors_used(facts);
     let evidence = format!("{:.0} % of {} CPUs is used", used * 100.0, facts.client.processors);
     if used >= FULL { binding(Limit::ClientProcessor, evidence) } else { None }
 }
 
-fn server_processor(facts: &Facts) -> Option<Binding> {
+fn server_processor(facts: &MeasurementFacts) -> Option<Binding> {
     let busy = facts.cells.iter().filter_map(|cell| cell.server_processors).fold(0.0, f64::max);
     // The value is known only if the server runs on this machine.
     let used = busy / facts.client.processors.max(1) as f64;
@@ -139,7 +139,12 @@ fn server_processor(facts: &Facts) -> Option<Binding> {
     if used >= FULL { binding(Limit::Server, evidence) } else { None }
 }
 
-fn rate(facts: &Facts, class: Class, block: u32, is_read: bool) -> Option<(f64, f64)> {
+fn rate(
+    facts: &MeasurementFacts,
+    class: WorkloadClass,
+    block: u32,
+    is_read: bool,
+) -> Option<(f64, f64)> {
     let cell = facts.cell(class, facts.most(), block, is_read)?;
     Some((cell.per_second, cell.bytes_per_second))
 }
@@ -149,10 +154,10 @@ fn alike(a: f64, b: f64) -> bool {
 }
 
 /// The byte rate is equal for all sizes and numbers of connections.
-fn share(facts: &Facts) -> Option<Binding> {
+fn share(facts: &MeasurementFacts) -> Option<Binding> {
     let blocks = facts.blocks();
     let [.., large, largest] = blocks[..] else { return None };
-    let class = Class::ManyManyFiles;
+    let class = WorkloadClass::ManyManyFiles;
     let rates: Vec<f64> = facts
         .arms()
         .into_iter()
@@ -166,8 +171,9 @@ fn share(facts: &Facts) -> Option<Binding> {
     if rates.len() > 2 && alike(low, high) { binding(Limit::Share, evidence) } else { None }
 }
 
-fn latency(facts: &Facts) -> Option<Binding> {
-    let small = facts.cell(Class::SingleOneFile, facts.fewest(), *facts.blocks().first()?, true)?;
+fn latency(facts: &MeasurementFacts) -> Option<Binding> {
+    let small =
+        facts.cell(WorkloadClass::SingleOneFile, facts.fewest(), *facts.blocks().first()?, true)?;
     let part = facts.round_trip_ms * 1000.0 / small.p50_us.max(1.0);
     let evidence = format!(
         "a round trip of {:.2} ms is {:.0} % of a small read's time",
@@ -178,7 +184,7 @@ fn latency(facts: &Facts) -> Option<Binding> {
     if counts { binding(Limit::Latency, evidence) } else { None }
 }
 
-fn queue_depth(facts: &Facts) -> Option<Binding> {
+fn queue_depth(facts: &MeasurementFacts) -> Option<Binding> {
     let [.., before, last] = &facts.depths[..] else { return None };
     let rises = last.per_second / before.per_second.max(f64::MIN_POSITIVE);
     let evidence = format!(
@@ -188,19 +194,19 @@ fn queue_depth(facts: &Facts) -> Option<Binding> {
     if rises >= RISES { binding(Limit::QueueDepth, evidence) } else { None }
 }
 
-fn file(facts: &Facts) -> Option<Binding> {
+fn file(facts: &MeasurementFacts) -> Option<Binding> {
     let block = *facts.blocks().first()?;
-    let (one, _) = rate(facts, Class::ManyOneFile, block, true)?;
-    let (many, _) = rate(facts, Class::ManyManyFiles, block, true)?;
+    let (one, _) = rate(facts, WorkloadClass::ManyOneFile, block, true)?;
+    let (many, _) = rate(facts, WorkloadClass::ManyManyFiles, block, true)?;
     let evidence =
         format!("several files have {:.2} times the throughput of one", many / one.max(1.0));
     if many >= one * FILES_BRING { binding(Limit::File, evidence) } else { None }
 }
 
-fn request_size(facts: &Facts) -> Option<Binding> {
+fn request_size(facts: &MeasurementFacts) -> Option<Binding> {
     let [small, larger, ..] = facts.blocks()[..] else { return None };
-    let (of_small, _) = rate(facts, Class::ManyManyFiles, small, true)?;
-    let (of_larger, _) = rate(facts, Class::ManyManyFiles, larger, true)?;
+    let (of_small, _) = rate(facts, WorkloadClass::ManyManyFiles, small, true)?;
+    let (of_larger, _) = rate(facts, WorkloadClass::ManyManyFiles, larger, true)?;
     let evidence = format!(
         "{of_larger:.0} requests of {} a second, {of_small:.0} of {}: the request rate is the \
          limit",
@@ -210,10 +216,10 @@ fn request_size(facts: &Facts) -> Option<Binding> {
     if of_larger >= of_small * (1.0 - SAME) { binding(Limit::RequestSize, evidence) } else { None }
 }
 
-fn disk(facts: &Facts) -> Option<Binding> {
+fn disk(facts: &MeasurementFacts) -> Option<Binding> {
     let block = *facts.blocks().last()?;
-    let (_, read) = rate(facts, Class::ManyManyFiles, block, true)?;
-    let (_, written) = rate(facts, Class::ManyManyFiles, block, false)?;
+    let (_, read) = rate(facts, WorkloadClass::ManyManyFiles, block, true)?;
+    let (_, written) = rate(facts, WorkloadClass::ManyManyFiles, block, false)?;
     let evidence =
         format!("writes reach {}/s, reads {}/s", size(written.round()), size(read.round()));
     if written < read * WRITES_LAG { binding(Limit::Disk, evidence) } else { None }

@@ -9,7 +9,7 @@ mod story;
 pub use compare::compare;
 pub use story::story;
 
-use crate::{Attempt, Interface};
+use crate::{Attempt, InterfaceFacts};
 use serde::Serialize;
 
 /// Round trip time from which a host is distant: sequential requests pay for it.
@@ -95,7 +95,7 @@ pub struct ServerGreeting {
 
 /// An authenticated session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Session {
+pub struct ProbedSession {
     /// Time of the logon including the connect, in milliseconds.
     pub ms: f64,
     /// Signing algorithm, or "off".
@@ -111,7 +111,7 @@ pub struct Session {
     /// Available credits of each connection, or slots of an NFS session.
     pub credits: Vec<u32>,
     /// Interfaces that the server advertises.
-    pub interfaces: Attempt<Vec<Interface>>,
+    pub interfaces: Attempt<Vec<InterfaceFacts>>,
 }
 
 /// A read measurement.
@@ -133,7 +133,7 @@ pub struct Reads {
 
 /// Results for one port of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Host {
+pub struct ProbedHost {
     /// Name as given.
     pub name: String,
     /// SMB or NFS.
@@ -147,7 +147,7 @@ pub struct Host {
     /// First reply.
     pub greeting: Attempt<ServerGreeting>,
     /// Session.
-    pub session: Attempt<Session>,
+    pub session: Attempt<ProbedSession>,
     /// Time to connect to the share or export, in milliseconds.
     pub share: Attempt<f64>,
     /// Small reads, one at a time.
@@ -156,7 +156,7 @@ pub struct Host {
     pub large_reads: Attempt<Reads>,
 }
 
-impl Host {
+impl ProbedHost {
     /// Round trip time by the fastest connect, in milliseconds.
     #[must_use]
     pub fn round_trip_ms(&self) -> f64 {
@@ -212,7 +212,7 @@ impl Layer {
 /// State of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum LayerState {
     /// No problem.
     Good,
     /// Not tested.
@@ -229,20 +229,20 @@ pub struct Verdict {
     /// The layer.
     pub layer: Layer,
     /// Its state.
-    pub state: State,
+    pub state: LayerState,
     /// The finding.
     pub found: String,
     /// The remedy, if one is needed.
     pub remedy: Option<String>,
 }
 
-fn verdict(layer: Layer, state: State, found: String, remedy: Option<&str>) -> Verdict {
+fn verdict(layer: Layer, state: LayerState, found: String, remedy: Option<&str>) -> Verdict {
     Verdict { layer, state, found, remedy: remedy.map(str::to_owned) }
 }
 
 /// Verdicts on all layers, from the lowest.
 #[must_use]
-pub fn judge(host: &Host) -> Vec<Verdict> {
+pub fn judge(host: &ProbedHost) -> Vec<Verdict> {
     vec![
         name(host),
         network(host),
@@ -259,26 +259,26 @@ pub fn judge(host: &Host) -> Vec<Verdict> {
 #[must_use]
 pub fn culprit(verdicts: &[Verdict]) -> Option<&Verdict> {
     let lowest = |state| verdicts.iter().find(|verdict| verdict.state == state);
-    lowest(State::Broken).or_else(|| lowest(State::Slow))
+    lowest(LayerState::Broken).or_else(|| lowest(LayerState::Slow))
 }
 
-fn name(host: &Host) -> Verdict {
+fn name(host: &ProbedHost) -> Verdict {
     let layer = Layer::Name;
     match &host.address {
-        Attempt::Done(address) => verdict(layer, State::Good, address.to_string(), None),
-        Attempt::NotTried => verdict(layer, State::NotTried, "not tried".into(), None),
+        Attempt::Done(address) => verdict(layer, LayerState::Good, address.to_string(), None),
+        Attempt::NotTried => verdict(layer, LayerState::NotTried, "not tried".into(), None),
         Attempt::Failed(why) => {
             let remedy = "look at the spelling and at the name servers of this machine; an address \
                           instead of the name shows whether the rest works";
-            verdict(layer, State::Broken, why.clone(), Some(remedy))
+            verdict(layer, LayerState::Broken, why.clone(), Some(remedy))
         }
     }
 }
 
-fn network(host: &Host) -> Verdict {
+fn network(host: &ProbedHost) -> Verdict {
     let (layer, c) = (Layer::Network, &host.connects);
     if c.count == 0 {
-        return verdict(layer, State::NotTried, "not tried".into(), None);
+        return verdict(layer, LayerState::NotTried, "not tried".into(), None);
     }
     let found = format!(
         "{} of {} connects succeeded; min {:.2}, avg {:.2}, p99 {:.2}, max {:.2} ms",
@@ -297,32 +297,32 @@ fn network(host: &Host) -> Verdict {
             "a firewall or a missing route drops it: many networks block port 445 on the way out; \
              ask for the port to be opened, or use a VPN or a private endpoint"
         };
-        return verdict(layer, State::Broken, format!("no connection: {why}"), Some(remedy));
+        return verdict(layer, LayerState::Broken, format!("no connection: {why}"), Some(remedy));
     }
     if c.lost > 0 {
         let remedy = "connects are lost: look for a full link, a failing path, or a firewall that \
                       limits connections, before anything above";
-        return verdict(layer, State::Slow, found, Some(remedy));
+        return verdict(layer, LayerState::Slow, found, Some(remedy));
     }
     if c.p99_ms > c.min_ms * UNSTEADY_FACTOR && c.p99_ms > c.min_ms + UNSTEADY_MS {
         let remedy = "the delay is unsteady: a queue on the way fills, or one of the machines is \
                       too busy to answer at once";
-        return verdict(layer, State::Slow, found, Some(remedy));
+        return verdict(layer, LayerState::Slow, found, Some(remedy));
     }
     if c.min_ms >= DISTANT_MS {
         let remedy = "it is far away: move client and server closer together if that is possible; \
                       else use several channels and many requests at a time (copy with several \
                       threads, never with a file manager)";
-        return verdict(layer, State::Slow, found, Some(remedy));
+        return verdict(layer, LayerState::Slow, found, Some(remedy));
     }
-    verdict(layer, State::Good, found, None)
+    verdict(layer, LayerState::Good, found, None)
 }
 
-fn greeting(host: &Host) -> Verdict {
+fn greeting(host: &ProbedHost) -> Verdict {
     let layer = Layer::Greeting;
     let facts = match &host.greeting {
         Attempt::NotTried => {
-            return verdict(layer, State::NotTried, "not tried".into(), None);
+            return verdict(layer, LayerState::NotTried, "not tried".into(), None);
         }
         Attempt::Failed(why) => {
             let remedy = match host.protocol.as_str() {
@@ -335,7 +335,7 @@ fn greeting(host: &Host) -> Verdict {
                       dialects, and for a proxy in between"
                 }
             };
-            return verdict(layer, State::Broken, why.clone(), Some(remedy));
+            return verdict(layer, LayerState::Broken, why.clone(), Some(remedy));
         }
         Attempt::Done(facts) => facts,
     };
@@ -350,21 +350,21 @@ fn greeting(host: &Host) -> Verdict {
     if facts.ms > 2.0 * host.round_trip_ms() + GREETING_MS {
         let remedy = "the network is quicker than the server's first answer: it is overloaded, or \
                       looks up the client's name and waits for a name server";
-        return verdict(layer, State::Slow, found, Some(remedy));
+        return verdict(layer, LayerState::Slow, found, Some(remedy));
     }
     if host.protocol == "SMB" && facts.dialect != "3.1.1" {
         let remedy = "allow SMB 3.1.1 on the server: older dialects have weaker protection, and \
                       those before 3.0 a single connection a session";
-        return verdict(layer, State::Slow, found, Some(remedy));
+        return verdict(layer, LayerState::Slow, found, Some(remedy));
     }
-    verdict(layer, State::Good, found, None)
+    verdict(layer, LayerState::Good, found, None)
 }
 
-fn session(host: &Host) -> Verdict {
+fn session(host: &ProbedHost) -> Verdict {
     let layer = Layer::Session;
     let facts = match &host.session {
         Attempt::NotTried => {
-            return verdict(layer, State::NotTried, "no user specified".into(), None);
+            return verdict(layer, LayerState::NotTried, "no user specified".into(), None);
         }
         Attempt::Failed(why) => {
             let remedy = match host.protocol.as_str() {
@@ -377,7 +377,7 @@ fn session(host: &Host) -> Verdict {
                       at the clocks of both"
                 }
             };
-            return verdict(layer, State::Broken, why.clone(), Some(remedy));
+            return verdict(layer, LayerState::Broken, why.clone(), Some(remedy));
         }
         Attempt::Done(facts) => facts,
     };
@@ -386,27 +386,31 @@ fn session(host: &Host) -> Verdict {
     if facts.ms > LOGON_ROUND_TRIPS * host.round_trip_ms() + LOGON_MS {
         let remedy = "logging on is slow though the network is not: the server waits for its \
                       domain controller or user directory";
-        return verdict(layer, State::Slow, found, Some(remedy));
+        return verdict(layer, LayerState::Slow, found, Some(remedy));
     }
-    verdict(layer, State::Good, found, None)
+    verdict(layer, LayerState::Good, found, None)
 }
 
-fn share(host: &Host) -> Verdict {
+fn share(host: &ProbedHost) -> Verdict {
     let layer = Layer::Share;
     match &host.share {
-        Attempt::NotTried => verdict(layer, State::NotTried, "no share specified".into(), None),
+        Attempt::NotTried => {
+            verdict(layer, LayerState::NotTried, "no share specified".into(), None)
+        }
         Attempt::Failed(why) => {
             let remedy = "check the share's name and its permitted users";
-            verdict(layer, State::Broken, why.clone(), Some(remedy))
+            verdict(layer, LayerState::Broken, why.clone(), Some(remedy))
         }
-        Attempt::Done(ms) => verdict(layer, State::Good, format!("connected in {ms:.1} ms"), None),
+        Attempt::Done(ms) => {
+            verdict(layer, LayerState::Good, format!("connected in {ms:.1} ms"), None)
+        }
     }
 }
 
-fn channels(host: &Host) -> Verdict {
+fn channels(host: &ProbedHost) -> Verdict {
     let layer = Layer::Channels;
     let Attempt::Done(facts) = &host.session else {
-        return verdict(layer, State::NotTried, "no session".into(), None);
+        return verdict(layer, LayerState::NotTried, "no session".into(), None);
     };
     let mut found = format!("{} of {} connections", facts.channels, facts.channels_wanted);
     if let Attempt::Done(interfaces) = &facts.interfaces {
@@ -414,7 +418,7 @@ fn channels(host: &Host) -> Verdict {
         found += &format!("; {} interfaces advertised, {rss} with RSS", interfaces.len());
     }
     if facts.channels >= facts.channels_wanted {
-        return verdict(layer, State::Good, found, None);
+        return verdict(layer, LayerState::Good, found, None);
     }
     if let Some(refusal) = &facts.channel_refusal {
         found += &format!("; {refusal}");
@@ -432,17 +436,17 @@ fn channels(host: &Host) -> Verdict {
     } else {
         "the server refuses further channels: check its limit"
     };
-    verdict(layer, State::Slow, found, Some(remedy))
+    verdict(layer, LayerState::Slow, found, Some(remedy))
 }
 
-fn small_reads(host: &Host) -> Verdict {
+fn small_reads(host: &ProbedHost) -> Verdict {
     let layer = Layer::SmallReads;
     let facts = match &host.small_reads {
-        Attempt::NotTried => return verdict(layer, State::NotTried, "not tried".into(), None),
+        Attempt::NotTried => return verdict(layer, LayerState::NotTried, "not tried".into(), None),
         Attempt::Failed(why) => {
             let remedy = "the probe creates files to read them: check the permissions on the \
                           share's directory";
-            return verdict(layer, State::Broken, why.clone(), Some(remedy));
+            return verdict(layer, LayerState::Broken, why.clone(), Some(remedy));
         }
         Attempt::Done(facts) => facts,
     };
@@ -456,16 +460,16 @@ fn small_reads(host: &Host) -> Verdict {
     if facts.p50_ms > 2.0 * host.round_trip_ms() + SMALL_READ_MS {
         let remedy = "the answer takes much longer than the network: the server's disks or its \
                       processors are busy, or a limit of the share holds requests back";
-        return verdict(layer, State::Slow, found, Some(remedy));
+        return verdict(layer, LayerState::Slow, found, Some(remedy));
     }
-    verdict(layer, State::Good, found, None)
+    verdict(layer, LayerState::Good, found, None)
 }
 
-fn large_reads(host: &Host) -> Verdict {
+fn large_reads(host: &ProbedHost) -> Verdict {
     let layer = Layer::LargeReads;
     let facts = match &host.large_reads {
-        Attempt::NotTried => return verdict(layer, State::NotTried, "not tried".into(), None),
-        Attempt::Failed(why) => return verdict(layer, State::Broken, why.clone(), None),
+        Attempt::NotTried => return verdict(layer, LayerState::NotTried, "not tried".into(), None),
+        Attempt::Failed(why) => return verdict(layer, LayerState::Broken, why.clone(), None),
         Attempt::Done(facts) => facts,
     };
     let rate = facts.bytes_per_second;
@@ -480,7 +484,7 @@ fn large_reads(host: &Host) -> Verdict {
         crate::size(under_way.round())
     );
     if rate >= LARGE_READ_MIN {
-        return verdict(layer, State::Good, found, None);
+        return verdict(layer, LayerState::Good, found, None);
     }
     let remedy = if host.round_trip_ms() >= DISTANT_MS && under_way < WINDOW_BYTES * channels as f64
     {
@@ -490,7 +494,7 @@ fn large_reads(host: &Host) -> Verdict {
         "small answers are quick and large ones slow: the link's bandwidth, a limit of the share, \
          or the server's disks; look at the interfaces' speeds and at the server while this runs"
     };
-    verdict(layer, State::Slow, found, Some(remedy))
+    verdict(layer, LayerState::Slow, found, Some(remedy))
 }
 
 #[cfg(test)]

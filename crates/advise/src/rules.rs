@@ -6,7 +6,7 @@ mod placement;
 mod protection;
 mod smb;
 
-use crate::Facts;
+use crate::MeasurementFacts;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ pub enum Weight {
 /// Target of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum SettingTarget {
     /// PowerShell on a Windows client.
     PowerShell,
     /// A shell on a Linux client.
@@ -40,14 +40,14 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// Target.
-    pub place: Place,
+    pub place: SettingTarget,
     /// Text.
     pub text: String,
 }
 
 /// Result of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct RuleFinding {
     /// Id of the rule.
     pub id: &'static str,
     /// Importance.
@@ -58,20 +58,20 @@ pub struct Finding {
     pub settings: Vec<Setting>,
 }
 
-impl Finding {
+impl RuleFinding {
     fn new(weight: Weight, text: impl Into<String>) -> Self {
         // The table of rules sets the id.
         Self { id: "", weight, text: text.into(), settings: Vec::new() }
     }
 
-    fn set(mut self, place: Place, text: impl Into<String>) -> Self {
+    fn set(mut self, place: SettingTarget, text: impl Into<String>) -> Self {
         self.settings.push(Setting { place, text: text.into() });
         self
     }
 }
 
 /// A rule.
-pub type Rule = fn(&Facts) -> Option<Finding>;
+pub type Rule = fn(&MeasurementFacts) -> Option<RuleFinding>;
 
 /// All rules by id.
 pub const RULES: [(&str, Rule); 29] = [
@@ -108,10 +108,10 @@ pub const RULES: [(&str, Rule); 29] = [
 
 /// The findings of all rules, the most important first.
 #[must_use]
-pub fn findings(facts: &Facts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = RULES
+pub fn findings(facts: &MeasurementFacts) -> Vec<RuleFinding> {
+    let mut found: Vec<RuleFinding> = RULES
         .iter()
-        .filter_map(|(id, rule)| rule(facts).map(|finding| Finding { id, ..finding }))
+        .filter_map(|(id, rule)| rule(facts).map(|finding| RuleFinding { id, ..finding }))
         .collect();
     found.sort_by_key(|one| one.weight);
     found
@@ -119,7 +119,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
 
 /// The findings as text.
 #[must_use]
-pub fn shown(findings: &[Finding]) -> String {
+pub fn shown(findings: &[RuleFinding]) -> String {
     let mut out = String::new();
     for one in findings {
         let mark = match one.weight {
@@ -130,10 +130,10 @@ pub fn shown(findings: &[Finding]) -> String {
         let _ = writeln!(out, "{:<6} {mark:<9} {}", one.id, one.text);
         for setting in &one.settings {
             let place = match setting.place {
-                Place::PowerShell => "PowerShell",
-                Place::Shell => "Linux",
-                Place::File => "file",
-                Place::Server => "our server",
+                SettingTarget::PowerShell => "PowerShell",
+                SettingTarget::Shell => "Linux",
+                SettingTarget::File => "file",
+                SettingTarget::Server => "our server",
             };
             for (at, line) in setting.text.lines().enumerate() {
                 let place = if at == 0 { place } else { "" };
@@ -151,7 +151,7 @@ pub fn clients_needed(target_bytes: f64, client_bytes: f64) -> u64 {
 }
 
 /// The fewest connections within a twentieth of the best gain, over all concurrent loads.
-pub(crate) fn enough_connections(facts: &Facts) -> Option<usize> {
+pub(crate) fn enough_connections(facts: &MeasurementFacts) -> Option<usize> {
     let arms = facts.arms();
     let score = |arm: usize| {
         let gains: Vec<f64> = facts

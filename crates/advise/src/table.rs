@@ -1,6 +1,6 @@
 //! The workloads that gain from several connections, as green, yellow and red.
 
-use crate::{Class, Facts, size};
+use crate::{MeasurementFacts, WorkloadClass, size};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -46,9 +46,9 @@ impl Colour {
 
 /// One workload with one number of connections.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct WorkloadRow {
     /// Request pattern.
-    pub class: Class,
+    pub class: WorkloadClass,
     /// Request size.
     pub block_bytes: u32,
     /// True for reads, false for writes.
@@ -67,9 +67,9 @@ pub struct Row {
 
 /// All measured workloads for every number of connections but the fewest.
 #[must_use]
-pub fn rows(facts: &Facts) -> Vec<Row> {
+pub fn rows(facts: &MeasurementFacts) -> Vec<WorkloadRow> {
     let mut out = Vec::new();
-    for class in Class::ALL {
+    for class in WorkloadClass::ALL {
         for block_bytes in facts.blocks() {
             for is_read in [true, false] {
                 for connections in facts.arms().into_iter().skip(1) {
@@ -82,24 +82,24 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
 }
 
 fn row(
-    facts: &Facts,
-    class: Class,
+    facts: &MeasurementFacts,
+    class: WorkloadClass,
     block_bytes: u32,
     is_read: bool,
     connections: usize,
-) -> Option<Row> {
+) -> Option<WorkloadRow> {
     let gain = facts.gain(class, connections, block_bytes, is_read)?;
     let with = facts.cell(class, connections, block_bytes, is_read)?;
     let without = facts.cell(class, facts.fewest(), block_bytes, is_read)?;
     let latency = with.p50_us / without.p50_us.max(f64::MIN_POSITIVE);
     let bounds = facts.gain_bounds(class, connections, block_bytes, is_read)?;
     let colour = Colour::of(bounds);
-    Some(Row { class, block_bytes, is_read, connections, gain, bounds, latency, colour })
+    Some(WorkloadRow { class, block_bytes, is_read, connections, gain, bounds, latency, colour })
 }
 
 /// The table as text.
 #[must_use]
-pub fn shown(facts: &Facts) -> String {
+pub fn shown(facts: &MeasurementFacts) -> String {
     let what = if facts.is_nfs { "nconnect" } else { "channels" };
     let mut out = format!(
         "{:<32} {:>8} {:<6} {what:>9} {:>8} {:>13} {:>8}\n",

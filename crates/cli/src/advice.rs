@@ -4,7 +4,7 @@ mod machine;
 mod measure;
 
 use crate::remote::{self, Url};
-use advise::{Facts, limit, rules, table};
+use advise::{MeasurementFacts, limit, rules, table};
 use anyhow::{Context, Result};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn json(facts: &Facts) -> serde_json::Value {
+fn json(facts: &MeasurementFacts) -> serde_json::Value {
     serde_json::json!({
         "facts": facts,
         "limits": limit::bindings(facts),
@@ -90,7 +90,7 @@ fn json(facts: &Facts) -> serde_json::Value {
     })
 }
 
-fn shown(facts: &Facts) -> String {
+fn shown(facts: &MeasurementFacts) -> String {
     let mut out = format!(
         "{}/{}: {} {}, signing {}, sealing {}, round trip {:.2} ms\n\n",
         facts.server,

@@ -8,7 +8,7 @@ mod places;
 mod refusals;
 
 use crate::check::{self, CheckResult};
-use advise::doctor::{self, Facts, LogonWays, ServerVersion, State};
+use advise::doctor::{self, DoctorFacts, FindingSeverity, LogonWays, ServerVersion};
 use anyhow::Result;
 use server::config::{AdminAddress, Config, Ntlm};
 use std::net::SocketAddr;
@@ -66,13 +66,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         out!("{}", doctor::shown(&findings));
     }
     Ok(ExitCode::from(match doctor::worst(&findings) {
-        State::Green => 0,
-        State::Yellow => 1,
-        State::Red => 2,
+        FindingSeverity::Green => 0,
+        FindingSeverity::Yellow => 1,
+        FindingSeverity::Red => 2,
     }))
 }
 
-fn look(args: &Args) -> Result<Facts> {
+fn look(args: &Args) -> Result<DoctorFacts> {
     let usual = || Some(PathBuf::from(CONFIG)).filter(|path| path.exists());
     let path = args.config.clone().or_else(|| args.dir.is_none().then(usual).flatten());
     let mut facts = machine::facts();

@@ -4,7 +4,7 @@ mod measure;
 mod target;
 
 use crate::remote;
-use advise::probe::{Host, State, compare, culprit, judge, story};
+use advise::probe::{LayerState, ProbedHost, compare, culprit, judge, story};
 use anyhow::{Context, Result};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -103,12 +103,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         out!("{}", shown(&hosts));
     }
-    let broken = hosts.iter().any(|host| judge(host).iter().any(|v| v.state == State::Broken));
+    let broken = hosts.iter().any(|host| judge(host).iter().any(|v| v.state == LayerState::Broken));
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn json(hosts: &[Host]) -> serde_json::Value {
-    let one = |host: &Host| {
+fn json(hosts: &[ProbedHost]) -> serde_json::Value {
+    let one = |host: &ProbedHost| {
         let layers = judge(host);
         let verdict = culprit(&layers).cloned();
         serde_json::json!({ "facts": host, "layers": layers, "verdict": verdict })
@@ -119,7 +119,7 @@ fn json(hosts: &[Host]) -> serde_json::Value {
     })
 }
 
-fn shown(hosts: &[Host]) -> String {
+fn shown(hosts: &[ProbedHost]) -> String {
     let wide = hosts.iter().map(|host| host.place().chars().count()).max().unwrap_or_default();
     let mut out = format!(
         "{:<wide$}  {:>5}  {:>5}  {:>8}  {:>8}  {:>8}  {:>8}\n",
@@ -141,10 +141,10 @@ fn shown(hosts: &[Host]) -> String {
     for host in hosts {
         out += &format!("\n{}\n", plain(&host.place()));
         let layers = judge(host);
-        for one in layers.iter().filter(|one| one.state != State::NotTried) {
+        for one in layers.iter().filter(|one| one.state != LayerState::NotTried) {
             let state = match one.state {
-                State::Broken => "BROKEN",
-                State::Slow => "slow",
+                LayerState::Broken => "BROKEN",
+                LayerState::Slow => "slow",
                 _ => "good",
             };
             out += &format!("  {state:<7} {:<14} {}\n", one.layer.name(), plain(&one.found));

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Everything that the rules evaluate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Facts {
+pub struct DoctorFacts {
     /// Major and minor version of the kernel.
     pub kernel: (u32, u32),
     /// Required system calls that failed, with the error.
@@ -16,9 +16,9 @@ pub struct Facts {
     /// Number of CPUs.
     pub processors: usize,
     /// Limits of the system and of processes.
-    pub limits: Limits,
+    pub limits: SystemLimits,
     /// The clock.
-    pub clock: Clock,
+    pub clock: ClockFacts,
     /// Memory of the machine, in bytes.
     pub memory_bytes: Option<u64>,
     /// Available memory in bytes.
@@ -28,7 +28,7 @@ pub struct Facts {
     /// TCP congestion control algorithm.
     pub congestion: Option<String>,
     /// Interfaces with an address that is reachable from other machines.
-    pub interfaces: Vec<NetworkInterface>,
+    pub interfaces: Vec<NetworkInterfaceFacts>,
     /// Whether Multichannel is enabled.
     pub multichannel: bool,
     /// Addresses to listen on.
@@ -48,9 +48,9 @@ pub struct Facts {
     /// Warnings about the configuration.
     pub config_warnings: Vec<String>,
     /// Files and directories with required permissions.
-    pub folders: Vec<Folder>,
+    pub folders: Vec<FolderFacts>,
     /// File systems of the shares.
-    pub file_systems: Vec<FileSystem>,
+    pub file_systems: Vec<ShareFileSystem>,
     /// The running server, if any.
     pub running: ServerVersion,
     /// Confinement layers that the running server lacks; `None` if no server runs or it does not
@@ -93,7 +93,7 @@ pub struct RefusedCalls {
 
 /// Limits of the system and of processes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Limits {
+pub struct SystemLimits {
     /// RLIMIT_NOFILE of processes started here.
     pub descriptors: Option<u64>,
     /// `fs.inotify.max_user_watches`.
@@ -112,7 +112,7 @@ pub struct Limits {
 
 /// The clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Clock {
+pub struct ClockFacts {
     /// Whether it is synchronised.
     pub synchronized: Option<bool>,
     /// Maximum error in microseconds.
@@ -123,7 +123,7 @@ pub struct Clock {
 
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct NetworkInterface {
+pub struct NetworkInterfaceFacts {
     /// Its name.
     pub name: String,
     /// Speed in bits per second; 0 if unknown.
@@ -193,7 +193,7 @@ pub enum Firewall {
 
 /// A file or directory with required permissions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Folder {
+pub struct FolderFacts {
     /// Its purpose.
     pub what: &'static str,
     /// Its path.
@@ -210,7 +210,7 @@ pub struct Folder {
 
 /// File system of a share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct FileSystem {
+pub struct ShareFileSystem {
     /// Name of the share.
     pub share: String,
     /// Directory of the share.

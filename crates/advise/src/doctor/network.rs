@@ -1,8 +1,8 @@
 //! Rules about ports, queues, interfaces, firewalls and other servers.
 
 use super::{
-    Facts, Finding, Firewall, LogonWays, NfsShare, Port, PortState, RefusalLog, RefusedCalls,
-    ServerVersion, State,
+    DoctorFacts, DoctorFinding, FindingSeverity, Firewall, LogonWays, NfsShare, Port, PortState,
+    RefusalLog, RefusedCalls, ServerVersion,
 };
 use crate::link_speed;
 
@@ -11,7 +11,7 @@ const ACCEPT_QUEUE_WANTED: u64 = 4096;
 /// Bytes in flight of a 10 Gbit/s connection with 3 ms round trip time, and the Linux default.
 const BUFFER_WANTED: u64 = 4 << 20;
 
-pub(super) fn queues(facts: &Facts) -> Vec<Finding> {
+pub(super) fn queues(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let limits = &facts.limits;
     let mut found = Vec::new();
     if let Some(queue) = limits.accept_queue.filter(|queue| *queue < ACCEPT_QUEUE_WANTED) {
@@ -19,7 +19,7 @@ pub(super) fn queues(facts: &Facts) -> Vec<Finding> {
             "net.core.somaxconn = {queue}: when all clients reconnect at once, some have to retry"
         );
         let remedy = format!("sysctl -w net.core.somaxconn={ACCEPT_QUEUE_WANTED}");
-        found.push(Finding::yellow("queues", text).remedy(remedy));
+        found.push(DoctorFinding::yellow("queues", text).remedy(remedy));
     }
     let buffers = [
         ("tcp_rmem", limits.receive_bytes, "4096 131072 33554432"),
@@ -32,16 +32,16 @@ pub(super) fn queues(facts: &Facts) -> Vec<Finding> {
                  round-trip time is slow"
             );
             let remedy = format!("sysctl -w net.ipv4.{name}='{better}'");
-            found.push(Finding::yellow("queues", text).remedy(remedy));
+            found.push(DoctorFinding::yellow("queues", text).remedy(remedy));
         }
     }
     if found.is_empty() && limits.accept_queue.is_some() {
-        found.push(Finding::green("queues", "network queues are long enough"));
+        found.push(DoctorFinding::green("queues", "network queues are long enough"));
     }
     found
 }
 
-pub(super) fn congestion(facts: &Facts) -> Vec<Finding> {
+pub(super) fn congestion(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let Some(kind) = &facts.congestion else { return Vec::new() };
     if kind.starts_with("bbr") {
         let text = format!(
@@ -49,18 +49,20 @@ pub(super) fn congestion(facts: &Facts) -> Vec<Finding> {
              and helps over links that lose packets"
         );
         return vec![
-            Finding::yellow("congestion", text)
+            DoctorFinding::yellow("congestion", text)
                 .remedy("sysctl -w net.ipv4.tcp_congestion_control=cubic   # if clients are near"),
         ];
     }
-    vec![Finding::green("congestion", kind.clone())]
+    vec![DoctorFinding::green("congestion", kind.clone())]
 }
 
-pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
+pub(super) fn interfaces(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let about = "interfaces";
     if facts.interfaces.is_empty() {
         let text = "only loopback has an address: other machines cannot reach this one";
-        return vec![Finding::yellow(about, text).remedy("ip address   # then: ip link set IF up")];
+        return vec![
+            DoctorFinding::yellow(about, text).remedy("ip address   # then: ip link set IF up"),
+        ];
     }
     let mut found = Vec::new();
     for interface in &facts.interfaces {
@@ -74,25 +76,25 @@ pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
                 "ethtool -L {name} combined {}   # or, in [multichannel]: rss = true",
                 facts.processors.clamp(2, 8)
             );
-            found.push(Finding::yellow(about, text).remedy(remedy));
+            found.push(DoctorFinding::yellow(about, text).remedy(remedy));
         } else {
-            found.push(Finding::green(about, format!("{name} ({speed}, {addresses})")));
+            found.push(DoctorFinding::green(about, format!("{name} ({speed}, {addresses})")));
         }
     }
     found
 }
 
-pub(super) fn ports(facts: &Facts) -> Vec<Finding> {
+pub(super) fn ports(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     facts.ports.iter().map(|port| judged(facts, port)).collect()
 }
 
-fn judged(facts: &Facts, port: &Port) -> Finding {
+fn judged(facts: &DoctorFacts, port: &Port) -> DoctorFinding {
     let Port { what, address, number, state, .. } = port;
     let others = || facts.other_servers.iter().filter(|name| serves(name, what));
     match state {
-        PortState::Free => Finding::green("port", format!("{address} for {what} is free")),
+        PortState::Free => DoctorFinding::green("port", format!("{address} for {what} is free")),
         PortState::Ours => {
-            Finding::green("port", format!("{address} for {what} is in use by this server"))
+            DoctorFinding::green("port", format!("{address} for {what} is in use by this server"))
         }
         PortState::Taken => {
             let holders: Vec<&str> = others().map(String::as_str).collect();
@@ -103,17 +105,18 @@ fn judged(facts: &Facts, port: &Port) -> Finding {
                     format!("ss -ltnp 'sport = :{number}'   # shows the process"),
                 ),
             };
-            Finding::red("port", format!("{address} for {what} is in use by {who}")).remedy(remedy)
+            DoctorFinding::red("port", format!("{address} for {what} is in use by {who}"))
+                .remedy(remedy)
         }
         PortState::Refused => {
             let text = format!("{address} for {what} needs root or CAP_NET_BIND_SERVICE");
             let remedy =
                 "systemctl start anabranch   # or run it as root, or choose a port from 1024 on";
-            Finding::red("port", text).remedy(remedy)
+            DoctorFinding::red("port", text).remedy(remedy)
         }
         PortState::Absent => {
             let text = format!("{address} for {what} is not an address of this machine");
-            Finding::red("port", text).remedy("ip -brief address")
+            DoctorFinding::red("port", text).remedy("ip -brief address")
         }
     }
 }
@@ -137,7 +140,7 @@ fn stop(name: &str) -> &'static str {
     }
 }
 
-pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
+pub(super) fn firewall(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let about = "firewall";
     let reached = || facts.ports.iter().filter(|port| !port.is_local && port.what != "admin");
     let mut numbers: Vec<u16> = reached().map(|port| port.number).collect();
@@ -145,7 +148,7 @@ pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
     numbers.dedup();
     let (rules, open): (_, fn(u16) -> String) = match &facts.firewall {
         Firewall::Unknown => return Vec::new(),
-        Firewall::None => return vec![Finding::green(about, "no rules: all ports are open")],
+        Firewall::None => return vec![DoctorFinding::green(about, "no rules: all ports are open")],
         Firewall::Nft(rules) => {
             (rules, |port| format!("nft insert rule inet filter input tcp dport {port} accept"))
         }
@@ -154,11 +157,11 @@ pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
         }
     };
     if !closes(rules) {
-        return vec![Finding::green(about, "its rules permit all incoming connections")];
+        return vec![DoctorFinding::green(about, "its rules permit all incoming connections")];
     }
     let closed: Vec<u16> = numbers.into_iter().filter(|port| !mentions(rules, *port)).collect();
     if closed.is_empty() {
-        return vec![Finding::green(about, "its rules accept the server's ports")];
+        return vec![DoctorFinding::green(about, "its rules accept the server's ports")];
     }
     let managed = |port: &u16| {
         if rules.contains("ufw-") {
@@ -173,7 +176,7 @@ pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
     let lines: Vec<String> = closed.iter().map(managed).collect();
     let text =
         format!("its rules block ports, and none accepts {} explicitly", names.join(" and "));
-    vec![Finding::yellow(about, text).remedy(lines.join("\n"))]
+    vec![DoctorFinding::yellow(about, text).remedy(lines.join("\n"))]
 }
 
 /// Whether the rules may refuse incoming packets.
@@ -207,7 +210,7 @@ fn mentions(rules: &str, port: u16) -> bool {
 
 /// Whether programs other than a client's kernel can assert its users: under AUTH_SYS a client only
 /// names the user (RFC 5531 appendix A).
-pub(super) fn reserved_ports(facts: &Facts) -> Vec<Finding> {
+pub(super) fn reserved_ports(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let about = "reserved ports";
     if facts.nfs_shares.is_empty() {
         return Vec::new();
@@ -218,7 +221,7 @@ pub(super) fn reserved_ports(facts: &Facts) -> Vec<Finding> {
     if open.is_empty() {
         let text = "NFS clients must use a port below 1024: their kernels and root name the \
                     users (AUTH_SYS), other programs cannot";
-        return vec![Finding::green(about, text)];
+        return vec![DoctorFinding::green(about, text)];
     }
     let text = format!(
         "any program on an NFS client can act as any user that nfs_squash leaves in {}: the client \
@@ -227,33 +230,33 @@ pub(super) fn reserved_ports(facts: &Facts) -> Vec<Finding> {
     );
     let remedy = "reserved_ports = true in [server] or [[share]], then: systemctl reload anabranch\n\
                   clients: mount without noresvport, and run user-space NFS clients as root";
-    vec![Finding::yellow(about, text).remedy(remedy)]
+    vec![DoctorFinding::yellow(about, text).remedy(remedy)]
 }
 
 /// Whether clients may use NTLM although they have tickets: NTLM can be relayed, and its responses
 /// can be attacked offline.
-pub(super) fn logon(facts: &Facts) -> Vec<Finding> {
+pub(super) fn logon(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     match facts.logon {
         Some(LogonWays { kerberos: true, ntlm: true }) => {
             let text = "NTLM is offered beside Kerberos: a client that can be led to use it can be \
                         relayed, and its password guessed from what it sends";
             let remedy = "ntlm = \"off\" in [server] once all clients have tickets, then: \
                           systemctl reload anabranch";
-            vec![Finding::yellow("logon", text).remedy(remedy)]
+            vec![DoctorFinding::yellow("logon", text).remedy(remedy)]
         }
         Some(LogonWays { kerberos: true, ntlm: false }) => {
-            vec![Finding::green("logon", "by Kerberos only")]
+            vec![DoctorFinding::green("logon", "by Kerberos only")]
         }
         Some(LogonWays { kerberos: false, .. }) | None => Vec::new(),
     }
 }
 
 /// Missing confinement layers of the running server.
-fn confinement(missing: &[String]) -> Finding {
+fn confinement(missing: &[String]) -> DoctorFinding {
     if missing.is_empty() {
         let text =
             "the server has dropped the capabilities, system calls and ports it does not need";
-        return Finding::green("confinement", text);
+        return DoctorFinding::green("confinement", text);
     }
     let text = format!("the server runs without {}", missing.join(", "));
     let is_of_kernel = missing.iter().all(|layer| layer.starts_with("landlock"));
@@ -262,21 +265,22 @@ fn confinement(missing: &[String]) -> Finding {
     } else {
         "confinement = \"on\" in [server], then: systemctl restart anabranch"
     };
-    Finding::yellow("confinement", text).remedy(remedy)
+    DoctorFinding::yellow("confinement", text).remedy(remedy)
 }
 
 /// System calls of the server that the kernel refused.
-fn refused_calls(log: &RefusalLog) -> Finding {
+fn refused_calls(log: &RefusalLog) -> DoctorFinding {
     let about = "refused calls";
     let look =
         "journalctl -k -g 'type=1326.*anabranch'   # with auditd: ausearch -m SECCOMP -x anabranch";
     let Some(calls) = log.calls.as_deref().filter(|calls| log.is_written || !calls.is_empty())
     else {
         return if log.is_written {
-            Finding::green(about, "the kernel logs them; only root can read them").remedy(look)
+            DoctorFinding::green(about, "the kernel logs them; only root can read them")
+                .remedy(look)
         } else {
             let text = "the kernel does not log the system calls that confinement refuses";
-            Finding::yellow(about, text).remedy(
+            DoctorFinding::yellow(about, text).remedy(
                 "sysctl -w kernel.seccomp.actions_logged='kill_process kill_thread trap errno user_notif trace log'\n\
                  where that is set already: a kernel with CONFIG_AUDIT",
             )
@@ -284,7 +288,7 @@ fn refused_calls(log: &RefusalLog) -> Finding {
     };
     if calls.is_empty() {
         let text = "none since the machine started";
-        return Finding::green(about, text);
+        return DoctorFinding::green(about, text);
     }
     let one = |call: &RefusedCalls| {
         let outcome = if call.was_fatal { "ended the server" } else { "failed" };
@@ -295,26 +299,26 @@ fn refused_calls(log: &RefusalLog) -> Finding {
         "the server made system calls that it does not need, because of an attack or a defect: {}",
         all.join(", ")
     );
-    Finding::yellow(about, text).remedy(format!("{look}\nreport it with the records"))
+    DoctorFinding::yellow(about, text).remedy(format!("{look}\nreport it with the records"))
 }
 
 fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-pub(super) fn running(facts: &Facts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
+pub(super) fn running(facts: &DoctorFacts) -> Vec<DoctorFinding> {
+    let mut found: Vec<DoctorFinding> = Vec::new();
     match &facts.running {
         ServerVersion::No => {}
         ServerVersion::Version(version) if *version == facts.version => {
-            found.push(Finding::green(
+            found.push(DoctorFinding::green(
                 "server",
                 format!("version {version} is running, the same as this program"),
             ));
         }
         ServerVersion::Version(version) => {
             let text = format!("version {version} is running, this program is {}", facts.version);
-            found.push(Finding::yellow("server", text).remedy("systemctl restart anabranch"));
+            found.push(DoctorFinding::yellow("server", text).remedy("systemctl restart anabranch"));
         }
     }
     found.extend(facts.missing_layers.as_deref().map(confinement));
@@ -326,7 +330,7 @@ pub(super) fn running(facts: &Facts) -> Vec<Finding> {
         let text = format!(
             "{name} is also running: two servers of one directory do not see each other's locks"
         );
-        found.push(Finding::new("server", State::Yellow, text).remedy(stop(name)));
+        found.push(DoctorFinding::new("server", FindingSeverity::Yellow, text).remedy(stop(name)));
     }
     found
 }

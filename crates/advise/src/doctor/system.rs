@@ -1,6 +1,6 @@
 //! Rules about the kernel, CPU, memory, clock and process limits.
 
-use super::{Facts, Finding};
+use super::{DoctorFacts, DoctorFinding};
 use crate::size;
 
 /// First kernel with `openat2` and RESOLVE_BENEATH, without which the server resolves no path.
@@ -20,14 +20,14 @@ const QUEUED_EVENTS_WANTED: u64 = 16_384;
 /// Windows and Kerberos tolerate five minutes, but file times are wrong long before.
 const CLOCK_ERROR_MAX_MICROSECONDS: u64 = 1_000_000;
 
-pub(super) fn kernel(facts: &Facts) -> Vec<Finding> {
+pub(super) fn kernel(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let (major, minor) = facts.kernel;
     let about = "kernel";
-    let mut found: Vec<Finding> = facts
+    let mut found: Vec<DoctorFinding> = facts
         .missing_calls
         .iter()
         .map(|(call, why)| {
-            Finding::red(about, format!("{call} does not work ({why}): the server needs it"))
+            DoctorFinding::red(about, format!("{call} does not work ({why}): the server needs it"))
                 .remedy("uname -r   # 5.6 or later; in a container, also check its seccomp profile")
         })
         .collect();
@@ -36,11 +36,13 @@ pub(super) fn kernel(facts: &Facts) -> Vec<Finding> {
     }
     let lacks = |since: (u32, u32), what: &str| {
         let text = format!("{major}.{minor}: {what}; that needs {}.{}", since.0, since.1);
-        Finding::yellow(about, text).remedy("apt install linux-image-amd64 && reboot")
+        DoctorFinding::yellow(about, text).remedy("apt install linux-image-amd64 && reboot")
     };
     if facts.kernel < KERNEL_MIN {
         let text = format!("{major}.{minor} is older than 5.6, and lacks openat2");
-        return vec![Finding::red(about, text).remedy("apt install linux-image-amd64 && reboot")];
+        return vec![
+            DoctorFinding::red(about, text).remedy("apt install linux-image-amd64 && reboot"),
+        ];
     }
     if facts.kernel < KERNEL_FANOTIFY_NAMES {
         found.push(lacks(
@@ -50,7 +52,7 @@ pub(super) fn kernel(facts: &Facts) -> Vec<Finding> {
     } else if facts.kernel < KERNEL_QUOTAS {
         found.push(lacks(KERNEL_QUOTAS, "user quotas are not shown"));
     } else {
-        found.push(Finding::green(
+        found.push(DoctorFinding::green(
             about,
             format!("{major}.{minor}: has every feature the server uses"),
         ));
@@ -58,31 +60,31 @@ pub(super) fn kernel(facts: &Facts) -> Vec<Finding> {
     if !facts.is_root {
         let text = "looked at as a user: the server would serve files as this one user only, and not on \
                     port 445";
-        found.push(Finding::yellow("user", text).remedy("sudo anabranch doctor"));
+        found.push(DoctorFinding::yellow("user", text).remedy("sudo anabranch doctor"));
     }
     found
 }
 
-pub(super) fn processor(facts: &Facts) -> Vec<Finding> {
+pub(super) fn processor(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let has = |flag: &str| facts.processor_flags.iter().any(|one| one == flag);
     let cores = facts.processors;
     let finding = if facts.processor_flags.is_empty() {
         return Vec::new();
     } else if has("vaes") && has("vpclmulqdq") {
-        Finding::green("processor", format!("{cores}, with wide AES instructions"))
+        DoctorFinding::green("processor", format!("{cores}, with wide AES instructions"))
     } else if has("aes") {
-        Finding::green("processor", format!("{cores}, with AES instructions"))
+        DoctorFinding::green("processor", format!("{cores}, with AES instructions"))
     } else {
         let text = format!(
             "{cores}, without AES instructions: signing and encryption cost ten times as much"
         );
-        Finding::yellow("processor", text)
+        DoctorFinding::yellow("processor", text)
             .remedy("# in a virtual machine: set the CPU type to the host's (QEMU: -cpu host)")
     };
     vec![finding]
 }
 
-pub(super) fn memory(facts: &Facts) -> Vec<Finding> {
+pub(super) fn memory(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let (Some(all), Some(free)) = (facts.memory_bytes, facts.memory_available_bytes) else {
         return Vec::new();
     };
@@ -96,12 +98,12 @@ pub(super) fn memory(facts: &Facts) -> Vec<Finding> {
             shown(facts.cache_bytes)
         );
         let lower = "# in [[share]]: metadata_cache = \"32 MiB\"";
-        return vec![Finding::yellow("memory", text).remedy(lower)];
+        return vec![DoctorFinding::yellow("memory", text).remedy(lower)];
     }
-    vec![Finding::green("memory", format!("{} of {} are free", shown(free), shown(all)))]
+    vec![DoctorFinding::green("memory", format!("{} of {} are free", shown(free), shown(all)))]
 }
 
-pub(super) fn clock(facts: &Facts) -> Vec<Finding> {
+pub(super) fn clock(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let about = "clock";
     let zone = facts.clock.zone.as_deref().unwrap_or("unknown");
     let remedy = "apt install systemd-timesyncd && timedatectl set-ntp true";
@@ -112,31 +114,35 @@ pub(super) fn clock(facts: &Facts) -> Vec<Finding> {
                 "not synchronized; files get wrong times, and tickets are refused once it is five \
                  minutes off; zone {zone}"
             );
-            Finding::yellow(about, text).remedy(remedy)
+            DoctorFinding::yellow(about, text).remedy(remedy)
         }
         (Some(true), Some(error)) if error > CLOCK_ERROR_MAX_MICROSECONDS => {
             let text = format!("may be wrong by {} ms; zone {zone}", error / 1000);
-            Finding::yellow(about, text).remedy("timedatectl timesync-status || chronyc tracking")
+            DoctorFinding::yellow(about, text)
+                .remedy("timedatectl timesync-status || chronyc tracking")
         }
-        (Some(true), _) => Finding::green(about, format!("synchronized; zone {zone}")),
+        (Some(true), _) => DoctorFinding::green(about, format!("synchronized; zone {zone}")),
     };
     vec![finding]
 }
 
-pub(super) fn descriptors(facts: &Facts) -> Vec<Finding> {
+pub(super) fn descriptors(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let Some(limit) = facts.limits.descriptors else { return Vec::new() };
     if limit >= DESCRIPTORS_WANTED {
-        return vec![Finding::green("descriptors", format!("{limit} for a process started here"))];
+        return vec![DoctorFinding::green(
+            "descriptors",
+            format!("{limit} for a process started here"),
+        )];
     }
     let text = format!(
         "{limit} for a process started here: connections and open files together; the packaged \
          service has 1048576 of its own"
     );
     let remedy = "ulimit -n 1048576   # or LimitNOFILE=1048576 in the unit";
-    vec![Finding::yellow("descriptors", text).remedy(remedy)]
+    vec![DoctorFinding::yellow("descriptors", text).remedy(remedy)]
 }
 
-pub(super) fn notification(facts: &Facts) -> Vec<Finding> {
+pub(super) fn notification(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let limits = &facts.limits;
     let wanted = [
         (
@@ -165,11 +171,11 @@ pub(super) fn notification(facts: &Facts) -> Vec<Finding> {
             let remedy = format!(
                 "sysctl -w fs.inotify.{name}={least}   # to stay: in /etc/sysctl.d/60-anabranch.conf"
             );
-            found.push(Finding::yellow("inotify", text).remedy(remedy));
+            found.push(DoctorFinding::yellow("inotify", text).remedy(remedy));
         }
     }
     if found.is_empty() && limits.watches.is_some() {
-        found.push(Finding::green("inotify", "limits are sufficient"));
+        found.push(DoctorFinding::green("inotify", "limits are sufficient"));
     }
     found
 }

@@ -1,6 +1,6 @@
 //! Compares hosts: if their lower layers are alike, the difference lies above.
 
-use super::Host;
+use super::ProbedHost;
 
 /// Relative difference up to which round trip times are alike.
 const ALIKE: f64 = 0.25;
@@ -11,13 +11,14 @@ const DIFFERENT: f64 = 1.3;
 
 /// Similarities of the hosts, and differences of each from the first.
 #[must_use]
-pub fn compare(hosts: &[Host]) -> Vec<String> {
-    let reached: Vec<&Host> = hosts.iter().filter(|h| h.connects.lost < h.connects.count).collect();
+pub fn compare(hosts: &[ProbedHost]) -> Vec<String> {
+    let reached: Vec<&ProbedHost> =
+        hosts.iter().filter(|h| h.connects.lost < h.connects.count).collect();
     let Some((first, others)) = reached.split_first() else { return Vec::new() };
     others.iter().flat_map(|other| pair(first, other)).collect()
 }
 
-fn pair(a: &Host, b: &Host) -> Vec<String> {
+fn pair(a: &ProbedHost, b: &ProbedHost) -> Vec<String> {
     let (near, far) =
         (a.round_trip_ms().min(b.round_trip_ms()), a.round_trip_ms().max(b.round_trip_ms()));
     let alike = far - near <= ALIKE_MS.max(far * ALIKE);
@@ -33,7 +34,7 @@ fn pair(a: &Host, b: &Host) -> Vec<String> {
             "different, so start with the network"
         }
     )];
-    let rate = |host: &Host| host.large_reads.done().map(|reads| reads.bytes_per_second);
+    let rate = |host: &ProbedHost| host.large_reads.done().map(|reads| reads.bytes_per_second);
     if let (Some(of_a), Some(of_b)) = (rate(a), rate(b)) {
         let factor = of_a.max(of_b) / of_a.min(of_b).max(1.0);
         if factor >= DIFFERENT {
@@ -48,7 +49,7 @@ fn pair(a: &Host, b: &Host) -> Vec<String> {
 }
 
 /// Properties of the quick host that the slow host lacks.
-fn reasons(quick: &Host, slow: &Host) -> Vec<String> {
+fn reasons(quick: &ProbedHost, slow: &ProbedHost) -> Vec<String> {
     let mut out = Vec::new();
     if let (Some(q), Some(s)) = (quick.session.done(), slow.session.done()) {
         if q.channels > s.channels {

@@ -1,18 +1,18 @@
 //! The probe's results as a report: scenario, network, application, outcome.
 
-use super::{Host, Layer, State, Verdict, compare, culprit, judge};
+use super::{Layer, LayerState, ProbedHost, Verdict, compare, culprit, judge};
 use std::fmt::Write;
 
 /// The report as Markdown.
 #[must_use]
-pub fn story(hosts: &[Host]) -> String {
+pub fn story(hosts: &[ProbedHost]) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
     let _ = write_story(hosts, &mut out);
     out
 }
 
-fn write_story(hosts: &[Host], out: &mut String) -> std::fmt::Result {
+fn write_story(hosts: &[ProbedHost], out: &mut String) -> std::fmt::Result {
     writeln!(out, "# The path from this client to its servers\n\n## Scenario\n")?;
     for host in hosts {
         let address = host.address.done().map_or("unknown", String::as_str);
@@ -35,7 +35,7 @@ fn write_story(hosts: &[Host], out: &mut String) -> std::fmt::Result {
             c.p99_ms
         )?;
     }
-    let judged: Vec<(&Host, Vec<Verdict>)> = hosts.iter().map(|h| (h, judge(h))).collect();
+    let judged: Vec<(&ProbedHost, Vec<Verdict>)> = hosts.iter().map(|h| (h, judge(h))).collect();
     writeln!(out)?;
     for (host, verdicts) in &judged {
         write_verdicts(out, host, verdicts, |layer| layer <= Layer::Network)?;
@@ -58,11 +58,11 @@ fn write_story(hosts: &[Host], out: &mut String) -> std::fmt::Result {
 
 /// A sentence about one host with the remedy.
 #[must_use]
-pub(super) fn outcome(host: &Host, verdicts: &[Verdict]) -> String {
+pub(super) fn outcome(host: &ProbedHost, verdicts: &[Verdict]) -> String {
     let place = host.place();
     match culprit(verdicts) {
         Some(one) => {
-            let state = if one.state == State::Broken { "broken" } else { "slow" };
+            let state = if one.state == LayerState::Broken { "broken" } else { "slow" };
             let remedy = one.remedy.as_deref().unwrap_or("start there");
             format!("{place}: the {} layer is {state}; {remedy}", one.layer.name())
         }
@@ -72,14 +72,14 @@ pub(super) fn outcome(host: &Host, verdicts: &[Verdict]) -> String {
 
 fn write_verdicts(
     out: &mut String,
-    host: &Host,
+    host: &ProbedHost,
     verdicts: &[Verdict],
     wanted: impl Fn(Layer) -> bool,
 ) -> std::fmt::Result {
-    for one in verdicts.iter().filter(|v| wanted(v.layer) && v.state != State::NotTried) {
+    for one in verdicts.iter().filter(|v| wanted(v.layer) && v.state != LayerState::NotTried) {
         let state = match one.state {
-            State::Broken => "broken",
-            State::Slow => "slow",
+            LayerState::Broken => "broken",
+            LayerState::Slow => "slow",
             _ => "good",
         };
         let found = cell(&one.found);

@@ -4,9 +4,9 @@
 use super::*;
 
 /// A host without faults and with this round trip time.
-fn host(name: &str, round_trip_ms: f64) -> Host {
-    let interface = Interface { rss_capable: true, ..Interface::default() };
-    Host {
+fn host(name: &str, round_trip_ms: f64) -> ProbedHost {
+    let interface = InterfaceFacts { rss_capable: true, ..InterfaceFacts::default() };
+    ProbedHost {
         name: name.into(),
         protocol: "SMB".into(),
         port: 445,
@@ -18,14 +18,14 @@ fn host(name: &str, round_trip_ms: f64) -> Host {
             capabilities: vec!["multichannel".into()],
             ..ServerGreeting::default()
         }),
-        session: Attempt::Done(Session {
+        session: Attempt::Done(ProbedSession {
             ms: 3.0 * round_trip_ms + 5.0,
             signing: "off".into(),
             cipher: "off".into(),
             channels_wanted: 4,
             channels: 4,
             interfaces: Attempt::Done(vec![interface]),
-            ..Session::default()
+            ..ProbedSession::default()
         }),
         share: Attempt::Done(round_trip_ms),
         small_reads: Attempt::Done(Reads {
@@ -43,20 +43,20 @@ fn host(name: &str, round_trip_ms: f64) -> Host {
     }
 }
 
-fn blamed(host: &Host) -> Option<(Layer, State)> {
+fn blamed(host: &ProbedHost) -> Option<(Layer, LayerState)> {
     culprit(&judge(host)).map(|one| (one.layer, one.state))
 }
 
 #[test]
 fn healthy_host_is_good_in_every_layer() {
     let verdicts = judge(&host("a", 0.2));
-    assert!(verdicts.iter().all(|one| one.state == State::Good), "{verdicts:#?}");
+    assert!(verdicts.iter().all(|one| one.state == LayerState::Good), "{verdicts:#?}");
     assert_eq!(culprit(&verdicts), None);
 }
 
 #[test]
 fn lowest_broken_layer_is_the_verdict_with_a_remedy() {
-    type Break = fn(&mut Host);
+    type Break = fn(&mut ProbedHost);
     let cases: [(Layer, Break); 6] = [
         (Layer::Name, |h| h.address = Attempt::Failed("no such host".into())),
         (Layer::Network, |h| {
@@ -74,7 +74,7 @@ fn lowest_broken_layer_is_the_verdict_with_a_remedy() {
         spoiled.large_reads = Attempt::Failed("lost".into());
         let verdicts = judge(&spoiled);
         let found = culprit(&verdicts).unwrap();
-        assert_eq!((found.layer, found.state), (layer, State::Broken));
+        assert_eq!((found.layer, found.state), (layer, LayerState::Broken));
         assert!(found.remedy.is_some(), "{layer:?}");
     }
 }
@@ -83,26 +83,26 @@ fn lowest_broken_layer_is_the_verdict_with_a_remedy() {
 fn slow_layer_is_distinguished_from_the_network() {
     let mut slow = host("a", 0.2);
     slow.connects.p99_ms = 40.0;
-    assert_eq!(blamed(&slow), Some((Layer::Network, State::Slow)), "unsteady");
-    assert_eq!(blamed(&host("a", 23.0)), Some((Layer::Network, State::Slow)), "distant");
+    assert_eq!(blamed(&slow), Some((Layer::Network, LayerState::Slow)), "unsteady");
+    assert_eq!(blamed(&host("a", 23.0)), Some((Layer::Network, LayerState::Slow)), "distant");
     let mut slow = host("a", 0.2);
     slow.connects.lost = 1;
-    assert_eq!(blamed(&slow), Some((Layer::Network, State::Slow)), "lossy");
+    assert_eq!(blamed(&slow), Some((Layer::Network, LayerState::Slow)), "lossy");
     let mut slow = host("a", 0.2);
     slow.session = match slow.session {
-        Attempt::Done(session) => Attempt::Done(Session { ms: 4000.0, ..session }),
+        Attempt::Done(session) => Attempt::Done(ProbedSession { ms: 4000.0, ..session }),
         other => other,
     };
-    assert_eq!(blamed(&slow), Some((Layer::Session, State::Slow)));
+    assert_eq!(blamed(&slow), Some((Layer::Session, LayerState::Slow)));
     let mut slow = host("a", 0.2);
     slow.small_reads = Attempt::Done(Reads { p50_ms: 25.0, ..Reads::default() });
-    assert_eq!(blamed(&slow), Some((Layer::SmallReads, State::Slow)));
+    assert_eq!(blamed(&slow), Some((Layer::SmallReads, LayerState::Slow)));
     let mut slow = host("a", 0.2);
     slow.large_reads = Attempt::Done(Reads { bytes_per_second: 9e6, ..Reads::default() });
-    assert_eq!(blamed(&slow), Some((Layer::LargeReads, State::Slow)));
+    assert_eq!(blamed(&slow), Some((Layer::LargeReads, LayerState::Slow)));
 }
 
-fn with_channels(mut host: Host, channels: usize) -> Host {
+fn with_channels(mut host: ProbedHost, channels: usize) -> ProbedHost {
     if let Attempt::Done(session) = &mut host.session {
         session.channels = channels;
     }
@@ -111,17 +111,17 @@ fn with_channels(mut host: Host, channels: usize) -> Host {
 
 #[test]
 fn missing_multichannel_refusal_and_missing_rss_differ() {
-    let remedy = |host: &Host| {
+    let remedy = |host: &ProbedHost| {
         let verdicts = judge(host);
         let one = verdicts.into_iter().find(|one| one.layer == Layer::Channels).unwrap();
-        assert_eq!(one.state, State::Slow);
+        assert_eq!(one.state, LayerState::Slow);
         one.remedy.unwrap()
     };
     let single = with_channels(host("a", 0.2), 1);
     assert!(remedy(&single).contains("refuses"));
     let mut plain = single.clone();
     if let Attempt::Done(session) = &mut plain.session {
-        session.interfaces = Attempt::Done(vec![Interface::default()]);
+        session.interfaces = Attempt::Done(vec![InterfaceFacts::default()]);
     }
     assert!(remedy(&plain).contains("rss = true"));
     let mut without = single;

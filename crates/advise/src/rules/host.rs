@@ -1,9 +1,9 @@
 //! Rules about the client machine and its programs.
 
-use super::{Finding, Place, Weight};
-use crate::Facts;
+use super::{RuleFinding, SettingTarget, Weight};
+use crate::MeasurementFacts;
 
-fn url(facts: &Facts) -> String {
+fn url(facts: &MeasurementFacts) -> String {
     if facts.is_nfs {
         format!("nfs://{}/{}", facts.server, facts.share)
     } else {
@@ -11,13 +11,13 @@ fn url(facts: &Facts) -> String {
     }
 }
 
-pub(super) fn fill_the_queues(facts: &Facts) -> Option<Finding> {
+pub(super) fn fill_the_queues(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let text = "to measure the adapter's capacity, load all its queues: 16 threads at depth 16";
     let line = format!("anabranch bench {} --profile seed-anf-single", url(facts));
-    Some(Finding::new(Weight::Know, text).set(Place::Shell, line))
+    Some(RuleFinding::new(Weight::Know, text).set(SettingTarget::Shell, line))
 }
 
-pub(super) fn accelerated(facts: &Facts) -> Option<Finding> {
+pub(super) fn accelerated(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let slow = &facts.client.slow_adapters;
     let text = format!(
         "{} go through the host's software: switch accelerated networking on for the machine; it \
@@ -26,20 +26,20 @@ pub(super) fn accelerated(facts: &Facts) -> Option<Finding> {
     );
     let line = "az network nic update --resource-group GROUP --name NIC \
                 --accelerated-networking true";
-    (!slow.is_empty()).then(|| Finding::new(Weight::Do, text).set(Place::Shell, line))
+    (!slow.is_empty()).then(|| RuleFinding::new(Weight::Do, text).set(SettingTarget::Shell, line))
 }
 
-pub(super) fn no_file_manager(facts: &Facts) -> Option<Finding> {
+pub(super) fn no_file_manager(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let gain = super::placement::threads(facts).is_some();
     let text = "copy with several threads, never with a file manager, which asks for one thing at \
                 a time";
     let line = format!("anabranch copy SOURCE {} --threads 8", url(facts));
     gain.then(|| {
-        let found = Finding::new(Weight::Consider, text).set(Place::Shell, line);
+        let found = RuleFinding::new(Weight::Consider, text).set(SettingTarget::Shell, line);
         if facts.is_nfs {
             return found;
         }
         let unc = format!("robocopy SOURCE \\\\{}\\{} /E /MT:8", facts.server, facts.share);
-        found.set(Place::PowerShell, unc)
+        found.set(SettingTarget::PowerShell, unc)
     })
 }

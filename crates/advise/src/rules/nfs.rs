@@ -1,7 +1,7 @@
 //! Rules about NFS: nconnect and read-ahead.
 
-use super::{Finding, Place, Weight, enough_connections};
-use crate::{Class, Facts};
+use super::{RuleFinding, SettingTarget, Weight, enough_connections};
+use crate::{MeasurementFacts, WorkloadClass};
 
 /// Maximum nconnect of Linux clients.
 const CONNECTIONS_MAX: usize = 16;
@@ -18,11 +18,11 @@ const READ_AHEAD_READS: u32 = 15;
 /// Relative rate below which several connections cost.
 const LOSS: f64 = 0.95;
 
-fn nfs(facts: &Facts) -> Option<()> {
+fn nfs(facts: &MeasurementFacts) -> Option<()> {
     facts.is_nfs.then_some(())
 }
 
-fn mount(facts: &Facts, count: usize) -> String {
+fn mount(facts: &MeasurementFacts, count: usize) -> String {
     let minor = if facts.dialect == "4.2" { 2 } else { 1 };
     format!(
         "mount -t nfs {}:/{} /mnt/{} -o vers=4,minorversion={minor},nconnect={count},\
@@ -33,7 +33,7 @@ fn mount(facts: &Facts, count: usize) -> String {
     )
 }
 
-pub(super) fn connection_count(facts: &Facts) -> Option<Finding> {
+pub(super) fn connection_count(facts: &MeasurementFacts) -> Option<RuleFinding> {
     nfs(facts)?;
     let enough = enough_connections(facts)?.min(CONNECTIONS_MAX);
     let count = enough.min(CONNECTIONS_GOOD);
@@ -42,15 +42,15 @@ pub(super) fn connection_count(facts: &Facts) -> Option<Finding> {
          the most that Linux takes",
         facts.arms()
     );
-    Some(Finding::new(Weight::Consider, text).set(Place::Shell, mount(facts, count)))
+    Some(RuleFinding::new(Weight::Consider, text).set(SettingTarget::Shell, mount(facts, count)))
 }
 
-pub(super) fn kernel(facts: &Facts) -> Option<Finding> {
+pub(super) fn kernel(facts: &MeasurementFacts) -> Option<RuleFinding> {
     nfs(facts)?;
     let (major, minor) = facts.client.kernel;
     let text = format!("this kernel, {major}.{minor}, has no nconnect, which needs 5.3 or later");
     let old = facts.client.kernel < KERNEL_CONNECTIONS;
-    old.then(|| Finding::new(Weight::Do, text))
+    old.then(|| RuleFinding::new(Weight::Do, text))
 }
 
 /// The host of a mount source.
@@ -58,7 +58,7 @@ fn host_of(source: &str) -> &str {
     source.rsplit_once(":/").map_or(source, |(host, _)| host)
 }
 
-pub(super) fn per_mount(facts: &Facts) -> Option<Finding> {
+pub(super) fn per_mount(facts: &MeasurementFacts) -> Option<RuleFinding> {
     nfs(facts)?;
     let same = |host: &str| host == facts.server || facts.addresses.iter().any(|ip| ip == host);
     let here = facts
@@ -73,10 +73,13 @@ pub(super) fn per_mount(facts: &Facts) -> Option<Finding> {
         here.place,
         here.connections.unwrap_or(1)
     );
-    Some(Finding::new(Weight::Consider, text).set(Place::Shell, format!("umount {}", here.place)))
+    Some(
+        RuleFinding::new(Weight::Consider, text)
+            .set(SettingTarget::Shell, format!("umount {}", here.place)),
+    )
 }
 
-pub(super) fn changing_address(facts: &Facts) -> Option<Finding> {
+pub(super) fn changing_address(facts: &MeasurementFacts) -> Option<RuleFinding> {
     nfs(facts)?;
     let text = format!(
         "{} has {}: the number of connections is kept by address, and this one may change. Use \
@@ -84,15 +87,15 @@ pub(super) fn changing_address(facts: &Facts) -> Option<Finding> {
         facts.server,
         if facts.is_public { "a public address" } else { "several addresses" }
     );
-    (facts.is_public || facts.addresses.len() > 1).then(|| Finding::new(Weight::Consider, text))
+    (facts.is_public || facts.addresses.len() > 1).then(|| RuleFinding::new(Weight::Consider, text))
 }
 
-pub(super) fn low_depth(facts: &Facts) -> Option<Finding> {
+pub(super) fn low_depth(facts: &MeasurementFacts) -> Option<RuleFinding> {
     nfs(facts)?;
     let most = facts.most();
     let small = *facts.blocks().first()?;
     let single = [true, false].map(|is_read| {
-        let bounds = facts.gain_bounds(Class::SingleOneFile, most, small, is_read);
+        let bounds = facts.gain_bounds(WorkloadClass::SingleOneFile, most, small, is_read);
         bounds.filter(|_| most > facts.fewest())
     });
     let [Some(read), Some(write)] = single else { return None };
@@ -105,7 +108,7 @@ pub(super) fn low_depth(facts: &Facts) -> Option<Finding> {
         write.1,
         if read.1.min(write.1) < LOSS { "use one" } else { "it does not matter" }
     );
-    Some(Finding::new(Weight::Know, text))
+    Some(RuleFinding::new(Weight::Know, text))
 }
 
 /// Default read-ahead of the kernel on a mount, in KiB.
@@ -117,7 +120,7 @@ pub(super) fn default_read_ahead_kib(kernel: (u32, u32), read_bytes: u32) -> u32
     }
 }
 
-pub(super) fn read_ahead(facts: &Facts) -> Option<Finding> {
+pub(super) fn read_ahead(facts: &MeasurementFacts) -> Option<RuleFinding> {
     nfs(facts)?;
     let mounts: Vec<String> = facts
         .client
@@ -146,9 +149,12 @@ pub(super) fn read_ahead(facts: &Facts) -> Option<Finding> {
     );
     let weight = if low { Weight::Do } else { Weight::Consider };
     Some(
-        Finding::new(weight, text)
-            .set(Place::File, format!("# /etc/udev/rules.d/99-nfs.rules\n{}", read_ahead_rule()))
-            .set(Place::Shell, "sudo udevadm control --reload"),
+        RuleFinding::new(weight, text)
+            .set(
+                SettingTarget::File,
+                format!("# /etc/udev/rules.d/99-nfs.rules\n{}", read_ahead_rule()),
+            )
+            .set(SettingTarget::Shell, "sudo udevadm control --reload"),
     )
 }
 

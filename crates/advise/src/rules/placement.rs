@@ -1,9 +1,9 @@
 //! Rules about the distance of client and server, and about concurrency.
 
-use super::{Finding, Weight, clients_needed};
+use super::{RuleFinding, Weight, clients_needed};
 use crate::limit::{link_used, processors_used};
 use crate::probe::DISTANT_MS;
-use crate::{Class, Facts, size};
+use crate::{MeasurementFacts, WorkloadClass, size};
 
 /// Gain from which a change is worthwhile.
 const WORTH: f64 = 1.1;
@@ -15,49 +15,50 @@ const AT_LIMIT: f64 = 0.85;
 const MACHINES: [(&str, f64); 2] =
     [("D32s_v3 (32 vCPU, 8 NICs)", 16e9), ("D16_v4 (16 vCPU, 8 NICs)", 12.5e9)];
 
-pub(super) fn distance(facts: &Facts) -> Option<Finding> {
-    let small = facts.cell(Class::SingleOneFile, facts.fewest(), *facts.blocks().first()?, true)?;
+pub(super) fn distance(facts: &MeasurementFacts) -> Option<RuleFinding> {
+    let small =
+        facts.cell(WorkloadClass::SingleOneFile, facts.fewest(), *facts.blocks().first()?, true)?;
     let part = (facts.round_trip_ms * 100_000.0 / small.p50_us.max(1.0)).min(100.0);
     let text =
         format!("a round trip takes {:.2} ms, {part:.0} % of a small read: ", facts.round_trip_ms);
     Some(if facts.round_trip_ms >= DISTANT_MS {
-        Finding::new(Weight::Do, text + "move client and server closer together")
+        RuleFinding::new(Weight::Do, text + "move client and server closer together")
     } else {
-        Finding::new(Weight::Know, text + "they are close enough")
+        RuleFinding::new(Weight::Know, text + "they are close enough")
     })
 }
 
-pub(super) fn threads(facts: &Facts) -> Option<Finding> {
+pub(super) fn threads(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let block = *facts.blocks().first()?;
-    let one = facts.cell(Class::SingleOneFile, facts.most(), block, true)?;
-    let many = facts.cell(Class::ManyOneFile, facts.most(), block, true)?;
+    let one = facts.cell(WorkloadClass::SingleOneFile, facts.most(), block, true)?;
+    let many = facts.cell(WorkloadClass::ManyOneFile, facts.most(), block, true)?;
     let gain = many.per_second / one.per_second.max(1.0);
     let text = format!(
         "{} requests under way bring {gain:.1} times what one at a time brings: use applications \
          with several threads",
         many.depth
     );
-    (gain >= WORTH).then(|| Finding::new(Weight::Consider, text))
+    (gain >= WORTH).then(|| RuleFinding::new(Weight::Consider, text))
 }
 
-pub(super) fn files(facts: &Facts) -> Option<Finding> {
+pub(super) fn files(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let block = *facts.blocks().first()?;
-    let one = facts.cell(Class::ManyOneFile, facts.most(), block, true)?;
-    let many = facts.cell(Class::ManyManyFiles, facts.most(), block, true)?;
+    let one = facts.cell(WorkloadClass::ManyOneFile, facts.most(), block, true)?;
+    let many = facts.cell(WorkloadClass::ManyManyFiles, facts.most(), block, true)?;
     let gain = many.per_second / one.per_second.max(1.0);
     let text = format!("the same load on several files is {gain:.2} times as fast: distribute it");
-    (gain >= WORTH).then(|| Finding::new(Weight::Consider, text))
+    (gain >= WORTH).then(|| RuleFinding::new(Weight::Consider, text))
 }
 
-pub(super) fn warm_up(facts: &Facts) -> Option<Finding> {
+pub(super) fn warm_up(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let text = format!(
         "the first {:.2} s of each load were not counted; with other tools, discard the first run",
         facts.warm_up_seconds
     );
-    Some(Finding::new(Weight::Know, text))
+    Some(RuleFinding::new(Weight::Know, text))
 }
 
-pub(super) fn more_clients(facts: &Facts) -> Option<Finding> {
+pub(super) fn more_clients(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let best = facts.best()?.bytes_per_second;
     let (link, processors) = (link_used(facts), processors_used(facts));
     if let Some(target) = facts.target_bytes_per_second {
@@ -70,14 +71,14 @@ pub(super) fn more_clients(facts: &Facts) -> Option<Finding> {
             facts.most(),
             facts.fewest()
         );
-        return Some(Finding::new(Weight::Know, text));
+        return Some(RuleFinding::new(Weight::Know, text));
     }
     let text = "this client is at its limit while the share may not be: measure with a second one \
                 at the same time, and spread the work over more";
-    (link.max(processors) >= AT_LIMIT).then(|| Finding::new(Weight::Consider, text))
+    (link.max(processors) >= AT_LIMIT).then(|| RuleFinding::new(Weight::Consider, text))
 }
 
-pub(super) fn machine_size(facts: &Facts) -> Option<Finding> {
+pub(super) fn machine_size(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let used = link_used(facts);
     if used < AT_LIMIT {
         return None;
@@ -90,10 +91,10 @@ pub(super) fn machine_size(facts: &Facts) -> Option<Finding> {
     for (name, bits) in MACHINES {
         text += &format!("; {name}: {}/s", size(bits / 8.0));
     }
-    Some(Finding::new(Weight::Consider, text))
+    Some(RuleFinding::new(Weight::Consider, text))
 }
 
-pub(super) fn queue_depth(facts: &Facts) -> Option<Finding> {
+pub(super) fn queue_depth(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let good = facts.depths.iter().filter(|cell| cell.depth <= DEPTH_GOOD);
     let good = good.map(|cell| cell.per_second).fold(0.0, f64::max);
     let beyond = facts.depths.iter().rfind(|cell| cell.depth > DEPTH_GOOD)?;
@@ -105,8 +106,8 @@ pub(super) fn queue_depth(facts: &Facts) -> Option<Finding> {
         beyond.p50_us / 1000.0
     );
     Some(if gain < WORTH {
-        Finding::new(Weight::Know, text + ": stay at 64 or below")
+        RuleFinding::new(Weight::Know, text + ": stay at 64 or below")
     } else {
-        Finding::new(Weight::Consider, text + ": here more than 64 still helps")
+        RuleFinding::new(Weight::Consider, text + ": here more than 64 still helps")
     })
 }

@@ -1,7 +1,7 @@
 //! Rules about SMB Multichannel: whether, how many channels, for which workloads.
 
-use super::{Finding, Place, Weight, enough_connections};
-use crate::{Class, Facts};
+use super::{RuleFinding, SettingTarget, Weight, enough_connections};
+use crate::{MeasurementFacts, WorkloadClass};
 
 /// Relative rate below which several channels cost.
 const LOSS: f64 = 0.95;
@@ -10,22 +10,22 @@ const SMALL_BYTES: u32 = 16 * 1024;
 /// Common values of the Windows setting.
 const COUNTS: [usize; 4] = [1, 4, 8, 16];
 
-fn smb(facts: &Facts) -> Option<()> {
+fn smb(facts: &MeasurementFacts) -> Option<()> {
     (!facts.is_nfs).then_some(())
 }
 
-pub(super) fn both_sides(facts: &Facts) -> Option<Finding> {
+pub(super) fn both_sides(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let text = "the server does not support Multichannel; enable it on both sides";
     (!facts.offers_channels).then(|| {
-        Finding::new(Weight::Do, text)
-            .set(Place::Server, "[multichannel]\nenabled = true")
-            .set(Place::PowerShell, "Set-SmbServerConfiguration -EnableMultiChannel $true")
-            .set(Place::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $true")
+        RuleFinding::new(Weight::Do, text)
+            .set(SettingTarget::Server, "[multichannel]\nenabled = true")
+            .set(SettingTarget::PowerShell, "Set-SmbServerConfiguration -EnableMultiChannel $true")
+            .set(SettingTarget::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $true")
     })
 }
 
-pub(super) fn server_default(facts: &Facts) -> Option<Finding> {
+pub(super) fn server_default(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let short = facts.offers_channels && facts.channels_reached < facts.channels_wanted;
     let text = format!(
@@ -34,24 +34,25 @@ pub(super) fn server_default(facts: &Facts) -> Option<Finding> {
         facts.channels_reached, facts.channels_wanted
     );
     let keys = format!("[multichannel]\nchannels_max = {}\nrss = true", facts.channels_wanted);
-    short.then(|| Finding::new(Weight::Do, text).set(Place::Server, keys))
+    short.then(|| RuleFinding::new(Weight::Do, text).set(SettingTarget::Server, keys))
 }
 
-pub(super) fn client_default(facts: &Facts) -> Option<Finding> {
+pub(super) fn client_default(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let text = "Windows clients have Multichannel on by default; check with";
     let look = "Get-SmbClientConfiguration | Select-Object -Property EnableMultichannel";
-    Some(Finding::new(Weight::Know, text).set(Place::PowerShell, look))
+    Some(RuleFinding::new(Weight::Know, text).set(SettingTarget::PowerShell, look))
 }
 
-pub(super) fn feature_state(facts: &Facts) -> Option<Finding> {
+pub(super) fn feature_state(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let text = "Multichannel depends on the server's product and version; to see it";
-    (!facts.offers_channels)
-        .then(|| Finding::new(Weight::Know, text).set(Place::Shell, "anabranch feature"))
+    (!facts.offers_channels).then(|| {
+        RuleFinding::new(Weight::Know, text).set(SettingTarget::Shell, "anabranch feature")
+    })
 }
 
-pub(super) fn one_address(facts: &Facts) -> Option<Finding> {
+pub(super) fn one_address(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let one: Vec<&String> =
         facts.server_interfaces.iter().flat_map(|one| &one.ip_addresses).collect();
@@ -62,10 +63,10 @@ pub(super) fn one_address(facts: &Facts) -> Option<Finding> {
     let show =
         format!("anabranch channels smb://USER@{}/{} --any-interface", facts.server, facts.share);
     (!one.is_empty() && foreign && !facts.addresses.is_empty())
-        .then(|| Finding::new(Weight::Consider, text).set(Place::Shell, show))
+        .then(|| RuleFinding::new(Weight::Consider, text).set(SettingTarget::Shell, show))
 }
 
-pub(super) fn needless_adapters(facts: &Facts) -> Option<Finding> {
+pub(super) fn needless_adapters(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let real = |ip: &String| !ip.starts_with("127.") && ip != "::1" && !ip.starts_with("fe80");
     let adapters = facts.client.interfaces.iter().filter(|one| one.ip_addresses.iter().any(real));
@@ -75,10 +76,10 @@ pub(super) fn needless_adapters(facts: &Facts) -> Option<Finding> {
          further ones bring nothing here"
     );
     let needless = adapters > 1 && facts.server_interfaces.len() == 1;
-    needless.then(|| Finding::new(Weight::Consider, text))
+    needless.then(|| RuleFinding::new(Weight::Consider, text))
 }
 
-pub(super) fn connection_count(facts: &Facts) -> Option<Finding> {
+pub(super) fn connection_count(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let enough = enough_connections(facts)?;
     let count = COUNTS.into_iter().find(|count| *count >= enough).unwrap_or(16);
@@ -94,15 +95,15 @@ pub(super) fn connection_count(facts: &Facts) -> Option<Finding> {
     );
     let line = format!("Set-SmbClientConfiguration -ConnectionCountPerRSSNetworkInterface {count}");
     Some(
-        Finding::new(Weight::Consider, text)
-            .set(Place::PowerShell, line)
-            .set(Place::Shell, mount)
-            .set(Place::Server, format!("[multichannel]\nchannels_max = {count}")),
+        RuleFinding::new(Weight::Consider, text)
+            .set(SettingTarget::PowerShell, line)
+            .set(SettingTarget::Shell, mount)
+            .set(SettingTarget::Server, format!("[multichannel]\nchannels_max = {count}")),
     )
 }
 
 /// The smallest gain of these loads with the most channels, by their best rounds: a certain loss.
-fn worst(facts: &Facts, is_wanted: impl Fn(Class, u32) -> bool) -> Option<f64> {
+fn worst(facts: &MeasurementFacts, is_wanted: impl Fn(WorkloadClass, u32) -> bool) -> Option<f64> {
     let most = facts.most();
     if most == facts.fewest() {
         return None;
@@ -116,7 +117,7 @@ fn worst(facts: &Facts, is_wanted: impl Fn(Class, u32) -> bool) -> Option<f64> {
         .min_by(f64::total_cmp)
 }
 
-pub(super) fn single_thread(facts: &Facts) -> Option<Finding> {
+pub(super) fn single_thread(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let worst = worst(facts, |class, block| class.is_single() && block <= SMALL_BYTES)?;
     let text = format!(
@@ -125,21 +126,22 @@ pub(super) fn single_thread(facts: &Facts) -> Option<Finding> {
         (1.0 - worst) * 100.0
     );
     (worst < LOSS).then(|| {
-        Finding::new(Weight::Consider, text)
-            .set(Place::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $false")
+        RuleFinding::new(Weight::Consider, text)
+            .set(SettingTarget::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $false")
     })
 }
 
-pub(super) fn small_requests(facts: &Facts) -> Option<Finding> {
+pub(super) fn small_requests(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
-    let worst = worst(facts, |class, block| class == Class::ManyOneFile && block <= SMALL_BYTES)?;
+    let worst =
+        worst(facts, |class, block| class == WorkloadClass::ManyOneFile && block <= SMALL_BYTES)?;
     let text = format!(
         "small requests on one file lose {:.0} % by several channels: spread them over more files, \
          make them larger, or do without channels for this client",
         (1.0 - worst) * 100.0
     );
     (worst < LOSS).then(|| {
-        Finding::new(Weight::Consider, text)
-            .set(Place::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $false")
+        RuleFinding::new(Weight::Consider, text)
+            .set(SettingTarget::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $false")
     })
 }

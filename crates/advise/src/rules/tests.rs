@@ -4,7 +4,7 @@
 use super::*;
 use crate::limit::{Limit, bindings};
 use crate::table::{Colour, rows};
-use crate::{Cell, Class, Interface, Machine, Mount};
+use crate::{ClientMachineFacts, InterfaceFacts, MeasuredLoad, MountFacts, WorkloadClass};
 
 /// Requirements that recommend something, or are a setting of these groups.
 const ASKED: [&str; 24] = [
@@ -13,25 +13,25 @@ const ASKED: [&str; 24] = [
     "NC-12", "NC-13", "RA-03",
 ];
 
-fn interface(index: u32, ip: &str) -> Interface {
-    Interface {
+fn interface(index: u32, ip: &str) -> InterfaceFacts {
+    InterfaceFacts {
         interface_index: index,
         ip_addresses: vec![ip.into()],
         link_speed: 100_000_000_000,
         rss_capable: true,
-        ..Interface::default()
+        ..InterfaceFacts::default()
     }
 }
 
 /// A matrix whose cells follow `per_second`.
-fn facts(per_second: impl Fn(Class, usize, u32, bool) -> f64) -> Facts {
+fn facts(per_second: impl Fn(WorkloadClass, usize, u32, bool) -> f64) -> MeasurementFacts {
     let mut cells = Vec::new();
-    for class in Class::ALL {
+    for class in WorkloadClass::ALL {
         for connections in [1, 4] {
             for block_bytes in [4096, 65_536, 1 << 20] {
                 for is_read in [true, false] {
                     let per_second = per_second(class, connections, block_bytes, is_read);
-                    cells.push(Cell {
+                    cells.push(MeasuredLoad {
                         class,
                         connections,
                         depth: if class.is_single() { 1 } else { 32 },
@@ -49,13 +49,10 @@ fn facts(per_second: impl Fn(Class, usize, u32, bool) -> f64) -> Facts {
             }
         }
     }
-    let depths = [(16, 900.0), (64, 1000.0), (128, 1010.0)].map(|(depth, per_second)| Cell {
-        depth,
-        per_second,
-        p50_us: 5000.0,
-        ..Cell::default()
+    let depths = [(16, 900.0), (64, 1000.0), (128, 1010.0)].map(|(depth, per_second)| {
+        MeasuredLoad { depth, per_second, p50_us: 5000.0, ..MeasuredLoad::default() }
     });
-    Facts {
+    MeasurementFacts {
         server: "files".into(),
         share: "data".into(),
         addresses: vec!["10.0.0.2".into()],
@@ -67,41 +64,41 @@ fn facts(per_second: impl Fn(Class, usize, u32, bool) -> f64) -> Facts {
         channels_wanted: 4,
         channels_reached: 4,
         server_interfaces: vec![interface(2, "10.0.0.2")],
-        client: Machine {
+        client: ClientMachineFacts {
             processors: 8,
             kernel: (6, 12),
             interfaces: vec![interface(1, "10.0.0.1")],
-            ..Machine::default()
+            ..ClientMachineFacts::default()
         },
         cells,
         depths: depths.to_vec(),
         warm_up_seconds: 0.1,
-        ..Facts::default()
+        ..MeasurementFacts::default()
     }
 }
 
 /// The documented behaviour: the gain from several connections for many requests.
-fn as_documented(class: Class, connections: usize, block: u32, _: bool) -> f64 {
+fn as_documented(class: WorkloadClass, connections: usize, block: u32, _: bool) -> f64 {
     let base = if class.is_single() { 20.0 } else { 200.0 } * 4096.0 / f64::from(block).sqrt();
     let gain = match (class, connections) {
         (_, 1) => 1.0,
-        (Class::ManyManyFiles, _) => 3.0,
-        (Class::ManyOneFile, _) if block > 16_384 => 2.0,
-        (Class::SingleManyFiles, _) if block > 16_384 => 1.05,
+        (WorkloadClass::ManyManyFiles, _) => 3.0,
+        (WorkloadClass::ManyOneFile, _) if block > 16_384 => 2.0,
+        (WorkloadClass::SingleManyFiles, _) if block > 16_384 => 1.05,
         _ => 0.9,
     };
     base * gain
 }
 
-fn nfs(facts: Facts) -> Facts {
-    Facts { is_nfs: true, dialect: "4.1".into(), share: "export/data".into(), ..facts }
+fn nfs(facts: MeasurementFacts) -> MeasurementFacts {
+    MeasurementFacts { is_nfs: true, dialect: "4.1".into(), share: "export/data".into(), ..facts }
 }
 
-fn found(facts: &Facts, id: &str) -> Option<Finding> {
+fn found(facts: &MeasurementFacts, id: &str) -> Option<RuleFinding> {
     findings(facts).into_iter().find(|one| one.id == id)
 }
 
-fn settings(facts: &Facts, id: &str) -> String {
+fn settings(facts: &MeasurementFacts, id: &str) -> String {
     let finding = found(facts, id).unwrap_or_else(|| panic!("{id} finds nothing"));
     finding.settings.iter().map(|one| one.text.clone() + "\n").collect()
 }
@@ -119,7 +116,7 @@ fn rules_cover_every_recommendation_of_the_requirements() {
 
 #[test]
 fn rule_applies_exactly_under_its_condition() {
-    type Change = fn(&mut Facts);
+    type Change = fn(&mut MeasurementFacts);
     let nothing: Change = |_| {};
     // Each rule, a change that triggers it, and one that silences it; first for SMB, then for NFS.
     let of_smb: [(&str, Change, Option<Change>); 20] = [
@@ -168,7 +165,12 @@ fn rule_applies_exactly_under_its_condition() {
     }
 }
 
-fn judge(id: &str, speaks: fn(&mut Facts), silent: Option<fn(&mut Facts)>, base: Facts) {
+fn judge(
+    id: &str,
+    speaks: fn(&mut MeasurementFacts),
+    silent: Option<fn(&mut MeasurementFacts)>,
+    base: MeasurementFacts,
+) {
     let mut changed = base.clone();
     speaks(&mut changed);
     assert!(found(&changed, id).is_some(), "{id} is silent");
@@ -179,8 +181,8 @@ fn judge(id: &str, speaks: fn(&mut Facts), silent: Option<fn(&mut Facts)>, base:
     }
 }
 
-fn mounted(source: &str, read_ahead_kib: u32) -> Mount {
-    Mount {
+fn mounted(source: &str, read_ahead_kib: u32) -> MountFacts {
+    MountFacts {
         kind: "nfs4".into(),
         source: source.into(),
         place: "/mnt/x".into(),
@@ -240,11 +242,11 @@ fn comparison_table_is_colored_by_measurement() {
         let row = rows.iter().find(|r| (r.class, r.block_bytes) == (class, block)).unwrap();
         row.colour
     };
-    assert_eq!(colour(Class::ManyManyFiles, 4096), Colour::Green);
-    assert_eq!(colour(Class::ManyOneFile, 1 << 20), Colour::Green);
-    assert_eq!(colour(Class::ManyOneFile, 4096), Colour::Red);
-    assert_eq!(colour(Class::SingleOneFile, 4096), Colour::Red);
-    assert_eq!(colour(Class::SingleManyFiles, 1 << 20), Colour::Yellow);
+    assert_eq!(colour(WorkloadClass::ManyManyFiles, 4096), Colour::Green);
+    assert_eq!(colour(WorkloadClass::ManyOneFile, 1 << 20), Colour::Green);
+    assert_eq!(colour(WorkloadClass::ManyOneFile, 4096), Colour::Red);
+    assert_eq!(colour(WorkloadClass::SingleOneFile, 4096), Colour::Red);
+    assert_eq!(colour(WorkloadClass::SingleManyFiles, 1 << 20), Colour::Yellow);
 }
 
 #[test]
@@ -258,14 +260,14 @@ fn insignificant_difference_is_yellow_without_advice() {
     assert_eq!(found(&noisy, "MP-12"), None);
 }
 
-fn binds(facts: &Facts) -> Limit {
+fn binds(facts: &MeasurementFacts) -> Limit {
     bindings(facts)[0].limit
 }
 
 #[test]
 fn limiting_factor_is_identified() {
     // Larger requests have lower rates; nothing else stands out.
-    let even = |_: Class, _: usize, block: u32, _: bool| 4e9 / f64::from(block).powf(1.1);
+    let even = |_: WorkloadClass, _: usize, block: u32, _: bool| 4e9 / f64::from(block).powf(1.1);
     let none = facts(even);
     assert_eq!(binds(&none), Limit::Server, "{:?}", bindings(&none));
     let mut full = facts(even);
@@ -313,7 +315,7 @@ fn client_count_is_given_with_and_without_multichannel() {
 
 #[test]
 fn local_disk_limit_is_not_attributed_to_a_share() {
-    let empty = Facts::default();
+    let empty = MeasurementFacts::default();
     assert!(bindings(&empty).is_empty());
     assert!(rows(&empty).is_empty());
     assert!(findings(&empty).iter().all(|one| one.weight != Weight::Do || one.id == "MC-11"));

@@ -1,16 +1,16 @@
 //! Facts about the client's machine: kernel, adapters, mounts.
 
 use crate::channels::own_interfaces;
-use advise::{Machine, Mount};
+use advise::{ClientMachineFacts, MountFacts};
 use std::net::IpAddr;
 
 /// Driver of a virtual machine's synthetic adapters, whose packets pass the host's software.
 const SYNTHETIC: &str = "hv_netvsc";
 
 /// Collects the facts about this machine.
-pub fn machine() -> Machine {
+pub fn machine() -> ClientMachineFacts {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    Machine {
+    ClientMachineFacts {
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         kernel: kernel(&rustix::system::uname().release().to_string_lossy()),
         interfaces: own_interfaces(),
@@ -41,7 +41,7 @@ fn slow_adapters() -> Vec<String> {
 }
 
 /// A mount of a network file system, from a line of /proc/self/mountinfo. proc(5).
-fn mount(line: &str) -> Option<Mount> {
+fn mount(line: &str) -> Option<MountFacts> {
     let (before, after) = line.split_once(" - ")?;
     let before: Vec<&str> = before.split(' ').collect();
     let mut after = after.split(' ');
@@ -55,7 +55,7 @@ fn mount(line: &str) -> Option<Mount> {
     };
     let device = before.get(2)?;
     let ahead = std::fs::read_to_string(format!("/sys/class/bdi/{device}/read_ahead_kb"));
-    Some(Mount {
+    Some(MountFacts {
         kind: kind.to_owned(),
         source: source.to_owned(),
         place: (*before.get(4)?).to_owned(),

@@ -4,7 +4,7 @@ use super::Args;
 use super::machine::{is_public, machine};
 use crate::probe::interfaces_of;
 use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
-use advise::{Cell, Class, Facts};
+use advise::{MeasuredLoad, MeasurementFacts, WorkloadClass};
 use anyhow::{Context, Result};
 use client::load::{Plan, Report, Run, Storage, Until, Work};
 use client::{nfs, probe};
@@ -33,7 +33,7 @@ const TRIES_MAX: usize = 4;
 const CLEAN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Collects all facts that the rules of `advise` evaluate.
-pub async fn facts(args: &Args, password: &str) -> Result<Facts> {
+pub async fn facts(args: &Args, password: &str) -> Result<MeasurementFacts> {
     let (host, port) = match &args.url {
         Url::Smb(url) => (url.host.as_str(), url.port),
         Url::Nfs(url) => (url.host.as_str(), url.port),
@@ -50,14 +50,14 @@ pub async fn facts(args: &Args, password: &str) -> Result<Facts> {
     }
     let mut named: Vec<String> = addresses.iter().map(|one| one.ip().to_string()).collect();
     named.dedup();
-    let mut facts = Facts {
+    let mut facts = MeasurementFacts {
         server: host.to_owned(),
         is_public: addresses.iter().any(|one| is_public(one.ip())),
         addresses: named,
         round_trip_ms,
         client: machine(),
         target_bytes_per_second: args.target.map(|bytes| bytes as f64),
-        ..Facts::default()
+        ..MeasurementFacts::default()
     };
     match &args.url {
         Url::Smb(_) => smb(args, password, &mut facts).await?,
@@ -74,7 +74,7 @@ fn arms(args: &Args) -> Vec<usize> {
     arms
 }
 
-async fn smb(args: &Args, password: &str, facts: &mut Facts) -> Result<()> {
+async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Result<()> {
     let Url::Smb(url) = &args.url else { anyhow::bail!("it is no share") };
     facts.share.clone_from(&url.share);
     let (mut clients, mut runs) = (Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ async fn smb(args: &Args, password: &str, facts: &mut Facts) -> Result<()> {
     measured
 }
 
-async fn nfs(args: &Args, facts: &mut Facts) -> Result<()> {
+async fn nfs(args: &Args, facts: &mut MeasurementFacts) -> Result<()> {
     let Url::Nfs(url) = &args.url else { anyhow::bail!("it is no export") };
     facts.is_nfs = true;
     facts.share.clone_from(&url.path);
@@ -129,7 +129,8 @@ async fn nfs(args: &Args, facts: &mut Facts) -> Result<()> {
 
 /// A plan that all others are changed from: its files are made full.
 fn base(folder: &str, args: &Args) -> Plan {
-    let loads = Class::ALL.len() * BLOCKS.len() * 2 * arms(args).len() * ROUNDS + DEPTHS.len();
+    let loads =
+        WorkloadClass::ALL.len() * BLOCKS.len() * 2 * arms(args).len() * ROUNDS + DEPTHS.len();
     let each = f64::from(args.seconds) / loads as f64;
     Plan {
         work: Work::Data,
@@ -151,7 +152,7 @@ fn base(folder: &str, args: &Args) -> Plan {
 async fn matrix<S: Storage>(
     args: &Args,
     runs: &mut [(usize, Run<S>)],
-    facts: &mut Facts,
+    facts: &mut MeasurementFacts,
 ) -> Result<()> {
     let measured = async {
         for (_, run) in runs.iter_mut() {
@@ -174,13 +175,13 @@ async fn matrix<S: Storage>(
 async fn loads<S: Storage>(
     args: &Args,
     runs: &mut [(usize, Run<S>)],
-    facts: &mut Facts,
+    facts: &mut MeasurementFacts,
 ) -> Result<()> {
     let base = runs.first().context("no number of connections")?.1.plan().clone();
     facts.warm_up_seconds = base.warm_up_seconds;
     let most = runs.first().map_or(BLOCKS[2], |(_, run)| run.block_bytes_max());
-    let mut tell = Progress::new(args, Class::ALL.len() * BLOCKS.len() * 2);
-    for class in Class::ALL {
+    let mut tell = Progress::new(args, WorkloadClass::ALL.len() * BLOCKS.len() * 2);
+    for class in WorkloadClass::ALL {
         for block_bytes in BLOCKS.map(|block| block.min(most)) {
             for read_percent in [100, 0] {
                 let plan = Plan {
@@ -198,7 +199,8 @@ async fn loads<S: Storage>(
     let Some((arm, run)) = runs.last_mut() else { return Ok(()) };
     for depth in DEPTHS {
         let plan = Plan { depth, ..base.clone() };
-        let class = if depth == 1 { Class::SingleManyFiles } else { Class::ManyManyFiles };
+        let class =
+            if depth == 1 { WorkloadClass::SingleManyFiles } else { WorkloadClass::ManyManyFiles };
         facts.depths.extend(load(args, run, *arm, class, plan).await?);
     }
     tell.end();
@@ -210,10 +212,10 @@ async fn loads<S: Storage>(
 async fn in_turns<S: Storage>(
     args: &Args,
     runs: &mut [(usize, Run<S>)],
-    class: Class,
+    class: WorkloadClass,
     plan: &Plan,
-) -> Result<Vec<Cell>> {
-    let mut rounds: Vec<Vec<Cell>> = vec![Vec::new(); runs.len()];
+) -> Result<Vec<MeasuredLoad>> {
+    let mut rounds: Vec<Vec<MeasuredLoad>> = vec![Vec::new(); runs.len()];
     for _ in 0..ROUNDS {
         for (cells, (arm, run)) in rounds.iter_mut().zip(runs.iter_mut()) {
             cells.extend(load(args, run, *arm, class, plan.clone()).await?);
@@ -223,10 +225,11 @@ async fn in_turns<S: Storage>(
 }
 
 /// Merges the rounds of one load: means, and the rate of each round.
-fn together(cells: &[Cell]) -> Option<Cell> {
-    let mean = |of: fn(&Cell) -> f64| cells.iter().map(of).sum::<f64>() / cells.len() as f64;
+fn together(cells: &[MeasuredLoad]) -> Option<MeasuredLoad> {
+    let mean =
+        |of: fn(&MeasuredLoad) -> f64| cells.iter().map(of).sum::<f64>() / cells.len() as f64;
     let first = cells.first()?;
-    Some(Cell {
+    Some(MeasuredLoad {
         per_second: mean(|cell| cell.per_second),
         bytes_per_second: mean(|cell| cell.bytes_per_second),
         p50_us: mean(|cell| cell.p50_us),
@@ -242,9 +245,9 @@ async fn load<S: Storage>(
     args: &Args,
     run: &mut Run<S>,
     connections: usize,
-    class: Class,
+    class: WorkloadClass,
     plan: Plan,
-) -> Result<Option<Cell>> {
+) -> Result<Option<MeasuredLoad>> {
     run.change(plan)?;
     let patience = LOAD_PATIENCE + Duration::from_secs(args.seconds.into());
     for _ in 0..TRIES_MAX {
@@ -257,9 +260,9 @@ async fn load<S: Storage>(
     Ok(None)
 }
 
-fn cell(report: &Report, connections: usize, class: Class) -> Option<Cell> {
+fn cell(report: &Report, connections: usize, class: WorkloadClass) -> Option<MeasuredLoad> {
     let figures = report.operations.first()?;
-    Some(Cell {
+    Some(MeasuredLoad {
         class,
         connections,
         depth: report.plan.depth,
@@ -287,7 +290,7 @@ impl Progress {
         Self { shows: !args.quiet, at: 0, of }
     }
 
-    fn step(&mut self, class: Class, block_bytes: u32, read_percent: u8) {
+    fn step(&mut self, class: WorkloadClass, block_bytes: u32, read_percent: u8) {
         self.at += 1;
         if !self.shows {
             return;

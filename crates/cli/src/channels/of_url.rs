@@ -3,8 +3,8 @@
 use super::{Args, sockets};
 use crate::probe::interfaces_of;
 use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
-use advise::Interface;
-use advise::channels::{Connection, Facts, imbalance, shown, steps};
+use advise::InterfaceFacts;
+use advise::channels::{ConnectionFacts, LoadedSessionFacts, imbalance, shown, steps};
 use anyhow::{Context, Result};
 use client::load::{Plan, Report, Run, Storage, Until, Work};
 use client::{Client, nfs};
@@ -52,7 +52,7 @@ pub fn run(args: &Args, url: &Url) -> Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn of_smb(args: &Args, url: &Url, password: &str) -> Result<Facts> {
+async fn of_smb(args: &Args, url: &Url, password: &str) -> Result<LoadedSessionFacts> {
     let Url::Smb(url) = url else { anyhow::bail!("it is no share") };
     let wanted = usize::from(args.channels);
     let mut options = remote::options(wanted);
@@ -66,20 +66,20 @@ async fn of_smb(args: &Args, url: &Url, password: &str) -> Result<Facts> {
     let server = remote::address(&url.host, url.port)?;
     let facts = smb_facts(args, &client, &interfaces_of(&advertised), &before, &report, server);
     client.close().await;
-    Ok(Facts { share: format!("\\\\{}\\{}", url.host, url.share), ..facts })
+    Ok(LoadedSessionFacts { share: format!("\\\\{}\\{}", url.host, url.share), ..facts })
 }
 
 fn smb_facts(
     args: &Args,
     client: &Client,
-    server_interfaces: &[Interface],
+    server_interfaces: &[InterfaceFacts],
     before: &[(SocketAddr, u64)],
     report: &Report,
     server: SocketAddr,
-) -> Facts {
+) -> LoadedSessionFacts {
     let wanted = usize::from(args.channels);
     let client_interfaces = own_interfaces();
-    let of = |all: &[Interface], ip: IpAddr| {
+    let of = |all: &[InterfaceFacts], ip: IpAddr| {
         all.iter().find(|one| one.ip_addresses.contains(&ip.to_string())).cloned()
     };
     let connection = |channel: &client::ChannelFacts| {
@@ -89,7 +89,7 @@ fn smb_facts(
         );
         // Bytes of the connection setup are not part of the load.
         let begun = before.iter().find(|(local, _)| *local == channel.local).map_or(0, |(_, b)| *b);
-        Connection {
+        ConnectionFacts {
             client_ip_address: channel.local.ip().to_string(),
             client_port: channel.local.port(),
             server_ip_address: channel.remote.ip().to_string(),
@@ -103,10 +103,10 @@ fn smb_facts(
             credits: channel.credits,
         }
     };
-    let connections: Vec<Connection> = client.channels().iter().map(connection).collect();
+    let connections: Vec<ConnectionFacts> = client.channels().iter().map(connection).collect();
     let bytes: Vec<u64> = connections.iter().map(|one| one.bytes).collect();
     let environment = &report.environment;
-    Facts {
+    LoadedSessionFacts {
         protocol: "SMB".into(),
         server_name: client.name().to_owned(),
         dialect: environment.dialect.clone(),
@@ -123,11 +123,11 @@ fn smb_facts(
         server_interfaces: server_interfaces.to_vec(),
         bytes_per_second: report.bytes_per_second,
         imbalance: imbalance(&bytes),
-        ..Facts::default()
+        ..LoadedSessionFacts::default()
     }
 }
 
-async fn of_nfs(args: &Args, url: &Url) -> Result<Facts> {
+async fn of_nfs(args: &Args, url: &Url) -> Result<LoadedSessionFacts> {
     let Url::Nfs(url) = url else { anyhow::bail!("it is no export") };
     let wanted = usize::from(args.channels);
     let client = connect_nfs(&url.host, url.port, 1, wanted).await?;
@@ -136,22 +136,22 @@ async fn of_nfs(args: &Args, url: &Url) -> Result<Facts> {
     let before = client.connection_bytes();
     let report = load(args, export, "").await?;
     let slots = client.slots();
-    let connections: Vec<Connection> = client
+    let connections: Vec<ConnectionFacts> = client
         .connection_addresses()
         .iter()
         .zip(client.connection_bytes().iter().zip(&before))
-        .map(|((local, remote), (bytes, begun))| Connection {
+        .map(|((local, remote), (bytes, begun))| ConnectionFacts {
             client_ip_address: local.ip().to_string(),
             client_port: local.port(),
             server_ip_address: remote.ip().to_string(),
             server_port: remote.port(),
             bytes: bytes.saturating_sub(*begun),
             credits: slots,
-            ..Connection::default()
+            ..ConnectionFacts::default()
         })
         .collect();
     let bytes: Vec<u64> = connections.iter().map(|one| one.bytes).collect();
-    let facts = Facts {
+    let facts = LoadedSessionFacts {
         protocol: "NFS".into(),
         server_name: url.host.clone(),
         share: format!("{}:/{}", url.host, url.path),
@@ -167,18 +167,18 @@ async fn of_nfs(args: &Args, url: &Url) -> Result<Facts> {
         client_interfaces: own_interfaces(),
         bytes_per_second: report.bytes_per_second,
         imbalance: imbalance(&bytes),
-        ..Facts::default()
+        ..LoadedSessionFacts::default()
     };
     client.close().await;
     Ok(facts)
 }
 
 /// The interfaces of this machine.
-pub fn own_interfaces() -> Vec<Interface> {
+pub fn own_interfaces() -> Vec<InterfaceFacts> {
     let known = server::machine_interfaces();
     known
         .into_iter()
-        .map(|(link, addresses)| Interface {
+        .map(|(link, addresses)| InterfaceFacts {
             friendly_name: link.name,
             interface_index: link.index,
             ip_addresses: addresses.iter().map(ToString::to_string).collect(),

@@ -1,19 +1,19 @@
 //! Facts from the kernel: release, system calls, processor, memory, clock and limits.
 
 use crate::channels::own_interfaces;
-use advise::doctor::{Clock, Facts, Limits, NetworkInterface};
+use advise::doctor::{ClockFacts, DoctorFacts, NetworkInterfaceFacts, SystemLimits};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, inotify, openat2, statx};
 use rustix::process::{Resource, getrlimit};
 use std::fs::read_to_string;
 
 /// The facts that do not depend on a configuration.
-pub fn facts() -> Facts {
+pub fn facts() -> DoctorFacts {
     let interfaces = own_interfaces().into_iter().filter(|one| {
         let reached =
             |text: &String| text.parse().is_ok_and(|ip: std::net::IpAddr| !ip.is_loopback());
         one.ip_addresses.iter().any(reached)
     });
-    Facts {
+    DoctorFacts {
         kernel: numbers(&rustix::system::uname().release().to_string_lossy()),
         missing_calls: missing_calls(),
         is_root: rustix::process::geteuid().is_root(),
@@ -25,7 +25,7 @@ pub fn facts() -> Facts {
         memory_available_bytes: memory(&read("/proc/meminfo"), "MemAvailable:"),
         congestion: word("/proc/sys/net/ipv4/tcp_congestion_control"),
         interfaces: interfaces
-            .map(|one| NetworkInterface {
+            .map(|one| NetworkInterfaceFacts {
                 name: one.friendly_name,
                 bits_per_second: one.link_speed,
                 rss_capable: one.rss_capable,
@@ -33,7 +33,7 @@ pub fn facts() -> Facts {
             })
             .collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..Facts::default()
+        ..DoctorFacts::default()
     }
 }
 
@@ -77,10 +77,10 @@ fn memory(text: &str, name: &str) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-fn limits() -> Limits {
+fn limits() -> SystemLimits {
     let number = |path: &str| read(path).trim().parse().ok();
     let last = |path: &str| read(path).split_whitespace().last().and_then(|n| n.parse().ok());
-    Limits {
+    SystemLimits {
         // The server raises its own to what it may have; none is no limit.
         descriptors: Some(getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)),
         watches: number("/proc/sys/fs/inotify/max_user_watches"),
@@ -92,12 +92,12 @@ fn limits() -> Limits {
     }
 }
 
-fn clock() -> Clock {
+fn clock() -> ClockFacts {
     let state = server::backend::clock_state().ok();
     let zone = std::fs::read_link("/etc/localtime").ok();
     let zone =
         zone.and_then(|path| Some(path.to_string_lossy().split_once("zoneinfo/")?.1.to_owned()));
-    Clock {
+    ClockFacts {
         synchronized: state.map(|state| state.synchronized),
         error_microseconds: state.map(|state| state.error_microseconds),
         zone: zone.or_else(|| word("/etc/timezone")),

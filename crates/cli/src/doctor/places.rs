@@ -1,6 +1,6 @@
 //! Directories: their permissions, and the features of their file systems.
 
-use advise::doctor::{FileSystem, Folder, LongStreams};
+use advise::doctor::{FolderFacts, LongStreams, ShareFileSystem};
 use rustix::fs::{Access, access};
 use server::backend::{self, DiskFacts, StreamInventory};
 use server::config::{Config, ShareConfig};
@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The configuration, the users' file with its hashes, and the state folder.
-pub fn folders(config_path: Option<&Path>, config: &Config) -> Vec<Folder> {
-    let of = |what, path: &Path, mode_not, must_be_writable| Folder {
+pub fn folders(config_path: Option<&Path>, config: &Config) -> Vec<FolderFacts> {
+    let of = |what, path: &Path, mode_not, must_be_writable| FolderFacts {
         what,
         path: path.display().to_string(),
         mode: std::fs::metadata(path).ok().map(|found| found.permissions().mode() & 0o7777),
@@ -17,7 +17,7 @@ pub fn folders(config_path: Option<&Path>, config: &Config) -> Vec<Folder> {
         is_writable: access(path, Access::WRITE_OK).is_ok(),
         must_be_writable,
     };
-    let mut folders: Vec<Folder> =
+    let mut folders: Vec<FolderFacts> =
         config_path.map(|path| of("configuration", path, 0o022, false)).into_iter().collect();
     folders.push(of("users", &config.users, 0o077, false));
     // A user with write access could plant state that the server trusts.
@@ -27,9 +27,9 @@ pub fn folders(config_path: Option<&Path>, config: &Config) -> Vec<Folder> {
 
 /// The file system of a share; none if its directory is missing, which `check` reports, or if its
 /// backend has no directory.
-pub fn file_system(share: &ShareConfig) -> Option<FileSystem> {
+pub fn file_system(share: &ShareConfig) -> Option<ShareFileSystem> {
     let facts: DiskFacts = backend::configured().disk_facts(&share.source())?;
-    Some(FileSystem {
+    Some(ShareFileSystem {
         share: share.name.clone(),
         path: facts.path.display().to_string(),
         kind: facts.kind,

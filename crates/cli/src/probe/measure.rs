@@ -3,8 +3,8 @@
 use super::Plan;
 use super::target::Place;
 use crate::remote::{self, Url, World, connect_nfs, connect_smb, own_name};
-use advise::probe::{Connects, Host, Reads, ServerGreeting, Session};
-use advise::{Attempt, Interface};
+use advise::probe::{Connects, ProbedHost, ProbedSession, Reads, ServerGreeting};
+use advise::{Attempt, InterfaceFacts};
 use anyhow::{Context, Result, bail};
 use client::load::{Run, Storage, Until, Work};
 use client::{Client, load, nfs, probe};
@@ -32,7 +32,7 @@ const CAPABILITIES: [(u32, &str); 7] = [
 
 /// Probes all hosts: connects run in parallel, as they do not disturb each other; the layers above
 /// run one host after the other, as reads compete for the link.
-pub async fn all(places: Vec<Place>, plan: Plan) -> Vec<Host> {
+pub async fn all(places: Vec<Place>, plan: Plan) -> Vec<ProbedHost> {
     let connecting: Vec<_> =
         places.iter().map(|place| tokio::spawn(below(place.clone(), plan))).collect();
     let mut hosts = Vec::new();
@@ -63,12 +63,12 @@ fn millis(time: Duration) -> f64 {
 }
 
 /// Resolves the name and measures TCP connects.
-async fn below(place: Place, plan: Plan) -> (Host, Option<SocketAddr>) {
-    let mut host = Host {
+async fn below(place: Place, plan: Plan) -> (ProbedHost, Option<SocketAddr>) {
+    let mut host = ProbedHost {
         name: place.host.clone(),
         protocol: if place.is_nfs { "NFS" } else { "SMB" }.into(),
         port: place.port,
-        ..Host::default()
+        ..ProbedHost::default()
     };
     let name = (place.host.as_str(), place.port);
     let found = within(plan.within, async {
@@ -98,7 +98,7 @@ async fn below(place: Place, plan: Plan) -> (Host, Option<SocketAddr>) {
     (host, Some(address))
 }
 
-async fn above(host: &mut Host, place: &Place, address: SocketAddr, plan: Plan) {
+async fn above(host: &mut ProbedHost, place: &Place, address: SocketAddr, plan: Plan) {
     host.greeting = match place.is_nfs {
         true => attempt(within(plan.within, nfs_greeting(place, address)).await),
         false => attempt(within(plan.within * 2, smb_greeting(address, plan)).await),
@@ -200,11 +200,11 @@ async fn nfs_greeting(place: &Place, address: SocketAddr) -> Result<ServerGreeti
     }
 }
 
-async fn smb_session(client: &Client, took: Duration, plan: Plan) -> Session {
+async fn smb_session(client: &Client, took: Duration, plan: Plan) -> ProbedSession {
     let (negotiated, session) = (client.negotiated(), client.session());
     let interfaces = within(plan.within, async { Ok(client.interfaces().await?) }).await;
     let channels = client.channels();
-    Session {
+    ProbedSession {
         ms: millis(took),
         signing: if session.signs && !session.seals { negotiated.signing.name() } else { "off" }
             .into(),
@@ -218,15 +218,15 @@ async fn smb_session(client: &Client, took: Duration, plan: Plan) -> Session {
 }
 
 /// The interfaces that a server advertises, with the addresses of each index merged.
-pub fn interfaces_of(advertised: &[NetworkInterface]) -> Vec<Interface> {
-    let mut out: Vec<Interface> = Vec::new();
+pub fn interfaces_of(advertised: &[NetworkInterface]) -> Vec<InterfaceFacts> {
+    let mut out: Vec<InterfaceFacts> = Vec::new();
     for one in advertised {
         let ip = one.address.to_string();
         if let Some(known) = out.iter_mut().find(|known| known.interface_index == one.index) {
             known.ip_addresses.push(ip);
             continue;
         }
-        out.push(Interface {
+        out.push(InterfaceFacts {
             friendly_name: String::new(),
             interface_index: one.index,
             ip_addresses: vec![ip],
@@ -238,8 +238,8 @@ pub fn interfaces_of(advertised: &[NetworkInterface]) -> Vec<Interface> {
     out
 }
 
-fn nfs_session(client: &nfs::Client, took: Duration, plan: Plan) -> Session {
-    Session {
+fn nfs_session(client: &nfs::Client, took: Duration, plan: Plan) -> ProbedSession {
+    ProbedSession {
         ms: millis(took),
         signing: "off".into(),
         cipher: "off".into(),
@@ -252,7 +252,7 @@ fn nfs_session(client: &nfs::Client, took: Duration, plan: Plan) -> Session {
 }
 
 /// Creates a file, reads it in small and in large requests, and removes it.
-async fn reads<S: Storage>(host: &mut Host, storage: S, folder: &str, plan: Plan) {
+async fn reads<S: Storage>(host: &mut ProbedHost, storage: S, folder: &str, plan: Plan) {
     let large = LARGE_BYTES_MAX.min(storage.block_bytes_max());
     let small_plan = read_plan(folder, SMALL_BYTES.min(large), 1, plan);
     let large_plan = load::Plan { random: false, ..read_plan(folder, large, LARGE_DEPTH, plan) };
