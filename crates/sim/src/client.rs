@@ -1,9 +1,9 @@
 //! An SMB client: successive connections, concurrent requests, and checks of every response.
 
 use crate::environment::PASSWORD;
-use crate::history::History;
-use crate::messages::{self, Message};
-use crate::model::{Answer, CELL_BYTES, Op, OpId, Request};
+use crate::history::OperationHistory;
+use crate::messages::{self, UnframedMessage};
+use crate::model::{CELL_BYTES, ModelAnswer, ModelRequest, Op, OpId};
 use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::codec::Reader;
@@ -27,17 +27,17 @@ enum Phase {
 
 /// Purpose of a message.
 #[derive(Clone, Debug)]
-enum Purpose {
+enum RequestPurpose {
     SetUp,
     Echo,
     /// Acknowledgment of an oplock break.
     Acknowledge,
-    Asked(Request),
+    Asked(ModelRequest),
 }
 
 #[derive(Clone, Debug)]
 struct ExpectedReply {
-    purpose: Purpose,
+    purpose: RequestPurpose,
     command: Command,
     credits: u16,
     /// Its async id, once an interim response has reported it.
@@ -45,7 +45,7 @@ struct ExpectedReply {
 }
 
 /// The client's end of one connection.
-pub struct Client {
+pub struct SmbClientEnd {
     /// Session number, unique per connection of a run.
     pub session: u32,
     random: Random,
@@ -72,7 +72,7 @@ pub struct Client {
     answered: u64,
 }
 
-impl Client {
+impl SmbClientEnd {
     /// A connection that has sent nothing yet.
     #[must_use]
     pub fn new(session: u32, mut random: Random) -> Self {
@@ -146,9 +146,9 @@ impl Client {
     }
 
     /// Requests in flight.
-    pub fn unanswered(&self) -> impl Iterator<Item = Option<&Request>> {
+    pub fn unanswered(&self) -> impl Iterator<Item = Option<&ModelRequest>> {
         self.outstanding.values().map(|o| match &o.purpose {
-            Purpose::Asked(request) => Some(request),
+            RequestPurpose::Asked(request) => Some(request),
             _ => None,
         })
     }
@@ -168,8 +168,8 @@ impl Client {
             }
             _ => (Command::TREE_CONNECT, messages::tree_connect("data")),
         };
-        let message = Message { command, body, is_related: false };
-        let frame = self.frame(vec![(message, Purpose::SetUp)]);
+        let message = UnframedMessage { command, body, is_related: false };
+        let frame = self.frame(vec![(message, RequestPurpose::SetUp)]);
         if matches!(command, Command::NEGOTIATE | Command::SESSION_SETUP) {
             self.preauth.update(&frame[4..]);
         }
@@ -184,8 +184,8 @@ impl Client {
     /// Encodes an ECHO.
     pub fn echo(&mut self) -> Vec<u8> {
         let body = messages::empty();
-        let message = Message { command: Command::ECHO, body, is_related: false };
-        self.frame(vec![(message, Purpose::Echo)])
+        let message = UnframedMessage { command: Command::ECHO, body, is_related: false };
+        self.frame(vec![(message, RequestPurpose::Echo)])
     }
 
     /// Encodes an oplock break acknowledgment; `None` if the client chooses to be silent.
@@ -199,12 +199,12 @@ impl Client {
             self.exclusive.remove(&open);
         }
         let body = messages::oplock_break(file, level);
-        let message = Message { command: Command::OPLOCK_BREAK, body, is_related: false };
-        Some(self.frame(vec![(message, Purpose::Acknowledge)]))
+        let message = UnframedMessage { command: Command::OPLOCK_BREAK, body, is_related: false };
+        Some(self.frame(vec![(message, RequestPurpose::Acknowledge)]))
     }
 
     /// Encodes requests into one frame, related or not.
-    pub fn ask(&mut self, requests: Vec<Request>, related: bool) -> Vec<u8> {
+    pub fn ask(&mut self, requests: Vec<ModelRequest>, related: bool) -> Vec<u8> {
         let mut parts = Vec::new();
         for (at, request) in requests.into_iter().enumerate() {
             let is_related = related && at > 0;
@@ -220,7 +220,7 @@ impl Client {
                     self.forget(&request.op);
                 }
             }
-            parts.push((message, Purpose::Asked(request)));
+            parts.push((message, RequestPurpose::Asked(request)));
         }
         self.frame(parts)
     }
@@ -228,9 +228,11 @@ impl Client {
     /// Encodes the cancellation of a waiting request, if there is one, with its number.
     pub fn cancel(&mut self) -> Option<(OpId, Vec<u8>)> {
         let waiting = self.outstanding.iter().find_map(|(id, o)| match &o.purpose {
-            Purpose::Asked(Request { id: op, op: Op::Lock { waits: true, .. }, .. }) => {
-                Some((*id, *op, o.async_id))
-            }
+            RequestPurpose::Asked(ModelRequest {
+                id: op,
+                op: Op::Lock { waits: true, .. },
+                ..
+            }) => Some((*id, *op, o.async_id)),
             _ => None,
         });
         let (id, op, async_id) = waiting?;
@@ -277,7 +279,7 @@ impl Client {
     }
 
     /// Puts messages into one frame and records the expected responses.
-    fn frame(&mut self, parts: Vec<(Message, Purpose)>) -> Vec<u8> {
+    fn frame(&mut self, parts: Vec<(UnframedMessage, RequestPurpose)>) -> Vec<u8> {
         let (count, mut frame) = (parts.len(), Vec::new());
         for (at, (message, purpose)) in parts.into_iter().enumerate() {
             let credits = u16::from(self.random.small(4));
@@ -311,7 +313,7 @@ impl Client {
     ///
     /// # Errors
     /// A description of a faulty response.
-    pub fn receive(&mut self, bytes: &[u8], history: &mut History) -> Result<(), String> {
+    pub fn receive(&mut self, bytes: &[u8], history: &mut OperationHistory) -> Result<(), String> {
         self.input.extend(bytes);
         loop {
             let prefix: Vec<u8> = self.input.iter().take(4).copied().collect();

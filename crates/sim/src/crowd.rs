@@ -1,8 +1,8 @@
 //! Many clients of one server, each served to its end before the next. For measurements of scale,
 //! not for finding errors.
 
-use crate::channels::{Event, Link, Purpose, Role};
-use crate::environment::{Environment, Troubles};
+use crate::channels::{ChannelLink, LinkEvent, LinkRole, MessagePurpose};
+use crate::environment::{ProcessEnvironment, Troubles};
 use crate::messages;
 use crate::process::Process;
 use crate::random::Random;
@@ -35,7 +35,7 @@ pub struct CrowdOpen {
 /// A server and its clients.
 pub struct Crowd {
     process: Process,
-    clients: Vec<Link>,
+    clients: Vec<ChannelLink>,
 }
 
 impl Crowd {
@@ -45,14 +45,15 @@ impl Crowd {
     /// A logon is refused.
     pub fn new(count: usize) -> Result<Self, String> {
         let mut random = Random::new(1);
-        let environment = Environment::new(random.fork(), Troubles::default(), Instant::now(), 0);
+        let environment =
+            ProcessEnvironment::new(random.fork(), Troubles::default(), Instant::now(), 0);
         let process = Process::first(environment, false)?;
         let mut crowd = Self { process, clients: Vec::new() };
         for number in 0..count {
             let mut guid = [0xC1; 16];
             guid[..8].copy_from_slice(&(number as u64).to_le_bytes());
             let client = (Dialect::Smb311, guid, "user".to_owned());
-            let mut link = Link::new(number, Role::New(SessionId(0)), client);
+            let mut link = ChannelLink::new(number, LinkRole::New(SessionId(0)), client);
             let connection = crowd.process.accept(number as u32 + 1);
             link.side = Some(Box::new(ServerSide::without_wiretap(connection)));
             crowd.clients.push(link);
@@ -110,20 +111,20 @@ impl Crowd {
             contexts: &contexts,
         };
         let body = messages::body(|w| request.encode(w));
-        self.clients[client].ask(Command::CREATE, &body, Purpose::Ask(0), 0, false);
+        self.clients[client].ask(Command::CREATE, &body, MessagePurpose::Ask(0), 0, false);
     }
 
     /// A client sends a CLOSE.
     pub fn ask_close(&mut self, client: usize, file_id: FileId) {
         let request = CloseRequest { flags: 0, file_id };
         let body = messages::body(|w| request.encode(w));
-        self.clients[client].ask(Command::CLOSE, &body, Purpose::Ask(0), 0, false);
+        self.clients[client].ask(Command::CLOSE, &body, MessagePurpose::Ask(0), 0, false);
     }
 
     /// A client acknowledges a lease break, retaining `keeps`.
     pub fn acknowledge(&mut self, client: usize, key: u64, keeps: u8) {
         let body = messages::lease_acknowledgment(key_of(key), keeps);
-        self.clients[client].ask(Command::OPLOCK_BREAK, &body, Purpose::Ask(0), 0, false);
+        self.clients[client].ask(Command::OPLOCK_BREAK, &body, MessagePurpose::Ask(0), 0, false);
     }
 
     /// Serves a client's requests, and collects its messages.
@@ -146,7 +147,7 @@ impl Crowd {
         let output: Vec<u8> = side.output.drain(..).collect();
         for event in link.receive(&output)? {
             match event {
-                Event::Reply(_, status, message) => {
+                LinkEvent::Reply(_, status, message) => {
                     let number = |at: usize| message.get(at..at + 8)?.try_into().ok();
                     let file = number(128).zip(number(136)).map(|(persistent, volatile)| FileId {
                         persistent: u64::from_le_bytes(persistent),
@@ -154,7 +155,7 @@ impl Crowd {
                     });
                     heard.replies.push((status, file));
                 }
-                Event::Notice(_) => heard.notices += 1,
+                LinkEvent::Notice(_) => heard.notices += 1,
                 _ => {}
             }
         }

@@ -1,7 +1,9 @@
 //! A client that addresses files by handle and calls the file layer directly, like the NFS server
 //! does. It runs beside the SMB clients and is judged by the same model.
 
-use crate::model::{Answer, CELL_BYTES, CELLS_MAX, Cells, NAMES, Op, OpId, Request, kinds};
+use crate::model::{
+    CELL_BYTES, CELLS_MAX, Cells, ModelAnswer, ModelRequest, NAMES, Op, OpId, kinds,
+};
 use crate::process::Process;
 use crate::random::Random;
 use crate::server_side::Flag;
@@ -19,19 +21,19 @@ use wire::fscc;
 use wire::ntstatus::NtStatus;
 
 /// An answer, and the resulting open.
-type AnswerAndOpen = (Answer, Option<Arc<OpenFile>>);
-type Work = Pin<Box<dyn Future<Output = AnswerAndOpen> + Send>>;
+type AnswerAndOpen = (ModelAnswer, Option<Arc<OpenFile>>);
+type DirectWork = Pin<Box<dyn Future<Output = AnswerAndOpen> + Send>>;
 
 /// An operation in flight.
 pub struct OperationInFlight {
-    request: Request,
-    work: Work,
+    request: ModelRequest,
+    work: DirectWork,
     flag: Arc<Flag>,
 }
 
 impl OperationInFlight {
     /// Polls the operation; returns it if it has not finished.
-    pub fn go_on(mut self) -> (Request, Result<AnswerAndOpen, Self>) {
+    pub fn go_on(mut self) -> (ModelRequest, Result<AnswerAndOpen, Self>) {
         self.flag.lower();
         let waker = Waker::from(self.flag.clone());
         let request = self.request.clone();
@@ -46,7 +48,7 @@ impl OperationInFlight {
 pub struct Direct {
     /// Its session number.
     pub session: u32,
-    at: Place,
+    at: DirectContext,
     opens: BTreeMap<OpId, Arc<OpenFile>>,
     running: Option<OperationInFlight>,
     /// A fiber is executing its operation.
@@ -55,7 +57,7 @@ pub struct Direct {
 
 /// The context of its operations.
 #[derive(Clone)]
-struct Place {
+struct DirectContext {
     files: RequestFiles,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
@@ -64,7 +66,7 @@ struct Place {
 impl Direct {
     pub fn new(session: u32, process: &Process) -> Self {
         let (files, volume) = (process.files.for_server(), process.volume.clone());
-        let at = Place { files, volume, caller: process.environment.caller.clone() };
+        let at = DirectContext { files, volume, caller: process.environment.caller.clone() };
         Self { session, at, opens: BTreeMap::new(), running: None, is_served: false }
     }
 
@@ -92,7 +94,7 @@ impl Direct {
     }
 
     /// An operation has finished.
-    pub fn end(&mut self, request: &Request, open: Option<Arc<OpenFile>>) {
+    pub fn end(&mut self, request: &ModelRequest, open: Option<Arc<OpenFile>>) {
         self.is_served = false;
         if let Some(open) = open {
             self.opens.insert(request.id, open);
@@ -100,7 +102,7 @@ impl Direct {
     }
 
     /// Draws the next operation.
-    pub fn ask(&mut self, id: OpId, names: u8, random: &mut Random) -> Request {
+    pub fn ask(&mut self, id: OpId, names: u8, random: &mut Random) -> ModelRequest {
         let opens: Vec<OpId> = self.opens.keys().copied().collect();
         let op = match opens.is_empty() || random.percent(30) {
             true => Op::Create {
@@ -118,12 +120,12 @@ impl Direct {
             false => on_open(random.pick(&opens), random),
         };
         let session = self.session;
-        let request = Request { id, session, op, after: None, is_cancelled: false };
+        let request = ModelRequest { id, session, op, after: None, is_cancelled: false };
         let open = request.op.open().and_then(|open| self.opens.get(&open).cloned());
         if let Op::Close { open } = request.op {
             self.opens.remove(&open);
         }
-        let work: Work = match open {
+        let work: DirectWork = match open {
             Some(open) => Box::pin(use_open(self.at.files.clone(), open, request.clone())),
             None => Box::pin(create(self.at.clone(), request.op.clone())),
         };
@@ -144,20 +146,20 @@ fn on_open(open: OpId, random: &mut Random) -> Op {
     }
 }
 
-async fn create(at: Place, op: Op) -> AnswerAndOpen {
+async fn create(at: DirectContext, op: Op) -> AnswerAndOpen {
     match open_named(&at, &op).await {
         Ok(result) => {
             let action = match result.action {
                 OpenAction::Created => CREATED,
                 _ => OPENED,
             };
-            (Answer::Opened(action), Some(result.open))
+            (ModelAnswer::Opened(action), Some(result.open))
         }
         Err(error) => (refused(error), None),
     }
 }
 
-async fn open_named(at: &Place, op: &Op) -> vfs::Result<files::OpenResult> {
+async fn open_named(at: &DirectContext, op: &Op) -> vfs::Result<files::OpenResult> {
     let Op::Create { name, access, share, disposition, .. } = *op else {
         return Err(FsError::InvalidParameter);
     };
@@ -173,7 +175,7 @@ async fn open_named(at: &Place, op: &Op) -> vfs::Result<files::OpenResult> {
     at.files.open_object(&at.caller, &name, plan, ObjectOpen::default()).await
 }
 
-impl Place {
+impl DirectContext {
     /// The directory of a name, and the name in it.
     async fn find(&self, shown: &str) -> vfs::Result<(Object, Name)> {
         let mut object = self.files.root_object(&self.volume).await?;
@@ -187,7 +189,11 @@ impl Place {
     }
 }
 
-async fn use_open(files: RequestFiles, open: Arc<OpenFile>, request: Request) -> AnswerAndOpen {
+async fn use_open(
+    files: RequestFiles,
+    open: Arc<OpenFile>,
+    request: ModelRequest,
+) -> AnswerAndOpen {
     let bytes = |cells: u8| u64::from(cells) * CELL_BYTES as u64;
     let result = match request.op {
         Op::Close { .. } => files.close(open).await,
@@ -195,12 +201,12 @@ async fn use_open(files: RequestFiles, open: Arc<OpenFile>, request: Request) ->
             let mut data = Vec::new();
             let length = usize::from(cells.count) * CELL_BYTES;
             match files.read(&open, bytes(cells.at), length, &mut data).await {
-                Ok(0) => return (Answer::Status(NtStatus::END_OF_FILE.0), None),
+                Ok(0) => return (ModelAnswer::Status(NtStatus::END_OF_FILE.0), None),
                 Ok(_) => {
                     let whole = |cell: &[u8]| cell.iter().all(|byte| *byte == cell[0]);
                     assert!(data.chunks(CELL_BYTES).all(whole), "a torn cell is read");
                     let cells = data.chunks(CELL_BYTES).map(|cell| cell[0]).collect();
-                    return (Answer::Cells(cells), None);
+                    return (ModelAnswer::Cells(cells), None);
                 }
                 Err(error) => Err(error),
             }
@@ -212,7 +218,7 @@ async fn use_open(files: RequestFiles, open: Arc<OpenFile>, request: Request) ->
         }
         _ => Err(FsError::NotSupported),
     };
-    (result.map_or_else(refused, |()| Answer::Status(NtStatus::SUCCESS.0)), None)
+    (result.map_or_else(refused, |()| ModelAnswer::Status(NtStatus::SUCCESS.0)), None)
 }
 
 /// Create action. MS-SMB2 2.2.14.
@@ -220,7 +226,7 @@ const OPENED: u32 = 1;
 const CREATED: u32 = 2;
 
 /// Converts an error to the model's terms.
-fn refused(error: FsError) -> Answer {
+fn refused(error: FsError) -> ModelAnswer {
     let status = match error {
         FsError::AccessDenied => NtStatus::ACCESS_DENIED,
         FsError::AlreadyExists => NtStatus::OBJECT_NAME_COLLISION,
@@ -231,5 +237,5 @@ fn refused(error: FsError) -> Answer {
         FsError::ShareViolation => NtStatus::SHARING_VIOLATION,
         _ => NtStatus::UNEXPECTED_IO_ERROR,
     };
-    Answer::Status(status.0)
+    ModelAnswer::Status(status.0)
 }

@@ -3,7 +3,7 @@
 //! Each simulated process has its own environment, so that the parked fibers of a dead process
 //! cannot affect its successor.
 
-use crate::channels::Journal;
+use crate::channels::MemoryJournal;
 use crate::fibers::park;
 use crate::random::Random;
 use crate::server_side::Flag;
@@ -41,7 +41,7 @@ pub struct Troubles {
 pub type DetachedWork = (BoxFuture<'static, ()>, Arc<Flag>);
 
 /// A call for a worker.
-pub struct Task {
+pub struct WorkerTask {
     /// The connection on whose behalf it runs.
     pub owner: usize,
     /// Its weight as the next action.
@@ -51,35 +51,35 @@ pub struct Task {
 }
 
 /// The environment of one simulated process.
-pub struct Environment {
-    state: Mutex<State>,
+pub struct ProcessEnvironment {
+    state: Mutex<EnvironmentState>,
     base: Instant,
     /// The identity of all work.
     pub caller: Arc<Caller>,
 }
 
-struct State {
+struct EnvironmentState {
     random: Random,
     troubles: Troubles,
     nanos: u64,
     owner: usize,
-    tasks: Vec<Task>,
+    tasks: Vec<WorkerTask>,
     /// Wake-up times of sleepers.
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     /// Journal of opens that survive the process.
-    journal: Option<Arc<Journal>>,
+    journal: Option<Arc<MemoryJournal>>,
     /// Detached work.
     carried: Vec<DetachedWork>,
     /// All users have the same identity.
     is_confused: bool,
 }
 
-impl Environment {
+impl ProcessEnvironment {
     /// Creates the environment of a process that starts at this time of the run, in nanoseconds.
     #[must_use]
     pub fn new(random: Random, troubles: Troubles, base: Instant, nanos: u64) -> Arc<Self> {
         let identity = Identity { uid: 1000, gid: 1000, groups: Vec::new() };
-        let state = State {
+        let state = EnvironmentState {
             random,
             troubles,
             nanos,
@@ -99,7 +99,7 @@ impl Environment {
     }
 
     /// Makes opens survive the process, and CREATEs survive their connection.
-    pub fn keep_opens_in(&self, journal: Arc<Journal>) {
+    pub fn keep_opens_in(&self, journal: Arc<MemoryJournal>) {
         self.state.lock().journal = Some(journal);
     }
 
@@ -153,7 +153,7 @@ impl Environment {
     }
 
     /// Takes one of the queued calls.
-    pub fn take_task(&self, at: usize) -> Task {
+    pub fn take_task(&self, at: usize) -> WorkerTask {
         self.state.lock().tasks.remove(at)
     }
 
@@ -199,7 +199,7 @@ impl Environment {
     }
 }
 
-impl Surroundings for Environment {
+impl Surroundings for ProcessEnvironment {
     fn now(&self) -> Timestamp {
         Host::now(self).wall
     }
@@ -237,12 +237,12 @@ impl Surroundings for Environment {
     }
 }
 
-impl Workers for Environment {
+impl Workers for ProcessEnvironment {
     fn run(&self, _: &CallHolder, run: Box<dyn FnOnce() + Send>) {
         let mut state = self.state.lock();
         let weight = state.random.pick(&[1, 10, 10, 30]);
         let owner = state.owner;
-        state.tasks.push(Task { owner, weight, run });
+        state.tasks.push(WorkerTask { owner, weight, run });
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
@@ -257,7 +257,7 @@ impl Workers for Environment {
     }
 }
 
-impl Host for Environment {
+impl Host for ProcessEnvironment {
     fn random(&self, out: &mut [u8]) {
         let mut state = self.state.lock();
         out.iter_mut().for_each(|byte| *byte = state.random.next() as u8);
@@ -314,7 +314,7 @@ impl Host for Environment {
     }
 }
 
-impl nfs::Host for Environment {
+impl nfs::Host for ProcessEnvironment {
     fn random(&self, out: &mut [u8]) {
         Host::random(self, out);
     }

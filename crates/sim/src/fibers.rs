@@ -20,7 +20,7 @@ pub struct FiberId(pub u64);
 
 /// Result of running a fiber.
 #[derive(Debug)]
-pub enum Turn<T> {
+pub enum FiberTurn<T> {
     /// The fiber has parked, and continues when it is resumed.
     Parked(FiberId),
     /// The fiber has ended.
@@ -29,20 +29,20 @@ pub enum Turn<T> {
     Failed(String),
 }
 
-enum Order<T> {
+enum FiberOrder<T> {
     Run(Box<dyn FnOnce() -> T + Send>),
     Resume,
 }
 
-enum Event<T> {
+enum FiberEvent<T> {
     Parked,
     Done(T),
     Panicked(String),
 }
 
 struct Thread<T> {
-    orders: Sender<Order<T>>,
-    events: Receiver<Event<T>>,
+    orders: Sender<FiberOrder<T>>,
+    events: Receiver<FiberEvent<T>>,
 }
 
 type Park = Box<dyn Fn()>;
@@ -75,46 +75,46 @@ impl<T> Default for Fibers<T> {
 
 impl<T: Send + 'static> Fibers<T> {
     /// Runs `work` until it parks or ends.
-    pub fn start(&mut self, work: Box<dyn FnOnce() -> T + Send>) -> Turn<T> {
+    pub fn start(&mut self, work: Box<dyn FnOnce() -> T + Send>) -> FiberTurn<T> {
         let thread = self.idle.pop().unwrap_or_else(Thread::spawn);
-        self.go_on(thread, Order::Run(work))
+        self.go_on(thread, FiberOrder::Run(work))
     }
 
     /// Runs a parked fiber until it parks again or ends.
-    pub fn resume(&mut self, id: FiberId) -> Turn<T> {
+    pub fn resume(&mut self, id: FiberId) -> FiberTurn<T> {
         match self.parked.remove(&id) {
-            Some(thread) => self.go_on(thread, Order::Resume),
-            None => Turn::Failed("a fiber was resumed that is not parked".into()),
+            Some(thread) => self.go_on(thread, FiberOrder::Resume),
+            None => FiberTurn::Failed("a fiber was resumed that is not parked".into()),
         }
     }
 
-    fn go_on(&mut self, thread: Thread<T>, order: Order<T>) -> Turn<T> {
+    fn go_on(&mut self, thread: Thread<T>, order: FiberOrder<T>) -> FiberTurn<T> {
         if thread.orders.send(order).is_err() {
-            return Turn::Failed("a thread has ended".into());
+            return FiberTurn::Failed("a thread has ended".into());
         }
         match thread.events.recv_timeout(STUCK_AFTER) {
-            Ok(Event::Parked) => {
+            Ok(FiberEvent::Parked) => {
                 self.next += 1;
                 let id = FiberId(self.next);
                 self.parked.insert(id, thread);
-                Turn::Parked(id)
+                FiberTurn::Parked(id)
             }
-            Ok(Event::Done(value)) => {
+            Ok(FiberEvent::Done(value)) => {
                 self.idle.push(thread);
-                Turn::Done(value)
+                FiberTurn::Done(value)
             }
-            Ok(Event::Panicked(what)) => Turn::Failed(format!("panic: {what}")),
+            Ok(FiberEvent::Panicked(what)) => FiberTurn::Failed(format!("panic: {what}")),
             Err(RecvTimeoutError::Timeout) => {
-                Turn::Failed("stuck: a lock is held across a backend call".into())
+                FiberTurn::Failed("stuck: a lock is held across a backend call".into())
             }
-            Err(RecvTimeoutError::Disconnected) => Turn::Failed("a thread has ended".into()),
+            Err(RecvTimeoutError::Disconnected) => FiberTurn::Failed("a thread has ended".into()),
         }
     }
 }
 
 impl<T: Send + 'static> Thread<T> {
     fn spawn() -> Self {
-        let (orders, taken) = channel::<Order<T>>();
+        let (orders, taken) = channel::<FiberOrder<T>>();
         let (events_out, events) = channel();
         std::thread::spawn(move || {
             // Shared by the loop and by `park`, on this thread alone.
@@ -122,16 +122,16 @@ impl<T: Send + 'static> Thread<T> {
             let (waits, sender) = (taken.clone(), events_out.clone());
             let park = move || {
                 // If nothing resumes the fiber any more, the run is over.
-                let _ = sender.send(Event::Parked);
+                let _ = sender.send(FiberEvent::Parked);
                 if waits.recv().is_err() {
                     std::thread::park();
                 }
             };
             PARK.with_borrow_mut(|slot| *slot = Some(Box::new(park)));
-            while let Ok(Order::Run(work)) = taken.recv() {
+            while let Ok(FiberOrder::Run(work)) = taken.recv() {
                 let event = match catch_unwind(AssertUnwindSafe(work)) {
-                    Ok(value) => Event::Done(value),
-                    Err(panic) => Event::Panicked(message(&*panic)),
+                    Ok(value) => FiberEvent::Done(value),
+                    Err(panic) => FiberEvent::Panicked(message(&*panic)),
                 };
                 if events_out.send(event).is_err() {
                     return;
@@ -161,12 +161,12 @@ mod tests {
                 n
             })
         };
-        let Turn::Parked(a) = fibers.start(work(1)) else { panic!("it parks") };
-        let Turn::Parked(b) = fibers.start(work(2)) else { panic!("it parks") };
-        let Turn::Parked(a) = fibers.resume(a) else { panic!("it parks again") };
-        assert!(matches!(fibers.resume(a), Turn::Done(1)));
-        let Turn::Parked(b) = fibers.resume(b) else { panic!("it parks again") };
-        assert!(matches!(fibers.resume(b), Turn::Done(2)));
+        let FiberTurn::Parked(a) = fibers.start(work(1)) else { panic!("it parks") };
+        let FiberTurn::Parked(b) = fibers.start(work(2)) else { panic!("it parks") };
+        let FiberTurn::Parked(a) = fibers.resume(a) else { panic!("it parks again") };
+        assert!(matches!(fibers.resume(a), FiberTurn::Done(1)));
+        let FiberTurn::Parked(b) = fibers.resume(b) else { panic!("it parks again") };
+        assert!(matches!(fibers.resume(b), FiberTurn::Done(2)));
         assert_eq!(fibers.idle.len(), 2);
         park();
     }
@@ -174,10 +174,10 @@ mod tests {
     #[test]
     fn fiber_panic_is_reported_and_ends_one_thread() {
         let mut fibers: Fibers<()> = Fibers::default();
-        let Turn::Failed(what) = fibers.start(Box::new(|| panic!("as {}", "asked"))) else {
+        let FiberTurn::Failed(what) = fibers.start(Box::new(|| panic!("as {}", "asked"))) else {
             panic!("it fails")
         };
         assert_eq!(what, "panic: as asked");
-        assert!(matches!(fibers.start(Box::new(|| ())), Turn::Done(())));
+        assert!(matches!(fibers.start(Box::new(|| ())), FiberTurn::Done(())));
     }
 }

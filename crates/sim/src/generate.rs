@@ -1,8 +1,8 @@
 //! Draws the plan of a run, and the requests of its clients.
 
-use crate::client::Client;
+use crate::client::SmbClientEnd;
 use crate::environment::Troubles;
-use crate::model::{CELLS_MAX, Cells, NAMES, Op, OpId, Request, Rules, kinds};
+use crate::model::{CELLS_MAX, Cells, ModelRequest, ModelRules, NAMES, Op, OpId, kinds};
 use crate::random::Random;
 use wire::fscc;
 
@@ -57,8 +57,8 @@ impl FilePlan {
 
     /// The events that the model must allow.
     #[must_use]
-    pub fn rules(&self) -> Rules {
-        Rules { failures: self.troubles.fail > 0, power: self.losses > 0 }
+    pub fn rules(&self) -> ModelRules {
+        ModelRules { failures: self.troubles.fail > 0, power: self.losses > 0 }
     }
 }
 
@@ -66,9 +66,9 @@ impl FilePlan {
 pub fn requests(
     plan: &FilePlan,
     random: &mut Random,
-    client: &Client,
+    client: &SmbClientEnd,
     next: &mut OpId,
-) -> (Vec<Request>, bool) {
+) -> (Vec<ModelRequest>, bool) {
     let mut ops = Vec::new();
     let first = *next;
     let opens: Vec<OpId> = client.opens().collect();
@@ -107,7 +107,7 @@ pub fn requests(
         }
         let after = (at > 0).then(|| *next - 1);
         let session = client.session;
-        requests.push(Request { id: *next, session, op, after, is_cancelled: false });
+        requests.push(ModelRequest { id: *next, session, op, after, is_cancelled: false });
         *next += 1;
     }
     (requests, related)

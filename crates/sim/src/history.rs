@@ -4,7 +4,9 @@
 //! Just-in-time linearization: the history retains all possible states, and executes an operation
 //! no earlier than some reply requires.
 
-use crate::model::{Answer, File, Op, OpId, Progress, Request, Rules, State};
+use crate::model::{
+    ModelAnswer, ModelRequest, ModelRules, ModelState, Op, OpId, OperationProgress, ReferenceFile,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of states per reply. Beyond it the run is no longer judged.
@@ -13,15 +15,15 @@ const TRIED_MAX: usize = 60_000;
 /// One possible state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct PossibleState {
-    state: State,
-    progress: BTreeMap<OpId, Progress>,
+    state: ModelState,
+    progress: BTreeMap<OpId, OperationProgress>,
 }
 
 /// The history of a run.
-pub struct History {
-    rules: Rules,
+pub struct OperationHistory {
+    rules: ModelRules,
     worlds: BTreeSet<PossibleState>,
-    pending: BTreeMap<OpId, Request>,
+    pending: BTreeMap<OpId, ModelRequest>,
     /// Sessions whose connection is lost and whose opens are being closed.
     ending: BTreeSet<u32>,
     said: Vec<String>,
@@ -35,11 +37,11 @@ pub struct History {
 #[derive(Debug)]
 pub struct Contradiction(pub String);
 
-impl History {
+impl OperationHistory {
     /// The history of an empty tree.
     #[must_use]
-    pub fn new(rules: Rules) -> Self {
-        let world = PossibleState { state: State::default(), progress: BTreeMap::new() };
+    pub fn new(rules: ModelRules) -> Self {
+        let world = PossibleState { state: ModelState::default(), progress: BTreeMap::new() };
         Self {
             rules,
             worlds: BTreeSet::from([world]),
@@ -58,8 +60,8 @@ impl History {
     }
 
     /// An operation is requested.
-    pub fn ask(&mut self, request: Request) {
-        self.change(|world| drop(world.progress.insert(request.id, Progress::New)));
+    pub fn ask(&mut self, request: ModelRequest) {
+        self.change(|world| drop(world.progress.insert(request.id, OperationProgress::New)));
         self.pending.insert(request.id, request);
     }
 
@@ -74,11 +76,11 @@ impl History {
     ///
     /// # Errors
     /// [`Contradiction`] if no order of the operations in flight allows the answer.
-    pub fn answer(&mut self, id: OpId, answer: &Answer) -> Result<(), Contradiction> {
+    pub fn answer(&mut self, id: OpId, answer: &ModelAnswer) -> Result<(), Contradiction> {
         self.said.push(format!("has {id}: {answer:x?}"));
         let said = format!("{:?} was answered {answer:x?}", self.pending.get(&id));
         self.settle(&said, |world| match world.progress.get(&id) {
-            Some(Progress::Done(allowed)) if allowed.allows(answer) => {
+            Some(OperationProgress::Done(allowed)) if allowed.allows(answer) => {
                 let mut world = world.clone();
                 world.progress.remove(&id);
                 Some(world)
@@ -102,7 +104,7 @@ impl History {
         self.pending.remove(&id);
         self.settle("withdrawn", |world| {
             let mut world = world.clone();
-            (world.progress.remove(&id) == Some(Progress::New)).then_some(world)
+            (world.progress.remove(&id) == Some(OperationProgress::New)).then_some(world)
         })
     }
 
@@ -124,7 +126,8 @@ impl History {
         self.settle_all("end of a session", |world| {
             // Files that another CLOSE or ending session is about to remove.
             let removing = |file| {
-                let at = |p: &Progress| matches!(p, Progress::At(2, f) if *f == file);
+                let at =
+                    |p: &OperationProgress| matches!(p, OperationProgress::At(2, f) if *f == file);
                 world.progress.iter().any(|(id, p)| at(p) && !requests.contains(id))
             };
             let is_clean = several || world.state.removable().all(removing);
@@ -167,10 +170,14 @@ impl History {
             let mut promises = promises;
             promises.all(|durable| durable.is_kept(image)).then(|| world.clone())
         })?;
-        let mut state = State::default();
+        let mut state = ModelState::default();
         for (name, cells) in image {
             // No operation has such a number.
-            let file = File { cells: cells.clone(), name: Some(*name), ..File::default() };
+            let file = ReferenceFile {
+                cells: cells.clone(),
+                name: Some(*name),
+                ..ReferenceFile::default()
+            };
             state.files.insert(OpId::MAX - OpId::from(*name), file);
         }
         self.worlds = BTreeSet::from([PossibleState { state, progress: BTreeMap::new() }]);
@@ -213,7 +220,7 @@ impl History {
             || self.worlds.iter().any(|world| {
                 let file =
                     world.state.opens.get(&open).and_then(|o| world.state.files.get(&o.file));
-                let wanted = crate::model::Lock { open, cells, exclusive };
+                let wanted = crate::model::ModelLock { open, cells, exclusive };
                 file.is_some_and(|file| file.is_locked_against(&wanted))
             })
     }
@@ -300,7 +307,7 @@ impl History {
         for (id, request) in &self.pending {
             let Some(progress) = world.progress.get(id) else { continue };
             let waits_for = request.after.and_then(|before| world.progress.get(&before));
-            if waits_for.is_some_and(|before| !matches!(before, Progress::Done(_))) {
+            if waits_for.is_some_and(|before| !matches!(before, OperationProgress::Done(_))) {
                 continue;
             }
             for (state, next) in world.state.step(request, progress, self.rules) {

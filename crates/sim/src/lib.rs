@@ -36,7 +36,7 @@ use world::FileWorld;
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct RunReport {
     /// Number of steps.
     pub steps: u64,
     /// Number of correct replies received.
@@ -49,7 +49,7 @@ pub struct Report {
 
 /// A failed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct RunFailure {
     /// Seed that repeats the run.
     pub seed: u64,
     /// Description of the failure.
@@ -58,7 +58,7 @@ pub struct Failure {
     pub log: String,
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for RunFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}\nseed {}: {}", self.log, self.seed, self.what)
     }
@@ -67,14 +67,14 @@ impl std::fmt::Display for Failure {
 /// Runs one seed.
 ///
 /// # Errors
-/// [`Failure`]: the clients observed a contradiction.
-pub fn run(seed: u64) -> Result<Report, Box<Failure>> {
+/// [`RunFailure`]: the clients observed a contradiction.
+pub fn run(seed: u64) -> Result<RunReport, Box<RunFailure>> {
     // Only differences to this instant matter.
     let base = Instant::now();
-    let failed = |what, log| Box::new(Failure { seed, what, log });
+    let failed = |what, log| Box::new(RunFailure { seed, what, log });
     let mut world = FileWorld::new(seed, base).map_err(|what| failed(what, String::new()))?;
     match world.run() {
-        Ok(()) => Ok(Report {
+        Ok(()) => Ok(RunReport {
             steps: world.steps,
             answered: world.answered,
             tried_max: world.history.tried_max,

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use sim::channels::ChannelCounts;
-use sim::{Failure, Report};
+use sim::{RunFailure, RunReport};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -63,8 +63,8 @@ fn shown(named: &[(&'static str, u64)]) -> String {
     named.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-fn run(kind: &str, seed: u64, sum: &mut Sum) -> Result<(), Box<Failure>> {
-    let (report, counts): (Report, ChannelCounts) = match kind {
+fn run(kind: &str, seed: u64, sum: &mut Sum) -> Result<(), Box<RunFailure>> {
+    let (report, counts): (RunReport, ChannelCounts) = match kind {
         "files" => (sim::run(seed)?, ChannelCounts::default()),
         "cache" => {
             let (report, hits) = sim::cache::run(seed, None)?;

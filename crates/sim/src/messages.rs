@@ -1,6 +1,6 @@
 //! Encodes requests and decodes responses without the server's decoders. MS-SMB2 2.2.
 
-use crate::model::{CELL_BYTES, Cells, NAMES, Op, Request, kinds};
+use crate::model::{CELL_BYTES, Cells, ModelRequest, NAMES, Op, kinds};
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use wire::codec::Writer;
@@ -11,7 +11,7 @@ use wire::smb::{ReadRequest, SessionId, TreeId, WriteRequest};
 
 /// An unframed message.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct UnframedMessage {
     /// Command.
     pub command: Command,
     /// The body behind the header.
@@ -169,7 +169,7 @@ fn length(cells: Cells) -> u32 {
 
 /// Encodes a request of the model. `file` is its open, and `quirk` selects among equivalent forms.
 #[must_use]
-pub fn message(request: &Request, file: FileId, quirk: u64) -> Message {
+pub fn message(request: &ModelRequest, file: FileId, quirk: u64) -> UnframedMessage {
     let (command, body) = match request.op {
         Op::Close { .. } => {
             let flags = (quirk % 2) as u16 * CloseRequest::POSTQUERY_ATTRIBUTES;
@@ -219,7 +219,7 @@ pub fn message(request: &Request, file: FileId, quirk: u64) -> Message {
             (Command::WRITE, body(|w| write.encode(w)))
         }
     };
-    Message { command, body, is_related: false }
+    UnframedMessage { command, body, is_related: false }
 }
 
 /// OPLOCK_BREAK acknowledgment, retaining a level.

@@ -11,7 +11,7 @@ use wire::ntstatus::NtStatus;
 mod locks;
 mod steps;
 
-pub use locks::Lock;
+pub use locks::ModelLock;
 
 /// All names. The directory exists from the start.
 pub const NAMES: [&str; 5] = ["a", "b", "c", "d\\a", "d\\b"];
@@ -93,7 +93,7 @@ impl Cells {
 
 /// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Answer {
+pub enum ModelAnswer {
     /// Any answer is possible.
     Any,
     /// An injected failure.
@@ -109,7 +109,7 @@ pub enum Answer {
 /// A status code, with an order.
 pub type NtStatusCode = u32;
 
-impl Answer {
+impl ModelAnswer {
     fn refused(status: NtStatus) -> Self {
         Self::Status(status.0)
     }
@@ -132,7 +132,7 @@ impl Answer {
 
 /// A requested operation.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ModelRequest {
     /// Its number, which determines the data that it writes.
     pub id: OpId,
     /// Its session.
@@ -145,7 +145,7 @@ pub struct Request {
     pub is_cancelled: bool,
 }
 
-impl Request {
+impl ModelRequest {
     /// The number that it writes into cells.
     #[must_use]
     pub fn stamp(&self) -> u8 {
@@ -155,27 +155,27 @@ impl Request {
 
 /// Progress of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Progress {
+pub enum OperationProgress {
     /// No step is executed yet.
     New,
     /// This many steps are executed, on this file.
     At(u8, OpId),
     /// Only the answer is left to be received.
-    Done(Answer),
+    Done(ModelAnswer),
 }
 
 /// Files, opens and locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct State {
+pub struct ModelState {
     /// Files, by the operation that created them.
-    pub files: BTreeMap<OpId, File>,
+    pub files: BTreeMap<OpId, ReferenceFile>,
     /// Opens, by the operation that created them.
-    pub opens: BTreeMap<OpId, Open>,
+    pub opens: BTreeMap<OpId, ReferenceOpen>,
 }
 
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct File {
+pub struct ReferenceFile {
     /// Contents.
     pub cells: Vec<u8>,
     /// Name; `None` once it was removed.
@@ -183,7 +183,7 @@ pub struct File {
     /// Delete pending: the last close removes the name.
     pub is_delete_pending: bool,
     /// Byte-range locks, sorted.
-    pub locks: Vec<Lock>,
+    pub locks: Vec<ModelLock>,
     /// Guaranteed state after a power failure, in runs with such failures.
     pub durable: Option<Durable>,
 }
@@ -203,7 +203,7 @@ pub struct Durable {
 
 /// An open.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Open {
+pub struct ReferenceOpen {
     /// The file.
     pub file: OpId,
     /// Its session.
@@ -220,21 +220,21 @@ pub struct Open {
 
 /// Events other than the requested operations.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rules {
+pub struct ModelRules {
     /// Backend calls can fail.
     pub failures: bool,
     /// Power failures occur.
     pub power: bool,
 }
 
-impl State {
+impl ModelState {
     /// The file with this name.
     #[must_use]
     pub fn named(&self, name: u8) -> Option<OpId> {
         self.files.iter().find(|(_, file)| file.name == Some(name)).map(|(id, _)| *id)
     }
 
-    fn opens_of(&self, file: OpId) -> impl Iterator<Item = (OpId, &Open)> {
+    fn opens_of(&self, file: OpId) -> impl Iterator<Item = (OpId, &ReferenceOpen)> {
         self.opens.iter().filter(move |(_, open)| open.file == file).map(|(id, open)| (*id, open))
     }
 
@@ -251,11 +251,11 @@ impl State {
         })
     }
 
-    fn file(&mut self, id: OpId) -> Option<&mut File> {
+    fn file(&mut self, id: OpId) -> Option<&mut ReferenceFile> {
         self.files.get_mut(&id)
     }
 
-    fn with_file(&mut self, id: OpId, run: impl FnOnce(&mut File)) {
+    fn with_file(&mut self, id: OpId, run: impl FnOnce(&mut ReferenceFile)) {
         if let Some(file) = self.files.get_mut(&id) {
             run(file);
         }
@@ -336,7 +336,7 @@ impl State {
     }
 }
 
-impl File {
+impl ReferenceFile {
     fn write(&mut self, cells: Cells, stamp: u8) {
         if cells.count == 0 {
             return;

@@ -1,6 +1,6 @@
 //! The server process, which can die and be restarted.
 
-use crate::environment::Environment;
+use crate::environment::ProcessEnvironment;
 use files::{Files, Volume, VolumeOptions};
 use smb::snapshot::Snapshot;
 use smb::{Config, Conn, ConnFacts, Dialect, Encryption, Host, Server, Share};
@@ -13,7 +13,7 @@ use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs};
 /// One server process.
 pub struct Process {
     /// Its environment.
-    pub environment: Arc<Environment>,
+    pub environment: Arc<ProcessEnvironment>,
     /// Its backend.
     pub vfs: Arc<MemoryVfs>,
     /// The file layer and the share, for direct clients.
@@ -27,7 +27,7 @@ impl Process {
     ///
     /// # Errors
     /// The tree cannot be created.
-    pub fn first(environment: Arc<Environment>, has_disk: bool) -> Result<Self, String> {
+    pub fn first(environment: Arc<ProcessEnvironment>, has_disk: bool) -> Result<Self, String> {
         let capacity_bytes = MemoryOptions::ENDLESS_BYTES;
         let options = MemoryOptions { has_disk, capacity_bytes, ..MemoryOptions::default() };
         let still = Arc::new(vfs::memory::StillClock::default());
@@ -42,7 +42,7 @@ impl Process {
 
     /// A process over the tree of its predecessor.
     #[must_use]
-    pub fn over(vfs: MemoryVfs, environment: Arc<Environment>) -> Self {
+    pub fn over(vfs: MemoryVfs, environment: Arc<ProcessEnvironment>) -> Self {
         let vfs = Arc::new(vfs);
         let options = VolumeOptions { case: Case::Insensitive, ..VolumeOptions::default() };
         let volume = Arc::new(Volume::new(vfs.clone(), options));

@@ -1,13 +1,13 @@
 //! Scheduler of the work within the server: suspended fibers, worker calls, and detached work. The
 //! worlds of both protocols share it.
 
-use crate::environment::{DetachedWork, Environment};
-use crate::fibers::{FiberId, Fibers, Turn};
+use crate::environment::{DetachedWork, ProcessEnvironment};
+use crate::fibers::{FiberId, FiberTurn, Fibers};
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};
 
 /// Result of a turn. `S` is the server's end of a connection.
-pub enum Outcome<S> {
+pub enum TurnOutcome<S> {
     /// A connection's step; an error if the connection must be closed.
     Stepped(u32, Box<S>, Result<(), String>),
     /// Detached work; its remainder, if it has not ended.
@@ -32,7 +32,7 @@ pub type FinishedStep<S> = Option<(u32, Box<S>)>;
 
 /// See the module.
 pub struct Runner<S> {
-    fibers: Fibers<Outcome<S>>,
+    fibers: Fibers<TurnOutcome<S>>,
     /// Parked fibers, each with the connection on whose behalf it runs.
     parked: BTreeMap<FiberId, u32>,
     carried: Vec<DetachedWork>,
@@ -46,12 +46,12 @@ impl<S> Default for Runner<S> {
 
 impl<S: Send + 'static> Runner<S> {
     /// Collects work that was started meanwhile.
-    pub fn collect(&mut self, environment: &Environment) {
+    pub fn collect(&mut self, environment: &ProcessEnvironment) {
         self.carried.extend(environment.take_carried());
     }
 
     /// All work that can continue, with its weight as the next action.
-    pub fn nexts(&self, environment: &Environment) -> Vec<(u32, Next)> {
+    pub fn nexts(&self, environment: &ProcessEnvironment) -> Vec<(u32, Next)> {
         let mut nexts: Vec<_> = self.parked.keys().map(|id| (10, Next::Resume(*id))).collect();
         let tasks = environment.task_weights();
         nexts.extend(tasks.into_iter().enumerate().map(|(at, w)| (w, Next::Work(at))));
@@ -66,7 +66,7 @@ impl<S: Send + 'static> Runner<S> {
     /// The work has panicked, or is stuck.
     pub fn go_on(
         &mut self,
-        environment: &Environment,
+        environment: &ProcessEnvironment,
         next: Next,
     ) -> Result<FinishedStep<S>, String> {
         match next {
@@ -80,7 +80,7 @@ impl<S: Send + 'static> Runner<S> {
                 let task = environment.take_task(at);
                 self.start(environment, task.owner as u32, move || {
                     (task.run)();
-                    Outcome::Over
+                    TurnOutcome::Over
                 })
             }
             Next::Carry(at) => {
@@ -89,7 +89,7 @@ impl<S: Send + 'static> Runner<S> {
                     flag.lower();
                     let waker = Waker::from(flag.clone());
                     let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
-                    Outcome::Detached(matches!(polled, Poll::Pending).then_some((work, flag)))
+                    TurnOutcome::Detached(matches!(polled, Poll::Pending).then_some((work, flag)))
                 })
             }
         }
@@ -101,29 +101,33 @@ impl<S: Send + 'static> Runner<S> {
     /// The work has panicked or is stuck, or the server closes a connection.
     pub fn start(
         &mut self,
-        environment: &Environment,
+        environment: &ProcessEnvironment,
         owner: u32,
-        work: impl FnOnce() -> Outcome<S> + Send + 'static,
+        work: impl FnOnce() -> TurnOutcome<S> + Send + 'static,
     ) -> Result<FinishedStep<S>, String> {
         environment.set_owner(owner as usize);
         let turn = self.fibers.start(Box::new(work));
         self.end_turn(owner, turn)
     }
 
-    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome<S>>) -> Result<FinishedStep<S>, String> {
+    fn end_turn(
+        &mut self,
+        owner: u32,
+        turn: FiberTurn<TurnOutcome<S>>,
+    ) -> Result<FinishedStep<S>, String> {
         match turn {
-            Turn::Failed(what) => Err(what),
-            Turn::Parked(id) => {
+            FiberTurn::Failed(what) => Err(what),
+            FiberTurn::Parked(id) => {
                 self.parked.insert(id, owner);
                 Ok(None)
             }
-            Turn::Done(Outcome::Over) => Ok(None),
-            Turn::Done(Outcome::Detached(left)) => {
+            FiberTurn::Done(TurnOutcome::Over) => Ok(None),
+            FiberTurn::Done(TurnOutcome::Detached(left)) => {
                 self.carried.extend(left);
                 Ok(None)
             }
-            Turn::Done(Outcome::Stepped(number, side, Ok(()))) => Ok(Some((number, side))),
-            Turn::Done(Outcome::Stepped(number, _, Err(close))) => {
+            FiberTurn::Done(TurnOutcome::Stepped(number, side, Ok(()))) => Ok(Some((number, side))),
+            FiberTurn::Done(TurnOutcome::Stepped(number, _, Err(close))) => {
                 Err(format!("the server closes the connection {number}: {close}"))
             }
         }
@@ -136,9 +140,9 @@ impl<S: Send + 'static> Runner<S> {
     pub fn bury(&mut self) -> Result<(), String> {
         for id in std::mem::take(&mut self.parked).into_keys() {
             match self.fibers.resume(id) {
-                Turn::Failed(what) => return Err(what),
-                Turn::Parked(_) => return Err("a dead process goes on".into()),
-                Turn::Done(outcome) => drop(outcome),
+                FiberTurn::Failed(what) => return Err(what),
+                FiberTurn::Parked(_) => return Err("a dead process goes on".into()),
+                FiberTurn::Done(outcome) => drop(outcome),
             }
         }
         self.carried.clear();

@@ -20,7 +20,7 @@ const PREFIX: usize = 4;
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SmbServerStep {
     /// Takes the first frame, and polls its job for the first time.
     Frame,
     /// Polls a woken job.
@@ -91,18 +91,20 @@ impl ServerSide {
 
     /// All possible next steps.
     #[must_use]
-    pub fn steps(&self, now: Instant) -> Vec<Step> {
-        let woken =
-            |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| flag.is_raised().then_some(Step::Job(at));
-        let mut steps: Vec<Step> = self.jobs.iter().enumerate().filter_map(woken).collect();
+    pub fn steps(&self, now: Instant) -> Vec<SmbServerStep> {
+        let woken = |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| {
+            flag.is_raised().then_some(SmbServerStep::Job(at))
+        };
+        let mut steps: Vec<SmbServerStep> =
+            self.jobs.iter().enumerate().filter_map(woken).collect();
         if self.reads() && self.frame_length().is_some_and(|l| self.input.len() >= PREFIX + l) {
-            steps.push(Step::Frame);
+            steps.push(SmbServerStep::Frame);
         }
         if self.conn.shared().notices.ready().now_or_never().is_some() {
-            steps.push(Step::Notice);
+            steps.push(SmbServerStep::Notice);
         }
         if self.due().is_some_and(|due| due <= now) {
-            steps.push(Step::Timeout);
+            steps.push(SmbServerStep::Timeout);
         }
         steps
     }
@@ -126,15 +128,15 @@ impl ServerSide {
     ///
     /// # Errors
     /// [`Close`]: the connection must be closed.
-    pub fn step(&mut self, step: Step, now: HostTime) -> Result<(), Close> {
+    pub fn step(&mut self, step: SmbServerStep, now: HostTime) -> Result<(), Close> {
         match step {
-            Step::Frame => self.take_frame(now)?,
-            Step::Notice => {}
-            Step::Timeout => {
+            SmbServerStep::Frame => self.take_frame(now)?,
+            SmbServerStep::Notice => {}
+            SmbServerStep::Timeout => {
                 self.conn.handle_timeout(now);
                 self.poll_new_jobs(now);
             }
-            Step::Job(at) => {
+            SmbServerStep::Job(at) => {
                 let (job, flag) = self.jobs.swap_remove(at);
                 flag.lower();
                 self.poll(job, flag, now);

@@ -1,15 +1,15 @@
 //! One run: clients, connections, the server process, and the choice of the next action.
 
-use crate::client::Client;
+use crate::client::SmbClientEnd;
 use crate::direct::{Direct, OperationInFlight};
-use crate::environment::Environment;
-use crate::fibers::{FiberId, Fibers, Turn};
+use crate::environment::ProcessEnvironment;
+use crate::fibers::{FiberId, FiberTurn, Fibers};
 use crate::generate::{self, FilePlan};
-use crate::history::History;
-use crate::model::{Answer, CELL_BYTES, DIRECT_SESSIONS, NAMES, OpId, Request};
+use crate::history::OperationHistory;
+use crate::model::{CELL_BYTES, DIRECT_SESSIONS, ModelAnswer, ModelRequest, NAMES, OpId};
 use crate::process::Process;
 use crate::random::Random;
-use crate::server_side::{ServerSide, Step};
+use crate::server_side::{ServerSide, SmbServerStep};
 use files::OpenFile;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub enum FiberOutcome {
     /// A connection's step; an error if the connection must be closed.
     Stepped(u32, Box<ServerSide>, Result<(), smb::Close>),
     /// A step of the direct client: its operation has finished, or waits.
-    Answered(Request, Answer, Option<Arc<OpenFile>>),
+    Answered(ModelRequest, ModelAnswer, Option<Arc<OpenFile>>),
     Waits(OperationInFlight),
     /// A worker call, or the end of a connection.
     Over,
@@ -32,7 +32,7 @@ pub enum FiberOutcome {
 
 /// A connection, with both ends.
 struct FileLink {
-    client: Client,
+    client: SmbClientEnd,
     /// The server's end, unless a fiber owns it.
     side: Option<Box<ServerSide>>,
     /// Bytes in flight to the server.
@@ -48,7 +48,7 @@ struct FileLink {
 enum FileAction {
     Ask(u32),
     Deliver(u32),
-    Serve(u32, Step),
+    Serve(u32, SmbServerStep),
     Receive(u32),
     Resume(FiberId),
     Work(usize),
@@ -63,7 +63,7 @@ pub struct FileWorld {
     /// Its parameters.
     pub plan: FilePlan,
     /// The history of requests and replies.
-    pub history: History,
+    pub history: OperationHistory,
     /// The last events.
     pub log: VecDeque<String>,
     /// Number of steps.
@@ -95,11 +95,11 @@ impl FileWorld {
     pub fn new(seed: u64, base: Instant) -> Result<Self, String> {
         let mut random = Random::new(seed);
         let plan = FilePlan::of(seed, &mut random);
-        let environment = Environment::new(random.fork(), plan.troubles, base, 0);
+        let environment = ProcessEnvironment::new(random.fork(), plan.troubles, base, 0);
         let process = Process::first(environment, plan.losses > 0)?;
         Ok(Self {
             plan,
-            history: History::new(plan.rules()),
+            history: OperationHistory::new(plan.rules()),
             log: VecDeque::new(),
             steps: 0,
             answered: 0,
@@ -154,7 +154,7 @@ impl FileWorld {
         while self.links.len() < self.plan.clients {
             let session = self.next_session;
             self.next_session += 1;
-            let client = Client::new(session, self.random.fork());
+            let client = SmbClientEnd::new(session, self.random.fork());
             let side = Some(Box::new(ServerSide::new(self.process.accept(session))));
             let weights = [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30]));
             let link =
@@ -324,8 +324,8 @@ impl FileWorld {
     /// The direct client's operation has finished.
     fn take_answer(
         &mut self,
-        request: &Request,
-        answer: &Answer,
+        request: &ModelRequest,
+        answer: &ModelAnswer,
         open: Option<Arc<OpenFile>>,
     ) -> Result<(), String> {
         let Some(direct) = self.direct.as_mut().filter(|d| d.session == request.session) else {
@@ -407,7 +407,7 @@ impl FileWorld {
         }
     }
 
-    fn serve(&mut self, session: u32, step: Step) -> Result<(), String> {
+    fn serve(&mut self, session: u32, step: SmbServerStep) -> Result<(), String> {
         let Some(mut side) = self.links.get_mut(&session).and_then(|link| link.side.take()) else {
             return Ok(());
         };
@@ -450,19 +450,19 @@ impl FileWorld {
         self.end_turn(owner, turn)
     }
 
-    fn end_turn(&mut self, owner: u32, turn: Turn<FiberOutcome>) -> Result<(), String> {
+    fn end_turn(&mut self, owner: u32, turn: FiberTurn<FiberOutcome>) -> Result<(), String> {
         match turn {
-            Turn::Failed(what) => Err(what),
-            Turn::Parked(id) => {
+            FiberTurn::Failed(what) => Err(what),
+            FiberTurn::Parked(id) => {
                 let weight = self.random.pick(&[1, 10, 10, 30]);
                 self.parked.insert(id, (owner, weight));
                 Ok(())
             }
-            Turn::Done(FiberOutcome::Over) => Ok(()),
-            Turn::Done(FiberOutcome::Answered(request, answer, open)) => {
+            FiberTurn::Done(FiberOutcome::Over) => Ok(()),
+            FiberTurn::Done(FiberOutcome::Answered(request, answer, open)) => {
                 self.take_answer(&request, &answer, open)
             }
-            Turn::Done(FiberOutcome::Waits(running)) => {
+            FiberTurn::Done(FiberOutcome::Waits(running)) => {
                 match self.direct.as_mut().filter(|direct| direct.session == owner) {
                     Some(direct) => {
                         direct.put_back(running);
@@ -478,7 +478,7 @@ impl FileWorld {
                     ),
                 }
             }
-            Turn::Done(FiberOutcome::Stepped(session, side, result)) => {
+            FiberTurn::Done(FiberOutcome::Stepped(session, side, result)) => {
                 if let Err(close) = result {
                     return Err(format!(
                         "the server closes the connection of {session}: {close:?}"
@@ -557,7 +557,7 @@ impl FileWorld {
         let old = &self.process;
         let nanos = old.environment.nanos();
         let environment =
-            Environment::new(self.random.fork(), self.plan.troubles, self.base, nanos);
+            ProcessEnvironment::new(self.random.fork(), self.plan.troubles, self.base, nanos);
         let random = &mut self.random;
         let vfs = if with_power {
             let mut takes = || random.percent(40);
@@ -579,9 +579,9 @@ impl FileWorld {
         let parked = std::mem::take(&mut self.parked);
         for id in parked.into_keys() {
             match self.fibers.resume(id) {
-                Turn::Failed(what) => return Err(what),
-                Turn::Parked(_) => return Err("a dead process goes on".into()),
-                Turn::Done(outcome) => drop(outcome),
+                FiberTurn::Failed(what) => return Err(what),
+                FiberTurn::Parked(_) => return Err("a dead process goes on".into()),
+                FiberTurn::Done(outcome) => drop(outcome),
             }
         }
         self.ending.clear();

@@ -18,7 +18,7 @@ mod windows_requests;
 mod world;
 
 use crate::random::Random;
-use crate::{Failure, Report};
+use crate::{RunFailure, RunReport};
 use std::time::Instant;
 
 /// A deliberate fault, which the simulation must detect.
@@ -151,18 +151,21 @@ counts! {
 /// Runs one seed.
 ///
 /// # Errors
-/// [`Failure`]: the clients observed a contradiction.
-pub fn run(seed: u64, fault: Option<MixedFault>) -> Result<(Report, MixedCounts), Box<Failure>> {
+/// [`RunFailure`]: the clients observed a contradiction.
+pub fn run(
+    seed: u64,
+    fault: Option<MixedFault>,
+) -> Result<(RunReport, MixedCounts), Box<RunFailure>> {
     let mut random = Random::new(seed);
     let plan = MixedPlan::of(fault, &mut random);
-    let failed = |what, log| Box::new(Failure { seed, what, log });
+    let failed = |what, log| Box::new(RunFailure { seed, what, log });
     let world = world::MixedWorld::new(plan, random, Instant::now());
     let mut world = world.map_err(|what| failed(what, String::new()))?;
     match world.run() {
         Ok(()) => {
             let (counts, steps) = (world.counts, world.steps);
             let answered = counts.answered;
-            Ok((Report { steps, answered, tried_max: 0, gave_up: false }, counts))
+            Ok((RunReport { steps, answered, tried_max: 0, gave_up: false }, counts))
         }
         Err(what) => {
             let log: Vec<String> = world.log.iter().cloned().collect();

@@ -5,7 +5,7 @@
 
 /// State of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum NameState {
     /// The name does not exist.
     Absent,
     /// The name refers to the file with this number.
@@ -18,14 +18,14 @@ pub enum NameAfter {
     /// Unchanged.
     Same,
     /// This state.
-    Is(State),
+    Is(NameState),
     /// Unknown.
     Unknown,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Fact {
-    state: Option<State>,
+    state: Option<NameState>,
     /// Number of changes in flight.
     busy: u32,
     /// The last step in which a change was requested or answered.
@@ -34,9 +34,9 @@ struct Fact {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Names(Vec<Fact>);
+pub struct NameKnowledge(Vec<Fact>);
 
-impl Names {
+impl NameKnowledge {
     /// A number of names in an unknown state.
     pub fn new(count: u8) -> Self {
         Self(vec![Fact::default(); usize::from(count)])
@@ -55,13 +55,13 @@ impl Names {
     }
 
     /// The state of a name, if it is certain and has been since the step `asked`.
-    pub fn certain(&self, name: u8, sent_at: u64) -> Option<State> {
+    pub fn certain(&self, name: u8, sent_at: u64) -> Option<NameState> {
         let fact = &self.0[usize::from(name)];
         fact.state.filter(|_| fact.busy == 0 && fact.touched < sent_at)
     }
 
     /// The state of a name before a change that has had no concurrent change.
-    pub fn before(&self, name: u8, began: u64) -> Option<State> {
+    pub fn before(&self, name: u8, began: u64) -> Option<NameState> {
         let fact = &self.0[usize::from(name)];
         fact.state.filter(|_| fact.busy == 1 && fact.touched == began)
     }
@@ -83,7 +83,7 @@ impl Names {
     ///
     /// # Errors
     /// The name was certainly in another state.
-    pub fn found(&self, name: u8, began: u64, state: State) -> Result<(), String> {
+    pub fn found(&self, name: u8, began: u64, state: NameState) -> Result<(), String> {
         match self.before(name, began) {
             Some(known) if known != state => {
                 Err(format!("names: {name} is found {state:?}, and must be {known:?}"))
@@ -96,7 +96,7 @@ impl Names {
     ///
     /// # Errors
     /// The name is certainly in another state.
-    pub fn observe(&mut self, name: u8, sent_at: u64, state: State) -> Result<(), String> {
+    pub fn observe(&mut self, name: u8, sent_at: u64, state: NameState) -> Result<(), String> {
         let fact = &mut self.0[usize::from(name)];
         if fact.busy > 0 || fact.touched >= sent_at {
             return Ok(());
@@ -119,30 +119,30 @@ mod tests {
 
     #[test]
     fn observation_must_match_a_certain_name() {
-        let mut names = Names::new(2);
-        names.observe(0, 1, State::Present(3)).unwrap();
-        names.observe(0, 2, State::Present(3)).unwrap();
-        assert!(names.observe(0, 3, State::Absent).unwrap_err().contains("must be Present"));
-        assert!(names.observe(0, 3, State::Present(4)).is_err(), "another file");
+        let mut names = NameKnowledge::new(2);
+        names.observe(0, 1, NameState::Present(3)).unwrap();
+        names.observe(0, 2, NameState::Present(3)).unwrap();
+        assert!(names.observe(0, 3, NameState::Absent).unwrap_err().contains("must be Present"));
+        assert!(names.observe(0, 3, NameState::Present(4)).is_err(), "another file");
         names.begin(0, 4);
-        names.observe(0, 5, State::Absent).unwrap();
-        assert!(names.found(0, 4, State::Absent).is_err());
-        names.end(0, 4, 6, NameAfter::Is(State::Absent));
-        names.observe(0, 6, State::Present(3)).unwrap();
-        assert!(names.observe(0, 7, State::Present(3)).is_err());
+        names.observe(0, 5, NameState::Absent).unwrap();
+        assert!(names.found(0, 4, NameState::Absent).is_err());
+        names.end(0, 4, 6, NameAfter::Is(NameState::Absent));
+        names.observe(0, 6, NameState::Present(3)).unwrap();
+        assert!(names.observe(0, 7, NameState::Present(3)).is_err());
     }
 
     #[test]
     fn concurrent_name_changes_leave_no_certainty() {
-        let mut names = Names::new(1);
-        names.observe(0, 1, State::Absent).unwrap();
+        let mut names = NameKnowledge::new(1);
+        names.observe(0, 1, NameState::Absent).unwrap();
         names.begin(0, 2);
         names.begin(0, 3);
-        names.found(0, 2, State::Present(1)).unwrap();
-        names.end(0, 2, 4, NameAfter::Is(State::Present(1)));
+        names.found(0, 2, NameState::Present(1)).unwrap();
+        names.end(0, 2, 4, NameAfter::Is(NameState::Present(1)));
         names.end(0, 3, 5, NameAfter::Same);
         assert_eq!(names.certain(0, 9), None);
-        names.observe(0, 9, State::Present(1)).unwrap();
-        assert_eq!(names.certain(0, 10), Some(State::Present(1)));
+        names.observe(0, 9, NameState::Present(1)).unwrap();
+        assert_eq!(names.certain(0, 10), Some(NameState::Present(1)));
     }
 }

@@ -1,10 +1,10 @@
 //! An NFS client: its session, opens and delegations, and the requests that it sends.
 
 use super::setup::{DIRECTORY, name_of};
-use super::windows::{SentRequest, Status};
-use super::world::Entry;
+use super::windows::{SentRequest, WindowsOpenStatus};
+use super::world::ListedFile;
 use crate::channels::machine::{CELL_BYTES, LockStatus};
-use crate::channels::referee::Owner;
+use crate::channels::referee::RefereeOwner;
 use crate::sessions::messages::{SHARE, record, walk};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ pub enum Op {
 
 /// An open.
 #[derive(Clone, Debug)]
-pub struct Open {
+pub struct PosixOpen {
     /// Name of the file.
     pub name: u8,
     /// Share access: read, write.
@@ -69,7 +69,7 @@ pub struct Open {
     /// The delegation want.
     pub want: ShareAccess,
     /// State as the client knows it.
-    pub status: Status,
+    pub status: WindowsOpenStatus,
     /// State id of the open.
     pub state_id: StateId,
     /// Its file.
@@ -84,7 +84,7 @@ pub struct Open {
 
 /// A delegation.
 #[derive(Clone, Copy, Debug)]
-pub struct Delegation {
+pub struct PosixDelegation {
     /// The file, by the simulation's number.
     pub file: u32,
     /// File handle.
@@ -97,7 +97,7 @@ pub struct Delegation {
 
 /// A slot, as the client knows it.
 #[derive(Clone, Debug, Default)]
-pub struct Slot {
+pub struct PosixSlot {
     /// Sequence id of the latest request.
     pub sequence: u32,
     /// The request in flight, and its transaction id.
@@ -114,19 +114,19 @@ pub struct Posix {
     /// RECLAIM_COMPLETE has succeeded.
     pub is_complete: bool,
     /// Its slots.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<PosixSlot>,
     /// Its opens.
-    pub opens: BTreeMap<u32, Open>,
+    pub opens: BTreeMap<u32, PosixOpen>,
     /// Its delegations.
-    pub delegations: BTreeMap<[u8; 12], Delegation>,
+    pub delegations: BTreeMap<[u8; 12], PosixDelegation>,
     /// Delegations that it returns or has returned.
-    pub returned: BTreeMap<[u8; 12], Delegation>,
+    pub returned: BTreeMap<[u8; 12], PosixDelegation>,
     /// Transaction ids of BIND_CONN_TO_SESSION requests.
     pub bindings: BTreeSet<u32>,
     /// Sequence id of the latest callback per slot.
     pub callbacks: [u32; CALLBACK_SLOTS],
     /// The last listing.
-    pub listed: Vec<Entry>,
+    pub listed: Vec<ListedFile>,
 }
 
 impl Posix {
@@ -136,7 +136,7 @@ impl Posix {
             number,
             session: None,
             is_complete: false,
-            slots: vec![Slot::default(); SLOTS as usize],
+            slots: vec![PosixSlot::default(); SLOTS as usize],
             opens: BTreeMap::new(),
             delegations: BTreeMap::new(),
             returned: BTreeMap::new(),
@@ -147,8 +147,8 @@ impl Posix {
     }
 
     /// The owner of the cache under a delegation of the file.
-    pub fn owner(&self, file: u32) -> Owner {
-        Owner::Key(self.number, file as u8)
+    pub fn owner(&self, file: u32) -> RefereeOwner {
+        RefereeOwner::Key(self.number, file as u8)
     }
 
     /// A free slot.
@@ -238,7 +238,7 @@ impl Posix {
         let owner;
         let (object, operation) = match op {
             Op::ReturnDelegation { id } => {
-                let Delegation { object, state_id, .. } = *self.returned.get(&id)?;
+                let PosixDelegation { object, state_id, .. } = *self.returned.get(&id)?;
                 (object, Operation::DelegReturn(DelegReturnArgs { state_id }))
             }
             Op::Close { open } => {

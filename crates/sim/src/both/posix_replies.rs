@@ -1,10 +1,10 @@
 //! Checks the replies and callbacks that NFS clients receive.
 
 use super::MixedFault;
-use super::names::{NameAfter, State};
-use super::posix::{Delegation, How, Op, Open, SLOTS};
-use super::windows::{DirectoryWatch, SentRequest, Status};
-use super::world::{Entry, MixedWorld, PendingDelete};
+use super::names::{NameAfter, NameState};
+use super::posix::{How, Op, PosixDelegation, PosixOpen, SLOTS};
+use super::windows::{DirectoryWatch, SentRequest, WindowsOpenStatus};
+use super::world::{ListedFile, MixedWorld, PendingDelete};
 use crate::channels::machine::LockStatus;
 use crate::channels::referee::{Certainty, UNKNOWN, rights};
 use crate::sessions::messages;
@@ -89,7 +89,8 @@ impl MixedWorld {
         mut results: CompoundResults<'_>,
     ) -> Result<(), String> {
         let own = &mut self.posix[machine];
-        let is_it = |slot: &super::posix::Slot| slot.in_flight.as_ref().is_some_and(|w| w.0 == xid);
+        let is_it =
+            |slot: &super::posix::PosixSlot| slot.in_flight.as_ref().is_some_and(|w| w.0 == xid);
         let slot = own.slots.iter_mut().find(|slot| is_it(slot));
         let Some((_, pending)) = slot.and_then(|slot| slot.in_flight.take()) else {
             return Err(format!("answers: {xid} was not asked for"));
@@ -143,15 +144,15 @@ impl MixedWorld {
             NfsStatus::DELAY => {}
             NfsStatus::NOENT if !makes => {
                 self.counts.missed += 1;
-                self.names.observe(name, sent_at, State::Absent)?;
+                self.names.observe(name, sent_at, NameState::Absent)?;
             }
             NfsStatus::EXIST if open.how == How::Make => {
-                if known == Some(State::Absent) {
+                if known == Some(NameState::Absent) {
                     return Err(format!("names: {name} is there, and must not be"));
                 }
             }
             NfsStatus::SHARE_DENIED => {
-                if let Some(State::Present(file)) = known {
+                if let Some(NameState::Present(file)) = known {
                     self.referee.turns_out(number, file, self.posix[machine].owner(file));
                     let mut other = self.referee.in_the_way(number);
                     let by_smb = other.any(|one| !self.of_posix.contains(&one));
@@ -159,7 +160,7 @@ impl MixedWorld {
                     self.referee.refused_share(number, sent_at)?;
                 }
                 // Another client may have opened the new file before its creator's reply arrived.
-                if known == Some(State::Absent) && !makes {
+                if known == Some(NameState::Absent) && !makes {
                     return Err(format!("names: {name} is denied, and is not there"));
                 }
             }
@@ -170,7 +171,7 @@ impl MixedWorld {
         self.referee.mark_uncertain(number, Certainty::Gone(self.steps));
         if makes {
             let may_be_made =
-                results.status == NfsStatus::SHARE_DENIED && known == Some(State::Absent);
+                results.status == NfsStatus::SHARE_DENIED && known == Some(NameState::Absent);
             let after = if may_be_made { NameAfter::Unknown } else { NameAfter::Same };
             self.names.end(name, sent_at, self.steps, after);
         }
@@ -181,7 +182,7 @@ impl MixedWorld {
         &mut self,
         machine: usize,
         number: u32,
-        open: &Open,
+        open: &PosixOpen,
         pending: &SentRequest<Op>,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
@@ -190,18 +191,18 @@ impl MixedWorld {
         let object: FileHandle = results.succeed(OperationNumber::GETFH).map_err(unreadable)?;
         let id = file_id(results)?;
         let file = self.file_of(id)?;
-        let (sent_at, name, present) = (pending.sent_at, open.name, State::Present(file));
+        let (sent_at, name, present) = (pending.sent_at, open.name, NameState::Present(file));
         self.counts.posix_opened += 1;
         let before = self.names.before(name, sent_at);
         match open.how {
             How::Open => self.names.observe(name, sent_at, present)?,
-            How::OpenIf if before == Some(State::Absent) => {}
+            How::OpenIf if before == Some(NameState::Absent) => {}
             How::OpenIf => self.names.found(name, sent_at, present)?,
-            How::Make => self.names.found(name, sent_at, State::Absent)?,
+            How::Make => self.names.found(name, sent_at, NameState::Absent)?,
         }
         if open.how != How::Open {
             self.names.end(name, sent_at, self.steps, NameAfter::Is(present));
-            let is_made = open.how == How::Make || before == Some(State::Absent);
+            let is_made = open.how == How::Make || before == Some(NameState::Absent);
             if is_made {
                 self.expect_notifications(sent_at, &format!("that {name} was made"));
             }
@@ -209,7 +210,7 @@ impl MixedWorld {
         let own = &mut self.posix[machine];
         let owner = own.owner(file);
         if let Some(open) = own.opens.get_mut(&number) {
-            open.status = Status::Open;
+            open.status = WindowsOpenStatus::Open;
             (open.state_id, open.object) = (current(result.state_id), Some(object));
         }
         self.referee.turns_out(number, file, owner);
@@ -237,7 +238,7 @@ impl MixedWorld {
         }
         let (owner, state_id) = (own.owner(file), current(state_id));
         let is_recalled = own.delegations.get(&state_id.other).is_some_and(|one| one.is_recalled);
-        let delegation = Delegation { file, object, state_id, is_recalled };
+        let delegation = PosixDelegation { file, object, state_id, is_recalled };
         own.delegations.insert(state_id.other, delegation);
         self.counts.delegated += 1;
         let has = if writes { rights::READ | rights::WRITE } else { rights::READ };
@@ -354,11 +355,11 @@ impl MixedWorld {
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         let state = match results.status {
-            NfsStatus::OK => State::Present(self.file_of(file_id(results)?)?),
-            NfsStatus::NOENT => State::Absent,
+            NfsStatus::OK => NameState::Present(self.file_of(file_id(results)?)?),
+            NfsStatus::NOENT => NameState::Absent,
             other => return expect(other, &[NfsStatus::DELAY], "lookup"),
         };
-        self.counts.missed += u64::from(state == State::Absent);
+        self.counts.missed += u64::from(state == NameState::Absent);
         self.names.observe(name, sent_at, state)
     }
 
@@ -373,12 +374,12 @@ impl MixedWorld {
         expect(status, &refused, "remove")?;
         let before = self.names.before(name, sent_at);
         let is_done = status.is_ok();
-        if is_done && before == Some(State::Absent) {
+        if is_done && before == Some(NameState::Absent) {
             return Err(format!("names: {name} is removed, which is not there"));
         }
         if status == NfsStatus::NOENT {
             self.counts.missed += 1;
-            self.names.found(name, sent_at, State::Absent)?;
+            self.names.found(name, sent_at, NameState::Absent)?;
         }
         if !is_done {
             self.names.end(name, sent_at, self.steps, NameAfter::Same);
@@ -388,7 +389,7 @@ impl MixedWorld {
         let now = self.steps;
         self.deletes_pending_until = now;
         let file = match before {
-            Some(State::Present(file)) => file,
+            Some(NameState::Present(file)) => file,
             _ => UNKNOWN,
         };
         // A file with SMB opens is deleted on the last close.
@@ -400,7 +401,7 @@ impl MixedWorld {
         }
         self.expect_notifications(sent_at, &format!("that {name} was removed"));
         let is_noted = self.plan.fault != Some(MixedFault::Remove);
-        let after = if is_noted { NameAfter::Is(State::Absent) } else { NameAfter::Same };
+        let after = if is_noted { NameAfter::Is(NameState::Absent) } else { NameAfter::Same };
         self.names.end(name, sent_at, now, after);
         Ok(())
     }
@@ -424,7 +425,7 @@ impl MixedWorld {
         expect(status, &refused, "rename")?;
         let before = self.names.before(from, sent_at);
         if status.is_ok() {
-            if before == Some(State::Absent) {
+            if before == Some(NameState::Absent) {
                 return Err(format!("names: {from} is renamed, which is not there"));
             }
             self.counts.renamed += 1;
@@ -432,14 +433,14 @@ impl MixedWorld {
         }
         if status == NfsStatus::NOENT {
             self.counts.missed += 1;
-            self.names.found(from, sent_at, State::Absent)?;
+            self.names.found(from, sent_at, NameState::Absent)?;
         }
         let now = self.steps;
         if !status.is_ok() {
             [from, to].iter().for_each(|name| self.names.end(*name, sent_at, now, NameAfter::Same));
             return Ok(());
         }
-        self.names.end(from, sent_at, now, NameAfter::Is(State::Absent));
+        self.names.end(from, sent_at, now, NameAfter::Is(NameState::Absent));
         self.names.end(to, sent_at, now, before.map_or(NameAfter::Unknown, NameAfter::Is));
         Ok(())
     }
@@ -467,7 +468,7 @@ impl MixedWorld {
         for entry in &listed.entries {
             let facts = entry.attributes.attributes().map_err(unreadable)?;
             let times = [facts.time_modify, facts.time_metadata];
-            entries.push(Entry {
+            entries.push(ListedFile {
                 name: String::from_utf8_lossy(entry.name).into_owned(),
                 id: facts.fileid.unwrap_or(0),
                 size: facts.size.unwrap_or(0),

@@ -1,11 +1,11 @@
 //! Requests of NFS clients.
 
 use super::MixedFault;
-use super::posix::{How, Op, Open};
-use super::windows::{SentRequest, Status};
+use super::posix::{How, Op, PosixOpen};
+use super::windows::{SentRequest, WindowsOpenStatus};
 use super::world::{MixedWorld, PosixLink};
 use crate::channels::machine::{CELLS, LockStatus};
-use crate::channels::referee::{Certainty, OpenFact, Owner, UNKNOWN, kinds};
+use crate::channels::referee::{Certainty, RefereeOpen, RefereeOwner, UNKNOWN, kinds};
 use crate::sessions::messages;
 use crate::sessions::world::LinkState;
 use std::collections::BTreeMap;
@@ -58,7 +58,9 @@ impl MixedWorld {
             _ => {}
         }
         let own = &self.posix[machine];
-        let is_open = |(number, o): (&u32, &Open)| (o.status == Status::Open).then_some(*number);
+        let is_open = |(number, o): (&u32, &PosixOpen)| {
+            (o.status == WindowsOpenStatus::Open).then_some(*number)
+        };
         let open: Vec<u32> = own.opens.iter().filter_map(is_open).collect();
         let count = own.opens.len();
         if open.is_empty() || (count < OPENS_MAX && self.random.percent(25)) {
@@ -78,13 +80,13 @@ impl MixedWorld {
             ShareAccess(0),
             ShareAccess::WANT_NO_DELEG,
         ];
-        let open = Open {
+        let open = PosixOpen {
             name,
             access: random.pick(&[1, 1, 2, 3, 3]),
             deny: random.pick(&[0, 0, 0, 0, 0, 0, 1, 2, 2, 3]),
             how: random.pick(&[How::Open, How::Open, How::OpenIf, How::OpenIf, How::Make]),
             want: random.pick(&wants),
-            status: Status::Opening,
+            status: WindowsOpenStatus::Opening,
             state_id: StateId::CURRENT,
             object: None,
             locks: BTreeMap::new(),
@@ -149,7 +151,7 @@ impl MixedWorld {
             Op::Open { open } => self.begin_open(machine, open),
             Op::Close { open } => {
                 self.referee.mark_uncertain(open, Certainty::Possible);
-                self.set_status(machine, open, Status::Closing);
+                self.set_status(machine, open, WindowsOpenStatus::Closing);
             }
             Op::Read { open, cell } => held = self.referee.held_against(open, cell, false),
             Op::Write { open, cell } => {
@@ -206,16 +208,16 @@ impl MixedWorld {
         let own = &self.posix[machine].opens[&number];
         let (name, access, share) = (own.name, own.access, kinds::ALL & !own.deny);
         let makes = own.how != How::Open;
-        let (owner, standing) = (Owner::Handle(number), Certainty::Possible);
+        let (owner, standing) = (RefereeOwner::Handle(number), Certainty::Possible);
         self.of_posix.insert(number);
-        let fact = OpenFact { file: UNKNOWN, owner, access, share, standing };
+        let fact = RefereeOpen { file: UNKNOWN, owner, access, share, standing };
         self.referee.ask_open(number, fact);
         if makes {
             self.names.begin(name, self.steps);
         }
     }
 
-    pub(super) fn set_status(&mut self, machine: usize, open: u32, status: Status) {
+    pub(super) fn set_status(&mut self, machine: usize, open: u32, status: WindowsOpenStatus) {
         if let Some(open) = self.posix[machine].opens.get_mut(&open) {
             open.status = status;
         }

@@ -1,13 +1,13 @@
 //! Quiescence: both protocols show the same state, and no request waits.
 
 use super::MixedFault;
-use super::names::State;
+use super::names::NameState;
 use super::posix::Op as PosixOp;
 use super::setup::{DIRECTORY, name_of};
-use super::windows::{DirectoryWatch, Op as WindowsOp, Status};
-use super::world::{Entry, MixedWorld};
+use super::windows::{DirectoryWatch, Op as WindowsOp, WindowsOpenStatus};
+use super::world::{ListedFile, MixedWorld};
 use crate::channels::machine::CELL_BYTES;
-use crate::runner::Outcome;
+use crate::runner::TurnOutcome;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -50,7 +50,7 @@ impl MixedWorld {
         self.start(0, move || {
             smb.handle_tick(now);
             nfs.handle_tick(of_nfs);
-            Outcome::Over
+            TurnOutcome::Over
         })
     }
 
@@ -90,12 +90,12 @@ impl MixedWorld {
     fn check_listed(&self) -> Result<(), String> {
         let by_smb = self.windows.iter().map(|machine| &machine.listed);
         let lists = by_smb.chain(self.posix.iter().map(|machine| &machine.listed));
-        let sorted = |list: &Vec<Entry>| {
+        let sorted = |list: &Vec<ListedFile>| {
             let mut list = list.clone();
             list.sort_by(|one, other| one.name.cmp(&other.name));
             list
         };
-        let lists: Vec<Vec<Entry>> = lists.map(sorted).collect();
+        let lists: Vec<Vec<ListedFile>> = lists.map(sorted).collect();
         match lists.windows(2).find(|two| two[0] != two[1]) {
             Some(two) => Err(format!("listings: {:?}, and {:?}", two[0], two[1])),
             None => Ok(()),
@@ -106,7 +106,9 @@ impl MixedWorld {
     fn check_content(&self) -> Result<(), String> {
         let files = self.servers.vfs.files();
         for name in self.names.all() {
-            let Some(State::Present(file)) = self.names.certain(name, self.steps) else { continue };
+            let Some(NameState::Present(file)) = self.names.certain(name, self.steps) else {
+                continue;
+            };
             let path = format!("{DIRECTORY}/{}", name_of(name));
             let Some((_, bytes)) = files.iter().find(|(found, _)| *found == path) else {
                 return Err(format!("names: {name} is not on the disk"));
@@ -145,7 +147,7 @@ impl MixedWorld {
         let host = self.servers.environment.clone();
         self.start(0, move || {
             sides.into_iter().for_each(|side| side.end(&*host));
-            Outcome::Over
+            TurnOutcome::Over
         })?;
         self.posix.clear();
         self.settle()?;
@@ -156,8 +158,8 @@ impl MixedWorld {
     }
 
     fn close_posix(&mut self, machine: usize) -> Result<(), String> {
-        let is_open = |(number, open): (&u32, &super::posix::Open)| {
-            (open.status == Status::Open).then_some(*number)
+        let is_open = |(number, open): (&u32, &super::posix::PosixOpen)| {
+            (open.status == WindowsOpenStatus::Open).then_some(*number)
         };
         let mut open: Vec<u32> = self.posix[machine].opens.iter().filter_map(is_open).collect();
         if self.plan.fault == Some(MixedFault::Close) {

@@ -1,7 +1,7 @@
 //! The server of both protocols, and the tree that it serves.
 
 use super::{MixedFault, MixedPlan};
-use crate::environment::{Environment, Troubles};
+use crate::environment::{ProcessEnvironment, Troubles};
 use crate::random::Random;
 use crate::sessions::messages::SHARE;
 use crate::sessions::side::describe_error;
@@ -33,7 +33,7 @@ pub fn number_of(name: &str) -> Option<u8> {
 /// The servers of both protocols.
 pub struct Servers {
     /// Their environment.
-    pub environment: Arc<Environment>,
+    pub environment: Arc<ProcessEnvironment>,
     /// Their backend.
     pub vfs: Arc<MemoryVfs>,
     /// The SMB server.
@@ -50,7 +50,7 @@ impl Servers {
     pub fn new(plan: &MixedPlan, random: &mut Random, base: Instant) -> Result<Self, String> {
         let MixedPlan { park, would_block, creates_wait, .. } = *plan;
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };
-        let environment = Environment::new(random.fork(), troubles, base, 0);
+        let environment = ProcessEnvironment::new(random.fork(), troubles, base, 0);
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
         make_tree(&vfs).map_err(describe_error)?;
         let options = VolumeOptions { file_mode: 0o666, ..VolumeOptions::default() };

@@ -1,10 +1,10 @@
 //! An SMB client: its one connection, its opens and leases, and the requests that it sends.
 
 use super::setup::{DIRECTORY, name_of};
-use super::world::Entry;
-use crate::channels::link::{Link, Role};
+use super::world::ListedFile;
+use crate::channels::link::{ChannelLink, LinkRole};
 use crate::channels::machine::{CELL_BYTES, LockStatus, lease_key, lock};
-use crate::channels::referee::{Owner, kinds};
+use crate::channels::referee::{RefereeOwner, kinds};
 use crate::messages;
 use crate::random::Random;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ const LISTING_CLASS: u8 = 37;
 
 /// State of an open as its client knows it, for clients of both protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum WindowsOpenStatus {
     /// The open is requested.
     Opening,
     /// The open exists.
@@ -33,7 +33,7 @@ pub enum Status {
 
 /// An open.
 #[derive(Clone, Debug)]
-pub struct Handle {
+pub struct WindowsOpen {
     /// Name of the file.
     pub name: u8,
     /// See [`kinds`].
@@ -51,15 +51,15 @@ pub struct Handle {
     /// The server's file id.
     pub id: FileId,
     /// State as the client knows it.
-    pub status: Status,
+    pub status: WindowsOpenStatus,
     /// Locked ranges, by cell.
     pub locks: BTreeMap<u8, LockStatus>,
 }
 
-impl Handle {
+impl WindowsOpen {
     /// The owner of the cache under this open.
-    pub fn owner(&self, machine: usize, number: u32) -> Owner {
-        self.lease.map_or(Owner::Handle(number), |(key, _)| Owner::Key(machine, key))
+    pub fn owner(&self, machine: usize, number: u32) -> RefereeOwner {
+        self.lease.map_or(RefereeOwner::Handle(number), |(key, _)| RefereeOwner::Key(machine, key))
     }
 
     /// True if the request may create a file.
@@ -130,11 +130,11 @@ pub enum DirectoryWatch {
 }
 
 /// See the module.
-pub struct Windows {
+pub struct WindowsMachine {
     /// Its connection.
-    pub link: Link,
+    pub link: ChannelLink,
     /// Its opens.
-    pub handles: BTreeMap<u32, Handle>,
+    pub handles: BTreeMap<u32, WindowsOpen>,
     /// The latest epoch of each lease.
     pub epochs: BTreeMap<u8, u16>,
     /// Lease breaks to acknowledge.
@@ -148,17 +148,17 @@ pub struct Windows {
     /// See [`DirectoryWatch`].
     pub watch: DirectoryWatch,
     /// The last listing.
-    pub listed: Vec<Entry>,
+    pub listed: Vec<ListedFile>,
     next_key: u8,
 }
 
-impl Windows {
+impl WindowsMachine {
     /// A client that has sent nothing yet.
     pub fn new(number: usize, random: &mut Random) -> Self {
         let dialect = random.pick(&[Dialect::Smb302, Dialect::Smb311]);
         let client = (dialect, [number as u8 + 1; 16], format!("user{number}"));
         Self {
-            link: Link::new(number, Role::New(SessionId(0)), client),
+            link: ChannelLink::new(number, LinkRole::New(SessionId(0)), client),
             handles: BTreeMap::new(),
             epochs: BTreeMap::new(),
             acknowledgments: VecDeque::new(),
@@ -185,8 +185,8 @@ impl Windows {
 
     /// The opens under a lease.
     pub fn under(&self, key: u8) -> impl Iterator<Item = u32> + '_ {
-        let is_it = move |h: &Handle| h.lease.is_some_and(|(k, _)| k == key);
-        let is_open = move |h: &Handle| h.status == Status::Open && is_it(h);
+        let is_it = move |h: &WindowsOpen| h.lease.is_some_and(|(k, _)| k == key);
+        let is_open = move |h: &WindowsOpen| h.status == WindowsOpenStatus::Open && is_it(h);
         self.handles.iter().filter(move |(_, h)| is_open(h)).map(|(number, _)| *number)
     }
 
@@ -201,7 +201,7 @@ impl Windows {
     }
 
     /// Draws the parameters of a new open.
-    pub fn draw_open(&mut self, names: u8, random: &mut Random) -> Handle {
+    pub fn draw_open(&mut self, names: u8, random: &mut Random) -> WindowsOpen {
         let name = random.small(names);
         let mut access = random.pick(&[1, 2, 3, 3, 3, 5, 7]);
         let mut share = kinds::ALL;
@@ -214,7 +214,7 @@ impl Windows {
         }
         let (mut lease, mut beside) = (None, None);
         if random.percent(70) {
-            let is_it = |h: &Handle| h.name == name && h.status == Status::Open;
+            let is_it = |h: &WindowsOpen| h.name == name && h.status == WindowsOpenStatus::Open;
             let others = self.handles.iter().filter(|(_, h)| is_it(h));
             let others: Vec<_> = others.filter_map(|(n, h)| Some((*n, h.lease?.0))).collect();
             let key = if !others.is_empty() && random.percent(40) {
@@ -234,8 +234,8 @@ impl Windows {
             fscc::FILE_CREATE,
         ]);
         let id = FileId { persistent: 0, volatile: 0 };
-        let (status, locks) = (Status::Opening, BTreeMap::new());
-        Handle {
+        let (status, locks) = (WindowsOpenStatus::Opening, BTreeMap::new());
+        WindowsOpen {
             name,
             access,
             share,
@@ -250,7 +250,7 @@ impl Windows {
     }
 
     /// Encodes the CREATE of an open.
-    pub fn create(&self, handle: &Handle) -> Vec<u8> {
+    pub fn create(&self, handle: &WindowsOpen) -> Vec<u8> {
         let mut contexts = Vec::new();
         if let Some((key, state)) = handle.lease {
             let epoch = self.epochs.get(&key).copied().unwrap_or(0);

@@ -1,14 +1,14 @@
 //! Checks the responses and notifications that SMB clients receive.
 
 use super::MixedFault;
-use super::names::{NameAfter, State};
+use super::names::{NameAfter, NameState};
 use super::setup::{DIRECTORY, number_of};
-use super::windows::{Break, DirectoryWatch, Handle, Op, SentRequest, Status};
-use super::world::{Entry, MixedWorld, PendingDelete};
-use crate::channels::link::{Event, Purpose};
+use super::windows::{Break, DirectoryWatch, Op, SentRequest, WindowsOpen, WindowsOpenStatus};
+use super::world::{ListedFile, MixedWorld, PendingDelete};
+use crate::channels::link::{LinkEvent, MessagePurpose};
 use crate::channels::machine::{DecodedCreate, LockStatus, lease_key};
-use crate::channels::referee::{Certainty, Owner};
-use crate::channels::replies::{Notice, read_value};
+use crate::channels::referee::{Certainty, RefereeOwner};
+use crate::channels::replies::{BreakNotification, read_value};
 use wire::fscc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{LEASE_BREAK_IN_PROGRESS, LeaseContext};
@@ -25,9 +25,9 @@ impl MixedWorld {
         let events = link.receive(&bytes).map_err(|what| format!("{machine}: {what}"))?;
         for event in events {
             match event {
-                Event::SetUp(NtStatus::SUCCESS) => {}
-                Event::Notice(message) => self.handle_notice(machine, &message)?,
-                Event::Reply(Purpose::Ask(number), status, message) => {
+                LinkEvent::SetUp(NtStatus::SUCCESS) => {}
+                LinkEvent::Notice(message) => self.handle_notice(machine, &message)?,
+                LinkEvent::Reply(MessagePurpose::Ask(number), status, message) => {
                     self.handle_reply(machine, number, status, &message)?;
                 }
                 other => return Err(format!("answers: {machine} received {other:?}")),
@@ -37,7 +37,7 @@ impl MixedWorld {
     }
 
     fn handle_notice(&mut self, machine: usize, message: &[u8]) -> Result<(), String> {
-        let Notice { to, lease, .. } = Notice::read(message)?;
+        let BreakNotification { to, lease, .. } = BreakNotification::read(message)?;
         let Some((key, epoch, answers)) = lease else {
             return Err("caching: an oplock is broken that nobody has".into());
         };
@@ -62,7 +62,7 @@ impl MixedWorld {
             return Ok(());
         }
         *known = epoch;
-        self.referee.record_break(Owner::Key(machine, key), to, answers.then_some(0));
+        self.referee.record_break(RefereeOwner::Key(machine, key), to, answers.then_some(0));
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl MixedWorld {
             // The open deleted no file.
             self.complete_deletes_of(number);
         } else if handle.makes() {
-            let was_absent = self.names.before(handle.name, sent_at) == Some(State::Absent);
+            let was_absent = self.names.before(handle.name, sent_at) == Some(NameState::Absent);
             let may_be_made = was_absent && status == NtStatus::SHARING_VIOLATION;
             let after = if may_be_made { NameAfter::Unknown } else { NameAfter::Same };
             self.names.end(handle.name, sent_at, self.steps, after);
@@ -144,7 +144,7 @@ impl MixedWorld {
         &mut self,
         machine: usize,
         number: u32,
-        handle: &Handle,
+        handle: &WindowsOpen,
         sent_at: u64,
         status: NtStatus,
     ) -> Result<bool, String> {
@@ -158,18 +158,18 @@ impl MixedWorld {
             NtStatus::OBJECT_NAME_NOT_FOUND if handle.disposition == fscc::FILE_OPEN => {
                 self.counts.missed += 1;
                 match changes {
-                    true => self.names.found(name, sent_at, State::Absent)?,
-                    false => self.names.observe(name, sent_at, State::Absent)?,
+                    true => self.names.found(name, sent_at, NameState::Absent)?,
+                    false => self.names.observe(name, sent_at, NameState::Absent)?,
                 }
             }
             NtStatus::OBJECT_NAME_COLLISION => {
-                if known == Some(State::Absent) {
+                if known == Some(NameState::Absent) {
                     return Err(format!("names: {name} is there, and must not be"));
                 }
                 return Ok(handle.disposition == fscc::FILE_CREATE);
             }
             NtStatus::SHARING_VIOLATION => {
-                if let Some(State::Present(file)) = known {
+                if let Some(NameState::Present(file)) = known {
                     self.referee.turns_out(number, file, handle.owner(machine, number));
                     let other = self.referee.in_the_way(number);
                     let by_nfs = other.filter(|one| self.of_posix.contains(one)).count();
@@ -178,13 +178,13 @@ impl MixedWorld {
                 }
                 // Another client may have opened the new file before its creator's response
                 // arrived.
-                return Ok(known != Some(State::Absent) || handle.makes());
+                return Ok(known != Some(NameState::Absent) || handle.makes());
             }
             NtStatus::DELETE_PENDING => return Ok(self.was_delete_pending(sent_at)),
             // A lease key is bound to one file per client.
             NtStatus::INVALID_PARAMETER => {
                 let file = handle.beside.and_then(|one| Some(self.referee.open(one)?.file));
-                return Ok(file.is_some_and(|file| known != Some(State::Present(file))));
+                return Ok(file.is_some_and(|file| known != Some(NameState::Present(file))));
             }
             _ => return Ok(false),
         }
@@ -195,7 +195,7 @@ impl MixedWorld {
         &mut self,
         machine: usize,
         number: u32,
-        handle: Handle,
+        handle: WindowsOpen,
         pending: &SentRequest<Op>,
         message: &[u8],
     ) -> Result<(), String> {
@@ -205,9 +205,9 @@ impl MixedWorld {
         let file = self.file_of(id)?;
         let (sent_at, now, name) = (pending.sent_at, self.steps, handle.name);
         self.counts.windows_opened += 1;
-        let present = State::Present(file);
+        let present = NameState::Present(file);
         if handle.deletes_on_close || handle.makes() {
-            let found = if created.was_made { State::Absent } else { present };
+            let found = if created.was_made { NameState::Absent } else { present };
             self.names.found(name, sent_at, found)?;
             if created.was_made && !is_new {
                 self.note(|| format!("{file} was heard of before its maker heard"));
@@ -227,7 +227,7 @@ impl MixedWorld {
         }
         let owner = handle.owner(machine, number);
         if let Some(own) = self.windows[machine].handles.get_mut(&number) {
-            (own.id, own.status) = (created.id, Status::Open);
+            (own.id, own.status) = (created.id, WindowsOpenStatus::Open);
         }
         self.note(|| format!("{machine} has {number} open: file {file}, {:?}", created.lease));
         self.referee.turns_out(number, file, owner);
@@ -245,7 +245,7 @@ impl MixedWorld {
         file: u32,
         lease: &LeaseContext,
     ) -> Result<(), String> {
-        let owner = Owner::Key(machine, key);
+        let owner = RefereeOwner::Key(machine, key);
         let Some(v2) = lease.v2 else { return Err("caching: a lease without an epoch".into()) };
         let known = self.windows[machine].epochs.entry(key).or_default();
         let later = v2.epoch.wrapping_sub(*known).cast_signed();
@@ -367,11 +367,11 @@ impl MixedWorld {
         sent_at: u64,
         status: NtStatus,
     ) -> Result<bool, String> {
-        let file = self.referee.open(handle).map(|open| State::Present(open.file));
+        let file = self.referee.open(handle).map(|open| NameState::Present(open.file));
         let Some(file) = file else { return Ok(false) };
         let before = self.names.before(to, sent_at);
         let is_done = status == NtStatus::SUCCESS;
-        let is_other = |state: State| state != State::Absent && state != file;
+        let is_other = |state: NameState| state != NameState::Absent && state != file;
         let is_right = match status {
             NtStatus::SUCCESS => {
                 if !replace && before.is_some_and(is_other) {
@@ -381,7 +381,7 @@ impl MixedWorld {
                 true
             }
             NtStatus::OBJECT_NAME_COLLISION => {
-                if before == Some(State::Absent) {
+                if before == Some(NameState::Absent) {
                     return Err(format!("names: {to} is there, and must not be"));
                 }
                 !replace
@@ -402,7 +402,7 @@ impl MixedWorld {
             let after = match self.names.before(name, sent_at) {
                 _ if !is_done => NameAfter::Same,
                 _ if name == to => NameAfter::Is(file),
-                Some(state) if state == file => NameAfter::Is(State::Absent),
+                Some(state) if state == file => NameAfter::Is(NameState::Absent),
                 _ => NameAfter::Same,
             };
             self.names.end(name, sent_at, self.steps, after);
@@ -418,12 +418,16 @@ impl MixedWorld {
     }
 
     /// Checks that the listed entries are all names.
-    pub(super) fn handle_entries(&mut self, entries: &[Entry], sent_at: u64) -> Result<(), String> {
+    pub(super) fn handle_entries(
+        &mut self,
+        entries: &[ListedFile],
+        sent_at: u64,
+    ) -> Result<(), String> {
         for name in self.names.all() {
             let entry = entries.iter().find(|entry| number_of(&entry.name) == Some(name));
             let state = match entry {
-                Some(entry) => State::Present(self.file_of(entry.id)?),
-                None => State::Absent,
+                Some(entry) => NameState::Present(self.file_of(entry.id)?),
+                None => NameState::Absent,
             };
             self.names.observe(name, sent_at, state)?;
         }
@@ -447,7 +451,7 @@ impl MixedWorld {
 }
 
 /// Decodes the entries of a listing. MS-FSCC 2.4.21.
-fn read_list(message: &[u8]) -> Option<Vec<Entry>> {
+fn read_list(message: &[u8]) -> Option<Vec<ListedFile>> {
     let number = |bytes: &[u8], at: usize, length: usize| -> Option<u64> {
         let mut value = [0; 8];
         value[..length].copy_from_slice(bytes.get(at..at + length)?);
@@ -464,7 +468,7 @@ fn read_list(message: &[u8]) -> Option<Vec<Entry>> {
         if ![".", "..", DIRECTORY].contains(&name.as_str()) {
             let times = [number(rest, 24, 8)?, number(rest, 32, 8)?];
             let (id, size) = (number(rest, 96, 8)?, number(rest, 40, 8)?);
-            entries.push(Entry { name, id, size, times });
+            entries.push(ListedFile { name, id, size, times });
         }
         match number(rest, 0, 4)? as usize {
             0 => return Some(entries),

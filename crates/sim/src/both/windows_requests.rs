@@ -1,11 +1,11 @@
 //! Requests of SMB clients.
 
 use super::MixedFault;
-use super::windows::{Break, DirectoryWatch, Handle, Op, SentRequest, Status};
+use super::windows::{Break, DirectoryWatch, Op, SentRequest, WindowsOpen, WindowsOpenStatus};
 use super::world::{MixedWorld, PendingDelete};
-use crate::channels::link::Purpose;
+use crate::channels::link::MessagePurpose;
 use crate::channels::machine::{CELLS, LockStatus};
-use crate::channels::referee::{Certainty, OpenFact, Owner, UNKNOWN, kinds};
+use crate::channels::referee::{Certainty, RefereeOpen, RefereeOwner, UNKNOWN, kinds};
 use wire::smb::Command;
 
 /// Maximum number of opens per client.
@@ -28,7 +28,9 @@ impl MixedWorld {
                 _ => {}
             }
         }
-        let is_open = |(number, h): (&u32, &Handle)| (h.status == Status::Open).then_some(*number);
+        let is_open = |(number, h): (&u32, &WindowsOpen)| {
+            (h.status == WindowsOpenStatus::Open).then_some(*number)
+        };
         let open: Vec<u32> = own.handles.iter().filter_map(is_open).collect();
         let count = own.handles.len();
         if open.is_empty() || (count < HANDLES_MAX && self.random.percent(25)) {
@@ -112,23 +114,23 @@ impl MixedWorld {
         let own = &mut self.windows[machine];
         let message = match handle_of(op).and_then(|handle| own.handles.get(&handle)) {
             Some(handle) if self.plan.fault == Some(MixedFault::Share) && op.creates() => {
-                let handle = Handle { share: kinds::ALL, ..handle.clone() };
+                let handle = WindowsOpen { share: kinds::ALL, ..handle.clone() };
                 Some((Command::CREATE, own.create(&handle)))
             }
             _ => own.message(op, number.into()),
         };
         if let Some((command, body)) = message {
-            own.link.ask(command, &body, Purpose::Ask(number), 0, false);
+            own.link.ask(command, &body, MessagePurpose::Ask(number), 0, false);
         }
     }
 
     fn begin_create(&mut self, machine: usize, number: u32) {
         let now = self.steps;
         let handle = self.windows[machine].handles[&number].clone();
-        let Handle { name, access, share, deletes_on_close, .. } = handle;
+        let WindowsOpen { name, access, share, deletes_on_close, .. } = handle;
         let owner = handle.owner(machine, number);
         let standing = Certainty::Possible;
-        let fact = OpenFact { file: UNKNOWN, owner, access, share, standing };
+        let fact = RefereeOpen { file: UNKNOWN, owner, access, share, standing };
         self.referee.ask_open(number, fact);
         if deletes_on_close {
             self.names.all().for_each(|name| self.names.begin(name, now));
@@ -143,14 +145,14 @@ impl MixedWorld {
     fn begin_close(&mut self, machine: usize, number: u32) {
         let own = &mut self.windows[machine];
         let Some(handle) = own.handles.get_mut(&number) else { return };
-        handle.status = Status::Closing;
+        handle.status = WindowsOpenStatus::Closing;
         let lease = handle.lease;
         self.referee.mark_uncertain(number, Certainty::Possible);
-        self.referee.drop_cache(Owner::Handle(number));
+        self.referee.drop_cache(RefereeOwner::Handle(number));
         if let Some((key, _)) = lease
             && !own.uses_key(key)
         {
-            self.referee.invalidate_cache(Owner::Key(machine, key));
+            self.referee.invalidate_cache(RefereeOwner::Key(machine, key));
         }
     }
 
@@ -173,7 +175,7 @@ impl MixedWorld {
         let Some(broken) = self.windows[machine].acknowledgments.pop_front() else { return };
         let Break { key, keeps, .. } = broken;
         if self.plan.fault != Some(MixedFault::Acknowledge) {
-            self.referee.downgrade(Owner::Key(machine, key), keeps);
+            self.referee.downgrade(RefereeOwner::Key(machine, key), keeps);
         }
         let number = self.begin_windows(machine, Op::Acknowledge { key, keeps });
         self.windows[machine].acknowledged.insert(number, broken);

@@ -1,15 +1,15 @@
 //! The world of a run: clients of both protocols, the server, and the choice of the next action.
 
-use super::names::{NameAfter, Names, State};
+use super::names::{NameAfter, NameKnowledge, NameState};
 use super::posix::{Op as PosixOp, Posix};
 use super::setup::Servers;
-use super::windows::{SentRequest, Windows};
+use super::windows::{SentRequest, WindowsMachine};
 use super::{MixedCounts, MixedPlan};
-use crate::channels::referee::{Owner, Referee};
+use crate::channels::referee::{Referee, RefereeOwner};
 use crate::random::Random;
-use crate::runner::{Next, Outcome, Runner};
-use crate::server_side::{ServerSide, Step};
-use crate::sessions::side::{Side, Step as RecordStep};
+use crate::runner::{Next, Runner, TurnOutcome};
+use crate::server_side::{ServerSide, SmbServerStep};
+use crate::sessions::side::{NfsServerEnd, NfsServerStep as RecordStep};
 use crate::sessions::world::LinkState;
 use bytes::Bytes;
 use nfs::ConnFacts;
@@ -26,7 +26,7 @@ const FILES_MAX: usize = 250;
 
 /// A file in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ListedFile {
     /// Name.
     pub name: String,
     /// File id.
@@ -42,7 +42,7 @@ pub enum ServerEnd {
     /// Of an SMB connection.
     Windows(Box<ServerSide>),
     /// Of an NFS connection.
-    Posix(Box<Side>),
+    Posix(Box<NfsServerEnd>),
 }
 
 /// A connection of an NFS client.
@@ -54,7 +54,7 @@ pub struct PosixLink {
     /// Records in flight to the server.
     pub on_the_way: VecDeque<Bytes>,
     /// The server's end; `None` while a fiber owns it.
-    pub side: Option<Box<Side>>,
+    pub side: Option<Box<NfsServerEnd>>,
     weights: [u32; 3],
 }
 
@@ -74,7 +74,7 @@ enum MixedAction {
     Acknowledge(usize),
     AskWindows(usize),
     DeliverWindows(usize),
-    ServeWindows(usize, Step),
+    ServeWindows(usize, SmbServerStep),
     ReceiveWindows(usize),
     ReturnDelegation(usize),
     AskPosix(usize),
@@ -97,11 +97,11 @@ pub struct MixedWorld {
     pub steps: u64,
     pub(super) random: Random,
     pub(super) servers: Servers,
-    pub(super) windows: Vec<Windows>,
+    pub(super) windows: Vec<WindowsMachine>,
     pub(super) posix: Vec<Posix>,
     pub(super) links: BTreeMap<u32, PosixLink>,
     pub(super) referee: Referee,
-    pub(super) names: Names,
+    pub(super) names: NameKnowledge,
     pub(super) pending_deletes: Vec<PendingDelete>,
     /// The last step in which a removal was requested, or a pending delete ended.
     pub(super) deletes_pending_until: u64,
@@ -121,7 +121,8 @@ impl MixedWorld {
     /// The tree cannot be created.
     pub fn new(plan: MixedPlan, mut random: Random, base: Instant) -> Result<Self, String> {
         let servers = Servers::new(&plan, &mut random, base)?;
-        let windows = (0..plan.windows).map(|number| Windows::new(number, &mut random)).collect();
+        let windows =
+            (0..plan.windows).map(|number| WindowsMachine::new(number, &mut random)).collect();
         let numbers = plan.windows..plan.windows + plan.posix;
         Ok(Self {
             plan,
@@ -134,7 +135,7 @@ impl MixedWorld {
             posix: numbers.map(Posix::new).collect(),
             links: BTreeMap::new(),
             referee: Referee::default(),
-            names: Names::new(plan.names),
+            names: NameKnowledge::new(plan.names),
             pending_deletes: Vec::new(),
             deletes_pending_until: 0,
             files: Vec::new(),
@@ -207,8 +208,9 @@ impl MixedWorld {
     /// Checks that no client relies on a delegation that conflicts with another client's state.
     pub(super) fn check_delegations(&self) -> Result<(), String> {
         let first = self.plan.windows;
-        self.referee
-            .check_delegations(|owner| matches!(owner, Owner::Key(machine, _) if machine >= first))
+        self.referee.check_delegations(
+            |owner| matches!(owner, RefereeOwner::Key(machine, _) if machine >= first),
+        )
     }
 
     /// Checks that no lock was held throughout that should have prevented the operation.
@@ -248,12 +250,12 @@ impl MixedWorld {
         for name in self.names.all() {
             let (began, after) = match *pending {
                 PendingDelete::Handle { began, file, .. } => {
-                    let present = file.map(State::Present);
+                    let present = file.map(NameState::Present);
                     let had_it = present.is_some() && self.names.before(name, began) == present;
-                    (began, if had_it { NameAfter::Is(State::Absent) } else { NameAfter::Same })
+                    (began, if had_it { NameAfter::Is(NameState::Absent) } else { NameAfter::Same })
                 }
                 PendingDelete::Name { name: removed, sent_at, .. } if removed == name => {
-                    (sent_at, NameAfter::Is(State::Absent))
+                    (sent_at, NameAfter::Is(NameState::Absent))
                 }
                 PendingDelete::Name { began, .. } => (began, NameAfter::Same),
             };
@@ -285,7 +287,7 @@ impl MixedWorld {
             machine,
             standing: LinkState::Ready,
             on_the_way: VecDeque::new(),
-            side: Some(Box::new(Side::new(conn))),
+            side: Some(Box::new(NfsServerEnd::new(conn))),
             weights: [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30])),
         };
         self.introduce(machine, &mut link);
@@ -410,13 +412,13 @@ impl MixedWorld {
         }
     }
 
-    fn serve_windows(&mut self, machine: usize, step: Step) -> Result<(), String> {
+    fn serve_windows(&mut self, machine: usize, step: SmbServerStep) -> Result<(), String> {
         let Some(mut side) = self.windows[machine].link.side.take() else { return Ok(()) };
         let now = smb::Host::now(&*self.servers.environment);
         let number = machine as u32 + 1;
         self.start(number, move || {
             let result = side.step(step, now).map_err(|close| format!("{close:?}"));
-            Outcome::Stepped(number, Box::new(ServerEnd::Windows(side)), result)
+            TurnOutcome::Stepped(number, Box::new(ServerEnd::Windows(side)), result)
         })
     }
 
@@ -426,14 +428,14 @@ impl MixedWorld {
         };
         self.start(number, move || {
             let result = side.step(step).map_err(|close| format!("{close:?}"));
-            Outcome::Stepped(number, Box::new(ServerEnd::Posix(side)), result)
+            TurnOutcome::Stepped(number, Box::new(ServerEnd::Posix(side)), result)
         })
     }
 
     pub(super) fn start(
         &mut self,
         owner: u32,
-        work: impl FnOnce() -> Outcome<ServerEnd> + Send + 'static,
+        work: impl FnOnce() -> TurnOutcome<ServerEnd> + Send + 'static,
     ) -> Result<(), String> {
         let stepped = self.runner.start(&self.servers.environment, owner, work)?;
         self.end_step(stepped);

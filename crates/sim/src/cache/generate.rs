@@ -1,6 +1,6 @@
 //! Draws the operations from the seed.
 
-use super::{Op, Requester, Step};
+use super::{CacheStep, Op, Requester};
 use crate::random::Random;
 use vfs::{Name, RelPath};
 
@@ -66,20 +66,20 @@ impl Generator {
     }
 
     /// Draws the next step.
-    pub fn step(&mut self) -> Step {
+    pub fn step(&mut self) -> CacheStep {
         match self.random.below(100) {
             chance if chance < self.wait_percent => {
                 let nanos = self.random.pick(&[1_000_000, 10_000_000, 70_000_000, 1_000_000_000]);
-                Step::Wait { nanos, ticks: nanos >= 1_000_000_000 }
+                CacheStep::Wait { nanos, ticks: nanos >= 1_000_000_000 }
             }
-            97 => Step::Switch(self.random.percent(80)),
-            98 => Step::Budget(self.random.pick(&BUDGETS)),
+            97 => CacheStep::Switch(self.random.percent(80)),
+            98 => CacheStep::Budget(self.random.pick(&BUDGETS)),
             _ if self.random.percent(self.local_percent) => {
-                Step::Do(Requester::Local, self.change())
+                CacheStep::Do(Requester::Local, self.change())
             }
             _ => {
                 let op = if self.random.percent(70) { self.change() } else { self.held() };
-                Step::Do(self.user(), op)
+                CacheStep::Do(self.user(), op)
             }
         }
     }
@@ -115,18 +115,18 @@ impl Generator {
     }
 
     /// Draws a query after a step.
-    pub fn question(&mut self) -> Step {
+    pub fn question(&mut self) -> CacheStep {
         let op = match self.random.below(10) {
             0..5 => Op::Stat { at: self.path() },
             5 => Op::Read { at: self.path() },
             6 => Op::StatHeld { slot: self.random.below(SLOTS) },
             _ => Op::List { at: self.directory(), first: self.random.pick(&[1, 2, 1000]) },
         };
-        Step::Do(self.user(), op)
+        CacheStep::Do(self.user(), op)
     }
 
     /// All queries, each twice: the first fills the cache, and the second uses it.
-    pub fn everything(&mut self) -> Vec<Step> {
+    pub fn everything(&mut self) -> Vec<CacheStep> {
         let names: Vec<RelPath> = (0..NAMES.len()).map(|n| RelPath::from_iter([name(n)])).collect();
         let below = |at: &RelPath| (0..NAMES.len()).map(|n| at.join(&name(n))).collect::<Vec<_>>();
         let mut all = names.clone();
@@ -135,11 +135,12 @@ impl Generator {
         for at in all {
             let who = self.user();
             let list = Op::List { at: at.clone(), first: 1000 };
-            steps.extend([Op::Stat { at }, list].map(|op| Step::Do(who, op)));
+            steps.extend([Op::Stat { at }, list].map(|op| CacheStep::Do(who, op)));
         }
         let list = Op::List { at: RelPath::root(), first: 1000 };
         steps.extend(
-            [Requester::Paths(0), Requester::Handles(1)].map(|who| Step::Do(who, list.clone())),
+            [Requester::Paths(0), Requester::Handles(1)]
+                .map(|who| CacheStep::Do(who, list.clone())),
         );
         steps.extend(steps.clone());
         steps

@@ -1,7 +1,7 @@
 //! A user by handle, like an NFS client: case-sensitive names, looked up one by one.
 
 use super::Op;
-use super::side::{Answer, Side, either, now, without_stored};
+use super::side::{FileLayer, LayerReply, either, now, without_stored};
 use files::{
     Access, Caller, IfMissing, ListWish, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt,
     OpenPlan, RequestedKind, ShareMode, VolumeId,
@@ -9,13 +9,13 @@ use files::{
 use std::sync::Arc;
 use vfs::{DosInfo, FsError, Name, RelPath, TimeChange, Timestamp};
 
-type StepResult = Result<Answer, Answer>;
+type StepResult = Result<LayerReply, LayerReply>;
 
 const VOLUME: VolumeId = VolumeId(1);
 const DATA_MAX: usize = 100;
 
-impl Side {
-    pub(super) fn by_handle(&mut self, user: usize, op: &Op) -> Answer {
+impl FileLayer {
+    pub(super) fn by_handle(&mut self, user: usize, op: &Op) -> LayerReply {
         let caller = self.callers[user].clone();
         either(match op {
             Op::Hold { .. }
@@ -35,7 +35,7 @@ impl Side {
     }
 
     /// Looks up a path name by name.
-    fn found(&self, caller: &Arc<Caller>, at: &RelPath) -> Result<Object, Answer> {
+    fn found(&self, caller: &Arc<Caller>, at: &RelPath) -> Result<Object, LayerReply> {
         let mut object = now(self.files.root_object(&self.volume))?;
         let mut left = at.clone();
         let mut names = Vec::new();
@@ -50,7 +50,7 @@ impl Side {
     }
 
     /// The directory of a name, and the name.
-    fn place(&self, caller: &Arc<Caller>, at: &RelPath) -> Result<(Object, Name), Answer> {
+    fn place(&self, caller: &Arc<Caller>, at: &RelPath) -> Result<(Object, Name), LayerReply> {
         let (parent, name) = at.split().ok_or(FsError::InvalidParameter)?;
         Ok((self.found(caller, &parent)?, name))
     }
@@ -59,7 +59,7 @@ impl Side {
         let alone = without_stored(self.files.object_attributes_alone(object)?);
         let attributes = self.files.object_attributes(object)?;
         let access = self.files.object_access(caller, object)?;
-        Ok(Answer::Seen(Box::new((alone, attributes, access, None))))
+        Ok(LayerReply::Seen(Box::new((alone, attributes, access, None))))
     }
 
     fn opened<T>(
@@ -67,8 +67,8 @@ impl Side {
         caller: &Arc<Caller>,
         at: &OpenAt,
         plan: OpenPlan,
-        run: impl FnOnce(&Arc<files::OpenFile>) -> Result<T, Answer>,
-    ) -> Result<T, Answer> {
+        run: impl FnOnce(&Arc<files::OpenFile>) -> Result<T, LayerReply>,
+    ) -> Result<T, LayerReply> {
         let open = now(self.files.open_object(caller, at, plan, ObjectOpen::default()))?.open;
         let result = run(&open);
         now(self.files.close(open))?;
@@ -81,7 +81,7 @@ impl Side {
         self.opened(caller, &OpenAt::Object(object.clone()), plan, |open| {
             now(self.files.read(open, 0, DATA_MAX, &mut data))
         })?;
-        Ok(Answer::Data(data))
+        Ok(LayerReply::Data(data))
     }
 
     fn list_by_handle(&self, caller: &Arc<Caller>, at: &RelPath, first: usize) -> StepResult {
@@ -111,7 +111,7 @@ impl Side {
                 break;
             }
         }
-        Ok(Answer::Listed(entries))
+        Ok(LayerReply::Listed(entries))
     }
 
     fn change_by_handle(&self, caller: &Arc<Caller>, op: &Op) -> StepResult {
@@ -160,7 +160,7 @@ impl Side {
             }
             _ => {}
         }
-        Ok(Answer::Done)
+        Ok(LayerReply::Done)
     }
 
     fn set_by_handle(
@@ -168,12 +168,17 @@ impl Side {
         caller: &Arc<Caller>,
         at: &RelPath,
         changes: &ObjectChanges,
-    ) -> Result<(), Answer> {
+    ) -> Result<(), LayerReply> {
         let object = self.found(caller, at)?;
         now(self.files.set_object_attributes(caller, &object, None, changes))
     }
 
-    fn write_named(&self, caller: &Arc<Caller>, at: &RelPath, data: &[u8]) -> Result<(), Answer> {
+    fn write_named(
+        &self,
+        caller: &Arc<Caller>,
+        at: &RelPath,
+        data: &[u8],
+    ) -> Result<(), LayerReply> {
         let (directory, name) = self.place(caller, at)?;
         let (if_missing, kind) = (IfMissing::Create, RequestedKind::File);
         let plan = OpenPlan::posix(Access::WRITE_DATA, ShareMode::ALL);
@@ -190,14 +195,14 @@ impl Side {
                 self.handles[*slot] = None;
                 let object = self.found(caller, at)?;
                 self.handles[*slot] = Some(self.files.handle(VOLUME, &object)?);
-                Ok(Answer::Done)
+                Ok(LayerReply::Done)
             }
             Op::Release { slot } => {
                 self.handles[*slot] = None;
-                Ok(Answer::Done)
+                Ok(LayerReply::Done)
             }
             Op::StatHeld { slot } | Op::WriteHeld { slot, .. } | Op::ReadHeld { slot } => {
-                let Some(handle) = self.handles[*slot].clone() else { return Ok(Answer::Done) };
+                let Some(handle) = self.handles[*slot].clone() else { return Ok(LayerReply::Done) };
                 let object = now(self.files.find_object(&self.volume, &handle))?;
                 match op {
                     Op::StatHeld { .. } => self.shown(caller, &object),
@@ -207,12 +212,12 @@ impl Side {
                         self.opened(caller, &OpenAt::Object(object), plan, |open| {
                             Ok(self.files.write(open.caller(), open, 0, &[*byte; 20])?)
                         })?;
-                        Ok(Answer::Done)
+                        Ok(LayerReply::Done)
                     }
-                    _ => Ok(Answer::Done),
+                    _ => Ok(LayerReply::Done),
                 }
             }
-            _ => Ok(Answer::Done),
+            _ => Ok(LayerReply::Done),
         }
     }
 }

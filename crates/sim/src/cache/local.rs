@@ -1,17 +1,21 @@
 //! A process on the server's machine, which changes the tree directly.
 
 use super::Op;
-use super::side::{Answer, Side, either};
+use super::side::{FileLayer, LayerReply, either};
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Case, CreateHow, DosInfo, FileKind, FsError,
     Identity, Node, OpenHow, RelPath, Replace, TimeChange, Timestamp, Vfs, Wait,
 };
 
-impl Side {
-    pub(super) fn by_local(&self, op: &Op) -> Answer {
+impl FileLayer {
+    pub(super) fn by_local(&self, op: &Op) -> LayerReply {
         let who = Identity::root();
-        either(self.change_locally(who.actor(), op).map(|()| Answer::Done).map_err(Answer::Refused))
+        either(
+            self.change_locally(who.actor(), op)
+                .map(|()| LayerReply::Done)
+                .map_err(LayerReply::Refused),
+        )
     }
 
     fn change_locally(&self, who: Actor<'_>, op: &Op) -> vfs::Result<()> {

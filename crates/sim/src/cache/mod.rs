@@ -14,9 +14,9 @@ mod side;
 mod surroundings;
 
 use crate::random::Random;
-use crate::{Failure, Report};
+use crate::{RunFailure, RunReport};
 use generate::Generator;
-use side::{Answer, Side};
+use side::{FileLayer, LayerReply};
 use std::collections::VecDeque;
 use surroundings::CacheEnvironment;
 use vfs::RelPath;
@@ -124,7 +124,7 @@ pub(crate) enum Op {
 
 /// One step of a run.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum CacheStep {
     Do(Requester, Op),
     /// Time passes, in nanoseconds; with a tick of the cache.
     Wait {
@@ -147,20 +147,20 @@ pub type Hits = Vec<(&'static str, u64)>;
 /// Runs one seed. With a fault the run must fail.
 ///
 /// # Errors
-/// [`Failure`]: a cached result was stale.
-pub fn run(seed: u64, fault: Option<CacheFault>) -> Result<(Report, Hits), Box<Failure>> {
+/// [`RunFailure`]: a cached result was stale.
+pub fn run(seed: u64, fault: Option<CacheFault>) -> Result<(RunReport, Hits), Box<RunFailure>> {
     let mut random = Random::new(seed ^ 0xCAC4E);
     let around = CacheEnvironment::new(random.fork(), fault);
-    let plain = Side::plain(around.clone());
-    let cached = Side::cached(around.clone(), &mut random);
-    let mut run = Run { plain, cached, log: VecDeque::new(), answered: 0 };
+    let plain = FileLayer::plain(around.clone());
+    let cached = FileLayer::cached(around.clone(), &mut random);
+    let mut run = CacheRun { plain, cached, log: VecDeque::new(), answered: 0 };
     let mut generator = Generator::new(random);
     let steps = generator.steps();
     let mut end = Ok(());
     for _ in 0..steps {
         let step = generator.step();
-        let mut request: Vec<Step> = (0..QUESTIONS).map(|_| generator.question()).collect();
-        if matches!(step, Step::Do(Requester::Paths(_) | Requester::Handles(_), _)) {
+        let mut request: Vec<CacheStep> = (0..QUESTIONS).map(|_| generator.question()).collect();
+        if matches!(step, CacheStep::Do(Requester::Paths(_) | Requester::Handles(_), _)) {
             // The step belongs to the following request: no other step comes between.
             request.insert(0, step);
         } else {
@@ -176,38 +176,38 @@ pub fn run(seed: u64, fault: Option<CacheFault>) -> Result<(Report, Hits), Box<F
     let answered = run.answered;
     match end {
         Ok(()) => {
-            let report = Report { steps, answered, tried_max: 1, gave_up: false };
+            let report = RunReport { steps, answered, tried_max: 1, gave_up: false };
             Ok((report, run.cached.hits()))
         }
         Err(what) => {
             let log: Vec<String> = run.log.into_iter().collect();
-            Err(Box::new(Failure { seed, what, log: log.join("\n") }))
+            Err(Box::new(RunFailure { seed, what, log: log.join("\n") }))
         }
     }
 }
 
-struct Run {
-    plain: Side,
-    cached: Side,
+struct CacheRun {
+    plain: FileLayer,
+    cached: FileLayer,
     log: VecDeque<String>,
     answered: u64,
 }
 
-impl Run {
+impl CacheRun {
     /// Runs the steps of one request. They need not observe changes that happened before the
     /// request, as a cache may serve one request from one state.
-    fn request(&mut self, steps: &[Step], around: &CacheEnvironment) -> Result<(), String> {
+    fn request(&mut self, steps: &[CacheStep], around: &CacheEnvironment) -> Result<(), String> {
         self.cached.begin_request();
         let result = steps.iter().try_for_each(|step| self.step(step, around));
         self.cached.end_request();
         result
     }
 
-    fn step(&mut self, step: &Step, around: &CacheEnvironment) -> Result<(), String> {
+    fn step(&mut self, step: &CacheStep, around: &CacheEnvironment) -> Result<(), String> {
         if self.log.len() == LOG_STEPS {
             self.log.pop_front();
         }
-        if let Step::Wait { nanos, .. } = step {
+        if let CacheStep::Wait { nanos, .. } = step {
             around.advance(*nanos);
         }
         let expected = self.plain.step(step);
@@ -221,10 +221,10 @@ impl Run {
     }
 }
 
-fn summary(answer: &Answer) -> String {
+fn summary(answer: &LayerReply) -> String {
     match answer {
-        Answer::Refused(error) => format!("{error:?}"),
-        Answer::Listed(entries) => format!("{} entries", entries.len()),
+        LayerReply::Refused(error) => format!("{error:?}"),
+        LayerReply::Listed(entries) => format!("{} entries", entries.len()),
         _ => String::from("done"),
     }
 }

@@ -1,7 +1,7 @@
 //! A user by path, like an SMB client: case-insensitive names, and opens that are closed.
 
 use super::Op;
-use super::side::{Answer, Side, either, now};
+use super::side::{FileLayer, LayerReply, either, now};
 use files::{
     Access, BasicChange, Descriptor, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult,
     RequestedKind, SecurityParts, Semantics, ShareMode, Sid, TimeSetting,
@@ -9,7 +9,7 @@ use files::{
 use std::sync::Arc;
 use vfs::{Attributes, EntryChoice, ListSink, ListedEntry, ListingRequest, RelPath, Timestamp};
 
-type StepResult = Result<Answer, Answer>;
+type StepResult = Result<LayerReply, LayerReply>;
 
 const LOOK: Access = Access(Access::READ_ATTRIBUTES.0 | Access::READ_CONTROL.0);
 const ALL_PARTS: SecurityParts =
@@ -22,8 +22,8 @@ fn plan(at: &RelPath, desired: Access) -> OpenPlan {
     OpenPlan { path, semantics, ..OpenPlan::posix(desired, ShareMode::ALL) }
 }
 
-impl Side {
-    pub(super) fn by_path(&mut self, user: usize, op: &Op) -> Answer {
+impl FileLayer {
+    pub(super) fn by_path(&mut self, user: usize, op: &Op) -> LayerReply {
         either(match op {
             Op::Hold { .. }
             | Op::StatHeld { .. }
@@ -35,7 +35,7 @@ impl Side {
         })
     }
 
-    fn open(&self, user: usize, plan: OpenPlan) -> Result<OpenResult, Answer> {
+    fn open(&self, user: usize, plan: OpenPlan) -> Result<OpenResult, LayerReply> {
         now(self.files.open(&self.volume, &self.callers[user], plan))
     }
 
@@ -44,8 +44,8 @@ impl Side {
         &self,
         user: usize,
         plan: OpenPlan,
-        run: impl FnOnce(&Self, &Arc<OpenFile>) -> Result<T, Answer>,
-    ) -> Result<T, Answer> {
+        run: impl FnOnce(&Self, &Arc<OpenFile>) -> Result<T, LayerReply>,
+    ) -> Result<T, LayerReply> {
         let open = self.open(user, plan)?.open;
         let result = run(self, &open);
         now(self.files.close(open))?;
@@ -100,16 +100,16 @@ impl Side {
             Op::Deny { at, user: denied } => self.deny(user, at, *denied)?,
             _ => {}
         }
-        Ok(Answer::Done)
+        Ok(LayerReply::Done)
     }
 
-    fn set_basic(&self, user: usize, at: &RelPath, change: &BasicChange) -> Result<(), Answer> {
+    fn set_basic(&self, user: usize, at: &RelPath, change: &BasicChange) -> Result<(), LayerReply> {
         let plan = plan(at, Access::WRITE_ATTRIBUTES);
         self.with(user, plan, |side, open| Ok(side.files.set_basic(open, change)?))
     }
 
     /// A descriptor that grants everything to everyone but one user.
-    fn deny(&self, user: usize, at: &RelPath, denied: usize) -> Result<(), Answer> {
+    fn deny(&self, user: usize, at: &RelPath, denied: usize) -> Result<(), LayerReply> {
         let everyone = files::Ace {
             kind: files::AceKind::Allow,
             flags: 0,
@@ -151,10 +151,10 @@ impl Side {
                         let from = taking.cookie;
                         side.files.list_with_attributes(open, from, wanted, &mut taking)?;
                     }
-                    Ok(Answer::Listed(taking.taken))
+                    Ok(LayerReply::Listed(taking.taken))
                 })
             }
-            _ => Ok(Answer::Done),
+            _ => Ok(LayerReply::Done),
         }
     }
 
@@ -162,13 +162,13 @@ impl Side {
         let present = self.files.attributes(open)?;
         let access = self.files.maximal_access(open)?;
         let descriptor = self.files.descriptor(open, ALL_PARTS)?;
-        Ok(Answer::Seen(Box::new((opened, present, access, Some(descriptor)))))
+        Ok(LayerReply::Seen(Box::new((opened, present, access, Some(descriptor)))))
     }
 
     fn data(&self, open: &Arc<OpenFile>) -> StepResult {
         let mut data = Vec::new();
         now(self.files.read(open, 0, DATA_MAX, &mut data))?;
-        Ok(Answer::Data(data))
+        Ok(LayerReply::Data(data))
     }
 
     fn held_by_path(&mut self, user: usize, op: &Op) -> StepResult {
@@ -188,20 +188,20 @@ impl Side {
             | Op::WriteHeld { slot, .. }
             | Op::ReadHeld { slot }
             | Op::Release { slot } => *slot,
-            _ => return Ok(Answer::Done),
+            _ => return Ok(LayerReply::Done),
         };
-        let Some(open) = self.held[slot].clone() else { return Ok(Answer::Done) };
+        let Some(open) = self.held[slot].clone() else { return Ok(LayerReply::Done) };
         match op {
             Op::StatHeld { .. } => self.seen(&open, self.files.attributes(&open)?),
             Op::ReadHeld { .. } => self.data(&open),
             Op::WriteHeld { byte, .. } => {
                 self.files.write(open.caller(), &open, 0, &[*byte; 20])?;
-                Ok(Answer::Done)
+                Ok(LayerReply::Done)
             }
             _ => {
                 self.held[slot] = None;
                 now(self.files.close(open))?;
-                Ok(Answer::Done)
+                Ok(LayerReply::Done)
             }
         }
     }

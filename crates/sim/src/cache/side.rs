@@ -1,7 +1,7 @@
 //! A file layer over an in-memory tree, with or without the cache in between.
 
 use super::surroundings::CacheEnvironment;
-use super::{Hits, Requester, Step, generate};
+use super::{CacheStep, Hits, Requester, generate};
 use crate::random::Random;
 use files::{
     Access, CallHolder, Caller, Descriptor, Files, Handle, Inline, OpenFile, Protocol,
@@ -18,7 +18,7 @@ use vfs_cache::{CacheOptions, CachedVfs};
 
 /// Result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum LayerReply {
     Done,
     Refused(FsError),
     /// The operation would wait for another client.
@@ -30,7 +30,7 @@ pub enum Answer {
 }
 
 /// One of the two file layers on which every operation runs.
-pub struct Side {
+pub struct FileLayer {
     pub files: RequestFiles,
     pub volume: Arc<Volume>,
     pub backend: Arc<MemoryVfs>,
@@ -41,7 +41,7 @@ pub struct Side {
     pub handles: [Option<Handle>; generate::SLOTS],
 }
 
-impl Side {
+impl FileLayer {
     pub fn plain(around: Arc<CacheEnvironment>) -> Self {
         let backend = tree(around);
         Self::over(backend, None)
@@ -95,24 +95,24 @@ impl Side {
     }
 
     /// Performs a step.
-    pub fn step(&mut self, step: &Step) -> Answer {
+    pub fn step(&mut self, step: &CacheStep) -> LayerReply {
         match (step, &self.cache) {
-            (Step::Do(Requester::Paths(user), op), _) => self.by_path(*user, op),
-            (Step::Do(Requester::Handles(user), op), _) => self.by_handle(*user, op),
-            (Step::Do(Requester::Local, op), _) => self.by_local(op),
-            (Step::Wait { ticks: true, .. }, Some(cache)) => {
+            (CacheStep::Do(Requester::Paths(user), op), _) => self.by_path(*user, op),
+            (CacheStep::Do(Requester::Handles(user), op), _) => self.by_handle(*user, op),
+            (CacheStep::Do(Requester::Local, op), _) => self.by_local(op),
+            (CacheStep::Wait { ticks: true, .. }, Some(cache)) => {
                 cache.tick();
-                Answer::Done
+                LayerReply::Done
             }
-            (Step::Switch(is_on), Some(cache)) => {
+            (CacheStep::Switch(is_on), Some(cache)) => {
                 cache.set_enabled(*is_on);
-                Answer::Done
+                LayerReply::Done
             }
-            (Step::Budget(bytes), Some(cache)) => {
+            (CacheStep::Budget(bytes), Some(cache)) => {
                 cache.set_budget(*bytes);
-                Answer::Done
+                LayerReply::Done
             }
-            _ => Answer::Done,
+            _ => LayerReply::Done,
         }
     }
 }
@@ -126,10 +126,10 @@ fn tree(around: Arc<CacheEnvironment>) -> Arc<MemoryVfs> {
 
 /// Runs an operation to its end. No other operation is in flight, so it can only wait for a
 /// retained open.
-pub fn now<T>(work: impl Future<Output = vfs::Result<T>>) -> Result<T, Answer> {
+pub fn now<T>(work: impl Future<Output = vfs::Result<T>>) -> Result<T, LayerReply> {
     match work.now_or_never() {
-        Some(result) => result.map_err(Answer::Refused),
-        None => Err(Answer::Waits),
+        Some(result) => result.map_err(LayerReply::Refused),
+        None => Err(LayerReply::Waits),
     }
 }
 
@@ -139,11 +139,11 @@ pub fn without_stored(attributes: Attributes) -> Attributes {
 }
 
 /// A result, successful or not.
-pub fn either(answer: Result<Answer, Answer>) -> Answer {
+pub fn either(answer: Result<LayerReply, LayerReply>) -> LayerReply {
     answer.unwrap_or_else(|refused| refused)
 }
 
-impl From<FsError> for Answer {
+impl From<FsError> for LayerReply {
     fn from(error: FsError) -> Self {
         Self::Refused(error)
     }

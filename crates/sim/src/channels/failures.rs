@@ -1,7 +1,7 @@
 //! Failures: lost or given-up channels, machines that lose all channels, a server that dies.
 
-use super::machine::{KEPT_NANOS, LockStatus, Op, RequestedDurability, Status};
-use super::referee::{Certainty, Owner};
+use super::machine::{ChannelOpenStatus, KEPT_NANOS, LockStatus, Op, RequestedDurability};
+use super::referee::{Certainty, RefereeOwner};
 use super::world::{ChannelWorld, environment};
 use crate::process::Process;
 
@@ -27,7 +27,7 @@ impl ChannelWorld {
 
     /// Cuts a channel, or lets its client give it up.
     fn lose_one(&mut self) -> Result<(), String> {
-        let live = |l: &super::link::Link| !l.is_cut && !l.is_given_up;
+        let live = |l: &super::link::ChannelLink| !l.is_cut && !l.is_given_up;
         let links: Vec<u32> = self.links.iter().filter(|(_, l)| live(l)).map(|(n, _)| *n).collect();
         if links.is_empty() {
             return Ok(());
@@ -136,7 +136,7 @@ impl ChannelWorld {
         let (machine, handle) = (pending.machine, pending.op.handle());
         match pending.op {
             Op::Create { .. } | Op::Close { .. } => {
-                self.set_status(machine, handle, Status::Lost);
+                self.set_status(machine, handle, ChannelOpenStatus::Lost);
             }
             Op::Reconnect { .. } => self.lose_return(machine, handle),
             Op::Lock { cell, .. } | Op::Unlock { cell, .. } => {
@@ -153,7 +153,7 @@ impl ChannelWorld {
         let now = self.nanos();
         self.referee.mark_uncertain(handle, Certainty::Possible);
         if let Some(handle) = self.machines[machine].handles.get_mut(&handle) {
-            (handle.status, handle.absent_since) = (Status::Absent, now);
+            (handle.status, handle.absent_since) = (ChannelOpenStatus::Absent, now);
         }
     }
 
@@ -169,7 +169,7 @@ impl ChannelWorld {
     fn mark_state_uncertain(&mut self, machine: usize, kept: Certainty) {
         let handles = self.machines[machine].handles.values();
         let present: Vec<(u32, bool)> = handles
-            .filter(|h| h.status == Status::Open)
+            .filter(|h| h.status == ChannelOpenStatus::Open)
             .map(|h| (h.number, h.is_persistent))
             .collect();
         for (handle, is_persistent) in present {
@@ -177,14 +177,14 @@ impl ChannelWorld {
                 .mark_uncertain(handle, if is_persistent { kept } else { Certainty::Possible });
         }
         for key in 0..=u8::MAX {
-            self.referee.invalidate_cache(Owner::Key(machine, key));
+            self.referee.invalidate_cache(RefereeOwner::Key(machine, key));
         }
     }
 
     /// A machine has lost all connections, or its session.
     pub(super) fn lose_all(&mut self, machine: usize, kept: Certainty) -> Result<(), String> {
         self.mark_state_uncertain(machine, kept);
-        let own = |l: &super::link::Link| l.machine == machine && !l.is_cut;
+        let own = |l: &super::link::ChannelLink| l.machine == machine && !l.is_cut;
         let links: Vec<u32> = self.links.iter().filter(|(_, l)| own(l)).map(|(n, _)| *n).collect();
         links.into_iter().try_for_each(|link| self.cut(link))?;
         self.forget_session(machine);
@@ -216,11 +216,12 @@ impl ChannelWorld {
         machine.acknowledgments.clear();
         machine.early.clear();
         for handle in machine.handles.values_mut() {
-            if handle.status == Status::Open {
+            if handle.status == ChannelOpenStatus::Open {
                 let returns = Self::can_return(handle);
-                handle.status = if returns { Status::Absent } else { Status::Lost };
+                handle.status =
+                    if returns { ChannelOpenStatus::Absent } else { ChannelOpenStatus::Lost };
                 handle.absent_since = now;
-            } else if handle.status == Status::Lost && handle.session == session.number {
+            } else if handle.status == ChannelOpenStatus::Lost && handle.session == session.number {
                 handle.absent_since = now;
             }
         }
@@ -255,20 +256,23 @@ impl ChannelWorld {
             let mut gone = Vec::new();
             for handle in machine.handles.values_mut() {
                 let may_last = match handle.status {
-                    Status::Opening | Status::Lost | Status::Closing | Status::Returning => {
+                    ChannelOpenStatus::Opening
+                    | ChannelOpenStatus::Lost
+                    | ChannelOpenStatus::Closing
+                    | ChannelOpenStatus::Returning => {
                         matches!(handle.durable, RequestedDurability::Persistent(_))
                     }
-                    Status::Open | Status::Absent => handle.is_persistent,
+                    ChannelOpenStatus::Open | ChannelOpenStatus::Absent => handle.is_persistent,
                 };
                 handle.absent_since = nanos;
-                if !may_last && handle.status != Status::Opening {
+                if !may_last && handle.status != ChannelOpenStatus::Opening {
                     gone.push(handle.number);
                 }
             }
             for number in gone {
                 machine.handles.remove(&number);
                 self.referee.mark_uncertain(number, Certainty::Gone(steps));
-                self.referee.drop_cache(Owner::Handle(number));
+                self.referee.drop_cache(RefereeOwner::Handle(number));
             }
         }
     }
@@ -283,7 +287,7 @@ impl ChannelWorld {
     }
 
     /// True if the server must still preserve an open.
-    pub(super) fn must_wait(&self, handle: &super::machine::Handle) -> bool {
+    pub(super) fn must_wait(&self, handle: &super::machine::ChannelOpen) -> bool {
         let margin = KEPT_NANOS / 20;
         handle.is_persistent && self.nanos() < handle.absent_since + KEPT_NANOS - margin
     }

@@ -5,22 +5,22 @@ use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use sync::Mutex;
 
-type Change = (u64, Option<Vec<u8>>, oneshot::Sender<bool>);
+type JournalWrite = (u64, Option<Vec<u8>>, oneshot::Sender<bool>);
 
 /// Records, and changes that are not durable yet.
-pub struct Journal {
-    state: Mutex<State>,
+pub struct MemoryJournal {
+    state: Mutex<JournalState>,
     /// Fault injection: the journal discards all changes.
     forgets: bool,
 }
 
 #[derive(Default)]
-struct State {
+struct JournalState {
     records: BTreeMap<u64, Vec<u8>>,
-    queue: Vec<Change>,
+    queue: Vec<JournalWrite>,
 }
 
-impl Journal {
+impl MemoryJournal {
     /// An empty journal, which may discard all changes.
     pub fn new(forgets: bool) -> Self {
         Self { state: Mutex::default(), forgets }
@@ -68,7 +68,7 @@ impl Journal {
     }
 }
 
-impl State {
+impl JournalState {
     fn put(&mut self, id: u64, record: Option<Vec<u8>>) {
         match record {
             Some(record) => drop(self.records.insert(id, record)),

@@ -32,7 +32,7 @@ pub enum Flaw {
 
 /// Purpose of a connection.
 #[derive(Clone, Debug)]
-pub enum Role {
+pub enum LinkRole {
     /// First channel of a session, which replaces a lost one.
     New(SessionId),
     /// Further channel of the session with this key and tree.
@@ -52,7 +52,7 @@ enum Phase {
 
 /// Purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum MessagePurpose {
     /// Connection set-up.
     SetUp,
     /// First message of a re-authentication; true with the correct password.
@@ -69,23 +69,23 @@ pub enum Purpose {
 
 /// An event from the server's bytes.
 #[derive(Debug)]
-pub enum Event {
+pub enum LinkEvent {
     /// The set-up has ended, with `NtStatus::SUCCESS` or an error.
     SetUp(NtStatus),
     /// The challenge of a re-authentication has arrived.
     RenewGoesOn(bool),
     /// A final response.
-    Reply(Purpose, NtStatus, Vec<u8>),
+    Reply(MessagePurpose, NtStatus, Vec<u8>),
     /// An unsolicited message.
     Notice(Vec<u8>),
 }
 
 /// A connection.
-pub struct Link {
+pub struct ChannelLink {
     /// Its machine.
     pub machine: usize,
     /// Its purpose.
-    pub role: Role,
+    pub role: LinkRole,
     /// The session.
     pub session: SessionId,
     /// The tree.
@@ -110,17 +110,17 @@ pub struct Link {
     session_key: [u8; 16],
     next_id: u64,
     credits: u32,
-    outstanding: BTreeMap<u64, (Purpose, Command)>,
+    outstanding: BTreeMap<u64, (MessagePurpose, Command)>,
     input: VecDeque<u8>,
 }
 
-impl Link {
+impl ChannelLink {
     /// A connection that has sent nothing yet.
-    pub fn new(machine: usize, role: Role, client: (Dialect, [u8; 16], String)) -> Self {
+    pub fn new(machine: usize, role: LinkRole, client: (Dialect, [u8; 16], String)) -> Self {
         let (dialect, guid, user) = client;
         let (session, tree) = match &role {
-            Role::New(_) => (SessionId(0), TreeId(0)),
-            Role::Binds(session, tree, ..) => (*session, *tree),
+            LinkRole::New(_) => (SessionId(0), TreeId(0)),
+            LinkRole::Binds(session, tree, ..) => (*session, *tree),
         };
         Self {
             machine,
@@ -177,12 +177,14 @@ impl Link {
 
     /// True while an authentication is in progress.
     pub fn is_renewing(&self) -> bool {
-        let renews = |p: &Purpose| matches!(p, Purpose::RenewBegin(_) | Purpose::RenewEnd(_));
+        let renews = |p: &MessagePurpose| {
+            matches!(p, MessagePurpose::RenewBegin(_) | MessagePurpose::RenewEnd(_))
+        };
         self.outstanding.values().any(|(purpose, _)| renews(purpose))
     }
 
     /// Requests in flight.
-    pub fn unanswered(&self) -> impl Iterator<Item = Purpose> + '_ {
+    pub fn unanswered(&self) -> impl Iterator<Item = MessagePurpose> + '_ {
         self.outstanding.values().map(|(purpose, _)| *purpose)
     }
 
@@ -191,13 +193,13 @@ impl Link {
         match self.phase {
             Phase::Negotiate => {
                 let body = negotiate(self.dialect, self.guid);
-                self.send(Command::NEGOTIATE, &body, Purpose::SetUp, |_| {}, None);
+                self.send(Command::NEGOTIATE, &body, MessagePurpose::SetUp, |_| {}, None);
             }
             Phase::Challenge => self.set_up_session(&messages::ntlm_negotiate()),
             Phase::Authenticate => {
                 let flaw = match &self.role {
-                    Role::Binds(_, _, _, flaw) => *flaw,
-                    Role::New(_) => Flaw::None,
+                    LinkRole::Binds(_, _, _, flaw) => *flaw,
+                    LinkRole::New(_) => Flaw::None,
                 };
                 let user = if flaw == Flaw::OtherUser { "stranger" } else { &self.user };
                 let password = if flaw == Flaw::Password { "wrong" } else { PASSWORD };
@@ -208,15 +210,21 @@ impl Link {
             _ => {
                 let body = messages::tree_connect("data");
                 let key = self.key.clone();
-                self.send(Command::TREE_CONNECT, &body, Purpose::SetUp, |_| {}, key.as_deref());
+                self.send(
+                    Command::TREE_CONNECT,
+                    &body,
+                    MessagePurpose::SetUp,
+                    |_| {},
+                    key.as_deref(),
+                );
             }
         }
     }
 
     fn set_up_session(&mut self, token: &[u8]) {
         let (flags, previous, key) = match &self.role {
-            Role::New(previous) => (0, *previous, None),
-            Role::Binds(_, _, key, flaw) => {
+            LinkRole::New(previous) => (0, *previous, None),
+            LinkRole::Binds(_, _, key, flaw) => {
                 let wrong = SigningKey::new(SigningAlgorithm::AesCmac, &[9; 16]);
                 let key = match flaw {
                     Flaw::Unsigned => None,
@@ -234,14 +242,14 @@ impl Link {
             token,
         };
         let body = messages::body(|w| request.encode(w));
-        self.send(Command::SESSION_SETUP, &body, Purpose::SetUp, |_| {}, key.as_deref());
+        self.send(Command::SESSION_SETUP, &body, MessagePurpose::SetUp, |_| {}, key.as_deref());
     }
 
     /// Re-authenticates the session.
-    pub fn renew(&mut self, purpose: Purpose) {
+    pub fn renew(&mut self, purpose: MessagePurpose) {
         let token = match purpose {
-            Purpose::RenewBegin(_) => messages::ntlm_negotiate(),
-            Purpose::RenewEnd(good) => {
+            MessagePurpose::RenewBegin(_) => messages::ntlm_negotiate(),
+            MessagePurpose::RenewEnd(good) => {
                 let password = if good { PASSWORD } else { "wrong" };
                 messages::ntlm_authenticate(&self.user, password, &self.challenge).0
             }
@@ -257,7 +265,7 @@ impl Link {
         &mut self,
         command: Command,
         body: &[u8],
-        purpose: Purpose,
+        purpose: MessagePurpose,
         sequence: u16,
         replays: bool,
     ) {
@@ -276,7 +284,7 @@ impl Link {
         &mut self,
         command: Command,
         body: &[u8],
-        purpose: Purpose,
+        purpose: MessagePurpose,
         adjust: impl FnOnce(&mut Header),
         key: Option<&SigningKey>,
     ) {
@@ -321,7 +329,7 @@ impl Link {
     ///
     /// # Errors
     /// A description of a faulty response.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Event>, String> {
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<LinkEvent>, String> {
         self.input.extend(bytes);
         let mut events = Vec::new();
         loop {
@@ -338,9 +346,9 @@ impl Link {
         }
     }
 
-    fn take(&mut self, header: &Header, message: Vec<u8>) -> Result<Option<Event>, String> {
+    fn take(&mut self, header: &Header, message: Vec<u8>) -> Result<Option<LinkEvent>, String> {
         if header.message_id.0 == u64::MAX {
-            return Ok(Some(Event::Notice(message)));
+            return Ok(Some(LinkEvent::Notice(message)));
         }
         let id = header.message_id.0;
         let Some((purpose, command)) = self.outstanding.remove(&id) else {
@@ -356,12 +364,14 @@ impl Link {
         }
         self.check_signature(header, &message)?;
         match purpose {
-            Purpose::SetUp => self.take_set_up(header, &message),
-            Purpose::RenewBegin(good) if header.status == NtStatus::MORE_PROCESSING_REQUIRED => {
+            MessagePurpose::SetUp => self.take_set_up(header, &message),
+            MessagePurpose::RenewBegin(good)
+                if header.status == NtStatus::MORE_PROCESSING_REQUIRED =>
+            {
                 self.challenge = challenge(&message)?;
-                Ok(Some(Event::RenewGoesOn(good)))
+                Ok(Some(LinkEvent::RenewGoesOn(good)))
             }
-            _ => Ok(Some(Event::Reply(purpose, header.status, message))),
+            _ => Ok(Some(LinkEvent::Reply(purpose, header.status, message))),
         }
     }
 
@@ -379,11 +389,15 @@ impl Link {
         Ok(())
     }
 
-    fn take_set_up(&mut self, header: &Header, message: &[u8]) -> Result<Option<Event>, String> {
+    fn take_set_up(
+        &mut self,
+        header: &Header,
+        message: &[u8],
+    ) -> Result<Option<LinkEvent>, String> {
         let (due, next) = match self.phase {
             Phase::Negotiate => (NtStatus::SUCCESS, Phase::Challenge),
             Phase::Challenge => (NtStatus::MORE_PROCESSING_REQUIRED, Phase::Authenticate),
-            Phase::Authenticate if matches!(self.role, Role::Binds(..)) => {
+            Phase::Authenticate if matches!(self.role, LinkRole::Binds(..)) => {
                 (NtStatus::SUCCESS, Phase::Ready)
             }
             Phase::Authenticate => (NtStatus::SUCCESS, Phase::Connect),
@@ -391,7 +405,7 @@ impl Link {
         };
         if header.status != due {
             self.phase = Phase::Failed;
-            return Ok(Some(Event::SetUp(header.status)));
+            return Ok(Some(LinkEvent::SetUp(header.status)));
         }
         match self.phase {
             Phase::Negotiate => self.preauth.update(message),
@@ -410,7 +424,7 @@ impl Link {
             _ => {}
         }
         self.phase = next;
-        Ok((next == Phase::Ready).then_some(Event::SetUp(NtStatus::SUCCESS)))
+        Ok((next == Phase::Ready).then_some(LinkEvent::SetUp(NtStatus::SUCCESS)))
     }
 }
 

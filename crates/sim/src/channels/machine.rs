@@ -1,6 +1,6 @@
 //! A client machine: its session, opens, caches and requests.
 
-use super::referee::{HandleNumber, Owner, kinds, rights};
+use super::referee::{HandleNumber, RefereeOwner, kinds, rights};
 use crate::messages;
 use crate::random::Random;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +23,7 @@ pub const KEPT_NANOS: u64 = 60_000_000_000;
 
 /// Requested oplock or lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestedCache {
+pub enum CacheRequest {
     /// None.
     None,
     /// An oplock of this level.
@@ -57,7 +57,7 @@ impl RequestedDurability {
 
 /// State of an open as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum ChannelOpenStatus {
     /// The open is requested.
     Opening,
     /// The open exists.
@@ -85,7 +85,7 @@ pub enum LockStatus {
 
 /// An open of a client.
 #[derive(Clone, Debug)]
-pub struct Handle {
+pub struct ChannelOpen {
     /// Its number.
     pub number: HandleNumber,
     /// The file.
@@ -97,7 +97,7 @@ pub struct Handle {
     /// File id, once known.
     pub id: FileId,
     /// Requested oplock or lease.
-    pub cache: RequestedCache,
+    pub cache: CacheRequest,
     /// Requested durability.
     pub durable: RequestedDurability,
     /// The handle is durable.
@@ -107,7 +107,7 @@ pub struct Handle {
     /// Number of its session on the machine.
     pub session: u32,
     /// State as the client knows it.
-    pub status: Status,
+    pub status: ChannelOpenStatus,
     /// Start of the client's absence, in nanoseconds.
     pub absent_since: u64,
     /// Byte-range locks, by cell.
@@ -118,7 +118,7 @@ pub struct Handle {
 
 /// A session, as its client sees it.
 #[derive(Clone, Debug, Default)]
-pub struct Session {
+pub struct MachineSession {
     /// Number on its machine.
     pub number: u32,
     /// Its id.
@@ -150,7 +150,7 @@ pub enum Acknowledgment {
 }
 
 /// A client machine.
-pub struct Machine {
+pub struct ChannelMachine {
     /// Its number.
     pub number: usize,
     /// ClientGuid.
@@ -160,13 +160,13 @@ pub struct Machine {
     /// Dialect.
     pub dialect: Dialect,
     /// Its session.
-    pub session: Option<Session>,
+    pub session: Option<MachineSession>,
     /// Number of sessions so far.
     pub sessions: u32,
     /// Id of the previous session.
     pub previous: SessionId,
     /// Its opens.
-    pub handles: BTreeMap<HandleNumber, Handle>,
+    pub handles: BTreeMap<HandleNumber, ChannelOpen>,
     /// Its leases, by key.
     pub leases: BTreeMap<u8, KnownLease>,
     /// Breaks to acknowledge.
@@ -207,17 +207,17 @@ impl Op {
     }
 }
 
-impl Handle {
+impl ChannelOpen {
     /// The owner of the cache under this open.
-    pub fn owner(&self, machine: usize) -> Owner {
+    pub fn owner(&self, machine: usize) -> RefereeOwner {
         match self.cache {
-            RequestedCache::Lease(key, _) => Owner::Key(machine, key),
-            _ => Owner::Handle(self.number),
+            CacheRequest::Lease(key, _) => RefereeOwner::Key(machine, key),
+            _ => RefereeOwner::Handle(self.number),
         }
     }
 }
 
-impl Machine {
+impl ChannelMachine {
     /// A machine that has sent nothing yet.
     pub fn new(number: usize, random: &mut Random) -> Self {
         let mut guid = [number as u8 + 1; 16];
@@ -240,22 +240,24 @@ impl Machine {
     }
 
     /// The opens in this state, of all sessions.
-    pub fn with_status(&self, status: Status) -> impl Iterator<Item = &Handle> {
+    pub fn with_status(&self, status: ChannelOpenStatus) -> impl Iterator<Item = &ChannelOpen> {
         self.handles.values().filter(move |handle| handle.status == status)
     }
 
     /// The current session's open with that id. A restarted server assigns ids again, including
     /// that of an absent or lost open.
     pub fn with_id(&self, id: FileId) -> Option<HandleNumber> {
-        let is_there = |h: &Handle| matches!(h.status, Status::Open | Status::Closing);
-        let is_it = |h: &&Handle| h.id == id && h.session == self.sessions && is_there(h);
+        let is_there = |h: &ChannelOpen| {
+            matches!(h.status, ChannelOpenStatus::Open | ChannelOpenStatus::Closing)
+        };
+        let is_it = |h: &&ChannelOpen| h.id == id && h.session == self.sessions && is_there(h);
         self.handles.values().find(is_it).map(|h| h.number)
     }
 
     /// True if an open is under the lease.
     pub fn uses_key(&self, key: u8) -> bool {
-        let is_of = |h: &Handle| matches!(h.cache, RequestedCache::Lease(k, _) if k == key);
-        self.with_status(Status::Open).any(is_of)
+        let is_of = |h: &ChannelOpen| matches!(h.cache, CacheRequest::Lease(k, _) if k == key);
+        self.with_status(ChannelOpenStatus::Open).any(is_of)
     }
 
     /// Draws the parameters of a new open.
@@ -265,16 +267,16 @@ impl Machine {
         entry: u32,
         files: u8,
         random: &mut Random,
-    ) -> Handle {
+    ) -> ChannelOpen {
         let file = match random.below(20) {
             0 => DIRECTORY,
             1 => ENTRIES + entry,
             _ => u32::from(random.small(files)),
         };
         let key = (file as u8).wrapping_mul(2) + random.small(2);
-        let lease = RequestedCache::Lease(key, random.pick(&[1, 3, 3, 7, 7, 7, 5]));
-        let oplock = RequestedCache::Oplock(random.pick(&[1, 8, 9, 9]));
-        let mut cache = random.pick(&[RequestedCache::None, oplock, lease, lease, lease]);
+        let lease = CacheRequest::Lease(key, random.pick(&[1, 3, 3, 7, 7, 7, 5]));
+        let oplock = CacheRequest::Oplock(random.pick(&[1, 8, 9, 9]));
+        let mut cache = random.pick(&[CacheRequest::None, oplock, lease, lease, lease]);
         let mut guid = [0; 16];
         guid.iter_mut().for_each(|byte| *byte = random.next() as u8);
         let mut durable = random.pick(&[
@@ -292,11 +294,11 @@ impl Machine {
             // Directory leases require version 2.
             (access, share) = (kinds::READ, kinds::ALL);
             durable = RequestedDurability::None;
-            cache = RequestedCache::Lease(DIRECTORY as u8 * 2, rights::READ | rights::HANDLE);
+            cache = CacheRequest::Lease(DIRECTORY as u8 * 2, rights::READ | rights::HANDLE);
         } else if file >= ENTRIES {
-            (cache, durable) = (RequestedCache::None, RequestedDurability::None);
+            (cache, durable) = (CacheRequest::None, RequestedDurability::None);
         }
-        Handle {
+        ChannelOpen {
             number,
             file,
             access,
@@ -307,7 +309,7 @@ impl Machine {
             is_durable: false,
             is_persistent: false,
             session: self.sessions,
-            status: Status::Opening,
+            status: ChannelOpenStatus::Opening,
             absent_since: 0,
             locks: BTreeMap::new(),
             sequences: [0; CELLS as usize],
@@ -315,10 +317,10 @@ impl Machine {
     }
 
     /// Encodes the CREATE of an open: to create it, or to reconnect to it.
-    pub fn create(&self, handle: &Handle, client: &Self, comes_back: bool) -> Vec<u8> {
+    pub fn create(&self, handle: &ChannelOpen, client: &Self, comes_back: bool) -> Vec<u8> {
         let mut contexts = Vec::new();
         let lease = match handle.cache {
-            RequestedCache::Lease(key, state) => Some((key, state)),
+            CacheRequest::Lease(key, state) => Some((key, state)),
             _ => None,
         };
         if let Some((key, state)) = lease {
@@ -333,9 +335,9 @@ impl Machine {
         let rights = right(kinds::READ, 1) | right(kinds::WRITE, 2);
         let request = CreateRequest {
             oplock: match handle.cache {
-                RequestedCache::None => 0,
-                RequestedCache::Oplock(level) => level,
-                RequestedCache::Lease(..) => 0xFF,
+                CacheRequest::None => 0,
+                CacheRequest::Oplock(level) => level,
+                CacheRequest::Lease(..) => 0xFF,
             },
             impersonation: 2,
             desired_access: rights | 0x10_0080, // SYNCHRONIZE, FILE_READ_ATTRIBUTES
@@ -393,7 +395,7 @@ impl Machine {
     }
 }
 
-fn put_durable(contexts: &mut Vec<u8>, handle: &Handle, comes_back: bool) {
+fn put_durable(contexts: &mut Vec<u8>, handle: &ChannelOpen, comes_back: bool) {
     let persistent = matches!(handle.durable, RequestedDurability::Persistent(_));
     let file_id = handle.id;
     match (handle.durable, comes_back) {

@@ -16,11 +16,11 @@ mod requests;
 mod world;
 
 use crate::random::Random;
-use crate::{Failure, Report};
+use crate::{RunFailure, RunReport};
 use std::time::Instant;
 
-pub(crate) use journal::Journal;
-pub(crate) use link::{Event, Link, Purpose, Role};
+pub(crate) use journal::MemoryJournal;
+pub(crate) use link::{ChannelLink, LinkEvent, LinkRole, MessagePurpose};
 pub use world::ChannelCounts;
 
 /// A deliberate fault, which the simulation must detect.
@@ -110,21 +110,21 @@ impl ChannelPlan {
 /// Runs one seed.
 ///
 /// # Errors
-/// [`Failure`]: the clients observed a contradiction.
+/// [`RunFailure`]: the clients observed a contradiction.
 pub fn run(
     seed: u64,
     is_about_channels: bool,
     fault: Option<ChannelFault>,
-) -> Result<(Report, ChannelCounts), Box<Failure>> {
+) -> Result<(RunReport, ChannelCounts), Box<RunFailure>> {
     let mut random = Random::new(seed);
     let plan = ChannelPlan::of(seed, is_about_channels, fault, &mut random);
-    let failed = |what, log| Box::new(Failure { seed, what, log });
+    let failed = |what, log| Box::new(RunFailure { seed, what, log });
     let world = world::ChannelWorld::new(plan, random, Instant::now());
     let mut world = world.map_err(|what| failed(what, String::new()))?;
     match world.run() {
         Ok(()) => {
             let counts = world.counts;
-            let report = Report {
+            let report = RunReport {
                 steps: world.steps,
                 answered: counts.answered,
                 tried_max: 0,

@@ -1,12 +1,13 @@
 //! Quiescence: the server's state matches its clients' knowledge. Then time advances.
 
-use super::link::Purpose;
+use super::link::MessagePurpose;
 use super::machine::{
-    CELL_BYTES, CELLS, DIRECTORY, Handle, KEPT_NANOS, Op, RequestedDurability, Status,
+    CELL_BYTES, CELLS, ChannelOpen, ChannelOpenStatus, DIRECTORY, KEPT_NANOS, Op,
+    RequestedDurability,
 };
-use super::referee::{Certainty, Owner, Referee};
+use super::referee::{Certainty, Referee, RefereeOwner};
 use super::world::ChannelWorld;
-use crate::runner::Outcome;
+use crate::runner::TurnOutcome;
 
 /// Maximum number of time steps per quiescent state to let delayed password checks finish.
 const JUDGEMENTS_MAX: u32 = 1000;
@@ -58,7 +59,7 @@ impl ChannelWorld {
         let tick = self.process.tick();
         self.start(0, move || {
             tick();
-            Outcome::Over
+            TurnOutcome::Over
         })
     }
 
@@ -81,7 +82,14 @@ impl ChannelWorld {
         let margin = KEPT_NANOS / 20;
         let handles = self.machines.iter().flat_map(|m| m.handles.values());
         let over: Vec<u32> = handles
-            .filter(|h| matches!(h.status, Status::Absent | Status::Returning | Status::Lost))
+            .filter(|h| {
+                matches!(
+                    h.status,
+                    ChannelOpenStatus::Absent
+                        | ChannelOpenStatus::Returning
+                        | ChannelOpenStatus::Lost
+                )
+            })
             .filter(|h| then + margin > h.absent_since + KEPT_NANOS)
             .map(|h| h.number)
             .collect();
@@ -96,9 +104,11 @@ impl ChannelWorld {
         let steps = self.steps;
         for machine in &mut self.machines {
             let present = machine.session.as_ref().map(|session| session.number);
-            let may_be = |handle: &Handle| {
+            let may_be = |handle: &ChannelOpen| {
                 let is_old = Some(handle.session) != present;
-                let is_waiting = matches!(handle.status, Status::Absent | Status::Lost) && is_old;
+                let is_waiting =
+                    matches!(handle.status, ChannelOpenStatus::Absent | ChannelOpenStatus::Lost)
+                        && is_old;
                 let is_over = now > handle.absent_since + KEPT_NANOS + SECOND;
                 // A client without the response does not know whether its open is durable.
                 let lasts = handle.is_durable || handle.durable != RequestedDurability::None;
@@ -110,7 +120,7 @@ impl ChannelWorld {
                 self.counts.expired += 1;
                 machine.handles.remove(&number);
                 self.referee.mark_uncertain(number, Certainty::Gone(steps));
-                self.referee.drop_cache(Owner::Handle(number));
+                self.referee.drop_cache(RefereeOwner::Handle(number));
             }
         }
     }
@@ -119,7 +129,7 @@ impl ChannelWorld {
     fn check_unanswered(&self) -> Result<(), String> {
         for (number, link) in &self.links {
             for purpose in link.unanswered() {
-                let Purpose::Ask(id) = purpose else {
+                let MessagePurpose::Ask(id) = purpose else {
                     return Err(format!("answers: {purpose:?} by {number} has none"));
                 };
                 let Some(pending) = self.pending.get(&id) else { continue };
@@ -149,16 +159,16 @@ impl ChannelWorld {
             let machine = &self.machines[machine];
             let Some(session) = &machine.session else { continue };
             let is_channel =
-                |l: &&super::link::Link| l.session == id && l.is_channel() && !l.is_cut;
+                |l: &&super::link::ChannelLink| l.session == id && l.is_channel() && !l.is_cut;
             let channels = self.links.values().filter(is_channel).count();
             if channels != fact.channels.len() {
                 let said = fact.channels.len();
                 return Err(format!("channels: {channels} of {}, not {said}", machine.number));
             }
-            let certain = machine.with_status(Status::Open).count();
-            let possible = |h: &&Handle| {
-                h.status != Status::Open
-                    && (h.session == session.number || h.status != Status::Lost)
+            let certain = machine.with_status(ChannelOpenStatus::Open).count();
+            let possible = |h: &&ChannelOpen| {
+                h.status != ChannelOpenStatus::Open
+                    && (h.session == session.number || h.status != ChannelOpenStatus::Lost)
             };
             let most = certain + machine.handles.values().filter(possible).count();
             let (count, most) = (fact.opens.len(), most + session.unknown_opens);

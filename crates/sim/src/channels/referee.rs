@@ -30,7 +30,7 @@ pub const UNKNOWN: u32 = u32::MAX;
 
 /// Owner of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Owner {
+pub enum RefereeOwner {
     /// One open, with an oplock.
     Handle(HandleNumber),
     /// A client's lease key.
@@ -73,11 +73,11 @@ impl Certainty {
 
 /// One open.
 #[derive(Clone, Copy, Debug)]
-pub struct OpenFact {
+pub struct RefereeOpen {
     /// The file.
     pub file: u32,
     /// The owner whose caches do not conflict with it.
-    pub owner: Owner,
+    pub owner: RefereeOwner,
     /// See [`kinds`].
     pub access: u8,
     /// See [`kinds`].
@@ -86,7 +86,7 @@ pub struct OpenFact {
     pub standing: Certainty,
 }
 
-impl OpenFact {
+impl RefereeOpen {
     fn conflicts(&self, other: &Self) -> bool {
         self.access & !other.share != 0 || other.access & !self.share != 0
     }
@@ -136,25 +136,25 @@ struct WriteFact {
 /// The clients' knowledge. Methods that detect a contradiction return its description.
 #[derive(Debug, Default)]
 pub struct Referee {
-    opens: BTreeMap<HandleNumber, OpenFact>,
-    caches: BTreeMap<Owner, CacheFact>,
+    opens: BTreeMap<HandleNumber, RefereeOpen>,
+    caches: BTreeMap<RefereeOwner, CacheFact>,
     locks: Vec<LockFact>,
     writes: BTreeMap<(u32, u8), Vec<WriteFact>>,
 }
 
 impl Referee {
     /// An open is requested.
-    pub fn ask_open(&mut self, handle: HandleNumber, fact: OpenFact) {
+    pub fn ask_open(&mut self, handle: HandleNumber, fact: RefereeOpen) {
         self.opens.insert(handle, fact);
     }
 
     /// The open, if it was requested.
-    pub fn open(&self, handle: HandleNumber) -> Option<&OpenFact> {
+    pub fn open(&self, handle: HandleNumber) -> Option<&RefereeOpen> {
         self.opens.get(&handle)
     }
 
     /// The file of an open becomes known.
-    pub fn turns_out(&mut self, handle: HandleNumber, file: u32, owner: Owner) {
+    pub fn turns_out(&mut self, handle: HandleNumber, file: u32, owner: RefereeOwner) {
         if let Some(open) = self.opens.get_mut(&handle) {
             (open.file, open.owner) = (file, owner);
         }
@@ -171,7 +171,7 @@ impl Referee {
     /// Certain opens that conflict with this one.
     pub fn in_the_way(&self, handle: HandleNumber) -> impl Iterator<Item = HandleNumber> + '_ {
         let fact = self.opens.get(&handle).copied();
-        let is_it = move |other: &OpenFact| {
+        let is_it = move |other: &RefereeOpen| {
             fact.is_some_and(|fact| other.file == fact.file && other.conflicts(&fact))
                 && other.standing.excludes()
         };
@@ -182,9 +182,9 @@ impl Referee {
     ///
     /// # Errors
     /// Another open writes, or denies reading.
-    pub fn check_delegations(&self, is_one: impl Fn(Owner) -> bool) -> Result<(), String> {
+    pub fn check_delegations(&self, is_one: impl Fn(RefereeOwner) -> bool) -> Result<(), String> {
         for (owner, cache) in self.caches.iter().filter(|(owner, _)| is_one(**owner)) {
-            let disturbs = |open: &&OpenFact| {
+            let disturbs = |open: &&RefereeOpen| {
                 let denies = open.share & kinds::READ == 0;
                 open.file == cache.file
                     && open.owner != *owner
@@ -202,7 +202,7 @@ impl Referee {
     /// An open is no longer under a lease.
     pub fn leave_key(&mut self, handle: HandleNumber) {
         if let Some(open) = self.opens.get_mut(&handle) {
-            open.owner = Owner::Handle(handle);
+            open.owner = RefereeOwner::Handle(handle);
         }
     }
 
@@ -220,7 +220,7 @@ impl Referee {
         {
             return Err(format!("share modes: {handle} is open beside {other}"));
         }
-        let keeps_all = |(owner, cache): &(&Owner, &CacheFact)| {
+        let keeps_all = |(owner, cache): &(&RefereeOwner, &CacheFact)| {
             **owner != fact.owner
                 && cache.file == fact.file
                 && cache.is_certain
@@ -241,7 +241,7 @@ impl Referee {
         for lock in self.locks.iter_mut().filter(|lock| lock.handle == handle) {
             lock.standing = lock.standing.weakened_to(standing);
         }
-        if let Some(cache) = self.caches.get_mut(&Owner::Handle(handle)) {
+        if let Some(cache) = self.caches.get_mut(&RefereeOwner::Handle(handle)) {
             cache.is_certain = false;
             cache.owed = None;
         }
@@ -253,7 +253,7 @@ impl Referee {
     /// No conflicting open can have existed since the request.
     pub fn refused_share(&self, handle: HandleNumber, sent_at: u64) -> Result<(), String> {
         let Some(fact) = self.opens.get(&handle) else { return Ok(()) };
-        let in_the_way = |(number, other): (&HandleNumber, &OpenFact)| {
+        let in_the_way = |(number, other): (&HandleNumber, &RefereeOpen)| {
             *number != handle
                 && (other.file == fact.file || other.file == UNKNOWN)
                 && other.standing.may_be_since(sent_at)
@@ -270,12 +270,18 @@ impl Referee {
     /// # Errors
     /// The rights conflict with another's certain state, or the key is bound to another
     /// file that is still open.
-    pub fn grant(&mut self, owner: Owner, file: u32, has: u8, now: u64) -> Result<(), String> {
+    pub fn grant(
+        &mut self,
+        owner: RefereeOwner,
+        file: u32,
+        has: u8,
+        now: u64,
+    ) -> Result<(), String> {
         // A lease key without opens may be bound to another file.
         if let Some(before) = self.caches.get(&owner).map(|cache| cache.file)
             && before != file
         {
-            let is_of = |o: &OpenFact| (o.owner, o.file) == (owner, before);
+            let is_of = |o: &RefereeOpen| (o.owner, o.file) == (owner, before);
             if self.opens.values().any(|open| is_of(open) && open.standing.excludes()) {
                 return Err(format!("caching: {owner:?} names {before}, and {file}"));
             }
@@ -297,7 +303,7 @@ impl Referee {
             cache.cells.clear();
         }
         (cache.rights, cache.is_certain) = (has, true);
-        let others = |(other, cache): &(&Owner, &CacheFact)| {
+        let others = |(other, cache): &(&RefereeOwner, &CacheFact)| {
             **other != owner && cache.file == file && cache.is_certain && cache.rights != 0
         };
         for (other, cache) in self.caches.iter().filter(others) {
@@ -309,13 +315,13 @@ impl Referee {
     }
 
     /// An owner's cache, if it is known.
-    pub fn cache(&self, owner: Owner) -> Option<&CacheFact> {
+    pub fn cache(&self, owner: RefereeOwner) -> Option<&CacheFact> {
         self.caches.get(&owner)
     }
 
     /// An owner received a break to the rights `to`. `answers` is the earliest start of its time to
     /// answer; `None` if it need not answer.
-    pub fn record_break(&mut self, owner: Owner, to: u8, answers: Option<u64>) {
+    pub fn record_break(&mut self, owner: RefereeOwner, to: u8, answers: Option<u64>) {
         let Some(cache) = self.caches.get_mut(&owner) else { return };
         cache.owed = None;
         let Some(break_sent_nanos) = answers else {
@@ -329,7 +335,7 @@ impl Referee {
     }
 
     /// An owner has read a cell, and caches the value if it may.
-    pub fn record_cached(&mut self, owner: Owner, cell: u8, value: u64, sent_at: u64) {
+    pub fn record_cached(&mut self, owner: RefereeOwner, cell: u8, value: u64, sent_at: u64) {
         let Some(cache) = self.caches.get_mut(&owner) else { return };
         let may = cache.is_certain && cache.rights & rights::READ != 0 && cache.since < sent_at;
         let is_sure = cache.unsure.get(&cell).is_none_or(|until| *until < sent_at);
@@ -339,7 +345,7 @@ impl Referee {
     }
 
     /// An owner writes a cell; its cached value is uncertain until then.
-    pub fn write_own(&mut self, owner: Owner, cell: u8, until: u64) {
+    pub fn write_own(&mut self, owner: RefereeOwner, cell: u8, until: u64) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             cache.cells.remove(&cell);
             cache.unsure.insert(cell, until);
@@ -369,7 +375,7 @@ impl Referee {
     }
 
     /// An owner gives up all rights except `keeps`.
-    pub fn downgrade(&mut self, owner: Owner, keeps: u8) {
+    pub fn downgrade(&mut self, owner: RefereeOwner, keeps: u8) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             cache.rights &= keeps;
             cache.breaking = None;
@@ -378,21 +384,21 @@ impl Referee {
     }
 
     /// An owner can no longer rely on its cache.
-    pub fn invalidate_cache(&mut self, owner: Owner) {
+    pub fn invalidate_cache(&mut self, owner: RefereeOwner) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             (cache.is_certain, cache.breaking, cache.owed) = (false, None, None);
         }
     }
 
     /// An owner received messages whose order it does not know.
-    pub fn mark_order_unknown(&mut self, owner: Owner) {
+    pub fn mark_order_unknown(&mut self, owner: RefereeOwner) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             (cache.is_certain, cache.owed) = (false, None);
         }
     }
 
     /// An owner's cache has ended.
-    pub fn drop_cache(&mut self, owner: Owner) {
+    pub fn drop_cache(&mut self, owner: RefereeOwner) {
         self.caches.remove(&owner);
     }
 
@@ -425,7 +431,7 @@ impl Referee {
 
     /// `by` changed a file, as requested in that step: every owner that cached it throughout is due
     /// a break.
-    pub fn expect_break(&mut self, by: Owner, file: u32, sent_at: u64, what: &str) {
+    pub fn expect_break(&mut self, by: RefereeOwner, file: u32, sent_at: u64, what: &str) {
         let others = self.caches.iter_mut().filter(|(owner, _)| **owner != by);
         for (_, cache) in others {
             let relies = cache.is_certain && cache.rights & rights::READ != 0;
@@ -574,9 +580,9 @@ impl Referee {
 mod tests {
     use super::*;
 
-    fn fact(file: u32, handle: u32, access: u8, share: u8) -> OpenFact {
-        let owner = Owner::Handle(handle);
-        OpenFact { file, owner, access, share, standing: Certainty::Possible }
+    fn fact(file: u32, handle: u32, access: u8, share: u8) -> RefereeOpen {
+        let owner = RefereeOwner::Handle(handle);
+        RefereeOpen { file, owner, access, share, standing: Certainty::Possible }
     }
 
     fn two(share: u8) -> Referee {
@@ -611,43 +617,49 @@ mod tests {
     fn two_exclusive_caches_are_detected() {
         for (first, second, goes) in [(7, 1, false), (7, 0, true), (3, 3, true), (1, 7, false)] {
             let mut referee = Referee::default();
-            referee.grant(Owner::Key(0, 1), 9, first, 1).unwrap();
-            assert_eq!(referee.grant(Owner::Key(1, 1), 9, second, 2).is_ok(), goes, "{second}");
-            assert!(referee.grant(Owner::Key(2, 1), 8, 7, 2).is_ok(), "another file");
+            referee.grant(RefereeOwner::Key(0, 1), 9, first, 1).unwrap();
+            assert_eq!(
+                referee.grant(RefereeOwner::Key(1, 1), 9, second, 2).is_ok(),
+                goes,
+                "{second}"
+            );
+            assert!(referee.grant(RefereeOwner::Key(2, 1), 8, 7, 2).is_ok(), "another file");
         }
         let mut moved = two(kinds::ALL);
-        moved.grant(Owner::Handle(1), 0, 1, 1).unwrap();
-        assert!(moved.grant(Owner::Handle(1), 3, 1, 2).unwrap_err().contains("names 0, and 3"));
+        moved.grant(RefereeOwner::Handle(1), 0, 1, 1).unwrap();
+        assert!(
+            moved.grant(RefereeOwner::Handle(1), 3, 1, 2).unwrap_err().contains("names 0, and 3")
+        );
         moved.mark_uncertain(1, Certainty::Possible);
-        moved.grant(Owner::Handle(1), 3, 1, 2).unwrap();
-        moved.expect_break(Owner::Key(9, 9), 0, 3, "a write to the first");
+        moved.grant(RefereeOwner::Handle(1), 3, 1, 2).unwrap();
+        moved.expect_break(RefereeOwner::Key(9, 9), 0, 3, "a write to the first");
         moved.check_notified().unwrap();
         let mut referee = two(kinds::ALL);
-        referee.grant(Owner::Handle(1), 0, 7, 1).unwrap();
+        referee.grant(RefereeOwner::Handle(1), 0, 7, 1).unwrap();
         assert!(referee.confirm(2, Certainty::Certain).unwrap_err().contains("keeps all"));
-        referee.record_break(Owner::Handle(1), 1, Some(0));
+        referee.record_break(RefereeOwner::Handle(1), 1, Some(0));
         assert!(referee.confirm(2, Certainty::Certain).is_err(), "it has not answered");
-        referee.downgrade(Owner::Handle(1), 1);
+        referee.downgrade(RefereeOwner::Handle(1), 1);
         assert!(referee.confirm(2, Certainty::Certain).is_ok());
     }
 
     #[test]
     fn missing_break_after_a_change_is_detected() {
         let mut referee = Referee::default();
-        referee.grant(Owner::Key(0, 1), 9, 1, 5).unwrap();
-        referee.expect_break(Owner::Key(0, 1), 9, 6, "its own");
-        referee.expect_break(Owner::Key(1, 1), 9, 5, "what may have been before");
+        referee.grant(RefereeOwner::Key(0, 1), 9, 1, 5).unwrap();
+        referee.expect_break(RefereeOwner::Key(0, 1), 9, 6, "its own");
+        referee.expect_break(RefereeOwner::Key(1, 1), 9, 5, "what may have been before");
         referee.check_notified().unwrap();
-        referee.expect_break(Owner::Key(1, 1), 9, 6, "a write");
+        referee.expect_break(RefereeOwner::Key(1, 1), 9, 6, "a write");
         assert!(referee.check_notified().unwrap_err().contains("not notified of a write"));
-        referee.record_break(Owner::Key(0, 1), 0, None);
+        referee.record_break(RefereeOwner::Key(0, 1), 0, None);
         referee.check_notified().unwrap();
     }
 
     #[test]
     fn stale_cached_data_is_detected() {
         let mut referee = Referee::default();
-        let owner = Owner::Key(0, 1);
+        let owner = RefereeOwner::Key(0, 1);
         referee.grant(owner, 9, 1, 5).unwrap();
         referee.record_cached(owner, 0, 7, 5);
         referee.check_kept(9, |_| 8).unwrap();
@@ -667,13 +679,13 @@ mod tests {
     #[test]
     fn only_silent_owners_may_lose_their_cache() {
         let mut referee = two(kinds::ALL);
-        referee.grant(Owner::Key(0, 1), 9, 7, 5).unwrap();
-        referee.record_break(Owner::Key(0, 1), 3, Some(100));
+        referee.grant(RefereeOwner::Key(0, 1), 9, 7, 5).unwrap();
+        referee.record_break(RefereeOwner::Key(0, 1), 3, Some(100));
         // A repeated break does not restart its time.
-        referee.record_break(Owner::Key(0, 1), 3, Some(200));
+        referee.record_break(RefereeOwner::Key(0, 1), 3, Some(200));
         let file = referee.open(1).unwrap().file;
-        let owner = Owner::Handle(1);
-        referee.ask_open(3, OpenFact { file: 9, owner, ..*referee.open(1).unwrap() });
+        let owner = RefereeOwner::Handle(1);
+        referee.ask_open(3, RefereeOpen { file: 9, owner, ..*referee.open(1).unwrap() });
         assert_ne!(file, 9);
         referee.mark_silent_uncertain(99);
         assert!(referee.confirm(3, Certainty::Certain).unwrap_err().contains("keeps all"));
@@ -700,7 +712,7 @@ mod tests {
     fn writer_beside_a_read_delegation_is_detected() {
         let mut referee = two(kinds::ALL);
         referee.confirm(2, Certainty::Certain).unwrap();
-        referee.grant(Owner::Key(5, 0), 0, rights::READ, 1).unwrap();
+        referee.grant(RefereeOwner::Key(5, 0), 0, rights::READ, 1).unwrap();
         referee.check_delegations(|_| false).unwrap();
         assert!(referee.check_delegations(|_| true).unwrap_err().contains("beside"));
         referee.mark_uncertain(1, Certainty::Gone(4));

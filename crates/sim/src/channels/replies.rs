@@ -1,43 +1,43 @@
 //! Handles the responses and notifications that clients receive.
 
 use super::ChannelFault;
-use super::link::{Event, Flaw, Purpose, Role};
+use super::link::{Flaw, LinkEvent, LinkRole, MessagePurpose};
 use super::machine::{
-    Acknowledgment, DIRECTORY, DecodedCreate, ENTRIES, Handle, LockStatus, Op, RequestedCache,
-    Session, Status, lease_key, rights_of_level,
+    Acknowledgment, CacheRequest, ChannelOpen, ChannelOpenStatus, DIRECTORY, DecodedCreate,
+    ENTRIES, LockStatus, MachineSession, Op, lease_key, rights_of_level,
 };
-use super::referee::{Certainty, Owner, rights};
+use super::referee::{Certainty, RefereeOwner, rights};
 use super::world::{ChannelRequest, ChannelWorld, FirstCreateReply};
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, Header, LEASE_BREAK_IN_PROGRESS, LeaseContext, SessionId};
 
 impl ChannelWorld {
-    pub(super) fn handle(&mut self, number: u32, event: Event) -> Result<(), String> {
+    pub(super) fn handle(&mut self, number: u32, event: LinkEvent) -> Result<(), String> {
         let Some(link) = self.links.get(&number) else { return Ok(()) };
         let (machine, is_given_up) = (link.machine, link.is_given_up);
         match event {
-            Event::SetUp(status) => self.handle_set_up(number, machine, status),
-            Event::RenewGoesOn(good) => {
+            LinkEvent::SetUp(status) => self.handle_set_up(number, machine, status),
+            LinkEvent::RenewGoesOn(good) => {
                 if let Some(link) = self.links.get_mut(&number).filter(|_| !is_given_up) {
-                    link.renew(Purpose::RenewEnd(good));
+                    link.renew(MessagePurpose::RenewEnd(good));
                 }
                 Ok(())
             }
-            Event::Notice(message) if is_given_up || self.is_mute() => {
+            LinkEvent::Notice(message) if is_given_up || self.is_mute() => {
                 drop(message);
                 Ok(())
             }
-            Event::Notice(message) => self.handle_notice(machine, &message),
-            Event::Reply(Purpose::Ask(op), status, message) => {
+            LinkEvent::Notice(message) => self.handle_notice(machine, &message),
+            LinkEvent::Reply(MessagePurpose::Ask(op), status, message) => {
                 self.handle_reply(number, op, status, &message)
             }
-            Event::Reply(Purpose::Acknowledge, status, _) => {
+            LinkEvent::Reply(MessagePurpose::Acknowledge, status, _) => {
                 self.handle_acknowledged(number, status);
                 Ok(())
             }
-            Event::Reply(..) if is_given_up => Ok(()),
-            Event::Reply(Purpose::LogOff, status, _) => {
+            LinkEvent::Reply(..) if is_given_up => Ok(()),
+            LinkEvent::Reply(MessagePurpose::LogOff, status, _) => {
                 self.note(format!("{machine} is logged off: {status:?}"));
                 self.counts.logged_off += 1;
                 if status != NtStatus::SUCCESS {
@@ -45,10 +45,12 @@ impl ChannelWorld {
                 }
                 self.lose_all(machine, Certainty::Kept)
             }
-            Event::Reply(Purpose::RenewBegin(good) | Purpose::RenewEnd(good), status, _) => {
-                self.handle_renewed(machine, good, status)
-            }
-            Event::Reply(Purpose::SetUp, ..) => Ok(()),
+            LinkEvent::Reply(
+                MessagePurpose::RenewBegin(good) | MessagePurpose::RenewEnd(good),
+                status,
+                _,
+            ) => self.handle_renewed(machine, good, status),
+            LinkEvent::Reply(MessagePurpose::SetUp, ..) => Ok(()),
         }
     }
 
@@ -61,11 +63,11 @@ impl ChannelWorld {
         // The acknowledgment was too late: the server had revoked everything.
         match what {
             Acknowledgment::Lease(key, _) => {
-                self.referee.invalidate_cache(Owner::Key(machine, key))
+                self.referee.invalidate_cache(RefereeOwner::Key(machine, key))
             }
             Acknowledgment::Oplock(file, _) => {
                 if let Some(handle) = self.machines[machine].with_id(file) {
-                    self.referee.invalidate_cache(Owner::Handle(handle));
+                    self.referee.invalidate_cache(RefereeOwner::Handle(handle));
                 }
             }
         }
@@ -104,7 +106,7 @@ impl ChannelWorld {
         self.note(format!("{number} of {machine} is set up: {status:?}"));
         let link = &self.links[&number];
         let (role, session) = (link.role.clone(), link.session);
-        let Role::Binds(_, _, _, flaw) = role else {
+        let LinkRole::Binds(_, _, _, flaw) = role else {
             if status != NtStatus::SUCCESS {
                 return Err(format!("the logon failed: {status:?}"));
             }
@@ -114,7 +116,8 @@ impl ChannelWorld {
             let machine = &mut self.machines[machine];
             machine.sessions += 1;
             let number = machine.sessions;
-            machine.session = Some(Session { number, id: session, ..Session::default() });
+            machine.session =
+                Some(MachineSession { number, id: session, ..MachineSession::default() });
             return Ok(());
         };
         let present = self.machines[machine].session.as_ref();
@@ -229,7 +232,7 @@ impl ChannelWorld {
                 self.pending.remove(&id);
                 self.take_open(pending, message)?;
                 if file >= ENTRIES {
-                    let by = Owner::Handle(handle);
+                    let by = RefereeOwner::Handle(handle);
                     self.referee.expect_break(by, DIRECTORY, pending.sent_at, "a new entry");
                 }
                 self.counts.opened += 1;
@@ -272,7 +275,7 @@ impl ChannelWorld {
         let body = message.get(Header::LENGTH..).unwrap_or_default().to_vec();
         let is_named = handle.durable.guid().is_some();
         // The replay's response reports the requested oplock level, as in Samba.
-        let is_alike = !matches!(handle.cache, RequestedCache::Oplock(_));
+        let is_alike = !matches!(handle.cache, CacheRequest::Oplock(_));
         let touches = self.touches.get(&handle.file).copied().unwrap_or_default();
         if is_named {
             let handle = handle.number;
@@ -298,7 +301,7 @@ impl ChannelWorld {
         self.machines[machine].handles.remove(&handle);
         let steps = self.steps;
         self.referee.mark_uncertain(handle, Certainty::Gone(steps));
-        self.referee.drop_cache(Owner::Handle(handle));
+        self.referee.drop_cache(RefereeOwner::Handle(handle));
     }
 
     fn take_open(&mut self, pending: &ChannelRequest, message: &[u8]) -> Result<(), String> {
@@ -308,14 +311,14 @@ impl ChannelWorld {
         let own = &mut self.machines[pending.machine];
         let session = own.sessions;
         let Some(handle) = own.handles.get_mut(&number) else { return Ok(()) };
-        (handle.id, handle.status, handle.session) = (id, Status::Open, session);
+        (handle.id, handle.status, handle.session) = (id, ChannelOpenStatus::Open, session);
         if let Op::Create { .. } = pending.op {
             handle.is_durable = durable.is_some();
             handle.is_persistent = durable == Some(true);
         }
-        if lease.is_none() && matches!(handle.cache, RequestedCache::Lease(..)) {
+        if lease.is_none() && matches!(handle.cache, CacheRequest::Lease(..)) {
             // The oplock was lost with the server.
-            handle.cache = RequestedCache::None;
+            handle.cache = CacheRequest::None;
             self.referee.leave_key(number);
         }
         let handle = handle.clone();
@@ -324,10 +327,10 @@ impl ChannelWorld {
             self.referee.confirm_lock(number, cell)?;
         }
         match (handle.cache, lease) {
-            (RequestedCache::Lease(key, _), Some(lease)) => {
+            (CacheRequest::Lease(key, _), Some(lease)) => {
                 self.take_lease(pending, &handle, key, &lease)
             }
-            (RequestedCache::Oplock(_), _) => self.take_oplock(pending, &handle, level),
+            (CacheRequest::Oplock(_), _) => self.take_oplock(pending, &handle, level),
             _ => Ok(()),
         }
     }
@@ -335,13 +338,13 @@ impl ChannelWorld {
     fn take_oplock(
         &mut self,
         pending: &ChannelRequest,
-        handle: &Handle,
+        handle: &ChannelOpen,
         level: u8,
     ) -> Result<(), String> {
         let early = self.machines[pending.machine].early.remove(&handle.id.volatile);
         // The response to a replayed CREATE reports the requested oplock level.
         let is_repeated = pending.sent > 1 && matches!(pending.op, Op::Create { .. });
-        let owner = Owner::Handle(handle.number);
+        let owner = RefereeOwner::Handle(handle.number);
         self.note(format!(
             "{} has level {level} of {} as {id:?}",
             pending.machine,
@@ -360,17 +363,17 @@ impl ChannelWorld {
     fn take_lease(
         &mut self,
         pending: &ChannelRequest,
-        handle: &Handle,
+        handle: &ChannelOpen,
         key: u8,
         lease: &LeaseContext,
     ) -> Result<(), String> {
         let machine = pending.machine;
-        let owner = Owner::Key(machine, key);
+        let owner = RefereeOwner::Key(machine, key);
         let is_other = |p: &ChannelRequest| {
             let other = self.machines[machine].handles.get(&p.op.handle());
             p.machine == machine
                 && matches!(p.op, Op::Create { .. } | Op::Reconnect { .. })
-                && other.is_some_and(|h| matches!(h.cache, RequestedCache::Lease(k, _) if k == key))
+                && other.is_some_and(|h| matches!(h.cache, CacheRequest::Lease(k, _) if k == key))
         };
         let others = self.pending.values().any(is_other);
         let (state, flags, epoch) = (lease.state, lease.flags, lease.v2.map(|v2| v2.epoch));
@@ -435,7 +438,7 @@ impl ChannelWorld {
             return Err(format!("persistence: {number} does not come back"));
         }
         self.lose_op(id);
-        self.set_status(pending.machine, number, Status::Lost);
+        self.set_status(pending.machine, number, ChannelOpenStatus::Lost);
         Ok(true)
     }
 
@@ -559,7 +562,7 @@ impl ChannelWorld {
 
     /// Handles a break notification. MS-SMB2 2.2.23.
     fn handle_notice(&mut self, machine: usize, message: &[u8]) -> Result<(), String> {
-        let Notice { file, to, lease } = Notice::read(message)?;
+        let BreakNotification { file, to, lease } = BreakNotification::read(message)?;
         self.counts.breaks += 1;
         self.note(format!("{machine} hears of {file:?} {lease:?} {to}"));
         if let Some((key, epoch, answers)) = lease {
@@ -584,7 +587,7 @@ impl ChannelWorld {
 
     fn handle_oplock_break(&mut self, machine: usize, handle: u32, file: FileId, level: u8) {
         self.note(format!("{machine} receives a break of {handle} to level {level}"));
-        let owner = Owner::Handle(handle);
+        let owner = RefereeOwner::Handle(handle);
         let to = rights_of_level(level);
         let has = self.referee.cache(owner).map_or(0, |cache| cache.rights);
         if has == rights::READ {
@@ -610,7 +613,7 @@ impl ChannelWorld {
         if is_v2 {
             known.epoch = epoch;
         }
-        let owner = Owner::Key(machine, key);
+        let owner = RefereeOwner::Key(machine, key);
         if !is_v2 && self.referee.cache(owner).is_some_and(|cache| cache.breaking.is_some()) {
             self.referee.mark_order_unknown(owner);
         }
@@ -624,14 +627,15 @@ impl ChannelWorld {
 
     /// The machine of a session, if it still has it.
     pub(super) fn machine_of(&self, session: SessionId) -> Option<usize> {
-        let has =
-            |m: &&super::machine::Machine| m.session.as_ref().is_some_and(|s| s.id == session);
+        let has = |m: &&super::machine::ChannelMachine| {
+            m.session.as_ref().is_some_and(|s| s.id == session)
+        };
         self.machines.iter().find(has).map(|m| m.number)
     }
 }
 
 /// A break notification. MS-SMB2 2.2.23.
-pub(crate) struct Notice {
+pub(crate) struct BreakNotification {
     /// The open, for an oplock.
     pub file: FileId,
     /// Remaining oplock level, or lease state.
@@ -640,7 +644,7 @@ pub(crate) struct Notice {
     pub lease: Option<([u8; 16], u16, bool)>,
 }
 
-impl Notice {
+impl BreakNotification {
     /// Decodes the message.
     ///
     /// # Errors

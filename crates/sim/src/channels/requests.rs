@@ -1,12 +1,12 @@
 //! Requests of client machines, and their retransmission.
 
 use super::ChannelFault;
-use super::link::{Flaw, Purpose, Role};
+use super::link::{Flaw, LinkRole, MessagePurpose};
 use super::machine::{
-    Acknowledgment, CELLS, ENTRIES, Handle, LockStatus, Op, RequestedCache, RequestedDurability,
-    Status, lease_key,
+    Acknowledgment, CELLS, CacheRequest, ChannelOpen, ChannelOpenStatus, ENTRIES, LockStatus, Op,
+    RequestedDurability, lease_key,
 };
-use super::referee::{Certainty, OpenFact, Owner, kinds};
+use super::referee::{Certainty, RefereeOpen, RefereeOwner, kinds};
 use super::world::{ChannelRequest, ChannelWorld};
 use crate::messages;
 use wire::smb::{Command, FileId};
@@ -39,11 +39,11 @@ impl ChannelWorld {
 
     fn log_on(&mut self, machine: usize) {
         let is_under_way = self.links.values().any(|link| {
-            link.machine == machine && !link.is_cut && matches!(link.role, Role::New(_))
+            link.machine == machine && !link.is_cut && matches!(link.role, LinkRole::New(_))
         });
         if !is_under_way {
             let previous = self.machines[machine].previous;
-            let link = self.connect(machine, Role::New(previous));
+            let link = self.connect(machine, LinkRole::New(previous));
             self.note(format!("{machine} logs on by {link}"));
         }
     }
@@ -55,7 +55,7 @@ impl ChannelWorld {
             0 => {
                 self.note(format!("{machine} logs off by {link}"));
                 self.end_session_soon(machine, Certainty::Kept);
-                self.send_plain(link, Command::LOGOFF, Purpose::LogOff);
+                self.send_plain(link, Command::LOGOFF, MessagePurpose::LogOff);
             }
             1 | 2 if !self.links[&link].is_renewing() => {
                 let good = self.random.percent(85);
@@ -64,21 +64,22 @@ impl ChannelWorld {
                     self.end_session_soon(machine, Certainty::Possible);
                 }
                 if let Some(link) = self.links.get_mut(&link) {
-                    link.renew(Purpose::RenewBegin(good));
+                    link.renew(MessagePurpose::RenewBegin(good));
                 }
             }
             _ => self.bind(machine, link),
         }
     }
 
-    fn send_plain(&mut self, link: u32, command: Command, purpose: Purpose) {
+    fn send_plain(&mut self, link: u32, command: Command, purpose: MessagePurpose) {
         if let Some(link) = self.links.get_mut(&link) {
             link.ask(command, &messages::empty(), purpose, 0, false);
         }
     }
 
     fn bind(&mut self, machine: usize, first: u32) {
-        let own = |l: &&super::link::Link| l.machine == machine && !l.is_cut && !l.is_given_up;
+        let own =
+            |l: &&super::link::ChannelLink| l.machine == machine && !l.is_cut && !l.is_given_up;
         if self.links.values().filter(own).count() >= CHANNELS_MAX {
             return;
         }
@@ -92,14 +93,16 @@ impl ChannelWorld {
             self.random.pick(&flaws)
         };
         let (session, tree) = (self.links[&first].session, self.links[&first].tree);
-        let link = self.connect(machine, Role::Binds(session, tree, key, flaw));
+        let link = self.connect(machine, LinkRole::Binds(session, tree, key, flaw));
         self.note(format!("{machine} binds {link}, {flaw:?}"));
     }
 
     /// Chooses a file operation.
     fn choose(&mut self, machine: usize) -> Option<Op> {
-        let away: Vec<u32> =
-            self.machines[machine].with_status(Status::Absent).map(|h| h.number).collect();
+        let away: Vec<u32> = self.machines[machine]
+            .with_status(ChannelOpenStatus::Absent)
+            .map(|h| h.number)
+            .collect();
         if !away.is_empty() && self.random.percent(25) {
             return Some(Op::Reconnect { handle: self.random.pick(&away) });
         }
@@ -109,7 +112,7 @@ impl ChannelWorld {
             return Some(op);
         }
         let open: Vec<u32> =
-            self.machines[machine].with_status(Status::Open).map(|h| h.number).collect();
+            self.machines[machine].with_status(ChannelOpenStatus::Open).map(|h| h.number).collect();
         let count = self.machines[machine].handles.len();
         if open.is_empty() || (count < HANDLES_MAX && self.random.percent(25)) {
             return (count < HANDLES_MAX).then(|| self.make_handle(machine));
@@ -130,7 +133,7 @@ impl ChannelWorld {
                 return (!is_used).then_some(Op::Close { handle: number });
             }
             1..=3 => {
-                let sequence = |handle: &mut Handle| {
+                let sequence = |handle: &mut ChannelOpen| {
                     let last = &mut handle.sequences[usize::from(cell)];
                     *last = (*last + 1) % 16;
                     (u32::from(cell) + 1) << 4 | u32::from(*last)
@@ -163,7 +166,7 @@ impl ChannelWorld {
         let worth: Vec<(usize, u32)> = others
             .flat_map(|m| m.handles.values().map(move |h| (m, h)))
             .filter(|(m, h)| {
-                let is_theirs = m.user != user || matches!(h.cache, RequestedCache::Lease(..));
+                let is_theirs = m.user != user || matches!(h.cache, CacheRequest::Lease(..));
                 h.is_durable && is_theirs && h.id.persistent != 0
             })
             .map(|(m, h)| (m.number, h.number))
@@ -180,9 +183,9 @@ impl ChannelWorld {
         let handle =
             self.machines[machine].draw_open(number, entry, self.plan.files, &mut self.random);
         let owner = handle.owner(machine);
-        let Handle { file, access, share, .. } = handle;
+        let ChannelOpen { file, access, share, .. } = handle;
         let standing = Certainty::Possible;
-        self.referee.ask_open(number, OpenFact { file, owner, access, share, standing });
+        self.referee.ask_open(number, RefereeOpen { file, owner, access, share, standing });
         self.machines[machine].handles.insert(number, handle);
         Op::Create { handle: number }
     }
@@ -199,7 +202,7 @@ impl ChannelWorld {
             Op::Unlock { cell, .. } => {
                 self.referee.mark_lock_uncertain(handle, cell, Certainty::Possible);
             }
-            Op::Reconnect { .. } => self.set_status(machine, handle, Status::Returning),
+            Op::Reconnect { .. } => self.set_status(machine, handle, ChannelOpenStatus::Returning),
             Op::Write { cell, .. } => {
                 let own = &self.machines[machine].handles[&handle];
                 self.referee.ask_write(own.file, cell, number.into(), self.steps);
@@ -222,17 +225,17 @@ impl ChannelWorld {
     }
 
     fn begin_close(&mut self, machine: usize, handle: u32) {
-        self.set_status(machine, handle, Status::Closing);
+        self.set_status(machine, handle, ChannelOpenStatus::Closing);
         self.referee.mark_uncertain(handle, Certainty::Possible);
-        self.referee.drop_cache(Owner::Handle(handle));
-        if let RequestedCache::Lease(key, _) = self.machines[machine].handles[&handle].cache
+        self.referee.drop_cache(RefereeOwner::Handle(handle));
+        if let CacheRequest::Lease(key, _) = self.machines[machine].handles[&handle].cache
             && !self.machines[machine].uses_key(key)
         {
-            self.referee.invalidate_cache(Owner::Key(machine, key));
+            self.referee.invalidate_cache(RefereeOwner::Key(machine, key));
         }
     }
 
-    pub(super) fn set_status(&mut self, machine: usize, handle: u32, status: Status) {
+    pub(super) fn set_status(&mut self, machine: usize, handle: u32, status: ChannelOpenStatus) {
         if let Some(handle) = self.machines[machine].handles.get_mut(&handle) {
             handle.status = status;
         }
@@ -267,7 +270,7 @@ impl ChannelWorld {
             self.note(format!("{machine} sends {number} again by {link}, sequence {sequence}"));
         }
         if let Some(link) = self.links.get_mut(&link) {
-            link.ask(command, &body, Purpose::Ask(number), sequence, replays);
+            link.ask(command, &body, MessagePurpose::Ask(number), sequence, replays);
         }
     }
 
@@ -345,13 +348,13 @@ impl ChannelWorld {
                 let known = self.machines[machine].with_id(file);
                 if let Some(handle) = known.filter(|_| honest) {
                     let rights = super::machine::rights_of_level(level);
-                    self.referee.downgrade(Owner::Handle(handle), rights);
+                    self.referee.downgrade(RefereeOwner::Handle(handle), rights);
                 }
                 messages::oplock_break(file, level)
             }
             Acknowledgment::Lease(key, keeps) => {
                 if honest {
-                    self.referee.downgrade(Owner::Key(machine, key), keeps);
+                    self.referee.downgrade(RefereeOwner::Key(machine, key), keeps);
                 }
                 messages::lease_acknowledgment(lease_key(key), keeps)
             }
@@ -359,13 +362,13 @@ impl ChannelWorld {
         self.note(format!("{machine} gives back {what:?} by {link}"));
         let sequence = self.machines[machine].session.as_ref().map_or(0, |s| s.sequence);
         if let Some(link) = self.links.get_mut(&link) {
-            link.ask(Command::OPLOCK_BREAK, &body, Purpose::Acknowledge, sequence, false);
+            link.ask(Command::OPLOCK_BREAK, &body, MessagePurpose::Acknowledge, sequence, false);
         }
         self.sent_back.push((link, machine, what.clone()));
     }
 
     /// True if an open can be reconnected after its session was lost.
-    pub(super) fn can_return(handle: &Handle) -> bool {
+    pub(super) fn can_return(handle: &ChannelOpen) -> bool {
         handle.is_durable
             && handle.file < ENTRIES
             && handle.id != FileId { persistent: 0, volatile: 0 }

@@ -1,15 +1,15 @@
 //! One run: machines, connections, the server's process, and the choice of the next action.
 
-use super::journal::Journal;
-use super::link::{Link, Role};
-use super::machine::{Acknowledgment, Machine, Op};
+use super::journal::MemoryJournal;
+use super::link::{ChannelLink, LinkRole};
+use super::machine::{Acknowledgment, ChannelMachine, Op};
 use super::referee::{HandleNumber, Referee};
 use super::{ChannelFault, ChannelPlan};
-use crate::environment::{Environment, Troubles};
+use crate::environment::{ProcessEnvironment, Troubles};
 use crate::process::Process;
 use crate::random::Random;
-use crate::runner::{FinishedStep, Next, Outcome, Runner};
-use crate::server_side::{ServerSide, Step};
+use crate::runner::{FinishedStep, Next, Runner, TurnOutcome};
+use crate::server_side::{ServerSide, SmbServerStep};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -130,7 +130,7 @@ enum ChannelAction {
     Again(usize),
     Ask(usize),
     Deliver(u32),
-    Serve(u32, Step),
+    Serve(u32, SmbServerStep),
     Receive(u32),
     GoOn(Next),
     Write,
@@ -152,10 +152,10 @@ pub struct ChannelWorld {
     pub(super) random: Random,
     pub(super) base: Instant,
     pub(super) process: Process,
-    pub(super) journal: Arc<Journal>,
+    pub(super) journal: Arc<MemoryJournal>,
     pub(super) runner: Runner<ServerSide>,
-    pub(super) machines: Vec<Machine>,
-    pub(super) links: BTreeMap<u32, Link>,
+    pub(super) machines: Vec<ChannelMachine>,
+    pub(super) links: BTreeMap<u32, ChannelLink>,
     pub(super) pending: BTreeMap<u32, ChannelRequest>,
     /// Keys of the sessions' first channels.
     pub(super) keys: BTreeMap<u64, Arc<SigningKey>>,
@@ -179,10 +179,10 @@ impl ChannelWorld {
     /// # Errors
     /// The tree cannot be created.
     pub fn new(plan: ChannelPlan, mut random: Random, base: Instant) -> Result<Self, String> {
-        let journal = Arc::new(Journal::new(plan.fault == Some(ChannelFault::Journal)));
+        let journal = Arc::new(MemoryJournal::new(plan.fault == Some(ChannelFault::Journal)));
         let environment = environment(&plan, &mut random, base, 0, &journal);
         let process = Process::first(environment, false)?;
-        let machines = (0..plan.machines).map(|n| Machine::new(n, &mut random)).collect();
+        let machines = (0..plan.machines).map(|n| ChannelMachine::new(n, &mut random)).collect();
         Ok(Self {
             plan,
             referee: Referee::default(),
@@ -240,10 +240,10 @@ impl ChannelWorld {
     }
 
     /// Creates a connection of a machine.
-    pub(super) fn connect(&mut self, machine: usize, role: Role) -> u32 {
+    pub(super) fn connect(&mut self, machine: usize, role: LinkRole) -> u32 {
         let number = self.number();
-        let Machine { dialect, guid, user, .. } = &self.machines[machine];
-        let mut link = Link::new(machine, role, (*dialect, *guid, user.clone()));
+        let ChannelMachine { dialect, guid, user, .. } = &self.machines[machine];
+        let mut link = ChannelLink::new(machine, role, (*dialect, *guid, user.clone()));
         link.side = Some(Box::new(ServerSide::new(self.process.accept(number))));
         link.weights = [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30]));
         self.links.insert(number, link);
@@ -327,7 +327,7 @@ impl ChannelWorld {
         actions
     }
 
-    fn add_requests(&self, machine: &Machine, actions: &mut Vec<(u32, ChannelAction)>) {
+    fn add_requests(&self, machine: &ChannelMachine, actions: &mut Vec<(u32, ChannelAction)>) {
         let number = machine.number;
         let can_ask = self.ready_links(number).next().is_some();
         if can_ask && !machine.acknowledgments.is_empty() {
@@ -348,7 +348,7 @@ impl ChannelWorld {
     /// The connections on which a machine can send requests.
     pub(super) fn ready_links(&self, machine: usize) -> impl Iterator<Item = u32> + '_ {
         let session = self.machines[machine].session.as_ref().map(|session| session.id);
-        let is_ready = move |link: &Link| {
+        let is_ready = move |link: &ChannelLink| {
             link.machine == machine && link.can_ask() && Some(link.session) == session
         };
         self.links.iter().filter(move |(_, link)| is_ready(link)).map(|(number, _)| *number)
@@ -387,21 +387,21 @@ impl ChannelWorld {
         events.into_iter().try_for_each(|event| self.handle(number, event))
     }
 
-    fn serve(&mut self, number: u32, step: Step) -> Result<(), String> {
+    fn serve(&mut self, number: u32, step: SmbServerStep) -> Result<(), String> {
         let Some(mut side) = self.links.get_mut(&number).and_then(|link| link.side.take()) else {
             return Ok(());
         };
         let now = smb::Host::now(&*self.process.environment);
         self.start(number, move || {
             let result = side.step(step, now).map_err(|close| format!("{close:?}"));
-            Outcome::Stepped(number, side, result)
+            TurnOutcome::Stepped(number, side, result)
         })
     }
 
     pub(super) fn start(
         &mut self,
         owner: u32,
-        work: impl FnOnce() -> Outcome<ServerSide> + Send + 'static,
+        work: impl FnOnce() -> TurnOutcome<ServerSide> + Send + 'static,
     ) -> Result<(), String> {
         let stepped = self.runner.start(&self.process.environment, owner, work)?;
         self.end_step(stepped)
@@ -423,7 +423,7 @@ impl ChannelWorld {
         self.links.remove(&number);
         self.start(number, move || {
             drop(side);
-            Outcome::Over
+            TurnOutcome::Over
         })
     }
 }
@@ -434,11 +434,11 @@ pub(super) fn environment(
     random: &mut Random,
     base: Instant,
     nanos: u64,
-    journal: &Arc<Journal>,
-) -> Arc<Environment> {
+    journal: &Arc<MemoryJournal>,
+) -> Arc<ProcessEnvironment> {
     let super::ChannelPlan { park, would_block, creates_wait, .. } = *plan;
     let troubles = Troubles { park, would_block, fail: 0, creates_wait };
-    let environment = Environment::new(random.fork(), troubles, base, nanos);
+    let environment = ProcessEnvironment::new(random.fork(), troubles, base, nanos);
     environment.keep_opens_in(journal.clone());
     if plan.fault == Some(ChannelFault::User) {
         environment.merge_users();

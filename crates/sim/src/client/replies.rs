@@ -7,12 +7,12 @@ fn number<const N: usize>(message: &[u8], at: usize) -> Result<[u8; N], String> 
     bytes.ok_or_else(|| "a reply is too short".into())
 }
 
-impl Client {
+impl SmbClientEnd {
     pub(super) fn take_reply(
         &mut self,
         header: &Header,
         message: &[u8],
-        history: &mut History,
+        history: &mut OperationHistory,
     ) -> Result<(), String> {
         if header.command == Command::OPLOCK_BREAK && header.message_id.0 == u64::MAX {
             return self.take_break(header, message);
@@ -43,12 +43,12 @@ impl Client {
         }
         self.answered += 1;
         match expected.purpose {
-            Purpose::SetUp => self.take_set_up(header, message),
-            Purpose::Echo if header.status == NtStatus::SUCCESS => Ok(()),
+            RequestPurpose::SetUp => self.take_set_up(header, message),
+            RequestPurpose::Echo if header.status == NtStatus::SUCCESS => Ok(()),
             // The open was closed meanwhile, or the acknowledgment was late.
-            Purpose::Acknowledge => Ok(()),
-            Purpose::Echo => Err(format!("ECHO failed: {header:?}")),
-            Purpose::Asked(request) => self.take_answer(&request, header, message, history),
+            RequestPurpose::Acknowledge => Ok(()),
+            RequestPurpose::Echo => Err(format!("ECHO failed: {header:?}")),
+            RequestPurpose::Asked(request) => self.take_answer(&request, header, message, history),
         }
     }
 
@@ -124,10 +124,10 @@ impl Client {
 
     fn take_answer(
         &mut self,
-        request: &Request,
+        request: &ModelRequest,
         header: &Header,
         message: &[u8],
-        history: &mut History,
+        history: &mut OperationHistory,
     ) -> Result<(), String> {
         // The preceding CREATE failed, so the operation failed unexecuted.
         let before = request.op.open().and_then(|open| self.failed.get(&open)).copied();
@@ -138,7 +138,7 @@ impl Client {
             return history.withdraw(request.id).map_err(|i| i.0);
         }
         let answer = answer_of(request, header.status, message)?;
-        if let (Op::Create { .. }, Answer::Opened(_)) = (&request.op, &answer) {
+        if let (Op::Create { .. }, ModelAnswer::Opened(_)) = (&request.op, &answer) {
             let persistent = u64::from_le_bytes(number(message, 128)?);
             let volatile = u64::from_le_bytes(number(message, 136)?);
             self.opens.insert(request.id, FileId { persistent, volatile });
@@ -159,12 +159,16 @@ impl Client {
 }
 
 /// Decodes the outcome of a final response.
-fn answer_of(request: &Request, status: NtStatus, message: &[u8]) -> Result<Answer, String> {
+fn answer_of(
+    request: &ModelRequest,
+    status: NtStatus,
+    message: &[u8],
+) -> Result<ModelAnswer, String> {
     if status != NtStatus::SUCCESS {
-        return Ok(Answer::Status(status.0));
+        return Ok(ModelAnswer::Status(status.0));
     }
     match request.op {
-        Op::Create { .. } => Ok(Answer::Opened(u32::from_le_bytes(number(message, 68)?))),
+        Op::Create { .. } => Ok(ModelAnswer::Opened(u32::from_le_bytes(number(message, 68)?))),
         Op::Read { cells, .. } => {
             let offset = usize::from(number::<1>(message, 66)?[0]);
             let length = u32::from_le_bytes(number(message, 68)?) as usize;
@@ -177,15 +181,15 @@ fn answer_of(request: &Request, status: NtStatus, message: &[u8]) -> Result<Answ
             if data.chunks(CELL_BYTES).find(torn).is_some() {
                 return Err(format!("a torn cell was read for {request:?}"));
             }
-            Ok(Answer::Cells(data.chunks(CELL_BYTES).map(|cell| cell[0]).collect()))
+            Ok(ModelAnswer::Cells(data.chunks(CELL_BYTES).map(|cell| cell[0]).collect()))
         }
         Op::Write { cells, .. } => {
             let count = u32::from_le_bytes(number(message, 68)?) as usize;
             if count != usize::from(cells.count) * CELL_BYTES {
                 return Err(format!("{count} bytes were written for {request:?}"));
             }
-            Ok(Answer::Status(status.0))
+            Ok(ModelAnswer::Status(status.0))
         }
-        _ => Ok(Answer::Status(status.0)),
+        _ => Ok(ModelAnswer::Status(status.0)),
     }
 }

@@ -1,10 +1,10 @@
 //! Byte ranges. MS-FSA 2.1.4.10, 2.1.5.8.
 
-use super::{Cells, File, OpId};
+use super::{Cells, OpId, ReferenceFile};
 
 /// A locked range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lock {
+pub struct ModelLock {
     /// Its open.
     pub open: OpId,
     /// Its cells.
@@ -13,10 +13,10 @@ pub struct Lock {
     pub exclusive: bool,
 }
 
-impl File {
+impl ReferenceFile {
     /// True if a lock conflicts with the present ones.
     #[must_use]
-    pub fn is_locked_against(&self, wanted: &Lock) -> bool {
+    pub fn is_locked_against(&self, wanted: &ModelLock) -> bool {
         self.locks.iter().any(|held| {
             held.cells.overlaps(wanted.cells)
                 && match (held.exclusive, wanted.exclusive) {
@@ -28,21 +28,22 @@ impl File {
         })
     }
 
-    pub(super) fn lock(&mut self, lock: Lock) {
+    pub(super) fn lock(&mut self, lock: ModelLock) {
         self.locks.push(lock);
         self.locks.sort_unstable();
     }
 
     /// Unlocks one lock of exactly this range, an exclusive one first.
     pub(super) fn unlock(&mut self, open: OpId, cells: Cells) -> bool {
-        let of =
-            |exclusive| self.locks.iter().position(|held| *held == Lock { open, cells, exclusive });
+        let of = |exclusive| {
+            self.locks.iter().position(|held| *held == ModelLock { open, cells, exclusive })
+        };
         let Some(at) = of(true).or_else(|| of(false)) else { return false };
         self.locks.remove(at);
         true
     }
 
-    pub(super) fn release(&mut self, lock: &Lock) {
+    pub(super) fn release(&mut self, lock: &ModelLock) {
         if let Some(at) = self.locks.iter().position(|held| held == lock) {
             self.locks.remove(at);
         }

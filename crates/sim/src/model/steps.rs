@@ -1,42 +1,47 @@
 //! The operations, step by step.
 
 use super::{
-    Answer, Cells, File, Lock, Op, OpId, Open, Progress, Request, Rules, State, creates, kinds,
-    replaces,
+    Cells, ModelAnswer, ModelLock, ModelRequest, ModelRules, ModelState, Op, OpId,
+    OperationProgress, ReferenceFile, ReferenceOpen, creates, kinds, replaces,
 };
 use wire::fscc;
 use wire::ntstatus::NtStatus;
 
 /// Possible next states.
-type NextStates = Vec<(State, Progress)>;
+type NextStates = Vec<(ModelState, OperationProgress)>;
 
-fn done(state: &State, answer: Answer) -> NextStates {
-    vec![(state.clone(), Progress::Done(answer))]
+fn done(state: &ModelState, answer: ModelAnswer) -> NextStates {
+    vec![(state.clone(), OperationProgress::Done(answer))]
 }
 
-fn refused(state: &State, status: NtStatus) -> NextStates {
-    done(state, Answer::refused(status))
+fn refused(state: &ModelState, status: NtStatus) -> NextStates {
+    done(state, ModelAnswer::refused(status))
 }
 
-fn then(state: State, stage: u8, file: OpId) -> NextStates {
-    vec![(state, Progress::At(stage, file))]
+fn then(state: ModelState, stage: u8, file: OpId) -> NextStates {
+    vec![(state, OperationProgress::At(stage, file))]
 }
 
 /// Changes a file, and succeeds.
-fn change(state: &State, file: OpId, run: impl FnOnce(&mut File)) -> NextStates {
+fn change(state: &ModelState, file: OpId, run: impl FnOnce(&mut ReferenceFile)) -> NextStates {
     let mut state = state.clone();
     state.with_file(file, run);
-    done(&state, Answer::success())
+    done(&state, ModelAnswer::success())
 }
 
-impl State {
+impl ModelState {
     /// All possible results of a request's next step; empty if it must wait.
     #[must_use]
-    pub fn step(&self, request: &Request, progress: &Progress, rules: Rules) -> NextStates {
+    pub fn step(
+        &self,
+        request: &ModelRequest,
+        progress: &OperationProgress,
+        rules: ModelRules,
+    ) -> NextStates {
         let (stage, file) = match progress {
-            Progress::New => (0, 0),
-            Progress::At(stage, file) => (*stage, *file),
-            Progress::Done(_) => return Vec::new(),
+            OperationProgress::New => (0, 0),
+            OperationProgress::At(stage, file) => (*stage, *file),
+            OperationProgress::Done(_) => return Vec::new(),
         };
         if let Op::Create { .. } = request.op {
             return self.create(request, stage, file, rules);
@@ -52,9 +57,9 @@ impl State {
     }
 
     /// The first step on an existing open: access checks.
-    fn begin(&self, request: &Request, open: &Open, rules: Rules) -> NextStates {
+    fn begin(&self, request: &ModelRequest, open: &ReferenceOpen, rules: ModelRules) -> NextStates {
         let file = open.file;
-        let Some(content) = self.files.get(&file) else { return done(self, Answer::Any) };
+        let Some(content) = self.files.get(&file) else { return done(self, ModelAnswer::Any) };
         let may = |access| open.access & access != 0;
         match request.op {
             Op::Close { open: id } => {
@@ -100,14 +105,20 @@ impl State {
     }
 
     /// The steps after the first.
-    fn go_on(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> NextStates {
+    fn go_on(
+        &self,
+        request: &ModelRequest,
+        stage: u8,
+        file: OpId,
+        rules: ModelRules,
+    ) -> NextStates {
         let mut after = Vec::new();
         let can_break = matches!(request.op, Op::Read { .. } | Op::Flush { .. })
             || matches!(request.op, Op::Write { .. });
         if rules.failures && can_break {
-            after.extend(done(self, Answer::Broken));
+            after.extend(done(self, ModelAnswer::Broken));
         }
-        let sync = |f: &mut File| {
+        let sync = |f: &mut ReferenceFile| {
             if rules.power {
                 f.sync();
             }
@@ -128,17 +139,17 @@ impl State {
         after
     }
 
-    fn read(&self, file: OpId, cells: Cells) -> Answer {
+    fn read(&self, file: OpId, cells: Cells) -> ModelAnswer {
         // The file was closed and removed meanwhile, so the contents are undefined.
-        let Some(file) = self.files.get(&file) else { return Answer::Any };
+        let Some(file) = self.files.get(&file) else { return ModelAnswer::Any };
         let range = usize::from(cells.at)..usize::from(cells.end()).min(file.cells.len());
         match file.cells.get(range) {
-            Some(found) if !found.is_empty() => Answer::Cells(found.to_vec()),
-            _ => Answer::refused(NtStatus::END_OF_FILE),
+            Some(found) if !found.is_empty() => ModelAnswer::Cells(found.to_vec()),
+            _ => ModelAnswer::refused(NtStatus::END_OF_FILE),
         }
     }
 
-    fn write(&self, request: &Request, file: OpId, rules: Rules) -> NextStates {
+    fn write(&self, request: &ModelRequest, file: OpId, rules: ModelRules) -> NextStates {
         let Op::Write { cells, through, .. } = request.op else { return Vec::new() };
         let written = |count| {
             let mut state = self.clone();
@@ -150,17 +161,17 @@ impl State {
         let mut after = if through {
             then(written(cells.count), 1, file)
         } else {
-            done(&written(cells.count), Answer::success())
+            done(&written(cells.count), ModelAnswer::success())
         };
         if rules.failures {
-            after.extend((0..=cells.count).flat_map(|n| done(&written(n), Answer::Broken)));
+            after.extend((0..=cells.count).flat_map(|n| done(&written(n), ModelAnswer::Broken)));
         }
         after
     }
 
-    fn lock(&self, request: &Request, file: OpId) -> NextStates {
+    fn lock(&self, request: &ModelRequest, file: OpId) -> NextStates {
         let Op::Lock { open, lock, exclusive, waits } = request.op else { return Vec::new() };
-        let wanted = Lock { open, cells: lock, exclusive };
+        let wanted = ModelLock { open, cells: lock, exclusive };
         let taken = self.files.get(&file).is_some_and(|f| f.is_locked_against(&wanted));
         match (taken, waits) {
             (false, _) => change(self, file, |f| f.lock(wanted)),
@@ -170,13 +181,13 @@ impl State {
     }
 
     /// Stage 1 waits; stage 2 holds the lock, and may have to release it.
-    fn wait_for_lock(&self, request: &Request, stage: u8, file: OpId) -> NextStates {
+    fn wait_for_lock(&self, request: &ModelRequest, stage: u8, file: OpId) -> NextStates {
         let Op::Lock { open, lock, exclusive, .. } = request.op else { return Vec::new() };
-        let wanted = Lock { open, cells: lock, exclusive };
+        let wanted = ModelLock { open, cells: lock, exclusive };
         let mut after = Vec::new();
         let is_closing = self.opens.get(&open).is_none_or(|o| o.is_closing);
         if stage == 2 {
-            after.extend(done(self, Answer::success()));
+            after.extend(done(self, ModelAnswer::success()));
         } else if let Some(content) = self.files.get(&file)
             && self.opens.contains_key(&open)
             && !content.is_locked_against(&wanted)
@@ -202,8 +213,9 @@ impl State {
     }
 
     fn rename(&self, open: OpId, file: OpId, to: u8, replace: bool) -> NextStates {
-        let forbids =
-            |(id, o): (OpId, &Open)| id != open && o.access != 0 && o.share & kinds::DELETE == 0;
+        let forbids = |(id, o): (OpId, &ReferenceOpen)| {
+            id != open && o.access != 0 && o.share & kinds::DELETE == 0
+        };
         if !self.opens.contains_key(&open) {
             // The client closed the open meanwhile, and the file may be removed.
             let mut after = refused(self, NtStatus::FILE_DELETED);
@@ -227,7 +239,7 @@ impl State {
             state.files.remove(&target);
         }
         state.with_file(file, |f| f.set_name(Some(to)));
-        done(&state, Answer::success())
+        done(&state, ModelAnswer::success())
     }
 
     /// Stage 1 releases the open; stage 2 removes the file.
@@ -240,11 +252,17 @@ impl State {
         } else {
             state.unlink(file);
         }
-        done(&state, Answer::success())
+        done(&state, ModelAnswer::success())
     }
 
     /// Stage 1 adds the open of a newly created file; stage 2 truncates a replaced file.
-    fn create(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> NextStates {
+    fn create(
+        &self,
+        request: &ModelRequest,
+        stage: u8,
+        file: OpId,
+        rules: ModelRules,
+    ) -> NextStates {
         let Op::Create { name, access, disposition, delete_on_close, .. } = request.op else {
             return Vec::new();
         };
@@ -259,7 +277,7 @@ impl State {
             (0, Some(found)) => match self.acquire(request, found) {
                 Err(status) => refused(self, status),
                 Ok(state) if replaces(disposition) => then(state, 2, found),
-                Ok(state) => done(&state, Answer::Opened(FILE_OPENED)),
+                Ok(state) => done(&state, ModelAnswer::Opened(FILE_OPENED)),
             },
             (1, _) => self.enter_made(request, file),
             _ => {
@@ -267,25 +285,25 @@ impl State {
                 state.with_file(file, |f| f.set_size(0));
                 let superseded = disposition == fscc::FILE_SUPERSEDE;
                 let action = if superseded { FILE_SUPERSEDED } else { FILE_OVERWRITTEN };
-                done(&state, Answer::Opened(action))
+                done(&state, ModelAnswer::Opened(action))
             }
         }
     }
 
     /// Another client may open the new file before its creator. Then the creator may have to break
     /// that client's cache, or the file may be gone, and the creation starts over.
-    fn enter_made(&self, request: &Request, file: OpId) -> NextStates {
+    fn enter_made(&self, request: &ModelRequest, file: OpId) -> NextStates {
         let mut after = match self.acquire(request, file) {
             Err(status) => refused(self, status),
-            Ok(state) => done(&state, Answer::Opened(FILE_CREATED)),
+            Ok(state) => done(&state, ModelAnswer::Opened(FILE_CREATED)),
         };
         if self.has_opens(file) || !self.files.contains_key(&file) {
-            after.push((self.clone(), Progress::New));
+            after.push((self.clone(), OperationProgress::New));
         }
         after
     }
 
-    fn make(&self, request: &Request, name: u8, rules: Rules) -> NextStates {
+    fn make(&self, request: &ModelRequest, name: u8, rules: ModelRules) -> NextStates {
         let Op::Create { access, disposition, delete_on_close, .. } = request.op else {
             return Vec::new();
         };
@@ -296,15 +314,17 @@ impl State {
             return refused(self, NtStatus::ACCESS_DENIED);
         }
         let mut state = self.clone();
-        state.files.insert(request.id, File { name: Some(name), ..File::default() });
+        state
+            .files
+            .insert(request.id, ReferenceFile { name: Some(name), ..ReferenceFile::default() });
         let mut after = then(state, 1, request.id);
         if rules.failures {
-            after.extend(done(self, Answer::Broken));
+            after.extend(done(self, ModelAnswer::Broken));
         }
         after
     }
 
-    fn acquire(&self, request: &Request, file: OpId) -> Result<Self, NtStatus> {
+    fn acquire(&self, request: &ModelRequest, file: OpId) -> Result<Self, NtStatus> {
         let Op::Create { access, share, disposition, delete_on_close, .. } = request.op else {
             return Err(NtStatus::INVALID_PARAMETER);
         };
@@ -317,7 +337,7 @@ impl State {
             return Err(NtStatus::SHARING_VIOLATION);
         }
         let session = request.session;
-        let open = Open {
+        let open = ReferenceOpen {
             file,
             session,
             access,

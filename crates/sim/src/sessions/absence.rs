@@ -2,7 +2,7 @@
 //! until another client needs it, and then revokes all of it. RFC 8881 8.3, 8.4.3.
 
 use super::SessionFault;
-use super::machine::{Machine, NAMES, Op, Presence};
+use super::machine::{NAMES, Op, Presence, SessionMachine};
 use super::world::SessionWorld;
 
 const SECOND: u64 = 1_000_000_000;
@@ -95,7 +95,7 @@ impl SessionWorld {
         self.cut_all_of(number);
         let is_kept = self.plan.fault == Some(SessionFault::Hold);
         let now = self.steps;
-        let before = std::mem::replace(&mut self.machines[number], Machine::new(number));
+        let before = std::mem::replace(&mut self.machines[number], SessionMachine::new(number));
         let machine = &mut self.machines[number];
         machine.names = before.names;
         machine.touched = (0..NAMES).map(|name| (name, now)).collect();

@@ -60,7 +60,7 @@ pub struct SlotRequest {
 
 /// A slot, as its machine knows it.
 #[derive(Clone, Debug, Default)]
-pub struct Slot {
+pub struct MachineSlot {
     /// Sequence id of the latest request.
     pub sequence: u32,
     /// The request in flight.
@@ -71,7 +71,7 @@ pub struct Slot {
 
 /// An open of a shared file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Open {
+pub struct SharedFileOpen {
     /// The file.
     pub file: u8,
     /// It includes write access.
@@ -82,7 +82,7 @@ pub struct Open {
 
 /// A delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delegation {
+pub struct MachineDelegation {
     /// The file.
     pub file: u8,
     /// Write delegation.
@@ -112,7 +112,7 @@ pub enum Presence {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct SessionMachine {
     /// Its number.
     pub number: usize,
     /// Its session.
@@ -122,7 +122,7 @@ pub struct Machine {
     /// RECLAIM_COMPLETE has succeeded.
     pub is_complete: bool,
     /// All slots that it has used.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<MachineSlot>,
     /// Number of slots that it may use.
     pub slots_max: u32,
     /// The last step in which the server reduced that number.
@@ -136,9 +136,9 @@ pub struct Machine {
     /// Number of its answered requests.
     pub done: u64,
     /// Its opens.
-    pub opens: BTreeMap<u32, Open>,
+    pub opens: BTreeMap<u32, SharedFileOpen>,
     /// Its delegations.
-    pub delegations: BTreeMap<[u8; 12], Delegation>,
+    pub delegations: BTreeMap<[u8; 12], MachineDelegation>,
     /// Its former delegations.
     pub returned: BTreeSet<[u8; 12]>,
     /// Sequence id of the latest callback per slot.
@@ -149,7 +149,7 @@ pub struct Machine {
     pub spoke_at: u64,
 }
 
-impl Machine {
+impl SessionMachine {
     /// A machine that knows nothing yet.
     pub fn new(number: usize) -> Self {
         Self {
@@ -184,7 +184,7 @@ impl Machine {
         let returns =
             |of: &SlotRequest| matches!(of.op, Op::ReturnDelegation { file: at, .. } if at == file);
         let is_returning = self.in_flight().any(|(_, one)| returns(one));
-        let has = |one: &Delegation| one.file == file && (one.writes || writes);
+        let has = |one: &MachineDelegation| one.file == file && (one.writes || writes);
         is_returning || self.delegations.values().any(has)
     }
 
@@ -192,7 +192,7 @@ impl Machine {
     pub fn free_slot(&mut self) -> Option<u32> {
         let count = self.slots_max as usize;
         if self.slots.len() < count {
-            self.slots.resize_with(count, Slot::default);
+            self.slots.resize_with(count, MachineSlot::default);
         }
         let free = self.slots[..count].iter().position(|slot| slot.in_flight.is_none())?;
         u32::try_from(free).ok()
@@ -217,7 +217,7 @@ impl Machine {
     }
 
     /// A recalled delegation that is not returned yet.
-    pub fn recalled_delegation(&self) -> Option<Delegation> {
+    pub fn recalled_delegation(&self) -> Option<MachineDelegation> {
         self.delegations.values().find(|one| one.is_recalled).copied()
     }
 

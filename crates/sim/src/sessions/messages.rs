@@ -1,6 +1,6 @@
 //! Messages of machines: COMPOUND records, and replies to callbacks. RFC 8881 2.10, 18, 20.
 
-use super::machine::{Op, Slot};
+use super::machine::{MachineSlot, Op};
 use bytes::Bytes;
 use wire::nfs::attributes::Fattr;
 use wire::nfs::callback::{Callback, CallbackCompound, CallbackReplyEncoder, CbSequenceArgs};
@@ -121,17 +121,18 @@ fn open_args<'a>(
     }
 }
 
-/// Encodes the request of a slot; `highest` is the highest slot id in use.
-pub fn request(machine: usize, session_id: SessionId, at: u32, slot: &Slot, highest: u32) -> Bytes {
+/// Encodes the request of a slot; `highest_slot_id` is the highest one in use.
+pub fn request(
+    machine: usize,
+    session_id: SessionId,
+    slot_id: u32,
+    slot: &MachineSlot,
+    highest_slot_id: u32,
+) -> Bytes {
     let Some(in_flight) = &slot.in_flight else { return Bytes::new() };
     let op = in_flight.op;
-    let sequence = SequenceArgs {
-        session_id,
-        sequence_id: slot.sequence,
-        slot_id: at,
-        highest_slot_id: highest,
-        cache_this: op.is_kept(),
-    };
+    let (sequence_id, cache_this) = (slot.sequence, op.is_kept());
+    let sequence = SequenceArgs { session_id, sequence_id, slot_id, highest_slot_id, cache_this };
     let own = own_directory(machine);
     let own: &[&[u8]] = &[SHARE, own.as_bytes()];
     let mut all = match op {

@@ -16,7 +16,7 @@ pub(crate) mod side;
 pub(crate) mod world;
 
 use crate::random::Random;
-use crate::{Failure, Report};
+use crate::{RunFailure, RunReport};
 use std::time::Instant;
 
 /// A deliberate fault, which the simulation must detect.
@@ -178,21 +178,21 @@ impl SessionCounts {
 /// Runs one seed.
 ///
 /// # Errors
-/// [`Failure`]: the clients observed a contradiction.
+/// [`RunFailure`]: the clients observed a contradiction.
 pub fn run(
     seed: u64,
     fault: Option<SessionFault>,
-) -> Result<(Report, SessionCounts), Box<Failure>> {
+) -> Result<(RunReport, SessionCounts), Box<RunFailure>> {
     let mut random = Random::new(seed);
     let plan = SessionPlan::of(fault, &mut random);
-    let failed = |what, log| Box::new(Failure { seed, what, log });
+    let failed = |what, log| Box::new(RunFailure { seed, what, log });
     let world = world::SessionWorld::new(plan, random, Instant::now());
     let mut world = world.map_err(|what| failed(what, String::new()))?;
     match world.run() {
         Ok(()) => {
             let (counts, steps) = (world.counts, world.steps);
             let answered = counts.answered;
-            Ok((Report { steps, answered, tried_max: 0, gave_up: false }, counts))
+            Ok((RunReport { steps, answered, tried_max: 0, gave_up: false }, counts))
         }
         Err(what) => {
             let log: Vec<String> = world.log.iter().cloned().collect();

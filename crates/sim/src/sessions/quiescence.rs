@@ -1,9 +1,9 @@
 //! Quiescence: the server's state matches its clients' knowledge. Then time advances.
 
-use super::machine::{Machine, Presence};
+use super::machine::{Presence, SessionMachine};
 use super::messages;
 use super::world::SessionWorld;
-use crate::runner::Outcome;
+use crate::runner::TurnOutcome;
 use std::collections::BTreeSet;
 
 const SECOND: u64 = 1_000_000_000;
@@ -32,12 +32,12 @@ impl SessionWorld {
         let (server, now) = (self.server.clone(), nfs::Host::now(&*self.environment));
         self.start(0, move || {
             server.handle_tick(now);
-            Outcome::Over
+            TurnOutcome::Over
         })
     }
 
     /// Compares the server's state of a machine with the machine's knowledge.
-    fn check(&self, machine: &Machine) -> Result<(), String> {
+    fn check(&self, machine: &SessionMachine) -> Result<(), String> {
         let number = machine.number;
         if let Some((at, one)) = machine.in_flight().next() {
             return Err(format!("answers: {number} has none to {one:?} in {at}"));
@@ -74,7 +74,7 @@ impl SessionWorld {
         self.check_names(machine)
     }
 
-    fn check_names(&self, machine: &Machine) -> Result<(), String> {
+    fn check_names(&self, machine: &SessionMachine) -> Result<(), String> {
         let directory = messages::own_directory(machine.number);
         let all = self.vfs.files();
         let found: BTreeSet<&str> = all

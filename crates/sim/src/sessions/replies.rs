@@ -1,6 +1,8 @@
 //! Checks the replies and callbacks that machines receive.
 
-use super::machine::{Delegation, Machine, NAMES, Op, Open, Presence, SlotRequest};
+use super::machine::{
+    MachineDelegation, NAMES, Op, Presence, SessionMachine, SharedFileOpen, SlotRequest,
+};
 use super::messages;
 use super::world::{LinkState, SessionWorld};
 use bytes::Bytes;
@@ -235,7 +237,7 @@ impl SessionWorld {
             Op::Open { file, writes, number } => {
                 skip_to(&mut results, OperationNumber::OPEN)?;
                 let result: NfsOpenResult<'_> = results.reader().get().map_err(unreadable)?;
-                let open = Open { file, writes, state_id: result.state_id };
+                let open = SharedFileOpen { file, writes, state_id: result.state_id };
                 of_it.opens.insert(number, open);
                 let (writes, state_id) = match result.delegation {
                     OpenDelegation::Read(delegation) => (false, delegation.state_id),
@@ -243,7 +245,8 @@ impl SessionWorld {
                     _ => return Ok(()),
                 };
                 if !of_it.returned.contains(&state_id.other) {
-                    let delegation = Delegation { file, writes, state_id, is_recalled: false };
+                    let delegation =
+                        MachineDelegation { file, writes, state_id, is_recalled: false };
                     of_it.delegations.entry(state_id.other).or_insert(delegation);
                     self.counts.delegated += 1;
                     self.note(|| format!("{machine} has {delegation:?}"));
@@ -266,7 +269,7 @@ impl SessionWorld {
         let here = || self.machines.iter().filter(|one| one.presence == Presence::Here);
         for holder in here() {
             for delegation in holder.delegations.values() {
-                let Delegation { file, writes, .. } = *delegation;
+                let MachineDelegation { file, writes, .. } = *delegation;
                 let others = here().filter(|m| m.number != holder.number);
                 for other in others {
                     let opens = other.opens.values().map(|open| (open.file, open.writes));
@@ -343,7 +346,7 @@ impl SessionWorld {
     }
 }
 
-impl Machine {
+impl SessionMachine {
     /// A name was changed, and now exists or not.
     fn change(&mut self, now: u64, name: u8, is_there: bool) {
         self.unsure.remove(&name);

@@ -17,7 +17,7 @@ const MARK_BYTES: usize = 4;
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum NfsServerStep {
     /// Takes the first record, and polls its job for the first time.
     Record,
     /// Polls a woken job.
@@ -27,7 +27,7 @@ pub enum Step {
 }
 
 /// The server's end of a connection.
-pub struct Side {
+pub struct NfsServerEnd {
     jobs: Vec<(Job, Arc<Flag>)>,
     conn: Conn,
     /// Received records.
@@ -36,22 +36,24 @@ pub struct Side {
     pub output: VecDeque<Bytes>,
 }
 
-impl Side {
+impl NfsServerEnd {
     /// The end of a newly accepted connection.
     pub fn new(conn: Conn) -> Self {
         Self { jobs: Vec::new(), conn, input: VecDeque::new(), output: VecDeque::new() }
     }
 
     /// All possible next steps.
-    pub fn steps(&self) -> Vec<Step> {
-        let woken =
-            |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| flag.is_raised().then_some(Step::Job(at));
-        let mut steps: Vec<Step> = self.jobs.iter().enumerate().filter_map(woken).collect();
+    pub fn steps(&self) -> Vec<NfsServerStep> {
+        let woken = |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| {
+            flag.is_raised().then_some(NfsServerStep::Job(at))
+        };
+        let mut steps: Vec<NfsServerStep> =
+            self.jobs.iter().enumerate().filter_map(woken).collect();
         if !self.input.is_empty() && self.jobs.len() < JOBS_MAX {
-            steps.push(Step::Record);
+            steps.push(NfsServerStep::Record);
         }
         if self.conn.shared().link.calls.ready().now_or_never().is_some() {
-            steps.push(Step::Call);
+            steps.push(NfsServerStep::Call);
         }
         steps
     }
@@ -60,17 +62,17 @@ impl Side {
     ///
     /// # Errors
     /// [`Close`]: the connection must be closed.
-    pub fn step(&mut self, step: Step) -> Result<(), Close> {
+    pub fn step(&mut self, step: NfsServerStep) -> Result<(), Close> {
         match step {
-            Step::Record => {
+            NfsServerStep::Record => {
                 let Some(record) = self.input.pop_front() else { return Ok(()) };
                 self.conn.handle_record(record)?;
                 while let Some(job) = self.conn.poll_job() {
                     self.poll(job, Arc::default());
                 }
             }
-            Step::Call => {}
-            Step::Job(at) => {
+            NfsServerStep::Call => {}
+            NfsServerStep::Job(at) => {
                 let (job, flag) = self.jobs.swap_remove(at);
                 flag.lower();
                 self.poll(job, flag);

@@ -1,12 +1,12 @@
 //! The world of a run: machines, connections, the server, and the choice of the next action.
 
-use super::machine::{Machine, Op, Presence, Slot, SlotRequest};
+use super::machine::{MachineSlot, Op, Presence, SessionMachine, SlotRequest};
 use super::messages;
-use super::side::{Side, Step, describe_error};
+use super::side::{NfsServerEnd, NfsServerStep, describe_error};
 use super::{SessionCounts, SessionFault, SessionPlan};
-use crate::environment::{Environment, Troubles};
+use crate::environment::{ProcessEnvironment, Troubles};
 use crate::random::Random;
-use crate::runner::{FinishedStep, Next, Outcome, Runner};
+use crate::runner::{FinishedStep, Next, Runner, TurnOutcome};
 use bytes::Bytes;
 use files::{Files, Volume, VolumeId, VolumeOptions};
 use nfs::{
@@ -46,7 +46,7 @@ pub enum LinkState {
 }
 
 /// One connection, from its machine's side.
-pub struct Link {
+pub struct SessionLink {
     /// Its machine.
     pub machine: usize,
     /// State; see [`LinkState`].
@@ -58,7 +58,7 @@ pub struct Link {
     /// Records in flight to the server.
     pub on_the_way: VecDeque<Bytes>,
     /// The server's end; `None` while a fiber owns it.
-    pub side: Option<Box<Side>>,
+    pub side: Option<Box<NfsServerEnd>>,
     weights: [u32; 3],
 }
 
@@ -71,7 +71,7 @@ enum SessionAction {
     Connect(usize),
     Return(usize),
     Deliver(u32),
-    Serve(u32, Step),
+    Serve(u32, NfsServerStep),
     Receive(u32),
     End(u32),
     GoOn(Next),
@@ -99,12 +99,12 @@ pub struct SessionWorld {
     /// Number of steps.
     pub steps: u64,
     pub(super) random: Random,
-    pub(super) environment: Arc<Environment>,
+    pub(super) environment: Arc<ProcessEnvironment>,
     pub(super) server: Arc<Server>,
     pub(super) vfs: Arc<MemoryVfs>,
-    pub(super) machines: Vec<Machine>,
-    pub(super) links: BTreeMap<u32, Link>,
-    runner: Runner<Side>,
+    pub(super) machines: Vec<SessionMachine>,
+    pub(super) links: BTreeMap<u32, SessionLink>,
+    runner: Runner<NfsServerEnd>,
     next: u32,
     accepts_requests: bool,
 }
@@ -117,7 +117,7 @@ impl SessionWorld {
     pub fn new(plan: SessionPlan, mut random: Random, base: Instant) -> Result<Self, String> {
         let SessionPlan { park, would_block, creates_wait, .. } = plan;
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };
-        let environment = Environment::new(random.fork(), troubles, base, 0);
+        let environment = ProcessEnvironment::new(random.fork(), troubles, base, 0);
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
         make_tree(&vfs, &plan).map_err(describe_error)?;
         let volume = Arc::new(Volume::new(vfs.clone(), VolumeOptions::default()));
@@ -155,7 +155,7 @@ impl SessionWorld {
             random,
             environment,
             vfs,
-            machines: (0..plan.machines).map(Machine::new).collect(),
+            machines: (0..plan.machines).map(SessionMachine::new).collect(),
             links: BTreeMap::new(),
             runner: Runner::default(),
             next: 10,
@@ -202,8 +202,8 @@ impl SessionWorld {
         let number = self.number();
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let facts = ConnFacts { id: u64::from(number), peer: address(700), local: address(2049) };
-        let side = Side::new(Conn::new(self.server.clone(), facts));
-        let mut link = Link {
+        let side = NfsServerEnd::new(Conn::new(self.server.clone(), facts));
+        let mut link = SessionLink {
             machine,
             standing: LinkState::Ready,
             is_cut: false,
@@ -278,7 +278,9 @@ impl SessionWorld {
             SessionAction::Connect(machine) => self.connect(machine),
             SessionAction::Return(machine) => self.return_from_absence(machine),
             SessionAction::Deliver(link) => {
-                if let Some(Link { on_the_way, side: Some(side), .. }) = self.links.get_mut(&link) {
+                if let Some(SessionLink { on_the_way, side: Some(side), .. }) =
+                    self.links.get_mut(&link)
+                {
                     side.input.extend(on_the_way.pop_front());
                 }
             }
@@ -327,7 +329,7 @@ impl SessionWorld {
         actions
     }
 
-    fn add_requests(&self, machine: &Machine, actions: &mut Vec<(u32, SessionAction)>) {
+    fn add_requests(&self, machine: &SessionMachine, actions: &mut Vec<(u32, SessionAction)>) {
         let number = machine.number;
         if matches!(machine.presence, Presence::Absent { .. }) {
             actions.extend(self.accepts_requests.then_some((1, SessionAction::Return(number))));
@@ -364,7 +366,7 @@ impl SessionWorld {
 
     /// The connections on which a machine can send requests.
     fn ready_links(&self, machine: usize) -> impl Iterator<Item = u32> + '_ {
-        let is_ready = move |link: &Link| {
+        let is_ready = move |link: &SessionLink| {
             link.machine == machine && !link.is_cut && link.standing == LinkState::Ready
         };
         self.links.iter().filter(move |(_, link)| is_ready(link)).map(|(number, _)| *number)
@@ -415,7 +417,8 @@ impl SessionWorld {
         let of_it = &mut self.machines[machine];
         let Some(session) = of_it.session else { return };
         of_it.spoke_at = now;
-        let Slot { sequence, in_flight: Some(in_flight), .. } = &mut of_it.slots[at as usize]
+        let MachineSlot { sequence, in_flight: Some(in_flight), .. } =
+            &mut of_it.slots[at as usize]
         else {
             return;
         };
@@ -456,27 +459,27 @@ impl SessionWorld {
         self.note(|| format!("{number} is cut"));
     }
 
-    fn serve(&mut self, number: u32, step: Step) -> Result<(), String> {
+    fn serve(&mut self, number: u32, step: NfsServerStep) -> Result<(), String> {
         let Some(mut side) = self.links.get_mut(&number).and_then(|link| link.side.take()) else {
             return Ok(());
         };
         self.start(number, move || {
             let result = side.step(step).map_err(|close| format!("{close:?}"));
-            Outcome::Stepped(number, side, result)
+            TurnOutcome::Stepped(number, side, result)
         })
     }
 
     pub(super) fn start(
         &mut self,
         owner: u32,
-        work: impl FnOnce() -> Outcome<Side> + Send + 'static,
+        work: impl FnOnce() -> TurnOutcome<NfsServerEnd> + Send + 'static,
     ) -> Result<(), String> {
         let stepped = self.runner.start(&self.environment, owner, work)?;
         self.end_step(stepped);
         Ok(())
     }
 
-    fn end_step(&mut self, stepped: FinishedStep<Side>) {
+    fn end_step(&mut self, stepped: FinishedStep<NfsServerEnd>) {
         let Some((number, mut side)) = stepped else { return };
         let Some(link) = self.links.get_mut(&number) else { return };
         if link.is_cut {
@@ -493,7 +496,7 @@ impl SessionWorld {
         let host = self.environment.clone();
         self.start(number, move || {
             side.end(&*host);
-            Outcome::Over
+            TurnOutcome::Over
         })
     }
 }
