@@ -2,7 +2,7 @@
 //! corpus has an input for every known path through the code.
 
 use crate::mutate::{Rng, mutate};
-use crate::{HEAP, Target, corpus};
+use crate::{FuzzFunction, HEAP, corpus};
 use rustix::time::{ClockId, clock_gettime};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const TAKE_MAX: Duration = Duration::from_secs(2);
 ///
 /// # Panics
 /// If the target panics, uses too much memory or takes too long.
-pub fn check(target: &Target, input: &[u8]) {
+pub fn check(target: &FuzzFunction, input: &[u8]) {
     HEAP.reset_peak_usage();
     let (before, start) = (HEAP.current_usage(), processor_time());
     (target.run)(input);
@@ -39,7 +39,7 @@ fn processor_time() -> Duration {
 ///
 /// # Errors
 /// The first failing input, as a line for the corpus.
-pub fn run(target: &Target, corpus: &[Vec<u8>], seed: u64) -> Result<(), String> {
+pub fn run(target: &FuzzFunction, corpus: &[Vec<u8>], seed: u64) -> Result<(), String> {
     for input in corpus {
         tried(target, input)?;
     }
@@ -50,7 +50,7 @@ pub fn run(target: &Target, corpus: &[Vec<u8>], seed: u64) -> Result<(), String>
     Ok(())
 }
 
-fn tried(target: &Target, input: &[u8]) -> Result<(), String> {
+fn tried(target: &FuzzFunction, input: &[u8]) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(|| check(target, input))).map_err(|_| {
         format!("{}: this input fails; keep it:\n{}", target.name, corpus::line(input))
     })

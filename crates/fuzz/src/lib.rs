@@ -21,7 +21,7 @@ static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
 
 /// A function to be run with arbitrary bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub struct FuzzFunction {
     /// The name of the target and of its corpus.
     pub name: &'static str,
     /// Runs an input; panics on a violated property.
@@ -34,6 +34,6 @@ pub struct Target {
 
 /// The target with this name.
 #[must_use]
-pub fn target(name: &str) -> Option<&'static Target> {
+pub fn target(name: &str) -> Option<&'static FuzzFunction> {
     targets::TARGETS.iter().find(|target| target.name == name)
 }

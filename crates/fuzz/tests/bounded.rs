@@ -1,7 +1,7 @@
 //! Every target over its corpus and a deterministic set of mutations, so that a failure repeats
 //! everywhere.
 
-use fuzz::{Target, corpus, driver, targets::TARGETS};
+use fuzz::{FuzzFunction, corpus, driver, targets::TARGETS};
 use std::sync::Mutex;
 
 const SEED: u64 = 1;
@@ -15,7 +15,7 @@ fn every_decoder_stays_within_memory_and_time_on_any_bytes() {
     let mut failures = Vec::new();
     // One target only, as for `cargo xtask fuzz`.
     let only = std::env::var("ANABRANCH_FUZZ_TARGET").ok();
-    let wanted = |target: &&Target| only.as_ref().is_none_or(|only| only == target.name);
+    let wanted = |target: &&FuzzFunction| only.as_ref().is_none_or(|only| only == target.name);
     for target in TARGETS.iter().filter(wanted) {
         let start = std::time::Instant::now();
         let inputs = corpus::load(target.name).unwrap();
@@ -31,7 +31,7 @@ fn every_decoder_stays_within_memory_and_time_on_any_bytes() {
 #[test]
 fn driver_finds_a_panic_and_a_large_buffer() {
     let _alone = ALONE.lock();
-    let target = |run: fn(&[u8])| Target {
+    let target = |run: fn(&[u8])| FuzzFunction {
         name: "made up",
         run,
         memory_bytes_max: |input| 1024 + input,

@@ -1,7 +1,7 @@
 //! Two hostile users against one victim: a part of the runs in each test, all of them by `make
 //! hostile`.
 
-use fuzz::hostile::{self, Counts};
+use fuzz::hostile::{self, EventCounts};
 
 /// Number of messages without `ANABRANCH_HOSTILE_MESSAGES`.
 const MESSAGES: u64 = 20_000;
@@ -51,7 +51,7 @@ fn number(variable: &str, radix: u32, default: u64) -> u64 {
     number.unwrap_or_else(|error| panic!("{variable} is {text:?}: {error}"))
 }
 
-fn never_reached(counts: &Counts) -> Vec<&'static str> {
+fn never_reached(counts: &EventCounts) -> Vec<&'static str> {
     REACHED.into_iter().filter(|kind| counts.of(kind) == 0).collect()
 }
 

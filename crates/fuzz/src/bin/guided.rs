@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-static TARGET: LazyLock<fuzz::Target> = LazyLock::new(|| {
+static TARGET: LazyLock<fuzz::FuzzFunction> = LazyLock::new(|| {
     let name = std::env::var("ANABRANCH_FUZZ_TARGET").expect("cargo xtask fuzz sets it");
     *fuzz::target(&name).expect("cargo xtask fuzz names one that exists")
 });

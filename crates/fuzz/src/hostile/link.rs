@@ -1,6 +1,6 @@
 //! Both ends of one connection: the server's state machine, and the client's knowledge.
 
-use super::surroundings::{Surroundings, User};
+use super::surroundings::{EpisodeSurroundings, EpisodeUser};
 use crate::mutate::Rng;
 use bytes::BytesMut;
 use futures_util::FutureExt;
@@ -33,7 +33,7 @@ pub struct ConnParameters {
 
 /// A client's offer in NEGOTIATE.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct HostileOffer {
     pub client_guid: [u8; 16],
     pub dialect: Dialect,
     pub signing: Vec<u16>,
@@ -52,7 +52,7 @@ pub struct SealKeys {
 #[derive(Clone, Debug)]
 pub struct KnownSession {
     pub id: SessionId,
-    pub user: User,
+    pub user: EpisodeUser,
     /// Signing key of its first channel.
     pub session_key: Arc<SigningKey>,
     /// Signing key of this channel.
@@ -64,7 +64,7 @@ pub struct KnownSession {
 
 /// The purpose of an exchange.
 #[derive(Clone, Debug)]
-pub enum Purpose {
+pub enum LogonPurpose {
     New,
     Renew(KnownSession),
     /// Binds a session of another connection.
@@ -74,7 +74,7 @@ pub enum Purpose {
 /// An exchange after the server's challenge.
 #[derive(Clone, Debug)]
 pub struct HalfLogon {
-    pub purpose: Purpose,
+    pub purpose: LogonPurpose,
     pub session_id: SessionId,
     pub challenge: Vec<u8>,
     pub preauth: PreauthHash,
@@ -93,7 +93,7 @@ pub struct KnownOpen {
 
 /// The proof that a message comes from its session's client.
 #[derive(Clone, Debug)]
-pub enum Protection {
+pub enum MessageProtection {
     Plain,
     Signed(Arc<SigningKey>),
     /// The signed flag with random bytes as signature.
@@ -103,15 +103,15 @@ pub enum Protection {
 
 /// One message of a reply.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct ReplyMessage {
     pub header: Header,
     pub bytes: Vec<u8>,
 }
 
 /// One connection with its client; see the module.
-pub struct Link {
-    pub user: User,
-    pub offer: Offer,
+pub struct HostileLink {
+    pub user: EpisodeUser,
+    pub offer: HostileOffer,
     pub agreed: ConnParameters,
     /// Preauthentication hash after NEGOTIATE.
     pub preauth: PreauthHash,
@@ -127,21 +127,21 @@ pub struct Link {
     jobs: Vec<Job>,
     conn: Option<Conn>,
     wiretap: Wiretap,
-    replies: Vec<Reply>,
+    replies: Vec<ReplyMessage>,
 }
 
-impl Link {
+impl HostileLink {
     /// A connection after NEGOTIATE; none if the server has refused it.
     pub fn connect(
         server: &Arc<Server>,
-        around: &Surroundings,
-        user: User,
-        offer: Offer,
+        around: &EpisodeSurroundings,
+        user: EpisodeUser,
+        offer: HostileOffer,
         number: u64,
     ) -> Option<Self> {
         // The victim's address is a usual network of its account, so guesses from elsewhere do not
         // delay its logons.
-        let at = if user == User::Alice { 1 } else { number as u8 };
+        let at = if user == EpisodeUser::Alice { 1 } else { number as u8 };
         let peer = Ipv4Addr::new(10, user as u8, 0, at);
         let facts = ConnFacts {
             id: number,
@@ -169,7 +169,7 @@ impl Link {
         link.negotiate(around).map(|()| link)
     }
 
-    fn negotiate(&mut self, around: &Surroundings) -> Option<()> {
+    fn negotiate(&mut self, around: &EpisodeSurroundings) -> Option<()> {
         let (mut preauth, mut signing, mut ciphers) = (Vec::new(), Vec::new(), Vec::new());
         negotiate::put_preauth(&mut preauth, &[1; 32]);
         negotiate::put_algorithms(&mut signing, &self.offer.signing);
@@ -193,7 +193,7 @@ impl Link {
             contexts,
         };
         let header = self.header(Command::NEGOTIATE);
-        let reply = self.call(around, header, &Protection::Plain, |w| request.encode(w))?;
+        let reply = self.call(around, header, &MessageProtection::Plain, |w| request.encode(w))?;
         let mut r = Reader::new(&reply.bytes);
         r.skip(Header::LENGTH, "header").ok()?;
         let response = NegotiateResponse::decode(&mut r).ok()?;
@@ -249,23 +249,25 @@ impl Link {
     }
 
     /// The protection that an honest client uses here.
-    pub fn protection(&self) -> Protection {
-        let Some(session) = &self.session else { return Protection::Plain };
+    pub fn protection(&self) -> MessageProtection {
+        let Some(session) = &self.session else { return MessageProtection::Plain };
         match &session.seals {
-            Some(seals) if session.encrypts => Protection::Sealed(seals.clone(), session.id),
-            _ if matches!(session.user, User::Stranger | User::Anonymous) => Protection::Plain,
-            _ => Protection::Signed(session.channel_key.clone()),
+            Some(seals) if session.encrypts => MessageProtection::Sealed(seals.clone(), session.id),
+            _ if matches!(session.user, EpisodeUser::Stranger | EpisodeUser::Anonymous) => {
+                MessageProtection::Plain
+            }
+            _ => MessageProtection::Signed(session.channel_key.clone()),
         }
     }
 
     /// Sends a request; returns the immediate response, if any.
     pub fn call(
         &mut self,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         header: Header,
-        protection: &Protection,
+        protection: &MessageProtection,
         body: impl FnOnce(&mut Writer<'_>),
-    ) -> Option<Reply> {
+    ) -> Option<ReplyMessage> {
         let message = encode(header, body);
         self.send(around, &[message], protection).ok()?;
         self.answer(header.message_id)
@@ -274,9 +276,9 @@ impl Link {
     /// Sends messages as one frame, each with its own protection or all encrypted together.
     pub fn send(
         &mut self,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         messages: &[Vec<u8>],
-        protection: &Protection,
+        protection: &MessageProtection,
     ) -> Result<(), Close> {
         let mut frame = Vec::new();
         for (at, message) in messages.iter().enumerate() {
@@ -287,19 +289,19 @@ impl Link {
                 message[20..24].copy_from_slice(&next.to_le_bytes());
             }
             match protection {
-                Protection::Signed(key) => {
+                MessageProtection::Signed(key) => {
                     message[16] |= Flags::SIGNED.0 as u8;
                     key.sign(&mut message);
                 }
-                Protection::Forged => {
+                MessageProtection::Forged => {
                     message[16] |= Flags::SIGNED.0 as u8;
                     message[Header::SIGNATURE].fill(0xA5);
                 }
-                Protection::Plain | Protection::Sealed(..) => {}
+                MessageProtection::Plain | MessageProtection::Sealed(..) => {}
             }
             frame.extend_from_slice(&message);
         }
-        if let Protection::Sealed(seals, id) = protection {
+        if let MessageProtection::Sealed(seals, id) = protection {
             let mut sealed = vec![0; TransformHeader::LENGTH];
             sealed.extend_from_slice(&frame);
             seals.seal.seal_in_place(&mut sealed, *id);
@@ -309,7 +311,7 @@ impl Link {
     }
 
     /// Passes a frame to the server unchanged.
-    pub fn feed(&mut self, around: &Surroundings, frame: Vec<u8>) -> Result<(), Close> {
+    pub fn feed(&mut self, around: &EpisodeSurroundings, frame: Vec<u8>) -> Result<(), Close> {
         let Some(conn) = &mut self.conn else { return Ok(()) };
         around.count_frame();
         let user = self.user;
@@ -325,7 +327,7 @@ impl Link {
     }
 
     /// Runs the server as far as possible, and receives its responses.
-    pub fn poll(&mut self, around: &Surroundings) {
+    pub fn poll(&mut self, around: &EpisodeSurroundings) {
         let now = smb::Host::now(around);
         let Some(conn) = &mut self.conn else { return };
         if conn.poll_timeout().is_some_and(|due| due <= now.instant) {
@@ -359,8 +361,8 @@ impl Link {
     }
 
     /// The final response to a request, if it has arrived.
-    pub fn answer(&mut self, id: MessageId) -> Option<Reply> {
-        let is_final = |reply: &Reply| {
+    pub fn answer(&mut self, id: MessageId) -> Option<ReplyMessage> {
+        let is_final = |reply: &ReplyMessage| {
             reply.header.message_id == id && reply.header.status != NtStatus::PENDING
         };
         let at = self.replies.iter().position(is_final)?;
@@ -368,7 +370,7 @@ impl Link {
     }
 
     /// The received messages that were not taken yet.
-    pub fn take_replies(&mut self) -> Vec<Reply> {
+    pub fn take_replies(&mut self) -> Vec<ReplyMessage> {
         std::mem::take(&mut self.replies)
     }
 
@@ -407,7 +409,7 @@ pub fn encode(header: Header, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
 fn take_frame<'a>(
     mut frame: Vec<u8>,
     mut keys: impl Iterator<Item = &'a OpeningKey>,
-    replies: &mut Vec<Reply>,
+    replies: &mut Vec<ReplyMessage>,
 ) {
     let mut start = 0;
     if TransformHeader::decode(&frame).is_ok() {
@@ -423,7 +425,7 @@ fn take_frame<'a>(
     loop {
         let header = Header::decode(&mut Reader::new(&frame[at..])).unwrap();
         let range = next_element(frame.len(), at, header.next_command).unwrap();
-        replies.push(Reply { header, bytes: frame[range.clone()].to_vec() });
+        replies.push(ReplyMessage { header, bytes: frame[range.clone()].to_vec() });
         if header.next_command == 0 {
             return;
         }

@@ -1,7 +1,9 @@
 //! The client side of SESSION_SETUP, in halves that may belong to different exchanges.
 
-use super::link::{HalfLogon, KnownSession, Link, Protection, Purpose, SealKeys};
-use super::surroundings::{Surroundings, User};
+use super::link::{
+    HalfLogon, HostileLink, KnownSession, LogonPurpose, MessageProtection, SealKeys,
+};
+use super::surroundings::{EpisodeSurroundings, EpisodeUser};
 use std::sync::Arc;
 use wire::codec::{Reader, put_utf16};
 use wire::crypto::{KeyPurpose, KeySource, OpeningKey, SealingKey, SessionKey, SigningAlgorithm};
@@ -17,19 +19,19 @@ const FLAGS: u32 = 0x2008_8205;
 
 /// The account and password that a client uses.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
-    pub user: User,
+pub struct LogonClaim {
+    pub user: EpisodeUser,
     pub is_right: bool,
 }
 
-impl Claim {
-    pub fn of(user: User) -> Self {
+impl LogonClaim {
+    pub fn of(user: EpisodeUser) -> Self {
         Self { user, is_right: true }
     }
 }
 
 /// All variable bytes derive from the server's challenge, so that an episode repeats with its seed.
-fn initiator(claim: Claim) -> NtlmInitiator {
+fn initiator(claim: LogonClaim) -> NtlmInitiator {
     let hash = if claim.is_right { claim.user.hash() } else { NtHash([0x11; 16]) };
     let credentials = NtlmCredentials {
         user: claim.user.name().into(),
@@ -51,24 +53,24 @@ fn anonymous() -> Vec<u8> {
     token
 }
 
-impl Link {
+impl HostileLink {
     /// The first half of a logon. Returns the status of the response, if there is one.
     pub fn begin_logon(
         &mut self,
-        around: &Surroundings,
-        purpose: Purpose,
-        protection: &Protection,
+        around: &EpisodeSurroundings,
+        purpose: LogonPurpose,
+        protection: &MessageProtection,
         previous: SessionId,
     ) -> Option<NtStatus> {
         self.half = None;
         let mut header = self.header(Command::SESSION_SETUP);
         let (id, binds) = match &purpose {
-            Purpose::New => (SessionId(0), false),
-            Purpose::Renew(session) => (session.id, false),
-            Purpose::Bind(session) => (session.id, true),
+            LogonPurpose::New => (SessionId(0), false),
+            LogonPurpose::Renew(session) => (session.id, false),
+            LogonPurpose::Bind(session) => (session.id, true),
         };
         header.session_id = id;
-        let first = initiator(Claim::of(User::Mallory));
+        let first = initiator(LogonClaim::of(EpisodeUser::Mallory));
         let request = set_up(binds, previous, first.negotiate());
         let reply = self.call(around, header, protection, |w| request.encode(w))?;
         if reply.header.status == NtStatus::MORE_PROCESSING_REQUIRED {
@@ -87,16 +89,16 @@ impl Link {
     /// The second half of a logon. `binds` is the binding flag of this message.
     pub fn end_logon(
         &mut self,
-        around: &Surroundings,
-        claim: Claim,
+        around: &EpisodeSurroundings,
+        claim: LogonClaim,
         binds: bool,
-        protection: &Protection,
+        protection: &MessageProtection,
         previous: SessionId,
     ) -> Option<NtStatus> {
         let mut half = self.half.take()?;
         let mut header = self.header(Command::SESSION_SETUP);
         header.session_id = half.session_id;
-        let (token, key) = if claim.user == User::Anonymous {
+        let (token, key) = if claim.user == EpisodeUser::Anonymous {
             (anonymous(), [0; 16])
         } else {
             let answer = initiator(claim).handle_challenge(&half.challenge).ok()?;
@@ -114,14 +116,22 @@ impl Link {
         Some(reply.header.status)
     }
 
-    fn take_session(&mut self, half: HalfLogon, user: User, key: &SessionKey, flags: SessionFlags) {
+    fn take_session(
+        &mut self,
+        half: HalfLogon,
+        user: EpisodeUser,
+        key: &SessionKey,
+        flags: SessionFlags,
+    ) {
         let dialect = self.agreed.dialect;
         let source = KeySource { dialect, session_key: key, preauth: &half.preauth };
         let channel_key = Arc::new(source.signing(self.agreed.signing));
         match half.purpose {
-            Purpose::Renew(_) => {}
-            Purpose::Bind(session) => self.session = Some(KnownSession { channel_key, ..session }),
-            Purpose::New => {
+            LogonPurpose::Renew(_) => {}
+            LogonPurpose::Bind(session) => {
+                self.session = Some(KnownSession { channel_key, ..session })
+            }
+            LogonPurpose::New => {
                 let seals = self.agreed.cipher.map(|cipher| {
                     let key = |purpose| source.sealing(cipher, purpose);
                     Arc::new(SealKeys {
@@ -146,11 +156,11 @@ impl Link {
     /// the challenge of an exchange in progress. Returns the status of the response.
     pub fn receive_foreign_setup(
         &mut self,
-        around: &Surroundings,
-        claim: Claim,
+        around: &EpisodeSurroundings,
+        claim: LogonClaim,
         is_second: bool,
         binds: bool,
-        protection: &Protection,
+        protection: &MessageProtection,
     ) -> Option<NtStatus> {
         let begun = self.half.as_ref().map(|half| half.challenge.clone());
         let answer = begun.and_then(|challenge| initiator(claim).handle_challenge(&challenge).ok());
@@ -169,20 +179,29 @@ impl Link {
     /// Sets up a session as an honest client.
     pub fn log_on(
         &mut self,
-        around: &Surroundings,
-        user: User,
+        around: &EpisodeSurroundings,
+        user: EpisodeUser,
         previous: SessionId,
     ) -> Option<NtStatus> {
-        match self.begin_logon(around, Purpose::New, &Protection::Plain, SessionId(0))? {
-            NtStatus::MORE_PROCESSING_REQUIRED => {
-                self.end_logon(around, Claim::of(user), false, &Protection::Plain, previous)
-            }
+        match self.begin_logon(
+            around,
+            LogonPurpose::New,
+            &MessageProtection::Plain,
+            SessionId(0),
+        )? {
+            NtStatus::MORE_PROCESSING_REQUIRED => self.end_logon(
+                around,
+                LogonClaim::of(user),
+                false,
+                &MessageProtection::Plain,
+                previous,
+            ),
             refused => Some(refused),
         }
     }
 
     /// Connects a share, which later requests use.
-    pub fn connect_tree(&mut self, around: &Surroundings, share: &str) -> Option<NtStatus> {
+    pub fn connect_tree(&mut self, around: &EpisodeSurroundings, share: &str) -> Option<NtStatus> {
         let mut path = Vec::new();
         put_utf16(&mut path, &format!("\\\\SERVER\\{share}"));
         let request = wire::smb::TreeConnectRequest { flags: 0, path: &path };
@@ -215,10 +234,10 @@ fn plain_of(
     sent: &[u8],
     header: Header,
     request: &SessionSetupRequest<'_>,
-    protection: &Protection,
+    protection: &MessageProtection,
 ) -> Vec<u8> {
     match protection {
-        Protection::Sealed(..) => super::link::encode(header, |w| request.encode(w)),
+        MessageProtection::Sealed(..) => super::link::encode(header, |w| request.encode(w)),
         _ => sent.to_vec(),
     }
 }

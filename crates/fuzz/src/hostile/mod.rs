@@ -19,13 +19,13 @@ mod surroundings;
 mod victim;
 
 use crate::mutate::Rng;
-use moves::World;
+use moves::Episode;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Arc;
-use surroundings::Journal;
+use surroundings::EpisodeLog;
 
 /// Moves of one episode.
 const EPISODE_MOVES: usize = 1200;
@@ -39,9 +39,9 @@ const JOURNAL_LINES: usize = 100;
 
 /// Events of a run, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(BTreeMap<&'static str, u64>);
+pub struct EventCounts(BTreeMap<&'static str, u64>);
 
-impl Counts {
+impl EventCounts {
     fn add(&mut self, kind: &'static str) {
         *self.0.entry(kind).or_default() += 1;
     }
@@ -59,7 +59,7 @@ impl Counts {
     }
 }
 
-impl std::fmt::Display for Counts {
+impl std::fmt::Display for EventCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|(kind, count)| writeln!(f, "{count:>8} {kind}"))
     }
@@ -67,19 +67,19 @@ impl std::fmt::Display for Counts {
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct EpisodesOutcome {
     /// Messages that the servers received.
     pub messages: u64,
     /// Events by kind.
-    pub counts: Counts,
+    pub counts: EventCounts,
 }
 
 /// Runs episodes from a seed on, until the servers have received so many messages.
 ///
 /// # Errors
 /// The first failing episode: its seed, and the fewest moves that still fail.
-pub fn run(seed: u64, messages_min: u64) -> Result<Outcome, String> {
-    let mut outcome = Outcome::default();
+pub fn run(seed: u64, messages_min: u64) -> Result<EpisodesOutcome, String> {
+    let mut outcome = EpisodesOutcome::default();
     let mut episode = seed;
     while outcome.messages < messages_min {
         let moves = moves_of(episode);
@@ -108,9 +108,9 @@ fn moves_of(episode: u64) -> Vec<u64> {
 ///
 /// # Errors
 /// The violated invariant.
-fn play(episode: u64, moves: &[u64], journal: Arc<Journal>) -> Result<Outcome, String> {
+fn play(episode: u64, moves: &[u64], journal: Arc<EpisodeLog>) -> Result<EpisodesOutcome, String> {
     let played = catch_unwind(AssertUnwindSafe(|| {
-        let mut world = World::new(episode, journal);
+        let mut world = Episode::new(episode, journal);
         for (at, number) in moves.iter().enumerate() {
             world.make_move(*number);
             if at % CHECK_EVERY == CHECK_EVERY - 1 {
@@ -118,7 +118,7 @@ fn play(episode: u64, moves: &[u64], journal: Arc<Journal>) -> Result<Outcome, S
             }
         }
         world.end();
-        Outcome { messages: world.messages(), counts: world.counts }
+        EpisodesOutcome { messages: world.messages(), counts: world.counts }
     }));
     played.map_err(|panic| text_of(&*panic))
 }
@@ -153,7 +153,7 @@ fn report(episode: u64, moves: Vec<u64>, why: &str) -> String {
     let hook = take_hook();
     set_hook(Box::new(|_| {}));
     let moves = shrink(episode, moves, &mut why);
-    let journal = Arc::new(Journal::recording());
+    let journal = Arc::new(EpisodeLog::recording());
     // The episode fails as before; only its journal matters.
     let _ = play(episode, &moves, journal.clone());
     set_hook(hook);

@@ -1,14 +1,17 @@
 //! Moves of hostile SMB clients, and of the victim in between.
 
-use super::Counts;
+use super::EventCounts;
 use super::link::{
-    KnownOpen, KnownSession, Link, Offer, Protection, Purpose, Reply, encode, percent, pick,
+    HostileLink, HostileOffer, KnownOpen, KnownSession, LogonPurpose, MessageProtection,
+    ReplyMessage, encode, percent, pick,
 };
-use super::logon::Claim;
+use super::logon::LogonClaim;
 use super::nfs_link::NfsLink;
 use super::nfs_victim::NfsVictim;
-use super::requests::{self, Aims, Request};
-use super::surroundings::{EpisodeServers, Journal, Settings, Surroundings, User, server};
+use super::requests::{self, Aims, HostileRequest};
+use super::surroundings::{
+    EpisodeLog, EpisodeServers, EpisodeSurroundings, EpisodeUser, Settings, server,
+};
 use super::victim::{AWAY_MAX, CLIENT_GUID, SECRET, Victim, create_tree, file_id};
 use crate::mutate::{Rng, mutate};
 use smb::{Encryption, Server};
@@ -31,74 +34,74 @@ const FRAME_BYTES_MAX: usize = 4096;
 const MOVE_TIME: Duration = Duration::from_millis(20);
 
 /// One episode: a server, its victim, and hostile clients.
-pub struct World {
-    pub counts: Counts,
-    pub(super) around: Arc<Surroundings>,
+pub struct Episode {
+    pub counts: EventCounts,
+    pub(super) around: Arc<EpisodeSurroundings>,
     server: Arc<Server>,
     pub(super) nfs: Arc<nfs::Server>,
     vfs: Arc<MemoryVfs>,
     pub(super) victim: Victim,
     pub(super) nfs_victim: NfsVictim,
-    links: Vec<Link>,
+    links: Vec<HostileLink>,
     pub(super) nfs_links: Vec<NfsLink>,
     captured: VecDeque<Vec<u8>>,
     connections: u64,
 }
 
-type Move = fn(&mut World, &mut Rng);
+type Move = fn(&mut Episode, &mut Rng);
 
 /// The moves, with their weights.
 const MOVES: [(usize, Move); 31] = [
-    (5, World::connect),
-    (10, World::log_on),
-    (3, World::renew),
-    (3, World::begin_logon),
-    (4, World::end_logon),
-    (3, World::bind),
-    (3, World::bind_victim),
-    (3, World::connect_tree),
-    (90, World::request),
-    (8, World::chain),
-    (4, World::cancel),
-    (4, World::replay),
-    (9, World::mutate),
-    (3, World::reconnect_own),
-    (2, World::drop_link),
-    (1, World::tick),
-    (5, World::inject_into_victim),
-    (4, World::inject_setup_into_victim),
-    (1, World::victims_neighbour),
-    (4, World::victim_writes),
-    (3, World::victim_renews),
-    (6, World::victim_acknowledges),
-    (1, World::victim_binds),
-    (1, World::victim_moves),
-    (3, World::nfs_connect),
-    (50, World::nfs_request),
-    (3, World::nfs_claim),
-    (3, World::nfs_foreign_client),
-    (6, World::nfs_mutate),
-    (2, World::nfs_replay),
-    (5, World::nfs_victim_acts),
+    (5, Episode::connect),
+    (10, Episode::log_on),
+    (3, Episode::renew),
+    (3, Episode::begin_logon),
+    (4, Episode::end_logon),
+    (3, Episode::bind),
+    (3, Episode::bind_victim),
+    (3, Episode::connect_tree),
+    (90, Episode::request),
+    (8, Episode::chain),
+    (4, Episode::cancel),
+    (4, Episode::replay),
+    (9, Episode::mutate),
+    (3, Episode::reconnect_own),
+    (2, Episode::drop_link),
+    (1, Episode::tick),
+    (5, Episode::inject_into_victim),
+    (4, Episode::inject_setup_into_victim),
+    (1, Episode::victims_neighbour),
+    (4, Episode::victim_writes),
+    (3, Episode::victim_renews),
+    (6, Episode::victim_acknowledges),
+    (1, Episode::victim_binds),
+    (1, Episode::victim_moves),
+    (3, Episode::nfs_connect),
+    (50, Episode::nfs_request),
+    (3, Episode::nfs_claim),
+    (3, Episode::nfs_foreign_client),
+    (6, Episode::nfs_mutate),
+    (2, Episode::nfs_replay),
+    (5, Episode::nfs_victim_acts),
 ];
 
-impl World {
-    pub fn new(seed: u64, journal: Arc<Journal>) -> Self {
+impl Episode {
+    pub fn new(seed: u64, journal: Arc<EpisodeLog>) -> Self {
         let rng = &mut Rng::new(seed);
         let encryption =
             pick(rng, &[Encryption::Offered, Encryption::Offered, Encryption::Required]);
         let settings = Settings { signing_required: percent(rng, 30), encryption };
-        let around = Surroundings::new(rng.number(), journal);
+        let around = EpisodeSurroundings::new(rng.number(), journal);
         let EpisodeServers { server, nfs, vfs } = server(settings, around.clone());
         create_tree(&vfs);
         let dialects = [Dialect::Smb210, Dialect::Smb302, Dialect::Smb311, Dialect::Smb311];
         let dialect =
             pick(rng, if encryption == Encryption::Required { &dialects[1..] } else { &dialects });
-        let offer = Offer { client_guid: CLIENT_GUID, posix: false, ..offer(rng, dialect) };
+        let offer = HostileOffer { client_guid: CLIENT_GUID, posix: false, ..offer(rng, dialect) };
         let victim = Victim::arrive(&server, &around, &vfs, offer, 1);
         let nfs_victim = NfsVictim::arrive(&nfs, &around);
         Self {
-            counts: Counts::default(),
+            counts: EventCounts::default(),
             around,
             server,
             nfs,
@@ -160,7 +163,7 @@ impl World {
     /// Asserts that no response to a hostile client contains the victim's secret.
     fn check_replies(&mut self) {
         for link in &mut self.links {
-            for Reply { header, bytes } in link.take_replies() {
+            for ReplyMessage { header, bytes } in link.take_replies() {
                 let leaks = bytes.windows(SECRET.len()).any(|window| window == SECRET);
                 assert!(!leaks, "{} received the victim's secret: {header:?}", link.user.name());
             }
@@ -204,7 +207,7 @@ impl World {
     }
 
     fn connect(&mut self, rng: &mut Rng) {
-        let user = pick(rng, &User::HOSTILE);
+        let user = pick(rng, &EpisodeUser::HOSTILE);
         let dialects = [
             Dialect::Smb202,
             Dialect::Smb210,
@@ -218,30 +221,30 @@ impl World {
         let mut offer = offer(rng, dialect);
         if percent(rng, 30) {
             // Claims the ClientGuid of the victim.
-            offer = Offer { client_guid: CLIENT_GUID, ..self.victim.link.offer.clone() };
+            offer = HostileOffer { client_guid: CLIENT_GUID, ..self.victim.link.offer.clone() };
         }
         self.add_link(rng, user, offer);
     }
 
-    fn add_link(&mut self, rng: &mut Rng, user: User, offer: Offer) -> Option<usize> {
+    fn add_link(&mut self, rng: &mut Rng, user: EpisodeUser, offer: HostileOffer) -> Option<usize> {
         if self.links.len() == LINKS_MAX {
             self.links.swap_remove(rng.below(LINKS_MAX));
         }
         let number = self.next_connection();
-        let link = Link::connect(&self.server, &self.around, user, offer, number)?;
+        let link = HostileLink::connect(&self.server, &self.around, user, offer, number)?;
         self.links.push(link);
         Some(self.links.len() - 1)
     }
 
     /// The account that a hostile client claims.
-    fn claim(rng: &mut Rng, user: User) -> Claim {
+    fn claim(rng: &mut Rng, user: EpisodeUser) -> LogonClaim {
         match rng.below(12) {
-            0 => Claim { user: User::Alice, is_right: false },
-            1 => Claim { user, is_right: false },
-            2 => Claim::of(User::Anonymous),
-            3 => Claim::of(User::Stranger),
-            4 => Claim::of(pick(rng, &[User::Mallory, User::Trudy])),
-            _ => Claim::of(user),
+            0 => LogonClaim { user: EpisodeUser::Alice, is_right: false },
+            1 => LogonClaim { user, is_right: false },
+            2 => LogonClaim::of(EpisodeUser::Anonymous),
+            3 => LogonClaim::of(EpisodeUser::Stranger),
+            4 => LogonClaim::of(pick(rng, &[EpisodeUser::Mallory, EpisodeUser::Trudy])),
+            _ => LogonClaim::of(user),
         }
     }
 
@@ -257,18 +260,18 @@ impl World {
         let Some(at) = self.pick_link(rng) else { return };
         let (claim, previous) = (Self::claim(rng, self.links[at].user), self.previous(rng));
         let link = &mut self.links[at];
-        let plain = Protection::Plain;
-        let begun = link.begin_logon(&self.around, Purpose::New, &plain, SessionId(0));
+        let plain = MessageProtection::Plain;
+        let begun = link.begin_logon(&self.around, LogonPurpose::New, &plain, SessionId(0));
         if begun != Some(NtStatus::MORE_PROCESSING_REQUIRED) {
             return;
         }
         let status = link.end_logon(&self.around, claim, false, &plain, previous);
         if status == Some(NtStatus::SUCCESS) {
-            assert!(claim.user != User::Alice, "logged on without the password");
+            assert!(claim.user != EpisodeUser::Alice, "logged on without the password");
             link.user = claim.user;
             self.counts.add(match claim.user {
-                User::Stranger => "guest",
-                User::Anonymous => "anonymous",
+                EpisodeUser::Stranger => "guest",
+                EpisodeUser::Anonymous => "anonymous",
                 _ => "logged on",
             });
             link.connect_tree(&self.around, "data");
@@ -292,7 +295,7 @@ impl World {
         let protection = self.protection(rng, at);
         let link = &mut self.links[at];
         let Some(session) = link.session.clone() else { return };
-        let purpose = Purpose::Renew(session.clone());
+        let purpose = LogonPurpose::Renew(session.clone());
         let begun = link.begin_logon(&self.around, purpose, &protection, SessionId(0));
         if begun != Some(NtStatus::MORE_PROCESSING_REQUIRED) {
             return;
@@ -305,13 +308,13 @@ impl World {
     fn record_reauthentication(
         &mut self,
         session: &KnownSession,
-        claim: Claim,
+        claim: LogonClaim,
         status: Option<NtStatus>,
     ) {
         if status != Some(NtStatus::SUCCESS) {
             return self.counts.add("reauthentication refused");
         }
-        let gives_up = matches!(claim.user, User::Stranger | User::Anonymous);
+        let gives_up = matches!(claim.user, EpisodeUser::Stranger | EpisodeUser::Anonymous);
         let is_same = claim.user == session.user;
         assert!(is_same || gives_up, "{:?} took over a session of {:?}", claim.user, session.user);
         self.counts.add(if is_same { "reauthenticated" } else { "reauthenticated as anonymous" });
@@ -323,13 +326,13 @@ impl World {
         let foreign = self.pick_with_session(rng).and_then(|of| self.links[of].session.clone());
         let own = self.links[at].session.clone();
         let purpose = match (rng.below(3), own, foreign) {
-            (0, Some(own), _) => Purpose::Renew(own),
-            (1, _, Some(foreign)) => Purpose::Bind(foreign),
-            _ => Purpose::New,
+            (0, Some(own), _) => LogonPurpose::Renew(own),
+            (1, _, Some(foreign)) => LogonPurpose::Bind(foreign),
+            _ => LogonPurpose::New,
         };
         let protection = match &purpose {
-            Purpose::Bind(session) if percent(rng, 80) => {
-                Protection::Signed(session.session_key.clone())
+            LogonPurpose::Bind(session) if percent(rng, 80) => {
+                MessageProtection::Signed(session.session_key.clone())
             }
             _ => self.protection(rng, at),
         };
@@ -348,12 +351,12 @@ impl World {
         let (claim, previous) = (Self::claim(rng, self.links[at].user), self.previous(rng));
         let Some(half) = self.links[at].half.clone() else { return };
         let protection = match &half.purpose {
-            Purpose::Bind(session) if percent(rng, 80) => {
-                Protection::Signed(session.session_key.clone())
+            LogonPurpose::Bind(session) if percent(rng, 80) => {
+                MessageProtection::Signed(session.session_key.clone())
             }
             _ => self.protection(rng, at),
         };
-        let is_binding = matches!(half.purpose, Purpose::Bind(_));
+        let is_binding = matches!(half.purpose, LogonPurpose::Bind(_));
         let binds = if percent(rng, 80) { is_binding } else { !is_binding };
         let link = &mut self.links[at];
         let status = link.end_logon(&self.around, claim, binds, &protection, previous);
@@ -361,11 +364,11 @@ impl World {
             self.counts.add("halves fit");
         }
         match half.purpose {
-            Purpose::Renew(session) => self.record_reauthentication(&session, claim, status),
-            Purpose::Bind(session) if status == Some(NtStatus::SUCCESS) => {
+            LogonPurpose::Renew(session) => self.record_reauthentication(&session, claim, status),
+            LogonPurpose::Bind(session) if status == Some(NtStatus::SUCCESS) => {
                 assert_eq!(claim.user, session.user, "another user bound a session");
             }
-            Purpose::Bind(_) | Purpose::New => {}
+            LogonPurpose::Bind(_) | LogonPurpose::New => {}
         }
     }
 
@@ -375,8 +378,8 @@ impl World {
         let Some(session) = self.links[of].session.clone() else { return };
         let (offer, user) = (self.links[of].offer.clone(), self.links[of].user);
         let Some(at) = self.add_link(rng, user, offer) else { return };
-        let protection = Protection::Signed(session.session_key.clone());
-        let purpose = Purpose::Bind(session.clone());
+        let protection = MessageProtection::Signed(session.session_key.clone());
+        let purpose = LogonPurpose::Bind(session.clone());
         let link = &mut self.links[at];
         let begun = link.begin_logon(&self.around, purpose, &protection, SessionId(0));
         if begun != Some(NtStatus::MORE_PROCESSING_REQUIRED) {
@@ -396,13 +399,13 @@ impl World {
     fn bind_victim(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_link(rng) else { return };
         let protection = match self.links[at].session.as_ref() {
-            Some(own) if percent(rng, 70) => Protection::Signed(own.session_key.clone()),
-            _ if percent(rng, 50) => Protection::Forged,
-            _ => Protection::Plain,
+            Some(own) if percent(rng, 70) => MessageProtection::Signed(own.session_key.clone()),
+            _ if percent(rng, 50) => MessageProtection::Forged,
+            _ => MessageProtection::Plain,
         };
         let mut session = self.victim.session().clone();
         session.seals = None;
-        let purpose = Purpose::Bind(session);
+        let purpose = LogonPurpose::Bind(session);
         let link = &mut self.links[at];
         let begun = link.begin_logon(&self.around, purpose, &protection, SessionId(0));
         let is_challenged = begun == Some(NtStatus::MORE_PROCESSING_REQUIRED);
@@ -421,16 +424,16 @@ impl World {
     }
 
     /// The protection of a message, mostly that of an honest client.
-    fn protection(&self, rng: &mut Rng, at: usize) -> Protection {
+    fn protection(&self, rng: &mut Rng, at: usize) -> MessageProtection {
         let other = |rng: &mut Rng| {
             let other = self.pick_with_session(rng)?;
             let session = self.links[other].session.as_ref()?;
-            Some(Protection::Signed(session.channel_key.clone()))
+            Some(MessageProtection::Signed(session.channel_key.clone()))
         };
         let honest = self.links[at].protection();
         match rng.below(40) {
-            0 => Protection::Plain,
-            1 => Protection::Forged,
+            0 => MessageProtection::Plain,
+            1 => MessageProtection::Forged,
             2 => other(rng).unwrap_or(honest),
             _ => honest,
         }
@@ -457,9 +460,9 @@ impl World {
         header
     }
 
-    fn any_request(&self, rng: &mut Rng, at: usize) -> Request {
+    fn any_request(&self, rng: &mut Rng, at: usize) -> HostileRequest {
         let victim = self.victims_opens();
-        let Link { user, opens, .. } = &self.links[at];
+        let HostileLink { user, opens, .. } = &self.links[at];
         requests::any(rng, &Aims { user: *user, own: opens, victim: &victim })
     }
 
@@ -487,7 +490,7 @@ impl World {
         }
     }
 
-    fn look_at_reply(&mut self, at: usize, request: Request, reply: &Reply) {
+    fn look_at_reply(&mut self, at: usize, request: HostileRequest, reply: &ReplyMessage) {
         let leaks = reply.bytes.windows(SECRET.len()).any(|window| window == SECRET);
         assert!(!leaks, "a client received the victim's secret: {:?}", reply.header);
         if reply.header.status != NtStatus::SUCCESS {
@@ -605,7 +608,8 @@ impl World {
                 // Each message of a compound is signed separately.
                 frame[20..24].fill(0);
             }
-            if let (true, Protection::Signed(key)) = (percent(rng, 80), self.links[at].protection())
+            if let (true, MessageProtection::Signed(key)) =
+                (percent(rng, 80), self.links[at].protection())
             {
                 frame[16] |= Flags::SIGNED.0 as u8;
                 key.sign(&mut frame);
@@ -617,14 +621,14 @@ impl World {
 
     /// Loses a connection, and reconnects its durable opens.
     fn reconnect_own(&mut self, rng: &mut Rng) {
-        let user = pick(rng, &[User::Mallory, User::Trudy]);
+        let user = pick(rng, &[EpisodeUser::Mallory, EpisodeUser::Trudy]);
         let dialect = pick(rng, &[Dialect::Smb210, Dialect::Smb302, Dialect::Smb311]);
         let offer = offer(rng, dialect);
         let has_guid = dialect >= Dialect::Smb300;
         let key = 0x50 + user as u8;
         let open = KnownOpen {
             file_id: FileId::default(),
-            name: if user == User::Mallory { "lasting0" } else { "lasting1" },
+            name: if user == EpisodeUser::Mallory { "lasting0" } else { "lasting1" },
             create_guid: has_guid.then(|| [rng.number() as u8 | 1; 16]),
             is_durable: true,
             lease_key: percent(rng, 50).then_some([key; 16]),
@@ -633,7 +637,11 @@ impl World {
         // Another hostile user may try first.
         let mut back = None;
         if percent(rng, 30) {
-            let other = if user == User::Mallory { User::Trudy } else { User::Mallory };
+            let other = if user == EpisodeUser::Mallory {
+                EpisodeUser::Trudy
+            } else {
+                EpisodeUser::Mallory
+            };
             let taken = self.open_durable(other, &offer, &open, Some(first));
             assert!(taken.is_none(), "another user came back for a durable open");
         } else {
@@ -648,13 +656,14 @@ impl World {
     /// Opens or reconnects a file, on a connection that is lost at once.
     fn open_durable(
         &mut self,
-        user: User,
-        offer: &Offer,
+        user: EpisodeUser,
+        offer: &HostileOffer,
         open: &KnownOpen,
         old: Option<FileId>,
     ) -> Option<FileId> {
         let number = self.next_connection();
-        let mut link = Link::connect(&self.server, &self.around, user, offer.clone(), number)?;
+        let mut link =
+            HostileLink::connect(&self.server, &self.around, user, offer.clone(), number)?;
         link.log_on(&self.around, user, SessionId(0))?;
         link.connect_tree(&self.around, "data")?;
         let request = requests::create_durable(open, old);
@@ -682,7 +691,8 @@ impl World {
             return;
         }
         let victim = self.victims_opens();
-        let request = requests::any(rng, &Aims { user: User::Alice, own: &[], victim: &victim });
+        let request =
+            requests::any(rng, &Aims { user: EpisodeUser::Alice, own: &[], victim: &victim });
         if request.command == Command::ECHO {
             return;
         }
@@ -694,10 +704,12 @@ impl World {
     }
 
     /// The protection of an attacker without the victim's keys: a neighbour's keys, or none.
-    fn foreign_protection(&self, rng: &mut Rng) -> Protection {
+    fn foreign_protection(&self, rng: &mut Rng) -> MessageProtection {
         let seals = percent(rng, 50);
         let neighbours = self.victim.neighbours_protection(seals).filter(|_| percent(rng, 60));
-        neighbours.unwrap_or_else(|| pick(rng, &[&Protection::Plain, &Protection::Forged]).clone())
+        neighbours.unwrap_or_else(|| {
+            pick(rng, &[&MessageProtection::Plain, &MessageProtection::Forged]).clone()
+        })
     }
 
     /// Injects a re-authentication into the victim's connection, or the second half of the victim's
@@ -706,7 +718,7 @@ impl World {
         if self.victim.is_away() {
             return;
         }
-        let user = pick(rng, &[User::Mallory, User::Trudy]);
+        let user = pick(rng, &[EpisodeUser::Mallory, EpisodeUser::Trudy]);
         let claim = Self::claim(rng, user);
         let (is_second, binds) = (percent(rng, 60), percent(rng, 20));
         let protection = self.foreign_protection(rng);
@@ -744,7 +756,7 @@ impl World {
 
     fn victim_binds(&mut self, rng: &mut Rng) {
         let number = self.next_connection();
-        let foreign = (Self::claim(rng, User::Mallory), percent(rng, 50), percent(rng, 50));
+        let foreign = (Self::claim(rng, EpisodeUser::Mallory), percent(rng, 50), percent(rng, 50));
         if self.victim.bind(&self.server, &self.around, number, foreign) {
             self.counts.add("the victim bound");
             let frame = self.victim.second.as_ref().map(|second| second.last_frame.clone());
@@ -768,10 +780,10 @@ impl World {
 }
 
 /// A possible NEGOTIATE offer of a client of this dialect.
-fn offer(rng: &mut Rng, dialect: Dialect) -> Offer {
+fn offer(rng: &mut Rng, dialect: Dialect) -> HostileOffer {
     const SIGNING: [&[u16]; 6] = [&[2, 1, 0], &[2], &[1], &[0], &[1, 2], &[]];
     const CIPHERS: [&[u16]; 5] = [&[2, 1, 4, 3], &[1], &[4], &[3], &[2]];
-    Offer {
+    HostileOffer {
         client_guid: [rng.below(4) as u8; 16],
         dialect,
         signing: pick(rng, &SIGNING).to_vec(),

@@ -2,7 +2,7 @@
 //! 8881.
 
 use super::link::WAITING_MAX;
-use super::surroundings::{Surroundings, User};
+use super::surroundings::{EpisodeSurroundings, EpisodeUser};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use nfs::{Conn, ConnFacts, Job, Server};
@@ -97,7 +97,7 @@ impl NfsReply {
 /// One NFS connection with its client; see the module.
 pub struct NfsLink {
     /// The user of the client.
-    pub user: User,
+    pub user: EpisodeUser,
     /// The uid of the next call's credentials.
     pub uid: u32,
     /// Owner string of the client (`co_ownerid`).
@@ -128,9 +128,9 @@ pub struct NfsIntroduction<'a> {
 }
 
 impl NfsLink {
-    pub fn connect(server: &Arc<Server>, user: User, number: u64) -> Self {
+    pub fn connect(server: &Arc<Server>, user: EpisodeUser, number: u64) -> Self {
         // The victim's kernel uses a privileged port; hostile users' programs use others.
-        let port = if user == User::Alice { 700 } else { 40_000 };
+        let port = if user == EpisodeUser::Alice { 700 } else { 40_000 };
         let peer = Ipv4Addr::new(10, user as u8, 1, number as u8);
         let facts = ConnFacts {
             id: number,
@@ -140,8 +140,12 @@ impl NfsLink {
         Self {
             user,
             uid: user.uid(),
-            owner: format!("{} {}", user.name(), if user == User::Alice { 0 } else { number })
-                .into_bytes(),
+            owner: format!(
+                "{} {}",
+                user.name(),
+                if user == EpisodeUser::Alice { 0 } else { number }
+            )
+            .into_bytes(),
             client: ClientId(0),
             session: None,
             sequence: 0,
@@ -156,7 +160,7 @@ impl NfsLink {
     }
 
     /// Sends EXCHANGE_ID and CREATE_SESSION. False if the server refuses one of them.
-    pub fn begin(&mut self, around: &Surroundings) -> bool {
+    pub fn begin(&mut self, around: &EpisodeSurroundings) -> bool {
         let owner = self.owner.clone();
         let introduction = NfsIntroduction { owner: &owner, life: 1, flags: 0 };
         let Some((client, sequence)) = self.exchange_id(around, introduction) else {
@@ -173,7 +177,7 @@ impl NfsLink {
     /// EXCHANGE_ID; returns the client id and the sequence id for CREATE_SESSION.
     pub fn exchange_id(
         &mut self,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         introduction: NfsIntroduction<'_>,
     ) -> Option<(ClientId, u32)> {
         let verifier = Verifier([introduction.life; 8]);
@@ -192,7 +196,7 @@ impl NfsLink {
     /// CREATE_SESSION; the link uses the session, if there is one.
     pub fn create_session(
         &mut self,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         client_id: ClientId,
         sequence_id: u32,
     ) -> Option<NfsStatus> {
@@ -227,7 +231,7 @@ impl NfsLink {
     /// Sends one operation without a session.
     pub fn call_alone(
         &mut self,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         operation: &Operation<'_>,
     ) -> Option<NfsReply> {
         let list = OperationList::default().with(operation);
@@ -236,7 +240,7 @@ impl NfsLink {
     }
 
     /// Sends operations in the link's session.
-    pub fn call(&mut self, around: &Surroundings, list: OperationList) -> Option<NfsReply> {
+    pub fn call(&mut self, around: &EpisodeSurroundings, list: OperationList) -> Option<NfsReply> {
         let record = self.in_session(&list)?;
         self.send(around, record)
     }
@@ -263,7 +267,7 @@ impl NfsLink {
         let machine_name = Opaque(&b"machine"[..]);
         XdrWriter::new(&mut body).put(&AuthSys { stamp: 0, machine_name, uid, gid: uid, groups });
         let credentials = match self.user {
-            User::Anonymous => OpaqueAuth::NONE,
+            EpisodeUser::Anonymous => OpaqueAuth::NONE,
             _ => OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&body) },
         };
         let mut out = Vec::new();
@@ -284,7 +288,7 @@ impl NfsLink {
     }
 
     /// Sends a record; returns the immediate reply, if any.
-    pub fn send(&mut self, around: &Surroundings, record: Vec<u8>) -> Option<NfsReply> {
+    pub fn send(&mut self, around: &EpisodeSurroundings, record: Vec<u8>) -> Option<NfsReply> {
         around.count_frame();
         let (user, uid) = (self.user, self.uid);
         around.journal.note(|| format!("{user:?} ({uid}) calls {}", crate::corpus::line(&record)));

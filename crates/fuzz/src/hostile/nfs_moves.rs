@@ -6,10 +6,10 @@
 //! protection it is the client's only proof (RFC 8881 2.10.8.3).
 
 use super::link::{percent, pick};
-use super::moves::World;
+use super::moves::Episode;
 use super::nfs_link::{NfsIntroduction, NfsLink, NfsReply};
 use super::nfs_requests::NfsAims;
-use super::surroundings::User;
+use super::surroundings::EpisodeUser;
 use super::victim::SECRET;
 use crate::mutate::{Rng, mutate};
 use wire::nfs::ops::{
@@ -37,10 +37,10 @@ fn leaks(bytes: &[u8]) -> bool {
     bytes.windows(SECRET.len()).any(|window| window == SECRET)
 }
 
-impl World {
+impl Episode {
     /// Connects a hostile client with its own session.
     pub(super) fn nfs_connect(&mut self, rng: &mut Rng) {
-        let user = pick(rng, &User::HOSTILE);
+        let user = pick(rng, &EpisodeUser::HOSTILE);
         let number = self.next_connection();
         if self.nfs_links.len() == LINKS_MAX {
             self.nfs_links.swap_remove(rng.below(LINKS_MAX));

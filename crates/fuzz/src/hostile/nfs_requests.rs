@@ -2,7 +2,7 @@
 
 use super::link::{percent, pick};
 use super::nfs_link::OperationList;
-use super::surroundings::User;
+use super::surroundings::EpisodeUser;
 use crate::mutate::Rng;
 use wire::nfs::attributes::{Attributes, Fattr, SetTime, attribute};
 use wire::nfs::ops::{
@@ -276,7 +276,9 @@ impl NfsAims<'_> {
 /// SETATTR and the extended attribute operations.
 fn set_attributes(rng: &mut Rng, state_id: StateId, list: &mut OperationList) {
     let (name, value) = (&b"user.hostile"[..], &b"value"[..]);
-    let owner = pick(rng, &[User::Alice, User::Mallory, User::Trudy]).uid().to_string();
+    let owner = pick(rng, &[EpisodeUser::Alice, EpisodeUser::Mallory, EpisodeUser::Trudy])
+        .uid()
+        .to_string();
     let time = SetTime::Client(NfsTime { seconds: 1, nanoseconds: 0 });
     let wished = match rng.below(7) {
         0 => Attributes { mode: Some(pick(rng, &[0o777, 0o6777])), ..Attributes::default() },

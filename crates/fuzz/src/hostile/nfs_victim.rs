@@ -1,7 +1,7 @@
 //! The victim as an NFS client: its opens, its lock and its session must stay unchanged.
 
 use super::nfs_link::{NfsIntroduction, NfsLink, OperationList};
-use super::surroundings::{EXPORT, Surroundings, User};
+use super::surroundings::{EXPORT, EpisodeSurroundings, EpisodeUser};
 use super::victim::{FILE_BYTES, LOCKED, Victim, WRITES_FROM};
 use nfs::Server;
 use std::ops::Range;
@@ -75,8 +75,8 @@ fn open(name: &[u8]) -> Operation<'_> {
 
 impl NfsVictim {
     /// The victim's kernel mounts the share; the victim opens files and locks a range.
-    pub fn arrive(server: &Arc<Server>, around: &Surroundings) -> Self {
-        let mut link = NfsLink::connect(server, User::Alice, 0);
+    pub fn arrive(server: &Arc<Server>, around: &EpisodeSurroundings) -> Self {
+        let mut link = NfsLink::connect(server, EpisodeUser::Alice, 0);
         assert!(link.begin(around), "the victim mounts the share");
         let handles = PATHS.iter().map(|path| {
             let reply = link.call(around, walk(path).with(&Operation::GetFh));
@@ -103,7 +103,7 @@ impl NfsVictim {
         victim
     }
 
-    fn open(&mut self, around: &Surroundings, path: &[&[u8]], name: &[u8]) -> StateId {
+    fn open(&mut self, around: &EpisodeSurroundings, path: &[&[u8]], name: &[u8]) -> StateId {
         let reply = self.link.call(around, walk(path).with(&open(name)));
         let opened = reply.and_then(|reply| {
             reply.result(|result| match result {
@@ -114,7 +114,7 @@ impl NfsVictim {
         opened.expect("the victim opens its files")
     }
 
-    fn lock(&mut self, around: &Surroundings, locker: Locker<'_>) {
+    fn lock(&mut self, around: &EpisodeSurroundings, locker: Locker<'_>) {
         let operation = Operation::Lock(LockArgs {
             lock_type: LockType::Write,
             reclaim: false,
@@ -137,7 +137,7 @@ impl NfsVictim {
     }
 
     /// Unlocks its range, and locks it again.
-    pub fn lock_again(&mut self, around: &Surroundings) {
+    pub fn lock_again(&mut self, around: &EpisodeSurroundings) {
         let operation = Operation::Unlock(UnlockArgs {
             lock_type: LockType::Write,
             sequence_id: 0,
@@ -158,7 +158,7 @@ impl NfsVictim {
         );
     }
 
-    pub fn write(&mut self, around: &Surroundings, victim: &mut Victim) {
+    pub fn write(&mut self, around: &EpisodeSurroundings, victim: &mut Victim) {
         self.writes = self.writes.wrapping_add(1);
         let data = [self.writes; 16];
         let at = WRITES_FROM + usize::from(self.writes % 16);
@@ -175,7 +175,7 @@ impl NfsVictim {
     }
 
     /// Repeats EXCHANGE_ID, as after a lost connection.
-    pub fn exchange_id_again(&mut self, around: &Surroundings) {
+    pub fn exchange_id_again(&mut self, around: &EpisodeSurroundings) {
         let owner = self.link.owner.clone();
         let introduction = NfsIntroduction { owner: &owner, life: 1, flags: 0 };
         let known = self.link.exchange_id(around, introduction);
@@ -183,7 +183,7 @@ impl NfsVictim {
     }
 
     /// Asserts the invariants.
-    pub fn check(&mut self, around: &Surroundings, server: &Server, victim: &Victim) {
+    pub fn check(&mut self, around: &EpisodeSurroundings, server: &Server, victim: &Victim) {
         let clients = server.snapshot().clients;
         let client = clients.iter().find(|client| client.id == self.link.client.0);
         let client = client.expect("the victim's client is there");
@@ -212,7 +212,7 @@ impl NfsVictim {
 
     fn read(
         &mut self,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         path: usize,
         state_id: StateId,
         range: Range<usize>,
@@ -228,7 +228,7 @@ impl NfsVictim {
         read.unwrap_or_else(|| panic!("the victim reads over NFS: {:?}", reply.statuses))
     }
 
-    fn check_lock(&mut self, around: &Surroundings) {
+    fn check_lock(&mut self, around: &EpisodeSurroundings) {
         let operation = Operation::LockTest(LockTestArgs {
             lock_type: LockType::Write,
             offset: LOCKED.start as u64,

@@ -1,7 +1,7 @@
 //! Well-formed requests of hostile clients, on their own and on the victim's objects.
 
 use super::link::{KnownOpen, percent, pick};
-use super::surroundings::User;
+use super::surroundings::EpisodeUser;
 use super::victim::{
     APP_INSTANCE, CLIENT_GUID, CREATE_GUID, LEASE_KEY, LEASED_KEY, put_durability,
 };
@@ -85,17 +85,17 @@ const CODES: [u32; 22] = [
 const CLASSES: [u8; 11] = [4, 10, 11, 13, 15, 19, 20, 40, 64, 65, 72];
 
 /// Appends a request's body.
-pub type Body = Box<dyn Fn(&mut Writer<'_>)>;
+pub type BodyWriter = Box<dyn Fn(&mut Writer<'_>)>;
 
 /// A request without its header.
-pub struct Request {
+pub struct HostileRequest {
     pub command: Command,
-    pub body: Body,
+    pub body: BodyWriter,
     /// For a CREATE: the client's knowledge of the resulting open.
     pub open: Option<KnownOpen>,
 }
 
-impl Request {
+impl HostileRequest {
     fn new(command: Command, body: impl Fn(&mut Writer<'_>) + 'static) -> Self {
         Self { command, body: Box::new(body), open: None }
     }
@@ -103,7 +103,7 @@ impl Request {
 
 /// The opens that a request may refer to.
 pub struct Aims<'a> {
-    pub user: User,
+    pub user: EpisodeUser,
     /// The client's own opens.
     pub own: &'a [KnownOpen],
     /// The victim's opens.
@@ -139,7 +139,7 @@ fn guid(rng: &mut Rng) -> [u8; 16] {
 }
 
 /// A random request.
-pub fn any(rng: &mut Rng, aims: &Aims<'_>) -> Request {
+pub fn any(rng: &mut Rng, aims: &Aims<'_>) -> HostileRequest {
     let file_id = aims.file_id(rng);
     if aims.own.is_empty() && percent(rng, 60) {
         return create_own(rng, aims.user);
@@ -157,19 +157,19 @@ pub fn any(rng: &mut Rng, aims: &Aims<'_>) -> Request {
         21 => watch(rng, file_id),
         22 if percent(rng, 50) => {
             let request = CloseRequest { flags: rng.below(2) as u16, file_id };
-            Request::new(Command::CLOSE, move |w| request.encode(w))
+            HostileRequest::new(Command::CLOSE, move |w| request.encode(w))
         }
-        23 | 24 => Request::new(Command::FLUSH, move |w| FlushRequest { file_id }.encode(w)),
+        23 | 24 => HostileRequest::new(Command::FLUSH, move |w| FlushRequest { file_id }.encode(w)),
         _ => {
             let mostly = if percent(rng, 80) { Command::ECHO } else { Command::LOGOFF };
             let command = if percent(rng, 90) { mostly } else { Command::TREE_DISCONNECT };
-            Request::new(command, |w| EmptyBody.encode(w))
+            HostileRequest::new(command, |w| EmptyBody.encode(w))
         }
     }
 }
 
 /// A CREATE, perhaps with contexts that refer to the victim's opens.
-pub fn create(rng: &mut Rng, aims: &Aims<'_>) -> Request {
+pub fn create(rng: &mut Rng, aims: &Aims<'_>) -> HostileRequest {
     let name = pick(rng, &NAMES);
     let mut open = KnownOpen {
         file_id: FileId::default(),
@@ -230,14 +230,14 @@ pub fn create(rng: &mut Rng, aims: &Aims<'_>) -> Request {
         }
         .encode(w);
     };
-    Request { command: Command::CREATE, body: Box::new(body), open: Some(open) }
+    HostileRequest { command: Command::CREATE, body: Box::new(body), open: Some(open) }
 }
 
 /// A CREATE of an honest client, of a private file or of one that all may read.
-fn create_own(rng: &mut Rng, user: User) -> Request {
+fn create_own(rng: &mut Rng, user: EpisodeUser) -> HostileRequest {
     let own = match user {
-        User::Mallory => ["mine0", "mine1"],
-        User::Trudy => ["mine2", "mine3"],
+        EpisodeUser::Mallory => ["mine0", "mine1"],
+        EpisodeUser::Trudy => ["mine2", "mine3"],
         _ => ["mine4", "mine5"],
     };
     let name =
@@ -270,11 +270,11 @@ fn create_own(rng: &mut Rng, user: User) -> Request {
         }
         .encode(w);
     };
-    Request { command: Command::CREATE, body: Box::new(body), open: Some(open) }
+    HostileRequest { command: Command::CREATE, body: Box::new(body), open: Some(open) }
 }
 
 /// A durable CREATE of the client's own file.
-pub fn create_durable(open: &KnownOpen, old: Option<FileId>) -> Request {
+pub fn create_durable(open: &KnownOpen, old: Option<FileId>) -> HostileRequest {
     let mut contexts = Vec::new();
     put_durability(&mut contexts, open.create_guid, old);
     if let Some(key) = open.lease_key {
@@ -297,12 +297,12 @@ pub fn create_durable(open: &KnownOpen, old: Option<FileId>) -> Request {
         }
         .encode(w);
     };
-    Request { command: Command::CREATE, body: Box::new(body), open: Some(open.clone()) }
+    HostileRequest { command: Command::CREATE, body: Box::new(body), open: Some(open.clone()) }
 }
 
 /// A descriptor that grants everyone all access, and changes the owner.
 fn descriptor(rng: &mut Rng) -> Vec<u8> {
-    let user = pick(rng, &[User::Alice, User::Mallory, User::Trudy]);
+    let user = pick(rng, &[EpisodeUser::Alice, EpisodeUser::Mallory, EpisodeUser::Trudy]);
     let everyone = Ace::allow(Sid::everyone(), Access(0x1F_01FF));
     let all = Descriptor {
         control: 4,
@@ -314,7 +314,7 @@ fn descriptor(rng: &mut Rng) -> Vec<u8> {
     all.encode()
 }
 
-fn set_info(rng: &mut Rng, file_id: FileId) -> Request {
+fn set_info(rng: &mut Rng, file_id: FileId) -> HostileRequest {
     let (kind, class, input) = match rng.below(10) {
         0..=3 => (InfoType::Security, 0, descriptor(rng)),
         4 => (InfoType::FileSystem, pick(rng, &[2, 6]), vec![0; 48]),
@@ -325,7 +325,7 @@ fn set_info(rng: &mut Rng, file_id: FileId) -> Request {
         }
     };
     let additional = pick(rng, &[1, 2, 4, 5, 7, 8]);
-    Request::new(Command::SET_INFO, move |w| {
+    HostileRequest::new(Command::SET_INFO, move |w| {
         SetInfoRequest { kind, class, additional, file_id, input: &input }.encode(w);
     })
 }
@@ -354,7 +354,7 @@ fn file_information(rng: &mut Rng, class: u8) -> Vec<u8> {
     }
 }
 
-fn ioctl(rng: &mut Rng, aims: &Aims<'_>) -> Request {
+fn ioctl(rng: &mut Rng, aims: &Aims<'_>) -> HostileRequest {
     let (code, file_id, other) = (pick(rng, &CODES), aims.file_id(rng), aims.file_id(rng));
     let mut id = Vec::new();
     other.encode(&mut Writer::new(&mut id));
@@ -380,7 +380,7 @@ fn ioctl(rng: &mut Rng, aims: &Aims<'_>) -> Request {
         fsctl::LMR_REQUEST_RESILIENCY => vec![0x10, 0x27, 0, 0, 0, 0, 0, 0],
         _ => vec![0; rng.below(64)],
     };
-    Request::new(Command::IOCTL, move |w| {
+    HostileRequest::new(Command::IOCTL, move |w| {
         IoctlRequest {
             code,
             file_id,
@@ -393,15 +393,15 @@ fn ioctl(rng: &mut Rng, aims: &Aims<'_>) -> Request {
     })
 }
 
-fn write(rng: &mut Rng, file_id: FileId) -> Request {
+fn write(rng: &mut Rng, file_id: FileId) -> HostileRequest {
     let (offset_bytes, fill) = (rng.below(512) as u64, rng.number() as u8);
     let data = vec![fill; rng.below(600)];
-    Request::new(Command::WRITE, move |w| {
+    HostileRequest::new(Command::WRITE, move |w| {
         WriteRequest { offset_bytes, file_id, flags: 0, data: &data }.encode(w);
     })
 }
 
-fn read(rng: &mut Rng, file_id: FileId) -> Request {
+fn read(rng: &mut Rng, file_id: FileId) -> HostileRequest {
     let request = ReadRequest {
         flags: 0,
         length_bytes: 1024,
@@ -409,10 +409,10 @@ fn read(rng: &mut Rng, file_id: FileId) -> Request {
         file_id,
         minimum_bytes: 0,
     };
-    Request::new(Command::READ, move |w| request.encode(w))
+    HostileRequest::new(Command::READ, move |w| request.encode(w))
 }
 
-fn lock(rng: &mut Rng, file_id: FileId) -> Request {
+fn lock(rng: &mut Rng, file_id: FileId) -> HostileRequest {
     let now = if percent(rng, 80) { LockElement::FAIL_IMMEDIATELY } else { 0 };
     let flags = match pick(rng, &[LockElement::SHARED, LockElement::EXCLUSIVE, LockElement::UNLOCK])
     {
@@ -422,15 +422,15 @@ fn lock(rng: &mut Rng, file_id: FileId) -> Request {
     let (offset_bytes, length_bytes) = (pick(rng, &[0, 200, 250]), pick(rng, &[1, 100, 1 << 40]));
     let element = LockElement { offset_bytes, length_bytes, flags };
     let request = LockRequest { sequence: 0, file_id, elements: vec![element] };
-    Request::new(Command::LOCK, move |w| request.encode(w))
+    HostileRequest::new(Command::LOCK, move |w| request.encode(w))
 }
 
-fn query(rng: &mut Rng, file_id: FileId) -> Request {
+fn query(rng: &mut Rng, file_id: FileId) -> HostileRequest {
     if percent(rng, 30) {
         let class = pick(rng, &[1, 2, 3, 12, 37, 38, 100]);
         let flags = QueryFlags(rng.below(8) as u8);
         let pattern = utf16("*");
-        return Request::new(Command::QUERY_DIRECTORY, move |w| {
+        return HostileRequest::new(Command::QUERY_DIRECTORY, move |w| {
             let output_bytes = 8192;
             QueryDirectoryRequest {
                 class,
@@ -446,14 +446,14 @@ fn query(rng: &mut Rng, file_id: FileId) -> Request {
     let kinds = [InfoType::File, InfoType::FileSystem, InfoType::Security, InfoType::Quota];
     let (kind, class) = (pick(rng, &kinds), pick(rng, &[4, 5, 9, 15, 18, 21, 22, 34, 100]));
     let class = if kind == InfoType::Security { 0 } else { class };
-    Request::new(Command::QUERY_INFO, move |w| {
+    HostileRequest::new(Command::QUERY_INFO, move |w| {
         let (output_bytes, additional) = (8192, 7);
         QueryInfoRequest { kind, class, output_bytes, additional, flags: 0, file_id, input: &[] }
             .encode(w);
     })
 }
 
-fn acknowledge(rng: &mut Rng, file_id: FileId) -> Request {
+fn acknowledge(rng: &mut Rng, file_id: FileId) -> HostileRequest {
     let state = rng.below(8) as u32;
     let any = [rng.below(4) as u8; 16];
     let key = pick(rng, &[LEASE_KEY, LEASED_KEY, LEASED_KEY, any]);
@@ -461,13 +461,13 @@ fn acknowledge(rng: &mut Rng, file_id: FileId) -> Request {
         0 => OplockBreakAck::Oplock { level: pick(rng, &[0, 1]), file_id },
         _ => OplockBreakAck::Lease { key, state },
     };
-    Request::new(Command::OPLOCK_BREAK, move |w| request.encode(w))
+    HostileRequest::new(Command::OPLOCK_BREAK, move |w| request.encode(w))
 }
 
-fn watch(rng: &mut Rng, file_id: FileId) -> Request {
+fn watch(rng: &mut Rng, file_id: FileId) -> HostileRequest {
     let flags = rng.below(2) as u16;
     let request = ChangeNotifyRequest { flags, output_bytes: 1024, file_id, filter: 0xFFF };
-    Request::new(Command::CHANGE_NOTIFY, move |w| {
+    HostileRequest::new(Command::CHANGE_NOTIFY, move |w| {
         w.u16(32);
         w.u16(request.flags);
         w.u32(request.output_bytes);

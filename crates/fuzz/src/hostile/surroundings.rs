@@ -28,7 +28,7 @@ const NFS_LEASE: Duration = Duration::from_secs(90);
 
 /// The accounts of an episode, and clients without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum User {
+pub enum EpisodeUser {
     /// The victim.
     Alice,
     /// Hostile.
@@ -41,7 +41,7 @@ pub enum User {
     Anonymous,
 }
 
-impl User {
+impl EpisodeUser {
     /// The hostile users.
     pub const HOSTILE: [Self; 4] = [Self::Mallory, Self::Trudy, Self::Stranger, Self::Anonymous];
 
@@ -81,9 +81,9 @@ static HASHES: LazyLock<Vec<NtHash>> = LazyLock::new(|| {
 
 /// Messages of a failing episode. The journal is off while the search for failures runs.
 #[derive(Debug, Default)]
-pub struct Journal(Option<Mutex<Vec<String>>>);
+pub struct EpisodeLog(Option<Mutex<Vec<String>>>);
 
-impl Journal {
+impl EpisodeLog {
     pub fn recording() -> Self {
         Self(Some(Mutex::default()))
     }
@@ -102,17 +102,17 @@ impl Journal {
     }
 }
 
-/// The simulated process. Its clock moves only by [`Surroundings::advance`].
-pub struct Surroundings {
+/// The simulated process. Its clock moves only by [`EpisodeSurroundings::advance`].
+pub struct EpisodeSurroundings {
     random: Mutex<Rng>,
     begun: Instant,
     nanos: AtomicU64,
     frames: AtomicU64,
-    pub journal: Arc<Journal>,
+    pub journal: Arc<EpisodeLog>,
 }
 
-impl Surroundings {
-    pub fn new(seed: u64, journal: Arc<Journal>) -> Arc<Self> {
+impl EpisodeSurroundings {
+    pub fn new(seed: u64, journal: Arc<EpisodeLog>) -> Arc<Self> {
         let random = Mutex::new(Rng::new(seed));
         let (nanos, frames) = Default::default();
         Arc::new(Self { random, begun: Instant::now(), nanos, frames, journal })
@@ -136,7 +136,7 @@ impl Surroundings {
     }
 }
 
-fn account(user: User, name: &str) -> Account {
+fn account(user: EpisodeUser, name: &str) -> Account {
     Account {
         name: name.into(),
         nt_hash: user.hash(),
@@ -146,7 +146,7 @@ fn account(user: User, name: &str) -> Account {
     }
 }
 
-impl nfs::Host for Surroundings {
+impl nfs::Host for EpisodeSurroundings {
     fn random(&self, out: &mut [u8]) {
         Host::random(self, out);
     }
@@ -163,7 +163,7 @@ impl nfs::Host for Surroundings {
     fn carry_on(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
 }
 
-impl Host for Surroundings {
+impl Host for EpisodeSurroundings {
     fn random(&self, out: &mut [u8]) {
         let mut random = self.random.lock();
         out.fill_with(|| random.number() as u8);
@@ -176,12 +176,12 @@ impl Host for Surroundings {
     }
 
     fn account(&self, user: &str) -> Option<Account> {
-        let known = [User::Alice, User::Mallory, User::Trudy];
+        let known = [EpisodeUser::Alice, EpisodeUser::Mallory, EpisodeUser::Trudy];
         known.into_iter().find(|known| known.name() == user).map(|known| account(known, user))
     }
 
     fn guest(&self) -> Option<Account> {
-        Some(account(User::Stranger, "nobody"))
+        Some(account(EpisodeUser::Stranger, "nobody"))
     }
 
     fn logon_failed(&self, _: SocketAddr, _: &str, _: &str) {}
@@ -209,7 +209,7 @@ pub struct EpisodeServers {
 
 /// A server with the share `data`, which permits guests, and the share `home` for the victim alone.
 /// NFS clients reach `data` from any port.
-pub fn server(settings: Settings, surroundings: Arc<Surroundings>) -> EpisodeServers {
+pub fn server(settings: Settings, surroundings: Arc<EpisodeSurroundings>) -> EpisodeServers {
     let options = MemoryOptions { capacity_bytes: CAPACITY_BYTES, ..MemoryOptions::default() };
     let vfs = Arc::new(MemoryVfs::new(options, Arc::new(StillClock::default())));
     let volume = Arc::new(Volume::new(vfs.clone(), VolumeOptions::default()));
@@ -221,7 +221,7 @@ pub fn server(settings: Settings, surroundings: Arc<Surroundings>) -> EpisodeSer
         time_machine: true,
         ..Share::default()
     };
-    let users = Some(smb::Accounts(vec![User::Alice.name().into()]));
+    let users = Some(smb::Accounts(vec![EpisodeUser::Alice.name().into()]));
     let home = Share {
         name: "home".into(),
         volume: Some(volume.clone()),
@@ -263,7 +263,7 @@ fn nfs_config(volume: Arc<Volume>) -> nfs::Config {
         terms: nfs::ExportTerms {
             read_only: false,
             squash: nfs::Squash::Root,
-            anonymous: (User::Anonymous.uid(), User::Anonymous.uid()),
+            anonymous: (EpisodeUser::Anonymous.uid(), EpisodeUser::Anonymous.uid()),
         },
         clients: Vec::new(),
         hosts: Arc::new(AllHosts),

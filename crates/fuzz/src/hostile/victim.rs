@@ -1,8 +1,11 @@
 //! The victim: an honest client whose files, opens and session no other user may change.
 
-use super::link::{KnownOpen, KnownSession, Link, Offer, Protection, Purpose, Reply};
-use super::logon::Claim;
-use super::surroundings::{Surroundings, User};
+use super::link::{
+    HostileLink, HostileOffer, KnownOpen, KnownSession, LogonPurpose, MessageProtection,
+    ReplyMessage,
+};
+use super::logon::LogonClaim;
+use super::surroundings::{EpisodeSurroundings, EpisodeUser};
 use smb::Server;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -60,7 +63,7 @@ const TREE: [(&str, FileKind, u32); 7] = [
 /// The state of a file that hostile clients may not change. Reads change its times. POSIX lets a
 /// user link a visible file into their own directory, which changes its link count.
 #[derive(Clone, PartialEq, Eq)]
-struct FileState {
+struct VictimFileState {
     key: FileKey,
     owner: (u32, u32, u32),
     size_bytes: u64,
@@ -71,7 +74,7 @@ struct FileState {
     bytes: Vec<u8>,
 }
 
-impl Debug for FileState {
+impl Debug for VictimFileState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { key, owner, dos, descriptor, xattrs, names, bytes, .. } = self;
         let bytes = String::from_utf8_lossy(bytes);
@@ -79,7 +82,7 @@ impl Debug for FileState {
     }
 }
 
-impl FileState {
+impl VictimFileState {
     fn of(vfs: &MemoryVfs, path: &str, kind: FileKind) -> Self {
         let how = OpenHow {
             read: true,
@@ -122,9 +125,9 @@ impl FileState {
 
 /// The victim; see the module.
 pub struct Victim {
-    pub link: Link,
+    pub link: HostileLink,
     /// Its second channel, if any.
-    pub second: Option<Link>,
+    pub second: Option<HostileLink>,
     pub private: KnownOpen,
     pub shared: Option<FileId>,
     /// The open of a file that the victim caches under an oplock or a lease.
@@ -139,7 +142,7 @@ pub struct Victim {
     neighbour: Option<KnownSession>,
     /// Time of its connection loss.
     pub away_since: Option<Duration>,
-    facts: Vec<FileState>,
+    facts: Vec<VictimFileState>,
     writes: u8,
 }
 
@@ -149,7 +152,7 @@ pub fn create_tree(vfs: &MemoryVfs) {
     // Like `/tmp`: everyone may add names, but only owners may rename or remove theirs.
     let changes = AttributeChanges { mode: Some(0o1777), ..AttributeChanges::default() };
     root.unwrap().node.set_attributes(Actor::SUPERUSER, &changes).unwrap();
-    let alice = User::Alice.identity();
+    let alice = EpisodeUser::Alice.identity();
     for (path, kind, mode) in TREE {
         let how = CreateHow::plain(kind, mode);
         let path = RelPath::of_bytes(path.as_bytes()).unwrap();
@@ -170,12 +173,13 @@ impl Victim {
     /// The victim logs on, opens its files and locks ranges of them.
     pub fn arrive(
         server: &Arc<Server>,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         vfs: &MemoryVfs,
-        offer: Offer,
+        offer: HostileOffer,
         connection: u64,
     ) -> Self {
-        let mut link = Link::connect(server, around, User::Alice, offer, connection).unwrap();
+        let mut link =
+            HostileLink::connect(server, around, EpisodeUser::Alice, offer, connection).unwrap();
         let file_id = FileId::default();
         let guid = (link.agreed.dialect >= Dialect::Smb300).then_some(CREATE_GUID);
         let private = KnownOpen {
@@ -185,10 +189,10 @@ impl Victim {
             is_durable: true,
             lease_key: Some(LEASE_KEY),
         };
-        let status = link.log_on(around, User::Alice, SessionId(0));
+        let status = link.log_on(around, EpisodeUser::Alice, SessionId(0));
         assert_eq!(status, Some(NtStatus::SUCCESS), "the victim logs on");
         assert_eq!(link.connect_tree(around, "data"), Some(NtStatus::SUCCESS));
-        let facts = FileState::of_all(vfs);
+        let facts = VictimFileState::of_all(vfs);
         let mut victim = Self {
             link,
             second: None,
@@ -232,15 +236,19 @@ impl Victim {
     /// Sends a message of the victim, which gets an immediate response.
     fn call(
         &mut self,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         command: Command,
         body: impl FnOnce(&mut Writer<'_>),
-    ) -> Reply {
+    ) -> ReplyMessage {
         call(&mut self.link, around, command, body)
     }
 
     /// Opens its private file, or reconnects it.
-    fn open_private(&mut self, around: &Surroundings, old: Option<FileId>) -> Option<FileId> {
+    fn open_private(
+        &mut self,
+        around: &EpisodeSurroundings,
+        old: Option<FileId>,
+    ) -> Option<FileId> {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, PRIVATE);
         put_durability(&mut contexts, self.private.create_guid, old);
@@ -257,7 +265,7 @@ impl Victim {
     }
 
     /// Opens a shared file; another client's open or oplock may prevent that.
-    fn open_shared(&mut self, around: &Surroundings) {
+    fn open_shared(&mut self, around: &EpisodeSurroundings) {
         let mut units = Vec::new();
         put_utf16(&mut units, SHARED);
         let request = open(&units);
@@ -271,7 +279,7 @@ impl Victim {
         }
     }
 
-    fn lock(&mut self, around: &Surroundings, file_id: FileId, flags: u32) -> NtStatus {
+    fn lock(&mut self, around: &EpisodeSurroundings, file_id: FileId, flags: u32) -> NtStatus {
         let (offset_bytes, length_bytes) = (LOCKED.start as u64, LOCKED.len() as u64);
         let element = LockElement { offset_bytes, length_bytes, flags };
         let request = LockRequest { sequence: 0, file_id, elements: vec![element] };
@@ -279,8 +287,8 @@ impl Victim {
     }
 
     /// Asserts that hostile clients have changed nothing.
-    pub fn check(&mut self, around: &Surroundings, server: &Server, vfs: &MemoryVfs) {
-        let facts = FileState::of_all(vfs);
+    pub fn check(&mut self, around: &EpisodeSurroundings, server: &Server, vfs: &MemoryVfs) {
+        let facts = VictimFileState::of_all(vfs);
         for ((was, is), (path, ..)) in self.facts.iter().zip(&facts).zip(TREE) {
             assert!(is == was, "the victim's {path} was {was:?} and is {is:?}");
         }
@@ -291,7 +299,7 @@ impl Victim {
         let sessions = server.snapshot().sessions;
         let session = sessions.iter().find(|session| session.id == id);
         let session = session.expect("the victim's session is there");
-        assert_eq!(session.user, User::Alice.name());
+        assert_eq!(session.user, EpisodeUser::Alice.name());
         assert_eq!(session.channels.len(), 1 + usize::from(self.second.is_some()));
         for file in [Some(self.private.file_id), self.shared].into_iter().flatten() {
             let is_private = file == self.private.file_id;
@@ -312,7 +320,7 @@ impl Victim {
     }
 
     /// Unlocks the victim's own locks.
-    pub fn unlock(&mut self, around: &Surroundings) {
+    pub fn unlock(&mut self, around: &EpisodeSurroundings) {
         for file in [Some(self.private.file_id), self.shared.take()].into_iter().flatten() {
             let unlocked = self.lock(around, file, LockElement::UNLOCK);
             assert_eq!(unlocked, NtStatus::SUCCESS, "the victim's lock");
@@ -321,7 +329,7 @@ impl Victim {
 
     /// Acknowledges a break that others wait for, which no other client may have done. Without one
     /// it reopens the file, to cache it. True for an acknowledgment.
-    pub fn acknowledge(&mut self, around: &Surroundings, by_oplock: bool) -> bool {
+    pub fn acknowledge(&mut self, around: &EpisodeSurroundings, by_oplock: bool) -> bool {
         if self.is_away() {
             return false;
         }
@@ -348,7 +356,7 @@ impl Victim {
         false
     }
 
-    fn open_cached(&mut self, around: &Surroundings, by_oplock: bool) {
+    fn open_cached(&mut self, around: &EpisodeSurroundings, by_oplock: bool) {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, CACHED);
         let v2 = (self.link.agreed.dialect >= Dialect::Smb300).then(LeaseV2::default);
@@ -369,13 +377,13 @@ impl Victim {
     /// Asserts that the victim's lease was never broken, because no other client may open its
     /// private file. Breaks of hostile clients' leases reach the victim if they claim its
     /// ClientGuid. MS-SMB2 3.3.4.7.
-    fn check_notices(&mut self, around: &Surroundings) {
+    fn check_notices(&mut self, around: &EpisodeSurroundings) {
         let links = [Some(&mut self.link), self.second.as_mut()];
         let replies = links.into_iter().flatten().flat_map(|link| {
             link.poll(around);
             link.take_replies()
         });
-        for Reply { header, bytes } in replies {
+        for ReplyMessage { header, bytes } in replies {
             if header.command != Command::OPLOCK_BREAK {
                 continue;
             }
@@ -391,7 +399,7 @@ impl Victim {
         }
     }
 
-    pub fn write(&mut self, around: &Surroundings) {
+    pub fn write(&mut self, around: &EpisodeSurroundings) {
         if self.is_away() {
             return;
         }
@@ -410,11 +418,11 @@ impl Victim {
     }
 
     /// The first half of a re-authentication, which others may try to disturb.
-    pub fn begin_reauthentication(&mut self, around: &Surroundings) {
+    pub fn begin_reauthentication(&mut self, around: &EpisodeSurroundings) {
         if self.is_away() || self.link.half.is_some() {
             return;
         }
-        let purpose = Purpose::Renew(self.session().clone());
+        let purpose = LogonPurpose::Renew(self.session().clone());
         let protection = self.link.protection();
         let status = self.link.begin_logon(around, purpose, &protection, SessionId(0));
         assert_eq!(
@@ -425,11 +433,11 @@ impl Victim {
     }
 
     /// Completes a re-authentication; false if none was begun.
-    pub fn end_reauthentication(&mut self, around: &Surroundings) -> bool {
+    pub fn end_reauthentication(&mut self, around: &EpisodeSurroundings) -> bool {
         if self.is_away() || self.link.half.is_none() {
             return false;
         }
-        let (claim, protection) = (Claim::of(User::Alice), self.link.protection());
+        let (claim, protection) = (LogonClaim::of(EpisodeUser::Alice), self.link.protection());
         let status = self.link.end_logon(around, claim, false, &protection, SessionId(0));
         assert_eq!(status, Some(NtStatus::SUCCESS), "the victim's reauthentication");
         true
@@ -440,24 +448,26 @@ impl Victim {
     pub fn bind(
         &mut self,
         server: &Arc<Server>,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         connection: u64,
-        foreign: (Claim, bool, bool),
+        foreign: (LogonClaim, bool, bool),
     ) -> bool {
         if self.is_away() || !self.link.has_channels() || self.second.take().is_some() {
             return false;
         }
         let offer = self.link.offer.clone();
-        let mut link = Link::connect(server, around, User::Alice, offer, connection).unwrap();
+        let mut link =
+            HostileLink::connect(server, around, EpisodeUser::Alice, offer, connection).unwrap();
         let session = self.session().clone();
-        let protection = Protection::Signed(session.session_key.clone());
-        let begun = link.begin_logon(around, Purpose::Bind(session), &protection, SessionId(0));
+        let protection = MessageProtection::Signed(session.session_key.clone());
+        let begun =
+            link.begin_logon(around, LogonPurpose::Bind(session), &protection, SessionId(0));
         assert_eq!(begun, Some(NtStatus::MORE_PROCESSING_REQUIRED), "the victim's binding");
         let (claim, is_second, binds) = foreign;
-        let plain = Protection::Plain;
+        let plain = MessageProtection::Plain;
         let status = link.receive_foreign_setup(around, claim, is_second, binds, &plain);
         assert!(status.is_some_and(refuses), "a binding continued without its key: {status:?}");
-        let claim = Claim::of(User::Alice);
+        let claim = LogonClaim::of(EpisodeUser::Alice);
         let ended = link.end_logon(around, claim, true, &protection, SessionId(0));
         assert_eq!(ended, Some(NtStatus::SUCCESS), "the victim's binding");
         link.tree = self.link.tree;
@@ -466,7 +476,7 @@ impl Victim {
     }
 
     /// Cuts the victim's connections.
-    pub fn leave(&mut self, around: &Surroundings) {
+    pub fn leave(&mut self, around: &EpisodeSurroundings) {
         if !self.is_away() {
             (self.second, self.neighbour, self.cached) = (None, None, None);
             self.check_notices(around);
@@ -478,11 +488,17 @@ impl Victim {
     }
 
     /// Reconnects, and asserts that all opens are there.
-    pub fn reconnect(&mut self, server: &Arc<Server>, around: &Surroundings, connection: u64) {
+    pub fn reconnect(
+        &mut self,
+        server: &Arc<Server>,
+        around: &EpisodeSurroundings,
+        connection: u64,
+    ) {
         let offer = self.link.offer.clone();
         let previous = self.session().id;
-        let mut link = Link::connect(server, around, User::Alice, offer, connection).unwrap();
-        let status = link.log_on(around, User::Alice, previous);
+        let mut link =
+            HostileLink::connect(server, around, EpisodeUser::Alice, offer, connection).unwrap();
+        let status = link.log_on(around, EpisodeUser::Alice, previous);
         assert_eq!(status, Some(NtStatus::SUCCESS), "the victim reconnects");
         assert_eq!(link.connect_tree(around, "data"), Some(NtStatus::SUCCESS));
         (self.link, self.away_since, self.shared) = (link, None, None);
@@ -492,12 +508,12 @@ impl Victim {
     }
 
     /// Another user of the victim's machine logs on over the victim's connection.
-    pub fn admit_neighbour(&mut self, around: &Surroundings) -> bool {
+    pub fn admit_neighbour(&mut self, around: &EpisodeSurroundings) -> bool {
         if self.is_away() || self.link.half.is_some() || self.neighbour.is_some() {
             return false;
         }
         let own = self.link.session.take();
-        let status = self.link.log_on(around, User::Mallory, SessionId(0));
+        let status = self.link.log_on(around, EpisodeUser::Mallory, SessionId(0));
         let neighbour = std::mem::replace(&mut self.link.session, own);
         assert_eq!(status, Some(NtStatus::SUCCESS), "a neighbour logs on");
         self.link.neighbour = neighbour.as_ref().and_then(|session| session.seals.clone());
@@ -506,22 +522,22 @@ impl Victim {
     }
 
     /// The neighbour's session keys, for encryption or signing.
-    pub fn neighbours_protection(&self, seals: bool) -> Option<Protection> {
+    pub fn neighbours_protection(&self, seals: bool) -> Option<MessageProtection> {
         let neighbour = self.neighbour.as_ref()?;
         Some(match &neighbour.seals {
-            Some(keys) if seals => Protection::Sealed(keys.clone(), neighbour.id),
-            _ => Protection::Signed(neighbour.channel_key.clone()),
+            Some(keys) if seals => MessageProtection::Sealed(keys.clone(), neighbour.id),
+            _ => MessageProtection::Signed(neighbour.channel_key.clone()),
         })
     }
 
     /// An attacker without a key injects a SESSION_SETUP into the victim's connection.
     pub fn receive_foreign_setup(
         &mut self,
-        around: &Surroundings,
-        claim: Claim,
+        around: &EpisodeSurroundings,
+        claim: LogonClaim,
         is_second: bool,
         binds: bool,
-        protection: &Protection,
+        protection: &MessageProtection,
     ) {
         let link = &mut self.link;
         let status = link.receive_foreign_setup(around, claim, is_second, binds, protection);
@@ -533,14 +549,14 @@ impl Victim {
     /// An attacker without a key injects a message into the victim's connection.
     pub fn receive_foreign(
         &mut self,
-        around: &Surroundings,
+        around: &EpisodeSurroundings,
         header: Header,
         message: Vec<u8>,
-        protection: &Protection,
+        protection: &MessageProtection,
     ) {
         let sent = self.link.send(around, &[message], protection);
         assert!(sent.is_ok(), "the victim's connection was closed");
-        if let Some(Reply { header, .. }) = self.link.answer(header.message_id) {
+        if let Some(ReplyMessage { header, .. }) = self.link.answer(header.message_id) {
             assert!(header.status.is_error(), "carried out without a signature: {header:?}");
         }
     }
@@ -568,17 +584,22 @@ fn refuses(status: NtStatus) -> bool {
 }
 
 fn call(
-    link: &mut Link,
-    around: &Surroundings,
+    link: &mut HostileLink,
+    around: &EpisodeSurroundings,
     command: Command,
     body: impl FnOnce(&mut Writer<'_>),
-) -> Reply {
+) -> ReplyMessage {
     let (header, protection) = (link.header(command), link.protection());
     let reply = link.call(around, header, &protection, body);
     reply.expect("the victim is answered at once")
 }
 
-fn read(link: &mut Link, around: &Surroundings, file_id: FileId, range: Range<usize>) -> Vec<u8> {
+fn read(
+    link: &mut HostileLink,
+    around: &EpisodeSurroundings,
+    file_id: FileId,
+    range: Range<usize>,
+) -> Vec<u8> {
     let request = ReadRequest {
         flags: 0,
         length_bytes: range.len() as u32,
@@ -593,7 +614,7 @@ fn read(link: &mut Link, around: &Surroundings, file_id: FileId, range: Range<us
 }
 
 /// FileId of a successful CREATE.
-pub fn file_id(reply: &Reply) -> FileId {
+pub fn file_id(reply: &ReplyMessage) -> FileId {
     let mut r = wire::codec::Reader::new(&reply.bytes[Header::LENGTH + 64..]);
     FileId::decode(&mut r).unwrap()
 }

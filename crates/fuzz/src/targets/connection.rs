@@ -7,7 +7,7 @@ mod repair;
 mod rig;
 
 use repair::Repair;
-use rig::{Place, Rig};
+use rig::{ConnectionRig, ShareStorage};
 use smb::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN};
 use wire::smb::Dialect;
 
@@ -28,7 +28,7 @@ pub fn bytes_max_after_logon(input_bytes: usize) -> usize {
 
 /// Frames for a new connection.
 pub fn before_logon(input: &[u8]) {
-    let mut rig = Rig::new(Place::Nowhere);
+    let mut rig = ConnectionRig::new(ShareStorage::Nowhere);
     let mut repair = Repair::default();
     for (flags, frame) in frames(input) {
         let mut frame = frame.to_vec();
@@ -48,7 +48,8 @@ pub fn after_logon(input: &[u8]) {
     let dialect = [Dialect::Smb202, Dialect::Smb210, Dialect::Smb302, Dialect::Smb311]
         [usize::from(first & 3)];
     let in_memory = first & 4 != 0;
-    let mut rig = Rig::new(if in_memory { Place::Memory } else { Place::folder() });
+    let mut rig =
+        ConnectionRig::new(if in_memory { ShareStorage::Memory } else { ShareStorage::folder() });
     let mut repair = rig.log_on(dialect);
     for (flags, frame) in frames(input) {
         let mut frame = frame.to_vec();

@@ -15,7 +15,7 @@ use vfs_local::LocalVfs;
 
 /// A served tree, its content, and valid handles: of that content and, where something lies beside
 /// the tree, of that as another server issues them.
-struct Tree {
+struct ServedTree {
     files: RequestFiles,
     volume: Arc<Volume>,
     inside: Vec<FileKey>,
@@ -33,7 +33,7 @@ const LISTED: ListWish = ListWish {
     stored: false,
 };
 
-impl Tree {
+impl ServedTree {
     fn of(vfs: Arc<dyn Vfs>, whole: Option<Arc<dyn Vfs>>) -> Self {
         let volume = |vfs| Arc::new(Volume::new(vfs, VolumeOptions::default()));
         let mut tree = Self {
@@ -73,7 +73,7 @@ impl Tree {
 /// The directory of [`LOCAL`]. A static is never dropped, so [`remove_files`] removes it.
 static HOUSE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
 
-static LOCAL: LazyLock<Tree> = LazyLock::new(|| {
+static LOCAL: LazyLock<ServedTree> = LazyLock::new(|| {
     let house = tempfile::tempdir().unwrap();
     for at in ["share/d", "beside"] {
         std::fs::create_dir_all(house.path().join(at)).unwrap();
@@ -83,7 +83,7 @@ static LOCAL: LazyLock<Tree> = LazyLock::new(|| {
     }
     let whole = Arc::new(LocalVfs::open(house.path()).unwrap());
     let share = Arc::new(LocalVfs::open(&house.path().join("share")).unwrap());
-    let tree = Tree::of(share, Some(whole));
+    let tree = ServedTree::of(share, Some(whole));
     *HOUSE.lock() = Some(house);
     tree
 });
@@ -93,13 +93,13 @@ pub fn remove_files() {
     drop(HOUSE.lock().take());
 }
 
-static MEMORY: LazyLock<Tree> = LazyLock::new(|| {
+static MEMORY: LazyLock<ServedTree> = LazyLock::new(|| {
     let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
     for name in ["f", "g"] {
         let path = [Name::new(name.as_bytes()).unwrap()].into_iter().collect();
         vfs.symlink(Actor::SUPERUSER, &path, b"nowhere").unwrap();
     }
-    Tree::of(Arc::new(vfs), None)
+    ServedTree::of(Arc::new(vfs), None)
 });
 
 /// Resolves a handle, which must lead into the share or nowhere.

@@ -81,16 +81,16 @@ impl Host for NfsFuzzHost {
 }
 
 #[derive(Debug)]
-struct AllowAllHosts;
+struct ConversationHostFilter;
 
-impl HostFilter for AllowAllHosts {
+impl HostFilter for ConversationHostFilter {
     fn verdict(&self, _: IpAddr) -> HostVerdict {
         HostVerdict::Admitted
     }
 }
 
 /// A client with one session and two connections to a server with one share.
-struct Rig {
+struct NfsConversationRig {
     host: Arc<NfsFuzzHost>,
     server: Arc<Server>,
     conns: [Conn; 2],
@@ -103,7 +103,7 @@ struct Rig {
 
 /// Records of a client with a session.
 pub fn conversation(input: &[u8]) {
-    let mut rig = Rig::new();
+    let mut rig = NfsConversationRig::new();
     rig.begin();
     for (flags, message) in messages(input) {
         let by = usize::from(flags & OTHER != 0);
@@ -131,7 +131,7 @@ fn messages(mut input: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-impl Rig {
+impl NfsConversationRig {
     fn new() -> Self {
         let vfs = MemoryVfs::new(
             MemoryOptions { capacity_bytes: CAPACITY, ..MemoryOptions::default() },
@@ -152,7 +152,7 @@ impl Rig {
                 anonymous: (65_534, 65_534),
             },
             clients: Vec::new(),
-            hosts: Arc::new(AllowAllHosts),
+            hosts: Arc::new(ConversationHostFilter),
         };
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];

@@ -78,7 +78,7 @@ impl Host for FuzzHost {
 }
 
 /// Storage of the share.
-pub enum Place {
+pub enum ShareStorage {
     /// There is no share.
     Nowhere,
     /// The in-memory test backend.
@@ -87,7 +87,7 @@ pub enum Place {
     Folder(TempDir),
 }
 
-impl Place {
+impl ShareStorage {
     /// A folder on tmpfs, if available: a FLUSH costs nothing there.
     pub fn folder() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
@@ -108,11 +108,11 @@ impl Place {
 }
 
 /// A connection with its server.
-pub struct Rig {
+pub struct ConnectionRig {
     waiting: Vec<Job>,
     conn: Conn,
     server: Arc<Server>,
-    _place: Place,
+    _place: ShareStorage,
     now: HostTime,
     /// The last response, without its prefix.
     reply: Vec<u8>,
@@ -122,9 +122,9 @@ pub struct Rig {
     signing: Option<SigningKey>,
 }
 
-impl Rig {
+impl ConnectionRig {
     /// A rig with a share at `place`.
-    pub fn new(place: Place) -> Self {
+    pub fn new(place: ShareStorage) -> Self {
         let now = HostTime { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(FuzzHost { random: AtomicU8::new(1), now });
         let shares = place.backend().map(share).into_iter().collect();
