@@ -1,6 +1,6 @@
 //! Access lists through the attributes acl and dacl, and modes beside them.
 
-use crate::harness::{Bench, Client, READ_WRITE, open_args};
+use crate::harness::{READ_WRITE, ServerUnderTest, SessionClient, open_args};
 use wire::nfs::acl::{AceFlags, AceMask, AceType, Acl41, AclFlags, NfsAce};
 use wire::nfs::attributes::{Attributes, ModeMasked, ModeUmask, attribute};
 use wire::nfs::ops::*;
@@ -17,7 +17,7 @@ fn acl(entries: Vec<NfsAce<'_>>) -> Attributes<'_> {
     Attributes { acl: Some(entries.into()), ..Attributes::default() }
 }
 
-fn set(client: &mut Client, name: &[u8], attributes: &Attributes<'_>) -> NfsStatus {
+fn set(client: &mut SessionClient, name: &[u8], attributes: &Attributes<'_>) -> NfsStatus {
     let mut values = Vec::new();
     let mut operations = client.walk(&[b"share", name]);
     let attributes = attributes.to_fattr(&mut values);
@@ -25,15 +25,15 @@ fn set(client: &mut Client, name: &[u8], attributes: &Attributes<'_>) -> NfsStat
     client.status(&operations)
 }
 
-fn shown(client: &mut Client, name: &[u8]) -> Vec<NfsAce<'static>> {
+fn shown(client: &mut SessionClient, name: &[u8]) -> Vec<NfsAce<'static>> {
     client.attributes(&[b"share", name], &[attribute::ACL]).acl.unwrap().to_vec()
 }
 
-fn mode(client: &mut Client, name: &[u8]) -> u32 {
+fn mode(client: &mut SessionClient, name: &[u8]) -> u32 {
     client.attributes(&[b"share", name], &[attribute::MODE]).mode.unwrap()
 }
 
-fn access(client: &mut Client, name: &[u8], access: Access) -> Access {
+fn access(client: &mut SessionClient, name: &[u8], access: Access) -> Access {
     let mut operations = client.walk(&[b"share", name]);
     operations.push(Operation::Access(AccessArgs { access }));
     client.last(&operations, |r| r.get::<AccessResult>().unwrap().access)
@@ -41,7 +41,7 @@ fn access(client: &mut Client, name: &[u8], access: Access) -> Access {
 
 #[test]
 fn mode_is_reported_as_owner_group_everyone_entries() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"file");
     let list = shown(&mut client, b"file");
@@ -55,7 +55,7 @@ fn mode_is_reported_as_owner_group_everyone_entries() {
 
 #[test]
 fn set_list_reads_back_and_governs_access_and_open() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut root = bench.client("one");
     let mut user = bench.client("two");
     user.user = USER;
@@ -75,7 +75,7 @@ fn set_list_reads_back_and_governs_access_and_open() {
     assert_eq!(shown(&mut root, b"file"), list);
     assert_eq!(shown(&mut user, b"file"), list);
     assert_eq!(access(&mut user, b"file", Access::READ | Access::MODIFY), Access::READ);
-    let open = |client: &Client, access| {
+    let open = |client: &SessionClient, access| {
         let mut operations = client.walk(&[b"share"]);
         operations.push(Operation::Open(open_args(b"file", access, 0, false)));
         operations
@@ -92,7 +92,7 @@ fn set_list_reads_back_and_governs_access_and_open() {
 
 #[test]
 fn mode_replaces_list_and_precedes_it_in_one_request() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"file");
     let list = vec![allow(b"OWNER@", AceMask::READ_DATA), allow(b"7", AceMask::READ_DATA)];
@@ -108,7 +108,7 @@ fn mode_replaces_list_and_precedes_it_in_one_request() {
 
 #[test]
 fn masked_mode_changes_the_bits_of_its_mask() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"file");
     let before = mode(&mut client, b"file");
@@ -137,7 +137,7 @@ fn masked_mode_changes_the_bits_of_its_mask() {
 
 #[test]
 fn directory_list_is_inherited_by_new_objects() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let handed_down = AceFlags::FILE_INHERIT | AceFlags::DIRECTORY_INHERIT;
     let read = AceMask::READ_DATA | AceMask::READ_ACL | AceMask::READ_ATTRIBUTES;
@@ -174,7 +174,7 @@ fn directory_list_is_inherited_by_new_objects() {
 
 #[test]
 fn inherited_list_is_limited_by_mode_not_by_umask() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let flags = AceFlags::FILE_INHERIT | AceFlags::DIRECTORY_INHERIT;
     let data = AceMask::READ_DATA | AceMask::WRITE_DATA | AceMask::APPEND_DATA;
@@ -207,7 +207,7 @@ fn inherited_list_is_limited_by_mode_not_by_umask() {
 
 #[test]
 fn new_file_is_private_until_its_list_is_set() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let list = |who: &'static [u8], count| Attributes {
         mode: Some(0o775),
@@ -240,7 +240,7 @@ fn new_file_is_private_until_its_list_is_set() {
 
 #[test]
 fn readdir_reports_lists_and_bad_owner_is_refused() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"file");
     let list = vec![allow(b"S-1-5-21-1-2-3-500", AceMask::READ_DATA)];

@@ -33,14 +33,14 @@ enum Fault {
 }
 
 /// Client of an open.
-enum Holder {
+enum OpenHolder {
     Nfs { client: usize, id: StateId, locks: Option<StateId> },
     Smb(Arc<OpenFile>),
 }
 
 /// An open in the model.
-struct Open {
-    holder: Holder,
+struct ExpectedOpen {
+    holder: OpenHolder,
     file: usize,
     access: u32,
     deny: u32,
@@ -48,21 +48,21 @@ struct Open {
     locked: [u8; BYTES],
 }
 
-struct Delegation {
+struct ExpectedDelegation {
     client: usize,
     file: usize,
     id: StateId,
     is_write: bool,
 }
 
-struct Run {
+struct ModelRun {
     random: u64,
     fault: Option<Fault>,
-    bench: Bench,
-    clients: Vec<Client>,
+    bench: ServerUnderTest,
+    clients: Vec<SessionClient>,
     handles: Vec<FileHandle>,
-    opens: Vec<Open>,
-    delegations: Vec<Delegation>,
+    opens: Vec<ExpectedOpen>,
+    delegations: Vec<ExpectedDelegation>,
     content: [[u8; BYTES]; 2],
     /// Counts of events by kind.
     counts: [u32; 4],
@@ -72,10 +72,11 @@ fn owner() -> StateOwner<'static> {
     StateOwner { client_id: ClientId(0), owner: Opaque(b"owner") }
 }
 
-impl Run {
+impl ModelRun {
     fn new(seed: u64, fault: Option<Fault>) -> Self {
-        let bench = Bench::new();
-        let mut clients: Vec<Client> = CLIENTS.iter().map(|name| bench.callee(name)).collect();
+        let bench = ServerUnderTest::new();
+        let mut clients: Vec<SessionClient> =
+            CLIENTS.iter().map(|name| bench.callee(name)).collect();
         let mut make = |name: &&[u8]| {
             clients[0].make_file(name);
             clients[0].handle(&[b"share", name])
@@ -120,9 +121,9 @@ impl Run {
         for at in 0..self.clients.len() {
             for callback in self.clients[at].callbacks(&self.bench) {
                 let ReceivedCallback::Recall(id) = callback else { continue };
-                let known = |d: &Delegation| d.client == at && d.id.other == id.other;
+                let known = |d: &ExpectedDelegation| d.client == at && d.id.other == id.other;
                 let Some(place) = self.delegations.iter().position(known) else { continue };
-                let Delegation { file, id: state_id, .. } = self.delegations[place];
+                let ExpectedDelegation { file, id: state_id, .. } = self.delegations[place];
                 if !self.is(Fault::Recall) {
                     self.delegations.remove(place);
                 }
@@ -157,7 +158,7 @@ impl Run {
     }
 
     fn nfs_open(&mut self, client: usize, file: usize, access: u32, deny: u32) {
-        let has = |open: &Open| matches!(open.holder, Holder::Nfs { client: c, .. } if c == client);
+        let has = |open: &ExpectedOpen| matches!(open.holder, OpenHolder::Nfs { client: c, .. } if c == client);
         if self.opens.iter().any(|open| open.file == file && has(open)) {
             return;
         }
@@ -184,10 +185,10 @@ impl Run {
             let shared = self.opens.iter().filter(|open| open.file == file);
             let writers = shared.filter(|open| is_write || open.access & WRITE != 0).count();
             assert_eq!(writers, 0, "others have it open");
-            self.delegations.push(Delegation { client, file, id, is_write });
+            self.delegations.push(ExpectedDelegation { client, file, id, is_write });
         }
-        let holder = Holder::Nfs { client, id: opened.state_id, locks: None };
-        self.opens.push(Open { holder, file, access, deny, locked: [0; BYTES] });
+        let holder = OpenHolder::Nfs { client, id: opened.state_id, locks: None };
+        self.opens.push(ExpectedOpen { holder, file, access, deny, locked: [0; BYTES] });
     }
 
     /// No other client holds a conflicting delegation on an opened file.
@@ -238,8 +239,8 @@ impl Run {
             Ok(opened) => {
                 assert!(!expects, "somebody is in the way");
                 self.check_delegations(None, file, access);
-                let holder = Holder::Smb(opened.open);
-                self.opens.push(Open { holder, file, access, deny, locked: [0; BYTES] });
+                let holder = OpenHolder::Smb(opened.open);
+                self.opens.push(ExpectedOpen { holder, file, access, deny, locked: [0; BYTES] });
             }
         }
     }
@@ -247,12 +248,12 @@ impl Run {
     fn close(&mut self, at: usize) {
         let open = self.opens.swap_remove(at);
         match open.holder {
-            Holder::Smb(held) => {
+            OpenHolder::Smb(held) => {
                 let files = self.bench.server.files.for_server();
                 let closed = files.close(held);
                 closed.now_or_never().expect("at once").unwrap();
             }
-            Holder::Nfs { client, id: state_id, .. } => {
+            OpenHolder::Nfs { client, id: state_id, .. } => {
                 let close = Operation::Close(CloseArgs { sequence_id: 0, state_id });
                 assert_eq!(self.on(client, open.file, close).0, NfsStatus::OK);
             }
@@ -261,7 +262,7 @@ impl Run {
 
     /// Locks a byte that the open has not locked.
     fn lock(&mut self, at: usize, byte: usize, is_exclusive: bool) {
-        let Open { file, access, locked, .. } = self.opens[at];
+        let ExpectedOpen { file, access, locked, .. } = self.opens[at];
         let needed = if is_exclusive { WRITE } else { READ };
         if locked[byte] != 0 || access & needed == 0 {
             return;
@@ -272,7 +273,7 @@ impl Run {
             others.map(|(_, open)| open.locked[byte]).any(|other| mine.max(other) + other > 2);
         let reported = if self.is(Fault::Lock) { BYTES } else { byte } as u64;
         let is_locked = match &self.opens[at].holder {
-            Holder::Smb(held) => {
+            OpenHolder::Smb(held) => {
                 let kind = if is_exclusive { LockKind::Exclusive } else { LockKind::Shared };
                 let range = RangeLock { range: Range::new(reported, 1).unwrap(), kind };
                 self.bench
@@ -282,7 +283,7 @@ impl Run {
                     .try_locks(held, &[range], &limits::LedgerHolder::User("somebody".into()))
                     .is_ok()
             }
-            Holder::Nfs { client, id, locks } => {
+            OpenHolder::Nfs { client, id, locks } => {
                 let (client, lock) =
                     (*client, lock_args((*id, *locks), reported, is_exclusive, false));
                 let (status, results) = self.on(client, file, lock);
@@ -305,7 +306,7 @@ impl Run {
         results.succeed::<SequenceResult>(OperationNumber::SEQUENCE).unwrap();
         results.succeed::<()>(OperationNumber::PUTFH).unwrap();
         let id: StateId = results.succeed(OperationNumber::LOCK).unwrap();
-        if let Holder::Nfs { locks, .. } = &mut self.opens[at].holder {
+        if let OpenHolder::Nfs { locks, .. } = &mut self.opens[at].holder {
             *locks = Some(id);
         }
     }
@@ -313,13 +314,13 @@ impl Run {
     /// Reads a byte, or writes a new value. SMB locks are mandatory, and NFS locks are mandatory
     /// for SMB.
     fn touch(&mut self, at: usize, byte: usize, writes: bool) {
-        let Open { file, access, .. } = self.opens[at];
+        let ExpectedOpen { file, access, .. } = self.opens[at];
         if access & (if writes { WRITE } else { READ }) == 0 {
             return;
         }
-        let is_smb = |open: &Open| matches!(open.holder, Holder::Smb(_));
+        let is_smb = |open: &ExpectedOpen| matches!(open.holder, OpenHolder::Smb(_));
         let by_smb = is_smb(&self.opens[at]);
-        let forbids = |(number, open): (usize, &Open)| {
+        let forbids = |(number, open): (usize, &ExpectedOpen)| {
             let (lock, own) = (open.locked[byte], number == at);
             let counts = open.file == file && (by_smb || is_smb(open));
             counts && lock != 0 && if writes { !own || lock == 1 } else { !own && lock == 2 }
@@ -329,12 +330,12 @@ impl Run {
         let reported = if self.is(Fault::Write) { 0 } else { value };
         let files = self.bench.server.files.clone();
         let found = match &self.opens[at].holder {
-            Holder::Smb(held) if writes => files
+            OpenHolder::Smb(held) if writes => files
                 .for_server()
                 .write(held.caller(), held, offset, &[reported])
                 .map(|()| value)
                 .ok(),
-            Holder::Smb(held) => {
+            OpenHolder::Smb(held) => {
                 let mut into = Vec::new();
                 let read = files
                     .for_server()
@@ -343,7 +344,7 @@ impl Run {
                     .expect("at once");
                 read.ok().map(|_| into[0])
             }
-            Holder::Nfs { client, id: state_id, .. } => {
+            OpenHolder::Nfs { client, id: state_id, .. } => {
                 let (client, state_id, stable) = (*client, *state_id, StableHow::Unstable);
                 let data = &[reported][..];
                 let operation = match writes {
@@ -369,7 +370,7 @@ impl Run {
 
     /// Kills the server: SMB opens are lost, and NFS clients reclaim theirs.
     fn restart(&mut self) {
-        self.opens.retain(|open| matches!(open.holder, Holder::Nfs { .. }));
+        self.opens.retain(|open| matches!(open.holder, OpenHolder::Nfs { .. }));
         self.delegations.clear();
         self.bench = self.bench.restarted();
         for (client, name) in CLIENTS.into_iter().enumerate() {
@@ -385,8 +386,8 @@ impl Run {
     }
 
     fn reclaim(&mut self, client: usize, at: usize) {
-        let Open { file, access, deny, locked, .. } = self.opens[at];
-        let Holder::Nfs { client: whose, .. } = self.opens[at].holder else { return };
+        let ExpectedOpen { file, access, deny, locked, .. } = self.opens[at];
+        let OpenHolder::Nfs { client: whose, .. } = self.opens[at].holder else { return };
         if whose != client || self.is(Fault::Reclaim) {
             return;
         }
@@ -398,9 +399,9 @@ impl Run {
         results.succeed::<()>(OperationNumber::PUTFH).unwrap();
         let opened: NfsOpenResult<'_> = results.succeed(OperationNumber::OPEN).unwrap();
         let id = opened.state_id;
-        self.opens[at].holder = Holder::Nfs { client, id, locks: None };
+        self.opens[at].holder = OpenHolder::Nfs { client, id, locks: None };
         for (byte, lock) in locked.into_iter().enumerate().filter(|(_, lock)| *lock != 0) {
-            let Holder::Nfs { locks, .. } = self.opens[at].holder else { return };
+            let OpenHolder::Nfs { locks, .. } = self.opens[at].holder else { return };
             let lock = lock_args((id, locks), byte as u64, lock == 2, true);
             let (status, results) = self.on(client, file, lock);
             assert_eq!(status, NfsStatus::OK);
@@ -451,7 +452,7 @@ fn lock_args(
 }
 
 fn run(seed: u64, fault: Option<Fault>) -> [u32; 4] {
-    let mut run = Run::new(seed, fault);
+    let mut run = ModelRun::new(seed, fault);
     for _ in 0..150 {
         run.step();
     }

@@ -8,7 +8,7 @@ use wire::nfs::ops::Operation;
 
 #[test]
 fn exchange_ids_without_session_are_bounded() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut conn = bench.conn();
     for number in 0..100_000_u32 {
         // Each client has its own owner string.
@@ -23,7 +23,7 @@ fn exchange_ids_without_session_are_bounded() {
 
 #[test]
 fn abandoned_opens_end_with_the_courtesy_period() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut keeper = bench.client("keeper");
     for number in 0..200_u32 {
         let mut client = bench.client(&format!("client {number}"));
@@ -41,7 +41,7 @@ fn abandoned_opens_end_with_the_courtesy_period() {
 
 #[test]
 fn repeated_incarnations_leave_one_client() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     for life in 0..=255_u8 {
         let mut client = bench.life("the same", life);
         let mut all = client.walk(&[b"share"]);
@@ -62,7 +62,7 @@ fn open_of(name: &str) -> Operation<'static> {
 #[test]
 fn vanishing_clients_stay_within_the_limits() {
     const MOST: usize = 50;
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     const { assert!(STATES_MAX > MOST) };
     bench.configure(|config| config.states_max = MOST);
     let states = || bench.server.snapshot().clients.iter().map(|c| c.states).sum::<usize>();
@@ -93,7 +93,7 @@ fn vanishing_clients_stay_within_the_limits() {
 
 #[test]
 fn request_future_is_small() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("client");
     let job = client.begin(&[Operation::PutRootFh]);
     // A future is moved once when it starts: large ones cost more than their work.
@@ -104,7 +104,7 @@ fn request_future_is_small() {
 #[test]
 fn opens_of_one_host_leave_room_for_another() {
     const MOST: usize = 1000;
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     bench.configure(|config| config.states_max = MOST);
     let mut hog = bench.client_from("hog", 1);
     let mut opened = 0;

@@ -17,8 +17,8 @@ const NOBODY: u32 = 65_534;
 
 /// A server whose share permits few operations per second, and a client. Returns the handles of the
 /// share and of a file that only its owner may write.
-fn limited() -> (Bench, Client, [FileHandle; 2]) {
-    let bench = Bench::new();
+fn limited() -> (ServerUnderTest, SessionClient, [FileHandle; 2]) {
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
     let handles = [client.handle(&[b"share"]), client.handle(&[b"share", b"f"])];

@@ -1,6 +1,6 @@
 //! Synchronous and asynchronous copies.
 
-use crate::harness::{Bench, Client, READ_WRITE, ReceivedCallback, open_args};
+use crate::harness::{READ_WRITE, ReceivedCallback, ServerUnderTest, SessionClient, open_args};
 use wire::nfs::callback::{CbOffloadArgs, OffloadOutcome};
 use wire::nfs::ops::*;
 use wire::nfs::xdr::List;
@@ -10,7 +10,7 @@ use wire::nfs::{NfsStatus, StableHow, StateId};
 const LARGE: u64 = 40 * 1024 * 1024;
 
 /// Creates a file of this length, sparse except for its last byte, and an empty one.
-fn create_files(client: &mut Client, length_bytes: u64) {
+fn create_files(client: &mut SessionClient, length_bytes: u64) {
     for (name, end) in [(&b"from"[..], length_bytes), (b"to", 0)] {
         client.make_file(name);
         let mut operations = client.walk(&[b"share", name]);
@@ -35,7 +35,7 @@ fn args(is_synchronous: bool) -> CopyArgs<'static> {
     }
 }
 
-fn copy_operations<'a>(client: &Client, args: CopyArgs<'a>) -> Vec<Operation<'a>> {
+fn copy_operations<'a>(client: &SessionClient, args: CopyArgs<'a>) -> Vec<Operation<'a>> {
     let mut operations = client.walk(&[b"share", b"from"]);
     operations.push(Operation::SaveFh);
     operations.extend(client.walk(&[b"share", b"to"]));
@@ -43,12 +43,12 @@ fn copy_operations<'a>(client: &Client, args: CopyArgs<'a>) -> Vec<Operation<'a>
     operations
 }
 
-fn copy(client: &mut Client, is_synchronous: bool) -> CopyResult {
+fn copy(client: &mut SessionClient, is_synchronous: bool) -> CopyResult {
     let operations = copy_operations(client, args(is_synchronous));
     client.last(&operations, |r| r.get().unwrap())
 }
 
-fn later(client: &mut Client) -> StateId {
+fn later(client: &mut SessionClient) -> StateId {
     let result = copy(client, false);
     assert!(!result.requirements.is_synchronous);
     assert_eq!(result.response.count, 0);
@@ -56,7 +56,7 @@ fn later(client: &mut Client) -> StateId {
 }
 
 fn offload_status(
-    client: &mut Client,
+    client: &mut SessionClient,
     state_id: StateId,
 ) -> Result<(u64, Vec<NfsStatus>), NfsStatus> {
     let mut operations = client.walk(&[b"share", b"to"]);
@@ -70,28 +70,28 @@ fn offload_status(
     }
 }
 
-fn cancel(client: &mut Client, state_id: StateId) -> NfsStatus {
+fn cancel(client: &mut SessionClient, state_id: StateId) -> NfsStatus {
     let mut operations = client.walk(&[b"share", b"to"]);
     operations.push(Operation::OffloadCancel(OffloadArgs { state_id }));
     client.status(&operations)
 }
 
 /// The CB_OFFLOAD that the client received.
-fn ended(client: &mut Client, bench: &Bench) -> Option<CbOffloadArgs> {
+fn ended(client: &mut SessionClient, bench: &ServerUnderTest) -> Option<CbOffloadArgs> {
     match client.callbacks(bench).pop()? {
         ReceivedCallback::Offload(args) => Some(*args),
         other => panic!("{other:?}"),
     }
 }
 
-fn size(client: &mut Client, name: &[u8]) -> u64 {
+fn size(client: &mut SessionClient, name: &[u8]) -> u64 {
     let wanted = [wire::nfs::attributes::attribute::SIZE];
     client.attributes(&[b"share", name], &wanted).size.unwrap()
 }
 
 #[test]
 fn large_copy_is_asynchronous_and_sends_cb_offload() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.callee("one");
     create_files(&mut client, LARGE);
     let to = client.handle(&[b"share", b"to"]);
@@ -109,7 +109,7 @@ fn large_copy_is_asynchronous_and_sends_cb_offload() {
 
 #[test]
 fn offload_status_reports_outcome_without_callback() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.callee("one");
     create_files(&mut client, LARGE);
     let id = later(&mut client);
@@ -120,7 +120,7 @@ fn offload_status_reports_outcome_without_callback() {
 
 #[test]
 fn cancelled_copy_stops_without_callback() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.callee("one");
     create_files(&mut client, LARGE);
     let id = later(&mut client);
@@ -132,7 +132,7 @@ fn cancelled_copy_stops_without_callback() {
 
 #[test]
 fn small_or_synchronous_copy_completes_before_reply() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut deaf = bench.client("one");
     create_files(&mut deaf, LARGE);
     let mut client = bench.callee("two");
@@ -149,7 +149,7 @@ fn small_or_synchronous_copy_completes_before_reply() {
 /// RFC 7862 15.2.3.
 #[test]
 fn copy_beyond_the_end_of_its_source_is_invalid() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     create_files(&mut client, 100);
     for (source_offset, count) in [(0, 101), (99, 2), (100, 1), (101, 0), (1, u64::MAX)] {
@@ -169,7 +169,7 @@ fn copy_beyond_the_end_of_its_source_is_invalid() {
 
 #[test]
 fn failed_copy_reports_status_and_progress() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.callee("one");
     create_files(&mut client, LARGE);
     let id = later(&mut client);
@@ -187,7 +187,7 @@ fn failed_copy_reports_status_and_progress() {
 
 #[test]
 fn copies_are_bounded_and_keep_the_client_busy() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.callee("one");
     create_files(&mut client, LARGE);
     for _ in 0..nfs::limits::COPIES_PER_CLIENT_MAX {
@@ -198,7 +198,7 @@ fn copies_are_bounded_and_keep_the_client_busy() {
 
 #[test]
 fn copy_from_another_server_is_refused() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.callee("one");
     create_files(&mut client, 5);
     let elsewhere = NetLocation::Name(b"elsewhere");
@@ -215,7 +215,7 @@ fn copy_from_another_server_is_refused() {
 
 #[test]
 fn copy_within_a_file_needs_disjoint_ranges() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
     let whole = || -> Vec<u8> { (0..100).collect() };
@@ -226,7 +226,7 @@ fn copy_within_a_file_needs_disjoint_ranges() {
     let (bytes, mut fill) = (whole(), client.walk(&[b"share", b"f"]));
     fill.push(write(&bytes));
     assert_eq!(client.status(&fill), NfsStatus::OK);
-    let within = |client: &mut Client, source_offset, destination_offset, count| {
+    let within = |client: &mut SessionClient, source_offset, destination_offset, count| {
         let mut operations = client.walk(&[b"share", b"f"]);
         operations.push(Operation::SaveFh);
         let args = CopyArgs { source_offset, destination_offset, count, ..args(true) };

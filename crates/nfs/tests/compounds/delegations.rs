@@ -42,7 +42,7 @@ fn got(result: &NfsOpenResult<'_>) -> Got {
     }
 }
 
-impl Client {
+impl SessionClient {
     fn open_for(&mut self, name: &[u8], access: u32) -> (StateId, Got) {
         let mut operations = self.walk(&[b"share"]);
         operations.push(Operation::Open(open_args(name, access, 0, false)));
@@ -90,7 +90,7 @@ impl Client {
 }
 
 /// Opens the file as an SMB client does.
-fn windows(bench: &Bench, access: Access, share: ShareMode) -> OpenProgress {
+fn windows(bench: &ServerUnderTest, access: Access, share: ShareMode) -> OpenProgress {
     let plan = OpenPlan {
         path: RelPath::root().join(&Name::new(*b"f").unwrap()),
         if_exists: IfExists::Open,
@@ -107,7 +107,7 @@ fn windows(bench: &Bench, access: Access, share: ShareMode) -> OpenProgress {
 
 #[test]
 fn delegation_is_recalled_before_another_client_writes() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ);
@@ -131,7 +131,7 @@ fn delegation_is_recalled_before_another_client_writes() {
 #[test]
 fn commit_without_an_open_recalls_no_delegation() {
     for access in [READ, READ_WRITE] {
-        let bench = Bench::new();
+        let bench = ServerUnderTest::new();
         let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
         one.make_file(b"f");
         let (_, delegation) = one.open_for(b"f", access);
@@ -147,7 +147,7 @@ fn commit_without_an_open_recalls_no_delegation() {
 
 #[test]
 fn delegation_state_id_serves_reads_and_writes() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ_WRITE);
@@ -167,7 +167,7 @@ fn delegation_state_id_serves_reads_and_writes() {
 
 #[test]
 fn read_delegation_permits_no_writes() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
     let state_id = one.open_for(b"f", READ).1.id();
@@ -182,7 +182,7 @@ fn read_delegation_permits_no_writes() {
 
 #[test]
 fn waiter_gets_delay_and_silent_holder_is_revoked() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
     let id = one.open_for(b"f", READ).1.id();
@@ -210,7 +210,7 @@ fn waiter_gets_delay_and_silent_holder_is_revoked() {
 
 #[test]
 fn no_delegation_without_wish_or_backchannel() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut deaf, mut one) = (bench.client("deaf"), bench.callee("one"));
     one.make_file(b"f");
     let want = |flags: ShareAccess| READ | flags.0;
@@ -228,7 +228,7 @@ fn no_delegation_without_wish_or_backchannel() {
 
 #[test]
 fn recalled_file_is_not_delegated_while_cooling() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ_WRITE);
@@ -243,13 +243,13 @@ fn recalled_file_is_not_delegated_while_cooling() {
 
 #[test]
 fn cb_getattr_queries_the_write_delegation_holder() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.callee("one"), bench.client("two"));
     one.make_file(b"f");
     let before = two.attributes(&[b"share", b"f"], &[attribute::CHANGE, attribute::SIZE]);
     let _held = one.open_for(b"f", READ_WRITE).1.id();
     let requested = Bitmap4::of(&[attribute::CHANGE, attribute::SIZE]);
-    let mut look = |one: &mut Client, kept: (u64, u64)| {
+    let mut look = |one: &mut SessionClient, kept: (u64, u64)| {
         one.kept = kept;
         let operations = two.on(b"f", Operation::GetAttr(GetAttrArgs { requested }));
         let mut job = two.begin(&operations);
@@ -272,7 +272,7 @@ fn cb_getattr_queries_the_write_delegation_holder() {
 
 #[test]
 fn smb_write_open_waits_for_the_recall() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ);
@@ -290,7 +290,7 @@ fn smb_write_open_waits_for_the_recall() {
 
 #[test]
 fn courtesy_state_is_revoked_for_an_smb_open() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
     let mut operations = one.walk(&[b"share"]);
@@ -315,7 +315,7 @@ fn courtesy_state_is_revoked_for_an_smb_open() {
 
 #[test]
 fn recall_does_not_wait_for_a_courtesy_client() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ);
@@ -331,7 +331,7 @@ fn recall_does_not_wait_for_a_courtesy_client() {
 
 #[test]
 fn claim_delegate_cur_registers_local_opens() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ_WRITE);
@@ -354,7 +354,7 @@ fn claim_delegate_cur_registers_local_opens() {
 
 #[test]
 fn delegation_is_reclaimed_after_a_restart() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
     assert!(matches!(one.open_for(b"f", READ_WRITE).1, Got::Write(_)));
@@ -370,7 +370,7 @@ fn delegation_is_reclaimed_after_a_restart() {
 }
 
 /// Whether a reclaimed delegation is granted with an immediate recall.
-fn is_recalled_when_taken_back(one: &mut Client, kind: DelegationType) -> bool {
+fn is_recalled_when_taken_back(one: &mut SessionClient, kind: DelegationType) -> bool {
     let again =
         OpenArgs { claim: OpenClaim::Previous(kind), ..open_args(b"", READ_WRITE, 0, false) };
     let operations = one.on(b"f", Operation::Open(again));
@@ -385,7 +385,7 @@ fn is_recalled_when_taken_back(one: &mut Client, kind: DelegationType) -> bool {
 fn reclaim_after_smb_change_is_recalled_at_once() {
     for (kind, access) in [(DelegationType::Read, READ), (DelegationType::Write, READ_WRITE)] {
         for changes in [false, true] {
-            let before = Bench::new();
+            let before = ServerUnderTest::new();
             let mut one = before.callee("one");
             one.make_file(b"f");
             assert_ne!(one.open_for(b"f", access).1, Got::Nothing);
@@ -416,7 +416,7 @@ fn reclaim_after_smb_change_is_recalled_at_once() {
 
 #[test]
 fn unresponsive_writer_is_awaited_once_and_recalled() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.callee("one"), bench.client("two"));
     one.make_file(b"f");
     let id = one.open_for(b"f", READ_WRITE).1.id();
@@ -440,7 +440,7 @@ fn unresponsive_writer_is_awaited_once_and_recalled() {
 
 #[test]
 fn courtesy_writer_gets_no_cb_getattr_and_keeps_state() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
     assert!(matches!(one.open_for(b"f", READ_WRITE).1, Got::Write(_)));
@@ -453,13 +453,13 @@ fn courtesy_writer_gets_no_cb_getattr_and_keeps_state() {
 
 #[test]
 fn restarted_client_loses_state_despite_waiting_lock() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
     let mut two = bench.client("two");
     let want = READ_WRITE | ShareAccess::WANT_NO_DELEG.0;
     let (open, other) = (one.open_for(b"f", want).0, two.open_for(b"f", want).0);
-    let lock = |client: &Client, open, offset, owner: &'static [u8]| {
+    let lock = |client: &SessionClient, open, offset, owner: &'static [u8]| {
         let locker = Locker::New(OpenToLockOwner {
             open_sequence_id: 0,
             open_state_id: open,
@@ -483,7 +483,7 @@ fn restarted_client_loses_state_despite_waiting_lock() {
 
 #[test]
 fn waiting_client_gets_cb_notify_lock() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
     // Both clients write, so that neither has a delegation.
@@ -515,7 +515,7 @@ fn waiting_client_gets_cb_notify_lock() {
 #[test]
 fn empty_attribute_list_sets_nothing() {
     // Linux sends times with DELEGRETURN; this server ignores them.
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
     let state_id = one.open_for(b"f", READ_WRITE).1.id();
@@ -527,7 +527,7 @@ fn empty_attribute_list_sets_nothing() {
 
 #[test]
 fn smb_open_waits_for_the_grace_period() {
-    let before = Bench::new();
+    let before = ServerUnderTest::new();
     let mut one = before.callee("one");
     one.make_file(b"f");
     let bench = before.restarted();

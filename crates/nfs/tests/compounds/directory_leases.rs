@@ -18,9 +18,9 @@ const KEY: CacheKey = CacheKey { client: [9; 16], key: [7; 16] };
 
 /// An SMB client.
 #[derive(Debug, Default)]
-struct Windows(Mutex<Vec<(CachingRights, CachingRights)>>);
+struct WindowsLeaseHolder(Mutex<Vec<(CachingRights, CachingRights)>>);
 
-impl CacheHolder for Windows {
+impl CacheHolder for WindowsLeaseHolder {
     fn client(&self) -> Option<[u8; 16]> {
         Some(KEY.client)
     }
@@ -31,7 +31,7 @@ impl CacheHolder for Windows {
 }
 
 /// Opens the directory `d` with a lease.
-fn list(bench: &Bench, windows: &Arc<Windows>) -> OpenProgress {
+fn list(bench: &ServerUnderTest, windows: &Arc<WindowsLeaseHolder>) -> OpenProgress {
     let key = CacheKeyWish { key: KEY, epoch: 0, parent: None, of_directories: true };
     let caching = CacheWish { wanted: KEPT, key: Some(key), holder: windows.clone() };
     let plan = OpenPlan {
@@ -47,7 +47,7 @@ fn list(bench: &Bench, windows: &Arc<Windows>) -> OpenProgress {
     open.now_or_never().unwrap().unwrap()
 }
 
-fn make_directory(client: &mut Client) {
+fn make_directory(client: &mut SessionClient) {
     let mut operations = client.walk(&[b"share"]);
     operations.push(Operation::Create(CreateArgs {
         object_type: CreateType::Directory,
@@ -59,10 +59,10 @@ fn make_directory(client: &mut Client) {
 
 #[test]
 fn nfs_change_breaks_an_smb_directory_lease() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut one = bench.client("one");
     make_directory(&mut one);
-    let windows = Arc::new(Windows::default());
+    let windows = Arc::new(WindowsLeaseHolder::default());
     let open = Operation::Open(open_args(b"f", 2, 0, true));
     let close = || {
         let state_id = StateId::CURRENT;

@@ -1,6 +1,6 @@
 //! Export terms by client: exports(5).
 
-use crate::harness::{Bench, Client, READ_WRITE, open_args};
+use crate::harness::{READ_WRITE, ServerUnderTest, SessionClient, open_args};
 use nfs::{ClientTerms, Export, ExportTerms, HostFilter, HostVerdict, Squash};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,30 +11,30 @@ use wire::nfs::{Access, NfsStatus, StateId};
 
 /// A filter of one host.
 #[derive(Debug)]
-struct Machine([u8; 4]);
+struct SingleHostFilter([u8; 4]);
 
-impl HostFilter for Machine {
+impl HostFilter for SingleHostFilter {
     fn verdict(&self, peer: IpAddr) -> HostVerdict {
         (peer == IpAddr::from(self.0)).into()
     }
 }
 
-/// Terms for hosts of [`Bench::client_from`].
+/// Terms for hosts of [`ServerUnderTest::client_from`].
 fn machine(host: u8, terms: ExportTerms) -> ClientTerms {
-    ClientTerms { hosts: Arc::new(Machine([198, 51, 100, host])), terms: Some(terms) }
+    ClientTerms { hosts: Arc::new(SingleHostFilter([198, 51, 100, host])), terms: Some(terms) }
 }
 
 const FULL: ExportTerms =
     ExportTerms { read_only: false, squash: Squash::None, anonymous: (65_534, 65_534) };
 const READS: ExportTerms = ExportTerms { read_only: true, ..FULL };
 
-fn export_to(bench: &Bench, clients: Vec<ClientTerms>) {
+fn export_to(bench: &ServerUnderTest, clients: Vec<ClientTerms>) {
     bench.configure(|config| {
         config.exports = vec![Arc::new(Export { clients, ..(*config.exports[0]).clone() })];
     });
 }
 
-fn open(client: &mut Client, access: u32, creates: bool) -> NfsStatus {
+fn open(client: &mut SessionClient, access: u32, creates: bool) -> NfsStatus {
     let mut operations = client.walk(&[b"share"]);
     operations.push(Operation::Open(open_args(b"file", access, 0, creates)));
     client.status(&operations)
@@ -42,7 +42,7 @@ fn open(client: &mut Client, access: u32, creates: bool) -> NfsStatus {
 
 #[test]
 fn read_only_client_is_refused_each_change() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     export_to(&bench, vec![machine(1, FULL), machine(2, READS)]);
     let mut writer = bench.client_from("writer", 1);
     let mut reader = bench.client_from("reader", 2);
@@ -75,7 +75,7 @@ fn read_only_client_is_refused_each_change() {
 
 #[test]
 fn first_matching_terms_apply_and_others_are_refused() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let squashed = ExportTerms { squash: Squash::All, anonymous: (4100, 4200), ..FULL };
     export_to(&bench, vec![machine(1, squashed), machine(1, FULL), machine(2, FULL)]);
     let mut root = bench.client_from("root", 2);
@@ -97,7 +97,7 @@ fn first_matching_terms_apply_and_others_are_refused() {
 
 #[test]
 fn denied_client_is_not_admitted_by_later_entries() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let refused = ClientTerms { terms: None, ..machine(1, FULL) };
     export_to(&bench, vec![refused, machine(1, FULL), machine(2, FULL)]);
     let mut refused = bench.client_from("refused", 1);
@@ -118,7 +118,7 @@ impl HostFilter for VerdictFilter {
 }
 
 /// Entries of READDIR on the pseudo root.
-fn listed(client: &mut Client) -> Result<Vec<Vec<u8>>, NfsStatus> {
+fn listed(client: &mut SessionClient) -> Result<Vec<Vec<u8>>, NfsStatus> {
     let mut operations = client.walk(&[]);
     operations.push(Operation::ReadDir(ReadDirArgs {
         cookie: 0,
@@ -135,7 +135,7 @@ fn listed(client: &mut Client) -> Result<Vec<Vec<u8>>, NfsStatus> {
 
 #[test]
 fn client_gets_delay_during_its_name_lookup() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let verdict = Arc::new(Mutex::new(HostVerdict::Unknown));
     let hosts = Arc::new(VerdictFilter(verdict.clone()));
     export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }, machine(1, FULL)]);
@@ -159,7 +159,7 @@ fn client_gets_delay_during_its_name_lookup() {
 /// As on the Linux server: an export that refuses the client does not exist.
 #[test]
 fn refused_client_does_not_learn_which_shares_exist() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let verdict = Arc::new(Mutex::new(HostVerdict::Admitted));
     let hosts = Arc::new(VerdictFilter(verdict.clone()));
     export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }]);
@@ -188,7 +188,7 @@ fn refused_client_does_not_learn_which_shares_exist() {
 /// A server that starts before the name service after a power loss: its mounted clients wait.
 #[test]
 fn mounted_client_of_a_bounded_entry_gets_delay() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let verdict = Arc::new(Mutex::new(HostVerdict::Refused));
     let hosts = Arc::new(VerdictFilter(verdict.clone()));
     export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }, machine(1, FULL)]);
@@ -215,7 +215,7 @@ impl HostFilter for CountingFilter {
 /// An invented name must not start a lookup of each configured netgroup.
 #[test]
 fn unknown_name_starts_no_client_lookup() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let judged = Arc::new(AtomicUsize::new(0));
     let hosts = Arc::new(CountingFilter(judged.clone()));
     export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }]);
@@ -246,7 +246,7 @@ impl HostFilter for SettlingFilter {
 
 #[test]
 fn client_refused_during_lookup_gets_noent() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let hosts = Arc::new(SettlingFilter(AtomicUsize::new(0)));
     export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }]);
     let mut client = bench.client_from("client", 1);
@@ -269,7 +269,7 @@ fn unanswered_entry_bounds_later_entries() {
         (Some(FULL), Some(READS), Some(READS)),
         (Some(FULL), Some(squashed), Some(squashed)),
     ] {
-        let bench = Bench::new();
+        let bench = ServerUnderTest::new();
         let verdict = Arc::new(Mutex::new(HostVerdict::Unanswered));
         let entry = |verdict, terms| ClientTerms { hosts: Arc::new(VerdictFilter(verdict)), terms };
         let everybody = Arc::new(Mutex::new(HostVerdict::Admitted));

@@ -33,7 +33,7 @@ const ACCEPTED: [u32; 5] = [77, 1, 0, 0, 0];
 fn minor_version_0_gets_minor_vers_mismatch() {
     const SETCLIENTID: u32 = 35;
     const MINOR_VERS_MISMATCH: u32 = 10_021;
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     // macOS begins a mount with an empty tag, minor version 0 and one operation.
     let verifier = [1, 2];
     let id = [4, 0x6D61_6321];
@@ -53,7 +53,7 @@ fn minor_version_0_gets_minor_vers_mismatch() {
 
 #[test]
 fn older_nfs_and_other_programs_are_refused_by_rpc() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut conn = bench.conn();
     for version in [2, 3] {
         let words = answered(&mut conn, call(100_003, version, 0, &[]));
@@ -117,7 +117,7 @@ const LAYOUT_FLAGS: u32 = ExchangeIdFlags::MASK_PNFS.0;
 
 #[test]
 fn two_addresses_trunk_into_one_session() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut first, mut second) = (bench.conn(), bench.conn());
     let flags = ExchangeIdFlags::SUPP_MOVED_REFER.0 | ExchangeIdFlags::SUPP_MOVED_MIGR.0;
     let one = exchange(&mut first, flags).unwrap();
@@ -147,7 +147,7 @@ fn two_addresses_trunk_into_one_session() {
 
 #[test]
 fn layout_requests_are_refused() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (_, flags, ..) = exchange(&mut bench.conn(), LAYOUT_FLAGS).unwrap();
     assert_eq!(flags & LAYOUT_FLAGS, ExchangeIdFlags::USE_NON_PNFS.0, "the server says so first");
     let mut client = bench.client("one");
@@ -198,7 +198,7 @@ fn layout_requests_are_refused() {
 proptest! {
     #[test]
     fn exchange_id_accepts_client_flags_only(bits: u32) {
-        let bench = Bench::new();
+        let bench = ServerUnderTest::new();
         let may_be = ExchangeIdFlags::SUPP_MOVED_REFER.0
             | ExchangeIdFlags::SUPP_MOVED_MIGR.0
             | ExchangeIdFlags::BIND_PRINC_STATEID.0

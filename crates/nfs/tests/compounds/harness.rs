@@ -37,12 +37,12 @@ pub const READ_WRITE: u32 = 3;
 pub const ALL: u32 = 3;
 
 /// Executor whose workers run inline, and whose clock moves on request.
-struct Clock {
+struct InlineExecutor {
     now: Mutex<Instant>,
     sleeps: Mutex<Vec<(Instant, oneshot::Sender<()>)>>,
 }
 
-impl Clock {
+impl InlineExecutor {
     fn now(&self) -> Instant {
         *self.now.lock().unwrap()
     }
@@ -57,7 +57,7 @@ impl Clock {
     }
 }
 
-impl Workers for Clock {
+impl Workers for InlineExecutor {
     fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         task();
     }
@@ -72,7 +72,7 @@ impl Workers for Clock {
 
 struct StillHost {
     random: AtomicU64,
-    clock: Arc<Clock>,
+    clock: Arc<InlineExecutor>,
     /// Background work.
     carried: Mutex<Vec<BoxFuture<'static, ()>>>,
     /// Client records, which survive the server.
@@ -83,14 +83,14 @@ struct StillHost {
 
 /// A disk whose flush fails on request.
 #[derive(Default)]
-pub struct Disk {
+pub struct FlushFailureDisk {
     pub clock: StillClock,
     pub fails_to_flush: AtomicBool,
     /// Number of flushes so far.
     pub flushes: AtomicU64,
 }
 
-impl Surroundings for Disk {
+impl Surroundings for FlushFailureDisk {
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -155,17 +155,17 @@ impl HostFilter for AnyHost {
 }
 
 /// Server under test.
-pub struct Bench {
+pub struct ServerUnderTest {
     pub server: Arc<Server>,
     pub lease: Duration,
-    pub disk: Arc<Disk>,
+    pub disk: Arc<FlushFailureDisk>,
     host: Arc<StillHost>,
     config: Config,
 }
 
-impl Bench {
+impl ServerUnderTest {
     pub fn new() -> Self {
-        let disk = Arc::new(Disk::default());
+        let disk = Arc::new(FlushFailureDisk::default());
         let vfs = MemoryVfs::new(MemoryOptions::default(), disk.clone());
         let volume = Volume::new(Arc::new(vfs), VolumeOptions::default());
         let export = Export {
@@ -189,7 +189,7 @@ impl Bench {
         let (owner, states_max) = (b"server".to_vec(), nfs::limits::STATES_MAX);
         let tree = nfs::PseudoTree::default();
         let config = Config { exports, tree, lease, owner, offers_tls: true, states_max };
-        let clock = Clock { now: Mutex::new(Instant::now()), sleeps: Mutex::default() };
+        let clock = InlineExecutor { now: Mutex::new(Instant::now()), sleeps: Mutex::default() };
         let host = StillHost {
             random: AtomicU64::new(1),
             clock: Arc::new(clock),
@@ -200,7 +200,7 @@ impl Bench {
         Self::start(config, Arc::new(host), disk)
     }
 
-    fn start(config: Config, host: Arc<StillHost>, disk: Arc<Disk>) -> Self {
+    fn start(config: Config, host: Arc<StillHost>, disk: Arc<FlushFailureDisk>) -> Self {
         let files = Arc::new(Files::new(host.clock.clone()));
         let server = Server::new(config.clone(), files, host.clone());
         Self { server, lease: config.lease, host, config, disk }
@@ -269,14 +269,14 @@ impl Bench {
     }
 
     /// A client with a backchannel and nothing to reclaim.
-    pub fn callee(&self, name: &str) -> Client {
+    pub fn callee(&self, name: &str) -> SessionClient {
         let mut client = self.returning_callee(name, 1);
         client.complete_reclaim();
         client
     }
 
     /// A client with a backchannel that may reclaim.
-    pub fn returning_callee(&self, name: &str, life: u8) -> Client {
+    pub fn returning_callee(&self, name: &str, life: u8) -> SessionClient {
         let mut client = self.introduced(name, life);
         client.create_session(1, CreateSessionFlags::CONN_BACK_CHAN);
         assert_eq!(client.callbacks(self), [ReceivedCallback::Null]);
@@ -293,14 +293,14 @@ impl Bench {
     }
 
     /// A client with a session and nothing to reclaim.
-    pub fn client(&self, name: &str) -> Client {
+    pub fn client(&self, name: &str) -> SessionClient {
         self.life(name, 1)
     }
 
     /// A client on another host.
-    pub fn client_from(&self, name: &str, host: u8) -> Client {
+    pub fn client_from(&self, name: &str, host: u8) -> SessionClient {
         let peer = SocketAddr::from(([198, 51, 100, host], 700));
-        let mut client = Client::new(self.conn_from(peer));
+        let mut client = SessionClient::new(self.conn_from(peer));
         client.introduce(name, 1);
         client.create_session(1, CreateSessionFlags(0));
         client.complete_reclaim();
@@ -308,28 +308,28 @@ impl Bench {
     }
 
     /// An incarnation of a client.
-    pub fn life(&self, name: &str, life: u8) -> Client {
+    pub fn life(&self, name: &str, life: u8) -> SessionClient {
         let mut client = self.returning(name, life);
         client.complete_reclaim();
         client
     }
 
     /// A client that may reclaim.
-    pub fn returning(&self, name: &str, life: u8) -> Client {
+    pub fn returning(&self, name: &str, life: u8) -> SessionClient {
         let mut client = self.introduced(name, life);
         client.create_session(1, CreateSessionFlags(0));
         client
     }
 
-    fn introduced(&self, name: &str, life: u8) -> Client {
-        let mut client = Client::new(self.conn());
+    fn introduced(&self, name: &str, life: u8) -> SessionClient {
+        let mut client = SessionClient::new(self.conn());
         client.introduce(name, life);
         client
     }
 }
 
 /// A client with one session.
-pub struct Client {
+pub struct SessionClient {
     pub conn: Conn,
     pub id: ClientId,
     pub session: SessionId,
@@ -445,7 +445,7 @@ pub fn introduction(name: &str, life: u8) -> Bytes {
     record(1, &[Operation::ExchangeId(args)])
 }
 
-impl Client {
+impl SessionClient {
     fn new(conn: Conn) -> Self {
         Self {
             conn,
@@ -495,7 +495,7 @@ impl Client {
     }
 
     /// Answers outstanding callbacks.
-    pub fn callbacks(&mut self, bench: &Bench) -> Vec<ReceivedCallback> {
+    pub fn callbacks(&mut self, bench: &ServerUnderTest) -> Vec<ReceivedCallback> {
         bench.work();
         let mut received = Vec::new();
         while let Some(call) = self.conn.poll_transmit() {

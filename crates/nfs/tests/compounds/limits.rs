@@ -28,7 +28,7 @@ fn wish() -> ChannelAttributes {
 
 /// Creates a further session of a client on its connection.
 fn create(
-    client: &mut Client,
+    client: &mut SessionClient,
     sequence_id: u32,
     fore: ChannelAttributes,
 ) -> Result<CreateSessionResult, NfsStatus> {
@@ -50,7 +50,7 @@ fn create(
 }
 
 /// A client whose session has these channel attributes.
-fn client_with(bench: &Bench, fore: ChannelAttributes) -> Client {
+fn client_with(bench: &ServerUnderTest, fore: ChannelAttributes) -> SessionClient {
     let mut client = bench.client("one");
     let created = create(&mut client, 2, fore).unwrap();
     (client.session, client.sequence, client.cache_this) = (created.session_id, 0, false);
@@ -75,7 +75,7 @@ proptest! {
 
     #[test]
     fn compound_beyond_negotiated_operations_is_refused(wished in 2..200u32, count in 0..200u32) {
-        let bench = Bench::new();
+        let bench = ServerUnderTest::new();
         let mut client = client_with(&bench, ChannelAttributes { operations_max: wished, ..wish() });
         let operations = vec![Operation::PutRootFh; count as usize];
         let fits = count < wished.min(OPERATIONS_MAX);
@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn session_has_the_negotiated_slots(wished in 1..300u32, slot in 0..400u32) {
-        let bench = Bench::new();
+        let bench = ServerUnderTest::new();
         let mut client = client_with(&bench, ChannelAttributes { requests_max: wished, ..wish() });
         let is_there = slot < wished.min(SLOTS_MAX);
         let expected = if is_there { NfsStatus::OK } else { NfsStatus::BADSLOT };
@@ -98,7 +98,7 @@ proptest! {
         wished in RESPONSE_BYTES_MIN..4000,
         asked in proptest::collection::vec((0..4u8, 0..3000u32), 1..6),
     ) {
-        let bench = Bench::new();
+        let bench = ServerUnderTest::new();
         let mut maker = bench.client("two");
         maker.make_file(b"f");
         let data = [7; 3000];
@@ -126,7 +126,7 @@ proptest! {
 
     #[test]
     fn request_beyond_negotiated_size_is_refused(wished in REQUEST_BYTES_MIN..4000, bytes in 0..5000usize) {
-        let bench = Bench::new();
+        let bench = ServerUnderTest::new();
         let mut client =
             client_with(&bench, ChannelAttributes { request_bytes_max: wished, ..wish() });
         bench.client("two").make_file(b"f");
@@ -145,7 +145,7 @@ proptest! {
 
 #[test]
 fn sessions_of_a_client_are_bounded() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     for sequence in 2..=SESSIONS_PER_CLIENT_MAX as u32 {
         create(&mut client, sequence, wish()).unwrap();
@@ -160,7 +160,7 @@ fn sessions_of_a_client_are_bounded() {
 
 #[test]
 fn connection_is_bound_to_its_latest_sessions() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut clients = [bench.client("one"), bench.client("two")];
     let mut sessions = Vec::new();
     for client in &mut clients {
@@ -180,7 +180,7 @@ fn connection_is_bound_to_its_latest_sessions() {
 
 #[test]
 fn connections_beyond_the_reported_ones_work() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let client = bench.client("one");
     let mut connections: Vec<Conn> =
         (0..CONNECTIONS_PER_SESSION_MAX + 40).map(|_| bench.conn()).collect();
@@ -196,7 +196,7 @@ fn connections_beyond_the_reported_ones_work() {
 
 /// Creates sessions of one host with all slots until one gets a single slot. Returns the first
 /// session and the number of slots beyond each first.
-fn take_slots(bench: &Bench, host: u8) -> (SessionId, usize) {
+fn take_slots(bench: &ServerUnderTest, host: u8) -> (SessionId, usize) {
     let much = || ChannelAttributes { requests_max: u32::MAX, ..wish() };
     let (mut first, mut taken) = (None, 0);
     for number in 0..=SLOTS_TOTAL_MAX {
@@ -216,7 +216,7 @@ fn take_slots(bench: &Bench, host: u8) -> (SessionId, usize) {
 
 #[test]
 fn slots_of_one_host_leave_room_and_targets_shrink() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (first, taken) = take_slots(&bench, 1);
     assert!((SLOTS_TOTAL_MAX / 3..=SLOTS_TOTAL_MAX / 2).contains(&taken), "{taken}");
     let mut other = bench.client_from("other", 2);
@@ -233,7 +233,7 @@ fn slots_of_one_host_leave_room_and_targets_shrink() {
 
 #[test]
 fn cached_replies_of_all_sessions_are_bounded() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let wish = ChannelAttributes { response_cached_bytes_max: u32::MAX, ..wish() };
     let created = create(&mut bench.client("one"), 2, wish).unwrap();
     assert_eq!(created.fore_channel.response_cached_bytes_max, CACHED_REPLY_BYTES_MAX);
@@ -243,7 +243,7 @@ fn cached_replies_of_all_sessions_are_bounded() {
 
 #[test]
 fn entries_of_one_readdir_are_bounded() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = client_with(&bench, wish());
     for number in 0..READDIR_ENTRIES_MAX + 10 {
         client.make_file(format!("{number}").as_bytes());
@@ -281,7 +281,7 @@ fn readdir_with_lists_has_each_entry_once() {
 #[test]
 fn readdir_with_lists_yields_at_each_entry() {
     const ENTRIES: usize = 10;
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = client_with(&bench, wish());
     for number in 0..ENTRIES {
         client.make_file(format!("{number}").as_bytes());
@@ -303,7 +303,7 @@ fn readdir_with_lists_yields_at_each_entry() {
 
 fn list_in_parts(requested: Bitmap4, lengths: &[u32]) {
     const ENTRIES: usize = 8 * READDIR_PART_ENTRIES + 1;
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = client_with(&bench, wish());
     for number in 0..ENTRIES {
         client.make_file(format!("{number}").as_bytes());
@@ -340,7 +340,7 @@ fn list_in_parts(requested: Bitmap4, lengths: &[u32]) {
 
 #[test]
 fn far_too_long_record_is_not_read_and_long_is_answered() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let new = bench.conn();
     assert_eq!(
@@ -378,7 +378,7 @@ fn ends_with_a_refused_setattr(results: &[u8], operations: usize) -> bool {
 
 #[test]
 fn refused_setattr_reports_that_nothing_was_set() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut values = Vec::new();
     let wished = Attributes { mode: Some(0o600), ..Attributes::default() };
     let attributes = wished.to_fattr(&mut values);

@@ -24,7 +24,7 @@ fn first<'a>(open: StateId, name: &'a [u8], offset: u64, length: u64) -> Operati
     })
 }
 
-fn on(client: &Client, operation: Operation<'static>) -> Vec<Operation<'static>> {
+fn on(client: &SessionClient, operation: Operation<'static>) -> Vec<Operation<'static>> {
     let mut all = client.walk(&[b"share", b"f"]);
     all.push(operation);
     all
@@ -32,7 +32,7 @@ fn on(client: &Client, operation: Operation<'static>) -> Vec<Operation<'static>>
 
 #[test]
 fn lock_conflict_reports_its_owner() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.client("one"), bench.client("two"));
     one.make_file(b"f");
     let (by_one, by_two) = (one.open(b"f", READ_WRITE, 0), two.open(b"f", READ_WRITE, 0));
@@ -63,7 +63,7 @@ fn lock_conflict_reports_its_owner() {
 
 #[test]
 fn locks_end_with_their_open() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.client("one"), bench.client("two"));
     one.make_file(b"f");
     let (by_one, by_two) = (one.open(b"f", READ_WRITE, 0), two.open(b"f", READ_WRITE, 0));
@@ -75,7 +75,7 @@ fn locks_end_with_their_open() {
 
 #[test]
 fn empty_or_overflowing_lock_range_is_invalid() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
     let open = client.open(b"f", READ_WRITE, 0);
@@ -89,7 +89,7 @@ fn empty_or_overflowing_lock_range_is_invalid() {
 
 #[test]
 fn locks_are_reclaimed_after_a_restart() {
-    let before = Bench::new();
+    let before = ServerUnderTest::new();
     let mut one = before.client("one");
     one.make_file(b"f");
     let by_one = one.open(b"f", READ_WRITE, 0);

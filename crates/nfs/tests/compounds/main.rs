@@ -19,14 +19,14 @@ mod reserved_ports;
 mod sessions;
 mod tls;
 
-use harness::{ALL, Bench, Client, READ_WRITE, open_args, status_of};
+use harness::{ALL, READ_WRITE, ServerUnderTest, SessionClient, open_args, status_of};
 use wire::nfs::attributes::{Attributes, Fattr, SetTime, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Bitmap4, NfsStatus, NfsTime, OperationNumber, StableHow, StateId, Verifier};
 
 #[test]
 fn current_state_id_serves_create_write_and_read() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let write = WriteArgs {
         state_id: StateId::CURRENT,
@@ -50,7 +50,7 @@ fn current_state_id_serves_create_write_and_read() {
 
 #[test]
 fn root_lists_shares_as_other_file_systems() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let names = client.list(&[]);
     assert_eq!(names, [b"share".to_vec()]);
@@ -66,7 +66,7 @@ fn root_lists_shares_as_other_file_systems() {
 
 #[test]
 fn pseudo_root_refuses_every_change() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let remove = Operation::Remove(RemoveArgs { name: b"share" });
     assert_eq!(client.status(&[Operation::PutRootFh, remove]), NfsStatus::ROFS);
@@ -76,7 +76,7 @@ fn pseudo_root_refuses_every_change() {
 
 #[test]
 fn handle_survives_rename_and_is_stale_after_remove() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"a");
     let handle = client.handle(&[b"share", b"a"]);
@@ -98,10 +98,10 @@ fn handle_survives_rename_and_is_stale_after_remove() {
 
 #[test]
 fn root_of_a_client_is_squashed() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"mine");
-    let owner = |client: &mut Client| {
+    let owner = |client: &mut SessionClient| {
         let shown = client.attributes(&[b"share", b"mine"], &[attribute::OWNER]);
         shown.owner.map(<[u8]>::to_vec)
     };
@@ -110,7 +110,7 @@ fn root_of_a_client_is_squashed() {
 
 #[test]
 fn forged_handles_are_refused() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     for bytes in [&b""[..], b"x", &[0; 7], &[1; 40], &[0xFF; 128]] {
         let object = wire::nfs::FileHandle::new(bytes).expect("short enough");
@@ -123,7 +123,7 @@ fn forged_handles_are_refused() {
 
 #[test]
 fn share_reservation_lasts_until_its_client_is_gone() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.client("one"), bench.client("two"));
     one.make_file(b"f");
     let open = |deny| Operation::Open(open_args(b"f", READ_WRITE, deny, false));
@@ -142,7 +142,7 @@ fn share_reservation_lasts_until_its_client_is_gone() {
 
 #[test]
 fn upgrading_open_keeps_one_state() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
     let first = client.open(b"f", 1, 0);
@@ -168,7 +168,7 @@ fn upgrading_open_keeps_one_state() {
 
 #[test]
 fn set_attributes_read_back() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
     let mut values = Vec::new();
@@ -188,11 +188,11 @@ fn set_attributes_read_back() {
 
 #[test]
 fn writer_who_is_not_owner_truncates_and_touches_only() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut owner, mut other) = (bench.client("one"), bench.client("two"));
     (owner.user, other.user) = (4001, 4002);
     owner.make_file(b"f");
-    let set = |client: &mut Client, wished: Attributes<'_>| {
+    let set = |client: &mut SessionClient, wished: Attributes<'_>| {
         let mut values = Vec::new();
         let attributes = wished.to_fattr(&mut values);
         let mut set = client.walk(&[b"share", b"f"]);
@@ -216,7 +216,7 @@ fn writer_who_is_not_owner_truncates_and_touches_only() {
 
 #[test]
 fn execute_only_program_is_opened_and_read() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut owner, mut other) = (bench.client("one"), bench.client("two"));
     (owner.user, other.user) = (4001, 4002);
     owner.make_file(b"f");
@@ -226,7 +226,7 @@ fn execute_only_program_is_opened_and_read() {
     let mut set = owner.walk(&[b"share", b"f"]);
     set.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
     assert_eq!(owner.status(&set), NfsStatus::OK);
-    let open = |client: &Client, access| {
+    let open = |client: &SessionClient, access| {
         let mut operations = client.walk(&[b"share"]);
         operations.push(Operation::Open(open_args(b"f", access, 0, false)));
         let read = ReadArgs { state_id: StateId::CURRENT, offset: 0, count: 9 };
@@ -240,7 +240,7 @@ fn execute_only_program_is_opened_and_read() {
 
 #[test]
 fn unreadable_entry_has_rdattr_error_or_fails_readdir() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.user = 4001;
     let mut values = Vec::new();
@@ -256,7 +256,7 @@ fn unreadable_entry_has_rdattr_error_or_fails_readdir() {
     let (state_id, attributes) = (StateId::ANONYMOUS, mode.to_fattr(&mut values));
     set.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
     assert_eq!(client.status(&set), NfsStatus::OK);
-    let list = |client: &Client, wanted: &[u32]| {
+    let list = |client: &SessionClient, wanted: &[u32]| {
         let mut operations = client.walk(&[b"share", b"d"]);
         operations.push(Operation::ReadDir(ReadDirArgs {
             cookie: 0,
@@ -286,17 +286,17 @@ fn unreadable_entry_has_rdattr_error_or_fails_readdir() {
 
 #[test]
 fn failed_flush_changes_the_write_verifier() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.client("one"), bench.client("two"));
     one.make_file(b"f");
-    let written = |client: &mut Client, stable| {
+    let written = |client: &mut SessionClient, stable| {
         let state_id = client.open(b"f", READ_WRITE, 0);
         let write = WriteArgs { state_id, offset: 0, stable, data: b"text" };
         let mut operations = client.walk(&[b"share", b"f"]);
         operations.push(Operation::Write(write));
         client.results(&operations)
     };
-    let commit = |client: &mut Client| {
+    let commit = |client: &mut SessionClient| {
         let mut operations = client.walk(&[b"share", b"f"]);
         operations.push(Operation::Commit(CommitArgs { offset: 0, count: 0 }));
         client.results(&operations)
@@ -318,7 +318,7 @@ fn failed_flush_changes_the_write_verifier() {
 
 #[test]
 fn new_directory_is_flushed_with_its_parent() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let mut operations = client.walk(&[b"share"]);
     let (object_type, attributes) = (CreateType::Directory, Fattr::default());
@@ -331,13 +331,13 @@ fn new_directory_is_flushed_with_its_parent() {
 
 #[test]
 fn state_id_of_another_user_serves_by_own_permissions() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.user = 4001;
     client.make_file(b"f");
     let id = client.open(b"f", READ_WRITE, 0);
     let state_id = StateId { seqid: 0, ..id };
-    let set_mode = |client: &mut Client, mode| {
+    let set_mode = |client: &mut SessionClient, mode| {
         let mut values = Vec::new();
         let wished = Attributes { mode: Some(mode), ..Attributes::default() };
         let (state_id, attributes) = (StateId::ANONYMOUS, wished.to_fattr(&mut values));
@@ -345,8 +345,8 @@ fn state_id_of_another_user_serves_by_own_permissions() {
         set.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
         assert_eq!(client.status(&set), NfsStatus::OK);
     };
-    let does = |client: &mut Client, user: u32| {
-        let of = |client: &Client, operation| {
+    let does = |client: &mut SessionClient, user: u32| {
+        let of = |client: &SessionClient, operation| {
             let mut operations = client.walk(&[b"share", b"f"]);
             operations.push(operation);
             operations
@@ -377,7 +377,7 @@ fn state_id_of_another_user_serves_by_own_permissions() {
 /// RFC 8276 restricts names in no way, and Linux forbids only NUL.
 #[test]
 fn xattr_name_with_a_slash_is_set_read_and_listed() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"file");
     let (name, option): (&[u8], _) = (b"a/b", SetXattrOption::Create);

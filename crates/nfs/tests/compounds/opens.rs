@@ -22,7 +22,7 @@ fn open(access: u32, deny: u32) -> Vec<Operation<'static>> {
     vec![Operation::PutRootFh, Operation::Lookup(name), Operation::Open(args)]
 }
 
-fn on_file(client: &Client, operation: Operation<'static>) -> Vec<Operation<'static>> {
+fn on_file(client: &SessionClient, operation: Operation<'static>) -> Vec<Operation<'static>> {
     let mut all = client.walk(&[b"share", b"f"]);
     all.push(operation);
     all
@@ -50,7 +50,7 @@ fn state_of(results: &[u8]) -> StateId {
 }
 
 /// Runs all jobs concurrently, one thread each.
-fn finish(client: &mut Client, jobs: Vec<Job>) -> Vec<Vec<u8>> {
+fn finish(client: &mut SessionClient, jobs: Vec<Job>) -> Vec<Vec<u8>> {
     let start = Barrier::new(jobs.len());
     let work = |mut job: Job| {
         start.wait();
@@ -69,7 +69,7 @@ fn finish(client: &mut Client, jobs: Vec<Job>) -> Vec<Vec<u8>> {
 }
 
 /// Starts each in its own slot.
-fn begin(client: &mut Client, all: &[(u32, u32)]) -> Vec<Job> {
+fn begin(client: &mut SessionClient, all: &[(u32, u32)]) -> Vec<Job> {
     let before = client.sequence;
     let mut jobs = Vec::new();
     for (slot, (access, deny)) in (1..).zip(all) {
@@ -83,7 +83,7 @@ fn begin(client: &mut Client, all: &[(u32, u32)]) -> Vec<Job> {
 /// Checks that only one state is left, beside an owner's earlier open and lock.
 fn check(first: Option<u32>, all: &[(u32, u32)], round: u32) {
     let what = format!("{first:?} {all:?} {round}");
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let (mut one, mut two) = (bench.client("one"), bench.client("two"));
     one.make_file(b"f");
     let had = first.map(|access| {
@@ -130,14 +130,14 @@ fn check(first: Option<u32>, all: &[(u32, u32)], round: u32) {
     assert_eq!(bench.client("three").status(&all), NfsStatus::OK, "{what}: nothing is left");
 }
 
-fn close(client: &mut Client, state_id: StateId) {
+fn close(client: &mut SessionClient, state_id: StateId) {
     let closing = on_file(client, Operation::Close(CloseArgs { sequence_id: 0, state_id }));
     assert_eq!(client.status(&closing), NfsStatus::OK);
 }
 
 #[test]
 fn open_failing_at_initialisation_leaves_no_state() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     // Root is mapped to the anonymous user, who may not chown.
     let mut buffer = Vec::new();
@@ -155,7 +155,7 @@ fn open_failing_at_initialisation_leaves_no_state() {
 
 #[test]
 fn invalid_state_ids_are_not_taken_as_anonymous() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
     let read = |state_id| Operation::Read(ReadArgs { state_id, offset: 0, count: 1 });

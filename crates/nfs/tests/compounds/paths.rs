@@ -1,6 +1,6 @@
 //! Shares by their server paths, beside their names. RFC 8881 7.3.
 
-use crate::harness::{Bench, Client, READ_WRITE, open_args};
+use crate::harness::{READ_WRITE, ServerUnderTest, SessionClient, open_args};
 use files::VolumeId;
 use nfs::{ClientTerms, Export, ExportTerms, HostFilter, HostVerdict, PseudoTree, Squash};
 use std::net::IpAddr;
@@ -9,11 +9,11 @@ use wire::nfs::attributes::attribute;
 use wire::nfs::ops::*;
 use wire::nfs::{FileHandle, NfsStatus, OperationNumber};
 
-/// A filter of one host, as of [`Bench::client_from`].
+/// A filter of one host, as of [`ServerUnderTest::client_from`].
 #[derive(Debug)]
-struct Machine(u8);
+struct NumberedHostFilter(u8);
 
-impl HostFilter for Machine {
+impl HostFilter for NumberedHostFilter {
     fn verdict(&self, peer: IpAddr) -> HostVerdict {
         if self.0 == UNANSWERED {
             return HostVerdict::Unanswered;
@@ -29,11 +29,13 @@ const TERMS: ExportTerms =
     ExportTerms { read_only: false, squash: Squash::None, anonymous: (65_534, 65_534) };
 
 /// Exports shares with paths and permitted hosts, all on one directory.
-fn serve(bench: &Bench, shares: &[(&str, &str, &[u8])]) {
+fn serve(bench: &ServerUnderTest, shares: &[(&str, &str, &[u8])]) {
     bench.configure(|config| {
         let of = |(at, (name, _, machines)): (usize, &(&str, &str, &[u8]))| {
-            let client =
-                |host: &u8| ClientTerms { hosts: Arc::new(Machine(*host)), terms: Some(TERMS) };
+            let client = |host: &u8| ClientTerms {
+                hosts: Arc::new(NumberedHostFilter(*host)),
+                terms: Some(TERMS),
+            };
             Arc::new(Export {
                 id: VolumeId(7 + at as u32),
                 name: name.as_bytes().to_vec(),
@@ -48,12 +50,12 @@ fn serve(bench: &Bench, shares: &[(&str, &str, &[u8])]) {
     });
 }
 
-fn status(client: &mut Client, path: &[&[u8]]) -> NfsStatus {
+fn status(client: &mut SessionClient, path: &[&[u8]]) -> NfsStatus {
     let operations = client.walk(path);
     client.status(&operations)
 }
 
-fn names(client: &mut Client, path: &[&[u8]]) -> Vec<String> {
+fn names(client: &mut SessionClient, path: &[&[u8]]) -> Vec<String> {
     let names = client.list(path).into_iter().map(|name| String::from_utf8(name).unwrap());
     let mut names: Vec<_> = names.collect();
     names.sort();
@@ -62,13 +64,13 @@ fn names(client: &mut Client, path: &[&[u8]]) -> Vec<String> {
 
 #[test]
 fn path_and_name_lead_to_the_same_share() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     serve(&bench, &[("data", "/srv/deep/files", &[1])]);
     let mut client = bench.client_from("client", 1);
     let path: [&[u8]; 3] = [b"srv", b"deep", b"files"];
     assert_eq!(client.handle(&path), client.handle(&[b"data"]));
     let wanted = &[attribute::FSID, attribute::MOUNTED_ON_FILEID, attribute::FILEID];
-    let by = |client: &mut Client, path: &[&[u8]]| {
+    let by = |client: &mut SessionClient, path: &[&[u8]]| {
         let found = client.attributes(path, wanted);
         (found.fsid, found.mounted_on_fileid, found.fileid)
     };
@@ -87,7 +89,7 @@ fn path_and_name_lead_to_the_same_share() {
 
 #[test]
 fn pseudo_directories_are_listed_and_never_changed() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     serve(&bench, &[("a", "/srv/x/a", &[1]), ("b", "/srv/b", &[1]), ("c", "/srv/x/c", &[1])]);
     let mut client = bench.client_from("client", 1);
     assert_eq!(names(&mut client, &[]), ["a", "b", "c"], "the root lists each share once");
@@ -114,7 +116,7 @@ fn pseudo_directories_are_listed_and_never_changed() {
 
 #[test]
 fn client_sees_no_path_to_foreign_shares() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     serve(&bench, &[("a", "/srv/x/a", &[1]), ("b", "/srv/y/b", &[2])]);
     let mut one = bench.client_from("one", 1);
     let mut other = bench.client_from("other", 3);
@@ -131,7 +133,7 @@ fn client_sees_no_path_to_foreign_shares() {
 
 #[test]
 fn share_name_precedes_path_unless_refused() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     serve(&bench, &[("srv", "/other", &[1]), ("b", "/srv/b", &[1, 2])]);
     let mut one = bench.client_from("one", 1);
     let mut two = bench.client_from("two", 2);
@@ -143,7 +145,7 @@ fn share_name_precedes_path_unless_refused() {
 }
 
 /// Cookies of a directory's entries, with at most two in each READDIR.
-fn cookies(client: &mut Client, path: &[&[u8]]) -> Vec<(String, u64)> {
+fn cookies(client: &mut SessionClient, path: &[&[u8]]) -> Vec<(String, u64)> {
     let mut found: Vec<(String, u64)> = Vec::new();
     loop {
         let mut operations = client.walk(path);
@@ -180,7 +182,7 @@ fn cookies_do_not_reveal_hidden_entries() {
         ("e", "/srv/e", &[2]),
     ];
     let [alone, beside] = [true, false].map(|is_alone| {
-        let bench = Bench::new();
+        let bench = ServerUnderTest::new();
         let is_for_it = |share: &&(&str, &str, &[u8])| share.2.contains(&1) || !is_alone;
         let shares: Vec<_> = shares.iter().filter(is_for_it).copied().collect();
         serve(&bench, &shares);
@@ -194,7 +196,7 @@ fn cookies_do_not_reveal_hidden_entries() {
 
 #[test]
 fn outer_share_hides_inner_path_for_its_clients() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     serve(&bench, &[("outer", "/srv", &[1]), ("inner", "/srv/in/ner", &[1, 2])]);
     let mut one = bench.client_from("one", 1);
     let mut two = bench.client_from("two", 2);
@@ -205,7 +207,7 @@ fn outer_share_hides_inner_path_for_its_clients() {
 
 #[test]
 fn shares_without_paths_are_listed_by_name() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     serve(&bench, &[("a", "/srv/a", &[1])]);
     let mut client = bench.client_from("client", 1);
     let object = client.handle(&[b"srv"]);
@@ -218,7 +220,7 @@ fn shares_without_paths_are_listed_by_name() {
 
 #[test]
 fn snapshot_lists_the_shares_of_a_client() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     serve(&bench, &[("a", "/srv/a", &[1]), ("b", "/srv/b", &[1]), ("c", "/srv/c", &[2])]);
     let mut client = bench.client_from("client", 1);
     for path in [&[b"srv", &b"b"[..]][..], &[b"a"], &[b"c"], &[b"b"]] {

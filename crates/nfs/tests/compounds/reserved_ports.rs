@@ -4,13 +4,13 @@ use crate::harness::*;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{LookupArgs, Operation, PutFhArgs};
 
-fn from_port(bench: &Bench, port: u16) -> nfs::Conn {
+fn from_port(bench: &ServerUnderTest, port: u16) -> nfs::Conn {
     bench.conn_from(([192, 0, 2, 7], port).into())
 }
 
 #[test]
 fn unreserved_source_port_gets_perm_from_lookup_and_putfh() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("system");
     let handle = client.handle(&[b"share"]);
     let lookup = [Operation::PutRootFh, Operation::Lookup(LookupArgs { name: b"share" })];
@@ -29,7 +29,7 @@ fn unreserved_source_port_gets_perm_from_lookup_and_putfh() {
 
 #[test]
 fn unprivileged_program_cannot_take_over_a_client() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut system = bench.client("host");
     for life in [1, 2] {
         let results = answer(&mut from_port(&bench, 50_000), introduction("host", life));

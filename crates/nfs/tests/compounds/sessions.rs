@@ -11,7 +11,7 @@ use wire::nfs::{NfsStatus, OperationNumber, StableHow, StateId, Verifier};
 
 #[test]
 fn retry_on_another_connection_gets_the_cached_reply() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
     let mut remove = client.walk(&[b"share"]);
@@ -26,7 +26,7 @@ fn retry_on_another_connection_gets_the_cached_reply() {
 /// Linux updates its highest slot in a retransmission.
 #[test]
 fn retry_with_another_highest_slot_is_recognised() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
     let mut remove = client.walk(&[b"share"]);
@@ -40,7 +40,7 @@ fn retry_with_another_highest_slot_is_recognised() {
 
 #[test]
 fn uncached_retry_is_not_executed() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.cache_this = false;
     client.make_file(b"f");
@@ -54,7 +54,7 @@ fn uncached_retry_is_not_executed() {
 
 #[test]
 fn different_request_with_same_sequence_is_false_retry() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     assert_eq!(client.status(&[Operation::PutRootFh]), NfsStatus::OK);
     let other = client.same(&[Operation::PutRootFh, Operation::GetFh]);
@@ -63,7 +63,7 @@ fn different_request_with_same_sequence_is_false_retry() {
 
 #[test]
 fn unsupported_operation_is_refused_by_its_number() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let unwanted = Operation::GetDirDelegation(GetDirDelegationArgs {
         signal_available: false,
@@ -81,7 +81,7 @@ fn unsupported_operation_is_refused_by_its_number() {
 
 #[test]
 fn few_operations_run_outside_a_session() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let alone = answer(&mut client.conn, record(9, &[Operation::PutRootFh]));
     assert_eq!(status_of(&alone), NfsStatus::OP_NOT_IN_SESSION);
@@ -101,7 +101,7 @@ fn few_operations_run_outside_a_session() {
 
 #[test]
 fn restarted_client_loses_state_at_create_session() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut old = bench.client("one");
     old.make_file(b"f");
     old.open(b"f", READ_WRITE, ALL);
@@ -113,9 +113,9 @@ fn restarted_client_loses_state_at_create_session() {
 
 #[test]
 fn refused_create_session_accepts_same_or_next_sequence() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
-    let create = |client: &mut Client, sequence_id, operations_max| {
+    let create = |client: &mut SessionClient, sequence_id, operations_max| {
         let mut args = client.session_args(sequence_id, CreateSessionFlags(0));
         args.fore_channel.operations_max = operations_max;
         let record = record(3, &[Operation::CreateSession(args)]);
@@ -131,7 +131,7 @@ fn refused_create_session_accepts_same_or_next_sequence() {
 
 #[test]
 fn destroy_needs_a_bound_connection() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let end = Operation::DestroySession(DestroySessionArgs { session_id: client.session });
     let gone = Operation::DestroyClientId(DestroyClientIdArgs { client_id: client.id });
@@ -146,7 +146,7 @@ fn destroy_needs_a_bound_connection() {
 
 #[test]
 fn change_without_room_for_its_result_is_refused() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     client.make_file(b"f");
     let mut much = client.walk(&[b"share", b"f"]);
@@ -163,7 +163,7 @@ fn change_without_room_for_its_result_is_refused() {
 
 #[test]
 fn readdir_resumes_at_its_cookie() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     for name in 0..20u8 {
         client.make_file(&[b'a' + name]);
@@ -198,7 +198,7 @@ fn readdir_resumes_at_its_cookie() {
 
 #[test]
 fn reclaims_precede_new_state_after_a_restart() {
-    let before = Bench::new();
+    let before = ServerUnderTest::new();
     let (mut one, mut two) = (before.client("one"), before.client("two"));
     one.make_file(b"f");
     one.open(b"f", READ_WRITE, ALL);
@@ -225,7 +225,7 @@ fn reclaims_precede_new_state_after_a_restart() {
 
 #[test]
 fn absent_client_is_awaited_for_one_lease() {
-    let before = Bench::new();
+    let before = ServerUnderTest::new();
     before.client("one");
     let bench = before.restarted();
     let mut two = bench.client("two");
@@ -243,7 +243,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         cut in 0usize..400,
     ) {
-        let bench = Bench::new();
+        let bench = ServerUnderTest::new();
         let mut client = bench.client("one");
         let mut all = client.walk(&[b"share"]);
         all.push(Operation::Open(open_args(b"f", READ_WRITE, 0, true)));
@@ -262,7 +262,7 @@ proptest! {
 /// A client with several connections may begin one with a large WRITE.
 #[test]
 fn new_connection_accepts_large_request_with_sequence_only() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("alice");
     let data = vec![0; 256 * 1024];
     let write = Operation::Write(WriteArgs {
@@ -286,7 +286,7 @@ fn new_connection_accepts_large_request_with_sequence_only() {
 /// Linux sends WRITEs first on a new connection, and continues only after a reply.
 #[test]
 fn large_request_of_a_lost_session_gets_badsession() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("alice");
     let data = vec![0; 1024 * 1024];
     let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
@@ -302,7 +302,7 @@ fn large_request_of_a_lost_session_gets_badsession() {
 
 #[test]
 fn failed_client_record_is_stored_later() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     bench.set_full(true);
     let mut one = bench.client("one");
     one.make_file(b"f");
@@ -315,7 +315,7 @@ fn failed_client_record_is_stored_later() {
 
 #[test]
 fn anonymous_io_waits_for_the_grace_period() {
-    let before = Bench::new();
+    let before = ServerUnderTest::new();
     let mut one = before.client("one");
     one.make_file(b"f");
     let bench = before.restarted();
@@ -337,7 +337,7 @@ fn anonymous_io_waits_for_the_grace_period() {
 #[test]
 fn client_id_alone_gives_another_principal_no_session() {
     const OTHER: u32 = 4002;
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let create = |sequence_id| {
         Operation::CreateSession(client.session_args(sequence_id, CreateSessionFlags(0)))

@@ -46,7 +46,7 @@ const REFUSED: Result<Vec<u8>, AuthStatus> = Err(AuthStatus::BAD_CREDENTIALS);
 
 #[test]
 fn tls_probe_is_answered_with_starttls_once() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut conn = bench.conn();
     assert_eq!(ask(&mut conn, call(NULL, OpaqueAuth::NONE)), Ok(vec![]));
     assert!(!conn.starts_tls());
@@ -59,7 +59,7 @@ fn tls_probe_is_answered_with_starttls_once() {
 
 #[test]
 fn tls_probe_is_refused_where_tls_cannot_start() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut worked = bench.client("one").conn;
     assert_eq!(probe(&mut worked), REFUSED, "answers may be under way");
     let mut conn = bench.conn();
@@ -75,7 +75,7 @@ fn tls_probe_is_refused_where_tls_cannot_start() {
 
 #[test]
 fn share_that_requires_tls_is_reached_under_tls_only() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut plain = bench.client("plain");
     let handle = plain.handle(&[b"share"]);
     bench.require_tls();
@@ -101,7 +101,7 @@ fn share_that_requires_tls_is_reached_under_tls_only() {
 
 #[test]
 fn reply_sent_under_tls_is_not_replayed_in_clear() {
-    let bench = Bench::new();
+    let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
     let plain = std::mem::replace(&mut client.conn, bench.conn());
     assert_eq!(probe(&mut client.conn), Ok(b"STARTTLS".to_vec()));

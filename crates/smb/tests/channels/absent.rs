@@ -1,7 +1,7 @@
 //! Conflicts with files that a disconnected client has open: MS-SMB2 3.3.4.6, 3.3.4.7, 3.3.5.9
 //! (FILE_NOT_AVAILABLE).
 
-use crate::harness::{ALICE, BOB, Client};
+use crate::harness::{ALICE, BOB, ConnectedClient};
 use crate::persistent::{net, open_by, ready};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, FileId, fsctl};
@@ -10,7 +10,7 @@ const GUID: [u8; 16] = *b"a create's guid.";
 const BATCH: u8 = 9;
 
 /// Requests resiliency with this timeout. MS-SMB2 2.2.31.3.
-fn make_resilient(client: &mut Client, file: FileId, timeout_ms: u32) {
+fn make_resilient(client: &mut ConnectedClient, file: FileId, timeout_ms: u32) {
     let status = client.status(Command::IOCTL, |w| {
         w.u16(57);
         w.u16(0);
@@ -28,7 +28,7 @@ fn make_resilient(client: &mut Client, file: FileId, timeout_ms: u32) {
     assert_eq!(status, NtStatus::SUCCESS);
 }
 
-fn status_of_open(client: &mut Client, name: &str) -> Option<NtStatus> {
+fn status_of_open(client: &mut ConnectedClient, name: &str) -> Option<NtStatus> {
     let id = client.send_create(name, 0);
     client.reply_to(id).map(|reply| reply.header.status)
 }

@@ -1,7 +1,7 @@
 //! Random schedules of logons, bindings, disconnects, logoffs and re-authentications, compared with
 //! a model after every step. A seed repeats a run.
 
-use crate::harness::{ALICE, Client, Net};
+use crate::harness::{ALICE, ConnectedClient, Net};
 use smb::limits::CHANNELS_PER_SESSION;
 use std::collections::BTreeMap;
 use wire::ntstatus::NtStatus;
@@ -14,9 +14,9 @@ const STEPS: usize = 120;
 const CONNECTIONS_MAX: usize = 10;
 
 /// Pseudo-random numbers (splitmix64).
-struct Random(u64);
+struct ChaosRandom(u64);
 
-impl Random {
+impl ChaosRandom {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -35,8 +35,8 @@ enum ConnectionRole {
     Binding(usize),
 }
 
-struct Connection {
-    client: Client,
+struct ChaosConnection {
+    client: ConnectedClient,
     part: ConnectionRole,
 }
 
@@ -49,10 +49,10 @@ struct ExpectedSession {
 
 struct SessionModel {
     net: Net,
-    random: Random,
+    random: ChaosRandom,
     /// Lost connections stay, because the client still knows their keys.
-    connections: Vec<Option<Connection>>,
-    keys: Vec<Client>,
+    connections: Vec<Option<ChaosConnection>>,
+    keys: Vec<ConnectedClient>,
     sessions: BTreeMap<u64, ExpectedSession>,
 }
 
@@ -60,7 +60,7 @@ impl SessionModel {
     fn new(seed: u64) -> Self {
         Self {
             net: Net::new(),
-            random: Random(seed),
+            random: ChaosRandom(seed),
             connections: (0..CONNECTIONS_MAX).map(|_| None).collect(),
             keys: Vec::new(),
             sessions: BTreeMap::new(),
@@ -97,13 +97,13 @@ impl SessionModel {
     }
 
     /// A new session, or the first step of a binding to a present or former one.
-    fn connect(&mut self) -> Option<Connection> {
+    fn connect(&mut self) -> Option<ChaosConnection> {
         if self.keys.is_empty() || self.random.below(3) == 0 {
             let client = self.net.ready();
             let expected = ExpectedSession { channels: 1, ..ExpectedSession::default() };
             self.sessions.insert(client.session.0, expected);
             self.keys.push(client.twin());
-            return Some(Connection { client, part: ConnectionRole::Channel });
+            return Some(ChaosConnection { client, part: ConnectionRole::Channel });
         }
         // One of the latest sessions.
         let first = self.keys.len() - 1 - self.random.below(self.keys.len().min(4));
@@ -116,13 +116,13 @@ impl SessionModel {
         };
         assert_eq!(status, wanted);
         if status == NtStatus::MORE_PROCESSING_REQUIRED {
-            return Some(Connection { client, part: ConnectionRole::Binding(first) });
+            return Some(ChaosConnection { client, part: ConnectionRole::Binding(first) });
         }
         client.cut();
         None
     }
 
-    fn go_on_binding(&mut self, connection: &mut Connection, first: usize) -> bool {
+    fn go_on_binding(&mut self, connection: &mut ChaosConnection, first: usize) -> bool {
         if self.random.below(4) == 0 {
             return self.cut(connection, false);
         }
@@ -141,7 +141,7 @@ impl SessionModel {
         if status == NtStatus::SUCCESS { true } else { self.cut(connection, false) }
     }
 
-    fn cut(&mut self, connection: &mut Connection, counts: bool) -> bool {
+    fn cut(&mut self, connection: &mut ChaosConnection, counts: bool) -> bool {
         connection.client.lose();
         let id = connection.client.session.0;
         if let Some(session) = self.sessions.get_mut(&id).filter(|_| counts) {
@@ -153,14 +153,14 @@ impl SessionModel {
         false
     }
 
-    fn log_off(&mut self, connection: &mut Connection) -> bool {
+    fn log_off(&mut self, connection: &mut ChaosConnection) -> bool {
         let was = self.sessions.remove(&connection.client.session.0).is_some();
         let wanted = if was { NtStatus::SUCCESS } else { NtStatus::USER_SESSION_DELETED };
         assert_eq!(connection.client.plain(Command::LOGOFF), wanted);
         true
     }
 
-    fn renew(&mut self, connection: &mut Connection) -> bool {
+    fn renew(&mut self, connection: &mut ChaosConnection) -> bool {
         let id = connection.client.session.0;
         let right = self.random.below(4) > 0;
         let password = if right { "a right password" } else { "a wrong password" };
@@ -177,7 +177,7 @@ impl SessionModel {
         true
     }
 
-    fn create(&mut self, connection: &mut Connection) -> bool {
+    fn create(&mut self, connection: &mut ChaosConnection) -> bool {
         if let Some(session) = self.sessions.get_mut(&connection.client.session.0) {
             let name = format!("f{}", self.random.below(3));
             session.files.push(connection.client.create(&name, 0));
@@ -186,7 +186,7 @@ impl SessionModel {
     }
 
     /// Closes a file on any channel, which any channel may have opened.
-    fn close(&mut self, connection: &mut Connection) -> bool {
+    fn close(&mut self, connection: &mut ChaosConnection) -> bool {
         if let Some(session) = self.sessions.get_mut(&connection.client.session.0)
             && let Some(file) = session.files.pop()
         {

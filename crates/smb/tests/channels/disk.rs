@@ -1,7 +1,7 @@
 //! A disk that loses written data: the response reports it, and a continuously available share
 //! stops.
 
-use crate::harness::{Client, Net};
+use crate::harness::{ConnectedClient, Net};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
@@ -13,13 +13,13 @@ use wire::smb::{
 };
 
 /// A disk that fails on demand.
-struct Disk {
+struct SyncFailureDisk {
     clock: StillClock,
     error: FsError,
     fails: AtomicBool,
 }
 
-impl Surroundings for Disk {
+impl Surroundings for SyncFailureDisk {
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -30,21 +30,21 @@ impl Surroundings for Disk {
     }
 }
 
-fn net(error: FsError, continuously_available: bool) -> (Net, Arc<Disk>) {
+fn net(error: FsError, continuously_available: bool) -> (Net, Arc<SyncFailureDisk>) {
     let fails = AtomicBool::new(false);
-    let disk = Arc::new(Disk { clock: StillClock::default(), error, fails });
+    let disk = Arc::new(SyncFailureDisk { clock: StillClock::default(), error, fails });
     let vfs = MemoryVfs::new(MemoryOptions::default(), disk.clone());
     let net = Net::over(Arc::new(vfs)).0;
     net.reload(|_, share| share.continuously_available = continuously_available);
     (net, disk)
 }
 
-fn flush(client: &mut Client, file_id: FileId) -> NtStatus {
+fn flush(client: &mut ConnectedClient, file_id: FileId) -> NtStatus {
     client.status(Command::FLUSH, |w| FlushRequest { file_id }.encode(w))
 }
 
 /// Opens an existing file with FILE_DELETE_ON_CLOSE.
-fn open_to_delete(client: &mut Client, name: &str) -> FileId {
+fn open_to_delete(client: &mut ConnectedClient, name: &str) -> FileId {
     let mut units = Vec::new();
     put_utf16(&mut units, name);
     let request = CreateRequest {
@@ -63,18 +63,18 @@ fn open_to_delete(client: &mut Client, name: &str) -> FileId {
     reply.file()
 }
 
-fn set_info(client: &mut Client, file_id: FileId, class: u8, input: &[u8]) -> NtStatus {
+fn set_info(client: &mut ConnectedClient, file_id: FileId, class: u8, input: &[u8]) -> NtStatus {
     let kind = InfoType::File;
     let request = SetInfoRequest { kind, class, additional: 0, file_id, input };
     client.status(Command::SET_INFO, |w| request.encode(w))
 }
 
-fn write(client: &mut Client, file_id: FileId) -> NtStatus {
+fn write(client: &mut ConnectedClient, file_id: FileId) -> NtStatus {
     let request = WriteRequest { offset_bytes: 0, file_id, flags: 0, data: b"x" };
     client.status(Command::WRITE, |w| request.encode(w))
 }
 
-fn create(client: &mut Client, name: &str) -> NtStatus {
+fn create(client: &mut ConnectedClient, name: &str) -> NtStatus {
     let id = client.send_create(name, 0);
     client.reply_to(id).expect("a reply").header.status
 }
@@ -166,7 +166,7 @@ fn open_set_to_write_through_by_mode_is_stable_or_refused() {
     let (net, disk) = net(FsError::NoSpace, false);
     let mut client = net.ready();
     let file = client.create("f", 0);
-    let change = |client: &mut Client, class| match class {
+    let change = |client: &mut ConnectedClient, class| match class {
         None => write(client, file),
         Some(class) => set_info(client, file, class, &8u64.to_le_bytes()),
     };

@@ -1,6 +1,6 @@
 //! File server responses by MS-FSA: names, times, information classes and control codes.
 
-use crate::harness::{Client, Net};
+use crate::harness::{ConnectedClient, Net};
 use files::Caller;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,15 @@ const UNBUFFERED: u32 = 8;
 const LONG_AGO: u64 = 128_830_464_000_000_000;
 const BASIC: u8 = 4;
 
-struct Create<'a> {
+struct CreateCase<'a> {
     name: &'a str,
     options: u32,
     disposition: u32,
     attributes: u32,
 }
 
-impl Create<'_> {
-    fn send(&self, client: &mut Client) -> Result<FileId, NtStatus> {
+impl CreateCase<'_> {
+    fn send(&self, client: &mut ConnectedClient) -> Result<FileId, NtStatus> {
         let mut units = Vec::new();
         put_utf16(&mut units, self.name);
         let request = CreateRequest {
@@ -53,30 +53,36 @@ impl Create<'_> {
 }
 
 /// Opens or creates a file or directory.
-fn open(client: &mut Client, name: &str, options: u32) -> Result<FileId, NtStatus> {
+fn open(client: &mut ConnectedClient, name: &str, options: u32) -> Result<FileId, NtStatus> {
     let disposition = fscc::FILE_OPEN_IF;
-    Create { name, options, disposition, attributes: 0 }.send(client)
+    CreateCase { name, options, disposition, attributes: 0 }.send(client)
 }
 
-fn file(client: &mut Client, name: &str) -> FileId {
+fn file(client: &mut ConnectedClient, name: &str) -> FileId {
     open(client, name, NON_DIRECTORY).unwrap()
 }
 
-fn directory(client: &mut Client, name: &str) -> FileId {
+fn directory(client: &mut ConnectedClient, name: &str) -> FileId {
     open(client, name, DIRECTORY).unwrap()
 }
 
-fn set(client: &mut Client, kind: InfoType, class: u8, file_id: FileId, input: &[u8]) -> NtStatus {
+fn set(
+    client: &mut ConnectedClient,
+    kind: InfoType,
+    class: u8,
+    file_id: FileId,
+    input: &[u8],
+) -> NtStatus {
     let request = SetInfoRequest { kind, class, additional: 0, file_id, input };
     client.status(Command::SET_INFO, |w| request.encode(w))
 }
 
-fn set_file(client: &mut Client, class: u8, file_id: FileId, input: &[u8]) -> NtStatus {
+fn set_file(client: &mut ConnectedClient, class: u8, file_id: FileId, input: &[u8]) -> NtStatus {
     set(client, InfoType::File, class, file_id, input)
 }
 
 fn query(
-    client: &mut Client,
+    client: &mut ConnectedClient,
     kind: InfoType,
     class: u8,
     file_id: FileId,
@@ -97,13 +103,13 @@ fn query(
     }
 }
 
-fn write(client: &mut Client, file_id: FileId, data: &[u8]) {
+fn write(client: &mut ConnectedClient, file_id: FileId, data: &[u8]) {
     let request = WriteRequest { offset_bytes: 0, file_id, flags: 0, data };
     let written = client.status(Command::WRITE, |w| request.encode(w));
     assert_eq!(written, NtStatus::SUCCESS);
 }
 
-fn control(client: &mut Client, code: u32, file_id: FileId, input: &[u8]) -> NtStatus {
+fn control(client: &mut ConnectedClient, code: u32, file_id: FileId, input: &[u8]) -> NtStatus {
     let request = IoctlRequest {
         code,
         file_id,
@@ -116,7 +122,7 @@ fn control(client: &mut Client, code: u32, file_id: FileId, input: &[u8]) -> NtS
 }
 
 /// Creation, last access, last write, change.
-fn times(client: &mut Client, file: FileId) -> [u64; 4] {
+fn times(client: &mut ConnectedClient, file: FileId) -> [u64; 4] {
     let bytes = query(client, InfoType::File, BASIC, file).unwrap();
     [0, 8, 16, 24].map(|at| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()))
 }
@@ -199,7 +205,7 @@ fn trailing_separator_requires_a_directory() {
     let invalid = Err(NtStatus::OBJECT_NAME_INVALID);
     for disposition in [fscc::FILE_OPEN, fscc::FILE_CREATE, fscc::FILE_OPEN_IF] {
         let mut send = |name, options| {
-            let create = Create { name, options, disposition, attributes: 0 };
+            let create = CreateCase { name, options, disposition, attributes: 0 };
             create.send(&mut client).map(|_| ())
         };
         for name in ["file\\", "new\\", "directory\\"] {
@@ -217,8 +223,12 @@ fn trailing_separator_requires_a_directory() {
         assert_eq!(send("new\\", 0), missing, "{disposition}");
         assert_eq!(send("missing\\\\new", NON_DIRECTORY), Err(NtStatus::OBJECT_PATH_NOT_FOUND));
     }
-    let create =
-        |name| Create { name, options: DIRECTORY, disposition: fscc::FILE_CREATE, attributes: 0 };
+    let create = |name| CreateCase {
+        name,
+        options: DIRECTORY,
+        disposition: fscc::FILE_CREATE,
+        attributes: 0,
+    };
     assert!(create("made\\").send(&mut client).is_ok());
     assert!(
         file(&mut client, "directory\\\\inside") != FileId::RELATED,
@@ -246,7 +256,7 @@ fn rename_and_link_refuse_empty_and_directory_names() {
 }
 
 /// The names that match a pattern, as shown.
-fn listed(client: &mut Client, directory: FileId, pattern: &str) -> Vec<String> {
+fn listed(client: &mut ConnectedClient, directory: FileId, pattern: &str) -> Vec<String> {
     let mut units = Vec::new();
     put_utf16(&mut units, pattern);
     let request = QueryDirectoryRequest {
@@ -304,7 +314,8 @@ fn checksum_attributes_are_accepted_and_not_stored() {
     for (at, bits) in [0x8000_u32, 0x2_0000, 0x2_8000].into_iter().enumerate() {
         for options in [NON_DIRECTORY, DIRECTORY] {
             let name = &format!("{at} {options}");
-            let create = Create { name, options, disposition: fscc::FILE_CREATE, attributes: bits };
+            let create =
+                CreateCase { name, options, disposition: fscc::FILE_CREATE, attributes: bits };
             let opened = create.send(&mut client).unwrap();
             let basic = query(&mut client, InfoType::File, BASIC, opened).unwrap();
             assert_eq!(u32::from_le_bytes(basic[32..36].try_into().unwrap()) & bits, 0);

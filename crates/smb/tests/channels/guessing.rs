@@ -1,6 +1,6 @@
 //! Delayed verification of wrong passwords, and its limits for correct ones.
 
-use crate::harness::{ALICE, BOB, Client, Net, PASSWORD};
+use crate::harness::{ALICE, BOB, ConnectedClient, Net, PASSWORD};
 use smb::limits::{LOGON_WAIT_MAX, WAITING_LOGONS_PER_CONNECTION, WAITING_LOGONS_PER_PAIR};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{Command, MessageId, SessionId};
 
 /// The responses that have arrived.
-fn answers(client: &mut Client, ids: &[MessageId]) -> Vec<NtStatus> {
+fn answers(client: &mut ConnectedClient, ids: &[MessageId]) -> Vec<NtStatus> {
     ids.iter().filter_map(|id| client.status_of_setup(*id)).collect()
 }
 

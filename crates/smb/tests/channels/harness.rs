@@ -6,7 +6,9 @@ mod raw;
 pub use raw::{app_instance, lease_contexts};
 
 use crate::agreement::{self, Agreement};
-use crate::slow::{BlockableParts, BlockableWorkers, ColdBackend, DetachedWork, Work};
+use crate::slow::{
+    BlockableParts, BlockableWorkers, ColdBackend, DetachedFuture, DetachedWorkQueue,
+};
 use bytes::BytesMut;
 use files::{Caller, Files, Volume, VolumeOptions};
 use futures_util::FutureExt;
@@ -46,7 +48,7 @@ struct TestHost {
     random: AtomicU64,
     begun: HostTime,
     passed_seconds: Arc<AtomicU64>,
-    carried: Arc<DetachedWork>,
+    carried: Arc<DetachedWorkQueue>,
     doubts: Arc<ProbedConnections>,
     tickets: Arc<TicketDesk>,
     has_guest: Arc<AtomicBool>,
@@ -157,7 +159,7 @@ impl Host for TestHost {
 
     fn logon_succeeded(&self, _: SocketAddr, _: &str) {}
 
-    fn carry_on(&self, work: Work) {
+    fn carry_on(&self, work: DetachedFuture) {
         self.carried.take(work);
     }
 
@@ -208,7 +210,7 @@ impl Net {
     pub fn over(vfs: Arc<dyn Vfs>) -> (Self, BlockableParts) {
         let now = HostTime { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let (hands, carried) =
-            (Arc::new(BlockableWorkers::default()), Arc::new(DetachedWork::default()));
+            (Arc::new(BlockableWorkers::default()), Arc::new(DetachedWorkQueue::default()));
         let carries = carried.clone();
         let doubts = Arc::<ProbedConnections>::default();
         let tickets = Arc::new(TicketDesk {
@@ -257,17 +259,17 @@ impl Net {
     }
 
     /// A connection that negotiated SMB 3.0.2.
-    pub fn connect(&self) -> Client {
+    pub fn connect(&self) -> ConnectedClient {
         self.connect_with(capabilities::MULTI_CHANNEL)
     }
 
     /// Like [`Net::connect`], with these client capabilities.
-    pub fn connect_with(&self, capabilities: u32) -> Client {
+    pub fn connect_with(&self, capabilities: u32) -> ConnectedClient {
         self.connect_by(Dialect::Smb302, capabilities, &[])
     }
 
     /// A connection that negotiated SMB 3.1.1, with these capabilities and signing algorithms.
-    pub fn connect_311(&self, capabilities: u32, signing: &[SigningAlgorithm]) -> Client {
+    pub fn connect_311(&self, capabilities: u32, signing: &[SigningAlgorithm]) -> ConnectedClient {
         self.connect_by(Dialect::Smb311, capabilities, &agreement::contexts(signing))
     }
 
@@ -276,16 +278,16 @@ impl Net {
         dialect: Dialect,
         capabilities: u32,
         contexts: &[(u16, Vec<u8>)],
-    ) -> Client {
+    ) -> ConnectedClient {
         self.negotiate(dialect, &agreement::request(dialect, capabilities, contexts))
     }
 
     /// A connection after this NEGOTIATE, which selects `dialect`.
-    pub fn negotiate(&self, dialect: Dialect, request: &NegotiateRequest<'_>) -> Client {
+    pub fn negotiate(&self, dialect: Dialect, request: &NegotiateRequest<'_>) -> ConnectedClient {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let facts = ConnFacts { id, peer: address(40_000), local: address(45) };
-        let mut client = Client {
+        let mut client = ConnectedClient {
             conn: Some(Conn::new(self.server.clone(), facts)),
             jobs: Vec::new(),
             replies: Vec::new(),
@@ -308,12 +310,12 @@ impl Net {
     }
 
     /// A connection with a session of `alice` and the share.
-    pub fn ready(&self) -> Client {
+    pub fn ready(&self) -> ConnectedClient {
         self.ready_as(ALICE)
     }
 
     /// Like [`Net::ready`], with a session of `user`.
-    pub fn ready_as(&self, user: &str) -> Client {
+    pub fn ready_as(&self, user: &str) -> ConnectedClient {
         let mut client = self.connect();
         assert_eq!(client.log_on(user), NtStatus::SUCCESS);
         assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
@@ -321,7 +323,7 @@ impl Net {
     }
 
     /// A further channel of `first`'s session.
-    pub fn bound(&self, first: &Client) -> Client {
+    pub fn bound(&self, first: &ConnectedClient) -> ConnectedClient {
         let mut client = self.connect();
         assert_eq!(client.bind(first, ALICE), NtStatus::SUCCESS);
         client
@@ -372,12 +374,12 @@ fn config(share: &Arc<Share>, multichannel: Multichannel) -> Config {
 }
 
 /// One response.
-pub struct Reply {
+pub struct ParsedResponse {
     pub header: Header,
     pub bytes: Vec<u8>,
 }
 
-impl Reply {
+impl ParsedResponse {
     /// FileId of a successful CREATE.
     pub fn file(&self) -> FileId {
         FileId::decode(&mut Reader::new(&self.bytes[Header::LENGTH + 64..])).unwrap()
@@ -410,10 +412,10 @@ pub struct ReplayableCreate {
 }
 
 /// One connection of a client. Dropping it disconnects.
-pub struct Client {
+pub struct ConnectedClient {
     conn: Option<Conn>,
     jobs: Vec<Job>,
-    replies: Vec<Reply>,
+    replies: Vec<ParsedResponse>,
     /// Observes all frames of the server.
     wiretap: Wiretap,
     now: HostTime,
@@ -468,7 +470,7 @@ fn open_or_create<'a>(name: &'a [u8], oplock: u8, contexts: &'a [u8]) -> CreateR
     }
 }
 
-impl Client {
+impl ConnectedClient {
     fn header(&mut self, command: Command) -> Header {
         let id = self.next_id;
         self.next_id += u64::from(command != Command::CANCEL);
@@ -576,12 +578,12 @@ impl Client {
             self.wiretap.observe(&bytes).unwrap();
             let header = Header::decode(&mut Reader::new(&bytes)).unwrap();
             self.agreement.note_reply(&header, &bytes);
-            self.replies.push(Reply { header, bytes });
+            self.replies.push(ParsedResponse { header, bytes });
         }
     }
 
     /// The response to `id`, if it has arrived; skips an interim response.
-    pub fn reply_to(&mut self, id: MessageId) -> Option<Reply> {
+    pub fn reply_to(&mut self, id: MessageId) -> Option<ParsedResponse> {
         self.step();
         self.replies.retain(|r| r.header.status != NtStatus::PENDING);
         let at = self.replies.iter().position(|r| r.header.message_id == id)?;
@@ -596,13 +598,13 @@ impl Client {
     /// Header of the interim response to a pending request.
     pub fn interim_to(&mut self, id: MessageId) -> Header {
         self.step();
-        let interim = |r: &&Reply| r.header.message_id == id;
+        let interim = |r: &&ParsedResponse| r.header.message_id == id;
         let reply = self.replies.iter().find(interim).expect("an interim reply");
         assert_eq!(reply.header.status, NtStatus::PENDING);
         reply.header
     }
 
-    pub fn call(&mut self, command: Command, body: impl FnOnce(&mut Writer<'_>)) -> Reply {
+    pub fn call(&mut self, command: Command, body: impl FnOnce(&mut Writer<'_>)) -> ParsedResponse {
         let id = self.send(command, body);
         self.reply_to(id).expect("a reply")
     }
@@ -612,7 +614,7 @@ impl Client {
     }
 
     /// The next notification.
-    pub fn notice(&mut self) -> Option<Reply> {
+    pub fn notice(&mut self) -> Option<ParsedResponse> {
         self.reply_to(MessageId(u64::MAX))
     }
 
@@ -651,8 +653,8 @@ impl Client {
         self.set_up(flags, key, &first_token())
     }
 
-    /// Like [`Client::begin_binding`], when the response may be delayed.
-    pub fn send_binding(&mut self, first: &Client) -> MessageId {
+    /// Like [`ConnectedClient::begin_binding`], when the response may be delayed.
+    pub fn send_binding(&mut self, first: &ConnectedClient) -> MessageId {
         (self.session, self.tree) = (first.session, first.tree);
         let key = first.signing.as_deref();
         self.agreement.begin_logon();
@@ -735,13 +737,13 @@ impl Client {
     }
 
     /// Begins to bind this connection to `first`'s session.
-    pub fn begin_binding(&mut self, first: &Client) -> NtStatus {
+    pub fn begin_binding(&mut self, first: &ConnectedClient) -> NtStatus {
         (self.session, self.tree) = (first.session, first.tree);
         self.begin(SessionSetupRequest::BINDING, first.signing.as_deref())
     }
 
-    /// Completes [`Client::begin_binding`].
-    pub fn end_binding(&mut self, first: &Client, user: &str) -> NtStatus {
+    /// Completes [`ConnectedClient::begin_binding`].
+    pub fn end_binding(&mut self, first: &ConnectedClient, user: &str) -> NtStatus {
         let flags = SessionSetupRequest::BINDING;
         let (status, key) = self.finish(flags, first.signing.as_deref(), user, PASSWORD);
         self.signing =
@@ -750,7 +752,7 @@ impl Client {
     }
 
     /// Binds this connection to `first`'s session.
-    pub fn bind(&mut self, first: &Client, user: &str) -> NtStatus {
+    pub fn bind(&mut self, first: &ConnectedClient, user: &str) -> NtStatus {
         match self.begin_binding(first) {
             NtStatus::MORE_PROCESSING_REQUIRED => self.end_binding(first, user),
             refused => refused,
@@ -803,7 +805,7 @@ impl Client {
         header.message_id
     }
 
-    /// Like [`Client::send_create_new`], with a full lease.
+    /// Like [`ConnectedClient::send_create_new`], with a full lease.
     pub fn create_new_leased(&mut self, name: &str, create_guid: [u8; 16]) -> FileId {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, name);
@@ -816,7 +818,7 @@ impl Client {
         reply.file()
     }
 
-    /// Reconnects an open of [`Client::create_new_leased`], by this name.
+    /// Reconnects an open of [`ConnectedClient::create_new_leased`], by this name.
     pub fn send_leased_return(
         &mut self,
         file_id: FileId,
@@ -831,7 +833,7 @@ impl Client {
         self.send(Command::CREATE, |w| request.encode(w))
     }
 
-    /// Reconnects an open of [`Client::send_create_new`].
+    /// Reconnects an open of [`ConnectedClient::send_create_new`].
     pub fn send_return(&mut self, file_id: FileId, create_guid: [u8; 16]) -> MessageId {
         let mut contexts = Vec::new();
         put_reconnect(&mut contexts, file_id, create_guid);
@@ -932,7 +934,7 @@ impl Client {
         }
     }
 
-    /// Like [`Client::cut`], but keeps the client's keys.
+    /// Like [`ConnectedClient::cut`], but keeps the client's keys.
     pub fn lose(&mut self) {
         self.jobs.clear();
         self.conn = None;

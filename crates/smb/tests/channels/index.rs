@@ -1,13 +1,18 @@
 //! Directories opened by the name of their index. MS-FSA 2.1.5.1, MS-FSCC 2.1.5.
 
-use crate::harness::{Client, Net};
+use crate::harness::{ConnectedClient, Net};
 use wire::codec::put_utf16;
 use wire::fscc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, CreateRequest};
 
 /// Status, and attributes of the opened file. MS-SMB2 2.2.14.
-fn create(client: &mut Client, name: &str, disposition: u32, options: u32) -> (NtStatus, u32) {
+fn create(
+    client: &mut ConnectedClient,
+    name: &str,
+    disposition: u32,
+    options: u32,
+) -> (NtStatus, u32) {
     let mut units = Vec::new();
     put_utf16(&mut units, name);
     let request = CreateRequest {

@@ -1,6 +1,6 @@
 //! Charges for the records of persistent opens.
 
-use crate::harness::{ALICE, BOB, Client, Net};
+use crate::harness::{ALICE, BOB, ConnectedClient, Net};
 use limits::LedgerHolder;
 use smb::limits::PERSISTENT_BYTES_MAX;
 use wire::codec::{Writer, put_utf16};
@@ -16,7 +16,7 @@ pub fn net() -> Net {
 }
 
 /// A user's client that may have persistent opens.
-pub fn ready(net: &Net, user: &str) -> Client {
+pub fn ready(net: &Net, user: &str) -> ConnectedClient {
     let mut client = net.connect_with(capabilities::PERSISTENT_HANDLES);
     assert_eq!(client.log_on(user), NtStatus::SUCCESS);
     assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
@@ -24,14 +24,14 @@ pub fn ready(net: &Net, user: &str) -> Client {
 }
 
 /// Opens a file persistently.
-fn open(client: &mut Client, name: &str) -> Result<FileId, NtStatus> {
+fn open(client: &mut ConnectedClient, name: &str) -> Result<FileId, NtStatus> {
     // A CreateGuid for each name.
     open_by(client, name, [name.len() as u8; 16], 0)
 }
 
 /// Like [`open`], with this CreateGuid and oplock level.
 pub fn open_by(
-    client: &mut Client,
+    client: &mut ConnectedClient,
     name: &str,
     create_guid: [u8; 16],
     oplock: u8,

@@ -1,6 +1,8 @@
 //! Edge cases that Windows refuses or accepts, from its protocol test suites.
 
-use crate::harness::{ALICE, BOB, Client, Net, Reply, app_instance, lease_contexts};
+use crate::harness::{
+    ALICE, BOB, ConnectedClient, Net, ParsedResponse, app_instance, lease_contexts,
+};
 use files::VolumeOptions;
 use smb::{Close, Dialect};
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use wire::smb::{Command, CreateRequest, FileId, Header, TreeConnectRequest, put_
 const SUCCESS: NtStatus = NtStatus::SUCCESS;
 
 /// A client of SMB 3.1.1 that signs by AES-CMAC.
-fn newest(net: &Net) -> Client {
+fn newest(net: &Net) -> ConnectedClient {
     net.connect_311(0, &[SigningAlgorithm::AesCmac])
 }
 
@@ -110,7 +112,7 @@ fn validation_refused_for_another_reason_is_answered() {
 }
 
 /// The result of an unsigned TREE_CONNECT.
-fn unsigned_tree_connect(client: &mut Client) -> Result<NtStatus, Close> {
+fn unsigned_tree_connect(client: &mut ConnectedClient) -> Result<NtStatus, Close> {
     let path: Vec<u8> = r"\\SERVER\data".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let request = TreeConnectRequest { flags: 0, path: &path };
     let id = client.send_last(Command::TREE_CONNECT, false, |w| request.encode(w))?;
@@ -291,7 +293,7 @@ fn durable_contexts_exclude_each_other_on_every_dialect() {
 }
 
 /// Opens with these contexts. Returns the granted level, and whether the open is durable.
-fn open_by(client: &mut Client, name: &str, contexts: &[u8], by: (u32, u8)) -> (u8, bool) {
+fn open_by(client: &mut ConnectedClient, name: &str, contexts: &[u8], by: (u32, u8)) -> (u8, bool) {
     let reply = client.create_by(name, contexts, |request| (request.options, request.oplock) = by);
     assert_eq!(reply.header.status, SUCCESS, "{name} {by:?}");
     let has = |name: &[u8; 4]| reply.bytes.windows(4).any(|part| part == name);
@@ -442,11 +444,11 @@ fn wrong_level_in_an_acknowledgment_ends_the_break_at_none() {
 }
 
 /// Opens `f` exclusively, for the application instance `id`.
-fn open_for(client: &mut Client, name: &str, id: u8) -> Reply {
+fn open_for(client: &mut ConnectedClient, name: &str, id: u8) -> ParsedResponse {
     client.create_by(name, &app_instance(id), |request| request.share_access = 0)
 }
 
-fn client_of(net: &Net, guid: u8) -> Client {
+fn client_of(net: &Net, guid: u8) -> ConnectedClient {
     let mut client = net.connect_of(guid, Dialect::Smb302);
     assert_eq!(client.log_on(ALICE), SUCCESS);
     assert_eq!(client.connect_tree("data"), SUCCESS);

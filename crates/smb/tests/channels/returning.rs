@@ -1,20 +1,24 @@
 //! Reconnects that arrive before the server notices the lost connection. MS-SMB2 3.3.5.9.12.
 
-use crate::harness::{BOB, Client, Net, ReplayableCreate};
+use crate::harness::{BOB, ConnectedClient, Net, ReplayableCreate};
 use wire::ntstatus::NtStatus;
 use wire::smb::FileId;
 
 const GUID: [u8; 16] = *b"a create's guid.";
 
 /// A file with a durable open.
-fn durable(client: &mut Client) -> FileId {
+fn durable(client: &mut ConnectedClient) -> FileId {
     let id = client.send_create_new("f", ReplayableCreate { guid: GUID, replays: false });
     let reply = client.reply_to(id).expect("a reply");
     assert_eq!(reply.header.status, NtStatus::SUCCESS);
     reply.file()
 }
 
-fn status_of_return(client: &mut Client, file: FileId, guid: [u8; 16]) -> Option<NtStatus> {
+fn status_of_return(
+    client: &mut ConnectedClient,
+    file: FileId,
+    guid: [u8; 16],
+) -> Option<NtStatus> {
     let id = client.send_return(file, guid);
     client.reply_to(id).map(|reply| reply.header.status)
 }
@@ -59,7 +63,7 @@ fn one_of_two_early_reconnects_succeeds() {
     let file = durable(&mut first);
     let mut clients = [net.ready(), net.ready()];
     let ids = clients.each_mut().map(|client| client.send_return(file, GUID));
-    clients.iter_mut().for_each(Client::step);
+    clients.iter_mut().for_each(ConnectedClient::step);
     first.cut();
     let status = clients[1].reply_to(ids[1]).map(|reply| reply.header.status);
     assert_eq!(status, Some(NtStatus::SUCCESS));
@@ -95,7 +99,7 @@ fn early_reconnect_with_a_wrong_name_fails_at_once() {
     let mut first = net.ready();
     let file = first.create_new_leased("f", GUID);
     let mut second = net.ready();
-    let status = |client: &mut Client, name| {
+    let status = |client: &mut ConnectedClient, name| {
         let id = client.send_leased_return(file, GUID, name);
         client.reply_to(id).map(|reply| reply.header.status)
     };

@@ -13,12 +13,12 @@ use vfs::{
     Replace, Result, Space, Vfs, Wait,
 };
 
-type Task = Box<dyn FnOnce() + Send>;
-pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+type BlockedTask = Box<dyn FnOnce() + Send>;
+pub type DetachedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Workers that a test can block.
 #[derive(Default)]
-pub struct BlockableWorkers(Mutex<Option<Vec<Task>>>);
+pub struct BlockableWorkers(Mutex<Option<Vec<BlockedTask>>>);
 
 impl BlockableWorkers {
     /// Blocks the workers.
@@ -40,7 +40,7 @@ impl BlockableWorkers {
 }
 
 impl Workers for BlockableWorkers {
-    fn run(&self, _: &CallHolder, task: Task) {
+    fn run(&self, _: &CallHolder, task: BlockedTask) {
         let mut held = self.0.lock().unwrap();
         match &mut *held {
             Some(tasks) => tasks.push(task),
@@ -51,17 +51,17 @@ impl Workers for BlockableWorkers {
         }
     }
 
-    fn sleep(&self, _: Duration) -> Work {
+    fn sleep(&self, _: Duration) -> DetachedFuture {
         Box::pin(std::future::pending())
     }
 }
 
 /// Detached work, which no task awaits.
 #[derive(Default)]
-pub struct DetachedWork(Mutex<Vec<Work>>);
+pub struct DetachedWorkQueue(Mutex<Vec<DetachedFuture>>);
 
-impl DetachedWork {
-    pub fn take(&self, work: Work) {
+impl DetachedWorkQueue {
+    pub fn take(&self, work: DetachedFuture) {
         self.0.lock().unwrap().push(work);
     }
 
@@ -122,5 +122,5 @@ impl Vfs for ColdBackend {
 /// The parts of a server that a test can block.
 pub struct BlockableParts {
     pub hands: Arc<BlockableWorkers>,
-    pub carried: Arc<DetachedWork>,
+    pub carried: Arc<DetachedWorkQueue>,
 }

@@ -1,6 +1,6 @@
 //! Logons by Kerberos tickets: their users, expiry, and delayed verdicts.
 
-use crate::harness::{ALICE, BOB, Client, Net};
+use crate::harness::{ALICE, BOB, ConnectedClient, Net};
 use std::sync::atomic::Ordering;
 use wire::ntstatus::NtStatus;
 use wire::smb::Command;
@@ -8,7 +8,7 @@ use wire::smb::Command;
 /// Ticket lifetime from the start, in seconds.
 const TICKET_SECONDS: u64 = 100;
 
-fn log_on(client: &mut Client, user: &str) -> NtStatus {
+fn log_on(client: &mut ConnectedClient, user: &str) -> NtStatus {
     let id = client.send_ticket(user);
     client.status_of_ticket(id).expect("a verdict")
 }

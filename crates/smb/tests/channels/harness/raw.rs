@@ -1,6 +1,6 @@
 //! Requests of any form, and requests that disconnect.
 
-use super::{Client, Net, open_or_create, put_durable, put_lease, put_reconnect};
+use super::{ConnectedClient, Net, open_or_create, put_durable, put_lease, put_reconnect};
 use crate::agreement;
 use smb::{Close, Dialect};
 use wire::codec::{Writer, put_utf16};
@@ -12,15 +12,15 @@ use wire::smb::{
 
 impl Net {
     /// A connection of the client with this GUID, which offers one dialect before 3.1.1.
-    pub fn connect_of(&self, guid: u8, dialect: Dialect) -> Client {
+    pub fn connect_of(&self, guid: u8, dialect: Dialect) -> ConnectedClient {
         let mut request = agreement::request(dialect, 0, &[]);
         request.client_guid = [guid; 16];
         self.negotiate(dialect, &request)
     }
 }
 
-impl Client {
-    /// Like [`Client::log_on`], with the session of `former` as PreviousSessionId.
+impl ConnectedClient {
+    /// Like [`ConnectedClient::log_on`], with the session of `former` as PreviousSessionId.
     pub fn log_on_after(&mut self, former: &Self, user: &str) -> NtStatus {
         self.previous = former.session;
         self.log_on(user)
@@ -40,18 +40,23 @@ impl Client {
     }
 
     /// Queries the server's interfaces.
-    pub fn query_interfaces(&mut self) -> super::Reply {
+    pub fn query_interfaces(&mut self) -> super::ParsedResponse {
         self.ioctl(QUERY_NETWORK_INTERFACE_INFO, FileId::RELATED)
     }
 
     /// Sends a control code without input.
-    pub fn ioctl(&mut self, code: u32, file_id: FileId) -> super::Reply {
+    pub fn ioctl(&mut self, code: u32, file_id: FileId) -> super::ParsedResponse {
         let request = ioctl_request(code, file_id);
         self.call(Command::IOCTL, |w| request.encode(w))
     }
 
-    /// Like [`Client::ioctl`], with an output buffer of so many bytes.
-    pub fn ioctl_with_room(&mut self, code: u32, file_id: FileId, room: u32) -> super::Reply {
+    /// Like [`ConnectedClient::ioctl`], with an output buffer of so many bytes.
+    pub fn ioctl_with_room(
+        &mut self,
+        code: u32,
+        file_id: FileId,
+        room: u32,
+    ) -> super::ParsedResponse {
         let request = IoctlRequest { output_bytes_max: room, ..ioctl_request(code, file_id) };
         self.call(Command::IOCTL, |w| request.encode(w))
     }
@@ -74,7 +79,7 @@ impl Client {
         name: &str,
         contexts: &[u8],
         change: impl FnOnce(&mut CreateRequest<'_>),
-    ) -> super::Reply {
+    ) -> super::ParsedResponse {
         let mut units = Vec::new();
         put_utf16(&mut units, name);
         let mut request = open_or_create(&units, 0, contexts);
@@ -89,21 +94,21 @@ impl Client {
         reply.file()
     }
 
-    /// Like [`Client::create_leased_for`], with this oplock level.
+    /// Like [`ConnectedClient::create_leased_for`], with this oplock level.
     pub fn create_leased_at(
         &mut self,
         level: u8,
         name: &str,
         create_guid: [u8; 16],
         id: u8,
-    ) -> super::Reply {
+    ) -> super::ParsedResponse {
         let mut contexts = app_instance(id);
         put_durable(&mut contexts, create_guid);
         put_lease(&mut contexts, 7);
         self.create_by(name, &contexts, |request| request.oplock = level)
     }
 
-    /// Reconnects an open of [`Client::create_leased_for`], as that application instance.
+    /// Reconnects an open of [`ConnectedClient::create_leased_for`], as that application instance.
     pub fn return_leased_for(
         &mut self,
         file_id: FileId,
@@ -114,7 +119,7 @@ impl Client {
         self.return_leased_at(0xFF, file_id, create_guid, name, id)
     }
 
-    /// Like [`Client::return_leased_for`], with this oplock level.
+    /// Like [`ConnectedClient::return_leased_for`], with this oplock level.
     pub fn return_leased_at(
         &mut self,
         level: u8,
@@ -129,7 +134,7 @@ impl Client {
         self.create_by(name, &contexts, |request| request.oplock = level).header.status
     }
 
-    /// The status of an unchanged [`Client::create_by`].
+    /// The status of an unchanged [`ConnectedClient::create_by`].
     pub fn status_of_create(&mut self, name: &str, contexts: &[u8]) -> NtStatus {
         self.create_by(name, contexts, |_| {}).header.status
     }
