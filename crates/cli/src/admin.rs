@@ -132,10 +132,10 @@ fn read(path: &Path) -> Result<String> {
 }
 
 /// Connects over TCP or a Unix socket.
-trait Connection: Read + Write {}
-impl<T: Read + Write> Connection for T {}
+trait AdminStream: Read + Write {}
+impl<T: Read + Write> AdminStream for T {}
 
-fn connect(address: &AdminAddress) -> Result<Box<dyn Connection>> {
+fn connect(address: &AdminAddress) -> Result<Box<dyn AdminStream>> {
     Ok(match address {
         AdminAddress::Tcp(address) => {
             let stream = TcpStream::connect_timeout(address, Duration::from_secs(5))?;

@@ -11,10 +11,10 @@ use crate::export_url::ExportUrl;
 use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
 use crate::share_url::ShareUrl;
 use anyhow::{Context, Result, bail};
-use cache_switch::CacheSwitch;
+use cache_switch::RemoteCacheSwitch;
 use client::load::{self, Plan, Progress, Report, Run, Storage, Until, Work};
 use client::nfs;
-use connection::{Arm, Connection};
+use connection::{Arm, BenchConnectionArgs};
 use series::{LoadRun, Series, in_turns};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -160,7 +160,7 @@ pub struct Args {
     #[arg(long)]
     verify: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: BenchConnectionArgs,
     /// Process id of the server, if it runs on this machine: also report its CPU time
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
@@ -402,7 +402,7 @@ async fn compare_smb(
         storages.push((arm.label.clone(), tree));
         clients.push(client);
     }
-    let switch = CacheSwitch::new(args.connection.server_admin(), &url.share, arms)?;
+    let switch = RemoteCacheSwitch::new(args.connection.server_admin(), &url.share, arms)?;
     let measured = compare(args, loads, storages, switch).await;
     for client in clients {
         client.close().await;
@@ -424,7 +424,7 @@ async fn compare_nfs(
         clients.push(client);
     }
     let share = url.path.split('/').next().unwrap_or_default();
-    let switch = CacheSwitch::new(args.connection.server_admin(), share, arms)?;
+    let switch = RemoteCacheSwitch::new(args.connection.server_admin(), share, arms)?;
     let measured = compare(args, loads, storages, switch).await;
     for client in clients {
         client.close().await;
@@ -437,7 +437,7 @@ async fn compare<S: Storage>(
     args: &Args,
     loads: &Loads,
     storages: Vec<(String, S)>,
-    mut switch: CacheSwitch,
+    mut switch: RemoteCacheSwitch,
 ) -> Result<Vec<LoadRun>> {
     let first = loads.plans.first().context("there is nothing to measure")?;
     // Files are filled if any load reads them, and as many as the largest load needs.

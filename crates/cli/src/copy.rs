@@ -5,7 +5,7 @@ mod progress;
 
 use ::copy::{Filter, Options, Place, Side, Summary, Tally};
 use anyhow::{Result, bail};
-use place::Connection;
+use place::CopyConnectionArgs;
 use place::{OpenConnections, Url, names_more};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -108,7 +108,7 @@ pub struct Args {
     #[arg(long)]
     pub password_stdin: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: CopyConnectionArgs,
     /// Write the summary as JSON to a file; - for standard output, without the text
     #[arg(long, value_name = "FILE")]
     json: Option<String>,

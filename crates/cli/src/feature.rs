@@ -26,11 +26,11 @@ pub struct Args {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: Command,
+    command: FeatureCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum FeatureCommand {
     /// Show all features with their state and the time of its last change
     List,
     /// Switch a feature on
@@ -58,14 +58,14 @@ impl FeatureArgs {
 /// Shows or switches features of a running server.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (method, which) = match &args.command {
-        Command::List => {
+        FeatureCommand::List => {
             if let Some(features) = args.admin.page("/v1/features", args.json)? {
                 out!("{}", shown(list(&features)));
             }
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Register(which) => ("PUT", which),
-        Command::Unregister(which) => ("DELETE", which),
+        FeatureCommand::Register(which) => ("PUT", which),
+        FeatureCommand::Unregister(which) => ("DELETE", which),
     };
     let answer = args
         .admin

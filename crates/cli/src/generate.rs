@@ -3,7 +3,7 @@
 //! Manual pages, one a subcommand and one of the configuration, completions of shells, and
 //! the reference of the configuration.
 
-use crate::Cli;
+use crate::CommandLine;
 use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
@@ -28,11 +28,11 @@ const MANUAL: &str = "Anabranch";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    what: Output,
+    what: GenerateCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Output {
+enum GenerateCommand {
     /// Manual pages, one a subcommand, and anabranch.toml(5)
     Man {
         /// Directory to write them to
@@ -55,16 +55,16 @@ enum Output {
 /// Writes the requested files.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
-        Output::Man { folder, date } => manual(folder, date)?,
-        Output::Completions { folder } => completions(folder)?,
-        Output::Configuration => out!("{}", reference::markdown()),
+        GenerateCommand::Man { folder, date } => manual(folder, date)?,
+        GenerateCommand::Completions { folder } => completions(folder)?,
+        GenerateCommand::Configuration => out!("{}", reference::markdown()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn manual(folder: &Path, date: &str) -> Result<()> {
     create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let mut command = Cli::command().disable_help_subcommand(true);
+    let mut command = CommandLine::command().disable_help_subcommand(true);
     command.build();
     let mut left = vec![command];
     while let Some(command) = left.pop() {
@@ -86,7 +86,7 @@ fn completions(folder: &Path) -> Result<()> {
 
 /// The command without its hidden subcommands, which completions would show.
 fn visible() -> Command {
-    let whole = Cli::command();
+    let whole = CommandLine::command();
     let shown: Vec<Command> =
         whole.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned().collect();
     let bare = Command::new("anabranch").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
@@ -232,7 +232,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         manual(folder.path(), "").expect("pages");
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
-        let mut command = Cli::command();
+        let mut command = CommandLine::command();
         command.build();
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             if sub.get_name() != "help" {

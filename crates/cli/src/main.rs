@@ -55,13 +55,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 ///   anabranch status
 #[derive(Debug, Parser)]
 #[command(name = "anabranch", version, max_term_width = 100, verbatim_doc_comment)]
-struct Cli {
+struct CommandLine {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Serve directories to SMB and NFS clients
     Serve(serve::Args),
     /// Check a configuration file and report each problem with its line
@@ -102,7 +102,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
+    let cli = CommandLine::try_parse().unwrap_or_else(|error| {
         let copies = std::env::args_os().nth(1).is_some_and(|command| command == "copy");
         if copies && error.use_stderr() {
             let _ = error.print();
@@ -112,31 +112,31 @@ fn main() -> ExitCode {
         error.exit()
     });
     // `serve` starts the log itself, as its configuration says.
-    if !matches!(cli.command, Command::Serve(_)) {
+    if !matches!(cli.command, CliCommand::Serve(_)) {
         server::log::begin(&Logging::default());
         // Without the log thread, `finish` writes the lines at exit.
         let _ = server::log::start_writing();
     }
-    let serves = matches!(cli.command, Command::Serve(_));
+    let serves = matches!(cli.command, CliCommand::Serve(_));
     let result = match cli.command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Import(args) => import::run(&args),
-        Command::Status(args) => status::run(&args),
-        Command::Channels(args) => channels::run(&args),
-        Command::Exports(args) => exports::run(&args),
-        Command::Feature(args) => feature::run(&args),
-        Command::Sessions(args) => sessions::run(&args),
-        Command::Share(args) => share_limits::run(&args),
-        Command::Dashboard(args) => dashboard::run(&args),
-        Command::Drain(args) => drain::run(&args),
-        Command::User(args) => user::run(&args),
-        Command::Copy(args) => copy::run(&args),
-        Command::Probe(args) => probe::run(&args),
-        Command::Advise(args) => advice::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Generate(args) => generate::run(&args),
+        CliCommand::Serve(args) => serve::run(&args),
+        CliCommand::Check(args) => check::run(&args),
+        CliCommand::Doctor(args) => doctor::run(&args),
+        CliCommand::Import(args) => import::run(&args),
+        CliCommand::Status(args) => status::run(&args),
+        CliCommand::Channels(args) => channels::run(&args),
+        CliCommand::Exports(args) => exports::run(&args),
+        CliCommand::Feature(args) => feature::run(&args),
+        CliCommand::Sessions(args) => sessions::run(&args),
+        CliCommand::Share(args) => share_limits::run(&args),
+        CliCommand::Dashboard(args) => dashboard::run(&args),
+        CliCommand::Drain(args) => drain::run(&args),
+        CliCommand::User(args) => user::run(&args),
+        CliCommand::Copy(args) => copy::run(&args),
+        CliCommand::Probe(args) => probe::run(&args),
+        CliCommand::Advise(args) => advice::run(&args),
+        CliCommand::Bench(args) => bench::run(&args),
+        CliCommand::Generate(args) => generate::run(&args),
     };
     server::log::finish();
     let result = result.and_then(|code| match output::finish() {
@@ -158,6 +158,6 @@ mod tests {
 
     #[test]
     fn command_line_arguments_have_unique_names() {
-        super::Cli::command().debug_assert();
+        super::CommandLine::command().debug_assert();
     }
 }

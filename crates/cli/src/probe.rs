@@ -8,7 +8,7 @@ use advise::probe::{LayerState, ProbedHost, compare, culprit, judge, story};
 use anyhow::{Context, Result};
 use std::process::ExitCode;
 use std::time::Duration;
-use target::Target;
+use target::ProbeTarget;
 
 pub use measure::interfaces_of;
 
@@ -36,7 +36,7 @@ const SECONDS_MAX: f64 = 600.0;
 pub struct Args {
     /// HOST, HOST:PORT, smb://USER@HOST[:PORT]/SHARE[/FOLDER] or nfs://HOST[:PORT]/PATH
     #[arg(required = true, num_args = 1..=16)]
-    hosts: Vec<Target>,
+    hosts: Vec<ProbeTarget>,
     /// Number of TCP connects to each host
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
     count: u64,
@@ -68,7 +68,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// How a probe is done.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+struct ProbePlan {
     count: u64,
     interval: Duration,
     within: Duration,
@@ -77,13 +77,13 @@ struct Plan {
 
 /// Probes all hosts.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut places: Vec<_> = args.hosts.iter().flat_map(Target::places).collect();
+    let mut places: Vec<_> = args.hosts.iter().flat_map(ProbeTarget::places).collect();
     for place in &mut places {
         if let Some(remote::Url::Smb(url)) = &place.url {
             place.password = Some(remote::password(url, args.password_stdin)?);
         }
     }
-    let plan = Plan {
+    let plan = ProbePlan {
         count: args.count,
         interval: Duration::from_millis(args.interval),
         within: Duration::from_secs_f64(args.within),

@@ -37,9 +37,9 @@ impl FromStr for Url {
 
 /// The system's randomness and time.
 #[derive(Debug)]
-pub struct World;
+pub struct SystemHost;
 
-impl Host for World {
+impl Host for SystemHost {
     fn random(&self, out: &mut [u8]) {
         let mut filled = 0;
         while filled < out.len() {
@@ -62,7 +62,7 @@ impl Host for World {
 /// Options with a name of our own.
 pub fn options(channels: usize) -> Options {
     let mut options = Options { channels: channels.max(1), ..Options::default() };
-    World.random(&mut options.client_guid);
+    SystemHost.random(&mut options.client_guid);
     options
 }
 
@@ -102,7 +102,7 @@ pub async fn connect_smb(url: &ShareUrl, password: &str, options: Options) -> Re
     let address = address(&url.host, url.port)?;
     let tickets = tickets::instead_of(password, &url.host);
     let target = Target { name: url.host.clone(), address, credentials, tickets };
-    Ok(Client::connect(target, options, Arc::new(World)).await?)
+    Ok(Client::connect(target, options, Arc::new(SystemHost)).await?)
 }
 
 /// Begins a session as the user of this process.
@@ -113,7 +113,7 @@ pub async fn connect_nfs(
     connections: usize,
 ) -> Result<nfs::Client> {
     let mut instance = [0; 8];
-    World.random(&mut instance);
+    SystemHost.random(&mut instance);
     let target = nfs::Target {
         name: host.to_owned(),
         address: address(host, port)?,
@@ -128,6 +128,6 @@ pub async fn connect_nfs(
 /// A random name that no other client uses.
 pub fn own_name(what: &str) -> String {
     let mut random = [0; 8];
-    World.random(&mut random);
+    SystemHost.random(&mut random);
     format!("anabranch-{what}-{:016x}", u64::from_le_bytes(random))
 }

@@ -23,11 +23,11 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<SessionsCommand>,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum SessionsCommand {
     /// Close a session and all its open files; the client may log on again
     Close(SessionIdArgs),
 }
@@ -43,7 +43,7 @@ struct SessionIdArgs {
 
 /// Shows sessions, or closes one.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if let Some(Command::Close(which)) = &args.command {
+    if let Some(SessionsCommand::Close(which)) = &args.command {
         let kind = if which.nfs { "nfs-clients" } else { "sessions" };
         let path = format!("/v1/{kind}/{}", escaped(&which.id));
         args.admin

@@ -24,18 +24,18 @@ pub struct Args {
     #[command(flatten)]
     admin: Admin,
     #[command(subcommand)]
-    command: Command,
+    command: ShareCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum ShareCommand {
     /// Show or change a share's limits, and show its throttled requests
     #[command(after_help = EXAMPLES)]
-    Limits(Limits),
+    Limits(ShareLimitsArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct Limits {
+struct ShareLimitsArgs {
     /// Name of the share
     name: String,
     /// Limits to change
@@ -53,7 +53,7 @@ fn pair(text: &str) -> Result<(String, String)> {
 
 /// Shows the limits, after applying the requested changes.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let Command::Limits(limits) = &args.command;
+    let ShareCommand::Limits(limits) = &args.command;
     let path = format!("/v1/shares/{}/limits", escaped(&limits.name));
     let wish = limits.changes.iter().map(|(key, value)| (key.clone(), value.as_str().into()));
     let wish = Value::Object(wish.collect::<Map<_, _>>());

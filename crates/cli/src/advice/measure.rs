@@ -180,7 +180,7 @@ async fn loads<S: Storage>(
     let base = runs.first().context("no number of connections")?.1.plan().clone();
     facts.warm_up_seconds = base.warm_up_seconds;
     let most = runs.first().map_or(BLOCKS[2], |(_, run)| run.block_bytes_max());
-    let mut tell = Progress::new(args, WorkloadClass::ALL.len() * BLOCKS.len() * 2);
+    let mut tell = ProgressLine::new(args, WorkloadClass::ALL.len() * BLOCKS.len() * 2);
     for class in WorkloadClass::ALL {
         for block_bytes in BLOCKS.map(|block| block.min(most)) {
             for read_percent in [100, 0] {
@@ -279,13 +279,13 @@ fn cell(report: &Report, connections: usize, class: WorkloadClass) -> Option<Mea
 }
 
 /// Writes the progress line.
-struct Progress {
+struct ProgressLine {
     shows: bool,
     at: usize,
     of: usize,
 }
 
-impl Progress {
+impl ProgressLine {
     fn new(args: &Args, of: usize) -> Self {
         Self { shows: !args.quiet, at: 0, of }
     }

@@ -12,7 +12,7 @@ const FEATURE: &str = "metadata-cache";
 
 /// Switches the cache; does nothing if no kind of connection has a setting.
 #[derive(Debug)]
-pub struct CacheSwitch {
+pub struct RemoteCacheSwitch {
     admin: Admin,
     share: String,
     /// The setting of each kind of connection, if it has one.
@@ -21,7 +21,7 @@ pub struct CacheSwitch {
     states: Option<(bool, bool)>,
 }
 
-impl CacheSwitch {
+impl RemoteCacheSwitch {
     /// Reads the current state, if any kind of connection has a setting.
     ///
     /// # Errors

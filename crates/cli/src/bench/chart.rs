@@ -3,7 +3,7 @@
 //! Colours are variables of the style, which the page has once and a picture of its own within
 //! itself, so that both follow the reader's choice of light or dark.
 
-use super::series::{Series, Summary};
+use super::series::{Series, SeriesSummary};
 use std::fmt::Write;
 
 /// Widths and heights in the pictures' own units.
@@ -30,33 +30,37 @@ const TICKS: f64 = 4.0;
 pub const STYLE: &str = include_str!("chart.css");
 
 /// One kind of chart.
-pub struct Chart {
+pub struct ChartKind {
     /// A file's name.
     pub name: &'static str,
     title: &'static str,
-    figure: fn(&Summary) -> Option<f64>,
+    figure: fn(&SeriesSummary) -> Option<f64>,
 }
 
 /// All of them.
-const CHARTS: [Chart; 6] = [
-    Chart {
+const CHARTS: [ChartKind; 6] = [
+    ChartKind {
         name: "throughput",
         title: "Throughput, MiB a second",
         figure: |one| (one.bytes_per_second > 0.0).then_some(one.bytes_per_second / 1_048_576.0),
     },
-    Chart { name: "rate", title: "Requests a second", figure: |one| Some(one.per_second) },
-    Chart {
+    ChartKind { name: "rate", title: "Requests a second", figure: |one| Some(one.per_second) },
+    ChartKind {
         name: "median",
         title: "Median time of a request, microseconds",
         figure: |one| Some(one.p50_us),
     },
-    Chart { name: "p99", title: "99th percentile, microseconds", figure: |one| Some(one.p99_us) },
-    Chart {
+    ChartKind {
+        name: "p99",
+        title: "99th percentile, microseconds",
+        figure: |one| Some(one.p99_us),
+    },
+    ChartKind {
         name: "client-processor",
         title: "CPU time of the client, microseconds a request",
         figure: |one| Some(one.client_cpu_us),
     },
-    Chart {
+    ChartKind {
         name: "server-processor",
         title: "CPU time of the server, microseconds a request",
         figure: |one| one.server_cpu_us,
@@ -64,9 +68,9 @@ const CHARTS: [Chart; 6] = [
 ];
 
 /// The charts with at least one value to draw.
-pub fn charts(series: &Series) -> Vec<&'static Chart> {
-    const ALL: &[Chart] = &CHARTS;
-    let shows = |chart: &&Chart| series.summary.iter().any(|one| (chart.figure)(one).is_some());
+pub fn charts(series: &Series) -> Vec<&'static ChartKind> {
+    const ALL: &[ChartKind] = &CHARTS;
+    let shows = |chart: &&ChartKind| series.summary.iter().any(|one| (chart.figure)(one).is_some());
     ALL.iter().filter(shows).collect()
 }
 
@@ -78,19 +82,23 @@ struct Sweep {
 
 /// The axis, if the loads differ in one thing only.
 fn sweep(series: &Series) -> Option<Sweep> {
-    let mut loads: Vec<&Summary> = Vec::new();
+    let mut loads: Vec<&SeriesSummary> = Vec::new();
     for one in &series.summary {
         if loads.last().is_none_or(|last| last.load != one.load) {
             loads.push(one);
         }
     }
-    let all_differ =
-        |of: &dyn Fn(&Summary) -> u64| loads.windows(2).all(|pair| of(pair[0]) != of(pair[1]));
-    let all_agree =
-        |of: &dyn Fn(&Summary) -> u64| loads.windows(2).all(|pair| of(pair[0]) == of(pair[1]));
-    let (mix, block) =
-        (|one: &Summary| u64::from(one.read_percent), |one: &Summary| u64::from(one.block_bytes));
-    let files = |one: &Summary| one.files as u64;
+    let all_differ = |of: &dyn Fn(&SeriesSummary) -> u64| {
+        loads.windows(2).all(|pair| of(pair[0]) != of(pair[1]))
+    };
+    let all_agree = |of: &dyn Fn(&SeriesSummary) -> u64| {
+        loads.windows(2).all(|pair| of(pair[0]) == of(pair[1]))
+    };
+    let (mix, block) = (
+        |one: &SeriesSummary| u64::from(one.read_percent),
+        |one: &SeriesSummary| u64::from(one.block_bytes),
+    );
+    let files = |one: &SeriesSummary| one.files as u64;
     let is_one_order = loads.windows(2).all(|pair| pair[0].random == pair[1].random);
     if loads.len() < SWEEP_MIN || !is_one_order {
         None
@@ -121,7 +129,7 @@ fn arms(series: &Series) -> Vec<&str> {
     arms
 }
 
-impl Chart {
+impl ChartKind {
     /// The picture as a part of the page.
     pub fn inline(&self, series: &Series) -> String {
         self.draw(series, "")
@@ -253,7 +261,7 @@ impl Chart {
     }
 }
 
-fn rectangle(row: usize, one: &Summary, value: f64, arms: &[&str], at: [f64; 4]) -> String {
+fn rectangle(row: usize, one: &SeriesSummary, value: f64, arms: &[&str], at: [f64; 4]) -> String {
     let colour = arms.iter().position(|arm| *arm == one.arm).unwrap_or(0) % COLOURS;
     let [x, y, wide, high] = at;
     format!(
@@ -263,7 +271,7 @@ fn rectangle(row: usize, one: &Summary, value: f64, arms: &[&str], at: [f64; 4])
     )
 }
 
-fn point(row: usize, one: &Summary, value: f64, colour: usize, x: f64, y: f64) -> String {
+fn point(row: usize, one: &SeriesSummary, value: f64, colour: usize, x: f64, y: f64) -> String {
     let colour = colour % COLOURS;
     format!(
         "<circle class=\"mark point c{colour}\" data-row=\"{row}\" data-value=\"{value}\" \
@@ -273,7 +281,7 @@ fn point(row: usize, one: &Summary, value: f64, colour: usize, x: f64, y: f64) -
 }
 
 /// Tooltip of a mark.
-fn hint(one: &Summary, value: f64) -> String {
+fn hint(one: &SeriesSummary, value: f64) -> String {
     let arm = if one.arm.is_empty() { String::new() } else { format!(", {}", one.arm) };
     format!("{}{}: {}", escape(&one.load), escape(&arm), short(value))
 }

@@ -10,7 +10,7 @@ const ARMS_MAX: usize = 32;
 
 /// Arguments about the connection. Of those with several values all are compared, in turns.
 #[derive(Debug, clap::Args)]
-pub struct Connection {
+pub struct BenchConnectionArgs {
     /// Channels of an SMB session, at most as many as the server's interfaces support; several
     /// numbers, as in 1,4, are compared [default: 4]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
@@ -67,7 +67,7 @@ enum NfsVersionArg {
     Nfs42,
 }
 
-impl Connection {
+impl BenchConnectionArgs {
     /// All kinds that are asked for, in the order of the arguments; `by_default` are the numbers
     /// of connections if none is named.
     pub fn arms(&self, is_nfs: bool, by_default: Option<&[usize]>) -> Result<Vec<Arm>, String> {
@@ -140,14 +140,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct BenchCommandLine {
         #[command(flatten)]
-        connection: Connection,
+        connection: BenchConnectionArgs,
     }
 
     fn labels(line: &str, is_nfs: bool) -> Vec<String> {
         let words = std::iter::once("bench").chain(line.split_whitespace());
-        let line = Line::try_parse_from(words).expect("it is one");
+        let line = BenchCommandLine::try_parse_from(words).expect("it is one");
         let arms = line.connection.arms(is_nfs, None).expect("it fits");
         arms.into_iter().map(|arm| arm.label).collect()
     }

@@ -1,7 +1,7 @@
 //! A series as one self-contained HTML page.
 
 use super::chart::{self, escape, short};
-use super::series::{Series, Summary};
+use super::series::{Series, SeriesSummary};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("report.css");
@@ -75,11 +75,11 @@ fn measured_against(series: &Series) -> String {
 
 /// The headline figures.
 fn tiles(series: &Series) -> String {
-    let best = |of: fn(&Summary) -> f64| {
+    let best = |of: fn(&SeriesSummary) -> f64| {
         series.summary.iter().max_by(|one, other| of(one).total_cmp(&of(other)))
     };
     let mut out = String::from("<ul class=\"tiles\">");
-    let mut tile = |figure: String, what: &str, one: &Summary| {
+    let mut tile = |figure: String, what: &str, one: &SeriesSummary| {
         let arm = if one.arm.is_empty() { String::new() } else { format!(", {}", one.arm) };
         let _ = write!(
             out,

@@ -22,7 +22,7 @@ pub struct LoadRun {
 
 /// All rounds of one load over one kind of connection.
 #[derive(Clone, Debug, Serialize)]
-pub struct Summary {
+pub struct SeriesSummary {
     /// See [`LoadRun::arm`].
     pub arm: String,
     /// See [`LoadRun::load`].
@@ -67,7 +67,7 @@ pub struct Series {
     /// Each load of each round.
     pub runs: Vec<LoadRun>,
     /// The means of each load and kind of connection.
-    pub summary: Vec<Summary>,
+    pub summary: Vec<SeriesSummary>,
     /// Published results of the same loads on other machines.
     pub documents: Vec<&'static str>,
 }
@@ -83,7 +83,7 @@ impl Series {
             }
         }
         keys.sort_by_key(|(load, _)| runs.iter().position(|run| run.load == *load));
-        let mut summary: Vec<Summary> =
+        let mut summary: Vec<SeriesSummary> =
             keys.iter().filter_map(|(load, arm)| summed(&runs, load, arm)).collect();
         for at in 0..summary.len() {
             let first = summary.iter().find(|one| one.load == summary[at].load);
@@ -96,7 +96,7 @@ impl Series {
 
     /// The summary as a table.
     pub fn table(&self) -> String {
-        let wide = |of: fn(&Summary) -> usize| self.summary.iter().map(of).max().unwrap_or(0);
+        let wide = |of: fn(&SeriesSummary) -> usize| self.summary.iter().map(of).max().unwrap_or(0);
         let (load, arm) =
             (wide(|one| one.load.chars().count()), wide(|one| one.arm.chars().count()));
         let mut out = String::new();
@@ -162,7 +162,7 @@ impl Series {
     }
 }
 
-fn summed(runs: &[LoadRun], load: &str, arm: &str) -> Option<Summary> {
+fn summed(runs: &[LoadRun], load: &str, arm: &str) -> Option<SeriesSummary> {
     let rounds: Vec<&Report> = runs
         .iter()
         .filter(|r| (r.load.as_str(), r.arm.as_str()) == (load, arm))
@@ -181,7 +181,7 @@ fn summed(runs: &[LoadRun], load: &str, arm: &str) -> Option<Summary> {
     let slowest = |report: &Report, of: fn(&client::load::Latency) -> f64| {
         report.operations.iter().map(|one| of(&one.latency_us)).fold(0.0, f64::max)
     };
-    Some(Summary {
+    Some(SeriesSummary {
         arm: arm.to_owned(),
         load: load.to_owned(),
         block_bytes: first.plan.block_bytes,

@@ -73,7 +73,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 
 /// How to connect to both.
 #[derive(Debug, clap::Args)]
-pub struct Connection {
+pub struct CopyConnectionArgs {
     /// Connections to each server: SMB channels or NFS connections. Default: 4, but 1 for large
     /// files to an SMB server on the same machine without signing or encryption, where more
     /// connections gain nothing
@@ -89,7 +89,7 @@ pub struct Connection {
     encrypt: EncryptArg,
 }
 
-impl Connection {
+impl CopyConnectionArgs {
     fn count(&self) -> usize {
         self.channels.unwrap_or(CHANNELS)
     }
@@ -145,7 +145,7 @@ impl OpenConnections {
     pub async fn place(
         &mut self,
         url: &Url,
-        connection: &Connection,
+        connection: &CopyConnectionArgs,
         password: &str,
     ) -> Result<Place> {
         match url {
@@ -158,7 +158,7 @@ impl OpenConnections {
     async fn share(
         &mut self,
         url: &ShareUrl,
-        connection: &Connection,
+        connection: &CopyConnectionArgs,
         password: &str,
     ) -> Result<Place> {
         let known = self.smb.iter().find(|(known, _)| is_one_session(known, url));
@@ -176,7 +176,7 @@ impl OpenConnections {
         Ok(Place { side: Side::smb(label, tree), path })
     }
 
-    async fn export(&mut self, url: &ExportUrl, connection: &Connection) -> Result<Place> {
+    async fn export(&mut self, url: &ExportUrl, connection: &CopyConnectionArgs) -> Result<Place> {
         let is_there = |known: &ExportUrl| (&known.host, known.port) == (&url.host, url.port);
         let known = self.nfs.iter().find(|(known, _)| is_there(known));
         let client = match known {
@@ -206,7 +206,7 @@ impl OpenConnections {
 }
 
 /// A session of NFS. 4.2 knows holes; a server that does not know 4.2 says so at once.
-async fn begin_nfs(url: &ExportUrl, connection: &Connection) -> Result<nfs::Client> {
+async fn begin_nfs(url: &ExportUrl, connection: &CopyConnectionArgs) -> Result<nfs::Client> {
     let connections = connection.count().clamp(1, nfs::CONNECTIONS_MAX);
     match connect_nfs(&url.host, url.port, 2, connections).await {
         Err(error) if is_refusal(&error) => connect_nfs(&url.host, url.port, 1, connections).await,

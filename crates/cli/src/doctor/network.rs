@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 const SERVERS: [&str; 5] = ["smbd", "samba", "ksmbd", "nfsd", "ganesha.nfsd"];
 
 /// A running Anabranch server, as its admin API reports it.
-pub struct RunningServer {
+pub struct ReportedServer {
     /// Its version.
     pub version: String,
     /// Layers of confinement that are missing, if the server reports them.
@@ -19,14 +19,17 @@ pub struct RunningServer {
 }
 
 /// Queries the server at the configuration's admin address; none if it does not answer.
-pub fn running(admin: Option<&AdminAddress>) -> Option<RunningServer> {
+pub fn running(admin: Option<&AdminAddress>) -> Option<ReportedServer> {
     let status = Admin::at(admin?.clone()).ask("GET", "/v1/status", None).ok()?;
     let layers = status["confinement"].as_object();
     let missing = layers.map(|layers| {
         let absent = layers.iter().filter(|(_, holds)| holds.as_bool() == Some(false));
         absent.map(|(name, _)| name.clone()).collect()
     });
-    Some(RunningServer { version: status["version"].as_str()?.to_owned(), missing_layers: missing })
+    Some(ReportedServer {
+        version: status["version"].as_str()?.to_owned(),
+        missing_layers: missing,
+    })
 }
 
 /// Shares that NFS clients reach, where NFS is served at all.
@@ -41,7 +44,7 @@ pub fn nfs_shares(config: &Config) -> Vec<NfsShare> {
 }
 
 /// Tries to listen on `address`.
-pub fn port(what: &'static str, address: SocketAddr, running: &Option<RunningServer>) -> Port {
+pub fn port(what: &'static str, address: SocketAddr, running: &Option<ReportedServer>) -> Port {
     let state = match TcpListener::bind(address).map_err(|error| error.kind()) {
         Ok(_) => PortState::Free,
         // A running Anabranch server holds the ports of its configuration.
@@ -112,7 +115,7 @@ mod tests {
         let held = TcpListener::bind("127.0.0.1:0").expect("an address");
         let address = held.local_addr().expect("one");
         assert_eq!(port("SMB", address, &None).state, PortState::Taken);
-        let own = Some(RunningServer { version: String::new(), missing_layers: None });
+        let own = Some(ReportedServer { version: String::new(), missing_layers: None });
         assert_eq!(port("SMB", address, &own).state, PortState::Ours);
         assert_eq!(port("SMB", "127.0.0.1:0".parse().expect("one"), &None).state, PortState::Free);
         let absent = "192.0.2.1:4450".parse().expect("one");

@@ -67,7 +67,7 @@ fn boot_time() -> u64 {
 /// Refused calls of programs called anabranch, no older than `since` (seconds since 1970).
 fn calls_in(log: &str, since: u64) -> Vec<RefusedCalls> {
     let mut counts = BTreeMap::<(u32, bool), u64>::new();
-    for record in log.lines().filter_map(Record::parse) {
+    for record in log.lines().filter_map(SeccompRecord::parse) {
         if record.is_own && record.time >= since {
             *counts.entry((record.number, record.was_fatal)).or_default() += 1;
         }
@@ -77,7 +77,7 @@ fn calls_in(log: &str, since: u64) -> Vec<RefusedCalls> {
 }
 
 /// An audit record of a refused call (AUDIT_SECCOMP, 1326), as the kernel or auditd writes it.
-struct Record {
+struct SeccompRecord {
     /// Seconds since 1970.
     time: u64,
     number: u32,
@@ -86,7 +86,7 @@ struct Record {
     is_own: bool,
 }
 
-impl Record {
+impl SeccompRecord {
     fn parse(line: &str) -> Option<Self> {
         if !line.contains("type=1326 ") && !line.contains("type=SECCOMP ") {
             return None;

@@ -1,8 +1,8 @@
 //! Probes a host layer by layer, from its name upwards; each layer has a timeout.
 
-use super::Plan;
-use super::target::Place;
-use crate::remote::{self, Url, World, connect_nfs, connect_smb, own_name};
+use super::ProbePlan;
+use super::target::ProbedPort;
+use crate::remote::{self, SystemHost, Url, connect_nfs, connect_smb, own_name};
 use advise::probe::{Connects, ProbedHost, ProbedSession, Reads, ServerGreeting};
 use advise::{Attempt, InterfaceFacts};
 use anyhow::{Context, Result, bail};
@@ -32,7 +32,7 @@ const CAPABILITIES: [(u32, &str); 7] = [
 
 /// Probes all hosts: connects run in parallel, as they do not disturb each other; the layers above
 /// run one host after the other, as reads compete for the link.
-pub async fn all(places: Vec<Place>, plan: Plan) -> Vec<ProbedHost> {
+pub async fn all(places: Vec<ProbedPort>, plan: ProbePlan) -> Vec<ProbedHost> {
     let connecting: Vec<_> =
         places.iter().map(|place| tokio::spawn(below(place.clone(), plan))).collect();
     let mut hosts = Vec::new();
@@ -63,7 +63,7 @@ fn millis(time: Duration) -> f64 {
 }
 
 /// Resolves the name and measures TCP connects.
-async fn below(place: Place, plan: Plan) -> (ProbedHost, Option<SocketAddr>) {
+async fn below(place: ProbedPort, plan: ProbePlan) -> (ProbedHost, Option<SocketAddr>) {
     let mut host = ProbedHost {
         name: place.host.clone(),
         protocol: if place.is_nfs { "NFS" } else { "SMB" }.into(),
@@ -98,7 +98,7 @@ async fn below(place: Place, plan: Plan) -> (ProbedHost, Option<SocketAddr>) {
     (host, Some(address))
 }
 
-async fn above(host: &mut ProbedHost, place: &Place, address: SocketAddr, plan: Plan) {
+async fn above(host: &mut ProbedHost, place: &ProbedPort, address: SocketAddr, plan: ProbePlan) {
     host.greeting = match place.is_nfs {
         true => attempt(within(plan.within, nfs_greeting(place, address)).await),
         false => attempt(within(plan.within * 2, smb_greeting(address, plan)).await),
@@ -155,12 +155,12 @@ async fn above(host: &mut ProbedHost, place: &Place, address: SocketAddr, plan: 
     }
 }
 
-async fn smb_greeting(address: SocketAddr, plan: Plan) -> Result<ServerGreeting> {
+async fn smb_greeting(address: SocketAddr, plan: ProbePlan) -> Result<ServerGreeting> {
     // A server reports Multichannel only to clients that announce it.
     let options = remote::options(2);
-    let (took, found) = probe::negotiate(address, &options, &World, plan.within).await?;
+    let (took, found) = probe::negotiate(address, &options, &SystemHost, plan.within).await?;
     // Further NEGOTIATEs that time out must not turn a slow server into a broken one.
-    let asking = probe::offers(address, &options, &World, plan.within / 4);
+    let asking = probe::offers(address, &options, &SystemHost, plan.within / 4);
     let offers = tokio::time::timeout(plan.within, asking).await.unwrap_or_default();
     let says = |(bit, name): &(u32, &str)| (found.capabilities & bit != 0).then(|| (*name).into());
     Ok(ServerGreeting {
@@ -177,7 +177,7 @@ async fn smb_greeting(address: SocketAddr, plan: Plan) -> Result<ServerGreeting>
 }
 
 /// Sends NULL (RFC 8881, 16.1), then opens a session in each minor version.
-async fn nfs_greeting(place: &Place, address: SocketAddr) -> Result<ServerGreeting> {
+async fn nfs_greeting(place: &ProbedPort, address: SocketAddr) -> Result<ServerGreeting> {
     let begun = Instant::now();
     nfs::null(address).await?;
     let mut greeting = ServerGreeting { ms: millis(begun.elapsed()), ..ServerGreeting::default() };
@@ -200,7 +200,7 @@ async fn nfs_greeting(place: &Place, address: SocketAddr) -> Result<ServerGreeti
     }
 }
 
-async fn smb_session(client: &Client, took: Duration, plan: Plan) -> ProbedSession {
+async fn smb_session(client: &Client, took: Duration, plan: ProbePlan) -> ProbedSession {
     let (negotiated, session) = (client.negotiated(), client.session());
     let interfaces = within(plan.within, async { Ok(client.interfaces().await?) }).await;
     let channels = client.channels();
@@ -238,7 +238,7 @@ pub fn interfaces_of(advertised: &[NetworkInterface]) -> Vec<InterfaceFacts> {
     out
 }
 
-fn nfs_session(client: &nfs::Client, took: Duration, plan: Plan) -> ProbedSession {
+fn nfs_session(client: &nfs::Client, took: Duration, plan: ProbePlan) -> ProbedSession {
     ProbedSession {
         ms: millis(took),
         signing: "off".into(),
@@ -252,7 +252,7 @@ fn nfs_session(client: &nfs::Client, took: Duration, plan: Plan) -> ProbedSessio
 }
 
 /// Creates a file, reads it in small and in large requests, and removes it.
-async fn reads<S: Storage>(host: &mut ProbedHost, storage: S, folder: &str, plan: Plan) {
+async fn reads<S: Storage>(host: &mut ProbedHost, storage: S, folder: &str, plan: ProbePlan) {
     let large = LARGE_BYTES_MAX.min(storage.block_bytes_max());
     let small_plan = read_plan(folder, SMALL_BYTES.min(large), 1, plan);
     let large_plan = load::Plan { random: false, ..read_plan(folder, large, LARGE_DEPTH, plan) };
@@ -276,7 +276,7 @@ async fn reads<S: Storage>(host: &mut ProbedHost, storage: S, folder: &str, plan
     let _ = tokio::time::timeout(plan.within, run.clean()).await;
 }
 
-fn read_plan(folder: &str, block_bytes: u32, depth: usize, plan: Plan) -> load::Plan {
+fn read_plan(folder: &str, block_bytes: u32, depth: usize, plan: ProbePlan) -> load::Plan {
     load::Plan {
         work: Work::Data,
         folder: folder.to_owned(),

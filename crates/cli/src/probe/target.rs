@@ -10,7 +10,7 @@ const NFS_PORT: u16 = 2049;
 
 /// One argument.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum ProbeTarget {
     /// A host, and its port if it was named.
     Host(String, Option<u16>),
     /// A share or export.
@@ -19,7 +19,7 @@ pub enum Target {
 
 /// One port of a host.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ProbedPort {
     /// Name or address.
     pub host: String,
     /// Port.
@@ -32,7 +32,7 @@ pub struct Place {
     pub password: Option<String>,
 }
 
-impl FromStr for Target {
+impl FromStr for ProbeTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -51,10 +51,10 @@ impl FromStr for Target {
     }
 }
 
-impl Target {
+impl ProbeTarget {
     /// The ports to probe.
-    pub fn places(&self) -> Vec<Place> {
-        let place = |host: &str, port, is_nfs, url: Option<&Url>| Place {
+    pub fn places(&self) -> Vec<ProbedPort> {
+        let place = |host: &str, port, is_nfs, url: Option<&Url>| ProbedPort {
             host: host.to_owned(),
             port,
             is_nfs,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn ports(text: &str) -> Vec<(String, u16, bool)> {
-        let target: Target = text.parse().expect("it is one");
+        let target: ProbeTarget = text.parse().expect("it is one");
         target.places().into_iter().map(|p| (p.host, p.port, p.is_nfs)).collect()
     }
 
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(ports("nfs://server:4000/export"), [(name(), 4000, true)]);
         assert_eq!(ports("smb://alice@server/data"), [(name(), 445, false)]);
         for wrong in ["", "server:x", "a/b", "http://server"] {
-            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ProbeTarget>().is_err(), "{wrong}");
         }
     }
 }
