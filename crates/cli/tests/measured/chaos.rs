@@ -5,12 +5,12 @@
 //! `ANABRANCH_SCHEDULES` gives how many (20), `ANABRANCH_SEED` the first one's seed.
 
 use crate::support::channel::{
-    Channel, ChannelRequest, LOGOFF, SUCCESS, USER_SESSION_DELETED, status_of,
+    LOGOFF, SUCCESS, SignedRequest, SigningChannel, USER_SESSION_DELETED, status_of,
 };
 use crate::support::client::{
-    CLOSE, CREATE, Client, FILE_NOT_AVAILABLE, FLUSH, FileId, READ, TREE_CONNECT, WRITE,
+    CLOSE, CREATE, FILE_NOT_AVAILABLE, FLUSH, READ, RawFileId, RawSmbClient, TREE_CONNECT, WRITE,
 };
-use crate::support::{Running, Setup, Turn, wait_for};
+use crate::support::{MeasuringTurn, ServerProcess, Setup, wait_for};
 use std::net::Shutdown;
 
 /// Sessions at once.
@@ -22,9 +22,9 @@ const BLOCK: usize = 16 * 1024;
 const CHANNELS: usize = 4;
 
 /// Seeded generator of the schedule: SplitMix64 with its published constants.
-struct Random(u64);
+struct ScheduleRandom(u64);
 
-impl Random {
+impl ScheduleRandom {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -38,27 +38,27 @@ impl Random {
 }
 
 /// A session, its channels, and the file that it alone writes to.
-struct Session<'a> {
-    server: &'a Running,
-    random: Random,
+struct ChaosSession<'a> {
+    server: &'a ServerProcess,
+    random: ScheduleRandom,
     name: String,
-    channels: Vec<Channel>,
+    channels: Vec<SigningChannel>,
     tree: u32,
-    file: FileId,
+    file: RawFileId,
     sequence: u16,
     /// The last acknowledged value of each block.
     blocks: [u8; BLOCKS as usize],
 }
 
-impl<'a> Session<'a> {
-    fn new(server: &'a Running, seed: u64, number: u64) -> Self {
+impl<'a> ChaosSession<'a> {
+    fn new(server: &'a ServerProcess, seed: u64, number: u64) -> Self {
         let mut session = Self {
             server,
-            random: Random(seed ^ (number << 32)),
+            random: ScheduleRandom(seed ^ (number << 32)),
             name: format!("chaos-{seed}-{number}"),
-            channels: vec![Channel::ready(server.smb)],
+            channels: vec![SigningChannel::ready(server.smb)],
             tree: 0,
-            file: FileId::default(),
+            file: RawFileId::default(),
             sequence: 0,
             blocks: [0; BLOCKS as usize],
         };
@@ -71,21 +71,21 @@ impl<'a> Session<'a> {
         let mut body = vec![9, 0, 0, 0, 72, 0];
         body.extend_from_slice(&u16::try_from(path.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&path);
-        let reply = self.channels[0].ask(ChannelRequest {
+        let reply = self.channels[0].ask(SignedRequest {
             command: TREE_CONNECT,
             body: &body,
-            ..ChannelRequest::default()
+            ..SignedRequest::default()
         });
         let reply = reply.expect("an answer");
         assert_eq!(status_of(&reply), SUCCESS);
         self.tree = u32::from_le_bytes(reply[36..40].try_into().expect("4 bytes"));
-        let reply = self.ask(0, CREATE, &Client::create_body(&self.name.clone()));
+        let reply = self.ask(0, CREATE, &RawSmbClient::create_body(&self.name.clone()));
         assert_eq!(status_of(&reply), SUCCESS);
         self.file = reply[128..144].try_into().expect("16 bytes");
     }
 
-    fn asked<'b>(&self, command: u16, body: &'b [u8]) -> ChannelRequest<'b> {
-        ChannelRequest { command, tree: self.tree, sequence: self.sequence, replays: false, body }
+    fn asked<'b>(&self, command: u16, body: &'b [u8]) -> SignedRequest<'b> {
+        SignedRequest { command, tree: self.tree, sequence: self.sequence, replays: false, body }
     }
 
     fn ask(&mut self, at: usize, command: u16, body: &[u8]) -> Vec<u8> {
@@ -101,7 +101,10 @@ impl<'a> Session<'a> {
             3 => assert_eq!(self.channels[at].reauthenticate(), SUCCESS),
             4 | 5 if self.channels.len() > 1 => self.cut(at),
             6 => {
-                assert_eq!(status_of(&self.ask(at, FLUSH, &Client::flush_body(self.file))), SUCCESS)
+                assert_eq!(
+                    status_of(&self.ask(at, FLUSH, &RawSmbClient::flush_body(self.file))),
+                    SUCCESS
+                )
             }
             7 | 8 => self.look(at),
             _ => self.write(at),
@@ -111,16 +114,16 @@ impl<'a> Session<'a> {
     /// The server may learn of a dead channel a little later than its client.
     fn bind(&mut self) {
         let next = wait_for("room for a channel", || {
-            let mut next = Channel::connect(self.server.smb);
+            let mut next = SigningChannel::connect(self.server.smb);
             (next.bind(&self.channels[0]) == SUCCESS).then_some(next)
         });
         self.channels.push(next);
     }
 
     fn fail_to_bind(&mut self) {
-        let mut stranger = Channel::connect(self.server.smb);
+        let mut stranger = SigningChannel::connect(self.server.smb);
         stranger.session = self.channels[0].session;
-        let refused = stranger.set_up(1, Some(&Channel::forged_key()), b"NTLMSSP\0");
+        let refused = stranger.set_up(1, Some(&SigningChannel::forged_key()), b"NTLMSSP\0");
         assert_ne!(status_of(&refused.expect("an answer")), SUCCESS);
     }
 
@@ -130,7 +133,7 @@ impl<'a> Session<'a> {
     }
 
     fn write_body(&self, block: u64, value: u8) -> Vec<u8> {
-        Client::write_body(self.file, block * BLOCK as u64, &[value; BLOCK])
+        RawSmbClient::write_body(self.file, block * BLOCK as u64, &[value; BLOCK])
     }
 
     fn write(&mut self, at: usize) {
@@ -158,7 +161,7 @@ impl<'a> Session<'a> {
         self.sequence = self.sequence.wrapping_add(1);
         let other = self.random.below(self.channels.len());
         wait_for("the first sending's end", || {
-            let again = ChannelRequest { replays: true, ..self.asked(WRITE, &body) };
+            let again = SignedRequest { replays: true, ..self.asked(WRITE, &body) };
             let reply = self.channels[other].ask(again).expect("a channel that nobody cut");
             match status_of(&reply) {
                 SUCCESS => Some(()),
@@ -177,7 +180,7 @@ impl<'a> Session<'a> {
 
     fn check(&mut self, at: usize, block: usize) {
         let length = u32::try_from(BLOCK).expect("it is small");
-        let body = Client::read_body(self.file, (block * BLOCK) as u64, length);
+        let body = RawSmbClient::read_body(self.file, (block * BLOCK) as u64, length);
         let reply = self.ask(at, READ, &body);
         let wanted = self.blocks[block];
         let data = reply.get(80..).unwrap_or_default();
@@ -208,11 +211,11 @@ impl<'a> Session<'a> {
             }
             assert_eq!(ender.plain(LOGOFF).expect("an answer"), SUCCESS);
         });
-        self.channels.push(Channel::ready(self.server.smb));
+        self.channels.push(SigningChannel::ready(self.server.smb));
         self.sequence = 0;
         self.open();
         (0..self.blocks.len()).for_each(|block| self.check(0, block));
-        assert_eq!(status_of(&self.ask(0, CLOSE, &Client::close_body(self.file))), SUCCESS);
+        assert_eq!(status_of(&self.ask(0, CLOSE, &RawSmbClient::close_body(self.file))), SUCCESS);
     }
 }
 
@@ -222,7 +225,7 @@ fn number(name: &str, usual: u64) -> u64 {
 
 #[test]
 fn whatever_happens_to_channels_what_was_acknowledged_is_there() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let server = Setup::new().start();
     let first = number("ANABRANCH_SEED", 1);
     for seed in first..first + number("ANABRANCH_SCHEDULES", 20) {
@@ -231,13 +234,13 @@ fn whatever_happens_to_channels_what_was_acknowledged_is_there() {
             for session in 0..SESSIONS {
                 let server = &server;
                 scope.spawn(move || {
-                    let mut session = Session::new(server, seed, session);
+                    let mut session = ChaosSession::new(server, seed, session);
                     (0..STEPS).for_each(|_| session.step());
                     session.end();
                 });
             }
         });
     }
-    let mut last = Channel::ready(server.smb);
+    let mut last = SigningChannel::ready(server.smb);
     assert_eq!(last.plain(crate::support::channel::ECHO).expect("an answer"), SUCCESS);
 }

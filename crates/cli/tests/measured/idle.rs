@@ -1,7 +1,7 @@
 //! Many connections that do nothing.
 
-use crate::support::client::{Client, READ, SUCCESS, WRITE, connect_from};
-use crate::support::{Running, Setup, Turn, wait_for};
+use crate::support::client::{READ, RawSmbClient, SUCCESS, WRITE, connect_from};
+use crate::support::{MeasuringTurn, ServerProcess, Setup, wait_for};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const IDLE_BYTES_MAX: usize = 64 * 1024;
 
 #[test]
 fn ten_thousand_idle_connections_are_held_in_little_memory() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     if limit.maximum.is_some_and(|max| max < CONNECTIONS as u64 + 100) {
@@ -22,13 +22,13 @@ fn ten_thousand_idle_connections_are_held_in_little_memory() {
         return;
     }
     let server = Setup::new().server("logon_seconds = 600").start();
-    let mut active = Client::ready(&server);
+    let mut active = RawSmbClient::ready(&server);
     let before = server.memory_bytes();
-    let clients: Vec<Client> = (0..CONNECTIONS)
+    let clients: Vec<RawSmbClient> = (0..CONNECTIONS)
         .map(|n| {
             let from = Ipv4Addr::new(127, 0, 1, 1 + (n / 900) as u8);
             let stream = connect_from(from, server.smb).expect("it listens");
-            let mut client = Client::over(stream);
+            let mut client = RawSmbClient::over(stream);
             client.negotiate();
             client
         })
@@ -42,7 +42,7 @@ fn ten_thousand_idle_connections_are_held_in_little_memory() {
 
 /// Bytes more than `before` for each of `count`, once buffers were given back:
 /// that takes two seconds, or more on a busy machine.
-fn settled(server: &Running, before: usize, count: usize) -> usize {
+fn settled(server: &ServerProcess, before: usize, count: usize) -> usize {
     let each = || server.memory_bytes().saturating_sub(before) / count;
     for _ in 0..15 {
         std::thread::sleep(Duration::from_secs(1));
@@ -54,26 +54,30 @@ fn settled(server: &Running, before: usize, count: usize) -> usize {
 }
 
 /// Writes and reads a file a little; the session stays.
-fn used(server: &Running, name: &str) -> Client {
-    let mut client = Client::ready(server);
+fn used(server: &ServerProcess, name: &str) -> RawSmbClient {
+    let mut client = RawSmbClient::ready(server);
     let file = client.create(name);
-    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, &[1; 60_000])).status, SUCCESS);
+    assert_eq!(
+        client.call(WRITE, &RawSmbClient::write_body(file, 0, &[1; 60_000])).status,
+        SUCCESS
+    );
     // Answers that are under way at once, each in its own buffer.
-    (0..8).for_each(|_| client.send(READ, &Client::read_body(file, 0, 15_000)));
+    (0..8).for_each(|_| client.send(READ, &RawSmbClient::read_body(file, 0, 15_000)));
     (0..8).for_each(|_| assert_eq!(client.receive().unwrap().status, SUCCESS));
     client
 }
 
 #[test]
 fn a_session_that_falls_idle_gives_its_buffers_back() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     const SESSIONS: usize = 400;
     let server = Setup::new().start();
     // The first sessions warm the allocator up; its growth is not counted as the sessions' memory.
-    drop((0..50).map(|n| used(&server, &format!("first{n}"))).collect::<Vec<Client>>());
+    drop((0..50).map(|n| used(&server, &format!("first{n}"))).collect::<Vec<RawSmbClient>>());
     wait_for("their end", || (server.metric("anabranch_connections") == 0).then_some(()));
     let before = server.memory_bytes();
-    let clients: Vec<Client> = (0..SESSIONS).map(|n| used(&server, &format!("file{n}"))).collect();
+    let clients: Vec<RawSmbClient> =
+        (0..SESSIONS).map(|n| used(&server, &format!("file{n}"))).collect();
     let each = settled(&server, before, SESSIONS);
     println!("{each} bytes for each idle session with an open file");
     assert!(each <= IDLE_BYTES_MAX, "{each}");

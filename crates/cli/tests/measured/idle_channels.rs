@@ -1,7 +1,7 @@
 //! Many sessions with several channels each that do nothing.
 
-use crate::support::library::{World, target};
-use crate::support::{PASSWORD, Setup, Turn, user};
+use crate::support::library::{FixedHost, target};
+use crate::support::{MeasuringTurn, PASSWORD, Setup, user};
 use client::{Client, OpenHow, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 512 * 1024 * 1024;
 
 #[test]
 fn thousand_four_channel_sessions_stay_within_memory_bound() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     if limit.maximum.is_some_and(|max| max < (SESSIONS * CHANNELS) as u64 + 100) {
@@ -30,7 +30,7 @@ fn thousand_four_channel_sessions_stay_within_memory_bound() {
             let mut client_guid = [7; 16];
             client_guid[..8].copy_from_slice(&(number as u64).to_le_bytes());
             let options = Options { client_guid, channels: CHANNELS, ..Options::default() };
-            let client = Client::connect(target, options, Arc::new(World)).await.unwrap();
+            let client = Client::connect(target, options, Arc::new(FixedHost)).await.unwrap();
             let tree = client.tree("data").await.unwrap();
             let file = tree.open(&format!("file{number}"), &OpenHow::read_write()).await.unwrap();
             file.write(0, &vec![1; 60_000].into()).await.unwrap();

@@ -1,7 +1,7 @@
 //! Limits of shares, held by the built server against clients that ask for more, over SMB,
 //! NFS and both at once.
 
-use crate::support::{Running, Setup, Turn};
+use crate::support::{MeasuringTurn, ServerProcess, Setup};
 use bytes::Bytes;
 use client::OpenHow;
 use client::nfs::{Disposition, OpenFor};
@@ -36,7 +36,7 @@ fn is_long() -> bool {
 
 /// The operation that clients repeat.
 #[derive(Clone, Copy)]
-enum Work {
+enum ClientOperation {
     Read(u32),
     Write(u32),
     Stat,
@@ -46,16 +46,16 @@ enum Work {
 
 /// Load of one client: its operation and the number in flight.
 #[derive(Clone, Copy)]
-struct Load<'a> {
+struct ClientLoad<'a> {
     share: &'a str,
     file: &'a str,
-    work: Work,
+    work: ClientOperation,
     depth: u64,
 }
 
-impl<'a> Load<'a> {
+impl<'a> ClientLoad<'a> {
     /// In the share that has limits.
-    fn of(file: &'a str, work: Work) -> Self {
+    fn of(file: &'a str, work: ClientOperation) -> Self {
         Self { share: "data", file, work, depth: DEPTH }
     }
 }
@@ -81,7 +81,7 @@ impl WorkTally {
 
 /// A server with the share `data`, which has `keys`, over both protocols.
 struct LimitedServer {
-    running: Running,
+    running: ServerProcess,
     nfs: SocketAddr,
 }
 
@@ -117,7 +117,7 @@ fn in_loops<F: Future<Output = u64> + Send + 'static>(
 
 async fn smb_load(
     served: &LimitedServer,
-    load: Load<'_>,
+    load: ClientLoad<'_>,
     done: &Arc<WorkTally>,
 ) -> Vec<JoinHandle<()>> {
     let tree = Arc::new(
@@ -126,20 +126,20 @@ async fn smb_load(
     let file = Arc::new(tree.open(load.file, &OpenHow::read_write()).await.unwrap());
     let name = load.file.to_owned();
     match load.work {
-        Work::Read(bytes) => in_loops(load.depth, done, move |at| {
+        ClientOperation::Read(bytes) => in_loops(load.depth, done, move |at| {
             let file = file.clone();
             async move {
                 file.read(at * u64::from(bytes) % MIB as u64, bytes).await.unwrap().len() as u64
             }
         }),
-        Work::Write(bytes) => in_loops(load.depth, done, move |at| {
+        ClientOperation::Write(bytes) => in_loops(load.depth, done, move |at| {
             let (file, data) = (file.clone(), Bytes::from(vec![1; bytes as usize]));
             async move {
                 file.write(at * u64::from(bytes) % MIB as u64, &data).await.unwrap();
                 u64::from(bytes)
             }
         }),
-        Work::Copy => {
+        ClientOperation::Copy => {
             let target = Arc::new(tree.open("copy", &OpenHow::read_write()).await.unwrap());
             let key = file.control(fsctl::SRV_REQUEST_RESUME_KEY, &[], 32).await.unwrap();
             // One chunk, from the beginning to the beginning.
@@ -154,7 +154,7 @@ async fn smb_load(
                 }
             })
         }
-        Work::Stat => in_loops(load.depth, done, move |_| {
+        ClientOperation::Stat => in_loops(load.depth, done, move |_| {
             let (tree, name) = (tree.clone(), name.clone());
             async move {
                 tree.stat(&name).await.unwrap();
@@ -166,21 +166,21 @@ async fn smb_load(
 
 async fn nfs_load(
     served: &LimitedServer,
-    load: Load<'_>,
+    load: ClientLoad<'_>,
     done: &Arc<WorkTally>,
 ) -> Vec<JoinHandle<()>> {
     let export = Arc::new(crate::support::library::export(served.nfs, load.share).await);
     let name = load.file.to_owned();
     let file = Arc::new(export.open_file(&name, Disposition::Open).await.unwrap());
     match load.work {
-        Work::Read(bytes) => in_loops(load.depth, done, move |at| {
+        ClientOperation::Read(bytes) => in_loops(load.depth, done, move |at| {
             let (export, file) = (export.clone(), file.clone());
             async move {
                 export.read(&file, at * u64::from(bytes) % MIB as u64, bytes).await.unwrap().len()
                     as u64
             }
         }),
-        Work::Write(bytes) => in_loops(load.depth, done, move |at| {
+        ClientOperation::Write(bytes) => in_loops(load.depth, done, move |at| {
             let (export, file) = (export.clone(), file.clone());
             async move {
                 let data = vec![1; bytes as usize];
@@ -188,7 +188,7 @@ async fn nfs_load(
                 u64::from(bytes)
             }
         }),
-        Work::Copy => {
+        ClientOperation::Copy => {
             let target = Arc::new(
                 export.open_for("copy", OpenFor::Filling { fresh: false }).await.unwrap().0,
             );
@@ -197,7 +197,7 @@ async fn nfs_load(
                 async move { export.copy_whole(&file, &target).await.unwrap() }
             })
         }
-        Work::Stat => in_loops(load.depth, done, move |_| {
+        ClientOperation::Stat => in_loops(load.depth, done, move |_| {
             let (export, name) = (export.clone(), name.clone());
             async move {
                 export.stat(&name).await.unwrap();
@@ -208,16 +208,16 @@ async fn nfs_load(
 }
 
 /// Operations and bytes a second of clients that do all they may.
-async fn rates(served: &LimitedServer, (smb, nfs): (u8, u8), work: Work) -> (f64, f64) {
+async fn rates(served: &LimitedServer, (smb, nfs): (u8, u8), work: ClientOperation) -> (f64, f64) {
     let done = Arc::new(WorkTally::default());
     let mut loops = Vec::new();
     for number in 0..smb {
         let name = format!("file{}", number % 16);
-        loops.extend(smb_load(served, Load::of(&name, work), &done).await);
+        loops.extend(smb_load(served, ClientLoad::of(&name, work), &done).await);
     }
     for number in 0..nfs {
         let name = format!("file{}", number % 16);
-        loops.extend(nfs_load(served, Load::of(&name, work), &done).await);
+        loops.extend(nfs_load(served, ClientLoad::of(&name, work), &done).await);
     }
     let rates = measured(&done).await;
     loops.iter().for_each(JoinHandle::abort);
@@ -253,11 +253,11 @@ const CLIENTS: [((u8, u8), &str); 4] = [
 
 #[test]
 fn operations_a_second_are_held_whoever_asks() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve("limits = { iops = 500 }\n", 60, 24501);
     in_runtime(async {
         for (clients, who) in CLIENTS {
-            let (iops, _) = rates(&served, clients, Work::Read(4096)).await;
+            let (iops, _) = rates(&served, clients, ClientOperation::Read(4096)).await;
             is_near(iops, 500.0, who);
         }
     });
@@ -265,19 +265,23 @@ fn operations_a_second_are_held_whoever_asks() {
 
 #[test]
 fn throughput_is_held_in_each_direction_by_itself() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve("limits = { ingress = \"8 MiB\", egress = \"16 MiB\" }\n", 61, 24502);
     in_runtime(async {
         for (clients, who) in [CLIENTS[0], CLIENTS[1], CLIENTS[3]] {
-            let (_, ingress) = rates(&served, clients, Work::Write(65_536)).await;
+            let (_, ingress) = rates(&served, clients, ClientOperation::Write(65_536)).await;
             is_near(ingress, 8.0 * MIB, &format!("ingress, {who}"));
-            let (_, egress) = rates(&served, clients, Work::Read(65_536)).await;
+            let (_, egress) = rates(&served, clients, ClientOperation::Read(65_536)).await;
             is_near(egress, 16.0 * MIB, &format!("egress, {who}"));
         }
         // Both at once: who writes does not hold up who reads.
         let (read, written) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
-        let mut loops = smb_load(&served, Load::of("file0", Work::Read(65_536)), &read).await;
-        loops.extend(smb_load(&served, Load::of("file1", Work::Write(65_536)), &written).await);
+        let mut loops =
+            smb_load(&served, ClientLoad::of("file0", ClientOperation::Read(65_536)), &read).await;
+        loops.extend(
+            smb_load(&served, ClientLoad::of("file1", ClientOperation::Write(65_536)), &written)
+                .await,
+        );
         let (egress, ingress) = tokio::join!(measured(&read), measured(&written));
         is_near(ingress.1, 8.0 * MIB, "ingress beside egress");
         is_near(egress.1, 16.0 * MIB, "egress beside ingress");
@@ -287,12 +291,12 @@ fn throughput_is_held_in_each_direction_by_itself() {
 
 #[test]
 fn server_side_copy_is_charged_as_read_and_write() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     for (last, port, what) in [(75, 24516, "ingress"), (76, 24517, "egress")] {
         let served = serve(&format!("limits = {{ {what} = \"16 MiB\" }}\n"), last, port);
         in_runtime(async {
             for (clients, who) in [CLIENTS[0], CLIENTS[1], ((2, 2), "two over either")] {
-                let (_, copied) = rates(&served, clients, Work::Copy).await;
+                let (_, copied) = rates(&served, clients, ClientOperation::Copy).await;
                 is_near(copied, 16.0 * MIB, &format!("copied within the server, {what}, {who}"));
             }
         });
@@ -301,50 +305,60 @@ fn server_side_copy_is_charged_as_read_and_write() {
 
 #[test]
 fn operations_on_names_have_a_limit_of_their_own() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve("limits = { metadata_iops = 300 }\n", 62, 24503);
     in_runtime(async {
         // Two operations: CREATE and CLOSE.
-        let (smb, _) = rates(&served, (1, 0), Work::Stat).await;
+        let (smb, _) = rates(&served, (1, 0), ClientOperation::Stat).await;
         is_near(smb * 2.0, 300.0, "opening and closing over SMB");
-        let (nfs, _) = rates(&served, (0, 1), Work::Stat).await;
+        let (nfs, _) = rates(&served, (0, 1), ClientOperation::Stat).await;
         is_near(nfs, 300.0, "looking up over NFS");
-        let (reads, _) = rates(&served, (1, 0), Work::Read(4096)).await;
+        let (reads, _) = rates(&served, (1, 0), ClientOperation::Read(4096)).await;
         assert!(reads > 1000.0, "{reads} reads a second, which are no metadata");
     });
 }
 
 #[test]
 fn one_hot_file_is_held_while_others_go_on() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let keys = "limits = { file_read_iops = 200, file_ingress = \"4 MiB\" }\n";
     let served = serve(keys, 63, 24504);
     in_runtime(async {
         let (hot, cool) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
         let mut loops = Vec::new();
         for _ in 0..2 {
-            loops.extend(smb_load(&served, Load::of("file0", Work::Read(4096)), &hot).await);
+            loops.extend(
+                smb_load(&served, ClientLoad::of("file0", ClientOperation::Read(4096)), &hot).await,
+            );
         }
-        loops.extend(nfs_load(&served, Load::of("file0", Work::Read(4096)), &hot).await);
-        loops.extend(nfs_load(&served, Load::of("file1", Work::Read(4096)), &cool).await);
+        loops.extend(
+            nfs_load(&served, ClientLoad::of("file0", ClientOperation::Read(4096)), &hot).await,
+        );
+        loops.extend(
+            nfs_load(&served, ClientLoad::of("file1", ClientOperation::Read(4096)), &cool).await,
+        );
         let (hot, cool) = tokio::join!(measured(&hot), measured(&cool));
         is_near(hot.0, 200.0, "the hot file");
         is_near(cool.0, 200.0, "another file");
         loops.iter().for_each(JoinHandle::abort);
-        let (_, ingress) = rates(&served, (1, 0), Work::Write(65_536)).await;
+        let (_, ingress) = rates(&served, (1, 0), ClientOperation::Write(65_536)).await;
         is_near(ingress, 4.0 * MIB, "written to one file");
     });
 }
 
 /// Operations and bytes a second over SMB and over NFS, of clients that all use one file.
-async fn on_one_file(served: &LimitedServer, (smb, nfs): (u8, u8), work: Work) -> [(f64, f64); 2] {
+async fn on_one_file(
+    served: &LimitedServer,
+    (smb, nfs): (u8, u8),
+    work: ClientOperation,
+) -> [(f64, f64); 2] {
     let done = [Arc::new(WorkTally::default()), Arc::new(WorkTally::default())];
     let mut loops = Vec::new();
     for _ in 0..smb {
-        loops.extend(smb_load(served, Load::of("file0", work), &done[0]).await);
+        loops.extend(smb_load(served, ClientLoad::of("file0", work), &done[0]).await);
     }
     for _ in 0..nfs {
-        loops.extend(nfs_load(served, Load::of("file0", work), &done[1]).await);
+        loops.extend(nfs_load(served, ClientLoad::of("file0", work), &done[1]).await);
     }
     let (over_smb, over_nfs) = tokio::join!(measured(&done[0]), measured(&done[1]));
     loops.iter().for_each(JoinHandle::abort);
@@ -366,7 +380,7 @@ fn crowds() -> &'static [((u8, u8), &'static str)] {
 
 #[test]
 fn names_and_single_files_are_held_against_a_crowd() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let names = serve("limits = { metadata_iops = 300 }\n", 78, 24519);
     let keys =
         "limits = { file_read_iops = 200, file_ingress = \"4 MiB\", file_egress = \"8 MiB\" }\n";
@@ -374,13 +388,13 @@ fn names_and_single_files_are_held_against_a_crowd() {
     in_runtime(async {
         for (clients, who) in crowds() {
             // Two operations over SMB: CREATE and CLOSE.
-            let [smb, nfs] = on_one_file(&names, *clients, Work::Stat).await;
+            let [smb, nfs] = on_one_file(&names, *clients, ClientOperation::Stat).await;
             is_near(2.0 * smb.0 + nfs.0, 300.0, &format!("names, {who}"));
-            let [smb, nfs] = on_one_file(&file, *clients, Work::Read(4096)).await;
+            let [smb, nfs] = on_one_file(&file, *clients, ClientOperation::Read(4096)).await;
             is_near(smb.0 + nfs.0, 200.0, &format!("operations on one file, {who}"));
-            let [smb, nfs] = on_one_file(&file, *clients, Work::Write(65_536)).await;
+            let [smb, nfs] = on_one_file(&file, *clients, ClientOperation::Write(65_536)).await;
             is_near(smb.1 + nfs.1, 4.0 * MIB, &format!("written to one file, {who}"));
-            let [smb, nfs] = on_one_file(&file, *clients, Work::Read(65_536)).await;
+            let [smb, nfs] = on_one_file(&file, *clients, ClientOperation::Read(65_536)).await;
             is_near(smb.1 + nfs.1, 8.0 * MIB, &format!("read of one file, {who}"));
         }
     });
@@ -389,13 +403,13 @@ fn names_and_single_files_are_held_against_a_crowd() {
 #[test]
 #[ignore = "minutes: cargo xtask bench limits"]
 fn throughput_is_held_against_sixteen_of_one_protocol() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve("limits = { ingress = \"8 MiB\", egress = \"16 MiB\" }\n", 80, 24521);
     in_runtime(async {
         for (clients, who) in [((16, 0), "sixteen over SMB"), ((0, 16), "sixteen over NFS")] {
-            let (_, ingress) = rates(&served, clients, Work::Write(65_536)).await;
+            let (_, ingress) = rates(&served, clients, ClientOperation::Write(65_536)).await;
             is_near(ingress, 8.0 * MIB, &format!("ingress, {who}"));
-            let (_, egress) = rates(&served, clients, Work::Read(65_536)).await;
+            let (_, egress) = rates(&served, clients, ClientOperation::Read(65_536)).await;
             is_near(egress, 16.0 * MIB, &format!("egress, {who}"));
         }
     });
@@ -403,7 +417,7 @@ fn throughput_is_held_against_sixteen_of_one_protocol() {
 
 #[test]
 fn sessions_have_equal_parts_however_much_each_asks_for() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve("limits = { iops = 600 }\n", 64, 24505);
     in_runtime(async {
         let (greedy, modest) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
@@ -418,7 +432,9 @@ fn sessions_have_equal_parts_however_much_each_asks_for() {
                 async move { file.read(0, 4096).await.unwrap().len() as u64 }
             }));
         }
-        loops.extend(nfs_load(&served, Load::of("file1", Work::Read(4096)), &modest).await);
+        loops.extend(
+            nfs_load(&served, ClientLoad::of("file1", ClientOperation::Read(4096)), &modest).await,
+        );
         let (greedy, modest) = tokio::join!(measured(&greedy), measured(&modest));
         is_near(modest.0, 300.0, "the modest session");
         is_near(greedy.0, 300.0, "the greedy session");
@@ -428,12 +444,15 @@ fn sessions_have_equal_parts_however_much_each_asks_for() {
 
 #[test]
 fn a_reload_changes_limits_under_load_and_disconnects_nobody() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve("limits = { iops = 200 }\n", 65, 24506);
     in_runtime(async {
         let done = Arc::new(WorkTally::default());
-        let mut loops = smb_load(&served, Load::of("file0", Work::Read(4096)), &done).await;
-        loops.extend(nfs_load(&served, Load::of("file1", Work::Read(4096)), &done).await);
+        let mut loops =
+            smb_load(&served, ClientLoad::of("file0", ClientOperation::Read(4096)), &done).await;
+        loops.extend(
+            nfs_load(&served, ClientLoad::of("file1", ClientOperation::Read(4096)), &done).await,
+        );
         is_near(measured(&done).await.0, 200.0, "at first");
         let faster = served.running.config().replace("iops = 200", "iops = 800");
         served.running.write_config(&faster);
@@ -470,7 +489,7 @@ fn serve_neighbours(keys: &str, last: u8, port: u16) -> LimitedServer {
 
 #[test]
 fn shares_of_one_session_do_not_hold_up_each_other() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve_neighbours("limits = { iops = 100 }\n", 73, 24514);
     in_runtime(async {
         let (held, free) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
@@ -493,7 +512,7 @@ fn shares_of_one_session_do_not_hold_up_each_other() {
 
 #[test]
 fn requests_that_wait_end_with_their_session_and_hold_up_nobody() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve("limits = { iops = 10 }\n", 66, 24507);
     in_runtime(async {
         let tree =
@@ -515,14 +534,14 @@ fn requests_that_wait_end_with_their_session_and_hold_up_nobody() {
         assert!(answered < 50, "{answered} were answered by then");
         assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
         // Its place is free: another session has the whole rate.
-        let (iops, _) = rates(&served, (1, 0), Work::Read(4096)).await;
+        let (iops, _) = rates(&served, (1, 0), ClientOperation::Read(4096)).await;
         assert!((8.0..13.0).contains(&iops), "{iops}");
     });
 }
 
 /// Opens over a protocol that were counted as refused for a limit, after it is certain that none
 /// was counted as the server's fault.
-fn refused_by_limit(server: &Running, protocol: &str) -> u64 {
+fn refused_by_limit(server: &ServerProcess, protocol: &str) -> u64 {
     let page = server.page("/metrics");
     let of = |response: &str| -> u64 {
         let labels = [format!("protocol=\"{protocol}\""), format!("response_type=\"{response}\"")];
@@ -536,7 +555,7 @@ fn refused_by_limit(server: &Running, protocol: &str) -> u64 {
 
 #[test]
 fn a_file_has_so_many_handles_and_no_more() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve("limits = { file_handles = 3 }\n", 67, 24508);
     in_runtime(async {
         let tree =
@@ -561,7 +580,7 @@ fn a_file_has_so_many_handles_and_no_more() {
 
 #[test]
 fn full_share_refuses_writes_until_space_is_freed() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = serve("provisioned_gib = 1\n", 68, 24509);
     // So that little is left: allocated, but not written.
     let filler = std::fs::File::create(served.running.data().join("filler")).unwrap();
@@ -609,7 +628,7 @@ async fn wait_until_full(tree: &client::Tree, data: &Bytes) -> String {
 }
 
 /// Credits for bursts of the only share.
-fn credits(server: &Running) -> u64 {
+fn credits(server: &ServerProcess) -> u64 {
     let said: serde_json::Value =
         serde_json::from_str(&server.page("/v1/shares/data/limits")).unwrap();
     said["credits"]["held"].as_u64().unwrap()
@@ -617,13 +636,13 @@ fn credits(server: &Running) -> u64 {
 
 #[test]
 fn burst_credits_survive_stop_and_crash() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     // A second of the burst takes minutes to make up for.
     let keys = "limits = { iops = 10, burst_iops = 2010 }\n";
     let served = serve(keys, 77, 24518);
     let full = credits(&served.running);
     assert_eq!(full, 2000 * 3600, "a new share");
-    let load = in_runtime(async { rates(&served, (1, 0), Work::Read(4096)).await.0 });
+    let load = in_runtime(async { rates(&served, (1, 0), ClientOperation::Read(4096)).await.0 });
     assert!(load > 500.0, "{load}");
     // The refill of two minutes is small beside the credits used.
     let (left, soon) = (credits(&served.running), 120 * 10);
@@ -642,7 +661,7 @@ fn burst_credits_survive_stop_and_crash() {
 
 #[test]
 fn only_shares_of_some_classes_name_further_addresses() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let keys = "class = \"standard\"\nprovisioned_gib = 100\n";
     let served = serve_neighbours(keys, 74, 24515);
     in_runtime(async {

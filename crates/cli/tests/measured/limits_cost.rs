@@ -2,7 +2,7 @@
 //! server's CPU time with and without them; a throttled share is measured by its neighbour's
 //! throughput. `cargo xtask bench limits` runs longer.
 
-use crate::support::{Running, Setup, Turn};
+use crate::support::{MeasuringTurn, ServerProcess, Setup};
 use bytes::Bytes;
 use client::nfs::{Disposition, Export, File as NfsFile};
 use client::{File, OpenHow, Tree};
@@ -42,7 +42,7 @@ fn seconds() -> Option<u64> {
 
 /// The operation that the client repeats.
 #[derive(Clone, Copy, PartialEq)]
-enum Work {
+enum RepeatedOperation {
     Read(u32),
     Write(u32),
     Stat,
@@ -50,13 +50,13 @@ enum Work {
 
 /// A connection, and what is asked for over it.
 #[derive(Clone)]
-enum Client {
+enum LoadedConnection {
     Smb(Rc<(Tree, File)>),
     Nfs(Rc<(Export, NfsFile)>),
 }
 
-impl Client {
-    async fn smb(server: &Running, share: &str) -> Self {
+impl LoadedConnection {
+    async fn smb(server: &ServerProcess, share: &str) -> Self {
         let tree = crate::support::library::share(server, share).await;
         let file = tree.open("file", &OpenHow::read_write()).await.unwrap();
         Self::Smb(Rc::new((tree, file)))
@@ -68,32 +68,32 @@ impl Client {
         Self::Nfs(Rc::new((export, file)))
     }
 
-    async fn ask(&self, work: Work, number: u64) {
+    async fn ask(&self, work: RepeatedOperation, number: u64) {
         let at = |bytes: u32| number * u64::from(bytes) % FILE_BYTES;
         match (self, work) {
-            (Self::Smb(smb), Work::Read(bytes)) => {
+            (Self::Smb(smb), RepeatedOperation::Read(bytes)) => {
                 let data = smb.1.read(at(bytes), bytes).await.unwrap();
                 assert_eq!(data.len(), bytes as usize);
             }
-            (Self::Smb(smb), Work::Write(bytes)) => {
+            (Self::Smb(smb), RepeatedOperation::Write(bytes)) => {
                 let data = Bytes::from(vec![1; bytes as usize]);
                 smb.1.write(at(bytes), &data).await.unwrap();
             }
-            (Self::Smb(smb), Work::Stat) => drop(smb.0.stat("file").await.unwrap()),
-            (Self::Nfs(nfs), Work::Read(bytes)) => {
+            (Self::Smb(smb), RepeatedOperation::Stat) => drop(smb.0.stat("file").await.unwrap()),
+            (Self::Nfs(nfs), RepeatedOperation::Read(bytes)) => {
                 let data = nfs.0.read(&nfs.1, at(bytes), bytes).await.unwrap();
                 assert_eq!(data.len(), bytes as usize);
             }
-            (Self::Nfs(nfs), Work::Write(bytes)) => {
+            (Self::Nfs(nfs), RepeatedOperation::Write(bytes)) => {
                 let data = vec![1; bytes as usize];
                 nfs.0.write(&nfs.1, at(bytes), &data).await.unwrap();
             }
-            (Self::Nfs(nfs), Work::Stat) => drop(nfs.0.stat("file").await.unwrap()),
+            (Self::Nfs(nfs), RepeatedOperation::Stat) => drop(nfs.0.stat("file").await.unwrap()),
         }
     }
 
     /// Asks so often, `depth` at once.
-    async fn ask_all(&self, Load { work, depth, count, .. }: Load) {
+    async fn ask_all(&self, TurnLoad { work, depth, count, .. }: TurnLoad) {
         let left = Rc::new(Cell::new(count));
         let asking = (0..depth).map(|_| {
             let (client, left) = (self.clone(), left.clone());
@@ -112,32 +112,32 @@ impl Client {
 
 /// So many requests of a kind in one turn.
 #[derive(Clone, Copy)]
-struct Load {
+struct TurnLoad {
     name: &'static str,
-    work: Work,
+    work: RepeatedOperation,
     depth: u64,
     count: u64,
 }
 
-const fn load(name: &'static str, work: Work, depth: u64, count: u64) -> Load {
-    Load { name, work, depth, count }
+const fn load(name: &'static str, work: RepeatedOperation, depth: u64, count: u64) -> TurnLoad {
+    TurnLoad { name, work, depth, count }
 }
 
 /// A turn takes the server two or three milliseconds: many short ones are disturbed less by
 /// whatever else the machine does than few long ones.
-const LOADS: [Load; 6] = [
-    load("reads of 4 KiB, 32 at once", Work::Read(4096), 32, 512),
-    load("reads of 4 KiB, one by one", Work::Read(4096), 1, 128),
-    load("writes of 4 KiB, 32 at once", Work::Write(4096), 32, 512),
-    load("reads of 1 MiB, 8 at once", Work::Read(1 << 20), 8, 24),
-    load("writes of 1 MiB, 8 at once", Work::Write(1 << 20), 8, 16),
-    load("names looked up, 8 at once", Work::Stat, 8, 192),
+const LOADS: [TurnLoad; 6] = [
+    load("reads of 4 KiB, 32 at once", RepeatedOperation::Read(4096), 32, 512),
+    load("reads of 4 KiB, one by one", RepeatedOperation::Read(4096), 1, 128),
+    load("writes of 4 KiB, 32 at once", RepeatedOperation::Write(4096), 32, 512),
+    load("reads of 1 MiB, 8 at once", RepeatedOperation::Read(1 << 20), 8, 24),
+    load("writes of 1 MiB, 8 at once", RepeatedOperation::Write(1 << 20), 8, 16),
+    load("names looked up, 8 at once", RepeatedOperation::Stat, 8, 192),
 ];
 
 /// A server with the shares `data` and `free`, and whoever asks it: a processor for each, where
 /// there are two.
 struct CostServer {
-    running: Running,
+    running: ServerProcess,
     nfs: SocketAddr,
     local: LocalSet,
     runtime: Runtime,
@@ -188,7 +188,7 @@ impl CostServer {
     }
 
     /// One turn: microseconds of the server's CPU time for each request.
-    fn turn(&self, client: &Client, load: Load) -> f64 {
+    fn turn(&self, client: &LoadedConnection, load: TurnLoad) -> f64 {
         let before = self.spent();
         self.wait(client.ask_all(load));
         std::thread::sleep(SETTLE);
@@ -214,7 +214,12 @@ fn middle(mut all: Vec<f64>) -> [f64; 3] {
 
 /// Extra cost of a load under `wish`, measured in pairs of turns with and without limits: same
 /// server, file and connection, in alternating order.
-fn compare(served: &CostServer, client: &Client, load: Load, wish: &str) -> [[f64; 3]; 3] {
+fn compare(
+    served: &CostServer,
+    client: &LoadedConnection,
+    load: TurnLoad,
+    wish: &str,
+) -> [[f64; 3]; 3] {
     let (none, begun) = (none(), Instant::now());
     let [mut without, mut with, mut more] = [const { Vec::new() }; 3];
     let time = Duration::from_secs(seconds().unwrap_or(1));
@@ -249,10 +254,10 @@ fn row(what: &str, measured: [[f64; 3]; 3]) -> f64 {
 #[test]
 #[ignore = "minutes, and a processor each for server and clients: cargo xtask bench limits"]
 fn limits_that_nobody_reaches_cost_next_to_nothing() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let served = CostServer::start("", 70, 24511);
-    let smb = served.wait(Client::smb(&served.running, "data"));
-    let nfs = served.wait(Client::nfs(served.nfs, "data"));
+    let smb = served.wait(LoadedConnection::smb(&served.running, "data"));
+    let nfs = served.wait(LoadedConnection::nfs(served.nfs, "data"));
     let mut uncertain = Vec::new();
     for load in LOADS {
         for (client, over) in [(&smb, "SMB"), (&nfs, "NFS")] {
@@ -282,12 +287,13 @@ enum ThrottledLoad {
 }
 
 const HELD_IOPS: u64 = 100;
-const NEIGHBOUR: Load = load("reads of 4 KiB, 8 at once", Work::Read(4096), 8, 4096);
+const NEIGHBOUR: TurnLoad =
+    load("reads of 4 KiB, 8 at once", RepeatedOperation::Read(4096), 8, 4096);
 
 /// Starts the throttled share's load, which runs while the returned flag is true.
 fn start(
     served: &CostServer,
-    clients: &[Client; 2],
+    clients: &[LoadedConnection; 2],
     beside: ThrottledLoad,
 ) -> (Rc<Cell<bool>>, Tasks) {
     let goes_on = Rc::new(Cell::new(true));
@@ -319,8 +325,8 @@ type Tasks = Vec<JoinHandle<()>>;
 /// what the other share has it do.
 fn neighbours_turn(
     served: &CostServer,
-    free: &Client,
-    held: &[Client; 2],
+    free: &LoadedConnection,
+    held: &[LoadedConnection; 2],
     beside: ThrottledLoad,
 ) -> [f64; 2] {
     let (goes_on, tasks) = start(served, held, beside);
@@ -341,13 +347,13 @@ fn neighbours_turn(
 
 #[test]
 fn throttled_share_does_not_slow_its_neighbour() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let keys = format!("limits = {{ iops = {HELD_IOPS} }}\n");
     let served = CostServer::start(&keys, 72, 24513);
-    let free = served.wait(Client::smb(&served.running, "free"));
+    let free = served.wait(LoadedConnection::smb(&served.running, "free"));
     let held = [
-        served.wait(Client::smb(&served.running, "data")),
-        served.wait(Client::nfs(served.nfs, "data")),
+        served.wait(LoadedConnection::smb(&served.running, "data")),
+        served.wait(LoadedConnection::nfs(served.nfs, "data")),
     ];
     let time = Duration::from_secs(seconds().map_or(2, |seconds| 4 * seconds));
     let (begun, mut turns) = (Instant::now(), Vec::new());

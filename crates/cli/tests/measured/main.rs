@@ -1,5 +1,5 @@
 //! Tests that read clocks, memory or CPU time, or that keep both CPUs busy: each runs alone in its
-//! turn, by `support::Turn`.
+//! turn, by `support::MeasuringTurn`.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod chaos;

@@ -6,8 +6,8 @@
 //! `ANABRANCH_STEPS` is how many changes each of the four makes, `ANABRANCH_SEED` where
 //! randomness begins.
 
+use crate::support::MeasuringTurn;
 use crate::support::Setup;
-use crate::support::Turn;
 use crate::support::library;
 use client::nfs::{Client, Disposition, Export, Facts, Options, Target};
 use client::{Error, OpenHow, Tree};
@@ -32,14 +32,14 @@ const LISTINGS: usize = 3;
 
 /// Expected attributes of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct ExpectedFile {
+struct ExpectedAttributes {
     size_bytes: u64,
     is_hidden: bool,
     /// When it was written last, where somebody has set that.
     written: Option<u64>,
 }
 
-impl ExpectedFile {
+impl ExpectedAttributes {
     /// The reported attributes, reduced to the ones that this file's actor has set.
     fn with_reported(self, reported: ReportedFile) -> Self {
         let written = self.written.map(|_| reported.written);
@@ -74,7 +74,7 @@ impl ReportedFile {
 const SECONDS_1601_TO_1970: u64 = 11_644_473_600;
 
 /// By directory and name.
-type Files = BTreeMap<(&'static str, String), ExpectedFile>;
+type ExpectedFiles = BTreeMap<(&'static str, String), ExpectedAttributes>;
 
 /// Path of an actor's changes.
 enum ChangePath {
@@ -85,12 +85,12 @@ enum ChangePath {
 
 /// Client that reads a change back.
 #[derive(Clone)]
-enum Reader {
+enum ReadingClient {
     Session(Tree),
     Export(Export),
 }
 
-impl Reader {
+impl ReadingClient {
     /// The reported attributes of a path; none if it does not exist.
     async fn stat(&self, path: &str) -> Option<ReportedFile> {
         let reported = match self {
@@ -131,11 +131,11 @@ impl Reader {
 }
 
 /// One client that changes the tree and checks it through the others.
-struct Actor {
+struct ChangingClient {
     name: &'static str,
     way: ChangePath,
-    asked: Vec<Reader>,
-    files: Files,
+    asked: Vec<ReadingClient>,
+    files: ExpectedFiles,
     random: u64,
 }
 
@@ -143,7 +143,7 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-impl Actor {
+impl ChangingClient {
     fn below(&mut self, count: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -164,7 +164,8 @@ impl Actor {
         let Some(known) = self.files.get(&at).copied() else {
             let size_bytes = self.below(5000);
             self.way.write(&path, size_bytes, true).await;
-            self.files.insert(at, ExpectedFile { size_bytes, is_hidden: false, written: None });
+            self.files
+                .insert(at, ExpectedAttributes { size_bytes, is_hidden: false, written: None });
             return;
         };
         match self.below(6) {
@@ -175,23 +176,23 @@ impl Actor {
             1 => {
                 let size_bytes = known.size_bytes + 1 + self.below(100);
                 self.way.write(&path, size_bytes, false).await;
-                self.files.insert(at, ExpectedFile { size_bytes, written: None, ..known });
+                self.files.insert(at, ExpectedAttributes { size_bytes, written: None, ..known });
             }
             3 => {
                 let size_bytes = known.size_bytes / 2;
                 self.way.write(&path, size_bytes, false).await;
-                self.files.insert(at, ExpectedFile { size_bytes, written: None, ..known });
+                self.files.insert(at, ExpectedAttributes { size_bytes, written: None, ..known });
             }
             4 => {
                 let seconds = 1_500_000_000 + self.below(100_000_000);
                 self.way.set_written(&path, seconds).await;
                 let written = Some((seconds + SECONDS_1601_TO_1970) * 10_000_000);
-                self.files.insert(at, ExpectedFile { written, ..known });
+                self.files.insert(at, ExpectedAttributes { written, ..known });
             }
             2 if !matches!(self.way, ChangePath::Export(_)) => {
                 let is_hidden = !known.is_hidden;
                 self.way.hide(&path, is_hidden).await;
-                self.files.insert(at, ExpectedFile { is_hidden, ..known });
+                self.files.insert(at, ExpectedAttributes { is_hidden, ..known });
             }
             _ => {
                 let to = self.place();
@@ -216,7 +217,7 @@ impl Actor {
         let found = asked.stat(&path).await.map(|reported| known.with_reported(reported));
         assert_eq!(found, expected, "{} asked for {path}", self.name);
         // Names of NFS have a case.
-        let expected = expected.filter(|_| matches!(asked, Reader::Session(_)));
+        let expected = expected.filter(|_| matches!(asked, ReadingClient::Session(_)));
         let found = asked.stat(&other).await.map(|reported| known.with_reported(reported));
         assert_eq!(found, expected, "{} asked for {other}", self.name);
         if self.below(4) == 0 {
@@ -225,7 +226,7 @@ impl Actor {
     }
 
     /// Others change the directory meanwhile: their names say nothing.
-    async fn check_listing(&self, asked: &Reader, directory: &'static str) {
+    async fn check_listing(&self, asked: &ReadingClient, directory: &'static str) {
         for round in 0..LISTINGS {
             let listed = asked.list(directory).await.into_iter();
             let own =
@@ -235,9 +236,10 @@ impl Actor {
                     (at, known.with_reported(reported))
                 });
             let expected = self.files.iter().filter(|(at, _)| at.0 == directory);
-            let expected: Files = expected.map(|(at, known)| (at.clone(), *known)).collect();
+            let expected: ExpectedFiles =
+                expected.map(|(at, known)| (at.clone(), *known)).collect();
             assert_eq!(
-                own.collect::<Files>(),
+                own.collect::<ExpectedFiles>(),
                 expected,
                 "{} listed {directory}, {round}",
                 self.name
@@ -369,7 +371,7 @@ async fn export(address: SocketAddr, machine: u8) -> Export {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_told_is_so_whoever_changed_it_last() {
-    let _turn = Turn::wait();
+    let _turn = MeasuringTurn::wait();
     let (steps, seed) =
         (from_environment("ANABRANCH_STEPS", STEPS), from_environment("ANABRANCH_SEED", 1));
     let mut setup = Setup::new();
@@ -378,8 +380,8 @@ async fn what_is_told_is_so_whoever_changed_it_last() {
     DIRECTORIES.iter().for_each(|directory| std::fs::create_dir_all(root.join(directory)).unwrap());
     let trees = [library::share(&server, SHARE).await, library::share(&server, SHARE).await];
     let exports = [export(address, 1).await, export(address, 2).await];
-    let mut asked: Vec<Reader> = trees.iter().cloned().map(Reader::Session).collect();
-    asked.extend(exports.iter().cloned().map(Reader::Export));
+    let mut asked: Vec<ReadingClient> = trees.iter().cloned().map(ReadingClient::Session).collect();
+    asked.extend(exports.iter().cloned().map(ReadingClient::Export));
     let [first, second] = trees;
     let [exported, _] = exports;
     let ways = [
@@ -390,7 +392,8 @@ async fn what_is_told_is_so_whoever_changed_it_last() {
     ];
     let actors = ways.into_iter().enumerate().map(|(at, (name, way))| {
         let random = seed.wrapping_mul(4).wrapping_add(at as u64) << 20;
-        let actor = Actor { name, way, asked: asked.clone(), files: Files::new(), random };
+        let actor =
+            ChangingClient { name, way, asked: asked.clone(), files: ExpectedFiles::new(), random };
         tokio::spawn(actor.run(steps))
     });
     let actors: Vec<_> = actors.collect();

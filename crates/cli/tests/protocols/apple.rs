@@ -2,26 +2,34 @@
 //! and what Finder then reads off a listing.
 
 use crate::support::client::{
-    CLOSE, CREATE, Client, Create, QUERY_DIRECTORY, QUERY_INFO, Reply, SET_INFO, SUCCESS, WRITE,
+    CLOSE, CREATE, CreateRequestParts, QUERY_DIRECTORY, QUERY_INFO, RawReply, RawSmbClient,
+    SET_INFO, SUCCESS, WRITE,
 };
-use crate::support::{PASSWORD, Running, Setup, user};
+use crate::support::{PASSWORD, ServerProcess, Setup, user};
 
 const OPEN_IF: u32 = 3;
 const OPEN: u32 = 1;
 const INVALID_PARAMETER: u32 = 0xC000_000D;
 const ID_BOTH_DIRECTORY: u8 = 37;
 
-fn ready(server: &Running) -> Client {
-    let mut client = Client::connect(server.smb);
+fn ready(server: &ServerProcess) -> RawSmbClient {
+    let mut client = RawSmbClient::connect(server.smb);
     client.negotiate();
     assert_eq!(client.log_on(&user(), PASSWORD), SUCCESS);
     assert_eq!(client.connect_tree("data"), SUCCESS);
     client
 }
 
-fn create(client: &mut Client, name: &str, disposition: u32, contexts: &[u8]) -> Reply {
-    let wish = Create { name, access: 0x0200_0000, share: 7, disposition, options: 0, contexts };
-    client.call(CREATE, &Client::create_with(&wish))
+fn create(client: &mut RawSmbClient, name: &str, disposition: u32, contexts: &[u8]) -> RawReply {
+    let wish = CreateRequestParts {
+        name,
+        access: 0x0200_0000,
+        share: 7,
+        disposition,
+        options: 0,
+        contexts,
+    };
+    client.call(CREATE, &RawSmbClient::create_with(&wish))
 }
 
 /// AAPL create context of a client that reads directory details (kAAPL_SERVER_QUERY).
@@ -35,17 +43,17 @@ fn query(data_bytes: u32) -> Vec<u8> {
     context
 }
 
-fn put(client: &mut Client, name: &str, data: &[u8]) {
+fn put(client: &mut RawSmbClient, name: &str, data: &[u8]) {
     let reply = create(client, name, OPEN_IF, &[]);
     assert_eq!(reply.status, SUCCESS, "{name}");
-    let write = Client::write_body(reply.file_id(), 0, data);
+    let write = RawSmbClient::write_body(reply.file_id(), 0, data);
     assert_eq!(client.call(WRITE, &write).status, SUCCESS);
 }
 
 /// The one entry of the listing of `name`.
-fn entry(client: &mut Client, name: &str) -> Vec<u8> {
+fn entry(client: &mut RawSmbClient, name: &str) -> Vec<u8> {
     let root = create(client, "", OPEN, &[]).file_id();
-    let body = Client::query_directory_body(root, ID_BOTH_DIRECTORY, 1, name);
+    let body = RawSmbClient::query_directory_body(root, ID_BOTH_DIRECTORY, 1, name);
     let reply = client.call(QUERY_DIRECTORY, &body);
     assert_eq!(reply.status, SUCCESS);
     reply.output().to_vec()
@@ -108,7 +116,7 @@ fn a_share_for_backups_has_room_up_to_its_limit() {
     let mut client = ready(&server);
     let root = create(&mut client, "", OPEN, &[]).file_id();
     let mut space = || {
-        let reply = client.call(QUERY_INFO, &Client::query_info_body(root, 2, 3, 0));
+        let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(root, 2, 3, 0));
         assert_eq!(reply.status, SUCCESS);
         let number = |at: usize| u64::from_le_bytes(reply.output()[at..at + 8].try_into().unwrap());
         let unit = u32::from_le_bytes(reply.output()[16..20].try_into().unwrap());
@@ -125,15 +133,15 @@ fn a_share_for_backups_has_room_up_to_its_limit() {
 const ACCESS_DENIED: u32 = 0xC000_0022;
 const RENAME: u8 = 10;
 
-fn rename(client: &mut Client, from: &str, to: &str) -> u32 {
+fn rename(client: &mut RawSmbClient, from: &str, to: &str) -> u32 {
     let open = create(client, from, OPEN, &[]);
     assert_eq!(open.status, SUCCESS, "{from}");
     let name: Vec<u8> = to.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let length = u32::try_from(name.len()).unwrap();
     let info = [&[0; 16][..], &length.to_le_bytes(), &name].concat();
     let status =
-        client.call(SET_INFO, &Client::set_info_body(open.file_id(), RENAME, &info)).status;
-    assert_eq!(client.call(CLOSE, &Client::close_body(open.file_id())).status, SUCCESS);
+        client.call(SET_INFO, &RawSmbClient::set_info_body(open.file_id(), RENAME, &info)).status;
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(open.file_id())).status, SUCCESS);
     status
 }
 
@@ -145,19 +153,19 @@ fn a_mac_renames_a_bundle_with_open_files() {
     std::fs::create_dir_all(server.data().join("a.sparsebundle/bands")).unwrap();
     let (mut mac, mut other) = (ready(&server), ready(&server));
     let root = create(&mut mac, "", OPEN, &query(24));
-    assert_eq!(mac.call(CLOSE, &Client::close_body(root.file_id())).status, SUCCESS);
+    assert_eq!(mac.call(CLOSE, &RawSmbClient::close_body(root.file_id())).status, SUCCESS);
     let token = create(&mut mac, "a.sparsebundle\\token", OPEN_IF, &[]).file_id();
     let bands = create(&mut mac, "a.sparsebundle\\bands", OPEN, &[]);
     assert_eq!(bands.status, SUCCESS);
     assert_eq!(rename(&mut other, "a.sparsebundle", "b.sparsebundle"), ACCESS_DENIED);
     assert_eq!(rename(&mut mac, "a.sparsebundle", "b.sparsebundle"), SUCCESS);
-    let write = Client::write_body(token, 0, b"open");
+    let write = RawSmbClient::write_body(token, 0, b"open");
     assert_eq!(mac.call(WRITE, &write).status, SUCCESS);
     let moved = server.data().join("b.sparsebundle");
     assert_eq!(std::fs::read(moved.join("token")).unwrap(), b"open");
     // The open knows its new name: what is removed by it is the file that was moved.
-    let dispose = Client::set_info_body(token, 13, &[1]);
+    let dispose = RawSmbClient::set_info_body(token, 13, &[1]);
     assert_eq!(mac.call(SET_INFO, &dispose).status, SUCCESS);
-    assert_eq!(mac.call(CLOSE, &Client::close_body(token)).status, SUCCESS);
+    assert_eq!(mac.call(CLOSE, &RawSmbClient::close_body(token)).status, SUCCESS);
     assert!(!moved.join("token").exists());
 }

@@ -2,21 +2,21 @@
 //! close them, and the limits of hostile ones.
 
 use crate::support::channel::{
-    ACCESS_DENIED, Channel, ECHO, INSUFFICIENT_RESOURCES, LOGOFF, REQUEST_NOT_ACCEPTED, SUCCESS,
-    USER_SESSION_DELETED, status_of,
+    ACCESS_DENIED, ECHO, INSUFFICIENT_RESOURCES, LOGOFF, REQUEST_NOT_ACCEPTED, SUCCESS,
+    SigningChannel, USER_SESSION_DELETED, status_of,
 };
-use crate::support::{Running, Setup, anabranch_by, run, text, wait_for};
+use crate::support::{ServerProcess, Setup, anabranch_by, run, text, wait_for};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-fn channels(server: &Running) -> Value {
+fn channels(server: &ServerProcess) -> Value {
     serde_json::from_str(&server.page("/v1/channels")).unwrap()
 }
 
-fn connections(server: &Running) -> Vec<u64> {
+fn connections(server: &ServerProcess) -> Vec<u64> {
     let page = channels(server);
     let list = page["Sessions"][0]["Channels"].as_array().cloned().unwrap_or_default();
     list.iter().map(|c| c["ConnectionId"].as_u64().unwrap()).collect()
@@ -25,7 +25,7 @@ fn connections(server: &Running) -> Vec<u64> {
 #[test]
 fn channels_command_shows_addresses_algorithms_and_traffic() {
     let server = Setup::new().start();
-    let mut first = Channel::ready(server.smb);
+    let mut first = SigningChannel::ready(server.smb);
     let mut second = first.bound(server.smb);
     for _ in 0..20 {
         assert_eq!(second.plain(ECHO).unwrap(), SUCCESS);
@@ -67,7 +67,7 @@ fn channels_command_shows_addresses_algorithms_and_traffic() {
 #[test]
 fn a_channel_is_cut_by_the_command_and_the_session_goes_on() {
     let server = Setup::new().start();
-    let mut first = Channel::ready(server.smb);
+    let mut first = SigningChannel::ready(server.smb);
     let mut second = first.bound(server.smb);
     let [old, other] = connections(&server)[..] else { panic!("two channels") };
     let cut = |id: u64| {
@@ -93,9 +93,9 @@ fn a_channel_is_cut_by_the_command_and_the_session_goes_on() {
 #[test]
 fn the_channel_after_the_cap_is_refused_and_a_reload_raises_it() {
     let server = Setup::new().start();
-    let first = Channel::ready(server.smb);
-    let mut more: Vec<Channel> = (1..4).map(|_| first.bound(server.smb)).collect();
-    let mut fifth = Channel::connect(server.smb);
+    let first = SigningChannel::ready(server.smb);
+    let mut more: Vec<SigningChannel> = (1..4).map(|_| first.bound(server.smb)).collect();
+    let mut fifth = SigningChannel::connect(server.smb);
     assert_eq!(fifth.bind(&first), INSUFFICIENT_RESOURCES);
     let config = server.config();
     server.write_config(&format!("{config}[multichannel]\nchannels_max = 5\n"));
@@ -117,8 +117,8 @@ fn multichannel_enabled_by_reload_needs_reconnect() {
         wait_for("a reload", || reloaded().then_some(()));
     };
     switch(false);
-    let mut first = Channel::ready(server.smb);
-    assert_eq!(Channel::connect(server.smb).bind(&first), REQUEST_NOT_ACCEPTED);
+    let mut first = SigningChannel::ready(server.smb);
+    assert_eq!(SigningChannel::connect(server.smb).bind(&first), REQUEST_NOT_ACCEPTED);
     assert_eq!(channels(&server)["EnableMultichannel"], false);
     switch(true);
     assert_eq!(first.plain(ECHO).unwrap(), SUCCESS, "nobody is disconnected");
@@ -129,7 +129,7 @@ fn multichannel_enabled_by_reload_needs_reconnect() {
     wait_for("the session's end", || {
         (server.status()["sessions"] == serde_json::json!([])).then_some(())
     });
-    let first = Channel::ready(server.smb);
+    let first = SigningChannel::ready(server.smb);
     let _second = first.bound(server.smb);
     assert_eq!(channels(&server)["Sessions"][0]["NeedsReconnect"], false);
 }
@@ -137,10 +137,10 @@ fn multichannel_enabled_by_reload_needs_reconnect() {
 #[test]
 fn bind_without_session_key_is_always_refused() {
     let server = Setup::new().start();
-    let mut first = Channel::ready(server.smb);
-    let key = Channel::forged_key();
+    let mut first = SigningChannel::ready(server.smb);
+    let key = SigningChannel::forged_key();
     for guess in 0..200u64 {
-        let mut stranger = Channel::connect(server.smb);
+        let mut stranger = SigningChannel::connect(server.smb);
         stranger.session = if guess % 2 == 0 { first.session } else { guess };
         let reply = stranger.set_up(1, Some(&key), b"NTLMSSP\0\x01\0\0\0").unwrap();
         let wanted = if guess % 2 == 0 { ACCESS_DENIED } else { USER_SESSION_DELETED };
@@ -155,7 +155,7 @@ fn bind_without_session_key_is_always_refused() {
 #[test]
 fn garbage_on_one_channel_ends_that_one_only() {
     let server = Setup::new().start();
-    let mut first = Channel::ready(server.smb);
+    let mut first = SigningChannel::ready(server.smb);
     for garbage in [&b"\0\0\0\x08garbage!"[..], b"\x7Fnot a frame", b"\0\0\0\x04\xFDSMB"] {
         let mut second = first.bound(server.smb);
         second.stream.write_all(garbage).unwrap();
@@ -170,18 +170,18 @@ fn concurrent_channel_bind_logoff_and_loss_leaves_nothing() {
     const ROUNDS: u64 = 12;
     let server = Setup::new().start();
     for round in 0..ROUNDS {
-        let first = Channel::ready(server.smb);
-        let mut workers: Vec<Channel> = (0..2).map(|_| first.bound(server.smb)).collect();
+        let first = SigningChannel::ready(server.smb);
+        let mut workers: Vec<SigningChannel> = (0..2).map(|_| first.bound(server.smb)).collect();
         let mut ender = workers.pop().unwrap();
         let logs_off = round % 3 > 0;
-        let works = |mut channel: Channel| loop {
+        let works = |mut channel: SigningChannel| loop {
             match channel.plain(ECHO) {
                 Ok(SUCCESS) => {}
                 ended => return ended.ok(),
             }
         };
         let binds = || loop {
-            let mut next = Channel::connect(server.smb);
+            let mut next = SigningChannel::connect(server.smb);
             match next.bind(&first) {
                 SUCCESS => {
                     assert!([SUCCESS, USER_SESSION_DELETED].contains(&next.plain(ECHO).unwrap()))
@@ -208,14 +208,14 @@ fn concurrent_channel_bind_logoff_and_loss_leaves_nothing() {
         });
         assert_eq!(channels(&server)["Sessions"].as_array().map(Vec::len), Some(0));
     }
-    assert_eq!(Channel::ready(server.smb).plain(ECHO).unwrap(), SUCCESS);
+    assert_eq!(SigningChannel::ready(server.smb).plain(ECHO).unwrap(), SUCCESS);
 }
 
 #[test]
 fn repeated_channel_bind_and_loss_leaks_no_memory() {
     let server = Setup::new().in_small_pages().start();
-    let mut first = Channel::ready(server.smb);
-    let round = |first: &Channel| drop(first.bound(server.smb));
+    let mut first = SigningChannel::ready(server.smb);
+    let round = |first: &SigningChannel| drop(first.bound(server.smb));
     (0..50).for_each(|_| round(&first));
     let settled = || (connections(&server).len() == 1).then_some(());
     wait_for("the channels' ends", settled);
@@ -251,7 +251,7 @@ impl Namespace {
     }
 
     /// The addresses that clients receive, with their properties.
-    fn advertised(&self, server: &Running) -> BTreeSet<String> {
+    fn advertised(&self, server: &ServerProcess) -> BTreeSet<String> {
         let mut command = anabranch_by("ip", &["netns", "exec", &self.0]);
         let admin = server.admin.to_string();
         let output = command.args(["channels", "--json", "--admin", &admin]).output().unwrap();
@@ -260,7 +260,7 @@ impl Namespace {
         page["Interfaces"].as_array().unwrap().iter().map(shown).collect()
     }
 
-    fn wait_for(&self, server: &Running, addresses: &[&str]) {
+    fn wait_for(&self, server: &ServerProcess, addresses: &[&str]) {
         let wanted: BTreeSet<String> = addresses.iter().map(|a| format!("{a} true")).collect();
         wait_for(&format!("{addresses:?}"), || (self.advertised(server) == wanted).then_some(()));
     }

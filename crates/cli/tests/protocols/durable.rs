@@ -1,11 +1,11 @@
 //! Durable opens outlive their connection, and only their client reconnects to them.
 
 use crate::support::client::{
-    ACCESS_DENIED, CLOSE, CREATE, Client, Create, DUPLICATE_OBJECTID, FILE_CLOSED,
-    FILE_NOT_AVAILABLE, FileId, INVALID_PARAMETER, IOCTL, LOCK, LOCK_NOT_GRANTED,
-    OBJECT_NAME_NOT_FOUND, PENDING, READ, Reply, SUCCESS, WRITE,
+    ACCESS_DENIED, CLOSE, CREATE, CreateRequestParts, DUPLICATE_OBJECTID, FILE_CLOSED,
+    FILE_NOT_AVAILABLE, INVALID_PARAMETER, IOCTL, LOCK, LOCK_NOT_GRANTED, OBJECT_NAME_NOT_FOUND,
+    PENDING, READ, RawFileId, RawReply, RawSmbClient, SUCCESS, WRITE,
 };
-use crate::support::{PASSWORD, Running, Setup, wait_for};
+use crate::support::{PASSWORD, ServerProcess, Setup, wait_for};
 use std::time::Duration;
 use wire::smb::{APP_INSTANCE_ID, put_context};
 
@@ -15,18 +15,18 @@ const GUID: [u8; 16] = *b"a create's guid.";
 /// More than any test takes.
 const LONG: u32 = 60_000;
 
-fn open(client: &mut Client, name: &str, timeout_ms: u32) -> Reply {
-    let reply = client.call(CREATE, &Client::durable_body(name, GUID, timeout_ms, false));
+fn open(client: &mut RawSmbClient, name: &str, timeout_ms: u32) -> RawReply {
+    let reply = client.call(CREATE, &RawSmbClient::durable_body(name, GUID, timeout_ms, false));
     assert_eq!(reply.status, SUCCESS);
     reply
 }
 
-fn back(client: &mut Client, file: FileId) -> u32 {
-    client.call(CREATE, &Client::reconnect_body(file, GUID, false)).status
+fn back(client: &mut RawSmbClient, file: RawFileId) -> u32 {
+    client.call(CREATE, &RawSmbClient::reconnect_body(file, GUID, false)).status
 }
 
 /// Whether the only connection of its client is known to be lost.
-fn lost(server: &Running) {
+fn lost(server: &ServerProcess) {
     wait_for("the end of the session", || {
         (server.status()["sessions"].as_array().unwrap().is_empty()).then_some(())
     });
@@ -42,60 +42,60 @@ fn two_users() -> Setup {
 #[test]
 fn an_open_comes_back_with_its_locks_to_its_own_user_only() {
     let server = Setup::new().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let opened = open(&mut client, "file", LONG);
     assert_eq!(opened.context(b"DH2Q"), Some(&[0x60, 0xEA, 0, 0, 0, 0, 0, 0][..]));
     let file = opened.file_id();
-    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"kept")).status, SUCCESS);
-    assert_eq!(client.call(LOCK, &Client::lock_body(file, false)).status, SUCCESS);
+    assert_eq!(client.call(WRITE, &RawSmbClient::write_body(file, 0, b"kept")).status, SUCCESS);
+    assert_eq!(client.call(LOCK, &RawSmbClient::lock_body(file, false)).status, SUCCESS);
     drop(client);
     lost(&server);
 
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     for (id, guid, status) in [
         (file, [0; 16], OBJECT_NAME_NOT_FOUND),
         (file, CLIENT, OBJECT_NAME_NOT_FOUND),
         ([9; 16], GUID, OBJECT_NAME_NOT_FOUND),
     ] {
-        let body = Client::reconnect_body(id, guid, false);
+        let body = RawSmbClient::reconnect_body(id, guid, false);
         assert_eq!(client.call(CREATE, &body).status, status);
     }
-    let again = client.call(CREATE, &Client::reconnect_body(file, GUID, false));
+    let again = client.call(CREATE, &RawSmbClient::reconnect_body(file, GUID, false));
     assert_eq!((again.status, again.persistent_id()), (SUCCESS, opened.persistent_id()));
     let file = again.file_id();
-    assert_eq!(client.call(READ, &Client::read_body(file, 0, 4)).data(), b"kept");
+    assert_eq!(client.call(READ, &RawSmbClient::read_body(file, 0, 4)).data(), b"kept");
     assert_eq!(back(&mut client, file), OBJECT_NAME_NOT_FOUND, "it is in use");
-    assert_eq!(client.call(LOCK, &Client::lock_body(file, false)).status, LOCK_NOT_GRANTED);
+    assert_eq!(client.call(LOCK, &RawSmbClient::lock_body(file, false)).status, LOCK_NOT_GRANTED);
 }
 
 #[test]
 fn an_open_is_not_given_to_another_user_whatever_they_know() {
     let server = two_users().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", LONG).file_id();
     drop(client);
     lost(&server);
-    let mut other = Client::connect_3(&server, CLIENT).set_up_as(OTHER);
+    let mut other = RawSmbClient::connect_3(&server, CLIENT).set_up_as(OTHER);
     assert_eq!(back(&mut other, file), ACCESS_DENIED);
     // By its name, too.
     other.replays = true;
-    let body = Client::durable_body("file", GUID, LONG, false);
+    let body = RawSmbClient::durable_body("file", GUID, LONG, false);
     assert_eq!(other.call(CREATE, &body).status, ACCESS_DENIED);
     other.replays = false;
     // As of version 1, which has no name.
-    let body = Client::create_body_with("", &[(b"DHnC", file.to_vec())]);
+    let body = RawSmbClient::create_body_with("", &[(b"DHnC", file.to_vec())]);
     assert_eq!(other.call(CREATE, &body).status, ACCESS_DENIED);
-    assert_eq!(back(&mut Client::ready_3(&server, CLIENT), file), SUCCESS);
+    assert_eq!(back(&mut RawSmbClient::ready_3(&server, CLIENT), file), SUCCESS);
 }
 
 #[test]
 fn an_open_waits_as_long_as_its_client_asked() {
     let server = Setup::new().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", 100).file_id();
     drop(client);
     lost(&server);
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     wait_for("the end of its time", || (server.metric("anabranch_open_files") == 0).then_some(()));
     assert_eq!(back(&mut client, file), OBJECT_NAME_NOT_FOUND);
 }
@@ -103,20 +103,20 @@ fn an_open_waits_as_long_as_its_client_asked() {
 #[test]
 fn a_create_sent_again_gets_the_same_open_until_it_is_used() {
     let server = Setup::new().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", LONG).file_id();
-    let body = Client::durable_body("file", GUID, LONG, false);
+    let body = RawSmbClient::durable_body("file", GUID, LONG, false);
     assert_eq!(client.call(CREATE, &body).status, DUPLICATE_OBJECTID);
     client.replays = true;
     for _ in 0..2 {
         let again = client.call(CREATE, &body);
         assert_eq!((again.status, again.file_id(), again.action()), (SUCCESS, file, 2));
     }
-    let mut other = Client::ready_3(&server, CLIENT);
+    let mut other = RawSmbClient::ready_3(&server, CLIENT);
     other.replays = true;
     assert_eq!(other.call(CREATE, &body).status, DUPLICATE_OBJECTID, "another session");
     client.replays = false;
-    assert_eq!(client.call(CLOSE, &Client::close_body(file)).status, SUCCESS);
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(file)).status, SUCCESS);
     client.replays = true;
     let again = client.call(CREATE, &body);
     assert_eq!((again.status, again.action()), (SUCCESS, 1), "another open");
@@ -125,12 +125,12 @@ fn a_create_sent_again_gets_the_same_open_until_it_is_used() {
 #[test]
 fn replayed_create_after_connection_loss_resumes_its_open() {
     let server = Setup::new().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let opened = open(&mut client, "file", LONG);
     drop(client);
     lost(&server);
-    let mut client = Client::ready_3(&server, CLIENT);
-    let body = Client::durable_body("file", GUID, LONG, false);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
+    let body = RawSmbClient::durable_body("file", GUID, LONG, false);
     assert_eq!(client.call(CREATE, &body).status, DUPLICATE_OBJECTID);
     client.replays = true;
     let again = client.call(CREATE, &body);
@@ -142,14 +142,14 @@ fn replayed_create_after_connection_loss_resumes_its_open() {
 #[test]
 fn a_create_that_is_under_way_is_not_begun_twice() {
     let server = Setup::new().start();
-    let mut holder = Client::ready_3(&server, [1; 16]);
+    let mut holder = RawSmbClient::ready_3(&server, [1; 16]);
     let held = open(&mut holder, "file", LONG).file_id();
-    let mut client = Client::ready_3(&server, CLIENT);
-    let body = Client::durable_body("file", GUID, LONG, false);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
+    let body = RawSmbClient::durable_body("file", GUID, LONG, false);
     assert_eq!(client.call(CREATE, &body).status, PENDING);
     client.replays = true;
     assert_eq!(client.call(CREATE, &body).status, FILE_NOT_AVAILABLE);
-    holder.send(CLOSE, &Client::close_body(held));
+    holder.send(CLOSE, &RawSmbClient::close_body(held));
     let first = client.receive().unwrap();
     assert_eq!(first.status, SUCCESS);
     let again = client.call(CREATE, &body);
@@ -159,37 +159,37 @@ fn a_create_that_is_under_way_is_not_begun_twice() {
 #[test]
 fn a_change_by_a_channel_that_was_given_up_is_refused() {
     let server = Setup::new().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", LONG).file_id();
-    let write = |text| Client::write_body(file, 0, text);
+    let write = |text| RawSmbClient::write_body(file, 0, text);
     client.channel_sequence = 1;
     assert_eq!(client.call(WRITE, &write(b"new!")).status, SUCCESS);
     client.channel_sequence = 0;
     assert_eq!(client.call(WRITE, &write(b"old!")).status, FILE_NOT_AVAILABLE);
-    assert_eq!(client.call(READ, &Client::read_body(file, 0, 4)).data(), b"new!");
+    assert_eq!(client.call(READ, &RawSmbClient::read_body(file, 0, 4)).data(), b"new!");
 }
 
 #[test]
 fn a_resilient_open_is_kept_without_an_oplock() {
     let server = Setup::new().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = client.create("file");
-    assert_eq!(client.call(LOCK, &Client::lock_body(file, false)).status, SUCCESS);
-    let too_long = client.call(IOCTL, &Client::resiliency_body(file, 300_001));
+    assert_eq!(client.call(LOCK, &RawSmbClient::lock_body(file, false)).status, SUCCESS);
+    let too_long = client.call(IOCTL, &RawSmbClient::resiliency_body(file, 300_001));
     assert_eq!(too_long.status, INVALID_PARAMETER);
-    assert_eq!(client.call(IOCTL, &Client::resiliency_body(file, LONG)).status, SUCCESS);
+    assert_eq!(client.call(IOCTL, &RawSmbClient::resiliency_body(file, LONG)).status, SUCCESS);
     let bare = client.create("bare");
     drop(client);
     lost(&server);
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let other = client.create("file");
-    assert_eq!(client.call(LOCK, &Client::lock_body(other, false)).status, LOCK_NOT_GRANTED);
-    let v1 = |file: FileId| Client::create_body_with("", &[(b"DHnC", file.to_vec())]);
+    assert_eq!(client.call(LOCK, &RawSmbClient::lock_body(other, false)).status, LOCK_NOT_GRANTED);
+    let v1 = |file: RawFileId| RawSmbClient::create_body_with("", &[(b"DHnC", file.to_vec())]);
     assert_eq!(client.call(CREATE, &v1(bare)).status, OBJECT_NAME_NOT_FOUND);
     let again = client.call(CREATE, &v1(file));
     assert_eq!(again.status, SUCCESS);
-    assert_eq!(client.call(CLOSE, &Client::close_body(again.file_id())).status, SUCCESS);
-    assert_eq!(client.call(LOCK, &Client::lock_body(other, false)).status, SUCCESS);
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(again.file_id())).status, SUCCESS);
+    assert_eq!(client.call(LOCK, &RawSmbClient::lock_body(other, false)).status, SUCCESS);
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn whoever_reaches_an_open_first_has_it_and_nobody_else() {
     const ROUNDS: usize = 4;
     let server = Setup::new().start();
     for round in 0..ROUNDS {
-        let mut client = Client::ready_3(&server, CLIENT);
+        let mut client = RawSmbClient::ready_3(&server, CLIENT);
         let file = open(&mut client, "file", 1).file_id();
-        let racers: Vec<_> = (0..2).map(|_| Client::ready_3(&server, CLIENT)).collect();
+        let racers: Vec<_> = (0..2).map(|_| RawSmbClient::ready_3(&server, CLIENT)).collect();
         drop(client);
         // Both come back while the open is on its way to be kept, and its time is over at once.
         let threads: Vec<_> = racers
@@ -223,16 +223,16 @@ fn whoever_reaches_an_open_first_has_it_and_nobody_else() {
             (server.metric("anabranch_open_files") == 0).then_some(())
         });
     }
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     assert_eq!(back(&mut client, [0; 16]), OBJECT_NAME_NOT_FOUND);
-    assert_eq!(client.call(CLOSE, &Client::close_body([9; 16])).status, FILE_CLOSED);
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body([9; 16])).status, FILE_CLOSED);
 }
 
 /// A CREATE that shares nothing, of this application.
 fn of_application(id: u8) -> Vec<u8> {
     let mut contexts = Vec::new();
     put_context(&mut contexts, &APP_INSTANCE_ID, &[&[20, 0, 0, 0][..], &[id; 16]].concat());
-    let wish = Create {
+    let wish = CreateRequestParts {
         access: 0x0012_019F,
         share: 0,
         disposition: 3,
@@ -240,13 +240,13 @@ fn of_application(id: u8) -> Vec<u8> {
         name: "disk",
         contexts: &contexts,
     };
-    Client::create_with(&wish)
+    RawSmbClient::create_with(&wish)
 }
 
 #[test]
 fn app_instance_id_closes_open_of_the_other_machine() {
     let server = Setup::new().start();
-    let mut first = Client::ready_3(&server, [1; 16]);
+    let mut first = RawSmbClient::ready_3(&server, [1; 16]);
     let reply = first.call(CREATE, &of_application(7));
     assert_eq!(reply.status, SUCCESS);
     assert_eq!(
@@ -254,10 +254,10 @@ fn app_instance_id_closes_open_of_the_other_machine() {
         SHARING_VIOLATION,
         "the same machine"
     );
-    let mut second = Client::ready_3(&server, [2; 16]);
+    let mut second = RawSmbClient::ready_3(&server, [2; 16]);
     assert_eq!(second.call(CREATE, &of_application(8)).status, SHARING_VIOLATION, "another one");
     let taken = second.call(CREATE, &of_application(7));
     assert_eq!(taken.status, SUCCESS);
-    assert_eq!(first.call(CLOSE, &Client::close_body(reply.file_id())).status, FILE_CLOSED);
-    assert_eq!(second.call(CLOSE, &Client::close_body(taken.file_id())).status, SUCCESS);
+    assert_eq!(first.call(CLOSE, &RawSmbClient::close_body(reply.file_id())).status, FILE_CLOSED);
+    assert_eq!(second.call(CLOSE, &RawSmbClient::close_body(taken.file_id())).status, SUCCESS);
 }

@@ -1,10 +1,11 @@
 //! Requests of clients in the field: cases from public reports, message by message.
 
 use crate::support::client::{
-    ACCESS_DENIED, CLOSE, CREATE, Client, Create, FileId, INVALID_PARAMETER, IOCTL, NEGOTIATE,
-    OBJECT_NAME_NOT_FOUND, QUERY_DIRECTORY, QUERY_INFO, Reply, SET_INFO, SUCCESS, WRITE,
+    ACCESS_DENIED, CLOSE, CREATE, CreateRequestParts, INVALID_PARAMETER, IOCTL, NEGOTIATE,
+    OBJECT_NAME_NOT_FOUND, QUERY_DIRECTORY, QUERY_INFO, RawFileId, RawReply, RawSmbClient,
+    SET_INFO, SUCCESS, WRITE,
 };
-use crate::support::{PASSWORD, Running, Setup, user};
+use crate::support::{PASSWORD, ServerProcess, Setup, user};
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
@@ -30,26 +31,32 @@ const DISPOSITION: u8 = 13;
 const FULL_EA: u8 = 15;
 const NAMES: u8 = 12;
 
-fn open(client: &mut Client, name: &str, access: u32, disposition: u32, options: u32) -> Reply {
-    let wish = Create { name, access, share: 7, disposition, options, contexts: &[] };
-    client.call(CREATE, &Client::create_with(&wish))
+fn open(
+    client: &mut RawSmbClient,
+    name: &str,
+    access: u32,
+    disposition: u32,
+    options: u32,
+) -> RawReply {
+    let wish = CreateRequestParts { name, access, share: 7, disposition, options, contexts: &[] };
+    client.call(CREATE, &RawSmbClient::create_with(&wish))
 }
 
-fn opened(client: &mut Client, name: &str, access: u32, options: u32) -> FileId {
+fn opened(client: &mut RawSmbClient, name: &str, access: u32, options: u32) -> RawFileId {
     let reply = open(client, name, access, OPEN, options);
     assert_eq!(reply.status, SUCCESS, "{name:?}");
     reply.file_id()
 }
 
-fn close(client: &mut Client, file: FileId) {
-    assert_eq!(client.call(CLOSE, &Client::close_body(file)).status, SUCCESS);
+fn close(client: &mut RawSmbClient, file: RawFileId) {
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(file)).status, SUCCESS);
 }
 
 /// The names of a directory that a pattern matches, or why there are none.
-fn list(client: &mut Client, directory: &str, pattern: &str) -> Result<Vec<String>, u32> {
+fn list(client: &mut RawSmbClient, directory: &str, pattern: &str) -> Result<Vec<String>, u32> {
     let file = opened(client, directory, READ_DATA, DIRECTORY_FILE);
     let reply =
-        client.call(QUERY_DIRECTORY, &Client::query_directory_body(file, NAMES, 0, pattern));
+        client.call(QUERY_DIRECTORY, &RawSmbClient::query_directory_body(file, NAMES, 0, pattern));
     close(client, file);
     if reply.status != SUCCESS {
         return Err(reply.status);
@@ -67,21 +74,21 @@ fn list(client: &mut Client, directory: &str, pattern: &str) -> Result<Vec<Strin
     }
 }
 
-fn rename(client: &mut Client, file: FileId, to: &str) -> u32 {
+fn rename(client: &mut RawSmbClient, file: RawFileId, to: &str) -> u32 {
     let name: Vec<u8> = to.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let length = u32::try_from(name.len()).unwrap();
     let info = [&[0; 16][..], &length.to_le_bytes(), &name].concat();
-    client.call(SET_INFO, &Client::set_info_body(file, RENAME, &info)).status
+    client.call(SET_INFO, &RawSmbClient::set_info_body(file, RENAME, &info)).status
 }
 
-fn dispose(client: &mut Client, file: FileId) -> u32 {
-    client.call(SET_INFO, &Client::set_info_body(file, DISPOSITION, &[1])).status
+fn dispose(client: &mut RawSmbClient, file: RawFileId) -> u32 {
+    client.call(SET_INFO, &RawSmbClient::set_info_body(file, DISPOSITION, &[1])).status
 }
 
 #[test]
 fn dos_star_lists_names_without_an_extension() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     for name in ["noext", "a.txt", "a1", "a1.b", "two.dots.txt"] {
         std::fs::write(server.data().join(name), "").unwrap();
     }
@@ -113,7 +120,7 @@ const STORED: [&str; 7] = [
 #[test]
 fn stored_private_characters_are_opened_renamed_and_deleted() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let folder = server.data().join("folder\u{F022}");
     std::fs::create_dir(&folder).unwrap();
     for name in STORED {
@@ -143,7 +150,7 @@ fn stored_private_characters_are_opened_renamed_and_deleted() {
 #[test]
 fn names_that_show_alike_are_each_opened_by_their_own() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let stored = ["Two:one", "two\u{F022}one", "end.", "end\u{F029}"];
     for name in stored {
         std::fs::write(server.data().join(name), vec![b'x'; name.len()]).unwrap();
@@ -165,7 +172,7 @@ fn names_that_show_alike_are_each_opened_by_their_own() {
 #[test]
 fn a_new_name_with_private_characters_stores_their_bytes() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     for _ in 0..2 {
         let reply = open(&mut client, "new\u{F022}file", MAXIMUM_ALLOWED, OPEN_IF, 0);
         assert_eq!(reply.status, SUCCESS);
@@ -183,7 +190,7 @@ fn private_characters_lead_around_no_veto() {
     let mut setup = Setup::new();
     setup.shares += "veto_names = [\"secret:plan\", \"*.key\"]\n";
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     for name in ["secret\u{F022}plan", "a.key\u{F029}", "b\u{F029}key"] {
         std::fs::write(server.data().join(name), "").unwrap();
         let reply = open(&mut client, name, READ_DATA, OPEN, 0);
@@ -193,9 +200,9 @@ fn private_characters_lead_around_no_veto() {
 }
 
 /// A client of 3.1.1 whose session is not signed.
-fn ready_311(server: &Running) -> Client {
-    let mut client = Client::connect(server.smb);
-    let reply = client.call(NEGOTIATE, &Client::negotiate_311_body(&[]));
+fn ready_311(server: &ServerProcess) -> RawSmbClient {
+    let mut client = RawSmbClient::connect(server.smb);
+    let reply = client.call(NEGOTIATE, &RawSmbClient::negotiate_311_body(&[]));
     assert_eq!(reply.status, SUCCESS);
     assert_eq!(client.log_on(&user(), PASSWORD), SUCCESS);
     assert_eq!(client.connect_tree("data"), SUCCESS);
@@ -203,7 +210,7 @@ fn ready_311(server: &Running) -> Client {
 }
 
 /// The size that an error response says is needed. MS-SMB2 2.2.2, 2.2.2.1.
-fn needed(reply: &Reply, in_context: bool) -> usize {
+fn needed(reply: &RawReply, in_context: bool) -> usize {
     assert_eq!(reply.status, BUFFER_TOO_SMALL);
     let number = |at: usize| u32::from_le_bytes(reply.bytes[at..at + 4].try_into().unwrap());
     let data = if in_context {
@@ -221,13 +228,13 @@ fn needed(reply: &Reply, in_context: bool) -> usize {
 fn a_buffer_that_is_too_small_is_answered_with_the_size_needed() {
     let server = Setup::new().start();
     for in_context in [false, true] {
-        let mut client = if in_context { ready_311(&server) } else { Client::ready(&server) };
+        let mut client = if in_context { ready_311(&server) } else { RawSmbClient::ready(&server) };
         let file = client.create("file");
         let ea = [&[0, 0, 0, 0, 0, 3, 4, 0][..], b"ONE\0", b"data"].concat();
-        let set = client.call(SET_INFO, &Client::set_info_body(file, FULL_EA, &ea));
+        let set = client.call(SET_INFO, &RawSmbClient::set_info_body(file, FULL_EA, &ea));
         assert_eq!(set.status, SUCCESS, "extended attributes take a file system with them");
         for (kind, class, additional) in [(3, 0, 7), (1, FULL_EA, 0)] {
-            let body = Client::query_info_body(file, kind, class, additional);
+            let body = RawSmbClient::query_info_body(file, kind, class, additional);
             let length = client.call(QUERY_INFO, &body).output().len();
             for room in [0, 1, length - 1] {
                 let mut body = body.clone();
@@ -245,9 +252,9 @@ fn fsctl_with_small_buffer_reports_the_required_size() {
     const QUERY_FILE_REGIONS: u32 = 0x0009_0284;
     let server = Setup::new().start();
     for in_context in [false, true] {
-        let mut client = if in_context { ready_311(&server) } else { Client::ready(&server) };
+        let mut client = if in_context { ready_311(&server) } else { RawSmbClient::ready(&server) };
         let file = client.create("file");
-        assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"data")).status, SUCCESS);
+        assert_eq!(client.call(WRITE, &RawSmbClient::write_body(file, 0, b"data")).status, SUCCESS);
         let range = [0u64.to_le_bytes(), 4u64.to_le_bytes()].concat();
         for (code, input, room, expected) in [
             (QUERY_ALLOCATED_RANGES, &range[..], 0, 16),
@@ -255,9 +262,9 @@ fn fsctl_with_small_buffer_reports_the_required_size() {
             (QUERY_FILE_REGIONS, &[][..], 0, 40),
             (QUERY_FILE_REGIONS, &[][..], 39, 40),
         ] {
-            let reply = client.call(IOCTL, &Client::control_body(file, code, input, room));
+            let reply = client.call(IOCTL, &RawSmbClient::control_body(file, code, input, room));
             assert_eq!(needed(&reply, in_context), expected, "{code:#x}, room {room}");
-            let body = Client::control_body(file, code, input, expected as u32);
+            let body = RawSmbClient::control_body(file, code, input, expected as u32);
             assert_eq!(client.call(IOCTL, &body).status, SUCCESS, "{code:#x}");
         }
     }
@@ -270,10 +277,10 @@ fn length_mismatch_comes_without_error_data() {
     const INFO_LENGTH_MISMATCH: u32 = 0xC000_0004;
     let server = Setup::new().start();
     for in_context in [false, true] {
-        let mut client = if in_context { ready_311(&server) } else { Client::ready(&server) };
+        let mut client = if in_context { ready_311(&server) } else { RawSmbClient::ready(&server) };
         let file = client.create("file");
         for (kind, class) in [(1, 4), (1, 5), (1, 18), (2, 3), (2, 7)] {
-            let mut body = Client::query_info_body(file, kind, class, 0);
+            let mut body = RawSmbClient::query_info_body(file, kind, class, 0);
             body[4..8].copy_from_slice(&1u32.to_le_bytes());
             let reply = client.call(QUERY_INFO, &body);
             assert_eq!(reply.status, INFO_LENGTH_MISMATCH, "kind {kind}, class {class}");
@@ -289,11 +296,18 @@ fn length_mismatch_comes_without_error_data() {
 #[test]
 fn create_takes_every_attribute_that_files_have_elsewhere() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
-    let create = |client: &mut Client, attributes: u32| {
+    let mut client = RawSmbClient::ready(&server);
+    let create = |client: &mut RawSmbClient, attributes: u32| {
         let (access, disposition, options) = (MAXIMUM_ALLOWED, OVERWRITE_IF, 0);
-        let wish = Create { name: "file", access, share: 7, disposition, options, contexts: &[] };
-        let mut body = Client::create_with(&wish);
+        let wish = CreateRequestParts {
+            name: "file",
+            access,
+            share: 7,
+            disposition,
+            options,
+            contexts: &[],
+        };
+        let mut body = RawSmbClient::create_with(&wish);
         body[28..32].copy_from_slice(&attributes.to_le_bytes());
         client.call(CREATE, &body).status
     };
@@ -309,7 +323,7 @@ fn create_takes_every_attribute_that_files_have_elsewhere() {
 #[test]
 fn a_dangling_link_opened_to_create_is_not_found() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     symlink("nowhere", server.data().join("dangling")).unwrap();
     for disposition in [OPEN_IF, OVERWRITE_IF] {
         for name in ["dangling", "DANGLING", "dangling:stream"] {
@@ -328,7 +342,7 @@ fn a_read_only_share_denies_each_change() {
     std::fs::write(data.join("file"), "data").unwrap();
     std::fs::create_dir(data.join("folder")).unwrap();
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     for (what, name, access, disposition, options) in [
         ("create", "new", MAXIMUM_ALLOWED, CREATE_NEW, 0),
         ("create or open", "new", READ_DATA, OPEN_IF, 0),
@@ -348,7 +362,7 @@ fn a_read_only_share_denies_each_change() {
     let file = opened(&mut client, "file", MAXIMUM_ALLOWED, 0);
     assert_eq!(rename(&mut client, file, "other"), ACCESS_DENIED);
     assert_eq!(dispose(&mut client, file), ACCESS_DENIED);
-    let write = Client::write_body(file, 0, b"changed");
+    let write = RawSmbClient::write_body(file, 0, b"changed");
     assert_eq!(client.call(WRITE, &write).status, ACCESS_DENIED);
     assert_eq!(std::fs::read(server.data().join("file")).unwrap(), b"data");
 }
@@ -362,13 +376,13 @@ fn a_link_to_a_directory_is_removed_as_a_directory() {
         let mut setup = Setup::new();
         setup.shares += &format!("show_symlinks = {shows_links}\n");
         let server = setup.start();
-        let mut client = Client::ready(&server);
+        let mut client = RawSmbClient::ready(&server);
         let at = |name: &str| server.data().join(name);
         std::fs::create_dir_all(at("parent")).unwrap();
         std::fs::create_dir(at("target")).unwrap();
         std::fs::write(at("target/kept"), "data").unwrap();
         symlink("../target", at("parent/link")).unwrap();
-        let removed = |client: &mut Client, name: &str| {
+        let removed = |client: &mut RawSmbClient, name: &str| {
             let reply = open(client, name, DELETE | READ_ATTRIBUTES, OPEN, REMOVAL);
             if reply.status != SUCCESS {
                 return reply.status;
@@ -394,7 +408,7 @@ fn a_link_to_a_directory_is_removed_as_a_directory() {
 #[test]
 fn deletion_over_a_followed_link_removes_the_link() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let at = |name: &str| server.data().join(name);
     std::fs::create_dir(at("target")).unwrap();
     std::fs::write(at("target/kept"), "data").unwrap();
@@ -428,10 +442,10 @@ fn free_space_is_that_of_the_file_system_of_the_open() {
     let mount = "mount -t tmpfs -o size=8m tmpfs \"$0\" && touch \"$0/file\" && exec \"$@\"";
     setup.launcher = ["unshare", "-m", "sh", "-c", mount, &mounted].map(str::to_owned).to_vec();
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let mut total = |name: &str, class: u8| {
         let file = opened(&mut client, name, READ_ATTRIBUTES, 0);
-        let reply = client.call(QUERY_INFO, &Client::query_info_body(file, 2, class, 0));
+        let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 2, class, 0));
         assert_eq!(reply.status, SUCCESS);
         let at = reply.output();
         // FileFsSizeInformation ends with both numbers, and FileFsFullSizeInformation.

@@ -1,8 +1,10 @@
 //! Features of the served file systems: FileFsAttributeInformation as a whole, and compression.
 //! MS-FSCC 2.5.1.
 
-use crate::support::client::{CREATE, Client, Create, FileId, IOCTL, QUERY_INFO, SUCCESS};
-use crate::support::{Running, Setup};
+use crate::support::client::{
+    CREATE, CreateRequestParts, IOCTL, QUERY_INFO, RawFileId, RawSmbClient, SUCCESS,
+};
+use crate::support::{ServerProcess, Setup};
 use std::process::Command;
 
 const NOT_SUPPORTED: u32 = 0xC000_00BB;
@@ -49,7 +51,7 @@ fn available() -> Vec<&'static str> {
 }
 
 /// A server with one share for each file system; none if mounts are not allowed here.
-fn serve() -> Option<(Running, Vec<&'static str>)> {
+fn serve() -> Option<(ServerProcess, Vec<&'static str>)> {
     let allowed = Command::new("unshare").args(["-m", "true"]).status();
     if !rustix::process::geteuid().is_root() || !allowed.is_ok_and(|status| status.success()) {
         eprintln!("skipped: file systems are mounted for it, which takes root");
@@ -70,9 +72,10 @@ fn serve() -> Option<(Running, Vec<&'static str>)> {
     Some((setup.start(), kinds))
 }
 
-fn open(client: &mut Client, name: &str, access: u32, disposition: u32) -> FileId {
-    let wish = Create { name, access, share: 7, disposition, options: 0, contexts: &[] };
-    let reply = client.call(CREATE, &Client::create_with(&wish));
+fn open(client: &mut RawSmbClient, name: &str, access: u32, disposition: u32) -> RawFileId {
+    let wish =
+        CreateRequestParts { name, access, share: 7, disposition, options: 0, contexts: &[] };
+    let reply = client.call(CREATE, &RawSmbClient::create_with(&wish));
     assert_eq!(reply.status, SUCCESS, "{name}");
     reply.file_id()
 }
@@ -81,23 +84,23 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-fn file_system_attributes(client: &mut Client, share: &str) -> u32 {
+fn file_system_attributes(client: &mut RawSmbClient, share: &str) -> u32 {
     assert_eq!(client.connect_tree(share), SUCCESS, "{share}");
     let root = open(client, "", 0x80, 1);
-    let reply = client.call(QUERY_INFO, &Client::query_info_body(root, 2, 5, 0));
+    let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(root, 2, 5, 0));
     assert_eq!(reply.status, SUCCESS, "{share}");
     word(reply.output(), 0)
 }
 
-fn file_attributes(client: &mut Client, file: FileId) -> u32 {
-    let reply = client.call(QUERY_INFO, &Client::query_info_body(file, 1, 4, 0));
+fn file_attributes(client: &mut RawSmbClient, file: RawFileId) -> u32 {
+    let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 1, 4, 0));
     word(reply.output(), 32)
 }
 
 #[test]
 fn file_system_attributes_are_what_each_file_system_has() {
     let Some((server, kinds)) = serve() else { return };
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     for (kind, expected) in [
         ("ext4", ALL_HAVE),
         ("xfs", ALL_HAVE | REFCOUNTING),
@@ -115,24 +118,24 @@ fn file_system_attributes_are_what_each_file_system_has() {
 #[test]
 fn only_a_file_system_that_compresses_takes_and_shows_it() {
     let Some((server, kinds)) = serve() else { return };
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     for &kind in &kinds {
         let (compresses, expected) =
             if kind == "btrfs" { (true, SUCCESS) } else { (false, NOT_SUPPORTED) };
         assert_eq!(client.connect_tree(kind), SUCCESS);
         let file = open(&mut client, "file", 0x12_019F, 3);
         let mut set = |format: u16| {
-            let body = Client::control_body(file, SET_COMPRESSION, &format.to_le_bytes(), 0);
+            let body = RawSmbClient::control_body(file, SET_COMPRESSION, &format.to_le_bytes(), 0);
             client.call(IOCTL, &body).status
         };
         // MS-FSA 2.1.5.10.30: as ReFS, which only takes COMPRESSION_FORMAT_NONE.
         assert_eq!([set(1), set(2)], [expected; 2], "{kind}");
         let shown = file_attributes(&mut client, file) & COMPRESSED != 0;
         assert_eq!(shown, compresses, "{kind}");
-        let body = Client::control_body(file, GET_COMPRESSION, &[], 2);
+        let body = RawSmbClient::control_body(file, GET_COMPRESSION, &[], 2);
         let format = client.call(IOCTL, &body).bytes[112..].to_vec();
         assert_eq!(format, if compresses { [2, 0] } else { [0, 0] }, "{kind}");
-        let body = Client::control_body(file, SET_COMPRESSION, &[0, 0], 0);
+        let body = RawSmbClient::control_body(file, SET_COMPRESSION, &[0, 0], 0);
         assert_eq!(client.call(IOCTL, &body).status, SUCCESS, "{kind}");
         assert_eq!(file_attributes(&mut client, file) & COMPRESSED, 0, "{kind}");
     }

@@ -2,10 +2,10 @@
 //! open moves them, until it lets them move again. MS-FSA 2.1.4.17, 2.1.4.19.
 
 use crate::support::client::{
-    CREATE, Client, Create, FileId, IOCTL, QUERY_DIRECTORY, QUERY_INFO, READ, SET_INFO, SUCCESS,
-    WRITE,
+    CREATE, CreateRequestParts, IOCTL, QUERY_DIRECTORY, QUERY_INFO, READ, RawFileId, RawSmbClient,
+    SET_INFO, SUCCESS, WRITE,
 };
-use crate::support::{Running, Setup};
+use crate::support::{ServerProcess, Setup};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -20,34 +20,46 @@ const ACCESSED: usize = 1;
 const MODIFIED: usize = 2;
 const CHANGED: usize = 3;
 
-fn open(client: &mut Client, name: &str, options: u32) -> FileId {
-    let wish =
-        Create { name, access: ALL_ACCESS, share: 7, disposition: 3, options, contexts: &[] };
-    let reply = client.call(CREATE, &Client::create_with(&wish));
+fn open(client: &mut RawSmbClient, name: &str, options: u32) -> RawFileId {
+    let wish = CreateRequestParts {
+        name,
+        access: ALL_ACCESS,
+        share: 7,
+        disposition: 3,
+        options,
+        contexts: &[],
+    };
+    let reply = client.call(CREATE, &RawSmbClient::create_with(&wish));
     assert_eq!(reply.status, SUCCESS, "{name}");
     reply.file_id()
 }
 
-fn times(client: &mut Client, file: FileId) -> [i64; 4] {
-    let reply = client.call(QUERY_INFO, &Client::query_info_body(file, 1, BASIC, 0));
+fn times(client: &mut RawSmbClient, file: RawFileId) -> [i64; 4] {
+    let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 1, BASIC, 0));
     assert_eq!(reply.status, SUCCESS);
     let mut parts = reply.output()[..32].chunks_exact(8);
     std::array::from_fn(|_| i64::from_le_bytes(parts.next().unwrap().try_into().unwrap()))
 }
 
-fn set_times(client: &mut Client, file: FileId, times: [i64; 4]) {
+fn set_times(client: &mut RawSmbClient, file: RawFileId, times: [i64; 4]) {
     let mut data: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();
     data.extend_from_slice(&[0; 8]);
     set(client, file, BASIC, &data);
 }
 
-fn set(client: &mut Client, file: FileId, class: u8, data: &[u8]) {
-    let reply = client.call(SET_INFO, &Client::set_info_body(file, class, data));
+fn set(client: &mut RawSmbClient, file: RawFileId, class: u8, data: &[u8]) {
+    let reply = client.call(SET_INFO, &RawSmbClient::set_info_body(file, class, data));
     assert_eq!(reply.status, SUCCESS, "class {class}");
 }
 
-fn control(client: &mut Client, file: FileId, code: u32, input: &[u8], room: u32) -> Vec<u8> {
-    let reply = client.call(IOCTL, &Client::control_body(file, code, input, room));
+fn control(
+    client: &mut RawSmbClient,
+    file: RawFileId,
+    code: u32,
+    input: &[u8],
+    room: u32,
+) -> Vec<u8> {
+    let reply = client.call(IOCTL, &RawSmbClient::control_body(file, code, input, room));
     assert_eq!(reply.status, SUCCESS, "{code:#x}");
     reply.bytes[112.min(reply.bytes.len())..].to_vec()
 }
@@ -59,7 +71,7 @@ fn name_info(name: &str) -> Vec<u8> {
     [&[1, 0, 0, 0, 0, 0, 0, 0], &[0; 8][..], &length, &name].concat()
 }
 
-fn copy_chunk(client: &mut Client, from: FileId, to: FileId) {
+fn copy_chunk(client: &mut RawSmbClient, from: RawFileId, to: RawFileId) {
     let mut input = control(client, from, 0x0014_0078, &[], 32)[..24].to_vec();
     input.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]);
     input.extend_from_slice(&[0; 16]);
@@ -67,17 +79,17 @@ fn copy_chunk(client: &mut Client, from: FileId, to: FileId) {
     control(client, to, 0x0014_80F2, &input, 12);
 }
 
-fn read(client: &mut Client, file: FileId, length: u32) {
-    assert_eq!(client.call(READ, &Client::read_body(file, 0, length)).status, SUCCESS);
+fn read(client: &mut RawSmbClient, file: RawFileId, length: u32) {
+    assert_eq!(client.call(READ, &RawSmbClient::read_body(file, 0, length)).status, SUCCESS);
 }
 
-fn write(client: &mut Client, file: FileId) {
-    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"new")).status, SUCCESS);
+fn write(client: &mut RawSmbClient, file: RawFileId) {
+    assert_eq!(client.call(WRITE, &RawSmbClient::write_body(file, 0, b"new")).status, SUCCESS);
 }
 
-fn set_security(client: &mut Client, file: FileId) {
-    let found = client.call(QUERY_INFO, &Client::query_info_body(file, 3, 0, 4));
-    let mut body = Client::set_info_body(file, 0, found.output());
+fn set_security(client: &mut RawSmbClient, file: RawFileId) {
+    let found = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 3, 0, 4));
+    let mut body = RawSmbClient::set_info_body(file, 0, found.output());
     body[2] = 3;
     body[12] = 4;
     assert_eq!(client.call(SET_INFO, &body).status, SUCCESS);
@@ -92,7 +104,7 @@ fn unique() -> u32 {
 /// An operation by an open of a file, and the times that it moves.
 struct OperationCase {
     name: &'static str,
-    run: fn(&mut Client, FileId),
+    run: fn(&mut RawSmbClient, RawFileId),
     moves: &'static [usize],
 }
 
@@ -184,7 +196,7 @@ fn pass_a_tick() {
 }
 
 /// A file of 64 KiB and more, with all of its times long ago; its open has set none.
-fn old_file(client: &mut Client, server: &Running, name: &str) -> FileId {
+fn old_file(client: &mut RawSmbClient, server: &ServerProcess, name: &str) -> RawFileId {
     std::fs::write(server.data().join(name), vec![7; 100_000]).unwrap();
     let (file, other) = (open(client, name, 0), open(client, name, 0));
     set_times(client, other, [LONG_AGO; 4]);
@@ -192,7 +204,7 @@ fn old_file(client: &mut Client, server: &Running, name: &str) -> FileId {
 }
 
 /// Runs the operation by an open with frozen times, then by the same one with times that move.
-fn check(client: &mut Client, operation: &OperationCase, file: FileId, frozen: [i64; 4]) {
+fn check(client: &mut RawSmbClient, operation: &OperationCase, file: RawFileId, frozen: [i64; 4]) {
     let name = operation.name;
     set_times(client, file, frozen);
     assert_eq!(times(client, file), [LONG_AGO; 4], "{name}");
@@ -212,7 +224,7 @@ fn check(client: &mut Client, operation: &OperationCase, file: FileId, frozen: [
 #[test]
 fn no_operation_moves_a_time_that_its_open_set_or_stopped() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     std::fs::write(server.data().join("source"), vec![8; 100_000]).unwrap();
     for operation in &OPERATIONS {
         for (number, frozen) in [[LONG_AGO; 4], [FREEZE; 4]].into_iter().enumerate() {
@@ -226,12 +238,12 @@ fn no_operation_moves_a_time_that_its_open_set_or_stopped() {
 #[test]
 fn listing_leaves_an_access_time_that_its_open_stopped() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let list = OperationCase {
         name: "list",
         run: |client, directory| {
             // SMB2_RESTART_SCANS: a new scan each time.
-            let body = Client::query_directory_body(directory, 1, 1, "*");
+            let body = RawSmbClient::query_directory_body(directory, 1, 1, "*");
             assert_eq!(client.call(QUERY_DIRECTORY, &body).status, SUCCESS);
         },
         moves: READS,
@@ -249,7 +261,7 @@ fn listing_leaves_an_access_time_that_its_open_stopped() {
 #[test]
 fn stream_write_leaves_times_that_its_open_stopped() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let operation = OperationCase { name: "stream write", run: write, moves: &[MODIFIED, CHANGED] };
     for (number, frozen) in [[LONG_AGO; 4], [FREEZE; 4]].into_iter().enumerate() {
         let name = format!("file{number}");
@@ -264,7 +276,7 @@ fn stream_write_leaves_times_that_its_open_stopped() {
 #[test]
 fn each_time_is_stopped_by_itself() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     for stopped in [ACCESSED, MODIFIED, CHANGED] {
         let file = old_file(&mut client, &server, &format!("file{stopped}"));
         let setting = std::array::from_fn(|time| if time == stopped { FREEZE } else { 0 });

@@ -1,8 +1,9 @@
 //! Streams that are longer than an extended attribute, as a Mac writes resource forks.
 
 use crate::support::client::{
-    ACCESS_DENIED, CLOSE, CREATE, Client, Create, FLUSH, FileId, IOCTL, LOCK, LOCK_NOT_GRANTED,
-    OBJECT_NAME_NOT_FOUND, QUERY_DIRECTORY, QUERY_INFO, READ, Reply, SET_INFO, SUCCESS, WRITE,
+    ACCESS_DENIED, CLOSE, CREATE, CreateRequestParts, FLUSH, IOCTL, LOCK, LOCK_NOT_GRANTED,
+    OBJECT_NAME_NOT_FOUND, QUERY_DIRECTORY, QUERY_INFO, READ, RawFileId, RawReply, RawSmbClient,
+    SET_INFO, SUCCESS, WRITE,
 };
 use crate::support::{Setup, library, wait_for};
 use std::collections::BTreeMap;
@@ -30,37 +31,42 @@ const COPYCHUNK: u32 = 0x0014_40F2;
 const FILE_LOCK_CONFLICT: u32 = 0xC000_0054;
 const LONG: usize = 300_000;
 
-fn open(client: &mut Client, name: &str, disposition: u32, options: u32) -> Result<FileId, u32> {
+fn open(
+    client: &mut RawSmbClient,
+    name: &str,
+    disposition: u32,
+    options: u32,
+) -> Result<RawFileId, u32> {
     let access = if options & DELETE_ON_CLOSE != 0 { DELETE } else { MAXIMUM_ALLOWED };
-    let wish = Create { name, access, share: 7, disposition, options, contexts: &[] };
-    let reply = client.call(CREATE, &Client::create_with(&wish));
+    let wish = CreateRequestParts { name, access, share: 7, disposition, options, contexts: &[] };
+    let reply = client.call(CREATE, &RawSmbClient::create_with(&wish));
     if reply.status == SUCCESS { Ok(reply.file_id()) } else { Err(reply.status) }
 }
 
-fn close(client: &mut Client, file: FileId) {
-    assert_eq!(client.call(CLOSE, &Client::close_body(file)).status, SUCCESS);
+fn close(client: &mut RawSmbClient, file: RawFileId) {
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(file)).status, SUCCESS);
 }
 
 fn fork(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at as u8).wrapping_mul(7)).collect()
 }
 
-fn put(client: &mut Client, name: &str, data: &[u8]) {
+fn put(client: &mut RawSmbClient, name: &str, data: &[u8]) {
     let file = open(client, name, OVERWRITE_IF, 0).unwrap();
     for (at, piece) in data.chunks(PIECE).enumerate() {
-        let write = Client::write_body(file, (PIECE * at) as u64, piece);
+        let write = RawSmbClient::write_body(file, (PIECE * at) as u64, piece);
         assert_eq!(client.call(WRITE, &write).status, SUCCESS, "{} bytes at {at}", data.len());
     }
-    assert_eq!(client.call(FLUSH, &Client::flush_body(file)).status, SUCCESS);
+    assert_eq!(client.call(FLUSH, &RawSmbClient::flush_body(file)).status, SUCCESS);
     close(client, file);
 }
 
-fn get(client: &mut Client, name: &str, length: usize) -> Vec<u8> {
+fn get(client: &mut RawSmbClient, name: &str, length: usize) -> Vec<u8> {
     let file = open(client, name, OPEN, 0).unwrap();
     let mut data = Vec::new();
     while data.len() < length {
         let wanted = u32::try_from(PIECE.min(length - data.len())).unwrap();
-        let reply = client.call(READ, &Client::read_body(file, data.len() as u64, wanted));
+        let reply = client.call(READ, &RawSmbClient::read_body(file, data.len() as u64, wanted));
         assert_eq!(reply.status, SUCCESS);
         data.extend_from_slice(reply.data());
     }
@@ -68,26 +74,26 @@ fn get(client: &mut Client, name: &str, length: usize) -> Vec<u8> {
     data
 }
 
-fn set_info(client: &mut Client, file: FileId, class: u8, data: &[u8]) {
-    let reply = client.call(SET_INFO, &Client::set_info_body(file, class, data));
+fn set_info(client: &mut RawSmbClient, file: RawFileId, class: u8, data: &[u8]) {
+    let reply = client.call(SET_INFO, &RawSmbClient::set_info_body(file, class, data));
     assert_eq!(reply.status, SUCCESS, "class {class}");
 }
 
-fn set_size(client: &mut Client, file: FileId, size: u64) {
+fn set_size(client: &mut RawSmbClient, file: RawFileId, size: u64) {
     set_info(client, file, END_OF_FILE, &size.to_le_bytes());
 }
 
 /// FileRenameInformation. MS-FSCC 2.4.42.2.
-fn rename(client: &mut Client, file: FileId, to: &str) {
+fn rename(client: &mut RawSmbClient, file: RawFileId, to: &str) {
     let name: Vec<u8> = to.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let length = u32::try_from(name.len()).unwrap().to_le_bytes();
     set_info(client, file, RENAME, &[&[0; 16][..], &length, &name].concat());
 }
 
 /// FileStreamInformation of a file or directory: sizes and allocated bytes. MS-FSCC 2.4.49.
-fn streams(client: &mut Client, name: &str) -> BTreeMap<String, (u64, u64)> {
+fn streams(client: &mut RawSmbClient, name: &str) -> BTreeMap<String, (u64, u64)> {
     let file = open(client, name, OPEN, 0).unwrap();
-    let listed = client.call(QUERY_INFO, &Client::query_info_body(file, 1, STREAMS, 0));
+    let listed = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 1, STREAMS, 0));
     close(client, file);
     let (entries, mut found, mut at) = (listed.output(), BTreeMap::new(), 0);
     while at < entries.len() {
@@ -106,13 +112,13 @@ fn streams(client: &mut Client, name: &str) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// Allocated bytes and end of an open. MS-FSCC 2.4.47.
-fn sizes(client: &mut Client, file: FileId) -> (u64, u64) {
-    let reply = client.call(QUERY_INFO, &Client::query_info_body(file, 1, STANDARD, 0));
+fn sizes(client: &mut RawSmbClient, file: RawFileId) -> (u64, u64) {
+    let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 1, STANDARD, 0));
     let long = |at: usize| u64::from_le_bytes(reply.output()[at..at + 8].try_into().unwrap());
     (long(0), long(8))
 }
 
-fn control(client: &mut Client, file: FileId, code: u32, input: &[u8]) -> Reply {
+fn control(client: &mut RawSmbClient, file: RawFileId, code: u32, input: &[u8]) -> RawReply {
     let mut body = vec![57, 0, 0, 0];
     body.extend_from_slice(&code.to_le_bytes());
     body.extend_from_slice(&file);
@@ -127,7 +133,7 @@ fn control(client: &mut Client, file: FileId, code: u32, input: &[u8]) -> Reply 
 }
 
 /// Copies a whole stream to another one by the server. MS-SMB2 2.2.31.1.
-fn copy(client: &mut Client, from: &str, to: &str, length: usize) {
+fn copy(client: &mut RawSmbClient, from: &str, to: &str, length: usize) {
     let source = open(client, from, OPEN, 0).unwrap();
     let target = open(client, to, OPEN_IF, 0).unwrap();
     let key = control(client, source, REQUEST_RESUME_KEY, &[]);
@@ -142,8 +148,8 @@ fn copy(client: &mut Client, from: &str, to: &str, length: usize) {
     close(client, target);
 }
 
-fn lock_byte(client: &mut Client, file: FileId, at: u64, unlocks: bool) -> u32 {
-    client.call(LOCK, &Client::lock_byte_body(file, at, unlocks)).status
+fn lock_byte(client: &mut RawSmbClient, file: RawFileId, at: u64, unlocks: bool) -> u32 {
+    client.call(LOCK, &RawSmbClient::lock_byte_body(file, at, unlocks)).status
 }
 
 /// How many long streams there are on the disk.
@@ -154,7 +160,7 @@ fn stored(data: &Path) -> usize {
 #[test]
 fn long_streams_are_kept_over_a_restart() {
     let mut server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     put(&mut client, "font", b"data");
     for length in [1000, 5000, 60_000, 300_000] {
         put(&mut client, "font:AFP_Resource", &fork(length));
@@ -162,11 +168,11 @@ fn long_streams_are_kept_over_a_restart() {
     }
     assert_eq!(stored(&server.data()), 1);
     let server = server.kill().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     assert_eq!(get(&mut client, "font:AFP_Resource", 300_000), fork(300_000));
     let file = open(&mut client, "font", OPEN, 0).unwrap();
     // FileStreamInformation: the length of the second entry. MS-FSCC 2.4.49.
-    let listed = client.call(QUERY_INFO, &Client::query_info_body(file, 1, 22, 0));
+    let listed = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 1, 22, 0));
     let entries = listed.output();
     let next = u32::from_le_bytes(entries[..4].try_into().unwrap()) as usize;
     let size = u64::from_le_bytes(entries[next + 8..next + 16].try_into().unwrap());
@@ -182,10 +188,11 @@ fn long_streams_are_kept_over_a_restart() {
 #[test]
 fn store_of_long_streams_is_not_there_for_clients() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     put(&mut client, "font:AFP_Resource", &fork(300_000));
     let root = open(&mut client, "", OPEN, DIRECTORY_FILE).unwrap();
-    let listed = client.call(QUERY_DIRECTORY, &Client::query_directory_body(root, NAMES, 0, "*"));
+    let listed =
+        client.call(QUERY_DIRECTORY, &RawSmbClient::query_directory_body(root, NAMES, 0, "*"));
     let units: Vec<u8> = STORE.encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert!(!listed.output().windows(units.len()).any(|at| at == units));
     let inside = std::fs::read_dir(server.data().join(STORE)).unwrap().next().unwrap().unwrap();
@@ -201,7 +208,7 @@ fn store_of_long_streams_is_not_there_for_clients() {
 #[test]
 fn long_streams_of_files_and_directories_do_what_files_do() {
     let server = Setup::new().start();
-    let (mut client, mut other) = (Client::ready(&server), Client::ready(&server));
+    let (mut client, mut other) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let data = server.data();
     for (round, options) in [0, DIRECTORY_FILE].into_iter().enumerate() {
         let host = format!("host{round}");
@@ -217,14 +224,14 @@ fn long_streams_of_files_and_directories_do_what_files_do() {
         assert_eq!(lock_byte(&mut client, file, at, false), SUCCESS);
         let theirs = open(&mut other, &first, OPEN, 0).unwrap();
         assert_eq!(lock_byte(&mut other, theirs, at, false), LOCK_NOT_GRANTED);
-        let write = |file, at, byte| Client::write_body(file, at, &[byte]);
+        let write = |file, at, byte| RawSmbClient::write_body(file, at, &[byte]);
         assert_eq!(other.call(WRITE, &write(theirs, at, 1)).status, FILE_LOCK_CONFLICT);
         assert_eq!(other.call(WRITE, &write(theirs, 0, 7)).status, SUCCESS);
         assert_eq!(lock_byte(&mut client, file, at, true), SUCCESS);
         assert_eq!(other.call(WRITE, &write(theirs, at, 9)).status, SUCCESS);
         rename(&mut client, file, ":second");
         // An open by the former name is an open of the stream still.
-        assert_eq!(other.call(READ, &Client::read_body(theirs, at, 1)).data(), [9]);
+        assert_eq!(other.call(READ, &RawSmbClient::read_body(theirs, at, 1)).data(), [9]);
         close(&mut other, theirs);
         close(&mut client, file);
         assert_eq!(open(&mut client, &first, OPEN, 0), Err(OBJECT_NAME_NOT_FOUND));
@@ -256,7 +263,7 @@ fn long_stream_follows_its_file_over_nfs() {
     setup.shares += "nfs_squash = \"none\"\n";
     let nfs = setup.serve_nfs(61, 24461);
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     put(&mut client, "f", b"data");
     put(&mut client, "f:s", &fork(LONG));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

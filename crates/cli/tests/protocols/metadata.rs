@@ -1,34 +1,43 @@
 //! Names through the server: no directory is read to look one up, and what local
 //! processes change is seen by the next request.
 
-use crate::support::client::{CLOSE, CREATE, Client, Create, OBJECT_NAME_NOT_FOUND, SUCCESS};
-use crate::support::{Running, Setup};
+use crate::support::client::{
+    CLOSE, CREATE, CreateRequestParts, OBJECT_NAME_NOT_FOUND, RawSmbClient, SUCCESS,
+};
+use crate::support::{ServerProcess, Setup};
 use std::time::Instant;
 
 /// Opens without making anything.
-fn look(client: &mut Client, name: &str) -> u32 {
-    let wish = Create { name, access: 0x80, share: 7, disposition: 1, options: 0, contexts: &[] };
-    let reply = client.call(CREATE, &Client::create_with(&wish));
+fn look(client: &mut RawSmbClient, name: &str) -> u32 {
+    let wish = CreateRequestParts {
+        name,
+        access: 0x80,
+        share: 7,
+        disposition: 1,
+        options: 0,
+        contexts: &[],
+    };
+    let reply = client.call(CREATE, &RawSmbClient::create_with(&wish));
     if reply.status == SUCCESS {
-        let closed = client.call(CLOSE, &Client::close_body(reply.file_id()));
+        let closed = client.call(CLOSE, &RawSmbClient::close_body(reply.file_id()));
         assert_eq!(closed.status, SUCCESS);
     }
     reply.status
 }
 
-fn make(client: &mut Client, name: &str) {
+fn make(client: &mut RawSmbClient, name: &str) {
     let file = client.create(name);
-    assert_eq!(client.call(CLOSE, &Client::close_body(file)).status, SUCCESS);
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(file)).status, SUCCESS);
 }
 
-fn scans(server: &Running) -> u64 {
+fn scans(server: &ServerProcess) -> u64 {
     server.metric("anabranch_directory_scans_total")
 }
 
 #[test]
 fn names_are_created_and_found_without_directory_reads() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     assert_eq!(look(&mut client, "none"), OBJECT_NAME_NOT_FOUND);
     let before = scans(&server);
     for number in 0..1_000 {
@@ -42,7 +51,7 @@ fn names_are_created_and_found_without_directory_reads() {
 #[test]
 fn what_a_local_process_changed_is_what_the_next_request_finds() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let at = |name: &str| server.data().join(name);
     assert_eq!(look(&mut client, "none"), OBJECT_NAME_NOT_FOUND);
     let before = scans(&server);
@@ -64,7 +73,7 @@ fn a_share_without_the_cache_serves_the_same_names() {
     let mut setup = Setup::new();
     setup.shares += "metadata_cache = \"off\"\n";
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     make(&mut client, "Name");
     let before = scans(&server);
     assert_eq!(look(&mut client, "NAME"), SUCCESS);
@@ -77,7 +86,7 @@ fn a_share_without_the_cache_serves_the_same_names() {
 #[test]
 fn the_ten_thousandth_name_is_made_as_fast_as_the_first() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     make(&mut client, "first");
     let mut thousand = |from: usize| {
         let start = Instant::now();

@@ -2,11 +2,11 @@
 //! byte.
 
 use crate::support::client::{
-    ACCESS_DENIED, BAD_NETWORK_NAME, CREATE, Client, Create, LOCK, LOGON_FAILURE,
-    OBJECT_NAME_NOT_FOUND, PENDING, READ, SUCCESS, WRITE,
+    ACCESS_DENIED, BAD_NETWORK_NAME, CREATE, CreateRequestParts, LOCK, LOGON_FAILURE,
+    OBJECT_NAME_NOT_FOUND, PENDING, READ, RawSmbClient, SUCCESS, WRITE,
 };
-use crate::support::library::World;
-use crate::support::{PASSWORD, Running, Setup, user, wait_for};
+use crate::support::library::FixedHost;
+use crate::support::{PASSWORD, ServerProcess, Setup, user, wait_for};
 use bytes::Bytes;
 use client::nfs::{
     Client as NfsClient, Disposition, Export, Options as NfsOptions, Target as NfsTarget,
@@ -63,7 +63,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, counter: &AtomicU64) {
 struct Metrics(Vec<(String, BTreeMap<String, String>, f64)>);
 
 impl Metrics {
-    fn of(server: &Running) -> Self {
+    fn of(server: &ServerProcess) -> Self {
         let page = server.page("/metrics");
         let values = page.lines().filter(|line| !line.starts_with('#')).map(|line| {
             let (what, value) = line.rsplit_once(' ').unwrap();
@@ -105,15 +105,15 @@ impl Metrics {
     }
 }
 
-fn log_on(address: SocketAddr, password: &str) -> (Client, u32) {
-    let mut client = Client::connect(address);
+fn log_on(address: SocketAddr, password: &str) -> (RawSmbClient, u32) {
+    let mut client = RawSmbClient::connect(address);
     client.negotiate();
     let status = client.log_on(&user(), password);
     (client, status)
 }
 
 /// With a share that nobody may connect.
-fn start_with_closed_share() -> Running {
+fn start_with_closed_share() -> ServerProcess {
     let mut setup = Setup::new();
     let closed = setup.folder.path().join("closed");
     std::fs::create_dir(&closed).unwrap();
@@ -124,6 +124,16 @@ fn start_with_closed_share() -> Running {
     );
     setup.start()
 }
+
+/// Opens a file that does not exist.
+const OPEN_MISSING: CreateRequestParts<'_> = CreateRequestParts {
+    name: "missing",
+    access: 0x12_0089,
+    share: 7,
+    disposition: 1,
+    options: 0,
+    contexts: &[],
+};
 
 #[test]
 fn scripted_smb_load_is_metered_to_the_request_and_byte() {
@@ -136,28 +146,21 @@ fn scripted_smb_load_is_metered_to_the_request_and_byte() {
     assert_eq!(client.connect_tree("data"), SUCCESS);
     let file = client.create("file");
     for at in 0..3 {
-        let write = Client::write_body(file, at * 1000, &[7; 1000]);
+        let write = RawSmbClient::write_body(file, at * 1000, &[7; 1000]);
         assert_eq!(client.call(WRITE, &write).status, SUCCESS);
     }
-    assert_eq!(client.call(READ, &Client::read_body(file, 0, 3000)).data().len(), 3000);
-    assert_ne!(client.call(READ, &Client::read_body(file, 9000, 1)).status, SUCCESS);
-    let missing = Create {
-        name: "missing",
-        access: 0x12_0089,
-        share: 7,
-        disposition: 1,
-        options: 0,
-        contexts: &[],
-    };
-    assert_eq!(client.call(CREATE, &Client::create_with(&missing)).status, OBJECT_NAME_NOT_FOUND);
-    assert_eq!(client.call(LOCK, &Client::lock_body(file, false)).status, SUCCESS);
+    assert_eq!(client.call(READ, &RawSmbClient::read_body(file, 0, 3000)).data().len(), 3000);
+    assert_ne!(client.call(READ, &RawSmbClient::read_body(file, 9000, 1)).status, SUCCESS);
+    let missing = client.call(CREATE, &RawSmbClient::create_with(&OPEN_MISSING));
+    assert_eq!(missing.status, OBJECT_NAME_NOT_FOUND);
+    assert_eq!(client.call(LOCK, &RawSmbClient::lock_body(file, false)).status, SUCCESS);
     assert_eq!(client.echo(), SUCCESS);
     assert_eq!(log_on(scales.address, "a wrong password").1, LOGON_FAILURE);
     // One whose connection ends while it waits.
     let (mut waiter, _) = log_on(scales.address, PASSWORD);
     assert_eq!(waiter.connect_tree("data"), SUCCESS);
     let same = waiter.create("file");
-    assert_eq!(waiter.call(LOCK, &Client::lock_body(same, true)).status, PENDING);
+    assert_eq!(waiter.call(LOCK, &RawSmbClient::lock_body(same, true)).status, PENDING);
     drop(waiter);
     let lost = [("api", "Lock"), ("response_type", "NetworkError")];
     wait_for("the lost request", || {
@@ -208,10 +211,10 @@ fn sealed_and_signed_requests_are_metered_to_the_byte() {
     let scales = Scales::before(server.smb);
     block_on(async {
         let mut client_guid = [0; 16];
-        World.random(&mut client_guid);
+        FixedHost.random(&mut client_guid);
         let options = client::Options { client_guid, channels: 1, ..client::Options::default() };
         let target = crate::support::library::target(scales.address, &user(), PASSWORD);
-        let client = client::Client::connect(target, options, Arc::new(World)).await.unwrap();
+        let client = client::Client::connect(target, options, Arc::new(FixedHost)).await.unwrap();
         let tree = client.tree("data").await.unwrap();
         let file = tree.open("file", &OpenHow::read_write()).await.unwrap();
         for at in 0..20 {
@@ -244,7 +247,7 @@ fn scripted_nfs_load_is_metered_to_the_operation_and_byte() {
     let scales = Scales::before(nfs);
     block_on(async {
         let mut instance = [0; 8];
-        World.random(&mut instance);
+        FixedHost.random(&mut instance);
         let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let target = NfsTarget { name: "nfs".into(), address: scales.address, uid, gid, instance };
         let client = NfsClient::connect(target, NfsOptions::default()).await.unwrap();

@@ -1,6 +1,6 @@
 //! NFS under TLS (RFC 9289) by our own client, through a relay that seals for it.
 
-use crate::support::{Running, Setup, run, text, wait_for};
+use crate::support::{ServerProcess, Setup, run, text, wait_for};
 use client::nfs::{Client, Disposition, Export, Options, Target};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -179,7 +179,7 @@ async fn write_and_read(client: Client) {
     export.close(file).await.unwrap();
 }
 
-fn channels(server: &Running) -> String {
+fn channels(server: &ServerProcess) -> String {
     text(&run(&["channels", "--admin", &server.admin.to_string()]).stdout)
 }
 

@@ -1,10 +1,11 @@
 //! Persistent handles on a continuously available share survive the server's end.
 
 use crate::support::client::{
-    ACCESS_DENIED, CLOSE, CREATE, Client, FILE_NOT_AVAILABLE, FileId, LOCK, LOCK_NOT_GRANTED,
-    OBJECT_NAME_NOT_FOUND, OPLOCK_BREAK, PENDING, READ, Reply, SET_INFO, SUCCESS, WRITE,
+    ACCESS_DENIED, CLOSE, CREATE, FILE_NOT_AVAILABLE, LOCK, LOCK_NOT_GRANTED,
+    OBJECT_NAME_NOT_FOUND, OPLOCK_BREAK, PENDING, READ, RawFileId, RawReply, RawSmbClient,
+    SET_INFO, SUCCESS, WRITE,
 };
-use crate::support::{PASSWORD, Running, Setup, wait_for};
+use crate::support::{PASSWORD, ServerProcess, Setup, wait_for};
 use client::nfs::{Client as NfsClient, Export, Options as NfsOptions, Target as NfsTarget};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -27,46 +28,46 @@ fn available() -> Setup {
     setup
 }
 
-fn open(client: &mut Client, name: &str, guid: [u8; 16], timeout_ms: u32) -> FileId {
-    let reply = client.call(CREATE, &Client::durable_body(name, guid, timeout_ms, true));
+fn open(client: &mut RawSmbClient, name: &str, guid: [u8; 16], timeout_ms: u32) -> RawFileId {
+    let reply = client.call(CREATE, &RawSmbClient::durable_body(name, guid, timeout_ms, true));
     assert_eq!(reply.status, SUCCESS);
     assert_eq!(reply.context(b"DH2Q").map(|data| data[4]), Some(2), "it is persistent");
     reply.file_id()
 }
 
-fn back(client: &mut Client, file: FileId, guid: [u8; 16]) -> Result<FileId, u32> {
-    let reply = client.call(CREATE, &Client::reconnect_body(file, guid, true));
+fn back(client: &mut RawSmbClient, file: RawFileId, guid: [u8; 16]) -> Result<RawFileId, u32> {
+    let reply = client.call(CREATE, &RawSmbClient::reconnect_body(file, guid, true));
     if reply.status == SUCCESS { Ok(reply.file_id()) } else { Err(reply.status) }
 }
 
-fn restarted(mut server: Running) -> Running {
+fn restarted(mut server: ServerProcess) -> ServerProcess {
     server.kill().start()
 }
 
 #[test]
 fn persistent_open_survives_kill_and_delays_other_clients() {
     let server = available().argument("--user").argument(&format!("daemon:{PASSWORD}")).start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", GUID, LONG);
-    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"kept")).status, SUCCESS);
-    assert_eq!(client.call(LOCK, &Client::lock_body(file, false)).status, SUCCESS);
+    assert_eq!(client.call(WRITE, &RawSmbClient::write_body(file, 0, b"kept")).status, SUCCESS);
+    assert_eq!(client.call(LOCK, &RawSmbClient::lock_body(file, false)).status, SUCCESS);
     let server = restarted(server);
 
-    let mut other = Client::ready_3(&server, [9; 16]);
+    let mut other = RawSmbClient::ready_3(&server, [9; 16]);
     assert_eq!(other.try_create("file"), Err(FILE_NOT_AVAILABLE));
-    let mut stranger = Client::connect_3(&server, CLIENT).set_up_as("daemon");
+    let mut stranger = RawSmbClient::connect_3(&server, CLIENT).set_up_as("daemon");
     assert_eq!(back(&mut stranger, file, GUID), Err(ACCESS_DENIED));
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     assert_eq!(back(&mut client, file, [0; 16]), Err(OBJECT_NAME_NOT_FOUND));
     let file = back(&mut client, file, GUID).unwrap();
-    assert_eq!(client.call(READ, &Client::read_body(file, 0, 4)).data(), b"kept");
+    assert_eq!(client.call(READ, &RawSmbClient::read_body(file, 0, 4)).data(), b"kept");
     let seen = other.create("file");
-    assert_eq!(other.call(LOCK, &Client::lock_body(seen, false)).status, LOCK_NOT_GRANTED);
-    assert_eq!(client.call(CLOSE, &Client::close_body(file)).status, SUCCESS);
-    assert_eq!(other.call(LOCK, &Client::lock_body(seen, false)).status, SUCCESS);
+    assert_eq!(other.call(LOCK, &RawSmbClient::lock_body(seen, false)).status, LOCK_NOT_GRANTED);
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(file)).status, SUCCESS);
+    assert_eq!(other.call(LOCK, &RawSmbClient::lock_body(seen, false)).status, SUCCESS);
 
     let server = restarted(server);
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     assert_eq!(back(&mut client, file, GUID), Err(OBJECT_NAME_NOT_FOUND), "it was closed");
     client.create("file");
 }
@@ -74,21 +75,21 @@ fn persistent_open_survives_kill_and_delays_other_clients() {
 #[test]
 fn persistent_opens_of_one_file_survive_kill_per_client() {
     let server = available().start();
-    let mut clients = [[1; 16], [2; 16], [3; 16]].map(|guid| Client::ready_3(&server, guid));
+    let mut clients = [[1; 16], [2; 16], [3; 16]].map(|guid| RawSmbClient::ready_3(&server, guid));
     let files = clients.each_mut().map(|client| open(client, "file", GUID, LONG));
     let server = restarted(server);
-    let mut other = Client::ready_3(&server, [4; 16]);
+    let mut other = RawSmbClient::ready_3(&server, [4; 16]);
     for (guid, file) in [[1; 16], [2; 16], [3; 16]].into_iter().zip(files) {
         assert_eq!(back(&mut other, file, GUID), Err(OBJECT_NAME_NOT_FOUND));
-        let mut client = Client::ready_3(&server, guid);
+        let mut client = RawSmbClient::ready_3(&server, guid);
         assert!(back(&mut client, file, GUID).is_ok(), "{file:?}");
     }
 }
 
 #[test]
 fn the_server_is_known_again_after_a_kill() {
-    let guid = |server: &Running| {
-        let mut client = Client::connect_3(server, CLIENT);
+    let guid = |server: &ServerProcess| {
+        let mut client = RawSmbClient::connect_3(server, CLIENT);
         client.negotiate().bytes[72..88].to_vec()
     };
     let server = available().start();
@@ -99,10 +100,10 @@ fn the_server_is_known_again_after_a_kill() {
 #[test]
 fn unclaimed_persistent_open_expires_after_its_timeout() {
     let server = available().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     open(&mut client, "file", GUID, 500);
     let server = restarted(server);
-    let mut other = Client::ready_3(&server, [9; 16]);
+    let mut other = RawSmbClient::ready_3(&server, [9; 16]);
     wait_for("the end of its time", || other.try_create("file").ok());
     // Forgotten, or killed before that was written down: then once more.
     let server = restarted(server);
@@ -112,31 +113,34 @@ fn unclaimed_persistent_open_expires_after_its_timeout() {
 #[test]
 fn names_and_fates_of_files_survive() {
     let server = available().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let renamed = open(&mut client, "old", [1; 16], LONG);
     let name: Vec<u8> = "new".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let mut info = vec![0; 20];
     info[16] = name.len() as u8;
     info.extend_from_slice(&name);
     // By another open of the same file, which is not persistent.
-    let deletes = Client::create_body("old");
+    let deletes = RawSmbClient::create_body("old");
     let by = client.call(CREATE, &with_access(deletes, 0x0013_019F)).file_id();
-    assert_eq!(client.call(SET_INFO, &Client::set_info_body(by, RENAME, &info)).status, SUCCESS);
+    assert_eq!(
+        client.call(SET_INFO, &RawSmbClient::set_info_body(by, RENAME, &info)).status,
+        SUCCESS
+    );
     let doomed = {
-        let body = Client::durable_body("doomed", [2; 16], LONG, true);
+        let body = RawSmbClient::durable_body("doomed", [2; 16], LONG, true);
         client.call(CREATE, &with_access(body, 0x0013_019F)).file_id()
     };
-    let mark = Client::set_info_body(doomed, DISPOSITION, &[1]);
+    let mark = RawSmbClient::set_info_body(doomed, DISPOSITION, &[1]);
     assert_eq!(client.call(SET_INFO, &mark).status, SUCCESS);
 
     let server = restarted(server);
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let renamed = back(&mut client, renamed, [1; 16]).unwrap();
-    assert_eq!(client.call(WRITE, &Client::write_body(renamed, 0, b"x")).status, SUCCESS);
+    assert_eq!(client.call(WRITE, &RawSmbClient::write_body(renamed, 0, b"x")).status, SUCCESS);
     assert_eq!(std::fs::read(server.data().join("new")).unwrap(), b"x");
     let doomed = back(&mut client, doomed, [2; 16]).unwrap();
     assert!(server.data().join("doomed").exists());
-    assert_eq!(client.call(CLOSE, &Client::close_body(doomed)).status, SUCCESS);
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(doomed)).status, SUCCESS);
     assert!(!server.data().join("doomed").exists());
 }
 
@@ -149,7 +153,7 @@ enum Instant {
 }
 
 /// Kills the server at an instant. The returned future completes then.
-fn kill_at(server: &Running, instant: Instant) -> tokio::sync::oneshot::Receiver<()> {
+fn kill_at(server: &ServerProcess, instant: Instant) -> tokio::sync::oneshot::Receiver<()> {
     let state = server.path("state");
     let journal = if state.exists() { state.join("opens") } else { server.path("opens") };
     let new = server.data().join("new");
@@ -173,17 +177,21 @@ fn kill_at(server: &Running, instant: Instant) -> tokio::sync::oneshot::Receiver
 }
 
 /// The persistent open of `old` comes back, wherever the file is by now, and is of that file.
-fn check_comes_back(server: Running, file: FileId, what: &str) {
+fn check_comes_back(server: ServerProcess, file: RawFileId, what: &str) {
     let server = restarted(server);
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = back(&mut client, file, GUID).unwrap_or_else(|status| panic!("{what}: {status:#x}"));
-    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"x")).status, SUCCESS, "{what}");
+    assert_eq!(
+        client.call(WRITE, &RawSmbClient::write_body(file, 0, b"x")).status,
+        SUCCESS,
+        "{what}"
+    );
     let names = ["old", "new"].map(|name| std::fs::read(server.data().join(name)).ok());
     assert_eq!(names.iter().flatten().collect::<Vec<_>>(), [b"x"], "{what}");
 }
 
-fn open_to_rename(client: &mut Client) -> FileId {
-    let body = with_access(Client::durable_body("old", GUID, LONG, true), 0x0013_019F);
+fn open_to_rename(client: &mut RawSmbClient) -> RawFileId {
+    let body = with_access(RawSmbClient::durable_body("old", GUID, LONG, true), 0x0013_019F);
     client.call(CREATE, &body).file_id()
 }
 
@@ -191,13 +199,13 @@ fn open_to_rename(client: &mut Client) -> FileId {
 fn open_survives_a_kill_at_each_instant_of_its_rename() {
     for instant in [Instant::NameAppears, Instant::JournalGrows] {
         let server = available().start();
-        let mut client = Client::ready_3(&server, CLIENT);
+        let mut client = RawSmbClient::ready_3(&server, CLIENT);
         let file = open_to_rename(&mut client);
         let killed = kill_at(&server, instant);
         let name: Vec<u8> = "new".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let info = [&[0; 16], &(name.len() as u32).to_le_bytes()[..], &name].concat();
         // Answered or not.
-        let _ = client.try_call(SET_INFO, &Client::set_info_body(file, RENAME, &info));
+        let _ = client.try_call(SET_INFO, &RawSmbClient::set_info_body(file, RENAME, &info));
         killed.blocking_recv().unwrap();
         check_comes_back(server, file, &format!("{instant:?}"));
     }
@@ -210,7 +218,7 @@ fn open_survives_a_kill_at_each_instant_of_a_rename_by_nfs() {
         setup.shares += "nfs_squash = \"none\"\n";
         let nfs = setup.serve_nfs(host, 24459);
         let server = setup.start();
-        let mut client = Client::ready_3(&server, CLIENT);
+        let mut client = RawSmbClient::ready_3(&server, CLIENT);
         let file = open_to_rename(&mut client);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let export = runtime.block_on(over_nfs(nfs));
@@ -248,25 +256,25 @@ fn lease(state: u32, epoch: u16) -> (&'static [u8; 4], Vec<u8>) {
 }
 
 /// State and epoch in the reply to a CREATE.
-fn granted(reply: &Reply) -> (u32, u16) {
+fn granted(reply: &RawReply) -> (u32, u16) {
     let data = reply.context(b"RqLs").expect("it is under a lease");
     let state = u32::from_le_bytes(data[16..20].try_into().unwrap());
     (state, u16::from_le_bytes(data[48..50].try_into().unwrap()))
 }
 
 /// Opens `file` for ever under a lease.
-fn open_leased(client: &mut Client, state: u32) -> FileId {
+fn open_leased(client: &mut RawSmbClient, state: u32) -> RawFileId {
     let long = [&LONG.to_le_bytes()[..], &2u32.to_le_bytes(), &[0; 8], &GUID].concat();
-    let mut body = Client::create_body_with("file", &[(b"DH2Q", long), lease(state, 5)]);
+    let mut body = RawSmbClient::create_body_with("file", &[(b"DH2Q", long), lease(state, 5)]);
     body[3] = 0xFF;
     let reply = client.call(CREATE, &body);
     assert_eq!((reply.status, granted(&reply)), (SUCCESS, (state, 6)));
     reply.file_id()
 }
 
-fn back_leased(client: &mut Client, file: FileId) -> Reply {
+fn back_leased(client: &mut RawSmbClient, file: RawFileId) -> RawReply {
     let named = [&file[..], &GUID, &2u32.to_le_bytes()].concat();
-    let mut body = Client::create_body_with("file", &[(b"DH2C", named), lease(RWH, 0)]);
+    let mut body = RawSmbClient::create_body_with("file", &[(b"DH2C", named), lease(RWH, 0)]);
     body[3] = 0xFF;
     let reply = client.call(CREATE, &body);
     assert_eq!(reply.status, SUCCESS);
@@ -276,14 +284,14 @@ fn back_leased(client: &mut Client, file: FileId) -> Reply {
 #[test]
 fn persistent_lease_survives_kill_and_breaks_after_reclaim() {
     let server = available().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open_leased(&mut client, RWH);
     let server = restarted(server);
 
-    let mut other = Client::ready_3(&server, [9; 16]);
-    other.send(CREATE, &Client::create_body("file"));
+    let mut other = RawSmbClient::ready_3(&server, [9; 16]);
+    other.send(CREATE, &RawSmbClient::create_body("file"));
     assert_eq!(other.receive().unwrap().status, PENDING, "it is asked for");
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let reply = back_leased(&mut client, file);
     assert_eq!(granted(&reply), (RWH, 6), "as it was");
     let notice = client.receive().unwrap().bytes;
@@ -297,22 +305,22 @@ fn persistent_lease_survives_kill_and_breaks_after_reclaim() {
 #[test]
 fn file_changed_while_client_was_gone_is_not_cached_after_kill() {
     let server = available().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open_leased(&mut client, RH);
     drop(client);
     wait_for("the loss", || {
         (server.metric("anabranch_sessions{protocol=\"SMB\"}") == 0).then_some(())
     });
-    let mut other = Client::ready_3(&server, [9; 16]);
+    let mut other = RawSmbClient::ready_3(&server, [9; 16]);
     let seen = other.create("file");
-    assert_eq!(other.call(WRITE, &Client::write_body(seen, 0, b"new")).status, SUCCESS);
+    assert_eq!(other.call(WRITE, &RawSmbClient::write_body(seen, 0, b"new")).status, SUCCESS);
     // Not waited for by the write, but on its way.
     wait_for("its being written down", || {
         let journal = std::fs::read(server.path("opens")).unwrap();
         (journal.windows(16).filter(|w| *w == KEY).count() > 1).then_some(())
     });
     let server = restarted(server);
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     assert_eq!(granted(&back_leased(&mut client, file)).0, 0, "nothing is kept");
 }
 
@@ -324,11 +332,11 @@ fn with_access(mut body: Vec<u8>, access: u32) -> Vec<u8> {
 #[test]
 fn create_with_lost_reply_is_replayed_after_kill() {
     let server = available().start();
-    let mut client = Client::ready_3(&server, CLIENT);
-    let body = Client::durable_body("file", GUID, LONG, true);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
+    let body = RawSmbClient::durable_body("file", GUID, LONG, true);
     let first = client.call(CREATE, &body);
     let server = restarted(server);
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     client.replays = true;
     let again = client.call(CREATE, &body);
     assert_eq!((again.status, again.action()), (SUCCESS, 2));
@@ -338,24 +346,24 @@ fn create_with_lost_reply_is_replayed_after_kill() {
 #[test]
 fn persistent_delete_on_close_open_survives_orderly_stop() {
     let mut server = available().start();
-    let mut client = Client::ready_3(&server, CLIENT);
-    let mut body = with_access(Client::durable_body("file", GUID, LONG, true), 0x0013_019F);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
+    let mut body = with_access(RawSmbClient::durable_body("file", GUID, LONG, true), 0x0013_019F);
     body[40..44].copy_from_slice(&0x1040u32.to_le_bytes()); // DELETE_ON_CLOSE
     let file = client.call(CREATE, &body).file_id();
     server.signal("TERM");
     server.ended();
     assert!(server.data().join("file").exists());
     let server = restarted(server);
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = back(&mut client, file, GUID).unwrap();
-    assert_eq!(client.call(CLOSE, &Client::close_body(file)).status, SUCCESS);
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(file)).status, SUCCESS);
     assert!(!server.data().join("file").exists());
 }
 
 #[test]
 fn damaged_journal_record_is_logged_and_others_are_restored() {
     let mut server = available().start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let first = open(&mut client, "first", [1; 16], LONG);
     let second = open(&mut client, "second", [2; 16], LONG);
     let third = open(&mut client, "third", [3; 16], LONG);
@@ -369,7 +377,7 @@ fn damaged_journal_record_is_logged_and_others_are_restored() {
     let server = setup.start();
     assert!(server.log().contains("wrong checksum"));
     assert!(server.log().contains("cut off"));
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     back(&mut client, first, [1; 16]).unwrap();
     assert_eq!(back(&mut client, second, [2; 16]), Err(OBJECT_NAME_NOT_FOUND));
     assert_eq!(back(&mut client, third, [3; 16]), Err(OBJECT_NAME_NOT_FOUND));
@@ -387,17 +395,17 @@ const KILLS: u32 = 6;
 /// A client that writes, locks and unlocks, and knows what was acknowledged.
 struct Worker {
     number: u8,
-    client: Client,
-    file: FileId,
+    client: RawSmbClient,
+    file: RawFileId,
     /// Number of the last write to each page that was acknowledged.
     pages: HashMap<u64, u64>,
     locks: BTreeSet<u64>,
-    under_way: Option<Step>,
+    under_way: Option<PersistentStep>,
     sequence: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum PersistentStep {
     Write { page: u64, sequence: u64 },
     Lock(u64),
     Unlock(u64),
@@ -410,8 +418,8 @@ fn content(worker: u8, page: u64, sequence: u64) -> Vec<u8> {
 }
 
 impl Worker {
-    fn new(server: &Running, number: u8) -> Self {
-        let mut client = Client::ready_3(server, [number; 16]);
+    fn new(server: &ServerProcess, number: u8) -> Self {
+        let mut client = RawSmbClient::ready_3(server, [number; 16]);
         let file = open(&mut client, &format!("worker {number}"), [number; 16], LONG);
         let (pages, locks) = (HashMap::new(), BTreeSet::new());
         Self { number, client, file, pages, locks, under_way: None, sequence: 0 }
@@ -431,22 +439,22 @@ impl Worker {
         let random = (u64::from(self.number) << 32 ^ sequence).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let at = random >> 33;
         let step = match random >> 61 {
-            0 => Step::Lock(at % LOCKS),
-            1 => Step::Unlock(at % LOCKS),
-            _ => Step::Write { page: at % PAGES, sequence },
+            0 => PersistentStep::Lock(at % LOCKS),
+            1 => PersistentStep::Unlock(at % LOCKS),
+            _ => PersistentStep::Write { page: at % PAGES, sequence },
         };
         let (command, body) = match step {
-            Step::Lock(lock) if self.locks.contains(&lock) => return Ok(()),
-            Step::Unlock(lock) if !self.locks.contains(&lock) => return Ok(()),
-            Step::Lock(lock) => {
-                (LOCK, Client::lock_byte_body(self.file, LOCKED_FROM + lock, false))
+            PersistentStep::Lock(lock) if self.locks.contains(&lock) => return Ok(()),
+            PersistentStep::Unlock(lock) if !self.locks.contains(&lock) => return Ok(()),
+            PersistentStep::Lock(lock) => {
+                (LOCK, RawSmbClient::lock_byte_body(self.file, LOCKED_FROM + lock, false))
             }
-            Step::Unlock(lock) => {
-                (LOCK, Client::lock_byte_body(self.file, LOCKED_FROM + lock, true))
+            PersistentStep::Unlock(lock) => {
+                (LOCK, RawSmbClient::lock_byte_body(self.file, LOCKED_FROM + lock, true))
             }
-            Step::Write { page, sequence } => {
+            PersistentStep::Write { page, sequence } => {
                 let data = content(self.number, page, sequence);
-                (WRITE, Client::write_body(self.file, page * PAGE as u64, &data))
+                (WRITE, RawSmbClient::write_body(self.file, page * PAGE as u64, &data))
             }
         };
         self.under_way = Some(step);
@@ -454,27 +462,29 @@ impl Worker {
         assert_eq!(reply.status, SUCCESS, "worker {}: {step:?}", self.number);
         self.under_way = None;
         match step {
-            Step::Lock(lock) => drop(self.locks.insert(lock)),
-            Step::Unlock(lock) => drop(self.locks.remove(&lock)),
-            Step::Write { page, sequence } => drop(self.pages.insert(page, sequence)),
+            PersistentStep::Lock(lock) => drop(self.locks.insert(lock)),
+            PersistentStep::Unlock(lock) => drop(self.locks.remove(&lock)),
+            PersistentStep::Write { page, sequence } => drop(self.pages.insert(page, sequence)),
         }
         Ok(())
     }
 
     /// Reconnects to the persistent open, and checks its locks and data.
-    fn come_back(&mut self, server: &Running) {
-        let mut other = Client::ready_3(server, [0xFF; 16]);
+    fn come_back(&mut self, server: &ServerProcess) {
+        let mut other = RawSmbClient::ready_3(server, [0xFF; 16]);
         let name = format!("worker {}", self.number);
         assert_eq!(other.try_create(&name), Err(FILE_NOT_AVAILABLE), "until it is back");
-        self.client = Client::ready_3(server, [self.number; 16]);
+        self.client = RawSmbClient::ready_3(server, [self.number; 16]);
         self.file = back(&mut self.client, self.file, [self.number; 16]).expect("its open");
         let seen = other.create(&name);
         for lock in 0..LOCKS {
-            let body = Client::lock_byte_body(seen, LOCKED_FROM + lock, false);
+            let body = RawSmbClient::lock_byte_body(seen, LOCKED_FROM + lock, false);
             let is_held = other.call(LOCK, &body).status == LOCK_NOT_GRANTED;
             match self.under_way {
                 // The lost reply left the lock's state unknown: the server's state counts.
-                Some(Step::Lock(asked) | Step::Unlock(asked)) if asked == lock => {
+                Some(PersistentStep::Lock(asked) | PersistentStep::Unlock(asked))
+                    if asked == lock =>
+                {
                     if is_held {
                         self.locks.insert(lock)
                     } else {
@@ -484,21 +494,21 @@ impl Worker {
                 _ => assert_eq!(is_held, self.locks.contains(&lock), "{name}: lock {lock}"),
             }
         }
-        assert_eq!(other.call(CLOSE, &Client::close_body(seen)).status, SUCCESS);
+        assert_eq!(other.call(CLOSE, &RawSmbClient::close_body(seen)).status, SUCCESS);
         self.check_pages(&name);
         self.under_way = None;
     }
 
     fn check_pages(&mut self, name: &str) {
-        if let Some(Step::Write { page, .. }) = self.under_way {
+        if let Some(PersistentStep::Write { page, .. }) = self.under_way {
             self.pages.entry(page).or_default();
         }
         for (&page, last) in &mut self.pages {
-            let body = Client::read_body(self.file, page * PAGE as u64, PAGE as u32);
+            let body = RawSmbClient::read_body(self.file, page * PAGE as u64, PAGE as u32);
             let reply = self.client.call(READ, &body);
             let found =
                 reply.data().get(..8).map_or(0, |n| u64::from_le_bytes(n.try_into().unwrap()));
-            let is_late = matches!(self.under_way, Some(Step::Write { page: p, sequence })
+            let is_late = matches!(self.under_way, Some(PersistentStep::Write { page: p, sequence })
                 if p == page && sequence == found);
             assert!(found == *last || is_late, "{name}: page {page}: {found}, not {last}");
             if found > 0 {

@@ -1,9 +1,11 @@
 //! The POSIX extensions of SMB 3.1.1, message by message. Crate `files` and the Linux client
 //! lanes test their effect on files.
 
-use crate::support::client::{CLOSE, CREATE, Client, Create, FileId, NEGOTIATE, Reply, SUCCESS};
+use crate::support::client::{
+    CLOSE, CREATE, CreateRequestParts, NEGOTIATE, RawFileId, RawReply, RawSmbClient, SUCCESS,
+};
 use crate::support::client::{QUERY_DIRECTORY, QUERY_INFO, SET_INFO, WRITE};
-use crate::support::{PASSWORD, Running, Setup, user};
+use crate::support::{PASSWORD, ServerProcess, Setup, user};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 const VARIANT: [u8; 16] = *b"\x93\xAD\x25\x50\x9C\xB4\x11\xE7\xB4\x23\x83\xDE\x96\x8B\xCD\x7C";
@@ -16,18 +18,18 @@ const CREATE_NEW: u32 = 2;
 const OPEN: u32 = 1;
 const ALL: u32 = 0x001F_01FF;
 
-fn negotiate(server: &Running, contexts: &[(u16, &[u8])]) -> (Client, Reply) {
-    let mut client = Client::connect(server.smb);
-    let reply = client.call(NEGOTIATE, &Client::negotiate_311_body(contexts));
+fn negotiate(server: &ServerProcess, contexts: &[(u16, &[u8])]) -> (RawSmbClient, RawReply) {
+    let mut client = RawSmbClient::connect(server.smb);
+    let reply = client.call(NEGOTIATE, &RawSmbClient::negotiate_311_body(contexts));
     (client, reply)
 }
 
-fn is_agreed(reply: &Reply) -> bool {
+fn is_agreed(reply: &RawReply) -> bool {
     assert_eq!(reply.status, SUCCESS);
     reply.bytes.windows(16).any(|window| window == VARIANT)
 }
 
-fn ready(server: &Running, contexts: &[(u16, &[u8])]) -> Client {
+fn ready(server: &ServerProcess, contexts: &[(u16, &[u8])]) -> RawSmbClient {
     let (mut client, reply) = negotiate(server, contexts);
     assert_eq!(reply.status, SUCCESS);
     assert_eq!(client.log_on(&user(), PASSWORD), SUCCESS);
@@ -43,13 +45,20 @@ fn posix_context(data: &[u8]) -> Vec<u8> {
     context
 }
 
-fn create(client: &mut Client, name: &str, disposition: u32, access: u32, mode: u32) -> Reply {
+fn create(
+    client: &mut RawSmbClient,
+    name: &str,
+    disposition: u32,
+    access: u32,
+    mode: u32,
+) -> RawReply {
     let contexts = posix_context(&mode.to_le_bytes());
-    let wish = Create { name, access, share: 7, disposition, options: 0, contexts: &contexts };
-    client.call(CREATE, &Client::create_with(&wish))
+    let wish =
+        CreateRequestParts { name, access, share: 7, disposition, options: 0, contexts: &contexts };
+    client.call(CREATE, &RawSmbClient::create_with(&wish))
 }
 
-fn made(client: &mut Client, name: &str, access: u32, mode: u32) -> FileId {
+fn made(client: &mut RawSmbClient, name: &str, access: u32, mode: u32) -> RawFileId {
     let reply = create(client, name, CREATE_NEW, access, mode);
     assert_eq!(reply.status, SUCCESS, "{name}");
     reply.file_id()
@@ -92,7 +101,7 @@ fn posix_create_reply_reports_links_mode_and_owners() {
     let other = create(&mut client, "A:B*", OPEN, ALL, 0);
     assert_eq!(other.status, OBJECT_NAME_NOT_FOUND);
     let contexts = posix_context(&[0; 5]);
-    let long = Create {
+    let long = CreateRequestParts {
         name: "x",
         access: ALL,
         share: 7,
@@ -100,13 +109,13 @@ fn posix_create_reply_reports_links_mode_and_owners() {
         options: 0,
         contexts: &contexts,
     };
-    assert_eq!(client.call(CREATE, &Client::create_with(&long)).status, INVALID_PARAMETER);
+    assert_eq!(client.call(CREATE, &RawSmbClient::create_with(&long)).status, INVALID_PARAMETER);
 
     // Where the extensions were not agreed on the context means nothing.
     let mut plain = ready(&server, &[]);
     let reply = create(&mut plain, "plain", CREATE_NEW, ALL, 0o600);
     assert_eq!((reply.status, reply.contexts()), (SUCCESS, &[][..]));
-    let query = Client::query_info_body(reply.file_id(), 1, 100, 0);
+    let query = RawSmbClient::query_info_body(reply.file_id(), 1, 100, 0);
     assert_eq!(plain.call(QUERY_INFO, &query).status, INVALID_INFO_CLASS);
 }
 
@@ -115,14 +124,14 @@ fn queries_of_posix_show_files_directories_and_the_file_system() {
     let server = Setup::new().start();
     let mut client = ready(&server, &[(POSIX, &VARIANT)]);
     let file = made(&mut client, "Name", ALL, 0o604);
-    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"12345")).status, SUCCESS);
-    let info = client.call(QUERY_INFO, &Client::query_info_body(file, 1, 100, 0));
+    assert_eq!(client.call(WRITE, &RawSmbClient::write_body(file, 0, b"12345")).status, SUCCESS);
+    let info = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 1, 100, 0));
     assert_eq!((info.status, info.output()[32]), (SUCCESS, 5), "its length");
     assert_eq!(info.output()[76..80], 0o604u32.to_le_bytes());
-    let space = client.call(QUERY_INFO, &Client::query_info_body(file, 2, 100, 0));
+    let space = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 2, 100, 0));
     assert_eq!((space.status, space.output().len()), (SUCCESS, 56));
 
-    let wish = Create {
+    let wish = CreateRequestParts {
         name: "",
         access: 0x81,
         share: 7,
@@ -130,11 +139,11 @@ fn queries_of_posix_show_files_directories_and_the_file_system() {
         options: 1,
         contexts: &posix_context(&[0; 4]),
     };
-    let root = client.call(CREATE, &Client::create_with(&wish)).file_id();
+    let root = client.call(CREATE, &RawSmbClient::create_with(&wish)).file_id();
     made(&mut client, "name", ALL, 0o600);
-    let list = |client: &mut Client, pattern: &str| {
-        let reply =
-            client.call(QUERY_DIRECTORY, &Client::query_directory_body(root, 100, 1, pattern));
+    let list = |client: &mut RawSmbClient, pattern: &str| {
+        let reply = client
+            .call(QUERY_DIRECTORY, &RawSmbClient::query_directory_body(root, 100, 1, pattern));
         (reply.status, (reply.status == SUCCESS).then(|| reply.output().to_vec()))
     };
     let name = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
@@ -178,14 +187,14 @@ fn descriptor(trustees: &[SidParts<'_>], owner: Option<SidParts<'_>>) -> Vec<u8>
     [descriptor, list, owner].concat()
 }
 
-fn set_security(client: &mut Client, file: FileId, parts: u32, descriptor: &[u8]) -> u32 {
-    let mut body = Client::set_info_body(file, 0, descriptor);
+fn set_security(client: &mut RawSmbClient, file: RawFileId, parts: u32, descriptor: &[u8]) -> u32 {
+    let mut body = RawSmbClient::set_info_body(file, 0, descriptor);
     body[2] = 3; // security
     body[12..16].copy_from_slice(&parts.to_le_bytes());
     client.call(SET_INFO, &body).status
 }
 
-fn mode_on_disk(server: &Running, name: &str) -> u32 {
+fn mode_on_disk(server: &ServerProcess, name: &str) -> u32 {
     std::fs::metadata(server.data().join(name)).unwrap().permissions().mode() & 0o7777
 }
 
@@ -204,7 +213,7 @@ fn mode_of_a_client_that_names_owners_by_number_is_kept() {
         contexts.extend_from_slice(&(own.len() as u32).to_le_bytes());
         contexts.extend_from_slice(b"SecD\0\0\0\0");
         contexts.extend_from_slice(&own);
-        let wish = Create {
+        let wish = CreateRequestParts {
             name,
             access: ALL,
             share: 7,
@@ -212,7 +221,7 @@ fn mode_of_a_client_that_names_owners_by_number_is_kept() {
             options: 0,
             contexts: &contexts,
         };
-        let reply = client.call(CREATE, &Client::create_with(&wish));
+        let reply = client.call(CREATE, &RawSmbClient::create_with(&wish));
         assert_eq!(reply.status, SUCCESS, "{name}");
         assert_eq!(mode_on_disk(&server, name), expected, "{name}");
         // Only the superuser gives files away.
@@ -229,12 +238,12 @@ fn mode_of_a_client_that_names_owners_by_number_is_kept() {
 /// The list that is shown with another owner in the place of the present one, as Linux's client sends
 /// it with a new owner.
 fn shown_list(
-    client: &mut Client,
-    file: FileId,
+    client: &mut RawSmbClient,
+    file: RawFileId,
     (from, to): (u32, u32),
     owner: SidParts<'_>,
 ) -> Vec<u8> {
-    let reply = client.call(QUERY_INFO, &Client::query_info_body(file, 3, 0, 4));
+    let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 3, 0, 4));
     assert_eq!(reply.status, SUCCESS);
     let shown = reply.output();
     let at = u32::from_le_bytes(shown[16..20].try_into().unwrap()) as usize;
@@ -287,8 +296,8 @@ fn append_only_open_writes_at_the_end_only() {
     let mut client = ready(&server, &[(POSIX, &VARIANT)]);
     const APPEND_DATA: u32 = 4;
     let file = made(&mut client, "log", APPEND_DATA, 0o600);
-    let write = |client: &mut Client, offset, data: &[u8]| {
-        client.call(WRITE, &Client::write_body(file, offset, data)).status
+    let write = |client: &mut RawSmbClient, offset, data: &[u8]| {
+        client.call(WRITE, &RawSmbClient::write_body(file, offset, data)).status
     };
     assert_eq!(write(&mut client, 0, b"x"), INVALID_PARAMETER);
     assert_eq!(write(&mut client, u64::MAX, b"one "), SUCCESS);
@@ -310,7 +319,7 @@ fn a_symbolic_link_stops_a_create_with_where_it_leads() {
     assert_eq!(error[12..20], *b"SYML\x0C\0\0\xA0");
     assert_eq!(error[32..36], [1, 0, 0, 0]);
     assert_eq!(error[36..], [&target[..], &target].concat());
-    let wish = Create {
+    let wish = CreateRequestParts {
         name: "link",
         access: 0x80,
         share: 7,
@@ -318,7 +327,7 @@ fn a_symbolic_link_stops_a_create_with_where_it_leads() {
         options: 0x0020_0000,
         contexts: &posix_context(&[0; 4]),
     };
-    let itself = client.call(CREATE, &Client::create_with(&wish));
+    let itself = client.call(CREATE, &RawSmbClient::create_with(&wish));
     assert_eq!(itself.status, SUCCESS);
-    assert_eq!(client.call(CLOSE, &Client::close_body(itself.file_id())).status, SUCCESS);
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(itself.file_id())).status, SUCCESS);
 }

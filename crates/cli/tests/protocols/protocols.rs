@@ -1,12 +1,12 @@
 //! One directory over both protocols at once, by the clients of this repository.
 
 use crate::support::client::{
-    CHANGE_NOTIFY, CLOSE, CREATE, Client as RawClient, Create, FileId, LOCK, LOCK_NOT_GRANTED,
-    OPLOCK_BREAK, PENDING, QUERY_INFO, READ, SUCCESS, WRITE,
+    CHANGE_NOTIFY, CLOSE, CREATE, CreateRequestParts, LOCK, LOCK_NOT_GRANTED, OPLOCK_BREAK,
+    PENDING, QUERY_INFO, READ, RawFileId, RawSmbClient, SUCCESS, WRITE,
 };
-use crate::support::library::{self, World};
+use crate::support::library::{self, FixedHost};
 use crate::support::relay::Relay;
-use crate::support::{Running, Setup};
+use crate::support::{ServerProcess, Setup};
 use bytes::Bytes;
 use client::nfs::{
     Client as NfsClient, Disposition, Export, OpenWish, Options as NfsOptions, Range,
@@ -26,7 +26,7 @@ use wire::ntstatus::NtStatus;
 const LEASE_SECONDS: u64 = 5;
 
 /// A server of both.
-fn start(host: u8) -> (Running, SocketAddr) {
+fn start(host: u8) -> (ServerProcess, SocketAddr) {
     let mut setup = Setup::new().server(&format!("nfs_lease_seconds = {LEASE_SECONDS}"));
     setup.shares += "nfs_squash = \"none\"\n";
     let nfs = setup.serve_nfs(host, 24459);
@@ -39,7 +39,7 @@ async fn over_nfs(address: SocketAddr) -> Export {
 
 async fn over_nfs_with(address: SocketAddr, options: NfsOptions) -> Export {
     let mut instance = [0; 8];
-    World.random(&mut instance);
+    FixedHost.random(&mut instance);
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let target = NfsTarget { name: "nfs".into(), address, uid, gid, instance };
     let client = NfsClient::connect(target, options).await.unwrap();
@@ -172,11 +172,11 @@ fn open_both(deny: ShareDeny) -> OpenWish {
 #[test]
 fn ranges_that_one_protocol_has_locked_are_locked_for_the_other() {
     let (server, nfs) = start(110);
-    let (runtime, mut smb) = (runtime(), RawClient::ready(&server));
+    let (runtime, mut smb) = (runtime(), RawSmbClient::ready(&server));
     let nfs = runtime.block_on(over_nfs(nfs));
     let (theirs, _) = runtime.block_on(nfs.open_as("file", open_both(ShareDeny(0)))).unwrap();
     let ours = smb.create("file");
-    let mut lock = |at, unlocks| smb.call(LOCK, &RawClient::lock_byte_body(ours, at, unlocks));
+    let mut lock = |at, unlocks| smb.call(LOCK, &RawSmbClient::lock_byte_body(ours, at, unlocks));
     let range = |offset| Range { offset, length: 10 };
     let locked = runtime.block_on(nfs.lock(&theirs, "program", range(0), true)).unwrap();
     assert_eq!(lock(9, false).status, LOCK_NOT_GRANTED);
@@ -188,16 +188,16 @@ fn ranges_that_one_protocol_has_locked_are_locked_for_the_other() {
     assert_eq!(lock(9, false).status, SUCCESS);
     assert_eq!(lock(10, true).status, SUCCESS);
     let locked = runtime.block_on(nfs.lock(&theirs, "program", range(10), true)).unwrap();
-    let written = smb.call(WRITE, &RawClient::write_body(ours, 12, b"x")).status;
+    let written = smb.call(WRITE, &RawSmbClient::write_body(ours, 12, b"x")).status;
     assert_eq!(written, FILE_LOCK_CONFLICT, "to SMB locks are mandatory");
     runtime.block_on(nfs.unlock(&theirs, locked)).unwrap();
-    assert_eq!(smb.call(WRITE, &RawClient::write_body(ours, 12, b"x")).status, SUCCESS);
+    assert_eq!(smb.call(WRITE, &RawSmbClient::write_body(ours, 12, b"x")).status, SUCCESS);
 }
 
 #[test]
 fn nfs_share_deny_applies_to_smb_opens() {
     let (server, nfs) = start(111);
-    let (runtime, mut smb) = (runtime(), RawClient::ready(&server));
+    let (runtime, mut smb) = (runtime(), RawSmbClient::ready(&server));
     let nfs = runtime.block_on(over_nfs(nfs));
     let deny = open_both(ShareDeny::WRITE);
     let (theirs, _) = runtime.block_on(nfs.open_as("file", deny)).unwrap();
@@ -207,13 +207,13 @@ fn nfs_share_deny_applies_to_smb_opens() {
     let denied = runtime.block_on(nfs.open_as("file", deny)).unwrap_err();
     let expected = Error::RefusedOperation(OperationNumber::OPEN, NfsStatus::SHARE_DENIED);
     assert_eq!(denied, expected);
-    assert_eq!(smb.call(CLOSE, &RawClient::close_body(ours)).status, SUCCESS);
+    assert_eq!(smb.call(CLOSE, &RawSmbClient::close_body(ours)).status, SUCCESS);
     runtime.block_on(nfs.open_as("file", deny)).unwrap();
 }
 
 /// Number, last write and change of an open file, as SMB shows them.
-fn shown(smb: &mut RawClient, file: FileId) -> (u64, u64, u64) {
-    let mut ask = |class| smb.call(QUERY_INFO, &RawClient::query_info_body(file, 1, class, 0));
+fn shown(smb: &mut RawSmbClient, file: RawFileId) -> (u64, u64, u64) {
+    let mut ask = |class| smb.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 1, class, 0));
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().unwrap());
     let basic = ask(4).output().to_vec();
     (number(ask(6).output()), number(&basic[16..]), number(&basic[24..]))
@@ -222,7 +222,7 @@ fn shown(smb: &mut RawClient, file: FileId) -> (u64, u64, u64) {
 #[test]
 fn file_id_and_times_match_across_protocols() {
     let (server, nfs) = start(112);
-    let (runtime, mut smb) = (runtime(), RawClient::ready(&server));
+    let (runtime, mut smb) = (runtime(), RawSmbClient::ready(&server));
     let nfs = runtime.block_on(over_nfs(nfs));
     let ours = smb.create("file");
     let stat = || runtime.block_on(nfs.stat("file")).unwrap();
@@ -233,7 +233,7 @@ fn file_id_and_times_match_across_protocols() {
     let since_1601 = (modified.seconds + 11_644_473_600) as u64 * 10_000_000;
     assert_eq!(since_1601 + u64::from(modified.nanoseconds) / 100, written);
     std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(smb.call(WRITE, &RawClient::write_body(ours, 0, b"SMB")).status, SUCCESS);
+    assert_eq!(smb.call(WRITE, &RawSmbClient::write_body(ours, 0, b"SMB")).status, SUCCESS);
     let by_smb = stat();
     assert_ne!(by_smb.change, before.change, "another change attribute after a write by SMB");
     std::thread::sleep(Duration::from_millis(20));
@@ -263,10 +263,10 @@ fn changes_in(mut rest: &[u8]) -> Vec<(u32, String)> {
 #[test]
 fn nfs_changes_are_notified_to_smb_watchers() {
     let (server, nfs) = start(113);
-    let (runtime, mut smb) = (runtime(), RawClient::ready(&server));
+    let (runtime, mut smb) = (runtime(), RawSmbClient::ready(&server));
     let nfs = runtime.block_on(over_nfs(nfs));
     runtime.block_on(nfs.make_directory("dir")).unwrap();
-    let wish = Create {
+    let wish = CreateRequestParts {
         name: "dir",
         access: 0x0012_0089,
         share: 7,
@@ -274,8 +274,8 @@ fn nfs_changes_are_notified_to_smb_watchers() {
         options: 1,
         contexts: &[],
     };
-    let directory = smb.call(CREATE, &RawClient::create_with(&wish)).file_id();
-    let watch = RawClient::change_notify_body(directory, 0x17F);
+    let directory = smb.call(CREATE, &RawSmbClient::create_with(&wish)).file_id();
+    let watch = RawSmbClient::change_notify_body(directory, 0x17F);
     smb.send(CHANGE_NOTIFY, &watch);
     assert_eq!(smb.receive().unwrap().status, PENDING);
     let file = runtime.block_on(nfs.open_file("dir/one", Disposition::Create)).unwrap();
@@ -303,14 +303,14 @@ fn nfs_changes_are_notified_to_smb_watchers() {
 #[test]
 fn an_open_by_smb_waits_until_a_delegation_is_given_back() {
     let (server, nfs) = start(114);
-    let (runtime, mut smb) = (runtime(), RawClient::ready(&server));
+    let (runtime, mut smb) = (runtime(), RawSmbClient::ready(&server));
     let nfs = runtime.block_on(called_back(nfs));
     let access = ShareAccess::BOTH | ShareAccess::WANT_WRITE_DELEG;
     let wish = OpenWish { access, deny: ShareDeny(0), creates: true };
     let (theirs, delegation) = runtime.block_on(nfs.open_as("file", wish)).unwrap();
     let delegation = delegation.expect("nobody else has it");
     assert!(delegation.is_write);
-    smb.send(CREATE, &RawClient::create_body("file"));
+    smb.send(CREATE, &RawSmbClient::create_body("file"));
     assert_eq!(smb.receive().unwrap().status, PENDING);
     let recall = runtime.block_on(nfs.client().recalled());
     assert!(recall.is_of(&delegation));
@@ -318,7 +318,7 @@ fn an_open_by_smb_waits_until_a_delegation_is_given_back() {
     runtime.block_on(nfs.return_delegation(delegation)).unwrap();
     let reply = smb.receive().unwrap();
     assert_eq!(reply.status, SUCCESS);
-    let read = smb.call(READ, &RawClient::read_body(reply.file_id(), 0, 100));
+    let read = smb.call(READ, &RawSmbClient::read_body(reply.file_id(), 0, 100));
     assert_eq!(read.data(), b"kept back");
 }
 
@@ -329,10 +329,10 @@ const HANDLES: u32 = 2;
 const WRITES: u32 = 4;
 
 /// Opens `name` with a request for a full lease. Returns the granted lease state.
-fn open_leased(smb: &mut RawClient, name: &str) -> (FileId, u32) {
+fn open_leased(smb: &mut RawSmbClient, name: &str) -> (RawFileId, u32) {
     let all = READS | HANDLES | WRITES;
     let data = [&KEY[..], &all.to_le_bytes(), &[0; 4 + 8 + 16 + 4]].concat();
-    let mut body = RawClient::create_body_with(name, &[(b"RqLs", data)]);
+    let mut body = RawSmbClient::create_body_with(name, &[(b"RqLs", data)]);
     body[3] = 0xFF;
     let reply = smb.call(CREATE, &body);
     assert_eq!(reply.status, SUCCESS);
@@ -341,20 +341,20 @@ fn open_leased(smb: &mut RawClient, name: &str) -> (FileId, u32) {
 }
 
 /// Receives the next lease break: states before and after, and whether it needs an acknowledgment.
-fn hear_break(smb: &mut RawClient) -> (u32, u32, bool) {
+fn hear_break(smb: &mut RawSmbClient) -> (u32, u32, bool) {
     let notice = smb.receive().unwrap().bytes;
     assert_eq!(&notice[72..88], KEY, "a break of the lease");
     let number = |at: usize| u32::from_le_bytes(notice[at..at + 4].try_into().unwrap());
     (number(88), number(92), number(68) & 1 != 0)
 }
 
-fn acknowledge(smb: &mut RawClient, left: u32) {
+fn acknowledge(smb: &mut RawSmbClient, left: u32) {
     let answer = [&[36, 0, 0, 0, 0, 0, 0, 0], &KEY[..], &left.to_le_bytes(), &[0; 8]].concat();
     assert_eq!(smb.call(OPLOCK_BREAK, &answer).status, SUCCESS);
 }
 
 /// Receives the next lease break: states before and after. Acknowledges it if needed.
-fn next_break(smb: &mut RawClient) -> (u32, u32) {
+fn next_break(smb: &mut RawSmbClient) -> (u32, u32) {
     let (had, left, is_asked) = hear_break(smb);
     if is_asked {
         acknowledge(smb, left);
@@ -365,7 +365,7 @@ fn next_break(smb: &mut RawClient) -> (u32, u32) {
 #[test]
 fn draining_recalls_cached_state_of_open_clients() {
     let (server, nfs) = start(125);
-    let (runtime, mut smb) = (runtime(), RawClient::ready_3(&server, [7; 16]));
+    let (runtime, mut smb) = (runtime(), RawSmbClient::ready_3(&server, [7; 16]));
     let nfs = runtime.block_on(called_back(nfs));
     let (ours, granted) = open_leased(&mut smb, "ours");
     let access = ShareAccess::BOTH | ShareAccess::WANT_WRITE_DELEG;
@@ -375,7 +375,7 @@ fn draining_recalls_cached_state_of_open_clients() {
     assert!(server.ask("POST", "/v1/drain", "{\"within_seconds\": 600}").contains(" 200 "));
     let (had, left, is_asked) = hear_break(&mut smb);
     assert_eq!((had, left, is_asked), (granted, READS, true), "what others read may be kept");
-    assert_eq!(smb.call(WRITE, &RawClient::write_body(ours, 0, b"kept back")).status, SUCCESS);
+    assert_eq!(smb.call(WRITE, &RawSmbClient::write_body(ours, 0, b"kept back")).status, SUCCESS);
     acknowledge(&mut smb, left);
     assert!(runtime.block_on(nfs.client().recalled()).is_of(&delegation));
     runtime.block_on(nfs.write(&theirs, 0, b"kept back, too")).unwrap();
@@ -391,7 +391,7 @@ fn draining_recalls_cached_state_of_open_clients() {
 fn stopping_server_recalls_cached_writes_within_time_limit() {
     for answers in [true, false] {
         let (mut server, _) = start(126);
-        let mut smb = RawClient::ready_3(&server, [7; 16]);
+        let mut smb = RawSmbClient::ready_3(&server, [7; 16]);
         let (ours, _) = open_leased(&mut smb, "ours");
         let start = Instant::now();
         server.signal("TERM");
@@ -399,7 +399,7 @@ fn stopping_server_recalls_cached_writes_within_time_limit() {
         if answers {
             // A disk of its own, a slow line: it takes a moment.
             std::thread::sleep(Duration::from_millis(500));
-            let written = smb.call(WRITE, &RawClient::write_body(ours, 0, b"kept back"));
+            let written = smb.call(WRITE, &RawSmbClient::write_body(ours, 0, b"kept back"));
             assert_eq!(written.status, SUCCESS);
             acknowledge(&mut smb, left);
         }
@@ -411,7 +411,7 @@ fn stopping_server_recalls_cached_writes_within_time_limit() {
 }
 
 /// Answers breaks of the lease until it does not keep handles any more.
-fn lose_handles(smb: &mut RawClient) {
+fn lose_handles(smb: &mut RawSmbClient) {
     let lost = (0..3).any(|_| next_break(smb).1 & HANDLES == 0);
     assert!(lost, "handles are still kept");
 }
@@ -419,7 +419,7 @@ fn lose_handles(smb: &mut RawClient) {
 #[test]
 fn an_open_and_a_write_by_nfs_take_leases_of_smb() {
     let (server, nfs) = start(115);
-    let (runtime, mut smb) = (runtime(), RawClient::ready_3(&server, [7; 16]));
+    let (runtime, mut smb) = (runtime(), RawSmbClient::ready_3(&server, [7; 16]));
     let nfs = Arc::new(runtime.block_on(over_nfs(nfs)));
     let (ours, granted) = open_leased(&mut smb, "file");
     assert_eq!(granted, READS | HANDLES | WRITES);
@@ -437,13 +437,13 @@ fn an_open_and_a_write_by_nfs_take_leases_of_smb() {
     });
     assert_eq!(next_break(&mut smb).1 & READS, 0, "what was read is not so any more");
     runtime.block_on(writing).unwrap();
-    assert_eq!(smb.call(READ, &RawClient::read_body(ours, 0, 100)).data(), b"by NFS");
+    assert_eq!(smb.call(READ, &RawSmbClient::read_body(ours, 0, 100)).data(), b"by NFS");
 }
 
 #[test]
 fn names_and_attributes_that_nfs_changes_take_leases_of_smb() {
     let (server, nfs) = start(116);
-    let (runtime, mut smb) = (runtime(), RawClient::ready_3(&server, [7; 16]));
+    let (runtime, mut smb) = (runtime(), RawSmbClient::ready_3(&server, [7; 16]));
     let nfs = Arc::new(runtime.block_on(over_nfs(nfs)));
     let (theirs, _) = runtime.block_on(nfs.open_as("file", open_both(ShareDeny(0)))).unwrap();
     let (ours, granted) = open_leased(&mut smb, "file");
@@ -455,7 +455,7 @@ fn names_and_attributes_that_nfs_changes_take_leases_of_smb() {
     assert_eq!(next_break(&mut smb).1 & READS, 0, "its length");
     let theirs = runtime.block_on(changing).unwrap();
     runtime.block_on(nfs.close(theirs)).unwrap();
-    assert_eq!(smb.call(CLOSE, &RawClient::close_body(ours)).status, SUCCESS);
+    assert_eq!(smb.call(CLOSE, &RawSmbClient::close_body(ours)).status, SUCCESS);
 
     let (ours, granted) = open_leased(&mut smb, "file");
     assert_ne!(granted & HANDLES, 0);
@@ -465,7 +465,7 @@ fn names_and_attributes_that_nfs_changes_take_leases_of_smb() {
     });
     lose_handles(&mut smb);
     runtime.block_on(renaming).unwrap().unwrap();
-    assert_eq!(smb.call(CLOSE, &RawClient::close_body(ours)).status, SUCCESS);
+    assert_eq!(smb.call(CLOSE, &RawSmbClient::close_body(ours)).status, SUCCESS);
 
     let (ours, granted) = open_leased(&mut smb, "other");
     assert_ne!(granted & HANDLES, 0);
@@ -474,7 +474,7 @@ fn names_and_attributes_that_nfs_changes_take_leases_of_smb() {
         async move { nfs.remove("other").await }
     });
     lose_handles(&mut smb);
-    assert_eq!(smb.call(CLOSE, &RawClient::close_body(ours)).status, SUCCESS);
+    assert_eq!(smb.call(CLOSE, &RawSmbClient::close_body(ours)).status, SUCCESS);
     runtime.block_on(removing).unwrap().unwrap();
     assert!(runtime.block_on(nfs.list("")).unwrap().is_empty());
 }

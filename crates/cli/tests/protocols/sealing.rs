@@ -1,9 +1,9 @@
 //! Encrypted shares: an eavesdropper's view of the traffic, and refusal of plain clients.
 
-use crate::support::client::{Client as RawClient, NEGOTIATE, SUCCESS};
-use crate::support::library::{World, target};
+use crate::support::client::{NEGOTIATE, RawSmbClient, SUCCESS};
+use crate::support::library::{FixedHost, target};
 use crate::support::relay::Relay;
-use crate::support::{PASSWORD, Running, Setup, user};
+use crate::support::{PASSWORD, ServerProcess, Setup, user};
 use bytes::Bytes;
 use client::{Client, Host, OpenHow, Options};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ const NAME: &str = "a name that nobody may read";
 const PAYLOAD: &[u8] = b"contents that nobody may read";
 
 /// `data`, and beside it `sealed`, which is to be encrypted.
-fn serve() -> Running {
+fn serve() -> ServerProcess {
     let mut setup = Setup::new();
     let folder = setup.folder.path().join("sealed");
     std::fs::create_dir(&folder).unwrap();
@@ -26,13 +26,13 @@ fn serve() -> Running {
 
 fn options(dialect: Dialect) -> Options {
     let mut client_guid = [0; 16];
-    World.random(&mut client_guid);
+    FixedHost.random(&mut client_guid);
     Options { client_guid, channels: 1, dialect_max: dialect, ..Options::default() }
 }
 
 async fn connect(address: SocketAddr, dialect: Dialect) -> Client {
     let target = target(address, &user(), PASSWORD);
-    Client::connect(target, options(dialect), Arc::new(World)).await.unwrap()
+    Client::connect(target, options(dialect), Arc::new(FixedHost)).await.unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -96,9 +96,9 @@ fn unencrypted_client_is_refused_by_encrypted_share_only() {
 #[test]
 fn encrypted_tree_connect_needs_no_signature() {
     let server = serve();
-    let mut client = RawClient::connect(server.smb);
+    let mut client = RawSmbClient::connect(server.smb);
     // SMB2_ENCRYPTION_CAPABILITIES: AES-128-GCM.
-    let body = RawClient::negotiate_311_body(&[(2, &[1, 0, 2, 0])]);
+    let body = RawSmbClient::negotiate_311_body(&[(2, &[1, 0, 2, 0])]);
     assert_eq!(client.call(NEGOTIATE, &body).status, SUCCESS);
     assert_eq!(client.log_on(&user(), PASSWORD), SUCCESS);
     for share in ["data", "sealed"] {

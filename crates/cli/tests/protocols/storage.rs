@@ -1,7 +1,7 @@
 //! The file system fails: the statuses that clients receive, and the log's messages.
 
 use crate::support::client::{
-    ACCESS_DENIED, BAD_NETWORK_NAME, Client, DISK_FULL, NETWORK_NAME_DELETED, READ, SET_INFO,
+    ACCESS_DENIED, BAD_NETWORK_NAME, DISK_FULL, NETWORK_NAME_DELETED, READ, RawSmbClient, SET_INFO,
     SUCCESS, WRITE,
 };
 use crate::support::{PASSWORD, Setup, user};
@@ -29,11 +29,11 @@ fn full_disk_is_reported_and_writes_resume_when_space_is_freed() {
     let mount = "mount -t tmpfs -o size=2m tmpfs \"$0\" && exec \"$@\"";
     setup.launcher = ["unshare", "-m", "sh", "-c", mount, &data].map(str::to_owned).to_vec();
     let server = setup.start();
-    let (mut client, mut other) = (Client::ready(&server), Client::ready(&server));
+    let (mut client, mut other) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let file = client.create("large");
     let block = |n: u64| vec![n as u8 + 1; BLOCK];
     let mut write =
-        |n: u64| client.call(WRITE, &Client::write_body(file, n * BLOCK as u64, &block(n)));
+        |n: u64| client.call(WRITE, &RawSmbClient::write_body(file, n * BLOCK as u64, &block(n)));
     let mut written = 0;
     let refused = loop {
         assert!(written < 100, "the disk is not full");
@@ -50,13 +50,14 @@ fn full_disk_is_reported_and_writes_resume_when_space_is_freed() {
     }
     assert_eq!(other.echo(), SUCCESS);
     for n in 0..written {
-        let reply = client.call(READ, &Client::read_body(file, n * BLOCK as u64, BLOCK as u32));
+        let reply =
+            client.call(READ, &RawSmbClient::read_body(file, n * BLOCK as u64, BLOCK as u32));
         assert!(reply.data() == block(n), "block {n}");
     }
     let half = (written / 2 * BLOCK as u64).to_le_bytes();
-    let truncate = Client::set_info_body(file, END_OF_FILE, &half);
+    let truncate = RawSmbClient::set_info_body(file, END_OF_FILE, &half);
     assert_eq!(client.call(SET_INFO, &truncate).status, SUCCESS);
-    let again = Client::write_body(file, written / 2 * BLOCK as u64, &block(0));
+    let again = RawSmbClient::write_body(file, written / 2 * BLOCK as u64, &block(0));
     assert_eq!(client.call(WRITE, &again).status, SUCCESS);
 }
 
@@ -67,11 +68,11 @@ fn share_with_removed_directory_is_reported_and_reloadable() {
     std::fs::create_dir(&more).unwrap();
     setup.shares += &format!("[[share]]\nname = \"more\"\npath = \"{}\"\n", more.display());
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let (kept, tree) = (client.create("kept"), client.tree);
     std::fs::remove_dir_all(server.data()).unwrap();
 
-    let write = Client::write_body(kept, 0, b"still there");
+    let write = RawSmbClient::write_body(kept, 0, b"still there");
     assert_eq!(client.call(WRITE, &write).status, SUCCESS, "what is open can be used");
     assert_eq!(client.try_create("new"), Err(NETWORK_NAME_DELETED));
     let said = server.logged("the share's directory was removed");
@@ -108,7 +109,7 @@ fn system_refusal_is_returned_and_logged_with_the_user() {
     mode(&data.join("mine"), 0o666);
     mode(&data, 0o555);
     let server = setup.start();
-    let mut client = Client::connect(server.smb);
+    let mut client = RawSmbClient::connect(server.smb);
     client.negotiate();
     assert_eq!(client.log_on(&name, PASSWORD), SUCCESS);
     assert_eq!(client.connect_tree("data"), SUCCESS);
@@ -120,7 +121,7 @@ fn system_refusal_is_returned_and_logged_with_the_user() {
     }
     assert_eq!(client.try_create("new"), Err(ACCESS_DENIED));
     let mine = client.create("mine");
-    let delete = Client::set_info_body(mine, DISPOSITION, &[1]);
+    let delete = RawSmbClient::set_info_body(mine, DISPOSITION, &[1]);
     assert_eq!(client.call(SET_INFO, &delete).status, ACCESS_DENIED);
     let lines = || server.log().lines().filter(|l| l.contains("access denied")).count();
     for _ in 0..100 {
@@ -134,7 +135,7 @@ fn system_refusal_is_returned_and_logged_with_the_user() {
 fn no_thread_of_the_server_is_exempt_from_quotas() {
     const SYS_RESOURCE: u64 = 1 << 24;
     let server = Setup::new().start();
-    Client::ready(&server).create("file");
+    RawSmbClient::ready(&server).create("file");
     let threads = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).unwrap();
     let mut count = 0;
     for thread in threads {

@@ -22,14 +22,14 @@
 //! Lines that begin with `&` are related to the one before and go in its frame.
 
 use crate::support::client::{
-    CHANGE_NOTIFY, CLOSE, CREATE, Client, FLUSH, FileId, PENDING, QUERY_DIRECTORY, QUERY_INFO,
-    READ, Reply, SET_INFO, SUCCESS, WRITE,
+    CHANGE_NOTIFY, CLOSE, CREATE, FLUSH, PENDING, QUERY_DIRECTORY, QUERY_INFO, READ, RawFileId,
+    RawReply, RawSmbClient, SET_INFO, SUCCESS, WRITE,
 };
-use crate::support::{Running, Setup};
+use crate::support::{ServerProcess, Setup};
 use std::collections::HashMap;
 use std::path::Path;
 
-const RELATED: FileId = [0xFF; 16];
+const RELATED: RawFileId = [0xFF; 16];
 const RENAME_CLASS: u8 = 10;
 
 /// A line, split into words; quotes hold one together.
@@ -65,7 +65,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// One request of a trace.
-struct Request {
+struct TraceRequest {
     line: String,
     command: u16,
     body: Vec<u8>,
@@ -78,14 +78,14 @@ struct Request {
 }
 
 /// A trace being replayed.
-struct Replay<'a> {
-    server: &'a Running,
-    client: Client,
-    opens: HashMap<String, FileId>,
+struct TraceReplay<'a> {
+    server: &'a ServerProcess,
+    client: RawSmbClient,
+    opens: HashMap<String, RawFileId>,
     /// Watches by the name of their folder: the message that waits.
     watches: HashMap<String, u64>,
     /// Answers to watches that came between others.
-    early: Vec<Reply>,
+    early: Vec<RawReply>,
 }
 
 fn create_body(path: &str, options: &[String]) -> Vec<u8> {
@@ -128,7 +128,7 @@ fn create_body(path: &str, options: &[String]) -> Vec<u8> {
     body
 }
 
-fn query_info_body(kind: &str, class: u8, file: FileId) -> Vec<u8> {
+fn query_info_body(kind: &str, class: u8, file: RawFileId) -> Vec<u8> {
     // FileSystem classes are called volume here; 7 of security: owner, group, access list.
     let kinds = ["file", "volume", "security"];
     let number = kinds.iter().position(|name| *name == kind).unwrap() as u8 + 1;
@@ -142,7 +142,7 @@ fn query_info_body(kind: &str, class: u8, file: FileId) -> Vec<u8> {
     body
 }
 
-fn list_body(class: u8, pattern: &str, file: FileId) -> Vec<u8> {
+fn list_body(class: u8, pattern: &str, file: RawFileId) -> Vec<u8> {
     let pattern = utf16(pattern);
     let mut body = vec![33, 0, class, 0, 0, 0, 0, 0];
     body.extend_from_slice(&file);
@@ -162,8 +162,8 @@ fn rename_data(to: &str, replace: bool) -> Vec<u8> {
     data
 }
 
-impl<'a> Replay<'a> {
-    fn request(&self, line: &str, is_related: bool) -> Request {
+impl<'a> TraceReplay<'a> {
+    fn request(&self, line: &str, is_related: bool) -> TraceRequest {
         let (asked, expected) = line.split_once(" -> ").expect("a request says what comes of it");
         let mut asked = words(asked);
         let opens = (asked.get(1).is_some_and(|word| word == "=")).then(|| asked[0].clone());
@@ -182,28 +182,30 @@ impl<'a> Replay<'a> {
         let (command, body) = match asked[0].as_str() {
             "create" => (CREATE, create_body(&asked[1], &asked[2..])),
             "info" => (QUERY_INFO, query_info_body(&asked[2], number(3) as u8, file)),
-            "set" => (SET_INFO, Client::set_info_body(file, number(2) as u8, &bytes(&asked[3..]))),
+            "set" => {
+                (SET_INFO, RawSmbClient::set_info_body(file, number(2) as u8, &bytes(&asked[3..])))
+            }
             "rename" => {
                 let data = rename_data(&asked[2], asked.len() > 3);
-                (SET_INFO, Client::set_info_body(file, RENAME_CLASS, &data))
+                (SET_INFO, RawSmbClient::set_info_body(file, RENAME_CLASS, &data))
             }
-            "read" => (READ, Client::read_body(file, number(2), number(3) as u32)),
-            "write" => (WRITE, Client::write_body(file, number(2), asked[3].as_bytes())),
+            "read" => (READ, RawSmbClient::read_body(file, number(2), number(3) as u32)),
+            "write" => (WRITE, RawSmbClient::write_body(file, number(2), asked[3].as_bytes())),
             "list" => (QUERY_DIRECTORY, list_body(number(2) as u8, &asked[3], file)),
             "watch" => {
                 let filter = hex(asked[2].strip_prefix("filter=").unwrap());
-                (CHANGE_NOTIFY, Client::change_notify_body(file, filter))
+                (CHANGE_NOTIFY, RawSmbClient::change_notify_body(file, filter))
             }
-            "flush" => (FLUSH, Client::flush_body(file)),
-            "close" => (CLOSE, Client::close_body(file)),
+            "flush" => (FLUSH, RawSmbClient::flush_body(file)),
+            "close" => (CLOSE, RawSmbClient::close_body(file)),
             other => panic!("{other:?} is not known: {line}"),
         };
-        Request { line: line.to_owned(), command, body, opens, about, status, expected }
+        TraceRequest { line: line.to_owned(), command, body, opens, about, status, expected }
     }
 
     /// Sends one frame and checks its replies.
     fn exchange(&mut self, lines: &[&str]) {
-        let requests: Vec<Request> =
+        let requests: Vec<TraceRequest> =
             lines.iter().enumerate().map(|(at, line)| self.request(line, at > 0)).collect();
         let chain: Vec<_> = requests.iter().map(|r| (r.command, r.body.clone())).collect();
         let first_id = self.client.send_chain(&chain);
@@ -214,7 +216,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The replies to a chain, in whatever frames they come.
-    fn replies(&mut self, first_id: u64, count: usize) -> Vec<Reply> {
+    fn replies(&mut self, first_id: u64, count: usize) -> Vec<RawReply> {
         let mut replies = Vec::new();
         while replies.len() < count {
             for reply in self.client.receive_chain().expect("it answers") {
@@ -228,7 +230,7 @@ impl<'a> Replay<'a> {
         replies
     }
 
-    fn check(&mut self, request: &Request, reply: &Reply) {
+    fn check(&mut self, request: &TraceRequest, reply: &RawReply) {
         let line = &request.line;
         assert_eq!(reply.status, request.status, "{line}: {:#x}", reply.status);
         let data = || {
@@ -316,8 +318,8 @@ fn replay(name: &str) {
     let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces").join(name);
     let text = std::fs::read_to_string(text).unwrap();
     let server = Setup::new().start();
-    let client = Client::ready(&server);
-    let mut replay = Replay {
+    let client = RawSmbClient::ready(&server);
+    let mut replay = TraceReplay {
         server: &server,
         client,
         opens: HashMap::new(),

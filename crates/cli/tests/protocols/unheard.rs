@@ -1,8 +1,8 @@
 //! A share on a file system that another machine changes, of which nothing is heard here: one of
 //! FUSE, in a mount namespace of its own, that shows a directory of this machine.
 
-use crate::support::client::{CREATE, Client, SUCCESS};
-use crate::support::{Running, Setup, library};
+use crate::support::client::{CREATE, RawSmbClient, SUCCESS};
+use crate::support::{ServerProcess, Setup, library};
 use client::{Error, OpenHow, Tree};
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ const SLACK: Duration = Duration::from_millis(100);
 
 /// A server whose share shows `behind`, where names and attributes may be kept for so many
 /// seconds by the system; none where that cannot be made.
-fn serve(setup: &mut Setup, behind: &Path, seconds: u64) -> Option<Running> {
+fn serve(setup: &mut Setup, behind: &Path, seconds: u64) -> Option<ServerProcess> {
     let can = |program: &str, arguments: &[&str]| {
         Command::new(program).args(arguments).output().is_ok_and(|ran| ran.status.success())
     };
@@ -94,8 +94,8 @@ fn clients_keep_nothing_that_another_machine_may_change_unheard() {
     let (mut setup, behind) = (Setup::new(), tempfile::tempdir().unwrap());
     std::fs::write(behind.path().join("file"), "one").unwrap();
     let Some(server) = serve(&mut setup, behind.path(), 0) else { return };
-    let mut client = Client::ready(&server);
-    let mut body = Client::create_body_with("file", &[]);
+    let mut client = RawSmbClient::ready(&server);
+    let mut body = RawSmbClient::create_body_with("file", &[]);
     // FILE_GENERIC_READ, FILE_OPEN.
     body[24..28].copy_from_slice(&0x0012_0089_u32.to_le_bytes());
     body[36..40].copy_from_slice(&1_u32.to_le_bytes());

@@ -1,14 +1,14 @@
 //! The admin API and the commands that use it, against the real binary.
 
 use crate::support::client::*;
-use crate::support::{Running, Setup, anabranch, run, text, wait_for};
+use crate::support::{ServerProcess, Setup, anabranch, run, text, wait_for};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
 /// Every operation of the API's own document, as method and a path that could be.
-fn operations(server: &Running) -> Vec<(String, String)> {
+fn operations(server: &ServerProcess) -> Vec<(String, String)> {
     let document: Value = serde_json::from_str(&server.page("/v1/openapi.json")).unwrap();
     let mut operations = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -30,7 +30,7 @@ fn operations(server: &Running) -> Vec<(String, String)> {
     operations
 }
 
-fn with(server: &Running, method: &str, path: &str, header: &str) -> String {
+fn with(server: &ServerProcess, method: &str, path: &str, header: &str) -> String {
     let host = server.admin;
     server.request(&format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\n{header}\r\n"))
 }
@@ -119,7 +119,7 @@ fn what_is_sent_is_bounded_and_understood() {
 #[test]
 fn a_session_is_closed_by_the_command_and_others_go_on() {
     let server = Setup::new().start();
-    let (mut first, mut second) = (Client::ready(&server), Client::ready(&server));
+    let (mut first, mut second) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     first.create("one");
     let admin = server.admin.to_string();
     let listed = text(&run(&["sessions", "--admin", &admin]).stdout);
@@ -139,13 +139,13 @@ fn a_session_is_closed_by_the_command_and_others_go_on() {
 #[test]
 fn draining_server_refuses_new_clients_until_files_are_closed() {
     let server = Setup::new().start();
-    let (_idle, mut busy) = (Client::ready(&server), Client::ready(&server));
+    let (_idle, mut busy) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let file = busy.create("busy");
     let admin = server.admin.to_string();
     let begun = run(&["drain", "--within", "600", "--no-wait", "--admin", &admin]);
     assert!(begun.status.success(), "{}", text(&begun.stderr));
     wait_for("the idle one's end", || (server.status()["connections"] == 1).then_some(()));
-    assert_eq!(busy.call(WRITE, &Client::write_body(file, 0, &[7; 50])).status, SUCCESS);
+    assert_eq!(busy.call(WRITE, &RawSmbClient::write_body(file, 0, &[7; 50])).status, SUCCESS);
     let mut refused = std::net::TcpStream::connect(server.smb).unwrap();
     assert_eq!(refused.read(&mut [0]).unwrap_or_default(), 0, "nobody is taken");
     let state: Value = serde_json::from_str(&server.page("/v1/drain")).unwrap();
@@ -161,7 +161,7 @@ fn draining_server_refuses_new_clients_until_files_are_closed() {
     let health: Value = serde_json::from_str(&server.page("/v1/health")).unwrap();
     assert_eq!(health["state"], "warning");
     assert!(run(&["drain", "--cancel", "--admin", &admin]).status.success());
-    Client::ready(&server).create("again");
+    RawSmbClient::ready(&server).create("again");
 }
 
 #[test]

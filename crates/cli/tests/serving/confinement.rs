@@ -1,7 +1,7 @@
 //! Confinement of the running server, as the kernel reports it for each thread.
 
-use crate::support::client::Client;
-use crate::support::{Running, Setup};
+use crate::support::client::RawSmbClient;
+use crate::support::{ServerProcess, Setup};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -11,8 +11,8 @@ const KEPT: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 <<
 const MKNOD: u64 = 1 << 27;
 
 /// `/proc/PID/task/*/status` of a server that has served something.
-fn threads(server: &Running) -> Vec<String> {
-    let mut client = Client::ready(server);
+fn threads(server: &ServerProcess) -> Vec<String> {
+    let mut client = RawSmbClient::ready(server);
     client.create("file");
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).unwrap();
     // A worker that has nothing to do may end meanwhile.

@@ -1,7 +1,7 @@
 //! One user, or one address, that takes as much as it can get of what all share.
 
-use crate::support::client::{CREATE, Client, READ, SUCCESS, WRITE, connect_from};
-use crate::support::{PASSWORD, Running, Setup, wait_for};
+use crate::support::client::{CREATE, READ, RawSmbClient, SUCCESS, WRITE, connect_from};
+use crate::support::{PASSWORD, ServerProcess, Setup, wait_for};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -13,15 +13,16 @@ const DESCRIPTORS: &str = "--nofile=1024:1024";
 const OTHER: &str = "nobody";
 
 /// A server with two users and few descriptors.
-fn crowded() -> Running {
+fn crowded() -> ServerProcess {
     let mut setup = Setup::new().server("workers = 8").argument("--user");
     setup = setup.argument(&format!("{OTHER}:{PASSWORD}"));
     setup.launcher = vec!["prlimit".into(), DESCRIPTORS.into()];
     setup.start()
 }
 
-fn log_on(server: &Running, from: Ipv4Addr, user: &str) -> Client {
-    let mut client = Client::over(connect_from(from, server.smb).expect("it takes connections"));
+fn log_on(server: &ServerProcess, from: Ipv4Addr, user: &str) -> RawSmbClient {
+    let mut client =
+        RawSmbClient::over(connect_from(from, server.smb).expect("it takes connections"));
     client.negotiate();
     assert_eq!(client.log_on(user, PASSWORD), SUCCESS, "{user} from {from}");
     assert_eq!(client.connect_tree("data"), SUCCESS);
@@ -29,8 +30,8 @@ fn log_on(server: &Running, from: Ipv4Addr, user: &str) -> Client {
 }
 
 /// Opens `name` until that is refused: how often, and the refusal.
-fn open_all(client: &mut Client, name: &str) -> (usize, u32) {
-    let body = Client::create_body(name);
+fn open_all(client: &mut RawSmbClient, name: &str) -> (usize, u32) {
+    let body = RawSmbClient::create_body(name);
     for count in 0..2000 {
         let status = client.call(CREATE, &body).status;
         if status != SUCCESS {
@@ -108,17 +109,17 @@ const MEMORY_REFUSED: &str = "anabranch_resource_refused_total{kind=\"memory_byt
 const MEMORY_BYTES_MAX: usize = 2 * 32 * 1024 * 1024;
 
 /// A server with two users and little memory for requests.
-fn small() -> Running {
+fn small() -> ServerProcess {
     let setup = Setup::new().server("request_memory_mib = 64").in_small_pages();
     setup.argument("--user").argument(&format!("{OTHER}:{PASSWORD}")).start()
 }
 
 /// The other user reads and writes as if nothing were.
-fn works(server: &Running) {
+fn works(server: &ServerProcess) {
     let mut other = log_on(server, Ipv4Addr::LOCALHOST, OTHER);
     let file = other.create("other");
-    assert_eq!(other.call(WRITE, &Client::write_body(file, 0, &[7; 60_000])).status, SUCCESS);
-    assert_eq!(other.call(READ, &Client::read_body(file, 0, 60_000)).data().len(), 60_000);
+    assert_eq!(other.call(WRITE, &RawSmbClient::write_body(file, 0, &[7; 60_000])).status, SUCCESS);
+    assert_eq!(other.call(READ, &RawSmbClient::read_body(file, 0, 60_000)).data().len(), 60_000);
 }
 
 #[test]
@@ -129,7 +130,7 @@ fn half_sent_requests_of_one_user_are_held_in_little_memory() {
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
     let before = server.memory_bytes();
     let most = [&(FRAME_BYTES as u32).to_be_bytes()[..], &vec![0; FRAME_BYTES - 100_000]].concat();
-    let mut hoard: Vec<(Client, usize)> = (0..40)
+    let mut hoard: Vec<(RawSmbClient, usize)> = (0..40)
         .map(|_| (log_on(&server, Ipv4Addr::LOCALHOST, &crate::support::user()), 0))
         .collect();
     for (client, _) in &hoard {
@@ -161,13 +162,13 @@ fn answers_that_one_user_never_takes_are_held_in_little_memory() {
     // Shorter reads than those that leave by sendfile.
     std::fs::write(folder.join("file"), vec![1; 15_000]).unwrap();
     let before = server.memory_bytes();
-    let hoard: Vec<Client> = (0..30)
+    let hoard: Vec<RawSmbClient> = (0..30)
         .map(|_| {
             let mut client = log_on(&server, Ipv4Addr::LOCALHOST, &crate::support::user());
             rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 4096).unwrap();
             (0..4).for_each(|_| assert_eq!(client.echo(), SUCCESS));
             let file = client.create("file");
-            (0..1000).for_each(|_| client.send(READ, &Client::read_body(file, 0, 15_000)));
+            (0..1000).for_each(|_| client.send(READ, &RawSmbClient::read_body(file, 0, 15_000)));
             client
         })
         .collect();

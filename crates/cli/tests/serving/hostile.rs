@@ -2,7 +2,7 @@
 //! bounded in time and memory, and no other client notices.
 
 use crate::support::client::{
-    Client, ECHO, INSUFFICIENT_RESOURCES, LOCK, LOGON_FAILURE, NEGOTIATE, PENDING, READ,
+    ECHO, INSUFFICIENT_RESOURCES, LOCK, LOGON_FAILURE, NEGOTIATE, PENDING, READ, RawSmbClient,
     SESSION_SETUP, SET_INFO, SUCCESS, WRITE, connect_from, frame,
 };
 use crate::support::{PASSWORD, Setup, user, wait_for};
@@ -19,7 +19,7 @@ const RETURN_CONSTANT: u16 = 0x06;
 
 /// Bytes that no client sends, one kind a line.
 fn garbage() -> Vec<Vec<u8>> {
-    let mut valid = Client::over(dummy());
+    let mut valid = RawSmbClient::over(dummy());
     let echo = valid.message(ECHO, &[4, 0, 0, 0]);
     vec![
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
@@ -44,10 +44,10 @@ fn dummy() -> TcpStream {
 #[test]
 fn garbage_ends_and_counts_only_its_own_connection() {
     let mut server = Setup::new().start();
-    let mut good = Client::ready(&server);
+    let mut good = RawSmbClient::ready(&server);
     let kinds = garbage();
     for bytes in &kinds {
-        let mut bad = Client::connect(server.smb);
+        let mut bad = RawSmbClient::connect(server.smb);
         let _ = bad.stream.write_all(bytes);
         assert!(bad.is_closed(SOON), "{:?}", &bytes[..bytes.len().min(80)]);
         assert_eq!(good.echo(), SUCCESS);
@@ -65,9 +65,9 @@ fn garbage_ends_and_counts_only_its_own_connection() {
 #[test]
 fn garbage_after_the_logon_ends_only_that_connection() {
     let server = Setup::new().start();
-    let mut good = Client::ready(&server);
+    let mut good = RawSmbClient::ready(&server);
     for bytes in garbage() {
-        let mut bad = Client::ready(&server);
+        let mut bad = RawSmbClient::ready(&server);
         let _ = bad.stream.write_all(&bytes);
         // An incomplete frame of a length that is allowed now is waited for.
         if bytes != [0, 2, 0, 1] && bytes != garbage()[8] {
@@ -81,12 +81,12 @@ fn garbage_after_the_logon_ends_only_that_connection() {
 #[test]
 fn every_flipped_byte_of_a_logon_is_survived() {
     let mut server = Setup::new().start();
-    let mut valid = Client::over(dummy());
-    let negotiate = valid.message(NEGOTIATE, &Client::negotiate_body());
+    let mut valid = RawSmbClient::over(dummy());
+    let negotiate = valid.message(NEGOTIATE, &RawSmbClient::negotiate_body());
     for position in 0..negotiate.len() {
         let mut bytes = negotiate.clone();
         bytes[position] ^= 0xFF;
-        let mut bad = Client::connect(server.smb);
+        let mut bad = RawSmbClient::connect(server.smb);
         bad.stream.write_all(&frame(&bytes)).unwrap();
         bad.stream.shutdown(std::net::Shutdown::Write).unwrap();
         assert!(bad.is_closed(SOON), "byte {position}");
@@ -99,10 +99,10 @@ fn every_flipped_byte_of_a_logon_is_survived() {
 fn client_without_logon_in_time_is_disconnected() {
     let server = Setup::new().server("logon_seconds = 1").start();
     let start = Instant::now();
-    let mut silent = Client::connect(server.smb);
-    let mut negotiated = Client::connect(server.smb);
+    let mut silent = RawSmbClient::connect(server.smb);
+    let mut negotiated = RawSmbClient::connect(server.smb);
     negotiated.negotiate();
-    let mut dripping = Client::connect(server.smb);
+    let mut dripping = RawSmbClient::connect(server.smb);
     let drip = std::thread::spawn(move || {
         // One byte of a long frame at a time.
         let bytes = [&[0, 0, 255, 255][..], b"\xFESMB", &[0; 200]].concat();
@@ -120,7 +120,7 @@ fn client_without_logon_in_time_is_disconnected() {
     wait_for("the count", || {
         (server.metric("anabranch_connections_ended_total{reason=\"slow\"}") == 3).then_some(())
     });
-    let mut known = Client::ready(&server);
+    let mut known = RawSmbClient::ready(&server);
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(known.echo(), SUCCESS, "who has logged on may be idle");
 }
@@ -128,7 +128,7 @@ fn client_without_logon_in_time_is_disconnected() {
 #[test]
 fn incomplete_frame_times_out_after_logon() {
     let server = Setup::new().server("stall_seconds = 2").start();
-    let (mut slow, mut good) = (Client::ready(&server), Client::ready(&server));
+    let (mut slow, mut good) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let start = Instant::now();
     slow.stream.write_all(&[0, 0, 1, 0, 0xFE]).unwrap();
     assert!(!slow.is_closed(Duration::from_secs(1)), "a slow network is no crime");
@@ -144,13 +144,13 @@ fn incomplete_frame_times_out_after_logon() {
 #[test]
 fn a_client_that_vanishes_without_a_word_is_noticed() {
     let server = Setup::new().server("stall_seconds = 2").start();
-    let (mut good, mut gone) = (Client::ready(&server), Client::ready(&server));
+    let (mut good, mut gone) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let file = gone.create("held");
-    assert_eq!(gone.call(LOCK, &Client::lock_body(file, false)).status, SUCCESS);
+    assert_eq!(gone.call(LOCK, &RawSmbClient::lock_body(file, false)).status, SUCCESS);
     let drop_all = [socket2::SockFilter::new(RETURN_CONSTANT, 0, 0, 0)];
     socket2::SockRef::from(&gone.stream).attach_filter(&drop_all).unwrap();
     let file = good.create("held");
-    assert_eq!(good.call(LOCK, &Client::lock_body(file, true)).status, PENDING);
+    assert_eq!(good.call(LOCK, &RawSmbClient::lock_body(file, true)).status, PENDING);
     let start = Instant::now();
     assert_eq!(good.receive().unwrap().status, SUCCESS, "its lock is free again");
     assert!(start.elapsed() < SOON);
@@ -164,13 +164,13 @@ fn a_client_that_vanishes_without_a_word_is_noticed() {
 #[test]
 fn a_client_that_never_takes_its_answers_is_closed() {
     let server = Setup::new().server("stall_seconds = 2").start();
-    let (mut greedy, mut good) = (Client::ready(&server), Client::ready(&server));
+    let (mut greedy, mut good) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let file = greedy.create("data");
     let content = vec![7; 60_000];
-    assert_eq!(greedy.call(WRITE, &Client::write_body(file, 0, &content)).status, SUCCESS);
+    assert_eq!(greedy.call(WRITE, &RawSmbClient::write_body(file, 0, &content)).status, SUCCESS);
     // More than the system's own buffers take.
     for n in 0..500 {
-        greedy.send(READ, &Client::read_body(file, n, 50_000));
+        greedy.send(READ, &RawSmbClient::read_body(file, n, 50_000));
     }
     wait_for("its end", || {
         (server.metric("anabranch_connections_ended_total{reason=\"slow\"}") == 1).then_some(())
@@ -183,7 +183,7 @@ fn connection_flood_of_one_address_leaves_others_served() {
     const ATTEMPTS: usize = 3000;
     const HELD_MAX: u64 = 1024;
     let server = Setup::new().in_small_pages().server("logon_seconds = 5").start();
-    let mut good = Client::ready(&server);
+    let mut good = RawSmbClient::ready(&server);
     let before = server.memory_bytes();
     let flood: Vec<TcpStream> = (0..ATTEMPTS)
         .filter_map(|_| connect_from(Ipv4Addr::new(127, 0, 0, 2), server.smb))
@@ -193,7 +193,7 @@ fn connection_flood_of_one_address_leaves_others_served() {
         (refused + HELD_MAX == flood.len() as u64).then_some(())
     });
     assert_eq!(server.metric("anabranch_connections_unknown"), HELD_MAX);
-    assert_eq!((good.echo(), Client::ready(&server).echo()), (SUCCESS, SUCCESS));
+    assert_eq!((good.echo(), RawSmbClient::ready(&server).echo()), (SUCCESS, SUCCESS));
     let grown = server.memory_bytes().saturating_sub(before);
     assert!(grown < 8 * MIB, "{} KiB", grown / 1024);
     let said = server.log().lines().filter(|l| l.contains("connection refused")).count();
@@ -209,9 +209,9 @@ fn announced_lengths_alone_take_no_memory() {
     let server = Setup::new().in_small_pages().start();
     let before = server.memory_bytes();
     // The most that is allowed: 8 MiB each, of which nothing comes.
-    let clients: Vec<Client> = (0..100)
+    let clients: Vec<RawSmbClient> = (0..100)
         .map(|_| {
-            let mut client = Client::ready(&server);
+            let mut client = RawSmbClient::ready(&server);
             client.stream.write_all(&[0, 0x80, 0, 0]).unwrap();
             client
         })
@@ -227,10 +227,10 @@ fn client_that_reads_no_replies_holds_bounded_memory() {
     const READS: u64 = 4000;
     const LENGTH: u32 = 15 * 1024; // below what is sent from the page cache
     let server = Setup::new().in_small_pages().start();
-    let (mut greedy, mut good) = (Client::ready(&server), Client::ready(&server));
+    let (mut greedy, mut good) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let file = greedy.create("data");
     let content: Vec<u8> = (0..60_000u32).map(|n| (n % 251) as u8).collect();
-    assert_eq!(greedy.call(WRITE, &Client::write_body(file, 0, &content)).status, SUCCESS);
+    assert_eq!(greedy.call(WRITE, &RawSmbClient::write_body(file, 0, &content)).status, SUCCESS);
     // Credits for all of them, before the first.
     let mut credits = 0u64;
     while credits < READS {
@@ -241,7 +241,9 @@ fn client_that_reads_no_replies_holds_bounded_memory() {
     let first = greedy.next_id;
     let mut stream = greedy.stream.try_clone().unwrap();
     let requests: Vec<u8> = (0..READS)
-        .flat_map(|n| frame(&greedy.message(READ, &Client::read_body(file, n % 1000, LENGTH))))
+        .flat_map(|n| {
+            frame(&greedy.message(READ, &RawSmbClient::read_body(file, n % 1000, LENGTH)))
+        })
         .collect();
     let sender = std::thread::spawn(move || stream.write_all(&requests).unwrap());
     std::thread::sleep(Duration::from_secs(1));
@@ -270,15 +272,15 @@ fn client_that_reads_no_replies_holds_bounded_memory() {
 #[test]
 fn exchanges_that_are_begun_and_left_take_little_memory() {
     let server = Setup::new().in_small_pages().start();
-    let mut good = Client::ready(&server);
+    let mut good = RawSmbClient::ready(&server);
     let before = server.memory_bytes();
     let long = [&b"NTLMSSP\0\x01\0\0\0"[..], &[0; 60_000]].concat();
     let mut clients = Vec::new();
     for _ in 0..20 {
-        let mut client = Client::connect(server.smb);
+        let mut client = RawSmbClient::connect(server.smb);
         client.negotiate();
         for length in (0..64).map(|n| if n % 2 == 0 { 40 } else { long.len() }) {
-            client.send(SESSION_SETUP, &Client::set_up_body(&long[..length]));
+            client.send(SESSION_SETUP, &RawSmbClient::set_up_body(&long[..length]));
         }
         clients.push(client);
     }
@@ -297,9 +299,9 @@ fn answers_to_one_frame_are_bounded_together() {
     const LENGTH: u32 = 8 * MIB as u32;
     const END_OF_FILE: u8 = 20;
     let server = Setup::new().in_small_pages().start();
-    let (mut greedy, mut good) = (Client::ready(&server), Client::ready(&server));
+    let (mut greedy, mut good) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let file = greedy.create("sparse");
-    let size = Client::set_info_body(file, END_OF_FILE, &(16 * MIB as u64).to_le_bytes());
+    let size = RawSmbClient::set_info_body(file, END_OF_FILE, &(16 * MIB as u64).to_le_bytes());
     assert_eq!(greedy.call(SET_INFO, &size).status, SUCCESS);
     let credits = LENGTH as usize / 65_536;
     let mut held = 0usize;
@@ -313,7 +315,7 @@ fn answers_to_one_frame_are_bounded_together() {
     let before = server.memory_bytes();
     let mut requests = Vec::new();
     for at in 0..READS {
-        let mut request = greedy.message(READ, &Client::read_body(file, 0, LENGTH));
+        let mut request = greedy.message(READ, &RawSmbClient::read_body(file, 0, LENGTH));
         greedy.next_id += credits as u64 - 1;
         request[6..8].copy_from_slice(&(credits as u16).to_le_bytes());
         request.resize(request.len().next_multiple_of(8), 0);
@@ -348,7 +350,7 @@ fn answers_to_one_frame_are_bounded_together() {
 #[test]
 fn requests_before_a_half_close_are_answered() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     for _ in 0..3 {
         client.send(ECHO, &[4, 0, 0, 0]);
     }
@@ -363,7 +365,7 @@ fn requests_before_a_half_close_are_answered() {
 fn wrong_passwords_are_logged_once_each_and_judged_ever_later() {
     let server = Setup::new().start();
     let attempt = |password: &str| {
-        let mut client = Client::connect(server.smb);
+        let mut client = RawSmbClient::connect(server.smb);
         client.negotiate();
         let start = Instant::now();
         let status = client.log_on(&user(), password);
@@ -391,7 +393,7 @@ fn wrong_passwords_are_logged_once_each_and_judged_ever_later() {
     let (_, time, _) = attempt("wrong");
     assert!(time < Duration::from_millis(500), "a success clears the account's failures: {time:?}");
     // A name that nobody has looks the same from outside.
-    let mut client = Client::connect(server.smb);
+    let mut client = RawSmbClient::connect(server.smb);
     client.negotiate();
     assert_eq!(client.log_on("nobody-has-this-name", "wrong"), LOGON_FAILURE);
 }
@@ -399,13 +401,13 @@ fn wrong_passwords_are_logged_once_each_and_judged_ever_later() {
 #[test]
 fn connections_beyond_the_limit_are_refused_and_logged() {
     let server = Setup::new().server("connections_max = 2").start();
-    let (mut first, second) = (Client::ready(&server), Client::ready(&server));
-    let mut third = Client::connect(server.smb);
+    let (mut first, second) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
+    let mut third = RawSmbClient::connect(server.smb);
     assert!(third.is_closed(SOON));
     server.logged("connections_max is reached; raise it");
     assert_eq!(first.echo(), SUCCESS);
     assert_eq!(server.metric("anabranch_connections_refused_total"), 1);
     drop(second);
     wait_for("the place", || (server.metric("anabranch_connections") == 1).then_some(()));
-    assert_eq!(Client::ready(&server).echo(), SUCCESS);
+    assert_eq!(RawSmbClient::ready(&server).echo(), SUCCESS);
 }

@@ -1,8 +1,10 @@
 //! The server is killed in the middle of its work: what it had acknowledged is
 //! there when it runs again.
 
-use crate::support::client::{CREATE, Client, FileId, PENDING, READ, SUCCESS, WRITE, frame};
-use crate::support::{Running, Setup, wait_for};
+use crate::support::client::{
+    CREATE, PENDING, READ, RawFileId, RawSmbClient, SUCCESS, WRITE, frame,
+};
+use crate::support::{ServerProcess, Setup, wait_for};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -39,10 +41,10 @@ enum PendingRequest {
 }
 
 /// A client that overwrites one file at random, and knows what was acknowledged.
-struct Writer {
+struct OverwritingClient {
     number: u64,
-    client: Client,
-    file: FileId,
+    client: RawSmbClient,
+    file: RawFileId,
     under_way: HashMap<u64, PendingRequest>,
     /// For each page the last write that was acknowledged, or 0.
     acknowledged: Vec<u64>,
@@ -54,9 +56,9 @@ fn name(writer: u64) -> String {
     format!("writer {writer}")
 }
 
-impl Writer {
-    fn new(server: &Running, number: u64) -> Self {
-        let mut client = Client::ready(server);
+impl OverwritingClient {
+    fn new(server: &ServerProcess, number: u64) -> Self {
+        let mut client = RawSmbClient::ready(server);
         let file = client.create(&name(number));
         let acknowledged = vec![0; PAGES as usize];
         let (under_way, made) = (HashMap::new(), Vec::new());
@@ -94,7 +96,7 @@ impl Writer {
         let sequence = self.sequence;
         if sequence.is_multiple_of(WRITES_PER_FILE) {
             let name = format!("made by {} at {sequence}", self.number);
-            let body = Client::create_body(&name);
+            let body = RawSmbClient::create_body(&name);
             self.send(CREATE, &body, PendingRequest::Make(name))?;
         }
         let mut random = (self.number << 32 ^ sequence).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
@@ -109,7 +111,7 @@ impl Writer {
         };
         let data: Vec<u8> =
             pages.clone().flat_map(|page| content(self.number, sequence, page)).collect();
-        let body = Client::write_body(self.file, pages.start * PAGE as u64, &data);
+        let body = RawSmbClient::write_body(self.file, pages.start * PAGE as u64, &data);
         self.send(WRITE, &body, PendingRequest::Write { pages, sequence })
     }
 
@@ -144,12 +146,15 @@ fn is_apart(sent: &PendingRequest, other: Range<u64>) -> bool {
 }
 
 /// All pages of a file, through the server.
-fn read_back(client: &mut Client, name: &str) -> Vec<u8> {
+fn read_back(client: &mut RawSmbClient, name: &str) -> Vec<u8> {
     let file = client.create(name);
     let mut bytes = Vec::new();
     while bytes.len() < PAGES as usize * PAGE {
-        let body =
-            Client::read_body(file, bytes.len() as u64, (WRITE_PAGES_MAX as usize * PAGE) as u32);
+        let body = RawSmbClient::read_body(
+            file,
+            bytes.len() as u64,
+            (WRITE_PAGES_MAX as usize * PAGE) as u32,
+        );
         let reply = client.call(READ, &body);
         if reply.status != SUCCESS {
             break;
@@ -165,14 +170,15 @@ fn every_acknowledged_write_of_several_writers_survives_a_kill() {
     for (round, after) in KILLS_AFTER.into_iter().enumerate() {
         let first = round as u64 * WRITERS;
         let writers: Vec<_> =
-            (first..first + WRITERS).map(|n| Writer::new(&server, n).start()).collect();
+            (first..first + WRITERS).map(|n| OverwritingClient::new(&server, n).start()).collect();
         let begun = |n| std::fs::metadata(server.data().join(name(n))).is_ok_and(|m| m.len() > 0);
         wait_for("the writers", || (first..first + WRITERS).all(begun).then_some(()));
         std::thread::sleep(Duration::from_millis(after));
         server = server.kill().start();
-        let writers: Vec<Writer> = writers.into_iter().map(|w| w.join().unwrap()).collect();
+        let writers: Vec<OverwritingClient> =
+            writers.into_iter().map(|w| w.join().unwrap()).collect();
 
-        let mut client = Client::ready(&server);
+        let mut client = RawSmbClient::ready(&server);
         for writer in &writers {
             let found = read_back(&mut client, &name(writer.number));
             let pages = found.chunks(PAGE).chain(std::iter::repeat(&[][..]));

@@ -1,6 +1,6 @@
 //! The audit log, the JSON log, and the export of slow requests.
 
-use crate::support::client::{ACCESS_DENIED, Client, LOGON_FAILURE, SUCCESS};
+use crate::support::client::{ACCESS_DENIED, LOGON_FAILURE, RawSmbClient, SUCCESS};
 use crate::support::{Setup, user, wait_for};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -21,11 +21,11 @@ fn audit_log_names_user_address_and_denials() {
         audit.display()
     );
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     assert_eq!(client.connect_tree("closed"), ACCESS_DENIED);
     let from = client.stream.local_addr().unwrap().to_string();
     drop(client);
-    let mut other = Client::connect(server.smb);
+    let mut other = RawSmbClient::connect(server.smb);
     other.negotiate();
     assert_eq!(other.log_on(&user(), "a wrong password"), LOGON_FAILURE);
     let lines = wait_for("the audit log", || {
@@ -70,14 +70,14 @@ fn slow_requests_are_exported_to_a_collector() {
         collector.local_addr().unwrap()
     );
     let server = setup.start();
-    let mut holder = Client::ready(&server);
+    let mut holder = RawSmbClient::ready(&server);
     let file = holder.create("locked");
-    let lock = |client: &mut Client, file, waits| {
-        client.send(crate::support::client::LOCK, &Client::lock_body(file, waits));
+    let lock = |client: &mut RawSmbClient, file, waits| {
+        client.send(crate::support::client::LOCK, &RawSmbClient::lock_body(file, waits));
     };
     lock(&mut holder, file, false);
     assert_eq!(holder.receive().unwrap().status, SUCCESS);
-    let mut waiter = Client::ready(&server);
+    let mut waiter = RawSmbClient::ready(&server);
     let same = waiter.create("locked");
     lock(&mut waiter, same, true);
     assert_eq!(waiter.receive().unwrap().status, crate::support::client::PENDING);
@@ -110,8 +110,8 @@ fn slow_requests_are_exported_to_a_collector() {
 const HOSTILE: &str = "x\n2026-01-01T00:00:00Z  INFO forged\r\u{1b}[2J\u{9b}31m\u{202e}\u{2028}";
 
 /// Tries to log on under a hostile name.
-fn log_on_as_hostile(server: &crate::support::Running) {
-    let mut client = Client::connect(server.smb);
+fn log_on_as_hostile(server: &crate::support::ServerProcess) {
+    let mut client = RawSmbClient::connect(server.smb);
     client.negotiate();
     assert_eq!(client.log_on(HOSTILE, "a wrong password"), LOGON_FAILURE);
 }
@@ -143,7 +143,7 @@ fn log_that_cannot_be_written_harms_no_client_and_is_counted() {
     let mut setup = Setup::new();
     setup.log_to = Some("/dev/full".into());
     let mut server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let file = client.create("mine");
     for _ in 0..3 {
         log_on_as_hostile(&server);
@@ -151,9 +151,9 @@ fn log_that_cannot_be_written_harms_no_client_and_is_counted() {
     let wait = || (server.metric("anabranch_log_lines_dropped_total") >= 3).then_some(());
     wait_for("the count", wait);
     // The connection of before, and a new one, go on.
-    client.send(crate::support::client::LOCK, &Client::lock_body(file, false));
+    client.send(crate::support::client::LOCK, &RawSmbClient::lock_body(file, false));
     assert_eq!(client.receive().unwrap().status, SUCCESS);
-    Client::ready(&server).create("another");
+    RawSmbClient::ready(&server).create("another");
     assert!(server.is_running());
 }
 

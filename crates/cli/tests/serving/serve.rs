@@ -2,9 +2,9 @@
 
 use crate::support::channel::USER_SESSION_DELETED;
 use crate::support::client::{
-    BAD_NETWORK_NAME, Client, LOCK, LOGON_FAILURE, PENDING, SUCCESS, WRITE,
+    BAD_NETWORK_NAME, LOCK, LOGON_FAILURE, PENDING, RawSmbClient, SUCCESS, WRITE,
 };
-use crate::support::{PASSWORD, Running, Setup, anabranch, run, text, user, wait_for};
+use crate::support::{PASSWORD, ServerProcess, Setup, anabranch, run, text, user, wait_for};
 use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn the_first_start_makes_a_user_whose_printed_password_works() {
     };
     let (name, password) = (word("user "), word("password "));
     assert_eq!((name.as_str(), password.len()), (user().as_str(), 20));
-    let mut client = Client::connect(server.smb);
+    let mut client = RawSmbClient::connect(server.smb);
     client.negotiate();
     assert_eq!(client.log_on(&name, &password), SUCCESS);
     let port = server.smb.port();
@@ -50,20 +50,20 @@ fn a_folder_alone_is_served_under_its_own_name() {
     let dir = folder.path().join("my files");
     std::fs::create_dir(&dir).unwrap();
     let server = setup.argument(&dir.display().to_string()).start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     assert_eq!(client.connect_tree("MY FILES"), SUCCESS);
     client.create("hello.txt");
     assert!(dir.join("hello.txt").exists());
 }
 
-fn reload(server: &Running, config: &str, logged: &str) {
+fn reload(server: &ServerProcess, config: &str, logged: &str) {
     server.write_config(config);
     server.signal("HUP");
     server.logged(logged);
 }
 
 /// Adds the user "somebody", who is the same system user, by "her password".
-fn add_somebody(server: &Running) {
+fn add_somebody(server: &ServerProcess) {
     let users = server.path("users.toml").display().to_string();
     let args = [
         "user",
@@ -85,11 +85,11 @@ fn reload_without_a_user_ends_the_users_session() {
     let setup = Setup::new();
     let config = setup.config();
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     add_somebody(&server);
     server.signal("HUP");
     server.logged("configuration reloaded");
-    let mut other = Client::connect(server.smb);
+    let mut other = RawSmbClient::connect(server.smb);
     other.negotiate();
     assert_eq!(other.log_on("somebody", "her password"), SUCCESS);
     let users = server.path("users.toml").display().to_string();
@@ -105,7 +105,7 @@ fn reload_that_requires_encryption_cuts_plain_sessions() {
     let setup = Setup::new();
     let config = setup.config();
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let sealed = config.replace("[server]\n", "[server]\nencryption = \"required\"\n");
     reload(&server, &sealed, "configuration reloaded");
     assert!(client.receive().is_err(), "the connection is cut");
@@ -118,14 +118,14 @@ fn a_reload_brings_shares_and_users_and_drops_no_session() {
     let setup = Setup::new();
     let config = setup.config();
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let file = client.create("kept");
     assert_eq!(client.connect_tree("more"), BAD_NETWORK_NAME);
 
     // Another user, who is the same system user.
     add_somebody(&server);
     let log_on = |name: &str, password: &str| {
-        let mut other = Client::connect(server.smb);
+        let mut other = RawSmbClient::connect(server.smb);
         other.negotiate();
         other.log_on(name, password)
     };
@@ -146,7 +146,7 @@ fn a_reload_brings_shares_and_users_and_drops_no_session() {
         "the session that was there sees the new share"
     );
     client.tree = data;
-    let write = Client::write_body(file, 0, b"still open");
+    let write = RawSmbClient::write_body(file, 0, b"still open");
     assert_eq!(client.call(WRITE, &write).status, SUCCESS);
     assert_eq!(std::fs::read(server.data().join("kept")).unwrap(), b"still open");
 }
@@ -156,7 +156,7 @@ fn a_reload_of_a_broken_file_changes_nothing_and_says_where() {
     let setup = Setup::new();
     let config = setup.config();
     let server = setup.start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let line = config.lines().count() + 1;
     reload(
         &server,
@@ -178,12 +178,12 @@ fn a_reload_of_a_broken_file_changes_nothing_and_says_where() {
 #[test]
 fn a_stop_waits_for_no_idle_connection_and_no_waiting_lock() {
     let mut server = Setup::new().start();
-    let (mut holder, mut waiter) = (Client::ready(&server), Client::ready(&server));
-    let _silent = Client::connect(server.smb);
+    let (mut holder, mut waiter) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
+    let _silent = RawSmbClient::connect(server.smb);
     let file = holder.create("locked");
-    assert_eq!(holder.call(LOCK, &Client::lock_body(file, false)).status, SUCCESS);
+    assert_eq!(holder.call(LOCK, &RawSmbClient::lock_body(file, false)).status, SUCCESS);
     let file = waiter.create("locked");
-    assert_eq!(waiter.call(LOCK, &Client::lock_body(file, true)).status, PENDING);
+    assert_eq!(waiter.call(LOCK, &RawSmbClient::lock_body(file, true)).status, PENDING);
     let start = Instant::now();
     server.signal("TERM");
     assert!(server.ended().success());
@@ -197,13 +197,14 @@ fn a_stop_waits_for_no_idle_connection_and_no_waiting_lock() {
 #[test]
 fn a_stop_under_load_loses_no_acknowledged_write() {
     let mut server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let file = client.create("log");
     let writer = std::thread::spawn(move || {
         let mut acknowledged = 0u64;
         loop {
             let data = acknowledged.to_le_bytes();
-            let message = client.message(WRITE, &Client::write_body(file, acknowledged * 8, &data));
+            let message =
+                client.message(WRITE, &RawSmbClient::write_body(file, acknowledged * 8, &data));
             let sent = client.stream.write_all(&crate::support::client::frame(&message));
             match sent.and_then(|()| client.receive()) {
                 Ok(reply) if reply.status == SUCCESS => acknowledged += 1,
@@ -233,7 +234,7 @@ fn an_interrupt_stops_it_too() {
 #[test]
 fn status_shows_who_is_there_and_what_is_open() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     client.create("some file");
     let admin = server.admin.to_string();
     let shown = text(&run(&["status", "--admin", &admin]).stdout);
@@ -261,9 +262,12 @@ fn status_shows_who_is_there_and_what_is_open() {
 #[test]
 fn metrics_count_what_happened() {
     let server = Setup::new().start();
-    let mut client = Client::ready(&server);
+    let mut client = RawSmbClient::ready(&server);
     let file = client.create("f");
-    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, &[7; 50_000])).status, SUCCESS);
+    assert_eq!(
+        client.call(WRITE, &RawSmbClient::write_body(file, 0, &[7; 50_000])).status,
+        SUCCESS
+    );
     assert_eq!(server.metric("anabranch_smb_logons_total"), 1);
     assert_eq!(server.metric("anabranch_connections"), 1);
     assert_eq!(server.metric("anabranch_sessions{protocol=\"SMB\"}"), 1);

@@ -1,7 +1,7 @@
 //! The state directory: private files, and a start after a crash.
 
-use crate::support::client::{CREATE, Client, FileId, READ, SUCCESS, WRITE};
-use crate::support::{PASSWORD, Running, Setup, anabranch_by};
+use crate::support::client::{CREATE, READ, RawFileId, RawSmbClient, SUCCESS, WRITE};
+use crate::support::{PASSWORD, ServerProcess, Setup, anabranch_by};
 use client::nfs::{Client as NfsClient, Disposition, Export, Options, Target};
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -30,8 +30,8 @@ fn all_in(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn open(client: &mut Client, name: &str) -> FileId {
-    let reply = client.call(CREATE, &Client::durable_body(name, GUID, LONG, true));
+fn open(client: &mut RawSmbClient, name: &str) -> RawFileId {
+    let reply = client.call(CREATE, &RawSmbClient::durable_body(name, GUID, LONG, true));
     assert_eq!(reply.status, SUCCESS);
     assert_eq!(reply.context(b"DH2Q").map(|data| data[4]), Some(2), "it is persistent");
     reply.file_id()
@@ -56,9 +56,9 @@ fn state_files_are_private_under_umask_zero() {
     setup.shares += "continuously_available = true\nprovisioned_gib = 100\nlimits = { iops = 100, burst_iops = 2000 }\n";
     let folder = setup.folder.path().to_path_buf();
     let mut server = setup.start();
-    let mut client = Client::ready_3(&server, CLIENT);
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file");
-    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"x")).status, SUCCESS);
+    assert_eq!(client.call(WRITE, &RawSmbClient::write_body(file, 0, b"x")).status, SUCCESS);
     use_nfs(address);
     let users = folder.join("state/users.toml");
     let mut add = anabranch_by("sh", &["-c", "umask 0; printf %s \"$0\" | \"$@\"", PASSWORD]);
@@ -92,7 +92,7 @@ fn state_files_are_private_under_umask_zero() {
 }
 
 /// User id and group id of each thread of the server in file system calls.
-fn file_system_ids(server: &Running) -> BTreeSet<(u32, u32)> {
+fn file_system_ids(server: &ServerProcess) -> BTreeSet<(u32, u32)> {
     let of_task = |status: String| {
         let id = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -127,9 +127,9 @@ fn killed_server_with_a_users_open_starts_as_root() {
     setup = setup.server(&format!("state = \"{}\"", state.display()));
     let mut server = setup.argument("--user").argument(&format!("daemon:{PASSWORD}")).start();
     std::fs::set_permissions(server.data(), Permissions::from_mode(0o777)).unwrap();
-    let mut client = Client::connect_3(&server, CLIENT).set_up_as("daemon");
+    let mut client = RawSmbClient::connect_3(&server, CLIENT).set_up_as("daemon");
     let file = open(&mut client, "file");
-    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"kept")).status, SUCCESS);
+    assert_eq!(client.call(WRITE, &RawSmbClient::write_body(file, 0, b"kept")).status, SUCCESS);
     let owner = server.data().join("file").metadata().unwrap().uid();
     assert_ne!(owner, 0, "the open is a user's");
 
@@ -145,9 +145,9 @@ fn killed_server_with_a_users_open_starts_as_root() {
     for path in all_in(&state) {
         assert_eq!(path.metadata().unwrap().uid(), 0, "{}", path.display());
     }
-    let mut client = Client::connect_3(&server, CLIENT).set_up_as("daemon");
-    let reply = client.call(CREATE, &Client::reconnect_body(file, GUID, true));
+    let mut client = RawSmbClient::connect_3(&server, CLIENT).set_up_as("daemon");
+    let reply = client.call(CREATE, &RawSmbClient::reconnect_body(file, GUID, true));
     assert_eq!(reply.status, SUCCESS);
-    let data = client.call(READ, &Client::read_body(reply.file_id(), 0, 4));
+    let data = client.call(READ, &RawSmbClient::read_body(reply.file_id(), 0, 4));
     assert_eq!(data.data(), b"kept");
 }

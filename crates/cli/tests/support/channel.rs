@@ -28,7 +28,7 @@ const NTLM_FLAGS: u32 = 0x2008_8205;
 
 /// A request on a channel, without the session's fields.
 #[derive(Clone, Copy, Default)]
-pub struct ChannelRequest<'a> {
+pub struct SignedRequest<'a> {
     pub command: u16,
     pub tree: u32,
     /// ChannelSequence. MS-SMB2 2.2.1.2.
@@ -39,7 +39,7 @@ pub struct ChannelRequest<'a> {
 }
 
 /// One connection of a session.
-pub struct Channel {
+pub struct SigningChannel {
     pub stream: TcpStream,
     pub session: u64,
     key: Option<SigningKey>,
@@ -48,7 +48,7 @@ pub struct Channel {
     next_id: u64,
 }
 
-impl Channel {
+impl SigningChannel {
     /// A connection that has negotiated SMB 3.0.2.
     pub fn connect(to: SocketAddr) -> Self {
         let stream = TcpStream::connect(to).expect("it listens");
@@ -120,11 +120,11 @@ impl Channel {
     }
 
     fn call(&mut self, command: u16, body: &[u8], key: Option<&SigningKey>) -> io::Result<Vec<u8>> {
-        self.send(ChannelRequest { command, body, ..ChannelRequest::default() }, key)?;
+        self.send(SignedRequest { command, body, ..SignedRequest::default() }, key)?;
         self.receive()
     }
 
-    fn send(&mut self, asked: ChannelRequest<'_>, key: Option<&SigningKey>) -> io::Result<()> {
+    fn send(&mut self, asked: SignedRequest<'_>, key: Option<&SigningKey>) -> io::Result<()> {
         let mut message = b"\xFESMB".to_vec();
         message.extend_from_slice(&64u16.to_le_bytes());
         message.extend_from_slice(&1u16.to_le_bytes()); // CreditCharge
@@ -157,7 +157,7 @@ impl Channel {
     }
 
     /// Sends a signed request, and leaves its answer where it is.
-    pub fn begin(&mut self, asked: ChannelRequest<'_>) -> io::Result<()> {
+    pub fn begin(&mut self, asked: SignedRequest<'_>) -> io::Result<()> {
         let key = self.key.take();
         let sent = self.send(asked, key.as_ref());
         self.key = key;
@@ -165,7 +165,7 @@ impl Channel {
     }
 
     /// A signed request and its answer.
-    pub fn ask(&mut self, asked: ChannelRequest<'_>) -> io::Result<Vec<u8>> {
+    pub fn ask(&mut self, asked: SignedRequest<'_>) -> io::Result<Vec<u8>> {
         self.begin(asked)?;
         self.receive()
     }
@@ -182,7 +182,7 @@ impl Channel {
     /// ECHO and its like in the session; gives the status.
     pub fn plain(&mut self, command: u16) -> io::Result<u32> {
         let reply =
-            self.ask(ChannelRequest { command, body: &[4, 0, 0, 0], ..ChannelRequest::default() });
+            self.ask(SignedRequest { command, body: &[4, 0, 0, 0], ..SignedRequest::default() });
         reply.map(|reply| status_of(&reply))
     }
 

@@ -1,7 +1,7 @@
 //! A client of SMB 2.1, 3.0 or 3.1.1 that neither signs nor seals but where it must, written from
 //! MS-SMB2 2.2 and MS-NLMP 2.2 without the server's encoders.
 
-use super::{PASSWORD, PATIENCE, Running, user};
+use super::{PASSWORD, PATIENCE, ServerProcess, user};
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use std::io::{self, Read, Write};
@@ -49,7 +49,7 @@ pub const SET_INFO: u16 = 17;
 
 /// A reply: its header's fields that matter here, and all of its bytes.
 #[derive(Debug)]
-pub struct Reply {
+pub struct RawReply {
     pub status: u32,
     pub message_id: u64,
     pub credits: u16,
@@ -58,7 +58,7 @@ pub struct Reply {
 
 /// Parameters of a CREATE request. MS-SMB2 2.2.13.
 #[derive(Clone, Copy)]
-pub struct Create<'a> {
+pub struct CreateRequestParts<'a> {
     pub name: &'a str,
     pub access: u32,
     pub share: u32,
@@ -68,9 +68,9 @@ pub struct Create<'a> {
 }
 
 /// FileId of an open. MS-SMB2 2.2.14.1.
-pub type FileId = [u8; 16];
+pub type RawFileId = [u8; 16];
 
-impl Reply {
+impl RawReply {
     fn of(bytes: Vec<u8>) -> Self {
         let status = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
         let credits = u16::from_le_bytes(bytes[14..16].try_into().expect("2 bytes"));
@@ -79,7 +79,7 @@ impl Reply {
     }
 
     /// Of a CREATE that succeeded.
-    pub fn file_id(&self) -> FileId {
+    pub fn file_id(&self) -> RawFileId {
         self.bytes[128..144].try_into().expect("16 bytes")
     }
 
@@ -123,7 +123,7 @@ impl Reply {
     }
 }
 
-pub struct Client {
+pub struct RawSmbClient {
     pub stream: TcpStream,
     pub session: u64,
     pub tree: u32,
@@ -168,7 +168,7 @@ pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
     Some(TcpStream::from(socket))
 }
 
-impl Client {
+impl RawSmbClient {
     /// A connection that has said nothing yet.
     pub fn connect(to: SocketAddr) -> Self {
         let stream = TcpStream::connect(to).expect("it listens");
@@ -199,17 +199,17 @@ impl Client {
     }
 
     /// A connection with a session and the share `data`.
-    pub fn ready(server: &Running) -> Self {
+    pub fn ready(server: &ServerProcess) -> Self {
         Self::connect(server.smb).set_up_as(&user())
     }
 
     /// The same with 3.0, as the client `guid`.
-    pub fn ready_3(server: &Running, guid: [u8; 16]) -> Self {
+    pub fn ready_3(server: &ServerProcess, guid: [u8; 16]) -> Self {
         Self::connect_3(server, guid).set_up_as(&user())
     }
 
     /// A connection with 3.0 that has said nothing yet.
-    pub fn connect_3(server: &Running, guid: [u8; 16]) -> Self {
+    pub fn connect_3(server: &ServerProcess, guid: [u8; 16]) -> Self {
         Self { dialect: 0x0300, guid, ..Self::connect(server.smb) }
     }
 
@@ -249,12 +249,12 @@ impl Client {
     }
 
     /// The next reply; an error if the server closed the connection instead.
-    pub fn receive(&mut self) -> io::Result<Reply> {
+    pub fn receive(&mut self) -> io::Result<RawReply> {
         let mut prefix = [0; 4];
         self.stream.read_exact(&mut prefix)?;
         let mut bytes = vec![0; u32::from_be_bytes(prefix) as usize];
         self.stream.read_exact(&mut bytes)?;
-        Ok(Reply::of(bytes))
+        Ok(RawReply::of(bytes))
     }
 
     /// Sends requests in one frame, each but the first related to the one
@@ -280,7 +280,7 @@ impl Client {
     }
 
     /// The replies of the next frame.
-    pub fn receive_chain(&mut self) -> io::Result<Vec<Reply>> {
+    pub fn receive_chain(&mut self) -> io::Result<Vec<RawReply>> {
         let mut replies = vec![self.receive()?];
         while let Some(last) = replies.last_mut() {
             let next = u32::from_le_bytes(last.bytes[20..24].try_into().expect("4 bytes"));
@@ -288,17 +288,17 @@ impl Client {
                 break;
             }
             let bytes = last.bytes.split_off(next as usize);
-            replies.push(Reply::of(bytes));
+            replies.push(RawReply::of(bytes));
         }
         Ok(replies)
     }
 
-    pub fn call(&mut self, command: u16, body: &[u8]) -> Reply {
+    pub fn call(&mut self, command: u16, body: &[u8]) -> RawReply {
         let message = self.message(command, body);
         self.call_message(command, &message)
     }
 
-    fn call_message(&mut self, command: u16, message: &[u8]) -> Reply {
+    fn call_message(&mut self, command: u16, message: &[u8]) -> RawReply {
         self.stream.write_all(&frame(message)).expect("it reads");
         let reply = self.receive().expect("it answers");
         // Keys are over all but the last answer to SESSION_SETUP. MS-SMB2 3.2.5.3.
@@ -328,7 +328,7 @@ impl Client {
         body
     }
 
-    pub fn negotiate(&mut self) -> Reply {
+    pub fn negotiate(&mut self) -> RawReply {
         let asked = self.dialect;
         let reply = self.call(NEGOTIATE, &Self::negotiate_body_of(asked, self.guid));
         assert_eq!((reply.status, &reply.bytes[68..70]), (SUCCESS, &asked.to_le_bytes()[..]));
@@ -367,7 +367,7 @@ impl Client {
         body
     }
 
-    fn set_up(&mut self, token: &[u8]) -> Reply {
+    fn set_up(&mut self, token: &[u8]) -> RawReply {
         let body = Self::set_up_body(token);
         let reply = self.call(SESSION_SETUP, &body);
         self.session = u64::from_le_bytes(reply.bytes[40..48].try_into().expect("8 bytes"));
@@ -439,7 +439,7 @@ impl Client {
         let mut reply = vec![0; u32::from_be_bytes(prefix) as usize];
         self.stream.read_exact(&mut reply).expect("it answers");
         open.open_in_place(&mut reply).expect("the reply is encrypted");
-        Reply::of(reply.split_off(TransformHeader::LENGTH)).status
+        RawReply::of(reply.split_off(TransformHeader::LENGTH)).status
     }
 
     /// Connects to a share of the server; gives the status.
@@ -462,12 +462,12 @@ impl Client {
     }
 
     /// Opens a file to read and write, making it if it is not there.
-    pub fn create(&mut self, name: &str) -> FileId {
+    pub fn create(&mut self, name: &str) -> RawFileId {
         self.try_create(name).unwrap_or_else(|status| panic!("{name}: {status:#x}"))
     }
 
-    /// As [`Client::create`], or the status.
-    pub fn try_create(&mut self, name: &str) -> Result<FileId, u32> {
+    /// As [`RawSmbClient::create`], or the status.
+    pub fn try_create(&mut self, name: &str) -> Result<RawFileId, u32> {
         self.send(CREATE, &Self::create_body(name));
         let reply = self.receive().expect("it answers");
         if reply.status != SUCCESS {
@@ -531,21 +531,21 @@ impl Client {
     }
 
     /// A CREATE that comes back for `file`.
-    pub fn reconnect_body(file: FileId, guid: [u8; 16], persistent: bool) -> Vec<u8> {
+    pub fn reconnect_body(file: RawFileId, guid: [u8; 16], persistent: bool) -> Vec<u8> {
         let flags: u32 = if persistent { 2 } else { 0 };
         let data = [&file[..], &guid, &flags.to_le_bytes()].concat();
         Self::create_body_with("", &[(b"DH2C", data)])
     }
 
     /// FSCTL_LMR_REQUEST_RESILIENCY.
-    pub fn resiliency_body(file: FileId, timeout_ms: u32) -> Vec<u8> {
+    pub fn resiliency_body(file: RawFileId, timeout_ms: u32) -> Vec<u8> {
         let mut input = timeout_ms.to_le_bytes().to_vec();
         input.extend_from_slice(&[0; 4]);
         Self::control_body(file, 0x0014_01D4, &input, 0)
     }
 
     /// A file system control with room for so many bytes of output.
-    pub fn control_body(file: FileId, code: u32, input: &[u8], room: u32) -> Vec<u8> {
+    pub fn control_body(file: RawFileId, code: u32, input: &[u8], room: u32) -> Vec<u8> {
         let mut body = vec![57, 0, 0, 0];
         body.extend_from_slice(&code.to_le_bytes());
         body.extend_from_slice(&file);
@@ -560,7 +560,7 @@ impl Client {
     }
 
     /// A CREATE with these create contexts, encoded.
-    pub fn create_with(wish: &Create<'_>) -> Vec<u8> {
+    pub fn create_with(wish: &CreateRequestParts<'_>) -> Vec<u8> {
         let name = utf16(wish.name);
         let mut body = vec![57, 0, 0, 0];
         body.extend_from_slice(&2u32.to_le_bytes()); // ImpersonationLevel
@@ -582,7 +582,7 @@ impl Client {
         body
     }
 
-    pub fn query_info_body(file: FileId, kind: u8, class: u8, additional: u32) -> Vec<u8> {
+    pub fn query_info_body(file: RawFileId, kind: u8, class: u8, additional: u32) -> Vec<u8> {
         let mut body = vec![41, 0, kind, class];
         body.extend_from_slice(&4096u32.to_le_bytes());
         body.extend_from_slice(&[0; 8]);
@@ -592,7 +592,7 @@ impl Client {
         body
     }
 
-    pub fn query_directory_body(file: FileId, class: u8, flags: u8, pattern: &str) -> Vec<u8> {
+    pub fn query_directory_body(file: RawFileId, class: u8, flags: u8, pattern: &str) -> Vec<u8> {
         let pattern = utf16(pattern);
         let mut body = vec![33, 0, class, flags, 0, 0, 0, 0];
         body.extend_from_slice(&file);
@@ -603,16 +603,16 @@ impl Client {
         body
     }
 
-    pub fn close_body(file: FileId) -> Vec<u8> {
+    pub fn close_body(file: RawFileId) -> Vec<u8> {
         [&[24, 0, 0, 0, 0, 0, 0, 0], &file[..]].concat()
     }
 
-    pub fn flush_body(file: FileId) -> Vec<u8> {
+    pub fn flush_body(file: RawFileId) -> Vec<u8> {
         [&[24, 0, 0, 0, 0, 0, 0, 0], &file[..]].concat()
     }
 
     /// Asks for changes in a directory, not below; see MS-SMB2 2.2.35 for the filter.
-    pub fn change_notify_body(file: FileId, filter: u32) -> Vec<u8> {
+    pub fn change_notify_body(file: RawFileId, filter: u32) -> Vec<u8> {
         let mut body = vec![32, 0, 0, 0];
         body.extend_from_slice(&4096u32.to_le_bytes());
         body.extend_from_slice(&file);
@@ -622,7 +622,7 @@ impl Client {
     }
 
     /// Sets information of a file; see MS-FSCC 2.4 for the classes.
-    pub fn set_info_body(file: FileId, class: u8, data: &[u8]) -> Vec<u8> {
+    pub fn set_info_body(file: RawFileId, class: u8, data: &[u8]) -> Vec<u8> {
         let mut body = vec![33, 0, 1, class];
         body.extend_from_slice(&u32::try_from(data.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&96u16.to_le_bytes());
@@ -632,7 +632,7 @@ impl Client {
         body
     }
 
-    pub fn write_body(file: FileId, offset: u64, data: &[u8]) -> Vec<u8> {
+    pub fn write_body(file: RawFileId, offset: u64, data: &[u8]) -> Vec<u8> {
         let mut body = vec![49, 0, 112, 0];
         body.extend_from_slice(&u32::try_from(data.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&offset.to_le_bytes());
@@ -642,7 +642,7 @@ impl Client {
         body
     }
 
-    pub fn read_body(file: FileId, offset: u64, length: u32) -> Vec<u8> {
+    pub fn read_body(file: RawFileId, offset: u64, length: u32) -> Vec<u8> {
         let mut body = vec![49, 0, 80, 0];
         body.extend_from_slice(&length.to_le_bytes());
         body.extend_from_slice(&offset.to_le_bytes());
@@ -652,7 +652,7 @@ impl Client {
     }
 
     /// A lock of all bytes, of this client alone; waits if `waits`.
-    pub fn lock_body(file: FileId, waits: bool) -> Vec<u8> {
+    pub fn lock_body(file: RawFileId, waits: bool) -> Vec<u8> {
         let mut body = vec![48, 0, 1, 0, 0, 0, 0, 0];
         body.extend_from_slice(&file);
         body.extend_from_slice(&0u64.to_le_bytes());
@@ -664,7 +664,7 @@ impl Client {
     }
 
     /// One byte, of this client alone; or given back. Does not wait.
-    pub fn lock_byte_body(file: FileId, offset: u64, unlocks: bool) -> Vec<u8> {
+    pub fn lock_byte_body(file: RawFileId, offset: u64, unlocks: bool) -> Vec<u8> {
         let mut body = Self::lock_body(file, false);
         body[24..32].copy_from_slice(&offset.to_le_bytes());
         let flags: u32 = if unlocks { 0x4 } else { 0x2 | 0x10 };
@@ -672,8 +672,8 @@ impl Client {
         body
     }
 
-    /// As [`Client::call`], or why there is no answer: the server has gone.
-    pub fn try_call(&mut self, command: u16, body: &[u8]) -> io::Result<Reply> {
+    /// As [`RawSmbClient::call`], or why there is no answer: the server has gone.
+    pub fn try_call(&mut self, command: u16, body: &[u8]) -> io::Result<RawReply> {
         let message = self.message(command, body);
         self.stream.write_all(&frame(&message))?;
         loop {

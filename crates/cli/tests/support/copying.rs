@@ -1,6 +1,6 @@
 //! `anabranch copy` as a command, trees to copy, and what came of them.
 
-use super::{PASSWORD, Running, Setup, anabranch, text};
+use super::{PASSWORD, ServerProcess, Setup, anabranch, text};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// A server of ours with the share `data` over SMB, and the same folder over NFS.
-pub struct Both {
-    pub server: Running,
+pub struct SmbAndNfsServer {
+    pub server: ServerProcess,
     pub nfs: SocketAddr,
 }
 
-impl Both {
+impl SmbAndNfsServer {
     /// Its NFS has the loopback address with this last number.
     pub fn start(host: u8) -> Self {
         let mut setup = Setup::new();

@@ -1,6 +1,6 @@
 //! Host, target and connections for tests that use the client library.
 
-use super::{PASSWORD, Running, user};
+use super::{PASSWORD, ServerProcess, user};
 use client::nfs::Export;
 use client::{Client, Host, Options, Target, Tree};
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use wire::ntlm::{NtHash, NtlmCredentials};
 
 /// Random bytes and a fixed clock for the library.
 #[derive(Debug)]
-pub struct World;
+pub struct FixedHost;
 
-impl Host for World {
+impl Host for FixedHost {
     fn random(&self, out: &mut [u8]) {
         rustix::rand::getrandom(out, rustix::rand::GetRandomFlags::empty()).unwrap();
     }
@@ -35,27 +35,27 @@ pub fn target(address: SocketAddr, user: &str, password: &str) -> Target {
 }
 
 /// Connects a new client with one channel to the share `data`.
-pub async fn tree(server: &Running) -> Tree {
+pub async fn tree(server: &ServerProcess) -> Tree {
     share(server, "data").await
 }
 
 /// Connects a new client with one channel to the share `name`.
-pub async fn share(server: &Running, name: &str) -> Tree {
+pub async fn share(server: &ServerProcess, name: &str) -> Tree {
     client(server).await.tree(name).await.unwrap()
 }
 
 /// A new client with one channel.
-pub async fn client(server: &Running) -> Client {
+pub async fn client(server: &ServerProcess) -> Client {
     client_of(server, 1).await
 }
 
 /// As [`client`], with up to `channels` channels.
-pub async fn client_of(server: &Running, channels: usize) -> Client {
+pub async fn client_of(server: &ServerProcess, channels: usize) -> Client {
     let mut client_guid = [0; 16];
-    World.random(&mut client_guid);
+    FixedHost.random(&mut client_guid);
     let options = Options { client_guid, channels, ..Options::default() };
     let target = target(server.smb, &user(), PASSWORD);
-    Client::connect(target, options, Arc::new(World)).await.unwrap()
+    Client::connect(target, options, Arc::new(FixedHost)).await.unwrap()
 }
 
 /// A share over NFS 4.2, as root of a client of its own has it.

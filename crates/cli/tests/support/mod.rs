@@ -25,9 +25,11 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const PASSWORD: &str = "a right password";
 
 /// The turn of a test that measures: no other test of its binary runs meanwhile.
-pub struct Turn(#[allow(dead_code, reason = "held until it is dropped")] MutexGuard<'static, ()>);
+pub struct MeasuringTurn(
+    #[allow(dead_code, reason = "held until it is dropped")] MutexGuard<'static, ()>,
+);
 
-impl Turn {
+impl MeasuringTurn {
     pub fn wait() -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         // A test that failed in its turn leaves nothing behind that the next could meet.
@@ -88,7 +90,7 @@ pub fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
 }
 
 /// A running server with its own folder: `config.toml`, `users.toml`, `data`.
-pub struct Running {
+pub struct ServerProcess {
     pub folder: Arc<TempDir>,
     pub smb: SocketAddr,
     pub admin: SocketAddr,
@@ -146,7 +148,7 @@ impl Setup {
         self
     }
 
-    /// For [`Running::memory_bytes`] to tell what is used to some KiB: the system gives the
+    /// For [`ServerProcess::memory_bytes`] to tell what is used to some KiB: the system gives the
     /// allocator 2 MiB at once otherwise, sooner or later, of which little may be used.
     pub fn in_small_pages(mut self) -> Self {
         self.in_small_pages = true;
@@ -188,7 +190,7 @@ impl Setup {
         )
     }
 
-    pub fn start(self) -> Running {
+    pub fn start(self) -> ServerProcess {
         let config = self.folder.path().join("config.toml");
         std::fs::write(&config, self.config()).expect("a file");
         let mut command = anabranch();
@@ -228,7 +230,7 @@ impl Setup {
             }
         };
         let smb = smb.expect("a share");
-        Running { folder: self.folder.clone(), smb, admin, printed, setup: self, child, log }
+        ServerProcess { folder: self.folder.clone(), smb, admin, printed, setup: self, child, log }
     }
 }
 
@@ -246,7 +248,7 @@ fn collect(from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     log
 }
 
-impl Running {
+impl ServerProcess {
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -353,7 +355,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

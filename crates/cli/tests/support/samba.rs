@@ -15,7 +15,7 @@ const PORT: u16 = 24452;
 pub const USER: &str = "root";
 
 /// A running smbd with the shares `data` and `sealed`, the latter encrypted.
-pub struct Samba {
+pub struct SambaServer {
     child: Child,
     pub smb: SocketAddr,
     pub folder: PathBuf,
@@ -50,7 +50,7 @@ fn program(root: Option<&PathBuf>, path: &str) -> Command {
     command
 }
 
-impl Samba {
+impl SambaServer {
     /// Starts it on the loopback address with this last number; `options` are
     /// lines of `[global]`.
     pub fn start(which: SambaRelease, host: u8, options: &str) -> Self {
@@ -119,7 +119,7 @@ impl Samba {
     }
 }
 
-impl Drop for Samba {
+impl Drop for SambaServer {
     fn drop(&mut self) {
         // Asked to end, it ends its children too.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();

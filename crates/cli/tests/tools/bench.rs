@@ -1,7 +1,7 @@
 //! `anabranch bench` against servers, ours and foreign ones.
 
 use crate::support::ganesha::Ganesha;
-use crate::support::samba::{Samba, SambaRelease, USER};
+use crate::support::samba::{SambaRelease, SambaServer, USER};
 use crate::support::{PASSWORD, Setup, anabranch, text, user};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -145,7 +145,7 @@ fn bench_loads_run_on_anabranch_and_remove_their_files() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn bench_loads_run_on_the_installed_samba() {
-    let server = Samba::start(SambaRelease::Installed, 91, "");
+    let server = SambaServer::start(SambaRelease::Installed, 91, "");
     every_kind(server.smb, USER, std::process::id());
     assert!(is_empty(&server.folder.join("data")));
 }
@@ -153,7 +153,7 @@ fn bench_loads_run_on_the_installed_samba() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn bench_loads_run_on_the_newest_samba() {
-    let server = Samba::start(SambaRelease::Newest, 92, "");
+    let server = SambaServer::start(SambaRelease::Newest, 92, "");
     every_kind(server.smb, USER, std::process::id());
     assert!(is_empty(&server.folder.join("data")));
 }

@@ -1,12 +1,12 @@
 //! The page that `anabranch bench --html` writes, in a browser.
 
-use crate::support::{PASSWORD, Running, Setup, anabranch, text, user};
+use crate::support::{PASSWORD, ServerProcess, Setup, anabranch, text, user};
 use std::path::Path;
 use std::process::Command;
 
 /// Measures, and has a browser look at the page; with `ANABRANCH_SCREENSHOTS` it takes pictures
 /// into that folder.
-fn shown_as_measured(server: &Running, name: &str, arguments: &[&str]) {
+fn shown_as_measured(server: &ServerProcess, name: &str, arguments: &[&str]) {
     let (page, json) = (server.path(&format!("{name}.html")), server.path(&format!("{name}.json")));
     let output = anabranch()
         .args(["bench", &format!("smb://{}@{}/data", user(), server.smb), "--quiet", "--html"])

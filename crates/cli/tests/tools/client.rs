@@ -3,9 +3,9 @@
 //!
 //! Those with Samba are ignored unless asked for: `make servers`.
 
-use crate::support::library::{World, target};
+use crate::support::library::{FixedHost, target};
 use crate::support::relay::Relay;
-use crate::support::samba::{Samba, SambaRelease, USER};
+use crate::support::samba::{SambaRelease, SambaServer, USER};
 use crate::support::{PASSWORD, Setup, user};
 use bytes::Bytes;
 use client::{ChannelOpening, Client, Host, OpenHow, Options, Put, SigningPolicy, Tree};
@@ -19,12 +19,12 @@ use wire::smb::Dialect;
 
 fn options() -> Options {
     let mut client_guid = [0; 16];
-    World.random(&mut client_guid);
+    FixedHost.random(&mut client_guid);
     Options { client_guid, channels: 1, ..Options::default() }
 }
 
 async fn connect(address: SocketAddr, user: &str, options: Options) -> Client {
-    Client::connect(target(address, user, PASSWORD), options, Arc::new(World)).await.unwrap()
+    Client::connect(target(address, user, PASSWORD), options, Arc::new(FixedHost)).await.unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -241,28 +241,28 @@ fn multichannel_works_with_anabranch_in_every_smb3_dialect() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn dialects_signatures_and_ciphers_work_with_installed_samba() {
-    let server = Samba::start(SambaRelease::Installed, 81, "");
+    let server = SambaServer::start(SambaRelease::Installed, 81, "");
     every_cell(server.smb, USER, 1);
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn several_channels_work_with_the_installed_samba() {
-    let server = Samba::start(SambaRelease::Installed, 82, "");
+    let server = SambaServer::start(SambaRelease::Installed, 82, "");
     every_cell(server.smb, USER, 4);
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn dialects_signatures_and_ciphers_work_with_newest_samba() {
-    let server = Samba::start(SambaRelease::Newest, 83, "");
+    let server = SambaServer::start(SambaRelease::Newest, 83, "");
     every_cell(server.smb, USER, 1);
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn several_channels_work_with_the_newest_samba() {
-    let server = Samba::start(SambaRelease::Newest, 84, "");
+    let server = SambaServer::start(SambaRelease::Newest, 84, "");
     every_cell(server.smb, USER, 4);
 }
 
@@ -367,7 +367,7 @@ fn channels_that_are_cut_under_load_cost_no_error_and_no_byte() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn channels_cut_under_load_lose_nothing_with_installed_samba() {
-    let server = Samba::start(SambaRelease::Installed, 85, "");
+    let server = SambaServer::start(SambaRelease::Installed, 85, "");
     survives(server.smb, USER, "plain", options());
     survives(server.smb, USER, "sealed", sealed());
 }
@@ -375,7 +375,7 @@ fn channels_cut_under_load_lose_nothing_with_installed_samba() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn channels_cut_under_load_lose_nothing_with_newest_samba() {
-    let server = Samba::start(SambaRelease::Newest, 86, "");
+    let server = SambaServer::start(SambaRelease::Newest, 86, "");
     survives(server.smb, USER, "plain", options());
     survives(server.smb, USER, "signed", signed());
 }
@@ -477,7 +477,7 @@ fn retry_waits_until_server_closed_the_lost_connection() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn retry_waits_until_installed_samba_closed_lost_connection() {
-    let server = Samba::start(SambaRelease::Installed, 89, "");
+    let server = SambaServer::start(SambaRelease::Installed, 89, "");
     // Samba replaces what is open.
     assert_eq!(put_beside_one_who_has_it_open(server.smb, USER), 1);
 }
@@ -513,7 +513,7 @@ fn a_wrong_password_and_a_missing_share_are_told() {
     let server = Setup::new().start();
     block_on(async {
         let wrong = target(server.smb, &user(), "a wrong password");
-        let refused = Client::connect(wrong, options(), Arc::new(World)).await.unwrap_err();
+        let refused = Client::connect(wrong, options(), Arc::new(FixedHost)).await.unwrap_err();
         assert_eq!(refused.status(), Some(NtStatus::LOGON_FAILURE), "{refused}");
         let client = connect(server.smb, &user(), options()).await;
         let missing = client.tree("missing").await.unwrap_err();
@@ -524,7 +524,7 @@ fn a_wrong_password_and_a_missing_share_are_told() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn a_share_that_demands_sealing_is_used_sealed() {
-    let server = Samba::start(SambaRelease::Installed, 87, "");
+    let server = SambaServer::start(SambaRelease::Installed, 87, "");
     block_on(async {
         let client = connect(server.smb, USER, options()).await;
         assert!(!client.session().seals, "the session does without");

@@ -3,13 +3,14 @@
 //! Those with foreign servers are ignored unless asked for: `make servers`.
 
 use crate::support::copying::{
-    Both, assert_same, command, contents, copied, folder, noise, output_text, set_time, tree,
+    SmbAndNfsServer, assert_same, command, contents, copied, folder, noise, output_text, set_time,
+    tree,
 };
 use crate::support::ganesha::Ganesha;
-use crate::support::library::{World, target};
+use crate::support::library::{FixedHost, target};
 use crate::support::relay::Relay;
-use crate::support::samba::{Samba, SambaRelease, USER};
-use crate::support::{PASSWORD, Running, Setup, text, user, wait_for};
+use crate::support::samba::{SambaRelease, SambaServer, USER};
+use crate::support::{PASSWORD, ServerProcess, Setup, text, user, wait_for};
 use client::{Client, OpenHow, Options};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -54,7 +55,7 @@ fn there_and_back(first: &str, second: &str) {
 
 #[test]
 fn trees_go_to_shares_and_exports_and_come_back_the_same() {
-    let both = Both::start(95);
+    let both = SmbAndNfsServer::start(95);
     there_and_back(&both.smb_url("one"), &both.smb_url("two"));
     there_and_back(&both.nfs_url("three"), &both.nfs_url("four"));
     there_and_back(&both.smb_url("five"), &both.nfs_url("six"));
@@ -68,7 +69,7 @@ fn trees_go_to_shares_and_exports_and_come_back_the_same() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn trees_go_to_the_installed_samba_and_come_back_the_same() {
-    let samba = Samba::start(SambaRelease::Installed, 101, "");
+    let samba = SambaServer::start(SambaRelease::Installed, 101, "");
     let url = |path: &str| format!("smb://{USER}@{}/data/{path}", samba.smb);
     there_and_back(&url("one"), &url("two"));
     // It keeps holes, but tells nobody of them: a copy from it has none.
@@ -79,7 +80,7 @@ fn trees_go_to_the_installed_samba_and_come_back_the_same() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn trees_go_to_the_newest_samba_and_come_back_the_same() {
-    let samba = Samba::start(SambaRelease::Newest, 102, "");
+    let samba = SambaServer::start(SambaRelease::Newest, 102, "");
     let url = |path: &str| format!("smb://{USER}@{}/data/{path}", samba.smb);
     there_and_back(&url("one"), &url("two"));
 }
@@ -94,7 +95,7 @@ fn trees_go_to_ganesha_and_come_back_the_same() {
 
 #[test]
 fn a_file_goes_to_a_name_or_into_a_directory() {
-    let both = Both::start(96);
+    let both = SmbAndNfsServer::start(96);
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
     std::fs::write(&file, "data").unwrap();
@@ -114,7 +115,7 @@ fn a_file_goes_to_a_name_or_into_a_directory() {
 }
 
 /// How many transactions of this operation the server has counted.
-fn transactions(server: &Running, api: &str) -> u64 {
+fn transactions(server: &ServerProcess, api: &str) -> u64 {
     let page = server.page("/metrics");
     let of_api = |line: &&str| {
         line.starts_with("anabranch_transactions_total{") && line.contains(&format!("\"{api}\""))
@@ -125,7 +126,7 @@ fn transactions(server: &Running, api: &str) -> u64 {
 
 #[test]
 fn large_file_is_made_stable_by_the_server_unless_no_sync() {
-    let both = Both::start(119);
+    let both = SmbAndNfsServer::start(119);
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
     std::fs::write(&file, noise(LARGE, 3)).unwrap();
@@ -141,7 +142,7 @@ fn large_file_is_made_stable_by_the_server_unless_no_sync() {
 
 #[test]
 fn a_mirror_removes_only_what_was_agreed_to() {
-    let both = Both::start(97);
+    let both = SmbAndNfsServer::start(97);
     let folder = folder();
     let (root, state) = (tree(folder.path(), 100_000), folder.path().join("state"));
     let (root_path, url) = (root.to_str().unwrap(), both.smb_url("mirror"));
@@ -171,7 +172,7 @@ fn a_mirror_removes_only_what_was_agreed_to() {
 
 #[test]
 fn a_server_that_has_both_ends_copies_by_itself() {
-    let both = Both::start(91);
+    let both = SmbAndNfsServer::start(91);
     let folder = folder();
     let state = folder.path().join("state");
     std::fs::write(both.server.data().join("from"), noise(40 << 20, 1)).unwrap();
@@ -215,7 +216,7 @@ fn copy_replaces_a_name_that_differs_in_case_on_a_share() {
 
 #[test]
 fn filters_and_a_dry_run_leave_alone_what_they_say() {
-    let both = Both::start(98);
+    let both = SmbAndNfsServer::start(98);
     let folder = folder();
     let (root, state) = (tree(folder.path(), 100_000), folder.path().join("state"));
     let (root, url) = (root.to_str().unwrap(), both.nfs_url("some"));
@@ -229,7 +230,7 @@ fn filters_and_a_dry_run_leave_alone_what_they_say() {
 
 #[test]
 fn links_are_left_out_and_never_written_through() {
-    let both = Both::start(99);
+    let both = SmbAndNfsServer::start(99);
     let folder = folder();
     let (state, root, to) =
         (folder.path().join("state"), folder.path().join("root"), folder.path().join("to"));
@@ -260,7 +261,7 @@ fn streams_attributes_and_access_lists_go_from_share_to_share() {
     let state = folder.path().join("state");
     std::fs::create_dir(server.data().join("from")).unwrap();
     let descriptors = block_on(async {
-        let world = Arc::new(World);
+        let world = Arc::new(FixedHost);
         let options = Options { channels: 1, client_guid: [7; 16], ..Options::default() };
         let client =
             Client::connect(target(server.smb, &user(), PASSWORD), options, world).await.unwrap();
@@ -321,18 +322,18 @@ fn interrupted(
 }
 
 /// The share `data` of an SMB server, with the user that logs on.
-struct Share {
+struct ServedShare {
     smb: std::net::SocketAddr,
     user: String,
     data: std::path::PathBuf,
 }
 
-impl Share {
-    fn of(server: &crate::support::Running) -> Self {
+impl ServedShare {
+    fn of(server: &crate::support::ServerProcess) -> Self {
         Self { smb: server.smb, user: user(), data: server.data() }
     }
 
-    fn of_samba(samba: &Samba) -> Self {
+    fn of_samba(samba: &SambaServer) -> Self {
         Self { smb: samba.smb, user: USER.into(), data: samba.folder.join("data") }
     }
 
@@ -346,7 +347,7 @@ impl Share {
 }
 
 /// A source here that changes between two runs, and then one on the share.
-fn source_changes(share: &Share) {
+fn source_changes(share: &ServedShare) {
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
     let back = folder.path().join("back");
@@ -370,17 +371,17 @@ fn source_changes(share: &Share) {
 
 #[test]
 fn source_changed_between_runs_is_recopied_with_a_message() {
-    source_changes(&Share::of(&Setup::new().start()));
+    source_changes(&ServedShare::of(&Setup::new().start()));
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn a_source_that_changed_is_begun_again_to_and_from_samba() {
-    source_changes(&Share::of_samba(&Samba::start(SambaRelease::Installed, 106, "")));
+    source_changes(&ServedShare::of_samba(&SambaServer::start(SambaRelease::Installed, 106, "")));
 }
 
 /// The network is cut in the midst of a copy to the share, and of one from it.
-fn network_is_cut(share: &Share) {
+fn network_is_cut(share: &ServedShare) {
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
     let back = folder.path().join("back");
@@ -408,19 +409,19 @@ fn network_is_cut(share: &Share) {
 
 #[test]
 fn cut_network_ends_copy_and_next_run_resumes() {
-    network_is_cut(&Share::of(&Setup::new().start()));
+    network_is_cut(&ServedShare::of(&Setup::new().start()));
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn cut_network_ends_copy_and_next_run_resumes_with_samba() {
-    network_is_cut(&Share::of_samba(&Samba::start(SambaRelease::Installed, 107, "")));
+    network_is_cut(&ServedShare::of_samba(&SambaServer::start(SambaRelease::Installed, 107, "")));
 }
 
 /// Over NFS the session outlives its connections: the copy itself goes on.
 #[test]
 fn a_copy_over_nfs_goes_on_when_its_connections_are_cut() {
-    let both = Both::start(108);
+    let both = SmbAndNfsServer::start(108);
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
     let (back, there) = (folder.path().join("back"), both.server.data().join("x"));
@@ -459,7 +460,7 @@ fn a_copy_over_nfs_goes_on_when_its_connections_are_cut() {
 
 /// A tree of small files goes to a share by several sessions, of which one that is not the first is
 /// lost in the midst of it.
-fn further_session_is_lost(share: &Share) {
+fn further_session_is_lost(share: &ServedShare) {
     const FILES: usize = 4000;
     let folder = folder();
     let (state, root) = (folder.path().join("state"), folder.path().join("root"));
@@ -497,13 +498,17 @@ fn further_session_is_lost(share: &Share) {
 
 #[test]
 fn files_of_a_further_session_that_is_lost_go_by_the_first() {
-    further_session_is_lost(&Share::of(&Setup::new().start()));
+    further_session_is_lost(&ServedShare::of(&Setup::new().start()));
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn files_of_a_lost_samba_session_move_to_the_first() {
-    further_session_is_lost(&Share::of_samba(&Samba::start(SambaRelease::Installed, 111, "")));
+    further_session_is_lost(&ServedShare::of_samba(&SambaServer::start(
+        SambaRelease::Installed,
+        111,
+        "",
+    )));
 }
 
 /// A file system of so many MiB, for as long as this is there.
@@ -578,14 +583,14 @@ fn disk_is_full(data: &Path, ends: &[&dyn Fn(&str) -> String]) {
 #[test]
 #[ignore = "needs root: make servers"]
 fn full_disk_ends_copy_and_next_run_resumes() {
-    let both = Both::start(100);
+    let both = SmbAndNfsServer::start(100);
     disk_is_full(&both.server.data(), &[&|path| both.smb_url(path), &|path| both.nfs_url(path)]);
 }
 
 #[test]
 #[ignore = "needs Samba, and root: make servers"]
 fn full_samba_disk_ends_copy_and_next_run_resumes() {
-    let samba = Samba::start(SambaRelease::Installed, 105, "");
-    let share = Share::of_samba(&samba);
+    let samba = SambaServer::start(SambaRelease::Installed, 105, "");
+    let share = ServedShare::of_samba(&samba);
     disk_is_full(&share.data, &[&|path| share.url(path)]);
 }

@@ -4,7 +4,7 @@
 //! Few kills by default; `ANABRANCH_KILLS=50` for more.
 
 use crate::support::copying::{
-    Both, command, contents, copied, folder, noise, output_text, set_time,
+    SmbAndNfsServer, command, contents, copied, folder, noise, output_text, set_time,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ fn killed(from: &str, to: &str, source: &Path, target: &Path, count: u64, seed: 
 
 #[test]
 fn randomly_killed_copies_resume_with_every_byte_right() {
-    let both = Both::start(104);
+    let both = SmbAndNfsServer::start(104);
     let folder = folder();
     let (local, data) = (folder.path().join("local"), both.server.data());
     let here = local.to_str().unwrap();

@@ -1,6 +1,6 @@
 //! Files, messages and refusals of `import`.
 
-use crate::support::{Setup, client::Client, run, text, user};
+use crate::support::{Setup, client::RawSmbClient, run, text, user};
 use std::os::unix::fs::MetadataExt;
 
 const SMB_CONF: &str = "\
@@ -98,7 +98,7 @@ fn a_user_with_an_imported_hash_logs_on_with_the_password() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let setup = Setup { arguments: Vec::new(), ..setup };
     let server = setup.start();
-    let mut client = Client::connect(server.smb);
+    let mut client = RawSmbClient::connect(server.smb);
     client.negotiate();
     assert_eq!(client.log_on(&user(), "secret"), 0, "{}", server.log());
 }

@@ -1,7 +1,7 @@
 //! `anabranch probe` against servers, ours and foreign ones, and against what is none.
 
 use crate::support::ganesha::Ganesha;
-use crate::support::samba::{Samba, SambaRelease, USER};
+use crate::support::samba::{SambaRelease, SambaServer, USER};
 use crate::support::{PASSWORD, Setup, anabranch, text, user};
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
@@ -131,7 +131,7 @@ fn the_story_is_written_with_hosts_side_by_side() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn the_installed_samba_is_found_in_every_layer() {
-    let server = Samba::start(SambaRelease::Installed, 98, "");
+    let server = SambaServer::start(SambaRelease::Installed, 98, "");
     let found = found(&[&smb(server.smb, USER)]);
     let host = is_all_found(&found);
     assert_eq!(host["facts"]["session"]["done"]["channels"], 4, "{found:#}");
@@ -205,7 +205,7 @@ fn the_connections_of_an_export_are_shown_with_their_spread() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn the_channels_of_the_installed_samba_are_verified() {
-    let server = Samba::start(SambaRelease::Installed, 95, "");
+    let server = SambaServer::start(SambaRelease::Installed, 95, "");
     channels_of(&smb(server.smb, USER), 4);
 }
 
@@ -271,7 +271,7 @@ fn advice_for_an_export_names_nconnect_and_reading_ahead() {
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn advice_for_the_installed_samba_rests_on_a_matrix_of_loads() {
-    let server = Samba::start(SambaRelease::Installed, 92, "");
+    let server = SambaServer::start(SambaRelease::Installed, 92, "");
     assert!(ids(&advice(&smb(server.smb, USER), "1,4")).contains(&"CC-01"));
 }
 

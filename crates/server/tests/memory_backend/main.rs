@@ -10,8 +10,8 @@ use client::{Error, OpenHow};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use support::client::{
-    CHANGE_NOTIFY, CLOSE, CREATE, Client as RawClient, Create, IOCTL, LOCK, LOCK_NOT_GRANTED,
-    PENDING, READ, SUCCESS, WRITE,
+    CHANGE_NOTIFY, CLOSE, CREATE, CreateRequestParts, IOCTL, LOCK, LOCK_NOT_GRANTED, PENDING, READ,
+    RawSmbClient as RawClient, SUCCESS, WRITE,
 };
 use support::{MemoryServer, PATIENCE, library};
 use vfs::memory::MemoryOptions;
@@ -82,9 +82,9 @@ fn is_refusal(error: &Error, expected: NfsStatus) -> bool {
 }
 
 /// Opens the directory `dir` of the share for a watch.
-fn open_directory(smb: &mut RawClient) -> support::client::FileId {
+fn open_directory(smb: &mut RawClient) -> support::client::RawFileId {
     let (access, share, disposition, options, contexts) = (0x0012_0089, 7, 1, 1, &[][..]);
-    let wish = Create { name: "dir", access, share, disposition, options, contexts };
+    let wish = CreateRequestParts { name: "dir", access, share, disposition, options, contexts };
     smb.call(CREATE, &RawClient::create_with(&wish)).file_id()
 }
 

@@ -20,7 +20,7 @@ use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{Snapshots, Timestamp, Vfs};
 
 // The clients' name for the server that they connect to.
-pub use self::MemoryServer as Running;
+pub use self::MemoryServer as ServerProcess;
 
 /// Longer than anything here takes on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
