@@ -92,7 +92,7 @@ impl Advisory {
 }
 
 #[derive(Debug, Deserialize)]
-struct Lock {
+struct CargoLock {
     package: Vec<Package>,
 }
 
@@ -119,7 +119,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     }
     let (date, advisories) = parse(DATA)?;
     let text = std::fs::read_to_string(root.join("Cargo.lock"))?;
-    let lock: Lock = toml::from_str(&text).context("Cargo.lock")?;
+    let lock: CargoLock = toml::from_str(&text).context("Cargo.lock")?;
     let mut findings = judge(&lock.package, &advisories, (ACCEPTED, DUPLICATES))?;
     if SystemTime::now().duration_since(date).unwrap_or_default() > STALE_AFTER {
         let what = "the advisories are older than half a year: cargo xtask advisories --update DIR";

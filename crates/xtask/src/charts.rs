@@ -1,6 +1,6 @@
 //! The charts of BENCHMARKS.md, drawn from the tables in `benchmarks/`.
 
-use crate::bench::Chart;
+use crate::bench::BarChart;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::ExitCode;
@@ -101,7 +101,7 @@ fn draw(root: &Path, source: &ChartSource) -> Result<String> {
     let columns: Vec<&str> = shown.chain(source.divisor).collect();
     let rows = table(&page, source.first_cell, &columns)
         .with_context(|| format!("{}: no table {:?}", source.page, source.first_cell))?;
-    let mut chart = Chart::new(source.title, source.series.iter().map(|(name, _)| *name));
+    let mut chart = BarChart::new(source.title, source.series.iter().map(|(name, _)| *name));
     for (name, mut figures) in rows {
         let divisor = source.divisor.and_then(|_| figures.pop()).unwrap_or(1.0);
         chart.row(&name, figures.into_iter().map(|figure| figure / divisor));

@@ -47,7 +47,7 @@ pub struct Args {
     /// Listen to all that the server sends, signed by AES-GMAC or sealed by AES-GCM, for nonces that
     /// are used twice; outcomes are not judged
     #[arg(long, value_name = "PROTECTION")]
-    wiretap: Option<Protection>,
+    wiretap: Option<TapProtection>,
     /// Sample: run one test in this many, selected by the seed
     #[arg(long, default_value_t = 1)]
     share: u64,
@@ -61,13 +61,13 @@ pub struct Args {
 
 /// How the messages of a tapped run are protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Protection {
+enum TapProtection {
     Signed,
     Sealed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Outcome {
+struct TestOutcome {
     test: String,
     result: String,
     /// Tenths of a second.
@@ -78,7 +78,7 @@ struct Outcome {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct ExpectedFile {
+struct ExpectedFailures {
     #[serde(default)]
     expected: Vec<ExpectedFailure>,
 }
@@ -120,7 +120,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
 #[derive(Clone, Debug)]
 struct Torture {
     command: Vec<String>,
-    protection: Option<Protection>,
+    protection: Option<TapProtection>,
     heard: Arc<TapRecords>,
 }
 
@@ -199,13 +199,13 @@ impl Torture {
         ] {
             command.arg(format!("--option={option}"));
         }
-        let is_signed = self.protection == Some(Protection::Signed);
+        let is_signed = self.protection == Some(TapProtection::Signed);
         if is_signed || CANCELS_AT_ONCE.iter().any(|suite| is_within(test, suite)) {
             command.arg("--option=clientsmb3signingalgorithms=AES-128-GMAC");
         }
         match self.protection {
-            Some(Protection::Signed) => command.arg("--option=clientsigning=required"),
-            Some(Protection::Sealed) => command.args([
+            Some(TapProtection::Signed) => command.arg("--option=clientsigning=required"),
+            Some(TapProtection::Sealed) => command.args([
                 "--option=clientsmbencrypt=required",
                 "--option=clientsmb3encryptionalgorithms=AES-128-GCM",
             ]),
@@ -270,7 +270,7 @@ pub fn expected_failures(root: &Path) -> Result<HashSet<String>> {
 
 fn read_expected(root: &Path) -> Result<Vec<ExpectedFailure>> {
     let text = std::fs::read_to_string(root.join("conformance/expected-failures.toml"))?;
-    let file: ExpectedFile = toml::from_str(&text)?;
+    let file: ExpectedFailures = toml::from_str(&text)?;
     if let Some(entry) = file.expected.iter().find(|e| e.reason.trim().len() < 10) {
         bail!("{}: a reason is a sentence", entry.test);
     }
@@ -296,7 +296,7 @@ fn select(all: &[String], suites: &[String], wanted: &[String]) -> Vec<String> {
     chosen.cloned().collect()
 }
 
-fn run_lanes(torture: &Torture, tests: Vec<String>, lanes: u8) -> Result<Vec<Outcome>> {
+fn run_lanes(torture: &Torture, tests: Vec<String>, lanes: u8) -> Result<Vec<TestOutcome>> {
     let binary = server::binary()?;
     let total = tests.len();
     let queue = Mutex::new(VecDeque::from(tests));
@@ -314,7 +314,7 @@ fn run_lanes(torture: &Torture, tests: Vec<String>, lanes: u8) -> Result<Vec<Out
             .try_for_each(|lane| lane.join().map_err(|_| anyhow::anyhow!("a lane panicked"))?)
     })?;
     let mut outcomes = done.into_inner();
-    outcomes.sort_by(|a: &Outcome, b| a.test.cmp(&b.test));
+    outcomes.sort_by(|a: &TestOutcome, b| a.test.cmp(&b.test));
     Ok(outcomes)
 }
 
@@ -323,7 +323,7 @@ fn run_lane(
     binary: &Path,
     host: u8,
     queue: &Mutex<VecDeque<String>>,
-    done: &Mutex<Vec<Outcome>>,
+    done: &Mutex<Vec<TestOutcome>>,
     total: usize,
 ) -> Result<()> {
     let mut server = RunningServer::anabranch(binary, host)?;
@@ -345,7 +345,7 @@ fn run_lane(
 }
 
 /// Runs a test until it passes or has failed often enough.
-fn run_test(torture: &Torture, server: &mut RunningServer, test: String) -> Result<Outcome> {
+fn run_test(torture: &Torture, server: &mut RunningServer, test: String) -> Result<TestOutcome> {
     let begin = Instant::now();
     let mut retried = None;
     let mut tries = 0;
@@ -367,14 +367,14 @@ fn run_test(torture: &Torture, server: &mut RunningServer, test: String) -> Resu
         };
         if tries >= retries {
             let seconds = begin.elapsed().as_millis() / 100;
-            return Ok(Outcome { test, result, seconds, reason, retried });
+            return Ok(TestOutcome { test, result, seconds, reason, retried });
         }
         retried = Some(format!("{result}: {reason}"));
         tries += 1;
     }
 }
 
-fn tsv(outcomes: &[Outcome]) -> String {
+fn tsv(outcomes: &[TestOutcome]) -> String {
     let mut text = "test\toutcome\tseconds\treason\n".to_owned();
     for o in outcomes {
         let _ = writeln!(
@@ -407,7 +407,7 @@ fn report_tap(heard: &TapRecords, tests: usize) -> Result<ExitCode> {
 }
 
 /// Prints the totals by suite; fails on an unexpected outcome.
-fn report(outcomes: &[Outcome], expected: &[ExpectedFailure]) -> ExitCode {
+fn report(outcomes: &[TestOutcome], expected: &[ExpectedFailure]) -> ExitCode {
     let mut suites: BTreeMap<String, [usize; 3]> = BTreeMap::new();
     let mut surprises = Vec::new();
     for outcome in outcomes {

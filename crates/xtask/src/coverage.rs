@@ -36,13 +36,13 @@ pub struct Args {
 }
 
 #[derive(Debug, Deserialize)]
-struct Table {
-    row: Vec<Row>,
+struct CoverageTable {
+    row: Vec<CoverageRow>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct CoverageRow {
     id: String,
     title: String,
     #[serde(default)]
@@ -56,7 +56,7 @@ struct Row {
 /// Writes the page, or checks that it is up to date.
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let text = std::fs::read_to_string(root.join(TABLE)).context(TABLE)?;
-    let table: Table = toml::from_str(&text).context(TABLE)?;
+    let table: CoverageTable = toml::from_str(&text).context(TABLE)?;
     let mut faults = faults(&table, &crate::tidy::tests(root)?, &commands(root)?);
     let pages = table.row.iter().filter_map(|row| row.page.as_ref());
     let gone = pages.filter(|page| !root.join(page).is_file());
@@ -92,7 +92,11 @@ fn commands(root: &Path) -> Result<HashSet<String>> {
     Ok(known)
 }
 
-fn faults(table: &Table, tests: &HashSet<String>, commands: &HashSet<String>) -> Vec<String> {
+fn faults(
+    table: &CoverageTable,
+    tests: &HashSet<String>,
+    commands: &HashSet<String>,
+) -> Vec<String> {
     let mut faults = Vec::new();
     let numbers = |(group, count, _): &(&str, usize, &str)| {
         let group = (*group).to_owned();
@@ -124,12 +128,12 @@ fn faults(table: &Table, tests: &HashSet<String>, commands: &HashSet<String>) ->
     faults
 }
 
-fn shown(row: &Row) -> bool {
+fn shown(row: &CoverageRow) -> bool {
     !row.tests.is_empty() || row.command.is_some() || row.page.is_some()
 }
 
-fn summary(table: &Table) -> String {
-    let count = |is: fn(&Row) -> bool| table.row.iter().filter(|row| is(row)).count();
+fn summary(table: &CoverageTable) -> String {
+    let count = |is: fn(&CoverageRow) -> bool| table.row.iter().filter(|row| is(row)).count();
     let whole = table.row.iter().filter(|row| shown(row) && row.missing.is_none()).count();
     let part = table.row.iter().filter(|row| shown(row) && row.missing.is_some()).count();
     let tested = count(|row| !row.tests.is_empty());
@@ -140,7 +144,7 @@ fn summary(table: &Table) -> String {
     )
 }
 
-fn page(table: &Table) -> String {
+fn page(table: &CoverageTable) -> String {
     let mut out = String::from(
         "# What shows each requirement\n\n\
          Written by `cargo xtask coverage` from `requirements-coverage.toml`; `make check` fails \
@@ -152,7 +156,8 @@ fn page(table: &Table) -> String {
             out,
             "\n## {group}: {title}\n\n| id | what | shown by | missing |\n|---|---|---|---|\n"
         );
-        let of_group = |row: &&Row| row.id.rsplit_once('-').is_some_and(|(of, _)| of == group);
+        let of_group =
+            |row: &&CoverageRow| row.id.rsplit_once('-').is_some_and(|(of, _)| of == group);
         for row in table.row.iter().filter(of_group) {
             let tests = row.tests.iter().map(|test| format!("`{test}`"));
             let command = row.command.iter().map(|command| format!("`{command}`"));
@@ -173,7 +178,7 @@ fn page(table: &Table) -> String {
 mod tests {
     use super::*;
 
-    fn table(rows: &str) -> Table {
+    fn table(rows: &str) -> CoverageTable {
         toml::from_str(rows).expect("valid rows")
     }
 

@@ -31,14 +31,14 @@ pub struct Args {
 
 /// One finding: its kind, its place, the text.
 #[derive(Debug)]
-struct Finding {
-    kind: Kind,
+struct LanguageFinding {
+    kind: FindingKind,
     place: String,
     text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum FindingKind {
     Opener,
     VagueWord,
     TypeName,
@@ -47,7 +47,7 @@ enum Kind {
     Circle,
 }
 
-impl Kind {
+impl FindingKind {
     const ALL: [Self; 6] = [
         Self::Opener,
         Self::VagueWord,
@@ -86,16 +86,16 @@ impl Kind {
 /// The findings of each crate, and its number of comment sentences.
 #[derive(Debug, Default)]
 struct Census {
-    findings: BTreeMap<String, Vec<Finding>>,
+    findings: BTreeMap<String, Vec<LanguageFinding>>,
     sentences: BTreeMap<String, usize>,
 }
 
 impl Census {
-    fn count(&self, name: &str, kind: Kind) -> usize {
+    fn count(&self, name: &str, kind: FindingKind) -> usize {
         self.findings.get(name).map_or(0, |found| found.iter().filter(|f| f.kind == kind).count())
     }
 
-    fn total(&self, kind: Kind) -> usize {
+    fn total(&self, kind: FindingKind) -> usize {
         self.findings.keys().map(|name| self.count(name, kind)).sum()
     }
 }
@@ -166,7 +166,7 @@ pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
     let census = take(root)?;
     let ceilings = ceilings(root)?;
     for (name, findings) in &census.findings {
-        for kind in Kind::ALL {
+        for kind in FindingKind::ALL {
             let count = census.count(name, kind);
             let most = ceiling(&ceilings, name, kind);
             if count > most {
@@ -193,7 +193,7 @@ fn ceilings(root: &Path) -> Result<Ceilings> {
 }
 
 /// A count without an entry has the ceiling 0.
-fn ceiling(ceilings: &Ceilings, name: &str, kind: Kind) -> usize {
+fn ceiling(ceilings: &Ceilings, name: &str, kind: FindingKind) -> usize {
     ceilings.get(name).and_then(|kinds| kinds.get(kind.key())).copied().unwrap_or(0)
 }
 
@@ -201,7 +201,7 @@ fn lower(ceilings: &Ceilings, census: &Census) -> String {
     let mut text =
         String::from("# Ceilings of `cargo xtask tidy`; `cargo xtask language --lower`.\n");
     for name in census.findings.keys() {
-        let lowered = Kind::ALL
+        let lowered = FindingKind::ALL
             .map(|kind| (kind, census.count(name, kind).min(ceiling(ceilings, name, kind))));
         if lowered.iter().any(|(_, count)| *count > 0) {
             let _ = writeln!(text, "\n[{name}]");
@@ -215,16 +215,16 @@ fn lower(ceilings: &Ceilings, census: &Census) -> String {
 
 fn table(census: &Census) -> String {
     let mut text = String::from("| crate | sentences |");
-    text += &Kind::ALL.map(|kind| format!(" {} |", kind.key())).concat();
+    text += &FindingKind::ALL.map(|kind| format!(" {} |", kind.key())).concat();
     text += "\n|---|--:|--:|--:|--:|--:|--:|--:|\n";
     for name in census.findings.keys() {
         let _ = write!(text, "| {name} | {} |", census.sentences[name]);
-        text += &Kind::ALL.map(|kind| format!(" {} |", census.count(name, kind))).concat();
+        text += &FindingKind::ALL.map(|kind| format!(" {} |", census.count(name, kind))).concat();
         text.push('\n');
     }
     let sentences: usize = census.sentences.values().sum();
     let _ = write!(text, "| all | {sentences} |");
-    text += &Kind::ALL.map(|kind| format!(" {} |", census.total(kind))).concat();
+    text += &FindingKind::ALL.map(|kind| format!(" {} |", census.total(kind))).concat();
     text + "\n"
 }
 
@@ -234,10 +234,12 @@ fn take(root: &Path) -> Result<Census> {
     for (name, _) in crate::tidy::DIRECTION {
         let folder = root.join("crates").join(name);
         let findings = census.findings.entry(name.into()).or_default();
-        findings.extend(modules_of(root, name)?.circles().into_iter().map(|found| Finding {
-            kind: Kind::Circle,
-            place: format!("crates/{name}/src/{}", found.file),
-            text: format!("imports {}", found.imports.join(", ")),
+        findings.extend(modules_of(root, name)?.circles().into_iter().map(|found| {
+            LanguageFinding {
+                kind: FindingKind::Circle,
+                place: format!("crates/{name}/src/{}", found.file),
+                text: format!("imports {}", found.imports.join(", ")),
+            }
         }));
         for file in rust_files(&folder)? {
             let text = std::fs::read_to_string(&file)?;
@@ -247,7 +249,11 @@ fn take(root: &Path) -> Result<Census> {
                 let place = format!("{shown}:{}", found.line);
                 if names::is_vague(&found.name) {
                     let text = found.name.clone();
-                    findings.push(Finding { kind: Kind::TypeName, place: place.clone(), text });
+                    findings.push(LanguageFinding {
+                        kind: FindingKind::TypeName,
+                        place: place.clone(),
+                        text,
+                    });
                 }
                 types
                     .entry(found.name.clone())
@@ -261,7 +267,7 @@ fn take(root: &Path) -> Result<Census> {
         if crates.len() > 1 && !names::may_be_shared(&name) {
             for (of, found) in &places {
                 let (place, text) = (found.place.clone(), name.clone());
-                let finding = Finding { kind: Kind::SharedName, place, text };
+                let finding = LanguageFinding { kind: FindingKind::SharedName, place, text };
                 census.findings.entry(of.clone()).or_default().push(finding);
             }
         }
@@ -270,26 +276,38 @@ fn take(root: &Path) -> Result<Census> {
 }
 
 /// Adds what one file's comments and tests breach; returns its number of comment sentences.
-fn read(shown: &str, text: &str, findings: &mut Vec<Finding>) -> usize {
+fn read(shown: &str, text: &str, findings: &mut Vec<LanguageFinding>) -> usize {
     let mut sentences = 0;
     for sentence in sentences::of(text) {
         sentences += 1;
         if sentences::opens_without_subject(&sentence.text) {
             let place = format!("{shown}:{}", sentence.line);
-            findings.push(Finding { kind: Kind::Opener, place, text: sentence.text });
+            findings.push(LanguageFinding {
+                kind: FindingKind::Opener,
+                place,
+                text: sentence.text,
+            });
         }
     }
     for (at, line) in text.lines().enumerate() {
         let words = line.split(|c: char| !c.is_ascii_alphanumeric());
         for _ in words.filter(|word| word.eq_ignore_ascii_case("told")) {
             let place = format!("{shown}:{}", at + 1);
-            findings.push(Finding { kind: Kind::VagueWord, place, text: line.trim().into() });
+            findings.push(LanguageFinding {
+                kind: FindingKind::VagueWord,
+                place,
+                text: line.trim().into(),
+            });
         }
     }
     for (line, name) in names::tests(text) {
         if name.len() > TEST_NAME_MAX {
             let place = format!("{shown}:{line}");
-            findings.push(Finding { kind: Kind::TestName, place, text: name.into() });
+            findings.push(LanguageFinding {
+                kind: FindingKind::TestName,
+                place,
+                text: name.into(),
+            });
         }
     }
     sentences
@@ -308,21 +326,25 @@ mod tests {
         );
         let mut findings = Vec::new();
         assert_eq!(read("x.rs", &text, &mut findings), 4);
-        let kinds: Vec<Kind> = findings.iter().map(|f| f.kind).collect();
-        assert_eq!(kinds, [Kind::Opener, Kind::VagueWord, Kind::TestName]);
+        let kinds: Vec<FindingKind> = findings.iter().map(|f| f.kind).collect();
+        assert_eq!(kinds, [FindingKind::Opener, FindingKind::VagueWord, FindingKind::TestName]);
         assert!(findings.iter().all(|f| f.place.starts_with("x.rs:")), "{findings:?}");
     }
 
     #[test]
     fn ceiling_is_lowered_and_never_raised() {
-        let finding = |kind| Finding { kind, place: String::new(), text: String::new() };
+        let finding = |kind| LanguageFinding { kind, place: String::new(), text: String::new() };
         let mut census = Census::default();
-        let of_wire = vec![finding(Kind::Opener), finding(Kind::TestName), finding(Kind::TestName)];
+        let of_wire = vec![
+            finding(FindingKind::Opener),
+            finding(FindingKind::TestName),
+            finding(FindingKind::TestName),
+        ];
         census.findings.insert("wire".into(), of_wire);
         let before: Ceilings = toml::from_str("[wire]\nopeners = 9\ntest-names = 1\n").unwrap();
         let after: Ceilings = toml::from_str(&lower(&before, &census)).unwrap();
-        assert_eq!(ceiling(&after, "wire", Kind::Opener), 1);
-        assert_eq!(ceiling(&after, "wire", Kind::TestName), 1);
-        assert_eq!(ceiling(&after, "wire", Kind::VagueWord), 0);
+        assert_eq!(ceiling(&after, "wire", FindingKind::Opener), 1);
+        assert_eq!(ceiling(&after, "wire", FindingKind::TestName), 1);
+        assert_eq!(ceiling(&after, "wire", FindingKind::VagueWord), 0);
     }
 }

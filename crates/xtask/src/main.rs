@@ -23,13 +23,13 @@ use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
 #[command(about = "Project automation")]
-struct Cli {
+struct XtaskCommandLine {
     #[command(subcommand)]
-    task: Task,
+    task: XtaskCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Task {
+enum XtaskCommand {
     /// Check the house rules that no compiler checks
     Tidy,
     /// Check form, lints and tests of the crates that changed, and the house rules
@@ -57,19 +57,19 @@ enum Task {
 }
 
 fn main() -> Result<ExitCode> {
-    match Cli::parse().task {
-        Task::Tidy => tidy::run(&root()),
-        Task::Quick(args) => quick::run(&root(), &args),
-        Task::Language(args) => language::run(&root(), &args),
-        Task::Licences => licences::run(&root()),
-        Task::Advisories(args) => advisories::run(&root(), &args),
-        Task::Coverage(args) => coverage::run(&root(), &args),
-        Task::Conformance(args) => conformance::run(&root(), &args),
-        Task::Bench(args) => bench::run(&root(), &args),
-        Task::Charts(args) => charts::run(&root(), &args),
-        Task::Sim(args) => sim::run(&root(), &args),
-        Task::Power(args) => power::run(&root(), &args),
-        Task::Fuzz(args) => fuzz::run(&root(), &args),
+    match XtaskCommandLine::parse().task {
+        XtaskCommand::Tidy => tidy::run(&root()),
+        XtaskCommand::Quick(args) => quick::run(&root(), &args),
+        XtaskCommand::Language(args) => language::run(&root(), &args),
+        XtaskCommand::Licences => licences::run(&root()),
+        XtaskCommand::Advisories(args) => advisories::run(&root(), &args),
+        XtaskCommand::Coverage(args) => coverage::run(&root(), &args),
+        XtaskCommand::Conformance(args) => conformance::run(&root(), &args),
+        XtaskCommand::Bench(args) => bench::run(&root(), &args),
+        XtaskCommand::Charts(args) => charts::run(&root(), &args),
+        XtaskCommand::Sim(args) => sim::run(&root(), &args),
+        XtaskCommand::Power(args) => power::run(&root(), &args),
+        XtaskCommand::Fuzz(args) => fuzz::run(&root(), &args),
     }
 }
 
@@ -84,6 +84,6 @@ mod tests {
 
     #[test]
     fn no_two_arguments_of_a_command_have_one_name() {
-        super::Cli::command().debug_assert();
+        super::XtaskCommandLine::command().debug_assert();
     }
 }

@@ -11,10 +11,10 @@
 mod filler;
 mod fio;
 
-use super::network::{Ends, Line, behind};
-use super::peers::{self, Row, TICKS_PER_SECOND};
-use super::quota::Quota;
-use super::samba::Samba;
+use super::network::{ClientNetwork, NetworkLink, behind};
+use super::peers::{self, PeerLoad, TICKS_PER_SECOND};
+use super::quota::CpuQuota;
+use super::samba::SambaPeer;
 use super::{Args, median};
 use crate::server::{PASSWORD, PORT, RunningServer, USER};
 use anyhow::{Context, Result, bail};
@@ -37,7 +37,7 @@ const KEEPS_MEMORY: [(&str, &str); 2] =
 /// A load of both loaders, and the limits of the servers.
 struct CapacityRow {
     /// The foreign loader uses one file of one block for each request in flight; ours does the same.
-    row: Row,
+    row: PeerLoad,
     /// Samba's CPU quota in percent of one processor.
     percent: u32,
     /// Limit of our share, in operations a second.
@@ -98,8 +98,8 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
 }
 
 /// A control group for the servers; prints the reason where there is none.
-fn quota() -> Option<Quota> {
-    match Quota::new() {
+fn quota() -> Option<CpuQuota> {
+    match CpuQuota::new() {
         Ok(quota) => Some(quota),
         Err(why) => {
             println!("The servers have a whole processor, and may wait for the loaders: {why:#}\n");
@@ -108,10 +108,10 @@ fn quota() -> Option<Quota> {
     }
 }
 
-fn over_smb(binary: &Path, quota: Option<&Quota>, args: &Args) -> Result<()> {
+fn over_smb(binary: &Path, quota: Option<&CpuQuota>, args: &Args) -> Result<()> {
     let wanted = || ROWS.iter().filter(|held| args.wants(held.row.0));
     let address = crate::server::address(peers::SAMBA_HOST);
-    let samba = Samba::start_with(&[address], &KEEPS_MEMORY)?;
+    let samba = SambaPeer::start_with(&[address], &KEEPS_MEMORY)?;
     let here = on(PROCESSORS[1]);
     for CapacityRow { row, percent, iops } in wanted() {
         let ours = RunningServer::anabranch_with(binary, 61, &format!(",limits.iops={iops}"))?;
@@ -124,8 +124,8 @@ fn over_smb(binary: &Path, quota: Option<&Quota>, args: &Args) -> Result<()> {
     }
     drop(samba);
 
-    let line = Ends::new(1, &Line::Shaped { megabits: MEGABITS })?;
-    let samba = Samba::start_with(&line.addresses(0), &KEEPS_MEMORY)?;
+    let line = ClientNetwork::new(1, &NetworkLink::Shaped { megabits: MEGABITS })?;
+    let samba = SambaPeer::start_with(&line.addresses(0), &KEEPS_MEMORY)?;
     pin(samba.pid())?;
     let there = [line.before(), here].concat();
     let held = format!("Samba, a line of {MEGABITS} Mbit/s");
@@ -137,14 +137,14 @@ fn over_smb(binary: &Path, quota: Option<&Quota>, args: &Args) -> Result<()> {
 /// A server: name, address, folder of its share, process id.
 type BenchServer<'a> = (&'a str, &'a str, PathBuf, u32);
 
-fn of_samba<'a>(held: &'a str, samba: &'a Samba) -> BenchServer<'a> {
+fn of_samba<'a>(held: &'a str, samba: &'a SambaPeer) -> BenchServer<'a> {
     (held, samba.addresses[0].as_str(), samba.share(), samba.pid())
 }
 
 /// A row on a server by both loaders, which run with `before` before their commands.
 fn smb_in_turns(
     binary: &Path,
-    row: &Row,
+    row: &PeerLoad,
     (held, address, share, pid): BenchServer<'_>,
     before: &[String],
     args: &Args,
@@ -165,7 +165,7 @@ fn smb_in_turns(
 }
 
 /// Pins a server to the first processor, within a quota if there is one; returns the table's label.
-fn hold(pid: u32, quota: Option<&Quota>, percent: u32) -> Result<String> {
+fn hold(pid: u32, quota: Option<&CpuQuota>, percent: u32) -> Result<String> {
     pin(pid)?;
     match quota {
         Some(quota) => {
@@ -234,7 +234,7 @@ fn found(seconds: u32, load: impl FnOnce() -> Result<f64>) -> Result<LoaderResul
 
 fn by_torture(
     torture: &[String],
-    row: &Row,
+    row: &PeerLoad,
     address: &str,
     pid: u32,
     seconds: u32,

@@ -13,13 +13,13 @@ const TOP: f64 = 52.0;
 const COLOURS: [&str; 2] = ["#1f77b4", "#c7c7c7"];
 
 /// A chart with one bar for each series beside each name.
-pub struct Chart {
+pub struct BarChart {
     title: String,
     series: Vec<String>,
     rows: Vec<(String, Vec<f64>)>,
 }
 
-impl Chart {
+impl BarChart {
     /// A chart without rows; at most two series.
     pub fn new<'a>(title: &str, series: impl IntoIterator<Item = &'a str>) -> Self {
         let series = series.into_iter().map(str::to_owned).collect();
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_longest_bar_has_the_whole_width_and_names_are_escaped() {
-        let mut chart = Chart::new("a < b", ["ours", "theirs"]);
+        let mut chart = BarChart::new("a < b", ["ours", "theirs"]);
         chart.row("one & two", [2.0, 4.0]);
         let svg = chart.svg();
         assert!(svg.contains("a &lt; b") && svg.contains("one &amp; two"));

@@ -4,9 +4,9 @@
 mod tools;
 
 use super::agreement::children_seconds;
-use super::network::{Ends, Line};
+use super::network::{ClientNetwork, NetworkLink};
 use super::peers::{TICKS_PER_SECOND, ticks};
-use super::samba::Samba;
+use super::samba::SambaPeer;
 use super::{Args, median};
 use crate::server::{RunningServer, USER};
 use anyhow::{Context, Result, bail};
@@ -50,7 +50,7 @@ struct CopyDirection<'a> {
 }
 
 /// A server of the comparison.
-struct Server<'a> {
+struct ComparedServer<'a> {
     name: &'static str,
     address: &'a str,
     share: PathBuf,
@@ -58,9 +58,9 @@ struct Server<'a> {
 }
 
 /// The client's side of a measurement: runs programs in its network.
-struct Stage<'a> {
+struct MeasuringClient<'a> {
     binary: &'a Path,
-    ends: Option<&'a Ends>,
+    ends: Option<&'a ClientNetwork>,
     work: &'a Path,
     args: &'a Args,
 }
@@ -93,15 +93,15 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
 fn both(binary: &Path, root: &Path, work: &Path, args: &Args, amount: Amount) -> Result<()> {
     if !args.amount.only_long {
         let ours = RunningServer::anabranch(binary, 61)?;
-        let samba = Samba::start(&[crate::server::address(super::peers::SAMBA_HOST)])?;
-        let stage = Stage { binary, ends: None, work, args };
+        let samba = SambaPeer::start(&[crate::server::address(super::peers::SAMBA_HOST)])?;
+        let stage = MeasuringClient { binary, ends: None, work, args };
         table(&stage, &servers(&ours, &samba), amount, "loopback")?;
     }
     if !args.amount.only_loopback {
-        let ends = Ends::new(1, &Line::Long { root, round_trip_ms: 23 })?;
+        let ends = ClientNetwork::new(1, &NetworkLink::Long { root, round_trip_ms: 23 })?;
         let ours = RunningServer::anabranch_on(binary, 61, &ends.addresses(0))?;
-        let samba = Samba::start(&ends.addresses(1))?;
-        let stage = Stage { binary, ends: Some(&ends), work, args };
+        let samba = SambaPeer::start(&ends.addresses(1))?;
+        let stage = MeasuringClient { binary, ends: Some(&ends), work, args };
         let less = Amount {
             large_mib: amount.large_mib.div_ceil(8),
             copied_files: amount.copied_files.div_ceil(20),
@@ -112,11 +112,11 @@ fn both(binary: &Path, root: &Path, work: &Path, args: &Args, amount: Amount) ->
     Ok(())
 }
 
-fn servers<'a>(ours: &'a RunningServer, samba: &'a Samba) -> [Server<'a>; 2] {
+fn servers<'a>(ours: &'a RunningServer, samba: &'a SambaPeer) -> [ComparedServer<'a>; 2] {
     let address = &ours.address;
     [
-        Server { name: "Anabranch", address, share: ours.share(), pid: ours.pid() },
-        Server {
+        ComparedServer { name: "Anabranch", address, share: ours.share(), pid: ours.pid() },
+        ComparedServer {
             name: "Samba",
             address: &samba.addresses[0],
             share: samba.share(),
@@ -125,7 +125,12 @@ fn servers<'a>(ours: &'a RunningServer, samba: &'a Samba) -> [Server<'a>; 2] {
     ]
 }
 
-fn table(stage: &Stage<'_>, servers: &[Server<'_>], amount: Amount, line: &str) -> Result<()> {
+fn table(
+    stage: &MeasuringClient<'_>,
+    servers: &[ComparedServer<'_>],
+    amount: Amount,
+    line: &str,
+) -> Result<()> {
     let (large, small) = (stage.work.join("large"), stage.work.join("small"));
     make_large(&large, amount.large_mib)?;
     make_small(&small, amount.copied_files)?;
@@ -152,8 +157,8 @@ fn table(stage: &Stage<'_>, servers: &[Server<'_>], amount: Amount, line: &str) 
 
 /// Measures all programs in turns, and prints the middle ones.
 fn rows(
-    stage: &Stage<'_>,
-    servers: &[Server<'_>],
+    stage: &MeasuringClient<'_>,
+    servers: &[ComparedServer<'_>],
     way: &CopyDirection<'_>,
     amount: Amount,
 ) -> Result<()> {
@@ -252,9 +257,9 @@ fn make_small(root: &Path, count: usize) -> Result<()> {
 
 /// Copies once to an empty target, and checks that the copy is complete.
 fn measure(
-    stage: &Stage<'_>,
+    stage: &MeasuringClient<'_>,
     tool: Tool,
-    server: &Server<'_>,
+    server: &ComparedServer<'_>,
     way: &CopyDirection<'_>,
 ) -> Result<Figure> {
     let (there, back) = (server.share.join(way.there), stage.work.join("back"));

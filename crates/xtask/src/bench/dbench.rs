@@ -1,7 +1,7 @@
 //! dbench with its own load files for SMB, beside Samba: another program's idea of what clients
 //! do, by another library (libsmbclient).
 
-use super::samba::Samba;
+use super::samba::SambaPeer;
 use super::{Args, median, peers};
 use crate::server::{PASSWORD, PORT, RunningServer, USER};
 use anyhow::{Context, Result, bail};
@@ -15,14 +15,14 @@ const LOADS: [(&str, &str); 3] = [("smb.load", "1"), ("smb_1.load", "1"), ("smb_
 
 /// Figures of one dbench run.
 #[derive(Clone, Debug)]
-struct Run {
+struct DbenchRun {
     /// Operation, count, and average latency in milliseconds.
     operations: Vec<(String, f64, f64)>,
     /// Server CPU time for each operation, in microseconds.
     server_us: f64,
 }
 
-impl Run {
+impl DbenchRun {
     /// Number of operations.
     fn count(&self) -> f64 {
         self.operations.iter().map(|operation| operation.1).sum()
@@ -44,7 +44,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
          (Debian's package has no SMB)",
     )?;
     let ours = RunningServer::anabranch(&super::binary(root)?, 61)?;
-    let samba = Samba::start(&[crate::server::address(peers::SAMBA_HOST)])?;
+    let samba = SambaPeer::start(&[crate::server::address(peers::SAMBA_HOST)])?;
     let servers = [
         ("Anabranch", ours.address.as_str(), ours.pid()),
         ("Samba", samba.addresses[0].as_str(), samba.pid()),
@@ -73,7 +73,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn row(run: &Run, seconds: u32) -> String {
+fn row(run: &DbenchRun, seconds: u32) -> String {
     let mut row = format!("{:.0} | {:.1} |", run.count() / f64::from(seconds), run.server_us);
     for (kind, ..) in &run.operations {
         // Writing to a string does not fail.
@@ -88,7 +88,7 @@ fn measure(
     clients: &str,
     (name, address, pid): &(&str, &str, u32),
     seconds: u32,
-) -> Result<Run> {
+) -> Result<DbenchRun> {
     let before = peers::ticks(*pid);
     let output = Command::new(folder.join("dbench"))
         .args(["--backend", "smb", "--loadfile"])
@@ -101,7 +101,7 @@ fn measure(
         .context("dbench")?;
     let ticks = peers::ticks(*pid) - before;
     let said = String::from_utf8_lossy(&output.stdout);
-    let mut run = Run { operations: operations(&said), server_us: 0.0 };
+    let mut run = DbenchRun { operations: operations(&said), server_us: 0.0 };
     if !output.status.success() || run.operations.is_empty() {
         bail!("{name}: {load}: {said}{}", String::from_utf8_lossy(&output.stderr));
     }

@@ -31,9 +31,9 @@ const LIMITS: &str = "provisioned_gib = 262144\n[share.limits]\niops = 90000000\
 const SHARES: [&str; 2] = ["free", "held"];
 
 /// A load of `anabranch bench`: name, size of a request, arguments, the lesser count.
-type Load = (&'static str, u64, &'static str, u64);
+type CountedLoad = (&'static str, u64, &'static str, u64);
 
-const LOADS: [Load; 8] = [
+const LOADS: [CountedLoad; 8] = [
     ("read 4 KiB, depth 32", 4096, "--depth 32", 10_000),
     ("read 4 KiB, depth 1", 4096, "--depth 1", 5000),
     ("write 4 KiB, depth 32", 4096, "--depth 32 --read-percent 0", 10_000),
@@ -45,7 +45,7 @@ const LOADS: [Load; 8] = [
 ];
 
 /// Environment of the servers under callgrind, which run one after the other.
-struct Bench {
+struct CallgrindServers {
     /// Runs valgrind.
     launcher: PathBuf,
     binary: PathBuf,
@@ -56,7 +56,7 @@ struct Bench {
 /// A server under callgrind.
 struct InstrumentedServer<'a> {
     child: Child,
-    bench: &'a Bench,
+    bench: &'a CallgrindServers,
 }
 
 /// Counts all rows, and prints a table.
@@ -64,7 +64,7 @@ struct InstrumentedServer<'a> {
 /// # Errors
 /// valgrind is missing; a load that does not run.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
-    let bench = Bench::new(root)?;
+    let bench = CallgrindServers::new(root)?;
     println!("| load | instructions of the server for one, without limits | with | more |");
     println!("|---|---|---|---|");
     for load in LOADS {
@@ -83,7 +83,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-impl Bench {
+impl CallgrindServers {
     fn new(root: &Path) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("anabranch-counted-{}", std::process::id()));
         let data = folder.join("data");
@@ -107,7 +107,7 @@ impl Bench {
     }
 
     /// Instructions for one request of a load, which is done with its count and three times that.
-    fn instructions_each(&self, scheme: &str, share: &str, load: Load) -> Result<f64> {
+    fn instructions_each(&self, scheme: &str, share: &str, load: CountedLoad) -> Result<f64> {
         let of = |count: u64| -> Result<f64> {
             let mut server = InstrumentedServer::start(self)?;
             self.ask(scheme, share, load, count)?;
@@ -117,7 +117,7 @@ impl Bench {
         Ok((many - few) / (2 * load.3) as f64)
     }
 
-    fn ask(&self, scheme: &str, share: &str, load: Load, count: u64) -> Result<()> {
+    fn ask(&self, scheme: &str, share: &str, load: CountedLoad, count: u64) -> Result<()> {
         let is_smb = scheme == "smb";
         let (user, port) =
             if is_smb { (format!("{USER}@"), PORTS[0]) } else { (String::new(), PORTS[1]) };
@@ -135,14 +135,14 @@ impl Bench {
     }
 }
 
-impl Drop for Bench {
+impl Drop for CallgrindServers {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
 impl<'a> InstrumentedServer<'a> {
-    fn start(bench: &'a Bench) -> Result<Self> {
+    fn start(bench: &'a CallgrindServers) -> Result<Self> {
         let _ = fs::remove_dir_all(bench.folder.join("state"));
         let log = fs::File::create(bench.folder.join("log"))?;
         let (address, [smb, nfs]) = (&bench.address, PORTS);

@@ -1,10 +1,10 @@
 //! Measures one channel and four over links of a known bandwidth or latency: the gain of Multichannel
 //! where the link, not a processor, is the bottleneck.
 
-use super::chart::Chart;
-use super::network::{Ends, Line};
-use super::own_loader::{Figure, Load, measure};
-use super::samba::Samba;
+use super::chart::BarChart;
+use super::network::{ClientNetwork, NetworkLink};
+use super::own_loader::{Figure, OwnLoad, measure};
+use super::samba::SambaPeer;
 use super::{Args, median};
 use crate::server::{PORT, RunningServer};
 use anyhow::{Context, Result, bail};
@@ -29,15 +29,15 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
 
 /// Four links of the same bandwidth: one channel fills one of them, four channels all.
 fn shaped(binary: &Path, args: &Args) -> Result<()> {
-    let rate = Line::Shaped { megabits: 400 };
-    let ends = Ends::new(LINES, &rate)?;
+    let rate = NetworkLink::Shaped { megabits: 400 };
+    let ends = ClientNetwork::new(LINES, &rate)?;
     let ours = RunningServer::anabranch_on(binary, 61, &ends.addresses(0))?;
-    let samba = Samba::start(&ends.addresses(1))?;
+    let samba = SambaPeer::start(&ends.addresses(1))?;
     let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
     println!("Four links of 400 Mbit/s, MiB/s:\n");
     println!("| load | ours, 1 channel | ours, 4 | gain | Samba, 1 channel | Samba, 4 | gain |");
     println!("|---|---|---|---|---|---|---|");
-    let mut chart = Chart::new("Four links of 400 Mbit/s, MiB/s", ["4 channels", "1 channel"]);
+    let mut chart = BarChart::new("Four links of 400 Mbit/s, MiB/s", ["4 channels", "1 channel"]);
     for (direction, percent) in [("read", "100"), ("write", "0")] {
         for (block, bytes) in [("64 KiB", "64K"), ("1 MiB", "1M")] {
             let name = format!("{direction} {block}, depth 32");
@@ -65,10 +65,10 @@ fn long(binary: &Path, root: &Path, args: &Args) -> Result<()> {
     if !args.wants("copy of 1 GiB") {
         return Ok(());
     }
-    let line = Line::Long { root, round_trip_ms: 23 };
-    let ends = Ends::new(1, &line)?;
+    let line = NetworkLink::Long { root, round_trip_ms: 23 };
+    let ends = ClientNetwork::new(1, &line)?;
     let ours = RunningServer::anabranch_on(binary, 61, &ends.addresses(0))?;
-    let samba = Samba::start(&ends.addresses(1))?;
+    let samba = SambaPeer::start(&ends.addresses(1))?;
     let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
     println!(
         "\n`anabranch probe` over 23 ms there and back, fastest of 20 connects, milliseconds:\n"
@@ -94,7 +94,7 @@ fn long(binary: &Path, root: &Path, args: &Args) -> Result<()> {
 
 /// Connect time in milliseconds as `anabranch probe` reports it; on an idle machine the link's round
 /// trip.
-fn probed(binary: &Path, ends: &Ends, address: &str) -> Result<f64> {
+fn probed(binary: &Path, ends: &ClientNetwork, address: &str) -> Result<f64> {
     let output = ends
         .in_client(binary)
         .args(["probe", &format!("{address}:{PORT}"), "--json"])
@@ -108,7 +108,7 @@ fn probed(binary: &Path, ends: &Ends, address: &str) -> Result<f64> {
 /// The same load with one channel and with four; the median of all rounds.
 fn one_and_four(
     binary: &Path,
-    ends: &Ends,
+    ends: &ClientNetwork,
     (address, pid): (&str, u32),
     args: &Args,
     arguments: &[&str],
@@ -117,7 +117,7 @@ fn one_and_four(
     for _ in 0..args.rounds {
         for (at, channels) in ["1", "4"].into_iter().enumerate() {
             let arguments = [arguments, &["--file-size", "256M", "--channels", channels]].concat();
-            let load = Load {
+            let load = OwnLoad {
                 name: String::new(),
                 bytes: None,
                 arguments: arguments.into_iter().map(str::to_owned).collect(),

@@ -3,7 +3,7 @@
 
 mod slow_backend;
 
-use super::peers::Peer;
+use super::peers::PeerServer;
 use super::{Args, median};
 use crate::server::{PASSWORD, PORT, RunningServer, USER};
 use anyhow::{Context, Result, bail};
@@ -48,7 +48,7 @@ pub struct Sizes {
 }
 
 /// A server that is measured.
-struct Server {
+struct MeasuredServer {
     name: &'static str,
     address: String,
     pid: u32,
@@ -73,15 +73,15 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
         .cache_off
         .then(|| RunningServer::anabranch_with(&binary, WITHOUT_CACHE, CACHE_OFF));
     let off = off.transpose()?;
-    let peer = Peer::start(args.before.as_deref())?;
-    let mut servers = vec![Server::of("Anabranch", &ours)];
-    servers.extend(off.as_ref().map(|off| Server::of("without its cache", off)));
-    servers.push(Server {
+    let peer = PeerServer::start(args.before.as_deref())?;
+    let mut servers = vec![MeasuredServer::of("Anabranch", &ours)];
+    servers.extend(off.as_ref().map(|off| MeasuredServer::of("without its cache", off)));
+    servers.push(MeasuredServer {
         name: peer.name(),
         address: peer.address().to_owned(),
         pid: peer.pid(),
         folder: peer.share(),
-        is_peer: matches!(peer, Peer::Samba(_)),
+        is_peer: matches!(peer, PeerServer::Samba(_)),
     });
     if args.wants("hot paths") {
         hot_paths(&binary, &servers, args)?;
@@ -95,7 +95,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-impl Server {
+impl MeasuredServer {
     fn of(name: &'static str, running: &RunningServer) -> Self {
         let (address, folder) = (running.address.clone(), running.share());
         Self { name, address, pid: running.pid(), folder, is_peer: false }
@@ -117,7 +117,7 @@ impl Server {
     }
 
     /// Runs a load on a folder of the share; returns our loader's report.
-    fn measure(&self, binary: &Path, folder: &str, arguments: &[&str]) -> Result<Report> {
+    fn measure(&self, binary: &Path, folder: &str, arguments: &[&str]) -> Result<LoaderReport> {
         let output = Command::new(binary)
             .args(["bench", &format!("smb://{USER}@{}:{PORT}/plain/{folder}", self.address)])
             .args(["--quiet", "--json", "-", "--channels", "1"])
@@ -129,7 +129,7 @@ impl Server {
         if !output.status.success() {
             bail!("{}: {}", self.name, String::from_utf8_lossy(&output.stderr));
         }
-        Ok(Report(serde_json::from_slice(&output.stdout)?))
+        Ok(LoaderReport(serde_json::from_slice(&output.stdout)?))
     }
 
     /// The run with the median cost.
@@ -139,7 +139,7 @@ impl Server {
         folder: &str,
         arguments: &[&str],
         rounds: u32,
-    ) -> Result<Report> {
+    ) -> Result<LoaderReport> {
         let reports = (0..rounds).map(|_| self.measure(binary, folder, arguments));
         let mut reports = reports.collect::<Result<Vec<_>>>()?;
         reports.sort_by(|a, b| a.server_us().total_cmp(&b.server_us()));
@@ -149,9 +149,9 @@ impl Server {
 }
 
 /// The loader's JSON report.
-struct Report(Value);
+struct LoaderReport(Value);
 
-impl Report {
+impl LoaderReport {
     fn number(&self, key: &str) -> f64 {
         self.0[key].as_f64().unwrap_or_default()
     }
@@ -176,7 +176,7 @@ impl Report {
 }
 
 /// Creates, opens, closes and removes files in folders of several sizes.
-fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
+fn hot_paths(binary: &Path, servers: &[MeasuredServer], args: &Args) -> Result<()> {
     let kinds = ["create", "open", "close", "delete"];
     println!("Create, open, close, delete by {DEPTH} workers; latencies in µs, p50 / p99:\n");
     println!(
@@ -201,8 +201,10 @@ fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
             reports.push((name, server.measure_rounds(binary, &folder, &load, rounds)));
             server.empty(&folder)?;
         }
-        let samba =
-            reports.last().and_then(|(_, report)| report.as_ref().ok()).map(Report::server_us);
+        let samba = reports
+            .last()
+            .and_then(|(_, report)| report.as_ref().ok())
+            .map(LoaderReport::server_us);
         for ((name, report), foreign) in reports.into_iter().zip(foreign) {
             let report = match report {
                 Ok(report) => report,
@@ -232,7 +234,7 @@ fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
 }
 
 /// Writes small files and reads them back, in the share and in a local folder.
-fn small_files(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
+fn small_files(binary: &Path, servers: &[MeasuredServer], args: &Args) -> Result<()> {
     let files = args.sizes.small_files;
     println!("{files} files of {} written and read back by {DEPTH} workers:\n", SMALL.0);
     println!(
@@ -278,7 +280,7 @@ fn local_files(share: &Path, files: u64) -> Result<[f64; 2]> {
 }
 
 /// A long folder, listed with attributes.
-fn listing(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
+fn listing(binary: &Path, servers: &[MeasuredServer], args: &Args) -> Result<()> {
     let files = args.sizes.listed;
     println!("Listing {files} files with attributes:\n");
     println!(
@@ -307,7 +309,7 @@ fn listing(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
     Ok(())
 }
 
-impl Server {
+impl MeasuredServer {
     /// How long smbclient takes to list a folder, and what that costs the server; seconds.
     fn list_by_smbclient(&self, folder: &str) -> Result<(f64, f64)> {
         let (begun, before) = (Instant::now(), super::peers::ticks(self.pid));

@@ -16,7 +16,7 @@ mod quota;
 mod samba;
 mod walk;
 
-pub use chart::Chart;
+pub use chart::BarChart;
 
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ pub struct Args {
     #[command(flatten)]
     amount: copy::Amount,
     #[command(flatten)]
-    walk: walk::Tree,
+    walk: walk::WalkedTree,
     /// Only this program of `copy`
     #[arg(long)]
     program: Option<String>,
@@ -92,7 +92,7 @@ impl Args {
         self.program.as_ref().is_none_or(|program| name.contains(program.as_str()))
     }
 
-    fn draw(&self, file: &str, chart: &Chart) -> Result<()> {
+    fn draw(&self, file: &str, chart: &BarChart) -> Result<()> {
         let Some(folder) = &self.charts else { return Ok(()) };
         std::fs::create_dir_all(folder)?;
         Ok(std::fs::write(folder.join(file), chart.svg())?)

@@ -60,7 +60,7 @@ pub fn congestion_control() -> String {
 }
 
 /// The network between client and servers.
-pub enum Line<'a> {
+pub enum NetworkLink<'a> {
     /// As fast as this, each way.
     Shaped {
         /// Million bits in a second.
@@ -81,31 +81,31 @@ pub enum Line<'a> {
 }
 
 /// A client's namespace and its lines to this one, where the servers are.
-pub struct Ends {
+pub struct ClientNetwork {
     /// Processes that hold the namespace and the lines.
     held: Vec<Child>,
     lines: u8,
 }
 
-impl Ends {
+impl ClientNetwork {
     /// Makes the lines, with addresses for two servers on each.
     ///
     /// # Errors
     /// A command that is missing or refused.
-    pub fn new(lines: u8, line: &Line<'_>) -> Result<Self> {
+    pub fn new(lines: u8, line: &NetworkLink<'_>) -> Result<Self> {
         let holder = Command::new("unshare").args(["--net", "sleep", "3600"]).spawn()?;
         let mut ends = Self { held: vec![holder], lines };
         ends.wait_for_namespace()?;
         for at in 0..lines {
             match line {
-                Line::Shaped { megabits } => {
+                NetworkLink::Shaped { megabits } => {
                     let queue = format!("tbf rate {megabits}mbit burst 256k latency 20ms");
                     ends.shaped(at, |device, _| format!("tc qdisc add dev {device} root {queue}"))?;
                 }
-                Line::SlowConnections { megabits } => {
+                NetworkLink::SlowConnections { megabits } => {
                     ends.shaped(at, |device, port| by_connection(device, port, *megabits))?;
                 }
-                Line::Long { root, round_trip_ms } => ends.long(at, root, *round_trip_ms)?,
+                NetworkLink::Long { root, round_trip_ms } => ends.long(at, root, *round_trip_ms)?,
             }
             ip(&format!("addr add 10.99.{at}.1/24 dev server{at}"))?;
             ip(&format!("addr add 10.99.{at}.2/24 dev server{at}"))?;
@@ -206,7 +206,7 @@ pub fn behind(words: &[String]) -> Command {
     command
 }
 
-impl Drop for Ends {
+impl Drop for ClientNetwork {
     fn drop(&mut self) {
         for at in 0..self.lines {
             let _ = ip(&format!("link del server{at}"));

@@ -2,8 +2,8 @@
 //! files by name, and one to sixteen connections, also with a bandwidth limit on each connection. Both
 //! servers store their files on the same file system in memory.
 
-use super::chart::Chart;
-use super::network::{self, Ends, Line};
+use super::chart::BarChart;
+use super::network::{self, ClientNetwork, NetworkLink};
 use super::own_loader::Figure;
 use super::{Args, median};
 use anyhow::{Context, Result, bail};
@@ -39,14 +39,14 @@ const LOADS: [(&str, &str); 11] = [
 const SLOW_MEGABITS: u32 = 200;
 
 /// A server that is measured.
-pub struct Server {
+pub struct MeasuredNfsServer {
     name: &'static str,
     child: Child,
     /// Process id.
     pub pid: u32,
-    /// Address it serves on, with [`Server::port`].
+    /// Address it serves on, with [`MeasuredNfsServer::port`].
     pub address: String,
-    /// See [`Server::address`].
+    /// See [`MeasuredNfsServer::address`].
     pub port: u16,
     /// The export to measure.
     pub path: &'static str,
@@ -54,7 +54,7 @@ pub struct Server {
     pub folder: PathBuf,
 }
 
-impl Server {
+impl MeasuredNfsServer {
     /// Starts Ganesha; returns it with the local folder of its exports.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Server {
         Self::ganesha_with(root, address, &[])
     }
 
-    /// [`Server::ganesha`] with these variables in its environment.
+    /// [`MeasuredNfsServer::ganesha`] with these variables in its environment.
     ///
     /// # Errors
     /// As there.
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for MeasuredNfsServer {
     fn drop(&mut self) {
         // Ganesha's script ends at the end of its input, and cleans up.
         if self.child.stdin.take().is_none() {
@@ -164,18 +164,18 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     }
     {
         let address = crate::server::address(63);
-        let (ganesha, folder) = Server::ganesha(root, address)?;
-        let ours = Server::ours(&binary, crate::server::address(62), &folder)?;
+        let (ganesha, folder) = MeasuredNfsServer::ganesha(root, address)?;
+        let ours = MeasuredNfsServer::ours(&binary, crate::server::address(62), &folder)?;
         let servers = [&ours, &ganesha];
         loads(&binary, &servers, args)?;
         let title = "Reads of 4 KiB, depth 64, in a second";
         let load = ["--random", "--block", "4K", "--depth", "64"];
         sweep(|| Command::new(&binary), &servers, args, (title, "nfs-connections.svg"), &load)?;
     }
-    let ends = Ends::new(1, &Line::SlowConnections { megabits: SLOW_MEGABITS })?;
+    let ends = ClientNetwork::new(1, &NetworkLink::SlowConnections { megabits: SLOW_MEGABITS })?;
     let address = |server| ends.addresses(server).swap_remove(0);
-    let (ganesha, folder) = Server::ganesha(root, address(1))?;
-    let ours = Server::ours(&binary, address(0), &folder)?;
+    let (ganesha, folder) = MeasuredNfsServer::ganesha(root, address(1))?;
+    let ours = MeasuredNfsServer::ours(&binary, address(0), &folder)?;
     let title = format!("Reads of 256 KiB in a second, each connection {SLOW_MEGABITS} Mbit/s");
     let load = ["--block", "256K", "--depth", "64"];
     let names = (title.as_str(), "nfs-slow-connections.svg");
@@ -183,13 +183,14 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
 }
 
 /// Every load on both servers, with one connection.
-fn loads(binary: &Path, servers: &[&Server; 2], args: &Args) -> Result<()> {
+fn loads(binary: &Path, servers: &[&MeasuredNfsServer; 2], args: &Args) -> Result<()> {
     println!(
         "| NFS 4.1, one connection | ours /s | Ganesha /s | ratio | ours µs/op | Ganesha µs/op | \
          ratio | loader µs/op |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    let mut chart = Chart::new("Server CPU time of an NFS operation, µs", ["Anabranch", "Ganesha"]);
+    let mut chart =
+        BarChart::new("Server CPU time of an NFS operation, µs", ["Anabranch", "Ganesha"]);
     for (name, arguments) in LOADS.iter().filter(|load| args.wants(load.0)) {
         let arguments: Vec<&str> = arguments.split(' ').collect();
         let listed = arguments.iter().skip_while(|word| **word != "--files").nth(1);
@@ -224,7 +225,7 @@ fn loads(binary: &Path, servers: &[&Server; 2], args: &Args) -> Result<()> {
 /// One load with one connection to sixteen.
 fn sweep(
     client: impl Fn() -> Command,
-    servers: &[&Server; 2],
+    servers: &[&MeasuredNfsServer; 2],
     args: &Args,
     (title, chart_file): (&str, &str),
     load: &[&str],
@@ -235,7 +236,7 @@ fn sweep(
     println!("\n{title}:\n");
     println!("| connections | ours | times one | Ganesha | times one |");
     println!("|---|---|---|---|---|");
-    let mut chart = Chart::new(title, ["Anabranch", "Ganesha"]);
+    let mut chart = BarChart::new(title, ["Anabranch", "Ganesha"]);
     let mut first = [0.0; 2];
     for connections in CONNECTIONS {
         let arguments = [load, &["--nconnect", connections]].concat();
@@ -266,7 +267,7 @@ fn sweep(
 /// Runs a load once, in a folder of the export.
 fn measure(
     mut anabranch: Command,
-    server: &Server,
+    server: &MeasuredNfsServer,
     folder: &str,
     args: &Args,
     arguments: &[impl AsRef<OsStr>],

@@ -1,7 +1,7 @@
 //! Compares this server with another one under our own loader, `anabranch bench`: one channel and
 //! four, plain, signed and sealed, small blocks and large.
 
-use super::chart::Chart;
+use super::chart::BarChart;
 use super::{Args, median};
 use crate::server::{PASSWORD, PORT, USER};
 use anyhow::{Context, Result, bail};
@@ -30,7 +30,7 @@ fn protections(channels: &str) -> [(&'static str, &'static [&'static str]); 3] {
 
 /// A load.
 #[derive(Debug)]
-pub struct Load {
+pub struct OwnLoad {
     /// Shown in the table.
     pub name: String,
     /// Bytes of one operation; none for metadata.
@@ -52,7 +52,7 @@ pub struct Figure {
     pub channels: u64,
 }
 
-impl Load {
+impl OwnLoad {
     fn new(name: String, bytes: Option<u32>, arguments: &[&[&str]]) -> Self {
         let arguments = arguments.iter().flat_map(|some| some.iter()).map(|a| (*a).to_owned());
         Self { name, bytes, arguments: arguments.collect() }
@@ -60,7 +60,7 @@ impl Load {
 }
 
 /// Every load, in the order of the table.
-fn loads() -> Vec<Load> {
+fn loads() -> Vec<OwnLoad> {
     let mut all = Vec::new();
     for (direction, percent) in [("read", "100"), ("write", "0")] {
         let to = ["--read-percent", percent, "--file-size", FILE];
@@ -71,23 +71,23 @@ fn loads() -> Vec<Load> {
                     let name =
                         format!("own {direction} {block}, {protection}, channels: {channels}");
                     let block = ["--block", &size, "--depth", depth, "--channels", channels];
-                    all.push(Load::new(name, Some(bytes), &[&block, &to, more, how]));
+                    all.push(OwnLoad::new(name, Some(bytes), &[&block, &to, more, how]));
                 }
             }
         }
         for channels in ["1", "4"] {
             let name = format!("own {direction} 4 KiB, depth 1, plain, channels: {channels}");
             let block = ["--random", "--block", "4K", "--depth", "1", "--channels", channels];
-            all.push(Load::new(name, Some(4096), &[&block, &to]));
+            all.push(OwnLoad::new(name, Some(4096), &[&block, &to]));
         }
         let name = format!("own {direction} 1 MiB, depth 8, signed with CMAC, channels: 1");
         let block = ["--block", "1M", "--depth", "8", "--channels", "1", "--sign", "cmac"];
-        all.push(Load::new(name, Some(1_048_576), &[&block, &to]));
+        all.push(OwnLoad::new(name, Some(1_048_576), &[&block, &to]));
     }
     for (protection, how) in protections("1") {
         let name = format!("own metadata, depth 8, {protection}, channels: 1");
         let what = ["--metadata", "--depth", "8", "--channels", "1"];
-        all.push(Load::new(name, None, &[&what, how]));
+        all.push(OwnLoad::new(name, None, &[&what, how]));
     }
     all
 }
@@ -102,7 +102,7 @@ pub fn run(binary: &Path, servers: [(&str, u32); 2], peer: &str, args: &Args) ->
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     let mut chart =
-        Chart::new(&format!("Operations in a second, times those of {peer}"), ["Anabranch"]);
+        BarChart::new(&format!("Operations in a second, times those of {peer}"), ["Anabranch"]);
     for load in loads().iter().filter(|load| args.wants(&load.name)) {
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..args.rounds {
@@ -118,7 +118,7 @@ pub fn run(binary: &Path, servers: [(&str, u32); 2], peer: &str, args: &Args) ->
     args.draw("own-loader.svg", &chart)
 }
 
-fn print(load: &Load, ours: &Figure, samba: &Figure) {
+fn print(load: &OwnLoad, ours: &Figure, samba: &Figure) {
     let seconds_each_gib = |figure: &Figure| match load.bytes {
         Some(bytes) => format!("{:.2}", figure.server_us * 1_073.741_824 / f64::from(bytes)),
         None => "-".to_owned(),
@@ -148,7 +148,7 @@ pub fn measure(
     address: &str,
     pid: u32,
     seconds: u32,
-    load: &Load,
+    load: &OwnLoad,
 ) -> Result<Figure> {
     let output = anabranch
         .args(["bench", &format!("smb://{USER}@{address}:{PORT}/plain"), "--quiet"])

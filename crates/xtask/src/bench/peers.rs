@@ -1,7 +1,7 @@
 //! Both servers on the loopback device, under foreign load and our own.
 
-use super::chart::Chart;
-use super::samba::Samba;
+use super::chart::BarChart;
+use super::samba::SambaPeer;
 use super::{Args, Loader, median, own_loader};
 use crate::server::{PASSWORD, PORT, RunningServer, USER};
 use anyhow::{Context, Result, bail};
@@ -12,12 +12,12 @@ use std::process::Command;
 pub const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A load: name, smbtorture's bench, bytes, depth, connections, further options.
-pub type Row = (&'static str, &'static str, u32, u32, u32, &'static [&'static str]);
+pub type PeerLoad = (&'static str, &'static str, u32, u32, u32, &'static [&'static str]);
 
 const SIGNED: &[&str] = &["--option=clientsigning=required"];
 const SEALED: &[&str] = &["--client-protection=encrypt"];
 
-const ROWS: [Row; 10] = [
+const ROWS: [PeerLoad; 10] = [
     ("read 4 KiB, depth 32", "read", 4096, 32, 1, &[]),
     ("write 4 KiB, depth 32", "write", 4096, 32, 1, &[]),
     ("read 64 KiB, depth 8", "read", 65_536, 8, 1, &[]),
@@ -43,7 +43,7 @@ pub struct Figure {
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let binary = super::binary(root)?;
     let ours = RunningServer::anabranch(&binary, 61)?;
-    let peer = Peer::start(args.before.as_deref())?;
+    let peer = PeerServer::start(args.before.as_deref())?;
     if args.loads_with(Loader::Torture) {
         under_torture(&ours, &peer, args)?;
     }
@@ -55,14 +55,14 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
 }
 
 /// The server that ours is compared with.
-pub enum Peer {
+pub enum PeerServer {
     /// Debian's Samba, the default.
-    Samba(Samba),
+    Samba(SambaPeer),
     /// An earlier build of this server.
     EarlierBuild(RunningServer),
 }
 
-impl Peer {
+impl PeerServer {
     /// Starts Samba, or the earlier build.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Peer {
     pub fn start(before: Option<&Path>) -> Result<Self> {
         Ok(match before {
             Some(binary) => Self::EarlierBuild(RunningServer::anabranch(binary, SAMBA_HOST)?),
-            None => Self::Samba(Samba::start(&[crate::server::address(SAMBA_HOST)])?),
+            None => Self::Samba(SambaPeer::start(&[crate::server::address(SAMBA_HOST)])?),
         })
     }
 
@@ -107,11 +107,11 @@ impl Peer {
     }
 }
 
-fn under_torture(ours: &RunningServer, peer: &Peer, args: &Args) -> Result<()> {
+fn under_torture(ours: &RunningServer, peer: &PeerServer, args: &Args) -> Result<()> {
     let (torture, name) = (torture()?, peer.name());
     println!("| load | ours /s | {name} /s | ratio | ours µs/op | {name} µs/op |");
     println!("|---|---|---|---|---|---|");
-    let mut chart = Chart::new("Server CPU time of an SMB operation, µs", ["Anabranch", name]);
+    let mut chart = BarChart::new("Server CPU time of an SMB operation, µs", ["Anabranch", name]);
     for row in ROWS.iter().filter(|row| args.wants(row.0)) {
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..args.rounds {
@@ -163,7 +163,7 @@ pub fn torture() -> Result<Vec<String>> {
 /// It does not run, or prints no figure.
 pub fn measure(
     torture: &[String],
-    row: &Row,
+    row: &PeerLoad,
     address: &str,
     pid: u32,
     seconds: u32,

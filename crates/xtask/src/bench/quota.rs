@@ -35,12 +35,12 @@ enum Version {
 
 /// A control group whose processes share a quota of one processor; removed when dropped.
 #[derive(Debug)]
-pub struct Quota {
+pub struct CpuQuota {
     folder: PathBuf,
     version: Version,
 }
 
-impl Quota {
+impl CpuQuota {
     /// Creates a group.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Quota {
     }
 }
 
-impl Drop for Quota {
+impl Drop for CpuQuota {
     fn drop(&mut self) {
         for _ in 0..REMOVALS {
             // Processes that are still in the group go on without a limit.
@@ -179,7 +179,7 @@ mod tests {
     fn a_group_goes_with_its_owner_and_what_it_holds_is_limited() {
         let folder = std::env::temp_dir().join(format!("anabranch-quota-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        let quota = Quota { folder: folder.clone(), version: Version::Two };
+        let quota = CpuQuota { folder: folder.clone(), version: Version::Two };
         quota.hold(7, 50).unwrap();
         assert_eq!(fs::read_to_string(folder.join("cpu.max")).unwrap(), "2500 5000");
         assert_eq!(fs::read_to_string(folder.join("cgroup.procs")).unwrap(), "7");

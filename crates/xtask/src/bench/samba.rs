@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Debian's Samba with the same share and user.
-pub struct Samba {
+pub struct SambaPeer {
     child: Child,
     /// Addresses it serves on.
     pub addresses: Vec<String>,
     folder: PathBuf,
 }
 
-impl Samba {
+impl SambaPeer {
     /// Starts it on these addresses.
     ///
     /// # Errors
@@ -24,10 +24,10 @@ impl Samba {
         Self::start_with(addresses, &[])
     }
 
-    /// As [`Samba::start`], with these variables in its environment.
+    /// As [`SambaPeer::start`], with these variables in its environment.
     ///
     /// # Errors
-    /// As [`Samba::start`].
+    /// As [`SambaPeer::start`].
     pub fn start_with(addresses: &[String], variables: &[(&str, &str)]) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("anabranch-samba-{}", std::process::id()));
         for part in ["plain", "private", "lock", "state", "cache", "pid", "ncalrpc"] {
@@ -91,7 +91,7 @@ impl Samba {
     }
 }
 
-impl Drop for Samba {
+impl Drop for SambaPeer {
     fn drop(&mut self) {
         // On SIGTERM the main process ends its children, too.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();

@@ -21,7 +21,7 @@ const QUIET_LOADS: usize = 3;
 
 /// Size of the walked tree.
 #[derive(Debug, clap::Args)]
-pub struct Tree {
+pub struct WalkedTree {
     /// `walk`: names in the tree; ten million take 11 GB on tmpfs
     #[arg(long, default_value_t = 10_000_000)]
     walked: u64,
@@ -29,7 +29,7 @@ pub struct Tree {
 
 /// Percentiles of one load, µs, and its requests a second.
 #[derive(Clone, Copy)]
-struct Load {
+struct LoadFigures {
     p50: f64,
     p99: f64,
     p999: f64,
@@ -141,7 +141,7 @@ impl Drop for Walker {
 }
 
 /// Reads a file of the share with our loader; returns its figures.
-fn read(binary: &Path, server: &RunningServer, args: &Args) -> Result<Load> {
+fn read(binary: &Path, server: &RunningServer, args: &Args) -> Result<LoadFigures> {
     let output = Command::new(binary)
         .args(["bench", &format!("smb://{USER}@{}:{PORT}/plain", server.address)])
         .args(["--quiet", "--json", "-", "--channels", "1", "--random", "--block", "4K"])
@@ -154,7 +154,7 @@ fn read(binary: &Path, server: &RunningServer, args: &Args) -> Result<Load> {
     let report: Value = serde_json::from_slice(&output.stdout)?;
     let latencies = &report["operations"][0]["latency_us"];
     let latency = |figure: &str| latencies[figure].as_f64().context("no latency");
-    Ok(Load {
+    Ok(LoadFigures {
         p50: latency("p50")?,
         p99: latency("p99")?,
         p999: latency("p99_9")?,
@@ -163,8 +163,8 @@ fn read(binary: &Path, server: &RunningServer, args: &Args) -> Result<Load> {
 }
 
 /// Median of each figure.
-fn figures(loads: Vec<Load>) -> Result<String> {
-    let middle = |figure: fn(&Load) -> f64| {
+fn figures(loads: Vec<LoadFigures>) -> Result<String> {
+    let middle = |figure: fn(&LoadFigures) -> f64| {
         Ok::<_, anyhow::Error>(figure(&median(loads.clone(), figure).context("no loads")?))
     };
     Ok(format!(

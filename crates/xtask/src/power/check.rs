@@ -1,7 +1,7 @@
 //! Compares what is on a disk after a cut with the model.
 
-use super::descriptor::{self, StoredDescriptor};
-use super::history::{History, PermittedVersions};
+use super::descriptor::{self, SambaDescriptor};
+use super::history::{PermittedVersions, RegisterHistory};
 use super::journal::{CELL_BYTES, ObjectKind};
 use super::long_streams;
 use super::model::{ModelObject, ModelOperation, PromiseModel};
@@ -53,14 +53,14 @@ fn is_half_written(found: Option<&str>, permitted: &PermittedVersions<'_, Option
 }
 
 /// Versions that an entry was found to be; none is the initial one.
-type Places = Vec<Option<usize>>;
+type EntryVersions = Vec<Option<usize>>;
 
 /// One comparison of a tree with the model.
 pub struct TreeCheck<'a> {
     model: &'a PromiseModel,
     tree: &'a ObservedTree,
     at: usize,
-    places: BTreeMap<(u32, &'a str), Places>,
+    places: BTreeMap<(u32, &'a str), EntryVersions>,
     /// Entries that were found.
     present: BTreeSet<(u32, &'a str)>,
     found: Vec<Violation>,
@@ -149,7 +149,7 @@ impl<'a> TreeCheck<'a> {
         &self,
         permitted: &PermittedVersions<'_, Option<u32>>,
         found: Option<u64>,
-    ) -> (Places, Vec<u32>) {
+    ) -> (EntryVersions, Vec<u32>) {
         let (mut places, mut objects) = (Vec::new(), Vec::new());
         if permitted.initial.is_some() && found.is_none() {
             places.push(None);
@@ -175,7 +175,7 @@ impl<'a> TreeCheck<'a> {
     /// the name, and says nothing of its having replaced the old one. Seen without any server.
     fn replaced_object_that_is_back(
         &self,
-        history: &History<Option<u32>>,
+        history: &RegisterHistory<Option<u32>>,
         permitted: &PermittedVersions<'_, Option<u32>>,
         found: Option<u64>,
     ) -> Option<u32> {
@@ -333,7 +333,7 @@ impl<'a> TreeCheck<'a> {
             }
         }
         let stored = found.attributes.get(descriptor::NAME);
-        if let Some(stored) = stored.and_then(|value| StoredDescriptor::parse(value))
+        if let Some(stored) = stored.and_then(|value| SambaDescriptor::parse(value))
             && !stored.counts_at(found)
         {
             let history = object.attributes.get(descriptor::NAME);

@@ -22,14 +22,14 @@ const TRANSITION: &[u8] = b"anabranch\0";
 
 /// A stored value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredDescriptor {
+pub struct SambaDescriptor {
     /// Hashes of the permissions for which the descriptor is valid.
     pub states: Vec<Vec<u8>>,
     /// The descriptor itself.
     pub descriptor: Vec<u8>,
 }
 
-impl StoredDescriptor {
+impl SambaDescriptor {
     /// Parses a value in hexadecimal; `None` if it is no stored descriptor.
     pub fn parse(value: &str) -> Option<Self> {
         let digits = value.as_bytes().chunks_exact(2);
@@ -54,7 +54,7 @@ impl StoredDescriptor {
 
 /// Whether both values have the same descriptor, for any permissions.
 pub fn is_same(left: &str, right: &str) -> bool {
-    let (left, right) = (StoredDescriptor::parse(left), StoredDescriptor::parse(right));
+    let (left, right) = (SambaDescriptor::parse(left), SambaDescriptor::parse(right));
     left.zip(right).is_some_and(|(left, right)| left.descriptor == right.descriptor)
 }
 
@@ -77,9 +77,9 @@ fn state_of(inode: &ObservedInode) -> Vec<u8> {
 }
 
 /// Samba's tag, bits and number of each entry.
-type Entry = (u16, u32, Option<u32>);
+type SambaAclEntry = (u16, u32, Option<u32>);
 
-fn entries_of(inode: &ObservedInode) -> Vec<Entry> {
+fn entries_of(inode: &ObservedInode) -> Vec<SambaAclEntry> {
     let Some(list) = inode.attributes.get(ACCESS_LIST) else {
         let bits = |shift: u32| inode.mode >> shift & 7;
         return vec![(2, bits(6), None), (4, bits(3), None), (5, bits(0), None)];
@@ -106,7 +106,7 @@ fn entries_of(inode: &ObservedInode) -> Vec<Entry> {
     texts.map(entry).collect()
 }
 
-fn put_list(out: &mut Vec<u8>, entries: &[Entry]) {
+fn put_list(out: &mut Vec<u8>, entries: &[SambaAclEntry]) {
     let align = |out: &mut Vec<u8>, to: usize| out.resize(out.len().next_multiple_of(to), 0);
     let count = (entries.len() as u32).to_le_bytes();
     align(out, 4);
@@ -171,10 +171,10 @@ pub mod tests {
     fn value_is_parsed_with_one_state_and_with_several() {
         for count in 1..=4u8 {
             let states: Vec<_> = (1..=count).map(|state| vec![state; STATE_BYTES]).collect();
-            let parsed = StoredDescriptor::parse(&value(&states, 9)).unwrap();
-            assert_eq!(parsed, StoredDescriptor { states, descriptor: vec![9] });
+            let parsed = SambaDescriptor::parse(&value(&states, 9)).unwrap();
+            assert_eq!(parsed, SambaDescriptor { states, descriptor: vec![9] });
         }
-        assert_eq!(StoredDescriptor::parse("77"), None);
+        assert_eq!(SambaDescriptor::parse("77"), None);
     }
 
     #[test]

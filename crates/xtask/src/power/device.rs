@@ -1,7 +1,7 @@
 //! Disks of this lane: one records its requests, one shows the content after a cut; and loop devices
 //! on their files.
 
-use super::fuse::{Disk, DiskResult};
+use super::fuse::{DiskResult, FuseDisk};
 use super::image::DiskImage;
 use super::recording::{DiskRecording, DiskRequest};
 use anyhow::{Context, Result, bail};
@@ -45,7 +45,7 @@ impl RecordedDisk {
     }
 }
 
-impl Disk for RecordedDisk {
+impl FuseDisk for RecordedDisk {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -94,7 +94,7 @@ impl ReplacedDisk {
     }
 }
 
-impl Disk for ReplacedDisk {
+impl FuseDisk for ReplacedDisk {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }

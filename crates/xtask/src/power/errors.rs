@@ -2,8 +2,8 @@
 //! checks the replies to clients and the messages to administrators.
 
 use super::device::{LoopDevice, ReplacedDisk};
-use super::file_system::FileSystem;
-use super::fuse::{Disk, DiskFiles, DiskResult};
+use super::file_system::KernelFileSystem;
+use super::fuse::{DiskFiles, DiskResult, FuseDisk};
 use super::worker::MountWorker;
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
@@ -38,7 +38,7 @@ impl FailingDisk {
     }
 }
 
-impl Disk for FailingDisk {
+impl FuseDisk for FailingDisk {
     fn size_bytes(&self) -> u64 {
         self.disk.size_bytes()
     }
@@ -69,7 +69,7 @@ impl Disk for FailingDisk {
 }
 
 /// Whether the checks have passed on each of these.
-pub fn run(root: &Path, file_systems: &[FileSystem], folder: &Path) -> Result<bool> {
+pub fn run(root: &Path, file_systems: &[KernelFileSystem], folder: &Path) -> Result<bool> {
     let mut has_passed = true;
     for file_system in file_systems {
         let own = folder.join(file_system.name());
@@ -80,7 +80,7 @@ pub fn run(root: &Path, file_systems: &[FileSystem], folder: &Path) -> Result<bo
     Ok(has_passed)
 }
 
-fn run_on(root: &Path, file_system: FileSystem, folder: &Path) -> Result<bool> {
+fn run_on(root: &Path, file_system: KernelFileSystem, folder: &Path) -> Result<bool> {
     let place = |name: &str| -> Result<PathBuf> {
         let place = folder.join(name);
         fs::create_dir_all(&place)?;
@@ -107,7 +107,11 @@ fn run_on(root: &Path, file_system: FileSystem, folder: &Path) -> Result<bool> {
 
 /// Fails the disk when the checks print the line `gone`, and prints the other lines. Returns whether
 /// the checks have passed.
-fn supervise(checks: &mut Command, file_system: FileSystem, disk: &FailingDisk) -> Result<bool> {
+fn supervise(
+    checks: &mut Command,
+    file_system: KernelFileSystem,
+    disk: &FailingDisk,
+) -> Result<bool> {
     let mut checks =
         checks.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("timeout")?;
     let (Some(mut input), Some(output)) = (checks.stdin.take(), checks.stdout.take()) else {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// A file system of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
-pub enum FileSystem {
+pub enum KernelFileSystem {
     /// ext4
     Ext4,
     /// XFS
@@ -18,7 +18,7 @@ pub enum FileSystem {
     Btrfs,
 }
 
-impl FileSystem {
+impl KernelFileSystem {
     /// Name for mount(8).
     pub fn name(self) -> &'static str {
         match self {

@@ -30,7 +30,7 @@ const DIRECT_IO: u32 = 1;
 pub type DiskResult = Result<(), Errno>;
 
 /// The disk behind a file of [`DiskFiles`].
-pub trait Disk: Send + Sync {
+pub trait FuseDisk: Send + Sync {
     /// Its size, in bytes.
     fn size_bytes(&self) -> u64;
     /// Fills `out`.
@@ -52,7 +52,7 @@ pub struct DiskFiles {
 impl DiskFiles {
     /// Mounts at `folder`, an existing directory, with `disks` as its files `0`, `1` and so on.
     /// Needs root. Fails where the kernel has no FUSE.
-    pub fn mount(folder: &Path, disks: Vec<Arc<dyn Disk>>) -> anyhow::Result<Self> {
+    pub fn mount(folder: &Path, disks: Vec<Arc<dyn FuseDisk>>) -> anyhow::Result<Self> {
         let device = File::options()
             .read(true)
             .write(true)
@@ -82,7 +82,7 @@ impl Drop for DiskFiles {
 }
 
 /// Until the file system is unmounted.
-fn serve(device: &File, disks: &[Arc<dyn Disk>]) {
+fn serve(device: &File, disks: &[Arc<dyn FuseDisk>]) {
     let mut buffer = vec![0; WRITE_BYTES_MAX + 4096];
     loop {
         let length = match rustix::io::read(device, &mut buffer) {
@@ -90,7 +90,7 @@ fn serve(device: &File, disks: &[Arc<dyn Disk>]) {
             Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => continue,
             Err(_) => return,
         };
-        let request = Arguments(&buffer[..length]);
+        let request = FuseRequest(&buffer[..length]);
         if let Some(answer) = answer(&request, disks) {
             let frame = answer.frame(request.unique());
             // A request that was interrupted meanwhile wants no answer.
@@ -100,9 +100,9 @@ fn serve(device: &File, disks: &[Arc<dyn Disk>]) {
 }
 
 /// A request, with its header. The kernel is trusted to send what it says it does.
-struct Arguments<'a>(&'a [u8]);
+struct FuseRequest<'a>(&'a [u8]);
 
-impl Arguments<'_> {
+impl FuseRequest<'_> {
     fn u32(&self, at: usize) -> u32 {
         let bytes = self.0.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         u32::from_ne_bytes(bytes.unwrap_or_default())
@@ -167,7 +167,7 @@ impl FuseAnswer {
     }
 
     /// `fuse_attr`.
-    fn attributes(self, node: u64, disks: &[Arc<dyn Disk>]) -> Self {
+    fn attributes(self, node: u64, disks: &[Arc<dyn FuseDisk>]) -> Self {
         let size = disk_of(node, disks).map_or(0, |disk| disk.size_bytes());
         let mode = if node == ROOT { 0o040_755 } else { 0o100_600 };
         // Times are zero; then mode, links, owner, group, device, block size, flags.
@@ -185,12 +185,12 @@ impl FuseAnswer {
     }
 }
 
-fn disk_of(node: u64, disks: &[Arc<dyn Disk>]) -> Option<&Arc<dyn Disk>> {
+fn disk_of(node: u64, disks: &[Arc<dyn FuseDisk>]) -> Option<&Arc<dyn FuseDisk>> {
     disks.get(usize::try_from(node.checked_sub(ROOT + 1)?).ok()?)
 }
 
 /// The answer, if the operation has one. Numbers are those of `enum fuse_opcode`.
-fn answer(request: &Arguments<'_>, disks: &[Arc<dyn Disk>]) -> Option<FuseAnswer> {
+fn answer(request: &FuseRequest<'_>, disks: &[Arc<dyn FuseDisk>]) -> Option<FuseAnswer> {
     let node = request.node();
     Some(match request.operation() {
         // FORGET, INTERRUPT, BATCH_FORGET.
@@ -226,7 +226,7 @@ fn answer(request: &Arguments<'_>, disks: &[Arc<dyn Disk>]) -> Option<FuseAnswer
     })
 }
 
-fn init(request: &Arguments<'_>) -> FuseAnswer {
+fn init(request: &FuseRequest<'_>) -> FuseAnswer {
     let read_ahead = request.u32(HEADER_BYTES + 8);
     let flags = request.u32(HEADER_BYTES + 12) & (MAX_PAGES | BIG_WRITES);
     let pages = (WRITE_BYTES_MAX / 4096) as u16;
@@ -236,11 +236,11 @@ fn init(request: &Arguments<'_>) -> FuseAnswer {
 }
 
 /// READ, WRITE, FSYNC, FALLOCATE.
-fn transfer(request: &Arguments<'_>, disk: &dyn Disk) -> FuseAnswer {
+fn transfer(request: &FuseRequest<'_>, disk: &dyn FuseDisk) -> FuseAnswer {
     try_transfer(request, disk).unwrap_or_else(FuseAnswer::error)
 }
 
-fn try_transfer(request: &Arguments<'_>, disk: &dyn Disk) -> Result<FuseAnswer, Errno> {
+fn try_transfer(request: &FuseRequest<'_>, disk: &dyn FuseDisk) -> Result<FuseAnswer, Errno> {
     let (offset, length) = (request.u64(HEADER_BYTES + 8), request.u32(HEADER_BYTES + 16));
     Ok(match request.operation() {
         15 => {

@@ -16,7 +16,7 @@ pub struct Version<T> {
 
 /// All versions of a register, oldest first: one client after another changes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct History<T> {
+pub struct RegisterHistory<T> {
     versions: Vec<Version<T>>,
     /// The value before any operation; `None` if there is no such state.
     initial: Option<T>,
@@ -35,7 +35,7 @@ pub struct PermittedVersions<'a, T> {
     pub promised_by: Option<usize>,
 }
 
-impl<T: PartialEq> History<T> {
+impl<T: PartialEq> RegisterHistory<T> {
     /// Without any version.
     pub fn new(initial: Option<T>) -> Self {
         Self { versions: Vec::new(), initial }
@@ -106,8 +106,8 @@ impl<T: PartialEq> PermittedVersions<'_, T> {
 mod tests {
     use super::*;
 
-    fn history(versions: &[(u64, usize, Option<usize>)]) -> History<u64> {
-        let mut history = History::new(Some(0));
+    fn history(versions: &[(u64, usize, Option<usize>)]) -> RegisterHistory<u64> {
+        let mut history = RegisterHistory::new(Some(0));
         for (operation, (value, requested, promised)) in versions.iter().enumerate() {
             history.push(Version {
                 value: *value,
@@ -119,7 +119,7 @@ mod tests {
         history
     }
 
-    fn values(history: &History<u64>, at: usize) -> Vec<u64> {
+    fn values(history: &RegisterHistory<u64>, at: usize) -> Vec<u64> {
         history.permitted(at).values().copied().collect()
     }
 

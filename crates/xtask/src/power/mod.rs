@@ -32,12 +32,12 @@ mod worker;
 
 use anyhow::{Context, Result, bail};
 use device::{LoopDevice, RecordedDisk};
-use file_system::FileSystem;
+use file_system::KernelFileSystem;
 use fuse::DiskFiles;
 use journal::WorkloadJournal;
 use model::PromiseModel;
 use recording::{CutPoint, DiskRecording};
-use replay::{CutOutcome, Replay};
+use replay::{CutOutcome, CutReplay};
 use std::fs;
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::PermissionsExt;
@@ -57,7 +57,7 @@ const WORKLOAD_SECONDS_MAX: u32 = 300;
 pub struct Args {
     /// File systems to try
     #[arg(long, value_delimiter = ',', default_values = ["ext4", "xfs", "btrfs"])]
-    file_system: Vec<FileSystem>,
+    file_system: Vec<KernelFileSystem>,
     /// Operations of all clients, for each file system
     #[arg(long, default_value_t = 1800)]
     operations: u32,
@@ -204,7 +204,7 @@ impl RecordedRun {
         (count(self.journal.started), count(self.journal.ended))
     }
 
-    fn model(&self, file_system: FileSystem) -> PromiseModel {
+    fn model(&self, file_system: KernelFileSystem) -> PromiseModel {
         PromiseModel {
             loses_replaced_names: file_system.loses_replaced_names(),
             shows_cut_data: file_system.shows_cut_data(),
@@ -216,7 +216,7 @@ impl RecordedRun {
         &self,
         root: &Path,
         folder: &Path,
-        file_system: FileSystem,
+        file_system: KernelFileSystem,
         model: &PromiseModel,
         cuts: &[CutPoint],
     ) -> Result<Vec<CutOutcome>> {
@@ -226,11 +226,11 @@ impl RecordedRun {
             facts: journal.facts.to_string(),
         });
         let (recording, program) = (&self.recording, program.as_ref());
-        replay::run(&Replay { file_system, folder, model, recording, program }, cuts)
+        replay::run(&CutReplay { file_system, folder, model, recording, program }, cuts)
     }
 
     /// Saves the run, so that one cut can be repeated.
-    fn save(&self, folder: &Path, file_system: FileSystem) -> Result<()> {
+    fn save(&self, folder: &Path, file_system: KernelFileSystem) -> Result<()> {
         fs::create_dir_all(folder)?;
         let file = fs::File::create(folder.join("recording"))?;
         self.recording.save(&mut BufWriter::new(file))?;
@@ -238,7 +238,7 @@ impl RecordedRun {
         Ok(fs::write(folder.join("file-system"), file_system.name())?)
     }
 
-    fn load(folder: &Path) -> Result<(Self, FileSystem)> {
+    fn load(folder: &Path) -> Result<(Self, KernelFileSystem)> {
         let open = |name: &str| -> Result<_> {
             let path = folder.join(name);
             Ok(BufReader::new(fs::File::open(&path).with_context(|| path.display().to_string())?))
@@ -270,7 +270,7 @@ fn record(
     root: &Path,
     args: &Args,
     folder: &Path,
-    file_system: FileSystem,
+    file_system: KernelFileSystem,
     seed: u64,
 ) -> Result<RecordedRun> {
     let place = |name: &str| -> Result<PathBuf> {

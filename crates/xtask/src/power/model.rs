@@ -6,7 +6,7 @@
 //! operation on two names changes both or none.
 
 use super::check::{TreeCheck, Violation};
-use super::history::{History, Version};
+use super::history::{RegisterHistory, Version};
 use super::journal::{Effect, FlushScope, JournalOperation, ObjectKind, WorkloadJournal};
 use super::observed::ObservedTree;
 use super::recording::DiskRecording;
@@ -18,13 +18,13 @@ pub struct ModelObject {
     pub kind: ObjectKind,
     pub inode: u64,
     pub target: Option<String>,
-    pub mode: History<u32>,
-    pub owner: History<(u32, u32)>,
-    pub size: History<u64>,
-    pub cells: BTreeMap<usize, History<u64>>,
+    pub mode: RegisterHistory<u32>,
+    pub owner: RegisterHistory<(u32, u32)>,
+    pub size: RegisterHistory<u64>,
+    pub cells: BTreeMap<usize, RegisterHistory<u64>>,
     /// The inner none is a time that is not known.
-    pub modified: History<Option<i128>>,
-    pub attributes: BTreeMap<String, History<Option<String>>>,
+    pub modified: RegisterHistory<Option<i128>>,
+    pub attributes: BTreeMap<String, RegisterHistory<Option<String>>>,
 }
 
 /// The parts of an operation that the model needs.
@@ -45,7 +45,7 @@ pub struct PromiseModel {
     pub operations: Vec<ModelOperation>,
     pub objects: BTreeMap<u32, ModelObject>,
     /// Entries by directory.
-    pub names: BTreeMap<u32, BTreeMap<String, History<Option<u32>>>>,
+    pub names: BTreeMap<u32, BTreeMap<String, RegisterHistory<Option<u32>>>>,
     pub root: u32,
     /// See [`super::file_system::FileSystem::loses_replaced_names`].
     pub loses_replaced_names: bool,
@@ -104,7 +104,8 @@ impl PromiseModel {
         match effect {
             Effect::Name { directory, name, object } => {
                 let names = self.names.entry(*directory).or_default();
-                let history = names.entry(name.clone()).or_insert_with(|| History::new(Some(None)));
+                let history =
+                    names.entry(name.clone()).or_insert_with(|| RegisterHistory::new(Some(None)));
                 let place = history.push(placed.version(*object));
                 self.operations[placed.operation].names.push((*directory, name.clone(), place));
             }
@@ -185,11 +186,11 @@ impl ModelObject {
             kind,
             inode,
             target,
-            mode: History::new(None),
-            owner: History::new(None),
-            size: History::new(None),
+            mode: RegisterHistory::new(None),
+            owner: RegisterHistory::new(None),
+            size: RegisterHistory::new(None),
             cells: BTreeMap::new(),
-            modified: History::new(Some(None)),
+            modified: RegisterHistory::new(Some(None)),
             attributes: BTreeMap::new(),
         }
     }
@@ -201,8 +202,10 @@ impl ModelObject {
             Effect::Size { bytes, .. } => _ = self.size.push(placed.version(*bytes)),
             Effect::Data { cell, tags, .. } => {
                 for (at, tag) in tags.iter().enumerate() {
-                    let history =
-                        self.cells.entry(cell + at).or_insert_with(|| History::new(Some(0)));
+                    let history = self
+                        .cells
+                        .entry(cell + at)
+                        .or_insert_with(|| RegisterHistory::new(Some(0)));
                     history.push(placed.version(*tag));
                 }
             }
@@ -211,7 +214,7 @@ impl ModelObject {
             }
             Effect::Attribute { name, value, .. } => {
                 let history = self.attributes.entry(name.clone());
-                let history = history.or_insert_with(|| History::new(Some(None)));
+                let history = history.or_insert_with(|| RegisterHistory::new(Some(None)));
                 history.push(placed.version(value.clone()));
             }
             Effect::Name { .. } | Effect::Created { .. } => {}
@@ -222,7 +225,7 @@ impl ModelObject {
     pub fn is_created_with(&self, name: &str) -> bool {
         let created = self.mode.first_operation();
         let history = self.attributes.get(name);
-        created.is_some() && created == history.and_then(History::first_operation)
+        created.is_some() && created == history.and_then(RegisterHistory::first_operation)
     }
 
     fn promise_data(&mut self, at: usize) {

@@ -2,7 +2,7 @@
 
 use super::check::Violation;
 use super::device::{LoopDevice, ReplacedDisk};
-use super::file_system::FileSystem;
+use super::file_system::KernelFileSystem;
 use super::fuse::DiskFiles;
 use super::image::DiskImage;
 use super::model::PromiseModel;
@@ -29,7 +29,7 @@ pub struct CutOutcome {
 /// A disk that shows one cut after another, and where it is mounted.
 struct ReplayPlace {
     worker: MountWorker,
-    file_system: FileSystem,
+    file_system: KernelFileSystem,
     disk: Arc<ReplacedDisk>,
     device: LoopDevice,
     mount: PathBuf,
@@ -38,7 +38,7 @@ struct ReplayPlace {
 }
 
 impl ReplayPlace {
-    fn new(file_system: FileSystem, folder: &Path) -> Result<Self> {
+    fn new(file_system: KernelFileSystem, folder: &Path) -> Result<Self> {
         let (files, mount) = (folder.join("disks"), folder.join("mount"));
         fs::create_dir_all(&files)?;
         fs::create_dir_all(&mount)?;
@@ -61,7 +61,7 @@ impl ReplayPlace {
     }
 
     /// A file system that cannot be mounted or read is a violation, too.
-    fn try_cut(&mut self, run: &Replay<'_>, cut: CutPoint, image: DiskImage) -> Vec<Violation> {
+    fn try_cut(&mut self, run: &CutReplay<'_>, cut: CutPoint, image: DiskImage) -> Vec<Violation> {
         match self.tree(image, run.program) {
             Ok(tree) => {
                 let [first, last] = same_disk(run.recording, cut);
@@ -81,9 +81,9 @@ impl ReplayPlace {
 
 /// A recorded run whose cuts are tried.
 #[derive(Clone, Copy, Debug)]
-pub struct Replay<'a> {
+pub struct CutReplay<'a> {
     /// File system of the disk.
-    pub file_system: FileSystem,
+    pub file_system: KernelFileSystem,
     /// Where disks and mounts have their places.
     pub folder: &'a Path,
     /// Model of the replies to clients.
@@ -95,7 +95,7 @@ pub struct Replay<'a> {
 }
 
 /// Tries all cuts, which are in the order of their numbers; outcomes come in that order, too.
-pub fn run(run: &Replay<'_>, cuts: &[CutPoint]) -> Result<Vec<CutOutcome>> {
+pub fn run(run: &CutReplay<'_>, cuts: &[CutPoint]) -> Result<Vec<CutOutcome>> {
     let mut places = (0..run.file_system.mounts_max().min(cuts.len()))
         .map(|number| ReplayPlace::new(run.file_system, &run.folder.join(number.to_string())))
         .collect::<Result<Vec<_>>>()?;
@@ -120,7 +120,7 @@ pub fn run(run: &Replay<'_>, cuts: &[CutPoint]) -> Result<Vec<CutOutcome>> {
 
 fn serve(
     place: &mut ReplayPlace,
-    run: &Replay<'_>,
+    run: &CutReplay<'_>,
     receiver: &Mutex<Receiver<(CutPoint, DiskImage)>>,
     outcomes: &Mutex<Vec<CutOutcome>>,
 ) {

@@ -3,7 +3,7 @@
 //! It is not the process that serves the disks: the kernel ends a process only when none of its
 //! threads waits for a disk, and a disk whose process does not end answers nobody.
 
-use super::file_system::FileSystem;
+use super::file_system::KernelFileSystem;
 use super::observed::ObservedTree;
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::mount::{UnmountFlags, unmount};
@@ -30,7 +30,7 @@ pub struct TreeProgram {
 /// A command to the worker.
 #[derive(Debug, Deserialize, Serialize)]
 enum WorkerRequest {
-    Mount(FileSystem, String, PathBuf),
+    Mount(KernelFileSystem, String, PathBuf),
     Read(PathBuf),
     /// By this program, which reads this text and prints the tree.
     Ask(PathBuf, PathBuf, String),
@@ -64,7 +64,12 @@ impl MountWorker {
     }
 
     /// Mounts a file system, which replays its journal.
-    pub fn mount(&mut self, file_system: FileSystem, device: &str, folder: &Path) -> Result<()> {
+    pub fn mount(
+        &mut self,
+        file_system: KernelFileSystem,
+        device: &str,
+        folder: &Path,
+    ) -> Result<()> {
         self.call(&WorkerRequest::Mount(file_system, device.to_owned(), folder.to_owned()))?;
         Ok(())
     }

@@ -4,18 +4,18 @@
 //! Each load is limited in two ways: by a CPU quota, within which the rate depends on how requests
 //! arrive, and by a shaped link, whose limit is the same for every loader.
 
-use super::super::network::{Ends, Line, behind};
-use super::super::nfs::Server;
+use super::super::network::{ClientNetwork, NetworkLink, behind};
+use super::super::nfs::MeasuredNfsServer;
 use super::super::{Args, Result, network};
 use super::{
-    KEEPS_MEMORY, LoaderResult, MEGABITS, PROCESSORS, Quota, by_anabranch, found, hold, on, pin,
+    CpuQuota, KEEPS_MEMORY, LoaderResult, MEGABITS, PROCESSORS, by_anabranch, found, hold, on, pin,
     print,
 };
 use anyhow::{Context, bail};
 use std::path::Path;
 
 /// A load of both loaders.
-struct Load {
+struct AgreementLoad {
     name: &'static str,
     bytes: u32,
     depth: u32,
@@ -23,13 +23,28 @@ struct Load {
     is_sequential: bool,
 }
 
-const LOADS: [Load; 3] = [
-    Load { name: "NFS: read 4 KiB, depth 64", bytes: 4096, depth: 64, is_sequential: false },
-    Load { name: "NFS: read 64 KiB, depth 8", bytes: 65_536, depth: 8, is_sequential: false },
-    Load { name: "NFS: read 1020 KiB, depth 8", bytes: 1_044_480, depth: 8, is_sequential: true },
+const LOADS: [AgreementLoad; 3] = [
+    AgreementLoad {
+        name: "NFS: read 4 KiB, depth 64",
+        bytes: 4096,
+        depth: 64,
+        is_sequential: false,
+    },
+    AgreementLoad {
+        name: "NFS: read 64 KiB, depth 8",
+        bytes: 65_536,
+        depth: 8,
+        is_sequential: false,
+    },
+    AgreementLoad {
+        name: "NFS: read 1020 KiB, depth 8",
+        bytes: 1_044_480,
+        depth: 8,
+        is_sequential: true,
+    },
 ];
 
-impl Load {
+impl AgreementLoad {
     /// Size of the file, a multiple of the block: fio counts a partial last block as an operation.
     fn file_bytes(&self) -> u32 {
         FILE_BYTES.next_multiple_of(self.bytes)
@@ -50,7 +65,7 @@ pub fn run(
     root: &Path,
     binary: &Path,
     program: &Path,
-    quota: Option<&Quota>,
+    quota: Option<&CpuQuota>,
     args: &Args,
 ) -> Result<()> {
     if !args.host_network {
@@ -58,14 +73,16 @@ pub fn run(
         network::second_address()?;
     }
     let programs = [binary, program];
-    let (server, _) = Server::ganesha_with(root, crate::server::address(63), &KEEPS_MEMORY)?;
+    let (server, _) =
+        MeasuredNfsServer::ganesha_with(root, crate::server::address(63), &KEEPS_MEMORY)?;
     let held = format!("NFS-Ganesha, {}", hold(server.pid, quota, PERCENT)?);
     let here = on(PROCESSORS[1]);
     in_turns(programs, &server, &held, &here, args)?;
     drop(server);
 
-    let line = Ends::new(1, &Line::Shaped { megabits: MEGABITS })?;
-    let (server, _) = Server::ganesha_with(root, line.addresses(0).remove(0), &KEEPS_MEMORY)?;
+    let line = ClientNetwork::new(1, &NetworkLink::Shaped { megabits: MEGABITS })?;
+    let (server, _) =
+        MeasuredNfsServer::ganesha_with(root, line.addresses(0).remove(0), &KEEPS_MEMORY)?;
     pin(server.pid)?;
     let held = format!("NFS-Ganesha, a line of {MEGABITS} Mbit/s");
     in_turns(programs, &server, &held, &[line.before(), here].concat(), args)
@@ -74,7 +91,7 @@ pub fn run(
 /// All loads of one server. Loaders run with `before` before their commands.
 fn in_turns(
     [binary, fio]: [&Path; 2],
-    server: &Server,
+    server: &MeasuredNfsServer,
     held: &str,
     before: &[String],
     args: &Args,
@@ -97,8 +114,8 @@ fn in_turns(
 fn by_fio(
     before: &[String],
     program: &Path,
-    server: &Server,
-    load: &Load,
+    server: &MeasuredNfsServer,
+    load: &AgreementLoad,
     seconds: u32,
 ) -> Result<LoaderResult> {
     let pattern = if load.is_sequential { "read" } else { "randread" };

@@ -1,6 +1,6 @@
 //! The copy programs and their command lines.
 
-use super::{CopyDirection, Stage};
+use super::{CopyDirection, MeasuringClient};
 use crate::server::{PASSWORD, PORT, USER};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ fn has(program: &str) -> bool {
 /// # Errors
 /// rclone cannot hide the password.
 pub fn command(
-    stage: &Stage<'_>,
+    stage: &MeasuringClient<'_>,
     tool: Tool,
     address: &str,
     way: &CopyDirection<'_>,

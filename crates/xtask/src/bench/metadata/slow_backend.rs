@@ -1,7 +1,7 @@
 //! Our server over a backend that takes long, with its cache and without: two servers, by turns
 //! in one run.
 
-use super::{CACHE_OFF, OURS, Report, Server, WITHOUT_CACHE};
+use super::{CACHE_OFF, LoaderReport, MeasuredServer, OURS, WITHOUT_CACHE};
 use crate::bench::Args;
 use crate::server::RunningServer;
 use anyhow::{Context, Result};
@@ -16,7 +16,7 @@ pub fn run(binary: &Path, args: &Args, latency_us: u64) -> Result<()> {
     let slow = format!(",backend_latency_us={latency_us}");
     let on = RunningServer::anabranch_with(binary, OURS, &slow)?;
     let off = RunningServer::anabranch_with(binary, WITHOUT_CACHE, &format!("{slow}{CACHE_OFF}"))?;
-    let servers = [Server::of("on", &on), Server::of("off", &off)];
+    let servers = [MeasuredServer::of("on", &on), MeasuredServer::of("off", &off)];
     println!(
         "Each look at the directory takes {latency_us} µs longer; latencies in µs, p50 / p99:\n"
     );
@@ -40,7 +40,7 @@ pub fn run(binary: &Path, args: &Args, latency_us: u64) -> Result<()> {
 
 fn compare(
     binary: &Path,
-    servers: &[Server; 2],
+    servers: &[MeasuredServer; 2],
     folder: &str,
     (names, depth): (u64, &str),
     args: &Args,
@@ -72,18 +72,18 @@ fn compare(
         );
     }
     let ratio = |kind: &str| {
-        let of = |figure| over(&on, &off, |report: &Report| report.of(kind, figure));
+        let of = |figure| over(&on, &off, |report: &LoaderReport| report.of(kind, figure));
         format!("{:.2} / {:.2}", of("p50"), of("p99"))
     };
     println!(
         "| {names} | {depth} | on : off | {:.2} | {:.2} | {} |",
-        over(&on, &off, Report::rate),
-        over(&on, &off, Report::server_us),
+        over(&on, &off, LoaderReport::rate),
+        over(&on, &off, LoaderReport::server_us),
         KINDS.map(ratio).join(" | ")
     );
     Ok(())
 }
 
-fn over(on: &Report, off: &Report, figure: impl Fn(&Report) -> f64) -> f64 {
+fn over(on: &LoaderReport, off: &LoaderReport, figure: impl Fn(&LoaderReport) -> f64) -> f64 {
     figure(on) / figure(off)
 }
