@@ -7,7 +7,7 @@
 //!
 //! A rename of a file without a record costs one load.
 
-use crate::rename_turns::TurnRequest;
+use crate::rename_turns::{RenameSubject, TurnRequest};
 use crate::table::{FileTable, OpenFileState, OpenName};
 use crate::{OpenFile, RequestFiles, UnstableObjects};
 use futures_util::future::BoxFuture;
@@ -261,7 +261,9 @@ impl RequestFiles {
     /// one, or has ended when this returns.
     pub async fn begin_record(&self, open: &OpenFile) {
         open.note_recorded();
-        if self.table.epoch(open.volume()).is_none() {
+        let path = open.path();
+        let subject = RenameSubject::new(open.volume(), Some(open.key()), &path);
+        if self.table.rename_turns.is_in_flight(subject) {
             let change = TurnRequest { moves_directory: false, ..open.name_change() };
             drop(self.table.rename_turns.take(&change, &[]).await);
         }

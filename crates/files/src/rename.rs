@@ -7,7 +7,7 @@ use crate::handle_breaks::{OpenDescendants, WAITS_MAX, break_handles};
 use crate::link_target::check_moved;
 use crate::offload::offload_in_turn;
 use crate::open_journal::{AnnouncedRename, RenameNames};
-use crate::rename_turns::RenameTurn;
+use crate::rename_turns::{RenameInFlight, RenameTurn};
 use crate::server_work::{LOCATE, WANTED};
 use crate::table::{FileTable, OpenFileState, OpenRefusal};
 use crate::volume::dos;
@@ -160,7 +160,7 @@ impl RequestFiles {
             let is_quick = open.is_of_object() && open.volume().vfs.creates_without_waiting();
             // The call owns the turn, which ends before a wait for another client.
             let call = move || {
-                let mut seen = DirectoryKeys::new();
+                let mut seen: DirectoryKeys = into.into_iter().collect();
                 let claims = (&mut turn, &mut seen);
                 let linked = link_now(&context, &open, claims, (&to, into), replace);
                 drop(turn);
@@ -264,35 +264,62 @@ impl<E: Into<OpenRefusal>> From<E> for RenameFailure {
     }
 }
 
-/// Claims a directory for the rest of a turn. Earlier lookups of its entries are stale.
-fn claim_directory(
-    turn: &mut RenameTurn,
-    seen: &mut DirectoryKeys,
-    key: FileKey,
-) -> std::result::Result<(), RenameFailure> {
-    seen.push(key);
-    match turn.try_add_directories(&[key]) {
-        true => Ok(()),
-        false => Err(RenameFailure::DirectoryClaimed),
+/// The directories of a rename or link, found and claimed before the rename is announced.
+/// Refusals are reported after the checks of the open.
+struct FoundDirectories {
+    /// The present name's, if it was looked up.
+    source: Result<Option<OpenedNode>>,
+    /// The new name's.
+    target: Result<OpenWithSecurity>,
+}
+
+impl FoundDirectories {
+    /// Claims the directories for the rest of a turn. Earlier lookups of their entries are stale.
+    fn claim(
+        &self,
+        turn: &mut RenameTurn,
+        seen: &mut DirectoryKeys,
+    ) -> std::result::Result<(), RenameFailure> {
+        let source = self.source.as_ref().ok().and_then(Option::as_ref);
+        let target = self.target.as_ref().ok().map(|target| &target.opened);
+        let found = [source, target].into_iter().flatten().map(|found| found.attributes.key);
+        seen.extend(found);
+        seen.sort_unstable();
+        seen.dedup();
+        match turn.try_add_directories(seen) {
+            true => Ok(()),
+            false => Err(RenameFailure::DirectoryClaimed),
+        }
     }
 }
 
-/// Claims the directory of the present name, and returns it if it was looked up. Within one
-/// directory the claim of the new name's suffices, unless the present name is verified.
-fn claim_source(
+/// Finds the directories of both names. Within one directory the claim of the new name's suffices,
+/// unless the present name is verified.
+fn find_directories(
     context: &RequestContext,
     open: &OpenFile,
-    (turn, seen): (&mut RenameTurn, &mut DirectoryKeys),
     (from, to): (&RelPath, &RelPath),
-) -> std::result::Result<Option<OpenedNode>, RenameFailure> {
-    if from.parent() == to.parent() && !open.is_posix() {
-        return Ok(None);
+    into: Option<FileKey>,
+) -> FoundDirectories {
+    let source = match from.parent() == to.parent() && !open.is_posix() {
+        true => Ok(None),
+        false => source_directory(context, open, from),
+    };
+    FoundDirectories { source, target: find_target_directory(context, open, to, into) }
+}
+
+/// Announces the rename in its turn to concurrent opens, which resolve again. A symbolic link may be
+/// a part of any path.
+fn announce<'a>(
+    table: &'a FileTable,
+    open: &OpenFile,
+    turn: &RenameTurn,
+    names: &[&RelPath],
+) -> RenameInFlight<'a> {
+    match open.kind() == FileKind::File && !open.is_replaced() {
+        true => table.rename_turns.begin_file_rename(open.key(), names),
+        false => table.rename_turns.begin_rename(turn),
     }
-    let source = source_directory(context, open, from)?;
-    if let Some(source) = &source {
-        claim_directory(turn, seen, source.attributes.key)?;
-    }
-    Ok(source)
 }
 
 fn rename_now(
@@ -304,13 +331,15 @@ fn rename_now(
     steps: &mut RenameSteps,
 ) -> std::result::Result<(), RenameFailure> {
     let table = &*open.table;
-    // Announced before any lookup, so that concurrent opens resolve again.
-    let _renaming = table.rename_turns.begin_rename(turn);
-    steps.directories.clear();
     let from = open.path();
     if from.is_root() || to.is_root() {
         return Err(FsError::AccessDenied.into());
     }
+    steps.directories = into.into_iter().collect();
+    let found = find_directories(context, open, (&from, to), into);
+    found.claim(turn, &mut steps.directories)?;
+    // Announced before any check or lookup of the names, so that concurrent opens resolve again.
+    let mut renaming = announce(table, open, turn, &[&from, to]);
     check_open(open)?;
     break_handles(context, &open.state, open.cache_owner())?;
     let held = open.state.view();
@@ -325,22 +354,21 @@ fn rename_now(
         steps.below.clear(context, table, open, &from)?;
     }
     let is_untried = steps.target_guess == TargetGuess::Untried;
-    let source = claim_source(context, open, (turn, &mut steps.directories), (&from, to))?;
+    let source = found.source?;
     // Without a lookup of the new name, the rename call itself verifies the present one.
     let is_looked_at = open.is_posix() && !is_untried;
     if is_looked_at && look(context, open, &from)?.attributes.key != open.key() {
         // The name was removed, and may refer to another file by now.
         return Err(FsError::NotFound.into());
     }
-    let (parent, to) = target_directory(context, table, open, to, into)?;
-    claim_directory(turn, &mut steps.directories, parent.attributes.key)?;
+    let (parent, to) = check_target_directory(context, table, open, to, found.target?)?;
     check_moved(open, (&from, &to))?;
     let source = source.filter(|_| open.is_of_object());
     let directories = (source.as_ref(), &parent);
     for attempt in 0..RENAME_TRIES_MAX {
         let target = match (steps.target_guess, attempt) {
             (TargetGuess::Untried, _) | (TargetGuess::Free, 0) => RenameTarget::Free,
-            _ => target(context, table, open, &from, &parent, &to, replace)?,
+            _ => target(context, open, &mut renaming, (&from, &to), &parent, replace)?,
         };
         if matches!(target, RenameTarget::OtherName) {
             return Ok(());
@@ -550,17 +578,19 @@ fn link_now(
     replace: bool,
 ) -> std::result::Result<(), RenameFailure> {
     let table = &*open.table;
-    let _renaming = table.rename_turns.begin_rename(turn);
+    let directory = find_target_directory(context, open, to, into);
+    let found = FoundDirectories { source: Ok(None), target: directory };
+    found.claim(turn, seen)?;
+    let mut renaming = announce(table, open, turn, &[to]);
     check_open(open)?;
-    let (parent, to) = target_directory(context, table, open, to, into)?;
-    claim_directory(turn, seen, parent.attributes.key)?;
+    let (parent, to) = check_target_directory(context, table, open, to, found.target?)?;
     check_moved(open, (&open.path(), &to))?;
     let vfs = &open.volume().vfs;
     let actor = context.call(open.caller.identity.actor());
     let target = match open.is_of_object() && !replace {
         // No lookup: the file system refuses an existing name.
         true => RenameTarget::Free,
-        false => target(context, table, open, &open.path(), &parent, &to, replace)?,
+        false => target(context, open, &mut renaming, (&open.path(), &to), &parent, replace)?,
     };
     match target {
         RenameTarget::Free if open.is_of_object() => vfs.link_as_posix(actor, &*open.node, &to)?,
@@ -585,16 +615,14 @@ fn check_open(open: &OpenFile) -> Result<()> {
     if open.state.view().grants.is_open(open.id) { Ok(()) } else { Err(FsError::Stale) }
 }
 
-/// The new name's directory, in which the caller may create, and the new path with the directory as
-/// stored.
-fn target_directory(
+/// Finds the new name's directory.
+fn find_target_directory(
     context: &RequestContext,
-    table: &FileTable,
     open: &OpenFile,
     to: &RelPath,
     into: Option<FileKey>,
-) -> RenameStep<(OpenedNode, RelPath)> {
-    let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
+) -> Result<OpenWithSecurity> {
+    let (parent, _) = to.split().ok_or(FsError::AccessDenied)?;
     let found = match into {
         // A directory found by handle, so that a symbolic link is none.
         Some(_) => {
@@ -603,22 +631,36 @@ fn target_directory(
         }
         None => look(context, open, &parent).map(OpenWithSecurity::from),
     };
-    let OpenWithSecurity { opened: found, security } = match found {
+    let found = match found {
         Err(FsError::NotFound) => Err(FsError::PathNotFound),
         other => other,
     }?;
+    let opened = &found.opened;
     if into.is_none() {
-        open.volume().check_reached(&found, false).map_err(|error| match error {
+        open.volume().check_reached(opened, false).map_err(|error| match error {
             FsError::NotFound => FsError::PathNotFound,
             other => other,
         })?;
     }
-    if into.is_some_and(|key| key != found.attributes.key) {
-        return Err(FsError::Stale.into());
+    if into.is_some_and(|key| key != opened.attributes.key) {
+        return Err(FsError::Stale);
     }
-    if found.attributes.kind != FileKind::Directory {
-        return Err(FsError::PathNotFound.into());
+    match opened.attributes.kind {
+        FileKind::Directory => Ok(found),
+        _ => Err(FsError::PathNotFound),
     }
+}
+
+/// Checks that the caller may create the new name in its directory, and returns the directory and
+/// the new path with the directory as stored.
+fn check_target_directory(
+    context: &RequestContext,
+    table: &FileTable,
+    open: &OpenFile,
+    to: &RelPath,
+    OpenWithSecurity { opened: found, security }: OpenWithSecurity,
+) -> RenameStep<(OpenedNode, RelPath)> {
+    let name = to.name().ok_or(FsError::AccessDenied)?;
     if table.is_directory_delete_pending(found.attributes.key, &open.volume().vfs, &found.path) {
         return Err(FsError::DeletePending.into());
     }
@@ -671,13 +713,13 @@ impl RenameTarget {
 /// Checks that the name `to` may be taken.
 fn target(
     context: &RequestContext,
-    table: &FileTable,
     open: &OpenFile,
-    from: &RelPath,
+    renaming: &mut RenameInFlight<'_>,
+    (from, to): (&RelPath, &RelPath),
     parent: &OpenedNode,
-    to: &RelPath,
     replace: bool,
 ) -> RenameStep<RenameTarget> {
+    let table = &open.table;
     let target = match look(context, open, to) {
         Err(FsError::NotFound) => return Ok(RenameTarget::Free),
         other => other?,
@@ -703,6 +745,8 @@ fn target(
     if is_stuck || is_kept {
         return Err(FsError::AccessDenied.into());
     }
+    // Announced before its opens are looked for. A file system may find it by names that count apart.
+    renaming.note_file(target.attributes.key);
     let used = table.find(target.attributes.key).filter(|state| state.pins_names());
     if let Some(state) = used {
         break_handles(context, &state, CacheOwner::Open(open.id))?;

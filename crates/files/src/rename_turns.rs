@@ -8,13 +8,17 @@
 //!
 //! A claim refers to a file system or a node, never to a share, so shares of one tree take turns.
 
+mod in_flight;
+
 use futures_channel::oneshot;
+use in_flight::RenameCounts;
+pub(crate) use in_flight::{RenameEpoch, RenameInFlight, RenameSubject};
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sync::Mutex;
-use vfs::{FileKey, KeyedBuildHasher};
+use vfs::{FileKey, KeyedBuildHasher, RelPath};
 
 /// Number of distinct file systems; more of them share turns. It is the width of a [`TreeSet`].
 const TREES: usize = 64;
@@ -181,32 +185,19 @@ impl Drop for ClaimWait<'_> {
     }
 }
 
-/// Renames of one file system, counted at their begin and end.
-#[derive(Debug, Default)]
-struct TreeRenames {
-    begun: AtomicU64,
-    ended: AtomicU64,
-    /// Other file systems that were found mounted below shares of this one.
-    below: AtomicU64,
-}
-
-/// Count of the renames that can affect a share, while none is in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RenameEpoch {
-    ended: u64,
-    trees: TreeSet,
-}
-
 /// The turns of all shares. Waiting takes no thread.
 #[derive(Debug)]
 pub(crate) struct RenameTurns {
     queues: Mutex<ClaimQueues>,
-    trees: [TreeRenames; TREES],
+    /// Other file systems that were found mounted below shares of a file system.
+    below: [AtomicU64; TREES],
+    counts: RenameCounts,
 }
 
 impl Default for RenameTurns {
     fn default() -> Self {
-        Self { queues: Mutex::default(), trees: std::array::from_fn(|_| TreeRenames::default()) }
+        let below = std::array::from_fn(|_| AtomicU64::default());
+        Self { queues: Mutex::default(), below, counts: RenameCounts::default() }
     }
 }
 
@@ -320,48 +311,63 @@ impl RenameTurns {
     /// The file systems of a share: that of its root and those found below it.
     fn trees_of(&self, root_device: u64) -> TreeSet {
         let root = TreeSet::of(root_device);
-        let below = root.numbers().map(|number| self.trees[number].below.load(Ordering::SeqCst));
+        let below = root.numbers().map(|number| self.below[number].load(Ordering::SeqCst));
         below.fold(root, |all, below| all.union(TreeSet(below)))
     }
 
-    /// Records that a file of another file system was found below a share's root. An epoch from
-    /// before is over.
+    /// Records that a file of another file system was found below a share's root. Opens that
+    /// look for renames from then on see those of that file system, too.
     pub fn note_device(&self, root_device: u64, device: u64) {
         let (root, found) = (TreeSet::of(root_device), TreeSet::of(device));
         if device == root_device || self.trees_of(root_device).contains(found) {
             return;
         }
         for number in root.numbers() {
-            self.trees[number].below.fetch_or(found.0, Ordering::SeqCst);
+            self.below[number].fetch_or(found.0, Ordering::SeqCst);
         }
     }
 
-    /// Count of the renames in the tree of a share, to read before a path is resolved; none while
-    /// one is in flight. If it differs once the open is registered, the path may refer to another
-    /// file.
+    /// Number of the last rename that has ended, to read before a path is resolved: see
+    /// [`RenameTurns::is_current`].
+    pub fn epoch(&self) -> RenameEpoch {
+        self.counts.epoch()
+    }
+
+    /// Whether a lookup after `epoch` is still true: no rename that concerns the subject is in
+    /// flight or has ended since. To call after the open is registered; without a file, after a
+    /// lookup that found none.
     ///
     /// Either a rename sees a registered open, or that open sees that the rename has begun: both
     /// announce themselves before they look.
-    pub fn epoch(&self, root_device: u64) -> Option<RenameEpoch> {
-        let trees = self.trees_of(root_device);
-        let sum = |counter: fn(&TreeRenames) -> &AtomicU64| {
-            let counts = trees.numbers().map(|n| counter(&self.trees[n]).load(Ordering::SeqCst));
-            counts.fold(0, u64::wrapping_add)
-        };
-        let ended = sum(|tree| &tree.ended);
-        (sum(|tree| &tree.begun) == ended).then_some(RenameEpoch { ended, trees })
+    pub fn is_current(&self, epoch: RenameEpoch, subject: RenameSubject<'_>) -> bool {
+        self.counts.is_quiet_since(epoch)
+            || (self.is_tree_current(epoch, subject.root_device)
+                && self.counts.is_file_quiet_since(epoch, subject))
     }
 
-    /// Announces a rename in its turn: concurrent opens resolve their path again (see
-    /// [`RenameTurns::epoch`]).
+    /// The same for an open that has claimed the directory of its name: renames of files do not
+    /// concern it.
+    pub fn is_tree_current(&self, epoch: RenameEpoch, root_device: u64) -> bool {
+        self.counts.are_trees_quiet_since(epoch, self.trees_of(root_device))
+    }
+
+    /// Whether a rename is in flight that concerns the subject.
+    pub fn is_in_flight(&self, subject: RenameSubject<'_>) -> bool {
+        self.counts.is_in_flight(self.trees_of(subject.root_device), subject)
+    }
+
+    /// Announces a rename in its turn to all opens in its tree: they resolve their path again.
     pub fn begin_rename(&self, turn: &RenameTurn) -> RenameInFlight<'_> {
-        RenameInFlight::begin(self, turn.trees(|_| true))
+        self.counts.begin_in_trees(turn.trees(|_| true))
     }
 
-    /// Announces the rename of a stream, which needs no turn.
-    pub fn begin_stream_rename(&self, change: &TurnRequest) -> RenameInFlight<'_> {
-        let trees = TreeSet::of(change.root_device).union(TreeSet::of(change.file.device));
-        RenameInFlight::begin(self, trees)
+    /// Announces the rename of a file that is no symbolic link, a new name of it, or the rename of
+    /// one of its streams, to opens of the file and by these names. Streams need no turn.
+    pub fn begin_file_rename(&self, file: FileKey, names: &[&RelPath]) -> RenameInFlight<'_> {
+        let mut renaming = self.counts.begin_in_trees(TreeSet::default());
+        renaming.note_file(file);
+        names.iter().for_each(|name| renaming.note_name(name));
+        renaming
     }
 }
 
@@ -431,29 +437,6 @@ impl Drop for RenameTurn {
     fn drop(&mut self) {
         if !self.claims.is_empty() {
             self.turns.release(&self.claims);
-        }
-    }
-}
-
-/// A rename in flight.
-pub(crate) struct RenameInFlight<'a> {
-    turns: &'a RenameTurns,
-    trees: TreeSet,
-}
-
-impl<'a> RenameInFlight<'a> {
-    fn begin(turns: &'a RenameTurns, trees: TreeSet) -> Self {
-        for number in trees.numbers() {
-            turns.trees[number].begun.fetch_add(1, Ordering::SeqCst);
-        }
-        Self { turns, trees }
-    }
-}
-
-impl Drop for RenameInFlight<'_> {
-    fn drop(&mut self) {
-        for number in self.trees.numbers() {
-            self.turns.trees[number].ended.fetch_add(1, Ordering::SeqCst);
         }
     }
 }

@@ -190,7 +190,8 @@ impl RequestFiles {
         let (open, to) = (open.clone(), to.clone());
         let call = move || {
             // Concurrent opens resolve again.
-            let _renaming = open.table.rename_turns.begin_stream_rename(&open.name_change());
+            let turns = &open.table.rename_turns;
+            let _renaming = turns.begin_file_rename(open.key(), &[&open.path()]);
             rename_now(&open, &to, replace)
         };
         self.offload(call).await

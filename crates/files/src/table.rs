@@ -6,7 +6,7 @@ use crate::caching::{BreakWait, ExternalChangeWatch, KeyClaim, KeyIndex};
 use crate::context::RequestContext;
 use crate::delegation::client_owner;
 use crate::open_journal::{NamesInFlight, OpenJournal};
-use crate::rename_turns::{RenameEpoch, RenameTurns};
+use crate::rename_turns::RenameTurns;
 use crate::room::ChargedEnd;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
@@ -917,11 +917,6 @@ impl FileTable {
     /// registered, the name may have been removed.
     pub fn removals(&self) -> u64 {
         self.removals.load(Ordering::SeqCst)
-    }
-
-    /// See [`RenameTurns::epoch`].
-    pub fn epoch(&self, volume: &Volume) -> Option<RenameEpoch> {
-        self.rename_turns.epoch(volume.vfs_serial())
     }
 
     pub fn len(&self) -> usize {

@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
-    Access, CallHolder, Caller, Files, IfMissing, Inline, OpenFile, OpenPlan, RequestFiles,
+    Access, CallHolder, Caller, Files, IfMissing, Inline, Object, OpenFile, OpenPlan, RequestFiles,
     RequestedKind, Semantics, ShareMode, Volume, VolumeOptions, Workers,
 };
 use futures_util::FutureExt;
@@ -141,6 +141,34 @@ impl GatedShare {
         run(self.files.open(&self.volume, &self.caller, plan)).is_ok()
     }
 
+    /// Opens an existing file.
+    fn opening(&self, at: &str) -> impl Future<Output = vfs::Result<Arc<OpenFile>>> + use<> {
+        let (files, volume, caller) =
+            (self.files.clone(), self.volume.clone(), self.caller.clone());
+        let plan =
+            OpenPlan { path: path(at), ..OpenPlan::posix(Access::READ_DATA, ShareMode::ALL) };
+        async move { Ok(files.open(&volume, &caller, plan).await?.open) }
+    }
+
+    fn object(&self, name: &str) -> Object {
+        let root = run(self.files.root_object(&self.volume)).unwrap();
+        let name = Name::new(name.as_bytes()).unwrap();
+        run(self.files.look_up(&self.caller, &root, &name)).unwrap()
+    }
+
+    fn renaming_object(
+        &self,
+        from: (&Object, &'static str),
+        to: (&Object, &'static str),
+    ) -> BoxFuture<'static, vfs::Result<()>> {
+        let (files, caller) = (self.files.clone(), self.caller.clone());
+        let [from, to] = [from, to]
+            .map(|(directory, name)| (directory.clone(), Name::new(name.as_bytes()).unwrap()));
+        Box::pin(
+            async move { files.rename_object(&caller, (&from.0, &from.1), (&to.0, &to.1)).await },
+        )
+    }
+
     fn renaming(&self, open: &Arc<OpenFile>, to: &str) -> BoxFuture<'static, vfs::Result<()>> {
         let (files, open, to) = (self.files.clone(), open.clone(), path(to));
         Box::pin(async move { files.rename(&open, &to, true).await })
@@ -212,6 +240,50 @@ fn slow_rename_does_not_hold_up_another_directory() {
     assert_eq!(run(slow.files.close(unlinked)), Ok(()), "a removal");
     gate.open();
     assert_eq!(run(first), Ok(()));
+}
+
+#[test]
+fn opens_by_other_names_complete_during_a_slow_rename() {
+    let (gate, slow, _) = two_shares();
+    ["a", "b"].into_iter().for_each(|at| slow.create_directory(at));
+    let moved = slow.file("a/x");
+    ["b/x1", "b/x2", "b/gone"].into_iter().for_each(|at| drop(slow.file(at)));
+    let b = slow.object("b");
+    gate.arm(0);
+    let mut first = slow.renaming(&moved, "a/y");
+    assert!(first.as_mut().now_or_never().is_none());
+    gate.wait_until_blocking();
+    drop(slow.open("b/x1", RequestedKind::File, Semantics::Windows));
+    slow.open("b/new", RequestedKind::File, Semantics::Windows);
+    slow.file("a/new");
+    assert_eq!(run(slow.renaming_object((&b, "x1"), (&b, "z"))), Ok(()), "a rename over NFS");
+    let (name, caller) = (Name::new(*b"gone").unwrap(), slow.caller.clone());
+    assert_eq!(run(slow.files.remove_object(&caller, &b, &name)), Ok(()), "a removal over NFS");
+    gate.open();
+    assert_eq!(run(first), Ok(()));
+    assert_eq!(moved.path(), path("a/y"));
+}
+
+/// An open by the rename's old or new name waits for the rename, and does not hold up others.
+#[test]
+fn open_by_the_names_of_a_slow_rename_waits_for_it_alone() {
+    let (gate, slow, _) = two_shares();
+    ["a", "b"].into_iter().for_each(|at| slow.create_directory(at));
+    let (moved, file, b) = (slow.file("a/x"), slow.file("b/x"), slow.object("b"));
+    gate.arm(0);
+    let mut first = slow.renaming(&moved, "a/y");
+    assert!(first.as_mut().now_or_never().is_none());
+    gate.wait_until_blocking();
+    let (old, new) = (slow.opening("a/x"), slow.opening("a/y"));
+    let (mut old, mut new) = (Box::pin(old), Box::pin(new));
+    assert!(run_for(&mut old, HELD_UP).is_none(), "the old name");
+    assert!(run_for(&mut new, HELD_UP).is_none(), "the new name");
+    assert_eq!(run(slow.renaming(&file, "b/y")), Ok(()), "another directory");
+    assert_eq!(run(slow.renaming_object((&b, "y"), (&b, "x"))), Ok(()), "the same over NFS");
+    gate.open();
+    assert_eq!(run(first), Ok(()));
+    assert_eq!(run(old).err(), Some(FsError::NotFound));
+    assert_eq!(run(new).unwrap().key(), moved.key());
 }
 
 #[test]
@@ -299,20 +371,10 @@ fn directories_cannot_move_into_each_other() {
     for _ in 0..20 {
         let (_, share, _) = two_shares();
         ["a", "b"].into_iter().for_each(|at| share.create_directory(at));
-        let root = || run(share.files.root_object(&share.volume)).unwrap();
-        let child = |name: &str| {
-            let name = Name::new(name.as_bytes()).unwrap();
-            run(share.files.look_up(&share.caller, &root(), &name)).unwrap()
-        };
-        let (a, b, root_object) = (child("a"), child("b"), root());
-        let moving = |name: &'static str, into: files::Object| {
-            let (files, caller, from) =
-                (share.files.clone(), share.caller.clone(), root_object.clone());
-            Box::pin(async move {
-                let name = Name::new(name.as_bytes()).unwrap();
-                files.rename_object(&caller, (&from, &name), (&into, &name)).await
-            })
-        };
+        let (a, b) = (share.object("a"), share.object("b"));
+        let root = run(share.files.root_object(&share.volume)).unwrap();
+        let moving =
+            |name: &'static str, into: Object| share.renaming_object((&root, name), (&into, name));
         let (mut into_b, mut into_a) = (moving("a", b), moving("b", a));
         let (mut results, begun) = ([None, None], Instant::now());
         while results.contains(&None) {

@@ -7,7 +7,7 @@ use crate::context::RequestContext;
 use crate::open::OpenTicket;
 use crate::open_file::INLINE_FREE_BYTES_MAX;
 use crate::remove::remove_pending_name;
-use crate::rename_turns::TurnRequest;
+use crate::rename_turns::{RenameSubject, TurnRequest};
 use crate::server_work::LOCATE;
 use crate::table::{DeletePendingName, OpenEntry, RegisteredOpen};
 use crate::{Access, Caller, RequestFiles, ShareMode, Volume};
@@ -49,7 +49,7 @@ impl RequestFiles {
         if volume.is_unchangeable() || !volume.max_access().contains(removable) {
             return None;
         }
-        let (epoch, removals) = (table.epoch(volume)?, table.removals());
+        let (epoch, removals) = (table.rename_turns.epoch(), table.removals());
         let path = directory.path.join(name);
         let (attributes, _) = directory.remembered(&self.context, caller, &path)?;
         let is_small = attributes.size_bytes <= INLINE_FREE_BYTES_MAX && attributes.links == 1;
@@ -72,7 +72,8 @@ impl RequestFiles {
         let _turn = table.rename_turns.try_take(&change, &[directory.key()])?;
         let ticket = self.enter_removal(volume, &path, &attributes)?;
         // Renames and removals see the registered removal from here on.
-        let is_still_so = table.epoch(volume) == Some(epoch)
+        let subject = RenameSubject::new(volume, Some(attributes.key), &path);
+        let is_still_so = table.rename_turns.is_current(epoch, subject)
             && table.removals() == removals
             && volume.names().path_since(self.context.call(LOCATE), &*directory.node).as_ref()
                 == Ok(&directory.path);

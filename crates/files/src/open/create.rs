@@ -3,6 +3,7 @@
 
 use super::apply::CreatedNode;
 use super::{OpenAction, OpenAttempt, OpenInProgress, OpenTicket, RequestedKind, TableVersion};
+use crate::rename_turns::RenameSubject;
 use crate::server_work::WANTED;
 use crate::table::OpenRefusal;
 use crate::watch::{ChangeAction, name_filter};
@@ -151,13 +152,15 @@ impl OpenInProgress {
         version: &TableVersion,
     ) -> Result<NodeLocation> {
         self.note_device(&created.opened);
-        let nothing_moved = self.is_current(version) && !created.is_retry;
+        let nothing_moved = self.is_current(version, &created.opened) && !created.is_retry;
         // Removals are frequent: the link count tells whether they concern this node, without a
         // path lookup.
         if nothing_moved && !self.lost_its_name(version, &created.opened)? {
             return Ok(NodeLocation::Original);
         }
-        if self.table.epoch(&self.volume).is_none() {
+        let (key, path) = (created.opened.attributes.key, &created.opened.path);
+        let subject = RenameSubject::new(&self.volume, Some(key), path);
+        if self.table.rename_turns.is_in_flight(subject) {
             return Ok(NodeLocation::Unsettled);
         }
         let opened = &mut created.opened;

@@ -17,9 +17,9 @@ use crate::caching::BreakWait;
 use crate::context::RequestContext;
 use crate::offload::{offload, offload_in_turn};
 use crate::open_file::{OpenFile, OpenFileParts};
-use crate::rename_turns::RenameEpoch;
+use crate::rename_turns::{RenameEpoch, RenameSubject, RenameTurn, TurnRequest};
 use crate::reparse::is_reparse_point;
-use crate::server_work::WANTED;
+use crate::server_work::{LOCATE, WANTED};
 use crate::shown_link::with_link_kind;
 use crate::table::{FileTable, OpenEntry, OpenRefusal, RegisteredOpen};
 use crate::volume::dos;
@@ -33,12 +33,14 @@ use grants::{CacheState, CachingRights, OpenId, ShareMode};
 use origin::OpenOrigin;
 use std::sync::Arc;
 use vfs::{
-    AttributeRequest, Attributes, Case, CreationMode, FileKind, FsError, OpenHow, OpenedNode,
-    RelPath, Result, StreamName, Wait, XattrName,
+    AttributeRequest, Attributes, Case, CreationMode, FileKey, FileKind, FsError, OpenHow,
+    OpenedNode, RelPath, Result, StreamName, Wait, XattrName,
 };
 
 /// Limit of retries after a race with another creator, remover or renamer.
 const RESOLVE_TRIES_MAX: u32 = 8;
+/// The same in a turn that excludes renames.
+const TRIES_IN_TURN_MAX: u32 = 4;
 /// A larger file is truncated on a worker, since that may take long.
 const INLINE_CUT_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -309,15 +311,10 @@ enum OpenAttempt {
 
 /// Counters of the table, read before a path is resolved.
 struct TableVersion {
-    epoch: Option<RenameEpoch>,
+    epoch: RenameEpoch,
     removals: u64,
-}
-
-impl TableVersion {
-    /// Whether no rename was in flight at the snapshot and none has begun since.
-    fn is_current(&self, table: &FileTable, volume: &Volume) -> bool {
-        self.epoch.is_some() && table.epoch(volume) == self.epoch
-    }
+    /// Path of the directory that the open's turn claims and in which its name is.
+    claimed: Option<RelPath>,
 }
 
 /// Outcome of the tries on a worker.
@@ -325,8 +322,8 @@ impl TableVersion {
 enum WorkerOutcome {
     Opened(OpenResult),
     Breaking(Box<OpenInProgress>, BreakWait),
-    /// Every try lost a race.
-    Lost(Box<OpenInProgress>),
+    /// Every try lost a race. With the directory of the name, if it was found.
+    Lost(Box<OpenInProgress>, Option<FileKey>),
 }
 
 /// State of one open request across the stages.
@@ -354,6 +351,9 @@ struct OpenInProgress {
     /// The open only removes the name, and the directory grants that. The file's own rights do not
     /// matter.
     removes_by_directory: bool,
+    /// Directory that the turn of the present tries claims, after earlier ones lost their races.
+    /// Renames of streams take no turn.
+    claimed: Option<FileKey>,
 }
 
 const WRITES: Access = Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0);
@@ -389,19 +389,27 @@ impl OpenInProgress {
             with: ObjectOpen::default(),
             unregistered: None,
             removes_by_directory: false,
+            claimed: None,
         })
     }
 
     /// Runs the stages on a worker.
     async fn run_on(self: Box<Self>, workers: Arc<dyn Workers>) -> Result<OpenProgress> {
         let holder = self.holder.clone();
-        let mut ran = offload(&*workers, &holder, move || self.run()).await?;
-        if let WorkerOutcome::Lost(opening) = ran {
-            // Renames outpace the lookups: the turn excludes them in this tree.
-            let turn = opening.table.rename_turns.take_tree(opening.volume.vfs_serial()).await;
+        let mut ran = offload(&*workers, &holder, move || self.run(RESOLVE_TRIES_MAX)).await?;
+        // Renames outpace the lookups: a turn excludes them, in the directory if that suffices.
+        for is_last in [false, true] {
+            let (mut opening, directory) = match ran {
+                WorkerOutcome::Lost(opening, directory) => (opening, directory),
+                other => {
+                    ran = other;
+                    break;
+                }
+            };
+            let turn = opening.take_turn(directory.filter(|_| !is_last)).await;
             let run = move || {
                 let _turn = turn;
-                opening.run()
+                opening.run(TRIES_IN_TURN_MAX)
             };
             ran = offload_in_turn(&*workers, &holder, run).await?;
         }
@@ -411,20 +419,46 @@ impl OpenInProgress {
                 Ok(OpenProgress::Waiting(WaitingOpen { opening, wait, workers }))
             }
             // Another client creates and removes faster than the lookups.
-            WorkerOutcome::Lost(_) => Err(FsError::ShareViolation),
+            WorkerOutcome::Lost(..) => Err(FsError::ShareViolation),
         }
     }
 
-    /// Runs the stages until no race is lost, up to [`RESOLVE_TRIES_MAX`] times.
-    fn run(mut self: Box<Self>) -> Result<WorkerOutcome> {
-        for _ in 0..RESOLVE_TRIES_MAX {
+    /// Runs the stages until no race is lost, up to `tries` times.
+    fn run(mut self: Box<Self>, tries: u32) -> Result<WorkerOutcome> {
+        for _ in 0..tries {
             match self.once(Wait::Allowed)? {
                 OpenAttempt::Opened(result) => return Ok(WorkerOutcome::Opened(result)),
-                OpenAttempt::Breaking(wait) => return Ok(WorkerOutcome::Breaking(self, wait)),
+                OpenAttempt::Breaking(wait) => {
+                    self.claimed = None;
+                    return Ok(WorkerOutcome::Breaking(self, wait));
+                }
                 OpenAttempt::Lost => {}
             }
         }
-        Ok(WorkerOutcome::Lost(self))
+        self.claimed = None;
+        let directory = self.find_directory().map(|found| found.attributes.key);
+        Ok(WorkerOutcome::Lost(self, directory))
+    }
+
+    /// Waits for a turn in which no other name changes in this directory, or else in the tree.
+    async fn take_turn(&mut self, directory: Option<FileKey>) -> RenameTurn {
+        let (turns, root_device) = (&self.table.rename_turns, self.volume.vfs_serial());
+        self.claimed = directory;
+        match directory {
+            Some(key) => {
+                let change = TurnRequest { root_device, file: key, moves_directory: false };
+                turns.take(&change, &[key]).await
+            }
+            None => turns.take_tree(root_device).await,
+        }
+    }
+
+    /// The directory of the requested name. It may wait.
+    fn find_directory(&self) -> Option<OpenedNode> {
+        let (directory, _) = self.plan.path.split()?;
+        let (names, actor) = (self.volume.names(), self.context.call(LOCATE));
+        let found = names.open_directory(actor, &directory, self.case(), Wait::Allowed);
+        found.ok().map(|found| found.opened)
     }
 
     /// Runs the stages once, from the current path.
@@ -440,22 +474,51 @@ impl OpenInProgress {
         if self.plan.stream.is_some() {
             self.check_streams(wait)?;
         }
-        let version =
-            TableVersion { epoch: self.table.epoch(&self.volume), removals: self.table.removals() };
+        let version = self.version();
         let result = match self.unregistered.take() {
             Some(created) => self.enter_created(created, &version),
             None => self.find_or_create(wait, &version),
         };
         match result {
             // The refusal may concern another file.
-            Err(_) if !self.is_current(&version) || self.has_moved() => Ok(OpenAttempt::Lost),
+            Err(_)
+                if !self.is_path_current(&version, None, &self.plan.path) || self.has_moved() =>
+            {
+                Ok(OpenAttempt::Lost)
+            }
             other => other,
         }
     }
 
-    /// Whether no rename in the tree was in flight when the path was resolved, and none has begun.
-    fn is_current(&self, version: &TableVersion) -> bool {
-        version.is_current(&self.table, &self.volume)
+    fn version(&self) -> TableVersion {
+        let (epoch, removals) = (self.table.rename_turns.epoch(), self.table.removals());
+        // The directory may have been renamed before its turn came.
+        let claimed = self.claimed.filter(|_| self.plan.stream.is_none()).and_then(|key| {
+            let found = self.find_directory().filter(|found| found.attributes.key == key);
+            found.map(|found| found.path)
+        });
+        TableVersion { epoch, removals, claimed }
+    }
+
+    /// Whether no rename that concerns the node was in flight when its path was resolved, and none
+    /// has begun.
+    fn is_current(&self, version: &TableVersion, opened: &OpenedNode) -> bool {
+        self.is_path_current(version, Some(opened.attributes.key), &opened.path)
+    }
+
+    fn is_path_current(
+        &self,
+        version: &TableVersion,
+        file: Option<FileKey>,
+        path: &RelPath,
+    ) -> bool {
+        let (turns, root_device) = (&self.table.rename_turns, self.volume.vfs_serial());
+        // The claim of the directory keeps renames of files from its names.
+        let is_claimed = version.claimed.is_some() && path.parent() == version.claimed;
+        match is_claimed {
+            true => turns.is_tree_current(version.epoch, root_device),
+            false => turns.is_current(version.epoch, RenameSubject { root_device, file, path }),
+        }
     }
 
     /// Records the file system of a found node, whose renames count from the next lookup on.
@@ -548,7 +611,7 @@ impl OpenInProgress {
     /// from then on.
     fn lost_its_path(&self, version: &TableVersion, opened: &OpenedNode) -> Result<bool> {
         self.note_device(opened);
-        if !self.is_current(version) || self.has_moved() {
+        if !self.is_current(version, opened) || self.has_moved() {
             return Ok(true);
         }
         self.lost_its_name(version, opened)

@@ -88,21 +88,37 @@ fn file_renamed_before_entry_is_opened_by_new_name() {
 }
 
 #[test]
-fn file_created_during_rename_is_opened_as_new() {
+fn file_created_during_rename_by_another_name_is_opened_at_once() {
+    let served = serve();
+    served.put("other", b"other");
+    let (files, volume) = (served.files.clone(), served.volume.clone());
+    let caller = served.alice.clone();
+    served.hook_once(HookPoint::BeforeRename, move |_| {
+        let made = now(files.open(&volume, &caller, new_file("new"))).unwrap();
+        assert_eq!(made.action, OpenAction::Created);
+        now(files.close(made.open)).unwrap();
+    });
+    let mover = served.open("other", DELETE);
+    now(served.files.rename(&mover, &path("moved"), false)).unwrap();
+    assert!(served.exists("new"));
+}
+
+#[test]
+fn file_created_during_rename_to_its_name_is_opened_as_new() {
     let served = serve();
     served.put("other", b"other");
     let made = Arc::new(Mutex::new(None));
     let (files, volume) = (served.files.clone(), served.volume.clone());
     let (caller, slot) = (served.alice.clone(), made.clone());
     served.hook_once(HookPoint::BeforeRename, move |_| {
-        let opening = async move { files.open(&volume, &caller, new_file("new")).await };
+        let opening = async move { files.open(&volume, &caller, new_file("moved")).await };
         let mut opening = Box::pin(opening);
         assert!(opening.as_mut().now_or_never().is_none(), "it waits for its turn");
         *slot.lock().unwrap() = Some(opening);
     });
     let mover = served.open("other", DELETE);
-    now(served.files.rename(&mover, &path("moved"), false)).unwrap();
-    assert!(served.exists("new"));
+    let moved = now(served.files.rename(&mover, &path("moved"), false));
+    assert_eq!(moved, Err(FsError::AlreadyExists));
     let opening = made.lock().unwrap().take().unwrap();
     assert_eq!(now(opening).unwrap().action, OpenAction::Created);
 }
