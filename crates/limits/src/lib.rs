@@ -22,7 +22,7 @@ pub use ledger::{
 pub use share::{BOOKING_BYTES_MAX, FileBuckets, RequestAdmission, ShareLimits, WaitGuard};
 pub use size::{ProvisionedSize, ReductionTooSoon, SIZE_REDUCTION_DELAY};
 pub use snapshot::{CreditState, Credits, LimitsSnapshot};
-pub use space_usage::SpaceUsage;
+pub use space_usage::{MeasurementStart, SpaceUsage};
 pub use turns::{BookingTurn, TurnGrant, Turns};
 
 /// Kind of a request.

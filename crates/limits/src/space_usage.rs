@@ -5,7 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Usage accounting. Removed data counts until the next measurement.
 #[derive(Debug, Default)]
 pub struct SpaceUsage {
-    is_measured: AtomicBool,
+    /// Number of the tree that the share shows; [`SpaceUsage::restart`] raises it.
+    generation: AtomicU64,
+    /// Generation of the last measurement plus one; zero before the first. Comparing it with the
+    /// generation makes a measurement of another tree invalid at once.
+    measured_generation: AtomicU64,
     measured: AtomicU64,
     /// Total growth since the start.
     grown: AtomicU64,
@@ -15,11 +19,27 @@ pub struct SpaceUsage {
     is_changed: AtomicBool,
 }
 
+/// The state of a share's usage when a measurement begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasurementStart {
+    generation: u64,
+    grown: u64,
+}
+
+impl MeasurementStart {
+    /// The generation that is measured; see [`SpaceUsage::generation`].
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
 impl SpaceUsage {
-    /// Bytes used; none before the first measurement.
+    /// Bytes used; none before the first measurement of the present tree.
     #[must_use]
     pub fn used_bytes(&self) -> Option<u64> {
-        self.is_measured.load(Ordering::Acquire).then(|| {
+        let measured = self.measured_generation.load(Ordering::Acquire);
+        (measured == self.generation() + 1).then(|| {
             let before = self.grown_before.load(Ordering::Relaxed);
             let grown = self.grown.load(Ordering::Relaxed).saturating_sub(before);
             self.measured.load(Ordering::Relaxed).saturating_add(grown)
@@ -51,19 +71,37 @@ impl SpaceUsage {
         self.is_changed.load(Ordering::Relaxed)
     }
 
-    /// Begins a measurement; the result is passed to [`SpaceUsage::end_measure`].
+    /// Number of the tree that the share shows.
     #[must_use]
-    pub fn begin_measure(&self) -> u64 {
-        self.is_changed.store(false, Ordering::Relaxed);
-        self.grown.load(Ordering::Relaxed)
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
-    /// Ends a measurement. Growth during the measurement counts in addition, even if it was
-    /// measured.
-    pub fn end_measure(&self, begun: u64, bytes: u64) {
-        self.grown_before.store(begun, Ordering::Relaxed);
+    /// Records that the share shows another tree from now on. The usage is unknown until that one is
+    /// measured, and measurements in flight are invalid.
+    pub fn restart(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.is_changed.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins a measurement; the result is passed to [`SpaceUsage::end_measure`]. A caller that
+    /// measures a tree excludes [`SpaceUsage::restart`] while it chooses the tree and calls this.
+    #[must_use]
+    pub fn begin_measure(&self) -> MeasurementStart {
+        self.is_changed.store(false, Ordering::Relaxed);
+        let grown = self.grown.load(Ordering::Relaxed);
+        MeasurementStart { generation: self.generation(), grown }
+    }
+
+    /// Ends a measurement; a share has one at a time. Growth during the measurement counts in
+    /// addition, even if it was measured. The result of an older generation is discarded.
+    pub fn end_measure(&self, begun: MeasurementStart, bytes: u64) {
+        if begun.generation != self.generation() {
+            return;
+        }
+        self.grown_before.store(begun.grown, Ordering::Relaxed);
         self.measured.store(bytes, Ordering::Relaxed);
-        self.is_measured.store(true, Ordering::Release);
+        self.measured_generation.store(begun.generation + 1, Ordering::Release);
     }
 }
 
@@ -87,5 +125,20 @@ mod tests {
         room.end_measure(begun, 30);
         assert_eq!(room.used_bytes(), Some(30));
         assert!(room.claim(1, 100));
+    }
+
+    #[test]
+    fn another_tree_has_no_usage_until_it_is_measured() {
+        let room = SpaceUsage::default();
+        room.end_measure(room.begin_measure(), 80);
+        let begun = room.begin_measure();
+        room.restart();
+        assert!(room.is_changed() && room.used_bytes().is_none());
+        room.end_measure(begun, 90);
+        assert_eq!(room.used_bytes(), None, "the result is of the tree before");
+        let begun = room.begin_measure();
+        assert!(begun.generation() == room.generation() && room.claim(5, 10));
+        room.end_measure(begun, 20);
+        assert_eq!(room.used_bytes(), Some(25));
     }
 }

@@ -5,7 +5,7 @@ use crate::accounts::names::{HostNames, WantedNames};
 use crate::accounts::system_users;
 use crate::accounts::users::Users;
 use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
-use crate::backend::{self, Backend, OpenedBackend, SpaceMeter};
+use crate::backend::{self, Backend, OpenedBackend};
 use crate::config::{
     AdminAddress, Config, Encryption, HostRule, Ntlm, ShareConfig, Signing, SmbStable,
 };
@@ -26,7 +26,7 @@ use crate::observe::features::{Features, METADATA_CACHE, Switch};
 use crate::observe::observer::{ExportCounters, Observer};
 use crate::observe::traces::Traces;
 use crate::shares::credits::{KEPT_EVERY, KEPT_WITHIN};
-use crate::shares::limits::LimitsBook;
+use crate::shares::limits::{LimitsBook, OpenedMeter};
 use crate::shares::usage;
 use crate::start_error::StartError;
 use crate::state::journal::{Journal, Records};
@@ -671,7 +671,7 @@ fn smb_config(
     guid: [u8; 16],
     present: Option<&smb::Config>,
     carried: &CarriedState<'_>,
-) -> Result<(smb::Config, Vec<Arc<dyn SpaceMeter>>), StartError> {
+) -> Result<(smb::Config, Vec<OpenedMeter>), StartError> {
     let opened = config.shares.iter().map(|share| {
         let same = present.and_then(|p| p.share(&share.name)).and_then(|s| s.volume.clone());
         open_share(share, same.as_ref(), carried)
@@ -706,7 +706,7 @@ fn open_share(
     share: &ShareConfig,
     present: Option<&Arc<Volume>>,
     carried: &CarriedState<'_>,
-) -> Result<(Arc<Share>, Arc<dyn SpaceMeter>), StartError> {
+) -> Result<(Arc<Share>, OpenedMeter), StartError> {
     let caches = carried.caches;
     let opened = carried.backend.open(&share.source());
     let OpenedBackend { vfs, snapshots, usage } =
@@ -732,7 +732,9 @@ fn open_share(
     let mut volume = Volume::new(with_latency(share, vfs), options);
     // A share on the same directory must keep the backend that its open files belong to. The path
     // alone does not prove this: another directory may stand there by now.
-    if let Some(same) = present.filter(|present| present.has_same_root(&volume)) {
+    let same = present.filter(|present| present.has_same_root(&volume));
+    let meter = OpenedMeter { meter: usage, is_other_tree: same.is_none() };
+    if let Some(same) = same {
         volume = same.with_options(volume.options);
         caches.configure(&share.name, share.metadata_cache_bytes);
         if volume.features().follows_links == share.show_symlinks {
@@ -765,7 +767,7 @@ fn open_share(
         continuously_available: share.continuously_available,
         always_stable: share.smb_stable == SmbStable::Always,
     };
-    Ok((Arc::new(share), usage))
+    Ok((Arc::new(share), meter))
 }
 
 /// Returns the backend, or for measurements one with added latency.

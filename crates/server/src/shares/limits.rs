@@ -5,7 +5,9 @@
 use crate::backend::SpaceMeter;
 use crate::config::{ShareConfig, change_provision};
 use crate::shares::credits::CreditFile;
-use limits::{LimitsSnapshot, Provision, ProvisionedSize, ReductionTooSoon, ShareLimits};
+use limits::{
+    LimitsSnapshot, MeasurementStart, Provision, ProvisionedSize, ReductionTooSoon, ShareLimits,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,15 +37,24 @@ struct LimitedShare {
     configured: Provision,
 }
 
-/// A share whose size is limited.
+/// The meter of an opened share.
 #[derive(Clone, Debug)]
-pub(crate) struct SizedShare {
+pub(crate) struct OpenedMeter {
+    /// Measures the used size.
+    pub(crate) meter: Arc<dyn SpaceMeter>,
+    /// The share was not served before, or showed another tree.
+    pub(crate) is_other_tree: bool,
+}
+
+/// A measurement of a share that is to be run.
+#[derive(Debug)]
+pub(crate) struct Measurement {
     /// The share's name.
-    pub(crate) name: String,
-    /// Its limits.
-    pub(crate) limits: Arc<ShareLimits>,
+    pub(crate) share: String,
     /// Measures its used size.
     pub(crate) meter: Arc<dyn SpaceMeter>,
+    /// For [`limits::SpaceUsage::end_measure`].
+    pub(crate) start: MeasurementStart,
 }
 
 /// Reason for which limits do not change.
@@ -102,12 +113,7 @@ impl LimitsBook {
     }
 
     /// Applies the configured shares, which were opened, with their meters in the same order.
-    pub(crate) fn apply(
-        &self,
-        shares: &[ShareConfig],
-        meters: Vec<Arc<dyn SpaceMeter>>,
-        now: Instant,
-    ) {
+    pub(crate) fn apply(&self, shares: &[ShareConfig], meters: Vec<OpenedMeter>, now: Instant) {
         self.configure(shares, now);
         self.set_meters(shares, meters);
     }
@@ -169,26 +175,36 @@ impl LimitsBook {
         known.values().map(|known| (known.name.clone(), known.limits.snapshot(now))).collect()
     }
 
-    /// Sets how the used size of each share is measured, and has it measured anew. A share of the same name may have moved to another directory.
-    fn set_meters(&self, shares: &[ShareConfig], meters: Vec<Arc<dyn SpaceMeter>>) {
+    /// Sets how the used size of each share is measured. A share that shows another tree is measured
+    /// anew; the others are not, because a measurement reads a whole tree.
+    fn set_meters(&self, shares: &[ShareConfig], meters: Vec<OpenedMeter>) {
         let mut known = self.shares.lock();
-        for (share, meter) in shares.iter().zip(meters) {
+        for (share, OpenedMeter { meter, is_other_tree }) in shares.iter().zip(meters) {
             if let Some(known) = known.get_mut(&key_of(&share.name)) {
                 known.meter = Some(meter);
-                known.limits.space_usage().mark_changed();
+                if is_other_tree {
+                    known.limits.space_usage().restart();
+                }
             }
         }
     }
 
-    /// The shares with a size limit.
-    pub(crate) fn sized(&self) -> Vec<SizedShare> {
+    /// The limits of the served shares that have a size limit.
+    pub(crate) fn sized(&self) -> Vec<Arc<ShareLimits>> {
         let known = self.shares.lock();
         let sized = known.values().filter(|known| known.limits.size_bytes().is_some());
-        let of = |known: &LimitedShare| {
-            let (name, limits) = (known.name.clone(), known.limits.clone());
-            Some(SizedShare { name, limits, meter: known.meter.clone()? })
-        };
-        sized.filter_map(of).collect()
+        let served = sized.filter(|known| known.meter.is_some());
+        served.map(|known| known.limits.clone()).collect()
+    }
+
+    /// Begins a measurement of the tree that the share shows now; `None` if it is not served any more.
+    pub(crate) fn begin_measure(&self, limits: &Arc<ShareLimits>) -> Option<Measurement> {
+        // The lock excludes a reload between the choice of the meter and the generation.
+        let known = self.shares.lock();
+        let known = known.values().find(|known| Arc::ptr_eq(&known.limits, limits))?;
+        let meter = known.meter.clone()?;
+        let start = limits.space_usage().begin_measure();
+        Some(Measurement { share: known.name.clone(), meter, start })
     }
 
     /// Call it about once a second.
@@ -339,14 +355,18 @@ mod tests {
         let (folder, now) = (tempfile::tempdir().unwrap(), Instant::now());
         let book = LimitsBook::open(folder.path());
         let limits = book.of(&shares(100)[0], now);
-        assert!(book.sized().is_empty(), "it is not served yet");
-        for bytes in [10, 20] {
-            book.set_meters(&shares(100), vec![Arc::new(FixedMeter(bytes))]);
-            assert!(limits.space_usage().is_changed());
-            let sized = book.sized().remove(0);
-            assert_eq!((&*sized.name, sized.meter.used_bytes().unwrap()), ("Data", bytes));
-            let begun = limits.space_usage().begin_measure();
-            limits.space_usage().end_measure(begun, bytes);
+        assert!(book.sized().is_empty() && book.begin_measure(&limits).is_none(), "not served yet");
+        let usage = limits.space_usage();
+        for (bytes, is_other_tree) in [(10, true), (10, false), (20, true)] {
+            let known = usage.used_bytes();
+            let meter = Arc::new(FixedMeter(bytes));
+            book.set_meters(&shares(100), vec![OpenedMeter { meter, is_other_tree }]);
+            let expected = if is_other_tree { None } else { known };
+            assert_eq!((usage.is_changed(), usage.used_bytes()), (is_other_tree, expected));
+            assert!(Arc::ptr_eq(&book.sized()[0], &limits));
+            let begun = book.begin_measure(&limits).unwrap();
+            assert_eq!((&*begun.share, begun.meter.used_bytes().unwrap()), ("Data", bytes));
+            usage.end_measure(begun.start, bytes);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Limits and facts of the shares: classes, burst credits, space, failed disks.
 //!
-//! May import `config`, `state` and `accounts`.
+//! May import `config`, `state` and `accounts`; of `backend` the seam alone, for its meters.
 
 pub mod credits;
 pub mod disks;
