@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock, Surroundings};
-use vfs::{NameLookup, Timestamp, Vfs};
+use vfs::{DelayedVfs, NameLookup, Timestamp, Vfs};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 use vfs_local::LocalVfs;
 
@@ -17,6 +17,46 @@ fn clock() -> Clock {
 fn still() -> Clock {
     let still = StillClock::default();
     Clock(Arc::new(move || still.now()))
+}
+
+/// Names of the methods of a trait or an implementation that begins with `head` in `source`.
+fn methods_of<'a>(source: &'a str, head: &str) -> Vec<&'a str> {
+    let body = source.split_once(head).unwrap().1.split("\n}").next().unwrap();
+    let methods = body.lines().filter_map(|line| line.strip_prefix("    fn "));
+    methods.map(|line| line.split(['(', '<']).next().unwrap()).collect()
+}
+
+/// A provided method that the cache does not forward would hide the backend's own, and a capability
+/// be absent.
+#[test]
+fn cache_forwards_every_call_to_the_backend() {
+    let cache = include_str!("../src/tree.rs");
+    let traits = [
+        ("Vfs", include_str!("../../vfs/src/lib.rs")),
+        ("PersistentHandles", include_str!("../../vfs/src/handle.rs")),
+    ];
+    for (name, source) in traits {
+        let forwarded = methods_of(cache, &format!("\nimpl {name} for CachedVfs {{"));
+        let methods = methods_of(source, &format!("\npub trait {name}:"));
+        assert!(methods.len() > 4);
+        for method in methods {
+            assert!(forwarded.contains(&method), "{name}::{method}");
+        }
+    }
+}
+
+#[test]
+fn cache_and_delay_pass_on_every_capability() {
+    let folder = tempfile::tempdir().unwrap();
+    let local: Arc<dyn Vfs> = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let delayed = Arc::new(DelayedVfs::new(local.clone(), Arc::new(|| {})));
+    for inner in [local, delayed] {
+        let cache = CachedVfs::new(inner.clone(), CacheOptions::default(), clock());
+        for (layer, vfs) in [("backend", &*inner), ("cache", &cache)] {
+            assert!(vfs.handles().is_some() && vfs.feeds().is_some(), "{layer}");
+            assert!(vfs.quotas().is_some() && vfs.external_watches().is_some(), "{layer}");
+        }
+    }
 }
 
 mod over_memory {

@@ -236,6 +236,28 @@ mod tests {
 
     crate::backend_suite!(fresh);
 
+    /// A provided method that this decorator does not forward would hide the backend's own, and a
+    /// capability be absent.
+    #[test]
+    fn delayed_backend_forwards_every_call() {
+        fn methods_of<'a>(source: &'a str, head: &str) -> Vec<&'a str> {
+            let body = source.split_once(head).unwrap().1.split("\n}").next().unwrap();
+            let methods = body.lines().filter_map(|line| line.strip_prefix("    fn "));
+            methods.map(|line| line.split(['(', '<']).next().unwrap()).collect()
+        }
+        let traits =
+            [("Vfs", include_str!("lib.rs")), ("PersistentHandles", include_str!("handle.rs"))];
+        for (name, source) in traits {
+            let implementation = format!("\nimpl {name} for DelayedVfs {{");
+            let forwarded = methods_of(include_str!("delayed.rs"), &implementation);
+            let methods = methods_of(source, &format!("\npub trait {name}:"));
+            assert!(methods.len() > 4);
+            for method in methods {
+                assert!(forwarded.contains(&method), "{name}::{method}");
+            }
+        }
+    }
+
     #[test]
     fn delayed_call_waits_once_or_would_block() {
         let inner = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
