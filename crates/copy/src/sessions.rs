@@ -27,8 +27,6 @@ struct FurtherSessions {
     is_over: AtomicBool,
 }
 
-impl FurtherSessions {}
-
 impl Sessions {
     pub(crate) fn new(first: Tree) -> Self {
         Self { first, further: Arc::default() }
