@@ -1,14 +1,35 @@
 """Runs a server that a client has killed and started again. Each connection to the given address
 kills it, starts it again and is then answered. A request in the share itself would be carried out
 twice: the killed server may owe the reply of the very operation that asked for its end.
-Arguments: ADDRESS:PORT to listen on, a file that gets a line for each restart, the command."""
+The reply waits until the new server accepts connections: a client that comes earlier is refused and
+waits ever longer.
+Arguments: ADDRESS:PORT to listen on, ADDRESS:PORT that the server serves, a file that gets a line
+for each restart, the command."""
 
 import socket
 import subprocess
 import sys
+import time
 
-address, record, *command = sys.argv[1:]
+# Of the new server to listen, in seconds; less than the requesting program waits for the reply.
+START_SECONDS_MAX = 15
+
+address, served, record, *command = sys.argv[1:]
 host, port = address.rsplit(":", 1)
+
+
+def is_served():
+    """Whether the server accepts a connection within the limit."""
+    served_host, served_port = served.rsplit(":", 1)
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((served_host, int(served_port)), 1).close()
+            return True
+        except OSError:
+            time.sleep(0.05)
+    return False
+
 
 with socket.create_server((host, int(port))) as listener:
     server = subprocess.Popen(command)
@@ -21,7 +42,9 @@ with socket.create_server((host, int(port))) as listener:
                 with open(record, "a", encoding="ascii") as file:
                     file.write("restarted\n")
                 server = subprocess.Popen(command)
-                connection.sendall(b"restarted\n")
+                # Without a reply the requesting program reports that the server was not started.
+                if is_served():
+                    connection.sendall(b"restarted\n")
     finally:
         server.kill()
         server.wait()
