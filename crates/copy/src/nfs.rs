@@ -105,7 +105,8 @@ impl Nfs {
         let (source, target) = (source.nfs()?, target.nfs()?);
         let mut at = range.start;
         while at < range.end {
-            match self.export.copy_range(source, target, &(at..range.end)).await? {
+            let copied = self.export.copy_range(source, target, &(at..range.end)).await;
+            match copied.map_err(copy_refusal)? {
                 // The source ends within the range, so it has changed.
                 0 => return Err(Error::Changed),
                 count => at += count,
@@ -149,6 +150,15 @@ impl Nfs {
 
     pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
         Ok(self.export.set_directory_facts(path, &facts_to(facts)).await?)
+    }
+}
+
+/// A server refuses a COPY that passes the end of its source with NFS4ERR_INVAL (RFC 7862 15.2.3), or
+/// copies what there is: the source has changed since its size was read.
+fn copy_refusal(error: client::Error) -> Error {
+    match error {
+        client::Error::RefusedOperation(OperationNumber::COPY, NfsStatus::INVAL) => Error::Changed,
+        other => other.into(),
     }
 }
 
@@ -201,6 +211,18 @@ fn facts_to(facts: &Facts) -> nfs::Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copy_beyond_a_shrunken_source_begins_again() {
+        let refused =
+            |operation, status| copy_refusal(client::Error::RefusedOperation(operation, status));
+        assert_eq!(refused(OperationNumber::COPY, NfsStatus::INVAL), Error::Changed);
+        let others =
+            [(OperationNumber::COPY, NfsStatus::ACCESS), (OperationNumber::READ, NfsStatus::INVAL)];
+        for (operation, status) in others {
+            assert!(matches!(refused(operation, status), Error::Refused(_)), "{status:?}");
+        }
+    }
 
     #[test]
     fn times_before_1970_have_positive_nanoseconds() {

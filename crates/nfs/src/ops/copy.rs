@@ -34,7 +34,9 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
     // RFC 7862 15.2.3: zero means up to the end of the file, and a range beyond it is INVAL. Linux's
-    // client cuts the range to the size that it knows before it sends COPY.
+    // client cuts the range to the size that it knows and flushes that range before it sends COPY. It
+    // knows a larger size after a write behind a hole that it has not flushed. A short count, as by
+    // Linux's server, would be taken for the end of the file there, and the rest would be lost.
     let wished = match args.count {
         0 => left,
         count if count > left => return Err(NfsStatus::INVAL),
