@@ -59,6 +59,23 @@ pub fn open_by(
     }
 }
 
+/// The server ended before the open was recorded, or records none of a directory.
+#[test]
+fn replayed_persistent_create_without_an_open_is_processed() {
+    let net = net();
+    let mut client = ready(&net, ALICE);
+    let mut data = Vec::new();
+    let durable = DurableRequestV2 { timeout_ms: 0, persistent: true, create_guid: [5; 16] };
+    durable.encode(&mut Writer::new(&mut data));
+    let mut contexts = Vec::new();
+    put_context(&mut contexts, b"DH2Q", &data);
+    for (name, options) in [("d", wire::fscc::FILE_DIRECTORY_FILE), ("f", 0x40)] {
+        let reply = client.replay_by(name, &contexts, |request| request.options = options);
+        assert_eq!(reply.header.status, NtStatus::SUCCESS, "{name}");
+        assert_eq!(client.close(reply.file()), NtStatus::SUCCESS);
+    }
+}
+
 #[test]
 fn persistent_record_is_charged_until_the_close() {
     let net = net();

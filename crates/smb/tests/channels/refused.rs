@@ -323,6 +323,24 @@ fn directory_is_never_opened_durably() {
 }
 
 #[test]
+fn directory_create_with_an_ungranted_lease_is_replayed() {
+    let net = Net::new();
+    let mut client = net.ready();
+    let contexts = lease_contexts(Some([5; 16]), 3);
+    let options = fscc::FILE_DIRECTORY_FILE;
+    let first = client.create_by("d", &contexts, |request| request.options = options);
+    assert_eq!((first.header.status, first.granted_level()), (SUCCESS, 0));
+    let again = client.replay_by("d", &contexts, |request| request.options = options);
+    assert_eq!((again.header.status, again.granted_level()), (SUCCESS, 0));
+    assert_eq!(again.file(), first.file());
+    // A lease that was not requested before.
+    let refused = client.replay_by("d", &contexts, |request| {
+        (request.options, request.oplock) = (options, 0xFF);
+    });
+    assert_eq!(refused.header.status, NtStatus::ACCESS_DENIED);
+}
+
+#[test]
 fn dot_directories_in_a_path_are_removed() {
     let net = Net::new();
     let mut client = net.ready();

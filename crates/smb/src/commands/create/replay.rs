@@ -43,11 +43,8 @@ pub(super) async fn look_up_create_guid(
     let key = CreateKey { client: request.negotiated.client_guid, create: guid };
     let open = loop {
         match request.server.create_guids.claim(key) {
-            // A persistent open of an earlier run may be about to be restored, so the client
-            // retries.
-            ClaimOutcome::Fresh(_) if replays && persistent => {
-                return Err(NtStatus::FILE_NOT_AVAILABLE);
-            }
+            // The opens of an earlier run were restored before the first connection, so a replayed
+            // persistent CREATE without an open left none: it is processed (3.3.5.9.10).
             ClaimOutcome::Fresh(claim) => return Ok(ReplayLookup::First(claim)),
             // It completes even if its channel is lost.
             ClaimOutcome::InProgress(ended) if replays => ended.raised().await,
@@ -65,7 +62,12 @@ pub(super) async fn look_up_create_guid(
     let lease_key = open.lease.as_ref().map(|lease| lease.key().key);
     let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
     let lost_lease = is_restored && open.lease.is_none();
-    if lease_key != requested.lease.map(|lease| lease.key) && !lost_lease {
+    // A lease beside the level of no oplock counts for a durable request, which a directory has none
+    // of: the first CREATE got no lease either.
+    let is_directory = open.file().is_ok_and(|file| file.is_directory());
+    let ungranted_lease = is_directory && open.lease.is_none() && !requested.leases_directory;
+    let has_lease = !lost_lease && !ungranted_lease;
+    if has_lease && lease_key != requested.lease.map(|lease| lease.key) {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if open.origin.persistence.is_some() && !persistent {

@@ -7,7 +7,7 @@ use wire::codec::{Writer, put_utf16};
 use wire::ntstatus::NtStatus;
 use wire::smb::fsctl::{QUERY_NETWORK_INTERFACE_INFO, VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
 use wire::smb::{
-    APP_INSTANCE_ID, Command, CreateRequest, FileId, IoctlRequest, MessageId, put_context,
+    APP_INSTANCE_ID, Command, CreateRequest, FileId, Flags, IoctlRequest, MessageId, put_context,
 };
 
 impl Net {
@@ -85,6 +85,25 @@ impl ConnectedClient {
         let mut request = open_or_create(&units, 0, contexts);
         change(&mut request);
         self.call(Command::CREATE, |w| request.encode(w))
+    }
+
+    /// As [`Client::create_by`], said to be a replay.
+    pub fn replay_by(
+        &mut self,
+        name: &str,
+        contexts: &[u8],
+        change: impl FnOnce(&mut CreateRequest<'_>),
+    ) -> super::ParsedResponse {
+        let mut units = Vec::new();
+        put_utf16(&mut units, name);
+        let mut request = open_or_create(&units, 0, contexts);
+        change(&mut request);
+        let mut header = self.header(Command::CREATE);
+        header.flags = header.flags | Flags::REPLAY;
+        let key = self.signing.take();
+        self.put(header, key.as_deref(), |w| request.encode(w));
+        self.signing = key;
+        self.reply_to(header.message_id).expect("a reply")
     }
 
     /// Creates a file with a full lease and a durable request, for the application instance `id`.
