@@ -226,8 +226,6 @@ impl Volume {
 
     /// Attributes as presented for a name.
     pub(crate) fn presented_as(&self, name: &[u8], mut attributes: Attributes) -> Attributes {
-        // ext4 stores the flag of a file that it does not compress.
-        attributes.compressed = attributes.compressed && self.features().compression;
         if !name.is_empty() && self.options.hidden_names.has(name) {
             let kind = attributes.kind;
             let plain = if kind == FileKind::Directory { dos::DIRECTORY } else { dos::ARCHIVE };

@@ -1,5 +1,6 @@
 //! Attributes of open nodes by descriptor: statx(2) and the extended attributes beside it.
 
+use crate::compression::compresses;
 use crate::dos_attributes::{self, StoredDos};
 use crate::errors::refusal;
 use crate::xattr_notes;
@@ -102,7 +103,7 @@ pub fn stat(
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(fd, name, flags, mask).map_err(|e| refusal("stat", e))?;
-    let mut attributes = attributes_of(&stat);
+    let mut attributes = attributes_of(&stat, fd);
     if let Some(work) = wanted.dos
         && matches!(attributes.kind, FileKind::File | FileKind::Directory)
     {
@@ -127,8 +128,9 @@ fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) 
     notes.filter(|_| is_complete).inspect(|notes| notes.keep(attributes));
 }
 
-/// Attributes in the words of `vfs`.
-pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
+/// Attributes in the words of `vfs`. `fd` is the node or its directory. ext4 stores the compression
+/// flag without compressing, so a flagged file costs a look at the kind of its file system.
+pub fn attributes_of(stat: &rustix::fs::Statx, fd: BorrowedFd<'_>) -> Attributes {
     let time =
         |t: StatxTimestamp| Timestamp(i128::from(t.tv_sec) * 1_000_000_000 + i128::from(t.tv_nsec));
     let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
@@ -164,7 +166,7 @@ pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
             major: stat.stx_rdev_major,
             minor: stat.stx_rdev_minor,
         }),
-        compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
+        compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED) && compresses(fd),
         protection: match stat.stx_attributes {
             flags if flags.contains(StatxAttributes::IMMUTABLE) => Protection::Immutable,
             flags if flags.contains(StatxAttributes::APPEND) => Protection::AppendOnly,

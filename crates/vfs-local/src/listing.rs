@@ -114,7 +114,7 @@ fn look_at(
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(directory, name, flags, mask).map_err(|e| refusal("stat", e))?;
-    let mut attributes = attributes_of(&stat);
+    let mut attributes = attributes_of(&stat, directory);
     let has_stored = matches!(attributes.kind, FileKind::File | FileKind::Directory);
     let Some((notes, work)) = notes.filter(|_| has_stored) else { return Ok(attributes) };
     if let Some(noted) = notes.find(&attributes) {

@@ -2,7 +2,7 @@
 
 use crate::changes::LocalChanges;
 use crate::children;
-use crate::compression::set_compressed;
+use crate::compression::{compresses, set_compressed};
 use crate::creation::{self, NewName};
 use crate::errors::{refusal, refusal_of_name};
 use crate::handles::{self, Handles};
@@ -266,14 +266,16 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
     })
 }
 
-/// Probes reflinks and compression with nameless files. If none can be created, the features count
-/// as absent.
+/// Probes reflinks and compression with nameless files. If none can be created, as on a read-only
+/// mount, reflinks count as absent, and compression by the kind of the file system.
 fn probe_data(root: &OwnedFd) -> (bool, bool) {
     let unnamed = || {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         rustix::fs::openat(root, ".", flags, Mode::RUSR | Mode::WUSR)
     };
-    let (Ok(one), Ok(other)) = (unnamed(), unnamed()) else { return (false, false) };
+    let (Ok(one), Ok(other)) = (unnamed(), unnamed()) else {
+        return (false, compresses(root.as_fd()));
+    };
     let reflink = rustix::fs::ioctl_ficlone(&one, &other).is_ok();
     // btrfs without copy on write and f2fs without its feature refuse the flag; others ignore it.
     let compression = set_compressed(one.as_fd(), true).is_ok()

@@ -411,7 +411,7 @@ mod tests {
                 let (flags, mask) =
                     (rustix::fs::AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::BASIC_STATS);
                 let stat = rustix::fs::statx(&file, c"", flags, mask).unwrap();
-                crate::attribute_calls::attributes_of(&stat).changed
+                crate::attribute_calls::attributes_of(&stat, file.as_fd()).changed
             };
             let mut before = look();
             for round in 0..1000_u32 {

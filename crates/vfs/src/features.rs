@@ -9,7 +9,8 @@ pub struct Features {
     pub sparse: bool,
     /// [`crate::Node::clone_range`] shares extents.
     pub reflink: bool,
-    /// [`crate::Node::set_compressed`] works: files are compressed on request.
+    /// The file system compresses files on request: [`crate::Node::set_compressed`], unless it is
+    /// mounted read-only.
     pub compression: bool,
     /// The backend follows symbolic links within the tree; else it refuses each with
     /// [`crate::FsError::SymlinkMet`].

@@ -2,7 +2,7 @@
 //! MS-FSCC 2.5.1.
 
 use crate::support::client::{
-    CREATE, CreateRequestParts, IOCTL, QUERY_INFO, RawFileId, RawSmbClient, SUCCESS,
+    CREATE, CreateRequestParts, IOCTL, QUERY_INFO, RawFileId, RawSmbClient, SET_INFO, SUCCESS,
 };
 use crate::support::{ServerProcess, Setup};
 use std::process::Command;
@@ -19,7 +19,8 @@ const COMPRESSION: u32 = 0x10;
 const READ_ONLY: u32 = 0x8_0000;
 const REFCOUNTING: u32 = 0x0800_0000;
 
-/// Mounts an image with each file system in `$FILE_SYSTEMS`, a tmpfs, and the latter read-only.
+/// Mounts an image with each file system in `$FILE_SYSTEMS`, a tmpfs, and the latter and btrfs
+/// read-only.
 /// The mounts are the server's own and end with it.
 const MOUNTS: &str = r#"
 set -e
@@ -31,6 +32,11 @@ done
 mount -t tmpfs tmpfs "$0/tmpfs"
 mount --bind "$0/tmpfs" "$0/readonly"
 mount -o remount,bind,ro "$0/readonly"
+[ ! -d "$0/btrfs" ] || {
+    touch "$0/btrfs/packed" && chattr +c "$0/btrfs/packed"
+    mount --bind "$0/btrfs" "$0/btrfs-readonly"
+    mount -o remount,bind,ro "$0/btrfs-readonly"
+}
 [ ! -d "$0/ext4" ] || { touch "$0/ext4/flagged" && chattr +c "$0/ext4/flagged"; }
 exec "$@"
 "#;
@@ -60,7 +66,7 @@ fn serve() -> Option<(ServerProcess, Vec<&'static str>)> {
     let kinds = available();
     let mut setup = Setup::new();
     let data = setup.folder.path().join("data");
-    for name in kinds.iter().chain(&["tmpfs", "readonly"]) {
+    for name in kinds.iter().chain(&["tmpfs", "readonly", "btrfs-readonly"]) {
         let path = data.join(name);
         std::fs::create_dir(&path).unwrap();
         setup.shares += &format!("[[share]]\nname = \"{name}\"\npath = \"{}\"\n", path.display());
@@ -113,6 +119,33 @@ fn file_system_attributes_are_what_each_file_system_has() {
     }
     assert_eq!(file_system_attributes(&mut client, "tmpfs"), ALL_HAVE);
     assert_eq!(file_system_attributes(&mut client, "readonly"), ALL_HAVE | READ_ONLY);
+    if kinds.contains(&"btrfs") {
+        // Sharing of blocks takes a write to be found.
+        let found = file_system_attributes(&mut client, "btrfs-readonly");
+        assert_eq!(found, ALL_HAVE | READ_ONLY | COMPRESSION, "{found:#x}");
+        let packed = open(&mut client, "packed", 0x80, 1);
+        assert_ne!(file_attributes(&mut client, packed) & COMPRESSED, 0);
+    }
+}
+
+/// The times of an open that set them stay. MS-FSA 2.1.4.17.
+fn compression_leaves_stopped_times(client: &mut RawSmbClient) {
+    assert_eq!(client.connect_tree("btrfs"), SUCCESS);
+    let file = open(client, "times", 0x12_019F, 3);
+    let times = [126_439_000_000_000_000_i64; 4];
+    let mut basic: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();
+    basic.extend_from_slice(&[0; 8]);
+    assert_eq!(
+        client.call(SET_INFO, &RawSmbClient::set_info_body(file, 4, &basic)).status,
+        SUCCESS
+    );
+    for format in [2_u16, 0] {
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        let body = RawSmbClient::control_body(file, SET_COMPRESSION, &format.to_le_bytes(), 0);
+        assert_eq!(client.call(IOCTL, &body).status, SUCCESS);
+        let found = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 1, 4, 0));
+        assert_eq!(found.output()[..32], basic[..32], "{format}");
+    }
 }
 
 #[test]
@@ -138,6 +171,9 @@ fn only_a_file_system_that_compresses_takes_and_shows_it() {
         let body = RawSmbClient::control_body(file, SET_COMPRESSION, &[0, 0], 0);
         assert_eq!(client.call(IOCTL, &body).status, SUCCESS, "{kind}");
         assert_eq!(file_attributes(&mut client, file) & COMPRESSED, 0, "{kind}");
+    }
+    if kinds.contains(&"btrfs") {
+        compression_leaves_stopped_times(&mut client);
     }
     if kinds.contains(&"ext4") {
         assert_eq!(client.connect_tree("ext4"), SUCCESS);
