@@ -2,6 +2,7 @@
 //! attribute. RFC 7862 15.1, 15.4, 15.11.
 
 use crate::attributes::need_write;
+use crate::frozen_times::{MovedTimes, keep_times};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{AttributeRequest, FsError, Result};
@@ -54,11 +55,14 @@ impl RequestFiles {
         }
         open.need_unlocked(offset, length, true)?;
         open.break_readers(&self.context);
-        let (node, writer) = (open.node.clone(), caller.clone());
-        let saved = open.save_frozen_times();
-        self.offload(move || node.punch_hole(writer.identity.actor(), offset, length)).await?;
+        let (node, writer, times) = (open.node.clone(), caller.clone(), open.frozen_times());
+        self.offload(move || {
+            keep_times(times.as_ref(), MovedTimes::All, || {
+                node.punch_hole(writer.identity.actor(), offset, length)
+            })
+        })
+        .await?;
         open.note_changed(&self.context, caller);
-        open.restore_frozen_times(saved);
         Ok(())
     }
 

@@ -1,46 +1,18 @@
 //! Attributes, times, size and allocation size.
 
 use crate::authorize::{as_owner, dos_authority};
-use crate::open_file::TimeFreeze;
+use crate::frozen_times::{BasicChange, MovedTimes, TimeFreeze, TimeSetting, keep_times};
 use crate::server_work::WANTED;
 use crate::volume::dos;
 use crate::watch::WatchFilter;
-use crate::{Access, Caller, Object, OpenFile, RequestFiles, Volume};
+use crate::{Access, CallHolder, Caller, Object, OpenFile, RequestFiles, Volume};
+use limits::LedgerAccount;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
     AttributeChanges, AttributeRequest, Attributes, DosInfo, FsError, Node, Result, Space,
     TimeChange, Timestamp,
 };
-
-/// Change of one time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TimeSetting {
-    /// Leave the time as it is.
-    #[default]
-    Keep,
-    /// Leave the time, and stop this open from moving it. MS-FSCC 2.4.7: -1.
-    Freeze,
-    /// Let this open move the time again. MS-FSCC 2.4.7: -2.
-    Thaw,
-    /// Set the time; this open does not move it any more.
-    Set(Timestamp),
-}
-
-/// Times and DOS attributes to set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BasicChange {
-    /// Creation time.
-    pub created: TimeSetting,
-    /// Last access time.
-    pub accessed: TimeSetting,
-    /// Last write time.
-    pub modified: TimeSetting,
-    /// Change time.
-    pub changed: TimeSetting,
-    /// DOS attributes, if they are to be set.
-    pub dos_bits: Option<u32>,
-}
 
 impl RequestFiles {
     /// Current attributes.
@@ -79,7 +51,8 @@ impl RequestFiles {
         if let TimeSetting::Set(created) = change.created {
             stored.created = Some(created);
         }
-        let mut frozen = (!open.is_posix()).then(|| open.frozen().lock());
+        let frozen_times = (!open.is_posix()).then(|| open.frozen_times_or_default());
+        let mut frozen = frozen_times.map(|times| times.settings());
         let set = |setting| {
             if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { TimeChange::Keep }
         };
@@ -102,9 +75,9 @@ impl RequestFiles {
             open.state.note_archive(bits & dos::ARCHIVE == 0);
         }
         // Setting or freezing a time stops this open from moving it.
-        if let Some(frozen) = &mut frozen {
-            frozen.settle(change);
-            open.has_frozen.store(!frozen.is_empty(), Ordering::Release);
+        if let (Some(times), Some(frozen)) = (frozen_times, &mut frozen) {
+            times.settle(frozen, change, || self.open_account());
+            open.frozen.store(frozen.bits(), Ordering::Release);
         }
         drop(frozen);
         let what = watched(change);
@@ -115,6 +88,12 @@ impl RequestFiles {
             open.break_directory(&self.context, &open.path());
         }
         Ok(())
+    }
+
+    /// The requesting client's account of opens; none for requests of the server itself.
+    fn open_account(&self) -> Option<Arc<LedgerAccount>> {
+        let CallHolder::Client(holder) = &self.holder else { return None };
+        Some(self.opens().account(holder))
     }
 
     /// Sets the size in bytes, as the requesting `caller`.
@@ -134,20 +113,19 @@ impl RequestFiles {
         open.need_unlocked(from, to - from, true)?;
         open.break_readers(&self.context);
         let (node, writer) = (open.node.clone(), caller.clone());
-        let saved = open.save_frozen_times();
-        let result = if size_bytes < present {
-            // Freeing blocks takes long.
-            self.offload(move || node.set_size(writer.identity.actor(), size_bytes)).await
-        } else {
-            node.set_size(caller.identity.actor(), size_bytes)
+        let times = open.frozen_times();
+        let change = move || {
+            keep_times(times.as_ref(), MovedTimes::All, || {
+                node.set_size(writer.identity.actor(), size_bytes)
+            })
         };
-        result?;
+        // Freeing blocks takes long.
+        if size_bytes < present { self.offload(change).await } else { change() }?;
         if size_bytes < present {
             open.note_truncated(size_bytes);
         }
         open.break_directory(&self.context, &open.path());
         open.note_listed_change(&self.context, caller);
-        open.restore_frozen_times(saved);
         Ok(())
     }
 
@@ -167,21 +145,12 @@ impl RequestFiles {
             return self.set_size(caller, open, bytes).await;
         }
         open.break_readers(&self.context);
-        let (present, frozen) =
-            (open.node.attributes(AttributeRequest::default())?, open.save_frozen_times());
         open.claim_room(0, bytes)?;
-        if bytes > 0 {
-            let (node, writer) = (open.node.clone(), caller.clone());
-            match self.offload(move || node.allocate(writer.identity.actor(), 0, bytes)).await {
-                Err(FsError::NotSupported) => {}
-                other => other?,
-            }
-        }
-        // The data is unchanged, so the change time moves and the write time does not.
-        let modified = TimeChange::Set(present.modified);
-        let changes = AttributeChanges { modified, ..AttributeChanges::default() };
-        open.node.set_attributes(as_owner(caller, &present).actor(), &changes)?;
-        open.restore_frozen_times(frozen);
+        let (node, writer, times) = (open.node.clone(), caller.clone(), open.frozen_times());
+        let change = move || {
+            keep_times(times.as_ref(), MovedTimes::All, || allocate(&*node, &writer, bytes))
+        };
+        if bytes > 0 { self.offload(change).await } else { change() }?;
         open.note_unreported(open.size_filter());
         open.report_data();
         Ok(())
@@ -203,9 +172,13 @@ impl RequestFiles {
             Some(stream) => stream.file().clone(),
             None => open.node.clone(),
         };
-        let owner = as_owner(&open.caller, &present);
-        let _saved = open.save_frozen_times();
-        self.offload(move || node.set_compressed(owner.actor(), compressed)).await?;
+        let (owner, times) = (as_owner(&open.caller, &present), open.frozen_times());
+        self.offload(move || {
+            keep_times(times.as_ref(), MovedTimes::Changed, || {
+                node.set_compressed(owner.actor(), compressed)
+            })
+        })
+        .await?;
         open.report_modified(&self.context, WatchFilter::ATTRIBUTES);
         Ok(())
     }
@@ -250,14 +223,15 @@ impl RequestFiles {
             // The attribute belongs to the file; streams have holes without it.
             return Ok(());
         }
-        let saved = open.save_frozen_times();
         let present = open.node.attributes(WANTED)?;
         let bits = present.dos.bits.unwrap_or(dos::ARCHIVE);
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
-        open.node.set_attributes(dos_authority(&open.caller, &present).actor(), &changes)?;
-        open.restore_frozen_times(saved);
+        let authority = dos_authority(&open.caller, &present);
+        open.keep_times(MovedTimes::Changed, || {
+            open.node.set_attributes(authority.actor(), &changes)
+        })?;
         open.report_modified(&self.context, WatchFilter::ATTRIBUTES);
         Ok(())
     }
@@ -288,6 +262,20 @@ impl RequestFiles {
         let (volume, node) = (&object.volume, &*object.node);
         Ok(within_limits(volume, volume.vfs.space_of(caller.identity.actor(), node)?))
     }
+}
+
+/// Reserves space and leaves the write time: the data is unchanged, so only the change time moves.
+fn allocate(node: &dyn Node, caller: &Caller, bytes: u64) -> Result<()> {
+    let present = node.attributes(AttributeRequest::default())?;
+    if bytes > 0 {
+        match node.allocate(caller.identity.actor(), 0, bytes) {
+            Err(FsError::NotSupported) => {}
+            other => other?,
+        }
+    }
+    let modified = TimeChange::Set(present.modified);
+    let changes = AttributeChanges { modified, ..AttributeChanges::default() };
+    node.set_attributes(as_owner(caller, &present).actor(), &changes)
 }
 
 /// Bounds the space by the volume's limits.

@@ -1,6 +1,7 @@
 //! Clones: a file shares blocks with another one. MS-FSA 2.1.5.10.4, RFC 7862 15.13.
 
 use crate::copy::may_copy;
+use crate::frozen_times::{MovedTimes, keep_times};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::Result;
@@ -24,14 +25,15 @@ impl RequestFiles {
         let writer = caller.clone();
         target.break_readers(&self.context);
         let (from, to) = (source.node.clone(), target.node.clone());
-        let saved = target.save_frozen_times();
+        let times = target.frozen_times();
         self.offload(move || {
             let actor = writer.identity.actor();
-            to.clone_range(actor, target_offset, &*from, source_offset, length)
+            keep_times(times.as_ref(), MovedTimes::All, || {
+                to.clone_range(actor, target_offset, &*from, source_offset, length)
+            })
         })
         .await?;
         target.note_changed(&self.context, caller);
-        target.restore_frozen_times(saved);
         Ok(())
     }
 }

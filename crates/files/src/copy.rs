@@ -1,5 +1,6 @@
 //! Copying within the server.
 
+use crate::frozen_times::{MovedTimes, keep_times};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{Actor, FsError, Node, Result, Wait};
@@ -35,7 +36,6 @@ impl RequestFiles {
         if overlaps && length > TURN_BYTES_MAX && source.key() == target.key() {
             return Err(FsError::InvalidParameter);
         }
-        let saved = target.save_frozen_times();
         let mut done = 0;
         while done < length {
             let count = (length - done).min(TURN_BYTES_MAX);
@@ -48,7 +48,6 @@ impl RequestFiles {
             done += count;
         }
         target.note_changed(&self.context, caller);
-        target.restore_frozen_times(saved);
         Ok(())
     }
 
@@ -64,10 +63,12 @@ impl RequestFiles {
         target.need_unlocked(target_offset, count, true)?;
         target.break_readers(&self.context);
         let (from, to) = (source.reading_node().clone(), target.node.clone());
-        let writer = caller.clone();
+        let (writer, times) = (caller.clone(), target.frozen_times());
         self.offload(move || {
             let actor = writer.identity.actor();
-            copy_all(actor, (&*to, target_offset), (&*from, source_offset), count)
+            keep_times(times.as_ref(), MovedTimes::All, || {
+                copy_all(actor, (&*to, target_offset), (&*from, source_offset), count)
+            })
         })
         .await
     }

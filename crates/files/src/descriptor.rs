@@ -3,6 +3,7 @@
 use crate::authorize::{
     as_owner, check_new_owner, facts, owner_group, permitted_mode, rights_to, shown, stored,
 };
+use crate::frozen_times::MovedTimes;
 use crate::watch::WatchFilter;
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use acl::{Descriptor, ExecuteRule, Sid, control};
@@ -97,7 +98,7 @@ impl RequestFiles {
             merged.control |= new.control & control::SACL_PRESENT;
         }
         let merged = merged.with_file_rights();
-        store(open, &attributes, &merged, parts)?;
+        open.keep_times(MovedTimes::Changed, || store(open, &attributes, &merged, parts))?;
         open.report_modified(&self.context, WatchFilter::SECURITY);
         Ok(())
     }
@@ -115,13 +116,15 @@ impl RequestFiles {
             mode: Some(permitted_mode(caller, &attributes, mode)),
             ..AttributeChanges::default()
         };
-        open.node.set_attributes(as_owner(caller, &attributes).actor(), &changes)?;
         let removed =
             SecurityChange { descriptor: None, owner: OwnerChange::default(), permissions: None };
-        match open.node.set_security(open.caller.identity.actor(), &removed) {
-            Ok(()) | Err(FsError::NotSupported) => {}
-            Err(error) => return Err(error),
-        }
+        open.keep_times(MovedTimes::Changed, || {
+            open.node.set_attributes(as_owner(caller, &attributes).actor(), &changes)?;
+            match open.node.set_security(caller.identity.actor(), &removed) {
+                Err(FsError::NotSupported) => Ok(()),
+                other => other,
+            }
+        })?;
         open.report_modified(&self.context, WatchFilter::SECURITY);
         Ok(())
     }

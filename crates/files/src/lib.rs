@@ -24,6 +24,7 @@ mod descriptor;
 mod directory_lease;
 mod disk;
 mod flush;
+mod frozen_times;
 mod handle_breaks;
 mod link_target;
 mod lock;
@@ -67,7 +68,6 @@ use std::time::Duration;
 pub use acl::{
     Access, Ace, AceKind, Descriptor, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, Sid, Token,
 };
-pub use attributes::{BasicChange, TimeSetting};
 pub use cache_holder::{CacheGrant, CacheHolder, CacheKeyWish, CacheWish, delegation_key};
 pub use caching::{ACKNOWLEDGED_WITHIN, KEYS_PER_CLIENT_MAX};
 pub use context::{
@@ -77,6 +77,7 @@ pub use courtesy::CourtesyClients;
 pub use delegation::{Delegation, DelegationKind};
 pub use descriptor::SecurityParts;
 pub use disk::DiskFailure;
+pub use frozen_times::{BasicChange, TimeSetting};
 pub use grants::{
     Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, CachingRights,
     ConflictingLock, LockKind, LockOwner, OpenId, OwnerLockOutcome, Range, RangeLock, ShareMode,
@@ -92,7 +93,7 @@ pub use open::{
     IfExists, IfMissing, NewMode, OpenAction, OpenPlan, OpenProgress, OpenResult, RequestedKind,
     Semantics, WaitingOpen,
 };
-pub use open_file::{FrozenTimesGuard, OpenFile};
+pub use open_file::OpenFile;
 pub use open_journal::{FURTHER_PATHS_MAX, OpenJournal};
 pub use read::ResidentRange;
 pub use readdir::ListedChild;

@@ -1,20 +1,21 @@
 //! One open of a file or directory.
 
-use crate::attributes::{BasicChange, TimeSetting};
 use crate::authorize::dos_authority;
 use crate::cache_holder::ParentKey;
 use crate::context::RequestContext;
+use crate::frozen_times::{ACCESSED, FrozenTimes, MovedTimes, keep_times};
 use crate::offload::offload_in_turn;
 use crate::open::{OpenTicket, Semantics};
 use crate::remove::remove_pending_name;
 use crate::rename_turns::{RenameTurn, TurnRequest};
-use crate::server_work::{LOCATE, METADATA, WANTED};
+use crate::server_work::{LOCATE, WANTED};
 use crate::table::{DeletePendingName, FileTable, OpenFileState, OpenName};
 use crate::volume::dos;
 use crate::watch::{DataReports, WatchFilter, WatchedCache, Watcher};
 use crate::{Access, CacheKey, Caller, OpenId, RequestFiles, ShareMode, Volume};
 use limits::Turns;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use sync::Mutex;
 use vfs::{
@@ -42,7 +43,8 @@ pub struct OpenFile {
     pub(crate) key: Option<CacheKey>,
     /// Lease key under which the client caches the parent directory.
     pub(crate) parent_key: Option<ParentKey>,
-    pub(crate) has_frozen: AtomicBool,
+    /// The times that changes by this open do not move, as bits of `TimeFreeze::bits`.
+    pub(crate) frozen: AtomicU8,
     /// [`Access`] and [`ShareMode`] of the open: a downgrade reduces the former and extends the
     /// latter.
     granted: AtomicU32,
@@ -73,9 +75,7 @@ pub struct OpenFile {
 #[derive(Debug, Default)]
 struct RareState {
     /// Times that changes by this open do not move.
-    frozen: Mutex<TimeFreeze>,
-    /// Node that reads by this open use while they do not move the last access time.
-    noatime: OnceLock<Arc<dyn Node>>,
+    frozen: OnceLock<Arc<FrozenTimes>>,
     /// Security information from the time of the open.
     known: OnceLock<CachedSecurity>,
     /// Node that replaced the file, if any.
@@ -98,91 +98,6 @@ struct CachedSecurity {
 const UNLISTED: u32 = 1 << 31;
 /// Flag beside the watch kinds: the access time is older than a write. MS-FSA 2.1.4.17.
 const UNACCESSED: u32 = 1 << 30;
-
-/// Times that changes by this open do not move.
-#[derive(Debug, Default)]
-pub(crate) struct TimeFreeze {
-    pub accessed: bool,
-    pub modified: bool,
-    pub changed: bool,
-    /// Changes by this open that have not restored the times yet.
-    in_flight: u32,
-    /// Times before the first change in flight: a later one may read a time that it moved.
-    before: TimesBefore,
-}
-
-/// Frozen times before a change; none for a time that may move.
-#[derive(Clone, Copy, Debug, Default)]
-struct TimesBefore {
-    accessed: Option<Timestamp>,
-    modified: Option<Timestamp>,
-    changed: Option<Timestamp>,
-}
-
-impl TimesBefore {
-    fn has_moved(&self, node: &dyn Node) -> bool {
-        let Ok(present) = node.attributes(WANTED) else { return true };
-        let moved = |before: Option<Timestamp>, now| before.is_some_and(|before| before != now);
-        moved(self.accessed, present.accessed)
-            || moved(self.modified, present.modified)
-            || moved(self.changed, present.shown_changed())
-    }
-
-    fn restore(&self, node: &dyn Node) {
-        let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
-        let changes = vfs::AttributeChanges {
-            accessed: set(self.accessed),
-            modified: set(self.modified),
-            changed: self.changed,
-            ..Default::default()
-        };
-        if let Err(error) = node.set_attributes(METADATA, &changes) {
-            tracing::debug!(%error, "frozen times could not be restored");
-        }
-    }
-}
-
-impl TimeFreeze {
-    /// Whether changes may move all times.
-    pub fn is_empty(&self) -> bool {
-        !(self.accessed || self.modified || self.changed)
-    }
-
-    /// Applies a client's setting while changes are in flight: they restore the times that it set.
-    pub fn settle(&mut self, change: &BasicChange) {
-        let settle = |slot: &mut bool, before: &mut Option<Timestamp>, setting| match setting {
-            TimeSetting::Keep => {}
-            TimeSetting::Thaw => (*slot, *before) = (false, None),
-            TimeSetting::Freeze => *slot = true,
-            TimeSetting::Set(to) => (*slot, *before) = (true, Some(to)),
-        };
-        settle(&mut self.accessed, &mut self.before.accessed, change.accessed);
-        settle(&mut self.modified, &mut self.before.modified, change.modified);
-        settle(&mut self.changed, &mut self.before.changed, change.changed);
-    }
-}
-
-/// A change by an open with frozen times. Dropping it restores the times, with the server's
-/// authority: the change may have taken the file from its owner, and freezing was authorized when it
-/// was requested.
-#[derive(Debug)]
-#[must_use]
-pub struct FrozenTimesGuard<'a> {
-    open: &'a OpenFile,
-    /// The change was made. One that failed may have moved a time, and restoring moves another.
-    is_changed: bool,
-}
-
-impl Drop for FrozenTimesGuard<'_> {
-    fn drop(&mut self) {
-        let node = &*self.open.node;
-        let mut frozen = self.open.frozen().lock();
-        if self.is_changed || frozen.before.has_moved(node) {
-            frozen.before.restore(node);
-        }
-        frozen.in_flight = frozen.in_flight.saturating_sub(1);
-    }
-}
 
 impl std::fmt::Debug for OpenFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -224,7 +139,7 @@ impl OpenFile {
             caller: parts.caller,
             key: parts.key,
             parent_key: parts.parent_key,
-            has_frozen: AtomicBool::new(false),
+            frozen: AtomicU8::new(0),
             granted: AtomicU32::new(parts.granted.0),
             share: AtomicU32::new(parts.share.0),
             delete_on_close: parts.delete_on_close,
@@ -260,11 +175,6 @@ impl OpenFile {
     #[must_use]
     pub fn key(&self) -> FileKey {
         self.state.present_key()
-    }
-
-    /// Times that changes by this open do not move. Locked while they are set and restored.
-    pub(crate) fn frozen(&self) -> &Mutex<TimeFreeze> {
-        &self.rare().frozen
     }
 
     fn rare(&self) -> &RareState {
@@ -601,8 +511,7 @@ impl OpenFile {
         {
             return false;
         }
-        let is_frozen = self.has_frozen.load(Ordering::Acquire) && self.frozen().lock().accessed;
-        !is_frozen
+        self.frozen.load(Ordering::Acquire) & ACCESSED == 0
     }
 
     /// Attributes with the access time after the close, that of the last write: see
@@ -634,7 +543,10 @@ impl OpenFile {
             };
             let dos = Some(vfs::DosInfo { bits: Some(bits | dos::ARCHIVE), created: None });
             let changes = vfs::AttributeChanges { dos, ..Default::default() };
-            self.node.set_attributes(dos_authority(caller, &present).actor(), &changes)
+            let authority = dos_authority(caller, &present);
+            self.keep_times(MovedTimes::Changed, || {
+                self.node.set_attributes(authority.actor(), &changes)
+            })
         });
         if let Err(error) = changed {
             tracing::debug!(%error, "the archive bit could not be set");
@@ -764,53 +676,56 @@ impl OpenFile {
         self.state.has_caches() || is_large()
     }
 
-    /// Reads the frozen times before a change by this open. If another change of the open is in
-    /// flight, its values serve. It costs one load if no time is frozen.
-    #[must_use]
-    pub fn save_frozen_times(&self) -> Option<FrozenTimesGuard<'_>> {
-        if !self.has_frozen.load(Ordering::Acquire) {
-            return None;
-        }
-        let mut frozen = self.frozen().lock();
-        if frozen.in_flight == 0 {
-            // The change time that a client set is stored with the DOS attributes.
-            let wanted = if frozen.changed { WANTED } else { vfs::AttributeRequest::default() };
-            let present = self.node.attributes(wanted).ok()?;
-            frozen.before = TimesBefore {
-                accessed: frozen.accessed.then_some(present.accessed),
-                modified: frozen.modified.then_some(present.modified),
-                changed: frozen.changed.then(|| present.shown_changed()),
-            };
-        }
-        frozen.in_flight += 1;
-        Some(FrozenTimesGuard { open: self, is_changed: false })
+    /// Runs a change by this open that moves `moved`, and restores the frozen times. It costs one
+    /// load if no time is frozen. A worker needs [`OpenFile::frozen_times`].
+    pub(crate) fn keep_times<T, E>(
+        &self,
+        moved: MovedTimes,
+        change: impl FnOnce() -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        keep_times(self.frozen_times().as_ref(), moved, change)
     }
 
-    /// Restores the frozen times after the change. A change that failed or was cancelled restores
-    /// them when the guard is dropped.
-    pub fn restore_frozen_times(&self, saved: Option<FrozenTimesGuard<'_>>) {
-        if let Some(mut saved) = saved {
-            saved.is_changed = true;
+    /// Frozen times for a change on a worker, which goes on if the request is dropped.
+    pub(crate) fn frozen_times(&self) -> Option<Arc<FrozenTimes>> {
+        if self.frozen.load(Ordering::Acquire) == 0 {
+            return None;
         }
+        Some(self.frozen_times_or_default().clone())
+    }
+
+    /// The frozen times, created if necessary.
+    pub(crate) fn frozen_times_or_default(&self) -> &Arc<FrozenTimes> {
+        self.rare().frozen.get_or_init(|| Arc::new(FrozenTimes::new(self.node.clone())))
     }
 
     /// The node to read data or entries from: reads by an open that set or stopped the last access
-    /// time do not move it (MS-FSA 2.1.4.19). It costs one load if no time is frozen.
-    pub(crate) fn reading_node(&self) -> &Arc<dyn Node> {
-        if !self.has_frozen.load(Ordering::Acquire) {
-            return &self.node;
-        }
-        self.noatime_node()
-    }
-
+    /// time do not move it (MS-FSA 2.1.4.19). It costs one load if that time is not frozen.
     /// Restoring the time after each read would move the change time, which no read does.
-    #[cold]
-    fn noatime_node(&self) -> &Arc<dyn Node> {
-        let rare = self.rare();
-        if !rare.frozen.lock().accessed {
-            return &self.node;
+    pub(crate) fn reading_node(&self) -> ReadingNode<'_> {
+        if self.frozen.load(Ordering::Acquire) & ACCESSED == 0 {
+            return ReadingNode::Shared(&self.node);
         }
-        let reopened = || self.node.noatime(vfs::ServerWork::Metadata);
-        rare.noatime.get_or_init(|| reopened().unwrap_or_else(|| self.node.clone()))
+        let noatime = self.frozen_times_or_default().noatime_node();
+        noatime.map_or(ReadingNode::Shared(&self.node), ReadingNode::Noatime)
+    }
+}
+
+/// Node that a read uses.
+pub(crate) enum ReadingNode<'a> {
+    /// That of the open.
+    Shared(&'a Arc<dyn Node>),
+    /// One that leaves the last access time alone.
+    Noatime(Arc<dyn Node>),
+}
+
+impl Deref for ReadingNode<'_> {
+    type Target = Arc<dyn Node>;
+
+    fn deref(&self) -> &Arc<dyn Node> {
+        match self {
+            Self::Shared(node) => node,
+            Self::Noatime(node) => node,
+        }
     }
 }

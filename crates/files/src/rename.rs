@@ -3,6 +3,7 @@
 use crate::authorize::{may_add_known, rights_to_opened, stored, stored_lets_remove};
 use crate::context::RequestContext;
 use crate::delegation::{begin_recall_except, client_owner};
+use crate::frozen_times::MovedTimes;
 use crate::handle_breaks::{OpenDescendants, WAITS_MAX, break_handles};
 use crate::link_target::check_moved;
 use crate::offload::offload_in_turn;
@@ -421,7 +422,7 @@ fn move_with_rights(
     let route = source.map_or(RenameRoute::Paths, |source| {
         RenameRoute::Directories(NameAuthority::Own, source, parent)
     });
-    match move_to(context, open, route, names, target) {
+    open.keep_times(MovedTimes::Changed, || match move_to(context, open, route, names, target) {
         Err(FsError::AccessDenied) => {
             let directory = directory_to_move_from(context, open, names.0, parent);
             let directory = directory.ok_or(FsError::AccessDenied)?;
@@ -429,7 +430,7 @@ fn move_with_rights(
             move_to(context, open, route, names, target)
         }
         other => other,
-    }
+    })
 }
 
 /// The directory of the present name. A file that was opened by its directory needs it, with the
@@ -592,18 +593,21 @@ fn link_now(
         true => RenameTarget::Free,
         false => target(context, open, &mut renaming, (&open.path(), &to), &parent, replace)?,
     };
+    let link = |replace| {
+        open.keep_times(MovedTimes::Changed, || vfs.link(actor, &*open.node, &to, replace))
+    };
     match target {
         RenameTarget::Free if open.is_of_object() => vfs.link_as_posix(actor, &*open.node, &to)?,
-        RenameTarget::Free => vfs.link(actor, &*open.node, &to, Replace::Never)?,
+        RenameTarget::Free => link(Replace::Never)?,
         RenameTarget::Itself | RenameTarget::OtherName => return Err(FsError::AlreadyExists.into()),
         RenameTarget::Replaced(spelt, key) if spelt == to => {
-            vfs.link(actor, &*open.node, &to, Replace::File)?;
+            link(Replace::File)?;
             finish_replacement(context, open, &to, key);
         }
         RenameTarget::Replaced(spelt, key) => {
             vfs.remove(actor, &spelt, key)?;
             finish_replacement(context, open, &spelt, key);
-            vfs.link(actor, &*open.node, &to, Replace::File)?;
+            link(Replace::File)?;
         }
     }
     open.report_name(context, ChangeAction::Added, &to);

@@ -7,6 +7,7 @@
 
 use crate::authorize::dos_authority;
 use crate::context::RequestContext;
+use crate::frozen_times::{MovedTimes, keep_times};
 use crate::link_target::check_target;
 use crate::offload::offload_in_turn;
 use crate::rename_turns::RenameTurn;
@@ -162,10 +163,12 @@ impl RequestFiles {
         let bits = present.dos.bits.unwrap_or(dos::ARCHIVE) & !(dos::REPARSE_POINT | dos::NORMAL);
         let mark = if data.is_some() { dos::REPARSE_POINT } else { 0 };
         let dos = Some(DosInfo { bits: Some(bits | mark), created: None });
-        let _saved = open.save_frozen_times();
+        let times = open.frozen_times();
         self.offload(move || {
-            node.set_reparse_data(owner.actor(), data.as_deref())?;
-            node.set_attributes(owner.actor(), &AttributeChanges { dos, ..Default::default() })
+            keep_times(times.as_ref(), MovedTimes::Changed, || {
+                node.set_reparse_data(owner.actor(), data.as_deref())?;
+                node.set_attributes(owner.actor(), &AttributeChanges { dos, ..Default::default() })
+            })
         })
         .await?;
         open.report_modified(&self.context, WatchFilter::ATTRIBUTES);

@@ -2,6 +2,7 @@
 //! other properties belong to the file. MS-FSA 2.1.1.5, 2.1.5.15.11.1.
 
 use crate::authorize::{Authority, as_granted};
+use crate::frozen_times::MovedTimes;
 use crate::server_work::{METADATA, SYNC, WANTED};
 use crate::watch::{ChangeAction, WatchFilter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
@@ -115,10 +116,8 @@ impl RequestFiles {
         open.need_any(Access::WRITE_DATA)?;
         open.need_writable()?;
         open.need_unlocked(0, u64::MAX, true)?;
-        let saved = open.save_frozen_times();
-        open.node.set_size(open.caller.identity.actor(), 0)?;
+        open.keep_times(MovedTimes::All, || open.node.set_size(open.caller.identity.actor(), 0))?;
         open.note_changed(&self.context, &open.caller);
-        open.restore_frozen_times(saved);
         let mut held = open.state.lock(&self.context);
         held.grants.handle_disposition(open.id, true);
         held.set_delete_pending(open.pending_delete());
@@ -136,23 +135,13 @@ impl RequestFiles {
         let (from, to) = (source.node.clone(), target.node.clone());
         let reader = as_granted(&source.caller, &*from);
         let writer = as_granted(&target.caller, &*to);
-        let _saved = target.save_frozen_times();
         let target = target.clone();
         self.offload(move || {
             for stream in from.streams(METADATA)? {
-                let (kind, what) =
-                    match to.create_stream(writer.actor(), &stream.name, Case::Insensitive) {
-                        Ok(()) => (ChangeAction::AddedStream, WatchFilter::STREAM_NAME),
-                        Err(FsError::AlreadyExists) => (
-                            ChangeAction::ModifiedStream,
-                            WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE,
-                        ),
-                        Err(error) => return Err(error),
-                    };
-                let name = to.find_stream(METADATA, &stream.name, Case::Insensitive)?.name;
-                to.set_stream_size(writer.actor(), &name, 0)?;
-                let (from, to) = ((&*from, &stream.name), (&*to, &name));
-                copy_data((reader.actor(), from), (writer.actor(), to), stream.size_bytes)?;
+                let copied = target.keep_times(MovedTimes::All, || {
+                    copy_stream((reader.actor(), &*from), (writer.actor(), &*to), &stream)
+                });
+                let (kind, what, name) = copied?;
                 target.report_streams(what, &[(kind, &name)]);
             }
             Ok(())
@@ -196,6 +185,25 @@ impl RequestFiles {
         };
         self.offload(call).await
     }
+}
+
+/// Copies a stream; an existing one is replaced. Returns the change that watches report.
+fn copy_stream(
+    (reader, from): (Actor<'_>, &dyn Node),
+    (writer, to): (Actor<'_>, &dyn Node),
+    stream: &StreamEntry,
+) -> Result<(ChangeAction, WatchFilter, StreamName)> {
+    let (kind, what) = match to.create_stream(writer, &stream.name, Case::Insensitive) {
+        Ok(()) => (ChangeAction::AddedStream, WatchFilter::STREAM_NAME),
+        Err(FsError::AlreadyExists) => {
+            (ChangeAction::ModifiedStream, WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE)
+        }
+        Err(error) => return Err(error),
+    };
+    let name = to.find_stream(METADATA, &stream.name, Case::Insensitive)?.name;
+    to.set_stream_size(writer, &name, 0)?;
+    copy_data((reader, (from, &stream.name)), (writer, (to, &name)), stream.size_bytes)?;
+    Ok((kind, what, name))
 }
 
 /// Copies the data of a stream to an empty one.

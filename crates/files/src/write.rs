@@ -1,5 +1,6 @@
 //! Writes.
 
+use crate::frozen_times::MovedTimes;
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{AttributeRequest, FsError, Node, Result};
@@ -37,14 +38,12 @@ impl RequestFiles {
         open.claim_room(at, data.len() as u64)?;
         open.break_readers(&self.context);
         let kinds = open.write_kinds(at, data.len() as u64);
-        let saved = open.save_frozen_times();
-        if appends {
-            open.node.append(caller.identity.actor(), data)?;
-        } else {
-            open.node.write(caller.identity.actor(), offset, data)?;
-        }
+        let actor = caller.identity.actor();
+        open.keep_times(MovedTimes::All, || match appends {
+            true => open.node.append(actor, data).map(drop),
+            false => open.node.write(actor, offset, data),
+        })?;
         open.note_written(&self.context, caller, open.kinds_after(kinds));
-        open.restore_frozen_times(saved);
         Ok(())
     }
 

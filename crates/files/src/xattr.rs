@@ -1,6 +1,7 @@
 //! Extended attributes.
 
 use crate::authorize::{as_granted, rights_to};
+use crate::frozen_times::MovedTimes;
 use crate::server_work::METADATA;
 use crate::watch::WatchFilter;
 use crate::{Access, OpenFile, RequestFiles};
@@ -54,7 +55,9 @@ impl RequestFiles {
         let names = open.node.xattr_names(open.caller.identity.actor())?;
         let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
         let authority = as_granted(&open.caller, &*open.node);
-        open.node.set_xattr(authority.actor(), stored.unwrap_or(name), value)?;
+        open.keep_times(MovedTimes::Changed, || {
+            open.node.set_xattr(authority.actor(), stored.unwrap_or(name), value)
+        })?;
         open.report_modified(&self.context, WatchFilter::EXTENDED_ATTRIBUTES);
         Ok(())
     }

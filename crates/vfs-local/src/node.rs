@@ -488,12 +488,14 @@ impl Node for LocalNode {
         stored
     }
 
-    fn noatime(&self, work: ServerWork) -> Option<Arc<dyn Node>> {
-        let has_data = matches!(self.kind, FileKind::File | FileKind::Directory);
-        let fd = has_data.then(|| noatime::reopen(self.fd.as_fd(), work))?.ok()?;
-        let (mut node, _) = Self::new(fd, false, true, AttributeRequest::default()).ok()?;
+    fn noatime(&self, work: ServerWork) -> Result<Arc<dyn Node>> {
+        if !matches!(self.kind, FileKind::File | FileKind::Directory) {
+            return Err(FsError::NotSupported);
+        }
+        let fd = noatime::reopen(self.fd.as_fd(), work)?;
+        let (mut node, _) = Self::new(fd, false, true, AttributeRequest::default())?;
         node.is_unreported |= self.is_unreported;
-        Some(Arc::new(node))
+        Ok(Arc::new(node))
     }
 
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {

@@ -713,9 +713,14 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`]; [`FsError::AccessDenied`] for an owner that the process may not set.
     fn set_security(&self, actor: Actor<'_>, change: &SecurityChange<'_>) -> Result<()>;
 
-    /// This node with reads that leave the last access time alone (O_NOATIME); none without them.
-    fn noatime(&self, _work: ServerWork) -> Option<Arc<dyn Node>> {
-        None
+    /// This node with reads that leave the last access time alone, by a descriptor of its own with
+    /// O_NOATIME.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`]; [`FsError::AccessDenied`] if the process is neither root nor the
+    /// owner; [`FsError::TooMany`] without descriptors.
+    fn noatime(&self, _work: ServerWork) -> Result<Arc<dyn Node>> {
+        Err(FsError::NotSupported)
     }
 
     /// The descriptor for `sendfile`, if the node is a plain local file that is open for reading.

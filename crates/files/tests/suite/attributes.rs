@@ -1,9 +1,17 @@
 //! Times, DOS attributes, sizes, holes, extended attributes, reads and writes.
 
 use crate::harness::*;
-use files::{Access, BasicChange, NamePatterns, TimeSetting, VolumeOptions, dos};
-use std::sync::Arc;
-use vfs::{Case, FsError, Timestamp};
+use files::{
+    Access, BasicChange, CallHolder, Caller, Files, IfExists, NamePatterns, OpenPlan, Protocol,
+    RequestContext, ShareMode, TimeSetting, Volume, VolumeOptions, dos,
+};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use limits::LedgerHolder;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
+use vfs::{ArrivalOrder, Case, FsError, Identity, Timestamp};
 
 const LONG_AGO: Timestamp = Timestamp(1_000_000_000_123_456_700);
 
@@ -127,30 +135,211 @@ fn write_moves_access_time_unless_frozen() {
     assert!(now > LONG_AGO, "also by an open without queries");
 }
 
-/// A write begins after another has moved the times and before that has restored them.
+/// A backend that runs a hook in the next write.
+#[derive(Default)]
+struct WriteHook {
+    seconds: AtomicU64,
+    next: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Surroundings for WriteHook {
+    fn now(&self) -> Timestamp {
+        let seconds = 1_750_000_000 + self.seconds.fetch_add(1, Ordering::Relaxed);
+        Timestamp(i128::from(seconds) * 1_000_000_000)
+    }
+
+    fn before(&self, call: Call) -> Fate {
+        let hook = matches!(call, Call::Write { .. }).then(|| self.next.lock().unwrap().take());
+        if let Some(Some(hook)) = hook {
+            hook();
+        }
+        Fate::Runs
+    }
+}
+
+/// A write begins after another has read the times and before that has restored them.
 #[test]
 fn frozen_times_hold_over_concurrent_writes() {
-    let served = serve();
-    served.put("file", b"");
-    let (open, other) = (served.open("file", ALL), served.open("file", ALL));
+    let hook = Arc::new(WriteHook::default());
+    let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), hook.clone()));
+    let volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
+    let root = Arc::new(Caller::of(Identity::root()));
+    let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
+    let open = || {
+        let plan = OpenPlan { desired: ALL, ..new_file("file") };
+        let plan = OpenPlan { share: ShareMode::ALL, if_exists: IfExists::Open, ..plan };
+        now(files.open(&volume, &root, plan)).unwrap().open
+    };
+    let (open, other) = (open(), open());
     let frozen = BasicChange {
         modified: TimeSetting::Set(LONG_AGO),
         changed: TimeSetting::Set(LONG_AGO),
         ..BasicChange::default()
     };
-    served.files.set_basic(&open, &frozen).unwrap();
-    let first = open.save_frozen_times();
-    pass_a_tick();
-    served.files.write(other.caller(), &other, 0, b"1").unwrap();
-    served.files.write(open.caller(), &open, 0, b"2").unwrap();
-    open.restore_frozen_times(first);
-    let found = served.files.attributes(&other).unwrap();
+    files.set_basic(&open, &frozen).unwrap();
+    let inner = (files.clone(), open.clone(), other.clone());
+    *hook.next.lock().unwrap() = Some(Box::new(move || {
+        let (files, open, other) = inner;
+        files.write(other.caller(), &other, 0, b"1").unwrap();
+        files.write(open.caller(), &open, 0, b"2").unwrap();
+    }));
+    files.write(open.caller(), &open, 0, b"3").unwrap();
+    let found = files.attributes(&other).unwrap();
     assert_eq!((found.modified, found.shown_changed()), (LONG_AGO, LONG_AGO));
+    files.write(other.caller(), &other, 0, b"4").unwrap();
+    let moved = files.attributes(&other).unwrap().modified;
+    assert_ne!(moved, LONG_AGO, "others move it");
+    files.write(open.caller(), &open, 0, b"5").unwrap();
+    assert_eq!(files.attributes(&other).unwrap().modified, moved, "it is where others moved it");
+}
+
+/// A rename moves the change time alone, so the write times of others stay.
+#[test]
+fn rename_restores_change_time_and_leaves_writes_of_others() {
+    let served = serve();
+    served.put("file", b"");
+    let (open, other) = (served.open("file", ALL), served.open("file", ALL));
+    let setting = TimeSetting::Set(LONG_AGO);
+    let frozen = BasicChange { modified: setting, changed: setting, ..BasicChange::default() };
+    served.files.set_basic(&open, &frozen).unwrap();
+    let (files, writer) = (served.files.clone(), other.clone());
+    served.hook_once(HookPoint::BeforeRename, move |_| {
+        pass_a_tick();
+        files.write(writer.caller(), &writer, 0, b"1").unwrap();
+    });
+    now(served.files.rename(&open, &path("new"), false)).unwrap();
+    let found = served.files.attributes(&other).unwrap();
+    assert_eq!(found.shown_changed(), LONG_AGO);
+    assert_ne!(found.modified, LONG_AGO, "another open wrote");
+}
+
+#[test]
+fn changes_of_streams_leave_stopped_times_of_their_file() {
+    let served = serve();
+    for name in ["source", "file"] {
+        served.put(name, b"");
+    }
+    let stream = |name: &str| {
+        let stream = Some(vfs::StreamName::new(&b"s"[..]).unwrap());
+        let plan = OpenPlan { stream, if_exists: IfExists::Open, ..new_file(name) };
+        let opened = served.try_open(OpenPlan { share: ShareMode::ALL, ..plan }).unwrap().open;
+        served.files.write(opened.caller(), &opened, 0, b"data").unwrap();
+        opened
+    };
+    served.close(stream("source"));
+    let (source, file) = (served.open("source", ALL), served.open("file", ALL));
+    let setting = TimeSetting::Set(LONG_AGO);
+    let frozen = BasicChange { modified: setting, changed: setting, ..BasicChange::default() };
+    let times = |open: &files::OpenFile| {
+        let found = served.files.file_attributes(open).unwrap();
+        [found.modified, found.shown_changed()]
+    };
+    served.files.set_basic(&file, &frozen).unwrap();
     pass_a_tick();
-    served.files.write(other.caller(), &other, 0, b"3").unwrap();
-    let moved = served.files.attributes(&other).unwrap().modified;
-    served.files.write(open.caller(), &open, 0, b"4").unwrap();
-    assert_eq!(served.files.attributes(&other).unwrap().modified, moved, "others move it");
+    now(served.files.copy_streams(&source, &file)).unwrap();
+    assert_eq!(times(&file), [LONG_AGO; 2]);
+    let discarded = stream("file");
+    served.files.set_basic(&discarded, &frozen).unwrap();
+    pass_a_tick();
+    served.files.discard_stream(&discarded).unwrap();
+    assert_eq!(times(&discarded), [LONG_AGO; 2]);
+}
+
+/// The client disconnects while a worker holds its request.
+#[test]
+fn abandoned_changes_on_a_worker_restore_frozen_times() {
+    let later = Arc::new(DeferringWorkers::default());
+    let served = serve_with(VolumeOptions::default(), later.clone());
+    for name in ["file", "source"] {
+        let file = served.dir.path().join(name);
+        std::fs::write(&file, [7; 20_000]).unwrap();
+        let owner = &served.alice.identity;
+        std::os::unix::fs::chown(file, Some(owner.uid), Some(owner.gid)).unwrap();
+    }
+    let run = |work: &mut dyn FnMut() -> bool| {
+        while !work() {
+            let tasks = std::mem::take(&mut *later.0.lock().unwrap());
+            tasks.into_iter().for_each(|task| task());
+        }
+    };
+    let open = |name: &str| {
+        let mut opening =
+            Box::pin(served.files.open(&served.volume, &served.alice, plan(name, ALL)));
+        let mut opened = None;
+        run(&mut || {
+            opened = opening.as_mut().now_or_never();
+            opened.is_some()
+        });
+        opened.unwrap().unwrap().open
+    };
+    let (open, source) = (open("file"), open("source"));
+    let setting = TimeSetting::Set(LONG_AGO);
+    let frozen = BasicChange {
+        accessed: setting,
+        modified: setting,
+        changed: setting,
+        ..BasicChange::default()
+    };
+    served.files.set_basic(&open, &frozen).unwrap();
+    let (files, caller) = (&served.files, open.caller());
+    let changes: [BoxFuture<'_, vfs::Result<()>>; 5] = [
+        Box::pin(files.zero_range(caller, &open, 0, 100)),
+        Box::pin(files.copy_range(caller, (&source, 0), (&open, 0), 4096)),
+        Box::pin(files.set_allocation(caller, &open, 1 << 20)),
+        Box::pin(files.set_size(caller, &open, 10_000)),
+        Box::pin(files.set_reparse(&open, vec![7; 30], None)),
+    ];
+    for (number, mut change) in changes.into_iter().enumerate() {
+        assert!(change.as_mut().now_or_never().is_none(), "{number} waits for a worker");
+        drop(change);
+        pass_a_tick();
+        let tasks = std::mem::take(&mut *later.0.lock().unwrap());
+        assert_eq!(tasks.len(), 1);
+        tasks.into_iter().for_each(|task| task());
+        let found = files.attributes(&open).unwrap();
+        let times = [found.accessed, found.modified, found.shown_changed()];
+        assert_eq!(times, [LONG_AGO; 3], "{number}");
+    }
+}
+
+/// Reads with a stopped access time take a descriptor more, which counts as an open.
+#[test]
+fn descriptor_of_stopped_access_time_is_charged_to_the_opens() {
+    let served = serve();
+    served.put("file", b"0123");
+    let open = served.open("file", ALL);
+    let server = served.files.clone();
+    let account = server.opens().account(&HOLDER);
+    let context = RequestContext::new(Protocol::Smb, [1; 16], None, ArrivalOrder::next());
+    let files = server.for_request(&context, CallHolder::Client(HOLDER.clone()));
+    let set = |accessed| {
+        files.set_basic(&open, &BasicChange { accessed, ..BasicChange::default() }).unwrap();
+    };
+    let read = || now(files.read(&open, 0, 4, &mut Vec::new())).unwrap();
+    read();
+    set(TimeSetting::Set(LONG_AGO));
+    assert_eq!(account.used(), 0, "it is opened by the first read");
+    let all = server.opens().account(&LedgerHolder::User("another".into())).force(u64::MAX >> 1);
+    server.opens().set_max(1);
+    let mine = account.force(64);
+    read();
+    assert_eq!(account.used(), 64, "the shared descriptor serves");
+    drop((all, mine));
+    server.opens().set_max(1000);
+    set(TimeSetting::Set(LONG_AGO));
+    pass_a_tick();
+    read();
+    assert_eq!(account.used(), 1);
+    assert_eq!(files.attributes(&open).unwrap().accessed, LONG_AGO);
+    read();
+    assert_eq!(account.used(), 1, "once");
+    set(TimeSetting::Thaw);
+    assert_eq!(account.used(), 0);
+    set(TimeSetting::Freeze);
+    read();
+    assert_eq!(account.used(), 1);
+    served.close(open);
+    assert_eq!(account.used(), 0);
 }
 
 /// The copy writes what the source has before it fails.
@@ -190,9 +379,7 @@ fn frozen_change_time_survives_mode_without_rights() {
     let frozen = BasicChange { changed: TimeSetting::Set(LONG_AGO), ..BasicChange::default() };
     served.files.set_basic(&open, &frozen).unwrap();
     pass_a_tick();
-    let kept = open.save_frozen_times();
     served.files.set_mode(&open, 0).unwrap();
-    open.restore_frozen_times(kept);
     assert_eq!(served.files.attributes(&open).unwrap().shown_changed(), LONG_AGO);
 }
 

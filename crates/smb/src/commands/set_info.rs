@@ -41,9 +41,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<HandlerOutcome, NtSta
                 FileInfoClass::from_number(body.class).ok_or(file_set_refusal(body.class))?;
             let stabilizing =
                 stable::before(request.files, &open, Promise::of_file_info(class)).await?;
-            let frozen = moves_change_time(class).then(|| file.save_frozen_times()).flatten();
             set_file_info(request, &open, (class, body.class), body.input).await?;
-            file.restore_frozen_times(frozen);
             stabilizing.after(request.files, file).await?;
             if [FileInfoClass::Disposition, FileInfoClass::DispositionEx].contains(&class) {
                 Box::pin(request.files.record_opens(file)).await.map_err(status_of)?;
@@ -58,13 +56,11 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<HandlerOutcome, NtSta
                 Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
             let (files, parts) = (request.files, parts(body.additional));
             let stabilizing = stable::before(request.files, &open, Promise::File).await?;
-            let frozen = file.save_frozen_times();
             if open.tree.is_apple() && parts.dacl {
                 set_security_of_apple(files, file, descriptor, parts)?;
             } else {
                 set_security(files, file, descriptor, parts)?;
             }
-            file.restore_frozen_times(frozen);
             stabilizing.after(files, file).await?;
         }
         InfoType::Quota => return Err(NtStatus::INVALID_HANDLE),
@@ -124,13 +120,6 @@ fn set_security_of_apple(
         files.set_descriptor(file, &descriptor, parts).map_err(status_of)?;
     }
     mode.map_or(Ok(()), |mode| files.set_mode(file, mode)).map_err(status_of)
-}
-
-/// Classes that change a file beyond its data and attributes. Those for data and attributes handle
-/// frozen times themselves.
-fn moves_change_time(class: FileInfoClass) -> bool {
-    use FileInfoClass::{FullEa, Link, Rename, RenameEx};
-    matches!(class, Rename | RenameEx | Link | FullEa)
 }
 
 async fn set_file_info(

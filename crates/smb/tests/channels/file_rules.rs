@@ -196,6 +196,40 @@ fn frozen_change_time_survives_rename_link_and_attributes() {
     }
 }
 
+/// MS-FSA 2.1.4.17: an open stops only its own changes. The rename waits for a client that caches.
+#[test]
+fn rename_with_stopped_times_leaves_writes_during_its_wait() {
+    let clock = Arc::new(StillClock::default());
+    let vfs = MemoryVfs::new(MemoryOptions::default(), clock.clone());
+    let net = Net::over(Arc::new(vfs)).0;
+    let (mut holder, mut client) = (net.ready(), net.ready());
+    let opened = file(&mut client, "file");
+    let long_ago = with_time(2, LONG_AGO as i64);
+    assert_eq!(set_file(&mut client, BASIC, opened, &long_ago), NtStatus::SUCCESS);
+    // Read and handle caching.
+    holder.lease("file", 3);
+    let writer = file(&mut holder, "file");
+    let input = renamed("new");
+    let request = SetInfoRequest {
+        kind: InfoType::File,
+        class: 10,
+        additional: 0,
+        file_id: opened,
+        input: &input,
+    };
+    let rename = client.send(Command::SET_INFO, |w| request.encode(w));
+    assert!(client.reply_to(rename).is_none(), "it waits");
+    assert!(holder.notice().is_some());
+    clock.advance(1_000_000_000);
+    write(&mut holder, writer, b"flushed");
+    let written = times(&mut holder, writer)[2];
+    assert_ne!(written, LONG_AGO);
+    clock.advance(1_000_000_000);
+    assert_eq!(holder.acknowledge_lease(1), NtStatus::SUCCESS);
+    assert_eq!(client.reply_to(rename).unwrap().header.status, NtStatus::SUCCESS);
+    assert_eq!(times(&mut client, opened)[2], written);
+}
+
 #[test]
 fn trailing_separator_requires_a_directory() {
     let net = Net::new();
