@@ -17,7 +17,9 @@ pub enum CallHolder {
         device: u64,
     },
     /// A request of this client, or of the server, whose turn it is to change names. Requests of
-    /// other clients may wait for it, so it does not queue behind its own client's other calls.
+    /// other clients may wait for it, so it does not queue behind its own client's other kinds of
+    /// calls. It queues behind that client's other changes of names, and the queue's limits count
+    /// both kinds apart.
     Names(Option<LedgerHolder>),
     /// An authenticated user, or the address of an unauthenticated client.
     Client(LedgerHolder),

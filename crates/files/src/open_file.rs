@@ -7,8 +7,8 @@ use crate::frozen_times::{ACCESSED, FrozenTimes, MovedTimes, keep_times};
 use crate::offload::offload_in_turn;
 use crate::open::{OpenTicket, Semantics};
 use crate::remove::remove_pending_name;
-use crate::rename_turns::{RenameTurn, TurnRequest};
-use crate::server_work::{LOCATE, WANTED};
+use crate::rename_turns::{RenameTurn, TurnRequest, directory_to_claim};
+use crate::server_work::WANTED;
 use crate::table::{DeletePendingName, FileTable, OpenFileState, OpenName};
 use crate::volume::dos;
 use crate::watch::{DataReports, WatchFilter, WatchedCache, Watcher};
@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use sync::Mutex;
 use vfs::{
     Attributes, Case, FileKey, FileKind, FsError, Node, NodeSecurityCache, RelPath, Result,
-    StreamName, Timestamp, Wait,
+    StreamName, Timestamp,
 };
 
 /// A larger file is removed on a worker, since freeing its blocks takes long.
@@ -570,21 +570,32 @@ impl RequestFiles {
     /// # Errors
     /// Errors from removing the file.
     pub async fn close(&self, open: Arc<OpenFile>) -> Result<()> {
-        self.close_sized(open, None).await
+        self.close_sized(open, None, None).await
     }
 
-    /// As [`RequestFiles::close`], with the size of the file, as far as it is known.
-    async fn close_sized(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {
+    /// As [`RequestFiles::close`], with the size of the file and the directory of its name, as far
+    /// as they are known.
+    async fn close_sized(
+        &self,
+        open: Arc<OpenFile>,
+        size_bytes: Option<u64>,
+        directory: Option<FileKey>,
+    ) -> Result<()> {
         let marks = open.may_remove_at_close() && open.state.is_recorded();
         let marked = marks.then(|| open.clone());
-        let closed = self.close_in_turn(open, size_bytes).await;
+        let closed = self.close_in_turn(open, size_bytes, directory).await;
         let Some(marked) = marked else { return closed };
         // Journaled opens may retain the name, and must remove it after a restart, too.
         let recorded = Box::pin(self.record_opens(&marked)).await;
         closed.and(recorded)
     }
 
-    async fn close_in_turn(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {
+    async fn close_in_turn(
+        &self,
+        open: Arc<OpenFile>,
+        size_bytes: Option<u64>,
+        mut directory: Option<FileKey>,
+    ) -> Result<()> {
         let removes = open.may_remove_at_close();
         // A concurrent rename could remove the file's old name and leave the new one. POSIX renames
         // open descendants and unlinked files.
@@ -598,7 +609,6 @@ impl RequestFiles {
             };
         }
         let change = TurnRequest { moves_directory: false, ..open.name_change() };
-        let mut directory = None;
         for _ in 0..CLAIM_TRIES_MAX {
             let turn = self.table.rename_turns.take(&change, directory.as_slice()).await;
             let (open, context) = (open.clone(), context.clone());
@@ -609,10 +619,11 @@ impl RequestFiles {
             };
             match closed? {
                 Ok(closed) => return closed,
-                Err(claimed) => directory = Some(claimed),
+                Err(MissingClaim::Directory(claimed)) => directory = Some(claimed),
+                Err(MissingClaim::Tree) => break,
             }
         }
-        // The name moves between directories faster than they can be claimed.
+        // The directory cannot be found, or the name moves faster than directories can be claimed.
         let turn = self.table.rename_turns.take_tree(change.root_device).await;
         let close = move || {
             let _turn = turn;
@@ -625,19 +636,27 @@ impl RequestFiles {
     }
 }
 
-/// Closes an open in its turn. An error is a directory that is claimed by another change of names.
+/// Claim that a close needs before it may remove its name.
+enum MissingClaim {
+    /// Another change of names has claimed the directory.
+    Directory(FileKey),
+    /// The directory is unknown.
+    Tree,
+}
+
+/// Closes an open in its turn.
 fn close_with_claims(
     context: &RequestContext,
     open: &OpenFile,
     mut turn: RenameTurn,
     removes: bool,
-) -> std::result::Result<Result<()>, FileKey> {
+) -> std::result::Result<Result<()>, MissingClaim> {
     if let Some(parent) = open.path().parent().filter(|_| removes) {
-        let (names, actor) = (open.volume().names(), context.call(LOCATE));
-        let found = names.open_directory(actor, &parent, Case::Sensitive, Wait::Allowed);
-        let key = found.ok().map(|found| found.opened.attributes.key);
+        let found =
+            directory_to_claim(context, open.volume(), &parent).map_err(|_| MissingClaim::Tree)?;
+        let key = found.map(|found| found.attributes.key);
         if let Some(key) = key.filter(|key| !turn.try_add_directories(&[*key])) {
-            return Err(key);
+            return Err(MissingClaim::Directory(key));
         }
     }
     Ok(open.close_now(context))
@@ -645,14 +664,19 @@ fn close_with_claims(
 
 impl RequestFiles {
     /// Closes an open with a delete-pending name, and reports whether it was removed. `size_bytes`
-    /// is a recent size of the file.
+    /// is a recent size of the file, `directory` that in which the name was.
     ///
     /// # Errors
     /// As [`RequestFiles::close`]; [`FsError::NotEmpty`] if the directory was filled meanwhile,
     /// [`FsError::NotFound`] if another caller removed the name.
-    pub(crate) async fn close_removing(&self, open: Arc<OpenFile>, size_bytes: u64) -> Result<()> {
+    pub(crate) async fn close_removing(
+        &self,
+        open: Arc<OpenFile>,
+        size_bytes: u64,
+        directory: FileKey,
+    ) -> Result<()> {
         open.reports_removal.store(true, Ordering::Relaxed);
-        self.close_sized(open, Some(size_bytes)).await
+        self.close_sized(open, Some(size_bytes), Some(directory)).await
     }
 }
 

@@ -8,8 +8,8 @@ use crate::handle_breaks::{OpenDescendants, WAITS_MAX, break_handles};
 use crate::link_target::check_moved;
 use crate::offload::offload_in_turn;
 use crate::open_journal::{AnnouncedRename, RenameNames};
-use crate::rename_turns::{RenameInFlight, RenameTurn};
-use crate::server_work::{LOCATE, WANTED};
+use crate::rename_turns::{RenameInFlight, RenameTurn, directory_to_claim};
+use crate::server_work::WANTED;
 use crate::table::{FileTable, OpenFileState, OpenRefusal};
 use crate::volume::dos;
 use crate::watch::ChangeAction;
@@ -35,7 +35,7 @@ impl RequestFiles {
     /// [`FsError::ShareViolation`] if another open denies deletion. A stream fails with that or
     /// [`FsError::InvalidParameter`]: use [`RequestFiles::rename_stream`].
     pub async fn rename(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
-        self.rename_into(open, to, None, replace).await
+        self.rename_between(open, to, None, replace).await
     }
 
     /// As [`RequestFiles::rename`]; opens below a directory follow it and do not prevent the
@@ -53,15 +53,16 @@ impl RequestFiles {
         self.rename(open, to, replace).await
     }
 
-    /// As [`RequestFiles::rename`], if the parent of the new name is still `into`.
+    /// As [`RequestFiles::rename`], if the parent of the new name is still the second of
+    /// `directories`. The first one is that of the name that was opened.
     ///
     /// # Errors
     /// As [`RequestFiles::rename`]; [`FsError::Stale`] if it is not.
-    pub(crate) async fn rename_into(
+    pub(crate) async fn rename_between(
         &self,
         open: &Arc<OpenFile>,
         to: &RelPath,
-        into: Option<FileKey>,
+        directories: Option<(FileKey, FileKey)>,
         replace: bool,
     ) -> Result<()> {
         open.need_any(Access::DELETE)?;
@@ -73,8 +74,9 @@ impl RequestFiles {
         }
         open.volume().options.veto_names.check(to, true)?;
         open.renames.store(true, Ordering::Release);
-        let mut steps =
-            RenameSteps { directories: into.into_iter().collect(), ..Default::default() };
+        let known = directories.map_or(DirectoryKeys::new(), |(from, into)| smallvec![from, into]);
+        let into = directories.map(|(_, into)| into);
+        let mut steps = RenameSteps { directories: known, ..Default::default() };
         for _ in 0..WAITS_MAX {
             let (result, done) = self.try_rename(open, (to, into), replace, steps).await?;
             steps = done;
@@ -434,7 +436,7 @@ fn move_with_rights(
 }
 
 /// The directory of the present name. A file that was opened by its directory needs it, with the
-/// caller's rights; any other only claims it, as far as it is found.
+/// caller's rights; any other only claims it, unless there is none.
 fn source_directory(
     context: &RequestContext,
     open: &OpenFile,
@@ -444,9 +446,7 @@ fn source_directory(
         return directory_of(context, open, from).map(Some);
     }
     let Some(directory) = from.parent() else { return Ok(None) };
-    let (names, actor) = (open.volume().names(), context.call(LOCATE));
-    let found = names.open_directory(actor, &directory, Case::Sensitive, Wait::Allowed);
-    Ok(found.ok().map(|found| found.opened))
+    directory_to_claim(context, open.volume(), &directory)
 }
 
 /// The directory of a path, opened with the caller's rights.

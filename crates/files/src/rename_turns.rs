@@ -10,6 +10,9 @@
 
 mod in_flight;
 
+use crate::Volume;
+use crate::context::RequestContext;
+use crate::server_work::LOCATE;
 use futures_channel::oneshot;
 use in_flight::RenameCounts;
 pub(crate) use in_flight::{RenameEpoch, RenameInFlight, RenameSubject};
@@ -18,7 +21,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sync::Mutex;
-use vfs::{FileKey, KeyedBuildHasher, RelPath};
+use vfs::{Case, FileKey, FsError, KeyedBuildHasher, OpenedNode, RelPath, Result, Wait};
 
 /// Number of distinct file systems; more of them share turns. It is the width of a [`TreeSet`].
 const TREES: usize = 64;
@@ -379,6 +382,24 @@ fn whole(trees: TreeSet) -> impl Iterator<Item = TurnClaim> {
     trees
         .numbers()
         .map(|number| TurnClaim { subject: ClaimSubject::Tree(number), is_exclusive: true })
+}
+
+/// Finds a directory whose entry changes, in order to claim it. None if it is gone with all its
+/// entries.
+///
+/// # Errors
+/// Errors of the lookup: the directory may exist, and the change needs its claim.
+pub(crate) fn directory_to_claim(
+    context: &RequestContext,
+    volume: &Volume,
+    path: &RelPath,
+) -> Result<Option<OpenedNode>> {
+    let (names, actor) = (volume.names(), context.call(LOCATE));
+    match names.open_directory(actor, path, Case::Sensitive, Wait::Allowed) {
+        Ok(found) => Ok(Some(found.opened)),
+        Err(FsError::NotFound | FsError::PathNotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Claims of a change of names, until it is dropped.

@@ -29,7 +29,7 @@ impl RequestFiles {
             self.open_name(caller, directory, name, Access::DELETE).await?;
         self.break_handles_before_delete(&open).await?;
         self.mark_new_open_deleted(&open, &attributes)?;
-        self.close_removing(open, attributes.size_bytes).await
+        self.close_removing(open, attributes.size_bytes, directory.key()).await
     }
 
     /// Renames the entry `from.1` of `from.0` to `to.1` in `to.0`. It replaces an existing entry if
@@ -54,13 +54,14 @@ impl RequestFiles {
             return Err(FsError::CrossDevice);
         }
         let open = self.open_name(caller, from.0, from.1, Access::DELETE).await?.open;
+        let directories = (from.0.key(), directory.key());
         let mut result = Err(FsError::Stale);
         for attempt in 0..TRIES_MAX {
             let to = self.path_to_try(directory, attempt)?.join(name);
             let is_within = to != open.path() && to.starts_with(&open.path());
             result = match open.is_directory() && is_within {
                 true => Err(FsError::InvalidParameter),
-                false => self.rename_into(&open, &to, Some(directory.key()), true).await,
+                false => self.rename_between(&open, &to, Some(directories), true).await,
             };
             if !matches!(result, Err(FsError::Stale | FsError::PathNotFound)) {
                 break;

@@ -175,3 +175,20 @@ fn directory_open_may_deny_new_names() {
         drop(directory);
     }
 }
+
+#[test]
+fn rename_from_directory_that_cannot_be_claimed_is_refused() {
+    let served = serve();
+    ["a", "b"].into_iter().for_each(|at| served.put_directory(at));
+    served.put("a/x", b"");
+    let open = served.open("a/x", DELETE);
+    served.hook(|_, at, found| match at == HookPoint::AfterOpen && *found == path("a") {
+        true => Err(FsError::Io),
+        false => Ok(()),
+    });
+    assert_eq!(now(served.files.rename(&open, &path("b/y"), false)), Err(FsError::Io));
+    served.unhook();
+    assert!(served.exists("a/x"));
+    served.close(open);
+    served.assert_nothing_held();
+}
