@@ -59,7 +59,7 @@ pub fn open_by(
     }
 }
 
-/// The server ended before the open was recorded, or records none of a directory.
+/// The server ended before the open was recorded.
 #[test]
 fn replayed_persistent_create_without_an_open_is_processed() {
     let net = net();
@@ -74,6 +74,21 @@ fn replayed_persistent_create_without_an_open_is_processed() {
         assert_eq!(reply.header.status, NtStatus::SUCCESS, "{name}");
         assert_eq!(client.close(reply.file()), NtStatus::SUCCESS);
     }
+}
+
+#[test]
+fn directory_of_an_available_share_is_opened_persistently() {
+    let net = net();
+    let mut client = ready(&net, ALICE);
+    let (mut contexts, mut data) = (Vec::new(), Vec::new());
+    let durable = DurableRequestV2 { timeout_ms: 0, persistent: true, create_guid: [5; 16] };
+    durable.encode(&mut Writer::new(&mut data));
+    put_context(&mut contexts, b"DH2Q", &data);
+    let reply = client.create_by("d", &contexts, |request| {
+        request.options = wire::fscc::FILE_DIRECTORY_FILE;
+    });
+    assert_eq!(reply.header.status, NtStatus::SUCCESS);
+    assert!(reply.bytes.windows(4).any(|part| part == b"DH2Q"), "not granted");
 }
 
 #[test]
