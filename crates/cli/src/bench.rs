@@ -12,7 +12,7 @@ use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
 use crate::share_url::ShareUrl;
 use anyhow::{Context, Result, bail};
 use cache_switch::RemoteCacheSwitch;
-use client::load::{self, Plan, Progress, Report, Run, Storage, Until, Work};
+use client::load::{self, LoadKind, LoadProgress, LoaderRun, Plan, Report, Storage, Until};
 use client::nfs;
 use connection::{Arm, BenchConnectionArgs};
 use series::{LoadRun, Series, in_turns};
@@ -240,7 +240,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         print(args, &report)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if loads.plans.iter().any(|plan| plan.work == Work::SmallFiles) {
+    if loads.plans.iter().any(|plan| plan.work == LoadKind::SmallFiles) {
         bail!("--small-files runs once: run it once for each kind of connection");
     }
     let threads = loads.plans.iter().map(|plan| plan.threads).max().unwrap_or(1);
@@ -263,14 +263,14 @@ fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
 }
 
 impl Args {
-    fn work(&self) -> Work {
+    fn work(&self) -> LoadKind {
         match self {
-            Self { metadata: true, .. } => Work::Metadata,
-            Self { unpack: true, .. } => Work::Unpack,
-            Self { in_folder: true, .. } => Work::Folder,
-            Self { listing: true, .. } => Work::Listing,
-            Self { small_files: true, .. } => Work::SmallFiles,
-            _ => Work::Data,
+            Self { metadata: true, .. } => LoadKind::Metadata,
+            Self { unpack: true, .. } => LoadKind::Unpack,
+            Self { in_folder: true, .. } => LoadKind::Folder,
+            Self { listing: true, .. } => LoadKind::Listing,
+            Self { small_files: true, .. } => LoadKind::SmallFiles,
+            _ => LoadKind::Data,
         }
     }
 
@@ -379,7 +379,7 @@ async fn measure_smb(
 
 async fn measure_nfs(args: &Args, url: &ExportUrl, plan: Plan, arm: &Arm) -> Result<Report> {
     let client = connect_nfs(&url.host, url.port, arm.minor_version, arm.nconnect).await?;
-    let export = nfs::Export::open(client.clone(), &url.path).await;
+    let export = nfs::NfsExport::open(client.clone(), &url.path).await;
     let report = match export.with_context(|| format!("/{}", url.path)) {
         Ok(export) => measure(args, plan, export).await,
         Err(error) => Err(error),
@@ -419,7 +419,7 @@ async fn compare_nfs(
     let (mut clients, mut storages) = (Vec::new(), Vec::new());
     for arm in arms {
         let client = connect_nfs(&url.host, url.port, arm.minor_version, arm.nconnect).await?;
-        let export = nfs::Export::open(client.clone(), &url.path).await;
+        let export = nfs::NfsExport::open(client.clone(), &url.path).await;
         storages.push((arm.label.clone(), export.with_context(|| format!("/{}", url.path))?));
         clients.push(client);
     }
@@ -446,7 +446,7 @@ async fn compare<S: Storage>(
     let base = Plan { read_percent, files: most(|plan| plan.files), ..first.clone() };
     let mut runs = Vec::new();
     for (label, storage) in storages {
-        runs.push((label, Run::new(storage, base.clone(), &own_name("bench"))?));
+        runs.push((label, LoaderRun::new(storage, base.clone(), &own_name("bench"))?));
     }
     let shows = !args.quiet && std::io::stderr().is_terminal();
     let measuring = async {
@@ -480,7 +480,7 @@ async fn compare<S: Storage>(
 
 async fn measure(args: &Args, plan: Plan, storage: impl Storage) -> Result<Report> {
     let name = own_name("bench");
-    let mut run = Run::new(storage, plan, &name)?;
+    let mut run = LoaderRun::new(storage, plan, &name)?;
     let shows = !args.quiet && std::io::stderr().is_terminal();
     let measured = tokio::select! {
         measured = steps(&mut run, args.server_pid, shows) => measured,
@@ -495,7 +495,11 @@ async fn measure(args: &Args, plan: Plan, storage: impl Storage) -> Result<Repor
     Ok(report)
 }
 
-async fn steps<S: Storage>(run: &mut Run<S>, server: Option<u32>, shows: bool) -> Result<Report> {
+async fn steps<S: Storage>(
+    run: &mut LoaderRun<S>,
+    server: Option<u32>,
+    shows: bool,
+) -> Result<Report> {
     if shows {
         err!("creating files");
     }
@@ -509,7 +513,7 @@ async fn steps<S: Storage>(run: &mut Run<S>, server: Option<u32>, shows: bool) -
         .await?)
 }
 
-fn show(progress: Progress) {
+fn show(progress: LoadProgress) {
     let seconds = progress.elapsed.as_secs_f64();
     if progress.is_counting {
         let (per_second, mib) =

@@ -5,7 +5,7 @@ use crate::share_url::ShareUrl;
 use crate::tickets;
 use crate::user::{ask_silently, read_line};
 use anyhow::{Context, Result};
-use client::{Client, Host, Options, Target, nfs};
+use client::{ClientHost, SmbClient, SmbOptions, SmbTarget, nfs};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl FromStr for Url {
 #[derive(Debug)]
 pub struct SystemHost;
 
-impl Host for SystemHost {
+impl ClientHost for SystemHost {
     fn random(&self, out: &mut [u8]) {
         let mut filled = 0;
         while filled < out.len() {
@@ -60,8 +60,8 @@ impl Host for SystemHost {
 }
 
 /// Options with a name of our own.
-pub fn options(channels: usize) -> Options {
-    let mut options = Options { channels: channels.max(1), ..Options::default() };
+pub fn options(channels: usize) -> SmbOptions {
+    let mut options = SmbOptions { channels: channels.max(1), ..SmbOptions::default() };
     SystemHost.random(&mut options.client_guid);
     options
 }
@@ -92,7 +92,7 @@ pub fn address(host: &str, port: u16) -> Result<SocketAddr> {
 }
 
 /// Logs on with the password, or with a Kerberos ticket if the password is empty.
-pub async fn connect_smb(url: &ShareUrl, password: &str, options: Options) -> Result<Client> {
+pub async fn connect_smb(url: &ShareUrl, password: &str, options: SmbOptions) -> Result<SmbClient> {
     let credentials = NtlmCredentials {
         user: url.user.clone(),
         domain: url.domain.clone(),
@@ -101,8 +101,8 @@ pub async fn connect_smb(url: &ShareUrl, password: &str, options: Options) -> Re
     };
     let address = address(&url.host, url.port)?;
     let tickets = tickets::instead_of(password, &url.host);
-    let target = Target { name: url.host.clone(), address, credentials, tickets };
-    Ok(Client::connect(target, options, Arc::new(SystemHost)).await?)
+    let target = SmbTarget { name: url.host.clone(), address, credentials, tickets };
+    Ok(SmbClient::connect(target, options, Arc::new(SystemHost)).await?)
 }
 
 /// Begins a session as the user of this process.
@@ -111,18 +111,18 @@ pub async fn connect_nfs(
     port: u16,
     minor_version: u32,
     connections: usize,
-) -> Result<nfs::Client> {
+) -> Result<nfs::NfsClient> {
     let mut instance = [0; 8];
     SystemHost.random(&mut instance);
-    let target = nfs::Target {
+    let target = nfs::NfsTarget {
         name: host.to_owned(),
         address: address(host, port)?,
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
         instance,
     };
-    let options = nfs::Options { minor_version, connections, ..nfs::Options::default() };
-    Ok(nfs::Client::connect(target, options).await?)
+    let options = nfs::NfsOptions { minor_version, connections, ..nfs::NfsOptions::default() };
+    Ok(nfs::NfsClient::connect(target, options).await?)
 }
 
 /// A random name that no other client uses.

@@ -1,7 +1,7 @@
 //! SMB session options that several commands share.
 
 use crate::remote;
-use client::{Options, SigningPolicy};
+use client::{SigningPolicy, SmbOptions};
 use wire::crypto::{Cipher, SigningAlgorithm};
 use wire::smb::Dialect;
 
@@ -55,8 +55,9 @@ pub enum EncryptArg {
 
 impl SessionArgs {
     /// Options of a session with so many channels, protected so.
-    pub fn options(&self, channels: usize, sign: SignArg, encrypt: EncryptArg) -> Options {
-        let mut options = Options { assume_rss: self.any_interface, ..remote::options(channels) };
+    pub fn options(&self, channels: usize, sign: SignArg, encrypt: EncryptArg) -> SmbOptions {
+        let mut options =
+            SmbOptions { assume_rss: self.any_interface, ..remote::options(channels) };
         if let Some(dialect) = self.dialect {
             let dialect = match dialect {
                 DialectArg::Smb210 => Dialect::Smb210,

@@ -1,7 +1,7 @@
 //! One connection of a session: the connection task, which owns the socket, and the state that it
 //! shares with callers.
 
-use crate::conn::{Conn, ReceivedMessage};
+use crate::conn::{ClientConn, ReceivedMessage};
 use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
 use crate::limits::{CHAIN_MAX, FRAME_BYTES_MAX, VERIFIED_TOGETHER};
@@ -9,10 +9,10 @@ use crate::line::Silence;
 use crate::line::is_here;
 use crate::low_water::LowWater;
 use crate::opener::Opener;
-use crate::outbox::{Outbox, SLICES_MAX};
-use crate::pool::{Data, Pool};
-use crate::request::Request;
-use crate::slots::{Reply, Slots};
+use crate::outbox::{RequestOutbox, SLICES_MAX};
+use crate::pool::{BufferPool, PooledBytes};
+use crate::request::SmbRequest;
+use crate::slots::{ChannelReply, ResponseSlots};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::IoSlice;
@@ -49,10 +49,10 @@ pub struct ChannelFacts {
 }
 
 #[derive(Debug)]
-struct State {
-    conn: Conn,
-    outbox: Outbox,
-    slots: Slots,
+struct ChannelState {
+    conn: ClientConn,
+    outbox: RequestOutbox,
+    slots: ResponseSlots,
     /// Requests that wait for credits, first in, first out.
     starved: VecDeque<Waker>,
     ended: Option<Error>,
@@ -60,33 +60,33 @@ struct State {
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub(crate) struct ClientChannel {
     local: SocketAddr,
     remote: SocketAddr,
-    state: Mutex<State>,
+    state: Mutex<ChannelState>,
     /// Signals frames to send, or the end of the connection.
     wake: Notify,
     /// Payload in flight, plus a constant per request.
     busy_bytes: AtomicU64,
     requests: AtomicU64,
     bytes: AtomicU64,
-    pool: Arc<Pool>,
+    pool: Arc<BufferPool>,
 }
 
-impl Channel {
+impl ClientChannel {
     /// Starts the task of an established connection.
     pub(crate) fn start(
         stream: TcpStream,
-        conn: Conn,
-        pool: Arc<Pool>,
+        conn: ClientConn,
+        pool: Arc<BufferPool>,
         patience: Duration,
         on_end: impl FnOnce(Arc<Self>) + Send + 'static,
     ) -> Result<Arc<Self>, Error> {
         let addresses = stream.local_addr().and_then(|l| Ok((l, stream.peer_addr()?)));
         let (local, remote) = addresses.map_err(|e| Error::lost(false, e))?;
         let opener = conn.opener();
-        let (outbox, slots) = (Outbox::default(), Slots::default());
-        let state = State { conn, outbox, slots, starved: VecDeque::new(), ended: None };
+        let (outbox, slots) = (RequestOutbox::default(), ResponseSlots::default());
+        let state = ChannelState { conn, outbox, slots, starved: VecDeque::new(), ended: None };
         let channel = Arc::new(Self {
             local,
             remote,
@@ -155,17 +155,17 @@ impl Channel {
     /// Sends a chain of requests as one frame, and waits for all responses.
     pub(crate) async fn call(
         &self,
-        chain: &[Request<'_>],
-    ) -> Result<[Option<Reply>; CHAIN_MAX], Error> {
+        chain: &[SmbRequest<'_>],
+    ) -> Result<[Option<ChannelReply>; CHAIN_MAX], Error> {
         if chain.len() > CHAIN_MAX || chain.is_empty() {
             return Err(Error::Misuse("a chain has at most eight requests"));
         }
-        let bytes: usize = chain.iter().map(Request::payload_bytes).sum();
+        let bytes: usize = chain.iter().map(SmbRequest::payload_bytes).sum();
         let bytes = bytes as u64;
         // Requests without payload are spread over the channels, too.
         let weight = bytes + chain.len() as u64 * REQUEST_WEIGHT_BYTES;
         self.busy_bytes.fetch_add(weight, Ordering::Relaxed);
-        let mut call = Call {
+        let mut call = PendingChain {
             channel: self,
             weight,
             slots: [None; CHAIN_MAX],
@@ -182,7 +182,7 @@ impl Channel {
     async fn run(&self, mut stream: TcpStream, opener: &Opener, patience: Duration) -> Error {
         let (mut read, mut write) = stream.split();
         let mut inbound = Inbound::new(self.pool.clone(), FRAME_BYTES_MAX);
-        let mut sending = Outbox::default();
+        let mut sending = RequestOutbox::default();
         let mut look = tokio::time::interval(LOOK_EVERY);
         let mut silence = Silence::new(patience);
         let mut low_water = LowWater::new(is_here(self.local.ip(), self.remote.ip()));
@@ -295,21 +295,21 @@ impl Channel {
             let part = &bytes[message.range.clone()];
             let mut copy = self.pool.take(part.len());
             copy[..part.len()].copy_from_slice(part);
-            let data = Data::new(copy, 0..part.len(), self.pool.clone());
-            self.answer(token, Reply { header: message.header, message: data });
+            let data = PooledBytes::new(copy, 0..part.len(), self.pool.clone());
+            self.answer(token, ChannelReply { header: message.header, message: data });
             Ok(())
         });
         match last {
             Some((token, message)) => {
-                let data = Data::new(buffer, message.range, self.pool.clone());
-                self.answer(token, Reply { header: message.header, message: data });
+                let data = PooledBytes::new(buffer, message.range, self.pool.clone());
+                self.answer(token, ChannelReply { header: message.header, message: data });
             }
             None => self.pool.give(buffer),
         }
         opened
     }
 
-    fn answer(&self, token: usize, reply: Reply) {
+    fn answer(&self, token: usize, reply: ChannelReply) {
         let waker = self.state.lock().slots.finish(token, Ok(reply));
         if let Some(waker) = waker {
             waker.wake();
@@ -332,18 +332,18 @@ impl Channel {
 }
 
 /// One chain in flight. If it is dropped, its responses are discarded.
-struct Call<'a> {
-    channel: &'a Channel,
+struct PendingChain<'a> {
+    channel: &'a ClientChannel,
     weight: u64,
     slots: [Option<usize>; CHAIN_MAX],
     starves: bool,
-    replies: [Option<Reply>; CHAIN_MAX],
+    replies: [Option<ChannelReply>; CHAIN_MAX],
 }
 
-impl Call<'_> {
+impl PendingChain<'_> {
     fn poll_send(
         &mut self,
-        chain: &[Request<'_>],
+        chain: &[SmbRequest<'_>],
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
         let mut state = self.channel.state.lock();
@@ -392,7 +392,7 @@ impl Call<'_> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for PendingChain<'_> {
     fn drop(&mut self) {
         self.channel.busy_bytes.fetch_sub(self.weight, Ordering::Relaxed);
         let mut state = self.channel.state.lock();

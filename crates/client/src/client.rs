@@ -1,7 +1,7 @@
 //! One session with a server over as many channels as are useful. Channels are opened, chosen by
 //! free credits and load, and replaced when they fail. MS-SMB2 3.2.4.1.7, 3.2.7.1.
 
-use crate::channel::{Channel, ChannelFacts};
+use crate::channel::{ChannelFacts, ClientChannel};
 use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
 use crate::interfaces::choose_paths;
@@ -11,13 +11,13 @@ use crate::limits::{
     SET_UP_WITHIN,
 };
 use crate::line::{connect, is_here};
-use crate::options::{ChannelOpening, Options};
-use crate::pool::Pool;
-use crate::request::{Body, Request, ResendPolicy};
-use crate::session::{NegotiatedParameters, Session};
-use crate::set_up::{EstablishedConnection, Logon, Offer, SetUp, Step};
-use crate::slots::Reply;
-use crate::tree::Tree;
+use crate::options::{ChannelOpening, SmbOptions};
+use crate::pool::BufferPool;
+use crate::request::{RequestBody, ResendPolicy, SmbRequest};
+use crate::session::{ClientSession, NegotiatedParameters};
+use crate::set_up::{EstablishedConnection, Logon, Offer, SetUp, SetUpStep};
+use crate::slots::ChannelReply;
+use crate::tree::SmbTree;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -39,7 +39,7 @@ use wire::smb::{
 use wire::spnego;
 
 /// Randomness and time. A program supplies both in one place.
-pub trait Host: std::fmt::Debug + Send + Sync {
+pub trait ClientHost: std::fmt::Debug + Send + Sync {
     /// Fills `out` with unpredictable bytes.
     fn random(&self, out: &mut [u8]);
     /// The current time.
@@ -58,7 +58,7 @@ pub trait Tickets: std::fmt::Debug + Send + Sync {
 
 /// The server and the user.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct SmbTarget {
     /// Server name, as in `\
     ///
     /// ame\share`.
@@ -71,7 +71,7 @@ pub struct Target {
     pub tickets: Option<Arc<dyn Tickets>>,
 }
 
-impl Target {
+impl SmbTarget {
     async fn ticket(&self) -> Result<Option<Box<dyn spnego::Ticket>>, Error> {
         let Some(tickets) = self.tickets.clone() else { return Ok(None) };
         let name = self.name.clone();
@@ -86,7 +86,7 @@ impl Target {
 
 /// Channel events of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ChannelCounters {
     /// Lost channels.
     pub lost: u64,
     /// Reopened channels.
@@ -97,21 +97,21 @@ pub struct Counters {
 
 /// A session. Cheap to clone; dropping the last clone ends it.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct SmbClient {
     inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    target: Target,
-    options: Options,
-    host: Arc<dyn Host>,
-    session: Arc<Session>,
+    target: SmbTarget,
+    options: SmbOptions,
+    host: Arc<dyn ClientHost>,
+    session: Arc<ClientSession>,
     offer: Offer,
-    channels: Mutex<Vec<Arc<Channel>>>,
+    channels: Mutex<Vec<Arc<ClientChannel>>>,
     /// Why there are fewer channels than configured.
     refusal: Mutex<Option<Error>>,
-    pool: Arc<Pool>,
+    pool: Arc<BufferPool>,
     closing: AtomicBool,
     lost: AtomicU64,
     reopened: AtomicU64,
@@ -127,16 +127,16 @@ impl Drop for Inner {
     }
 }
 
-impl Client {
+impl SmbClient {
     /// Connects, logs on, and opens or starts to open the further channels: see [`ChannelOpening`]. Must
     /// be called within a tokio runtime, on which the channels then run.
     ///
     /// # Errors
     /// Why there is no session. The failure of a further channel is no error.
     pub async fn connect(
-        target: Target,
-        options: Options,
-        host: Arc<dyn Host>,
+        target: SmbTarget,
+        options: SmbOptions,
+        host: Arc<dyn ClientHost>,
     ) -> Result<Self, Error> {
         let (stream, ready) =
             open(&target, &options, &*host, target.address, (None, SET_UP_WITHIN)).await?;
@@ -168,12 +168,12 @@ impl Client {
     /// ClientGuid, so that the server regards it as another client.
     ///
     /// # Errors
-    /// Like [`Client::connect`].
+    /// Like [`SmbClient::connect`].
     pub async fn another(&self) -> Result<Self, Error> {
         let Inner { target, options, host, .. } = &*self.inner;
         let mut client_guid = [0; 16];
         host.random(&mut client_guid);
-        let options = Options { client_guid, channels: 1, ..options.clone() };
+        let options = SmbOptions { client_guid, channels: 1, ..options.clone() };
         Self::connect(target.clone(), options, host.clone()).await
     }
 
@@ -187,8 +187,8 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal, or a failed validation of NEGOTIATE.
-    pub async fn tree(&self, share: &str) -> Result<Tree, Error> {
-        let tree = Tree::connect(self, share).await?;
+    pub async fn tree(&self, share: &str) -> Result<SmbTree, Error> {
+        let tree = SmbTree::connect(self, share).await?;
         self.validate(&tree).await?;
         Ok(tree)
     }
@@ -201,7 +201,7 @@ impl Client {
 
     /// The session.
     #[must_use]
-    pub fn session(&self) -> &Arc<Session> {
+    pub fn session(&self) -> &Arc<ClientSession> {
         &self.inner.session
     }
 
@@ -225,10 +225,10 @@ impl Client {
 
     /// Channel events so far.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> ChannelCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let inner = &self.inner;
-        Counters {
+        ChannelCounters {
             lost: read(&inner.lost),
             reopened: read(&inner.reopened),
             replayed: read(&inner.replayed),
@@ -252,7 +252,7 @@ impl Client {
         // A forwarded port has a local address, too.
         for _ in 0..NEAR_TRIES {
             let begun = tokio::time::Instant::now();
-            if self.call(Request::new(Body::Echo, TreeId(0))).await.is_err() {
+            if self.call(SmbRequest::new(RequestBody::Echo, TreeId(0))).await.is_err() {
                 return false;
             }
             if begun.elapsed() <= limit {
@@ -282,7 +282,7 @@ impl Client {
     /// Logs off and closes all channels.
     pub async fn close(&self) {
         self.inner.closing.store(true, Ordering::Relaxed);
-        let request = Request::new(Body::Logoff, TreeId(0));
+        let request = SmbRequest::new(RequestBody::Logoff, TreeId(0));
         let _ = tokio::time::timeout(Duration::from_secs(2), self.call(request)).await;
         let error = Error::lost(false, "logged off");
         self.inner.channels.lock().drain(..).for_each(|channel| channel.end(error.clone()));
@@ -353,7 +353,7 @@ impl Client {
     /// # Errors
     /// The server's refusal; some servers do not support the query.
     pub async fn interfaces(&self) -> Result<Vec<NetworkInterface>, Error> {
-        let tree = Tree::connect(self, "IPC$").await?;
+        let tree = SmbTree::connect(self, "IPC$").await?;
         let output = self.control(&tree, QUERY_NETWORK_INTERFACE_INFO, &[]).await;
         let list =
             output.and_then(|bytes| Ok(NetworkInterface::decode_list(&bytes, INTERFACES_MAX)?));
@@ -362,8 +362,8 @@ impl Client {
         list
     }
 
-    async fn control(&self, tree: &Tree, code: u32, input: &[u8]) -> Result<Vec<u8>, Error> {
-        let body = Body::Ioctl(IoctlRequest {
+    async fn control(&self, tree: &SmbTree, code: u32, input: &[u8]) -> Result<Vec<u8>, Error> {
+        let body = RequestBody::Ioctl(IoctlRequest {
             code,
             file_id: FileId::RELATED,
             input,
@@ -379,7 +379,7 @@ impl Client {
 
     /// Before 3.1.1 nothing protects NEGOTIATE itself, so the client validates it with a signed
     /// request. MS-SMB2 3.2.5.5.
-    async fn validate(&self, tree: &Tree) -> Result<(), Error> {
+    async fn validate(&self, tree: &SmbTree) -> Result<(), Error> {
         let (negotiated, offer) = (self.negotiated(), &self.inner.offer);
         let newest = offer.dialects.last().copied().unwrap_or_default();
         let unprotected = negotiated.dialect < Dialect::Smb311 && newest >= 0x0300;
@@ -417,7 +417,7 @@ impl Client {
 
     /// Sends a request on the least busy channel, replays it on another one if that fails, and
     /// waits for the response.
-    pub(crate) async fn call(&self, mut request: Request<'_>) -> Result<Reply, Error> {
+    pub(crate) async fn call(&self, mut request: SmbRequest<'_>) -> Result<ChannelReply, Error> {
         let (mut replays, mut retries, mut was_sent) = (0, 0, false);
         loop {
             let again = request.again();
@@ -462,12 +462,15 @@ impl Client {
     /// Sends a chain of related requests; the caller judges the responses.
     pub(crate) async fn chain(
         &self,
-        chain: &[Request<'_>],
-    ) -> Result<[Option<Reply>; CHAIN_MAX], Error> {
+        chain: &[SmbRequest<'_>],
+    ) -> Result<[Option<ChannelReply>; CHAIN_MAX], Error> {
         self.once(chain).await
     }
 
-    async fn once(&self, chain: &[Request<'_>]) -> Result<[Option<Reply>; CHAIN_MAX], Error> {
+    async fn once(
+        &self,
+        chain: &[SmbRequest<'_>],
+    ) -> Result<[Option<ChannelReply>; CHAIN_MAX], Error> {
         let channel = self.inner.pick(chain)?;
         channel.call(chain).await
     }
@@ -486,12 +489,12 @@ impl Client {
     }
 }
 
-fn first(replies: [Option<Reply>; CHAIN_MAX]) -> Option<Reply> {
+fn first(replies: [Option<ChannelReply>; CHAIN_MAX]) -> Option<ChannelReply> {
     replies.into_iter().next().flatten()
 }
 
 /// Converts an error response to an error.
-fn judge(request: &Request<'_>, reply: Reply) -> Result<Reply, Error> {
+fn judge(request: &SmbRequest<'_>, reply: ChannelReply) -> Result<ChannelReply, Error> {
     let status = reply.header.status;
     if status == NtStatus::SUCCESS || status == NtStatus::BUFFER_OVERFLOW {
         return Ok(reply);
@@ -501,11 +504,15 @@ fn judge(request: &Request<'_>, reply: Reply) -> Result<Reply, Error> {
 
 impl Inner {
     /// Adds an established connection.
-    fn adopt(self: &Arc<Self>, stream: TcpStream, conn: crate::conn::Conn) -> Result<(), Error> {
+    fn adopt(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        conn: crate::conn::ClientConn,
+    ) -> Result<(), Error> {
         let weak = Arc::downgrade(self);
-        let on_end = move |channel: Arc<Channel>| Self::lost(&weak, &channel);
+        let on_end = move |channel: Arc<ClientChannel>| Self::lost(&weak, &channel);
         let patience = self.options.patience;
-        let channel = Channel::start(stream, conn, self.pool.clone(), patience, on_end)?;
+        let channel = ClientChannel::start(stream, conn, self.pool.clone(), patience, on_end)?;
         let mut channels = self.channels.lock();
         // A closing client sets the flag before it collects the channels.
         if self.closing.load(Ordering::Relaxed) {
@@ -545,7 +552,7 @@ impl Inner {
     }
 
     /// A channel was lost: the others continue immediately, and a new one is opened.
-    fn lost(weak: &Weak<Self>, channel: &Arc<Channel>) {
+    fn lost(weak: &Weak<Self>, channel: &Arc<ClientChannel>) {
         let Some(inner) = weak.upgrade() else { return };
         let left = {
             let mut channels = inner.channels.lock();
@@ -595,7 +602,7 @@ impl Inner {
 
     /// The channel with credits and the least payload in flight. A lost channel raises the
     /// ChannelSequence before any replay. MS-SMB2 3.2.4.1.7.
-    fn pick(&self, chain: &[Request<'_>]) -> Result<Arc<Channel>, Error> {
+    fn pick(&self, chain: &[SmbRequest<'_>]) -> Result<Arc<ClientChannel>, Error> {
         let charge = chain.iter().map(|request| u32::from(request.charge())).sum();
         let mut why = None;
         let channels = self.channels.lock();
@@ -625,11 +632,11 @@ async fn reach(to: SocketAddr) -> Result<TcpStream, Error> {
 /// Connects and logs on, or binds the connection to `binds`. `within` limits the set-up after the
 /// connection.
 async fn open(
-    target: &Target,
-    options: &Options,
-    host: &dyn Host,
+    target: &SmbTarget,
+    options: &SmbOptions,
+    host: &dyn ClientHost,
     to: SocketAddr,
-    (binds, within): (Option<Arc<Session>>, Duration),
+    (binds, within): (Option<Arc<ClientSession>>, Duration),
 ) -> Result<(TcpStream, EstablishedConnection), Error> {
     let stream = reach(to).await?;
     let mut secrets = Secrets { challenge: [0; 8], session_key: [0; 16], now: host.now() };
@@ -651,7 +658,7 @@ async fn open(
 
 async fn set_up(
     mut stream: TcpStream,
-    options: &Options,
+    options: &SmbOptions,
     logon: Logon,
 ) -> Result<(TcpStream, EstablishedConnection), Error> {
     let (mut set_up, mut frame) = SetUp::new(options, logon)?;
@@ -660,10 +667,12 @@ async fn set_up(
         stream.write_all(&frame).await.map_err(|e| Error::lost(true, e))?;
         let mut answer = next_frame(&mut stream, &mut inbound).await?;
         match set_up.handle_frame(&mut answer.buffer[..answer.length])? {
-            Step::Send(next) => frame = next,
+            SetUpStep::Send(next) => frame = next,
             // The client sent no request that further bytes could answer.
-            Step::Done(_) if !inbound.is_empty() => return Err(Error::Hostile("more than asked")),
-            Step::Done(ready) => return Ok((stream, *ready)),
+            SetUpStep::Done(_) if !inbound.is_empty() => {
+                return Err(Error::Hostile("more than asked"));
+            }
+            SetUpStep::Done(ready) => return Ok((stream, *ready)),
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use crate::error::Error;
 use crate::limits::{CREDITS_MAX, SHARED_BYTES_MIN};
-use crate::opener::{Message, Opener, UNASKED};
-use crate::outbox::Outbox;
-use crate::request::{Body, Request};
-use crate::session::Session;
+use crate::opener::{FrameMessage, Opener, UNASKED};
+use crate::outbox::RequestOutbox;
+use crate::request::{RequestBody, SmbRequest};
+use crate::session::ClientSession;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wire::codec::Writer;
@@ -43,7 +43,7 @@ pub enum ReceivedMessage {
 
 /// The state of one connection after logon.
 #[derive(Debug)]
-pub struct Conn {
+pub struct ClientConn {
     opener: Opener,
     next_id: u64,
     credits: u32,
@@ -54,7 +54,7 @@ pub struct Conn {
     outstanding: HashMap<u64, UnansweredRequest>,
 }
 
-impl Conn {
+impl ClientConn {
     pub(crate) fn new(opener: Opener, next_id: u64, credits: u32, wanted: u16) -> Self {
         let outstanding = HashMap::with_capacity(usize::from(wanted));
         let wanted = u32::from(wanted);
@@ -69,7 +69,7 @@ impl Conn {
 
     /// The session.
     #[must_use]
-    pub fn session(&self) -> &Arc<Session> {
+    pub fn session(&self) -> &Arc<ClientSession> {
         &self.opener.session
     }
 
@@ -87,11 +87,11 @@ impl Conn {
 
     /// The credit cost of a chain.
     #[must_use]
-    pub fn cost(&self, chain: &[Request<'_>]) -> u32 {
+    pub fn cost(&self, chain: &[SmbRequest<'_>]) -> u32 {
         chain.iter().map(|request| u32::from(self.charge(request))).sum()
     }
 
-    fn charge(&self, request: &Request<'_>) -> u16 {
+    fn charge(&self, request: &SmbRequest<'_>) -> u16 {
         if self.has_large_requests() { request.charge() } else { 1 }
     }
 
@@ -107,9 +107,9 @@ impl Conn {
     /// frame that is too long or cannot be sealed.
     pub fn send(
         &mut self,
-        chain: &[Request<'_>],
+        chain: &[SmbRequest<'_>],
         tokens: &[usize],
-        out: &mut Outbox,
+        out: &mut RequestOutbox,
     ) -> Result<bool, Error> {
         let cost = self.cost(chain);
         if cost > self.credits {
@@ -122,7 +122,7 @@ impl Conn {
             return Err(Error::Misuse("the connection has no cipher to seal with"));
         }
         let shared = match chain {
-            [Request { body: Body::Write { data, .. }, .. }]
+            [SmbRequest { body: RequestBody::Write { data, .. }, .. }]
                 if !is_sealed && !session.signs && data.len() >= SHARED_BYTES_MIN =>
             {
                 Some((*data).clone())
@@ -155,17 +155,17 @@ impl Conn {
 
     /// Whether a request is signed: all are, or only the few that prove that nobody tampered with
     /// the negotiation. MS-SMB2 3.2.4.1.1, 3.2.5.5.
-    fn signs(&self, request: &Request<'_>) -> bool {
+    fn signs(&self, request: &SmbRequest<'_>) -> bool {
         let session = &self.opener.session;
         let proves = match &request.body {
-            Body::TreeConnect(_) => session.negotiated.dialect >= Dialect::Smb311,
-            Body::Ioctl(ioctl) => ioctl.code == VALIDATE_NEGOTIATE_INFO,
+            RequestBody::TreeConnect(_) => session.negotiated.dialect >= Dialect::Smb311,
+            RequestBody::Ioctl(ioctl) => ioctl.code == VALIDATE_NEGOTIATE_INFO,
             _ => false,
         };
         !session.is_guest && (session.signs || proves)
     }
 
-    fn put(&mut self, request: &Request<'_>, token: usize, form: Form, own: &mut Vec<u8>) {
+    fn put(&mut self, request: &SmbRequest<'_>, token: usize, form: Form, own: &mut Vec<u8>) {
         let session = &self.opener.session;
         let signs = !form.is_sealed && self.signs(request);
         let charge = self.charge(request);
@@ -223,7 +223,7 @@ impl Conn {
     ///
     /// # Errors
     /// [`Error::Hostile`] if the message matches no request.
-    pub fn take(&mut self, message: &Message) -> Result<ReceivedMessage, Error> {
+    pub fn take(&mut self, message: &FrameMessage) -> Result<ReceivedMessage, Error> {
         let header = &message.header;
         if header.message_id == UNASKED {
             return Ok(ReceivedMessage::Notice);

@@ -4,9 +4,9 @@ use crate::error::Error;
 use crate::limits::DESCRIPTOR_BYTES_MAX;
 use crate::messages::body_of;
 use crate::messages::{basic_information, data_of};
-use crate::pool::Data;
-use crate::request::Body;
-use crate::tree::Tree;
+use crate::pool::PooledBytes;
+use crate::request::RequestBody;
+use crate::tree::SmbTree;
 use bytes::Bytes;
 use wire::codec::Reader;
 use wire::fscc::{self, FileTime};
@@ -19,7 +19,7 @@ use wire::smb::{
 
 /// Parameters of an open. MS-SMB2 2.2.13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenHow {
+pub struct SmbOpenHow {
     /// Access mask.
     pub access: u32,
     /// Share access: 1 read, 2 write, 4 delete.
@@ -30,7 +30,7 @@ pub struct OpenHow {
     pub options: u32,
 }
 
-impl OpenHow {
+impl SmbOpenHow {
     /// The target must be a directory.
     pub const DIRECTORY: u32 = 0x1;
     /// The target must not be a directory.
@@ -73,8 +73,8 @@ impl OpenHow {
         Self { access, disposition, options: Self::FILE, ..Self::stat() }
     }
 
-    pub(crate) fn body<'a>(&self, name: &'a [u8], contexts: &'a [u8]) -> Body<'a> {
-        Body::Create(CreateRequest {
+    pub(crate) fn body<'a>(&self, name: &'a [u8], contexts: &'a [u8]) -> RequestBody<'a> {
+        RequestBody::Create(CreateRequest {
             oplock: 0,
             impersonation: 2,
             desired_access: self.access,
@@ -133,12 +133,12 @@ impl OpenedAttributes {
 /// An open. The caller must close it, because the server retains it for the rest of the session.
 #[derive(Debug)]
 pub struct File {
-    tree: Tree,
+    tree: SmbTree,
     created: OpenedAttributes,
 }
 
 impl File {
-    pub(crate) fn new(tree: Tree, created: OpenedAttributes) -> Self {
+    pub(crate) fn new(tree: SmbTree, created: OpenedAttributes) -> Self {
         Self { tree, created }
     }
 
@@ -157,16 +157,16 @@ impl File {
     ///
     /// # Errors
     /// The server's refusal; [`Error::Misuse`] above the maximum READ length.
-    pub async fn read(&self, offset_bytes: u64, length_bytes: u32) -> Result<Data, Error> {
+    pub async fn read(&self, offset_bytes: u64, length_bytes: u32) -> Result<PooledBytes, Error> {
         let client = self.tree.client();
         if length_bytes > client.negotiated().read_bytes_max {
             return Err(Error::Misuse("more than the server reads at once"));
         }
         let file_id = self.id();
         let read = ReadRequest { flags: 0, length_bytes, offset_bytes, file_id, minimum_bytes: 0 };
-        let reply = match client.call(self.tree.request(Body::Read(read))).await {
+        let reply = match client.call(self.tree.request(RequestBody::Read(read))).await {
             Err(Error::Refused(_, NtStatus::END_OF_FILE)) => {
-                return Ok(Data::new(Vec::new(), 0..0, std::sync::Arc::default()));
+                return Ok(PooledBytes::new(Vec::new(), 0..0, std::sync::Arc::default()));
             }
             other => other?,
         };
@@ -194,7 +194,7 @@ impl File {
         if data.len() > client.negotiated().write_bytes_max as usize {
             return Err(Error::Misuse("more than the server writes at once"));
         }
-        let body = Body::Write { file_id: self.id(), offset_bytes, flags: 0, data };
+        let body = RequestBody::Write { file_id: self.id(), offset_bytes, flags: 0, data };
         let reply = client.call(self.tree.request(body)).await?;
         let answer = WriteResponse::decode(&mut body_of(&reply)?)?;
         if answer.count as usize == data.len() {
@@ -209,7 +209,7 @@ impl File {
     /// # Errors
     /// The server's refusal.
     pub async fn flush(&self) -> Result<(), Error> {
-        let body = Body::Flush(FlushRequest { file_id: self.id() });
+        let body = RequestBody::Flush(FlushRequest { file_id: self.id() });
         self.tree.client().call(self.tree.request(body)).await.map(|_| ())
     }
 
@@ -228,7 +228,7 @@ impl File {
     pub async fn set_info(&self, class: u8, input: &[u8]) -> Result<(), Error> {
         let kind = InfoType::File;
         let body = SetInfoRequest { kind, class, additional: 0, file_id: self.id(), input };
-        self.tree.client().call(self.tree.request(Body::SetInfo(body))).await.map(|_| ())
+        self.tree.client().call(self.tree.request(RequestBody::SetInfo(body))).await.map(|_| ())
     }
 
     /// Queries a file information class of MS-FSCC 2.4, with at most `output_bytes` of output.
@@ -236,7 +236,7 @@ impl File {
     /// # Errors
     /// The server's refusal.
     pub async fn query_info(&self, class: u8, output_bytes: u32) -> Result<Vec<u8>, Error> {
-        let body = Body::QueryInfo(QueryInfoRequest {
+        let body = RequestBody::QueryInfo(QueryInfoRequest {
             kind: InfoType::File,
             class,
             output_bytes,
@@ -259,7 +259,7 @@ impl File {
         input: &[u8],
         output_bytes_max: u32,
     ) -> Result<Vec<u8>, Error> {
-        let body = Body::Ioctl(IoctlRequest {
+        let body = RequestBody::Ioctl(IoctlRequest {
             code,
             file_id: self.id(),
             input,
@@ -284,7 +284,7 @@ impl File {
     /// # Errors
     /// The server's refusal.
     pub async fn descriptor(&self, parts: u32) -> Result<Vec<u8>, Error> {
-        let body = Body::QueryInfo(QueryInfoRequest {
+        let body = RequestBody::QueryInfo(QueryInfoRequest {
             kind: InfoType::Security,
             class: 0,
             output_bytes: DESCRIPTOR_BYTES_MAX,
@@ -304,7 +304,7 @@ impl File {
     pub async fn set_descriptor(&self, parts: u32, descriptor: &[u8]) -> Result<(), Error> {
         let (kind, file_id) = (InfoType::Security, self.id());
         let body = SetInfoRequest { kind, class: 0, additional: parts, file_id, input: descriptor };
-        self.tree.client().call(self.tree.request(Body::SetInfo(body))).await.map(|_| ())
+        self.tree.client().call(self.tree.request(RequestBody::SetInfo(body))).await.map(|_| ())
     }
 
     /// Queries the current length.
@@ -323,7 +323,7 @@ impl File {
     /// # Errors
     /// The server's refusal.
     pub async fn close(self) -> Result<(), Error> {
-        let body = Body::Close(CloseRequest { flags: 0, file_id: self.id() });
+        let body = RequestBody::Close(CloseRequest { flags: 0, file_id: self.id() });
         self.tree.client().call(self.tree.request(body)).await.map(|_| ())
     }
 }

@@ -8,15 +8,15 @@
 use std::os::fd::AsFd;
 
 /// Minimum bytes that are worth two system calls, and maximum mark.
-type Bounds = (usize, usize);
+type LowWaterBounds = (usize, usize);
 
 /// For a local server. The mark is a part of a message, so that one part is received while the next
 /// is sent. A higher mark would delay the window update.
-const HERE: Bounds = (64 * 1024, 256 * 1024);
+const HERE: LowWaterBounds = (64 * 1024, 256 * 1024);
 
 /// For a network. Bytes left in the socket shrink its window, little in proportion to the window of
 /// a busy link.
-const FAR: Bounds = (8 * 1024, 32 * 1024);
+const FAR: LowWaterBounds = (8 * 1024, 32 * 1024);
 
 /// Number of marks before the client tests without one. If each wake-up brings as many bytes
 /// without a mark, for instance with merged segments, the mark costs two system calls for nothing.
@@ -25,7 +25,7 @@ const WAITS_MAX: u8 = 64;
 /// The low-water mark of a socket.
 #[derive(Debug)]
 pub(crate) struct LowWater {
-    bounds: Bounds,
+    bounds: LowWaterBounds,
     bytes: u32,
     /// Remaining number of marks before the next test.
     waits_left: u8,

@@ -1,7 +1,7 @@
 //! Parts of messages that several requests share: paths, information classes, bodies of replies.
 
 use crate::error::Error;
-use crate::slots::Reply;
+use crate::slots::ChannelReply;
 use std::ops::Range;
 use wire::codec::{Reader, put_utf16};
 use wire::fscc::FileTime;
@@ -9,13 +9,13 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{Command, Header, ReadResponse};
 
 /// A reader of the message behind its header.
-pub(crate) fn body_of(reply: &Reply) -> Result<Reader<'_>, Error> {
+pub(crate) fn body_of(reply: &ChannelReply) -> Result<Reader<'_>, Error> {
     let mut r = Reader::new(&reply.message);
     r.skip(Header::LENGTH, "header")?;
     Ok(r)
 }
 
-pub(crate) fn judged(reply: Option<Reply>, command: Command) -> Result<Reply, Error> {
+pub(crate) fn judged(reply: Option<ChannelReply>, command: Command) -> Result<ChannelReply, Error> {
     let reply = reply.ok_or(Error::Hostile("a chain with too few answers"))?;
     match reply.header.status {
         NtStatus::SUCCESS => Ok(reply),

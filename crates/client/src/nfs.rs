@@ -1,7 +1,7 @@
 //! A client of NFSv4.1 and 4.2: one session over several connections, with one request in flight
 //! per slot.
 //!
-//! [`Client`] holds the session; [`Export`] and [`File`] are the programs' interface. Not
+//! [`NfsClient`] holds the session; [`NfsExport`] and [`File`] are the programs' interface. Not
 //! implemented: reclaim after a server restart, and callbacks over a replaced connection.
 
 mod callbacks;
@@ -16,13 +16,13 @@ mod open_as;
 mod slots;
 mod whole;
 
-pub use client::{Answer, CONNECTIONS_MAX, Client, Options, SLOTS_MAX, Target};
-pub use delegation::{Delegation, Recall};
-pub use export::{Disposition, Entry, Export, File};
-pub use lock::{HeldRange, Range};
+pub use client::{CONNECTIONS_MAX, NfsClient, NfsOptions, NfsTarget, SLOTS_MAX, SequencedReply};
+pub use delegation::{ClientDelegation, Recall};
+pub use export::{Disposition, File, NfsDirectoryEntry, NfsExport};
+pub use lock::{HeldRange, LockRange};
 pub use null::null;
-pub use open_as::OpenWish;
-pub use whole::{Facts, OpenFor};
+pub use open_as::NfsOpenParameters;
+pub use whole::{NfsSetAttributes, OpenFor};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::inbound::Frame;
-use crate::session::Session;
+use crate::session::ClientSession;
 use std::ops::Range;
 use std::sync::Arc;
 use wire::codec::Reader;
@@ -20,13 +20,13 @@ pub(crate) const UNASKED: MessageId = MessageId(u64::MAX);
 /// The keys for frames of one channel.
 #[derive(Clone, Debug)]
 pub struct Opener {
-    pub(crate) session: Arc<Session>,
+    pub(crate) session: Arc<ClientSession>,
     pub(crate) signing: Arc<SigningKey>,
 }
 
 /// A message of a frame.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct FrameMessage {
     /// Its header.
     pub header: Header,
     /// Position in the frame, including the header.
@@ -71,7 +71,7 @@ impl Opener {
         &self,
         frame: &mut [u8],
         good: Option<bool>,
-        mut take: impl FnMut(&mut [u8], Message) -> Result<(), Error>,
+        mut take: impl FnMut(&mut [u8], FrameMessage) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let is_sealed = frame.starts_with(&SEALED);
         let mut start = if is_sealed { self.unseal(frame)? } else { 0 };
@@ -80,7 +80,7 @@ impl Opener {
             let range = next_element(frame.len(), start, header.next_command)?;
             self.verify(&mut frame[range.clone()], &header, is_sealed, good)?;
             let next = (header.next_command != 0).then_some(range.end);
-            take(frame, Message { header, range, is_sealed })?;
+            take(frame, FrameMessage { header, range, is_sealed })?;
             match next {
                 Some(next) => start = next,
                 None => return Ok(()),

@@ -31,7 +31,7 @@ pub enum ChannelOpening {
 
 /// Options of a connection. The defaults are those of Windows, except for leases.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SmbOptions {
     /// Oldest accepted dialect; at least 2.1.
     pub dialect_min: Dialect,
     /// Newest offered dialect.
@@ -65,7 +65,7 @@ pub struct Options {
     pub client_guid: [u8; 16],
 }
 
-impl Default for Options {
+impl Default for SmbOptions {
     fn default() -> Self {
         Self {
             dialect_min: Dialect::Smb210,
@@ -96,7 +96,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl SmbOptions {
     /// True if a session has several connections.
     pub(crate) fn wants_channels(&self) -> bool {
         self.channels > 1
@@ -129,7 +129,7 @@ mod tests {
         let (gmac, cmac) = (SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac);
         let offered = |channels, signing_algorithms: &[SigningAlgorithm]| {
             let signing_algorithms = signing_algorithms.to_vec();
-            Options { channels, signing_algorithms, ..Options::default() }.offered_signing()
+            SmbOptions { channels, signing_algorithms, ..SmbOptions::default() }.offered_signing()
         };
         assert_eq!(offered(1, &[gmac, cmac]), [gmac, cmac]);
         assert_eq!(offered(2, &[gmac, cmac]), [cmac]);

@@ -9,7 +9,7 @@ pub(crate) const SLICES_MAX: usize = 64;
 
 /// The queue.
 #[derive(Debug, Default)]
-pub struct Outbox {
+pub struct RequestOutbox {
     /// Headers, bodies and short data.
     own: Vec<u8>,
     /// Number of bytes of `own` that were sent.
@@ -27,7 +27,7 @@ enum Piece {
     Shared(Bytes),
 }
 
-impl Outbox {
+impl RequestOutbox {
     /// True if nothing is left to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn outbox_preserves_order_with_partial_writes() {
         for step in 1..12 {
-            let mut outbox = Outbox::default();
+            let mut outbox = RequestOutbox::default();
             outbox.own().extend_from_slice(b"head1");
             outbox.share(Bytes::from_static(b"DATA1"));
             outbox.share(Bytes::from_static(b"DATA2"));

@@ -7,7 +7,7 @@ use sync::Mutex;
 
 /// Spare buffers. Their length is their initialised size, so that no buffer is cleared twice.
 #[derive(Debug, Default)]
-pub struct Pool {
+pub struct BufferPool {
     small: Mutex<Vec<Vec<u8>>>,
     large: Mutex<Large>,
 }
@@ -18,7 +18,7 @@ struct Large {
     bytes: usize,
 }
 
-impl Pool {
+impl BufferPool {
     /// A buffer of at least `length` bytes with arbitrary contents.
     #[must_use]
     pub fn take(&self, length: usize) -> Vec<u8> {
@@ -55,16 +55,16 @@ impl Pool {
 
 /// Bytes in a buffer that returns to its pool on drop.
 #[derive(Debug)]
-pub struct Data {
+pub struct PooledBytes {
     buffer: Vec<u8>,
     range: Range<usize>,
-    pool: Arc<Pool>,
+    pool: Arc<BufferPool>,
 }
 
-impl Data {
+impl PooledBytes {
     /// These bytes of a buffer, which returns to `pool`.
     #[must_use]
-    pub fn new(buffer: Vec<u8>, range: Range<usize>, pool: Arc<Pool>) -> Self {
+    pub fn new(buffer: Vec<u8>, range: Range<usize>, pool: Arc<BufferPool>) -> Self {
         debug_assert!(range.end <= buffer.len());
         Self { buffer, range, pool }
     }
@@ -78,7 +78,7 @@ impl Data {
     }
 }
 
-impl Deref for Data {
+impl Deref for PooledBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -86,13 +86,13 @@ impl Deref for Data {
     }
 }
 
-impl AsRef<[u8]> for Data {
+impl AsRef<[u8]> for PooledBytes {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl Drop for Data {
+impl Drop for PooledBytes {
     fn drop(&mut self) {
         self.pool.give(std::mem::take(&mut self.buffer));
     }
@@ -104,11 +104,11 @@ mod tests {
 
     #[test]
     fn buffers_return_to_a_bounded_pool() {
-        let pool = Arc::new(Pool::default());
+        let pool = Arc::new(BufferPool::default());
         for length in [100, LARGE_FRAME_BYTES, 1 << 20] {
             let buffer = pool.take(length);
             let address = buffer.as_ptr();
-            drop(Data::new(buffer, 10..20, pool.clone()));
+            drop(PooledBytes::new(buffer, 10..20, pool.clone()));
             let again = pool.take(length);
             assert_eq!(again.as_ptr(), address, "{length}");
         }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_part_is_within_what_there_is() {
-        let data = Data::new(vec![1, 2, 3, 4, 5], 1..5, Arc::new(Pool::default()));
+        let data = PooledBytes::new(vec![1, 2, 3, 4, 5], 1..5, Arc::new(BufferPool::default()));
         assert_eq!(&data.part(1..99)[..], [3, 4, 5]);
     }
 }

@@ -1,11 +1,11 @@
 //! Facts about a server that need no user: its connection time, and its NEGOTIATE response.
 
-use crate::client::{Host, receive_greeting};
+use crate::client::{ClientHost, receive_greeting};
 use crate::error::Error;
 use crate::line;
-use crate::options::Options;
+use crate::options::SmbOptions;
 use crate::session::NegotiatedParameters;
-use crate::set_up::{Logon, SetUp, Step};
+use crate::set_up::{Logon, SetUp, SetUpStep};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ pub async fn connect(to: SocketAddr, within: Duration) -> io::Result<Duration> {
 /// Why there is no response, including a timeout after `within`.
 pub async fn negotiate(
     to: SocketAddr,
-    options: &Options,
-    host: &dyn Host,
+    options: &SmbOptions,
+    host: &dyn ClientHost,
     within: Duration,
 ) -> Result<(Duration, NegotiatedParameters), Error> {
     let attempt = ask(to, options, host);
@@ -49,8 +49,8 @@ pub async fn negotiate(
 
 async fn ask(
     to: SocketAddr,
-    options: &Options,
-    host: &dyn Host,
+    options: &SmbOptions,
+    host: &dyn ClientHost,
 ) -> Result<(Duration, NegotiatedParameters), Error> {
     let mut stream = line::connect(to).await?;
     let mut salt = [0; 32];
@@ -70,8 +70,8 @@ async fn ask(
     let mut answer = receive_greeting(&mut stream).await?;
     let took = begun.elapsed();
     match set_up.handle_frame(&mut answer)? {
-        Step::Send(_) => {}
-        Step::Done(_) => return Err(Error::Hostile("more than was asked for")),
+        SetUpStep::Send(_) => {}
+        SetUpStep::Done(_) => return Err(Error::Hostile("more than was asked for")),
     }
     let negotiated = set_up.negotiated().copied();
     negotiated.map(|found| (took, found)).ok_or(Error::Hostile("an interim answer to NEGOTIATE"))
@@ -89,10 +89,15 @@ pub struct Offers {
 }
 
 /// Queries each dialect, cipher and algorithm on a connection of its own: at most eleven.
-pub async fn offers(to: SocketAddr, base: &Options, host: &dyn Host, within: Duration) -> Offers {
+pub async fn offers(
+    to: SocketAddr,
+    base: &SmbOptions,
+    host: &dyn ClientHost,
+    within: Duration,
+) -> Offers {
     let mut found = Offers::default();
     for dialect in base.dialects() {
-        let options = Options { dialect_min: dialect, dialect_max: dialect, ..base.clone() };
+        let options = SmbOptions { dialect_min: dialect, dialect_max: dialect, ..base.clone() };
         if negotiate(to, &options, host, within).await.is_ok() {
             found.dialects.push(dialect);
         }
@@ -101,14 +106,14 @@ pub async fn offers(to: SocketAddr, base: &Options, host: &dyn Host, within: Dur
         return found;
     }
     for cipher in &base.ciphers {
-        let options = Options { ciphers: vec![*cipher], ..base.clone() };
+        let options = SmbOptions { ciphers: vec![*cipher], ..base.clone() };
         let answer = negotiate(to, &options, host, within).await;
         if answer.is_ok_and(|(_, negotiated)| negotiated.cipher == Some(*cipher)) {
             found.ciphers.push(*cipher);
         }
     }
     for algorithm in &base.signing_algorithms {
-        let options = Options { signing_algorithms: vec![*algorithm], ..base.clone() };
+        let options = SmbOptions { signing_algorithms: vec![*algorithm], ..base.clone() };
         let answer = negotiate(to, &options, host, within).await;
         if answer.is_ok_and(|(_, negotiated)| negotiated.signing == *algorithm) {
             found.signing_algorithms.push(*algorithm);

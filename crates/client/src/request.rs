@@ -12,7 +12,7 @@ use wire::smb::{
 /// The body of a request.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
-pub enum Body<'a> {
+pub enum RequestBody<'a> {
     TreeConnect(TreeConnectRequest<'a>),
     TreeDisconnect,
     Logoff,
@@ -31,9 +31,9 @@ pub enum Body<'a> {
 
 /// A request.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct SmbRequest<'a> {
     /// Body.
-    pub body: Body<'a>,
+    pub body: RequestBody<'a>,
     /// Tree; 0 for none.
     pub tree: TreeId,
     /// The tree requires sealed messages.
@@ -53,41 +53,41 @@ pub(crate) enum ResendPolicy {
     Never,
 }
 
-impl<'a> Request<'a> {
+impl<'a> SmbRequest<'a> {
     /// Creates a request for a tree.
     #[must_use]
-    pub fn new(body: Body<'a>, tree: TreeId) -> Self {
+    pub fn new(body: RequestBody<'a>, tree: TreeId) -> Self {
         Self { body, tree, seals: false, is_replay: false }
     }
 
     pub(crate) fn command(&self) -> Command {
         match self.body {
-            Body::TreeConnect(_) => Command::TREE_CONNECT,
-            Body::TreeDisconnect => Command::TREE_DISCONNECT,
-            Body::Logoff => Command::LOGOFF,
-            Body::Echo => Command::ECHO,
-            Body::Create(_) => Command::CREATE,
-            Body::Close(_) => Command::CLOSE,
-            Body::Flush(_) => Command::FLUSH,
-            Body::Read(_) => Command::READ,
-            Body::Write { .. } => Command::WRITE,
-            Body::Lock(_) => Command::LOCK,
-            Body::Ioctl(_) => Command::IOCTL,
-            Body::QueryDirectory(_) => Command::QUERY_DIRECTORY,
-            Body::QueryInfo(_) => Command::QUERY_INFO,
-            Body::SetInfo(_) => Command::SET_INFO,
+            RequestBody::TreeConnect(_) => Command::TREE_CONNECT,
+            RequestBody::TreeDisconnect => Command::TREE_DISCONNECT,
+            RequestBody::Logoff => Command::LOGOFF,
+            RequestBody::Echo => Command::ECHO,
+            RequestBody::Create(_) => Command::CREATE,
+            RequestBody::Close(_) => Command::CLOSE,
+            RequestBody::Flush(_) => Command::FLUSH,
+            RequestBody::Read(_) => Command::READ,
+            RequestBody::Write { .. } => Command::WRITE,
+            RequestBody::Lock(_) => Command::LOCK,
+            RequestBody::Ioctl(_) => Command::IOCTL,
+            RequestBody::QueryDirectory(_) => Command::QUERY_DIRECTORY,
+            RequestBody::QueryInfo(_) => Command::QUERY_INFO,
+            RequestBody::SetInfo(_) => Command::SET_INFO,
         }
     }
 
     /// Length of the payload, in the direction with the larger one.
     pub(crate) fn payload_bytes(&self) -> usize {
         match &self.body {
-            Body::Read(read) => read.length_bytes as usize,
-            Body::Write { data, .. } => data.len(),
-            Body::Ioctl(ioctl) => ioctl.input.len().max(ioctl.output_bytes_max as usize),
-            Body::QueryDirectory(query) => query.output_bytes as usize,
-            Body::QueryInfo(query) => query.output_bytes as usize,
-            Body::SetInfo(set) => set.input.len(),
+            RequestBody::Read(read) => read.length_bytes as usize,
+            RequestBody::Write { data, .. } => data.len(),
+            RequestBody::Ioctl(ioctl) => ioctl.input.len().max(ioctl.output_bytes_max as usize),
+            RequestBody::QueryDirectory(query) => query.output_bytes as usize,
+            RequestBody::QueryInfo(query) => query.output_bytes as usize,
+            RequestBody::SetInfo(set) => set.input.len(),
             _ => 0,
         }
     }
@@ -99,12 +99,16 @@ impl<'a> Request<'a> {
 
     pub(crate) fn again(&self) -> ResendPolicy {
         match &self.body {
-            Body::Write { .. } | Body::SetInfo(_) | Body::Ioctl(_) => ResendPolicy::Replay,
+            RequestBody::Write { .. } | RequestBody::SetInfo(_) | RequestBody::Ioctl(_) => {
+                ResendPolicy::Replay
+            }
             // The server finds the open by its CreateGuid.
-            Body::Create(create) if !create.contexts.is_empty() => ResendPolicy::Replay,
-            Body::Create(_) | Body::Lock(_) | Body::Logoff => ResendPolicy::Never,
+            RequestBody::Create(create) if !create.contexts.is_empty() => ResendPolicy::Replay,
+            RequestBody::Create(_) | RequestBody::Lock(_) | RequestBody::Logoff => {
+                ResendPolicy::Never
+            }
             // A listing continues behind the last response, so a repetition would skip entries.
-            Body::QueryDirectory(query) if !query.flags.has(QueryFlags::RESTART) => {
+            RequestBody::QueryDirectory(query) if !query.flags.has(QueryFlags::RESTART) => {
                 ResendPolicy::Never
             }
             _ => ResendPolicy::Repeat,
@@ -114,22 +118,24 @@ impl<'a> Request<'a> {
     /// Appends the body; without the data of a WRITE if `detached`.
     pub(crate) fn encode(&self, w: &mut Writer<'_>, detached: bool) {
         match &self.body {
-            Body::TreeConnect(body) => body.encode(w),
-            Body::TreeDisconnect | Body::Logoff | Body::Echo => EmptyBody.encode(w),
-            Body::Create(body) => body.encode(w),
-            Body::Close(body) => body.encode(w),
-            Body::Flush(body) => body.encode(w),
-            Body::Read(body) => body.encode(w),
-            Body::Write { file_id, offset_bytes, flags, data } => {
+            RequestBody::TreeConnect(body) => body.encode(w),
+            RequestBody::TreeDisconnect | RequestBody::Logoff | RequestBody::Echo => {
+                EmptyBody.encode(w)
+            }
+            RequestBody::Create(body) => body.encode(w),
+            RequestBody::Close(body) => body.encode(w),
+            RequestBody::Flush(body) => body.encode(w),
+            RequestBody::Read(body) => body.encode(w),
+            RequestBody::Write { file_id, offset_bytes, flags, data } => {
                 let (file_id, offset_bytes, flags) = (*file_id, *offset_bytes, *flags);
                 let body = WriteRequest { offset_bytes, file_id, flags, data };
                 if detached { body.encode_without_data(w) } else { body.encode(w) }
             }
-            Body::Lock(body) => body.encode(w),
-            Body::Ioctl(body) => body.encode(w),
-            Body::QueryDirectory(body) => body.encode(w),
-            Body::QueryInfo(body) => body.encode(w),
-            Body::SetInfo(body) => body.encode(w),
+            RequestBody::Lock(body) => body.encode(w),
+            RequestBody::Ioctl(body) => body.encode(w),
+            RequestBody::QueryDirectory(body) => body.encode(w),
+            RequestBody::QueryInfo(body) => body.encode(w),
+            RequestBody::SetInfo(body) => body.encode(w),
         }
     }
 }
@@ -138,11 +144,11 @@ impl<'a> Request<'a> {
 mod tests {
     use super::*;
 
-    fn read(length_bytes: u32) -> Request<'static> {
+    fn read(length_bytes: u32) -> SmbRequest<'static> {
         let file_id = FileId::default();
         let read =
             ReadRequest { flags: 0, length_bytes, offset_bytes: 0, file_id, minimum_bytes: 0 };
-        Request::new(Body::Read(read), TreeId(1))
+        SmbRequest::new(RequestBody::Read(read), TreeId(1))
     }
 
     #[test]
@@ -156,9 +162,9 @@ mod tests {
     fn modifying_request_is_replayed_but_not_repeated() {
         let data = Bytes::from_static(b"x");
         let file_id = FileId::default();
-        let write = Body::Write { file_id, offset_bytes: 0, flags: 0, data: &data };
-        assert_eq!(Request::new(write, TreeId(1)).again(), ResendPolicy::Replay);
+        let write = RequestBody::Write { file_id, offset_bytes: 0, flags: 0, data: &data };
+        assert_eq!(SmbRequest::new(write, TreeId(1)).again(), ResendPolicy::Replay);
         assert_eq!(read(1).again(), ResendPolicy::Repeat);
-        assert_eq!(Request::new(Body::Logoff, TreeId(0)).again(), ResendPolicy::Never);
+        assert_eq!(SmbRequest::new(RequestBody::Logoff, TreeId(0)).again(), ResendPolicy::Never);
     }
 }

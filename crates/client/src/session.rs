@@ -33,14 +33,14 @@ pub struct NegotiatedParameters {
 
 /// Encryption and decryption keys.
 #[derive(Debug)]
-pub(crate) struct SealingKeys {
+pub(crate) struct ClientSealingKeys {
     pub(crate) seal: SealingKey,
     pub(crate) open: OpeningKey,
 }
 
 /// A session.
 #[derive(Debug)]
-pub struct Session {
+pub struct ClientSession {
     /// Session id.
     pub id: SessionId,
     /// Result of NEGOTIATE on the first connection; all others must have an equal one.
@@ -53,13 +53,13 @@ pub struct Session {
     pub seals: bool,
     /// Signs the binding of further channels.
     pub(crate) signing_key: Arc<SigningKey>,
-    pub(crate) sealing: Option<SealingKeys>,
+    pub(crate) sealing: Option<ClientSealingKeys>,
     /// ChannelSequence, incremented with each lost channel.
     sequence: AtomicU16,
 }
 
 /// Constructor arguments of a session.
-pub(crate) struct SessionParts {
+pub(crate) struct ClientSessionParts {
     pub(crate) id: SessionId,
     pub(crate) negotiated: NegotiatedParameters,
     pub(crate) is_guest: bool,
@@ -69,14 +69,15 @@ pub(crate) struct SessionParts {
     pub(crate) preauth: PreauthHash,
 }
 
-impl Session {
-    pub(crate) fn new(parts: SessionParts) -> Self {
-        let SessionParts { id, negotiated, is_guest, signs, seals, session_key, preauth } = parts;
+impl ClientSession {
+    pub(crate) fn new(parts: ClientSessionParts) -> Self {
+        let ClientSessionParts { id, negotiated, is_guest, signs, seals, session_key, preauth } =
+            parts;
         let source =
             KeySource { dialect: negotiated.dialect, session_key: &session_key, preauth: &preauth };
         let sealing = negotiated.cipher.filter(|_| !is_guest).map(|cipher| {
             let key = |purpose| source.sealing(cipher, purpose);
-            SealingKeys {
+            ClientSealingKeys {
                 seal: SealingKey::new(cipher, &key(KeyPurpose::ClientToServer)),
                 open: OpeningKey::new(cipher, &key(KeyPurpose::ServerToClient)),
             }

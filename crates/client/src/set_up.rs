@@ -1,12 +1,12 @@
 //! Connection set-up, from the first byte to a session or to a further channel of it. MS-SMB2
 //! 3.2.4.2, 3.2.5.2, 3.2.5.3.
 
-use crate::conn::Conn;
+use crate::conn::ClientConn;
 use crate::error::Error;
 use crate::limits::{IO_BYTES_MAX, SET_UP_LEGS_MAX};
 use crate::opener::Opener;
-use crate::options::{Options, SigningPolicy};
-use crate::session::{NegotiatedParameters, Session, SessionParts};
+use crate::options::{SigningPolicy, SmbOptions};
+use crate::session::{ClientSession, ClientSessionParts, NegotiatedParameters};
 use std::sync::Arc;
 use wire::codec::{Reader, Writer};
 use wire::crypto::{Cipher, KeySource, PreauthHash, SessionKey, SigningAlgorithm};
@@ -35,12 +35,12 @@ pub struct Logon {
     /// Fresh random bytes for the preauthentication hash.
     pub salt: [u8; 32],
     /// The session to bind this connection to; `None` for a new session.
-    pub binds: Option<Arc<Session>>,
+    pub binds: Option<Arc<ClientSession>>,
 }
 
 /// Next step.
 #[derive(Debug)]
-pub enum Step {
+pub enum SetUpStep {
     /// Send this frame, and wait for a response.
     Send(Vec<u8>),
     /// The connection is established.
@@ -51,7 +51,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct EstablishedConnection {
     /// Its state.
-    pub conn: Conn,
+    pub conn: ClientConn,
     /// The client's offer, for validating NEGOTIATE.
     pub offer: Offer,
 }
@@ -68,7 +68,7 @@ pub struct Offer {
 }
 
 #[derive(Debug)]
-enum State {
+enum SetUpState {
     Negotiating,
     LoggingOn {
         negotiated: NegotiatedParameters,
@@ -80,10 +80,10 @@ enum State {
 /// A set-up in progress.
 #[derive(Debug)]
 pub struct SetUp {
-    options: Options,
+    options: SmbOptions,
     logon: Logon,
     offer: Offer,
-    state: State,
+    state: SetUpState,
     preauth: PreauthHash,
     session_id: SessionId,
     next_id: u64,
@@ -96,7 +96,7 @@ impl SetUp {
     ///
     /// # Errors
     /// [`Error::Misuse`] if the options allow no dialect.
-    pub fn new(options: &Options, logon: Logon) -> Result<(Self, Vec<u8>), Error> {
+    pub fn new(options: &SmbOptions, logon: Logon) -> Result<(Self, Vec<u8>), Error> {
         let mut dialects = options.dialects();
         if let Some(session) = &logon.binds {
             // A channel must use the session's dialect.
@@ -118,7 +118,7 @@ impl SetUp {
             session_id: logon.binds.as_ref().map_or(SessionId(0), |session| session.id),
             logon,
             offer,
-            state: State::Negotiating,
+            state: SetUpState::Negotiating,
             preauth: PreauthHash::default(),
             next_id: 0,
             credits: 1,
@@ -132,8 +132,8 @@ impl SetUp {
     #[must_use]
     pub fn negotiated(&self) -> Option<&NegotiatedParameters> {
         match &self.state {
-            State::Negotiating => None,
-            State::LoggingOn { negotiated, .. } => Some(negotiated),
+            SetUpState::Negotiating => None,
+            SetUpState::LoggingOn { negotiated, .. } => Some(negotiated),
         }
     }
 
@@ -210,7 +210,7 @@ impl SetUp {
     ///
     /// # Errors
     /// Why the connection must end.
-    pub fn handle_frame(&mut self, frame: &mut [u8]) -> Result<Step, Error> {
+    pub fn handle_frame(&mut self, frame: &mut [u8]) -> Result<SetUpStep, Error> {
         let mut r = Reader::new(frame);
         let header = Header::decode(&mut r)?;
         if !header.flags.contains(Flags::RESPONSE)
@@ -223,16 +223,20 @@ impl SetUp {
         if header.status == NtStatus::PENDING {
             self.legs += 1;
             let waits = self.legs <= SET_UP_LEGS_MAX;
-            return if waits { Ok(Step::Send(Vec::new())) } else { Err(Error::Hostile("legs")) };
+            return if waits {
+                Ok(SetUpStep::Send(Vec::new()))
+            } else {
+                Err(Error::Hostile("legs"))
+            };
         }
         self.credits = (self.credits + u32::from(header.credits)).min(crate::limits::CREDITS_MAX);
         match self.state {
-            State::Negotiating => self.handle_negotiated(frame, &header),
-            State::LoggingOn { .. } => self.handle_leg(frame, &header),
+            SetUpState::Negotiating => self.handle_negotiated(frame, &header),
+            SetUpState::LoggingOn { .. } => self.handle_leg(frame, &header),
         }
     }
 
-    fn handle_negotiated(&mut self, frame: &[u8], header: &Header) -> Result<Step, Error> {
+    fn handle_negotiated(&mut self, frame: &[u8], header: &Header) -> Result<SetUpStep, Error> {
         if header.command != Command::NEGOTIATE {
             return Err(Error::Hostile("not the answer to NEGOTIATE"));
         }
@@ -255,8 +259,8 @@ impl SetUp {
             )),
         });
         let token = exchange.first();
-        self.state = State::LoggingOn { negotiated, exchange, key: None };
-        Ok(Step::Send(self.set_up(&token)))
+        self.state = SetUpState::LoggingOn { negotiated, exchange, key: None };
+        Ok(SetUpStep::Send(self.set_up(&token)))
     }
 
     /// Checks the server's choices against the offer.
@@ -306,7 +310,7 @@ impl SetUp {
         })
     }
 
-    fn handle_leg(&mut self, frame: &mut [u8], header: &Header) -> Result<Step, Error> {
+    fn handle_leg(&mut self, frame: &mut [u8], header: &Header) -> Result<SetUpStep, Error> {
         if header.command != Command::SESSION_SETUP {
             return Err(Error::Hostile("not the answer to SESSION_SETUP"));
         }
@@ -323,7 +327,7 @@ impl SetUp {
         if !more {
             return self.handle_consent(frame, header);
         }
-        let State::LoggingOn { exchange, key, .. } = &mut self.state else {
+        let SetUpState::LoggingOn { exchange, key, .. } = &mut self.state else {
             return Err(Error::Hostile("out of turn"));
         };
         let mut r = Reader::new(frame);
@@ -332,13 +336,13 @@ impl SetUp {
         let answer = exchange.handle_challenge(response.token)?;
         *key = Some(answer.session_key);
         self.preauth.update(frame);
-        Ok(Step::Send(self.set_up(&answer.token)))
+        Ok(SetUpStep::Send(self.set_up(&answer.token)))
     }
 
     /// Processes a successful response: the server must prove that it knows the password, or that
     /// the ticket is for it.
-    fn handle_consent(&mut self, frame: &mut [u8], header: &Header) -> Result<Step, Error> {
-        let State::LoggingOn { negotiated, exchange, key } = &mut self.state else {
+    fn handle_consent(&mut self, frame: &mut [u8], header: &Header) -> Result<SetUpStep, Error> {
+        let SetUpState::LoggingOn { negotiated, exchange, key } = &mut self.state else {
             return Err(Error::Hostile("consent out of turn"));
         };
         let mut r = Reader::new(frame);
@@ -368,7 +372,7 @@ impl SetUp {
         }
         let session = match &self.logon.binds {
             Some(session) => session.clone(),
-            None => Arc::new(Session::new(SessionParts {
+            None => Arc::new(ClientSession::new(ClientSessionParts {
                 id: self.session_id,
                 negotiated: *negotiated,
                 is_guest: nobody,
@@ -384,13 +388,13 @@ impl SetUp {
             return Err(Error::Incompatible("it wants messages sealed, and has no cipher for it"));
         }
         let opener = Opener { session, signing };
-        let conn = Conn::new(opener, self.next_id, self.credits, self.options.credits);
-        Ok(Step::Done(Box::new(EstablishedConnection { conn, offer: self.offer.clone() })))
+        let conn = ClientConn::new(opener, self.next_id, self.credits, self.options.credits);
+        Ok(SetUpStep::Done(Box::new(EstablishedConnection { conn, offer: self.offer.clone() })))
     }
 }
 
 /// The client's capabilities. MS-SMB2 3.2.4.2.2.2.
-fn claimed(options: &Options, dialects: &[Dialect]) -> u32 {
+fn claimed(options: &SmbOptions, dialects: &[Dialect]) -> u32 {
     if dialects.iter().all(|dialect| *dialect < Dialect::Smb300) {
         return 0;
     }

@@ -1,56 +1,56 @@
 //! Slots in which responses wait for their requests' futures.
 
 use crate::error::Error;
-use crate::pool::Data;
+use crate::pool::PooledBytes;
 use std::task::{Poll, Waker};
 use wire::smb::Header;
 
 /// A response: its header, and the message.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct ChannelReply {
     pub(crate) header: Header,
     /// The complete message, including the header, from which offsets count.
-    pub(crate) message: Data,
+    pub(crate) message: PooledBytes,
 }
 
 #[derive(Debug)]
-enum Slot {
+enum ResponseSlot {
     Free {
         next: Option<usize>,
     },
     Waiting(Option<Waker>),
-    Done(Result<Reply, Error>),
+    Done(Result<ChannelReply, Error>),
     /// The future was dropped; the slot becomes free when the response arrives.
     Abandoned,
 }
 
 /// All slots of one channel.
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
-    slots: Vec<Slot>,
+pub(crate) struct ResponseSlots {
+    slots: Vec<ResponseSlot>,
     free: Option<usize>,
 }
 
-impl Slots {
+impl ResponseSlots {
     /// Takes a slot that awaits a response.
     pub(crate) fn take(&mut self) -> usize {
         match self.free {
             Some(at) => {
-                if let Slot::Free { next } = self.slots[at] {
+                if let ResponseSlot::Free { next } = self.slots[at] {
                     self.free = next;
                 }
-                self.slots[at] = Slot::Waiting(None);
+                self.slots[at] = ResponseSlot::Waiting(None);
                 at
             }
             None => {
-                self.slots.push(Slot::Waiting(None));
+                self.slots.push(ResponseSlot::Waiting(None));
                 self.slots.len() - 1
             }
         }
     }
 
     fn release(&mut self, at: usize) {
-        self.slots[at] = Slot::Free { next: self.free };
+        self.slots[at] = ResponseSlot::Free { next: self.free };
         self.free = Some(at);
     }
 
@@ -60,13 +60,17 @@ impl Slots {
     }
 
     /// The response has arrived; returns the waker.
-    pub(crate) fn finish(&mut self, at: usize, result: Result<Reply, Error>) -> Option<Waker> {
-        match std::mem::replace(&mut self.slots[at], Slot::Abandoned) {
-            Slot::Waiting(waker) => {
-                self.slots[at] = Slot::Done(result);
+    pub(crate) fn finish(
+        &mut self,
+        at: usize,
+        result: Result<ChannelReply, Error>,
+    ) -> Option<Waker> {
+        match std::mem::replace(&mut self.slots[at], ResponseSlot::Abandoned) {
+            ResponseSlot::Waiting(waker) => {
+                self.slots[at] = ResponseSlot::Done(result);
                 waker
             }
-            Slot::Abandoned => {
+            ResponseSlot::Abandoned => {
                 self.release(at);
                 None
             }
@@ -78,19 +82,19 @@ impl Slots {
     }
 
     /// Returns the response, or registers `waker` for it.
-    pub(crate) fn poll(&mut self, at: usize, waker: &Waker) -> Poll<Result<Reply, Error>> {
+    pub(crate) fn poll(&mut self, at: usize, waker: &Waker) -> Poll<Result<ChannelReply, Error>> {
         match &mut self.slots[at] {
-            Slot::Waiting(present) => {
+            ResponseSlot::Waiting(present) => {
                 if !present.as_ref().is_some_and(|present| present.will_wake(waker)) {
                     *present = Some(waker.clone());
                 }
                 Poll::Pending
             }
             _ => {
-                let done = std::mem::replace(&mut self.slots[at], Slot::Abandoned);
+                let done = std::mem::replace(&mut self.slots[at], ResponseSlot::Abandoned);
                 self.release(at);
                 match done {
-                    Slot::Done(result) => Poll::Ready(result),
+                    ResponseSlot::Done(result) => Poll::Ready(result),
                     _ => Poll::Ready(Err(Error::Misuse("asked again after the answer"))),
                 }
             }
@@ -100,8 +104,8 @@ impl Slots {
     /// The future was dropped.
     pub(crate) fn abandon(&mut self, at: usize) {
         match self.slots[at] {
-            Slot::Waiting(_) => self.slots[at] = Slot::Abandoned,
-            Slot::Done(_) => self.release(at),
+            ResponseSlot::Waiting(_) => self.slots[at] = ResponseSlot::Abandoned,
+            ResponseSlot::Done(_) => self.release(at),
             _ => {}
         }
     }
@@ -109,7 +113,9 @@ impl Slots {
     /// No response will arrive any more; returns the wakers.
     pub(crate) fn fail_all(&mut self, error: &Error) -> Vec<Waker> {
         (0..self.slots.len())
-            .filter(|at| matches!(self.slots[*at], Slot::Waiting(_) | Slot::Abandoned))
+            .filter(|at| {
+                matches!(self.slots[*at], ResponseSlot::Waiting(_) | ResponseSlot::Abandoned)
+            })
             .collect::<Vec<_>>()
             .into_iter()
             .filter_map(|at| self.finish(at, Err(error.clone())))
@@ -127,7 +133,7 @@ mod tests {
 
     #[test]
     fn slot_is_released_after_its_response_or_abandonment() {
-        let (mut slots, waker) = (Slots::default(), Waker::noop());
+        let (mut slots, waker) = (ResponseSlots::default(), Waker::noop());
         let at = slots.take();
         assert!(slots.poll(at, waker).is_pending());
         assert!(slots.finish(at, Err(error())).is_some());
@@ -141,7 +147,7 @@ mod tests {
 
     #[test]
     fn fail_all_wakes_every_waiter() {
-        let (mut slots, waker) = (Slots::default(), Waker::noop());
+        let (mut slots, waker) = (ResponseSlots::default(), Waker::noop());
         let (one, two, three) = (slots.take(), slots.take(), slots.take());
         assert!(slots.poll(one, waker).is_pending() && slots.poll(two, waker).is_pending());
         slots.abandon(three);

@@ -1,12 +1,12 @@
 //! A share, and operations on names in it.
 
-use crate::client::Client;
+use crate::client::SmbClient;
 use crate::error::Error;
-use crate::file::{File, OpenHow, OpenedAttributes};
+use crate::file::{File, OpenedAttributes, SmbOpenHow};
 use crate::limits::{LIST_BYTES, LIST_ENTRIES_MAX};
 use crate::messages::rename_information;
 use crate::messages::{body_of, judged, utf16_path};
-use crate::request::{Body, Request};
+use crate::request::{RequestBody, SmbRequest};
 use std::sync::Arc;
 use wire::codec::put_utf16;
 use wire::fscc::{self, DirectoryClass, DirectoryRecord, take_directory_record};
@@ -22,7 +22,7 @@ const DELETE: u32 = 0x0001_0000;
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SmbDirectoryEntry {
     /// Name; invalid UTF-16 is replaced.
     pub name: String,
     /// Attributes from the listing.
@@ -31,20 +31,20 @@ pub struct Entry {
 
 /// A share. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Tree {
-    client: Client,
+pub struct SmbTree {
+    client: SmbClient,
     share: Arc<str>,
     id: TreeId,
     seals: bool,
     share_type: u8,
 }
 
-impl Tree {
-    pub(crate) async fn connect(client: &Client, share: &str) -> Result<Self, Error> {
+impl SmbTree {
+    pub(crate) async fn connect(client: &SmbClient, share: &str) -> Result<Self, Error> {
         let mut path = Vec::new();
         put_utf16(&mut path, &format!("\\\\{}\\{share}", client.name()));
-        let body = Body::TreeConnect(TreeConnectRequest { flags: 0, path: &path });
-        let reply = client.call(Request::new(body, TreeId(0))).await?;
+        let body = RequestBody::TreeConnect(TreeConnectRequest { flags: 0, path: &path });
+        let reply = client.call(SmbRequest::new(body, TreeId(0))).await?;
         let mut r = body_of(&reply)?;
         let answer = TreeConnectResponse::decode(&mut r)?;
         let seals = answer.flags & TreeConnectResponse::ENCRYPT_DATA != 0;
@@ -59,7 +59,7 @@ impl Tree {
         self.share_type == TreeConnectResponse::DISK
     }
 
-    /// Connects to the same share in another session: see [`Client::another`].
+    /// Connects to the same share in another session: see [`SmbClient::another`].
     ///
     /// # Errors
     /// Why there is no session, or no tree connect.
@@ -69,24 +69,24 @@ impl Tree {
 
     /// Its session.
     #[must_use]
-    pub fn client(&self) -> &Client {
+    pub fn client(&self) -> &SmbClient {
         &self.client
     }
 
-    pub(crate) fn request<'a>(&self, body: Body<'a>) -> Request<'a> {
-        Request { seals: self.seals, ..Request::new(body, self.id) }
+    pub(crate) fn request<'a>(&self, body: RequestBody<'a>) -> SmbRequest<'a> {
+        SmbRequest { seals: self.seals, ..SmbRequest::new(body, self.id) }
     }
 
     /// Disconnects from the share; errors are ignored.
     pub async fn disconnect(self) {
-        let _ = self.client.call(self.request(Body::TreeDisconnect)).await;
+        let _ = self.client.call(self.request(RequestBody::TreeDisconnect)).await;
     }
 
     /// Opens a file or directory. `path` is relative to the share, with backslashes or slashes.
     ///
     /// # Errors
     /// The server's refusal.
-    pub async fn open(&self, path: &str, how: &OpenHow) -> Result<File, Error> {
+    pub async fn open(&self, path: &str, how: &SmbOpenHow) -> Result<File, Error> {
         let name = utf16_path(path);
         let contexts = how.contexts(self.client.create_guid());
         let reply = self.client.call(self.request(how.body(&name, &contexts))).await?;
@@ -98,10 +98,10 @@ impl Tree {
     ///
     /// # Errors
     /// The server's refusal of either request.
-    pub async fn touch(&self, path: &str, how: &OpenHow) -> Result<OpenedAttributes, Error> {
+    pub async fn touch(&self, path: &str, how: &SmbOpenHow) -> Result<OpenedAttributes, Error> {
         let name = utf16_path(path);
         let close = CloseRequest { flags: 0, file_id: FileId::RELATED };
-        let chain = [self.request(how.body(&name, &[])), self.request(Body::Close(close))];
+        let chain = [self.request(how.body(&name, &[])), self.request(RequestBody::Close(close))];
         let [created, closed, ..] = self.client.chain(&chain).await?;
         let created = judged(created, Command::CREATE)?;
         judged(closed, Command::CLOSE)?;
@@ -114,7 +114,7 @@ impl Tree {
     /// # Errors
     /// The server's refusal.
     pub async fn stat(&self, path: &str) -> Result<OpenedAttributes, Error> {
-        self.touch(path, &OpenHow::stat()).await
+        self.touch(path, &SmbOpenHow::stat()).await
     }
 
     /// Removes a file or an empty directory.
@@ -122,7 +122,11 @@ impl Tree {
     /// # Errors
     /// The server's refusal.
     pub async fn remove(&self, path: &str) -> Result<(), Error> {
-        let how = OpenHow { access: DELETE, options: OpenHow::DELETE_ON_CLOSE, ..OpenHow::stat() };
+        let how = SmbOpenHow {
+            access: DELETE,
+            options: SmbOpenHow::DELETE_ON_CLOSE,
+            ..SmbOpenHow::stat()
+        };
         self.touch(path, &how).await.map(|_| ())
     }
 
@@ -131,10 +135,10 @@ impl Tree {
     /// # Errors
     /// The server's refusal.
     pub async fn make_directory(&self, path: &str) -> Result<(), Error> {
-        let how = OpenHow {
+        let how = SmbOpenHow {
             disposition: fscc::FILE_OPEN_IF,
-            options: OpenHow::DIRECTORY,
-            ..OpenHow::stat()
+            options: SmbOpenHow::DIRECTORY,
+            ..SmbOpenHow::stat()
         };
         self.touch(path, &how).await.map(|_| ())
     }
@@ -144,7 +148,7 @@ impl Tree {
     /// # Errors
     /// The server's refusal.
     pub async fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Error> {
-        let file = self.open(from, &OpenHow { access: DELETE, ..OpenHow::stat() }).await?;
+        let file = self.open(from, &SmbOpenHow { access: DELETE, ..SmbOpenHow::stat() }).await?;
         let renamed = file.set_info(10, &rename_information(to, replace)).await;
         file.close().await?;
         renamed
@@ -155,8 +159,8 @@ impl Tree {
     /// # Errors
     /// The server's refusal; [`Error::Misuse`] for more than
     /// [`LIST_ENTRIES_MAX`](crate::limits::LIST_ENTRIES_MAX) entries.
-    pub async fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
-        let directory = self.open(path, &OpenHow::list()).await?;
+    pub async fn list(&self, path: &str) -> Result<Vec<SmbDirectoryEntry>, Error> {
+        let directory = self.open(path, &SmbOpenHow::list()).await?;
         let mut listed = self.list_open(directory.id()).await;
         if matches!(listed, Err(Error::Lost { .. })) {
             // The position after a lost response is unknown, so the listing restarts.
@@ -168,12 +172,12 @@ impl Tree {
         Ok(entries)
     }
 
-    async fn list_open(&self, file_id: FileId) -> Result<Vec<Entry>, Error> {
+    async fn list_open(&self, file_id: FileId) -> Result<Vec<SmbDirectoryEntry>, Error> {
         let (mut entries, mut seen) = (Vec::new(), 0);
         let mut flags = QueryFlags(QueryFlags::RESTART);
         let output_bytes = LIST_BYTES.min(self.client.negotiated().transact_bytes_max);
         loop {
-            let body = Body::QueryDirectory(QueryDirectoryRequest {
+            let body = RequestBody::QueryDirectory(QueryDirectoryRequest {
                 class: LIST_CLASS_NUMBER,
                 flags,
                 index: 0,
@@ -198,14 +202,14 @@ impl Tree {
 }
 
 /// Decodes one part of a listing; returns its number of entries, including `.` and `..`.
-fn take_entries(mut list: &[u8], entries: &mut Vec<Entry>) -> Result<usize, Error> {
+fn take_entries(mut list: &[u8], entries: &mut Vec<SmbDirectoryEntry>) -> Result<usize, Error> {
     let mut count = 0;
     while !list.is_empty() {
         let (record, rest) = take_directory_record(LIST_CLASS, list)?;
         (list, count) = (rest, count + 1);
         let name = String::from_utf16_lossy(&record.name);
         if name != "." && name != ".." {
-            entries.push(Entry { name, record });
+            entries.push(SmbDirectoryEntry { name, record });
         }
     }
     // Otherwise the listing might never end.

@@ -1,15 +1,15 @@
 //! Whole small files in one chain: one frame to the server, one frame back. MS-SMB2 3.2.4.1.4.
 
 use crate::error::Error;
-use crate::file::{File, OpenHow, OpenedAttributes};
+use crate::file::{File, OpenedAttributes, SmbOpenHow};
 use crate::limits::{LOST_OPEN_PATIENCE, LOST_OPEN_PAUSE_MAX, REPLAY_PAUSE, REPLAYS_MAX};
 use crate::messages::data_of;
 use crate::messages::{basic_information, rename_information};
 use crate::messages::{body_of, judged, utf16_path};
-use crate::pool::Data;
-use crate::request::{Body, Request};
-use crate::slots::Reply;
-use crate::tree::Tree;
+use crate::pool::PooledBytes;
+use crate::request::{RequestBody, SmbRequest};
+use crate::slots::ChannelReply;
+use crate::tree::SmbTree;
 use bytes::Bytes;
 use std::time::Instant;
 use wire::fscc::{self, FileTime};
@@ -55,13 +55,13 @@ pub struct Put<'a> {
 }
 
 impl Put<'_> {
-    fn how() -> OpenHow {
-        OpenHow {
-            access: OpenHow::read_write().access | DELETE | WRITE_ATTRIBUTES,
+    fn how() -> SmbOpenHow {
+        SmbOpenHow {
+            access: SmbOpenHow::read_write().access | DELETE | WRITE_ATTRIBUTES,
             // Other clients must not see an incomplete file, even by its temporary name.
             share: 0,
             disposition: fscc::FILE_OVERWRITE_IF,
-            options: OpenHow::FILE,
+            options: SmbOpenHow::FILE,
         }
     }
 }
@@ -73,7 +73,7 @@ fn is_of_a_lost_try(error: &Error) -> bool {
     matches!(status, Some(NtStatus::SHARING_VIOLATION | NtStatus::ACCESS_DENIED))
 }
 
-impl Tree {
+impl SmbTree {
     /// Reads a file of at most `length_bytes` and its attributes at close, in one frame: open,
     /// read, close.
     ///
@@ -83,7 +83,7 @@ impl Tree {
         &self,
         path: &str,
         length_bytes: u32,
-    ) -> Result<(Data, OpenedAttributes), Error> {
+    ) -> Result<(PooledBytes, OpenedAttributes), Error> {
         if length_bytes > self.client().negotiated().read_bytes_max {
             return Err(Error::Misuse("more than the server reads at once"));
         }
@@ -102,18 +102,18 @@ impl Tree {
         &self,
         path: &str,
         length_bytes: u32,
-    ) -> Result<(Data, OpenedAttributes), Error> {
+    ) -> Result<(PooledBytes, OpenedAttributes), Error> {
         let name = utf16_path(path);
         let file_id = FileId::RELATED;
         let read =
             ReadRequest { flags: 0, length_bytes, offset_bytes: 0, file_id, minimum_bytes: 0 };
         let close = CloseRequest { flags: CloseRequest::POSTQUERY_ATTRIBUTES, file_id };
-        let how = OpenHow::read();
+        let how = SmbOpenHow::read();
         let mut chain = vec![self.request(how.body(&name, &[]))];
         if length_bytes > 0 {
-            chain.push(self.request(Body::Read(read)));
+            chain.push(self.request(RequestBody::Read(read)));
         }
-        chain.push(self.request(Body::Close(close)));
+        chain.push(self.request(RequestBody::Close(close)));
         let mut replies = self.client().chain(&chain).await?.into_iter();
         let created = judged(replies.next().flatten(), Command::CREATE)?;
         let (answer, _) = CreateResponse::decode(&mut body_of(&created)?)?;
@@ -132,7 +132,7 @@ impl Tree {
         if let Some(closed) = closed? {
             (created.times, created.size_bytes) = (closed.times, closed.size_bytes);
         }
-        let empty = || Data::new(Vec::new(), 0..0, std::sync::Arc::default());
+        let empty = || PooledBytes::new(Vec::new(), 0..0, std::sync::Arc::default());
         Ok((data.unwrap_or_else(empty), created))
     }
 
@@ -140,7 +140,7 @@ impl Tree {
     /// failed, and retain the open (MS-SMB2 3.3.5.2.7.2). Then the client closes it separately.
     async fn closed(
         &self,
-        reply: Option<Reply>,
+        reply: Option<ChannelReply>,
         file_id: FileId,
     ) -> Result<Option<CloseResponse>, Error> {
         if let Ok(reply) = judged(reply, Command::CLOSE) {
@@ -229,7 +229,7 @@ impl Tree {
         name: &'a [u8],
         basic: &'a [u8; 40],
         rename: &'a [u8],
-    ) -> (Vec<Request<'a>>, usize, bool) {
+    ) -> (Vec<SmbRequest<'a>>, usize, bool) {
         let keeps = self.client().keeps_times_set();
         let (has_data, has_facts) = (!put.data.is_empty(), *basic != [0; 40]);
         let is_early = has_facts && keeps != Some(false);
@@ -239,7 +239,7 @@ impl Tree {
         let mut chain = vec![self.request(Put::how().body(name, &[]))];
         chain.extend(is_early.then(set));
         if has_data {
-            let write = Body::Write { file_id, offset_bytes: 0, flags: 0, data: put.data };
+            let write = RequestBody::Write { file_id, offset_bytes: 0, flags: 0, data: put.data };
             chain.push(self.request(write));
         }
         chain.extend((has_facts && !is_early).then(set));
@@ -264,7 +264,7 @@ impl Tree {
             return Ok(());
         }
         let name = utf16_path(put.path);
-        let how = OpenHow { access: WRITE_ATTRIBUTES, ..OpenHow::stat() };
+        let how = SmbOpenHow { access: WRITE_ATTRIBUTES, ..SmbOpenHow::stat() };
         let file_id = FileId::RELATED;
         let chain = [
             self.request(how.body(&name, &[])),
@@ -309,7 +309,7 @@ impl Tree {
             // Before the rename, which may replace an older file.
             file.flush().await?;
         }
-        let flush = || self.request(Body::Flush(FlushRequest { file_id: FileId::RELATED }));
+        let flush = || self.request(RequestBody::Flush(FlushRequest { file_id: FileId::RELATED }));
         let mut chain = Vec::new();
         chain.extend(has_facts.then(|| self.set(file.id(), 4, &basic)));
         chain.push(self.set(file_id, 10, &rename));
@@ -324,14 +324,20 @@ impl Tree {
         done.and(closed.map(drop))
     }
 
-    fn set<'a>(&self, file_id: FileId, class: u8, input: &'a [u8]) -> Request<'a> {
+    fn set<'a>(&self, file_id: FileId, class: u8, input: &'a [u8]) -> SmbRequest<'a> {
         let kind = InfoType::File;
-        self.request(Body::SetInfo(SetInfoRequest { kind, class, additional: 0, file_id, input }))
+        self.request(RequestBody::SetInfo(SetInfoRequest {
+            kind,
+            class,
+            additional: 0,
+            file_id,
+            input,
+        }))
     }
 
-    fn close_of(&self, file_id: FileId, asks: bool) -> Request<'static> {
+    fn close_of(&self, file_id: FileId, asks: bool) -> SmbRequest<'static> {
         let flags = if asks { CloseRequest::POSTQUERY_ATTRIBUTES } else { 0 };
-        self.request(Body::Close(CloseRequest { flags, file_id }))
+        self.request(RequestBody::Close(CloseRequest { flags, file_id }))
     }
 }
 

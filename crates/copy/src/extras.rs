@@ -6,7 +6,7 @@ use crate::job::Job;
 use crate::limits::STREAMS_MAX;
 use crate::smb::ALL_OF_DESCRIPTOR;
 use bytes::Bytes;
-use client::{OpenHow, Tree};
+use client::{SmbOpenHow, SmbTree};
 use std::sync::Arc;
 use wire::codec::Reader;
 use wire::fscc;
@@ -27,7 +27,7 @@ pub(crate) async fn copy(
     let sides = (job.source.side.as_smb(), job.target.side.as_smb());
     let (Some(source_tree), Some(target_tree)) = sides else { return Ok(()) };
     if job.options.streams {
-        let file = source_tree.open(from, &OpenHow::read()).await?;
+        let file = source_tree.open(from, &SmbOpenHow::read()).await?;
         let streams = file.query_info(STREAM_INFORMATION, 64 * 1024).await;
         file.close().await?;
         for name in stream_names(&streams?)? {
@@ -55,30 +55,31 @@ pub(crate) async fn copy_directory(job: &Arc<Job>, from: &str, to: &str) -> Resu
     set_descriptor(target, to, &descriptor).await
 }
 
-async fn descriptor(tree: &Tree, path: &str) -> Result<Vec<u8>, Error> {
-    let how = OpenHow::stat();
-    let file = tree.open(path, &OpenHow { access: how.access | 0x0002_0000, ..how }).await?;
+async fn descriptor(tree: &SmbTree, path: &str) -> Result<Vec<u8>, Error> {
+    let how = SmbOpenHow::stat();
+    let file = tree.open(path, &SmbOpenHow { access: how.access | 0x0002_0000, ..how }).await?;
     let descriptor = file.descriptor(PARTS).await;
     file.close().await?;
     Ok(descriptor?)
 }
 
-async fn set_descriptor(tree: &Tree, path: &str, descriptor: &[u8]) -> Result<(), Error> {
-    let how = OpenHow::stat();
-    let file = tree.open(path, &OpenHow { access: how.access | ALL_OF_DESCRIPTOR, ..how }).await?;
+async fn set_descriptor(tree: &SmbTree, path: &str, descriptor: &[u8]) -> Result<(), Error> {
+    let how = SmbOpenHow::stat();
+    let file =
+        tree.open(path, &SmbOpenHow { access: how.access | ALL_OF_DESCRIPTOR, ..how }).await?;
     let set = file.set_descriptor(PARTS, descriptor).await;
     file.close().await?;
     Ok(set?)
 }
 
 async fn copy_stream(
-    (source, from): (&Tree, &str),
-    (target, to): (&Tree, &str),
+    (source, from): (&SmbTree, &str),
+    (target, to): (&SmbTree, &str),
     name: &str,
     block: u32,
 ) -> Result<(), Error> {
-    let input = source.open(&format!("{from}:{name}"), &OpenHow::read()).await?;
-    let how = OpenHow { disposition: fscc::FILE_OVERWRITE_IF, ..OpenHow::read_write() };
+    let input = source.open(&format!("{from}:{name}"), &SmbOpenHow::read()).await?;
+    let how = SmbOpenHow { disposition: fscc::FILE_OVERWRITE_IF, ..SmbOpenHow::read_write() };
     let output = match target.open(&format!("{to}:{name}"), &how).await {
         Ok(output) => output,
         Err(error) => {

@@ -8,7 +8,7 @@ use crate::limits::{BLOCK_BYTES, RANGES_MAX};
 use crate::names::split;
 use crate::ranges::Ranges;
 use bytes::Bytes;
-use client::{Data, Pool};
+use client::{BufferPool, PooledBytes};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, FileTimes, Metadata, OpenOptions, Permissions};
@@ -28,7 +28,7 @@ const SPARSE_BYTES_MIN: u64 = 64 * 1024;
 pub(crate) struct Local {
     root: PathBuf,
     /// Reused block buffers: a new buffer costs fresh pages that the kernel has to clear.
-    pool: Arc<Pool>,
+    pool: Arc<BufferPool>,
     /// Runs calls that are short enough to share a thread.
     short: BlockingCalls,
 }
@@ -145,12 +145,12 @@ impl Local {
         // Data in the page cache is read on this thread: the next step finds it in the CPU's cache.
         let ready = read_ready(file.local()?, at, &mut buffer[..length]);
         if ready == length {
-            return Ok(Bytes::from_owner(Data::new(buffer, 0..length, pool)));
+            return Ok(Bytes::from_owner(PooledBytes::new(buffer, 0..length, pool)));
         }
         let file = duplicate(file)?;
         blocking(move || {
             let rest = read_full(&file, at + ready as u64, &mut buffer[ready..length])?;
-            Ok(Bytes::from_owner(Data::new(buffer, 0..ready + rest, pool)))
+            Ok(Bytes::from_owner(PooledBytes::new(buffer, 0..ready + rest, pool)))
         })
         .await
     }

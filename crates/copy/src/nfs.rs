@@ -6,7 +6,7 @@ use crate::item::{Facts, Item, Kind};
 use crate::limits::RANGES_MAX;
 use crate::ranges::Ranges;
 use bytes::Bytes;
-use client::nfs::{self, Entry, Export, OpenFor};
+use client::nfs::{self, NfsDirectoryEntry, NfsExport, OpenFor};
 use std::ops::Range;
 use wire::nfs::{FileType, NfsStatus, NfsTime, OperationNumber};
 
@@ -15,11 +15,11 @@ const NANOS: i128 = 1_000_000_000;
 /// An export.
 #[derive(Clone, Debug)]
 pub(crate) struct Nfs {
-    export: Export,
+    export: NfsExport,
 }
 
 impl Nfs {
-    pub(crate) fn new(export: Export) -> Self {
+    pub(crate) fn new(export: NfsExport) -> Self {
         Self { export }
     }
 
@@ -173,7 +173,7 @@ fn root() -> Item {
     }
 }
 
-fn item_of(entry: Entry) -> Item {
+fn item_of(entry: NfsDirectoryEntry) -> Item {
     let nanos =
         |time: NfsTime| Some(i128::from(time.seconds) * NANOS + i128::from(time.nanoseconds));
     Item {
@@ -196,12 +196,12 @@ fn item_of(entry: Entry) -> Item {
     }
 }
 
-fn facts_to(facts: &Facts) -> nfs::Facts {
+fn facts_to(facts: &Facts) -> nfs::NfsSetAttributes {
     let time = |nanos: i128| NfsTime {
         seconds: i64::try_from(nanos.div_euclid(NANOS)).unwrap_or(0),
         nanoseconds: nanos.rem_euclid(NANOS) as u32,
     };
-    nfs::Facts {
+    nfs::NfsSetAttributes {
         mode: facts.mode,
         accessed: facts.accessed.map(time),
         modified: facts.written.map(time),

@@ -7,7 +7,7 @@
 //! not reopened: its files go over the first one.
 
 use crate::limits::FURTHER_SESSIONS_MAX;
-use client::Tree;
+use client::SmbTree;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::Mutex;
@@ -15,25 +15,25 @@ use sync::Mutex;
 /// The share in all sessions. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
-    first: Tree,
+    first: SmbTree,
     further: Arc<FurtherSessions>,
 }
 
 #[derive(Debug, Default)]
 struct FurtherSessions {
-    trees: Mutex<Vec<Tree>>,
+    trees: Mutex<Vec<SmbTree>>,
     next: AtomicUsize,
     is_begun: AtomicBool,
     is_over: AtomicBool,
 }
 
 impl Sessions {
-    pub(crate) fn new(first: Tree) -> Self {
+    pub(crate) fn new(first: SmbTree) -> Self {
         Self { first, further: Arc::default() }
     }
 
     /// The session that lasts as long as the copy.
-    pub(crate) fn first(&self) -> &Tree {
+    pub(crate) fn first(&self) -> &SmbTree {
         &self.first
     }
 
@@ -58,7 +58,7 @@ impl Sessions {
     }
 
     /// The share in the next session, round robin, and whether that is a further session.
-    pub(crate) fn next(&self) -> (Tree, bool) {
+    pub(crate) fn next(&self) -> (SmbTree, bool) {
         let mut trees = self.further.trees.lock();
         trees.retain(|tree| tree.client().is_alive());
         let turn = self.further.next.fetch_add(1, Ordering::Relaxed) % (trees.len() + 1);

@@ -11,7 +11,7 @@ use crate::nfs::Nfs;
 use crate::ranges::Ranges;
 use crate::smb::Smb;
 use bytes::Bytes;
-use client::{Tree, nfs::Export};
+use client::{SmbTree, nfs::NfsExport};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -71,13 +71,13 @@ impl Side {
 
     /// An SMB share; `label` distinguishes it from other sides.
     #[must_use]
-    pub fn smb(label: String, tree: Tree) -> Self {
+    pub fn smb(label: String, tree: SmbTree) -> Self {
         Self { label, back: Back::Smb(Smb::new(tree)) }
     }
 
     /// An NFS export; `label` distinguishes it from other sides.
     #[must_use]
-    pub fn nfs(label: String, export: Export) -> Self {
+    pub fn nfs(label: String, export: NfsExport) -> Self {
         Self { label, back: Back::Nfs(Nfs::new(export)) }
     }
 
@@ -89,7 +89,7 @@ impl Side {
 
     /// The share, if the side is SMB.
     #[must_use]
-    pub fn as_smb(&self) -> Option<&Tree> {
+    pub fn as_smb(&self) -> Option<&SmbTree> {
         match &self.back {
             Back::Smb(smb) => Some(smb.tree()),
             _ => None,

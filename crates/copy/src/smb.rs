@@ -8,7 +8,7 @@ use crate::names::split;
 use crate::ranges::Ranges;
 use crate::sessions::Sessions;
 use bytes::Bytes;
-use client::{Entry, FileCompletion, OpenHow, OpenedAttributes, Put, Tree};
+use client::{FileCompletion, OpenedAttributes, Put, SmbDirectoryEntry, SmbOpenHow, SmbTree};
 use std::ops::Range;
 use wire::codec::Reader;
 use wire::fscc::{self, FileTime};
@@ -32,17 +32,17 @@ const LINKS: [u32; 3] = [0xA000_000C, 0xA000_0003, 0x8000_0014];
 /// A share.
 #[derive(Clone, Debug)]
 pub(crate) struct Smb {
-    tree: Tree,
+    tree: SmbTree,
     /// The share in each session.
     sessions: Sessions,
 }
 
 impl Smb {
-    pub(crate) fn new(tree: Tree) -> Self {
+    pub(crate) fn new(tree: SmbTree) -> Self {
         Self { sessions: Sessions::new(tree.clone()), tree }
     }
 
-    pub(crate) fn tree(&self) -> &Tree {
+    pub(crate) fn tree(&self) -> &SmbTree {
         &self.tree
     }
 
@@ -103,14 +103,14 @@ impl Smb {
     }
 
     pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {
-        Ok(Handle::Smb(self.tree.open(path, &OpenHow::read()).await?))
+        Ok(Handle::Smb(self.tree.open(path, &SmbOpenHow::read()).await?))
     }
 
     pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<Handle, Error> {
-        let how = OpenHow::read_write();
+        let how = SmbOpenHow::read_write();
         let access = how.access | DELETE | WRITE_ATTRIBUTES;
         let disposition = if fresh { fscc::FILE_OVERWRITE_IF } else { fscc::FILE_OPEN };
-        Ok(Handle::Smb(self.tree.open(path, &OpenHow { access, disposition, ..how }).await?))
+        Ok(Handle::Smb(self.tree.open(path, &SmbOpenHow { access, disposition, ..how }).await?))
     }
 
     pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
@@ -210,8 +210,8 @@ impl Smb {
 
     pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
         let (times, attributes) = basic(facts);
-        let how = OpenHow::stat();
-        let how = OpenHow { access: how.access | WRITE_ATTRIBUTES, ..how };
+        let how = SmbOpenHow::stat();
+        let how = SmbOpenHow { access: how.access | WRITE_ATTRIBUTES, ..how };
         let directory = self.tree.open(path, &how).await?;
         let set = directory.set_basic(times, attributes).await;
         directory.close().await?;
@@ -307,7 +307,7 @@ fn item_of(name: &str, created: &OpenedAttributes) -> Item {
     }
 }
 
-fn listed(entry: Entry) -> Item {
+fn listed(entry: SmbDirectoryEntry) -> Item {
     let record = entry.record;
     let is_reparse = record.attributes & fscc::FILE_ATTRIBUTE_REPARSE_POINT != 0;
     let leads_away = is_reparse && LINKS.contains(&record.ea_bytes);

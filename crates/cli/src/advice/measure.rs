@@ -6,7 +6,7 @@ use crate::probe::interfaces_of;
 use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
 use advise::{MeasuredLoad, MeasurementFacts, WorkloadClass};
 use anyhow::{Context, Result};
-use client::load::{Plan, Report, Run, Storage, Until, Work};
+use client::load::{LoadKind, LoaderRun, Plan, Report, Storage, Until};
 use client::{nfs, probe};
 use std::io::IsTerminal;
 use std::net::ToSocketAddrs;
@@ -81,7 +81,7 @@ async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Resul
     for arm in arms(args) {
         let client = connect_smb(url, password, remote::options(arm)).await?;
         let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
-        runs.push((arm, Run::new(tree, base(&url.folder, args), &own_name("advise"))?));
+        runs.push((arm, LoaderRun::new(tree, base(&url.folder, args), &own_name("advise"))?));
         clients.push(client);
     }
     if let Some(client) = clients.last() {
@@ -112,9 +112,9 @@ async fn nfs(args: &Args, facts: &mut MeasurementFacts) -> Result<()> {
     let (mut clients, mut runs) = (Vec::new(), Vec::new());
     for arm in arms(args) {
         let client = connect_nfs(&url.host, url.port, 1, arm).await?;
-        let export = nfs::Export::open(client.clone(), &url.path).await;
+        let export = nfs::NfsExport::open(client.clone(), &url.path).await;
         let export = export.with_context(|| format!("/{}", url.path))?;
-        runs.push((arm, Run::new(export, base("", args), &own_name("advise"))?));
+        runs.push((arm, LoaderRun::new(export, base("", args), &own_name("advise"))?));
         facts.dialect = client.version();
         facts.channels_wanted = arm;
         facts.channels_reached = client.connection_bytes().len();
@@ -133,7 +133,7 @@ fn base(folder: &str, args: &Args) -> Plan {
         WorkloadClass::ALL.len() * BLOCKS.len() * 2 * arms(args).len() * ROUNDS + DEPTHS.len();
     let each = f64::from(args.seconds) / loads as f64;
     Plan {
-        work: Work::Data,
+        work: LoadKind::Data,
         folder: folder.to_owned(),
         block_bytes: BLOCKS[0],
         depth: 1,
@@ -151,7 +151,7 @@ fn base(folder: &str, args: &Args) -> Plan {
 
 async fn matrix<S: Storage>(
     args: &Args,
-    runs: &mut [(usize, Run<S>)],
+    runs: &mut [(usize, LoaderRun<S>)],
     facts: &mut MeasurementFacts,
 ) -> Result<()> {
     let measured = async {
@@ -174,7 +174,7 @@ async fn matrix<S: Storage>(
 
 async fn loads<S: Storage>(
     args: &Args,
-    runs: &mut [(usize, Run<S>)],
+    runs: &mut [(usize, LoaderRun<S>)],
     facts: &mut MeasurementFacts,
 ) -> Result<()> {
     let base = runs.first().context("no number of connections")?.1.plan().clone();
@@ -211,7 +211,7 @@ async fn loads<S: Storage>(
 /// hit all alike, and the spread between rounds shows chance.
 async fn in_turns<S: Storage>(
     args: &Args,
-    runs: &mut [(usize, Run<S>)],
+    runs: &mut [(usize, LoaderRun<S>)],
     class: WorkloadClass,
     plan: &Plan,
 ) -> Result<Vec<MeasuredLoad>> {
@@ -243,7 +243,7 @@ fn together(cells: &[MeasuredLoad]) -> Option<MeasuredLoad> {
 /// Measures one load; none if no attempt had a reply in its time.
 async fn load<S: Storage>(
     args: &Args,
-    run: &mut Run<S>,
+    run: &mut LoaderRun<S>,
     connections: usize,
     class: WorkloadClass,
     plan: Plan,

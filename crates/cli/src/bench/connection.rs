@@ -2,7 +2,7 @@
 
 use crate::session::{EncryptArg, SessionArgs, SignArg};
 use clap::ValueEnum;
-use client::Options;
+use client::SmbOptions;
 use std::net::SocketAddr;
 
 /// Kinds of connections that are compared in one call.
@@ -50,7 +50,7 @@ pub struct Arm {
     /// The settings that differ from the other kinds; empty if there is one kind.
     pub label: String,
     /// Options of SMB.
-    pub options: Options,
+    pub options: SmbOptions,
     /// Connections of NFS, and the minor version.
     pub nconnect: usize,
     /// See [`Arm::nconnect`].

@@ -1,7 +1,7 @@
 //! Several loads over several kinds of connections, measured in turns.
 
 use anyhow::{Context, Result};
-use client::load::{Plan, Report, Run, Storage, Work};
+use client::load::{LoadKind, LoaderRun, Plan, Report, Storage};
 use serde::Serialize;
 
 /// Digits of a ratio.
@@ -228,7 +228,7 @@ fn documents(name: &str) -> Vec<&'static str> {
 /// Measures every load over every kind of connection in turns, so that disturbances hit all
 /// alike. The runs have created their files; `turn_to` receives the index of the next kind.
 pub async fn in_turns<S: Storage>(
-    runs: &mut [(String, Run<S>)],
+    runs: &mut [(String, LoaderRun<S>)],
     plans: &[Plan],
     rounds: usize,
     server: Option<u32>,
@@ -255,12 +255,14 @@ pub async fn in_turns<S: Storage>(
 /// Short label of a load, with its number of files if the series varies them.
 fn named(plan: &Plan, names_files: bool) -> String {
     match plan.work {
-        Work::Metadata => return "create, stat, list, delete".to_owned(),
-        Work::Unpack => return "create, stat, list".to_owned(),
-        Work::Folder => return format!("create, open, close, delete beside {} files", plan.files),
-        Work::Listing => return format!("listing {} files", plan.files),
-        Work::Usage(usage) => return usage.describe().to_owned(),
-        Work::Data | Work::SmallFiles => {}
+        LoadKind::Metadata => return "create, stat, list, delete".to_owned(),
+        LoadKind::Unpack => return "create, stat, list".to_owned(),
+        LoadKind::Folder => {
+            return format!("create, open, close, delete beside {} files", plan.files);
+        }
+        LoadKind::Listing => return format!("listing {} files", plan.files),
+        LoadKind::Usage(usage) => return usage.describe().to_owned(),
+        LoadKind::Data | LoadKind::SmallFiles => {}
     }
     let mix = match plan.read_percent {
         100 => "read".to_owned(),

@@ -6,8 +6,8 @@ use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
 use advise::InterfaceFacts;
 use advise::channels::{ConnectionFacts, LoadedSessionFacts, imbalance, shown, steps};
 use anyhow::{Context, Result};
-use client::load::{Plan, Report, Run, Storage, Until, Work};
-use client::{Client, nfs};
+use client::load::{LoadKind, LoaderRun, Plan, Report, Storage, Until};
+use client::{SmbClient, nfs};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn of_smb(args: &Args, url: &Url, password: &str) -> Result<LoadedSessionF
 
 fn smb_facts(
     args: &Args,
-    client: &Client,
+    client: &SmbClient,
     server_interfaces: &[InterfaceFacts],
     before: &[(SocketAddr, u64)],
     report: &Report,
@@ -131,7 +131,7 @@ async fn of_nfs(args: &Args, url: &Url) -> Result<LoadedSessionFacts> {
     let Url::Nfs(url) = url else { anyhow::bail!("it is no export") };
     let wanted = usize::from(args.channels);
     let client = connect_nfs(&url.host, url.port, 1, wanted).await?;
-    let export = nfs::Export::open(client.clone(), &url.path).await;
+    let export = nfs::NfsExport::open(client.clone(), &url.path).await;
     let export = export.with_context(|| format!("/{}", url.path))?;
     let before = client.connection_bytes();
     let report = load(args, export, "").await?;
@@ -192,7 +192,7 @@ pub fn own_interfaces() -> Vec<InterfaceFacts> {
 /// A burst of reads and writes on files of its own, which are removed.
 async fn load<S: Storage>(args: &Args, storage: S, folder: &str) -> Result<Report> {
     let plan = Plan {
-        work: Work::Data,
+        work: LoadKind::Data,
         folder: folder.to_owned(),
         block_bytes: BLOCK_BYTES.min(storage.block_bytes_max()),
         depth: DEPTH_PER_CHANNEL * usize::from(args.channels),
@@ -206,7 +206,7 @@ async fn load<S: Storage>(args: &Args, storage: S, folder: &str) -> Result<Repor
         verify: false,
         seed: 1,
     };
-    let mut run = Run::new(storage, plan, &own_name("channels"))?;
+    let mut run = LoaderRun::new(storage, plan, &own_name("channels"))?;
     let report = match run.prepare().await {
         Ok(()) => run.measure(None, |_| {}).await,
         Err(error) => Err(error),

@@ -7,7 +7,7 @@ use crate::share_url::ShareUrl;
 use crate::user::{ask_silently, read_line};
 use ::copy::{Place, Side};
 use anyhow::{Context, Result};
-use client::{ChannelOpening, Client, nfs};
+use client::{ChannelOpening, SmbClient, nfs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -95,13 +95,13 @@ impl CopyConnectionArgs {
     }
 
     /// An explicit number of channels is opened even if the interfaces do not call for it.
-    fn options(&self) -> client::Options {
+    fn options(&self) -> client::SmbOptions {
         let opening = match self.channels {
             Some(_) => ChannelOpening::Meanwhile,
             None => ChannelOpening::WhereTheyHelp,
         };
         let options = self.session.options(self.count(), self.sign, self.encrypt);
-        client::Options { opening, ..options }
+        client::SmbOptions { opening, ..options }
     }
 }
 
@@ -136,8 +136,8 @@ pub fn passwords(from_stdin: bool, source: &Url, target: &Url) -> Result<[String
 /// Connections that were opened, so that two places of one server share them.
 #[derive(Debug, Default)]
 pub struct OpenConnections {
-    smb: Vec<(ShareUrl, Client)>,
-    nfs: Vec<(ExportUrl, nfs::Client)>,
+    smb: Vec<(ShareUrl, SmbClient)>,
+    nfs: Vec<(ExportUrl, nfs::NfsClient)>,
 }
 
 impl OpenConnections {
@@ -189,7 +189,7 @@ impl OpenConnections {
         };
         let (folder, name) = ::copy::names::split(&url.path);
         let label = format!("nfs://{}:{}/{folder}", url.host, url.port);
-        let export = nfs::Export::open(client, folder).await;
+        let export = nfs::NfsExport::open(client, folder).await;
         let export = export.with_context(|| format!("/{folder}"))?;
         Ok(Place { side: Side::nfs(label, export), path: name.to_owned() })
     }
@@ -206,7 +206,7 @@ impl OpenConnections {
 }
 
 /// A session of NFS. 4.2 knows holes; a server that does not know 4.2 says so at once.
-async fn begin_nfs(url: &ExportUrl, connection: &CopyConnectionArgs) -> Result<nfs::Client> {
+async fn begin_nfs(url: &ExportUrl, connection: &CopyConnectionArgs) -> Result<nfs::NfsClient> {
     let connections = connection.count().clamp(1, nfs::CONNECTIONS_MAX);
     match connect_nfs(&url.host, url.port, 2, connections).await {
         Err(error) if is_refusal(&error) => connect_nfs(&url.host, url.port, 1, connections).await,

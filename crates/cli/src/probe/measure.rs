@@ -6,8 +6,8 @@ use crate::remote::{self, SystemHost, Url, connect_nfs, connect_smb, own_name};
 use advise::probe::{Connects, ProbedHost, ProbedSession, Reads, ServerGreeting};
 use advise::{Attempt, InterfaceFacts};
 use anyhow::{Context, Result, bail};
-use client::load::{Run, Storage, Until, Work};
-use client::{Client, load, nfs, probe};
+use client::load::{LoadKind, LoaderRun, Storage, Until};
+use client::{SmbClient, load, nfs, probe};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use wire::smb::NetworkInterface;
@@ -138,7 +138,7 @@ async fn above(host: &mut ProbedHost, place: &ProbedPort, address: SocketAddr, p
             };
             host.session = Attempt::Done(nfs_session(&client, begun.elapsed(), plan));
             let begun = Instant::now();
-            let opening = nfs::Export::open(client.clone(), &url.path);
+            let opening = nfs::NfsExport::open(client.clone(), &url.path);
             let export = within(plan.within, async { Ok(opening.await?) }).await;
             host.share = attempt(
                 export
@@ -200,7 +200,7 @@ async fn nfs_greeting(place: &ProbedPort, address: SocketAddr) -> Result<ServerG
     }
 }
 
-async fn smb_session(client: &Client, took: Duration, plan: ProbePlan) -> ProbedSession {
+async fn smb_session(client: &SmbClient, took: Duration, plan: ProbePlan) -> ProbedSession {
     let (negotiated, session) = (client.negotiated(), client.session());
     let interfaces = within(plan.within, async { Ok(client.interfaces().await?) }).await;
     let channels = client.channels();
@@ -238,7 +238,7 @@ pub fn interfaces_of(advertised: &[NetworkInterface]) -> Vec<InterfaceFacts> {
     out
 }
 
-fn nfs_session(client: &nfs::Client, took: Duration, plan: ProbePlan) -> ProbedSession {
+fn nfs_session(client: &nfs::NfsClient, took: Duration, plan: ProbePlan) -> ProbedSession {
     ProbedSession {
         ms: millis(took),
         signing: "off".into(),
@@ -256,7 +256,7 @@ async fn reads<S: Storage>(host: &mut ProbedHost, storage: S, folder: &str, plan
     let large = LARGE_BYTES_MAX.min(storage.block_bytes_max());
     let small_plan = read_plan(folder, SMALL_BYTES.min(large), 1, plan);
     let large_plan = load::Plan { random: false, ..read_plan(folder, large, LARGE_DEPTH, plan) };
-    let mut run = match Run::new(storage, small_plan, &own_name("probe")) {
+    let mut run = match LoaderRun::new(storage, small_plan, &own_name("probe")) {
         Ok(run) => run,
         Err(error) => return host.small_reads = Attempt::Failed(error.to_string()),
     };
@@ -278,7 +278,7 @@ async fn reads<S: Storage>(host: &mut ProbedHost, storage: S, folder: &str, plan
 
 fn read_plan(folder: &str, block_bytes: u32, depth: usize, plan: ProbePlan) -> load::Plan {
     load::Plan {
-        work: Work::Data,
+        work: LoadKind::Data,
         folder: folder.to_owned(),
         block_bytes,
         depth,
@@ -294,7 +294,7 @@ fn read_plan(folder: &str, block_bytes: u32, depth: usize, plan: ProbePlan) -> l
     }
 }
 
-async fn read<S: Storage>(run: &mut Run<S>) -> Result<Reads> {
+async fn read<S: Storage>(run: &mut LoaderRun<S>) -> Result<Reads> {
     let report = run.measure(None, |_| {}).await?;
     let figures = report.operations.first().context("nothing was read in time")?;
     Ok(Reads {

@@ -2,7 +2,7 @@
 
 use crate::support::library::{FixedHost, target};
 use crate::support::{MeasuringTurn, PASSWORD, Setup, user};
-use client::{Client, OpenHow, Options};
+use client::{SmbClient, SmbOpenHow, SmbOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,10 +29,11 @@ fn thousand_four_channel_sessions_stay_within_memory_bound() {
             let target = target(server.smb, &user(), PASSWORD);
             let mut client_guid = [7; 16];
             client_guid[..8].copy_from_slice(&(number as u64).to_le_bytes());
-            let options = Options { client_guid, channels: CHANNELS, ..Options::default() };
-            let client = Client::connect(target, options, Arc::new(FixedHost)).await.unwrap();
+            let options = SmbOptions { client_guid, channels: CHANNELS, ..SmbOptions::default() };
+            let client = SmbClient::connect(target, options, Arc::new(FixedHost)).await.unwrap();
             let tree = client.tree("data").await.unwrap();
-            let file = tree.open(&format!("file{number}"), &OpenHow::read_write()).await.unwrap();
+            let file =
+                tree.open(&format!("file{number}"), &SmbOpenHow::read_write()).await.unwrap();
             file.write(0, &vec![1; 60_000].into()).await.unwrap();
             held.push((client, file));
         }

@@ -3,7 +3,7 @@
 
 use crate::support::{MeasuringTurn, ServerProcess, Setup};
 use bytes::Bytes;
-use client::OpenHow;
+use client::SmbOpenHow;
 use client::nfs::{Disposition, OpenFor};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -123,7 +123,7 @@ async fn smb_load(
     let tree = Arc::new(
         crate::support::library::client(&served.running).await.tree(load.share).await.unwrap(),
     );
-    let file = Arc::new(tree.open(load.file, &OpenHow::read_write()).await.unwrap());
+    let file = Arc::new(tree.open(load.file, &SmbOpenHow::read_write()).await.unwrap());
     let name = load.file.to_owned();
     match load.work {
         ClientOperation::Read(bytes) => in_loops(load.depth, done, move |at| {
@@ -140,7 +140,7 @@ async fn smb_load(
             }
         }),
         ClientOperation::Copy => {
-            let target = Arc::new(tree.open("copy", &OpenHow::read_write()).await.unwrap());
+            let target = Arc::new(tree.open("copy", &SmbOpenHow::read_write()).await.unwrap());
             let key = file.control(fsctl::SRV_REQUEST_RESUME_KEY, &[], 32).await.unwrap();
             // One chunk, from the beginning to the beginning.
             let chunk = [&key[..24], &[1, 0, 0, 0], &[0; 4 + 16], &(1u32 << 20).to_le_bytes()];
@@ -423,7 +423,7 @@ fn sessions_have_equal_parts_however_much_each_asks_for() {
         let (greedy, modest) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
         let tree =
             crate::support::library::client(&served.running).await.tree("data").await.unwrap();
-        let file = Arc::new(tree.open("file0", &OpenHow::read()).await.unwrap());
+        let file = Arc::new(tree.open("file0", &SmbOpenHow::read()).await.unwrap());
         let mut loops = Vec::new();
         for _ in 0..8 {
             let file = file.clone();
@@ -497,7 +497,7 @@ fn shares_of_one_session_do_not_hold_up_each_other() {
         let trees = [client.tree("data").await.unwrap(), client.tree("free").await.unwrap()];
         let mut loops = Vec::new();
         for (tree, name, done) in [(&trees[0], "file0", &held), (&trees[1], "file0", &free)] {
-            let file = Arc::new(tree.open(name, &OpenHow::read()).await.unwrap());
+            let file = Arc::new(tree.open(name, &SmbOpenHow::read()).await.unwrap());
             loops.extend(in_loops(DEPTH, done, move |_| {
                 let file = file.clone();
                 async move { file.read(0, 4096).await.unwrap().len() as u64 }
@@ -517,7 +517,7 @@ fn requests_that_wait_end_with_their_session_and_hold_up_nobody() {
     in_runtime(async {
         let tree =
             crate::support::library::client(&served.running).await.tree("data").await.unwrap();
-        let file = Arc::new(tree.open("file0", &OpenHow::read()).await.unwrap());
+        let file = Arc::new(tree.open("file0", &SmbOpenHow::read()).await.unwrap());
         let waiting: Vec<_> = (0..100)
             .map(|_| {
                 let file = file.clone();
@@ -562,9 +562,9 @@ fn a_file_has_so_many_handles_and_no_more() {
             crate::support::library::client(&served.running).await.tree("data").await.unwrap();
         let mut files = Vec::new();
         for _ in 0..3 {
-            files.push(tree.open("file0", &OpenHow::read()).await.unwrap());
+            files.push(tree.open("file0", &SmbOpenHow::read()).await.unwrap());
         }
-        let refused = tree.open("file0", &OpenHow::read()).await.unwrap_err().to_string();
+        let refused = tree.open("file0", &SmbOpenHow::read()).await.unwrap_err().to_string();
         assert!(refused.contains("TOO_MANY_OPENED_FILES"), "{refused}");
         let export = crate::support::library::export(served.nfs, "data").await;
         // Its client would ask again for long.
@@ -572,9 +572,9 @@ fn a_file_has_so_many_handles_and_no_more() {
         assert!(tokio::time::timeout(Duration::from_millis(200), open).await.is_err());
         assert!(refused_by_limit(&served.running, "SMB") == 1);
         assert!(refused_by_limit(&served.running, "NFS") > 0);
-        tree.open("file1", &OpenHow::read()).await.unwrap();
+        tree.open("file1", &SmbOpenHow::read()).await.unwrap();
         files.pop().unwrap().close().await.unwrap();
-        tree.open("file0", &OpenHow::read()).await.unwrap();
+        tree.open("file0", &SmbOpenHow::read()).await.unwrap();
     });
 }
 
@@ -590,7 +590,7 @@ fn full_share_refuses_writes_until_space_is_freed() {
             crate::support::library::client(&served.running).await.tree("data").await.unwrap();
         let export = crate::support::library::export(served.nfs, "data").await;
         // It is measured again once something was changed.
-        tree.open("new", &OpenHow::read_write()).await.unwrap();
+        tree.open("new", &SmbOpenHow::read_write()).await.unwrap();
         let data = Bytes::from(vec![1; 1 << 20]);
         let full = wait_until_full(&tree, &data).await;
         assert!(full.contains("DISK_FULL"), "{full}");
@@ -612,9 +612,9 @@ fn full_share_refuses_writes_until_space_is_freed() {
 }
 
 /// Writes until that is refused, and what is said then: all in all no more than there is room.
-async fn wait_until_full(tree: &client::Tree, data: &Bytes) -> String {
+async fn wait_until_full(tree: &client::SmbTree, data: &Bytes) -> String {
     let start = Instant::now();
-    let file = tree.open("grows", &OpenHow::read_write()).await.unwrap();
+    let file = tree.open("grows", &SmbOpenHow::read_write()).await.unwrap();
     for at in 0..1024 {
         if let Err(refused) = file.write(at * data.len() as u64, data).await {
             assert!(at < 100, "{at} MiB were written though 8 were left");

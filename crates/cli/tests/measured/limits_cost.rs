@@ -4,8 +4,8 @@
 
 use crate::support::{MeasuringTurn, ServerProcess, Setup};
 use bytes::Bytes;
-use client::nfs::{Disposition, Export, File as NfsFile};
-use client::{File, OpenHow, Tree};
+use client::nfs::{Disposition, File as NfsFile, NfsExport};
+use client::{File, SmbOpenHow, SmbTree};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -51,14 +51,14 @@ enum RepeatedOperation {
 /// A connection, and what is asked for over it.
 #[derive(Clone)]
 enum LoadedConnection {
-    Smb(Rc<(Tree, File)>),
-    Nfs(Rc<(Export, NfsFile)>),
+    Smb(Rc<(SmbTree, File)>),
+    Nfs(Rc<(NfsExport, NfsFile)>),
 }
 
 impl LoadedConnection {
     async fn smb(server: &ServerProcess, share: &str) -> Self {
         let tree = crate::support::library::share(server, share).await;
-        let file = tree.open("file", &OpenHow::read_write()).await.unwrap();
+        let file = tree.open("file", &SmbOpenHow::read_write()).await.unwrap();
         Self::Smb(Rc::new((tree, file)))
     }
 

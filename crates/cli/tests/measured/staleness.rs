@@ -9,8 +9,8 @@
 use crate::support::MeasuringTurn;
 use crate::support::Setup;
 use crate::support::library;
-use client::nfs::{Client, Disposition, Export, Facts, Options, Target};
-use client::{Error, OpenHow, Tree};
+use client::nfs::{Disposition, NfsClient, NfsExport, NfsOptions, NfsSetAttributes, NfsTarget};
+use client::{Error, SmbOpenHow, SmbTree};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ impl ReportedFile {
         Self { size_bytes, is_hidden: Some(attributes & HIDDEN != 0), written: written.0 }
     }
 
-    fn over_nfs(entry: &client::nfs::Entry) -> Self {
+    fn over_nfs(entry: &client::nfs::NfsDirectoryEntry) -> Self {
         let [_, NfsTime { seconds, nanoseconds }] = entry.times;
         let seconds = u64::try_from(seconds).unwrap() + SECONDS_1601_TO_1970;
         let written = seconds * 10_000_000 + u64::from(nanoseconds / 100);
@@ -79,15 +79,15 @@ type ExpectedFiles = BTreeMap<(&'static str, String), ExpectedAttributes>;
 /// Path of an actor's changes.
 enum ChangePath {
     Local(PathBuf),
-    Session(Tree),
-    Export(Export),
+    Session(SmbTree),
+    Export(NfsExport),
 }
 
 /// Client that reads a change back.
 #[derive(Clone)]
 enum ReadingClient {
-    Session(Tree),
-    Export(Export),
+    Session(SmbTree),
+    Export(NfsExport),
 }
 
 impl ReadingClient {
@@ -281,7 +281,7 @@ impl ChangePath {
             }
             Self::Session(tree) => {
                 let disposition = if is_new { FILE_CREATE } else { FILE_OPEN };
-                let how = OpenHow { disposition, ..OpenHow::read_write() };
+                let how = SmbOpenHow { disposition, ..SmbOpenHow::read_write() };
                 let file = tree.open(path, &how).await.unwrap();
                 file.set_size(size_bytes).await.unwrap();
                 file.close().await.unwrap();
@@ -327,7 +327,10 @@ impl ChangePath {
                 let seconds = i64::try_from(seconds).unwrap();
                 let modified = Some(NfsTime { seconds, nanoseconds: 0 });
                 let file = export.open_file(path, Disposition::Open).await.unwrap();
-                export.set_facts(&file, &Facts { modified, ..Facts::default() }).await.unwrap();
+                export
+                    .set_facts(&file, &NfsSetAttributes { modified, ..NfsSetAttributes::default() })
+                    .await
+                    .unwrap();
                 export.close(file).await.unwrap();
             }
         }
@@ -354,19 +357,20 @@ impl ChangePath {
 }
 
 /// Sets attributes and times; zeros leave them.
-async fn set_basic(tree: &Tree, path: &str, basic: &[u8]) {
-    let access = OpenHow::stat().access | WRITE_ATTRIBUTES;
-    let how = OpenHow { access, ..OpenHow::stat() };
+async fn set_basic(tree: &SmbTree, path: &str, basic: &[u8]) {
+    let access = SmbOpenHow::stat().access | WRITE_ATTRIBUTES;
+    let how = SmbOpenHow { access, ..SmbOpenHow::stat() };
     let file = tree.open(path, &how).await.unwrap();
     file.set_info(4, basic).await.unwrap();
     file.close().await.unwrap();
 }
 
 /// A client of NFS, of a machine of its own.
-async fn export(address: SocketAddr, machine: u8) -> Export {
-    let target = Target { name: "server".into(), address, uid: 0, gid: 0, instance: [machine; 8] };
-    let client = Client::connect(target, Options::default()).await.unwrap();
-    Export::open(client, SHARE).await.unwrap()
+async fn export(address: SocketAddr, machine: u8) -> NfsExport {
+    let target =
+        NfsTarget { name: "server".into(), address, uid: 0, gid: 0, instance: [machine; 8] };
+    let client = NfsClient::connect(target, NfsOptions::default()).await.unwrap();
+    NfsExport::open(client, SHARE).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -8,10 +8,8 @@ use crate::support::client::{
 use crate::support::library::FixedHost;
 use crate::support::{PASSWORD, ServerProcess, Setup, user, wait_for};
 use bytes::Bytes;
-use client::nfs::{
-    Client as NfsClient, Disposition, Export, Options as NfsOptions, Target as NfsTarget,
-};
-use client::{Host, OpenHow};
+use client::nfs::{Disposition, NfsClient, NfsExport, NfsOptions, NfsTarget};
+use client::{ClientHost, SmbOpenHow};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -212,11 +210,13 @@ fn sealed_and_signed_requests_are_metered_to_the_byte() {
     block_on(async {
         let mut client_guid = [0; 16];
         FixedHost.random(&mut client_guid);
-        let options = client::Options { client_guid, channels: 1, ..client::Options::default() };
+        let options =
+            client::SmbOptions { client_guid, channels: 1, ..client::SmbOptions::default() };
         let target = crate::support::library::target(scales.address, &user(), PASSWORD);
-        let client = client::Client::connect(target, options, Arc::new(FixedHost)).await.unwrap();
+        let client =
+            client::SmbClient::connect(target, options, Arc::new(FixedHost)).await.unwrap();
         let tree = client.tree("data").await.unwrap();
-        let file = tree.open("file", &OpenHow::read_write()).await.unwrap();
+        let file = tree.open("file", &SmbOpenHow::read_write()).await.unwrap();
         for at in 0..20 {
             file.write(at << 16, &Bytes::from(vec![at as u8; 1 << 16])).await.unwrap();
         }
@@ -251,7 +251,7 @@ fn scripted_nfs_load_is_metered_to_the_operation_and_byte() {
         let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let target = NfsTarget { name: "nfs".into(), address: scales.address, uid, gid, instance };
         let client = NfsClient::connect(target, NfsOptions::default()).await.unwrap();
-        let export = Export::open(client, "data").await.unwrap();
+        let export = NfsExport::open(client, "data").await.unwrap();
         export.make_directory("dir").await.unwrap();
         let file = export.open_file("dir/file", Disposition::Create).await.unwrap();
         for at in 0..5 {

@@ -2,13 +2,18 @@
 
 use crate::support::Setup;
 use crate::support::relay::Relay;
-use client::nfs::{Client, Disposition, Export, Options, Target};
+use client::nfs::{Disposition, NfsClient, NfsExport, NfsOptions, NfsTarget};
 use std::net::SocketAddr;
 
-async fn connect(address: SocketAddr, connections: usize) -> Client {
-    let target =
-        Target { name: "server".into(), address, uid: 0, gid: 0, instance: [host_of(address); 8] };
-    Client::connect(target, Options { connections, ..Options::default() }).await.unwrap()
+async fn connect(address: SocketAddr, connections: usize) -> NfsClient {
+    let target = NfsTarget {
+        name: "server".into(),
+        address,
+        uid: 0,
+        gid: 0,
+        instance: [host_of(address); 8],
+    };
+    NfsClient::connect(target, NfsOptions { connections, ..NfsOptions::default() }).await.unwrap()
 }
 
 fn host_of(address: SocketAddr) -> u8 {
@@ -30,7 +35,7 @@ fn reads_of_every_length_give_what_was_written() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let client = connect(address, 3).await;
-        let export = Export::open(client, "exported").await.unwrap();
+        let export = NfsExport::open(client, "exported").await.unwrap();
         let file = export.open_file("file", Disposition::Create).await.unwrap();
         for at in (0..length).step_by(300_001) {
             let end = length.min(at + 300_001);
@@ -63,10 +68,10 @@ fn unreserved_port_is_refused_unless_the_share_says_otherwise() {
     runtime.block_on(async {
         let relay = Relay::new(address).await;
         let client = connect(relay.address, 1).await;
-        let error = Export::open(client.clone(), "exported").await.unwrap_err().to_string();
+        let error = NfsExport::open(client.clone(), "exported").await.unwrap_err().to_string();
         assert!(error.contains("PERM"), "{error}");
         assert!(error.contains("reserved_ports = false"), "{error}");
-        Export::open(client, "open").await.unwrap();
+        NfsExport::open(client, "open").await.unwrap();
     });
     let line = server.logged("unreserved source port");
     assert!(line.contains("reserved_ports = false"), "{line}");

@@ -1,7 +1,7 @@
 //! NFS under TLS (RFC 9289) by our own client, through a relay that seals for it.
 
 use crate::support::{ServerProcess, Setup, run, text, wait_for};
-use client::nfs::{Client, Disposition, Export, Options, Target};
+use client::nfs::{Disposition, NfsClient, NfsExport, NfsOptions, NfsTarget};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
@@ -152,17 +152,22 @@ fn unseal(mut from: TcpStream, mut to: TcpStream, session: &Mutex<ClientConnecti
     let _ = to.shutdown(Shutdown::Both);
 }
 
-async fn connect(address: SocketAddr, connections: usize) -> Client {
-    let target =
-        Target { name: "server".into(), address, uid: 0, gid: 0, instance: [connections as u8; 8] };
-    Client::connect(target, Options { connections, ..Options::default() }).await.unwrap()
+async fn connect(address: SocketAddr, connections: usize) -> NfsClient {
+    let target = NfsTarget {
+        name: "server".into(),
+        address,
+        uid: 0,
+        gid: 0,
+        instance: [connections as u8; 8],
+    };
+    NfsClient::connect(target, NfsOptions { connections, ..NfsOptions::default() }).await.unwrap()
 }
 
 /// Through records of TLS of every size, over several connections, both ways.
-async fn write_and_read(client: Client) {
+async fn write_and_read(client: NfsClient) {
     let length = 1_000_003_usize;
     let whole: Vec<u8> = (0..length as u32).map(|at| (at ^ (at >> 8)) as u8).collect();
-    let export = Export::open(client, "data").await.unwrap();
+    let export = NfsExport::open(client, "data").await.unwrap();
     let file = export.open_file("file", Disposition::Create).await.unwrap();
     for at in (0..length).step_by(300_001) {
         let end = length.min(at + 300_001);
@@ -204,7 +209,9 @@ fn tls_share_is_reached_under_tls_only() {
         drop(client);
 
         let plain = connect(address, 1).await;
-        let Err(refused) = Export::open(plain, "data").await else { panic!("it is not refused") };
+        let Err(refused) = NfsExport::open(plain, "data").await else {
+            panic!("it is not refused")
+        };
         let refused = refused.to_string();
         assert!(refused.contains("10016") || refused.contains("WRONGSEC"), "{refused}");
         let line = server.logged("nfs_tls is required");

@@ -6,7 +6,7 @@ use crate::support::client::{
     SET_INFO, SUCCESS, WRITE,
 };
 use crate::support::{PASSWORD, ServerProcess, Setup, wait_for};
-use client::nfs::{Client as NfsClient, Export, Options as NfsOptions, Target as NfsTarget};
+use client::nfs::{NfsClient, NfsExport, NfsOptions, NfsTarget};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
@@ -235,11 +235,11 @@ fn open_survives_a_kill_at_each_instant_of_a_rename_by_nfs() {
     }
 }
 
-async fn over_nfs(address: SocketAddr) -> Export {
+async fn over_nfs(address: SocketAddr) -> NfsExport {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let target = NfsTarget { name: "nfs".into(), address, uid, gid, instance: [7; 8] };
     let client = NfsClient::connect(target, NfsOptions::default()).await.unwrap();
-    Export::open(client, "data").await.unwrap()
+    NfsExport::open(client, "data").await.unwrap()
 }
 
 /// The key of a lease, and what it may keep: reads, handles, writes.

@@ -9,10 +9,9 @@ use crate::support::relay::Relay;
 use crate::support::{ServerProcess, Setup};
 use bytes::Bytes;
 use client::nfs::{
-    Client as NfsClient, Disposition, Export, OpenWish, Options as NfsOptions, Range,
-    Target as NfsTarget,
+    Disposition, LockRange, NfsClient, NfsExport, NfsOpenParameters, NfsOptions, NfsTarget,
 };
-use client::{Error, Host, OpenHow};
+use client::{ClientHost, Error, SmbOpenHow};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,17 +32,17 @@ fn start(host: u8) -> (ServerProcess, SocketAddr) {
     (setup.start(), nfs)
 }
 
-async fn over_nfs(address: SocketAddr) -> Export {
+async fn over_nfs(address: SocketAddr) -> NfsExport {
     over_nfs_with(address, NfsOptions::default()).await
 }
 
-async fn over_nfs_with(address: SocketAddr, options: NfsOptions) -> Export {
+async fn over_nfs_with(address: SocketAddr, options: NfsOptions) -> NfsExport {
     let mut instance = [0; 8];
     FixedHost.random(&mut instance);
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let target = NfsTarget { name: "nfs".into(), address, uid, gid, instance };
     let client = NfsClient::connect(target, options).await.unwrap();
-    Export::open(client, "data").await.unwrap()
+    NfsExport::open(client, "data").await.unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -59,7 +58,7 @@ fn changes_of_one_protocol_are_visible_to_the_other() {
     block_on(async {
         let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
         nfs.make_directory("dir").await.unwrap();
-        let ours = smb.open("dir/file", &OpenHow::read_write()).await.unwrap();
+        let ours = smb.open("dir/file", &SmbOpenHow::read_write()).await.unwrap();
         ours.write(0, &Bytes::from_static(b"by SMB")).await.unwrap();
         let theirs = nfs.open_file("dir/file", Disposition::Open).await.unwrap();
         assert_eq!(nfs.read(&theirs, 0, 100).await.unwrap()[..], *b"by SMB");
@@ -87,7 +86,7 @@ fn share_modes_deny_conflicting_opens_across_protocols() {
     let (server, nfs) = start(98);
     block_on(async {
         let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
-        let alone = OpenHow { share: 0, ..OpenHow::read_write() };
+        let alone = SmbOpenHow { share: 0, ..SmbOpenHow::read_write() };
         let ours = smb.open("file", &alone).await.unwrap();
         let denied = nfs.open_file("file", Disposition::Open).await.unwrap_err();
         let expected = Error::RefusedOperation(OperationNumber::OPEN, NfsStatus::SHARE_DENIED);
@@ -96,7 +95,7 @@ fn share_modes_deny_conflicting_opens_across_protocols() {
         let theirs = nfs.open_file("file", Disposition::Open).await.unwrap();
         let denied = smb.open("file", &alone).await.unwrap_err();
         assert_eq!(denied.status(), Some(NtStatus::SHARING_VIOLATION));
-        let beside = smb.open("file", &OpenHow::read_write()).await.unwrap();
+        let beside = smb.open("file", &SmbOpenHow::read_write()).await.unwrap();
         beside.close().await.unwrap();
         nfs.close(theirs).await.unwrap();
         smb.open("file", &alone).await.unwrap().close().await.unwrap();
@@ -111,7 +110,7 @@ fn courtesy_nfs_client_opens_yield_to_smb() {
         let left = nfs.open_file("file", Disposition::Create).await.unwrap();
         // Without a word: its connections are gone, its opens are not.
         drop((left, nfs));
-        let alone = OpenHow { share: 0, ..OpenHow::read_write() };
+        let alone = SmbOpenHow { share: 0, ..SmbOpenHow::read_write() };
         let denied = smb.open("file", &alone).await.unwrap_err();
         assert_eq!(denied.status(), Some(NtStatus::SHARING_VIOLATION), "it may come back");
         tokio::time::sleep(Duration::from_secs(LEASE_SECONDS + 1)).await;
@@ -156,7 +155,7 @@ fn runtime() -> Runtime {
 }
 
 /// A client of NFS that is called back.
-async fn called_back(address: SocketAddr) -> Export {
+async fn called_back(address: SocketAddr) -> NfsExport {
     let options = NfsOptions { callbacks: true, ..NfsOptions::default() };
     over_nfs_with(address, options).await
 }
@@ -164,9 +163,9 @@ async fn called_back(address: SocketAddr) -> Export {
 const SHARING_VIOLATION: u32 = 0xC000_0043;
 const FILE_LOCK_CONFLICT: u32 = 0xC000_0054;
 
-fn open_both(deny: ShareDeny) -> OpenWish {
+fn open_both(deny: ShareDeny) -> NfsOpenParameters {
     let access = ShareAccess::BOTH | ShareAccess::WANT_NO_DELEG;
-    OpenWish { access, deny, creates: true }
+    NfsOpenParameters { access, deny, creates: true }
 }
 
 #[test]
@@ -177,7 +176,7 @@ fn ranges_that_one_protocol_has_locked_are_locked_for_the_other() {
     let (theirs, _) = runtime.block_on(nfs.open_as("file", open_both(ShareDeny(0)))).unwrap();
     let ours = smb.create("file");
     let mut lock = |at, unlocks| smb.call(LOCK, &RawSmbClient::lock_byte_body(ours, at, unlocks));
-    let range = |offset| Range { offset, length: 10 };
+    let range = |offset| LockRange { offset, length: 10 };
     let locked = runtime.block_on(nfs.lock(&theirs, "program", range(0), true)).unwrap();
     assert_eq!(lock(9, false).status, LOCK_NOT_GRANTED);
     assert_eq!(lock(10, false).status, SUCCESS, "behind it");
@@ -306,7 +305,7 @@ fn an_open_by_smb_waits_until_a_delegation_is_given_back() {
     let (runtime, mut smb) = (runtime(), RawSmbClient::ready(&server));
     let nfs = runtime.block_on(called_back(nfs));
     let access = ShareAccess::BOTH | ShareAccess::WANT_WRITE_DELEG;
-    let wish = OpenWish { access, deny: ShareDeny(0), creates: true };
+    let wish = NfsOpenParameters { access, deny: ShareDeny(0), creates: true };
     let (theirs, delegation) = runtime.block_on(nfs.open_as("file", wish)).unwrap();
     let delegation = delegation.expect("nobody else has it");
     assert!(delegation.is_write);
@@ -369,7 +368,7 @@ fn draining_recalls_cached_state_of_open_clients() {
     let nfs = runtime.block_on(called_back(nfs));
     let (ours, granted) = open_leased(&mut smb, "ours");
     let access = ShareAccess::BOTH | ShareAccess::WANT_WRITE_DELEG;
-    let wish = OpenWish { access, deny: ShareDeny(0), creates: true };
+    let wish = NfsOpenParameters { access, deny: ShareDeny(0), creates: true };
     let (theirs, delegation) = runtime.block_on(nfs.open_as("theirs", wish)).unwrap();
     let delegation = delegation.expect("nobody else has it");
     assert!(server.ask("POST", "/v1/drain", "{\"within_seconds\": 600}").contains(" 200 "));

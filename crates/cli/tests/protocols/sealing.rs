@@ -5,7 +5,7 @@ use crate::support::library::{FixedHost, target};
 use crate::support::relay::Relay;
 use crate::support::{PASSWORD, ServerProcess, Setup, user};
 use bytes::Bytes;
-use client::{Client, Host, OpenHow, Options};
+use client::{ClientHost, SmbClient, SmbOpenHow, SmbOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
@@ -24,15 +24,15 @@ fn serve() -> ServerProcess {
     setup.start()
 }
 
-fn options(dialect: Dialect) -> Options {
+fn options(dialect: Dialect) -> SmbOptions {
     let mut client_guid = [0; 16];
     FixedHost.random(&mut client_guid);
-    Options { client_guid, channels: 1, dialect_max: dialect, ..Options::default() }
+    SmbOptions { client_guid, channels: 1, dialect_max: dialect, ..SmbOptions::default() }
 }
 
-async fn connect(address: SocketAddr, dialect: Dialect) -> Client {
+async fn connect(address: SocketAddr, dialect: Dialect) -> SmbClient {
     let target = target(address, &user(), PASSWORD);
-    Client::connect(target, options(dialect), Arc::new(FixedHost)).await.unwrap()
+    SmbClient::connect(target, options(dialect), Arc::new(FixedHost)).await.unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -49,7 +49,7 @@ async fn overheard(server: SocketAddr, dialect: Dialect, share: &str) -> [bool; 
     let client = connect(relay.address, dialect).await;
     let tree = client.tree(share).await.unwrap();
     let contents = Bytes::from(PAYLOAD.repeat(3000));
-    let file = tree.open(NAME, &OpenHow::read_write()).await.unwrap();
+    let file = tree.open(NAME, &SmbOpenHow::read_write()).await.unwrap();
     file.write(0, &contents).await.unwrap();
     assert_eq!(file.read(0, contents.len() as u32).await.unwrap()[..], contents[..]);
     file.close().await.unwrap();

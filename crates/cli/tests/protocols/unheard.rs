@@ -3,7 +3,7 @@
 
 use crate::support::client::{CREATE, RawSmbClient, SUCCESS};
 use crate::support::{ServerProcess, Setup, library};
-use client::{Error, OpenHow, Tree};
+use client::{Error, SmbOpenHow, SmbTree};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn serve(setup: &mut Setup, behind: &Path, seconds: u64) -> Option<ServerProcess
     Some(setup.clone().start())
 }
 
-async fn size(tree: &Tree, path: &str) -> Option<u64> {
+async fn size(tree: &SmbTree, path: &str) -> Option<u64> {
     match tree.stat(path).await {
         Ok(found) => Some(found.size_bytes),
         Err(Error::Refused(..)) => None,
@@ -39,7 +39,7 @@ async fn size(tree: &Tree, path: &str) -> Option<u64> {
 }
 
 /// Names and sizes of what is in the directory.
-async fn listed(tree: &Tree) -> Vec<(String, u64)> {
+async fn listed(tree: &SmbTree) -> Vec<(String, u64)> {
     let entries = tree.list("dir").await.unwrap();
     let sizes = entries.into_iter().map(|entry| (entry.name, entry.record.size_bytes));
     let mut sizes: Vec<_> = sizes.filter(|(name, _)| !name.starts_with('.')).collect();
@@ -47,8 +47,8 @@ async fn listed(tree: &Tree) -> Vec<(String, u64)> {
     sizes
 }
 
-async fn content(tree: &Tree, path: &str) -> Vec<u8> {
-    let file = tree.open(path, &OpenHow::read()).await.unwrap();
+async fn content(tree: &SmbTree, path: &str) -> Vec<u8> {
+    let file = tree.open(path, &SmbOpenHow::read()).await.unwrap();
     let content = file.read(0, 100).await.unwrap().to_vec();
     file.close().await.unwrap();
     content

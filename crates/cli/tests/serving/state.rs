@@ -2,7 +2,7 @@
 
 use crate::support::client::{CREATE, READ, RawFileId, RawSmbClient, SUCCESS, WRITE};
 use crate::support::{PASSWORD, ServerProcess, Setup, anabranch_by};
-use client::nfs::{Client as NfsClient, Disposition, Export, Options, Target};
+use client::nfs::{Disposition, NfsClient, NfsExport, NfsOptions, NfsTarget};
 use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -38,11 +38,11 @@ fn open(client: &mut RawSmbClient, name: &str) -> RawFileId {
 }
 
 fn use_nfs(address: SocketAddr) {
-    let target = Target { name: "server".into(), address, uid: 0, gid: 0, instance: [7; 8] };
+    let target = NfsTarget { name: "server".into(), address, uid: 0, gid: 0, instance: [7; 8] };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let client = NfsClient::connect(target, Options::default()).await.unwrap();
-        let export = Export::open(client, "exported").await.unwrap();
+        let client = NfsClient::connect(target, NfsOptions::default()).await.unwrap();
+        let export = NfsExport::open(client, "exported").await.unwrap();
         let file = export.open_file("file", Disposition::Create).await.unwrap();
         export.close(file).await.unwrap();
     });

@@ -8,7 +8,9 @@ use crate::support::relay::Relay;
 use crate::support::samba::{SambaRelease, SambaServer, USER};
 use crate::support::{PASSWORD, Setup, user};
 use bytes::Bytes;
-use client::{ChannelOpening, Client, Host, OpenHow, Options, Put, SigningPolicy, Tree};
+use client::{
+    ChannelOpening, ClientHost, Put, SigningPolicy, SmbClient, SmbOpenHow, SmbOptions, SmbTree,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,14 +19,14 @@ use wire::fscc::{FILE_CREATE, FILE_OPEN_IF, FileTime};
 use wire::ntstatus::NtStatus;
 use wire::smb::Dialect;
 
-fn options() -> Options {
+fn options() -> SmbOptions {
     let mut client_guid = [0; 16];
     FixedHost.random(&mut client_guid);
-    Options { client_guid, channels: 1, ..Options::default() }
+    SmbOptions { client_guid, channels: 1, ..SmbOptions::default() }
 }
 
-async fn connect(address: SocketAddr, user: &str, options: Options) -> Client {
-    Client::connect(target(address, user, PASSWORD), options, Arc::new(FixedHost)).await.unwrap()
+async fn connect(address: SocketAddr, user: &str, options: SmbOptions) -> SmbClient {
+    SmbClient::connect(target(address, user, PASSWORD), options, Arc::new(FixedHost)).await.unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -39,7 +41,7 @@ fn pattern(length: usize, salt: u8) -> Bytes {
     (0..length).map(|at| (at / 7) as u8 ^ (at >> 11) as u8 ^ salt).collect::<Vec<u8>>().into()
 }
 
-async fn channels_within_a_while(client: &Client, count: usize) -> bool {
+async fn channels_within_a_while(client: &SmbClient, count: usize) -> bool {
     for _ in 0..1000 {
         if client.channels().len() == count {
             return true;
@@ -52,7 +54,7 @@ async fn channels_within_a_while(client: &Client, count: usize) -> bool {
 #[test]
 fn further_channels_open_in_the_background_where_useful() {
     let server = Setup::new().start();
-    let with = |opening, sealed| Options { channels: 4, opening, sealed, ..options() };
+    let with = |opening, sealed| SmbOptions { channels: 4, opening, sealed, ..options() };
     block_on(async {
         let client = connect(server.smb, &user(), with(ChannelOpening::Before, false)).await;
         assert_eq!(client.channels().len(), 4);
@@ -95,7 +97,7 @@ fn each_path_has_a_channel_despite_a_broken_and_a_silent_one() {
         paths[1].cut_one(0);
         paths[2].fall_silent();
         let remotes: Vec<_> = paths.iter().map(|path| path.address).collect();
-        let options = Options { channels: 4, paths: remotes.clone(), ..options() };
+        let options = SmbOptions { channels: 4, paths: remotes.clone(), ..options() };
         let user = user();
         let (client, ()) = tokio::join!(connect(server.smb, &user, options), async {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -116,7 +118,8 @@ fn a_channel_that_comes_after_the_end_is_closed() {
     let server = Setup::new().start();
     block_on(async {
         for pause in 0..20 {
-            let options = Options { channels: 8, opening: ChannelOpening::Meanwhile, ..options() };
+            let options =
+                SmbOptions { channels: 8, opening: ChannelOpening::Meanwhile, ..options() };
             let client = connect(server.smb, &user(), options).await;
             tokio::time::sleep(Duration::from_micros(pause * 200)).await;
             client.close().await;
@@ -127,9 +130,9 @@ fn a_channel_that_comes_after_the_end_is_closed() {
 }
 
 /// Every operation once, with data that spans several credits.
-async fn use_all(tree: &Tree) {
+async fn use_all(tree: &SmbTree) {
     tree.make_directory("dir").await.unwrap();
-    let file = tree.open("dir/a file", &OpenHow::read_write()).await.unwrap();
+    let file = tree.open("dir/a file", &SmbOpenHow::read_write()).await.unwrap();
     let most = tree.client().negotiated().write_bytes_max.min(1 << 20) as usize;
     let data = pattern(most, 1);
     file.write(0, &data).await.unwrap();
@@ -146,7 +149,7 @@ async fn use_all(tree: &Tree) {
     file.close().await.unwrap();
     assert_eq!(tree.stat("dir/a file").await.unwrap().size_bytes, 10);
     for number in 0..30 {
-        let how = OpenHow::read_write();
+        let how = SmbOpenHow::read_write();
         tree.touch(&format!("dir/file with a long name {number:03}"), &how).await.unwrap();
     }
     tree.rename("dir/a file", "dir/another", false).await.unwrap();
@@ -164,10 +167,10 @@ async fn use_all(tree: &Tree) {
 }
 
 /// Every dialect, with each way to sign and each cipher that it has.
-fn matrix() -> Vec<(String, Options)> {
+fn matrix() -> Vec<(String, SmbOptions)> {
     let mut all = Vec::new();
     for dialect in [Dialect::Smb210, Dialect::Smb300, Dialect::Smb302, Dialect::Smb311] {
-        let one = Options { dialect_min: dialect, dialect_max: dialect, ..options() };
+        let one = SmbOptions { dialect_min: dialect, dialect_max: dialect, ..options() };
         all.push((format!("{dialect} plain"), one.clone()));
         let algorithms = match dialect {
             Dialect::Smb311 => &[
@@ -181,7 +184,7 @@ fn matrix() -> Vec<(String, Options)> {
         for algorithm in algorithms {
             let signing_algorithms = vec![*algorithm];
             let one =
-                Options { signing: SigningPolicy::Required, signing_algorithms, ..one.clone() };
+                SmbOptions { signing: SigningPolicy::Required, signing_algorithms, ..one.clone() };
             all.push((format!("{dialect} {}", algorithm.name()), one));
         }
         let ciphers = match dialect {
@@ -192,7 +195,7 @@ fn matrix() -> Vec<(String, Options)> {
             _ => &[Cipher::Aes128Ccm],
         };
         for cipher in ciphers {
-            let one = Options { sealed: true, ciphers: vec![*cipher], ..one.clone() };
+            let one = SmbOptions { sealed: true, ciphers: vec![*cipher], ..one.clone() };
             all.push((format!("{dialect} {}", cipher.name()), one));
         }
     }
@@ -203,7 +206,7 @@ fn every_cell(address: SocketAddr, user: &str, channels: usize) {
     for (name, options) in matrix() {
         println!("{name}");
         let expected = options.clone();
-        let options = Options { channels, ..options };
+        let options = SmbOptions { channels, ..options };
         block_on(async {
             let client = connect(address, user, options).await;
             let negotiated = *client.negotiated();
@@ -267,13 +270,17 @@ fn several_channels_work_with_the_newest_samba() {
 }
 
 /// Four paths to a server, and a client that uses them.
-async fn four_paths(address: SocketAddr, user: &str, options: Options) -> (Vec<Relay>, Client) {
+async fn four_paths(
+    address: SocketAddr,
+    user: &str,
+    options: SmbOptions,
+) -> (Vec<Relay>, SmbClient) {
     let mut relays = Vec::new();
     for _ in 0..4 {
         relays.push(Relay::new(address).await);
     }
     let paths = relays[1..].iter().map(|relay| relay.address).collect();
-    let options = Options { channels: 4, paths, ..options };
+    let options = SmbOptions { channels: 4, paths, ..options };
     let client = connect(relays[0].address, user, options).await;
     assert_eq!(client.channels().len(), 4);
     (relays, client)
@@ -289,13 +296,13 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// One writer: its own part of a file, over and over; gives how often.
 async fn write_on(
-    tree: Tree,
+    tree: SmbTree,
     folder: &str,
     number: u64,
     stop: Arc<std::sync::atomic::AtomicBool>,
 ) -> u64 {
     const BLOCK: usize = 40_000;
-    let file = tree.open(&format!("{folder}/written"), &OpenHow::read_write()).await.unwrap();
+    let file = tree.open(&format!("{folder}/written"), &SmbOpenHow::read_write()).await.unwrap();
     let (at, mut round) = (number * BLOCK as u64, 0);
     while !stop.load(std::sync::atomic::Ordering::Relaxed) {
         round += 1;
@@ -303,7 +310,7 @@ async fn write_on(
         file.write(at, &data).await.unwrap();
         let read = file.read(at, BLOCK as u32).await.unwrap();
         assert!(read[..] == data[..], "writer {number}, round {round}");
-        let new = OpenHow { disposition: FILE_CREATE, ..OpenHow::read_write() };
+        let new = SmbOpenHow { disposition: FILE_CREATE, ..SmbOpenHow::read_write() };
         let made = tree.open(&format!("{folder}/new {number} {round}"), &new).await;
         made.unwrap_or_else(|e| panic!("{number} {round}: {e}")).close().await.unwrap();
     }
@@ -315,12 +322,12 @@ async fn write_on(
 ///
 /// A file that is made twice is refused: the replay must find what came of the
 /// first request.
-fn survives(address: SocketAddr, user: &str, folder: &'static str, options: Options) {
+fn survives(address: SocketAddr, user: &str, folder: &'static str, options: SmbOptions) {
     block_on(async {
         let (relays, client) = four_paths(address, user, options).await;
         let tree = client.tree("data").await.unwrap();
         tree.make_directory(folder).await.unwrap();
-        tree.touch(&format!("{folder}/written"), &OpenHow::read_write()).await.unwrap();
+        tree.touch(&format!("{folder}/written"), &SmbOpenHow::read_write()).await.unwrap();
         let stop = Arc::default();
         let writers: Vec<_> = (0..8)
             .map(|number| tokio::spawn(write_on(tree.clone(), folder, number, Arc::clone(&stop))))
@@ -348,12 +355,12 @@ fn survives(address: SocketAddr, user: &str, folder: &'static str, options: Opti
     });
 }
 
-fn sealed() -> Options {
-    Options { sealed: true, ..options() }
+fn sealed() -> SmbOptions {
+    SmbOptions { sealed: true, ..options() }
 }
 
-fn signed() -> Options {
-    Options { signing: SigningPolicy::Required, ..options() }
+fn signed() -> SmbOptions {
+    SmbOptions { signing: SigningPolicy::Required, ..options() }
 }
 
 #[test]
@@ -386,9 +393,9 @@ fn silent_channel_is_dropped_and_its_requests_move() {
     block_on(async {
         let patience = Duration::from_secs(1);
         let (relays, client) =
-            four_paths(server.smb, &user(), Options { patience, ..options() }).await;
+            four_paths(server.smb, &user(), SmbOptions { patience, ..options() }).await;
         let tree = client.tree("data").await.unwrap();
-        let file = Arc::new(tree.open("silent", &OpenHow::read_write()).await.unwrap());
+        let file = Arc::new(tree.open("silent", &SmbOpenHow::read_write()).await.unwrap());
         relays[2].fall_silent();
         let data = pattern(100_000, 3);
         let writes: Vec<_> = (0..16u64)
@@ -415,9 +422,9 @@ fn a_channel_on_a_slow_line_is_not_given_up() {
     block_on(async {
         let relay = Relay::new(server.smb).await;
         let patience = Duration::from_millis(700);
-        let client = connect(relay.address, &user(), Options { patience, ..options() }).await;
+        let client = connect(relay.address, &user(), SmbOptions { patience, ..options() }).await;
         let tree = client.tree("data").await.unwrap();
-        let file = tree.open("slow", &OpenHow::read_write()).await.unwrap();
+        let file = tree.open("slow", &SmbOpenHow::read_write()).await.unwrap();
         let data = pattern(400_000, 5);
         file.write(0, &data).await.unwrap();
         relay.crawl(1500);
@@ -446,7 +453,7 @@ fn put_beside_one_who_has_it_open(address: SocketAddr, user: &str) -> usize {
         again.put(&put).await.unwrap();
         let mut refusals = 0;
         for path in ["file", "file.part"] {
-            let how = OpenHow { disposition: FILE_OPEN_IF, ..OpenHow::read_write() };
+            let how = SmbOpenHow { disposition: FILE_OPEN_IF, ..SmbOpenHow::read_write() };
             let open = held.open(path, &how).await.unwrap();
             if let Err(error) = again.put(&put).await {
                 let busy = [NtStatus::ACCESS_DENIED, NtStatus::SHARING_VIOLATION];
@@ -488,7 +495,7 @@ fn load_is_spread_over_all_channels() {
     block_on(async {
         let (_relays, client) = four_paths(server.smb, &user(), options()).await;
         let tree = client.tree("data").await.unwrap();
-        let file = Arc::new(tree.open("spread", &OpenHow::read_write()).await.unwrap());
+        let file = Arc::new(tree.open("spread", &SmbOpenHow::read_write()).await.unwrap());
         let data = pattern(60_000, 4);
         for _ in 0..20 {
             let writes: Vec<_> = (0..16u64)
@@ -513,7 +520,7 @@ fn a_wrong_password_and_a_missing_share_are_told() {
     let server = Setup::new().start();
     block_on(async {
         let wrong = target(server.smb, &user(), "a wrong password");
-        let refused = Client::connect(wrong, options(), Arc::new(FixedHost)).await.unwrap_err();
+        let refused = SmbClient::connect(wrong, options(), Arc::new(FixedHost)).await.unwrap_err();
         assert_eq!(refused.status(), Some(NtStatus::LOGON_FAILURE), "{refused}");
         let client = connect(server.smb, &user(), options()).await;
         let missing = client.tree("missing").await.unwrap_err();

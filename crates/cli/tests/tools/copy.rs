@@ -11,7 +11,7 @@ use crate::support::library::{FixedHost, target};
 use crate::support::relay::Relay;
 use crate::support::samba::{SambaRelease, SambaServer, USER};
 use crate::support::{PASSWORD, ServerProcess, Setup, text, user, wait_for};
-use client::{Client, OpenHow, Options};
+use client::{SmbClient, SmbOpenHow, SmbOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -262,16 +262,17 @@ fn streams_attributes_and_access_lists_go_from_share_to_share() {
     std::fs::create_dir(server.data().join("from")).unwrap();
     let descriptors = block_on(async {
         let world = Arc::new(FixedHost);
-        let options = Options { channels: 1, client_guid: [7; 16], ..Options::default() };
-        let client =
-            Client::connect(target(server.smb, &user(), PASSWORD), options, world).await.unwrap();
+        let options = SmbOptions { channels: 1, client_guid: [7; 16], ..SmbOptions::default() };
+        let client = SmbClient::connect(target(server.smb, &user(), PASSWORD), options, world)
+            .await
+            .unwrap();
         let tree = client.tree("data").await.unwrap();
         for (name, data) in [("from/a", "main"), ("from/a:side", "stream")] {
-            let file = tree.open(name, &OpenHow::read_write()).await.unwrap();
+            let file = tree.open(name, &SmbOpenHow::read_write()).await.unwrap();
             file.write(0, &data.into()).await.unwrap();
             file.close().await.unwrap();
         }
-        let all = OpenHow { access: 0x000E_0180, ..OpenHow::stat() };
+        let all = SmbOpenHow { access: 0x000E_0180, ..SmbOpenHow::stat() };
         let file = tree.open("from/a", &all).await.unwrap();
         file.set_basic(Default::default(), 0x2).await.unwrap();
         // D:(A;;FA;;;WD) with protection: nothing is inherited.
@@ -288,7 +289,7 @@ fn streams_attributes_and_access_lists_go_from_share_to_share() {
             descriptors.push(file.descriptor(7).await.unwrap());
             file.close().await.unwrap();
         }
-        let stream = tree.open("to/a:side", &OpenHow::read()).await.unwrap();
+        let stream = tree.open("to/a:side", &SmbOpenHow::read()).await.unwrap();
         assert_eq!(&stream.read(0, 100).await.unwrap()[..], b"stream");
         stream.close().await.unwrap();
         client.close().await;

@@ -1,7 +1,7 @@
 //! How a client determines whether a small test server is on this machine.
 
 use super::*;
-use crate::set_up::tests::{Server, server};
+use crate::set_up::tests::{FaultyServer, server};
 use std::sync::atomic::AtomicU32;
 use tokio::net::TcpListener;
 use wire::codec::Writer;
@@ -12,7 +12,7 @@ use wire::smb::{EmptyBody, ErrorResponse};
 #[derive(Debug)]
 struct Nowhere;
 
-impl Host for Nowhere {
+impl ClientHost for Nowhere {
     fn random(&self, out: &mut [u8]) {
         out.fill(7);
     }
@@ -51,7 +51,7 @@ async fn serve(echo: Echo) -> (SocketAddr, Arc<AtomicU32>) {
 }
 
 async fn answer(
-    server: &mut Server,
+    server: &mut FaultyServer,
     frame: &[u8],
     echo: Echo,
     asked: &AtomicU32,
@@ -77,7 +77,7 @@ async fn answer(
     Some(out)
 }
 
-async fn connected(echo: Echo) -> (Client, Arc<AtomicU32>) {
+async fn connected(echo: Echo) -> (SmbClient, Arc<AtomicU32>) {
     let (address, asked) = serve(echo).await;
     let credentials = NtlmCredentials {
         user: "alice".into(),
@@ -85,9 +85,9 @@ async fn connected(echo: Echo) -> (Client, Arc<AtomicU32>) {
         workstation: "HERE".into(),
         hash: NtHash::of_password("secret"),
     };
-    let target = Target { name: "SRV".into(), address, credentials, tickets: None };
-    let options = Options { channels: 1, ..Options::default() };
-    (Client::connect(target, options, Arc::new(Nowhere)).await.unwrap(), asked)
+    let target = SmbTarget { name: "SRV".into(), address, credentials, tickets: None };
+    let options = SmbOptions { channels: 1, ..SmbOptions::default() };
+    (SmbClient::connect(target, options, Arc::new(Nowhere)).await.unwrap(), asked)
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! Message ids, credits, signatures and encryption, and responses that must be refused.
 
 use super::*;
-use crate::options::{Options, SigningPolicy};
+use crate::options::{SigningPolicy, SmbOptions};
 use crate::set_up::EstablishedConnection;
-use crate::set_up::tests::{Server, run, server};
+use crate::set_up::tests::{FaultyServer, run, server};
 use bytes::Bytes;
 use wire::codec::Reader;
 use wire::crypto::{Cipher, KeyPurpose, OpeningKey, SealingKey};
@@ -12,30 +12,30 @@ use wire::smb::{
     next_element,
 };
 
-fn read(length_bytes: u32) -> Request<'static> {
+fn read(length_bytes: u32) -> SmbRequest<'static> {
     let file_id = FileId::default();
     let body = ReadRequest { flags: 0, length_bytes, offset_bytes: 0, file_id, minimum_bytes: 0 };
-    Request::new(Body::Read(body), TreeId(5))
+    SmbRequest::new(RequestBody::Read(body), TreeId(5))
 }
 
-fn ready(options: &Options) -> (Conn, Server) {
+fn ready(options: &SmbOptions) -> (ClientConn, FaultyServer) {
     let mut server = server(Dialect::Smb311);
     let EstablishedConnection { conn, .. } = *run(&mut server, options).unwrap();
     (conn, server)
 }
 
-fn signed() -> Options {
-    Options { signing: SigningPolicy::Required, ..Options::default() }
+fn signed() -> SmbOptions {
+    SmbOptions { signing: SigningPolicy::Required, ..SmbOptions::default() }
 }
 
-fn sealed() -> Options {
-    Options { sealed: true, ..Options::default() }
+fn sealed() -> SmbOptions {
+    SmbOptions { sealed: true, ..SmbOptions::default() }
 }
 
 /// Sends one chain; returns its frame without the prefix.
-fn send(conn: &mut Conn, chain: &[Request<'_>]) -> Vec<u8> {
+fn send(conn: &mut ClientConn, chain: &[SmbRequest<'_>]) -> Vec<u8> {
     let tokens: Vec<usize> = (0..chain.len()).collect();
-    let mut out = Outbox::default();
+    let mut out = RequestOutbox::default();
     assert_eq!(conn.send(chain, &tokens, &mut out), Ok(true));
     let bytes = out.to_bytes();
     let length = wire::frame::payload_length(bytes[..4].try_into().unwrap()).unwrap();
@@ -64,7 +64,7 @@ fn answer(header: &Header, status: NtStatus, credits: u16) -> Vec<u8> {
     out
 }
 
-fn take(conn: &mut Conn, mut frame: Vec<u8>) -> Result<Vec<ReceivedMessage>, Error> {
+fn take(conn: &mut ClientConn, mut frame: Vec<u8>) -> Result<Vec<ReceivedMessage>, Error> {
     let mut all = Vec::new();
     conn.opener().open(&mut frame, None, |_, message| {
         all.push(conn.take(&message)?);
@@ -75,7 +75,7 @@ fn take(conn: &mut Conn, mut frame: Vec<u8>) -> Result<Vec<ReceivedMessage>, Err
 
 #[test]
 fn large_request_consumes_one_message_id_per_credit() {
-    let (mut conn, _) = ready(&Options::default());
+    let (mut conn, _) = ready(&SmbOptions::default());
     let before = conn.credits();
     let [(first, _)] = headers(&send(&mut conn, &[read(65_537)]))[..] else { panic!() };
     let [(second, _)] = headers(&send(&mut conn, &[read(10)]))[..] else { panic!() };
@@ -87,12 +87,12 @@ fn large_request_consumes_one_message_id_per_credit() {
 
 #[test]
 fn request_without_credits_waits_for_a_grant() {
-    let (mut conn, _) = ready(&Options { credits: 1, ..Options::default() });
+    let (mut conn, _) = ready(&SmbOptions { credits: 1, ..SmbOptions::default() });
     let mut frames = Vec::new();
     while conn.credits() > 0 {
         frames.push(send(&mut conn, &[read(1)]));
     }
-    let mut out = Outbox::default();
+    let mut out = RequestOutbox::default();
     assert_eq!(conn.send(&[read(1)], &[0], &mut out), Ok(false));
     assert!(out.is_empty());
     let header = headers(&frames[0])[0].0;
@@ -109,9 +109,9 @@ fn request_without_credits_waits_for_a_grant() {
 
 #[test]
 fn server_without_any_credits_is_an_error() {
-    let (mut conn, _) = ready(&Options::default());
+    let (mut conn, _) = ready(&SmbOptions::default());
     let much = [read(8 << 20)];
-    let mut out = Outbox::default();
+    let mut out = RequestOutbox::default();
     assert_eq!(conn.cost(&much), 128);
     assert_eq!(conn.send(&much, &[0], &mut out), Err(Error::NoCredits));
 }
@@ -132,8 +132,8 @@ fn chain_is_related_aligned_and_signed_per_message() {
     };
     let close = CloseRequest { flags: 0, file_id: FileId::RELATED };
     let chain = [
-        Request::new(Body::Create(create), TreeId(5)),
-        Request::new(Body::Close(close), TreeId(5)),
+        SmbRequest::new(RequestBody::Create(create), TreeId(5)),
+        SmbRequest::new(RequestBody::Close(close), TreeId(5)),
     ];
     let frame = send(&mut conn, &chain);
     let parts = headers(&frame);
@@ -150,9 +150,12 @@ fn unsigned_data_is_sent_in_place_and_signed_data_covered() {
     let data = Bytes::from(vec![7; 100_000]);
     let write = || {
         let file_id = FileId::default();
-        Request::new(Body::Write { file_id, offset_bytes: 0, flags: 0, data: &data }, TreeId(5))
+        SmbRequest::new(
+            RequestBody::Write { file_id, offset_bytes: 0, flags: 0, data: &data },
+            TreeId(5),
+        )
     };
-    for options in [Options::default(), signed()] {
+    for options in [SmbOptions::default(), signed()] {
         let (mut conn, _) = ready(&options);
         let frame = send(&mut conn, &[write()]);
         assert!(frame.ends_with(&data));
@@ -199,9 +202,9 @@ fn sealed_connection_accepts_sealed_responses_only() {
 
 #[test]
 fn unmatched_or_repeated_response_is_hostile() {
-    let (mut conn, _) = ready(&Options::default());
+    let (mut conn, _) = ready(&SmbOptions::default());
     let header = headers(&send(&mut conn, &[read(1)]))[0].0;
-    let hostile = |conn: &mut Conn, header: &Header, status| {
+    let hostile = |conn: &mut ClientConn, header: &Header, status| {
         assert!(matches!(take(conn, answer(header, status, 1)), Err(Error::Hostile(_))));
     };
     hostile(&mut conn, &Header { message_id: MessageId(999), ..header }, NtStatus::SUCCESS);
@@ -221,10 +224,10 @@ fn unmatched_or_repeated_response_is_hostile() {
 
 #[test]
 fn signed_request_requires_a_signed_response() {
-    let (mut conn, server) = ready(&Options::default());
+    let (mut conn, server) = ready(&SmbOptions::default());
     assert!(!conn.session().signs);
     let path = wire::smb::TreeConnectRequest { flags: 0, path: b"a\0" };
-    let connect = Request::new(Body::TreeConnect(path), TreeId(0));
+    let connect = SmbRequest::new(RequestBody::TreeConnect(path), TreeId(0));
     let header = headers(&send(&mut conn, &[connect]))[0].0;
     assert!(header.flags.contains(Flags::SIGNED), "3.1.1 signs TREE_CONNECT");
     let mut reply = answer(&header, NtStatus::SUCCESS, 1);

@@ -1,6 +1,6 @@
 //! Block reads and writes.
 
-use super::{Kind, Pace, Recorder, Run, Share, Storage};
+use super::{LoadOperation, LoadState, LoaderRun, Recorder, Storage, WorkerInputs};
 use crate::error::Error;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn is_right(seed: u64, file: u64, offset: u64, data: &[u8]) -> bool {
 }
 
 /// Creates the files, and fills those that the load reads.
-pub(super) async fn prepare<S: Storage>(run: &mut Run<S>) -> Result<(), Error> {
+pub(super) async fn prepare<S: Storage>(run: &mut LoaderRun<S>) -> Result<(), Error> {
     for number in 0..run.plan.files {
         let path = format!("{}/file{number}", run.folder);
         let file = Arc::new(run.storage.open(&path).await?);
@@ -48,7 +48,11 @@ pub(super) async fn prepare<S: Storage>(run: &mut Run<S>) -> Result<(), Error> {
     Ok(())
 }
 
-async fn fill<S: Storage>(run: &Run<S>, file: &Arc<S::File>, number: u64) -> Result<(), Error> {
+async fn fill<S: Storage>(
+    run: &LoaderRun<S>,
+    file: &Arc<S::File>,
+    number: u64,
+) -> Result<(), Error> {
     let step = FILL_BYTES.min(u64::from(run.storage.block_bytes_max())) / 8 * 8;
     let (total, seed) = (run.plan.file_bytes, run.plan.seed);
     let mut writes: JoinSet<Result<(), Error>> = JoinSet::new();
@@ -80,8 +84,8 @@ fn joined(result: Option<Result<Result<(), Error>, tokio::task::JoinError>>) -> 
 
 /// One worker: one request after the other.
 pub(super) async fn work<S: Storage>(
-    mut share: Share<S>,
-    pace: Arc<Pace>,
+    mut share: WorkerInputs<S>,
+    pace: Arc<LoadState>,
 ) -> Result<Recorder, Error> {
     let mut recorder = Recorder::default();
     let (plan, seed) = (share.plan.clone(), share.plan.seed);
@@ -103,7 +107,7 @@ pub(super) async fn work<S: Storage>(
         let offset = index * block;
         if share.random.below(100) < u64::from(plan.read_percent) {
             let read = storage.read(file, offset, plan.block_bytes);
-            let data = pace.timed(&mut recorder, Kind::Read, block, read).await?;
+            let data = pace.timed(&mut recorder, LoadOperation::Read, block, read).await?;
             if data.len() != plan.block_bytes as usize {
                 return Err(Error::Hostile("a read came back short"));
             }
@@ -117,20 +121,20 @@ pub(super) async fn work<S: Storage>(
                 same.clone()
             };
             let write = storage.write(file, offset, &data);
-            pace.timed(&mut recorder, Kind::Write, block, write).await?;
+            pace.timed(&mut recorder, LoadOperation::Write, block, write).await?;
         }
     }
     Ok(recorder)
 }
 
 /// Number of workers on this worker's file, which together cover it once.
-fn workers_of<S: Storage>(share: &Share<S>) -> u64 {
+fn workers_of<S: Storage>(share: &WorkerInputs<S>) -> u64 {
     let (workers, files) = (share.plan.threads * share.plan.depth, share.plan.files);
     let own = share.number % files;
     (workers / files + usize::from(own < workers % files)).max(1) as u64
 }
 
-fn start_of<S: Storage>(share: &Share<S>, blocks: u64) -> u64 {
+fn start_of<S: Storage>(share: &WorkerInputs<S>, blocks: u64) -> u64 {
     (share.number / share.plan.files) as u64 % blocks
 }
 

@@ -8,7 +8,7 @@ const DOUBLINGS: usize = 36;
 
 /// A histogram of nanoseconds. Its memory is constant.
 #[derive(Clone, Debug, Default)]
-pub struct Histogram {
+pub struct LoadHistogram {
     counts: Vec<u64>,
     count: u64,
     sum: u128,
@@ -34,7 +34,7 @@ fn top_of(class: usize) -> u64 {
     ((STEPS + step + 1) << (row - 1)) - 1
 }
 
-impl Histogram {
+impl LoadHistogram {
     /// Records one value.
     pub fn record(&mut self, nanos: u64) {
         if self.counts.is_empty() {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_known_numbers() {
-        let (mut low, mut high) = (Histogram::default(), Histogram::default());
+        let (mut low, mut high) = (LoadHistogram::default(), LoadHistogram::default());
         (1..=900).for_each(|n| low.record(n * 1000));
         (901..=1000).for_each(|n| high.record(n * 1000));
         low.merge(&high);
@@ -121,12 +121,12 @@ mod tests {
             assert!(found >= exact && found <= exact * 1.032, "{percent}: {found}");
         }
         assert_eq!(low.percentile(100.0), 1_000_000);
-        assert_eq!(Histogram::default().percentile(50.0), 0);
+        assert_eq!(LoadHistogram::default().percentile(50.0), 0);
     }
 
     #[test]
     fn huge_latency_is_recorded() {
-        let mut histogram = Histogram::default();
+        let mut histogram = LoadHistogram::default();
         histogram.record(u64::MAX);
         assert_eq!(histogram.count(), 1);
     }

@@ -6,7 +6,7 @@ mod fio;
 pub use diskspd::diskspd;
 pub use fio::fio;
 
-use super::{Plan, Until, Work};
+use super::{LoadKind, Plan, Until};
 
 /// Maximum number of words in one line.
 const WORDS_MAX: usize = 1024;
@@ -39,7 +39,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 /// The common defaults of both programs.
 fn default_plan() -> Plan {
     Plan {
-        work: Work::Data,
+        work: LoadKind::Data,
         folder: String::new(),
         block_bytes: 4096,
         depth: 1,

@@ -1,6 +1,6 @@
 //! Load generator for SMB and NFS servers: measures data and metadata operations.
 //!
-//! A [`Run`] creates its files in a folder of its own, measures, and deletes the folder. The plan's
+//! A [`LoaderRun`] creates its files in a folder of its own, measures, and deletes the folder. The plan's
 //! seed determines all random choices, so that equal plans send the same requests in the same
 //! order.
 
@@ -18,7 +18,7 @@ mod smb;
 mod storage;
 mod usage;
 
-pub use histogram::Histogram;
+pub use histogram::LoadHistogram;
 pub use lines::{diskspd, fio};
 pub use processor::{TICKS_PER_SECOND, ticks};
 pub use profiles::{Profile, mixes, profile, profiles};
@@ -45,7 +45,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// Kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Work {
+pub enum LoadKind {
     /// Block reads and writes.
     Data,
     /// Files are made, looked at, listed and removed.
@@ -78,8 +78,8 @@ pub enum Until {
 /// Parameters of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// See [`Work`].
-    pub work: Work,
+    /// See [`LoadKind`].
+    pub work: LoadKind,
     /// Folder of the share, in which the run creates its own.
     pub folder: String,
     /// Length of one request.
@@ -109,12 +109,12 @@ pub struct Plan {
 impl Plan {
     /// True if the run creates a folder of its own.
     fn makes_folder(&self) -> bool {
-        !matches!(self.work, Work::Folder | Work::Listing)
+        !matches!(self.work, LoadKind::Folder | LoadKind::Listing)
     }
 
     /// Applies the constraints of the kind of load: small files run once.
     fn complete(self) -> Self {
-        if self.work != Work::SmallFiles {
+        if self.work != LoadKind::SmallFiles {
             return self;
         }
         let bytes = (self.files as u64).saturating_mul(self.file_bytes).saturating_mul(2);
@@ -124,7 +124,7 @@ impl Plan {
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct LoadProgress {
     /// The warm-up has ended.
     pub is_counting: bool,
     /// Elapsed time.
@@ -142,7 +142,7 @@ const KINDS: usize = 8;
 
 /// Kind of operation; indexes its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LoadOperation {
     Read,
     Write,
     Create,
@@ -153,7 +153,7 @@ pub(crate) enum Kind {
     Delete,
 }
 
-impl Kind {
+impl LoadOperation {
     const ALL: [Self; KINDS] = [
         Self::Read,
         Self::Write,
@@ -173,19 +173,19 @@ impl Kind {
 /// Figures of one worker.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    latencies: [Histogram; KINDS],
+    latencies: [LoadHistogram; KINDS],
     bytes: [u64; KINDS],
 }
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self { latencies: std::array::from_fn(|_| Histogram::default()), bytes: [0; KINDS] }
+        Self { latencies: std::array::from_fn(|_| LoadHistogram::default()), bytes: [0; KINDS] }
     }
 }
 
 impl Recorder {
     fn merge(&mut self, other: &Self) {
-        for kind in Kind::ALL {
+        for kind in LoadOperation::ALL {
             self.latencies[kind as usize].merge(&other.latencies[kind as usize]);
             self.bytes[kind as usize] += other.bytes[kind as usize];
         }
@@ -198,14 +198,14 @@ const STOPPED: u8 = 2;
 
 /// State that the workers share.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct LoadState {
     phase: AtomicU8,
     operations: AtomicU64,
     bytes: AtomicU64,
     bytes_max: u64,
 }
 
-impl Pace {
+impl LoadState {
     fn new(until: Until) -> Self {
         let bytes_max = if let Until::Bytes(bytes) = until { bytes } else { u64::MAX };
         Self {
@@ -231,7 +231,7 @@ impl Pace {
     pub(crate) async fn timed<T>(
         &self,
         recorder: &mut Recorder,
-        kind: Kind,
+        kind: LoadOperation,
         bytes: u64,
         operation: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
@@ -256,14 +256,14 @@ impl Pace {
 
 /// A run, from its folder to its report.
 #[derive(Debug)]
-pub struct Run<S: Storage> {
+pub struct LoaderRun<S: Storage> {
     storage: S,
     plan: Plan,
     folder: String,
     files: Vec<Arc<S::File>>,
 }
 
-impl<S: Storage> Run<S> {
+impl<S: Storage> LoaderRun<S> {
     /// A run in a new folder called `name`.
     ///
     /// # Errors
@@ -298,9 +298,9 @@ impl<S: Storage> Run<S> {
     pub fn change(&mut self, plan: Plan) -> Result<(), Error> {
         let here = (self.plan.work, &self.plan.folder, self.plan.file_bytes);
         let fits = here == (plan.work, &plan.folder, plan.file_bytes);
-        let lacks_files = plan.work == Work::Data && plan.files > self.files.len();
+        let lacks_files = plan.work == LoadKind::Data && plan.files > self.files.len();
         // Small files are written and read once.
-        if !fits || lacks_files || plan.work == Work::SmallFiles {
+        if !fits || lacks_files || plan.work == LoadKind::SmallFiles {
             return Err(Error::Misuse("another plan needs the same files"));
         }
         check(&self.storage, &plan)?;
@@ -317,11 +317,11 @@ impl<S: Storage> Run<S> {
             self.storage.make_directory(&self.folder).await?;
         }
         match self.plan.work {
-            Work::Data => data::prepare(self).await,
-            Work::Metadata | Work::Unpack => names::prepare(self).await,
-            Work::SmallFiles => small::prepare(self).await,
-            Work::Usage(_) => usage::prepare(self).await,
-            Work::Folder | Work::Listing => Ok(()),
+            LoadKind::Data => data::prepare(self).await,
+            LoadKind::Metadata | LoadKind::Unpack => names::prepare(self).await,
+            LoadKind::SmallFiles => small::prepare(self).await,
+            LoadKind::Usage(_) => usage::prepare(self).await,
+            LoadKind::Folder | LoadKind::Listing => Ok(()),
         }
     }
 
@@ -332,26 +332,26 @@ impl<S: Storage> Run<S> {
     pub async fn measure(
         &mut self,
         server: Option<u32>,
-        mut tell: impl FnMut(Progress),
+        mut tell: impl FnMut(LoadProgress),
     ) -> Result<Report, Error> {
-        let pace = Arc::new(Pace::new(self.plan.until));
+        let pace = Arc::new(LoadState::new(self.plan.until));
         let mut workers = JoinSet::new();
         for number in 0..self.plan.threads * self.plan.depth {
             let (share, pace) = (self.share(number), pace.clone());
             match self.plan.work {
-                Work::Data => workers.spawn(data::work(share, pace)),
-                Work::Metadata => workers.spawn(names::work(share, pace)),
-                Work::Unpack => workers.spawn(names::unpack(share, pace)),
-                Work::Folder => workers.spawn(folder::work(share, pace)),
-                Work::Listing => workers.spawn(folder::list(share, pace)),
-                Work::SmallFiles => workers.spawn(small::work(share, pace)),
-                Work::Usage(usage) => workers.spawn(usage::work(share, usage, pace)),
+                LoadKind::Data => workers.spawn(data::work(share, pace)),
+                LoadKind::Metadata => workers.spawn(names::work(share, pace)),
+                LoadKind::Unpack => workers.spawn(names::unpack(share, pace)),
+                LoadKind::Folder => workers.spawn(folder::work(share, pace)),
+                LoadKind::Listing => workers.spawn(folder::list(share, pace)),
+                LoadKind::SmallFiles => workers.spawn(small::work(share, pace)),
+                LoadKind::Usage(usage) => workers.spawn(usage::work(share, usage, pace)),
             };
         }
         let begun = Instant::now();
         let storage = self.storage.clone();
         let mut show = |counting_since: Option<Instant>| {
-            tell(Progress {
+            tell(LoadProgress {
                 is_counting: counting_since.is_some(),
                 elapsed: counting_since.unwrap_or(begun).elapsed(),
                 operations: pace.operations.load(Ordering::Relaxed),
@@ -409,13 +409,13 @@ impl<S: Storage> Run<S> {
         }
     }
 
-    fn share(&self, number: usize) -> Share<S> {
-        Share {
+    fn share(&self, number: usize) -> WorkerInputs<S> {
+        WorkerInputs {
             storage: self.storage.clone(),
             plan: self.plan.clone(),
             folder: self.folder.clone(),
             files: self.files.iter().take(self.plan.files).cloned().collect(),
-            random: Random::new(self.plan.seed.wrapping_add(number as u64)),
+            random: LoadRandom::new(self.plan.seed.wrapping_add(number as u64)),
             number,
         }
     }
@@ -427,18 +427,18 @@ fn check<S: Storage>(storage: &S, plan: &Plan) -> Result<(), Error> {
     if workers == 0 || workers > WORKERS_MAX {
         return Err(Error::Misuse("threads times depth must be 1 to 16384"));
     }
-    let files_max = if plan.work == Work::Data { FILES_MAX } else { NAMES_MAX };
+    let files_max = if plan.work == LoadKind::Data { FILES_MAX } else { NAMES_MAX };
     if plan.files == 0 || plan.files > files_max {
         return Err(Error::Misuse("there must be 1 to 4096 files, or 2,000,000 small ones"));
     }
     let most = storage.block_bytes_max();
-    if plan.work == Work::Data && (plan.block_bytes == 0 || plan.block_bytes > most) {
+    if plan.work == LoadKind::Data && (plan.block_bytes == 0 || plan.block_bytes > most) {
         return Err(Error::Misuse("the server takes no blocks of this size"));
     }
-    if plan.work == Work::Data && plan.file_bytes < u64::from(plan.block_bytes) {
+    if plan.work == LoadKind::Data && plan.file_bytes < u64::from(plan.block_bytes) {
         return Err(Error::Misuse("a file must hold one block"));
     }
-    let has_small_files = matches!(plan.work, Work::SmallFiles | Work::Usage(_));
+    let has_small_files = matches!(plan.work, LoadKind::SmallFiles | LoadKind::Usage(_));
     if has_small_files && plan.file_bytes == 0 {
         return Err(Error::Misuse("a small file must hold something"));
     }
@@ -450,17 +450,17 @@ fn check<S: Storage>(storage: &S, plan: &Plan) -> Result<(), Error> {
 
 /// The inputs of one worker.
 #[derive(Debug)]
-pub(crate) struct Share<S: Storage> {
+pub(crate) struct WorkerInputs<S: Storage> {
     storage: S,
     plan: Plan,
     folder: String,
     files: Vec<Arc<S::File>>,
-    random: Random,
+    random: LoadRandom,
     number: usize,
 }
 
 /// Waits until the time is over, or the workers have stopped.
-async fn wait(pace: &Pace, most: Duration, mut show: impl FnMut()) {
+async fn wait(pace: &LoadState, most: Duration, mut show: impl FnMut()) {
     let (begun, mut reported) = (Instant::now(), Instant::now());
     while pace.goes_on() && begun.elapsed() < most {
         let step = (most - begun.elapsed()).min(Duration::from_millis(20));
@@ -488,9 +488,9 @@ async fn remove_all<S: Storage>(storage: &S, folder: &str) -> Result<(), Error> 
 
 /// Deterministic pseudo-random numbers (SplitMix64).
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct LoadRandom(u64);
 
-impl Random {
+impl LoadRandom {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }

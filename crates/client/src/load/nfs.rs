@@ -3,10 +3,10 @@
 use super::report::Environment;
 use super::storage::Storage;
 use crate::error::Error;
-use crate::nfs::{Disposition, Export, File};
+use crate::nfs::{Disposition, File, NfsExport};
 use bytes::Bytes;
 
-impl Storage for Export {
+impl Storage for NfsExport {
     type File = File;
     type Data = Bytes;
 
@@ -38,7 +38,7 @@ impl Storage for Export {
     }
 
     async fn make_directory(&self, path: &str) -> Result<(), Error> {
-        Export::make_directory(self, path).await
+        NfsExport::make_directory(self, path).await
     }
 
     async fn open(&self, path: &str) -> Result<File, Error> {
@@ -46,36 +46,36 @@ impl Storage for Export {
     }
 
     async fn close(&self, file: File) -> Result<(), Error> {
-        Export::close(self, file).await
+        NfsExport::close(self, file).await
     }
 
     async fn read(&self, file: &File, offset: u64, length: u32) -> Result<Bytes, Error> {
-        Export::read(self, file, offset, length).await
+        NfsExport::read(self, file, offset, length).await
     }
 
     async fn write(&self, file: &File, offset: u64, data: &Bytes) -> Result<(), Error> {
-        Export::write(self, file, offset, data).await
+        NfsExport::write(self, file, offset, data).await
     }
 
     async fn set_size(&self, file: &File, size: u64) -> Result<(), Error> {
-        Export::set_size(self, file, size).await
+        NfsExport::set_size(self, file, size).await
     }
 
     async fn touch(&self, path: &str) -> Result<(), Error> {
         let file = self.open_file(path, Disposition::Create).await?;
-        Export::close(self, file).await
+        NfsExport::close(self, file).await
     }
 
     async fn stat(&self, path: &str) -> Result<(), Error> {
-        Export::stat(self, path).await.map(drop)
+        NfsExport::stat(self, path).await.map(drop)
     }
 
     async fn list(&self, path: &str) -> Result<Vec<(String, bool)>, Error> {
-        let entries = Export::list(self, path).await?;
+        let entries = NfsExport::list(self, path).await?;
         Ok(entries.into_iter().map(|entry| (entry.name, entry.is_directory)).collect())
     }
 
     async fn remove(&self, path: &str) -> Result<(), Error> {
-        Export::remove(self, path).await
+        NfsExport::remove(self, path).await
     }
 }

@@ -1,6 +1,6 @@
 //! Named loads: those of the documents, and a quick one.
 
-use super::{Plan, Until, Usage, Work};
+use super::{LoadKind, Plan, Until, Usage};
 
 /// A profile: loads on the same files, and the connection counts to compare.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ const GIB: u64 = 1 << 30;
 
 fn plan(files: usize, file_bytes: u64, threads: usize, depth: usize, times: [f64; 2]) -> Plan {
     Plan {
-        work: Work::Data,
+        work: LoadKind::Data,
         folder: String::new(),
         block_bytes: 4 * KIB,
         depth,
@@ -104,7 +104,7 @@ fn usages() -> Vec<Profile> {
         about,
         connections: vec![1, 4],
         plans: vec![Plan {
-            work: Work::Usage(usage),
+            work: LoadKind::Usage(usage),
             block_bytes: kib * KIB,
             ..plan(files, u64::from(kib * KIB), 2, 16, [60.0, 10.0])
         }],
@@ -215,7 +215,7 @@ impl Plan {
         let bytes = (self.file_bytes as f64 * part) as u64;
         // Small files keep their size.
         let file_bytes = match self.work {
-            Work::Data => bytes.max(least).next_multiple_of(1 << 20),
+            LoadKind::Data => bytes.max(least).next_multiple_of(1 << 20),
             _ => self.file_bytes,
         };
         Self {
@@ -270,7 +270,7 @@ mod tests {
     fn four_usages_are_metadata_heavy() {
         for name in ["web", "devops", "indexing", "desktops"] {
             let plan = &profile(name).unwrap_or_else(|| panic!("{name} is missing")).plans[0];
-            assert!(matches!(plan.work, Work::Usage(_)), "{name}");
+            assert!(matches!(plan.work, LoadKind::Usage(_)), "{name}");
             assert!(plan.file_bytes <= 32 << 10 && plan.files >= 1000, "{name}");
             assert_eq!(plan.scaled(0.01).file_bytes, plan.file_bytes, "{name}");
         }

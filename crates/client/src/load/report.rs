@@ -1,6 +1,6 @@
 //! Report of a run, as text and as data.
 
-use super::{Histogram, Kind, Plan, Recorder, Until, Work};
+use super::{LoadHistogram, LoadKind, LoadOperation, Plan, Recorder, Until};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -93,7 +93,7 @@ pub(super) fn report(
     seconds: f64,
     (client_cpu_seconds, server_cpu_seconds): (f64, Option<f64>),
 ) -> Report {
-    let figures = |kind: Kind| {
+    let figures = |kind: LoadOperation| {
         let (latencies, bytes) = (&total.latencies[kind as usize], total.bytes[kind as usize]);
         (latencies.count() > 0).then(|| OperationFigures {
             name: kind.name(),
@@ -103,7 +103,8 @@ pub(super) fn report(
             latency_us: latency(latencies),
         })
     };
-    let operations: Vec<OperationFigures> = Kind::ALL.into_iter().filter_map(figures).collect();
+    let operations: Vec<OperationFigures> =
+        LoadOperation::ALL.into_iter().filter_map(figures).collect();
     Report {
         plan: plan.clone(),
         environment,
@@ -116,7 +117,7 @@ pub(super) fn report(
     }
 }
 
-fn latency(histogram: &Histogram) -> Latency {
+fn latency(histogram: &LoadHistogram) -> Latency {
     let at = |percent| histogram.percentile(percent) as f64 / 1000.0;
     Latency {
         mean: histogram.mean() / 1000.0,
@@ -231,17 +232,17 @@ impl Plan {
         );
         let (files, bytes) = (self.files, size(self.file_bytes as f64));
         match self.work {
-            Work::Data => {}
-            Work::Metadata => return format!("create, stat, list, delete; {load}"),
-            Work::Unpack => return format!("create, stat, list; {load}"),
-            Work::Folder => {
+            LoadKind::Data => {}
+            LoadKind::Metadata => return format!("create, stat, list, delete; {load}"),
+            LoadKind::Unpack => return format!("create, stat, list; {load}"),
+            LoadKind::Folder => {
                 return format!("create, open, close, delete beside {files} files; {load}");
             }
-            Work::Listing => return format!("listing {files} files; {load}"),
-            Work::Usage(usage) => {
+            LoadKind::Listing => return format!("listing {files} files; {load}"),
+            LoadKind::Usage(usage) => {
                 return format!("{}; {files} files of {bytes}; {load}", usage.describe());
             }
-            Work::SmallFiles => {
+            LoadKind::SmallFiles => {
                 return format!("{files} files of {bytes} written and read; {load}");
             }
         }

@@ -1,6 +1,6 @@
 //! Many small files, written and read back once: open, write or read, close.
 
-use super::{Kind, Pace, Recorder, Run, Share, Storage, data};
+use super::{LoadOperation, LoadState, LoaderRun, Recorder, Storage, WorkerInputs, data};
 use crate::error::Error;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 const FOLDER_FILES: usize = 1000;
 
 /// Creates the folders.
-pub(super) async fn prepare<S: Storage>(run: &Run<S>) -> Result<(), Error> {
+pub(super) async fn prepare<S: Storage>(run: &LoaderRun<S>) -> Result<(), Error> {
     for number in 0..run.plan.files.div_ceil(FOLDER_FILES) {
         run.storage.make_directory(&format!("{}/{number}", run.folder)).await?;
     }
@@ -17,7 +17,10 @@ pub(super) async fn prepare<S: Storage>(run: &Run<S>) -> Result<(), Error> {
 }
 
 /// One worker: writes its share of the files, then reads them.
-pub(super) async fn work<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result<Recorder, Error> {
+pub(super) async fn work<S: Storage>(
+    share: WorkerInputs<S>,
+    pace: Arc<LoadState>,
+) -> Result<Recorder, Error> {
     let mut recorder = Recorder::default();
     let (plan, storage) = (&share.plan, &share.storage);
     pace.begun().await;
@@ -27,11 +30,11 @@ pub(super) async fn work<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result
     let contents = |number| data::contents(plan.seed, number as u64, 0, length);
     for number in own().take_while(|_| pace.goes_on()) {
         let put = put(storage, path(number), contents(number).into());
-        pace.timed(&mut recorder, Kind::Write, plan.file_bytes, put).await?;
+        pace.timed(&mut recorder, LoadOperation::Write, plan.file_bytes, put).await?;
     }
     for number in own().take_while(|_| pace.goes_on()) {
         let get = get(storage, path(number), plan.block_bytes, length);
-        let found = pace.timed(&mut recorder, Kind::Read, plan.file_bytes, get).await?;
+        let found = pace.timed(&mut recorder, LoadOperation::Read, plan.file_bytes, get).await?;
         if found != contents(number) {
             return Err(Error::Hostile("what was read is not what was written"));
         }

@@ -3,18 +3,18 @@
 use super::report::Environment;
 use super::storage::Storage;
 use crate::error::Error;
-use crate::file::{File, OpenHow};
-use crate::pool::Data;
-use crate::tree::Tree;
+use crate::file::{File, SmbOpenHow};
+use crate::pool::PooledBytes;
+use crate::tree::SmbTree;
 use bytes::Bytes;
 use wire::fscc::FILE_CREATE;
 
 /// The attribute of directories. MS-FSCC 2.6.
 const DIRECTORY: u32 = 0x10;
 
-impl Storage for Tree {
+impl Storage for SmbTree {
     type File = File;
-    type Data = Data;
+    type Data = PooledBytes;
 
     fn environment(&self) -> Environment {
         let client = self.client();
@@ -51,18 +51,18 @@ impl Storage for Tree {
     }
 
     async fn make_directory(&self, path: &str) -> Result<(), Error> {
-        Tree::make_directory(self, path).await
+        SmbTree::make_directory(self, path).await
     }
 
     async fn open(&self, path: &str) -> Result<File, Error> {
-        Tree::open(self, path, &OpenHow::read_write()).await
+        SmbTree::open(self, path, &SmbOpenHow::read_write()).await
     }
 
     async fn close(&self, file: File) -> Result<(), Error> {
         file.close().await
     }
 
-    async fn read(&self, file: &File, offset: u64, length: u32) -> Result<Data, Error> {
+    async fn read(&self, file: &File, offset: u64, length: u32) -> Result<PooledBytes, Error> {
         file.read(offset, length).await
     }
 
@@ -75,21 +75,22 @@ impl Storage for Tree {
     }
 
     async fn touch(&self, path: &str) -> Result<(), Error> {
-        let new = OpenHow { disposition: FILE_CREATE, ..OpenHow::read_write() };
-        Tree::touch(self, path, &new).await.map(drop)
+        let new = SmbOpenHow { disposition: FILE_CREATE, ..SmbOpenHow::read_write() };
+        SmbTree::touch(self, path, &new).await.map(drop)
     }
 
     async fn stat(&self, path: &str) -> Result<(), Error> {
-        Tree::stat(self, path).await.map(drop)
+        SmbTree::stat(self, path).await.map(drop)
     }
 
     async fn list(&self, path: &str) -> Result<Vec<(String, bool)>, Error> {
-        let entries = Tree::list(self, path).await?;
-        let entry = |e: crate::tree::Entry| (e.name, e.record.attributes & DIRECTORY != 0);
+        let entries = SmbTree::list(self, path).await?;
+        let entry =
+            |e: crate::tree::SmbDirectoryEntry| (e.name, e.record.attributes & DIRECTORY != 0);
         Ok(entries.into_iter().map(entry).collect())
     }
 
     async fn remove(&self, path: &str) -> Result<(), Error> {
-        Tree::remove(self, path).await
+        SmbTree::remove(self, path).await
     }
 }

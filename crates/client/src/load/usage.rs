@@ -2,7 +2,7 @@
 //! folder of its own, like a user's home or a build tree.
 
 use super::small::{get, put};
-use super::{Kind, Pace, Plan, Recorder, Run, Share, Storage, data};
+use super::{LoadOperation, LoadState, LoaderRun, Plan, Recorder, Storage, WorkerInputs, data};
 use crate::error::Error;
 use bytes::Bytes;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub enum Usage {
 
 /// One step of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum UsageStep {
     /// Gets a file's attributes.
     Look,
     /// Opens, reads and closes a file.
@@ -43,7 +43,7 @@ enum Step {
 
 impl Usage {
     /// Percentages of the steps.
-    const fn mix(self) -> [(Step, u64); 5] {
+    const fn mix(self) -> [(UsageStep, u64); 5] {
         let [look, read, change, make, list] = match self {
             Self::Web => [30, 65, 1, 2, 2],
             Self::DevOps => [45, 15, 5, 30, 5],
@@ -51,16 +51,16 @@ impl Usage {
             Self::Desktops => [25, 35, 25, 5, 10],
         };
         [
-            (Step::Look, look),
-            (Step::Read, read),
-            (Step::Change, change),
-            (Step::Make, make),
-            (Step::List, list),
+            (UsageStep::Look, look),
+            (UsageStep::Read, read),
+            (UsageStep::Change, change),
+            (UsageStep::Make, make),
+            (UsageStep::List, list),
         ]
     }
 
     /// The step for a random number below 100.
-    fn step(self, drawn: u64) -> Step {
+    fn step(self, drawn: u64) -> UsageStep {
         let mut left = drawn;
         for (step, weight) in self.mix() {
             if left < weight {
@@ -68,7 +68,7 @@ impl Usage {
             }
             left -= weight;
         }
-        Step::Look
+        UsageStep::Look
     }
 
     /// Describes the mix.
@@ -91,7 +91,7 @@ fn found_by_each(plan: &Plan) -> u64 {
 }
 
 /// Creates one folder per worker, with its files.
-pub(super) async fn prepare<S: Storage>(run: &Run<S>) -> Result<(), Error> {
+pub(super) async fn prepare<S: Storage>(run: &LoaderRun<S>) -> Result<(), Error> {
     let mut folders = JoinSet::new();
     for number in 0..run.plan.threads * run.plan.depth {
         folders.spawn(fill(run.share(number)));
@@ -102,7 +102,7 @@ pub(super) async fn prepare<S: Storage>(run: &Run<S>) -> Result<(), Error> {
     Ok(())
 }
 
-async fn fill<S: Storage>(share: Share<S>) -> Result<(), Error> {
+async fn fill<S: Storage>(share: WorkerInputs<S>) -> Result<(), Error> {
     let folder = format!("{}/{}", share.folder, share.number);
     share.storage.make_directory(&folder).await?;
     for file in 0..found_by_each(&share.plan) {
@@ -118,9 +118,9 @@ fn contents(plan: &Plan, file: u64) -> Bytes {
 
 /// One worker: performs random steps.
 pub(super) async fn work<S: Storage>(
-    mut share: Share<S>,
+    mut share: WorkerInputs<S>,
     usage: Usage,
-    pace: Arc<Pace>,
+    pace: Arc<LoadState>,
 ) -> Result<Recorder, Error> {
     let mut recorder = Recorder::default();
     let folder = format!("{}/{}", share.folder, share.number);
@@ -132,27 +132,30 @@ pub(super) async fn work<S: Storage>(
         let (plan, storage) = (&share.plan, &share.storage);
         let length = plan.file_bytes as usize;
         match step {
-            Step::Look => pace.timed(&mut recorder, Kind::Stat, 0, storage.stat(&path)).await?,
-            Step::Read => {
+            UsageStep::Look => {
+                pace.timed(&mut recorder, LoadOperation::Stat, 0, storage.stat(&path)).await?
+            }
+            UsageStep::Read => {
                 let get = get(storage, path, plan.block_bytes, length);
-                pace.timed(&mut recorder, Kind::Read, plan.file_bytes, get).await?;
+                pace.timed(&mut recorder, LoadOperation::Read, plan.file_bytes, get).await?;
             }
-            Step::Change => {
+            UsageStep::Change => {
                 let put = put(storage, path, contents(plan, made));
-                pace.timed(&mut recorder, Kind::Write, plan.file_bytes, put).await?;
+                pace.timed(&mut recorder, LoadOperation::Write, plan.file_bytes, put).await?;
             }
-            Step::Make => {
+            UsageStep::Make => {
                 let name = |number: u64| format!("{folder}/made{number}");
                 let put = put(storage, name(made), contents(plan, made));
-                pace.timed(&mut recorder, Kind::Create, plan.file_bytes, put).await?;
+                pace.timed(&mut recorder, LoadOperation::Create, plan.file_bytes, put).await?;
                 if made >= MADE_MAX {
                     let oldest = name(made - MADE_MAX);
-                    pace.timed(&mut recorder, Kind::Delete, 0, storage.remove(&oldest)).await?;
+                    pace.timed(&mut recorder, LoadOperation::Delete, 0, storage.remove(&oldest))
+                        .await?;
                 }
                 made += 1;
             }
-            Step::List => {
-                pace.timed(&mut recorder, Kind::List, 0, storage.list(&folder)).await?;
+            UsageStep::List => {
+                pace.timed(&mut recorder, LoadOperation::List, 0, storage.list(&folder)).await?;
             }
         }
     }

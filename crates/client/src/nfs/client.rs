@@ -2,9 +2,9 @@
 
 use super::callbacks::{Callbacks, PROGRAM};
 use super::connection::{CallFailure, Connection, RecordReply};
-use super::connections::Connections;
+use super::connections::SessionConnections;
 use super::delegation::Recall;
-use super::slots::{Lease, Slots};
+use super::slots::{SessionSlots, SlotLease};
 use crate::error::Error;
 use crate::limits::{NFS_PATIENCE, REPLAYS_MAX};
 use bytes::Bytes;
@@ -48,7 +48,7 @@ const ASK_AGAIN_EVERY: Duration = Duration::from_millis(100);
 
 /// The server and the user.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct NfsTarget {
     /// Name for display.
     pub name: String,
     /// Server address.
@@ -63,7 +63,7 @@ pub struct Target {
 
 /// Options of a session.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct NfsOptions {
     /// Minor version: 1 or 2.
     pub minor_version: u32,
     /// Number of connections.
@@ -76,7 +76,7 @@ pub struct Options {
     pub patience: Duration,
 }
 
-impl Default for Options {
+impl Default for NfsOptions {
     fn default() -> Self {
         let (minor_version, connections, slots, callbacks) = (1, 1, 256, false);
         Self { minor_version, connections, slots, callbacks, patience: NFS_PATIENCE }
@@ -85,15 +85,15 @@ impl Default for Options {
 
 /// A client with its session. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct NfsClient {
     inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    caller: Caller,
-    connections: Arc<Connections>,
-    slots: Arc<Slots>,
+    caller: RpcCaller,
+    connections: Arc<SessionConnections>,
+    slots: Arc<SessionSlots>,
     client_id: ClientId,
     session_id: SessionId,
     fore_channel: ChannelAttributes,
@@ -102,8 +102,8 @@ struct Inner {
 
 /// Program, version, and the next transaction id.
 #[derive(Debug)]
-struct Caller {
-    target: Target,
+struct RpcCaller {
+    target: NfsTarget,
     minor_version: u32,
     next_xid: AtomicU32,
 }
@@ -160,16 +160,16 @@ fn may_repeat(operations: &[Operation<'_>]) -> bool {
 
 /// A reply with a valid SEQUENCE result.
 #[derive(Debug)]
-pub struct Answer {
+pub struct SequencedReply {
     record: Bytes,
 }
 
-impl Client {
+impl NfsClient {
     /// Creates a session, and opens its connections.
     ///
     /// # Errors
     /// The server's refusal, or why it is unreachable.
-    pub async fn connect(target: Target, options: Options) -> Result<Self, Error> {
+    pub async fn connect(target: NfsTarget, options: NfsOptions) -> Result<Self, Error> {
         if options.connections == 0 || options.connections > CONNECTIONS_MAX {
             return Err(Error::Misuse("a session has 1 to 64 connections"));
         }
@@ -177,10 +177,10 @@ impl Client {
         let callbacks = Arc::new(callbacks);
         let service = options.callbacks.then(|| callbacks.clone());
         let mut connections =
-            Connections::open((target.address, options.patience), service).await?;
+            SessionConnections::open((target.address, options.patience), service).await?;
         let first = connections.all().remove(0);
         let minor_version = options.minor_version;
-        let caller = Caller { target, minor_version, next_xid: AtomicU32::new(1) };
+        let caller = RpcCaller { target, minor_version, next_xid: AtomicU32::new(1) };
         let (client_id, sequence_id) = caller.exchange_id(&first).await?;
         let slots = options.slots.clamp(1, SLOTS_MAX);
         let back = if options.callbacks {
@@ -196,7 +196,7 @@ impl Client {
         let inner = Inner {
             caller,
             connections: Arc::new(connections),
-            slots: Arc::new(Slots::new(count)),
+            slots: Arc::new(SessionSlots::new(count)),
             client_id,
             session_id: session.session_id,
             fore_channel: session.fore_channel,
@@ -221,7 +221,7 @@ impl Client {
     /// # Errors
     /// The connection was lost, or the reply is invalid. The operations' status is in the
     /// reply.
-    pub async fn compound(&self, operations: &[Operation<'_>]) -> Result<Answer, Error> {
+    pub async fn compound(&self, operations: &[Operation<'_>]) -> Result<SequencedReply, Error> {
         let begun = tokio::time::Instant::now();
         loop {
             let answer = self.call(operations).await?;
@@ -236,7 +236,7 @@ impl Client {
 
     /// Sends one request. If the connection is lost, the same request is sent on another one in the
     /// same slot; the server detects the replay by its sequence id. RFC 8881 2.10.6.2.
-    async fn call(&self, operations: &[Operation<'_>]) -> Result<Answer, Error> {
+    async fn call(&self, operations: &[Operation<'_>]) -> Result<SequencedReply, Error> {
         let inner = &*self.inner;
         let may_repeat = may_repeat(operations);
         let mut lease = inner.slots.take().await;
@@ -245,7 +245,7 @@ impl Client {
             let connection = inner.connections.take().await?;
             let unanswered = match inner.send(&connection, operations, lease, !may_repeat).await {
                 Ok(RecordReply { record, lease: back }) => {
-                    let answer = Answer { record };
+                    let answer = SequencedReply { record };
                     let Some(mut back) = back else { return Ok(answer) };
                     match answer.meaning(losses > 0)? {
                         ReplyMeaning::Results => return Ok(answer),
@@ -356,13 +356,13 @@ impl Inner {
         &self,
         connection: &Connection,
         operations: &[Operation<'_>],
-        lease: Lease,
+        lease: SlotLease,
         cache_this: bool,
     ) -> Result<RecordReply, CallFailure> {
         let xid = self.caller.next_xid.fetch_add(1, Ordering::Relaxed);
-        let write = |w: &mut XdrWriter<'_>, lease: Option<&Lease>| {
+        let write = |w: &mut XdrWriter<'_>, lease: Option<&SlotLease>| {
             let mut request = self.caller.begin(w, xid);
-            if let Some(numbers) = lease.map(Lease::numbers) {
+            if let Some(numbers) = lease.map(SlotLease::numbers) {
                 request.push(w, &Operation::Sequence(self.sequence(numbers, cache_this)));
             }
             operations.iter().for_each(|operation| request.push(w, operation));
@@ -382,7 +382,7 @@ impl Inner {
     }
 }
 
-impl Caller {
+impl RpcCaller {
     /// Writes the header of a compound up to its operations.
     fn begin(&self, w: &mut XdrWriter<'_>, xid: u32) -> CompoundRequest {
         let mut body = Vec::with_capacity(64);
@@ -410,15 +410,15 @@ impl Caller {
         &self,
         connection: &Connection,
         operation: &Operation<'_>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<SequencedReply, Error> {
         let xid = self.next_xid.fetch_add(1, Ordering::Relaxed);
-        let write = |w: &mut XdrWriter<'_>, _: Option<&Lease>| {
+        let write = |w: &mut XdrWriter<'_>, _: Option<&SlotLease>| {
             let mut request = self.begin(w, xid);
             request.push(w, operation);
             request.finish(w);
         };
         let answered = connection.call(xid, None, write).await;
-        answered.map(|it| Answer { record: it.record }).map_err(|it| it.error)
+        answered.map(|it| SequencedReply { record: it.record }).map_err(|it| it.error)
     }
 
     /// The client id, and the sequence id for CREATE_SESSION.
@@ -471,7 +471,7 @@ impl Caller {
     }
 }
 
-impl Answer {
+impl SequencedReply {
     /// The results behind that of SEQUENCE.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! One connection: batches calls that are queued together, and dispatches replies to their waiters.
 
 use super::callbacks::Callbacks;
-use super::slots::Lease;
+use super::slots::SlotLease;
 use crate::error::Error;
 use crate::line::is_here;
 use crate::line::{Silence, connect_reserved};
@@ -49,13 +49,13 @@ pub(super) struct Connection {
 struct ConnectionState {
     /// Replies to callbacks, if the server may call.
     callbacks: Option<Arc<Callbacks>>,
-    state: Mutex<State>,
+    state: Mutex<NfsConnectionState>,
     wake_writer: Notify,
     bytes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct NfsConnectionState {
     outgoing: Vec<u8>,
     waiting: HashMap<u32, Waiter>,
     lost: Option<Arc<str>>,
@@ -64,22 +64,22 @@ struct State {
 /// A waiter for a reply, and the slot that the reply frees.
 #[derive(Debug)]
 struct Waiter {
-    answer: oneshot::Sender<Result<RecordReply, Option<Lease>>>,
-    lease: Option<Lease>,
+    answer: oneshot::Sender<Result<RecordReply, Option<SlotLease>>>,
+    lease: Option<SlotLease>,
 }
 
 /// A reply, and the slot of its request with the next sequence id.
 #[derive(Debug)]
 pub(super) struct RecordReply {
     pub(super) record: Bytes,
-    pub(super) lease: Option<Lease>,
+    pub(super) lease: Option<SlotLease>,
 }
 
 /// Why there is no reply, and the slot for resending the request.
 #[derive(Debug)]
 pub(super) struct CallFailure {
     pub(super) error: Error,
-    pub(super) lease: Option<Lease>,
+    pub(super) lease: Option<SlotLease>,
 }
 
 /// Server address, and timeout of a silent connection with an outstanding reply.
@@ -126,8 +126,8 @@ impl Connection {
     pub(super) async fn call(
         &self,
         xid: u32,
-        mut lease: Option<Lease>,
-        write: impl FnOnce(&mut XdrWriter<'_>, Option<&Lease>),
+        mut lease: Option<SlotLease>,
+        write: impl FnOnce(&mut XdrWriter<'_>, Option<&SlotLease>),
     ) -> Result<RecordReply, CallFailure> {
         let (answer, answered) = oneshot::channel();
         {
@@ -140,7 +140,7 @@ impl Connection {
             let mark = begin_record(w);
             write(w, lease.as_ref());
             end_record(w, mark, 0);
-            lease.iter_mut().for_each(Lease::sent);
+            lease.iter_mut().for_each(SlotLease::sent);
             state.waiting.insert(xid, Waiter { answer, lease });
         }
         self.shared.wake_writer.notify_one();
@@ -181,7 +181,7 @@ impl ConnectionState {
             Ok(RpcMessage::Reply(reply)) => {
                 let waiter = self.state.lock().waiting.remove(&reply.xid);
                 let mut waiter = waiter.ok_or("a reply that nobody waits for")?;
-                waiter.lease.iter_mut().for_each(Lease::answered);
+                waiter.lease.iter_mut().for_each(SlotLease::answered);
                 // A dropped waiter needs no reply.
                 let _ = waiter.answer.send(Ok(RecordReply { record, lease: waiter.lease }));
                 Ok(())

@@ -16,9 +16,9 @@ const REOPEN_PAUSE: Duration = Duration::from_millis(20);
 
 /// All connections of a session. Each has at most one reopening in progress.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(super) struct SessionConnections {
     line: Line,
-    places: Vec<Place>,
+    places: Vec<ReopenableConnection>,
     next: AtomicUsize,
     /// Held while the only connection is reopened; other requests wait for it.
     one_who_opens: tokio::sync::Mutex<()>,
@@ -27,13 +27,13 @@ pub(super) struct Connections {
 }
 
 #[derive(Debug)]
-struct Place {
+struct ReopenableConnection {
     connection: Mutex<Arc<Connection>>,
     /// A reopening is in progress.
     is_opened_again: AtomicBool,
 }
 
-impl Place {
+impl ReopenableConnection {
     fn new(connection: Connection) -> Self {
         Self {
             connection: Mutex::new(Arc::new(connection)),
@@ -46,13 +46,13 @@ impl Place {
     }
 }
 
-impl Connections {
+impl SessionConnections {
     /// Opens one connection, on which `callbacks` replies to callbacks. A replacement of it has no
     /// callbacks.
     pub(super) async fn open(line: Line, callbacks: Option<Arc<Callbacks>>) -> Result<Self, Error> {
         Ok(Self {
             line,
-            places: vec![Place::new(Connection::open(line, callbacks).await?)],
+            places: vec![ReopenableConnection::new(Connection::open(line, callbacks).await?)],
             next: AtomicUsize::new(0),
             one_who_opens: tokio::sync::Mutex::new(()),
             is_over: AtomicBool::new(false),
@@ -67,14 +67,14 @@ impl Connections {
             opening.spawn(Connection::open(line, None));
         }
         for opened in opening.join_all().await {
-            self.places.push(Place::new(opened?));
+            self.places.push(ReopenableConnection::new(opened?));
         }
         Ok(())
     }
 
     /// All connections, alive or lost.
     pub(super) fn all(&self) -> Vec<Arc<Connection>> {
-        self.places.iter().map(Place::connection).collect()
+        self.places.iter().map(ReopenableConnection::connection).collect()
     }
 
     /// The next live connection. If none is alive, opens one within [`REOPEN_WITHIN`].
@@ -138,7 +138,7 @@ impl Connections {
     }
 }
 
-fn is_wanted(connections: &Weak<Connections>) -> bool {
+fn is_wanted(connections: &Weak<SessionConnections>) -> bool {
     connections.upgrade().is_some_and(|it| !it.is_over.load(Ordering::Relaxed))
 }
 

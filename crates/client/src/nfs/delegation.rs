@@ -4,7 +4,7 @@ use wire::nfs::{FileHandle, StateId};
 
 /// A delegation that this client holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delegation {
+pub struct ClientDelegation {
     pub(super) handle: FileHandle,
     pub(super) state_id: StateId,
     /// A write delegation.
@@ -22,7 +22,7 @@ pub struct Recall {
 impl Recall {
     /// True if it refers to this delegation.
     #[must_use]
-    pub fn is_of(&self, delegation: &Delegation) -> bool {
+    pub fn is_of(&self, delegation: &ClientDelegation) -> bool {
         self.state_id.other == delegation.state_id.other
     }
 }

@@ -1,6 +1,6 @@
 //! Files of an export, by path: the programs' interface.
 
-use super::client::{Answer, Client, refused};
+use super::client::{NfsClient, SequencedReply, refused};
 use crate::error::Error;
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -50,8 +50,8 @@ const HANDLES: Bitmap4 = Bitmap4::of(&[attribute::FILEHANDLE]);
 
 /// A directory of a server, the origin of paths. Clones share the handle cache.
 #[derive(Clone, Debug)]
-pub struct Export {
-    client: Client,
+pub struct NfsExport {
+    client: NfsClient,
     root: FileHandle,
     directories: Arc<Mutex<HashMap<String, FileHandle>>>,
 }
@@ -76,7 +76,7 @@ pub struct File {
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct NfsDirectoryEntry {
     /// Name; invalid UTF-8 is replaced.
     pub name: String,
     /// File id.
@@ -103,7 +103,7 @@ pub(super) fn put(handle: &FileHandle) -> Operation<'static> {
 
 /// The result of one operation of a reply, after the successful operations of `before`.
 pub(super) fn result<'a, T>(
-    answer: &'a Answer,
+    answer: &'a SequencedReply,
     before: &[OperationNumber],
     number: OperationNumber,
 ) -> Result<T, Error>
@@ -119,19 +119,19 @@ where
 
 pub(super) const PUT: &[OperationNumber] = &[OperationNumber::PUTFH];
 
-impl Export {
+impl NfsExport {
     /// Opens the directory of this path on the server.
     ///
     /// # Errors
     /// The server's refusal.
-    pub async fn open(client: Client, path: &str) -> Result<Self, Error> {
+    pub async fn open(client: NfsClient, path: &str) -> Result<Self, Error> {
         let root = walk(&client, None, path).await?;
         Ok(Self { client, root, directories: Arc::default() })
     }
 
     /// The client.
     #[must_use]
-    pub fn client(&self) -> &Client {
+    pub fn client(&self) -> &NfsClient {
         &self.client
     }
 
@@ -186,7 +186,7 @@ impl Export {
     /// Opens a file for reading and writing, or creates it.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
+    /// See [`NfsExport::make_directory`].
     pub async fn open_file(&self, path: &str, disposition: Disposition) -> Result<File, Error> {
         let (parent, name) = self.parent(path).await?;
         let mode = Attributes { mode: Some(0o644), ..Attributes::default() };
@@ -221,7 +221,7 @@ impl Export {
     /// Closes a file.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
+    /// See [`NfsExport::make_directory`].
     pub async fn close(&self, file: File) -> Result<(), Error> {
         let close = Operation::Close(CloseArgs { sequence_id: 0, state_id: file.state_id });
         let answer = self.client.compound(&[put(&file.handle), close]).await?;
@@ -231,7 +231,7 @@ impl Export {
     /// Reads; returns fewer bytes at the end of the file.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
+    /// See [`NfsExport::make_directory`].
     pub async fn read(&self, file: &File, offset: u64, count: u32) -> Result<Bytes, Error> {
         let read = Operation::Read(ReadArgs { state_id: file.state_id, offset, count });
         let answer = self.client.compound(&[put(&file.handle), read]).await?;
@@ -245,7 +245,7 @@ impl Export {
     /// Writes all of `data`, with the durability that the server chooses.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
+    /// See [`NfsExport::make_directory`].
     pub async fn write(&self, file: &File, offset: u64, data: &[u8]) -> Result<(), Error> {
         let write = Operation::Write(WriteArgs {
             state_id: file.state_id,
@@ -264,7 +264,7 @@ impl Export {
     /// Commits written data to stable storage.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
+    /// See [`NfsExport::make_directory`].
     pub async fn commit(&self, file: &File) -> Result<(), Error> {
         let commit = Operation::Commit(CommitArgs { offset: 0, count: 0 });
         let answer = self.client.compound(&[put(&file.handle), commit]).await?;
@@ -274,7 +274,7 @@ impl Export {
     /// Sets the size of a file.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
+    /// See [`NfsExport::make_directory`].
     pub async fn set_size(&self, file: &File, size_bytes: u64) -> Result<(), Error> {
         let size = Attributes { size: Some(size_bytes), ..Attributes::default() };
         let mut buffer = Vec::new();
@@ -291,8 +291,8 @@ impl Export {
     /// Looks up a file and gets its attributes.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
-    pub async fn stat(&self, path: &str) -> Result<Entry, Error> {
+    /// See [`NfsExport::make_directory`].
+    pub async fn stat(&self, path: &str) -> Result<NfsDirectoryEntry, Error> {
         let (parent, name) = self.parent(path).await?;
         let attributes = Operation::GetAttr(GetAttrArgs { requested: LISTED });
         let lookup = Operation::Lookup(LookupArgs { name });
@@ -312,8 +312,8 @@ impl Export {
     /// Lists a directory with attributes.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
-    pub async fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
+    /// See [`NfsExport::make_directory`].
+    pub async fn list(&self, path: &str) -> Result<Vec<NfsDirectoryEntry>, Error> {
         let directory = self.directory(path).await?;
         let mut entries = Vec::new();
         let (mut cookie, mut cookie_verifier) = (0, Verifier::default());
@@ -340,7 +340,7 @@ impl Export {
     /// Removes a file or an empty directory.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
+    /// See [`NfsExport::make_directory`].
     pub async fn remove(&self, path: &str) -> Result<(), Error> {
         let (parent, name) = self.parent(path).await?;
         self.directories.lock().remove(path);
@@ -356,9 +356,9 @@ pub(super) fn for_put(results: &mut wire::nfs::CompoundResults<'_>) -> Result<()
 }
 
 /// Converts attributes to an entry.
-pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<Entry, Error> {
+pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<NfsDirectoryEntry, Error> {
     let attributes = attributes.attributes().map_err(|_| Error::Hostile("attributes of a file"))?;
-    Ok(Entry {
+    Ok(NfsDirectoryEntry {
         name: String::from_utf8_lossy(name).into_owned(),
         id: attributes.fileid.unwrap_or_default(),
         is_directory: attributes.file_type == Some(FileType::Directory),
@@ -375,7 +375,11 @@ pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<Entry, Error>
 }
 
 /// Walks a path from `start` or the server's root.
-async fn walk(client: &Client, start: Option<FileHandle>, path: &str) -> Result<FileHandle, Error> {
+async fn walk(
+    client: &NfsClient,
+    start: Option<FileHandle>,
+    path: &str,
+) -> Result<FileHandle, Error> {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     if names.len() > PATH_COMPONENTS_MAX {
         return Err(Error::Misuse("the path has too many components"));

@@ -1,7 +1,7 @@
 //! Byte-range locks. RFC 8881 9, 18.10, 18.12.
 
 use super::client::refused;
-use super::export::{Export, File, PUT, for_put, put, result};
+use super::export::{File, NfsExport, PUT, for_put, put, result};
 use crate::error::Error;
 use wire::nfs::ops::{LockArgs, Locker, OpenToLockOwner, UnlockArgs};
 use wire::nfs::xdr::Opaque;
@@ -9,7 +9,7 @@ use wire::nfs::{LockType, Operation, OperationNumber, StateId, StateOwner};
 
 /// A byte range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct LockRange {
     /// Offset of the first byte.
     pub offset: u64,
     /// Length, in bytes; all ones extends to the end of the file.
@@ -20,19 +20,19 @@ pub struct Range {
 #[derive(Debug)]
 pub struct HeldRange {
     state_id: StateId,
-    range: Range,
+    range: LockRange,
 }
 
-impl Export {
+impl NfsExport {
     /// Locks a range of an open file for `owner`, exclusively or shared. Does not wait.
     ///
     /// # Errors
-    /// DENIED for a conflicting lock; otherwise like [`Export::make_directory`].
+    /// DENIED for a conflicting lock; otherwise like [`NfsExport::make_directory`].
     pub async fn lock(
         &self,
         file: &File,
         owner: &str,
-        range: Range,
+        range: LockRange,
         is_exclusive: bool,
     ) -> Result<HeldRange, Error> {
         let client_id = self.client().id();
@@ -44,7 +44,7 @@ impl Export {
             lock_owner: StateOwner { client_id, owner: Opaque(owner.as_bytes()) },
         });
         let lock_type = if is_exclusive { LockType::Write } else { LockType::Read };
-        let Range { offset, length } = range;
+        let LockRange { offset, length } = range;
         let lock = LockArgs { lock_type, reclaim: false, offset, length, locker };
         let answer = self.client().compound(&[put(&file.handle), Operation::Lock(lock)]).await?;
         let mut results = answer.results()?;
@@ -57,9 +57,9 @@ impl Export {
     /// Unlocks the range.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
+    /// See [`NfsExport::make_directory`].
     pub async fn unlock(&self, file: &File, locked: HeldRange) -> Result<(), Error> {
-        let Range { offset, length } = locked.range;
+        let LockRange { offset, length } = locked.range;
         let unlock = Operation::Unlock(UnlockArgs {
             lock_type: LockType::Write,
             sequence_id: 0,

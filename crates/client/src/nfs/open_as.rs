@@ -2,8 +2,8 @@
 //! 18.16, 18.6.
 
 use super::client::refused;
-use super::delegation::Delegation;
-use super::export::{Export, File, PUT, for_put, put, result};
+use super::delegation::ClientDelegation;
+use super::export::{File, NfsExport, PUT, for_put, put, result};
 use crate::error::Error;
 use wire::nfs::attributes::Attributes;
 use wire::nfs::ops::{
@@ -15,7 +15,7 @@ use wire::nfs::{Operation, OperationNumber, StateOwner};
 
 /// Parameters of an open.
 #[derive(Clone, Copy, Debug)]
-pub struct OpenWish {
+pub struct NfsOpenParameters {
     /// Share access, and the delegation want.
     pub access: ShareAccess,
     /// Share deny.
@@ -24,16 +24,16 @@ pub struct OpenWish {
     pub creates: bool,
 }
 
-impl Export {
+impl NfsExport {
     /// Opens a file for this client's one open owner.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
+    /// See [`NfsExport::make_directory`].
     pub async fn open_as(
         &self,
         path: &str,
-        wish: OpenWish,
-    ) -> Result<(File, Option<Delegation>), Error> {
+        wish: NfsOpenParameters,
+    ) -> Result<(File, Option<ClientDelegation>), Error> {
         let (parent, name) = self.parent(path).await?;
         let mut buffer = Vec::new();
         let mode = Attributes { mode: Some(0o644), ..Attributes::default() };
@@ -54,7 +54,7 @@ impl Export {
         let opened: NfsOpenResult<'_> = results.succeed(number).map_err(refused(number))?;
         let number = OperationNumber::GETFH;
         let handle = results.succeed(number).map_err(refused(number))?;
-        let delegated = |state_id, is_write| Some(Delegation { handle, state_id, is_write });
+        let delegated = |state_id, is_write| Some(ClientDelegation { handle, state_id, is_write });
         let delegation = match opened.delegation {
             OpenDelegation::Read(given) | OpenDelegation::ReadAttributes(given) => {
                 delegated(given.state_id, false)
@@ -70,8 +70,8 @@ impl Export {
     /// Returns a delegation.
     ///
     /// # Errors
-    /// See [`Export::make_directory`].
-    pub async fn return_delegation(&self, delegation: Delegation) -> Result<(), Error> {
+    /// See [`NfsExport::make_directory`].
+    pub async fn return_delegation(&self, delegation: ClientDelegation) -> Result<(), Error> {
         let state_id = delegation.state_id;
         let give = Operation::DelegReturn(DelegReturnArgs { state_id });
         let answer = self.client().compound(&[put(&delegation.handle), give]).await?;

@@ -7,13 +7,13 @@ use tokio::sync::Semaphore;
 
 /// The slots of one session, which its connections share.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct SessionSlots {
     free: Mutex<Vec<(u32, u32)>>,
     available: Semaphore,
     highest: u32,
 }
 
-impl Slots {
+impl SessionSlots {
     /// Creates `count` slots with sequence id 1.
     pub(super) fn new(count: u32) -> Self {
         let free = Mutex::new((0..count).rev().map(|slot| (slot, 1)).collect());
@@ -21,13 +21,13 @@ impl Slots {
     }
 
     /// Waits for a free slot.
-    pub(super) async fn take(self: &Arc<Self>) -> Lease {
+    pub(super) async fn take(self: &Arc<Self>) -> SlotLease {
         if let Ok(permit) = self.available.acquire().await {
             permit.forget();
         }
         // There are as many permits as free slots, and the semaphore is never closed.
         let (slot, sequence) = self.free.lock().pop().expect("a permit stands for a free slot");
-        Lease { slots: self.clone(), slot, sequence, state: State::Unsent }
+        SlotLease { slots: self.clone(), slot, sequence, state: SlotState::Unsent }
     }
 
     /// The highest slot id.
@@ -37,7 +37,7 @@ impl Slots {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SlotState {
     Unsent,
     Sent,
     RecordReply,
@@ -46,14 +46,14 @@ enum State {
 /// A slot in use by a request. If its reply never arrives and nobody resends the request, the
 /// server's state is unknown, so the slot is not used again.
 #[derive(Debug)]
-pub(super) struct Lease {
-    slots: Arc<Slots>,
+pub(super) struct SlotLease {
+    slots: Arc<SessionSlots>,
     slot: u32,
     sequence: u32,
-    state: State,
+    state: SlotState,
 }
 
-impl Lease {
+impl SlotLease {
     /// Slot id and sequence id of the request.
     pub(super) fn numbers(&self) -> (u32, u32) {
         (self.slot, self.sequence)
@@ -61,32 +61,32 @@ impl Lease {
 
     /// The request is being sent.
     pub(super) fn sent(&mut self) {
-        self.state = State::Sent;
+        self.state = SlotState::Sent;
     }
 
     /// The reply has arrived.
     pub(super) fn answered(&mut self) {
-        self.state = State::RecordReply;
+        self.state = SlotState::RecordReply;
     }
 
     /// The server refused the sequence id, so the next request uses it again. RFC 8881 18.46.3.
     pub(super) fn refused(&mut self) {
-        self.state = State::Unsent;
+        self.state = SlotState::Unsent;
     }
 
     /// The reply is not cached; the request is resent with the next sequence id.
     pub(super) fn count_up(&mut self) {
         self.sequence = self.sequence.wrapping_add(1);
-        self.state = State::Unsent;
+        self.state = SlotState::Unsent;
     }
 }
 
-impl Drop for Lease {
+impl Drop for SlotLease {
     fn drop(&mut self) {
         let next = match self.state {
-            State::Sent => return,
-            State::Unsent => self.sequence,
-            State::RecordReply => self.sequence.wrapping_add(1),
+            SlotState::Sent => return,
+            SlotState::Unsent => self.sequence,
+            SlotState::RecordReply => self.sequence.wrapping_add(1),
         };
         self.slots.free.lock().push((self.slot, next));
         self.slots.available.add_permits(1);
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn slot_advances_per_reply_and_is_lost_without_one() {
-        let slots = Arc::new(Slots::new(2));
+        let slots = Arc::new(SessionSlots::new(2));
         let mut first = slots.take().await;
         assert_eq!(first.numbers(), (0, 1));
         first.sent();
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn refused_sequence_id_is_reused_but_an_uncached_one_not() {
-        let slots = Arc::new(Slots::new(1));
+        let slots = Arc::new(SessionSlots::new(1));
         let mut lease = slots.take().await;
         lease.sent();
         lease.answered();

@@ -1,6 +1,6 @@
 //! The client against a small test server that checks sequence ids.
 
-use super::{Client, Disposition, Export, Options, Target};
+use super::{Disposition, NfsClient, NfsExport, NfsOptions, NfsTarget};
 use crate::error::Error;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -189,11 +189,11 @@ fn put_result(w: &mut XdrWriter<'_>, reply: &mut CompoundReply, operation: &Oper
     }
 }
 
-async fn connected(connections: usize) -> (Client, Arc<Mutex<TestServerState>>) {
+async fn connected(connections: usize) -> (NfsClient, Arc<Mutex<TestServerState>>) {
     let (address, seen) = serve().await;
-    let target = Target { name: "test".into(), address, uid: 0, gid: 0, instance: [1; 8] };
-    let options = Options { connections, ..Options::default() };
-    (Client::connect(target, options).await.unwrap(), seen)
+    let target = NfsTarget { name: "test".into(), address, uid: 0, gid: 0, instance: [1; 8] };
+    let options = NfsOptions { connections, ..NfsOptions::default() };
+    (NfsClient::connect(target, options).await.unwrap(), seen)
 }
 
 /// More requests than slots, over all connections. The server checks each slot's sequence id, and
@@ -202,7 +202,7 @@ async fn connected(connections: usize) -> (Client, Arc<Mutex<TestServerState>>) 
 async fn requests_use_all_connections_and_count_per_slot() {
     let (client, seen) = connected(3).await;
     assert_eq!(client.slots(), SLOTS);
-    let export = Export::open(client, "a/b").await.unwrap();
+    let export = NfsExport::open(client, "a/b").await.unwrap();
     let file = Arc::new(export.open_file("c/d", Disposition::Open).await.unwrap());
     let mut readers = tokio::task::JoinSet::new();
     for reader in 0..32u64 {
@@ -224,7 +224,7 @@ async fn requests_use_all_connections_and_count_per_slot() {
 #[tokio::test]
 async fn grace_is_retried_and_refusals_are_returned() {
     let (client, seen) = connected(1).await;
-    let export = Export::open(client, "").await.unwrap();
+    let export = NfsExport::open(client, "").await.unwrap();
     seen.lock().refusals = vec![NfsStatus::GRACE, NfsStatus::DELAY];
     let file = export.open_file("name", Disposition::Create).await.unwrap();
     seen.lock().refusals = vec![NfsStatus::STALE];
@@ -235,7 +235,7 @@ async fn grace_is_retried_and_refusals_are_returned() {
 #[tokio::test]
 async fn request_on_a_lost_connection_is_replayed_in_its_slot() {
     let (client, seen) = connected(2).await;
-    let export = Export::open(client, "").await.unwrap();
+    let export = NfsExport::open(client, "").await.unwrap();
     let file = export.open_file("name", Disposition::Create).await.unwrap();
     seen.lock().ends = Some(0);
     for offset in 0..4 {
@@ -256,7 +256,7 @@ async fn request_on_a_lost_connection_is_replayed_in_its_slot() {
 #[tokio::test]
 async fn session_survives_the_loss_of_its_only_connection() {
     let (client, seen) = connected(1).await;
-    let export = Export::open(client, "").await.unwrap();
+    let export = NfsExport::open(client, "").await.unwrap();
     let file = export.open_file("name", Disposition::Create).await.unwrap();
     {
         let mut seen = seen.lock();
@@ -277,7 +277,7 @@ async fn session_survives_the_loss_of_its_only_connection() {
 #[tokio::test]
 async fn uncached_request_is_repeated_only_if_idempotent() {
     let (client, seen) = connected(1).await;
-    let export = Export::open(client, "").await.unwrap();
+    let export = NfsExport::open(client, "").await.unwrap();
     let file = export.open_file("name", Disposition::Create).await.unwrap();
     seen.lock().forgets = true;
     seen.lock().ends = Some(0);
@@ -293,7 +293,7 @@ async fn io_size_fits_the_session_and_needs_a_connection() {
     let (client, _) = connected(1).await;
     assert_eq!(client.io_bytes_max(), (1 << 20) - 4096);
     let address = "127.0.0.1:1".parse().unwrap();
-    let target = Target { name: String::new(), address, uid: 0, gid: 0, instance: [0; 8] };
-    let none = Options { connections: 0, ..Options::default() };
-    assert!(matches!(Client::connect(target, none).await, Err(Error::Misuse(_))));
+    let target = NfsTarget { name: String::new(), address, uid: 0, gid: 0, instance: [0; 8] };
+    let none = NfsOptions { connections: 0, ..NfsOptions::default() };
+    assert!(matches!(NfsClient::connect(target, none).await, Err(Error::Misuse(_))));
 }

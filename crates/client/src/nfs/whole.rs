@@ -2,7 +2,7 @@
 //! permissions, renames, holes.
 
 use super::client::refused;
-use super::export::{Entry, Export, File, LISTED, PUT, entry, for_put, put, result};
+use super::export::{File, LISTED, NfsDirectoryEntry, NfsExport, PUT, entry, for_put, put, result};
 use crate::error::Error;
 use bytes::Bytes;
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub enum OpenFor {
 
 /// Attributes to set; `None` leaves one unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct NfsSetAttributes {
     /// Permission bits.
     pub mode: Option<u32>,
     /// Access time.
@@ -42,7 +42,7 @@ pub struct Facts {
     pub modified: Option<NfsTime>,
 }
 
-impl Facts {
+impl NfsSetAttributes {
     fn attributes(&self) -> Attributes<'static> {
         Attributes {
             mode: self.mode,
@@ -69,7 +69,7 @@ fn set_attributes(results: &mut Results<'_>) -> Result<(), Error> {
     reply.status.ok().map_err(|status| Error::RefusedOperation(number, status))
 }
 
-impl Export {
+impl NfsExport {
     fn open_operation<'a>(
         &self,
         name: &'a [u8],
@@ -90,7 +90,11 @@ impl Export {
     ///
     /// # Errors
     /// The server's refusal.
-    pub async fn get(&self, path: &str, length_bytes: u32) -> Result<(Bytes, Entry), Error> {
+    pub async fn get(
+        &self,
+        path: &str,
+        length_bytes: u32,
+    ) -> Result<(Bytes, NfsDirectoryEntry), Error> {
         let (parent, name) = self.parent(path).await?;
         let state_id = StateId::CURRENT;
         let operations = [
@@ -133,13 +137,13 @@ impl Export {
     /// 8881 16.2.3. Both names are in one directory.
     ///
     /// # Errors
-    /// Like [`Export::get`].
+    /// Like [`NfsExport::get`].
     pub async fn put(
         &self,
         temporary: &str,
         path: &str,
         data: &[u8],
-        facts: &Facts,
+        facts: &NfsSetAttributes,
     ) -> Result<(), Error> {
         let (parent, old_name) = self.parent(temporary).await?;
         let (_, new_name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -183,8 +187,12 @@ impl Export {
     /// Opens a file for one purpose; returns its attributes, too.
     ///
     /// # Errors
-    /// See [`Export::get`].
-    pub async fn open_for(&self, path: &str, purpose: OpenFor) -> Result<(File, Entry), Error> {
+    /// See [`NfsExport::get`].
+    pub async fn open_for(
+        &self,
+        path: &str,
+        purpose: OpenFor,
+    ) -> Result<(File, NfsDirectoryEntry), Error> {
         let (parent, name) = self.parent(path).await?;
         let mut made = Vec::new();
         let (access, how) = match purpose {
@@ -208,21 +216,30 @@ impl Export {
     /// Sets attributes of an open file.
     ///
     /// # Errors
-    /// See [`Export::get`].
-    pub async fn set_facts(&self, file: &File, facts: &Facts) -> Result<(), Error> {
+    /// See [`NfsExport::get`].
+    pub async fn set_facts(&self, file: &File, facts: &NfsSetAttributes) -> Result<(), Error> {
         self.set_of(file.handle, file.state_id, facts).await
     }
 
     /// Sets attributes of a directory.
     ///
     /// # Errors
-    /// See [`Export::get`].
-    pub async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
+    /// See [`NfsExport::get`].
+    pub async fn set_directory_facts(
+        &self,
+        path: &str,
+        facts: &NfsSetAttributes,
+    ) -> Result<(), Error> {
         let handle = self.directory(path).await?;
         self.set_of(handle, StateId::ANONYMOUS, facts).await
     }
 
-    async fn set_of(&self, handle: FileHandle, id: StateId, facts: &Facts) -> Result<(), Error> {
+    async fn set_of(
+        &self,
+        handle: FileHandle,
+        id: StateId,
+        facts: &NfsSetAttributes,
+    ) -> Result<(), Error> {
         let mut buffer = Vec::new();
         let attributes = facts.attributes().to_fattr(&mut buffer);
         let set = Operation::SetAttr(SetAttrArgs { state_id: id, attributes });
@@ -235,7 +252,7 @@ impl Export {
     /// Renames over an existing file.
     ///
     /// # Errors
-    /// See [`Export::get`].
+    /// See [`NfsExport::get`].
     pub async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         let (source, old_name) = self.parent(from).await?;
         let (target, new_name) = self.parent(to).await?;
@@ -253,7 +270,7 @@ impl Export {
     /// The next data (or hole) at or behind `offset`; `None` at the end of the file. NFSv4.2.
     ///
     /// # Errors
-    /// See [`Export::get`].
+    /// See [`NfsExport::get`].
     pub async fn seek(&self, file: &File, offset: u64, data: bool) -> Result<Option<u64>, Error> {
         let what = if data { DataContent::Data } else { DataContent::Hole };
         let seek = Operation::Seek(SeekArgs { state_id: file.state_id, offset, what });
@@ -270,7 +287,7 @@ impl Export {
     /// bytes. NFSv4.2.
     ///
     /// # Errors
-    /// See [`Export::get`].
+    /// See [`NfsExport::get`].
     pub async fn copy_whole(&self, source: &File, target: &File) -> Result<u64, Error> {
         self.copy(source, target, 0, 0).await
     }
@@ -305,7 +322,7 @@ impl Export {
     /// Lets a file share another file's blocks on the same server. NFSv4.2.
     ///
     /// # Errors
-    /// See [`Export::get`].
+    /// See [`NfsExport::get`].
     pub async fn clone_whole(&self, source: &File, target: &File) -> Result<(), Error> {
         let clone = Operation::Clone(CloneArgs {
             source_state_id: source.state_id,
@@ -324,7 +341,7 @@ impl Export {
     /// bytes, which may be less. NFSv4.2; RFC 7862 15.2.
     ///
     /// # Errors
-    /// Like [`Export::get`]; also if the server would only copy asynchronously.
+    /// Like [`NfsExport::get`]; also if the server would only copy asynchronously.
     pub async fn copy_range(
         &self,
         source: &File,

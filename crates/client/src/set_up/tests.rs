@@ -6,7 +6,7 @@ use wire::fscc::FileTime;
 use wire::ntlm::{NtHash, NtlmCredentials, Secrets, TargetFacts};
 
 /// A server with configurable faults.
-pub(crate) struct Server {
+pub(crate) struct FaultyServer {
     pub(crate) dialect: Dialect,
     pub(crate) cipher: u16,
     pub(crate) signing: u16,
@@ -19,10 +19,10 @@ pub(crate) struct Server {
     pub(crate) logon: Option<Box<spnego::CompletedLogon>>,
 }
 
-pub(crate) fn server(dialect: Dialect) -> Server {
+pub(crate) fn server(dialect: Dialect) -> FaultyServer {
     let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
     let ntlm = ntlm::NtlmAcceptor::new(facts, [3; 8], FileTime(4));
-    Server {
+    FaultyServer {
         dialect,
         cipher: 2,
         signing: 1,
@@ -46,7 +46,7 @@ pub(crate) fn logon() -> Logon {
     Logon { credentials, secrets, salt: [4; 32], ticket: None, binds: None }
 }
 
-impl Server {
+impl FaultyServer {
     fn reply(
         &self,
         header: &Header,
@@ -150,15 +150,15 @@ impl Server {
 }
 
 pub(crate) fn run(
-    server: &mut Server,
-    options: &Options,
+    server: &mut FaultyServer,
+    options: &SmbOptions,
 ) -> Result<Box<EstablishedConnection>, Error> {
     let (mut set_up, mut frame) = SetUp::new(options, logon())?;
     for _ in 0..8 {
         let mut answer = server.handle(&frame);
         match set_up.handle_frame(&mut answer)? {
-            Step::Send(next) => frame = next,
-            Step::Done(ready) => return Ok(ready),
+            SetUpStep::Send(next) => frame = next,
+            SetUpStep::Done(ready) => return Ok(ready),
         }
     }
     panic!("it goes round and round")
@@ -167,7 +167,7 @@ pub(crate) fn run(
 #[test]
 fn session_set_up_works_in_every_dialect() {
     for dialect in [Dialect::Smb210, Dialect::Smb300, Dialect::Smb302, Dialect::Smb311] {
-        let ready = run(&mut server(dialect), &Options::default()).unwrap();
+        let ready = run(&mut server(dialect), &SmbOptions::default()).unwrap();
         let session = ready.conn.session();
         assert_eq!((session.id, session.negotiated.dialect), (SessionId(77), dialect));
         // One initial credit, three spent, 33 granted with each response.
@@ -179,7 +179,7 @@ fn session_set_up_works_in_every_dialect() {
 fn wrong_password_returns_the_servers_status() {
     let mut server = server(Dialect::Smb311);
     server.password = "another";
-    let refused = run(&mut server, &Options::default()).unwrap_err();
+    let refused = run(&mut server, &SmbOptions::default()).unwrap_err();
     assert_eq!(refused, Error::Refused(Command::SESSION_SETUP, NtStatus::LOGON_FAILURE));
 }
 
@@ -188,14 +188,14 @@ fn server_without_the_password_is_detected() {
     for at in [8, 50, 66, 75] {
         let mut server = server(Dialect::Smb311);
         server.flip = Some(at);
-        let error = run(&mut server, &Options::default()).unwrap_err();
+        let error = run(&mut server, &SmbOptions::default()).unwrap_err();
         assert!(!matches!(error, Error::Misuse(_)), "{at}: {error:?}");
     }
 }
 
 #[test]
 fn tampered_negotiate_is_detected() {
-    let (mut set_up, frame) = SetUp::new(&Options::default(), logon()).unwrap();
+    let (mut set_up, frame) = SetUp::new(&SmbOptions::default(), logon()).unwrap();
     let mut server = server(Dialect::Smb311);
     let mut answer = server.handle(&frame);
     // The ServerGuid, which only the preauthentication hash covers.
@@ -203,7 +203,7 @@ fn tampered_negotiate_is_detected() {
     let mut next = set_up.handle_frame(&mut answer);
     for _ in 0..4 {
         match next {
-            Ok(Step::Send(frame)) => next = set_up.handle_frame(&mut server.handle(&frame)),
+            Ok(SetUpStep::Send(frame)) => next = set_up.handle_frame(&mut server.handle(&frame)),
             other => {
                 assert!(matches!(other, Err(Error::Hostile(_))), "{other:?}");
                 return;
@@ -215,13 +215,13 @@ fn tampered_negotiate_is_detected() {
 
 #[test]
 fn unoffered_choice_of_the_server_is_refused() {
-    let narrow = Options {
+    let narrow = SmbOptions {
         dialect_min: Dialect::Smb311,
         ciphers: vec![Cipher::Aes256Gcm],
         signing_algorithms: vec![SigningAlgorithm::AesCmac],
-        ..Options::default()
+        ..SmbOptions::default()
     };
-    let lies: [fn(&mut Server); 3] = [
+    let lies: [fn(&mut FaultyServer); 3] = [
         |server| server.dialect = Dialect::Smb302,
         |server| (server.cipher, server.signing) = (2, 1),
         |server| (server.cipher, server.signing) = (4, 2),
@@ -238,13 +238,13 @@ fn unoffered_choice_of_the_server_is_refused() {
 
 #[test]
 fn guest_session_has_no_signing() {
-    let guest = || Server { flags: SessionFlags::GUEST, ..server(Dialect::Smb311) };
-    let content = Options { allow_guest: true, ..Options::default() };
+    let guest = || FaultyServer { flags: SessionFlags::GUEST, ..server(Dialect::Smb311) };
+    let content = SmbOptions { allow_guest: true, ..SmbOptions::default() };
     assert!(run(&mut guest(), &content).unwrap().conn.session().is_guest);
     for options in [
-        Options::default(),
-        Options { signing: SigningPolicy::Required, ..content.clone() },
-        Options { sealed: true, ..content.clone() },
+        SmbOptions::default(),
+        SmbOptions { signing: SigningPolicy::Required, ..content.clone() },
+        SmbOptions { sealed: true, ..content.clone() },
     ] {
         assert!(matches!(run(&mut guest(), &options), Err(Error::Incompatible(_))));
     }
@@ -253,6 +253,6 @@ fn guest_session_has_no_signing() {
 #[test]
 fn session_that_requires_encryption_is_sealed() {
     let mut server = server(Dialect::Smb210);
-    let sealed = Options { sealed: true, ..Options::default() };
+    let sealed = SmbOptions { sealed: true, ..SmbOptions::default() };
     assert!(matches!(run(&mut server, &sealed), Err(Error::Incompatible(_))), "2.1 cannot");
 }

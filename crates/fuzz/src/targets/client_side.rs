@@ -1,8 +1,8 @@
 //! Responses of a server to the client of this project.
 
 use client::{
-    Body, Conn, EstablishedConnection, Logon, Options, Outbox, ReceivedMessage, Request, SetUp,
-    Step,
+    ClientConn, EstablishedConnection, Logon, ReceivedMessage, RequestBody, RequestOutbox, SetUp,
+    SetUpStep, SmbOptions, SmbRequest,
 };
 use wire::codec::{Reader, Writer};
 use wire::fscc::{DirectoryClass, FileTime, take_directory_record};
@@ -17,8 +17,8 @@ use wire::smb::{
 };
 use wire::spnego;
 
-fn options() -> Options {
-    Options { allow_guest: true, credits: 8, ..Options::default() }
+fn options() -> SmbOptions {
+    SmbOptions { allow_guest: true, credits: 8, ..SmbOptions::default() }
 }
 
 fn logon() -> Logon {
@@ -40,8 +40,8 @@ pub fn set_up_replies(mut input: &[u8]) {
         let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
         let (frame, rest) = rest.split_at(length);
         match set_up.handle_frame(&mut frame.to_vec()) {
-            Ok(Step::Send(_)) => {}
-            Ok(Step::Done(ready)) => {
+            Ok(SetUpStep::Send(_)) => {}
+            Ok(SetUpStep::Done(ready)) => {
                 let session = ready.conn.session();
                 assert!(
                     session.is_guest || session.negotiated.dialect < wire::smb::Dialect::Smb311
@@ -67,7 +67,7 @@ fn reply(request: &[u8], status: NtStatus, put: impl FnOnce(&mut Writer<'_>)) ->
 }
 
 /// A guest on SMB 2.1: no message is signed, so a server can forge everything.
-fn guest() -> Conn {
+fn guest() -> ClientConn {
     let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
     let mut acceptor = ntlm::NtlmAcceptor::new(facts, [3; 8], FileTime(4));
     let (mut set_up, first) = SetUp::new(&options(), logon()).unwrap();
@@ -84,7 +84,7 @@ fn guest() -> Conn {
         contexts: Vec::new(),
     };
     let mut answer = reply(&first, NtStatus::SUCCESS, |w| negotiated.encode(w));
-    let Ok(Step::Send(second)) = set_up.handle_frame(&mut answer) else { panic!("NEGOTIATE") };
+    let Ok(SetUpStep::Send(second)) = set_up.handle_frame(&mut answer) else { panic!("NEGOTIATE") };
     let mut r = Reader::new(&second[4..]);
     r.skip(Header::LENGTH, "header").unwrap();
     let token = SessionSetupRequest::decode(&mut r).unwrap().token;
@@ -93,10 +93,10 @@ fn guest() -> Conn {
     let status = NtStatus::MORE_PROCESSING_REQUIRED;
     let body = SessionSetupResponse { flags: SessionFlags::default(), token: &challenge };
     let mut answer = reply(&second, status, |w| body.encode(w));
-    let Ok(Step::Send(third)) = set_up.handle_frame(&mut answer) else { panic!("challenge") };
+    let Ok(SetUpStep::Send(third)) = set_up.handle_frame(&mut answer) else { panic!("challenge") };
     let body = SessionSetupResponse { flags: SessionFlags::GUEST, token: &[] };
     let mut answer = reply(&third, NtStatus::SUCCESS, |w| body.encode(w));
-    let Ok(Step::Done(ready)) = set_up.handle_frame(&mut answer) else { panic!("consent") };
+    let Ok(SetUpStep::Done(ready)) = set_up.handle_frame(&mut answer) else { panic!("consent") };
     let EstablishedConnection { conn, .. } = *ready;
     conn
 }
@@ -109,9 +109,9 @@ pub fn server_replies(mut input: &[u8]) {
     let read = |length_bytes| {
         let read =
             ReadRequest { flags: 0, length_bytes, offset_bytes: 0, file_id, minimum_bytes: 0 };
-        Request::new(Body::Read(read), TreeId(1))
+        SmbRequest::new(RequestBody::Read(read), TreeId(1))
     };
-    let list = Body::QueryDirectory(QueryDirectoryRequest {
+    let list = RequestBody::QueryDirectory(QueryDirectoryRequest {
         class: 37,
         flags: QueryFlags(1),
         index: 0,
@@ -119,10 +119,10 @@ pub fn server_replies(mut input: &[u8]) {
         pattern: b"*\0",
         output_bytes: 4096,
     });
-    let mut out = Outbox::default();
+    let mut out = RequestOutbox::default();
     conn.send(&[read(4096), read(10)], &[0, 1], &mut out).unwrap();
-    conn.send(&[Request::new(list, TreeId(1))], &[2], &mut out).unwrap();
-    conn.send(&[Request::new(Body::Echo, TreeId(0))], &[3], &mut out).unwrap();
+    conn.send(&[SmbRequest::new(list, TreeId(1))], &[2], &mut out).unwrap();
+    conn.send(&[SmbRequest::new(RequestBody::Echo, TreeId(0))], &[3], &mut out).unwrap();
     let opener = conn.opener();
     let mut answered = 0;
     while let Some((length, rest)) = input.split_first_chunk::<2>() {

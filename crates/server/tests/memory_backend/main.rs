@@ -5,8 +5,8 @@
 mod support;
 
 use bytes::Bytes;
-use client::nfs::{Disposition, Export, Range};
-use client::{Error, OpenHow};
+use client::nfs::{Disposition, LockRange, NfsExport};
+use client::{Error, SmbOpenHow};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use support::client::{
@@ -35,7 +35,7 @@ fn memory_share_is_read_and_written_by_both_protocols() {
     server.block_on(async {
         let (smb, nfs) = (library::tree(&server).await, library::export(server.nfs, "data").await);
         smb.make_directory("dir").await.unwrap();
-        let file = smb.open("dir\\one", &OpenHow::read_write()).await.unwrap();
+        let file = smb.open("dir\\one", &SmbOpenHow::read_write()).await.unwrap();
         file.write(0, &Bytes::from_static(b"by SMB")).await.unwrap();
         file.close().await.unwrap();
         let theirs = nfs.open_file("dir/one", Disposition::Open).await.unwrap();
@@ -43,7 +43,7 @@ fn memory_share_is_read_and_written_by_both_protocols() {
         nfs.write(&theirs, 3, b"NFS").await.unwrap();
         nfs.commit(&theirs).await.unwrap();
         nfs.close(theirs).await.unwrap();
-        let file = smb.open("DIR\\ONE", &OpenHow::read()).await.unwrap();
+        let file = smb.open("DIR\\ONE", &SmbOpenHow::read()).await.unwrap();
         assert_eq!(&file.read(0, 100).await.unwrap()[..], b"by NFS");
         file.close().await.unwrap();
         smb.rename("dir\\one", "dir\\two", false).await.unwrap();
@@ -66,7 +66,7 @@ fn memory_share_lock_by_one_protocol_binds_the_other() {
     let file = smb.create("file");
     let nfs = server.block_on(library::export(server.nfs, "data"));
     let theirs = server.block_on(nfs.open_file("file", Disposition::Open)).unwrap();
-    let range = Range { offset: 0, length: 1 };
+    let range = LockRange { offset: 0, length: 1 };
     assert_eq!(smb.call(LOCK, &RawClient::lock_byte_body(file, 0, false)).status, SUCCESS);
     let refused = server.block_on(nfs.lock(&theirs, "owner", range, true)).unwrap_err();
     assert!(is_refusal(&refused, NfsStatus::DENIED), "{refused:?}");
@@ -186,7 +186,7 @@ fn backend_without_handles_is_served_over_smb_alone() {
     let mut smb = RawClient::ready(&server);
     let file = smb.create("file");
     assert_eq!(smb.call(WRITE, &RawClient::write_body(file, 0, b"by SMB")).status, SUCCESS);
-    let target = client::nfs::Target {
+    let target = client::nfs::NfsTarget {
         name: "server".into(),
         address: server.nfs,
         uid: 0,
@@ -194,8 +194,8 @@ fn backend_without_handles_is_served_over_smb_alone() {
         instance: [9; 8],
     };
     let refused = server.block_on(async {
-        let client = client::nfs::Client::connect(target, Default::default()).await.unwrap();
-        Export::open(client, "data").await.unwrap_err()
+        let client = client::nfs::NfsClient::connect(target, Default::default()).await.unwrap();
+        NfsExport::open(client, "data").await.unwrap_err()
     });
     assert!(is_refusal(&refused, NfsStatus::NOENT), "{refused:?}");
 }
