@@ -3,7 +3,7 @@
 mod place;
 mod progress;
 
-use ::copy::{Filter, Options, Place, Side, Summary, Tally};
+use ::copy::{CopyOptions, CopyTally, Filter, Side, SidePath, Summary};
 use anyhow::{Result, bail};
 use place::CopyConnectionArgs;
 use place::{OpenConnections, Url, names_more};
@@ -152,11 +152,15 @@ fn copy(args: &Args) -> Result<Summary> {
 }
 
 /// A file goes into a directory under its own name.
-async fn into_directory(source: &Place, mut target: Place, has_slash: bool) -> Result<Place> {
+async fn into_directory(
+    source: &SidePath,
+    mut target: SidePath,
+    has_slash: bool,
+) -> Result<SidePath> {
     let Some(item) = source.side.stat(&source.path).await? else { bail!("the source is missing") };
-    if item.kind == ::copy::Kind::File {
+    if item.kind == ::copy::ItemKind::File {
         let there = target.side.stat(&target.path).await?;
-        let is_directory = there.is_some_and(|there| there.kind == ::copy::Kind::Directory);
+        let is_directory = there.is_some_and(|there| there.kind == ::copy::ItemKind::Directory);
         if has_slash || is_directory {
             target.path = ::copy::names::join(&target.path, &item.name);
         }
@@ -164,12 +168,12 @@ async fn into_directory(source: &Place, mut target: Place, has_slash: bool) -> R
     Ok(target)
 }
 
-async fn work(args: &Args, source: &Place, target: &Place) -> Result<Summary> {
+async fn work(args: &Args, source: &SidePath, target: &SidePath) -> Result<Summary> {
     let both_smb = source.side.as_smb().is_some() && target.side.as_smb().is_some();
     if (args.streams || args.acls) && !both_smb {
         bail!("--streams and --acls need SMB on both sides");
     }
-    let options = Options {
+    let options = CopyOptions {
         threads: usize::from(args.threads),
         times: !args.no_times,
         attributes: args.attributes || args.all,
@@ -186,7 +190,7 @@ async fn work(args: &Args, source: &Place, target: &Place) -> Result<Summary> {
     if options.deletes && !args.yes && !args.dry_run {
         confirm(source, target, &options).await?;
     }
-    let tally = Arc::new(Tally::default());
+    let tally = Arc::new(CopyTally::default());
     let copied = on_worker(::copy::run(source.clone(), target.clone(), options, tally.clone()));
     progress::shown(args.quiet, &tally, sides(source, target), copied).await
 }
@@ -202,14 +206,14 @@ async fn on_worker(copying: impl Future<Output = Summary> + Send + 'static) -> S
     }
 }
 
-fn sides(source: &Place, target: &Place) -> [Side; 2] {
+fn sides(source: &SidePath, target: &SidePath) -> [Side; 2] {
     [source.side.clone(), target.side.clone()]
 }
 
 /// Lists the files to remove, and asks for confirmation.
-async fn confirm(source: &Place, target: &Place, options: &Options) -> Result<()> {
-    let tally = Arc::new(Tally::default());
-    let dry = Options { dry_run: true, ..options.clone() };
+async fn confirm(source: &SidePath, target: &SidePath, options: &CopyOptions) -> Result<()> {
+    let tally = Arc::new(CopyTally::default());
+    let dry = CopyOptions { dry_run: true, ..options.clone() };
     let summary = ::copy::run(source.clone(), target.clone(), dry, tally.clone()).await;
     if summary.removed == 0 {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Decides the action for one entry from both sides' entries.
 
-use crate::item::{Item, Kind};
+use crate::item::{CopyItem, ItemKind};
 use std::collections::HashMap;
 
 /// The action for one entry.
@@ -28,14 +28,14 @@ const STEP_NANOS: i128 = 100;
 /// A file is the same if it has the same length and the same last write time. A run that does not
 /// preserve times takes a target that is not older for the same.
 #[must_use]
-pub fn decide(source: &Item, target: Option<&Item>, keeps_times: bool) -> Decision {
+pub fn decide(source: &CopyItem, target: Option<&CopyItem>, keeps_times: bool) -> Decision {
     let Some(target) = target else {
-        return if source.kind == Kind::Other { Decision::NotCopied } else { Decision::New };
+        return if source.kind == ItemKind::Other { Decision::NotCopied } else { Decision::New };
     };
     match (source.kind, target.kind) {
-        (Kind::Other, _) => Decision::NotCopied,
-        (Kind::Directory, Kind::Directory) => Decision::Enter,
-        (Kind::File, Kind::File) => {
+        (ItemKind::Other, _) => Decision::NotCopied,
+        (ItemKind::Directory, ItemKind::Directory) => Decision::Enter,
+        (ItemKind::File, ItemKind::File) => {
             if is_same(source, target, keeps_times) {
                 Decision::Same
             } else {
@@ -50,20 +50,20 @@ pub fn decide(source: &Item, target: Option<&Item>, keeps_times: bool) -> Decisi
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pairs {
     /// Source entries, each with the target's entry of that name.
-    pub both: Vec<(Item, Option<Item>)>,
+    pub both: Vec<(CopyItem, Option<CopyItem>)>,
     /// Source entries whose name differs from an earlier one in case only, where the target is
     /// case-insensitive.
-    pub clashing: Vec<Item>,
+    pub clashing: Vec<CopyItem>,
     /// Entries that only the target has.
-    pub extra: Vec<Item>,
+    pub extra: Vec<CopyItem>,
 }
 
 /// Matches entries by name. `folds` means that the target is case-insensitive: a name in another
 /// case is then no extra entry of the target.
 #[must_use]
-pub fn pair(source: Vec<Item>, target: Vec<Item>, folds: bool) -> Pairs {
+pub fn pair(source: Vec<CopyItem>, target: Vec<CopyItem>, folds: bool) -> Pairs {
     let key = |name: &str| if folds { name.to_lowercase() } else { name.to_owned() };
-    let mut there: HashMap<String, Vec<Item>> = HashMap::new();
+    let mut there: HashMap<String, Vec<CopyItem>> = HashMap::new();
     for item in target {
         there.entry(key(&item.name)).or_default().push(item);
     }
@@ -89,7 +89,7 @@ pub fn pair(source: Vec<Item>, target: Vec<Item>, folds: bool) -> Pairs {
     pairs
 }
 
-fn is_same(source: &Item, target: &Item, keeps_times: bool) -> bool {
+fn is_same(source: &CopyItem, target: &CopyItem, keeps_times: bool) -> bool {
     if source.size_bytes != target.size_bytes {
         return false;
     }
@@ -105,21 +105,21 @@ fn is_same(source: &Item, target: &Item, keeps_times: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::Facts;
+    use crate::item::ItemFacts;
 
-    fn file(size_bytes: u64, written: i128) -> Item {
-        Item {
+    fn file(size_bytes: u64, written: i128) -> CopyItem {
+        CopyItem {
             name: "a".into(),
-            kind: Kind::File,
+            kind: ItemKind::File,
             size_bytes,
             is_sparse: false,
             change: 0,
-            facts: Facts { written: Some(written), ..Facts::default() },
+            facts: ItemFacts { written: Some(written), ..ItemFacts::default() },
         }
     }
 
-    fn of(kind: Kind) -> Item {
-        Item { kind, ..file(0, 0) }
+    fn of(kind: ItemKind) -> CopyItem {
+        CopyItem { kind, ..file(0, 0) }
     }
 
     #[test]
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(decide(&file(1, 9000), Some(&file(1, 1000)), false), Decision::Replace);
     }
 
-    fn named(names: &[&str]) -> Vec<Item> {
-        names.iter().map(|name| Item { name: (*name).into(), ..file(1, 1) }).collect()
+    fn named(names: &[&str]) -> Vec<CopyItem> {
+        names.iter().map(|name| CopyItem { name: (*name).into(), ..file(1, 1) }).collect()
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn target_of_another_kind_is_a_mismatch() {
-        let (directory, other) = (of(Kind::Directory), of(Kind::Other));
+        let (directory, other) = (of(ItemKind::Directory), of(ItemKind::Other));
         assert_eq!(decide(&directory, Some(&file(1, 1)), true), Decision::Mismatch);
         assert_eq!(decide(&file(1, 1), Some(&directory), true), Decision::Mismatch);
         assert_eq!(decide(&file(1, 1), Some(&other), true), Decision::Mismatch);

@@ -1,8 +1,8 @@
 //! Copies named streams and security descriptors, from SMB to SMB only.
 
 use crate::error::Error;
-use crate::handle::Handle;
-use crate::job::Job;
+use crate::handle::CopyHandle;
+use crate::job::CopyJob;
 use crate::limits::STREAMS_MAX;
 use crate::smb::ALL_OF_DESCRIPTOR;
 use bytes::Bytes;
@@ -19,10 +19,10 @@ const PARTS: u32 = 7;
 
 /// Copies the requested streams and descriptor to the file under its name `temporary`.
 pub(crate) async fn copy(
-    job: &Arc<Job>,
+    job: &Arc<CopyJob>,
     from: &str,
     temporary: &str,
-    target: &Handle,
+    target: &CopyHandle,
 ) -> Result<(), Error> {
     let sides = (job.source.side.as_smb(), job.target.side.as_smb());
     let (Some(source_tree), Some(target_tree)) = sides else { return Ok(()) };
@@ -45,7 +45,7 @@ pub(crate) async fn copy(
 }
 
 /// Copies the security descriptor of a directory.
-pub(crate) async fn copy_directory(job: &Arc<Job>, from: &str, to: &str) -> Result<(), Error> {
+pub(crate) async fn copy_directory(job: &Arc<CopyJob>, from: &str, to: &str) -> Result<(), Error> {
     let sides = (job.source.side.as_smb(), job.target.side.as_smb());
     let (Some(source), Some(target)) = sides else { return Ok(()) };
     if !job.options.acls {

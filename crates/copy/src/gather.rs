@@ -15,7 +15,7 @@ const CALLS_EACH_THREAD: usize = 16;
 /// Most threads that take calls at once, however long the queue is.
 const THREADS_MAX: usize = 16;
 
-type Call = Box<dyn FnOnce() + Send>;
+type BlockingCall = Box<dyn FnOnce() + Send>;
 
 /// The queue of calls. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct BlockingCalls {
 
 #[derive(Default)]
 struct PendingCalls {
-    queue: VecDeque<Call>,
+    queue: VecDeque<BlockingCall>,
     /// Threads that take calls.
     threads: usize,
 }
@@ -67,7 +67,7 @@ impl BlockingCalls {
 
     /// The next call. With none left, the thread is uncounted under the same lock, so that no call
     /// is queued in between without a thread.
-    fn next(&self) -> Option<Call> {
+    fn next(&self) -> Option<BlockingCall> {
         let mut pending = self.pending.lock();
         let call = pending.queue.pop_front();
         if call.is_none() {

@@ -1,12 +1,12 @@
 //! Open files, and the requests that every kind of side carries out.
 
 use crate::error::Error;
-use crate::item::Facts;
+use crate::item::ItemFacts;
 use bytes::Bytes;
 
 /// An open file. The caller must close it.
 #[derive(Debug)]
-pub(crate) enum Handle {
+pub(crate) enum CopyHandle {
     Local(std::fs::File),
     Nfs(client::nfs::File),
     Smb(client::File),
@@ -29,13 +29,13 @@ pub(crate) struct Whole<'a> {
     /// Whether the target has a file at `path`.
     pub replaces: bool,
     pub data: &'a Bytes,
-    pub facts: &'a Facts,
+    pub facts: &'a ItemFacts,
 }
 
 /// Facts and final name of a complete open file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finish<'a> {
-    pub facts: &'a Facts,
+    pub facts: &'a ItemFacts,
     /// Its temporary name.
     pub from: &'a str,
     /// Its final name; an existing file is replaced.
@@ -44,7 +44,7 @@ pub(crate) struct Finish<'a> {
     pub syncs: bool,
 }
 
-impl Handle {
+impl CopyHandle {
     pub(crate) fn smb(&self) -> Result<&client::File, Error> {
         match self {
             Self::Smb(file) => Ok(file),

@@ -2,7 +2,7 @@
 
 /// Type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ItemKind {
     /// A directory.
     Directory,
     /// A regular file.
@@ -13,7 +13,7 @@ pub enum Kind {
 
 /// Times and attributes that can be preserved; `None` where a side does not have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct ItemFacts {
     /// Creation time in nanoseconds since 1970, as for all times here.
     pub created: Option<i128>,
     /// Last access time.
@@ -28,11 +28,11 @@ pub struct Facts {
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct CopyItem {
     /// Its name, without the path.
     pub name: String,
     /// Its type.
-    pub kind: Kind,
+    pub kind: ItemKind,
     /// Bytes of data.
     pub size_bytes: u64,
     /// Whether it has holes, as far as its storage reports.
@@ -40,10 +40,10 @@ pub struct Item {
     /// Change attribute or change time: another value after each change; 0 where the side has none.
     pub change: u64,
     /// Times and attributes.
-    pub facts: Facts,
+    pub facts: ItemFacts,
 }
 
-impl Item {
+impl CopyItem {
     /// Whether size, last write time and change attribute equal those of `before`.
     #[must_use]
     pub fn is_unchanged(&self, before: &Self) -> bool {

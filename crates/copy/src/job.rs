@@ -1,22 +1,22 @@
 //! State that all tasks of a copy share.
 
-use crate::item::{Facts, Item};
+use crate::item::{CopyItem, ItemFacts};
 use crate::journal;
 use crate::limits::{BLOCKS_EACH_THREAD, BLOCKS_NEAR, THREADS_MAX};
 use crate::names;
-use crate::options::Options;
-use crate::side::{Place, Side};
-use crate::tally::{Tally, add};
+use crate::options::CopyOptions;
+use crate::side::{Side, SidePath};
+use crate::tally::{CopyTally, add};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub source: Place,
-    pub target: Place,
-    pub options: Options,
-    pub tally: Arc<Tally>,
+pub(crate) struct CopyJob {
+    pub source: SidePath,
+    pub target: SidePath,
+    pub options: CopyOptions,
+    pub tally: Arc<CopyTally>,
     /// Permits for blocks in flight.
     pub window: Arc<Semaphore>,
     pub block_bytes: u32,
@@ -25,12 +25,12 @@ pub(crate) struct Job {
     pub offloads: bool,
 }
 
-impl Job {
+impl CopyJob {
     pub(crate) async fn new(
-        source: Place,
-        target: Place,
-        mut options: Options,
-        tally: Arc<Tally>,
+        source: SidePath,
+        target: SidePath,
+        mut options: CopyOptions,
+        tally: Arc<CopyTally>,
     ) -> Self {
         options.threads = options.threads.clamp(1, THREADS_MAX);
         let is_near = source.side.is_near().await && target.side.is_near().await;
@@ -56,13 +56,13 @@ impl Job {
     }
 
     /// The facts that the options ask to preserve.
-    pub(crate) fn selected_facts(&self, facts: &Facts) -> Facts {
-        let none = Facts::default();
+    pub(crate) fn selected_facts(&self, facts: &ItemFacts) -> ItemFacts {
+        let none = ItemFacts::default();
         let (times, rest) = (
             if self.options.times { facts } else { &none },
             if self.options.attributes { facts } else { &none },
         );
-        Facts {
+        ItemFacts {
             created: times.created,
             accessed: times.accessed,
             written: times.written,
@@ -72,7 +72,7 @@ impl Job {
     }
 
     /// Counts a file that the target already has.
-    pub(crate) fn take_same(&self, path: &str, item: &Item) {
+    pub(crate) fn take_same(&self, path: &str, item: &CopyItem) {
         add(&self.tally.files_same, 1);
         if let (Some(folder), true, false) =
             (&self.options.state, self.is_large(item), self.options.dry_run)
@@ -85,7 +85,7 @@ impl Job {
     }
 
     /// Whether a file is copied in blocks: it is large or sparse, or has more than data copied.
-    pub(crate) fn is_large(&self, item: &Item) -> bool {
+    pub(crate) fn is_large(&self, item: &CopyItem) -> bool {
         let more = self.options.streams || self.options.acls;
         item.size_bytes > self.small_bytes_max || item.is_sparse || more
     }

@@ -9,7 +9,7 @@
 //! them.
 
 use crate::error::Error;
-use crate::item::Item;
+use crate::item::CopyItem;
 use crate::limits::JOURNAL_BYTES_MAX;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -23,7 +23,7 @@ const RECORD_BYTES: usize = 24;
 
 /// A block that the target has acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct BlockRecord {
     /// Byte range within the file.
     pub range: Range<u64>,
     /// Checksum of its data.
@@ -36,7 +36,7 @@ pub fn checksum(data: &[u8]) -> u64 {
     XxHash3_64::oneshot(data)
 }
 
-impl Record {
+impl BlockRecord {
     /// Encodes the record for the journal, in little-endian order.
     #[must_use]
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
@@ -65,15 +65,15 @@ impl Record {
 /// Decodes the bytes behind a journal's header; returns the records and their length in bytes.
 /// Decoding ends at the first torn record, since nothing behind it can be trusted.
 #[must_use]
-pub fn records(bytes: &[u8]) -> (Vec<Record>, usize) {
-    let all: Vec<Record> = bytes.chunks(RECORD_BYTES).map_while(Record::decode).collect();
+pub fn records(bytes: &[u8]) -> (Vec<BlockRecord>, usize) {
+    let all: Vec<BlockRecord> = bytes.chunks(RECORD_BYTES).map_while(BlockRecord::decode).collect();
     let length = all.len() * RECORD_BYTES;
     (all, length)
 }
 
 /// The journal's header: source, target and the state of the source.
 #[must_use]
-pub fn head(source: &str, target: &str, item: &Item) -> String {
+pub fn head(source: &str, target: &str, item: &CopyItem) -> String {
     format!(
         "anabranch copy 1\nsource {source:?}\ntarget {target:?}\nbytes {}\nwritten {}\nchange {}\n\n",
         item.size_bytes,
@@ -110,12 +110,12 @@ pub fn remove_stale(folder: &Path, key: u64) {
 
 /// The journal of one file, locked while it is copied.
 #[derive(Debug)]
-pub struct Journal {
+pub struct CopyJournal {
     file: File,
     path: PathBuf,
 }
 
-impl Journal {
+impl CopyJournal {
     /// Opens the journal of this key in `folder`, and reads what an earlier run left.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Journal {
         folder: &Path,
         key: u64,
         head: &str,
-    ) -> Result<(Self, JournalContent, Vec<Record>), Error> {
+    ) -> Result<(Self, JournalContent, Vec<BlockRecord>), Error> {
         std::fs::create_dir_all(folder)?;
         let path = path_of(folder, key);
         let mut options = OpenOptions::new();
@@ -167,7 +167,7 @@ impl Journal {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn append(&self, record: &Record) -> Result<(), Error> {
+    pub fn append(&self, record: &BlockRecord) -> Result<(), Error> {
         Ok((&self.file).write_all(&record.encode())?)
     }
 
@@ -180,44 +180,44 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::{Facts, Kind};
+    use crate::item::{ItemFacts, ItemKind};
     use proptest::prelude::*;
 
     #[test]
     fn stale_journal_is_removed_and_a_locked_one_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let (held, ..) = Journal::open(folder.path(), 1, "head").unwrap();
-        drop(Journal::open(folder.path(), 2, "head").unwrap());
+        let (held, ..) = CopyJournal::open(folder.path(), 1, "head").unwrap();
+        drop(CopyJournal::open(folder.path(), 2, "head").unwrap());
         (1..4).for_each(|key| remove_stale(folder.path(), key));
         assert!(held.path.exists());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    fn item(size_bytes: u64) -> Item {
-        let facts = Facts { written: Some(5), ..Facts::default() };
+    fn item(size_bytes: u64) -> CopyItem {
+        let facts = ItemFacts { written: Some(5), ..ItemFacts::default() };
         let name = "a".into();
-        Item { name, kind: Kind::File, size_bytes, is_sparse: false, change: 7, facts }
+        CopyItem { name, kind: ItemKind::File, size_bytes, is_sparse: false, change: 7, facts }
     }
 
-    fn record(at: u64) -> Record {
-        Record { range: at * 100..at * 100 + 100, checksum: at }
+    fn record(at: u64) -> BlockRecord {
+        BlockRecord { range: at * 100..at * 100 + 100, checksum: at }
     }
 
     #[test]
     fn reopened_journal_returns_the_earlier_run_s_records() {
         let folder = tempfile::tempdir().unwrap();
         let head = head("smb://s/a", "/b", &item(1000));
-        let (journal, before, found) = Journal::open(folder.path(), 1, &head).unwrap();
+        let (journal, before, found) = CopyJournal::open(folder.path(), 1, &head).unwrap();
         assert_eq!((before, found.len()), (JournalContent::None, 0));
         journal.append(&record(1)).unwrap();
         journal.append(&record(2)).unwrap();
-        assert_eq!(Journal::open(folder.path(), 1, &head).unwrap_err(), Error::Busy);
+        assert_eq!(CopyJournal::open(folder.path(), 1, &head).unwrap_err(), Error::Busy);
         drop(journal);
-        let (journal, before, found) = Journal::open(folder.path(), 1, &head).unwrap();
+        let (journal, before, found) = CopyJournal::open(folder.path(), 1, &head).unwrap();
         assert_eq!((before, found), (JournalContent::Records, vec![record(1), record(2)]));
         journal.append(&record(3)).unwrap();
         drop(journal);
-        let (journal, _, found) = Journal::open(folder.path(), 1, &head).unwrap();
+        let (journal, _, found) = CopyJournal::open(folder.path(), 1, &head).unwrap();
         assert_eq!(found.len(), 3);
         journal.remove();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -226,17 +226,18 @@ mod tests {
     #[test]
     fn source_with_another_length_time_or_change_starts_over() {
         let folder = tempfile::tempdir().unwrap();
-        let (journal, ..) = Journal::open(folder.path(), 1, &head("a", "b", &item(1))).unwrap();
+        let (journal, ..) = CopyJournal::open(folder.path(), 1, &head("a", "b", &item(1))).unwrap();
         journal.append(&record(1)).unwrap();
         drop(journal);
         let (_, before, found) =
-            Journal::open(folder.path(), 1, &head("a", "b", &item(2))).unwrap();
+            CopyJournal::open(folder.path(), 1, &head("a", "b", &item(2))).unwrap();
         assert_eq!((before, found.len()), (JournalContent::Changed, 0));
-        let (_, before, _) = Journal::open(folder.path(), 1, &head("a", "b", &item(2))).unwrap();
+        let (_, before, _) =
+            CopyJournal::open(folder.path(), 1, &head("a", "b", &item(2))).unwrap();
         assert_eq!(before, JournalContent::Records, "of the new state");
-        let of = |item: Item| head("a", "b", &item);
-        assert_ne!(of(Item { change: 8, ..item(1) }), of(item(1)));
-        assert_ne!(of(Item { facts: Facts::default(), ..item(1) }), of(item(1)));
+        let of = |item: CopyItem| head("a", "b", &item);
+        assert_ne!(of(CopyItem { change: 8, ..item(1) }), of(item(1)));
+        assert_ne!(of(CopyItem { facts: ItemFacts::default(), ..item(1) }), of(item(1)));
     }
 
     proptest! {

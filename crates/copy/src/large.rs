@@ -3,10 +3,10 @@
 
 use crate::error::Error;
 use crate::extras;
-use crate::handle::{Finish, Handle};
-use crate::item::{Item, Kind};
-use crate::job::Job;
-use crate::journal::{self, Journal, JournalContent, Record, checksum};
+use crate::handle::{CopyHandle, Finish};
+use crate::item::{CopyItem, ItemKind};
+use crate::job::CopyJob;
+use crate::journal::{self, BlockRecord, CopyJournal, JournalContent, checksum};
 use crate::limits::{CHANGED_TRIES_MAX, CHUNK_BYTES, CHUNKS_MAX};
 use crate::names;
 use crate::ranges::Ranges;
@@ -19,11 +19,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 /// Copies the file at `path`. If the source changes meanwhile, the copy starts over.
-pub(crate) async fn copy(job: &Arc<Job>, path: &str) -> Result<(), Error> {
+pub(crate) async fn copy(job: &Arc<CopyJob>, path: &str) -> Result<(), Error> {
     for _ in 0..=CHANGED_TRIES_MAX {
         let from = job.source.at(path);
         let item = job.source.side.stat(&from).await?.ok_or(Error::Missing)?;
-        if item.kind != Kind::File {
+        if item.kind != ItemKind::File {
             return Err(Error::Changed);
         }
         match attempt(job, path, &item).await {
@@ -39,19 +39,19 @@ pub(crate) async fn copy(job: &Arc<Job>, path: &str) -> Result<(), Error> {
 /// Both ends of a file while it is copied.
 #[derive(Debug)]
 struct Ends {
-    source: Handle,
-    target: Handle,
+    source: CopyHandle,
+    target: CopyHandle,
 }
 
 /// Journal and records from which an interrupted copy resumes.
 #[derive(Debug)]
 struct ResumeState {
-    journal: Journal,
+    journal: CopyJournal,
     head: String,
-    records: Vec<Record>,
+    records: Vec<BlockRecord>,
 }
 
-async fn attempt(job: &Arc<Job>, path: &str, item: &Item) -> Result<(), Error> {
+async fn attempt(job: &Arc<CopyJob>, path: &str, item: &CopyItem) -> Result<(), Error> {
     let (source, target) = (job.source.name(path), job.target.name(path));
     let key = names::key(&source, &target);
     let temporary = names::temporary(&job.target.at(path), key);
@@ -76,12 +76,12 @@ async fn attempt(job: &Arc<Job>, path: &str, item: &Item) -> Result<(), Error> {
         }
         // The partial copy is unusable.
         Err(Error::Changed | Error::Differs) => {
-            let _ = side.remove(&temporary, Kind::File).await;
+            let _ = side.remove(&temporary, ItemKind::File).await;
             if let Some(resume) = resume {
                 resume.journal.remove();
             }
         }
-        Err(_) if resume.is_none() => drop(side.remove(&temporary, Kind::File).await),
+        Err(_) if resume.is_none() => drop(side.remove(&temporary, ItemKind::File).await),
         Err(_) => {}
     }
     done
@@ -89,14 +89,14 @@ async fn attempt(job: &Arc<Job>, path: &str, item: &Item) -> Result<(), Error> {
 
 /// Opens the journal, and reports when its records cannot be used.
 fn open_journal(
-    job: &Job,
+    job: &CopyJob,
     path: &str,
-    item: &Item,
+    item: &CopyItem,
     key: u64,
     head: String,
 ) -> Result<Option<ResumeState>, Error> {
     let Some(folder) = &job.options.state else { return Ok(None) };
-    match Journal::open(folder, key, &head) {
+    match CopyJournal::open(folder, key, &head) {
         Ok((journal, before, records)) => {
             if before == JournalContent::Changed {
                 job.tally.say(format!(
@@ -104,7 +104,7 @@ fn open_journal(
                      beginning again"
                 ));
             }
-            let within = |record: &Record| record.range.end <= item.size_bytes;
+            let within = |record: &BlockRecord| record.range.end <= item.size_bytes;
             let records = records.into_iter().filter(within).collect();
             Ok(Some(ResumeState { journal, head, records }))
         }
@@ -119,9 +119,9 @@ fn open_journal(
 
 /// Creates or completes the file under its temporary name, then renames it.
 async fn fill(
-    job: &Arc<Job>,
+    job: &Arc<CopyJob>,
     path: &str,
-    item: &Item,
+    item: &CopyItem,
     temporary: &str,
     resume: Option<&mut ResumeState>,
 ) -> Result<(), Error> {
@@ -157,9 +157,9 @@ async fn fill(
 }
 
 async fn fill_open(
-    job: &Arc<Job>,
+    job: &Arc<CopyJob>,
     path: &str,
-    item: &Item,
+    item: &CopyItem,
     ends: &Arc<Ends>,
     fresh: bool,
     resume: Option<&mut ResumeState>,
@@ -199,7 +199,7 @@ async fn fill_open(
 
 /// Runs `work` for every piece; the job's window limits the pieces in flight.
 async fn each<P, T, F>(
-    job: &Arc<Job>,
+    job: &Arc<CopyJob>,
     pieces: impl Iterator<Item = P>,
     work: impl Fn(P, OwnedSemaphorePermit) -> F,
     mut take: impl FnMut(T) -> Result<(), Error>,
@@ -234,7 +234,7 @@ where
 }
 
 /// Reads a whole range. A file that ends within it has changed: [`Error::Changed`].
-async fn read(side: &Side, file: &Handle, range: &Range<u64>) -> Result<Bytes, Error> {
+async fn read(side: &Side, file: &CopyHandle, range: &Range<u64>) -> Result<Bytes, Error> {
     let length = (range.end - range.start) as usize;
     let mut data = side.read(file, range.start, length as u32).await?;
     if data.len() == length {
@@ -257,12 +257,12 @@ async fn read(side: &Side, file: &Handle, range: &Range<u64>) -> Result<Bytes, E
 /// The records whose blocks read back from the target with their checksum. A record alone is no
 /// proof: the server may have lost power since.
 async fn verified_records(
-    job: &Arc<Job>,
+    job: &Arc<CopyJob>,
     ends: &Arc<Ends>,
-    records: Vec<Record>,
-) -> Result<Vec<Record>, Error> {
+    records: Vec<BlockRecord>,
+) -> Result<Vec<BlockRecord>, Error> {
     let mut there = Vec::new();
-    let work = |record: Record, permit| {
+    let work = |record: BlockRecord, permit| {
         let (side, ends) = (job.target.side.clone(), ends.clone());
         async move {
             let read = read(&side, &ends.target, &record.range).await;
@@ -284,11 +284,11 @@ async fn verified_records(
 
 /// Copies these ranges, and journals each block once it is acknowledged.
 async fn blocks(
-    job: &Arc<Job>,
+    job: &Arc<CopyJob>,
     ends: &Arc<Ends>,
     left: &Ranges,
-    journal: Option<&Journal>,
-) -> Result<Vec<Record>, Error> {
+    journal: Option<&CopyJournal>,
+) -> Result<Vec<BlockRecord>, Error> {
     let mut records = Vec::new();
     let summed = journal.is_some() || job.options.verify;
     let work = |range: Range<u64>, permit| {
@@ -299,10 +299,10 @@ async fn blocks(
             job.target.side.write(&ends.target, range.start, &data).await?;
             add(&job.tally.bytes_copied, data.len() as u64);
             drop(permit);
-            Ok(Record { range, checksum })
+            Ok(BlockRecord { range, checksum })
         }
     };
-    each(job, left.blocks(job.block_bytes), work, |record: Record| {
+    each(job, left.blocks(job.block_bytes), work, |record: BlockRecord| {
         if let Some(journal) = journal {
             // The next run copies a block without a record once more, which is harmless.
             let _ = journal.append(&record);
@@ -318,10 +318,10 @@ async fn blocks(
 
 /// Reads the target back and compares it with the checksums of the written data.
 async fn verify(
-    job: &Arc<Job>,
+    job: &Arc<CopyJob>,
     ends: &Arc<Ends>,
     data: &Ranges,
-    records: Vec<Record>,
+    records: Vec<BlockRecord>,
 ) -> Result<(), Error> {
     let known = Ranges::of(records.iter().map(|record| record.range.clone()).collect());
     // Ranges that the server copied have no checksum yet: their source is read, too.
@@ -345,7 +345,7 @@ async fn verify(
 }
 
 /// Tries a server-side copy, if both ends are in one session. Returns whether the server did it.
-async fn offload(job: &Arc<Job>, ends: &Arc<Ends>, data: &Ranges) -> Result<bool, Error> {
+async fn offload(job: &Arc<CopyJob>, ends: &Arc<Ends>, data: &Ranges) -> Result<bool, Error> {
     if !job.offloads {
         return Ok(false);
     }

@@ -35,8 +35,8 @@ mod tree;
 
 pub use error::{Error, Failure};
 pub use filter::Filter;
-pub use item::{Facts, Item, Kind};
-pub use options::Options;
-pub use side::{Place, Side};
-pub use tally::{Progress, Summary, Tally};
+pub use item::{CopyItem, ItemFacts, ItemKind};
+pub use options::CopyOptions;
+pub use side::{Side, SidePath};
+pub use tally::{CopyTally, JobProgress, Summary};
 pub use tree::run;

@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::gather::BlockingCalls;
-use crate::handle::{Handle, Whole};
-use crate::item::{Facts, Item, Kind};
+use crate::handle::{CopyHandle, Whole};
+use crate::item::{CopyItem, ItemFacts, ItemKind};
 use crate::limits::{BLOCK_BYTES, RANGES_MAX};
 use crate::names::split;
 use crate::ranges::Ranges;
@@ -42,7 +42,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Duplicates the file's descriptor for a thread that may outlive the caller.
-fn duplicate(file: &Handle) -> Result<File, Error> {
+fn duplicate(file: &CopyHandle) -> Result<File, Error> {
     Ok(file.local()?.try_clone()?)
 }
 
@@ -65,12 +65,12 @@ impl Local {
         BLOCK_BYTES
     }
 
-    pub(crate) async fn stat(&self, path: &str) -> Result<Item, Error> {
+    pub(crate) async fn stat(&self, path: &str) -> Result<CopyItem, Error> {
         let (name, path) = (split(path).1.to_owned(), self.path(path));
         self.short.run(move || Ok(item_of(name, &std::fs::symlink_metadata(path)?))).await
     }
 
-    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Item>, Error> {
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<CopyItem>, Error> {
         let path = self.path(path);
         blocking(move || {
             let mut items = Vec::new();
@@ -89,7 +89,7 @@ impl Local {
         .await
     }
 
-    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
+    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, CopyItem), Error> {
         let (name, path) = (split(path).1.to_owned(), self.path(path));
         self.short
             .run(move || {
@@ -121,12 +121,16 @@ impl Local {
             .await
     }
 
-    pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {
+    pub(crate) async fn open_source(&self, path: &str) -> Result<CopyHandle, Error> {
         let path = self.path(path);
-        blocking(move || Ok(Handle::Local(open(&path, OpenOptions::new().read(true))?))).await
+        blocking(move || Ok(CopyHandle::Local(open(&path, OpenOptions::new().read(true))?))).await
     }
 
-    pub(crate) async fn open_target(&self, path: &str, is_fresh: bool) -> Result<Handle, Error> {
+    pub(crate) async fn open_target(
+        &self,
+        path: &str,
+        is_fresh: bool,
+    ) -> Result<CopyHandle, Error> {
         let path = self.path(path);
         blocking(move || {
             let file = if is_fresh {
@@ -134,12 +138,17 @@ impl Local {
             } else {
                 open(&path, OpenOptions::new().read(true).write(true))?
             };
-            Ok(Handle::Local(file))
+            Ok(CopyHandle::Local(file))
         })
         .await
     }
 
-    pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
+    pub(crate) async fn read(
+        &self,
+        file: &CopyHandle,
+        at: u64,
+        length: u32,
+    ) -> Result<Bytes, Error> {
         let (pool, length) = (self.pool.clone(), length as usize);
         let mut buffer = pool.take(length);
         // Data in the page cache is read on this thread: the next step finds it in the CPU's cache.
@@ -155,22 +164,32 @@ impl Local {
         .await
     }
 
-    pub(crate) async fn write(&self, file: &Handle, at: u64, data: &Bytes) -> Result<(), Error> {
+    pub(crate) async fn write(
+        &self,
+        file: &CopyHandle,
+        at: u64,
+        data: &Bytes,
+    ) -> Result<(), Error> {
         let (file, data) = (duplicate(file)?, data.clone());
         blocking(move || Ok(file.write_all_at(&data, at)?)).await
     }
 
-    pub(crate) async fn set_size(&self, file: &Handle, size: u64, _: bool) -> Result<(), Error> {
+    pub(crate) async fn set_size(
+        &self,
+        file: &CopyHandle,
+        size: u64,
+        _: bool,
+    ) -> Result<(), Error> {
         let file = duplicate(file)?;
         blocking(move || Ok(file.set_len(size)?)).await
     }
 
-    pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
+    pub(crate) async fn data_ranges(&self, file: &CopyHandle, size: u64) -> Option<Ranges> {
         let file = duplicate(file).ok()?;
         blocking(move || Ok(seek_ranges(&file, size))).await.ok().flatten()
     }
 
-    pub(crate) async fn flush(&self, file: &Handle) -> Result<(), Error> {
+    pub(crate) async fn flush(&self, file: &CopyHandle) -> Result<(), Error> {
         let file = duplicate(file)?;
         blocking(move || Ok(file.sync_all()?)).await
     }
@@ -191,13 +210,17 @@ impl Local {
         .await
     }
 
-    pub(crate) async fn set_facts(&self, file: &Handle, facts: &Facts) -> Result<(), Error> {
+    pub(crate) async fn set_facts(
+        &self,
+        file: &CopyHandle,
+        facts: &ItemFacts,
+    ) -> Result<(), Error> {
         let (file, facts) = (duplicate(file)?, *facts);
         blocking(move || set_facts(&file, &facts)).await
     }
 
     #[allow(clippy::unused_async, reason = "the other sides wait")]
-    pub(crate) async fn close(&self, file: Handle) -> Result<(), Error> {
+    pub(crate) async fn close(&self, file: CopyHandle) -> Result<(), Error> {
         drop(file);
         Ok(())
     }
@@ -207,10 +230,10 @@ impl Local {
         blocking(move || Ok(std::fs::rename(from, to)?)).await
     }
 
-    pub(crate) async fn remove(&self, path: &str, kind: Kind) -> Result<(), Error> {
+    pub(crate) async fn remove(&self, path: &str, kind: ItemKind) -> Result<(), Error> {
         let path = self.path(path);
         blocking(move || match kind {
-            Kind::Directory => Ok(std::fs::remove_dir(path)?),
+            ItemKind::Directory => Ok(std::fs::remove_dir(path)?),
             _ => Ok(std::fs::remove_file(path)?),
         })
         .await
@@ -227,7 +250,11 @@ impl Local {
         .await
     }
 
-    pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
+    pub(crate) async fn set_directory_facts(
+        &self,
+        path: &str,
+        facts: &ItemFacts,
+    ) -> Result<(), Error> {
         let (path, facts) = (self.path(path), *facts);
         blocking(move || set_facts(&File::open(path)?, &facts)).await
     }
@@ -300,7 +327,7 @@ fn seek_ranges(file: &File, size: u64) -> Option<Ranges> {
     (at >= size).then(|| Ranges::of(found))
 }
 
-fn set_facts(file: &File, facts: &Facts) -> Result<(), Error> {
+fn set_facts(file: &File, facts: &ItemFacts) -> Result<(), Error> {
     if let Some(mode) = facts.mode {
         file.set_permissions(Permissions::from_mode(mode & 0o7777))?;
     }
@@ -328,23 +355,23 @@ fn system_time(nanos: i128) -> SystemTime {
     time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-fn item_of(name: String, metadata: &Metadata) -> Item {
+fn item_of(name: String, metadata: &Metadata) -> CopyItem {
     let kind = if metadata.is_dir() {
-        Kind::Directory
+        ItemKind::Directory
     } else if metadata.is_file() {
-        Kind::File
+        ItemKind::File
     } else {
-        Kind::Other
+        ItemKind::Other
     };
     let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * NANOS + i128::from(nanos);
     let size_bytes = metadata.len();
-    Item {
+    CopyItem {
         name,
         kind,
         size_bytes,
         is_sparse: size_bytes >= SPARSE_BYTES_MIN && metadata.blocks() * 512 < size_bytes,
         change: nanos(metadata.ctime(), metadata.ctime_nsec()) as u64,
-        facts: Facts {
+        facts: ItemFacts {
             created: None,
             accessed: Some(nanos(metadata.atime(), metadata.atime_nsec())),
             written: Some(nanos(metadata.mtime(), metadata.mtime_nsec())),
@@ -363,7 +390,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = create_truncated(&folder.path().join("a")).unwrap();
         for nanos in [0, 1, -1, 1_600_000_000_123_456_789, -86_400_000_000_001] {
-            let facts = Facts { written: Some(nanos), ..Facts::default() };
+            let facts = ItemFacts { written: Some(nanos), ..ItemFacts::default() };
             set_facts(&file, &facts).unwrap();
             assert_eq!(
                 item_of(String::new(), &file.metadata().unwrap()).facts.written,

@@ -1,8 +1,8 @@
 //! An NFS export as a side.
 
 use crate::error::Error;
-use crate::handle::{Handle, Whole};
-use crate::item::{Facts, Item, Kind};
+use crate::handle::{CopyHandle, Whole};
+use crate::item::{CopyItem, ItemFacts, ItemKind};
 use crate::limits::RANGES_MAX;
 use crate::ranges::Ranges;
 use bytes::Bytes;
@@ -31,7 +31,7 @@ impl Nfs {
         self.export.client().io_bytes_max()
     }
 
-    pub(crate) async fn stat(&self, path: &str) -> Result<Item, Error> {
+    pub(crate) async fn stat(&self, path: &str) -> Result<CopyItem, Error> {
         if path.is_empty() {
             // The root has no name for LOOKUP; a successful listing shows that it is a directory.
             self.export.list("").await?;
@@ -40,11 +40,11 @@ impl Nfs {
         Ok(item_of(self.export.stat(path).await?))
     }
 
-    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Item>, Error> {
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<CopyItem>, Error> {
         Ok(self.export.list(path).await?.into_iter().map(item_of).collect())
     }
 
-    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
+    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, CopyItem), Error> {
         let (data, entry) = self.export.get(path, length).await?;
         Ok((data, item_of(entry)))
     }
@@ -54,28 +54,43 @@ impl Nfs {
         Ok(self.export.put(whole.temporary, whole.path, whole.data, &facts).await?)
     }
 
-    pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {
-        Ok(Handle::Nfs(self.export.open_for(path, OpenFor::Reading).await?.0))
+    pub(crate) async fn open_source(&self, path: &str) -> Result<CopyHandle, Error> {
+        Ok(CopyHandle::Nfs(self.export.open_for(path, OpenFor::Reading).await?.0))
     }
 
-    pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<Handle, Error> {
-        Ok(Handle::Nfs(self.export.open_for(path, OpenFor::Filling { fresh }).await?.0))
+    pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<CopyHandle, Error> {
+        Ok(CopyHandle::Nfs(self.export.open_for(path, OpenFor::Filling { fresh }).await?.0))
     }
 
-    pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
+    pub(crate) async fn read(
+        &self,
+        file: &CopyHandle,
+        at: u64,
+        length: u32,
+    ) -> Result<Bytes, Error> {
         Ok(self.export.read(file.nfs()?, at, length).await?)
     }
 
-    pub(crate) async fn write(&self, file: &Handle, at: u64, data: &Bytes) -> Result<(), Error> {
+    pub(crate) async fn write(
+        &self,
+        file: &CopyHandle,
+        at: u64,
+        data: &Bytes,
+    ) -> Result<(), Error> {
         Ok(self.export.write(file.nfs()?, at, data).await?)
     }
 
-    pub(crate) async fn set_size(&self, file: &Handle, size: u64, _: bool) -> Result<(), Error> {
+    pub(crate) async fn set_size(
+        &self,
+        file: &CopyHandle,
+        size: u64,
+        _: bool,
+    ) -> Result<(), Error> {
         Ok(self.export.set_size(file.nfs()?, size).await?)
     }
 
     /// Finds the data ranges by SEEK. RFC 7862 15.11.
-    pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
+    pub(crate) async fn data_ranges(&self, file: &CopyHandle, size: u64) -> Option<Ranges> {
         let file = file.nfs().ok()?;
         let (mut at, mut found) = (0, Vec::new());
         while at < size {
@@ -98,8 +113,8 @@ impl Nfs {
     /// Requests a server-side copy; one COPY may copy less than requested. RFC 7862 15.2.
     pub(crate) async fn copy_range(
         &self,
-        source: &Handle,
-        target: &Handle,
+        source: &CopyHandle,
+        target: &CopyHandle,
         range: &Range<u64>,
     ) -> Result<(), Error> {
         let (source, target) = (source.nfs()?, target.nfs()?);
@@ -115,16 +130,20 @@ impl Nfs {
         Ok(())
     }
 
-    pub(crate) async fn flush(&self, file: &Handle) -> Result<(), Error> {
+    pub(crate) async fn flush(&self, file: &CopyHandle) -> Result<(), Error> {
         Ok(self.export.commit(file.nfs()?).await?)
     }
 
-    pub(crate) async fn set_facts(&self, file: &Handle, facts: &Facts) -> Result<(), Error> {
+    pub(crate) async fn set_facts(
+        &self,
+        file: &CopyHandle,
+        facts: &ItemFacts,
+    ) -> Result<(), Error> {
         Ok(self.export.set_facts(file.nfs()?, &facts_to(facts)).await?)
     }
 
-    pub(crate) async fn close(&self, file: Handle) -> Result<(), Error> {
-        let Handle::Nfs(file) = file else { return Ok(()) };
+    pub(crate) async fn close(&self, file: CopyHandle) -> Result<(), Error> {
+        let CopyHandle::Nfs(file) = file else { return Ok(()) };
         Ok(self.export.close(file).await?)
     }
 
@@ -132,7 +151,7 @@ impl Nfs {
         Ok(self.export.rename(from, to).await?)
     }
 
-    pub(crate) async fn remove(&self, path: &str, _: Kind) -> Result<(), Error> {
+    pub(crate) async fn remove(&self, path: &str, _: ItemKind) -> Result<(), Error> {
         Ok(self.export.remove(path).await?)
     }
 
@@ -140,7 +159,7 @@ impl Nfs {
         match self.export.make_directory(path).await {
             Err(client::Error::RefusedOperation(OperationNumber::CREATE, NfsStatus::EXIST)) => {
                 match self.stat(path).await?.kind {
-                    Kind::Directory => Ok(()),
+                    ItemKind::Directory => Ok(()),
                     _ => Err(Error::Refused("a file has that name".into())),
                 }
             }
@@ -148,7 +167,11 @@ impl Nfs {
         }
     }
 
-    pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
+    pub(crate) async fn set_directory_facts(
+        &self,
+        path: &str,
+        facts: &ItemFacts,
+    ) -> Result<(), Error> {
         Ok(self.export.set_directory_facts(path, &facts_to(facts)).await?)
     }
 }
@@ -165,28 +188,28 @@ fn copy_refusal(error: client::Error) -> Error {
 fn root() -> Item {
     Item {
         name: String::new(),
-        kind: Kind::Directory,
+        kind: ItemKind::Directory,
         size_bytes: 0,
         is_sparse: false,
         change: 0,
-        facts: Facts::default(),
+        facts: ItemFacts::default(),
     }
 }
 
-fn item_of(entry: NfsDirectoryEntry) -> Item {
+fn item_of(entry: NfsDirectoryEntry) -> CopyItem {
     let nanos =
         |time: NfsTime| Some(i128::from(time.seconds) * NANOS + i128::from(time.nanoseconds));
-    Item {
+    CopyItem {
         name: entry.name,
         kind: match entry.kind {
-            FileType::Directory => Kind::Directory,
-            FileType::Regular => Kind::File,
-            _ => Kind::Other,
+            FileType::Directory => ItemKind::Directory,
+            FileType::Regular => ItemKind::File,
+            _ => ItemKind::Other,
         },
         size_bytes: entry.size_bytes,
         is_sparse: entry.used_bytes.is_some_and(|used| used < entry.size_bytes),
         change: entry.change,
-        facts: Facts {
+        facts: ItemFacts {
             created: None,
             accessed: nanos(entry.times[0]),
             written: nanos(entry.times[1]),
@@ -196,7 +219,7 @@ fn item_of(entry: NfsDirectoryEntry) -> Item {
     }
 }
 
-fn facts_to(facts: &Facts) -> nfs::NfsSetAttributes {
+fn facts_to(facts: &ItemFacts) -> nfs::NfsSetAttributes {
     let time = |nanos: i128| NfsTime {
         seconds: i64::try_from(nanos.div_euclid(NANOS)).unwrap_or(0),
         nanoseconds: nanos.rem_euclid(NANOS) as u32,
@@ -226,7 +249,8 @@ mod tests {
 
     #[test]
     fn times_before_1970_have_positive_nanoseconds() {
-        let of = |nanos| facts_to(&Facts { written: Some(nanos), ..Facts::default() }).modified;
+        let of =
+            |nanos| facts_to(&ItemFacts { written: Some(nanos), ..ItemFacts::default() }).modified;
         assert_eq!(of(-1), Some(NfsTime { seconds: -1, nanoseconds: 999_999_999 }));
         assert_eq!(of(1_500_000_000), Some(NfsTime { seconds: 1, nanoseconds: 500_000_000 }));
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Options of one copy.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CopyOptions {
     /// Parallelism: [`crate::limits`] has the files and blocks in flight for each thread.
     pub threads: usize,
     /// Preserves times.
@@ -33,7 +33,7 @@ pub struct Options {
     pub state: Option<PathBuf>,
 }
 
-impl Default for Options {
+impl Default for CopyOptions {
     fn default() -> Self {
         Self {
             threads: 8,

@@ -14,7 +14,7 @@ use sync::Mutex;
 
 /// The share in all sessions. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Sessions {
+pub(crate) struct ShareSessions {
     first: SmbTree,
     further: Arc<FurtherSessions>,
 }

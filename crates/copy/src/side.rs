@@ -2,8 +2,8 @@
 //! have slashes and are relative to the side's root; the empty path is the root.
 
 use crate::error::Error;
-use crate::handle::{Finish, Handle, Offload, Whole, foreign};
-use crate::item::{Facts, Item, Kind};
+use crate::handle::{CopyHandle, Finish, Offload, Whole, foreign};
+use crate::item::{CopyItem, ItemFacts, ItemKind};
 use crate::limits::{BLOCK_BYTES, SMALL_BYTES_MAX};
 use crate::local::Local;
 use crate::names::join;
@@ -32,7 +32,7 @@ enum Back {
 
 /// A file or directory of a side.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct SidePath {
     /// The side.
     pub side: Side,
     /// The path on that side.
@@ -50,7 +50,7 @@ macro_rules! on {
     };
 }
 
-impl Place {
+impl SidePath {
     /// A path below it.
     pub(crate) fn at(&self, path: &str) -> String {
         join(&self.path, path)
@@ -119,7 +119,7 @@ impl Side {
     ///
     /// # Errors
     /// The side's refusal; so for all that follow.
-    pub async fn stat(&self, path: &str) -> Result<Option<Item>, Error> {
+    pub async fn stat(&self, path: &str) -> Result<Option<CopyItem>, Error> {
         match on!(self, back => back.stat(path).await) {
             Ok(item) => Ok(Some(item)),
             Err(Error::Missing) => Ok(None),
@@ -127,12 +127,12 @@ impl Side {
         }
     }
 
-    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Item>, Error> {
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<CopyItem>, Error> {
         on!(self, back => back.list(path).await)
     }
 
     /// Reads a whole file of at most `length` bytes, with its metadata.
-    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
+    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, CopyItem), Error> {
         on!(self, back => back.get(path, length).await)
     }
 
@@ -140,27 +140,37 @@ impl Side {
         on!(self, back => back.put(whole).await)
     }
 
-    pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {
+    pub(crate) async fn open_source(&self, path: &str) -> Result<CopyHandle, Error> {
         on!(self, back => back.open_source(path).await)
     }
 
     /// Opens a file for writing. `fresh` creates or truncates it; otherwise it must exist.
-    pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<Handle, Error> {
+    pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<CopyHandle, Error> {
         on!(self, back => back.open_target(path, fresh).await)
     }
 
-    pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
+    pub(crate) async fn read(
+        &self,
+        file: &CopyHandle,
+        at: u64,
+        length: u32,
+    ) -> Result<Bytes, Error> {
         on!(self, back => back.read(file, at, length).await)
     }
 
-    pub(crate) async fn write(&self, file: &Handle, at: u64, data: &Bytes) -> Result<(), Error> {
+    pub(crate) async fn write(
+        &self,
+        file: &CopyHandle,
+        at: u64,
+        data: &Bytes,
+    ) -> Result<(), Error> {
         on!(self, back => back.write(file, at, data).await)
     }
 
     /// Sets the length. With `sparse`, unwritten ranges stay holes where the side supports it.
     pub(crate) async fn set_size(
         &self,
-        file: &Handle,
+        file: &CopyHandle,
         size: u64,
         sparse: bool,
     ) -> Result<(), Error> {
@@ -168,24 +178,28 @@ impl Side {
     }
 
     /// The ranges with data; `None` if the side cannot report them.
-    pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
+    pub(crate) async fn data_ranges(&self, file: &CopyHandle, size: u64) -> Option<Ranges> {
         on!(self, back => back.data_ranges(file, size).await)
     }
 
-    pub(crate) async fn flush(&self, file: &Handle) -> Result<(), Error> {
+    pub(crate) async fn flush(&self, file: &CopyHandle) -> Result<(), Error> {
         on!(self, back => back.flush(file).await)
     }
 
-    pub(crate) async fn set_facts(&self, file: &Handle, facts: &Facts) -> Result<(), Error> {
+    pub(crate) async fn set_facts(
+        &self,
+        file: &CopyHandle,
+        facts: &ItemFacts,
+    ) -> Result<(), Error> {
         on!(self, back => back.set_facts(file, facts).await)
     }
 
-    pub(crate) async fn close(&self, file: Handle) -> Result<(), Error> {
+    pub(crate) async fn close(&self, file: CopyHandle) -> Result<(), Error> {
         on!(self, back => back.close(file).await)
     }
 
     /// Sets facts and final name of a complete file, replacing an existing one, and closes it.
-    pub(crate) async fn finish(&self, file: Handle, finish: &Finish<'_>) -> Result<(), Error> {
+    pub(crate) async fn finish(&self, file: CopyHandle, finish: &Finish<'_>) -> Result<(), Error> {
         if let Back::Smb(smb) = &self.back {
             return smb.finish(file, finish).await;
         }
@@ -218,7 +232,7 @@ impl Side {
     }
 
     /// Removes a file or an empty directory.
-    pub(crate) async fn remove(&self, path: &str, kind: Kind) -> Result<(), Error> {
+    pub(crate) async fn remove(&self, path: &str, kind: ItemKind) -> Result<(), Error> {
         on!(self, back => back.remove(path, kind).await)
     }
 
@@ -237,7 +251,7 @@ impl Side {
     }
 
     /// The means of a server-side copy from `source`, if the side supports it.
-    pub(crate) async fn offload(&self, source: &Handle) -> Option<Offload> {
+    pub(crate) async fn offload(&self, source: &CopyHandle) -> Option<Offload> {
         match &self.back {
             Back::Smb(_) => Smb::resume_key(source).await.ok().map(Offload::Smb),
             Back::Nfs(_) => Some(Offload::Nfs),
@@ -249,8 +263,8 @@ impl Side {
     pub(crate) async fn copy_range(
         &self,
         how: &Offload,
-        source: &Handle,
-        target: &Handle,
+        source: &CopyHandle,
+        target: &CopyHandle,
         range: &Range<u64>,
     ) -> Result<(), Error> {
         match (&self.back, how) {
@@ -274,7 +288,11 @@ impl Side {
         }
     }
 
-    pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
+    pub(crate) async fn set_directory_facts(
+        &self,
+        path: &str,
+        facts: &ItemFacts,
+    ) -> Result<(), Error> {
         on!(self, back => back.set_directory_facts(path, facts).await)
     }
 }

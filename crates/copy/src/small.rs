@@ -3,8 +3,8 @@
 use crate::decide::Decision;
 use crate::error::Error;
 use crate::handle::Whole;
-use crate::item::{Item, Kind};
-use crate::job::Job;
+use crate::item::{CopyItem, ItemKind};
+use crate::job::CopyJob;
 use crate::large;
 use crate::limits::CHANGED_TRIES_MAX;
 use crate::names;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 /// Copies the file at `path`, which the listing described as `item`.
 pub(crate) async fn copy(
-    job: &Arc<Job>,
+    job: &Arc<CopyJob>,
     path: &str,
-    item: &Item,
+    item: &CopyItem,
     decision: Decision,
 ) -> Result<(), Error> {
     let (from, to) = (job.source.at(path), job.target.at(path));
@@ -27,7 +27,7 @@ pub(crate) async fn copy(
             return large::copy(job, path).await;
         }
         let (data, got) = job.source.side.get(&from, size_bytes as u32).await?;
-        if got.kind != Kind::File {
+        if got.kind != ItemKind::File {
             return Err(Error::Changed);
         }
         // The file's size has changed since the listing.
@@ -42,7 +42,7 @@ pub(crate) async fn copy(
         if job.options.verify {
             let (back, _) = job.target.side.get(&to, size_bytes as u32).await?;
             if back != data {
-                job.target.side.remove(&to, Kind::File).await?;
+                job.target.side.remove(&to, ItemKind::File).await?;
                 return Err(Error::Differs);
             }
         }

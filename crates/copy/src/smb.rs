@@ -1,12 +1,12 @@
 //! An SMB share as a side.
 
 use crate::error::Error;
-use crate::handle::{Finish, Handle, Whole};
-use crate::item::{Facts, Item, Kind};
+use crate::handle::{CopyHandle, Finish, Whole};
+use crate::item::{CopyItem, ItemFacts, ItemKind};
 use crate::limits::{CHUNK_BYTES, CHUNKS_MAX, RANGES_MAX};
 use crate::names::split;
 use crate::ranges::Ranges;
-use crate::sessions::Sessions;
+use crate::sessions::ShareSessions;
 use bytes::Bytes;
 use client::{FileCompletion, OpenedAttributes, Put, SmbDirectoryEntry, SmbOpenHow, SmbTree};
 use std::ops::Range;
@@ -34,12 +34,12 @@ const LINKS: [u32; 3] = [0xA000_000C, 0xA000_0003, 0x8000_0014];
 pub(crate) struct Smb {
     tree: SmbTree,
     /// The share in each session.
-    sessions: Sessions,
+    sessions: ShareSessions,
 }
 
 impl Smb {
     pub(crate) fn new(tree: SmbTree) -> Self {
-        Self { sessions: Sessions::new(tree.clone()), tree }
+        Self { sessions: ShareSessions::new(tree.clone()), tree }
     }
 
     pub(crate) fn tree(&self) -> &SmbTree {
@@ -59,11 +59,11 @@ impl Smb {
         negotiated.read_bytes_max.min(negotiated.write_bytes_max)
     }
 
-    pub(crate) async fn stat(&self, path: &str) -> Result<Item, Error> {
+    pub(crate) async fn stat(&self, path: &str) -> Result<CopyItem, Error> {
         Ok(item_of(split(path).1, &self.tree.stat(path).await?))
     }
 
-    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Item>, Error> {
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<CopyItem>, Error> {
         Ok(self.tree.list(path).await?.into_iter().map(listed).collect())
     }
 
@@ -77,7 +77,7 @@ impl Smb {
         self.sessions.end().await;
     }
 
-    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
+    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, CopyItem), Error> {
         let (tree, is_further) = self.sessions.next();
         let got = match tree.get(path, length).await {
             Err(client::Error::Lost { .. }) if is_further => {
@@ -102,28 +102,38 @@ impl Smb {
         }
     }
 
-    pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {
-        Ok(Handle::Smb(self.tree.open(path, &SmbOpenHow::read()).await?))
+    pub(crate) async fn open_source(&self, path: &str) -> Result<CopyHandle, Error> {
+        Ok(CopyHandle::Smb(self.tree.open(path, &SmbOpenHow::read()).await?))
     }
 
-    pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<Handle, Error> {
+    pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<CopyHandle, Error> {
         let how = SmbOpenHow::read_write();
         let access = how.access | DELETE | WRITE_ATTRIBUTES;
         let disposition = if fresh { fscc::FILE_OVERWRITE_IF } else { fscc::FILE_OPEN };
-        Ok(Handle::Smb(self.tree.open(path, &SmbOpenHow { access, disposition, ..how }).await?))
+        Ok(CopyHandle::Smb(self.tree.open(path, &SmbOpenHow { access, disposition, ..how }).await?))
     }
 
-    pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
+    pub(crate) async fn read(
+        &self,
+        file: &CopyHandle,
+        at: u64,
+        length: u32,
+    ) -> Result<Bytes, Error> {
         Ok(Bytes::from_owner(file.smb()?.read(at, length).await?))
     }
 
-    pub(crate) async fn write(&self, file: &Handle, at: u64, data: &Bytes) -> Result<(), Error> {
+    pub(crate) async fn write(
+        &self,
+        file: &CopyHandle,
+        at: u64,
+        data: &Bytes,
+    ) -> Result<(), Error> {
         Ok(file.smb()?.write(at, data).await?)
     }
 
     pub(crate) async fn set_size(
         &self,
-        file: &Handle,
+        file: &CopyHandle,
         size: u64,
         sparse: bool,
     ) -> Result<(), Error> {
@@ -134,7 +144,7 @@ impl Smb {
         Ok(file.smb()?.set_size(size).await?)
     }
 
-    pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
+    pub(crate) async fn data_ranges(&self, file: &CopyHandle, size: u64) -> Option<Ranges> {
         let (mut at, mut found) = (0, Vec::new());
         while at < size {
             let input = [at.to_le_bytes(), (size - at).to_le_bytes()].concat();
@@ -155,22 +165,26 @@ impl Smb {
         Some(Ranges::of(found))
     }
 
-    pub(crate) async fn flush(&self, file: &Handle) -> Result<(), Error> {
+    pub(crate) async fn flush(&self, file: &CopyHandle) -> Result<(), Error> {
         Ok(file.smb()?.flush().await?)
     }
 
-    pub(crate) async fn set_facts(&self, file: &Handle, facts: &Facts) -> Result<(), Error> {
+    pub(crate) async fn set_facts(
+        &self,
+        file: &CopyHandle,
+        facts: &ItemFacts,
+    ) -> Result<(), Error> {
         let (times, attributes) = basic(facts);
         Ok(file.smb()?.set_basic(times, attributes).await?)
     }
 
-    pub(crate) async fn close(&self, file: Handle) -> Result<(), Error> {
-        let Handle::Smb(file) = file else { return Ok(()) };
+    pub(crate) async fn close(&self, file: CopyHandle) -> Result<(), Error> {
+        let CopyHandle::Smb(file) = file else { return Ok(()) };
         Ok(file.close().await?)
     }
 
     /// Sets times, attributes and final name of a complete file, and closes it.
-    pub(crate) async fn finish(&self, file: Handle, finish: &Finish<'_>) -> Result<(), Error> {
+    pub(crate) async fn finish(&self, file: CopyHandle, finish: &Finish<'_>) -> Result<(), Error> {
         let Finish { facts, from, to, syncs } = *finish;
         let (times, attributes) = basic(facts);
         let ending = FileCompletion { times, attributes, path: to, syncs };
@@ -200,7 +214,7 @@ impl Smb {
         Ok(self.tree.rename(from, to, true).await?)
     }
 
-    pub(crate) async fn remove(&self, path: &str, _: Kind) -> Result<(), Error> {
+    pub(crate) async fn remove(&self, path: &str, _: ItemKind) -> Result<(), Error> {
         Ok(self.tree.remove(path).await?)
     }
 
@@ -208,7 +222,11 @@ impl Smb {
         Ok(self.tree.make_directory(path).await?)
     }
 
-    pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
+    pub(crate) async fn set_directory_facts(
+        &self,
+        path: &str,
+        facts: &ItemFacts,
+    ) -> Result<(), Error> {
         let (times, attributes) = basic(facts);
         let how = SmbOpenHow::stat();
         let how = SmbOpenHow { access: how.access | WRITE_ATTRIBUTES, ..how };
@@ -219,7 +237,7 @@ impl Smb {
     }
 
     /// The resume key that identifies an open source in FSCTL_SRV_COPYCHUNK. MS-SMB2 2.2.32.3.
-    pub(crate) async fn resume_key(file: &Handle) -> Result<[u8; 24], Error> {
+    pub(crate) async fn resume_key(file: &CopyHandle) -> Result<[u8; 24], Error> {
         let output = file.smb()?.control(fsctl::SRV_REQUEST_RESUME_KEY, &[], 32).await?;
         let key = output.get(..24).and_then(|key| key.try_into().ok());
         key.ok_or_else(|| Error::Refused("the server's key is too short".into()))
@@ -228,7 +246,7 @@ impl Smb {
     /// Requests a server-side copy of a range of at most 16 chunks. MS-SMB2 2.2.31.1.
     pub(crate) async fn copy_range(
         key: &[u8; 24],
-        target: &Handle,
+        target: &CopyHandle,
         range: &Range<u64>,
     ) -> Result<(), Error> {
         let mut chunks = Vec::new();
@@ -270,7 +288,7 @@ fn ranges_of(output: &[u8], size: u64) -> Option<Vec<Range<u64>>> {
     Some(found)
 }
 
-fn basic(facts: &Facts) -> ([FileTime; 4], u32) {
+fn basic(facts: &ItemFacts) -> ([FileTime; 4], u32) {
     let time = |nanos: Option<i128>| nanos.map_or(FileTime(0), FileTime::from_unix_nanos);
     let times = [time(facts.created), time(facts.accessed), time(facts.written), FileTime(0)];
     let attributes = facts.dos.map_or(0, |dos| match dos & SETTABLE {
@@ -280,9 +298,9 @@ fn basic(facts: &Facts) -> ([FileTime; 4], u32) {
     (times, attributes)
 }
 
-fn facts_of(times: [FileTime; 4], attributes: u32) -> Facts {
+fn facts_of(times: [FileTime; 4], attributes: u32) -> ItemFacts {
     let nanos = |time: FileTime| (time.0 != 0).then(|| time.to_unix_nanos());
-    Facts {
+    ItemFacts {
         created: nanos(times[0]),
         accessed: nanos(times[1]),
         written: nanos(times[2]),
@@ -291,13 +309,13 @@ fn facts_of(times: [FileTime; 4], attributes: u32) -> Facts {
     }
 }
 
-fn kind_of(attributes: u32) -> Kind {
+fn kind_of(attributes: u32) -> ItemKind {
     let directory = attributes & fscc::FILE_ATTRIBUTE_DIRECTORY != 0;
-    if directory { Kind::Directory } else { Kind::File }
+    if directory { ItemKind::Directory } else { ItemKind::File }
 }
 
-fn item_of(name: &str, created: &OpenedAttributes) -> Item {
-    Item {
+fn item_of(name: &str, created: &OpenedAttributes) -> CopyItem {
+    CopyItem {
         name: name.to_owned(),
         kind: kind_of(created.attributes),
         size_bytes: created.size_bytes,
@@ -307,13 +325,13 @@ fn item_of(name: &str, created: &OpenedAttributes) -> Item {
     }
 }
 
-fn listed(entry: SmbDirectoryEntry) -> Item {
+fn listed(entry: SmbDirectoryEntry) -> CopyItem {
     let record = entry.record;
     let is_reparse = record.attributes & fscc::FILE_ATTRIBUTE_REPARSE_POINT != 0;
     let leads_away = is_reparse && LINKS.contains(&record.ea_bytes);
-    Item {
+    CopyItem {
         name: entry.name,
-        kind: if leads_away { Kind::Other } else { kind_of(record.attributes) },
+        kind: if leads_away { ItemKind::Other } else { kind_of(record.attributes) },
         size_bytes: record.size_bytes,
         is_sparse: record.attributes & fscc::FILE_ATTRIBUTE_SPARSE != 0,
         change: record.times[3].0,
@@ -336,7 +354,7 @@ mod tests {
 
     #[test]
     fn empty_attributes_become_normal_and_server_ones_are_dropped() {
-        let of = |dos| basic(&Facts { dos, ..Facts::default() }).1;
+        let of = |dos| basic(&ItemFacts { dos, ..ItemFacts::default() }).1;
         assert_eq!(of(None), 0, "left to the server");
         assert_eq!(of(Some(0x10)), 0x80);
         assert_eq!(of(Some(0x223)), 0x23);

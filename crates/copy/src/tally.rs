@@ -8,7 +8,7 @@ use sync::{Mutex, MutexGuard};
 
 /// Counters that all tasks of a copy share.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct CopyTally {
     /// Files found so far that are to be copied.
     pub files_found: AtomicU64,
     /// Bytes of `files_found`.
@@ -49,7 +49,7 @@ struct Notes {
 
 /// Progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct JobProgress {
     /// Files that were copied or failed.
     pub files: u64,
     /// Files found so far.
@@ -101,7 +101,7 @@ fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-impl Tally {
+impl CopyTally {
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock()
     }
@@ -141,9 +141,9 @@ impl Tally {
 
     /// The progress so far. Reads the counters one by one, without a common snapshot.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> JobProgress {
         let bytes = [&self.bytes_copied, &self.bytes_resumed, &self.bytes_holes];
-        Progress {
+        JobProgress {
             files: read(&self.files_copied) + read(&self.failed),
             files_found: read(&self.files_found),
             bytes: bytes.into_iter().map(read).sum(),
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn first_fatal_failure_is_reported() {
-        let tally = Tally::default();
+        let tally = CopyTally::default();
         tally.fail("a", &Error::Differs);
         assert_eq!(tally.fatal(), None);
         tally.fail("b", &Error::Full("disk".into()));

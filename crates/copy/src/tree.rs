@@ -6,18 +6,18 @@
 use crate::decide::{Decision, Pairs, decide, pair};
 use crate::error::Error;
 use crate::extras;
-use crate::item::{Facts, Item, Kind};
-use crate::job::Job;
+use crate::item::{CopyItem, ItemFacts, ItemKind};
+use crate::job::CopyJob;
 use crate::large;
 use crate::limits::{
     DEPTH_MAX, FURTHER_SESSIONS_FROM_FILES, LISTINGS_EACH_THREAD, SMALL_FILES_EACH_THREAD,
     WAITING_FILES_MAX,
 };
 use crate::names::{self, join};
-use crate::options::Options;
-use crate::side::{Place, Side};
+use crate::options::CopyOptions;
+use crate::side::{Side, SidePath};
 use crate::small;
-use crate::tally::{Summary, Tally, add};
+use crate::tally::{CopyTally, Summary, add};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,9 +25,9 @@ use tokio::task::JoinSet;
 
 /// A directory that is to be listed.
 #[derive(Debug)]
-struct Folder {
+struct PendingFolder {
     path: String,
-    facts: Facts,
+    facts: ItemFacts,
     /// Whether the target has it, too.
     exists: bool,
     depth: usize,
@@ -35,23 +35,28 @@ struct Folder {
 
 /// A file that is to be copied.
 #[derive(Debug)]
-struct Task {
+struct FileTask {
     path: String,
-    item: Item,
+    item: CopyItem,
     decision: Decision,
 }
 
 /// A task's report to the scheduling task.
 #[derive(Debug)]
-enum Event {
-    Listed(Box<(Folder, Result<Pairs, Error>)>),
+enum TaskReport {
+    Listed(Box<(PendingFolder, Result<Pairs, Error>)>),
     Copied { is_large: bool },
 }
 
 /// Copies `source` to `target`: a file to a file of that path, a directory's contents into a
 /// directory, which is created if missing. `tally` counts the progress.
-pub async fn run(source: Place, target: Place, options: Options, tally: Arc<Tally>) -> Summary {
-    let job = Arc::new(Job::new(source, target, options, tally.clone()).await);
+pub async fn run(
+    source: SidePath,
+    target: SidePath,
+    options: CopyOptions,
+    tally: Arc<CopyTally>,
+) -> Summary {
+    let job = Arc::new(CopyJob::new(source, target, options, tally.clone()).await);
     if let Err(error) = start(&job).await {
         tally.fail("", &error);
     }
@@ -66,11 +71,11 @@ pub async fn run(source: Place, target: Place, options: Options, tally: Arc<Tall
     tally.summary()
 }
 
-async fn start(job: &Arc<Job>) -> Result<(), Error> {
+async fn start(job: &Arc<CopyJob>) -> Result<(), Error> {
     let item = job.source.side.stat(&job.source.path).await?.ok_or(Error::Missing)?;
     let there = job.target.side.stat(&job.target.path).await?;
     let (from, to) = (job.source.name(""), job.target.name(""));
-    if from == to || (item.kind == Kind::Directory && to.starts_with(&format!("{from}/"))) {
+    if from == to || (item.kind == ItemKind::Directory && to.starts_with(&format!("{from}/"))) {
         return Err(Error::Refused("the target is within the source".into()));
     }
     let mut walk = Walk::new(job.clone());
@@ -82,8 +87,8 @@ async fn start(job: &Arc<Job>) -> Result<(), Error> {
             return Err(Error::Refused(why.into()));
         }
         Decision::Same => job.take_same("", &item),
-        decision if item.kind == Kind::File => walk.take_file(String::new(), item, decision),
-        decision => walk.folders.push(Folder {
+        decision if item.kind == ItemKind::File => walk.take_file(String::new(), item, decision),
+        decision => walk.folders.push(PendingFolder {
             path: String::new(),
             facts: item.facts,
             exists: decision == Decision::Enter,
@@ -97,15 +102,15 @@ async fn start(job: &Arc<Job>) -> Result<(), Error> {
 /// State of the scheduling task.
 #[derive(Debug)]
 struct Walk {
-    job: Arc<Job>,
-    folders: Vec<Folder>,
-    small: VecDeque<Task>,
-    large: VecDeque<Task>,
+    job: Arc<CopyJob>,
+    folders: Vec<PendingFolder>,
+    small: VecDeque<FileTask>,
+    large: VecDeque<FileTask>,
     /// Changed directories, which get their times at the end.
-    changed: Vec<(String, Facts)>,
+    changed: Vec<(String, ItemFacts)>,
     /// Entries that only the target has.
-    extra: Vec<(String, Kind)>,
-    tasks: JoinSet<Event>,
+    extra: Vec<(String, ItemKind)>,
+    tasks: JoinSet<TaskReport>,
     listings: usize,
     small_found: u64,
     small_in_flight: usize,
@@ -113,7 +118,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(job: Arc<Job>) -> Self {
+    fn new(job: Arc<CopyJob>) -> Self {
         Self {
             job,
             folders: Vec::new(),
@@ -139,13 +144,13 @@ impl Walk {
             }
             let Some(ended) = self.tasks.join_next().await else { break };
             match ended {
-                Ok(Event::Listed(listed)) => {
+                Ok(TaskReport::Listed(listed)) => {
                     self.listings -= 1;
                     let (folder, pairs) = *listed;
                     self.take_listing(folder, pairs);
                 }
-                Ok(Event::Copied { is_large: true }) => self.large_in_flight -= 1,
-                Ok(Event::Copied { is_large: false }) => self.small_in_flight -= 1,
+                Ok(TaskReport::Copied { is_large: true }) => self.large_in_flight -= 1,
+                Ok(TaskReport::Copied { is_large: false }) => self.small_in_flight -= 1,
                 Err(_) => {
                     let ended = Error::Lost("a task of the copy ended".into());
                     self.job.tally.fail("", &ended);
@@ -170,7 +175,7 @@ impl Walk {
             let job = self.job.clone();
             self.tasks.spawn(async move {
                 let pairs = list(&job, &folder).await;
-                Event::Listed(Box::new((folder, pairs)))
+                TaskReport::Listed(Box::new((folder, pairs)))
             });
         }
         while self.small_in_flight < threads * SMALL_FILES_EACH_THREAD {
@@ -185,13 +190,13 @@ impl Walk {
         }
     }
 
-    fn take_listing(&mut self, folder: Folder, pairs: Result<Pairs, Error>) {
+    fn take_listing(&mut self, folder: PendingFolder, pairs: Result<Pairs, Error>) {
         let tally = self.job.tally.clone();
         let pairs = match pairs {
             Ok(pairs) => pairs,
             Err(error) => return tally.fail(&folder.path, &error),
         };
-        let Folder { path, facts, exists, depth } = folder;
+        let PendingFolder { path, facts, exists, depth } = folder;
         for item in &pairs.clashing {
             let why = Error::BadName("differs from another one in case only");
             tally.fail(&join(&path, &item.name), &why);
@@ -199,7 +204,7 @@ impl Walk {
         let mut is_changed = !exists;
         for (item, there) in pairs.both {
             let below = join(&path, &item.name);
-            let is_directory = item.kind == Kind::Directory;
+            let is_directory = item.kind == ItemKind::Directory;
             let taken = match is_directory {
                 true => self.job.options.filter.takes_directory(&below),
                 false => self.job.options.filter.takes_file(&below),
@@ -226,7 +231,12 @@ impl Walk {
                     let exists = decision == Decision::Enter;
                     is_changed |= !exists;
                     let facts = item.facts;
-                    self.folders.push(Folder { path: below, facts, exists, depth: depth + 1 });
+                    self.folders.push(PendingFolder {
+                        path: below,
+                        facts,
+                        exists,
+                        depth: depth + 1,
+                    });
                 }
                 decision => {
                     is_changed = true;
@@ -240,7 +250,7 @@ impl Walk {
         }
     }
 
-    fn take_file(&mut self, path: String, item: Item, decision: Decision) {
+    fn take_file(&mut self, path: String, item: CopyItem, decision: Decision) {
         let tally = &self.job.tally;
         add(&tally.files_found, 1);
         add(&tally.bytes_found, item.size_bytes);
@@ -256,17 +266,17 @@ impl Walk {
             self.job.sides().for_each(Side::expect_many);
         }
         let queue = if is_large { &mut self.large } else { &mut self.small };
-        queue.push_back(Task { path, item, decision });
+        queue.push_back(FileTask { path, item, decision });
     }
 
     /// Counts extra entries of the target; returns whether one of them will be removed.
-    fn take_extras(&mut self, folder: &str, extra: Vec<Item>) -> bool {
+    fn take_extras(&mut self, folder: &str, extra: Vec<CopyItem>) -> bool {
         let mut goes = false;
         for item in extra {
             let path = join(folder, &item.name);
             let filter = &self.job.options.filter;
             let taken = match item.kind {
-                Kind::Directory => filter.takes_directory(&path) && filter.include.is_empty(),
+                ItemKind::Directory => filter.takes_directory(&path) && filter.include.is_empty(),
                 _ => filter.takes_file(&path),
             };
             // Entries that the filters exclude stay, and so do temporary files of another run.
@@ -284,7 +294,7 @@ impl Walk {
 }
 
 /// Creates the directory in the target if it is missing, and lists both.
-async fn list(job: &Arc<Job>, folder: &Folder) -> Result<Pairs, Error> {
+async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Pairs, Error> {
     let (from, to) = (job.source.at(&folder.path), job.target.at(&folder.path));
     let source = job.source.side.list(&from).await?;
     let target = if folder.exists {
@@ -303,8 +313,8 @@ async fn list(job: &Arc<Job>, folder: &Folder) -> Result<Pairs, Error> {
     Ok(pair(source, target, folds))
 }
 
-async fn copy_file(job: Arc<Job>, task: Task, is_large: bool) -> Event {
-    let Task { path, item, decision } = task;
+async fn copy_file(job: Arc<CopyJob>, task: FileTask, is_large: bool) -> TaskReport {
+    let FileTask { path, item, decision } = task;
     let done = if is_large {
         large::copy(&job, &path).await
     } else {
@@ -314,12 +324,12 @@ async fn copy_file(job: Arc<Job>, task: Task, is_large: bool) -> Event {
         Ok(()) => add(&job.tally.files_copied, 1),
         Err(error) => job.tally.fail(&path, &error),
     }
-    Event::Copied { is_large }
+    TaskReport::Copied { is_large }
 }
 
 /// Sets the times of changed directories, many at once. The order does not matter, since only a
 /// change of its own entries changes a directory's time.
-async fn set_directories(job: &Arc<Job>, changed: Vec<(String, Facts)>) {
+async fn set_directories(job: &Arc<CopyJob>, changed: Vec<(String, ItemFacts)>) {
     if job.options.dry_run {
         return;
     }
@@ -333,7 +343,7 @@ async fn set_directories(job: &Arc<Job>, changed: Vec<(String, Facts)>) {
             let selected = job.selected_facts(&facts);
             let (from, to) = (job.source.at(&path), job.target.at(&path));
             let mut set = extras::copy_directory(&job, &from, &to).await;
-            if set.is_ok() && selected != Facts::default() {
+            if set.is_ok() && selected != ItemFacts::default() {
                 set = job.target.side.set_directory_facts(&to, &selected).await;
             }
             // The root of a share often belongs to another user, so a refusal there is ignored.
@@ -348,7 +358,7 @@ async fn set_directories(job: &Arc<Job>, changed: Vec<(String, Facts)>) {
 }
 
 /// Removes extra entries of the target, directories recursively.
-async fn remove(job: &Arc<Job>, extra: Vec<(String, Kind)>) {
+async fn remove(job: &Arc<CopyJob>, extra: Vec<(String, ItemKind)>) {
     for (path, kind) in extra {
         if let Err(error) = remove_one(job, &path, kind).await {
             job.tally.fail(&path, &error);
@@ -361,14 +371,14 @@ async fn remove(job: &Arc<Job>, extra: Vec<(String, Kind)>) {
     }
 }
 
-async fn remove_one(job: &Arc<Job>, path: &str, kind: Kind) -> Result<(), Error> {
+async fn remove_one(job: &Arc<CopyJob>, path: &str, kind: ItemKind) -> Result<(), Error> {
     let side = &job.target.side;
     if job.options.dry_run {
-        let slash = if kind == Kind::Directory { "/" } else { "" };
+        let slash = if kind == ItemKind::Directory { "/" } else { "" };
         job.tally.say(format!("remove {path}{slash}"));
         return Ok(());
     }
-    if kind != Kind::Directory {
+    if kind != ItemKind::Directory {
         return side.remove(&job.target.at(path), kind).await;
     }
     // Parents stand before their children; the removal goes from the end.
@@ -379,13 +389,13 @@ async fn remove_one(job: &Arc<Job>, path: &str, kind: Kind) -> Result<(), Error>
             names::check(&item.name)?;
             let below = join(&directory, &item.name);
             match item.kind {
-                Kind::Directory => directories.push(below),
+                ItemKind::Directory => directories.push(below),
                 kind => side.remove(&job.target.at(&below), kind).await?,
             }
         }
     }
     for directory in directories.iter().rev() {
-        side.remove(&job.target.at(directory), Kind::Directory).await?;
+        side.remove(&job.target.at(directory), ItemKind::Directory).await?;
     }
     Ok(())
 }

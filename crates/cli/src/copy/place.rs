@@ -5,7 +5,7 @@ use crate::remote::{self, connect_nfs, connect_smb};
 use crate::session::{EncryptArg, SessionArgs, SignArg};
 use crate::share_url::ShareUrl;
 use crate::user::{ask_silently, read_line};
-use ::copy::{Place, Side};
+use ::copy::{Side, SidePath};
 use anyhow::{Context, Result};
 use client::{ChannelOpening, SmbClient, nfs};
 use std::path::{Path, PathBuf};
@@ -147,7 +147,7 @@ impl OpenConnections {
         url: &Url,
         connection: &CopyConnectionArgs,
         password: &str,
-    ) -> Result<Place> {
+    ) -> Result<SidePath> {
         match url {
             Url::Local(path) => local(path),
             Url::Smb(url) => self.share(url, connection, password).await,
@@ -160,7 +160,7 @@ impl OpenConnections {
         url: &ShareUrl,
         connection: &CopyConnectionArgs,
         password: &str,
-    ) -> Result<Place> {
+    ) -> Result<SidePath> {
         let known = self.smb.iter().find(|(known, _)| is_one_session(known, url));
         let client = match known {
             Some((_, client)) => client.clone(),
@@ -173,10 +173,14 @@ impl OpenConnections {
         let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
         let label = format!("smb://{}:{}/{}", url.host, url.port, url.share);
         let path = url.folder.replace('\\', "/").trim_matches('/').to_owned();
-        Ok(Place { side: Side::smb(label, tree), path })
+        Ok(SidePath { side: Side::smb(label, tree), path })
     }
 
-    async fn export(&mut self, url: &ExportUrl, connection: &CopyConnectionArgs) -> Result<Place> {
+    async fn export(
+        &mut self,
+        url: &ExportUrl,
+        connection: &CopyConnectionArgs,
+    ) -> Result<SidePath> {
         let is_there = |known: &ExportUrl| (&known.host, known.port) == (&url.host, url.port);
         let known = self.nfs.iter().find(|(known, _)| is_there(known));
         let client = match known {
@@ -191,7 +195,7 @@ impl OpenConnections {
         let label = format!("nfs://{}:{}/{folder}", url.host, url.port);
         let export = nfs::NfsExport::open(client, folder).await;
         let export = export.with_context(|| format!("/{folder}"))?;
-        Ok(Place { side: Side::nfs(label, export), path: name.to_owned() })
+        Ok(SidePath { side: Side::nfs(label, export), path: name.to_owned() })
     }
 
     /// Logs off.
@@ -215,7 +219,7 @@ async fn begin_nfs(url: &ExportUrl, connection: &CopyConnectionArgs) -> Result<n
 }
 
 /// A path's directory as the side, its name as the path, without links on the way.
-fn local(path: &Path) -> Result<Place> {
+fn local(path: &Path) -> Result<SidePath> {
     let whole = match std::fs::canonicalize(path) {
         Ok(whole) => whole,
         Err(_) => {
@@ -229,9 +233,9 @@ fn local(path: &Path) -> Result<Place> {
     };
     match (whole.parent(), whole.file_name().and_then(|name| name.to_str())) {
         (Some(parent), Some(name)) => {
-            Ok(Place { side: Side::local(parent.to_owned()), path: name.to_owned() })
+            Ok(SidePath { side: Side::local(parent.to_owned()), path: name.to_owned() })
         }
-        _ => Ok(Place { side: Side::local(whole), path: String::new() }),
+        _ => Ok(SidePath { side: Side::local(whole), path: String::new() }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Progress of a copy, and its summary.
 
 use super::place::names_more;
-use ::copy::{Progress, Side, Summary, Tally};
+use ::copy::{CopyTally, JobProgress, Side, Summary};
 use anyhow::Result;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const BAR_WIDTH: u64 = 20;
 /// line every [`LINE_EVERY`]. Ctrl-C interrupts the copy and leaves its resume journal.
 pub async fn shown(
     quiet: bool,
-    tally: &Arc<Tally>,
+    tally: &Arc<CopyTally>,
     sides: [Side; 2],
     copied: impl Future<Output = Summary>,
 ) -> Result<Summary> {
@@ -30,7 +30,7 @@ pub async fn shown(
     let mut rate = Rate::default();
     let begun = Instant::now();
     let mut last_line = begun;
-    let end = |tally: &Tally| {
+    let end = |tally: &CopyTally| {
         if is_terminal {
             err!("\r\x1b[K");
         }
@@ -86,8 +86,8 @@ impl Rate {
     }
 }
 
-fn line(progress: &Progress, per_second: f64, connections: usize) -> String {
-    let Progress { files, files_found, bytes, bytes_found, is_listed } = *progress;
+fn line(progress: &JobProgress, per_second: f64, connections: usize) -> String {
+    let JobProgress { files, files_found, bytes, bytes_found, is_listed } = *progress;
     let bytes_found = bytes_found.max(bytes);
     let filled = (bytes * BAR_WIDTH).checked_div(bytes_found).unwrap_or(0);
     let bar: String = (0..BAR_WIDTH).map(|at| if at < filled { '█' } else { '░' }).collect();
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_line_says_how_far_it_is_and_how_long_it_takes() {
-        let progress = Progress {
+        let progress = JobProgress {
             files: 1,
             files_found: 2,
             bytes: 1 << 30,
@@ -178,9 +178,9 @@ mod tests {
             text,
             "█████░░░░░░░░░░░░░░░ 1.0 GiB of 4.0 GiB, 1 of 2 files, 1.0 MiB/s, 51:12 left, 4 channels"
         );
-        let unknown = Progress { is_listed: false, ..progress };
+        let unknown = JobProgress { is_listed: false, ..progress };
         assert!(!line(&unknown, 1.0, 0).contains("left"));
-        assert!(line(&Progress::default(), 0.0, 0).starts_with('░'));
+        assert!(line(&JobProgress::default(), 0.0, 0).starts_with('░'));
     }
 
     #[test]
