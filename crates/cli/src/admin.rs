@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
-use server::config::{AdminAddress, Config};
+use server::config::{AdminAddress, ServerConfig};
 use server::log::{EscapedText, escape_json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -55,11 +55,11 @@ impl Admin {
                 .map(Some);
         }
         let AdminAddress::Tcp(address) = address else { return Ok(None) };
-        let state = |config: Config| config.state_folder().join(server::ADMIN_TOKEN_FILE);
+        let state = |config: ServerConfig| config.state_folder().join(server::ADMIN_TOKEN_FILE);
         let places = [
             server::pointed_token(*address),
             configuration().map(state),
-            Some(state(Config::empty())),
+            Some(state(ServerConfig::empty())),
         ];
         Ok(places.into_iter().flatten().find_map(|path| read(&path).ok()))
     }
@@ -121,8 +121,8 @@ impl Admin {
 }
 
 /// The packaged service's configuration, if it exists and is valid.
-fn configuration() -> Option<Config> {
-    Config::load(Path::new(CONFIGURATION)).ok()
+fn configuration() -> Option<ServerConfig> {
+    ServerConfig::load(Path::new(CONFIGURATION)).ok()
 }
 
 fn read(path: &Path) -> Result<String> {

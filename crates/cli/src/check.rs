@@ -1,7 +1,7 @@
 //! `anabranch check`.
 
 use anyhow::Result;
-use server::config::{Config, Problem};
+use server::config::{Problem, ServerConfig};
 use server::users::Users;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ pub struct Args {
 /// Result of checking a configuration file.
 pub struct CheckResult {
     /// The configuration, if the file is valid.
-    pub config: Option<Config>,
+    pub config: Option<ServerConfig>,
     /// Errors in the file or its surroundings, each with file and line.
     pub problems: Vec<String>,
     /// Warnings, each with file and line.
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Reads a configuration file and checks that the paths and users in it exist.
 pub fn look(file: &Path) -> CheckResult {
     let path = file.display();
-    let config = match Config::load(file) {
+    let config = match ServerConfig::load(file) {
         Ok(config) => config,
         Err(error) => {
             let problems = error.to_string().lines().map(str::to_owned).collect();
@@ -65,11 +65,11 @@ pub fn look(file: &Path) -> CheckResult {
     CheckResult { config: Some(config), problems, warnings }
 }
 
-fn names(config: &Config) -> String {
+fn names(config: &ServerConfig) -> String {
     config.shares.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn problem_of_users(config: &Config) -> Option<String> {
+fn problem_of_users(config: &ServerConfig) -> Option<String> {
     let file = config.users.display();
     match Users::load(&config.users) {
         Ok(users) if users.is_empty() && config.guest.is_none() => Some(format!(

@@ -10,7 +10,7 @@ mod refusals;
 use crate::check::{self, CheckResult};
 use advise::doctor::{self, DoctorFacts, FindingSeverity, LogonWays, ServerVersion};
 use anyhow::Result;
-use server::config::{AdminAddress, Config, Ntlm};
+use server::config::{AdminAddress, Ntlm, ServerConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -76,7 +76,7 @@ fn look(args: &Args) -> Result<DoctorFacts> {
     let usual = || Some(PathBuf::from(CONFIG)).filter(|path| path.exists());
     let path = args.config.clone().or_else(|| args.dir.is_none().then(usual).flatten());
     let mut facts = machine::facts();
-    let mut config = Config::empty();
+    let mut config = ServerConfig::empty();
     if let Some(path) = &path {
         let checked = check::look(path);
         facts.config_path = Some(path.display().to_string());

@@ -3,7 +3,7 @@
 use crate::admin::{Admin, list, plain};
 use anyhow::Result;
 use serde_json::{Value, json};
-use server::config::{Config, ExportLine};
+use server::config::{ExportLine, ServerConfig};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// The exports of a configuration file; none if they were printed as JSON.
 fn of_file(file: &std::path::Path, as_json: bool) -> Result<Option<Value>> {
-    let config = Config::load(file)?;
+    let config = ServerConfig::load(file)?;
     let items: Vec<Value> = ExportLine::all(&config).iter().map(ExportLine::json).collect();
     let page = json!({ "total": items.len(), "items": items });
     if as_json {

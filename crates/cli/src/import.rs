@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use server::config::default_users_file;
 use server::import::passwords::{self, ImportedAccount};
-use server::import::{self, Facts, ImportResult};
+use server::import::{self, ImportMachine, ImportResult};
 use server::system_users;
 use server::users::Users;
 use std::io::{Read, Write};
@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let found = args.passwords.as_deref().map(read_passwords).transpose()?.unwrap_or_default();
     let imported = import::import(
         &args.from,
-        &Facts {
+        &ImportMachine {
             read: &import::read_file,
             home_of: &system_users::home_of,
             host: server::config::host_name(),

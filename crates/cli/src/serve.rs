@@ -3,7 +3,7 @@
 use crate::{admin, mounts};
 use anyhow::{Context, Result, anyhow, bail};
 use server::Service;
-use server::config::{Config, Confinement, Encryption, NfsTls, Signing};
+use server::config::{Confinement, EncryptionSetting, NfsTls, ServerConfig, Signing};
 use server::confinement;
 use server::supervisor::{PassedSockets, Supervisor};
 use server::users::Users;
@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 async fn serve(
     args: &Args,
-    config: &Config,
+    config: &ServerConfig,
     users: &Users,
     passed: PassedSockets,
 ) -> Result<ExitCode> {
@@ -149,7 +149,7 @@ async fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-fn reload(args: &Args, service: &Service, first: &Config, users: &Users) -> Result<()> {
+fn reload(args: &Args, service: &Service, first: &ServerConfig, users: &Users) -> Result<()> {
     let result = configuration(args).and_then(|config| {
         service.reload(&config, users)?;
         Ok(config)
@@ -158,10 +158,11 @@ fn reload(args: &Args, service: &Service, first: &Config, users: &Users) -> Resu
         Ok(config) => {
             tracing::info!(shares = config.shares.len(), "configuration reloaded");
             warn(config);
-            let addresses = |c: &Config| (c.smb.clone(), c.nfs.clone(), c.admin.clone());
-            let fixed = |c: &Config| (addresses(c), c.workers, c.state.clone());
+            let addresses = |c: &ServerConfig| (c.smb.clone(), c.nfs.clone(), c.admin.clone());
+            let fixed = |c: &ServerConfig| (addresses(c), c.workers, c.state.clone());
             warn_of_confinement(config, first);
-            let of_log = |c: &Config| (c.log.format, c.log.level.clone(), c.log.audit.clone());
+            let of_log =
+                |c: &ServerConfig| (c.log.format, c.log.level.clone(), c.log.audit.clone());
             if of_log(config) != of_log(first) {
                 tracing::warn!("format, level and audit of [log] change at the next start only");
             }
@@ -178,7 +179,7 @@ fn reload(args: &Args, service: &Service, first: &Config, users: &Users) -> Resu
 }
 
 /// Capabilities that were dropped at the start cannot be regained.
-fn warn_of_confinement(config: &Config, first: &Config) {
+fn warn_of_confinement(config: &ServerConfig, first: &ServerConfig) {
     if config.confinement != first.confinement {
         tracing::warn!("confinement changes at the next start only");
     }
@@ -191,17 +192,17 @@ fn warn_of_confinement(config: &Config, first: &Config) {
     }
 }
 
-fn warn(config: &Config) {
+fn warn(config: &ServerConfig) {
     for warning in config.warnings() {
         tracing::warn!(target: server::log::CONFIGURATION_TARGET, "{}", warning.text);
     }
 }
 
 /// The configuration file, overridden by the command line.
-fn configuration(args: &Args) -> Result<Config> {
+fn configuration(args: &Args) -> Result<ServerConfig> {
     let mut config = match &args.config {
-        Some(path) => Config::load(path)?,
-        None => Config::empty(),
+        Some(path) => ServerConfig::load(path)?,
+        None => ServerConfig::empty(),
     };
     if !args.smb.is_empty() {
         config.smb.clone_from(&args.smb);
@@ -226,9 +227,9 @@ fn configuration(args: &Args) -> Result<Config> {
     }
     if let Some(encryption) = args.encryption {
         config.encryption = match encryption {
-            EncryptionArg::Off => Encryption::Off,
-            EncryptionArg::Offered => Encryption::Offered,
-            EncryptionArg::Required => Encryption::Required,
+            EncryptionArg::Off => EncryptionSetting::Off,
+            EncryptionArg::Offered => EncryptionSetting::Offered,
+            EncryptionArg::Required => EncryptionSetting::Required,
         };
     }
     for share in &args.share {
@@ -241,7 +242,7 @@ fn configuration(args: &Args) -> Result<Config> {
     Ok(config)
 }
 
-fn add_share(config: &mut Config, text: &str) -> Result<()> {
+fn add_share(config: &mut ServerConfig, text: &str) -> Result<()> {
     let mut parts = text.split(',');
     let first = parts.next().unwrap_or_default();
     let (name, path) =
@@ -286,7 +287,7 @@ fn default_address() -> SocketAddr {
 
 /// Creates an account on the first start, with the name of the process's user and a random
 /// password, which is shown once.
-fn first_user(config: &Config, extra: &Users) -> Result<()> {
+fn first_user(config: &ServerConfig, extra: &Users) -> Result<()> {
     if !extra.is_empty() || config.guest.is_some() || !Users::load(&config.users)?.is_empty() {
         return Ok(());
     }
@@ -304,7 +305,7 @@ fn first_user(config: &Config, extra: &Users) -> Result<()> {
     Ok(())
 }
 
-fn announce(service: &Service, config: &Config, extra: &Users) {
+fn announce(service: &Service, config: &ServerConfig, extra: &Users) {
     let stored = Users::load(&config.users).unwrap_or_default();
     let user = extra.names().next().or_else(|| stored.names().next()).unwrap_or("USER").to_owned();
     for address in service.listening() {

@@ -71,7 +71,7 @@ fn ask(mut socket: TcpStream, writes: bool, end: Instant) -> io::Result<()> {
     Ok(())
 }
 
-struct Server {
+struct FloorServer {
     socket: TcpStream,
     file: File,
     way: Transfer,
@@ -84,7 +84,7 @@ struct Server {
     count: u64,
 }
 
-impl Server {
+impl FloorServer {
     fn offset(&mut self) -> u64 {
         self.next = (self.next + 1) % BLOCKS;
         self.next * BLOCK as u64
@@ -224,7 +224,7 @@ fn measure(way: Transfer, path: &std::path::Path, seconds: u64) -> io::Result<(f
         Transfer::ReadSealed(cipher) => Some(SealingKey::new(cipher, &[7; 32])),
         _ => None,
     };
-    let mut server = Server {
+    let mut server = FloorServer {
         socket: listener.accept()?.0,
         file: File::options().read(true).write(true).open(path)?,
         way,

@@ -24,12 +24,12 @@ mod token;
 mod visitors;
 
 use crate::config::ShareConfig;
-use crate::conn::connections::Connections;
+use crate::conn::connections::ConnectionTable;
 use crate::conn::drain::Drain;
 use crate::limits::ADMIN_REQUESTS_MAX;
 use crate::machine::interfaces::Interfaces;
 use crate::metadata_cache::MetadataCaches;
-use crate::observe::features::Features;
+use crate::observe::features::FeatureRegistry;
 use crate::observe::observer::Observer;
 use crate::shares::limits::LimitsBook;
 use answer::Refusal;
@@ -69,7 +69,7 @@ impl ShareConfigs {
 
 /// Everything that the operations use.
 #[derive(Clone)]
-pub struct State {
+pub struct AdminState {
     /// The SMB server.
     pub server: Arc<Server>,
     /// The NFS server.
@@ -77,7 +77,7 @@ pub struct State {
     /// The file layer.
     pub files: Arc<Files>,
     /// All connections.
-    pub connections: Arc<Connections>,
+    pub connections: Arc<ConnectionTable>,
     /// The machine's network interfaces.
     pub interfaces: Arc<Interfaces>,
     /// SMB port of the server.
@@ -85,7 +85,7 @@ pub struct State {
     /// The metadata caches of the shares.
     pub caches: Arc<MetadataCaches>,
     /// The features and their switches.
-    pub features: Arc<Features>,
+    pub features: Arc<FeatureRegistry>,
     /// The source of metrics.
     pub observer: Arc<Observer>,
     /// The configured shares.
@@ -106,8 +106,8 @@ pub struct State {
     pub permits: Arc<Semaphore>,
 }
 
-impl State {
-    /// Creates the value of [`State::permits`].
+impl AdminState {
+    /// Creates the value of [`AdminState::permits`].
     #[must_use]
     pub fn fresh_permits() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(ADMIN_REQUESTS_MAX))
@@ -115,11 +115,11 @@ impl State {
 }
 
 /// Serves the API until the task is dropped.
-pub async fn serve(socket: Socket, state: State) {
+pub async fn serve(socket: Socket, state: AdminState) {
     socket.serve(router(&state)).await;
 }
 
-fn router(state: &State) -> Router {
+fn router(state: &AdminState) -> Router {
     let mut router = Router::new();
     for operation in OPERATIONS {
         let state = state.clone();
@@ -129,7 +129,7 @@ fn router(state: &State) -> Router {
             };
         router = router.route(operation.path, on(operation.method.filter(), answer));
     }
-    let refusing = |state: State, why: Refusal| {
+    let refusing = |state: AdminState, why: Refusal| {
         move |Extension(peer): Extension<Peer>, request: Request| async move {
             request::refuse(&state, peer, &request, why)
         }

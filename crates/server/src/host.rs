@@ -4,10 +4,10 @@ use crate::accounts::kerberos::Judge;
 use crate::accounts::names::HostNames;
 use crate::accounts::system_users;
 use crate::accounts::users::Users;
-use crate::conn::connections::Connections;
+use crate::conn::connections::ConnectionTable;
 use crate::limits::{LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX};
 use crate::machine::interfaces::Interfaces;
-use crate::state::journal::{Journal, Records};
+use crate::state::journal::{Records, StateJournal};
 use crate::state::nfs_identity::NfsIdentity;
 use crate::state::nfs_records::{NfsRecords, OWN_RECORD};
 use crate::state::sid_pins::SidPins;
@@ -48,14 +48,14 @@ pub struct ProcessHost {
     interfaces: Arc<Interfaces>,
     names: Arc<HostNames>,
     runtime: tokio::runtime::Handle,
-    journal: RwLock<Option<Journal>>,
+    journal: RwLock<Option<StateJournal>>,
     /// Records of NFS clients with state, and those that had state when the last run ended.
     nfs_clients: RwLock<(Option<NfsRecords>, Vec<Vec<u8>>)>,
     nfs_identity: RwLock<Option<NfsIdentity>>,
     /// TLS configuration for NFS.
     tls: RwLock<Option<Arc<ServerConfig>>>,
     /// Connections of both protocols.
-    connections: OnceLock<Arc<Connections>>,
+    connections: OnceLock<Arc<ConnectionTable>>,
 }
 
 impl ProcessHost {
@@ -85,12 +85,12 @@ impl ProcessHost {
     }
 
     /// Sets the connections, for probes and limits.
-    pub fn set_connections(&self, connections: Arc<Connections>) {
+    pub fn set_connections(&self, connections: Arc<ConnectionTable>) {
         let _ = self.connections.set(connections);
     }
 
     /// Sets the journal that stores persistent opens.
-    pub fn set_journal(&self, journal: Journal) {
+    pub fn set_journal(&self, journal: StateJournal) {
         *self.journal.write() = Some(journal);
     }
 
@@ -100,7 +100,7 @@ impl ProcessHost {
     /// restart.
     pub async fn set_nfs_clients(
         &self,
-        journal: Journal,
+        journal: StateJournal,
         mut records: Records,
         new: NfsIdentity,
     ) -> bool {
@@ -144,7 +144,7 @@ impl ProcessHost {
         *self.tickets.write() = tickets;
     }
 
-    fn journal(&self) -> RwLockReadGuard<'_, Option<Journal>> {
+    fn journal(&self) -> RwLockReadGuard<'_, Option<StateJournal>> {
         self.journal.read()
     }
 

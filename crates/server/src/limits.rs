@@ -34,7 +34,7 @@ pub const CONNECTIONS_FLOOR: usize = 16;
 
 /// Limit of connections without a logon: a sixteenth of `connections_max` is reserved for users.
 /// Beyond it a new connection must displace another one without a logon; see
-/// [`crate::conn::connections::Connections::enter`].
+/// [`crate::conn::connections::ConnectionTable::enter`].
 #[must_use]
 pub fn unknown_max(connections_max: usize) -> usize {
     connections_max - connections_max / 16

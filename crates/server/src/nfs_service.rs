@@ -1,8 +1,10 @@
 //! The NFS service of the process: its listener and its configuration.
 
 use crate::accounts::names::{HostNames, RuleVerdict};
-use crate::config::{Config, HostRule, NfsClients, NfsSquash, NfsStable, NfsTls, ShareConfig};
-use crate::conn::connections::Connections;
+use crate::config::{
+    HostRule, NfsClients, NfsSquash, NfsStable, NfsTls, ServerConfig, ShareConfig,
+};
+use crate::conn::connections::ConnectionTable;
 use crate::conn::listener::Listener;
 use crate::conn::seats::Seats;
 use crate::host::ProcessHost;
@@ -42,11 +44,11 @@ impl HostFilter for Hosts {
 impl NfsService {
     /// Creates the service for the shares of the SMB configuration, without sockets yet.
     pub fn new(
-        config: &Config,
+        config: &ServerConfig,
         shares: &smb::Config,
         files: &Arc<Files>,
         host: &Arc<ProcessHost>,
-        connections: &Arc<Connections>,
+        connections: &Arc<ConnectionTable>,
         seats: &Arc<Seats>,
     ) -> Self {
         let server = nfs::Server::new(
@@ -61,7 +63,7 @@ impl NfsService {
     }
 
     /// Applies a new configuration.
-    pub fn configure(&self, config: &Config, shares: &smb::Config) {
+    pub fn configure(&self, config: &ServerConfig, shares: &smb::Config) {
         self.server.configure(nfs_config(
             config,
             shares,
@@ -87,7 +89,7 @@ impl NfsService {
 }
 
 fn nfs_config(
-    config: &Config,
+    config: &ServerConfig,
     shares: &smb::Config,
     host: &ProcessHost,
     meter: &Meter,
@@ -110,7 +112,7 @@ fn nfs_config(
 }
 
 fn export_of(
-    config: &Config,
+    config: &ServerConfig,
     share: &ShareConfig,
     (shares, host): (&smb::Config, &ProcessHost),
     counted: ShareId,
@@ -148,7 +150,7 @@ fn export_of(
 }
 
 /// The pseudo file system by the shares' paths, if `nfs_paths` enables it.
-fn tree_of(config: &Config, exports: &[Arc<Export>]) -> PseudoTree {
+fn tree_of(config: &ServerConfig, exports: &[Arc<Export>]) -> PseudoTree {
     if !config.nfs_paths {
         return PseudoTree::default();
     }

@@ -7,9 +7,9 @@ use crate::accounts::users::Users;
 use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
 use crate::backend::{self, Backend, OpenedBackend};
 use crate::config::{
-    AdminAddress, Config, Encryption, HostRule, Ntlm, ShareConfig, Signing, SmbStable,
+    AdminAddress, EncryptionSetting, HostRule, Ntlm, ServerConfig, ShareConfig, Signing, SmbStable,
 };
-use crate::conn::connections::Connections;
+use crate::conn::connections::ConnectionTable;
 use crate::conn::drain::{Drain, flushed};
 use crate::conn::listener::Listener;
 use crate::conn::seats::{EVEN_OUT_EVERY, Seats, Threads};
@@ -22,18 +22,18 @@ use crate::metadata_cache::MetadataCaches;
 use crate::nfs_service::NfsService;
 use crate::observe::audit::Audit;
 use crate::observe::feature_facts::facts;
-use crate::observe::features::{Features, METADATA_CACHE, Switch};
+use crate::observe::features::{FeatureRegistry, METADATA_CACHE, Switch};
 use crate::observe::observer::{ExportCounters, Observer};
 use crate::observe::traces::Traces;
 use crate::shares::credits::{KEPT_EVERY, KEPT_WITHIN};
 use crate::shares::limits::{LimitsBook, OpenedMeter};
 use crate::shares::usage;
 use crate::start_error::StartError;
-use crate::state::journal::{Journal, Records};
+use crate::state::journal::{Records, StateJournal};
 use crate::state::nfs_identity::NfsIdentity;
 use crate::state::usual_networks::{self, UsualNetworkFile};
 use crate::supervisor::{Beat, PassedSockets, Pulse};
-use crate::workers::Pool;
+use crate::workers::WorkerPool;
 use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
 use meter::Meter;
 use smb::{Accounts, Admission, Host, Server, Share};
@@ -65,7 +65,7 @@ pub struct Service {
     shares: Arc<ShareConfigs>,
     caches: Arc<MetadataCaches>,
     nfs: NfsService,
-    workers: Arc<Pool>,
+    workers: Arc<WorkerPool>,
     usual_networks: Arc<UsualNetworkFile>,
     limits: Arc<LimitsBook>,
     pulse: Arc<Pulse>,
@@ -83,7 +83,7 @@ impl Service {
     /// # Errors
     /// [`StartError`].
     pub async fn start(
-        config: &Config,
+        config: &ServerConfig,
         extra: &Users,
         passed: PassedSockets,
     ) -> Result<Self, StartError> {
@@ -96,7 +96,7 @@ impl Service {
     /// [`StartError`].
     pub async fn start_over(
         backend: Arc<dyn Backend>,
-        config: &Config,
+        config: &ServerConfig,
         extra: &Users,
         passed: PassedSockets,
     ) -> Result<Self, StartError> {
@@ -105,7 +105,7 @@ impl Service {
         let mut records = open_journal(config, &host)?;
         let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
         remember_nfs_clients(config, &host, guid).await;
-        let workers = Arc::new(Pool::new(config.workers));
+        let workers = Arc::new(WorkerPool::new(config.workers));
         let files = Arc::new(files_of(&host, &workers, plan.opens));
         let caches = Arc::new(MetadataCaches::new(plan.kept_nodes));
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
@@ -168,7 +168,7 @@ impl Service {
     /// Starts the audit log and the trace exporter as configured.
     fn start_exports(
         &mut self,
-        config: &Config,
+        config: &ServerConfig,
         files: &Files,
         exported: &Arc<ExportCounters>,
     ) -> Result<(), StartError> {
@@ -184,7 +184,7 @@ impl Service {
     }
 
     /// Builds the observer, which gathers the state for metrics and the admin API.
-    fn observe(&self, config: &Config, files: &Arc<Files>) -> Arc<Observer> {
+    fn observe(&self, config: &ServerConfig, files: &Arc<Files>) -> Arc<Observer> {
         let (server, nfs) = (self.listener.server.clone(), self.nfs.server.clone());
         let mut features = features(&self.caches);
         let (of_smb, of_nfs) = (server.clone(), nfs.clone());
@@ -228,7 +228,7 @@ impl Service {
     fn start_admin(
         &mut self,
         socket: Socket,
-        config: &Config,
+        config: &ServerConfig,
         observer: Arc<Observer>,
         reload: mpsc::Sender<ReloadWish>,
     ) -> Result<(), StartError> {
@@ -248,7 +248,7 @@ impl Service {
         let drain = Drain::new(server.clone(), nfs.clone(), files.clone(), connections.clone());
         let drain = Arc::new(drain);
         self.tasks.push(tokio::spawn(drain.clone().follow()));
-        let state = admin::State {
+        let state = admin::AdminState {
             server,
             nfs,
             files,
@@ -265,7 +265,7 @@ impl Service {
             started: Instant::now(),
             tokens,
             spaces: Arc::default(),
-            permits: admin::State::fresh_permits(),
+            permits: admin::AdminState::fresh_permits(),
         };
         self.tasks.push(tokio::spawn(admin::serve(socket, state)));
         Ok(())
@@ -276,7 +276,7 @@ impl Service {
     ///
     /// # Errors
     /// [`StartError`]: the old configuration stays in force.
-    pub fn reload(&self, config: &Config, extra: &Users) -> Result<(), StartError> {
+    pub fn reload(&self, config: &ServerConfig, extra: &Users) -> Result<(), StartError> {
         let users = load_users(config, extra)?;
         let present = self.listener.server.config();
         self.limits.check(&config.shares).map_err(StartError)?;
@@ -411,8 +411,8 @@ fn admin_socket(
 }
 
 /// Registers the features that an administrator can switch at run time.
-fn features(caches: &Arc<MetadataCaches>) -> Features {
-    let (mut features, caches) = (Features::default(), caches.clone());
+fn features(caches: &Arc<MetadataCaches>) -> FeatureRegistry {
+    let (mut features, caches) = (FeatureRegistry::default(), caches.clone());
     features.provide(METADATA_CACHE, move || {
         let switch = |(share, cache)| (share, Box::new(CacheSwitch(cache)) as Box<dyn Switch>);
         caches.all().into_iter().map(switch).collect()
@@ -471,8 +471,8 @@ async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
     }
 }
 
-fn connections_of(config: &Config, max: usize) -> Arc<Connections> {
-    let connections = Connections::new(max);
+fn connections_of(config: &ServerConfig, max: usize) -> Arc<ConnectionTable> {
+    let connections = ConnectionTable::new(max);
     connections.configure(max, config.patience);
     connections.memory().ledger().set_max(config.request_memory_bytes);
     Arc::new(connections)
@@ -512,22 +512,22 @@ async fn tick_caches(caches: Arc<MetadataCaches>) {
 }
 
 /// Opens the journal of persistent handles if any share is continuously available.
-fn open_journal(config: &Config, host: &ProcessHost) -> Result<Records, StartError> {
+fn open_journal(config: &ServerConfig, host: &ProcessHost) -> Result<Records, StartError> {
     if !config.shares.iter().any(|share| share.continuously_available) {
         return Ok(Records::new());
     }
-    let (journal, records) = Journal::open(config.state_folder()).map_err(StartError)?;
+    let (journal, records) = StateJournal::open(config.state_folder()).map_err(StartError)?;
     host.set_journal(journal);
     Ok(records)
 }
 
 /// Opens the journal of NFS client records. Without it clients cannot reclaim their state after a
 /// restart.
-async fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16]) {
+async fn remember_nfs_clients(config: &ServerConfig, host: &ProcessHost, guid: [u8; 16]) {
     if config.nfs.is_empty() {
         return;
     }
-    match Journal::open_named(config.state_folder(), "nfs-clients") {
+    match StateJournal::open_named(config.state_folder(), "nfs-clients") {
         Ok((journal, records)) => {
             let mut seal = [0; 16];
             host.random(&mut seal);
@@ -546,7 +546,7 @@ async fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16
 
 /// Builds the file layer. File handles are authenticated only if the key outlives the process,
 /// because handles do.
-fn files_of(host: &ProcessHost, workers: &Arc<Pool>, opens_max: u64) -> Files {
+fn files_of(host: &ProcessHost, workers: &Arc<WorkerPool>, opens_max: u64) -> Files {
     let meter = Arc::new(Meter::new(Box::new(ThreadClock)));
     let files = Files::new(workers.clone()).with_meter(meter);
     files.opens().set_max(opens_max);
@@ -570,18 +570,18 @@ async fn own_guid(host: &ProcessHost, before: Option<Vec<u8>>) -> [u8; 16] {
     guid
 }
 
-fn load_tickets(config: &Config) -> Result<Option<Arc<Judge>>, StartError> {
+fn load_tickets(config: &ServerConfig) -> Result<Option<Arc<Judge>>, StartError> {
     let judge = config.kerberos.as_ref().map(Judge::load).transpose().map_err(StartError)?;
     Ok(judge.map(Arc::new))
 }
 
-fn load_tls(config: &Config) -> Result<Option<Arc<rustls::ServerConfig>>, StartError> {
+fn load_tls(config: &ServerConfig) -> Result<Option<Arc<rustls::ServerConfig>>, StartError> {
     let files = config.nfs_tls.as_ref().filter(|_| !config.nfs.is_empty());
     files.map(tls::load).transpose().map_err(StartError)
 }
 
 /// Builds the host: users, TLS, Kerberos and host name look-up.
-fn host_of(config: &Config, users: Users) -> Result<ProcessHost, StartError> {
+fn host_of(config: &ServerConfig, users: Users) -> Result<ProcessHost, StartError> {
     let host = ProcessHost::new(users, config.guest.clone());
     host.set_tls(load_tls(config)?);
     host.set_tickets(load_tickets(config)?, config.state_folder());
@@ -590,12 +590,12 @@ fn host_of(config: &Config, users: Users) -> Result<ProcessHost, StartError> {
 }
 
 /// Starts the look-up of host names and netgroups that the configuration refers to.
-fn look_up_names(config: &Config, host: &ProcessHost) -> Result<(), StartError> {
+fn look_up_names(config: &ServerConfig, host: &ProcessHost) -> Result<(), StartError> {
     let (wanted, looks_up_clients) = WantedNames::of(config);
     host.names().configure(&wanted, looks_up_clients).map_err(StartError)
 }
 
-fn load_users(config: &Config, extra: &Users) -> Result<Users, StartError> {
+fn load_users(config: &ServerConfig, extra: &Users) -> Result<Users, StartError> {
     let mut users = Users::load(&config.users).map_err(|e| StartError(e.to_string()))?;
     users.merge(extra);
     Ok(users)
@@ -615,7 +615,7 @@ fn sockets(
 
 /// Returns the sockets for SMB and their addresses, which the server advertises from now on.
 fn listen_smb(
-    config: &Config,
+    config: &ServerConfig,
     passed: Vec<std::net::TcpListener>,
     host: &ProcessHost,
 ) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), StartError> {
@@ -667,7 +667,7 @@ struct CarriedState<'a> {
 /// Builds the SMB configuration, and the meters of its shares in their order. Unchanged shares keep
 /// their volume and with it their open files.
 fn smb_config(
-    config: &Config,
+    config: &ServerConfig,
     guid: [u8; 16],
     present: Option<&smb::Config>,
     carried: &CarriedState<'_>,
@@ -685,9 +685,9 @@ fn smb_config(
         signing_required: config.signing == Signing::Required,
         ntlm: config.ntlm == Ntlm::On,
         encryption: match config.encryption {
-            Encryption::Off => smb::Encryption::Off,
-            Encryption::Offered => smb::Encryption::Offered,
-            Encryption::Required => smb::Encryption::Required,
+            EncryptionSetting::Off => smb::Encryption::Off,
+            EncryptionSetting::Offered => smb::Encryption::Offered,
+            EncryptionSetting::Required => smb::Encryption::Required,
         },
         dialect_min: config.dialect_min,
         dialect_max: config.dialect_max,
@@ -818,9 +818,9 @@ fn forced_group(share: &ShareConfig, group: &str) -> Result<u32, StartError> {
 }
 
 /// Divides the descriptors of RLIMIT_NOFILE among connections, opens and the process itself.
-fn descriptor_plan(config: &Config) -> Result<DescriptorPlan, StartError> {
+fn descriptor_plan(config: &ServerConfig) -> Result<DescriptorPlan, StartError> {
     let limit = descriptors::raise_limit();
-    let Config { connections_max, workers, shares, .. } = config;
+    let ServerConfig { connections_max, workers, shares, .. } = config;
     let plan = DescriptorPlan::new(limit, *connections_max, *workers, shares.len());
     plan.check().map_err(StartError)?;
     let DescriptorPlan { connections, opens, .. } = plan;

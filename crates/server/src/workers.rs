@@ -9,7 +9,7 @@ use crate::limits::{
 use files::{CallHolder, Workers};
 use futures_util::future::BoxFuture;
 use limits::ResourceUsage;
-use line::{Bounds, CallQueue, Duty, Summons, TICK};
+use line::{CallQueue, Duty, QueueBounds, Summons, TICK};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use sync::{Condvar, Mutex};
 /// Time that an idle thread waits for work before it exits.
 const REST: Duration = Duration::from_secs(10);
 
-/// Polling interval of [`Pool::finish`].
+/// Polling interval of [`WorkerPool::finish`].
 const FINISH_LOOK: Duration = Duration::from_millis(5);
 
-type Call = Box<dyn FnOnce() + Send>;
+type WorkerCall = Box<dyn FnOnce() + Send>;
 
 /// A pool with its own threads, which start on demand, and a queue before them.
 ///
@@ -31,19 +31,19 @@ type Call = Box<dyn FnOnce() + Send>;
 /// Syncs run on separate threads. Each sync waits for a disk, and many concurrent syncs let a file
 /// system journal commit once for all of them. Among the other calls they would take the workers
 /// from reads and keep a sentry busy for as long as a disk takes.
-pub struct Pool {
+pub struct WorkerPool {
     runtime: tokio::runtime::Handle,
     shared: Arc<PoolState>,
     syncs: Arc<PoolState>,
 }
 
 struct PoolState {
-    state: Mutex<State>,
+    state: Mutex<WorkerPoolState>,
     rest: Condvar,
 }
 
-struct State {
-    line: CallQueue<CallHolder, Call>,
+struct WorkerPoolState {
+    line: CallQueue<CallHolder, WorkerCall>,
     /// Calls that were dropped since the start because the queue was full.
     refused: u64,
     /// Idle threads that were woken and have not noticed it yet.
@@ -51,7 +51,7 @@ struct State {
     closing: bool,
 }
 
-impl Pool {
+impl WorkerPool {
     /// Creates a pool of at most `threads` threads, on the present runtime.
     ///
     /// # Panics
@@ -59,7 +59,7 @@ impl Pool {
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let bounds = Bounds {
+        let bounds = QueueBounds {
             calls: WORKER_QUEUE_MAX,
             holder_calls: WORKER_QUEUE_PER_HOLDER_MAX,
             holder_floor: WORKER_QUEUE_FLOOR,
@@ -67,7 +67,7 @@ impl Pool {
             processors,
             all_wait: false,
         };
-        let syncs = Bounds { threads: SYNC_WORKERS, all_wait: true, ..bounds };
+        let syncs = QueueBounds { threads: SYNC_WORKERS, all_wait: true, ..bounds };
         Self {
             runtime: tokio::runtime::Handle::current(),
             shared: Arc::new(PoolState::new(bounds)),
@@ -105,13 +105,13 @@ impl Pool {
     }
 }
 
-impl std::fmt::Debug for Pool {
+impl std::fmt::Debug for WorkerPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool").finish_non_exhaustive()
     }
 }
 
-impl Drop for Pool {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         for workers in [&self.shared, &self.syncs] {
             workers.state.lock().closing = true;
@@ -120,7 +120,7 @@ impl Drop for Pool {
     }
 }
 
-impl Workers for Pool {
+impl Workers for WorkerPool {
     fn run(&self, holder: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         let workers = self.workers_for(holder);
         let joined = workers.state.lock().join(holder, task, Instant::now());
@@ -137,8 +137,13 @@ impl Workers for Pool {
     }
 }
 
-impl State {
-    fn join(&mut self, holder: &CallHolder, call: Call, now: Instant) -> Result<Summons, Call> {
+impl WorkerPoolState {
+    fn join(
+        &mut self,
+        holder: &CallHolder,
+        call: WorkerCall,
+        now: Instant,
+    ) -> Result<Summons, WorkerCall> {
         let joined = self.line.join(holder, call, now);
         let summons = joined.inspect_err(|_| self.refused += 1)?;
         self.wakes += summons.wake;
@@ -147,8 +152,9 @@ impl State {
 }
 
 impl PoolState {
-    fn new(bounds: Bounds) -> Self {
-        let state = State { line: CallQueue::new(bounds), refused: 0, wakes: 0, closing: false };
+    fn new(bounds: QueueBounds) -> Self {
+        let state =
+            WorkerPoolState { line: CallQueue::new(bounds), refused: 0, wakes: 0, closing: false };
         Self { state: Mutex::new(state), rest: Condvar::new() }
     }
 
@@ -200,8 +206,8 @@ impl PoolState {
     /// Asks the queue for the next duty, and wakes the workers that the queue requests.
     fn decide(
         self: &Arc<Self>,
-        ask: impl FnOnce(&mut CallQueue<CallHolder, Call>, &mut Summons) -> Duty<Call>,
-    ) -> Duty<Call> {
+        ask: impl FnOnce(&mut CallQueue<CallHolder, WorkerCall>, &mut Summons) -> Duty<WorkerCall>,
+    ) -> Duty<WorkerCall> {
         let mut summons = Summons::default();
         let mut state = self.state.lock();
         let duty = ask(&mut state.line, &mut summons);

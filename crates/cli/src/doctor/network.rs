@@ -2,7 +2,7 @@
 
 use crate::admin::Admin;
 use advise::doctor::{Firewall, NfsShare, Port, PortState};
-use server::config::{AdminAddress, Config, NfsSquash};
+use server::config::{AdminAddress, NfsSquash, ServerConfig};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ pub fn running(admin: Option<&AdminAddress>) -> Option<ReportedServer> {
 }
 
 /// Shares that NFS clients reach, where NFS is served at all.
-pub fn nfs_shares(config: &Config) -> Vec<NfsShare> {
+pub fn nfs_shares(config: &ServerConfig) -> Vec<NfsShare> {
     let exported = config.shares.iter().filter(|share| share.is_exported());
     let facts = exported.map(|share| NfsShare {
         share: share.name.clone(),

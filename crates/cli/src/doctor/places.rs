@@ -3,12 +3,12 @@
 use advise::doctor::{FolderFacts, LongStreams, ShareFileSystem};
 use rustix::fs::{Access, access};
 use server::backend::{self, DiskFacts, StreamInventory};
-use server::config::{Config, ShareConfig};
+use server::config::{ServerConfig, ShareConfig};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The configuration, the users' file with its hashes, and the state folder.
-pub fn folders(config_path: Option<&Path>, config: &Config) -> Vec<FolderFacts> {
+pub fn folders(config_path: Option<&Path>, config: &ServerConfig) -> Vec<FolderFacts> {
     let of = |what, path: &Path, mode_not, must_be_writable| FolderFacts {
         what,
         path: path.display().to_string(),
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn writable_is_asked_only_where_clients_may_write() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut config = Config::empty();
+        let mut config = ServerConfig::empty();
         let share = config.add_share("a", folder.path()).expect("a share");
         assert_eq!(file_system(share).expect("it is somewhere").writable, Some(true));
         share.read_only = true;

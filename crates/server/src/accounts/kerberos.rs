@@ -28,12 +28,12 @@ const JUDGES_PER_SITE: usize = 2;
 const JUDGED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A ticket and the channel for its outcome.
-type Case = (Vec<u8>, oneshot::Sender<Result<AcceptedLogon, gss::Error>>);
+type PendingTicket = (Vec<u8>, oneshot::Sender<Result<AcceptedLogon, gss::Error>>);
 
 /// Queued tickets.
 #[derive(Debug)]
 struct TicketLine {
-    line: SiteQueue<Case>,
+    line: SiteQueue<PendingTicket>,
     has_ended: bool,
 }
 
@@ -47,7 +47,7 @@ struct Desk {
 impl Desk {
     /// Finishes the ticket of the site `judged` and waits for the next one. Returns `None` once the
     /// keys are replaced.
-    fn next(&self, judged: Option<IpAddr>) -> Option<(IpAddr, Case)> {
+    fn next(&self, judged: Option<IpAddr>) -> Option<(IpAddr, PendingTicket)> {
         let mut line = self.line.lock();
         if let Some(site) = judged {
             line.line.end(site);

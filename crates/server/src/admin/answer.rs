@@ -36,7 +36,7 @@ impl Input {
 
 /// A successful response.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum AdminAnswer {
     /// Data.
     Json(Value),
     /// Text of this media type.
@@ -140,7 +140,7 @@ fn response(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Re
     response
 }
 
-impl Answer {
+impl AdminAnswer {
     pub(super) fn response(self) -> Response {
         match self {
             Self::Json(value) => {

@@ -1,13 +1,13 @@
 //! Hit counters of the metadata caches.
 
-use super::State;
-use super::answer::{Answer, Input, Refusal};
+use super::AdminState;
+use super::answer::{AdminAnswer, Input, Refusal};
 use serde_json::json;
 
 /// Lists the caches by share and kind.
-pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn list(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let counts = state.caches.counts();
-    Ok(Answer::Json(input.page(&counts, |(share, kind, count)| {
+    Ok(AdminAnswer::Json(input.page(&counts, |(share, kind, count)| {
         json!({
             "share": share,
             "kind": kind,

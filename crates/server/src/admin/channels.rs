@@ -1,10 +1,10 @@
 //! Sessions with their channels. The field names are those of Windows'
 //! `Get-SmbMultichannelConnection` where it has the field.
 
-use super::State;
-use super::answer::{Answer, Input, Refusal};
+use super::AdminState;
+use super::answer::{AdminAnswer, Input, Refusal};
 use super::nfs_clients;
-use crate::conn::connections::{Connections, Traffic};
+use crate::conn::connections::{ConnectionTable, Traffic};
 use crate::limits::ADMIN_ITEMS_MAX;
 use crate::machine::interfaces::Interfaces;
 use serde_json::{Value, json};
@@ -12,15 +12,15 @@ use smb::InterfaceFact;
 use smb::snapshot::{ChannelFact, SessionFact, Snapshot};
 
 /// All channels of both protocols.
-pub fn all(state: &State, _: &Input) -> Result<Answer, Refusal> {
-    let State { server, nfs, connections, .. } = state;
+pub fn all(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+    let AdminState { server, nfs, connections, .. } = state;
     let mut page = page(&server.snapshot(), connections, &state.interfaces);
     page["Interfaces"] = interfaces(&state.interfaces.reachable(state.port));
     page["NfsClients"] = nfs_clients::channels(&nfs.snapshot(), connections);
-    Ok(Answer::Json(page))
+    Ok(AdminAnswer::Json(page))
 }
 
-fn page(snapshot: &Snapshot, connections: &Connections, interfaces: &Interfaces) -> Value {
+fn page(snapshot: &Snapshot, connections: &ConnectionTable, interfaces: &Interfaces) -> Value {
     let of = |session: &SessionFact| {
         let channels: Vec<Value> =
             session.channels.iter().map(|c| channel(c, connections, interfaces)).collect();
@@ -41,7 +41,7 @@ fn page(snapshot: &Snapshot, connections: &Connections, interfaces: &Interfaces)
     })
 }
 
-fn channel(channel: &ChannelFact, connections: &Connections, interfaces: &Interfaces) -> Value {
+fn channel(channel: &ChannelFact, connections: &ConnectionTable, interfaces: &Interfaces) -> Value {
     let interface = interfaces.of(channel.local.ip().to_canonical());
     let Traffic { received_bytes, sent_bytes, core } =
         connections.traffic(channel.connection).unwrap_or_default();

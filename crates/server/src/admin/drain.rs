@@ -1,7 +1,7 @@
 //! Drain operations of the admin API.
 
-use super::State;
-use super::answer::{Answer, Input, Refusal};
+use super::AdminState;
+use super::answer::{AdminAnswer, Input, Refusal};
 use crate::conn::drain::DrainFacts;
 use crate::limits::DRAIN_WITHIN_MAX;
 use serde_json::{Value, json};
@@ -11,12 +11,12 @@ use std::time::Duration;
 const WITHIN_SECONDS: u64 = 60;
 
 /// Shows the progress of a drain.
-pub fn show(state: &State, _: &Input) -> Result<Answer, Refusal> {
-    Ok(Answer::Json(shown(state)))
+pub fn show(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+    Ok(AdminAnswer::Json(shown(state)))
 }
 
 /// Starts a drain, or changes its deadline.
-pub fn begin(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn begin(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let most = DRAIN_WITHIN_MAX.as_secs();
     let bad = || Refusal::Bad(format!("say {{\"within_seconds\": N}}, with N from 0 to {most}"));
     let wish = input.body.as_object().ok_or_else(bad)?;
@@ -29,17 +29,17 @@ pub fn begin(state: &State, input: &Input) -> Result<Answer, Refusal> {
     };
     state.drain.begin(Duration::from_secs(seconds));
     tracing::info!(seconds, "drain started by an administrator: new clients are refused");
-    Ok(Answer::Json(shown(state)))
+    Ok(AdminAnswer::Json(shown(state)))
 }
 
 /// Cancels the drain.
-pub fn cancel(state: &State, _: &Input) -> Result<Answer, Refusal> {
+pub fn cancel(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
     state.drain.cancel();
     tracing::info!("drain cancelled by an administrator: clients are accepted");
-    Ok(Answer::Json(shown(state)))
+    Ok(AdminAnswer::Json(shown(state)))
 }
 
-fn shown(state: &State) -> Value {
+fn shown(state: &AdminState) -> Value {
     let DrainFacts { state: name, left } = state.drain.facts();
     let sessions = state.server.snapshot().sessions;
     json!({

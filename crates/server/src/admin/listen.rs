@@ -88,12 +88,13 @@ impl Socket {
         let visitors = Visitors::new(ADMIN_CONNECTIONS_MAX, ADMIN_METRICS_CONNECTIONS_MAX);
         loop {
             let accepted = match &self {
-                Self::Tcp(listener) => {
-                    listener.accept().await.map(|(stream, _)| (Stream::Tcp(stream), Peer::Network))
-                }
+                Self::Tcp(listener) => listener
+                    .accept()
+                    .await
+                    .map(|(stream, _)| (AcceptedStream::Tcp(stream), Peer::Network)),
                 Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| {
                     let peer = peer_of(&stream);
-                    (Stream::Unix(stream), peer)
+                    (AcceptedStream::Unix(stream), peer)
                 }),
             };
             let Ok((stream, peer)) = accepted else {
@@ -124,7 +125,7 @@ fn peer_of(stream: &UnixStream) -> Peer {
     }
 }
 
-async fn serve_one(stream: Stream, router: Router) {
+async fn serve_one(stream: AcceptedStream, router: Router) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new());
     http.header_read_timeout(ADMIN_WITHIN);
@@ -137,12 +138,12 @@ async fn serve_one(stream: Stream, router: Router) {
 
 /// A connection of either kind.
 #[derive(Debug)]
-enum Stream {
+enum AcceptedStream {
     Tcp(tokio::net::TcpStream),
     Unix(UnixStream),
 }
 
-impl Stream {
+impl AcceptedStream {
     fn read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
@@ -170,14 +171,14 @@ type IoTimer = Option<Pin<Box<Sleep>>>;
 
 /// A stream that fails if its peer makes no progress for `patience`.
 struct TimedStream {
-    stream: Stream,
+    stream: AcceptedStream,
     patience: Duration,
     reading: IoTimer,
     writing: IoTimer,
 }
 
 impl TimedStream {
-    fn new(stream: Stream, patience: Duration) -> Self {
+    fn new(stream: AcceptedStream, patience: Duration) -> Self {
         Self { stream, patience, reading: None, writing: None }
     }
 }
@@ -284,7 +285,7 @@ mod tests {
     async fn silent_peer_times_out_on_read_and_on_write() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let (begun, patience) = (std::time::Instant::now(), Duration::from_millis(50));
-        let mut patient = TimedStream::new(Stream::Unix(ours), patience);
+        let mut patient = TimedStream::new(AcceptedStream::Unix(ours), patience);
         let error = patient.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let many = vec![0; 16 * 1024 * 1024];
@@ -296,7 +297,10 @@ mod tests {
     #[tokio::test]
     async fn request_head_beyond_the_limit_is_refused() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        tokio::spawn(serve_one(Stream::Unix(ours), router().layer(Extension(Peer::Trusted))));
+        tokio::spawn(serve_one(
+            AcceptedStream::Unix(ours),
+            router().layer(Extension(Peer::Trusted)),
+        ));
         let head = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(ADMIN_HEAD_BYTES_MAX));
         theirs.write_all(head.as_bytes()).await.unwrap();
         // One read suffices: a reset follows the response, because the rest of the head was not

@@ -1,9 +1,9 @@
 //! NFS client operations of the admin API.
 
-use super::State;
-use super::answer::{Answer, Input, Refusal};
+use super::AdminState;
+use super::answer::{AdminAnswer, Input, Refusal};
 use super::sessions::number;
-use crate::conn::connections::{Connections, Traffic};
+use crate::conn::connections::{ConnectionTable, Traffic};
 use crate::limits::ADMIN_ITEMS_MAX;
 use nfs::snapshot::{ClientFact, ConnectionFact, SessionFact, Snapshot};
 use serde_json::{Value, json};
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 const NO_CLIENT: Refusal = Refusal::Missing("there is no such client");
 
 /// Lists all clients in the order of their ids.
-pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn list(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let mut clients = state.nfs.snapshot().clients;
     clients.sort_by_key(|client| client.id);
-    Ok(Answer::Json(input.page(&clients, shown)))
+    Ok(AdminAnswer::Json(input.page(&clients, shown)))
 }
 
 /// Revokes a client with all its state, as if its lease had expired. RFC 8881 8.4.3.
-pub fn close(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn close(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let id = number(input, "client").ok_or(NO_CLIENT)?;
     let client = state.nfs.find_client(wire::nfs::ClientId(id)).map_err(|_| NO_CLIENT)?;
     state.nfs.remove_client(&client);
     tracing::info!(client = input.part("client"), "NFS client revoked by an administrator");
-    Ok(Answer::Json(json!({ "done": "closed" })))
+    Ok(AdminAnswer::Json(json!({ "done": "closed" })))
 }
 
 /// The NFS part of `status`.
@@ -70,7 +70,7 @@ fn id_of(session: &SessionFact) -> String {
 }
 
 /// The NFS part of `channels`: every session with its connections.
-pub fn channels(snapshot: &Snapshot, connections: &Connections) -> Value {
+pub fn channels(snapshot: &Snapshot, connections: &ConnectionTable) -> Value {
     let sessions = snapshot.clients.iter().take(ADMIN_ITEMS_MAX).flat_map(|client| {
         client.sessions.iter().map(move |session| {
             let of = |fact: &ConnectionFact| connection(fact, connections);
@@ -85,7 +85,7 @@ pub fn channels(snapshot: &Snapshot, connections: &Connections) -> Value {
     sessions.collect()
 }
 
-fn connection(fact: &ConnectionFact, connections: &Connections) -> Value {
+fn connection(fact: &ConnectionFact, connections: &ConnectionTable) -> Value {
     let facts = &fact.facts;
     let Traffic { received_bytes, sent_bytes, core } =
         connections.traffic(facts.id).unwrap_or_default();

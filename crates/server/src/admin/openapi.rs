@@ -1,6 +1,6 @@
 //! The OpenAPI 3.1.1 document, generated from the table of operations.
 
-use super::operation::{Access, Operation};
+use super::operation::{AdminOperation, RequiredAccess};
 use crate::limits::ADMIN_ITEMS_MAX;
 use serde_json::{Map, Value, json};
 
@@ -31,7 +31,7 @@ const REFUSALS: [(&str, &str); 9] = [
 
 /// The whole document.
 #[must_use]
-pub fn document(operations: &[Operation]) -> Value {
+pub fn document(operations: &[AdminOperation]) -> Value {
     let mut paths = Map::new();
     for operation in operations.iter().filter(|operation| !is_page(operation)) {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
@@ -65,11 +65,11 @@ pub fn document(operations: &[Operation]) -> Value {
 }
 
 /// Whether the operation serves a part of the dashboard, which the document leaves out.
-fn is_page(operation: &Operation) -> bool {
-    operation.access == Access::Everyone && operation.path != "/health"
+fn is_page(operation: &AdminOperation) -> bool {
+    operation.access == RequiredAccess::Everyone && operation.path != "/health"
 }
 
-fn describe(operation: &Operation) -> Value {
+fn describe(operation: &AdminOperation) -> Value {
     let kind = if operation.gives.contains('/') { operation.gives } else { "application/json" };
     let schema = match kind {
         "application/json" => reference(operation.gives),
@@ -88,7 +88,7 @@ fn describe(operation: &Operation) -> Value {
         "parameters": parameters(operation),
         "responses": responses,
     });
-    if operation.access == Access::Everyone {
+    if operation.access == RequiredAccess::Everyone {
         described["security"] = json!([]);
     }
     if let Some(schema) = operation.takes {
@@ -102,7 +102,7 @@ fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
-fn parameters(operation: &Operation) -> Value {
+fn parameters(operation: &AdminOperation) -> Value {
     let is_in = |name: &str| operation.path.contains(&format!("{{{name}}}"));
     let parts = PARTS.iter().filter(|(name, _, _)| is_in(name)).map(|(name, says, pattern)| {
         json!({
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn manual_lists_exactly_the_operations() {
         let manual = include_str!("../../../../docs/admin-api.md");
-        let named = |operation: &&Operation| {
-            let Operation { method, path, .. } = operation;
+        let named = |operation: &&AdminOperation| {
+            let AdminOperation { method, path, .. } = operation;
             manual.contains(&format!("| `{} {path}` |", method.name().to_uppercase()))
         };
         let documented = OPERATIONS.iter().filter(|operation| !is_page(operation));

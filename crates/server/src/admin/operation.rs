@@ -1,12 +1,12 @@
 //! One operation of the admin API, without the handlers of the others.
 
-use super::State;
-use super::answer::{Answer, Input, Refusal};
+use super::AdminState;
+use super::answer::{AdminAnswer, Input, Refusal};
 use axum::routing::MethodFilter;
 
 /// Authorisation that an operation requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum RequiredAccess {
     /// No token.
     Everyone,
     /// The metrics token or the admin token.
@@ -55,11 +55,11 @@ impl Method {
 }
 
 /// Implementation of an operation; may block on a disk.
-type Run = fn(&State, &Input) -> Result<Answer, Refusal>;
+type OperationFunction = fn(&AdminState, &Input) -> Result<AdminAnswer, Refusal>;
 
 /// One operation.
 #[derive(Debug)]
-pub struct Operation {
+pub struct AdminOperation {
     /// The method.
     pub method: Method,
     /// The path; `openapi::PARTS` describes the parameters in braces.
@@ -69,7 +69,7 @@ pub struct Operation {
     /// Its summary, a sentence.
     pub summary: &'static str,
     /// The required authorisation.
-    pub access: Access,
+    pub access: RequiredAccess,
     /// It returns a list, in pages.
     pub is_list: bool,
     /// Schema of the request body.
@@ -77,17 +77,22 @@ pub struct Operation {
     /// Schema or media type of the response.
     pub gives: &'static str,
     /// The implementation.
-    pub run: Run,
+    pub run: OperationFunction,
 }
 
-/// A GET operation for the administrator, to which the methods of [`Operation`] add.
-pub const fn get(path: &'static str, id: &'static str, gives: &'static str, run: Run) -> Operation {
-    Operation {
+/// A GET operation for the administrator, to which the methods of [`AdminOperation`] add.
+pub const fn get(
+    path: &'static str,
+    id: &'static str,
+    gives: &'static str,
+    run: OperationFunction,
+) -> AdminOperation {
+    AdminOperation {
         method: Method::Get,
         path,
         id,
         summary: "",
-        access: Access::Administrator,
+        access: RequiredAccess::Administrator,
         is_list: false,
         takes: None,
         gives,
@@ -95,7 +100,7 @@ pub const fn get(path: &'static str, id: &'static str, gives: &'static str, run:
     }
 }
 
-impl Operation {
+impl AdminOperation {
     pub const fn by(mut self, method: Method) -> Self {
         self.method = method;
         self
@@ -116,7 +121,7 @@ impl Operation {
         self
     }
 
-    pub const fn access(mut self, access: Access) -> Self {
+    pub const fn access(mut self, access: RequiredAccess) -> Self {
         self.access = access;
         self
     }

@@ -1,9 +1,9 @@
 //! The common path of all requests: authorisation, input, response.
 
-use super::State;
-use super::answer::{Answer, Input, Refusal};
+use super::AdminState;
+use super::answer::{AdminAnswer, Input, Refusal};
 use super::listen::Peer;
-use super::operation::{Access, Operation};
+use super::operation::{AdminOperation, RequiredAccess};
 use super::visitors::{Proof, Visitor};
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_ITEMS_MAX, ADMIN_WITHIN};
 use axum::body::to_bytes;
@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// Answers a request for `operation`.
 pub async fn answer(
-    state: State,
-    operation: &'static Operation,
+    state: AdminState,
+    operation: &'static AdminOperation,
     peer: Peer,
     path: RawPathParams,
     request: Request,
@@ -28,29 +28,29 @@ pub async fn answer(
         admit(&state, operation.access, peer, request.headers())?;
         if let Some(visitor) = request.extensions().get::<Arc<Visitor>>() {
             visitor.prove(match operation.access {
-                Access::Everyone => Proof::Nothing,
-                Access::Metrics => Proof::Metrics,
-                Access::Administrator => Proof::Administrator,
+                RequiredAccess::Everyone => Proof::Nothing,
+                RequiredAccess::Metrics => Proof::Metrics,
+                RequiredAccess::Administrator => Proof::Administrator,
             });
         }
         let input = read(operation, path, request).await?;
         look(state, operation, input).await
     };
-    answered.await.map_or_else(|refusal: Refusal| refusal.response(), Answer::response)
+    answered.await.map_or_else(|refusal: Refusal| refusal.response(), AdminAnswer::response)
 }
 
 /// Answers a request for an unknown path; without a token the response reveals nothing.
-pub fn refuse(state: &State, peer: Peer, request: &Request, why: Refusal) -> Response {
-    let admitted = admit(state, Access::Administrator, peer, request.headers());
+pub fn refuse(state: &AdminState, peer: Peer, request: &Request, why: Refusal) -> Response {
+    let admitted = admit(state, RequiredAccess::Administrator, peer, request.headers());
     admitted.err().unwrap_or(why).response()
 }
 
 /// Runs the operation on a blocking thread, with bounded concurrency.
 async fn look(
-    state: State,
-    operation: &'static Operation,
+    state: AdminState,
+    operation: &'static AdminOperation,
     input: Input,
-) -> Result<Answer, Refusal> {
+) -> Result<AdminAnswer, Refusal> {
     let permits = state.permits.clone();
     let _permit = permits.acquire_owned().await.map_err(|_| Refusal::Defect)?;
     let looked = tokio::task::spawn_blocking(move || (operation.run)(&state, &input));
@@ -64,7 +64,12 @@ async fn look(
 ///
 /// A foreign page in a local browser must not reach the API by a name that it points here (DNS
 /// rebinding), nor with its own origin.
-fn admit(state: &State, access: Access, peer: Peer, headers: &HeaderMap) -> Result<(), Refusal> {
+fn admit(
+    state: &AdminState,
+    access: RequiredAccess,
+    peer: Peer,
+    headers: &HeaderMap,
+) -> Result<(), Refusal> {
     if peer == Peer::Network {
         let host = text(headers, header::HOST).ok_or(Refusal::Host)?;
         if !is_address(host) {
@@ -79,7 +84,7 @@ fn admit(state: &State, access: Access, peer: Peer, headers: &HeaderMap) -> Resu
             return Err(Refusal::Forbidden("cross-origin requests are refused"));
         }
     }
-    if access == Access::Everyone || peer == Peer::Trusted {
+    if access == RequiredAccess::Everyone || peer == Peer::Trusted {
         return Ok(());
     }
     let shown = text(headers, header::AUTHORIZATION).and_then(bearer).ok_or(Refusal::Token)?;
@@ -87,7 +92,7 @@ fn admit(state: &State, access: Access, peer: Peer, headers: &HeaderMap) -> Resu
         return Ok(());
     }
     match (state.tokens.metrics.is(shown.as_bytes()), access) {
-        (true, Access::Metrics) => Ok(()),
+        (true, RequiredAccess::Metrics) => Ok(()),
         (true, _) => Err(Refusal::Forbidden("this token permits /metrics only")),
         (false, _) => Err(Refusal::Token),
     }
@@ -112,7 +117,7 @@ fn is_address(host: &str) -> bool {
 }
 
 async fn read(
-    operation: &Operation,
+    operation: &AdminOperation,
     path: RawPathParams,
     request: Request,
 ) -> Result<Input, Refusal> {

@@ -1,7 +1,7 @@
 //! Operations on SMB sessions and on connections of both protocols.
 
-use super::State;
-use super::answer::{Answer, Input, Refusal};
+use super::AdminState;
+use super::answer::{AdminAnswer, Input, Refusal};
 use crate::conn::connections::{LinkFact, Traffic};
 use crate::limits::ADMIN_OPENS_MAX;
 use serde_json::{Value, json};
@@ -11,27 +11,27 @@ const NO_SESSION: Refusal = Refusal::Missing("there is no such session");
 const NO_CONNECTION: Refusal = Refusal::Missing("there is no such connection");
 
 /// Lists all sessions in the order of their ids.
-pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn list(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let mut sessions = state.server.snapshot().sessions;
     sessions.sort_by_key(|session| session.id);
-    Ok(Answer::Json(input.page(&sessions, |session| shown(session, state))))
+    Ok(AdminAnswer::Json(input.page(&sessions, |session| shown(session, state))))
 }
 
 /// Shows one session.
-pub fn one(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn one(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let id = number(input, "session").ok_or(NO_SESSION)?;
     let sessions = state.server.snapshot().sessions;
     let session = sessions.iter().find(|session| session.id == id).ok_or(NO_SESSION)?;
-    Ok(Answer::Json(shown(session, state)))
+    Ok(AdminAnswer::Json(shown(session, state)))
 }
 
 /// Closes a session. MS-SMB2 3.3.4.12.
-pub fn close(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn close(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let id = number(input, "session").ok_or(NO_SESSION)?;
     let session = state.server.session(wire::smb::SessionId(id)).ok_or(NO_SESSION)?;
     state.server.end_session(&session);
     tracing::info!(session = input.part("session"), "session closed by an administrator");
-    Ok(Answer::Json(json!({ "done": "closed" })))
+    Ok(AdminAnswer::Json(json!({ "done": "closed" })))
 }
 
 /// Parses a path parameter of 16 hexadecimal digits.
@@ -42,7 +42,7 @@ pub fn number(input: &Input, name: &str) -> Option<u64> {
 }
 
 /// A session with its channels and its first opens.
-pub fn shown(session: &SessionFact, state: &State) -> Value {
+pub fn shown(session: &SessionFact, state: &AdminState) -> Value {
     let opens = session.opens.iter().take(ADMIN_OPENS_MAX).map(|open| {
         json!({
             "share": open.share, "path": open.path, "access": format!("{:#010x}", open.access),
@@ -64,7 +64,7 @@ pub fn shown(session: &SessionFact, state: &State) -> Value {
     })
 }
 
-fn channel(channel: &ChannelFact, state: &State) -> Value {
+fn channel(channel: &ChannelFact, state: &AdminState) -> Value {
     let Traffic { received_bytes, sent_bytes, core } =
         state.connections.traffic(channel.connection).unwrap_or_default();
     json!({
@@ -79,10 +79,10 @@ fn channel(channel: &ChannelFact, state: &State) -> Value {
 }
 
 /// Lists all connections in the order of their numbers.
-pub fn connections(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn connections(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let mut facts = state.connections.facts();
     facts.sort_by_key(|fact| fact.id);
-    Ok(Answer::Json(input.page(&facts, |fact: &LinkFact| {
+    Ok(AdminAnswer::Json(input.page(&facts, |fact: &LinkFact| {
         json!({
             "id": fact.id,
             "client": fact.address.to_canonical().to_string(),
@@ -94,11 +94,11 @@ pub fn connections(state: &State, input: &Input) -> Result<Answer, Refusal> {
 }
 
 /// Resets a connection without a reply, as a broken network would.
-pub fn cut(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn cut(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let id: u64 = input.part("connection").parse().map_err(|_| NO_CONNECTION)?;
     if !state.connections.cut(id) {
         return Err(NO_CONNECTION);
     }
     tracing::info!(connection = id, "connection cut by an administrator's command");
-    Ok(Answer::Json(json!({ "done": "cut" })))
+    Ok(AdminAnswer::Json(json!({ "done": "cut" })))
 }

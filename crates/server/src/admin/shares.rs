@@ -1,7 +1,7 @@
 //! Operations on shares, and their space.
 
-use super::State;
-use super::answer::{Answer, Input, Refusal};
+use super::AdminState;
+use super::answer::{AdminAnswer, Input, Refusal};
 use crate::accounts::system_users;
 use crate::config::{ExportLine, ShareConfig};
 use crate::shares::limits::ChangeRefusal;
@@ -15,16 +15,16 @@ use sync::Mutex;
 const NO_SHARE: Refusal = Refusal::Missing("there is no such share");
 
 /// Lists all shares.
-pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn list(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let (shares, limits) = (state.shares.all(), state.limits.snapshots(Instant::now()));
-    Ok(Answer::Json(input.page(&shares, |share| {
+    Ok(AdminAnswer::Json(input.page(&shares, |share| {
         let limits = limits.iter().find(|(name, _)| *name == share.name);
         shown(state, share, limits.map(|(_, snapshot)| snapshot))
     })))
 }
 
 /// Lists the NFS exports.
-pub fn exports(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn exports(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let config = state.nfs.config();
     let has_paths = config.tree.has_paths();
     let shares = state.shares.all();
@@ -33,21 +33,21 @@ pub fn exports(state: &State, input: &Input) -> Result<Answer, Refusal> {
         Some(ExportLine::new(share, has_paths, export.reserved_ports))
     };
     let lines: Vec<ExportLine> = config.exports.iter().filter_map(line).collect();
-    Ok(Answer::Json(input.page(&lines, ExportLine::json)))
+    Ok(AdminAnswer::Json(input.page(&lines, ExportLine::json)))
 }
 
 /// Shows the limits of one share.
-pub fn limits(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn limits(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let wanted = input.part("share").to_lowercase();
     let limits = state.limits.snapshots(Instant::now());
     let found = limits.iter().find(|(name, _)| name.to_lowercase() == wanted);
     let shown =
         |(name, snapshot): &(String, LimitsSnapshot)| limits_shown(snapshot, peak(state, name));
-    found.map(shown).map(Answer::Json).ok_or(NO_SHARE)
+    found.map(shown).map(AdminAnswer::Json).ok_or(NO_SHARE)
 }
 
 /// Changes limits of a share: keys of its configuration, each with a value or `default`.
-pub fn change(state: &State, input: &Input) -> Result<Answer, Refusal> {
+pub fn change(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let bad = || {
         Refusal::Bad(
             "say keys of a share's configuration with values, as {\"class\": \"premium\", \"limits.iops\": 500}, or with \"default\"".into(),
@@ -68,7 +68,7 @@ pub fn change(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let share = input.part("share");
     let changed = state.limits.change(share, pairs, Instant::now());
     let shown = |snapshot: LimitsSnapshot| limits_shown(&snapshot, peak(state, share));
-    changed.map(shown).map(Answer::Json).map_err(|refusal| match refusal {
+    changed.map(shown).map(AdminAnswer::Json).map_err(|refusal| match refusal {
         ChangeRefusal::NoShare => NO_SHARE,
         ChangeRefusal::Wrong(why) => Refusal::Bad(why),
         ChangeRefusal::TooSoon(why) => Refusal::Conflict(why),
@@ -87,7 +87,7 @@ fn rates(rates: &Rates) -> Value {
 }
 
 /// The busiest second of the share's last full minute.
-fn peak(state: &State, share: &str) -> Peak {
+fn peak(state: &AdminState, share: &str) -> Peak {
     state.files.meter().peak(share)
 }
 
@@ -118,7 +118,7 @@ fn limits_shown(snapshot: &LimitsSnapshot, peak: Peak) -> Value {
     })
 }
 
-fn shown(state: &State, share: &ShareConfig, limits: Option<&LimitsSnapshot>) -> Value {
+fn shown(state: &AdminState, share: &ShareConfig, limits: Option<&LimitsSnapshot>) -> Value {
     let space = space(state, &share.name);
     json!({
         "name": share.name,
@@ -164,7 +164,7 @@ impl Spaces {
 }
 
 /// Total and free bytes of the share's file system; `None` if unknown.
-pub fn space(state: &State, share: &str) -> Option<(f64, f64)> {
+pub fn space(state: &AdminState, share: &str) -> Option<(f64, f64)> {
     let config = state.server.config();
     let volume = config.share(share)?.volume.clone()?;
     state.spaces.look(share, || {

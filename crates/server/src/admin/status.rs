@@ -1,7 +1,7 @@
 //! Operations on the server as a whole: counters, health, busiest clients and files, reload.
 
-use super::answer::{Answer, Input, Refusal};
-use super::{State, nfs_clients, sessions};
+use super::answer::{AdminAnswer, Input, Refusal};
+use super::{AdminState, nfs_clients, sessions};
 use crate::conn::connections::ConnectionCounts;
 use crate::limits::ADMIN_ITEMS_MAX;
 use crate::shares::disks::{self, ShareDisk};
@@ -23,30 +23,30 @@ const SPACE_SHORT: f64 = 0.05;
 const CONNECTIONS_MANY: f64 = 0.9;
 
 /// Proves only that the process answers.
-pub fn alive(_: &State, _: &Input) -> Result<Answer, Refusal> {
-    Ok(Answer::Text("text/plain; charset=utf-8", "ok\n".into()))
+pub fn alive(_: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+    Ok(AdminAnswer::Text("text/plain; charset=utf-8", "ok\n".into()))
 }
 
 /// All metrics.
-pub fn metrics(state: &State, _: &Input) -> Result<Answer, Refusal> {
-    Ok(Answer::Text(METRICS_KIND, state.observer.metrics()))
+pub fn metrics(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+    Ok(AdminAnswer::Text(METRICS_KIND, state.observer.metrics()))
 }
 
 /// Request counters by share and operation.
-pub fn requests(state: &State, _: &Input) -> Result<Answer, Refusal> {
+pub fn requests(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
     let snapshot = state.files.meter().snapshot();
-    serde_json::to_value(snapshot).map(Answer::Json).map_err(|_| Refusal::Defect)
+    serde_json::to_value(snapshot).map(AdminAnswer::Json).map_err(|_| Refusal::Defect)
 }
 
 /// Counters and present clients.
-pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
+pub fn status(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
     let ConnectionCounts {
         open, unknown, accepted, refused, received_bytes, sent_bytes, ends, ..
     } = state.connections.counts();
     let Snapshot { sessions, garbage, requests, logons_failed, logons, .. } =
         state.server.snapshot();
     let shown = sessions.iter().take(ADMIN_ITEMS_MAX);
-    Ok(Answer::Json(json!({
+    Ok(AdminAnswer::Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "name": state.server.config().name,
         "uptime_seconds": state.started.elapsed().as_secs(),
@@ -74,14 +74,14 @@ pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
 }
 
 /// Shares with an artificial backend latency, in microseconds.
-fn made_slow(state: &State) -> Value {
+fn made_slow(state: &AdminState) -> Value {
     let shares = state.shares.all();
     let slow = shares.iter().filter(|share| share.backend_latency_us > 0);
     slow.map(|share| (share.name.clone(), json!(share.backend_latency_us))).collect()
 }
 
 /// Shares whose disks failed to store written data.
-fn disks_failed(state: &State) -> Value {
+fn disks_failed(state: &AdminState) -> Value {
     let disks = disks::all(&state.server.config(), &state.files);
     let shown = |disk: ShareDisk| {
         let ShareDisk { share, failure, has_stopped } = disk;
@@ -92,7 +92,7 @@ fn disks_failed(state: &State) -> Value {
 }
 
 /// Health checks.
-pub fn health(state: &State, _: &Input) -> Result<Answer, Refusal> {
+pub fn health(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
     let mut checks = vec![taking(state), room(state)];
     let disks = disks::all(&state.server.config(), &state.files);
     checks.extend(disks.into_iter().take(ADMIN_ITEMS_MAX).map(disk_failed));
@@ -115,7 +115,7 @@ pub fn health(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let worst = ["failing", "warning", "ok"];
     let is = |state: &&str| checks.iter().any(|check| check["state"] == *state);
     let worst = worst.into_iter().find(is).unwrap_or("ok");
-    Ok(Answer::Json(json!({ "state": worst, "checks": checks })))
+    Ok(AdminAnswer::Json(json!({ "state": worst, "checks": checks })))
 }
 
 fn check(name: impl Into<String>, state: &str, text: &str) -> Value {
@@ -133,7 +133,7 @@ fn disk_failed(disk: ShareDisk) -> Value {
     check(name, if failure.has_lost { "failing" } else { "warning" }, &text)
 }
 
-fn taking(state: &State) -> Value {
+fn taking(state: &AdminState) -> Value {
     let drain = state.drain.facts().state;
     match drain {
         "serving" => check("clients", "ok", "new clients are accepted"),
@@ -141,7 +141,7 @@ fn taking(state: &State) -> Value {
     }
 }
 
-fn room(state: &State) -> Value {
+fn room(state: &AdminState) -> Value {
     let (open, most) = (state.connections.open_count(), state.connections.max());
     let text = format!("{open} of {most} connections");
     let is_full = open as f64 > most as f64 * CONNECTIONS_MANY;
@@ -149,7 +149,7 @@ fn room(state: &State) -> Value {
 }
 
 /// The clients with the most traffic, and the files with the most recent requests.
-pub fn top(state: &State, _: &Input) -> Result<Answer, Refusal> {
+pub fn top(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
     let mut clients: BTreeMap<(String, String, &str), (u64, u64)> = BTreeMap::new();
     let mut add = |key, connection| {
         let traffic = state.connections.traffic(connection).unwrap_or_default();
@@ -182,16 +182,16 @@ pub fn top(state: &State, _: &Input) -> Result<Answer, Refusal> {
             })
         });
     let files = state.files.meter().snapshot().top_files;
-    Ok(Answer::Json(json!({ "clients": shown.collect::<Vec<_>>(), "files": files })))
+    Ok(AdminAnswer::Json(json!({ "clients": shown.collect::<Vec<_>>(), "files": files })))
 }
 
 /// Reloads the configuration.
-pub fn reload(state: &State, _: &Input) -> Result<Answer, Refusal> {
+pub fn reload(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
     let (wish, answer) = oneshot::channel();
     let unheard = || Refusal::Conflict("a reload is in progress".into());
     state.reload.try_send(wish).map_err(|_| unheard())?;
     match answer.blocking_recv() {
-        Ok(Ok(())) => Ok(Answer::Json(json!({ "done": "reloaded" }))),
+        Ok(Ok(())) => Ok(AdminAnswer::Json(json!({ "done": "reloaded" }))),
         Ok(Err(why)) => Err(Refusal::Conflict(format!("the configuration was not changed: {why}"))),
         Err(_) => Err(unheard()),
     }

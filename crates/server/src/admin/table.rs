@@ -1,21 +1,21 @@
 //! The table of all operations; the router and the OpenAPI document are generated from it.
 
-use super::answer::Answer;
-use super::operation::{Access, Method, Operation, get};
+use super::answer::AdminAnswer;
+use super::operation::{AdminOperation, Method, RequiredAccess, get};
 use super::{
     cache, channels, drain, features, nfs_clients, openapi, page, sessions, shares, status,
 };
 
 /// All operations.
-pub static OPERATIONS: &[Operation] = &[
+pub static OPERATIONS: &[AdminOperation] = &[
     get("/health", "isAlive", "text/plain", status::alive)
-        .access(Access::Everyone)
+        .access(RequiredAccess::Everyone)
         .says("Whether the server is alive."),
     get("/metrics", "metricsText", "text/plain", status::metrics)
-        .access(Access::Metrics)
+        .access(RequiredAccess::Metrics)
         .says("All metrics, in the text format of Prometheus."),
     get("/v1/openapi.json", "openapi", "Document", |_, _| {
-        Ok(Answer::Json(openapi::document(OPERATIONS)))
+        Ok(AdminAnswer::Json(openapi::document(OPERATIONS)))
     })
     .says("This document."),
     get("/v1/status", "status", "Status", status::status)
@@ -88,18 +88,20 @@ pub static OPERATIONS: &[Operation] = &[
     get("/v1/reload", "reload", "Done", status::reload)
         .by(Method::Post)
         .says("Reloads the configuration, like SIGHUP."),
-    get("/", "page", "text/html", page::html).access(Access::Everyone).says("The dashboard."),
+    get("/", "page", "text/html", page::html)
+        .access(RequiredAccess::Everyone)
+        .says("The dashboard."),
     get("/dashboard.css", "pageStyle", "text/css", page::css)
-        .access(Access::Everyone)
+        .access(RequiredAccess::Everyone)
         .says("The dashboard's style sheet."),
     get("/dashboard.js", "pageScript", "text/javascript", page::script)
-        .access(Access::Everyone)
+        .access(RequiredAccess::Everyone)
         .says("The dashboard's script."),
     get("/charts.js", "pageCharts", "text/javascript", page::charts)
-        .access(Access::Everyone)
+        .access(RequiredAccess::Everyone)
         .says("The dashboard's charts."),
     get("/icon.svg", "pageIcon", "image/svg+xml", page::icon)
-        .access(Access::Everyone)
+        .access(RequiredAccess::Everyone)
         .says("The dashboard's icon."),
 ];
 
@@ -112,19 +114,19 @@ mod tests {
         let mut ids: Vec<_> = OPERATIONS.iter().map(|operation| operation.id).collect();
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
-        for Operation { path, summary, .. } in OPERATIONS {
+        for AdminOperation { path, summary, .. } in OPERATIONS {
             assert!(summary.ends_with('.'), "{path}");
         }
     }
 
     #[test]
     fn only_liveness_and_page_are_public_and_writes_need_admin() {
-        for Operation { method, path, access, .. } in OPERATIONS {
+        for AdminOperation { method, path, access, .. } in OPERATIONS {
             let is_page = !path[1..].contains('/') && path.contains('.') || *path == "/";
             let is_open = is_page || *path == "/health";
-            assert_eq!(*access == Access::Everyone, is_open, "{path}");
-            assert!(*access == Access::Administrator || *method == Method::Get, "{path}");
-            assert_eq!(*access == Access::Metrics, *path == "/metrics", "{path}");
+            assert_eq!(*access == RequiredAccess::Everyone, is_open, "{path}");
+            assert!(*access == RequiredAccess::Administrator || *method == Method::Get, "{path}");
+            assert_eq!(*access == RequiredAccess::Metrics, *path == "/metrics", "{path}");
         }
     }
 }

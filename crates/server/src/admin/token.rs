@@ -14,15 +14,15 @@ pub const ADMIN_TOKEN_FILE: &str = "admin-token";
 pub const METRICS_TOKEN_FILE: &str = "metrics-token";
 
 /// A token; `Debug` hides it.
-pub struct Token(Vec<u8>);
+pub struct AdminToken(Vec<u8>);
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for AdminToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(…)")
     }
 }
 
-impl Token {
+impl AdminToken {
     /// Whether `shown` equals the token, in constant time.
     pub fn is(&self, shown: &[u8]) -> bool {
         let at = |bytes: &[u8], index: usize| bytes.get(index).copied().unwrap_or_default();
@@ -76,9 +76,9 @@ impl Token {
 #[derive(Debug)]
 pub struct Tokens {
     /// Permits all operations.
-    pub admin: Token,
+    pub admin: AdminToken,
     /// Permits metrics only.
-    pub metrics: Token,
+    pub metrics: AdminToken,
 }
 
 impl Tokens {
@@ -90,7 +90,7 @@ impl Tokens {
         directory::create_dir(folder).map_err(|error| wrong(folder, &error.to_string()))?;
         let open = |name: &str| {
             let path = folder.join(name);
-            Token::open(&path).map_err(|why| wrong(&path, &why))
+            AdminToken::open(&path).map_err(|why| wrong(&path, &why))
         };
         Ok(Self { admin: open(ADMIN_TOKEN_FILE)?, metrics: open(METRICS_TOKEN_FILE)? })
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn token_matches_itself_only() {
-        let token = Token(b"0123456789abcdef0123456789abcdef".into());
+        let token = AdminToken(b"0123456789abcdef0123456789abcdef".into());
         assert!(token.is(b"0123456789abcdef0123456789abcdef"));
         for other in
             ["", "0", "0123456789abcdef0123456789abcdeF", "0123456789abcdef0123456789abcdef0"]

@@ -36,7 +36,7 @@ pub struct ShareSource {
 /// An opened share.
 #[derive(Clone, Debug)]
 pub struct OpenedBackend {
-    /// The share's tree, without caches. Its [`vfs::Features`] state what it lacks; protocols then
+    /// The share's tree, without caches. Its [`vfs::TreeFeatures`] state what it lacks; protocols then
     /// use their fallbacks.
     pub vfs: Arc<dyn Vfs>,
     /// The share's snapshots; `None` if it shows none or the backend has none.

@@ -1,6 +1,6 @@
 //! NFS exports in the form of exports(5), for `anabranch exports`.
 
-use super::{Config, HostRule, NfsClients, NfsSquash, NfsStable, NfsTls, ShareConfig};
+use super::{HostRule, NfsClients, NfsSquash, NfsStable, NfsTls, ServerConfig, ShareConfig};
 use serde_json::{Value, json};
 
 /// One exported share.
@@ -45,7 +45,7 @@ impl ExportLine {
 
     /// All exports of a configuration.
     #[must_use]
-    pub fn all(config: &Config) -> Vec<Self> {
+    pub fn all(config: &ServerConfig) -> Vec<Self> {
         let exported = config.shares.iter().filter(|share| share.is_exported());
         let line = |share| Self::new(share, config.nfs_paths, config.requires_reserved_port(share));
         exported.map(line).collect()
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn export_line_contains_the_effective_options() {
-        let config = Config::parse(
+        let config = ServerConfig::parse(
             "[server]\nnfs = [\"127.0.0.1:2049\"]\n[[share]]\nname = \"data\"\npath = \"/srv/data\"\n\
              nfs_squash = \"all\"\nnfs_anonuid = 7\nreserved_ports = false\nhosts_denied = [\"192.0.2.66\"]\n\
              nfs_clients = [\"192.0.2.7(no_access)\", \"*.lab.example(rw,no_root_squash)\", \"@b\"]\n\

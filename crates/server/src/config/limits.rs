@@ -304,11 +304,11 @@ fn throughput(key: &str, value: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::ServerConfig;
 
     fn parse(keys: &str) -> Result<ShareConfig, String> {
         let text = format!("[[share]]\nname = \"data\"\npath = \"/\"\n{keys}");
-        let config = Config::parse(&text).map_err(|error| error.to_string())?;
+        let config = ServerConfig::parse(&text).map_err(|error| error.to_string())?;
         Ok(config.shares.into_iter().next().unwrap())
     }
 

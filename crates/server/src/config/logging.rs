@@ -146,13 +146,13 @@ fn parse_url(url: &str) -> Option<TraceTarget> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::ServerConfig;
 
     #[test]
     fn log_settings_are_parsed() {
         let text = "[log]\nformat = \"json\"\nlevel = \"debug\"\naudit = \"/var/log/a.jsonl\"\n\
             slow_request_ms = 250\ntraces = \"http://collector/x\"\n";
-        let log = Config::parse(text).unwrap().log;
+        let log = ServerConfig::parse(text).unwrap().log;
         assert_eq!(
             log,
             Logging {
@@ -163,14 +163,14 @@ mod tests {
                 traces: Some(TraceTarget { address: "collector:4318".into(), path: "/x".into() }),
             }
         );
-        let nothing = Config::parse("").unwrap().log;
+        let nothing = ServerConfig::parse("").unwrap().log;
         assert_eq!((nothing.audit, nothing.traces), (AuditTarget::Off, None));
     }
 
     #[test]
     fn invalid_log_settings_are_reported_with_their_line() {
         let text = "[log]\naudit = \"elsewhere\"\nslow_request_ms = 0\ntraces = \"https://a\"\n";
-        let problems = Config::parse(text).unwrap_err().problems;
+        let problems = ServerConfig::parse(text).unwrap_err().problems;
         let lines: Vec<Option<usize>> = problems.iter().map(|problem| problem.line).collect();
         assert_eq!(lines.len(), 3, "{problems:?}");
         assert!([Some(2), Some(3), Some(4)].iter().all(|line| lines.contains(line)));

@@ -1,6 +1,6 @@
 //! The configuration: from the TOML file to checked values.
 //!
-//! One step converts the file as typed (`raw`) to its meaning ([`Config`]) and finds every mistake,
+//! One step converts the file as typed (`raw`) to its meaning ([`ServerConfig`]) and finds every mistake,
 //! with its line and remedy.
 
 mod admin_address;
@@ -29,7 +29,7 @@ pub use export_line::ExportLine;
 pub use host_rule::{HostRule, NamePattern};
 pub use key_files::{KerberosKeys, TlsFiles};
 pub use logging::{AuditTarget, LogFormat, Logging, TraceTarget};
-pub use multichannel::Multichannel;
+pub use multichannel::MultichannelConfig;
 pub use nfs_clients::{NOBODY, NfsClients};
 use serde::Deserialize;
 use std::fmt;
@@ -125,7 +125,7 @@ pub enum Confinement {
 /// Whether SMB encryption is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
-pub enum Encryption {
+pub enum EncryptionSetting {
     /// Never.
     Off,
     /// The client decides.
@@ -310,7 +310,7 @@ pub struct ShareConfig {
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct ServerConfig {
     /// Computer name.
     pub name: String,
     /// Workgroup.
@@ -331,8 +331,8 @@ pub struct Config {
     pub admin: Option<AdminAddress>,
     /// See [`Signing`].
     pub signing: Signing,
-    /// See [`Encryption`].
-    pub encryption: Encryption,
+    /// See [`EncryptionSetting`].
+    pub encryption: EncryptionSetting,
     /// See [`Ntlm`].
     pub ntlm: Ntlm,
     /// The user file.
@@ -356,7 +356,7 @@ pub struct Config {
     /// Threads for blocking calls.
     pub workers: usize,
     /// Settings of SMB Multichannel.
-    pub multichannel: Multichannel,
+    pub multichannel: MultichannelConfig,
     /// Whether the process drops privileges.
     pub confinement: Confinement,
     /// Settings of the log.
@@ -365,7 +365,7 @@ pub struct Config {
     pub shares: Vec<ShareConfig>,
 }
 
-impl Config {
+impl ServerConfig {
     /// Reads a file.
     ///
     /// # Errors
@@ -401,7 +401,7 @@ impl Config {
             admin: None,
             signing: Signing::default(),
             ntlm: Ntlm::default(),
-            encryption: Encryption::default(),
+            encryption: EncryptionSetting::default(),
             users: default_users_file(),
             state: None,
             dialect_min: smb::Dialect::Smb202,
@@ -412,7 +412,7 @@ impl Config {
             request_memory_bytes: MEMORY_BYTES_MAX,
             patience: ConnectionTimeouts::default(),
             workers: crate::limits::WORKERS,
-            multichannel: Multichannel::default(),
+            multichannel: MultichannelConfig::default(),
             confinement: Confinement::default(),
             log: Logging::default(),
             shares: Vec::new(),
@@ -437,7 +437,8 @@ impl Config {
     /// Remarks on valid but unusual settings.
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
-        let Multichannel { enabled, channels_max, channels_max_line: line, .. } = self.multichannel;
+        let MultichannelConfig { enabled, channels_max, channels_max_line: line, .. } =
+            self.multichannel;
         let usual = smb::limits::CHANNELS_PER_SESSION;
         let text = format!(
             "channels_max = {channels_max}: more than {usual} connections of one client rarely \

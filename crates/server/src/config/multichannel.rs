@@ -13,7 +13,7 @@ const SPEED_MBITS_MAX: u64 = 100_000_000;
 
 /// Settings of SMB Multichannel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Multichannel {
+pub struct MultichannelConfig {
     /// Permits several channels per session.
     pub enabled: bool,
     /// Channels per session.
@@ -26,7 +26,7 @@ pub struct Multichannel {
     pub addresses: Policy,
 }
 
-impl Default for Multichannel {
+impl Default for MultichannelConfig {
     fn default() -> Self {
         Self {
             enabled: true,
@@ -72,8 +72,8 @@ struct RawInterface {
 }
 
 impl Meaning<'_> {
-    pub(super) fn multichannel(&mut self, raw: RawMultichannel) -> Multichannel {
-        let mut config = Multichannel::default();
+    pub(super) fn multichannel(&mut self, raw: RawMultichannel) -> MultichannelConfig {
+        let mut config = MultichannelConfig::default();
         config.enabled = raw.enabled.unwrap_or(config.enabled);
         if let Some(channels) = raw.channels_max {
             let range = 1..=CHANNELS_PER_SESSION_MAX;

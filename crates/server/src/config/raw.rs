@@ -1,4 +1,4 @@
-//! The file as typed, and its conversion to [`Config`].
+//! The file as typed, and its conversion to [`ServerConfig`].
 
 use super::AdminAddress;
 use super::limits::{RawLimits, RawProvision};
@@ -11,8 +11,8 @@ use super::values::{
     parse_cache, parse_hosts, parse_listed, parse_networks, parse_patterns, parse_size,
 };
 use super::{
-    Config, ConfigError, Confinement, Encryption, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
-    NfsStable, NfsTls, Ntlm, Problem, ShareConfig, Signing, SmbStable, SnapshotTool,
+    ConfigError, Confinement, EncryptionSetting, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
+    NfsStable, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, Signing, SmbStable, SnapshotTool,
     SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
@@ -122,7 +122,7 @@ struct RawServer {
     signing: Option<Signing>,
     ntlm: Option<Spanned<Ntlm>>,
     /// `off`, `offered` or `required`.
-    encryption: Option<Spanned<Encryption>>,
+    encryption: Option<Spanned<EncryptionSetting>>,
     /// The user file.
     users: Option<PathBuf>,
     /// The state directory; that of the user file by default.
@@ -277,7 +277,7 @@ impl RawShare {
 }
 
 /// Parses the text of a file.
-pub fn parse(text: &str) -> Result<Config, ConfigError> {
+pub fn parse(text: &str) -> Result<ServerConfig, ConfigError> {
     let raw: RawConfig = toml::from_str(text).map_err(|e| explain(text, &e))?;
     let mut reader = Meaning { text, problems: Vec::new() };
     let mut config = reader.server(raw.server);
@@ -327,8 +327,8 @@ impl Meaning<'_> {
         })
     }
 
-    fn server(&mut self, raw: RawServer) -> Config {
-        let mut config = Config::empty();
+    fn server(&mut self, raw: RawServer) -> ServerConfig {
+        let mut config = ServerConfig::empty();
         config.nfs_tls = self.tls(&raw);
         config.kerberos = self.kerberos(&raw);
         if let Some(name) = raw.name {
@@ -362,7 +362,7 @@ impl Meaning<'_> {
         self.dialects(raw.min_protocol.as_ref(), raw.max_protocol.as_ref(), &mut config);
         if let Some(encryption) = raw.encryption {
             config.encryption = *encryption.get_ref();
-            if config.encryption == Encryption::Required
+            if config.encryption == EncryptionSetting::Required
                 && config.dialect_max < smb::Dialect::Smb300
             {
                 self.wrong(
@@ -415,7 +415,7 @@ impl Meaning<'_> {
         &mut self,
         min: Option<&Spanned<String>>,
         max: Option<&Spanned<String>>,
-        config: &mut Config,
+        config: &mut ServerConfig,
     ) {
         if let Some(dialect) = min.and_then(|text| self.dialect(text)) {
             config.dialect_min = dialect;
@@ -429,7 +429,7 @@ impl Meaning<'_> {
         }
     }
 
-    fn share(&mut self, mut raw: RawShare, config: &mut Config) {
+    fn share(&mut self, mut raw: RawShare, config: &mut ServerConfig) {
         if let Err(what) = check_share_name(raw.name.get_ref()) {
             self.wrong(raw.name.span(), what);
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn wrong(text: &str) -> String {
-    Config::parse(text).unwrap_err().to_string()
+    ServerConfig::parse(text).unwrap_err().to_string()
 }
 
 /// Each message has the line, the mistake and the remedy.
@@ -135,26 +135,28 @@ fn mistake_in_share_options_is_reported_with_line_and_remedy() {
 fn all_mistakes_are_reported_in_line_order() {
     let text = "[[share]]\nname = \"a\"\npath = \"x\"\n[[share]]\nname = \"A\"\npath = \"/y\"\n[server]\nworkers = 0\n";
     let lines: Vec<Option<usize>> =
-        Config::parse(text).unwrap_err().problems.iter().map(|p| p.line).collect();
+        ServerConfig::parse(text).unwrap_err().problems.iter().map(|p| p.line).collect();
     assert_eq!(lines, [Some(3), Some(5), Some(8)]);
 }
 
 #[test]
 fn unreadable_file_is_reported_with_its_path() {
-    let error = Config::load(Path::new("/nonexistent/anabranch.toml")).unwrap_err().to_string();
+    let error =
+        ServerConfig::load(Path::new("/nonexistent/anabranch.toml")).unwrap_err().to_string();
     assert!(error.starts_with("/nonexistent/anabranch.toml: cannot be read: "), "{error}");
 }
 
 #[test]
 fn missing_share_directory_is_reported_with_its_line() {
-    let config = Config::parse("[[share]]\nname = \"a\"\n\npath = \"/nonexistent/a\"\n").unwrap();
+    let config =
+        ServerConfig::parse("[[share]]\nname = \"a\"\n\npath = \"/nonexistent/a\"\n").unwrap();
     let text = "share a: /nonexistent/a does not exist; create it with: mkdir -p /nonexistent/a";
     assert_eq!(config.problems_outside(), [Problem { line: Some(4), text: text.into() }]);
 }
 
 #[test]
 fn missing_system_users_and_groups_are_reported() {
-    let config = Config::parse(
+    let config = ServerConfig::parse(
         "[[share]]\nname = \"a\"\npath = \"/\"\nusers = [\"x\", \"@no-such-group\"]\nforce_user = \"no-such-user\"\n",
     );
     let texts: Vec<String> =
@@ -172,34 +174,34 @@ fn missing_system_users_and_groups_are_reported() {
 #[test]
 fn guest_access_has_a_warning() {
     let text = "[server]\nsigning = \"offered\"\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n";
-    let warnings = Config::parse(text).unwrap().warnings();
+    let warnings = ServerConfig::parse(text).unwrap().warnings();
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].text.contains("neither signed nor encrypted"), "{warnings:?}");
-    let unused = Config::parse("[server]\nguest = \"nobody\"\n").unwrap().warnings();
+    let unused = ServerConfig::parse("[server]\nguest = \"nobody\"\n").unwrap().warnings();
     assert_eq!(
         unused.into_iter().map(|problem| problem.text).collect::<Vec<_>>(),
         ["guest has no effect: signing = \"required\" refuses anonymous and guest sessions"]
     );
-    assert!(Config::parse("[server]\n").unwrap().warnings().is_empty());
+    assert!(ServerConfig::parse("[server]\n").unwrap().warnings().is_empty());
 }
 
 /// The example is the starting point for administrators; `reference` checks that it has every key.
 #[test]
 fn packaged_example_is_valid_also_with_every_key_set() {
     let text = include_str!("../../../../packaging/anabranch.toml");
-    Config::parse(text).unwrap();
+    ServerConfig::parse(text).unwrap();
     // Unset keys are in the example as comments; the test sets them all.
     let all: String = text
         .lines()
         .map(|l| l.strip_prefix("#: ").unwrap_or(l))
         .fold(String::new(), |s, l| s + l + "\n");
-    let config = Config::parse(&all).unwrap();
+    let config = ServerConfig::parse(&all).unwrap();
     assert_eq!((config.shares.len(), config.guest.as_deref()), (2, Some("nobody")));
 }
 
 #[test]
 fn command_line_sets_the_same_keys_as_the_file() {
-    let mut config = Config::empty();
+    let mut config = ServerConfig::empty();
     let share = config.add_share("a", Path::new("/a")).unwrap();
     for (key, value) in [
         ("read_only", "yes"),
@@ -287,7 +289,7 @@ fn multichannel_mistakes_are_reported() {
 
 #[test]
 fn unusual_channel_count_has_a_warning_with_its_line() {
-    let warned = |text: &str| Config::parse(text).unwrap().warnings();
+    let warned = |text: &str| ServerConfig::parse(text).unwrap().warnings();
     assert_eq!(warned("[multichannel]\nchannels_max = 4\n"), []);
     assert_eq!(warned("[multichannel]\nenabled = false\nchannels_max = 9\n"), []);
     let warnings = warned("[multichannel]\n\nchannels_max = 9\n");
@@ -324,7 +326,7 @@ fn tls_mistakes_are_reported() {
 fn nfs_client_options_are_parsed_and_mistakes_have_a_line() {
     let share = "[[share]]\nname = \"a\"\npath = \"/x\"\n";
     let said = "nfs_anonuid = 1000\nnfs_clients = [\"192.0.2.7(rw)\", \"*\"]\n";
-    let config = Config::parse(&format!("{share}{said}")).unwrap();
+    let config = ServerConfig::parse(&format!("{share}{said}")).unwrap();
     let found = &config.shares[0];
     assert_eq!((found.nfs_anonuid, found.nfs_anongid), (1000, 65_534));
     let may_write = found.nfs_clients.iter().map(|one| one.may_write);
@@ -339,14 +341,14 @@ fn nfs_client_options_are_parsed_and_mistakes_have_a_line() {
 #[test]
 fn tls_is_offered_with_a_certificate_and_required_by_share() {
     let text = "[server]\nnfs_tls_key = \"k\"\nnfs_tls_certificate = \"c\"\n[[share]]\nname = \"a\"\npath = \"/x\"\n";
-    let config = Config::parse(text).unwrap();
+    let config = ServerConfig::parse(text).unwrap();
     let files = config.nfs_tls.as_ref().unwrap();
     assert_eq!((files.certificate.to_str(), files.key.to_str()), (Some("c"), Some("k")));
     assert_eq!((&files.client_ca, files.line), (&None, Some(3)));
     assert_eq!(config.shares[0].nfs_tls, NfsTls::Offered);
-    let config = Config::parse(&format!("{text}nfs_tls = \"required\"\n")).unwrap();
+    let config = ServerConfig::parse(&format!("{text}nfs_tls = \"required\"\n")).unwrap();
     assert_eq!(config.shares[0].nfs_tls, NfsTls::Required);
-    assert_eq!(Config::parse("").unwrap().nfs_tls, None);
+    assert_eq!(ServerConfig::parse("").unwrap().nfs_tls, None);
     let mut share = config.shares[0].clone();
     share.set("nfs_tls", "offered").unwrap();
     assert_eq!(share.nfs_tls, NfsTls::Offered);

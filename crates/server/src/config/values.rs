@@ -1,6 +1,8 @@
 //! Parsers of single share keys.
 
-use super::{Config, Encryption, HostRule, NfsTls, Ntlm, Problem, ShareConfig, Signing};
+use super::{
+    EncryptionSetting, HostRule, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, Signing,
+};
 use crate::accounts::system_users;
 use crate::metadata_cache::BUDGET_BYTES_MAX;
 use smb::{Network, ShareVisibility};
@@ -113,10 +115,10 @@ pub(super) fn parse_listed(text: &str) -> Result<ShareVisibility, String> {
 
 impl ShareConfig {
     /// Contradictions to the rest of the configuration.
-    pub(super) fn contradictions(&self, config: &Config) -> Vec<String> {
+    pub(super) fn contradictions(&self, config: &ServerConfig) -> Vec<String> {
         let name = &self.name;
         let mut wrong = self.provision_contradictions();
-        if self.encryption_required && config.encryption == Encryption::Off {
+        if self.encryption_required && config.encryption == EncryptionSetting::Off {
             wrong.push(format!("share {name}: encryption_required needs encryption in [server], where it is \"off\""));
         }
         if self.nfs_tls == NfsTls::Required && config.nfs_tls.is_none() {
@@ -132,7 +134,7 @@ impl ShareConfig {
         if self.guest_ok && config.guest.is_none() {
             wrong.push(format!("share {name}: guest_ok needs guest in [server], the system user that guests act as, such as \"nobody\""));
         }
-        let sealed = self.encryption_required || config.encryption == Encryption::Required;
+        let sealed = self.encryption_required || config.encryption == EncryptionSetting::Required;
         if self.guest_ok && sealed {
             wrong.push(format!("share {name}: guest_ok and required encryption exclude each other: guests have no key"));
         }
@@ -173,14 +175,14 @@ impl ShareConfig {
     }
 }
 
-impl Config {
+impl ServerConfig {
     /// Warnings about guest sessions: settings that make `guest` ineffective, and shares that
     /// guests can use.
     pub(super) fn guest_warnings(&self) -> Vec<Problem> {
         let Some(guest) = self.guest.as_deref() else { return Vec::new() };
         let demand = match (self.ntlm, self.encryption, self.signing) {
             (Ntlm::Off, ..) => Some("ntlm = \"off\""),
-            (_, Encryption::Required, _) => Some("encryption = \"required\""),
+            (_, EncryptionSetting::Required, _) => Some("encryption = \"required\""),
             (_, _, Signing::Required) => Some("signing = \"required\""),
             _ => None,
         };

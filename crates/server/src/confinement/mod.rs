@@ -15,7 +15,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use crate::config::{Config, Confinement};
+use crate::config::{Confinement, ServerConfig};
 pub use status::{Layers, are_refusals_logged, layers, layers_of};
 use std::sync::OnceLock;
 
@@ -54,7 +54,7 @@ impl std::error::Error for ConfinementError {}
 ///
 /// # Errors
 /// [`ConfinementError`]: the system refused a layer that every supported kernel has.
-pub fn confine(config: &Config) -> Result<(), ConfinementError> {
+pub fn confine(config: &ServerConfig) -> Result<(), ConfinementError> {
     if config.confinement == Confinement::Off {
         tracing::warn!(
             "confinement is off: an exploited defect in the server would yield root; set \
@@ -78,12 +78,12 @@ pub fn confine(config: &Config) -> Result<(), ConfinementError> {
 
 /// Whether a share permits device nodes, which requires CAP_MKNOD.
 #[must_use]
-pub fn needs_device_nodes(config: &Config) -> bool {
+pub fn needs_device_nodes(config: &ServerConfig) -> bool {
     config.shares.iter().any(|share| share.device_nodes)
 }
 
 /// TCP ports that the server binds; all binds happen at the start.
-fn ports(config: &Config) -> Vec<u16> {
+fn ports(config: &ServerConfig) -> Vec<u16> {
     let admin = match config.admin {
         Some(crate::config::AdminAddress::Tcp(address)) => Some(address),
         _ => None,

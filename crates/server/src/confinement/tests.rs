@@ -107,7 +107,7 @@ fn child_has_no_landlock() {
         seccompiler::apply_filter_all_threads(&program).unwrap();
         assert_eq!(landlock::restrict(&[0]).unwrap(), LandlockRules::default());
     }
-    let config = Config::parse("").unwrap();
+    let config = ServerConfig::parse("").unwrap();
     confine(&config).unwrap();
     let layers = layers().unwrap();
     assert_eq!(layers.missing(), ["landlock", "landlock_scopes"]);
@@ -280,7 +280,7 @@ fn lists_agree_with_the_tables_of_both_processors() {
     let Some(generic) = table("/usr/include/asm-generic/unistd.h") else {
         return eprintln!("SKIPPED: no kernel headers (linux-libc-dev)");
     };
-    let names = |lists: &[&[seccomp::Call]]| lists.concat();
+    let names = |lists: &[&[seccomp::SystemCall]]| lists.concat();
     let both = names(&[seccomp::PLAIN, seccomp::FATAL, seccomp::TRIED]);
     let unknown: Vec<_> = both.iter().filter(|(name, _)| !generic.contains_key(*name)).collect();
     assert!(unknown.is_empty(), "not on aarch64: {unknown:?}");

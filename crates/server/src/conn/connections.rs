@@ -3,7 +3,7 @@
 //! Each connection has a [`Link`] whose counters only its task writes. The counters share no cache
 //! line with those of other connections; readers sum them.
 
-use crate::conn::memory::{Lease, Memory};
+use crate::conn::memory::{Memory, MemoryLease};
 use crate::limits::{
     CONNECTIONS_FLOOR, CONNECTIONS_PER_SITE_MAX, LOGON_WITHIN, MEMORY_BYTES_MAX,
     MEMORY_FLOOR_BYTES, STALL_WITHIN, UNKNOWN_PER_SITE_MAX, unknown_max,
@@ -74,7 +74,7 @@ impl Default for ConnectionTimeouts {
 
 /// Counts and limits of connections.
 #[derive(Debug)]
-pub struct Connections {
+pub struct ConnectionTable {
     next_id: AtomicU64,
     max: AtomicUsize,
     patience: Mutex<ConnectionTimeouts>,
@@ -169,7 +169,7 @@ impl Link {
     }
 }
 
-impl Connections {
+impl ConnectionTable {
     /// Admits at most `max` connections at once.
     #[must_use]
     pub fn new(max: usize) -> Self {
@@ -209,7 +209,10 @@ impl Connections {
     ///
     /// # Errors
     /// [`AdmissionRefusal`].
-    pub fn enter(self: &Arc<Self>, address: IpAddr) -> Result<Place, AdmissionRefusal> {
+    pub fn enter(
+        self: &Arc<Self>,
+        address: IpAddr,
+    ) -> Result<ConnectionAdmission, AdmissionRefusal> {
         let mut table = self.table.lock();
         let site = site_of(address);
         if let Err(full) = table.make_room(site, self.max.load(Ordering::Relaxed)) {
@@ -223,7 +226,7 @@ impl Connections {
         table.add_unknown(site, id);
         table.ended.accepted += 1;
         drop(table);
-        Ok(Place { connections: self.clone(), site, id, link, known: false })
+        Ok(ConnectionAdmission { connections: self.clone(), site, id, link, known: false })
     }
 
     /// Charges the connection `id` to `holder`, who has logged on. Returns false if the holder has
@@ -450,7 +453,7 @@ impl Link {
         self.waker.wake();
     }
 
-    /// Whether [`Connections::doubt`] was called since the last call.
+    /// Whether [`ConnectionTable::doubt`] was called since the last call.
     pub fn take_doubt(&self) -> bool {
         self.doubted.load(Ordering::Relaxed) && self.doubted.swap(false, Ordering::AcqRel)
     }
@@ -518,8 +521,8 @@ fn add_alone(counter: &AtomicU64, bytes: usize) {
 
 /// Admission of one connection; ends on drop.
 #[derive(Debug)]
-pub struct Place {
-    connections: Arc<Connections>,
+pub struct ConnectionAdmission {
+    connections: Arc<ConnectionTable>,
     /// See [`site_of`].
     site: IpAddr,
     id: u64,
@@ -527,7 +530,7 @@ pub struct Place {
     known: bool,
 }
 
-impl Place {
+impl ConnectionAdmission {
     /// Number of the connection, unique in the process.
     #[must_use]
     pub fn id(&self) -> u64 {
@@ -536,8 +539,8 @@ impl Place {
 
     /// A memory lease that is charged to the client's site.
     #[must_use]
-    pub fn lease(&self) -> Lease {
-        Lease::new(&self.connections.memory, &LedgerHolder::Site(self.site))
+    pub fn lease(&self) -> MemoryLease {
+        MemoryLease::new(&self.connections.memory, &LedgerHolder::Site(self.site))
     }
 
     /// The account that is charged before a logon.
@@ -568,7 +571,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionAdmission {
     fn drop(&mut self) {
         let mut table = self.connections.table.lock();
         table.remove(self.site, self.id);
@@ -590,7 +593,7 @@ mod tests {
 
     #[test]
     fn last_admission_is_unique_and_returns_on_drop() {
-        let connections = Arc::new(Connections::new(2));
+        let connections = Arc::new(ConnectionTable::new(2));
         let first = connections.enter(HERE).unwrap();
         let second = connections.enter(THERE).unwrap();
         assert_eq!(connections.enter(HERE).unwrap_err(), AdmissionRefusal::All);
@@ -603,8 +606,8 @@ mod tests {
 
     #[test]
     fn connections_before_logon_are_bounded_by_address() {
-        let connections = Arc::new(Connections::new(usize::MAX));
-        let mut places: Vec<Place> =
+        let connections = Arc::new(ConnectionTable::new(usize::MAX));
+        let mut places: Vec<ConnectionAdmission> =
             (0..UNKNOWN_PER_SITE_MAX).map(|_| connections.enter(HERE).unwrap()).collect();
         assert_eq!(connections.enter(HERE).unwrap_err(), AdmissionRefusal::Unknown);
         assert!(connections.enter(THERE).is_ok(), "others must not notice");
@@ -627,9 +630,9 @@ mod tests {
 
     #[test]
     fn ipv6_site_is_counted_as_one_address() {
-        let connections = Arc::new(Connections::new(usize::MAX));
+        let connections = Arc::new(ConnectionTable::new(usize::MAX));
         let from = |n: usize| address(&format!("2001:db8:0:1::{n:x}"));
-        let _places: Vec<Place> =
+        let _places: Vec<ConnectionAdmission> =
             (0..UNKNOWN_PER_SITE_MAX).map(|n| connections.enter(from(n)).unwrap()).collect();
         assert_eq!(
             connections.enter(address("2001:db8:0:1:f::")).unwrap_err(),
@@ -641,7 +644,7 @@ mod tests {
     #[test]
     fn crowd_before_logon_makes_room_for_another_site() {
         let max = 160;
-        let connections = Arc::new(Connections::new(max));
+        let connections = Arc::new(ConnectionTable::new(max));
         let crowd = |n: u8| IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, n));
         let mut places = Vec::new();
         for n in 0..=u8::MAX {
@@ -659,10 +662,11 @@ mod tests {
 
     #[test]
     fn connection_with_a_logon_is_never_displaced() {
-        let connections = Arc::new(Connections::new(20));
-        let mut known: Vec<Place> = (0..16).map(|_| connections.enter(HERE).unwrap()).collect();
+        let connections = Arc::new(ConnectionTable::new(20));
+        let mut known: Vec<ConnectionAdmission> =
+            (0..16).map(|_| connections.enter(HERE).unwrap()).collect();
         known.iter_mut().for_each(|place| place.set_known(true));
-        let unknown: Vec<Place> =
+        let unknown: Vec<ConnectionAdmission> =
             (0..4).map_while(|_| connections.enter(address("192.0.2.7")).ok()).collect();
         assert_eq!(unknown.len(), 4);
         let late = connections.enter(address("192.0.2.8")).unwrap();
@@ -672,9 +676,9 @@ mod tests {
 
     #[test]
     fn one_user_gets_at_most_half_of_the_connections() {
-        let connections = Arc::new(Connections::new(80));
+        let connections = Arc::new(ConnectionTable::new(80));
         let user = |name: &str| LedgerHolder::User(name.into());
-        let mut places: Vec<Place> = (0..60_u8)
+        let mut places: Vec<ConnectionAdmission> = (0..60_u8)
             .map(|n| connections.enter(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, n))).unwrap())
             .collect();
         let admitted =
@@ -688,7 +692,7 @@ mod tests {
 
     #[test]
     fn bytes_of_open_and_ended_connections_are_summed() {
-        let connections = Arc::new(Connections::new(9));
+        let connections = Arc::new(ConnectionTable::new(9));
         let (first, second) = (connections.enter(HERE).unwrap(), connections.enter(HERE).unwrap());
         first.link().count_received(5);
         second.link().count_received(7);
@@ -700,7 +704,7 @@ mod tests {
 
     #[tokio::test]
     async fn cut_affects_one_connection_only() {
-        let connections = Arc::new(Connections::new(9));
+        let connections = Arc::new(ConnectionTable::new(9));
         let (first, second) = (connections.enter(HERE).unwrap(), connections.enter(HERE).unwrap());
         assert!(connections.cut(first.id()));
         first.link().wait_for_signal().await;
@@ -710,7 +714,7 @@ mod tests {
 
     #[tokio::test]
     async fn doubted_connection_is_notified_once_and_continues() {
-        let connections = Arc::new(Connections::new(9));
+        let connections = Arc::new(ConnectionTable::new(9));
         let (first, second) = (connections.enter(HERE).unwrap(), connections.enter(HERE).unwrap());
         connections.doubt(&[first.id(), second.id() + 1]);
         first.link().wait_for_signal().await;
@@ -722,7 +726,7 @@ mod tests {
 
     #[tokio::test]
     async fn stop_notifies_every_connection_and_waits_for_the_last() {
-        let connections = Arc::new(Connections::new(9));
+        let connections = Arc::new(ConnectionTable::new(9));
         let place = connections.enter(HERE).unwrap();
         let task = tokio::spawn(async move {
             place.link().wait_for_signal().await;

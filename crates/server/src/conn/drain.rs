@@ -4,7 +4,7 @@
 //!
 //! The process continues to run: the administrator ends it or cancels the drain.
 
-use crate::conn::connections::Connections;
+use crate::conn::connections::ConnectionTable;
 use files::Files;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Drain {
     smb: Arc<smb::Server>,
     nfs: Arc<nfs::Server>,
     files: Arc<Files>,
-    connections: Arc<Connections>,
+    connections: Arc<ConnectionTable>,
     begun: Mutex<Option<RunningDrain>>,
 }
 
@@ -52,7 +52,7 @@ impl Drain {
         smb: Arc<smb::Server>,
         nfs: Arc<nfs::Server>,
         files: Arc<Files>,
-        connections: Arc<Connections>,
+        connections: Arc<ConnectionTable>,
     ) -> Self {
         Self { smb, nfs, files, connections, begun: Mutex::default() }
     }

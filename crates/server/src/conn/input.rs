@@ -2,7 +2,7 @@
 //!
 //! The buffer knows only the framing of the protocol.
 
-use crate::conn::memory::Lease;
+use crate::conn::memory::MemoryLease;
 use crate::conn::protocol::{End, Framing};
 use crate::conn::spare;
 use crate::conn::tls::Tls;
@@ -93,7 +93,7 @@ impl<F: Framing> Input<F> {
         &mut self,
         reader: &mut ReadHalf<'_>,
         room: usize,
-        lease: &mut Lease,
+        lease: &mut MemoryLease,
     ) -> io::Result<usize> {
         if self.buffer.capacity() == 0 {
             reader.readable().await?;
@@ -120,7 +120,7 @@ impl<F: Framing> Input<F> {
         tls: &mut Tls,
         stream: &TcpStream,
         room: usize,
-        lease: &mut Lease,
+        lease: &mut MemoryLease,
     ) -> Result<usize, End> {
         if !tls.arrived(stream).await? {
             return Ok(0);
@@ -133,14 +133,19 @@ impl<F: Framing> Input<F> {
 
     /// Receives bytes that are already in the socket and returns their number. [`Input::receive`]
     /// reports the end of the stream and errors.
-    pub fn receive_now(&mut self, stream: &TcpStream, room: usize, lease: &mut Lease) -> usize {
+    pub fn receive_now(
+        &mut self,
+        stream: &TcpStream,
+        room: usize,
+        lease: &mut MemoryLease,
+    ) -> usize {
         self.expect(lease);
         stream.try_read_buf(&mut self.prepare(room)).unwrap_or(0)
     }
 
     /// Drops the plan for a large buffer unless `lease` covers it: no byte of that frame has
     /// arrived yet.
-    fn expect(&mut self, lease: &mut Lease) {
+    fn expect(&mut self, lease: &mut MemoryLease) {
         if self.buffer.capacity() == 0
             && let Some(large) = self.large
             && !lease.covers_more(large.length_bytes)

@@ -1,11 +1,11 @@
 //! Accepts connections of either protocol and starts their tasks.
 
 use crate::backend;
-use crate::conn::connections::{AdmissionRefusal, Connections, Place};
+use crate::conn::connections::{AdmissionRefusal, ConnectionAdmission, ConnectionTable};
 use crate::conn::network;
-use crate::conn::protocol::{End, Facts, Protocol};
+use crate::conn::protocol::{ConnectionEndpoints, End, Protocol};
 use crate::conn::seats::{Seat, Seats};
-use crate::conn::task::{RunOutcome, Task};
+use crate::conn::task::{ConnectionTask, RunOutcome};
 use crate::host::ProcessHost;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -29,7 +29,7 @@ pub struct Listener<P: Protocol> {
     /// The host of the protocol layer.
     pub host: Arc<ProcessHost>,
     /// All connections.
-    pub connections: Arc<Connections>,
+    pub connections: Arc<ConnectionTable>,
     seats: Arc<Seats>,
     meter: Arc<Meter>,
 }
@@ -53,7 +53,7 @@ impl<P: Protocol> Listener<P> {
     pub fn new(
         server: Arc<P::Server>,
         host: Arc<ProcessHost>,
-        connections: Arc<Connections>,
+        connections: Arc<ConnectionTable>,
         seats: Arc<Seats>,
         meter: Arc<Meter>,
     ) -> Self {
@@ -89,21 +89,26 @@ impl<P: Protocol> Listener<P> {
         if let Err(error) = network::watch(&stream, self.connections.patience().stall) {
             tracing::debug!(%peer, %error, "keep-alive");
         }
-        let facts = Facts { id: place.id(), peer, local };
+        let facts = ConnectionEndpoints { id: place.id(), peer, local };
         let seat = self.seats.take();
         seat.thread().spawn(self.clone().begin(stream, facts, (place, seat)));
     }
 
-    async fn begin(self, stream: TcpStream, facts: Facts, place: (Place, Seat)) {
+    async fn begin(
+        self,
+        stream: TcpStream,
+        facts: ConnectionEndpoints,
+        place: (ConnectionAdmission, Seat),
+    ) {
         let conn = P::new(self.server.clone(), facts);
         let patience = self.connections.patience();
         let (host, meter) = (self.host.clone(), self.meter.clone());
-        let task = Task::new(stream, conn, host, place, patience, meter);
+        let task = ConnectionTask::new(stream, conn, host, place, patience, meter);
         self.serve(Box::new(task), facts.peer).await;
     }
 
     /// Runs a connection. A panic ends that connection only.
-    fn serve(self, task: Box<Task<P>>, peer: SocketAddr) -> BoxFuture<'static, ()> {
+    fn serve(self, task: Box<ConnectionTask<P>>, peer: SocketAddr) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             match AssertUnwindSafe(work_on_requests(task.run())).catch_unwind().await {
                 Ok(RunOutcome::Moves(task)) => {

@@ -40,14 +40,14 @@ impl Memory {
 
 /// The part of the pool that one connection has.
 #[derive(Debug)]
-pub struct Lease {
+pub struct MemoryLease {
     memory: Arc<Memory>,
     share: ResourceCharge,
     /// A request was refused since memory was last granted.
     waits: bool,
 }
 
-impl Lease {
+impl MemoryLease {
     /// An empty lease, charged to `holder`.
     #[must_use]
     pub fn new(memory: &Arc<Memory>, holder: &LedgerHolder) -> Self {
@@ -119,7 +119,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for MemoryLease {
     fn drop(&mut self) {
         self.settle(0);
     }
@@ -136,14 +136,14 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn lease(memory: &Arc<Memory>, user: &str) -> Lease {
-        Lease::new(memory, &LedgerHolder::User(user.into()))
+    fn lease(memory: &Arc<Memory>, user: &str) -> MemoryLease {
+        MemoryLease::new(memory, &LedgerHolder::User(user.into()))
     }
 
     #[test]
     fn connections_of_one_user_share_one_memory_bound() {
         let memory = Memory::new(16 << 20, 0);
-        let mut hoard: Vec<Lease> = (0..20).map(|_| lease(&memory, "hoarder")).collect();
+        let mut hoard: Vec<MemoryLease> = (0..20).map(|_| lease(&memory, "hoarder")).collect();
         let covered = hoard.iter_mut().filter_map(|one| one.covers(MIB).then_some(())).count();
         assert_eq!(covered, 8, "each MiB but for what every connection has beside");
         let mut other = lease(&memory, "other");

@@ -1,6 +1,6 @@
 //! [`Protocol`] for NFS: RPC record marking (RFC 5531 11) and the adapter for [`Conn`].
 
-use crate::conn::protocol::{End, Facts, Framing, OutgoingMessage, Protocol};
+use crate::conn::protocol::{ConnectionEndpoints, End, Framing, OutgoingMessage, Protocol};
 use crate::limits::NFS_JOBS_MAX;
 use bytes::{Buf, BytesMut};
 use meter::Arrival;
@@ -62,7 +62,10 @@ impl Protocol for Conn {
     type Finished = JobResult;
     type Checked = Infallible;
 
-    fn new(server: Arc<Server>, Facts { id, peer, local }: Facts) -> Self {
+    fn new(
+        server: Arc<Server>,
+        ConnectionEndpoints { id, peer, local }: ConnectionEndpoints,
+    ) -> Self {
         Self::new(server, ConnFacts { id, peer, local })
     }
 

@@ -20,7 +20,7 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// Queue of unsent messages.
 #[derive(Debug, Default)]
 pub struct Output {
-    queue: VecDeque<Item>,
+    queue: VecDeque<QueuedMessage>,
     bytes: usize,
     /// Memory of the queued buffers, including parts that were already sent.
     buffer_bytes: usize,
@@ -29,7 +29,7 @@ pub struct Output {
 }
 
 #[derive(Debug)]
-struct Item {
+struct QueuedMessage {
     message: OutgoingMessage,
     /// Sent bytes of the buffer, including `start`.
     sent: usize,
@@ -45,7 +45,7 @@ impl Output {
         self.bytes += message.length_bytes();
         self.buffer_bytes += message.buffer.capacity();
         let sent = message.start;
-        self.queue.push_back(Item { message, sent, file_sent: 0, file_ended: false });
+        self.queue.push_back(QueuedMessage { message, sent, file_sent: 0, file_ended: false });
     }
 
     /// Whether all output was sent.

@@ -38,7 +38,7 @@ pub enum End {
 
 /// Endpoints of a connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct ConnectionEndpoints {
     /// Number of the connection, unique in the process.
     pub id: u64,
     /// The client's address.
@@ -112,7 +112,7 @@ pub trait Protocol: Sized + Send + 'static {
     type Checked: Send;
 
     /// Creates the state machine of a connection that was just accepted.
-    fn new(server: Arc<Self::Server>, facts: Facts) -> Self;
+    fn new(server: Arc<Self::Server>, facts: ConnectionEndpoints) -> Self;
 
     /// The state for [`Protocol::notified`].
     fn shared(&self) -> Arc<Self::Shared>;

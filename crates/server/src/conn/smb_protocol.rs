@@ -1,6 +1,6 @@
 //! [`Protocol`] for SMB: direct TCP framing and the adapter for [`Conn`].
 
-use crate::conn::protocol::{End, Facts, Framing, OutgoingMessage, Protocol};
+use crate::conn::protocol::{ConnectionEndpoints, End, Framing, OutgoingMessage, Protocol};
 use crate::limits::JOBS_MAX;
 use bytes::{Buf, BytesMut};
 use limits::LedgerHolder;
@@ -64,7 +64,10 @@ impl Protocol for Conn {
     type Finished = JobOutput;
     type Checked = SignatureCheck;
 
-    fn new(server: Arc<Server>, Facts { id, peer, local }: Facts) -> Self {
+    fn new(
+        server: Arc<Server>,
+        ConnectionEndpoints { id, peer, local }: ConnectionEndpoints,
+    ) -> Self {
         Self::new(server, ConnFacts { id, peer, local })
     }
 

@@ -6,10 +6,10 @@
 //! [`Protocol::OUTLIVES_CONNECTION`], requests in flight continue after the connection is lost.
 
 use crate::conn::alarm::Alarm;
-use crate::conn::connections::{ConnectionTimeouts, Place};
+use crate::conn::connections::{ConnectionAdmission, ConnectionTimeouts};
 use crate::conn::in_flight::InFlight;
 use crate::conn::input::Input;
-use crate::conn::memory::Lease;
+use crate::conn::memory::MemoryLease;
 use crate::conn::network;
 use crate::conn::output::Output;
 use crate::conn::protocol::{End, Framing, Protocol};
@@ -40,7 +40,7 @@ use tokio::runtime::Handle;
 use vfs::ArrivalOrder;
 
 /// The state of one connection.
-pub struct Task<P: Protocol> {
+pub struct ConnectionTask<P: Protocol> {
     // The fields drop in this order: jobs and replies hold files, which the end of a session in
     // `conn` closes.
     /// Received requests that wait for memory, in order.
@@ -54,7 +54,7 @@ pub struct Task<P: Protocol> {
     tls: Option<Box<Tls>>,
     host: Arc<ProcessHost>,
     input: Input<P::Framing>,
-    place: Place,
+    place: ConnectionAdmission,
     seat: Seat,
     alarm: Alarm,
     patience: ConnectionTimeouts,
@@ -80,7 +80,7 @@ pub struct Task<P: Protocol> {
     /// time.
     ending: Option<(End, Instant)>,
     /// Memory lease for received requests, running jobs and unsent replies.
-    lease: Lease,
+    lease: MemoryLease,
     meter: Arc<Meter>,
 }
 
@@ -96,7 +96,7 @@ pub enum RunOutcome<P: Protocol> {
     /// The connection has ended.
     Ended(End),
     /// The connection continues on the thread that its seat now refers to.
-    Moves(Box<Task<P>>),
+    Moves(Box<ConnectionTask<P>>),
 }
 
 /// Waits for the next finished job. Returns `None` if a job has started to wait and has left an
@@ -128,7 +128,7 @@ async fn receive<F: Framing>(
     tls: &mut Option<Box<Tls>>,
     reader: &mut ReadHalf<'_>,
     room: usize,
-    lease: &mut Lease,
+    lease: &mut MemoryLease,
 ) -> Result<usize, End> {
     match tls {
         None => input.receive(reader, room, lease).await.map_err(End::Network),
@@ -136,13 +136,13 @@ async fn receive<F: Framing>(
     }
 }
 
-impl<P: Protocol> Task<P> {
+impl<P: Protocol> ConnectionTask<P> {
     /// Creates the task of a connection that was just accepted.
     pub fn new(
         stream: TcpStream,
         conn: P,
         host: Arc<ProcessHost>,
-        (place, seat): (Place, Seat),
+        (place, seat): (ConnectionAdmission, Seat),
         patience: ConnectionTimeouts,
         meter: Arc<Meter>,
     ) -> Self {

@@ -1,6 +1,6 @@
 //! A share of an smb.conf under construction, and its table in our configuration.
 
-use super::text::Place;
+use super::text::SourcePosition;
 use std::fmt::Write;
 
 /// Parameters of a share in Samba's terms, with Samba's defaults.
@@ -9,7 +9,7 @@ pub struct Draft {
     /// Name of the section.
     pub name: String,
     /// Start of the section.
-    pub place: Place,
+    pub place: SourcePosition,
     pub path: Option<String>,
     pub comment: String,
     pub read_only: bool,
@@ -47,7 +47,7 @@ const DIRECTORY_BITS: u32 = 0o777;
 
 impl Draft {
     /// A share with defaults only.
-    pub fn new(name: &str, place: Place) -> Self {
+    pub fn new(name: &str, place: SourcePosition) -> Self {
         Self {
             name: name.into(),
             place,

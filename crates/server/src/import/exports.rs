@@ -4,7 +4,7 @@
 use super::ImportResult;
 use super::draft_client::DraftClient;
 use super::nfs_draft::{DraftShare, EXPORTS_MAX, NfsDraft};
-use super::text::{FILE_BYTES_MAX, Place, Read};
+use super::text::{FILE_BYTES_MAX, Read, SourcePosition};
 use super::width;
 use crate::config::HostRule;
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ struct Importer {
 }
 
 /// A client entry in the file.
-struct Entry {
+struct ExportClientEntry {
     line: usize,
     /// Kind of the client; of several matching entries the one of the lowest kind counts, see
     /// [`kind_of`].
@@ -89,7 +89,7 @@ struct DraftExport {
     /// The first line of the path, and the path as written there.
     line: usize,
     path: String,
-    entries: Vec<Entry>,
+    entries: Vec<ExportClientEntry>,
     /// The server may reply before changes are stable (`async`).
     relaxed: bool,
     /// File systems mounted below are visible (`crossmnt`).
@@ -97,8 +97,8 @@ struct DraftExport {
 }
 
 impl Importer {
-    fn place(&self, line: usize) -> Place {
-        Place { file: self.file.clone(), line }
+    fn place(&self, line: usize) -> SourcePosition {
+        SourcePosition { file: self.file.clone(), line }
     }
 
     fn lose(&mut self, line: usize, text: impl Into<String>) {
@@ -169,7 +169,7 @@ impl Importer {
             self.lose(at, format!("{host:?} must {demands}; it is omitted until then"));
         }
         let kind = kind_of(host, &client.rule);
-        export.entries.push(Entry { line: at, kind, client });
+        export.entries.push(ExportClientEntry { line: at, kind, client });
     }
 
     /// Applies an option. Of contrary options the last counts, except for squash options.
@@ -215,11 +215,11 @@ impl Importer {
 
     /// Sorts hosts before networks, and these before `*`. The kernel's server chooses by kind in
     /// any order, and the first entry counts here. exports(5).
-    fn ordered(&mut self, path: &str, mut entries: Vec<Entry>) -> Vec<DraftClient> {
+    fn ordered(&mut self, path: &str, mut entries: Vec<ExportClientEntry>) -> Vec<DraftClient> {
         for at in 0..entries.len() {
             let (before, Some(own)) = (&entries[..at], entries.get(at)) else { continue };
             let HostRule::Network(address) = own.client.rule else { continue };
-            let is_wider = |other: &&Entry| {
+            let is_wider = |other: &&ExportClientEntry| {
                 let HostRule::Network(network) = other.client.rule else { return false };
                 own.kind == KIND_HOST
                     && other.kind == KIND_NETWORK

@@ -1,9 +1,9 @@
 //! Converts Samba's parameters to our configuration.
 
 use super::draft::{Draft, list_of, one_line, quoted};
-use super::remarks::{Fate, fate_of, module};
-use super::text::{Parameter, Place, Section, boolean, items, squeezed, unquoted};
-use super::{Facts, ImportResult, Note};
+use super::remarks::{ParameterFate, fate_of, module};
+use super::text::{Parameter, Section, SourcePosition, boolean, items, squeezed, unquoted};
+use super::{ImportMachine, ImportRemark, ImportResult};
 use crate::config::{NAME_CHARS_MAX, check_share_name};
 use smb::Network;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ const SHARES_MAX: usize = 10_000;
 
 /// The part of `[global]` that becomes `[server]`.
 #[derive(Debug, Default)]
-struct Server {
+struct ServerSection {
     name: Option<String>,
     workgroup: Option<String>,
     smb: Vec<String>,
@@ -27,20 +27,20 @@ struct Server {
 
 /// Collects the converted parameters and the remarks on the others.
 pub struct Meaning<'a> {
-    facts: &'a Facts<'a>,
-    server: Server,
-    lost: Vec<Note>,
-    needless: Vec<Note>,
+    facts: &'a ImportMachine<'a>,
+    server: ServerSection,
+    lost: Vec<ImportRemark>,
+    needless: Vec<ImportRemark>,
     shares: Vec<String>,
     tables: String,
     any_guests: bool,
 }
 
 impl<'a> Meaning<'a> {
-    pub fn new(facts: &'a Facts<'a>, lost: Vec<Note>) -> Self {
+    pub fn new(facts: &'a ImportMachine<'a>, lost: Vec<ImportRemark>) -> Self {
         Self {
             facts,
-            server: Server::default(),
+            server: ServerSection::default(),
             lost,
             needless: Vec::new(),
             shares: Vec::new(),
@@ -416,15 +416,15 @@ impl<'a> Meaning<'a> {
     /// Remarks on a parameter that is not converted.
     fn remark(&mut self, parameter: &Parameter) {
         match fate_of(&parameter.key) {
-            Some(Fate::Needless(why)) => self.need_not(parameter, why),
-            Some(Fate::Always(value, why)) => {
+            Some(ParameterFate::Needless(why)) => self.need_not(parameter, why),
+            Some(ParameterFate::Always(value, why)) => {
                 if boolean(unquoted(&parameter.value)) == Some(value) {
                     self.need_not(parameter, why);
                 } else {
                     self.lose(parameter, why);
                 }
             }
-            Some(Fate::Lost(what)) => self.lose(parameter, what),
+            Some(ParameterFate::Lost(what)) => self.lose(parameter, what),
             None => {
                 self.lose(parameter, "unknown parameter, ignored; check whether you relied on it")
             }
@@ -561,7 +561,7 @@ impl<'a> Meaning<'a> {
     }
 
     fn finish(mut self) -> ImportResult {
-        let by_line = |note: &Note| (note.place.file.to_path_buf(), note.place.line);
+        let by_line = |note: &ImportRemark| (note.place.file.to_path_buf(), note.place.line);
         self.lost.sort_by_key(by_line);
         self.needless.sort_by_key(by_line);
         let config = self.server_table() + &self.tables + &self.left_over();
@@ -627,18 +627,18 @@ impl<'a> Meaning<'a> {
         self.needless.push(note(parameter, why));
     }
 
-    fn lose_at(&mut self, place: &Place, what: &str) {
-        self.lost.push(Note { place: place.clone(), text: what.to_owned() });
+    fn lose_at(&mut self, place: &SourcePosition, what: &str) {
+        self.lost.push(ImportRemark { place: place.clone(), text: what.to_owned() });
     }
 
-    fn need_not_at(&mut self, place: &Place, why: &str) {
-        self.needless.push(Note { place: place.clone(), text: why.to_owned() });
+    fn need_not_at(&mut self, place: &SourcePosition, why: &str) {
+        self.needless.push(ImportRemark { place: place.clone(), text: why.to_owned() });
     }
 }
 
-fn note(parameter: &Parameter, what: &str) -> Note {
+fn note(parameter: &Parameter, what: &str) -> ImportRemark {
     let Parameter { shown, value, place, .. } = parameter;
-    Note { place: place.clone(), text: one_line(&format!("{shown} = {value}: {what}")) }
+    ImportRemark { place: place.clone(), text: one_line(&format!("{shown} = {value}: {what}")) }
 }
 
 fn is_one_of(value: &str, words: &[&str]) -> bool {

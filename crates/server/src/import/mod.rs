@@ -14,27 +14,27 @@ mod remarks;
 mod text;
 mod width;
 
-use crate::config::Config;
+use crate::config::ServerConfig;
 use std::path::{Path, PathBuf};
-pub use text::{Place, read_file};
+pub use text::{SourcePosition, read_file};
 
 /// A remark on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct ImportRemark {
     /// File and line.
-    pub place: Place,
+    pub place: SourcePosition,
     /// The problem and its remedy.
     pub text: String,
 }
 
-impl std::fmt::Display for Note {
+impl std::fmt::Display for ImportRemark {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}: {}", self.place.file.display(), self.place.line, self.text)
     }
 }
 
 /// Facts about the machine and its users.
-pub struct Facts<'a> {
+pub struct ImportMachine<'a> {
     /// Reads a file.
     pub read: text::Read<'a>,
     /// Home directory of a system user.
@@ -55,16 +55,16 @@ pub struct ImportResult {
     /// Names of its shares.
     pub shares: Vec<String>,
     /// Remarks on parameters that could not be carried over, by line.
-    pub lost: Vec<Note>,
+    pub lost: Vec<ImportRemark>,
     /// Remarks on parameters without a needed counterpart.
-    pub needless: Vec<Note>,
+    pub needless: Vec<ImportRemark>,
 }
 
 /// Converts an smb.conf, an exports(5) file, or a ganesha.conf.
 ///
 /// # Errors
 /// A sentence if the file is unreadable.
-pub fn import(path: &Path, facts: &Facts<'_>) -> Result<ImportResult, String> {
+pub fn import(path: &Path, facts: &ImportMachine<'_>) -> Result<ImportResult, String> {
     let text = (facts.read)(path).unwrap_or_default();
     let mut imported = if exports::is_exports(&text) {
         exports::import(path, facts.read)?
@@ -74,11 +74,11 @@ pub fn import(path: &Path, facts: &Facts<'_>) -> Result<ImportResult, String> {
         let (sections, notes) = text::parse(path, facts.read)?;
         meaning::Meaning::new(facts, notes).of(&sections)
     };
-    if let Err(error) = Config::parse(&imported.config) {
+    if let Err(error) = ServerConfig::parse(&imported.config) {
         // An invalid result that the administrator can correct is better than none.
-        let place = Place { file: path.into(), line: 1 };
+        let place = SourcePosition { file: path.into(), line: 1 };
         let text = format!("the result is not a valid configuration yet; correct it: {error}");
-        imported.lost.push(Note { place, text });
+        imported.lost.push(ImportRemark { place, text });
     }
     Ok(imported)
 }

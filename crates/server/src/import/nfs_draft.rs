@@ -2,8 +2,8 @@
 
 use super::draft::{list_of, one_line, quoted};
 use super::draft_client::DraftClient;
-use super::text::Place;
-use super::{ImportResult, Note, width};
+use super::text::SourcePosition;
+use super::{ImportRemark, ImportResult, width};
 use crate::config::{HostRule, check_share_name};
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -42,14 +42,14 @@ pub struct NfsDraft {
     exports: Vec<DraftShare>,
     /// Paths of exports that are not carried over.
     closed: Vec<String>,
-    lost: Vec<Note>,
-    needless: Vec<Note>,
+    lost: Vec<ImportRemark>,
+    needless: Vec<ImportRemark>,
 }
 
 /// A share to add.
 pub struct DraftShare {
     /// Location of its export.
-    pub place: Place,
+    pub place: SourcePosition,
     pub path: String,
     /// Path in the other server's pseudo file system, if any; its last component becomes the name.
     pub pseudo: Option<String>,
@@ -106,16 +106,16 @@ impl NfsDraft {
         self.exports.len() < EXPORTS_MAX
     }
 
-    pub fn lose(&mut self, place: Place, text: impl Into<String>) {
-        self.lost.push(Note { place, text: text.into() });
+    pub fn lose(&mut self, place: SourcePosition, text: impl Into<String>) {
+        self.lost.push(ImportRemark { place, text: text.into() });
     }
 
-    pub fn need_not(&mut self, place: Place, text: impl Into<String>) {
-        self.needless.push(Note { place, text: text.into() });
+    pub fn need_not(&mut self, place: SourcePosition, text: impl Into<String>) {
+        self.needless.push(ImportRemark { place, text: text.into() });
     }
 
     /// Converts `insecure`: here it applies to all clients of a share, elsewhere to each client.
-    pub fn ports(&mut self, place: &Place, path: &str, clients: &[DraftClient]) -> String {
+    pub fn ports(&mut self, place: &SourcePosition, path: &str, clients: &[DraftClient]) -> String {
         let served = || clients.iter().filter(|client| !client.is_refused);
         match served().filter(|client| client.is_insecure).count() {
             0 => String::new(),

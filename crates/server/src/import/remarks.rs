@@ -2,7 +2,7 @@
 
 /// Treatment of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ParameterFate {
     /// No action is needed, for this reason.
     Needless(&'static str),
     /// The server always behaves as with this value; the other value cannot be carried over.
@@ -11,24 +11,25 @@ pub enum Fate {
     Lost(&'static str),
 }
 
-use Fate::{Always, Lost, Needless};
+use ParameterFate::{Always, Lost, Needless};
 
-const LOGS: Fate =
+const LOGS: ParameterFate =
     Needless("the log goes to standard error, so to the journal; ANABRANCH_LOG=debug shows more");
-const TUNING: Fate = Needless("the server chooses it automatically");
-const NETBIOS: Fate =
+const TUNING: ParameterFate = Needless("the server chooses it automatically");
+const NETBIOS: ParameterFate =
     Needless("NetBIOS is not supported; clients find the server by DNS, mDNS or its address");
-const PRINTING: Fate = Needless("printers are not supported; use CUPS with IPP");
-const PASSWORDS: Fate =
+const PRINTING: ParameterFate = Needless("printers are not supported; use CUPS with IPP");
+const PASSWORDS: ParameterFate =
     Needless("passwords are in the users file; change them with: anabranch user passwd");
-const DOMAIN: Fate = Lost(
+const DOMAIN: ParameterFate = Lost(
     "domains are not supported: users log on with passwords of this server (anabranch user add)",
 );
-const SCRIPTS: Fate = Lost("commands are never run for clients; use systemd units or cron instead");
+const SCRIPTS: ParameterFate =
+    Lost("commands are never run for clients; use systemd units or cron instead");
 const ALWAYS_ATTRIBUTES: &str = "DOS attributes are stored in user.DOSATTRIB only";
 
 /// By normalised name.
-const FATES: &[(&str, Fate)] = &[
+const FATES: &[(&str, ParameterFate)] = &[
     ("acl:searchdirectories", TUNING),
     (
         "aclallowexecutealways",
@@ -272,7 +273,7 @@ const FATES: &[(&str, Fate)] = &[
 ];
 
 /// By prefix of the normalised name.
-const FAMILIES: &[(&str, Fate)] = &[
+const FAMILIES: &[(&str, ParameterFate)] = &[
     (
         "aclxattr:",
         Lost("ACLs are read where Samba stores them (security.NTACL), without its options"),
@@ -323,7 +324,7 @@ const FAMILIES: &[(&str, Fate)] = &[
 
 /// The treatment of a parameter without a direct counterpart.
 #[must_use]
-pub fn fate_of(key: &str) -> Option<Fate> {
+pub fn fate_of(key: &str) -> Option<ParameterFate> {
     let exact = FATES.iter().find(|(name, _)| *name == key);
     let family = || FAMILIES.iter().find(|(start, _)| key.starts_with(start));
     exact.or_else(family).map(|(_, fate)| *fate)

@@ -12,7 +12,7 @@ fn import_files(files: &[(&str, &str)], users: &[&str]) -> ImportResult {
         let found = files.iter().find(|(name, _)| Path::new(name) == path);
         found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| Error::from(ErrorKind::NotFound))
     };
-    let facts = Facts {
+    let facts = ImportMachine {
         read: &read,
         home_of: &|user| (user != "stranger").then(|| format!("/home/{user}").into()),
         host: "host".into(),
@@ -23,14 +23,14 @@ fn import_files(files: &[(&str, &str)], users: &[&str]) -> ImportResult {
 }
 
 /// The imported configuration, which must be valid, and the remarks.
-fn imported(text: &str) -> (Config, Vec<String>) {
+fn imported(text: &str) -> (ServerConfig, Vec<String>) {
     let imported = import_files(&[("smb.conf", text)], &["alice", "bob"]);
-    let config =
-        Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
+    let config = ServerConfig::parse(&imported.config)
+        .unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
     (config, imported.lost.iter().map(ToString::to_string).collect())
 }
 
-fn share<'a>(config: &'a Config, name: &str) -> &'a ShareConfig {
+fn share<'a>(config: &'a ServerConfig, name: &str) -> &'a ShareConfig {
     config.shares.iter().find(|share| share.name == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
@@ -183,7 +183,7 @@ fruit:time machine = yes
     assert_eq!(lost.len(), 10);
     let needless: Vec<String> = imported.needless.iter().map(ToString::to_string).collect();
     assert_eq!(needless.len(), 1, "{needless:?}");
-    assert!(share(&Config::parse(&imported.config).unwrap(), "a").time_machine);
+    assert!(share(&ServerConfig::parse(&imported.config).unwrap(), "a").time_machine);
     // Later readers of the file find all remarks in it.
     assert!(imported.config.contains("\n# Not imported:\n#   smb.conf:5: vfs objects = fruit "));
 }
@@ -207,7 +207,7 @@ this is nothing
 ";
     let more = "browsable = off\n[other]\ncopy = my share\npath = /srv/other\ncomment = %S on %h, %U\n[my share]\ncomment = \"later\"\n";
     let imported = import_files(&[("smb.conf", main), ("more.conf", more)], &[]);
-    let config = Config::parse(&imported.config).unwrap();
+    let config = ServerConfig::parse(&imported.config).unwrap();
     let my = share(&config, "My Share");
     assert_eq!(
         (my.path.as_path(), my.read_only, my.guest_ok),
@@ -250,7 +250,7 @@ fn encryption_signing_and_dialects_are_translated() {
     let (config, lost) = imported(
         "[global]\nsmb encrypt = required\nserver signing = auto\nserver max protocol = SMB3\nmin protocol = NT1\nsmb ports = 445 139 4450\n[a]\npath = /a\nguest ok = yes\n",
     );
-    assert_eq!(config.encryption, crate::config::Encryption::Required);
+    assert_eq!(config.encryption, crate::config::EncryptionSetting::Required);
     assert_eq!(config.signing, crate::config::Signing::Offered);
     assert_eq!(
         (config.dialect_min, config.dialect_max),
@@ -266,7 +266,7 @@ fn encryption_signing_and_dialects_are_translated() {
     assert!(has(&lost, 3, "guest access was omitted: signing is required"));
     let (config, _) =
         imported("[global]\nsmb encrypt = off\n[a]\npath = /a\nsmb encrypt = desired\n");
-    assert_eq!(config.encryption, crate::config::Encryption::Off);
+    assert_eq!(config.encryption, crate::config::EncryptionSetting::Off);
 }
 
 #[test]
@@ -321,7 +321,7 @@ proptest! {
     #[test]
     fn samba_import_always_yields_a_valid_configuration(lines in proptest::collection::vec(any_line(), 0..30)) {
         let imported = import_files(&[("smb.conf", &lines.join("\n"))], &["alice", "b\\\"c"]);
-        if let Err(error) = Config::parse(&imported.config) {
+        if let Err(error) = ServerConfig::parse(&imported.config) {
             panic!("{error}\n{}", imported.config);
         }
     }
@@ -342,8 +342,8 @@ const EXPORTS: &str = r#"
 #[test]
 fn kernel_exports_become_shares_with_options_by_client() {
     let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
-    let config =
-        Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
+    let config = ServerConfig::parse(&imported.config)
+        .unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
     let expected = ["data", "with blank", "data-2", "all", "order", "kerberos"];
     assert_eq!(imported.shares, expected);
     let other = clients_of(share(&config, "data-2"));
@@ -396,7 +396,7 @@ pub(super) fn clients_of(share: &ShareConfig) -> Vec<String> {
 #[test]
 fn export_hosts_precede_networks_and_wildcards() {
     let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
-    let config = Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}"));
+    let config = ServerConfig::parse(&imported.config).unwrap_or_else(|e| panic!("{e}"));
     let order = share(&config, "order");
     let found: Vec<_> = order.nfs_clients.iter().map(|one| (one.may_write, one.squash)).collect();
     let expected = [(false, Some(NfsSquash::All)), (true, None), (true, Some(NfsSquash::None))];
@@ -407,8 +407,8 @@ fn export_hosts_precede_networks_and_wildcards() {
 /// The clients of the imported shares, and the remarks.
 fn exported(text: &str) -> (Vec<Vec<String>>, Vec<String>) {
     let imported = import_files(&[("/etc/exports", text)], &[]);
-    let config =
-        Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
+    let config = ServerConfig::parse(&imported.config)
+        .unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
     let lost = imported.lost.iter().map(ToString::to_string).collect();
     (config.shares.iter().map(clients_of).collect(), lost)
 }

@@ -3,7 +3,7 @@
 //! Parameter and section names are case-insensitive and ignore spaces. A backslash at the end of a
 //! line continues it.
 
-use super::Note;
+use super::ImportRemark;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const PARAMETERS_MAX: usize = 100_000;
 
 /// File and line of a parameter or section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourcePosition {
     /// File.
     pub file: Arc<Path>,
     /// Line, from 1.
@@ -33,7 +33,7 @@ pub struct Parameter {
     /// The value without surrounding spaces.
     pub value: String,
     /// File and line.
-    pub place: Place,
+    pub place: SourcePosition,
 }
 
 /// A section: a share, or `[global]`.
@@ -42,7 +42,7 @@ pub struct Section {
     /// The name as typed.
     pub name: String,
     /// Start of the section.
-    pub place: Place,
+    pub place: SourcePosition,
     /// Its parameters in order.
     pub parameters: Vec<Parameter>,
 }
@@ -102,12 +102,12 @@ pub fn read_file(path: &Path) -> std::io::Result<String> {
 ///
 /// # Errors
 /// A sentence if `path` itself is unreadable or too large.
-pub fn parse(path: &Path, read: Read<'_>) -> Result<(Vec<Section>, Vec<Note>), String> {
+pub fn parse(path: &Path, read: Read<'_>) -> Result<(Vec<Section>, Vec<ImportRemark>), String> {
     let text = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if text.len() > FILE_BYTES_MAX {
         return Err(format!("{}: longer than {FILE_BYTES_MAX} bytes", path.display()));
     }
-    let place = Place { file: path.into(), line: 1 };
+    let place = SourcePosition { file: path.into(), line: 1 };
     let global = Section { name: "global".into(), place, parameters: Vec::new() };
     let mut parser = Parser {
         read,
@@ -128,7 +128,7 @@ struct Parser<'a> {
     sections: Vec<Section>,
     /// The section that receives parameters.
     present: usize,
-    notes: Vec<Note>,
+    notes: Vec<ImportRemark>,
     files: usize,
     parameters: usize,
 }
@@ -146,12 +146,12 @@ impl Parser<'_> {
                 line.push_str(next.trim());
             }
             if !line.is_empty() && !is_comment {
-                self.line(&line, Place { file: file.clone(), line: at + 1 }, depth);
+                self.line(&line, SourcePosition { file: file.clone(), line: at + 1 }, depth);
             }
         }
     }
 
-    fn line(&mut self, line: &str, place: Place, depth: usize) {
+    fn line(&mut self, line: &str, place: SourcePosition, depth: usize) {
         if let Some(rest) = line.strip_prefix('[') {
             match rest.split_once(']') {
                 Some((name, _)) if !name.trim().is_empty() => self.section(name.trim(), place),
@@ -177,7 +177,7 @@ impl Parser<'_> {
         self.sections[self.present].parameters.push(parameter);
     }
 
-    fn section(&mut self, name: &str, place: Place) {
+    fn section(&mut self, name: &str, place: SourcePosition) {
         let name = if squeezed(name) == "globals" { "global" } else { name };
         // A repeated section extends the earlier one.
         let known = self.sections.iter().position(|section| section.is(name));
@@ -188,7 +188,7 @@ impl Parser<'_> {
         }
     }
 
-    fn include(&mut self, value: &str, place: Place, depth: usize) {
+    fn include(&mut self, value: &str, place: SourcePosition, depth: usize) {
         let name = unquoted(value);
         let what = if name == "registry" {
             Some("the registry was not read; import the output of `net conf list`".into())
@@ -211,8 +211,8 @@ impl Parser<'_> {
         }
     }
 
-    fn note(&mut self, place: Place, text: String) {
-        self.notes.push(Note { place, text });
+    fn note(&mut self, place: SourcePosition, text: String) {
+        self.notes.push(ImportRemark { place, text });
     }
 }
 

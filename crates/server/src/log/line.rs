@@ -16,7 +16,7 @@ const MESSAGE_CHARS_MAX: usize = 32 * 1024;
 
 /// The message and the fields of an event.
 #[derive(Debug, Default)]
-pub struct Fields {
+pub struct EventFields {
     message: String,
     values: Vec<(&'static str, FieldValue)>,
     /// Client of the event, from the field `peer`.
@@ -34,7 +34,7 @@ enum FieldValue {
     Formatted(String),
 }
 
-impl Fields {
+impl EventFields {
     /// An event about the log itself.
     pub fn notice(message: &str, name: &'static str, count: u64) -> Self {
         let mut fields = Self { message: message.into(), ..Self::default() };
@@ -81,7 +81,7 @@ fn cut(text: String, chars_max: usize) -> String {
     }
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.put_string(field, format!("{value:?}"), FieldValue::Formatted);
     }
@@ -119,14 +119,14 @@ pub struct Layout {
 impl Layout {
     /// Formats an event as a line with its line feed. `time` is in RFC 3339 form.
     #[must_use]
-    pub fn line(self, time: &str, metadata: (Level, &str), fields: &Fields) -> String {
+    pub fn line(self, time: &str, metadata: (Level, &str), fields: &EventFields) -> String {
         match self.format {
             LogFormat::Text => self.text(time, metadata.0, fields),
             LogFormat::Json => json(time, metadata, fields),
         }
     }
 
-    fn text(self, time: &str, level: Level, fields: &Fields) -> String {
+    fn text(self, time: &str, level: Level, fields: &EventFields) -> String {
         let (dim, colour, end) = match self.has_colours {
             true => ("\x1b[2m", colour(level), "\x1b[0m"),
             false => ("", "", ""),
@@ -163,7 +163,7 @@ fn colour(level: Level) -> &'static str {
     }
 }
 
-fn json(time: &str, (level, target): (Level, &str), fields: &Fields) -> String {
+fn json(time: &str, (level, target): (Level, &str), fields: &EventFields) -> String {
     let mut line = Map::new();
     line.insert("timestamp".into(), time.into());
     line.insert("level".into(), level.as_str().into());
@@ -192,8 +192,8 @@ mod tests {
     const HOSTILE: &str =
         "x\n2026-01-01T00:00:00Z  INFO forged user=\"admin\"\r\u{1b}[2J\u{9b}31m\u{202e}\u{2028}";
 
-    fn hostile() -> Fields {
-        Fields {
+    fn hostile() -> EventFields {
+        EventFields {
             message: format!("message {HOSTILE}"),
             values: vec![
                 ("user", FieldValue::Text(HOSTILE.into())),
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    fn line(format: LogFormat, fields: &Fields) -> String {
+    fn line(format: LogFormat, fields: &EventFields) -> String {
         let layout = Layout { format, has_colours: false };
         layout.line("2026-02-03T04:05:06Z", (Level::WARN, "server"), fields)
     }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn text_line_quotes_what_could_look_like_another_field() {
-        let fields = Fields { message: "m".into(), ..hostile() };
+        let fields = EventFields { message: "m".into(), ..hostile() };
         let line = line(LogFormat::Text, &fields);
         assert!(line.starts_with("2026-02-03T04:05:06Z  WARN m user=\"x\\n2026"), "{line}");
         assert!(line.ends_with(" peer=192.0.2.1:7 share=\"a user=root\" count=3\n"), "{line}");
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn colours_are_for_terminals_only() {
-        let fields = Fields::notice("m", "n", 1);
+        let fields = EventFields::notice("m", "n", 1);
         let line = |has_colours| {
             let layout = Layout { format: LogFormat::Text, has_colours };
             layout.line("t", (Level::INFO, ""), &fields)

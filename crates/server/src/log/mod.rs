@@ -15,9 +15,9 @@ pub use escape::{EscapedLines, EscapedText, escape_json, is_unsafe};
 pub use limits::LINES_OF_PEER_MAX;
 
 use crate::config::{LogFormat, Logging};
-use line::{Fields, Layout};
+use line::{EventFields, Layout};
 use panic::PanicRates;
-use rate::{Kind, LineRates};
+use rate::{EventKind, LineRates};
 use sink::{LineCounters, Sink};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
@@ -108,7 +108,7 @@ impl Log {
     fn new(out: impl std::io::Write + Send + 'static, layout: Layout) -> Self {
         let counts = Arc::<LineCounters>::default();
         let notice = move |count| {
-            let fields = Fields::notice("log lines could not be written", "dropped", count);
+            let fields = EventFields::notice("log lines could not be written", "dropped", count);
             layout.line(&time(), (Level::ERROR, module_path!()), &fields)
         };
         let sink = Sink::new(out, counts.clone(), notice);
@@ -119,12 +119,13 @@ impl Log {
         let metadata = event.metadata();
         let is_bounded = ![AUDIT_TARGET, CONFIGURATION_TARGET].contains(&metadata.target());
         let is_condition = metadata.target().rsplit("::").next() == Some(CONDITION_TARGET);
-        let kind = || Kind { site: metadata.callsite(), level: *metadata.level(), is_condition };
+        let kind =
+            || EventKind { site: metadata.callsite(), level: *metadata.level(), is_condition };
         if is_bounded && !self.rates.has_room(kind(), now) {
             self.counts.suppressed.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let mut fields = Fields::default();
+        let mut fields = EventFields::default();
         event.record(&mut fields);
         if is_bounded {
             match self.rates.admit(kind(), fields.peer, now) {

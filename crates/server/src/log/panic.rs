@@ -5,8 +5,8 @@
 //! that the panicking thread may hold, and drops lines that it cannot queue.
 
 use super::limits::FLUSH_WITHIN;
-use super::line::Fields;
-use super::rate::{Kind, LineRates};
+use super::line::EventFields;
+use super::rate::{EventKind, LineRates};
 use super::{LOG, Log, sink, time};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
@@ -31,7 +31,7 @@ pub(super) fn install_hook() {
 
 impl Log {
     fn take_panic(&self, panic: &PanicHookInfo<'_>, now: Instant) {
-        let kind = Kind { site: (), level: Level::ERROR, is_condition: false };
+        let kind = EventKind { site: (), level: Level::ERROR, is_condition: false };
         let Some(suppressed) = self.panics.admit(kind, None, now) else {
             self.counts.suppressed.fetch_add(1, Ordering::Relaxed);
             return;
@@ -53,10 +53,10 @@ impl Log {
     }
 }
 
-fn fields(panic: &PanicHookInfo<'_>, suppressed: u64) -> Fields {
+fn fields(panic: &PanicHookInfo<'_>, suppressed: u64) -> EventFields {
     let text = panic.payload_as_str().unwrap_or("of another type than a text");
     let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
-    let mut fields = Fields::titled(format!("panic: {text}"));
+    let mut fields = EventFields::titled(format!("panic: {text}"));
     if let Some(location) = panic.location() {
         fields.put_text("location", location.to_string());
     }

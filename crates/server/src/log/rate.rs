@@ -13,7 +13,7 @@ use tracing::Level;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind<K> {
+pub struct EventKind<K> {
     /// The call site.
     pub site: K,
     /// Its level.
@@ -22,7 +22,7 @@ pub struct Kind<K> {
     pub is_condition: bool,
 }
 
-impl<K> Kind<K> {
+impl<K> EventKind<K> {
     fn lines_max(&self) -> u32 {
         match self {
             Self { is_condition: true, .. } => CONDITION_LINES_MAX,
@@ -55,7 +55,7 @@ impl<K: Hash + Eq> LineRates<K> {
     /// Whether a line of this kind may be written now; counts it as suppressed if not. This is the
     /// only cost of a suppressed event.
     #[must_use]
-    pub fn has_room(&self, kind: Kind<K>, now: Instant) -> bool {
+    pub fn has_room(&self, kind: EventKind<K>, now: Instant) -> bool {
         let max = kind.lines_max();
         self.with(kind.site, now, |rate| {
             let has_room = rate.lines < max;
@@ -67,7 +67,7 @@ impl<K: Hash + Eq> LineRates<K> {
     /// Counts a line about `peer`. Returns `None` to suppress it, else the number of suppressed
     /// lines of its kind since the last one.
     #[must_use]
-    pub fn admit(&self, kind: Kind<K>, peer: Option<IpAddr>, now: Instant) -> Option<u64> {
+    pub fn admit(&self, kind: EventKind<K>, peer: Option<IpAddr>, now: Instant) -> Option<u64> {
         let (max, is_bounded_by_peer) = (kind.lines_max(), kind.level <= Level::INFO);
         self.with(kind.site, now, |rate| {
             let of_peer = match peer.filter(|_| is_bounded_by_peer) {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    const KIND: Kind<u8> = Kind { site: 1, level: Level::WARN, is_condition: false };
+    const KIND: EventKind<u8> = EventKind { site: 1, level: Level::WARN, is_condition: false };
 
     fn admit(rates: &LineRates<u8>, at: u8, now: Instant) -> Option<u64> {
         rates.admit(KIND, Some([192, 0, 2, at].into()), now)
@@ -117,7 +117,7 @@ mod tests {
         let last = start + PERIOD - Duration::from_millis(1);
         assert_eq!(rates.admit(KIND, None, last), None);
         assert!(!rates.has_room(KIND, last));
-        let other = Kind { site: 2, ..KIND };
+        let other = EventKind { site: 2, ..KIND };
         assert_eq!(rates.admit(other, None, last), Some(0), "another kind");
         assert!(rates.has_room(KIND, start + PERIOD));
         assert_eq!(rates.admit(KIND, None, start + PERIOD), Some(2));

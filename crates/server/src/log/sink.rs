@@ -210,9 +210,9 @@ mod tests {
 
     /// A disk with room for a number of bytes.
     #[derive(Clone, Default)]
-    struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
+    struct BoundedDisk(Arc<Mutex<(Vec<u8>, usize)>>);
 
-    impl Write for Disk {
+    impl Write for BoundedDisk {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             let mut disk = self.0.lock();
             let count = bytes.len().min(disk.1 - disk.0.len());
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn full_disk_drops_lines_and_the_next_line_reports_them() {
-        let (disk, counts) = (Disk::default(), Arc::<LineCounters>::default());
+        let (disk, counts) = (BoundedDisk::default(), Arc::<LineCounters>::default());
         disk.0.lock().1 = 6;
         let sink = Sink::new(disk.clone(), counts.clone(), notice);
         sink.start_thread().unwrap();
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn lines_before_the_thread_are_written_by_flush_or_by_it() {
-        let (disk, counts) = (Disk::default(), Arc::<LineCounters>::default());
+        let (disk, counts) = (BoundedDisk::default(), Arc::<LineCounters>::default());
         disk.0.lock().1 = 1000;
         let sink = Sink::new(disk.clone(), counts.clone(), notice);
         let written = || String::from_utf8(disk.0.lock().0.clone()).unwrap();

@@ -1,7 +1,7 @@
 //! TCP round trip times of all clients, which the kernel reports once a second for all connections
 //! of a port (sock_diag(7), INET_DIAG_INFO).
 
-use crate::conn::connections::Connections;
+use crate::conn::connections::ConnectionTable;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
@@ -37,7 +37,7 @@ const AF_INET6: u8 = 10;
 ///
 /// # Errors
 /// Any error of the socket; a kernel without sock_diag refuses.
-pub fn refresh(connections: &Connections, ports: &[u16]) -> io::Result<()> {
+pub fn refresh(connections: &ConnectionTable, ports: &[u16]) -> io::Result<()> {
     let links = connections.by_peer();
     if links.is_empty() {
         return Ok(());
@@ -144,7 +144,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_server, peer) = listener.accept().unwrap();
-        let connections = Arc::new(Connections::new(9));
+        let connections = Arc::new(ConnectionTable::new(9));
         let place = connections.enter(peer.ip()).unwrap();
         place.link().set_peer(peer);
         assert_eq!(place.link().round_trip(), Duration::ZERO);

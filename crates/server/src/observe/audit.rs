@@ -10,7 +10,7 @@ mod bounds;
 use crate::config::AuditTarget;
 use crate::log::{AUDIT_TARGET, escape_json};
 use crate::observe::observer::ExportCounters;
-use bounds::Bounds;
+use bounds::AuditBounds;
 use meter::{AuditEvent, AuditKind, AuditSink};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -36,13 +36,13 @@ const FILE_MODE: u32 = 0o640;
 
 /// Decides whether an event is logged.
 #[derive(Debug, Default)]
-struct Admission {
-    bounds: Bounds,
+struct AuditFilter {
+    bounds: AuditBounds,
     /// Sessions with a logged start; their single end is logged, too.
     begun: HashSet<String>,
 }
 
-impl Admission {
+impl AuditFilter {
     /// Returns `None` to leave the event out, else the number of events of its source that were
     /// left out since the last.
     fn admit(&mut self, event: &AuditEvent, now: Instant) -> Option<u64> {
@@ -68,7 +68,7 @@ enum Order {
 
 /// Destination of lines.
 #[derive(Debug)]
-enum Target {
+enum AuditDestination {
     Log,
     Thread(SyncSender<Order>),
 }
@@ -76,8 +76,8 @@ enum Target {
 /// The audit log.
 #[derive(Debug)]
 pub struct Audit {
-    target: Target,
-    admission: Mutex<Admission>,
+    target: AuditDestination,
+    admission: Mutex<AuditFilter>,
     exported: Arc<ExportCounters>,
 }
 
@@ -92,15 +92,15 @@ impl Audit {
     ) -> Result<Option<Arc<Self>>, String> {
         let target = match target {
             AuditTarget::Off => return Ok(None),
-            AuditTarget::Log => Target::Log,
-            AuditTarget::File(path) => Target::Thread(start(path, exported.clone())?),
+            AuditTarget::Log => AuditDestination::Log,
+            AuditTarget::File(path) => AuditDestination::Thread(start(path, exported.clone())?),
         };
         Ok(Some(Arc::new(Self { target, admission: Mutex::default(), exported })))
     }
 
     /// Reopens the file by its name after a rotation.
     pub fn reopen(&self) {
-        if let Target::Thread(sender) = &self.target {
+        if let AuditDestination::Thread(sender) = &self.target {
             // If the queue is full, the next reload repeats the request.
             drop(sender.try_send(Order::OpenAgain));
         }
@@ -119,8 +119,8 @@ impl AuditSink for Audit {
         let Some(left_out) = admitted else { return self.left_out() };
         let line = escape_json(&json_of(event, left_out, SystemTime::now()).to_string());
         match &self.target {
-            Target::Log => tracing::info!(target: AUDIT_TARGET, "{line}"),
-            Target::Thread(sender) => match sender.try_send(Order::Write(line)) {
+            AuditDestination::Log => tracing::info!(target: AUDIT_TARGET, "{line}"),
+            AuditDestination::Thread(sender) => match sender.try_send(Order::Write(line)) {
                 Ok(()) => {}
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.left_out(),
             },
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn end_of_session_is_written_if_its_beginning_was() {
-        let (mut admission, now) = (Admission::default(), Instant::now());
+        let (mut admission, now) = (AuditFilter::default(), Instant::now());
         let mut of = |kind, number: usize| {
             let event =
                 AuditEvent { session: number.to_string(), ..event(kind, true, "192.0.2.1:5") };

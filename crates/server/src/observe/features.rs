@@ -73,7 +73,7 @@ impl FeatureFact {
 }
 
 /// Source of the states of configured features.
-type Facts = Box<dyn Fn() -> Vec<FeatureFact> + Send + Sync>;
+type FeatureSource = Box<dyn Fn() -> Vec<FeatureFact> + Send + Sync>;
 
 /// A run-time switch.
 pub trait Switch: Send + Sync {
@@ -92,14 +92,14 @@ type Provider = Box<dyn Fn() -> Vec<ShareSwitch> + Send + Sync>;
 
 /// Registration state of a feature on a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RegistrationState {
     NotRegistered,
     Registering,
     Registered,
     Unregistering,
 }
 
-impl State {
+impl RegistrationState {
     fn of(on: bool) -> Self {
         if on { Self::Registered } else { Self::NotRegistered }
     }
@@ -117,7 +117,7 @@ impl State {
 /// A registration state and its start as Unix time in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Registration {
-    state: State,
+    state: RegistrationState,
     since: u64,
 }
 
@@ -137,21 +137,21 @@ type Stood = BTreeMap<(&'static str, Option<String>), (FeatureState, u64)>;
 
 /// The features of a server.
 #[derive(Default)]
-pub struct Features {
+pub struct FeatureRegistry {
     providers: BTreeMap<&'static str, Provider>,
-    facts: Option<Facts>,
+    facts: Option<FeatureSource>,
     stood: Mutex<Stood>,
     /// Last observed registration state by feature and share.
     registrations: Mutex<BTreeMap<(&'static str, String), Registration>>,
 }
 
-impl std::fmt::Debug for Features {
+impl std::fmt::Debug for FeatureRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Features").finish_non_exhaustive()
     }
 }
 
-impl Features {
+impl FeatureRegistry {
     /// Registers the shares on which the feature `name` can be switched.
     pub fn provide(
         &mut self,
@@ -222,9 +222,11 @@ impl Features {
     fn stands(&self, name: &'static str, share: Option<&str>, state: FeatureState) -> u64 {
         let mut stood = self.stood.lock();
         let key = (name, share.map(str::to_owned));
-        let seen = stood.entry(key).or_insert_with(|| (state, since_now(State::Registered).since));
+        let seen = stood
+            .entry(key)
+            .or_insert_with(|| (state, since_now(RegistrationState::Registered).since));
         if seen.0 != state {
-            *seen = (state, since_now(State::Registered).since);
+            *seen = (state, since_now(RegistrationState::Registered).since);
         }
         seen.1
     }
@@ -246,10 +248,11 @@ impl Features {
             return Err(Refusal::NoShare);
         }
         for (share, switch) in switches.into_iter().filter(|(_, switch)| switch.is_on() != on) {
-            let under_way = if on { State::Registering } else { State::Unregistering };
+            let under_way =
+                if on { RegistrationState::Registering } else { RegistrationState::Unregistering };
             self.note(known.0, &share, under_way);
             switch.set(on);
-            self.note(known.0, &share, State::of(switch.is_on()));
+            self.note(known.0, &share, RegistrationState::of(switch.is_on()));
             tracing::info!(feature = known.0, share, on, "feature switched");
         }
         Ok(self.describe(known))
@@ -258,18 +261,27 @@ impl Features {
     fn describe(&self, (name, namespace, alias): (&'static str, &str, &str)) -> Value {
         let supported = self.providers.contains_key(name);
         let standings = self.look(name);
-        let states: Vec<State> = standings.iter().map(|(_, standing)| standing.state).collect();
+        let states: Vec<RegistrationState> =
+            standings.iter().map(|(_, standing)| standing.state).collect();
         // If shares differ, the server shows the most capable state.
-        let order =
-            [State::Registered, State::Registering, State::Unregistering, State::NotRegistered];
+        let order = [
+            RegistrationState::Registered,
+            RegistrationState::Registering,
+            RegistrationState::Unregistering,
+            RegistrationState::NotRegistered,
+        ];
         let state = order.into_iter().find(|state| states.contains(state));
-        let state = state.unwrap_or(State::NotRegistered);
+        let state = state.unwrap_or(RegistrationState::NotRegistered);
         let of_state = standings.iter().filter(|(_, standing)| standing.state == state);
         let since = of_state.map(|(_, standing)| standing.since).min();
         let shares = standings.iter().map(|(share, standing)| {
             let state = match standing.state {
-                State::Registered | State::Unregistering => FeatureState::Stable,
-                State::NotRegistered | State::Registering => FeatureState::Off,
+                RegistrationState::Registered | RegistrationState::Unregistering => {
+                    FeatureState::Stable
+                }
+                RegistrationState::NotRegistered | RegistrationState::Registering => {
+                    FeatureState::Off
+                }
             };
             json!({
                 "Share": share,
@@ -297,10 +309,13 @@ impl Features {
         registrations
             .retain(|(of, share), _| *of != name || switches.iter().any(|(s, _)| s == share));
         let standings = switches.into_iter().map(|(share, switch)| {
-            let state = State::of(switch.is_on());
+            let state = RegistrationState::of(switch.is_on());
             let standing =
                 registrations.entry((name, share.clone())).or_insert_with(|| since_now(state));
-            let settled = matches!(standing.state, State::Registered | State::NotRegistered);
+            let settled = matches!(
+                standing.state,
+                RegistrationState::Registered | RegistrationState::NotRegistered
+            );
             if settled && standing.state != state {
                 *standing = since_now(state);
             }
@@ -309,7 +324,7 @@ impl Features {
         standings.collect()
     }
 
-    fn note(&self, name: &'static str, share: &str, state: State) {
+    fn note(&self, name: &'static str, share: &str, state: RegistrationState) {
         self.registrations.lock().insert((name, share.to_owned()), since_now(state));
     }
 }
@@ -322,7 +337,7 @@ fn same_name(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
-fn since_now(state: State) -> Registration {
+fn since_now(state: RegistrationState) -> Registration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Registration { state, since }
 }
@@ -345,9 +360,9 @@ mod tests {
         }
     }
 
-    fn lamps(names: [&'static str; 2]) -> (Features, [Arc<AtomicBool>; 2]) {
+    fn lamps(names: [&'static str; 2]) -> (FeatureRegistry, [Arc<AtomicBool>; 2]) {
         let lamps = [true, false].map(|on| Arc::new(AtomicBool::new(on)));
-        let (mut features, kept) = (Features::default(), lamps.clone());
+        let (mut features, kept) = (FeatureRegistry::default(), lamps.clone());
         features.provide(METADATA_CACHE, move || {
             let switch = |(name, lamp): (&str, &Arc<AtomicBool>)| {
                 (name.to_owned(), Box::new(Lamp(lamp.clone())) as Box<dyn Switch>)
@@ -437,7 +452,7 @@ mod tests {
 
     #[test]
     fn unsupported_feature_is_listed_as_unsupported() {
-        let features = Features::default();
+        let features = FeatureRegistry::default();
         assert_eq!(features.list()[0]["RegistrationState"], "Unsupported");
         assert_eq!(features.set(METADATA_CACHE, None, true), Err(Refusal::NoFeature));
     }

@@ -1,16 +1,16 @@
 //! Gathers the state of the running server in one place, for metrics and the admin API.
 
 use crate::backend::Backend;
-use crate::conn::connections::Connections;
+use crate::conn::connections::ConnectionTable;
 use crate::machine::processor::ProcessorTimes;
 use crate::machine::round_trips;
 use crate::metadata_cache::MetadataCaches;
-use crate::observe::features::Features;
+use crate::observe::features::FeatureRegistry;
 use crate::observe::metrics::{self, Moment};
 use crate::shares::disks;
 use crate::shares::facts::ShareFacts;
 use crate::shares::limits::LimitsBook;
-use crate::workers::Pool;
+use crate::workers::WorkerPool;
 use files::Files;
 use meter::MeterSnapshot;
 use smb::Server;
@@ -30,15 +30,15 @@ pub struct Observer {
     /// The file layer.
     pub files: Arc<Files>,
     /// Threads for calls that may wait for a disk.
-    pub workers: Arc<Pool>,
+    pub workers: Arc<WorkerPool>,
     /// Connections of both protocols.
-    pub connections: Arc<Connections>,
+    pub connections: Arc<ConnectionTable>,
     /// Where the shares' files are.
     pub backend: Arc<dyn Backend>,
     /// Metadata caches of the shares.
     pub caches: Arc<MetadataCaches>,
     /// The switchable features and their states.
-    pub features: Arc<Features>,
+    pub features: Arc<FeatureRegistry>,
     /// Ports on which clients connect.
     pub ports: Vec<u16>,
     /// Space of the shares' file systems.

@@ -25,7 +25,7 @@ fn tasks_of(seats: &Seats) -> Vec<usize> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connection_moved_to_another_thread_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let mut config = Config::empty();
+    let mut config = ServerConfig::empty();
     config.add_share("data", folder.path()).unwrap();
     config.users = folder.path().join("users.toml");
     config.smb = vec!["127.0.0.1:0".parse().unwrap()];

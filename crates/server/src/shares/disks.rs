@@ -9,7 +9,7 @@ pub struct ShareDisk {
     pub share: String,
     /// The failure since the start.
     pub failure: DiskFailure,
-    /// The share refuses its clients; see [`smb::Share::has_stopped`].
+    /// The share refuses its clients; see [`smb::SmbShare::has_stopped`].
     pub has_stopped: bool,
 }
 

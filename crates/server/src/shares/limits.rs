@@ -302,13 +302,13 @@ fn now_seconds() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::ServerConfig;
 
     fn shares(gib: u64) -> Vec<ShareConfig> {
         let text = format!(
             "[[share]]\nname = \"Data\"\npath = \"/\"\nclass = \"premium\"\nprovisioned_gib = {gib}"
         );
-        Config::parse(&text).unwrap().shares
+        ServerConfig::parse(&text).unwrap().shares
     }
 
     fn size_of(book: &LimitsBook) -> Option<u64> {

@@ -40,18 +40,18 @@ const BODY_HEAD: usize = 9;
 pub type Records = BTreeMap<u64, Vec<u8>>;
 
 /// Handle of a journal; a thread of its own writes it.
-pub struct Journal {
-    queue: Sender<Change>,
+pub struct StateJournal {
+    queue: Sender<JournalChange>,
 }
 
-struct Change {
+struct JournalChange {
     id: u64,
     /// `None` removes the record.
     record: Option<Vec<u8>>,
     done: oneshot::Sender<bool>,
 }
 
-impl Journal {
+impl StateJournal {
     /// Opens or creates the journal in the directory `folder` and returns its records.
     ///
     /// # Errors
@@ -60,10 +60,10 @@ impl Journal {
         Self::open_named(folder, "opens")
     }
 
-    /// As [`Journal::open`], with another file name.
+    /// As [`StateJournal::open`], with another file name.
     ///
     /// # Errors
-    /// Any error of [`Journal::open`].
+    /// Any error of [`StateJournal::open`].
     pub fn open_named(folder: &Path, name: &str) -> Result<(Self, Records), String> {
         let path = folder.join(name);
         let said = |e: io::Error| format!("{}: {e}", path.display());
@@ -81,7 +81,8 @@ impl Journal {
             ));
         }
         let records = load(&path).map_err(said)?;
-        let disk = Disk::create(path.clone(), records.clone(), Bounds::DEFAULT).map_err(said)?;
+        let disk = JournalFile::create(path.clone(), records.clone(), JournalBounds::DEFAULT)
+            .map_err(said)?;
         let (queue, changes) = channel();
         let write = move || {
             let _lock = lock;
@@ -96,7 +97,7 @@ impl Journal {
     /// false if there is no room for the record; the former record stays.
     pub fn change(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         let (done, stored) = oneshot::channel();
-        let queued = self.queue.send(Change { id, record, done }).is_ok();
+        let queued = self.queue.send(JournalChange { id, record, done }).is_ok();
         Box::pin(async move { queued && stored.await.unwrap_or(false) })
     }
 }
@@ -114,7 +115,7 @@ fn is_locked_in_time(lock: &File) -> bool {
 
 /// Size limits in bytes.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct JournalBounds {
     /// The whole file, above which it is rewritten.
     file: u64,
     /// Live records including their heads.
@@ -123,7 +124,7 @@ struct Bounds {
     waste: u64,
 }
 
-impl Bounds {
+impl JournalBounds {
     const DEFAULT: Self = Self {
         file: JOURNAL_BYTES_MAX,
         live: JOURNAL_LIVE_BYTES_MAX,
@@ -132,28 +133,28 @@ impl Bounds {
 }
 
 /// The file and its live records.
-struct Disk {
+struct JournalFile {
     path: PathBuf,
     file: File,
     live: Records,
     live_bytes: u64,
     /// Length of the valid part of the file.
     length: u64,
-    bounds: Bounds,
+    bounds: JournalBounds,
 }
 
-impl Disk {
+impl JournalFile {
     /// Replaces the file by one with these records.
-    fn create(path: PathBuf, live: Records, bounds: Bounds) -> io::Result<Self> {
+    fn create(path: PathBuf, live: Records, bounds: JournalBounds) -> io::Result<Self> {
         let (file, length) = write_all(&path, &live)?;
         Ok(Self { path, file, live, live_bytes: length, length, bounds })
     }
 
     /// Carries out changes until all handles are dropped.
-    fn run(mut self, changes: &Receiver<Change>) {
+    fn run(mut self, changes: &Receiver<JournalChange>) {
         while let Ok(first) = changes.recv() {
             let more = changes.try_iter().take(JOURNAL_BATCH_MAX - 1);
-            let batch: Vec<Change> = std::iter::once(first).chain(more).collect();
+            let batch: Vec<JournalChange> = std::iter::once(first).chain(more).collect();
             let written = self.write(&batch).unwrap_or_else(|error| {
                 tracing::error!(
                     target: "server::condition",
@@ -171,7 +172,7 @@ impl Disk {
     }
 
     /// Writes the changes for which there is room; returns whether each was written.
-    fn write(&mut self, batch: &[Change]) -> io::Result<Vec<bool>> {
+    fn write(&mut self, batch: &[JournalChange]) -> io::Result<Vec<bool>> {
         let (bytes, fits) = self.entries_of(batch);
         if self.length + bytes.len() as u64 > self.bounds.file {
             self.make_shorter();
@@ -202,7 +203,7 @@ impl Disk {
 
     /// Encodes the changes for which there is room; returns whether each fits. A record may always
     /// be removed or become smaller.
-    fn entries_of(&self, batch: &[Change]) -> (Vec<u8>, Vec<bool>) {
+    fn entries_of(&self, batch: &[JournalChange]) -> (Vec<u8>, Vec<bool>) {
         let (mut bytes, mut live_bytes) = (Vec::new(), self.live_bytes);
         // Sizes of the records that this batch has changed so far.
         let mut changed = HashMap::new();
@@ -354,13 +355,13 @@ mod tests {
 
     /// The former journal's thread releases the lock once its handle is dropped.
     fn reopened(folder: &Path) -> Records {
-        Journal::open(folder).map(|(_, records)| records).unwrap()
+        StateJournal::open(folder).map(|(_, records)| records).unwrap()
     }
 
     #[test]
     fn journal_returns_put_records_and_no_removed_ones() {
         let folder = tempfile::tempdir().unwrap();
-        let (journal, records) = Journal::open(folder.path()).unwrap();
+        let (journal, records) = StateJournal::open(folder.path()).unwrap();
         assert!(records.is_empty());
         for (id, record) in
             [(1, Some(&b"one"[..])), (2, Some(b"two")), (1, Some(b"uno")), (2, None)]
@@ -374,14 +375,14 @@ mod tests {
     #[test]
     fn journal_of_a_running_server_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let _journal = Journal::open(folder.path()).unwrap();
-        assert!(Journal::open(folder.path()).err().unwrap().contains("another server"));
+        let _journal = StateJournal::open(folder.path()).unwrap();
+        assert!(StateJournal::open(folder.path()).err().unwrap().contains("another server"));
     }
 
     #[test]
     fn journal_is_compacted_while_it_is_written() {
         let folder = tempfile::tempdir().unwrap();
-        let (journal, _) = Journal::open(folder.path()).unwrap();
+        let (journal, _) = StateJournal::open(folder.path()).unwrap();
         let record = vec![7; PERSISTENT_RECORD_BYTES_MAX];
         let times = 4 * JOURNAL_WASTE_BYTES_MAX / record.len() as u64;
         let queued: Vec<_> = (0..times).map(|_| journal.change(1, Some(record.clone()))).collect();
@@ -393,15 +394,15 @@ mod tests {
     }
 
     /// A small journal, and the outcome of each change of a batch.
-    fn small_disk(folder: &Path) -> Disk {
-        let bounds = Bounds { file: 4096, live: 2048, waste: 1 << 20 };
-        Disk::create(folder.join("opens"), Records::new(), bounds).unwrap()
+    fn small_disk(folder: &Path) -> JournalFile {
+        let bounds = JournalBounds { file: 4096, live: 2048, waste: 1 << 20 };
+        JournalFile::create(folder.join("opens"), Records::new(), bounds).unwrap()
     }
 
-    fn written(disk: &mut Disk, batch: &[(u64, Option<usize>)]) -> Vec<bool> {
+    fn written(disk: &mut JournalFile, batch: &[(u64, Option<usize>)]) -> Vec<bool> {
         let change = |&(id, bytes): &(u64, Option<usize>)| {
             let (done, _) = oneshot::channel();
-            Change { id, record: bytes.map(|bytes| vec![id as u8; bytes]), done }
+            JournalChange { id, record: bytes.map(|bytes| vec![id as u8; bytes]), done }
         };
         disk.write(&batch.iter().map(change).collect::<Vec<_>>()).unwrap()
     }

@@ -1,7 +1,7 @@
 //! The stored records of NFS clients. All bytes of a record distinguish it from others: a client
 //! that chooses its name must not be able to remove the record of another one.
 
-use crate::state::journal::{Journal, Records};
+use crate::state::journal::{Records, StateJournal};
 use futures_util::future::BoxFuture;
 use std::collections::{HashMap, HashSet};
 use sync::Mutex;
@@ -11,7 +11,7 @@ pub const OWN_RECORD: u64 = 0;
 
 /// The records and their numbers in the journal.
 pub struct NfsRecords {
-    journal: Journal,
+    journal: StateJournal,
     numbers: Mutex<Numbers>,
 }
 
@@ -45,7 +45,7 @@ impl Numbers {
 
 impl NfsRecords {
     /// Continues with the records of the journal.
-    pub fn new(journal: Journal, found: &Records) -> Self {
+    pub fn new(journal: StateJournal, found: &Records) -> Self {
         let clients = || found.iter().filter(|(number, _)| **number != OWN_RECORD);
         let of_record = clients().map(|(number, record)| (record.clone(), *number)).collect();
         let used = clients().map(|(number, _)| *number).collect();
@@ -78,7 +78,7 @@ mod tests {
     const OTHER: &[u8] = b"GReLUrM4wMqfg9yzV3KQ";
 
     fn found(folder: &std::path::Path) -> (NfsRecords, BTreeSet<Vec<u8>>) {
-        let (journal, records) = Journal::open_named(folder, "nfs-clients").unwrap();
+        let (journal, records) = StateJournal::open_named(folder, "nfs-clients").unwrap();
         let all = records.values().cloned().collect();
         (NfsRecords::new(journal, &records), all)
     }

@@ -29,7 +29,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct UsualNetworkEntry {
     account: String,
     network: IpAddr,
     /// Day of the last logon since 1970; days keep the file from changing at every logon.
@@ -41,7 +41,7 @@ struct Entry {
 pub(crate) struct UsualNetworkFile {
     path: PathBuf,
     /// Locked while the file is written; request handling never waits for it.
-    written: Mutex<Vec<Entry>>,
+    written: Mutex<Vec<UsualNetworkEntry>>,
 }
 
 impl UsualNetworkFile {
@@ -70,14 +70,14 @@ impl UsualNetworkFile {
     /// Writes the networks unless the file already has them.
     fn write(&self, known: Vec<UsualNetwork>) {
         let mut written = self.written.lock();
-        let of = |known: UsualNetwork| Entry {
+        let of = |known: UsualNetwork| UsualNetworkEntry {
             account: known.account,
             network: known.network,
             // Rounded up to the next day, so that the retention is never shorter: at most a day
             // longer.
             day: known.last_unix_seconds.div_ceil(DAY_SECONDS),
         };
-        let mut next: Vec<Entry> = known.into_iter().map(of).collect();
+        let mut next: Vec<UsualNetworkEntry> = known.into_iter().map(of).collect();
         next.sort_unstable();
         if *written == next {
             return;
@@ -115,14 +115,15 @@ pub(crate) async fn follow(server: Arc<smb::Server>, file: Arc<UsualNetworkFile>
     }
 }
 
-fn read(path: &Path) -> Result<Vec<Entry>, String> {
+fn read(path: &Path) -> Result<Vec<UsualNetworkEntry>, String> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Ok(facts) if facts.len() > FILE_BYTES_MAX => return Err("it is too large".into()),
         _ => {}
     }
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let entries: Vec<Entry> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let entries: Vec<UsualNetworkEntry> =
+        serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let mut of_accounts: HashMap<&str, usize> = HashMap::new();
     for entry in &entries {
         *of_accounts.entry(&entry.account).or_default() += 1;
@@ -168,8 +169,8 @@ mod tests {
     #[test]
     fn foreign_file_is_treated_as_empty() {
         let folder = tempfile::tempdir().unwrap();
-        let many: Vec<Entry> = (0..=USUAL_NETWORKS_PER_ACCOUNT)
-            .map(|n| Entry {
+        let many: Vec<UsualNetworkEntry> = (0..=USUAL_NETWORKS_PER_ACCOUNT)
+            .map(|n| UsualNetworkEntry {
                 account: "a".into(),
                 network: IpAddr::from([10, 0, 0, n as u8]),
                 day: 1,

@@ -48,7 +48,7 @@ pub struct CallQueue<H, T> {
     turns: VecDeque<LaneId>,
     /// Number of queued calls in all lanes.
     waiting: usize,
-    bounds: Bounds,
+    bounds: QueueBounds,
     /// Number of all workers.
     threads: usize,
     /// Number of idle workers.
@@ -82,7 +82,7 @@ impl<H, T> Lane<H, T> {
 
 /// Upper bounds of the queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct QueueBounds {
     /// Queued calls.
     pub calls: usize,
     /// Queued calls of one holder.
@@ -123,7 +123,7 @@ pub enum Duty<T> {
 
 impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
     #[must_use]
-    pub fn new(bounds: Bounds) -> Self {
+    pub fn new(bounds: QueueBounds) -> Self {
         Self {
             places: HashMap::new(),
             lanes: Vec::new(),
@@ -215,7 +215,7 @@ impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
     /// Whether a holder with `own` queued calls may add one: it may have as many as would remain
     /// free, as in `limits::Ledger`.
     fn has_place(&self, own: usize) -> bool {
-        let Bounds { calls, holder_calls, holder_floor, .. } = self.bounds;
+        let QueueBounds { calls, holder_calls, holder_floor, .. } = self.bounds;
         let free = calls.saturating_sub(self.waiting);
         free > 0 && own < holder_calls && (own < holder_floor || own < free)
     }

@@ -10,7 +10,7 @@ fn runtime() -> tokio::runtime::Runtime {
 #[test]
 fn pool_runs_all_calls_and_reports_completion() {
     let runtime = runtime();
-    let pool = runtime.block_on(async { Pool::new(3) });
+    let pool = runtime.block_on(async { WorkerPool::new(3) });
     let (tell, reports) = mpsc::channel();
     for number in 0..10_000 {
         let tell = tell.clone();
@@ -25,7 +25,7 @@ fn pool_runs_all_calls_and_reports_completion() {
 #[test]
 fn blocked_call_delays_no_other() {
     let runtime = runtime();
-    let pool = runtime.block_on(async { Pool::new(8) });
+    let pool = runtime.block_on(async { WorkerPool::new(8) });
     let (go, gone) = mpsc::channel::<()>();
     pool.run(&CallHolder::Server, Box::new(move || gone.recv().unwrap()));
     let (tell, reports) = mpsc::channel();
@@ -45,7 +45,7 @@ fn blocked_call_delays_no_other() {
 #[test]
 fn blocked_sync_uses_no_worker_of_calls() {
     let runtime = runtime();
-    let pool = runtime.block_on(async { Pool::new(1) });
+    let pool = runtime.block_on(async { WorkerPool::new(1) });
     let (go, gone) = mpsc::channel::<()>();
     let gone = std::sync::Arc::new(sync::Mutex::new(gone));
     let (begin, begun) = mpsc::channel();
@@ -71,7 +71,7 @@ fn blocked_sync_uses_no_worker_of_calls() {
 #[test]
 fn panicking_call_affects_no_other() {
     let runtime = runtime();
-    let pool = runtime.block_on(async { Pool::new(1) });
+    let pool = runtime.block_on(async { WorkerPool::new(1) });
     let (tell, reports) = mpsc::channel();
     pool.run(&CallHolder::Server, Box::new(|| panic!("as the test wants it")));
     pool.run(&CallHolder::Server, Box::new(move || tell.send(()).unwrap()));
@@ -81,7 +81,7 @@ fn panicking_call_affects_no_other() {
 #[test]
 fn dropped_pool_leaves_no_thread() {
     let runtime = runtime();
-    let pool = runtime.block_on(async { Pool::new(4) });
+    let pool = runtime.block_on(async { WorkerPool::new(4) });
     let (tell, reports) = mpsc::channel();
     pool.run(&CallHolder::Server, Box::new(move || tell.send(()).unwrap()));
     reports.recv_timeout(Duration::from_secs(30)).unwrap();
@@ -97,7 +97,7 @@ fn dropped_pool_leaves_no_thread() {
 #[test]
 fn calls_beyond_a_holders_bound_are_dropped_and_counted() {
     let runtime = runtime();
-    let pool = runtime.block_on(async { Pool::new(1) });
+    let pool = runtime.block_on(async { WorkerPool::new(1) });
     let user = |name: &str| CallHolder::Client(limits::LedgerHolder::User(name.into()));
     let (go, gone) = mpsc::channel::<()>();
     let (begin, begun) = mpsc::channel();

@@ -8,7 +8,7 @@ pub mod library;
 
 use server::Service;
 use server::backend::{Backend, OpenedBackend, ShareSource, TreeUsage};
-use server::config::Config;
+use server::config::ServerConfig;
 use server::supervisor::PassedSockets;
 use server::users::Users;
 use std::net::SocketAddr;
@@ -77,7 +77,7 @@ pub struct MemoryServer {
     pub tree: Arc<MemoryVfs>,
     pub runtime: Runtime,
     pub service: Service,
-    config: Config,
+    config: ServerConfig,
     users: Users,
     _folder: TempDir,
 }
@@ -98,7 +98,7 @@ impl MemoryServer {
             inside("state"),
             inside("nothing/here"),
         );
-        let config = Config::parse(&text).expect("it is right");
+        let config = ServerConfig::parse(&text).expect("it is right");
         let mut users = Users::default();
         users.set_password(&user(), PASSWORD).expect("a password");
         let tree = Arc::new(MemoryVfs::new(options, Arc::new(WallClock)));

@@ -7,7 +7,7 @@
 
 mod table;
 
-use crate::config::{Config, HostRule};
+use crate::config::{HostRule, ServerConfig};
 use crate::limits::{LOOKUP_THREADS, NETGROUP_TURN, REFRESH_THREADS};
 use smb::NamedHosts;
 use std::io;
@@ -15,7 +15,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sync::{Condvar, Mutex, MutexGuard, RwLock};
-use table::{Answer, ClientNames, GroupSet, Lookup, MemberAnswer, MemberLookup, NameTable};
+use table::{
+    ClientNames, GroupSet, LookupAnswer, MemberAnswer, MemberLookup, NameTable, QueuedLookup,
+};
 pub use table::{RuleVerdict, WantedNames};
 
 /// Longest time between two checks for work of an idle thread.
@@ -75,13 +77,13 @@ impl std::fmt::Debug for HostNames {
 /// The table and the condition variable of the threads.
 struct Desk {
     table: RwLock<NameTable>,
-    calls: Mutex<Calls>,
+    calls: Mutex<LookupThreads>,
     call: Condvar,
 }
 
 /// Wake-ups and the state of the threads.
 #[derive(Default)]
-struct Calls {
+struct LookupThreads {
     count: u64,
     threads: usize,
     has_netgroup_thread: bool,
@@ -89,7 +91,7 @@ struct Calls {
 }
 
 impl Desk {
-    fn calls(&self) -> MutexGuard<'_, Calls> {
+    fn calls(&self) -> MutexGuard<'_, LookupThreads> {
         self.calls.lock()
     }
 
@@ -103,7 +105,7 @@ impl Desk {
     }
 
     /// Waits for the next look-up; `None` once the resolver ends.
-    fn next(&self) -> Option<Lookup> {
+    fn next(&self) -> Option<QueuedLookup> {
         self.take(|table, now| (table.next(now), table.idle_for(now)))
     }
 
@@ -141,7 +143,7 @@ impl Desk {
 impl WantedNames {
     /// The names in a configuration, and whether client names must be looked up.
     #[must_use]
-    pub fn of(config: &Config) -> (Self, bool) {
+    pub fn of(config: &ServerConfig) -> (Self, bool) {
         let (mut wanted, mut looks_up_clients) = (Self::default(), false);
         for rule in config.host_rules() {
             looks_up_clients |= rule.is_about_names();
@@ -330,9 +332,9 @@ fn serve(desk: &Desk, service: &dyn NameService) {
     }
 }
 
-fn look_up(service: &dyn NameService, lookup: Lookup) -> Answer {
+fn look_up(service: &dyn NameService, lookup: QueuedLookup) -> LookupAnswer {
     match lookup {
-        Lookup::Host(name) => {
+        QueuedLookup::Host(name) => {
             let addresses = service.addresses_of(&name);
             match &addresses {
                 Ok(found) if found.is_empty() => {
@@ -349,12 +351,12 @@ fn look_up(service: &dyn NameService, lookup: Lookup) -> Answer {
                      valid for an hour"
                 ),
             }
-            Answer::Host { name, addresses: addresses.ok() }
+            LookupAnswer::Host { name, addresses: addresses.ok() }
         }
-        Lookup::Client(client, is_short) => {
+        QueuedLookup::Client(client, is_short) => {
             let (names, has_failed) = confirmed_names(service, client, is_short);
             let found = ClientNames { names, is_incomplete: has_failed };
-            Answer::Client { client, is_short, found, has_failed }
+            LookupAnswer::Client { client, is_short, found, has_failed }
         }
     }
 }

@@ -75,7 +75,7 @@ impl ClientNames {
 
 /// A look-up to perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lookup {
+pub enum QueuedLookup {
     /// The names of a client address; the flag requests the short name for netgroups.
     Client(IpAddr, bool),
     /// The addresses of a host.
@@ -84,7 +84,7 @@ pub enum Lookup {
 
 /// The result of a look-up.
 #[derive(Debug)]
-pub enum Answer {
+pub enum LookupAnswer {
     /// The names of a client. After a failure there may be more.
     Client { client: IpAddr, is_short: bool, found: ClientNames, has_failed: bool },
     /// The addresses of a host; `None` after a failure.
@@ -109,7 +109,7 @@ impl Age {
 }
 
 #[derive(Debug)]
-struct Host {
+struct HostNameEntry {
     /// The last answer; without addresses where none of the look-ups succeeded.
     addresses: Option<(Option<Vec<IpAddr>>, Age)>,
     /// The last answer has no address, unlike `addresses`: it counts once another answer agrees.
@@ -119,7 +119,7 @@ struct Host {
     is_asked: bool,
 }
 
-impl Host {
+impl HostNameEntry {
     /// Time of the next look-up; `None` while one is in flight.
     fn due(&self, now: Instant) -> Option<Instant> {
         let due = self.addresses.as_ref().map_or(now, |(_, age)| age.due);
@@ -128,7 +128,7 @@ impl Host {
 }
 
 #[derive(Debug)]
-struct Client {
+struct ClientNameEntry {
     found: Option<(Arc<ClientNames>, Age)>,
     /// The last answer, if it lacks a name of `found`: it counts once another answer agrees.
     doubted: Option<ClientNames>,
@@ -144,7 +144,7 @@ struct Client {
     used: AtomicU64,
 }
 
-impl Client {
+impl ClientNameEntry {
     /// The last names, of any age.
     fn names(&self) -> &[String] {
         self.found.as_ref().map(|(names, _)| names.names.as_slice()).unwrap_or_default()
@@ -183,11 +183,11 @@ fn lookup_site(address: IpAddr) -> IpAddr {
 #[derive(Debug)]
 pub struct NameTable {
     started: Instant,
-    hosts: HashMap<String, Host>,
+    hosts: HashMap<String, HostNameEntry>,
     netgroups: Arc<[String]>,
     /// Index of each netgroup in `netgroups`.
     netgroup_places: HashMap<String, usize>,
-    clients: HashMap<IpAddr, Client>,
+    clients: HashMap<IpAddr, ClientNameEntry>,
     member_lines: MemberLines,
     newcomers: SiteQueue<IpAddr>,
     regulars: SiteQueue<IpAddr>,
@@ -223,8 +223,12 @@ impl NameTable {
     /// meantime.
     pub fn prepare(&mut self, wanted: &WantedNames, now: Instant) {
         for name in &wanted.hosts {
-            let new =
-                || Host { addresses: None, is_loss_doubted: false, since: now, is_asked: false };
+            let new = || HostNameEntry {
+                addresses: None,
+                is_loss_doubted: false,
+                since: now,
+                is_asked: false,
+            };
             let host = self.hosts.entry(name.clone()).or_insert_with(new);
             host.addresses.iter_mut().for_each(|(_, age)| age.due = now);
         }
@@ -302,7 +306,7 @@ impl NameTable {
             self.make_room(address);
         }
         let used = self.millis(now).into();
-        let new = || Client {
+        let new = || ClientNameEntry {
             found: None,
             doubted: None,
             groups: Membership::new(),
@@ -325,7 +329,7 @@ impl NameTable {
     }
 
     /// The next look-up that may start.
-    pub fn next(&mut self, now: Instant) -> Option<Lookup> {
+    pub fn next(&mut self, now: Instant) -> Option<QueuedLookup> {
         let of_queue = |queue| self.clients_asked.iter().filter(|(_, of)| *of == queue).count();
         let (newcomers, regulars) = (of_queue(Queue::Newcomers), of_queue(Queue::Regulars));
         if regulars < REFRESH_THREADS
@@ -337,13 +341,14 @@ impl NameTable {
             return None;
         }
         if self.hosts_asked < HOST_LOOKUPS_MAX {
-            let due = |(name, host): (&String, &Host)| Some((host.due(now)?, name.clone()));
+            let due =
+                |(name, host): (&String, &HostNameEntry)| Some((host.due(now)?, name.clone()));
             let first = self.hosts.iter().filter_map(due).min();
             let first = first.filter(|(due, _)| *due <= now).map(|(_, name)| name);
             if let Some(name) = first {
                 self.hosts.get_mut(&name)?.is_asked = true;
                 self.hosts_asked += 1;
-                return Some(Lookup::Host(name));
+                return Some(QueuedLookup::Host(name));
             }
         }
         if newcomers >= LOOKUP_THREADS - 1 {
@@ -353,9 +358,9 @@ impl NameTable {
         Some(self.begin(client, Queue::Newcomers))
     }
 
-    fn begin(&mut self, client: IpAddr, queue: Queue) -> Lookup {
+    fn begin(&mut self, client: IpAddr, queue: Queue) -> QueuedLookup {
         self.clients_asked.push((client, queue));
-        Lookup::Client(client, !self.netgroups.is_empty())
+        QueuedLookup::Client(client, !self.netgroups.is_empty())
     }
 
     fn line_of(&mut self, queue: Queue) -> &mut SiteQueue<IpAddr> {
@@ -372,16 +377,16 @@ impl NameTable {
     }
 
     /// Handles the result of a look-up.
-    pub fn handle_answer(&mut self, answer: Answer, now: Instant) {
+    pub fn handle_answer(&mut self, answer: LookupAnswer, now: Instant) {
         match answer {
-            Answer::Client { client, is_short, found, has_failed } => {
+            LookupAnswer::Client { client, is_short, found, has_failed } => {
                 let at = self.clients_asked.iter().position(|(asked, _)| *asked == client);
                 if let Some((_, queue)) = at.map(|at| self.clients_asked.swap_remove(at)) {
                     self.line_of(queue).end(lookup_site(client));
                 }
                 self.take_names(client, (is_short, found), has_failed, now);
             }
-            Answer::Host { name, addresses } => {
+            LookupAnswer::Host { name, addresses } => {
                 self.hosts_asked -= 1;
                 self.take_addresses(&name, addresses, now);
             }
@@ -461,8 +466,9 @@ impl NameTable {
         if !is_site_full && self.clients.len() < CLIENT_NAMES_MAX {
             return;
         }
-        let may_go = |(client, _): &(&IpAddr, &Client)| !is_site_full || site_of(**client) == site;
-        let worth = |(_, client): &(&IpAddr, &Client)| {
+        let may_go =
+            |(client, _): &(&IpAddr, &ClientNameEntry)| !is_site_full || site_of(**client) == site;
+        let worth = |(_, client): &(&IpAddr, &ClientNameEntry)| {
             (client.is_matched.load(Ordering::Relaxed), client.used.load(Ordering::Relaxed))
         };
         let least = self.clients.iter().filter(may_go).min_by_key(worth).map(|(client, _)| *client);

@@ -71,7 +71,7 @@ fn of(zones: Zones, rules: &[&str]) -> HostNames {
     let names = HostNames::new(Arc::new(zones));
     let clients = rules.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
     let text = format!("[[share]]\nname = \"a\"\npath = \"/\"\nnfs_clients = [{clients}]\n");
-    let (wanted, looks_up_clients) = WantedNames::of(&Config::parse(&text).unwrap());
+    let (wanted, looks_up_clients) = WantedNames::of(&ServerConfig::parse(&text).unwrap());
     names.configure(&wanted, looks_up_clients).unwrap();
     names
 }
@@ -261,11 +261,14 @@ fn smb_share_permits_any_of_its_hosts() {
 fn share_host_names_are_collected_once() {
     let text = "[[share]]\nname = \"a\"\npath = \"/\"\nnfs_clients = [\"build\", \"@x\", \"192.0.2.1\"]\n\
                 hosts_allowed = [\"@x\", \"Build\", \"@y\"]\n";
-    let (wanted, looks_up_clients) = WantedNames::of(&Config::parse(text).unwrap());
+    let (wanted, looks_up_clients) = WantedNames::of(&ServerConfig::parse(text).unwrap());
     assert_eq!(wanted.hosts.into_iter().collect::<Vec<_>>(), ["build"]);
     assert_eq!(wanted.netgroups, ["x", "y"]);
     assert!(looks_up_clients);
     let text =
         text.replace("\"@x\", \"192", "\"192").replace("\"@x\", \"Build\", \"@y\"", "\"build\"");
-    assert!(!WantedNames::of(&Config::parse(&text).unwrap()).1, "hosts are looked up, not clients");
+    assert!(
+        !WantedNames::of(&ServerConfig::parse(&text).unwrap()).1,
+        "hosts are looked up, not clients"
+    );
 }

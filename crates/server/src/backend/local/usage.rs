@@ -33,12 +33,12 @@ impl SpaceMeter for DirectoryUsage {
 
 /// A directory that is still to be scanned: an open base and a relative path of at most PATH_MAX.
 #[derive(Debug)]
-struct Folder {
+struct UnscannedFolder {
     base: Arc<OwnedFd>,
     path: Vec<u8>,
 }
 
-impl Folder {
+impl UnscannedFolder {
     /// Maximum path length of a system call: PATH_MAX without its NUL. path_resolution(7).
     const PATH_BYTES_MAX: usize = 4095;
 
@@ -63,7 +63,7 @@ fn used_bytes(root: &Path) -> io::Result<u64> {
     let base: Arc<OwnedFd> = Arc::new(fs::File::open(root)?.into());
     let top = rustix::fs::fstat(&*base)?;
     let (mut bytes, mut linked) = (allocated_bytes(&top), HashSet::new());
-    let mut folders = vec![Folder { base, path: b".".to_vec() }];
+    let mut folders = vec![UnscannedFolder { base, path: b".".to_vec() }];
     while let Some(folder) = folders.pop() {
         let Ok(opened) = folder.open().map(Arc::new) else { continue };
         let Ok(entries) = Dir::read_from(&*opened) else { continue };

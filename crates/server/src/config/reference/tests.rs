@@ -1,7 +1,7 @@
 //! Compares the table with the parser, the effective defaults, the example and the page.
 
 use super::*;
-use crate::config::{Config, raw};
+use crate::config::{ServerConfig, raw};
 
 /// A key that resembles no other, so the parser lists the known keys.
 const NO_KEY: &str = "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
@@ -9,7 +9,7 @@ const SHARE: &str = "[[share]]\nname = \"a\"\npath = \"/a\"\n";
 
 /// The keys that the parser accepts after `before`.
 fn parsers_keys(before: &str) -> Vec<String> {
-    let said = Config::parse(&format!("{before}{NO_KEY} = 1\n")).unwrap_err().to_string();
+    let said = ServerConfig::parse(&format!("{before}{NO_KEY} = 1\n")).unwrap_err().to_string();
     let (_, list) = said.split_once("there are: ").unwrap_or_else(|| panic!("{said}"));
     sorted(list.split(", ").map(str::to_owned))
 }
@@ -49,10 +49,11 @@ fn omitted_key_has_the_default_of_the_reference() {
         for key in section.keys {
             let DefaultValue::Is(value) = key.default else { continue };
             let with = format!("{before}{} = {value}\n", key.name);
-            let mut said = Config::parse(&with).unwrap_or_else(|error| panic!("{with}: {error}"));
+            let mut said =
+                ServerConfig::parse(&with).unwrap_or_else(|error| panic!("{with}: {error}"));
             // Only the recorded line may differ.
             said.multichannel.channels_max_line = None;
-            assert_eq!(said, Config::parse(before).expect("it was just taken"), "{with}");
+            assert_eq!(said, ServerConfig::parse(before).expect("it was just taken"), "{with}");
         }
     }
 }
@@ -66,7 +67,7 @@ fn missing_required_key_is_reported() {
                 .iter()
                 .filter(|other| other.default == DefaultValue::Needed && other.name != key.name);
             let lines: String = others.map(|other| format!("{} = \"/a\"\n", other.name)).collect();
-            let said = Config::parse(&format!("{}\n{lines}", section.header)).unwrap_err();
+            let said = ServerConfig::parse(&format!("{}\n{lines}", section.header)).unwrap_err();
             let wanted = format!("the key `{}` is missing here", key.name);
             assert!(said.to_string().ends_with(&wanted), "{said}");
         }

@@ -1,14 +1,14 @@
 //! The system calls by purpose.
 
 /// A system call: name and number on this architecture.
-pub(in crate::confinement) type Call = (&'static str, i64);
+pub(in crate::confinement) type SystemCall = (&'static str, i64);
 
 macro_rules! calls {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), libc::$name)),*] };
 }
 
 /// Calls that are permitted with any arguments.
-pub(in crate::confinement) const PLAIN: &[Call] = calls![
+pub(in crate::confinement) const PLAIN: &[SystemCall] = calls![
     // Files and data.
     SYS_read,
     SYS_write,
@@ -189,7 +189,7 @@ pub(in crate::confinement) const PLAIN: &[Call] = calls![
 ];
 
 /// Calls that the libc crate does not list yet; their numbers are equal on all architectures.
-pub(in crate::confinement) const NEWER: &[Call] = &[
+pub(in crate::confinement) const NEWER: &[SystemCall] = &[
     ("SYS_cachestat", 451),
     ("SYS_fchmodat2", 452),
     ("SYS_map_shadow_stack", 453),
@@ -206,7 +206,7 @@ pub(in crate::confinement) const NEWER: &[Call] = &[
 
 /// Older forms of permitted calls that the C library makes on this architecture.
 #[cfg(target_arch = "x86_64")]
-pub(in crate::confinement) const OLDER: &[Call] = calls![
+pub(in crate::confinement) const OLDER: &[SystemCall] = calls![
     SYS_renameat,
     SYS_open,
     SYS_stat,
@@ -242,14 +242,14 @@ pub(in crate::confinement) const OLDER: &[Call] = calls![
 ];
 /// As above.
 #[cfg(not(target_arch = "x86_64"))]
-pub(in crate::confinement) const OLDER: &[Call] = OLDER_OF_AARCH64;
+pub(in crate::confinement) const OLDER: &[SystemCall] = OLDER_OF_AARCH64;
 
 /// The only older form on aarch64: rename(3) makes it, and the libc crate does not list it.
 #[cfg(any(test, not(target_arch = "x86_64")))]
-pub(in crate::confinement) const OLDER_OF_AARCH64: &[Call] = &[("SYS_renameat", 38)];
+pub(in crate::confinement) const OLDER_OF_AARCH64: &[SystemCall] = &[("SYS_renameat", 38)];
 
 /// Calls that libraries try and can do without: refused and not logged.
-pub(in crate::confinement) const TRIED: &[Call] = calls![
+pub(in crate::confinement) const TRIED: &[SystemCall] = calls![
     // The C library's thread creation.
     SYS_clone3,
 ];
@@ -257,7 +257,7 @@ pub(in crate::confinement) const TRIED: &[Call] = calls![
 /// Calls that kill the process: neither the server nor its libraries make them.
 ///
 /// Keyring calls are not among them, because a Kerberos library may probe for keyrings.
-pub(in crate::confinement) const FATAL: &[Call] = calls![
+pub(in crate::confinement) const FATAL: &[SystemCall] = calls![
     SYS_ptrace,
     SYS_process_vm_readv,
     SYS_process_vm_writev,
@@ -295,10 +295,10 @@ pub(in crate::confinement) const FATAL: &[Call] = calls![
 
 /// Access to I/O ports: fatal, too.
 #[cfg(target_arch = "x86_64")]
-pub(in crate::confinement) const FATAL_OLDER: &[Call] = calls![SYS_iopl, SYS_ioperm];
+pub(in crate::confinement) const FATAL_OLDER: &[SystemCall] = calls![SYS_iopl, SYS_ioperm];
 /// This architecture has none.
 #[cfg(not(target_arch = "x86_64"))]
-pub(in crate::confinement) const FATAL_OLDER: &[Call] = &[];
+pub(in crate::confinement) const FATAL_OLDER: &[SystemCall] = &[];
 
 /// Permitted `prctl` options: names of threads and of memory, huge pages, and queries.
 pub(in crate::confinement) const PRCTL: &[i32] = &[

@@ -7,7 +7,9 @@
 mod list;
 
 #[cfg(test)]
-pub(super) use list::{Call, FATAL, FATAL_OLDER, NEWER, OLDER, OLDER_OF_AARCH64, PLAIN, TRIED};
+pub(super) use list::{
+    FATAL, FATAL_OLDER, NEWER, OLDER, OLDER_OF_AARCH64, PLAIN, SystemCall, TRIED,
+};
 
 use super::ConfinementError;
 use seccompiler::{
@@ -69,7 +71,7 @@ fn permitting() -> Outcome<BpfProgram> {
 }
 
 fn unconditional<const N: usize>(
-    lists: [&'static [list::Call]; N],
+    lists: [&'static [list::SystemCall]; N],
 ) -> impl Iterator<Item = (i64, Vec<SeccompRule>)> {
     lists.into_iter().flatten().map(|(_, number)| (*number, Vec::new()))
 }

@@ -10,10 +10,10 @@ mod terms;
 use super::ImportResult;
 use super::draft_client::DraftClient;
 use super::nfs_draft::{DraftShare, EXPORTS_MAX, NfsDraft};
-use super::text::{Place, Read};
+use super::text::{Read, SourcePosition};
 use super::width;
 use crate::config::HostRule;
-use parse::{Body, Item};
+use parse::{GaneshaItem, GaneshaItemBody};
 use std::path::Path;
 use terms::Terms;
 
@@ -87,11 +87,11 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<ImportResult, String> {
     let mut defaults = (Terms::default(), Vec::new());
     for item in &items {
         match &item.body {
-            Body::Block(items) if item.is("export_defaults") => {
+            GaneshaItemBody::Block(items) if item.is("export_defaults") => {
                 importer.terms_of(items, &mut defaults.0, &mut defaults.1);
                 importer.demands_of_all(items, &mut defaults.0);
             }
-            Body::Block(items) if item.is("nfs_core_param") => {
+            GaneshaItemBody::Block(items) if item.is("nfs_core_param") => {
                 importer.core(items, &mut defaults.0);
             }
             _ => {}
@@ -104,13 +104,13 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<ImportResult, String> {
 }
 
 /// Listening addresses from NFS_CORE_PARAM.
-fn listening(items: &[Item]) -> Vec<String> {
+fn listening(items: &[GaneshaItem]) -> Vec<String> {
     let (mut port, mut address) = (2049_u16, None);
     let cores = items.iter().filter(|item| item.is("nfs_core_param"));
-    let blocks =
-        cores.filter_map(|item| if let Body::Block(b) = &item.body { Some(b) } else { None });
-    for Item { name, body, .. } in blocks.flatten() {
-        let Body::Values(values) = body else { continue };
+    let blocks = cores
+        .filter_map(|item| if let GaneshaItemBody::Block(b) = &item.body { Some(b) } else { None });
+    for GaneshaItem { name, body, .. } in blocks.flatten() {
+        let GaneshaItemBody::Values(values) = body else { continue };
         let Some(value) = values.first() else { continue };
         match &*name.to_ascii_lowercase() {
             "nfs_port" => port = value.parse().unwrap_or(port),
@@ -127,7 +127,7 @@ fn listening(items: &[Item]) -> Vec<String> {
 /// A CLIENT block.
 #[derive(Clone, Debug)]
 struct ClientBlock {
-    place: Place,
+    place: SourcePosition,
     rules: Vec<HostRule>,
     terms: Terms,
 }
@@ -157,24 +157,27 @@ struct Importer {
 }
 
 impl Importer {
-    fn top(&mut self, item: &Item, defaults: &(Terms, Vec<ClientBlock>)) {
+    fn top(&mut self, item: &GaneshaItem, defaults: &(Terms, Vec<ClientBlock>)) {
         let (name, place) = (&item.name, || item.place.clone());
         match &item.body {
-            Body::Block(items) if item.is("export") => self.export(&item.place, items, defaults),
-            Body::Block(_) if item.is("nfs_core_param") || item.is("export_defaults") => {}
-            Body::Block(_) if OWN_BLOCKS.iter().any(|own| item.is(own)) => {
+            GaneshaItemBody::Block(items) if item.is("export") => {
+                self.export(&item.place, items, defaults)
+            }
+            GaneshaItemBody::Block(_)
+                if item.is("nfs_core_param") || item.is("export_defaults") => {}
+            GaneshaItemBody::Block(_) if OWN_BLOCKS.iter().any(|own| item.is(own)) => {
                 self.draft.need_not(place(), format!("{name} is not needed"));
             }
-            Body::Block(_) => {
+            GaneshaItemBody::Block(_) => {
                 self.draft.lose(
                     place(),
                     format!("{name:?} is not supported; check whether you relied on it"),
                 );
             }
-            Body::Values(_) => {
+            GaneshaItemBody::Values(_) => {
                 self.draft.lose(place(), format!("{name:?} is outside all blocks; it was ignored"));
             }
-            Body::Unread(what) => {
+            GaneshaItemBody::Unread(what) => {
                 let text = format!("{name} {what} was not read; import its exports separately");
                 self.draft.lose(place(), text);
             }
@@ -182,10 +185,10 @@ impl Importer {
     }
 
     /// Applies NFS_CORE_PARAM.
-    fn core(&mut self, items: &[Item], all: &mut Terms) {
+    fn core(&mut self, items: &[GaneshaItem], all: &mut Terms) {
         for item in items {
             let (place, name) = (item.place.clone(), &item.name);
-            let Body::Values(values) = &item.body else {
+            let GaneshaItemBody::Values(values) = &item.body else {
                 self.draft.need_not(place, format!("{name} is not needed"));
                 continue;
             };
@@ -203,10 +206,10 @@ impl Importer {
     }
 
     /// Applies requirements of EXPORT_DEFAULTS for all exports, besides their terms.
-    fn demands_of_all(&mut self, items: &[Item], all: &mut Terms) {
+    fn demands_of_all(&mut self, items: &[GaneshaItem], all: &mut Terms) {
         for item in items {
             let name = item.name.to_ascii_lowercase();
-            let Body::Values(values) = &item.body else { continue };
+            let GaneshaItemBody::Values(values) = &item.body else { continue };
             if terms::is_term(&name) || NEEDLESS.contains(&&*name) {
             } else if terms::demands_tls(&name, values) || terms::restricts(&name) {
                 self.refuse_all(item.place.clone(), &item.name, all);
@@ -216,7 +219,7 @@ impl Importer {
         }
     }
 
-    fn refuse_all(&mut self, place: Place, name: &str, all: &mut Terms) {
+    fn refuse_all(&mut self, place: SourcePosition, name: &str, all: &mut Terms) {
         all.refuse();
         let text = format!(
             "{name} restricts all clients (for TLS, set nfs_tls_certificate and nfs_tls_key, and \
@@ -225,12 +228,17 @@ impl Importer {
         self.draft.lose(place, text);
     }
 
-    fn lose_setting(&mut self, item: &Item) {
+    fn lose_setting(&mut self, item: &GaneshaItem) {
         let text = format!("{:?} is not supported; check whether you relied on it", item.name);
         self.draft.lose(item.place.clone(), text);
     }
 
-    fn export(&mut self, place: &Place, items: &[Item], defaults: &(Terms, Vec<ClientBlock>)) {
+    fn export(
+        &mut self,
+        place: &SourcePosition,
+        items: &[GaneshaItem],
+        defaults: &(Terms, Vec<ClientBlock>),
+    ) {
         let mut export = ExportBlock::default();
         for item in items {
             self.setting(item, &mut export);
@@ -272,19 +280,20 @@ impl Importer {
     }
 
     /// Applies a setting of an export.
-    fn setting(&mut self, item: &Item, export: &mut ExportBlock) {
+    fn setting(&mut self, item: &GaneshaItem, export: &mut ExportBlock) {
         let (place, name) = (item.place.clone(), item.name.to_ascii_lowercase());
         let values = match &item.body {
-            Body::Block(items) if name == "fsal" => {
+            GaneshaItemBody::Block(items) if name == "fsal" => {
                 let named = items.iter().filter(|item| item.is("name"));
-                let mut values = named
-                    .filter_map(|i| if let Body::Values(v) = &i.body { v.first() } else { None });
+                let mut values = named.filter_map(|i| {
+                    if let GaneshaItemBody::Values(v) = &i.body { v.first() } else { None }
+                });
                 export.fsal = values.next_back().cloned();
                 return;
             }
-            Body::Block(_) if name == "client" => return,
-            Body::Values(values) => values,
-            Body::Block(_) | Body::Unread(_) => {
+            GaneshaItemBody::Block(_) if name == "client" => return,
+            GaneshaItemBody::Values(values) => values,
+            GaneshaItemBody::Block(_) | GaneshaItemBody::Unread(_) => {
                 return self.draft.lose(place, format!("{:?} is not supported", item.name));
             }
         };
@@ -315,29 +324,34 @@ impl Importer {
     }
 
     /// Collects the terms of a block and its CLIENT blocks.
-    fn terms_of(&mut self, items: &[Item], terms: &mut Terms, clients: &mut Vec<ClientBlock>) {
+    fn terms_of(
+        &mut self,
+        items: &[GaneshaItem],
+        terms: &mut Terms,
+        clients: &mut Vec<ClientBlock>,
+    ) {
         for item in items {
             match &item.body {
-                Body::Values(values) => {
+                GaneshaItemBody::Values(values) => {
                     if let Err(what) = terms.set(&item.name, values) {
                         self.draft.lose(item.place.clone(), what);
                     }
                 }
-                Body::Block(items) if item.is("client") => {
+                GaneshaItemBody::Block(items) if item.is("client") => {
                     let client = self.client_block(&item.place, items);
                     clients.push(client);
                 }
-                Body::Block(_) | Body::Unread(_) => {}
+                GaneshaItemBody::Block(_) | GaneshaItemBody::Unread(_) => {}
             }
         }
     }
 
-    fn client_block(&mut self, place: &Place, items: &[Item]) -> ClientBlock {
+    fn client_block(&mut self, place: &SourcePosition, items: &[GaneshaItem]) -> ClientBlock {
         let mut terms = Terms::default();
         self.terms_of(items, &mut terms, &mut Vec::new());
         let mut rules = Vec::new();
         for item in items {
-            let Body::Values(values) = &item.body else { continue };
+            let GaneshaItemBody::Values(values) = &item.body else { continue };
             match &*item.name.to_ascii_lowercase() {
                 "clients" => {
                     for value in values {
@@ -379,7 +393,7 @@ impl Importer {
     /// All client entries of an export; the first match counts.
     fn clients(
         &mut self,
-        place: &Place,
+        place: &SourcePosition,
         path: &str,
         export: &ExportBlock,
         defaults: &Terms,

@@ -1,6 +1,6 @@
 //! Parser for NFS-Ganesha's configuration: blocks, settings and includes. ganesha-config(8).
 
-use crate::import::text::{FILE_BYTES_MAX, Place, Read};
+use crate::import::text::{FILE_BYTES_MAX, Read, SourcePosition};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,25 +14,25 @@ const BYTES_MAX: usize = 16 * FILE_BYTES_MAX;
 
 /// An entry of a block or of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
-    pub place: Place,
+pub struct GaneshaItem {
+    pub place: SourcePosition,
     /// Name as written; names are case-insensitive.
     pub name: String,
-    pub body: Body,
+    pub body: GaneshaItemBody,
 }
 
-/// Contents of an [`Item`].
+/// Contents of a [`GaneshaItem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum GaneshaItemBody {
     /// `NAME { ... }`
-    Block(Vec<Item>),
+    Block(Vec<GaneshaItem>),
     /// `NAME = VALUE, VALUE;`
     Values(Vec<String>),
     /// `%dir FOLDER` and similar; the referenced files were not read.
     Unread(String),
 }
 
-impl Item {
+impl GaneshaItem {
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
@@ -42,13 +42,13 @@ impl Item {
 ///
 /// # Errors
 /// A sentence with file and line: Ganesha, too, rejects a malformed configuration as a whole.
-pub fn parse(path: &Path, read: Read<'_>) -> Result<Vec<Item>, String> {
+pub fn parse(path: &Path, read: Read<'_>) -> Result<Vec<GaneshaItem>, String> {
     let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
-    let mut files = Files { read, folder, count: 0, bytes: 0 };
+    let mut files = GaneshaFiles { read, folder, count: 0, bytes: 0 };
     files.items(path, 0)
 }
 
-struct Files<'a> {
+struct GaneshaFiles<'a> {
     read: Read<'a>,
     /// Base directory of relative file names: that of the first file.
     folder: PathBuf,
@@ -56,8 +56,8 @@ struct Files<'a> {
     bytes: usize,
 }
 
-impl Files<'_> {
-    fn items(&mut self, path: &Path, depth: usize) -> Result<Vec<Item>, String> {
+impl GaneshaFiles<'_> {
+    fn items(&mut self, path: &Path, depth: usize) -> Result<Vec<GaneshaItem>, String> {
         let of_file = |what: String| format!("{}: {what}", path.display());
         self.count += 1;
         if self.count > FILES_MAX || depth > INCLUDES_DEPTH_MAX {
@@ -73,18 +73,22 @@ impl Files<'_> {
         while let Some(token) = parser.token()? {
             let place = parser.place();
             match token {
-                Token::Word(word) if word.starts_with('%') => {
+                GaneshaToken::Word(word) if word.starts_with('%') => {
                     let name = parser.value("a file")?;
                     if !word.eq_ignore_ascii_case("%include") {
-                        items.push(Item { place, name: word, body: Body::Unread(name) });
+                        items.push(GaneshaItem {
+                            place,
+                            name: word,
+                            body: GaneshaItemBody::Unread(name),
+                        });
                         continue;
                     }
                     let path = self.folder.join(name);
                     items.extend(self.items(&path, depth + 1)?);
                 }
-                Token::Word(name) => items.push(parser.item(place, name, 0)?),
+                GaneshaToken::Word(name) => items.push(parser.item(place, name, 0)?),
                 // Some files have a semicolon after a block.
-                Token::Sign(';') => {}
+                GaneshaToken::Sign(';') => {}
                 _ => return Err(parser.expected("the name of a block")),
             }
         }
@@ -93,7 +97,7 @@ impl Files<'_> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Token {
+enum GaneshaToken {
     Quoted(String),
     /// One of `{ } = , ;`.
     Sign(char),
@@ -109,8 +113,8 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn place(&self) -> Place {
-        Place { file: self.file.clone(), line: self.line }
+    fn place(&self) -> SourcePosition {
+        SourcePosition { file: self.file.clone(), line: self.line }
     }
 
     fn expected(&self, what: &str) -> String {
@@ -133,7 +137,7 @@ impl Parser<'_> {
     }
 
     /// The next token; `None` at the end of the file.
-    fn token(&mut self) -> Result<Option<Token>, String> {
+    fn token(&mut self) -> Result<Option<GaneshaToken>, String> {
         loop {
             match self.peek() {
                 None => return Ok(None),
@@ -148,7 +152,7 @@ impl Parser<'_> {
                 Some(quote @ ('"' | '\'')) => return self.quoted(quote).map(Some),
                 Some(sign @ ('{' | '}' | '=' | ',' | ';')) => {
                     self.next();
-                    return Ok(Some(Token::Sign(sign)));
+                    return Ok(Some(GaneshaToken::Sign(sign)));
                 }
                 Some(_) => {
                     let ends =
@@ -156,19 +160,19 @@ impl Parser<'_> {
                     let rest = &self.text[self.at..];
                     let length = rest.find(ends).unwrap_or(rest.len());
                     self.at += length;
-                    return Ok(Some(Token::Word(rest[..length].to_owned())));
+                    return Ok(Some(GaneshaToken::Word(rest[..length].to_owned())));
                 }
             }
         }
     }
 
     /// In double quotes a backslash escapes the next character.
-    fn quoted(&mut self, quote: char) -> Result<Token, String> {
+    fn quoted(&mut self, quote: char) -> Result<GaneshaToken, String> {
         let mut text = String::new();
         self.next();
         while let Some(letter) = self.next() {
             match letter {
-                _ if letter == quote => return Ok(Token::Quoted(text)),
+                _ if letter == quote => return Ok(GaneshaToken::Quoted(text)),
                 '\\' if quote == '"' => match self.next() {
                     Some('n') => text.push('\n'),
                     Some('t') => text.push('\t'),
@@ -183,24 +187,33 @@ impl Parser<'_> {
     }
 
     /// Parses the rest of a block or setting after its name.
-    fn item(&mut self, place: Place, name: String, depth: usize) -> Result<Item, String> {
+    fn item(
+        &mut self,
+        place: SourcePosition,
+        name: String,
+        depth: usize,
+    ) -> Result<GaneshaItem, String> {
         match self.token()? {
-            Some(Token::Sign('=')) => Ok(Item { place, name, body: Body::Values(self.values()?) }),
-            Some(Token::Sign('{')) if depth < DEPTH_MAX => {
-                Ok(Item { place, name, body: Body::Block(self.block(depth + 1)?) })
+            Some(GaneshaToken::Sign('=')) => {
+                Ok(GaneshaItem { place, name, body: GaneshaItemBody::Values(self.values()?) })
             }
-            Some(Token::Sign('{')) => Err(self.expected("fewer blocks within blocks")),
+            Some(GaneshaToken::Sign('{')) if depth < DEPTH_MAX => Ok(GaneshaItem {
+                place,
+                name,
+                body: GaneshaItemBody::Block(self.block(depth + 1)?),
+            }),
+            Some(GaneshaToken::Sign('{')) => Err(self.expected("fewer blocks within blocks")),
             _ => Err(self.expected(&format!("\"=\" or \"{{\" behind {name:?}"))),
         }
     }
 
-    fn block(&mut self, depth: usize) -> Result<Vec<Item>, String> {
+    fn block(&mut self, depth: usize) -> Result<Vec<GaneshaItem>, String> {
         let mut items = Vec::new();
         loop {
             match self.token()? {
-                Some(Token::Sign('}')) => return Ok(items),
-                Some(Token::Sign(';')) => {}
-                Some(Token::Word(name)) => {
+                Some(GaneshaToken::Sign('}')) => return Ok(items),
+                Some(GaneshaToken::Sign(';')) => {}
+                Some(GaneshaToken::Word(name)) => {
                     let place = self.place();
                     items.push(self.item(place, name, depth)?);
                 }
@@ -213,13 +226,13 @@ impl Parser<'_> {
         let mut values = Vec::new();
         loop {
             match self.token()? {
-                Some(Token::Sign(';')) => return Ok(values),
-                Some(Token::Sign(',')) => {}
-                Some(Token::Word(text) | Token::Quoted(text)) => {
+                Some(GaneshaToken::Sign(';')) => return Ok(values),
+                Some(GaneshaToken::Sign(',')) => {}
+                Some(GaneshaToken::Word(text) | GaneshaToken::Quoted(text)) => {
                     values.push(text);
                     match self.token()? {
-                        Some(Token::Sign(';')) => return Ok(values),
-                        Some(Token::Sign(',')) => {}
+                        Some(GaneshaToken::Sign(';')) => return Ok(values),
+                        Some(GaneshaToken::Sign(',')) => {}
                         _ => return Err(self.expected("\",\" or \";\" behind a value")),
                     }
                 }
@@ -230,7 +243,7 @@ impl Parser<'_> {
 
     fn value(&mut self, what: &str) -> Result<String, String> {
         match self.token()? {
-            Some(Token::Word(text) | Token::Quoted(text)) => Ok(text),
+            Some(GaneshaToken::Word(text) | GaneshaToken::Quoted(text)) => Ok(text),
             _ => Err(self.expected(what)),
         }
     }
@@ -242,7 +255,7 @@ pub mod tests {
     use proptest::prelude::*;
     use std::io::{Error, ErrorKind};
 
-    pub fn parse_files(files: &[(&str, &str)]) -> Result<Vec<Item>, String> {
+    pub fn parse_files(files: &[(&str, &str)]) -> Result<Vec<GaneshaItem>, String> {
         let read = |path: &Path| {
             let found = files.iter().find(|(name, _)| Path::new(name) == path);
             found
@@ -253,18 +266,18 @@ pub mod tests {
     }
 
     /// Formats items as text, without their locations.
-    fn written(items: &[Item]) -> String {
+    fn written(items: &[GaneshaItem]) -> String {
         let quoted = |text: &String| {
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");
             format!("\"{text}\"")
         };
-        let one = |item: &Item| match &item.body {
-            Body::Block(items) => format!("{} {{\n{}}}\n", item.name, written(items)),
-            Body::Values(values) => {
+        let one = |item: &GaneshaItem| match &item.body {
+            GaneshaItemBody::Block(items) => format!("{} {{\n{}}}\n", item.name, written(items)),
+            GaneshaItemBody::Values(values) => {
                 let values: Vec<_> = values.iter().map(quoted).collect();
                 format!("{} = {};\n", item.name, values.join(", "))
             }
-            Body::Unread(name) => format!("{} {}\n", item.name, quoted(name)),
+            GaneshaItemBody::Unread(name) => format!("{} {}\n", item.name, quoted(name)),
         };
         items.iter().map(one).collect()
     }
@@ -274,14 +287,14 @@ pub mod tests {
         let text = "# A comment\nEXPORT {\n  Export_Id = 1; # another\n  Path = \"/srv/a b\\\"#\";\n  \
                     Clients = 192.0.2.0/24, @group,*.lab; FSAL { Name = 'VFS'; }\n}\n";
         let items = parse_files(&[("/e/g.conf", text)]).unwrap();
-        let [Item { name, body: Body::Block(inner), place }] = &items[..] else {
+        let [GaneshaItem { name, body: GaneshaItemBody::Block(inner), place }] = &items[..] else {
             panic!("{items:?}")
         };
         assert_eq!((&**name, place.line), ("EXPORT", 2));
         let lines: Vec<_> = inner.iter().map(|item| item.place.line).collect();
         assert_eq!(lines, [3, 4, 5, 5]);
         let values = |at: usize| match &inner[at].body {
-            Body::Values(values) => values.clone(),
+            GaneshaItemBody::Values(values) => values.clone(),
             other => panic!("{other:?}"),
         };
         assert_eq!(values(1), ["/srv/a b\"#"]);
@@ -325,20 +338,21 @@ pub mod tests {
         }
     }
 
-    fn any_items() -> impl Strategy<Value = Vec<Item>> {
-        let place = || Place { file: Path::new("/g").into(), line: 0 };
-        let values = proptest::collection::vec("[ -~\t]{0,8}", 0..3).prop_map(Body::Values);
-        let leaf = ("[A-Za-z_]{1,6}", values).prop_map(move |(name, body)| Item {
+    fn any_items() -> impl Strategy<Value = Vec<GaneshaItem>> {
+        let place = || SourcePosition { file: Path::new("/g").into(), line: 0 };
+        let values =
+            proptest::collection::vec("[ -~\t]{0,8}", 0..3).prop_map(GaneshaItemBody::Values);
+        let leaf = ("[A-Za-z_]{1,6}", values).prop_map(move |(name, body)| GaneshaItem {
             place: place(),
             name,
             body,
         });
         let items = proptest::collection::vec(leaf, 0..4);
         items.prop_recursive(3, 20, 4, move |inner| {
-            let block = ("[A-Za-z_]{1,6}", inner).prop_map(move |(name, items)| Item {
+            let block = ("[A-Za-z_]{1,6}", inner).prop_map(move |(name, items)| GaneshaItem {
                 place: place(),
                 name,
-                body: Body::Block(items),
+                body: GaneshaItemBody::Block(items),
             });
             proptest::collection::vec(block, 0..4)
         })

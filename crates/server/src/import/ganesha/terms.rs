@@ -8,7 +8,7 @@ const ANONYMOUS: u32 = u32::MAX - 1;
 /// Permissions as configured; `None` where a block does not set them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    access: Option<Access>,
+    access: Option<ExportAccess>,
     squash: Option<&'static str>,
     anonuid: Option<u32>,
     anongid: Option<u32>,
@@ -21,7 +21,7 @@ pub struct Terms {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+enum ExportAccess {
     None,
     Other,
     ReadOnly,
@@ -148,10 +148,12 @@ impl Terms {
 
     /// Converts the permissions; Ganesha's defaults apply to unset ones.
     pub fn meaning(&self) -> Meaning {
-        let access = self.access.unwrap_or(Access::None);
+        let access = self.access.unwrap_or(ExportAccess::None);
         let refusal = match (access, self.security.unwrap_or(Security::Sys)) {
-            (Access::None, _) => None,
-            (Access::Other, _) => Some("may see metadata only, which is not supported; omitted"),
+            (ExportAccess::None, _) => None,
+            (ExportAccess::Other, _) => {
+                Some("may see metadata only, which is not supported; omitted")
+            }
             (_, Security::Kerberos) => Some(
                 "must authenticate its users by Kerberos, which exports here do not require; \
                  omitted",
@@ -163,12 +165,12 @@ impl Terms {
             ),
             _ => None,
         };
-        let may_write = if access == Access::ReadWrite { "rw" } else { "ro" };
+        let may_write = if access == ExportAccess::ReadWrite { "rw" } else { "ro" };
         let squash = self.squash.unwrap_or("root_squash");
         let mut options = vec![may_write.to_owned(), squash.to_owned()];
         options.push(format!("anonuid={}", self.anonuid.unwrap_or(ANONYMOUS)));
         options.push(format!("anongid={}", self.anongid.unwrap_or(ANONYMOUS)));
-        let is_refused = self.is_refused || access == Access::None || refusal.is_some();
+        let is_refused = self.is_refused || access == ExportAccess::None || refusal.is_some();
         let is_insecure = self.privileged_port != Some(true);
         Meaning { options, is_insecure, is_refused, refusal }
     }
@@ -183,12 +185,12 @@ fn set<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     is_known
 }
 
-fn access_of(value: &str) -> Option<Access> {
+fn access_of(value: &str) -> Option<ExportAccess> {
     Some(match value {
-        "none" => Access::None,
-        "rw" => Access::ReadWrite,
-        "ro" => Access::ReadOnly,
-        "mdonly" | "mdonly_ro" => Access::Other,
+        "none" => ExportAccess::None,
+        "rw" => ExportAccess::ReadWrite,
+        "ro" => ExportAccess::ReadOnly,
+        "mdonly" | "mdonly_ro" => ExportAccess::Other,
         _ => return None,
     })
 }

@@ -1,7 +1,7 @@
 //! Tests with realistic configurations.
 
 use super::*;
-use crate::config::Config;
+use crate::config::ServerConfig;
 use crate::import::tests::clients_of;
 use proptest::prelude::*;
 use std::io::{Error, ErrorKind};
@@ -17,10 +17,10 @@ fn import_files(files: &[(&str, &str)]) -> Result<ImportResult, String> {
 const MAIN: &str = "/etc/ganesha/ganesha.conf";
 
 /// The imported configuration, which must be valid, and the remarks.
-fn imported(text: &str) -> (Config, Vec<String>) {
+fn imported(text: &str) -> (ServerConfig, Vec<String>) {
     let imported = import_files(&[(MAIN, text)]).unwrap();
-    let config =
-        Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
+    let config = ServerConfig::parse(&imported.config)
+        .unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
     (config, imported.lost.iter().map(ToString::to_string).collect())
 }
 
@@ -259,7 +259,7 @@ proptest! {
             })
             .collect();
         let imported = import_files(&[(MAIN, &text)]).unwrap();
-        if let Err(error) = Config::parse(&imported.config) {
+        if let Err(error) = ServerConfig::parse(&imported.config) {
             // An invalid path must be corrected by hand; all else must be valid.
             let is_path = error.problems.iter().all(|problem| problem.text.contains("must begin with /"));
             prop_assert!(is_path, "{}\n{}", error, imported.config);

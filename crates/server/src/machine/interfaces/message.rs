@@ -43,7 +43,7 @@ const HEADER_BYTES: usize = 16;
 
 /// One relevant message.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum NetlinkMessage {
     /// An interface.
     Link(Link),
     /// An address of an interface.
@@ -65,7 +65,7 @@ pub fn request(kind: u16) -> [u8; 32] {
 }
 
 /// The relevant messages of one datagram.
-pub fn messages(mut datagram: &[u8]) -> Vec<Message> {
+pub fn messages(mut datagram: &[u8]) -> Vec<NetlinkMessage> {
     let mut found = Vec::new();
     while let Some(length) = u32_at(datagram, 0).map(|l| l as usize) {
         if length < HEADER_BYTES || length > datagram.len() {
@@ -73,10 +73,10 @@ pub fn messages(mut datagram: &[u8]) -> Vec<Message> {
         }
         let body = &datagram[HEADER_BYTES..length];
         let message = match u16_at(datagram, 4) {
-            Some(NEW_LINK) => link(body).map(Message::Link),
-            Some(NEW_ADDRESS) => address(body).map(Message::Address),
-            Some(DONE) => Some(Message::Done),
-            Some(ERROR) => u32_at(body, 0).map(|e| Message::Refused(e.cast_signed())),
+            Some(NEW_LINK) => link(body).map(NetlinkMessage::Link),
+            Some(NEW_ADDRESS) => address(body).map(NetlinkMessage::Address),
+            Some(DONE) => Some(NetlinkMessage::Done),
+            Some(ERROR) => u32_at(body, 0).map(|e| NetlinkMessage::Refused(e.cast_signed())),
             _ => None,
         };
         found.extend(message);
@@ -202,13 +202,13 @@ mod tests {
             queues: 4,
             bits_per_second: None,
         };
-        assert_eq!(seen, [Message::Link(link), Message::Done]);
+        assert_eq!(seen, [NetlinkMessage::Link(link), NetlinkMessage::Done]);
     }
 
     #[test]
     fn link_without_carrier_is_down() {
         let seen = messages(&a_link(0x1003, &attribute(3, b"eth0\0")));
-        assert!(matches!(&seen[..], [Message::Link(l)] if !l.is_up && !l.is_virtual));
+        assert!(matches!(&seen[..], [NetlinkMessage::Link(l)] if !l.is_up && !l.is_virtual));
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         let seen = |flags: u8, attributes: &[u8]| {
             let head = [0, 24, flags, 0, 3, 0, 0, 0];
             let mut found = messages(&message(NEW_ADDRESS, &[&head, attributes]));
-            let Some(Message::Address(address)) = found.pop() else { panic!("no address") };
+            let Some(NetlinkMessage::Address(address)) = found.pop() else { panic!("no address") };
             (address.address.to_string(), address.is_usable)
         };
         assert_eq!(seen(0, &[far.clone(), near].concat()), ("192.0.2.1".into(), true));

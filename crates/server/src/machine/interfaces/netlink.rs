@@ -1,6 +1,6 @@
 //! The rtnetlink socket: dumps of links and addresses, and change notifications.
 
-use super::message::{GET_ADDRESS, GET_LINK, Message, messages, request};
+use super::message::{GET_ADDRESS, GET_LINK, NetlinkMessage, messages, request};
 use super::select::{InterfaceAddress, Link};
 use crate::limits::{ADDRESSES_MAX, INTERFACES_MAX};
 use rustix::fd::OwnedFd;
@@ -35,22 +35,24 @@ pub fn dump() -> io::Result<(Vec<Link>, Vec<InterfaceAddress>)> {
     for kind in [GET_LINK, GET_ADDRESS] {
         net::send(&socket, &request(kind), SendFlags::empty())?;
         receive_all(&socket, |message| match message {
-            Message::Link(link) if links.len() < INTERFACES_MAX => links.push(link),
-            Message::Address(address) if addresses.len() < ADDRESSES_MAX => addresses.push(address),
+            NetlinkMessage::Link(link) if links.len() < INTERFACES_MAX => links.push(link),
+            NetlinkMessage::Address(address) if addresses.len() < ADDRESSES_MAX => {
+                addresses.push(address)
+            }
             _ => {}
         })?;
     }
     Ok((links, addresses))
 }
 
-fn receive_all(socket: &OwnedFd, mut take: impl FnMut(Message)) -> io::Result<()> {
+fn receive_all(socket: &OwnedFd, mut take: impl FnMut(NetlinkMessage)) -> io::Result<()> {
     let mut datagram = vec![0; DATAGRAM_BYTES];
     loop {
         let (count, _) = net::recv(socket, &mut datagram[..], RecvFlags::empty())?;
         for message in messages(&datagram[..count]) {
             match message {
-                Message::Done => return Ok(()),
-                Message::Refused(error) => return Err(io::Error::from_raw_os_error(-error)),
+                NetlinkMessage::Done => return Ok(()),
+                NetlinkMessage::Refused(error) => return Err(io::Error::from_raw_os_error(-error)),
                 other => take(other),
             }
         }

@@ -48,14 +48,14 @@ const ALL: Key = (LEVELS.len(), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
 /// Events of one network in the present period.
 #[derive(Clone, Copy, Debug, Default)]
-struct Account {
+struct NetworkEvents {
     since: Option<Instant>,
     refusals: u32,
     events: u32,
     left_out: u64,
 }
 
-impl Account {
+impl NetworkEvents {
     fn is_present(&self, now: Instant) -> bool {
         self.since.is_some_and(|since| now.duration_since(since) < PERIOD)
     }
@@ -82,13 +82,13 @@ impl Account {
 
 /// Accounts of all sources and of the networks around them.
 #[derive(Debug, Default)]
-pub struct Bounds {
-    levels: [HashMap<Key, Account>; LEVELS.len()],
-    total: Account,
+pub struct AuditBounds {
+    levels: [HashMap<Key, NetworkEvents>; LEVELS.len()],
+    total: NetworkEvents,
     swept: Option<Instant>,
 }
 
-impl Bounds {
+impl AuditBounds {
     /// Returns `None` to leave an event of `source` out, else the number of its events that were
     /// left out since the last.
     pub fn admit(&mut self, source: IpAddr, is_refusal: bool, now: Instant) -> Option<u64> {
@@ -96,7 +96,7 @@ impl Bounds {
         let find = |level: usize| {
             self.levels[level].get(&keys[level]).copied().unwrap_or_default().at(now)
         };
-        let mut accounts: [Account; LEVELS.len()] = std::array::from_fn(find);
+        let mut accounts: [NetworkEvents; LEVELS.len()] = std::array::from_fn(find);
         let mut total = self.total.at(now);
         let is_within = accounts.iter().zip(&LEVELS).all(|(account, level)| match is_refusal {
             true => account.refusals < level.refusals_max,
@@ -133,7 +133,7 @@ impl Bounds {
     }
 
     fn has_room(&mut self, level: usize, own: &Key, now: Instant) -> bool {
-        let has_room = |accounts: &HashMap<Key, Account>| {
+        let has_room = |accounts: &HashMap<Key, NetworkEvents>| {
             accounts.len() < LEVELS[level].accounts_max || accounts.contains_key(own)
         };
         if !has_room(&self.levels[level])
@@ -174,7 +174,7 @@ mod tests {
 
     /// Number of logged events if each of `sources` causes `each` events.
     fn written(
-        bounds: &mut Bounds,
+        bounds: &mut AuditBounds,
         sources: impl Iterator<Item = IpAddr>,
         (each, is_refusal): (u32, bool),
         now: Instant,
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn ipv6_network_counts_as_one_source() {
-        let (mut bounds, now) = (Bounds::default(), Instant::now());
+        let (mut bounds, now) = (AuditBounds::default(), Instant::now());
         let addresses = (1..=200).map(|i| at(&format!("2001:db8:1:2::{i:x}")));
         assert_eq!(written(&mut bounds, addresses, (5, true), now), 30);
         let mapped = ["192.0.2.1", "::ffff:192.0.2.1"].map(at);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn sources_of_one_network_share_one_bound() {
-        let (mut bounds, now) = (Bounds::default(), Instant::now());
+        let (mut bounds, now) = (AuditBounds::default(), Instant::now());
         let taken = written(&mut bounds, (0..60_000).map(site), (1, true), now);
         assert_eq!(taken, 240, "a /48 is a network");
         let others = ["192.0.2.1", "2001:db8:8::1", "2001:db9::1"].map(at);
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn rest_of_one_network_is_not_that_of_another() {
-        let (mut bounds, now) = (Bounds::default(), Instant::now());
+        let (mut bounds, now) = (AuditBounds::default(), Instant::now());
         // Fills the narrowest level with sources in separate networks.
         let sources = (0..SITE.accounts_max as u32).map(|i| site(i << 13));
         written(&mut bounds, sources, (1, false), now);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn total_is_bounded_and_one_wide_network_gets_half() {
-        let (mut bounds, now) = (Bounds::default(), Instant::now());
+        let (mut bounds, now) = (AuditBounds::default(), Instant::now());
         let in_network =
             |second: u8| (0..=255).map(move |third| IpAddr::from([10, second, third, 1]));
         let half = EVENTS_TOTAL_MAX as usize / 2;
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn written_event_includes_the_count_of_omitted_ones() {
-        let (mut bounds, now) = (Bounds::default(), Instant::now());
+        let (mut bounds, now) = (AuditBounds::default(), Instant::now());
         let source = at("192.0.2.1");
         assert_eq!(written(&mut bounds, std::iter::repeat_n(source, 42), (1, true), now), 30);
         assert_eq!(bounds.admit(source, false, now), Some(12));
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn sources_of_an_expired_period_are_evicted() {
-        let (mut bounds, now) = (Bounds::default(), Instant::now());
+        let (mut bounds, now) = (AuditBounds::default(), Instant::now());
         written(&mut bounds, (0..10_000).map(|i: u32| i.to_be_bytes().into()), (1, true), now);
         let later = now + PERIOD;
         bounds.admit(at("9.9.9.9"), true, later);

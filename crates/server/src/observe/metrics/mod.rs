@@ -153,7 +153,7 @@ mod tests {
         names.sort_unstable();
         assert!(names.windows(2).all(|w| w[0] != w[1]));
         for Metric { name, kind, help, .. } in all() {
-            assert_eq!(name.ends_with("_total"), *kind == text::Kind::Counter, "{name}");
+            assert_eq!(name.ends_with("_total"), *kind == text::MetricType::Counter, "{name}");
             assert!(help.ends_with('.') && !help.contains('\n'), "{name}");
         }
     }

@@ -1,7 +1,7 @@
 //! The table of all metrics: name, labels, help and value source.
 
 use super::Moment;
-use super::text::{Kind, Lines};
+use super::text::{Lines, MetricType};
 use crate::metadata_cache::CacheCount;
 use limits::{Limits, Rates, ResourceUsage};
 use meter::{ApiSnapshot, ShareSnapshot};
@@ -12,7 +12,7 @@ pub struct Metric {
     /// Name of the metric.
     pub name: &'static str,
     /// Type of the metric.
-    pub kind: Kind,
+    pub kind: MetricType,
     /// Label names.
     pub labels: &'static [&'static str],
     /// Help text, a sentence.
@@ -32,7 +32,7 @@ const fn counter(
     help: &'static str,
     put: fn(&Moment<'_>, &mut Lines<'_>),
 ) -> Metric {
-    Metric { name, kind: Kind::Counter, labels, help, put }
+    Metric { name, kind: MetricType::Counter, labels, help, put }
 }
 
 const fn gauge(
@@ -41,7 +41,7 @@ const fn gauge(
     help: &'static str,
     put: fn(&Moment<'_>, &mut Lines<'_>),
 ) -> Metric {
-    Metric { name, kind: Kind::Gauge, labels, help, put }
+    Metric { name, kind: MetricType::Gauge, labels, help, put }
 }
 
 const fn histogram(
@@ -50,7 +50,7 @@ const fn histogram(
     help: &'static str,
     put: fn(&Moment<'_>, &mut Lines<'_>),
 ) -> Metric {
-    Metric { name, kind: Kind::Histogram, labels, help, put }
+    Metric { name, kind: MetricType::Histogram, labels, help, put }
 }
 
 /// All metrics.

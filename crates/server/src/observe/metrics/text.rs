@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricType {
     /// Increases only, since the start.
     Counter,
     /// Increases and decreases.
@@ -15,7 +15,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricType {
     /// The type's name in the format.
     pub fn name(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl<'a> Lines<'a> {
     /// Writes the head of a metric.
     pub fn begin(
         out: &'a mut String,
-        (name, kind): (&'a str, Kind),
+        (name, kind): (&'a str, MetricType),
         help: &str,
         labels: &'a [&'a str],
     ) -> Self {
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn label_with_control_characters_stays_printable() {
         let mut out = String::new();
-        let mut lines = Lines::begin(&mut out, ("m", Kind::Gauge), "Help.", &["share"]);
+        let mut lines = Lines::begin(&mut out, ("m", MetricType::Gauge), "Help.", &["share"]);
         lines.put(&["a\r\u{1b}[2J\u{9b}\u{202e}\u{2028}"], 1);
         let share = r"a\\u{d}\\u{1b}[2J\\u{9b}\\u{202e}\\u{2028}";
         assert!(out.ends_with(&format!("m{{share=\"{share}\"}} 1\n")), "{out}");
@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn metric_labels_are_escaped_and_buckets_are_cumulative() {
         let mut out = String::new();
-        let mut lines = Lines::begin(&mut out, ("m", Kind::Histogram), "Help.", &["share"]);
+        let mut lines = Lines::begin(&mut out, ("m", MetricType::Histogram), "Help.", &["share"]);
         lines.put_histogram(&["a\"\\\n"], [("1", &2), ("+Inf", &3)].into_iter(), 1.5);
-        let mut lines = Lines::begin(&mut out, ("n", Kind::Gauge), "Help.", &[]);
+        let mut lines = Lines::begin(&mut out, ("n", MetricType::Gauge), "Help.", &[]);
         lines.put(&[], 7);
         let share = "share=\"a\\\"\\\\\\n\"";
         let expected = [

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const BOUNDS: Bounds = Bounds {
+const BOUNDS: QueueBounds = QueueBounds {
     calls: 100,
     holder_calls: 80,
     holder_floor: 10,
@@ -130,7 +130,7 @@ fn sentry_ends_after_an_idle_period() {
 #[test]
 fn call_beyond_the_bound_is_returned() {
     let start = Instant::now();
-    let mut line = CallQueue::new(Bounds { calls: 2, ..BOUNDS });
+    let mut line = CallQueue::new(QueueBounds { calls: 2, ..BOUNDS });
     assert!(line.join(&ONE, 1, start).is_ok());
     assert!(line.join(&ONE, 2, start).is_ok());
     assert_eq!(line.join(&ONE, 3, start), Err(3));
@@ -148,7 +148,7 @@ fn calls_are_returned_if_no_thread_starts() {
 #[test]
 fn holder_bound_is_the_free_share_with_a_floor() {
     let start = Instant::now();
-    let bounds = Bounds { calls: 20, holder_calls: 12, holder_floor: 3, ..BOUNDS };
+    let bounds = QueueBounds { calls: 20, holder_calls: 12, holder_floor: 3, ..BOUNDS };
     let mut line = CallQueue::new(bounds);
     let mut join_all =
         |holder: u8| (0..100).take_while(|_| line.join(&holder, 0, start).is_ok()).count();
@@ -157,7 +157,7 @@ fn holder_bound_is_the_free_share_with_a_floor() {
     assert_eq!(join_all(3), 3, "the floor");
     assert_eq!(join_all(4), 2, "what is left");
     assert_eq!(line.holders(), 4);
-    let mut alone = CallQueue::new(Bounds { calls: 100, ..bounds });
+    let mut alone = CallQueue::new(QueueBounds { calls: 100, ..bounds });
     let joined = (0..100).take_while(|_| alone.join(&ONE, 0, start).is_ok()).count();
     assert_eq!(joined, 12, "the bound of one holder");
 }
@@ -165,7 +165,7 @@ fn holder_bound_is_the_free_share_with_a_floor() {
 #[test]
 fn holders_take_turns_regardless_of_call_count() {
     let start = Instant::now();
-    let mut line = CallQueue::new(Bounds { threads: 1, ..BOUNDS });
+    let mut line = CallQueue::new(QueueBounds { threads: 1, ..BOUNDS });
     for call in 0..40 {
         line.join(&1, call, start).unwrap();
     }
@@ -209,7 +209,7 @@ fn long_calls_of_one_holder_leave_workers_for_others() {
 #[test]
 fn holder_at_its_bound_wakes_no_worker() {
     let start = Instant::now();
-    let mut line = CallQueue::new(Bounds { threads: 2, ..BOUNDS });
+    let mut line = CallQueue::new(QueueBounds { threads: 2, ..BOUNDS });
     line.join(&1, 0, start).unwrap();
     assert!(matches!(come(&mut line).0, Duty::Run(_, 0)));
     for call in 1..5 {
@@ -308,7 +308,7 @@ proptest::proptest! {
     ) {
         let (start, mut time) = (Instant::now(), Duration::ZERO);
         // With one worker the calls that a holder runs never delay itself.
-        let mut line = CallQueue::new(Bounds { threads: 1, calls: 1000, ..BOUNDS });
+        let mut line = CallQueue::new(QueueBounds { threads: 1, calls: 1000, ..BOUNDS });
         let (mut threads, mut waiting, mut joined) = (Threads::default(), QueuedCalls::new(), 0);
         for (what, by) in steps {
             time += TICK;
@@ -370,7 +370,7 @@ proptest::proptest! {
 #[test]
 fn blocking_calls_get_a_worker_each_at_once() {
     let now = Instant::now();
-    let mut line = CallQueue::new(Bounds { all_wait: true, ..BOUNDS });
+    let mut line = CallQueue::new(QueueBounds { all_wait: true, ..BOUNDS });
     for call in 0..6 {
         let summons = line.join(&1, call, now).unwrap();
         assert_eq!(summons, Summons { wake: 0, make: 1 }, "the worker of call {call}");

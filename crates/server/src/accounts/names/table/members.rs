@@ -4,7 +4,7 @@
 //! Each client has one time slice at a time for its netgroups; the rest waits for its next slice,
 //! behind other clients.
 
-use super::{Age, Client, RuleVerdict, lookup_site};
+use super::{Age, ClientNameEntry, RuleVerdict, lookup_site};
 use crate::accounts::site_queue::SiteQueue;
 use crate::limits::{
     CLIENT_NAMES_MAX, FIRST_ANSWER_WITHIN, HOST_ANSWER_MAX_AGE, HOST_RETRY, LOOKUPS_WAITING_MAX,
@@ -380,7 +380,7 @@ impl super::NameTable {
         let address = self.member_lines.begin()?;
         let netgroups = self.netgroups.clone();
         let client = self.clients.get(&address);
-        let names = client.map(Client::names).unwrap_or_default();
+        let names = client.map(ClientNameEntry::names).unwrap_or_default();
         let hosts = names.iter().cloned().chain([address.to_string()]).collect();
         let wanted = client.map(|client| client.groups.pending).unwrap_or_default();
         Some(MemberLookup { client: address, hosts, netgroups, wanted })

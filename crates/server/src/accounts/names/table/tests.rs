@@ -23,15 +23,17 @@ fn configure(table: &mut NameTable, wanted: &WantedNames, now: Instant) {
     table.settle(wanted);
 }
 
-fn host(name: &str, addresses: Option<&[IpAddr]>) -> Answer {
-    Answer::Host { name: name.into(), addresses: addresses.map(<[IpAddr]>::to_vec) }
+fn host(name: &str, addresses: Option<&[IpAddr]>) -> LookupAnswer {
+    LookupAnswer::Host { name: name.into(), addresses: addresses.map(<[IpAddr]>::to_vec) }
 }
 
 /// Starts the look-up of a client and answers it.
 fn answer_client(table: &mut NameTable, names: &[&str], has_failed: bool, now: Instant) {
-    let Some(Lookup::Client(client, is_short)) = table.next(now) else { panic!("no look-up") };
+    let Some(QueuedLookup::Client(client, is_short)) = table.next(now) else {
+        panic!("no look-up")
+    };
     let found = client_names(names);
-    table.handle_answer(Answer::Client { client, is_short, found, has_failed }, now);
+    table.handle_answer(LookupAnswer::Client { client, is_short, found, has_failed }, now);
 }
 
 fn client_names(names: &[&str]) -> ClientNames {
@@ -86,7 +88,7 @@ fn names_of(table: &NameTable, client: IpAddr, now: Instant) -> Option<Vec<Strin
 fn host_is_unknown_until_resolved_and_then_refreshed() {
     let (mut table, now) = table(&["build"], &[]);
     assert_eq!(table.find_host("build", address(1), now), RuleVerdict::Pending);
-    assert_eq!(table.next(now), Some(Lookup::Host("build".into())));
+    assert_eq!(table.next(now), Some(QueuedLookup::Host("build".into())));
     assert_eq!(table.next(now), None, "it is asked already");
     table.handle_answer(host("build", Some(&[address(1)])), now);
     assert_eq!(table.find_host("build", address(1), now), RuleVerdict::Match);
@@ -94,7 +96,7 @@ fn host_is_unknown_until_resolved_and_then_refreshed() {
     let later = now + HOST_REFRESH;
     assert_eq!(table.next(later - Duration::from_millis(1)), None);
     assert_eq!(table.idle_for(now), Some(HOST_REFRESH));
-    assert_eq!(table.next(later), Some(Lookup::Host("build".into())));
+    assert_eq!(table.next(later), Some(QueuedLookup::Host("build".into())));
     assert_eq!(table.find_host("build", address(1), later), RuleVerdict::Match, "meanwhile");
     table.handle_answer(host("build", Some(&[address(2)])), later);
     assert_eq!(table.find_host("build", address(1), later), RuleVerdict::NoMatch);
@@ -221,7 +223,8 @@ fn lookup_timeout_is_unanswered() {
     let none = ClientNames { names: Vec::new(), is_incomplete: true };
     assert_eq!(table.find(address(1), late).0.as_deref(), Some(&none));
     let found = client_names(&["a.lab"]);
-    let answer = Answer::Client { client: address(1), is_short: true, found, has_failed: false };
+    let answer =
+        LookupAnswer::Client { client: address(1), is_short: true, found, has_failed: false };
     table.handle_answer(answer, late);
     assert_eq!(names_of(&table, address(1), late), Some(vec!["a.lab".into()]), "whenever it comes");
 }
@@ -266,7 +269,9 @@ fn one_network_does_not_fill_the_queue_or_delay_known_clients() {
     }
     while table.next(later).is_some() {}
     assert!(table.ask(address(1), later));
-    assert!(matches!(table.next(later), Some(Lookup::Client(client, _)) if client == address(1)));
+    assert!(
+        matches!(table.next(later), Some(QueuedLookup::Client(client, _)) if client == address(1))
+    );
 }
 
 #[test]
@@ -276,7 +281,7 @@ fn slow_strangers_leave_a_thread_for_configured_names() {
     let begun = std::iter::from_fn(|| table.next(now)).count();
     assert_eq!(begun, LOOKUP_THREADS - 1);
     table.prepare(&wanted(&["build"], &[]), now);
-    assert_eq!(table.next(now), Some(Lookup::Host("build".into())));
+    assert_eq!(table.next(now), Some(QueuedLookup::Host("build".into())));
 }
 
 #[test]
@@ -515,13 +520,16 @@ fn reload_queries_added_netgroups() {
 fn short_names_are_resolved_once_netgroups_need_them() {
     let (mut table, now) = table(&[], &[]);
     table.ask(address(1), now);
-    let Some(Lookup::Client(client, false)) = table.next(now) else { panic!("no look-up") };
+    let Some(QueuedLookup::Client(client, false)) = table.next(now) else { panic!("no look-up") };
     configure(&mut table, &wanted(&[], &["one"]), now);
     let found = client_names(&["a.lab"]);
-    table.handle_answer(Answer::Client { client, is_short: false, found, has_failed: false }, now);
+    table.handle_answer(
+        LookupAnswer::Client { client, is_short: false, found, has_failed: false },
+        now,
+    );
     assert_eq!(table.find(address(1), now), (None, true));
     table.ask(address(1), now);
-    assert_eq!(table.next(now), Some(Lookup::Client(address(1), true)));
+    assert_eq!(table.next(now), Some(QueuedLookup::Client(address(1), true)));
 }
 
 #[test]
@@ -534,7 +542,9 @@ fn slow_lookups_of_one_site_leave_threads_for_others() {
     let begun: Vec<_> = std::iter::from_fn(|| table.next(now)).collect();
     assert_eq!(begun.len(), LOOKUPS_PER_SITE, "{begun:?}");
     assert!(table.ask(address(1), now));
-    assert!(matches!(table.next(now), Some(Lookup::Client(client, _)) if client == address(1)));
+    assert!(
+        matches!(table.next(now), Some(QueuedLookup::Client(client, _)) if client == address(1))
+    );
 }
 
 #[test]
