@@ -1,21 +1,21 @@
 //! One connection without its socket: records in, jobs out, records out. RFC 5531.
 //!
-//! Never waits and never sends. A [`Job`] answers one call: the driver of the connection polls it
+//! Never waits and never sends. A [`CallJob`] answers one call: the driver of the connection polls it
 //! at once, and stores it if it is pending. Jobs survive the end of the connection, because the
 //! client will ask for the replies on another one.
 
 use crate::clients::connection::ConnShared;
-use crate::clients::credentials::Credentials;
-use crate::clients::link::ConnFacts;
+use crate::clients::credentials::CallCredentials;
+use crate::clients::link::NfsConnFacts;
 use crate::compound::execute;
 use crate::limits::{
     MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, SESSION_PROOF_BYTES,
     SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX, TRANSMIT_EARLY_BYTES,
 };
 use crate::observe::metering::{count_callback, count_header_reply};
-use crate::request::reply::{JobResult, Transmit};
-use crate::request::run::Call as CompoundCall;
-use crate::server::Server;
+use crate::request::reply::{JobResult, RecordTransmit};
+use crate::request::run::CompoundCall;
+use crate::server::NfsServer;
 use bytes::Bytes;
 use meter::{Api, Arrival, ResponseType};
 use std::collections::VecDeque;
@@ -33,19 +33,19 @@ use wire::nfs::xdr::{XdrReader, XdrWriter};
 use wire::nfs::{Compound, Operation};
 
 /// Future that answers one call. The driver polls it at once and stores it if it is pending.
-pub type Job = Pin<Box<dyn Future<Output = JobResult> + Send>>;
+pub type CallJob = Pin<Box<dyn Future<Output = JobResult> + Send>>;
 
 /// Reason to close a connection without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Close(pub &'static str);
+pub struct NfsCloseReason(pub &'static str);
 
 /// The protocol state of one connection.
 #[derive(Debug)]
-pub struct Conn {
-    server: Arc<Server>,
+pub struct NfsConn {
+    server: Arc<NfsServer>,
     shared: Arc<ConnShared>,
     jobs: VecDeque<JobSlot>,
-    outbox: VecDeque<Transmit>,
+    outbox: VecDeque<RecordTransmit>,
     outbox_bytes: usize,
     spare: Vec<Vec<u8>>,
     /// A COMPOUND has arrived.
@@ -59,7 +59,7 @@ pub struct Conn {
 }
 
 /// A job that the driver has not taken, with the bytes of its reply.
-struct JobSlot(Job, usize);
+struct JobSlot(CallJob, usize);
 
 impl std::fmt::Debug for JobSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -67,10 +67,10 @@ impl std::fmt::Debug for JobSlot {
     }
 }
 
-impl Conn {
+impl NfsConn {
     /// A newly accepted connection.
     #[must_use]
-    pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
+    pub fn new(server: Arc<NfsServer>, facts: NfsConnFacts) -> Self {
         Self {
             server,
             shared: Arc::new(ConnShared::new(facts)),
@@ -85,7 +85,7 @@ impl Conn {
         }
     }
 
-    /// Shared state, which also signals when [`Conn::poll_transmit`] has a call to the client.
+    /// Shared state, which also signals when [`NfsConn::poll_transmit`] has a call to the client.
     #[must_use]
     pub fn shared(&self) -> Arc<ConnShared> {
         self.shared.clone()
@@ -124,8 +124,8 @@ impl Conn {
     /// Handles one record, without its marks.
     ///
     /// # Errors
-    /// [`Close`] if no reply is possible.
-    pub fn handle_record(&mut self, record: Bytes) -> Result<(), Close> {
+    /// [`NfsCloseReason`] if no reply is possible.
+    pub fn handle_record(&mut self, record: Bytes) -> Result<(), NfsCloseReason> {
         let at_once = || {
             let wire_bytes = (MARK_BYTES + record.len()) as u64;
             Arrival::at_once(self.server.host.instant(), wire_bytes)
@@ -152,7 +152,9 @@ impl Conn {
                 let body = ReplyBody::RpcMismatch { low: 2, high: 2 };
                 self.refuse(xid, body, refused, &arrival);
             }
-            Err(UnreadableMessage::Malformed(malformed)) => return Err(Close(malformed.what)),
+            Err(UnreadableMessage::Malformed(malformed)) => {
+                return Err(NfsCloseReason(malformed.what));
+            }
         }
         Ok(())
     }
@@ -177,7 +179,7 @@ impl Conn {
         if call.credentials.flavor == AuthFlavor::TLS {
             return self.handle_tls_probe(call, &arrival);
         }
-        let Some(credentials) = Credentials::of(&call.credentials) else {
+        let Some(credentials) = CallCredentials::of(&call.credentials) else {
             let body = ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS);
             let refused = (Api::NFS_UNKNOWN, ResponseType::AuthenticationError);
             return self.refuse(call.xid, body, refused, &arrival);
@@ -228,7 +230,7 @@ impl Conn {
         self.shared.link.set_under_tls();
     }
 
-    /// Whether TLS starts now: the records in [`Conn::poll_transmit`] are the last in clear text.
+    /// Whether TLS starts now: the records in [`NfsConn::poll_transmit`] are the last in clear text.
     /// Reports it once.
     #[must_use]
     pub fn starts_tls(&mut self) -> bool {
@@ -248,20 +250,20 @@ impl Conn {
         let mark = begin_record(w);
         w.put(&RpcReply { xid, body });
         end_record(w, mark, 0);
-        let mut transmit = Transmit { buffer: record, ..Transmit::default() };
+        let mut transmit = RecordTransmit { buffer: record, ..RecordTransmit::default() };
         let egress_bytes = transmit.length_bytes() as u64;
         let meter = (self.server.files.meter().as_ref(), &*self.server.host);
         count_header_reply(meter, (api, response), arrival, egress_bytes, &mut transmit.sent);
         self.push(transmit);
     }
 
-    fn push(&mut self, transmit: Transmit) {
+    fn push(&mut self, transmit: RecordTransmit) {
         self.outbox_bytes += transmit.length_bytes();
         self.outbox.push_back(transmit);
     }
 
     /// Takes the next job to poll.
-    pub fn poll_job(&mut self) -> Option<Job> {
+    pub fn poll_job(&mut self) -> Option<CallJob> {
         self.jobs.pop_front().map(|slot| slot.0)
     }
 
@@ -281,17 +283,17 @@ impl Conn {
     }
 
     /// Takes the next record to send, in order.
-    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self) -> Option<RecordTransmit> {
         let Some(transmit) = self.outbox.pop_front() else {
             let buffer = self.shared.link.calls.poll_outgoing()?;
             count_callback(self.server.files.meter(), 0, buffer.len() as u64);
-            return Some(Transmit { buffer, ..Transmit::default() });
+            return Some(RecordTransmit { buffer, ..RecordTransmit::default() });
         };
         self.outbox_bytes -= transmit.length_bytes();
         Some(transmit)
     }
 
-    /// Bytes queued for [`Conn::poll_transmit`].
+    /// Bytes queued for [`NfsConn::poll_transmit`].
     #[must_use]
     pub fn transmit_bytes(&self) -> usize {
         self.outbox_bytes
@@ -368,7 +370,7 @@ pub fn write_data_at(record: &[u8]) -> Option<usize> {
     data.as_ptr().addr().checked_sub(record.as_ptr().addr())
 }
 
-impl Drop for Conn {
+impl Drop for NfsConn {
     fn drop(&mut self) {
         self.shared.link.calls.end();
     }

@@ -18,7 +18,7 @@ pub struct TimeReading {
 }
 
 /// The process around the protocol layer. Any thread may call it.
-pub trait Host: Send + Sync {
+pub trait NfsHost: Send + Sync {
     /// Fills `out` from the system's secure random source.
     fn random(&self, out: &mut [u8]);
 

@@ -19,18 +19,18 @@ mod server;
 mod state;
 mod status;
 
-pub use clients::client::{Client, ClientFacts};
+pub use clients::client::{ClientFacts, ClientIncarnation};
 pub use clients::connection::ConnShared;
-pub use clients::link::{ConnFacts, ConnLink};
-pub use clients::session::Session;
-pub use conn::{Close, Conn, Job, write_data_at};
-pub use exports::config::Config;
+pub use clients::link::{ConnLink, NfsConnFacts};
+pub use clients::session::NfsSession;
+pub use conn::{CallJob, NfsCloseReason, NfsConn, write_data_at};
+pub use exports::config::NfsConfig;
 pub use exports::export::{
     ClientTerms, Export, ExportTerms, ExportedVolume, HostFilter, HostVerdict, NoHandles, Squash,
 };
 pub use exports::pseudo::PseudoTree;
-pub use host::{Host, TimeReading};
+pub use host::{NfsHost, TimeReading};
 pub use observe::snapshot;
-pub use request::reply::{JobResult, Transmit};
-pub use server::{Server, Stats};
-pub use state::holdings::Holdings;
+pub use request::reply::{JobResult, RecordTransmit};
+pub use server::{NfsServer, NfsStats};
+pub use state::holdings::NfsHoldings;

@@ -3,20 +3,20 @@
 //! Lock order: the clients, one client's states, a session's slots; the session table on its own.
 //! No lock is held across an await or a call of the file layer.
 
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::clients::client::ExchangeIdRequest;
 use crate::clients::delegations::{Delegations, PendingRevocation};
 use crate::clients::held_state::{ClientStates, HeldOpen};
-use crate::clients::session::{Session, SessionShares};
-use crate::clients::table::{Clients, ExchangeIdOutcome};
-use crate::exports::config::Config;
+use crate::clients::session::{NfsSession, SessionShares};
+use crate::clients::table::{ClientTable, ExchangeIdOutcome};
+use crate::exports::config::NfsConfig;
 use crate::exports::export::Export;
-use crate::host::{Host, TimeReading};
+use crate::host::{NfsHost, TimeReading};
 use crate::limits::{COURTESY, PATIENCE, SLOTS_UNDER_PRESSURE};
 use crate::observe::audit;
 use crate::state::client_record::ClientRecord;
 use crate::state::grace::Grace;
-use crate::state::holdings::Holdings;
+use crate::state::holdings::NfsHoldings;
 use files::{CourtesyClients, Files, Patience, RequestFiles};
 use futures_util::FutureExt;
 use limits::{LedgerAccount, ResourceCharge};
@@ -29,36 +29,36 @@ use vfs::{FileKey, KeyedBuildHasher, Timestamp, Vfs};
 use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
 
 /// The server.
-pub struct Server {
+pub struct NfsServer {
     /// The file layer.
     pub files: Arc<Files>,
     /// The process around it.
-    pub host: Arc<dyn Host>,
+    pub host: Arc<dyn NfsHost>,
     /// Random write verifier of this run.
     first_verifier: [u8; 8],
     /// Start time of the server.
     pub started: Timestamp,
     /// Counters.
-    pub stats: Stats,
-    config: RwLock<Arc<Config>>,
+    pub stats: NfsStats,
+    config: RwLock<Arc<NfsConfig>>,
     /// Number of configuration changes in this run.
     generation: AtomicU64,
-    clients: Mutex<Clients>,
+    clients: Mutex<ClientTable>,
     grace: Mutex<Grace>,
     pub(crate) delegations: Arc<Delegations>,
     /// Longest wait of requests for other clients.
     pub(crate) patience: Patience,
-    sessions: RwLock<HashMap<SessionId, Arc<Session>, KeyedBuildHasher>>,
+    sessions: RwLock<HashMap<SessionId, Arc<NfsSession>, KeyedBuildHasher>>,
     next_session: AtomicU32,
     /// Resource ledgers by address.
-    pub holdings: Arc<Holdings>,
+    pub holdings: Arc<NfsHoldings>,
     /// The server is draining and refuses new clients.
     draining: AtomicBool,
 }
 
 /// Counters since the start.
 #[derive(Debug, Default)]
-pub struct Stats {
+pub struct NfsStats {
     /// COMPOUNDs.
     pub compounds: AtomicU64,
     /// Operations.
@@ -67,23 +67,23 @@ pub struct Stats {
     pub replays: AtomicU64,
 }
 
-impl std::fmt::Debug for Server {
+impl std::fmt::Debug for NfsServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").finish_non_exhaustive()
     }
 }
 
 /// Clients retry after DELAY, which also renews their lease.
-fn patience(host: &Arc<dyn Host>, lease: Duration) -> Patience {
+fn patience(host: &Arc<dyn NfsHost>, lease: Duration) -> Patience {
     let host = host.clone();
     let carry_on = Arc::new(move |rest| host.carry_on(rest));
     Patience { limit: PATIENCE.min(lease / 3), carry_on }
 }
 
-impl Server {
+impl NfsServer {
     /// A server without clients.
     #[must_use]
-    pub fn new(config: Config, files: Arc<Files>, host: Arc<dyn Host>) -> Arc<Self> {
+    pub fn new(config: NfsConfig, files: Arc<Files>, host: Arc<dyn NfsHost>) -> Arc<Self> {
         let (mut verifier, mut secret) = ([0; 8], [0; 8]);
         host.random(&mut verifier);
         host.random(&mut secret);
@@ -91,14 +91,14 @@ impl Server {
         let awaited = remembered.iter().map(|bytes| ClientRecord::decode(bytes)).collect();
         let grace = Grace::new(awaited, host.now().instant + config.lease);
         let patience = patience(&host, config.lease);
-        let holdings = Arc::new(Holdings::new(config.states_max));
+        let holdings = Arc::new(NfsHoldings::new(config.states_max));
         let server = Arc::new(Self {
             files,
             first_verifier: verifier,
             started: host.now().wall,
-            stats: Stats::default(),
+            stats: NfsStats::default(),
             generation: AtomicU64::new(1),
-            clients: Mutex::new(Clients::new(config.lease, secret, holdings.clone())),
+            clients: Mutex::new(ClientTable::new(config.lease, secret, holdings.clone())),
             grace: Mutex::new(grace),
             delegations: Arc::default(),
             patience,
@@ -116,12 +116,12 @@ impl Server {
 
     /// The current configuration.
     #[must_use]
-    pub fn config(&self) -> Arc<Config> {
+    pub fn config(&self) -> Arc<NfsConfig> {
         self.config.read().clone()
     }
 
     /// Replaces the configuration. The lease time stays.
-    pub fn configure(&self, config: Config) {
+    pub fn configure(&self, config: NfsConfig) {
         self.holdings.states.set_max(config.states_max as u64);
         *self.config.write() = Arc::new(config);
         self.generation.fetch_add(1, Ordering::Relaxed);
@@ -138,12 +138,12 @@ impl Server {
         self.draining.store(draining, Ordering::Relaxed);
     }
 
-    /// See [`Clients::exchange_id`].
+    /// See [`ClientTable::exchange_id`].
     ///
     /// # Errors
-    /// The errors of [`Clients::exchange_id`]; DELAY while the server drains. CLID_INUSE while the
+    /// The errors of [`ClientTable::exchange_id`]; DELAY while the server drains. CLID_INUSE while the
     /// owner string belongs to a client of another principal that may reclaim.
-    pub fn exchange_id(&self, who: ExchangeIdRequest) -> Result<Arc<Client>, NfsStatus> {
+    pub fn exchange_id(&self, who: ExchangeIdRequest) -> Result<Arc<ClientIncarnation>, NfsStatus> {
         if self.draining.load(Ordering::Relaxed) {
             return Err(NfsStatus::DELAY);
         }
@@ -156,16 +156,16 @@ impl Server {
         Ok(client)
     }
 
-    /// See [`Clients::find`].
+    /// See [`ClientTable::find`].
     ///
     /// # Errors
     /// STALE_CLIENTID.
-    pub fn find_client(&self, id: ClientId) -> Result<Arc<Client>, NfsStatus> {
+    pub fn find_client(&self, id: ClientId) -> Result<Arc<ClientIncarnation>, NfsStatus> {
         self.clients.lock().find(id)
     }
 
     /// Confirms a client that has created a session, and ends its earlier incarnation.
-    pub fn confirm(&self, client: &Arc<Client>) {
+    pub fn confirm(&self, client: &Arc<ClientIncarnation>) {
         let former = self.clients.lock().confirm(client);
         if let Some(former) = former {
             self.end(&former);
@@ -173,13 +173,13 @@ impl Server {
     }
 
     /// Removes a client with all of its state.
-    pub fn remove_client(&self, client: &Arc<Client>) {
+    pub fn remove_client(&self, client: &Arc<ClientIncarnation>) {
         self.clients.lock().remove(client);
         self.end(client);
     }
 
     /// Ends everything of a client that has left the table.
-    fn end(&self, client: &Client) {
+    fn end(&self, client: &ClientIncarnation) {
         client.end_sessions().iter().for_each(|session| self.remove_session(session));
         // Files are closed outside the lock.
         let ended = client.with_states(ClientStates::end);
@@ -203,7 +203,7 @@ impl Server {
 
     /// The client with this number in this run.
     #[must_use]
-    pub fn client_numbered(&self, number: u32) -> Option<Arc<Client>> {
+    pub fn client_numbered(&self, number: u32) -> Option<Arc<ClientIncarnation>> {
         self.clients.lock().numbered(number)
     }
 
@@ -227,7 +227,7 @@ impl Server {
     }
 
     /// Deletes the record of a client, unless another incarnation of it is confirmed.
-    fn forget(&self, client: &Client) {
+    fn forget(&self, client: &ClientIncarnation) {
         let record = client.record();
         if client.is_confirmed() && !self.clients.lock().has_confirmed(&record) {
             drop(self.host.remember_client(&record.encode(), false));
@@ -238,7 +238,11 @@ impl Server {
     ///
     /// # Errors
     /// The errors of [`Grace::check`].
-    pub(crate) fn check_grace(&self, client: &Client, reclaims: bool) -> Result<(), NfsStatus> {
+    pub(crate) fn check_grace(
+        &self,
+        client: &ClientIncarnation,
+        reclaims: bool,
+    ) -> Result<(), NfsStatus> {
         let has_reclaimed = client.has_reclaimed.load(Ordering::Acquire);
         let now = self.host.now().instant;
         self.grace.lock().check((&client.owner, client.principal), reclaims, has_reclaimed, now)
@@ -259,7 +263,7 @@ impl Server {
     }
 
     /// Notes RECLAIM_COMPLETE of a client.
-    pub(crate) fn complete_reclaim(&self, client: &Client) {
+    pub(crate) fn complete_reclaim(&self, client: &ClientIncarnation) {
         let former = self.grace.lock().complete(&client.owner, client.principal);
         if let Some(former) = former {
             drop(self.host.remember_client(&former.encode(), false));
@@ -270,7 +274,7 @@ impl Server {
     ///
     /// # Errors
     /// BADSESSION.
-    pub fn find_session(&self, id: SessionId) -> Result<Arc<Session>, NfsStatus> {
+    pub fn find_session(&self, id: SessionId) -> Result<Arc<NfsSession>, NfsStatus> {
         let sessions = self.sessions.read();
         sessions.get(&id).cloned().ok_or(NfsStatus::BADSESSION)
     }
@@ -301,11 +305,11 @@ impl Server {
     /// DELAY if the address has too many sessions.
     pub(crate) fn charge_session(
         &self,
-        client: &Client,
+        client: &ClientIncarnation,
         wish: u32,
     ) -> Result<SessionShares, NfsStatus> {
         let account = self.holdings.sessions.account(&client.holder);
-        let has_sessions = |client: &Client| !client.sessions().is_empty();
+        let has_sessions = |client: &ClientIncarnation| !client.sessions().is_empty();
         let session = self.take_or_make_room(&account, 1, has_sessions)?;
         let account = self.holdings.slots.account(&client.holder);
         let mut slots = account.force(0);
@@ -320,7 +324,7 @@ impl Server {
     ///
     /// # Errors
     /// DELAY if its client has too many; STALE_CLIENTID if the client is gone.
-    pub fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
+    pub fn add_session(&self, session: Arc<NfsSession>) -> Result<(), NfsStatus> {
         let mut sessions = self.sessions.write();
         session.client.add_session(session.clone())?;
         sessions.insert(session.id, session);
@@ -328,7 +332,7 @@ impl Server {
     }
 
     /// Ends a session.
-    pub fn remove_session(&self, session: &Session) {
+    pub fn remove_session(&self, session: &NfsSession) {
         session.end();
         let mut sessions = self.sessions.write();
         if sessions.remove(&session.id).is_some() {
@@ -391,21 +395,28 @@ impl Server {
     ///
     /// # Errors
     /// DELAY if its address has reached its share and no courtesy client makes room.
-    pub(crate) fn make_room(&self, client: &Client, owner_bytes: usize) -> Result<(), NfsStatus> {
+    pub(crate) fn make_room(
+        &self,
+        client: &ClientIncarnation,
+        owner_bytes: usize,
+    ) -> Result<(), NfsStatus> {
         let states = self.holdings.states.account(&client.holder);
-        self.take_or_make_room(&states, 1, Client::holds_state)?;
+        self.take_or_make_room(&states, 1, ClientIncarnation::holds_state)?;
         let owners = self.holdings.owner_bytes.account(&client.holder);
-        self.take_or_make_room(&owners, owner_bytes as u64, Client::holds_state)?;
+        self.take_or_make_room(&owners, owner_bytes as u64, ClientIncarnation::holds_state)?;
         let opens = client.open_account(self.files.opens());
-        self.take_or_make_room(opens, 1, Client::holds_state).map(drop)
+        self.take_or_make_room(opens, 1, ClientIncarnation::holds_state).map(drop)
     }
 
     /// Charges the file descriptor of an open to a client's address. Takes no lock, because the
     /// caller holds the client's states.
     ///
     /// # Errors
-    /// DELAY if others have taken the room that [`Server::make_room`] found.
-    pub(crate) fn charge_open(&self, client: &Client) -> Result<ResourceCharge, NfsStatus> {
+    /// DELAY if others have taken the room that [`NfsServer::make_room`] found.
+    pub(crate) fn charge_open(
+        &self,
+        client: &ClientIncarnation,
+    ) -> Result<ResourceCharge, NfsStatus> {
         client.open_account(self.files.opens()).take(1).map_err(|_| NfsStatus::DELAY)
     }
 
@@ -415,7 +426,7 @@ impl Server {
         &self,
         account: &Arc<LedgerAccount>,
         amount: u64,
-        has: impl Fn(&Client) -> bool,
+        has: impl Fn(&ClientIncarnation) -> bool,
     ) -> Result<ResourceCharge, NfsStatus> {
         let now = self.host.now().instant;
         loop {
@@ -429,22 +440,22 @@ impl Server {
 
     /// All clients.
     #[must_use]
-    pub fn clients(&self) -> Vec<Arc<Client>> {
+    pub fn clients(&self) -> Vec<Arc<ClientIncarnation>> {
         self.clients.lock().iter().cloned().collect()
     }
 }
 
-impl CourtesyClients for Server {
+impl CourtesyClients for NfsServer {
     /// Removes expired clients with state on this file.
     fn revoke_courtesy_state(&self, file: FileKey) -> bool {
         let (now, lease) = (self.host.now().instant, self.config().lease);
-        let holds = |client: &&Arc<Client>| {
+        let holds = |client: &&Arc<ClientIncarnation>| {
             client.holds_state()
                 && client.is_expired(now, lease)
                 && client.states.lock().holds(file)
         };
         let mut clients = self.clients.lock();
-        let expired: Vec<Arc<Client>> = clients.iter().filter(holds).cloned().collect();
+        let expired: Vec<Arc<ClientIncarnation>> = clients.iter().filter(holds).cloned().collect();
         expired.iter().for_each(|client| clients.remove(client));
         drop(clients);
         expired.iter().for_each(|client| self.end(client));

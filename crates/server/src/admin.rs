@@ -73,7 +73,7 @@ pub struct AdminState {
     /// The SMB server.
     pub server: Arc<Server>,
     /// The NFS server.
-    pub nfs: Arc<nfs::Server>,
+    pub nfs: Arc<nfs::NfsServer>,
     /// The file layer.
     pub files: Arc<Files>,
     /// All connections.

@@ -35,7 +35,7 @@ struct SystemUser {
     groups: Arc<[String]>,
 }
 
-/// The process as the [`Host`] of SMB and NFS.
+/// The process as the [`NfsHost`] of SMB and NFS.
 pub struct ProcessHost {
     users: RwLock<Users>,
     guest: RwLock<Option<String>>,
@@ -175,7 +175,7 @@ impl ProcessHost {
     }
 }
 
-impl nfs::Host for ProcessHost {
+impl nfs::NfsHost for ProcessHost {
     fn random(&self, out: &mut [u8]) {
         Host::random(self, out);
     }

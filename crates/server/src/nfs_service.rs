@@ -12,7 +12,7 @@ use crate::supervisor::Beat;
 use files::{Files, VolumeId};
 use meter::{Meter, ShareId};
 use nfs::{
-    ClientTerms, Conn, Export, ExportTerms, ExportedVolume, Host, HostFilter, HostVerdict,
+    ClientTerms, Export, ExportTerms, ExportedVolume, HostFilter, HostVerdict, NfsConn, NfsHost,
     PseudoTree, Squash,
 };
 use std::net::{IpAddr, SocketAddr};
@@ -25,10 +25,10 @@ use tokio::net::TcpListener;
 #[derive(Clone)]
 pub struct NfsService {
     /// The protocol layer.
-    pub server: Arc<nfs::Server>,
+    pub server: Arc<nfs::NfsServer>,
     /// Listening addresses.
     pub listening: Vec<SocketAddr>,
-    listener: Listener<Conn>,
+    listener: Listener<NfsConn>,
 }
 
 /// The host rules of a share (`hosts_allowed`, `hosts_denied`).
@@ -51,7 +51,7 @@ impl NfsService {
         connections: &Arc<ConnectionTable>,
         seats: &Arc<Seats>,
     ) -> Self {
-        let server = nfs::Server::new(
+        let server = nfs::NfsServer::new(
             nfs_config(config, shares, host, files.meter()),
             files.clone(),
             host.clone(),
@@ -77,7 +77,7 @@ impl NfsService {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;
-            self.server.handle_tick(Host::now(&*self.listener.host));
+            self.server.handle_tick(NfsHost::now(&*self.listener.host));
             beat.beats();
         }
     }
@@ -93,7 +93,7 @@ fn nfs_config(
     shares: &smb::Config,
     host: &ProcessHost,
     meter: &Meter,
-) -> nfs::Config {
+) -> nfs::NfsConfig {
     let mut exports: Vec<Arc<Export>> = Vec::new();
     for share in config.shares.iter().filter(|share| share.is_exported()) {
         let taken = |id| exports.iter().any(|export| export.id == id);
@@ -108,7 +108,7 @@ fn nfs_config(
     let offers_tls = host.tls().is_some();
     let states_max = nfs::limits::STATES_MAX;
     let tree = tree_of(config, &exports);
-    nfs::Config { exports, tree, lease: config.nfs_lease, owner, offers_tls, states_max }
+    nfs::NfsConfig { exports, tree, lease: config.nfs_lease, owner, offers_tls, states_max }
 }
 
 fn export_of(

@@ -314,7 +314,7 @@ impl Host for ProcessEnvironment {
     }
 }
 
-impl nfs::Host for ProcessEnvironment {
+impl nfs::NfsHost for ProcessEnvironment {
     fn random(&self, out: &mut [u8]) {
         Host::random(self, out);
     }

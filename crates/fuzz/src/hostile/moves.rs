@@ -38,7 +38,7 @@ pub struct Episode {
     pub counts: EventCounts,
     pub(super) around: Arc<EpisodeSurroundings>,
     server: Arc<Server>,
-    pub(super) nfs: Arc<nfs::Server>,
+    pub(super) nfs: Arc<nfs::NfsServer>,
     vfs: Arc<MemoryVfs>,
     pub(super) victim: Victim,
     pub(super) nfs_victim: NfsVictim,
@@ -681,7 +681,7 @@ impl Episode {
     fn tick(&mut self, _: &mut Rng) {
         self.around.advance(Duration::from_millis(500));
         self.server.handle_tick(smb::Host::now(&*self.around));
-        self.nfs.handle_tick(nfs::Host::now(&*self.around));
+        self.nfs.handle_tick(nfs::NfsHost::now(&*self.around));
         self.links.iter_mut().for_each(|link| link.poll(&self.around));
     }
 

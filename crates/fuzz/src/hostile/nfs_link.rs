@@ -5,7 +5,7 @@ use super::link::WAITING_MAX;
 use super::surroundings::{EpisodeSurroundings, EpisodeUser};
 use bytes::Bytes;
 use futures_util::FutureExt;
-use nfs::{Conn, ConnFacts, Job, Server};
+use nfs::{CallJob, NfsConn, NfsConnFacts, NfsServer};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use wire::nfs::compound::CompoundResults;
@@ -112,8 +112,8 @@ pub struct NfsLink {
     pub handles: Vec<FileHandle>,
     /// The last sent record.
     pub last_record: Vec<u8>,
-    conn: Conn,
-    jobs: Vec<Job>,
+    conn: NfsConn,
+    jobs: Vec<CallJob>,
     reply: Option<Vec<u8>>,
     /// Results of calls whose reply was delayed.
     late: Vec<Vec<u8>>,
@@ -128,11 +128,11 @@ pub struct NfsIntroduction<'a> {
 }
 
 impl NfsLink {
-    pub fn connect(server: &Arc<Server>, user: EpisodeUser, number: u64) -> Self {
+    pub fn connect(server: &Arc<NfsServer>, user: EpisodeUser, number: u64) -> Self {
         // The victim's kernel uses a privileged port; hostile users' programs use others.
         let port = if user == EpisodeUser::Alice { 700 } else { 40_000 };
         let peer = Ipv4Addr::new(10, user as u8, 1, number as u8);
-        let facts = ConnFacts {
+        let facts = NfsConnFacts {
             id: number,
             peer: SocketAddr::from((peer, port)),
             local: SocketAddr::from((Ipv4Addr::LOCALHOST, 2049)),
@@ -152,7 +152,7 @@ impl NfsLink {
             own: Vec::new(),
             handles: Vec::new(),
             last_record: Vec::new(),
-            conn: Conn::new(server.clone(), facts),
+            conn: NfsConn::new(server.clone(), facts),
             jobs: Vec::new(),
             reply: None,
             late: Vec::new(),

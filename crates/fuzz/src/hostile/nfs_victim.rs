@@ -3,7 +3,7 @@
 use super::nfs_link::{NfsIntroduction, NfsLink, OperationList};
 use super::surroundings::{EXPORT, EpisodeSurroundings, EpisodeUser};
 use super::victim::{FILE_BYTES, LOCKED, Victim, WRITES_FROM};
-use nfs::Server;
+use nfs::NfsServer;
 use std::ops::Range;
 use std::sync::Arc;
 use wire::nfs::ops::{
@@ -75,7 +75,7 @@ fn open(name: &[u8]) -> Operation<'_> {
 
 impl NfsVictim {
     /// The victim's kernel mounts the share; the victim opens files and locks a range.
-    pub fn arrive(server: &Arc<Server>, around: &EpisodeSurroundings) -> Self {
+    pub fn arrive(server: &Arc<NfsServer>, around: &EpisodeSurroundings) -> Self {
         let mut link = NfsLink::connect(server, EpisodeUser::Alice, 0);
         assert!(link.begin(around), "the victim mounts the share");
         let handles = PATHS.iter().map(|path| {
@@ -183,7 +183,7 @@ impl NfsVictim {
     }
 
     /// Asserts the invariants.
-    pub fn check(&mut self, around: &EpisodeSurroundings, server: &Server, victim: &Victim) {
+    pub fn check(&mut self, around: &EpisodeSurroundings, server: &NfsServer, victim: &Victim) {
         let clients = server.snapshot().clients;
         let client = clients.iter().find(|client| client.id == self.link.client.0);
         let client = client.expect("the victim's client is there");

@@ -146,7 +146,7 @@ fn account(user: EpisodeUser, name: &str) -> Account {
     }
 }
 
-impl nfs::Host for EpisodeSurroundings {
+impl nfs::NfsHost for EpisodeSurroundings {
     fn random(&self, out: &mut [u8]) {
         Host::random(self, out);
     }
@@ -203,7 +203,7 @@ pub struct Settings {
 /// The servers of an episode, and their files.
 pub struct EpisodeServers {
     pub server: Arc<Server>,
-    pub nfs: Arc<nfs::Server>,
+    pub nfs: Arc<nfs::NfsServer>,
     pub vfs: Arc<MemoryVfs>,
 }
 
@@ -242,7 +242,7 @@ pub fn server(settings: Settings, surroundings: Arc<EpisodeSurroundings>) -> Epi
         shares: vec![Arc::new(data), Arc::new(home)],
     };
     let files = Arc::new(Files::new(Arc::new(Inline)));
-    let nfs = nfs::Server::new(nfs_config(volume), files.clone(), surroundings.clone());
+    let nfs = nfs::NfsServer::new(nfs_config(volume), files.clone(), surroundings.clone());
     EpisodeServers { server: Server::new(config, files, surroundings), nfs, vfs }
 }
 
@@ -255,7 +255,7 @@ impl nfs::HostFilter for AllHosts {
     }
 }
 
-fn nfs_config(volume: Arc<Volume>) -> nfs::Config {
+fn nfs_config(volume: Arc<Volume>) -> nfs::NfsConfig {
     let export = nfs::Export {
         id: VolumeId(1),
         name: EXPORT.to_vec(),
@@ -272,7 +272,7 @@ fn nfs_config(volume: Arc<Volume>) -> nfs::Config {
         is_stable: true,
         counted: meter::ShareId::NONE,
     };
-    nfs::Config {
+    nfs::NfsConfig {
         exports: vec![Arc::new(export)],
         lease: NFS_LEASE,
         owner: b"server".to_vec(),

@@ -10,8 +10,8 @@ use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use futures_util::FutureExt;
 use nfs::limits::{COURTESY, MESSAGE_BYTES_MAX};
 use nfs::{
-    Config, Conn, ConnFacts, Export, ExportTerms, ExportedVolume, Host, HostFilter, HostVerdict,
-    Job, Server, Squash, TimeReading, Transmit,
+    CallJob, Export, ExportTerms, ExportedVolume, HostFilter, HostVerdict, NfsConfig, NfsConn,
+    NfsConnFacts, NfsHost, NfsServer, RecordTransmit, Squash, TimeReading,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -64,7 +64,7 @@ struct NfsFuzzHost {
     now: Mutex<TimeReading>,
 }
 
-impl Host for NfsFuzzHost {
+impl NfsHost for NfsFuzzHost {
     fn random(&self, out: &mut [u8]) {
         out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
     }
@@ -92,9 +92,9 @@ impl HostFilter for ConversationHostFilter {
 /// A client with one session and two connections to a server with one share.
 struct NfsConversationRig {
     host: Arc<NfsFuzzHost>,
-    server: Arc<Server>,
-    conns: [Conn; 2],
-    waiting: Vec<(usize, Job)>,
+    server: Arc<NfsServer>,
+    conns: [NfsConn; 2],
+    waiting: Vec<(usize, CallJob)>,
     session: SessionId,
     sequence: u32,
     /// The last reply, without its record mark.
@@ -158,15 +158,16 @@ impl NfsConversationRig {
         let exports = vec![Arc::new(export)];
         let (owner, states_max) = (b"server".to_vec(), nfs::limits::STATES_MAX);
         let tree = nfs::PseudoTree::new([(0, &b"/srv/deep/share"[..])]);
-        let config = Config { exports, tree, lease, owner, offers_tls: true, states_max };
+        let config = NfsConfig { exports, tree, lease, owner, offers_tls: true, states_max };
         let now =
             TimeReading { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(NfsFuzzHost { random: AtomicU8::new(1), now: Mutex::new(now) });
         let files = Arc::new(Files::new(Arc::new(Inline)));
-        let server = Server::new(config, files, host.clone());
+        let server = NfsServer::new(config, files, host.clone());
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 2049));
-        let conns = [1, 2]
-            .map(|id| Conn::new(server.clone(), ConnFacts { id, peer: address, local: address }));
+        let conns = [1, 2].map(|id| {
+            NfsConn::new(server.clone(), NfsConnFacts { id, peer: address, local: address })
+        });
         let session = SessionId([0; 16]);
         Self { host, server, conns, waiting: Vec::new(), session, sequence: 0, answer: Vec::new() }
     }
@@ -282,7 +283,7 @@ impl NfsConversationRig {
     }
 
     /// Asserts that a reply is complete, and each result in it decodes.
-    fn check_response(&mut self, transmit: &Transmit) {
+    fn check_response(&mut self, transmit: &RecordTransmit) {
         assert!(transmit.file.is_none(), "what is in memory cannot be sent from a file");
         let record = &transmit.buffer;
         let bytes_max = MESSAGE_BYTES_MAX as usize;

@@ -2,10 +2,10 @@
 //! RFC 8881 2.10.3.1, 2.10.6, 20.9.
 
 use crate::clients::backchannel::CallbackHealth;
-use crate::clients::client::Client;
-use crate::clients::session::Session;
+use crate::clients::client::ClientIncarnation;
+use crate::clients::session::NfsSession;
 use crate::limits::{CALLBACK_TIMEOUT, CALLBACK_TRIES_MAX};
-use crate::server::Server;
+use crate::server::NfsServer;
 use bytes::Bytes;
 use files::Files;
 use futures_channel::oneshot::{Canceled, Receiver};
@@ -67,7 +67,7 @@ pub(crate) struct CallbackFailed;
 
 /// Guard of a backchannel slot; its drop frees the slot.
 struct SlotGuard<'s> {
-    session: &'s Session,
+    session: &'s NfsSession,
     place: crate::clients::callback_slots::CallbackSequence,
 }
 
@@ -77,7 +77,7 @@ impl Drop for SlotGuard<'_> {
     }
 }
 
-impl Client {
+impl ClientIncarnation {
     /// Calls the client on any of its sessions.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Client {
     }
 }
 
-impl Session {
+impl NfsSession {
     async fn call_back(
         &self,
         files: &Files,
@@ -189,7 +189,7 @@ impl Session {
     }
 
     /// Probes the client's callback program with a NULL call.
-    pub(crate) fn probe(self: &Arc<Self>, server: &Arc<Server>) {
+    pub(crate) fn probe(self: &Arc<Self>, server: &Arc<NfsServer>) {
         let Some((connection, callback_target)) = self.back.connections().into_iter().next() else {
             return;
         };
@@ -211,7 +211,7 @@ impl Session {
 
 fn put_compound(
     w: &mut XdrWriter<'_>,
-    session: &Session,
+    session: &NfsSession,
     place: &crate::clients::callback_slots::CallbackSequence,
     callback: &Callback<'_>,
     referring: Option<&ReferringCalls>,

@@ -1,10 +1,10 @@
 //! CB_NOTIFY_LOCK for blocking LOCKs that were denied, so that clients need not poll. RFC 8881 9.6,
 //! 20.11.
 
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::clients::held_state::HeldOpen;
 use crate::limits::WAITING_LOCKS_PER_CLIENT_MAX;
-use crate::server::Server;
+use crate::server::NfsServer;
 use crate::state::stateids::Owner;
 use files::{LockOwner, RangeLock};
 use futures_util::future::{Either, select};
@@ -29,7 +29,7 @@ pub(crate) struct LockWaiter {
 
 /// Registration of a waiting lock; its drop removes it.
 struct LockWaitEntry {
-    client: Arc<Client>,
+    client: Arc<ClientIncarnation>,
     key: (FileKey, Owner),
     /// Charge as one state, and for the bytes of its owner, to the client's address.
     _shares: [ResourceCharge; 2],
@@ -37,7 +37,11 @@ struct LockWaitEntry {
 
 impl LockWaitEntry {
     /// None if it waits already, or a limit is reached.
-    fn enter(server: &Server, client: &Arc<Client>, key: (FileKey, Owner)) -> Option<Self> {
+    fn enter(
+        server: &NfsServer,
+        client: &Arc<ClientIncarnation>,
+        key: (FileKey, Owner),
+    ) -> Option<Self> {
         let state = server.holdings.states.take(&client.holder).ok()?;
         let account = server.holdings.owner_bytes.account(&client.holder);
         let owner = account.take(key.1.len() as u64).ok()?;
@@ -56,7 +60,12 @@ impl Drop for LockWaitEntry {
 impl LockWaiter {
     /// Sends CB_NOTIFY_LOCK once the lock may be free, if the client has a backchannel. A lost
     /// notification does no harm, because the client polls anyhow. The wait ends after one lease.
-    pub fn notify_when_free(self, server: &Arc<Server>, client: &Arc<Client>, held: &HeldOpen) {
+    pub fn notify_when_free(
+        self,
+        server: &Arc<NfsServer>,
+        client: &Arc<ClientIncarnation>,
+        held: &HeldOpen,
+    ) {
         if !client.answers_callbacks() {
             return;
         }

@@ -2,9 +2,9 @@
 //!
 //! Workers copy piece by piece, so that a copy can be cancelled and shares its limits.
 
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::limits::COPY_PIECE_BYTES;
-use crate::server::Server;
+use crate::server::NfsServer;
 use crate::state::copies::CopyProgress;
 use crate::status::status_of;
 use files::{
@@ -43,7 +43,7 @@ pub struct AsyncCopy {
 
 impl AsyncCopy {
     /// Copies, then sends CB_OFFLOAD unless the client has cancelled.
-    pub async fn run(self, server: Arc<Server>, client: Arc<Client>) {
+    pub async fn run(self, server: Arc<NfsServer>, client: Arc<ClientIncarnation>) {
         let context =
             RequestContext::new(Protocol::Nfs, client.tag(), None, vfs::ArrivalOrder::next());
         let holder = CallHolder::Client(client.holder.clone());
@@ -62,7 +62,7 @@ impl AsyncCopy {
         }
     }
 
-    async fn copy(&self, server: &Server, files: &RequestFiles) -> Result<(), NfsStatus> {
+    async fn copy(&self, server: &NfsServer, files: &RequestFiles) -> Result<(), NfsStatus> {
         let ((from, source_at), (to, target_at)) = (&self.source, &self.target);
         let mut done = 0;
         while done < self.length_bytes && !self.progress.is_cancelled() {

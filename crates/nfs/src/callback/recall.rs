@@ -1,11 +1,11 @@
 //! Recall of delegations: CB_RECALL, then revocation at the deadline. RFC 8881 10.2.1, 10.4.5,
 //! 10.4.6, 20.2.
 
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::clients::delegations::{PendingRevocation, revocation_deadline};
 use crate::clients::held_state::DelegationFacts;
 use crate::limits::RECALL_PAUSE;
-use crate::server::Server;
+use crate::server::NfsServer;
 use files::{CacheBreak, CacheHolder};
 use std::sync::{Arc, Weak};
 use sync::Mutex;
@@ -16,8 +16,8 @@ use wire::nfs::{CallbackNumber, NfsStatus};
 /// Cache holder of one client on one file: receives the break when a delegation conflicts.
 #[derive(Debug)]
 pub(crate) struct DelegationHolder {
-    server: Weak<Server>,
-    client: Weak<Client>,
+    server: Weak<NfsServer>,
+    client: Weak<ClientIncarnation>,
     tag: [u8; 16],
     file: Mutex<Option<FileKey>>,
     grants: Mutex<PendingGrants>,
@@ -32,7 +32,7 @@ struct PendingGrants {
 }
 
 impl DelegationHolder {
-    pub fn new(server: &Arc<Server>, client: &Arc<Client>) -> Arc<Self> {
+    pub fn new(server: &Arc<NfsServer>, client: &Arc<ClientIncarnation>) -> Arc<Self> {
         Arc::new(Self {
             server: Arc::downgrade(server),
             client: Arc::downgrade(client),
@@ -93,13 +93,17 @@ fn file_of(notice: &CacheBreak) -> Option<FileKey> {
 
 /// Starts the recall of a client's delegation on a file. Takes no lock, because the caller may hold
 /// the client's states.
-pub(crate) fn start_recall(server: &Arc<Server>, client: &Arc<Client>, file: FileKey) {
+pub(crate) fn start_recall(
+    server: &Arc<NfsServer>,
+    client: &Arc<ClientIncarnation>,
+    file: FileKey,
+) {
     server.host.carry_on(Box::pin(recall(server.clone(), client.clone(), file)));
 }
 
 /// Recalls a delegation, with retries until the client replies. Does nothing if a recall is in
 /// flight.
-async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
+async fn recall(server: Arc<NfsServer>, client: Arc<ClientIncarnation>, file: FileKey) {
     let now = server.host.now().instant;
     let lease = server.config().lease;
     if client.is_expired(now, lease) {

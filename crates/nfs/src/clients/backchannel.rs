@@ -77,7 +77,7 @@ pub struct Backchannel {
     /// Minor version of the session.
     pub minor_version: u32,
     pub(crate) slots: Mutex<CallbackSlots>,
-    state: Mutex<State>,
+    state: Mutex<BackchannelState>,
 }
 
 /// Health of the client's callback program.
@@ -93,7 +93,7 @@ pub enum CallbackHealth {
 }
 
 #[derive(Debug)]
-struct State {
+struct BackchannelState {
     callback_target: Option<CallbackTarget>,
     connections: Vec<Weak<ConnLink>>,
     was_bound: bool,
@@ -108,7 +108,7 @@ impl Backchannel {
         minor_version: u32,
         callback_target: Option<CallbackTarget>,
     ) -> Self {
-        let state = State {
+        let state = BackchannelState {
             callback_target,
             connections: Vec::new(),
             was_bound: false,

@@ -5,7 +5,7 @@
 
 /// One slot.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct CallbackSlot {
     /// Sequence id of the latest callback that the client has executed.
     sequence: u32,
     is_busy: bool,
@@ -24,13 +24,13 @@ pub struct CallbackSequence {
 
 /// All slots of a session's backchannel.
 #[derive(Debug)]
-pub struct CallbackSlots(Vec<Slot>);
+pub struct CallbackSlots(Vec<CallbackSlot>);
 
 impl CallbackSlots {
     /// `count` unused slots.
     #[must_use]
     pub fn new(count: u32) -> Self {
-        Self(vec![Slot::default(); count as usize])
+        Self(vec![CallbackSlot::default(); count as usize])
     }
 
     /// Takes the lowest free slot.

@@ -10,12 +10,12 @@ use sync::Mutex;
 
 /// Calls to one client on one connection.
 #[derive(Debug, Default)]
-pub struct Calls {
-    state: Mutex<State>,
+pub struct CallbackCalls {
+    state: Mutex<CallbackCallsState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CallbackCallsState {
     next_xid: u32,
     /// Encoded calls that wait to be sent.
     outgoing: VecDeque<Vec<u8>>,
@@ -28,7 +28,7 @@ struct State {
 /// Most outstanding calls.
 const CALLS_MAX: usize = 256;
 
-impl Calls {
+impl CallbackCalls {
     /// Queues a call, which `put` encodes for an xid. None if the connection has ended or has too
     /// many calls outstanding.
     pub fn send(&self, put: impl FnOnce(u32) -> Vec<u8>) -> Option<oneshot::Receiver<Bytes>> {
@@ -54,7 +54,7 @@ impl Calls {
         self.state.lock().outgoing.pop_front()
     }
 
-    /// Returns once [`Calls::poll_outgoing`] has a call. Cancellation-safe.
+    /// Returns once [`CallbackCalls::poll_outgoing`] has a call. Cancellation-safe.
     pub async fn ready(&self) {
         poll_fn(|cx| {
             let mut state = self.state.lock();
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn reply_reaches_its_caller() {
-        let calls = Calls::default();
+        let calls = CallbackCalls::default();
         assert!(calls.ready().now_or_never().is_none());
         let first = calls.send(|xid| vec![xid as u8]).unwrap();
         let second = calls.send(|xid| vec![xid as u8]).unwrap();
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn connection_end_ends_every_wait() {
-        let calls = Calls::default();
+        let calls = CallbackCalls::default();
         let answer = calls.send(|_| Vec::new()).unwrap();
         calls.end();
         assert!(matches!(answer.now_or_never(), Some(Err(_))));
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn unanswered_calls_are_bounded() {
-        let calls = Calls::default();
+        let calls = CallbackCalls::default();
         let all: Vec<_> = (0..CALLS_MAX).map(|_| calls.send(|_| Vec::new()).unwrap()).collect();
         assert!(calls.send(|_| Vec::new()).is_none());
         drop(all);

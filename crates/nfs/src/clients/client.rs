@@ -2,11 +2,11 @@
 
 use crate::clients::create_session::CreateSessionSlot;
 use crate::clients::held_state::ClientStates;
-use crate::clients::session::Session;
+use crate::clients::session::NfsSession;
 use crate::limits::{EXPORTS_NOTED_MAX, SESSIONS_PER_CLIENT_MAX};
 use crate::state::client_record::ClientRecord;
 use crate::state::copies::Copies;
-use crate::state::holdings::Holdings;
+use crate::state::holdings::NfsHoldings;
 use crate::state::keyed_mutex::KeyedMutex;
 use crate::state::principal::Principal;
 use crate::state::stateids::Owner;
@@ -24,7 +24,7 @@ use wire::nfs::{ClientId, NfsStatus, Verifier};
 #[derive(Clone, Debug)]
 pub struct ClientEnvironment {
     /// Resource ledgers.
-    pub holdings: Arc<Holdings>,
+    pub holdings: Arc<NfsHoldings>,
     /// Secret prefix of the client tags that the file layer sees.
     pub secret: [u8; 8],
 }
@@ -62,14 +62,14 @@ pub struct ExchangeIdRequest {
 /// The sessions of a client.
 #[derive(Debug, Default)]
 struct Sessions {
-    list: Vec<Arc<Session>>,
+    list: Vec<Arc<NfsSession>>,
     /// The client is gone and gets no further session.
     has_ended: bool,
 }
 
 /// One incarnation of a client.
 #[derive(Debug)]
-pub struct Client {
+pub struct ClientIncarnation {
     /// Client id.
     pub id: ClientId,
     /// Owner string (co_ownerid).
@@ -119,7 +119,7 @@ pub struct Client {
     latest_export: AtomicU32,
 }
 
-impl Client {
+impl ClientIncarnation {
     /// An unconfirmed client.
     #[must_use]
     pub fn new(
@@ -260,7 +260,7 @@ impl Client {
         }
     }
 
-    /// Updates the bytes of its owner strings; see [`Client::count_state`].
+    /// Updates the bytes of its owner strings; see [`ClientIncarnation::count_state`].
     fn count_owner_bytes(&self, bytes: usize) {
         if self.owner_bytes.swap(bytes, Ordering::AcqRel) != bytes {
             let mut share = self.owners_share.lock();
@@ -286,14 +286,14 @@ impl Client {
 
     /// Its sessions.
     #[must_use]
-    pub fn sessions(&self) -> Vec<Arc<Session>> {
+    pub fn sessions(&self) -> Vec<Arc<NfsSession>> {
         self.sessions.lock().list.clone()
     }
 
     /// # Errors
     /// STALE_CLIENTID for a client that is gone, since nothing would end the session. DELAY if it
     /// has too many.
-    pub(crate) fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
+    pub(crate) fn add_session(&self, session: Arc<NfsSession>) -> Result<(), NfsStatus> {
         let mut sessions = self.sessions.lock();
         if sessions.has_ended {
             return Err(NfsStatus::STALE_CLIENTID);
@@ -305,13 +305,13 @@ impl Client {
         Ok(())
     }
 
-    pub(crate) fn remove_session(&self, session: &Session) {
+    pub(crate) fn remove_session(&self, session: &NfsSession) {
         self.sessions.lock().list.retain(|known| known.id != session.id);
     }
 
     /// Takes all sessions of a client that is gone, to end them. Requests in flight can add no
     /// session, open, lock or delegation any more.
-    pub(crate) fn end_sessions(&self) -> Vec<Arc<Session>> {
+    pub(crate) fn end_sessions(&self) -> Vec<Arc<NfsSession>> {
         let mut sessions = self.sessions.lock();
         sessions.has_ended = true;
         sessions.list.clone()

@@ -1,9 +1,9 @@
 //! State of a connection that its requests share: bound sessions, recent callers, warnings.
 
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::clients::credentials::Callers;
-use crate::clients::link::{ConnFacts, ConnLink};
-use crate::clients::session::Session;
+use crate::clients::link::{ConnLink, NfsConnFacts};
+use crate::clients::session::NfsSession;
 use crate::exports::export::{Export, HostVerdict};
 use crate::limits::SESSIONS_PER_CONNECTION_MAX;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ pub struct ConnShared {
     /// The log has a warning that a share here needs a reserved source port.
     is_warned_of_port: AtomicBool,
     /// Bound sessions, the one of the latest request first.
-    sessions: Mutex<Vec<Arc<Session>>>,
+    sessions: Mutex<Vec<Arc<NfsSession>>>,
 }
 
 impl ConnShared {
     /// State of a new connection.
     #[must_use]
-    pub fn new(facts: ConnFacts) -> Self {
+    pub fn new(facts: NfsConnFacts) -> Self {
         Self {
             link: Arc::new(ConnLink::new(facts)),
             callers: Callers::default(),
@@ -100,18 +100,18 @@ impl ConnShared {
     }
 
     /// The bound session with this id.
-    pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
+    pub fn session(&self, id: SessionId) -> Option<Arc<NfsSession>> {
         self.sessions.lock().iter().find(|session| session.id == id).cloned()
     }
 
     /// Whether the connection is bound to a session of the client.
-    pub fn is_of(&self, client: &Arc<Client>) -> bool {
+    pub fn is_of(&self, client: &Arc<ClientIncarnation>) -> bool {
         self.sessions.lock().iter().any(|session| Arc::ptr_eq(&session.client, client))
     }
 
     /// Binds the connection to a session. RFC 8881 2.10.3.1: with SP4_NONE any request of the
     /// session binds.
-    pub fn bind(self: &Arc<Self>, session: &Arc<Session>) {
+    pub fn bind(self: &Arc<Self>, session: &Arc<NfsSession>) {
         let mut sessions = self.sessions.lock();
         if sessions.first().is_some_and(|first| Arc::ptr_eq(first, session)) {
             return;

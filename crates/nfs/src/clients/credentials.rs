@@ -1,8 +1,8 @@
 //! RPC credentials, and the caller on a share that results. RFC 5531 8.2, appendix A.
 
-use crate::clients::link::ConnFacts;
+use crate::clients::link::NfsConnFacts;
 use crate::exports::export::{ExportTerms, NO_ID};
-use crate::host::Host;
+use crate::host::NfsHost;
 use crate::state::principal::Principal;
 use files::Caller;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use wire::nfs::rpc::{AuthFlavor, Credential, OpaqueAuth};
 
 /// Credentials of a call, by the client's own claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credentials {
+pub struct CallCredentials {
     /// Authentication flavor.
     pub flavor: AuthFlavor,
     /// Claimed identity; none with AUTH_NONE.
     pub identity: Option<Identity>,
 }
 
-impl Credentials {
+impl CallCredentials {
     /// Decodes AUTH_SYS and AUTH_NONE. None for other or malformed credentials.
     #[must_use]
     pub fn of(auth: &OpaqueAuth<'_>) -> Option<Self> {
@@ -39,7 +39,7 @@ impl Credentials {
 
     /// Principal of the call, for clients and sessions.
     #[must_use]
-    pub fn principal(&self, by: &ConnFacts) -> Principal {
+    pub fn principal(&self, by: &NfsConnFacts) -> Principal {
         let (uid, gid) = self.identity.as_ref().map_or((NO_ID, NO_ID), |i| (i.uid, i.gid));
         let has_reserved_port = by.has_reserved_port();
         Principal { flavor: self.flavor.0, uid, gid, has_reserved_port }
@@ -59,9 +59,9 @@ impl Callers {
     /// The caller that the terms map these credentials to.
     pub fn get(
         &self,
-        host: &dyn Host,
+        host: &dyn NfsHost,
         terms: &ExportTerms,
-        credentials: &Credentials,
+        credentials: &CallCredentials,
     ) -> Arc<Caller> {
         let identity = terms.squashed(credentials.identity.as_ref());
         let mut latest = self.latest.lock();
@@ -95,7 +95,7 @@ mod tests {
     fn auth_sys_groups_are_sorted_and_deduplicated() {
         let body = sys(5, 7, &[9, 7, 8, 9]);
         let auth = OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&body) };
-        let credentials = Credentials::of(&auth).unwrap();
+        let credentials = CallCredentials::of(&auth).unwrap();
         assert_eq!(credentials.identity, Some(Identity { uid: 5, gid: 7, groups: vec![8, 9] }));
     }
 
@@ -104,8 +104,8 @@ mod tests {
         let short = OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&[0; 4]) };
         let gss = OpaqueAuth { flavor: AuthFlavor::GSS, body: Opaque(&[]) };
         for auth in [short, gss, OpaqueAuth::TLS_PROBE] {
-            assert_eq!(Credentials::of(&auth), None);
+            assert_eq!(CallCredentials::of(&auth), None);
         }
-        assert_eq!(Credentials::of(&OpaqueAuth::NONE).unwrap().identity, None);
+        assert_eq!(CallCredentials::of(&OpaqueAuth::NONE).unwrap().identity, None);
     }
 }

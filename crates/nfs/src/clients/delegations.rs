@@ -3,7 +3,7 @@
 //!
 //! Pure: no messages, no files, no clock.
 
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::limits::{COOLING, COOLING_FILES_MAX};
 use limits::{LedgerAccount, ResourceCharge};
 use std::collections::HashMap;
@@ -18,11 +18,11 @@ use vfs::{FileKey, KeyedBuildHasher};
 pub struct Delegations {
     /// Number of write delegations. It is almost always zero, which needs no lock.
     write_count: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<DelegationsState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DelegationsState {
     writers: HashMap<FileKey, WriteDelegationHolder, KeyedBuildHasher>,
     due: Vec<PendingRevocation>,
     /// Files whose delegation conflicted, with the end of their cooling period.
@@ -33,7 +33,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub struct WriteDelegationHolder {
     /// Client with the delegation.
-    pub client: Weak<Client>,
+    pub client: Weak<ClientIncarnation>,
     /// Change attribute of the file at the grant.
     pub change: u64,
 }
@@ -44,7 +44,7 @@ pub struct PendingRevocation {
     /// Time of its revocation.
     pub at: Instant,
     /// Client with the delegation.
-    pub client: Weak<Client>,
+    pub client: Weak<ClientIncarnation>,
     /// Its number among the client's states.
     pub number: u64,
 }
@@ -81,7 +81,11 @@ impl Delegations {
     /// The holder of a write delegation other than `client`, with the change attribute at the
     /// grant.
     #[must_use]
-    pub fn writer(&self, file: FileKey, client: &Client) -> Option<(Arc<Client>, u64)> {
+    pub fn writer(
+        &self,
+        file: FileKey,
+        client: &ClientIncarnation,
+    ) -> Option<(Arc<ClientIncarnation>, u64)> {
         if self.write_count.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -119,7 +123,7 @@ impl Delegations {
 
 impl DelegationEntry {
     /// Marks it as a write delegation.
-    pub fn set_writer(&mut self, file: FileKey, client: &Arc<Client>, change: u64) {
+    pub fn set_writer(&mut self, file: FileKey, client: &Arc<ClientIncarnation>, change: u64) {
         let writer = WriteDelegationHolder { client: Arc::downgrade(client), change };
         self.all.state.lock().writers.insert(file, writer);
         self.all.write_count.fetch_add(1, Ordering::AcqRel);
@@ -148,7 +152,7 @@ mod tests {
     use crate::clients::client::ExchangeIdRequest;
     use crate::clients::client::{ClientEnvironment, ClientFacts};
     use crate::limits::DELEGATIONS_MAX;
-    use crate::state::holdings::Holdings;
+    use crate::state::holdings::NfsHoldings;
     use crate::state::principal::Principal;
     use limits::LedgerHolder;
     use wire::nfs::{ClientId, Verifier};
@@ -161,10 +165,10 @@ mod tests {
     }
 
     fn account() -> Arc<LedgerAccount> {
-        Holdings::new(100).delegations.account(&holder())
+        NfsHoldings::new(100).delegations.account(&holder())
     }
 
-    fn client(id: u64) -> Arc<Client> {
+    fn client(id: u64) -> Arc<ClientIncarnation> {
         let who = ExchangeIdRequest {
             owner: vec![id as u8],
             verifier: Verifier::default(),
@@ -174,9 +178,9 @@ mod tests {
             updates: false,
             facts: ClientFacts::default(),
         };
-        let holdings = Arc::new(Holdings::new(100));
+        let holdings = Arc::new(NfsHoldings::new(100));
         let common = ClientEnvironment { holdings, secret: [0; 8] };
-        Arc::new(Client::new(ClientId(id), who, Instant::now(), common))
+        Arc::new(ClientIncarnation::new(ClientId(id), who, Instant::now(), common))
     }
 
     #[test]
@@ -215,7 +219,7 @@ mod tests {
     #[test]
     fn one_address_leaves_delegations_to_others() {
         let (all, now) = (Arc::new(Delegations::default()), Instant::now());
-        let holdings = Holdings::new(100);
+        let holdings = NfsHoldings::new(100);
         let one = holdings.delegations.account(&holder());
         let entries: Vec<DelegationEntry> =
             (0..DELEGATIONS_MAX).filter_map(|_| all.enter(FILE, &one, now)).collect();

@@ -2,14 +2,14 @@
 //!
 //! Sessions refer to it and not to the connection, which knows its sessions.
 
-use crate::clients::calls::Calls;
+use crate::clients::calls::CallbackCalls;
 use crate::limits::RESERVED_PORTS_END;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Addresses of a connection.
 #[derive(Clone, Copy, Debug)]
-pub struct ConnFacts {
+pub struct NfsConnFacts {
     /// Number of the connection, unique in this process.
     pub id: u64,
     /// Address of the client.
@@ -18,7 +18,7 @@ pub struct ConnFacts {
     pub local: SocketAddr,
 }
 
-impl ConnFacts {
+impl NfsConnFacts {
     /// Whether the source port is reserved, so that only root of the client's machine can have
     /// bound it.
     #[must_use]
@@ -31,9 +31,9 @@ impl ConnFacts {
 #[derive(Debug)]
 pub struct ConnLink {
     /// Addresses of the connection.
-    pub facts: ConnFacts,
+    pub facts: NfsConnFacts,
     /// Calls to the client.
-    pub calls: Calls,
+    pub calls: CallbackCalls,
     /// The connection is under TLS.
     is_under_tls: AtomicBool,
 }
@@ -41,8 +41,8 @@ pub struct ConnLink {
 impl ConnLink {
     /// A link in clear text.
     #[must_use]
-    pub fn new(facts: ConnFacts) -> Self {
-        Self { facts, calls: Calls::default(), is_under_tls: AtomicBool::new(false) }
+    pub fn new(facts: NfsConnFacts) -> Self {
+        Self { facts, calls: CallbackCalls::default(), is_under_tls: AtomicBool::new(false) }
     }
 
     /// Whether the connection is under TLS.
@@ -61,7 +61,7 @@ impl ConnLink {
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionFact {
     /// Addresses of the connection.
-    pub facts: ConnFacts,
+    pub facts: NfsConnFacts,
     /// The connection is under TLS.
     pub is_under_tls: bool,
 }

@@ -4,10 +4,10 @@
 //! slot however the request ends.
 
 use crate::clients::backchannel::Backchannel;
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::clients::link::ConnLink;
 use crate::clients::link::ConnectionFact;
-use crate::clients::slot::{CachedReply, Fingerprint, SlotDecision, Slots};
+use crate::clients::slot::{CachedReply, Fingerprint, ForeSlots, SlotDecision};
 use crate::limits::{CONNECTIONS_PER_SESSION_MAX, SLOTS_WHILE_THROTTLED};
 use bytes::Bytes;
 use files::ShareQueue;
@@ -20,16 +20,16 @@ use wire::nfs::{NfsStatus, SessionId};
 
 /// A session.
 #[derive(Debug)]
-pub struct Session {
+pub struct NfsSession {
     /// Session id.
     pub id: SessionId,
     /// Client of the session.
-    pub client: Arc<Client>,
+    pub client: Arc<ClientIncarnation>,
     /// Attributes of the fore channel.
     pub fore: ChannelAttributes,
     /// Backchannel.
     pub back: Backchannel,
-    slots: Mutex<Slots>,
+    slots: Mutex<ForeSlots>,
     has_ended: AtomicBool,
     calls: AtomicU64,
     /// Charge to its client's address; None once the session has ended.
@@ -80,12 +80,12 @@ pub enum RequestStart {
     Uncached,
 }
 
-impl Session {
+impl NfsSession {
     /// An unused session.
     #[must_use]
     pub fn new(
         id: SessionId,
-        client: Arc<Client>,
+        client: Arc<ClientIncarnation>,
         fore: ChannelAttributes,
         back: Backchannel,
         shares: SessionShares,
@@ -93,7 +93,7 @@ impl Session {
         Self {
             id,
             client,
-            slots: Mutex::new(Slots::new(fore.requests_max)),
+            slots: Mutex::new(ForeSlots::new(fore.requests_max)),
             fore,
             back,
             has_ended: AtomicBool::new(false),
@@ -156,7 +156,7 @@ impl Session {
         (slots.highest(), slots.target_highest())
     }
 
-    /// As [`Session::highest_slots`], for the reply in a slot.
+    /// As [`NfsSession::highest_slots`], for the reply in a slot.
     pub(crate) fn report_slots(&self, slot: u32) -> (u32, u32) {
         self.slots.lock().report(slot)
     }
@@ -259,7 +259,7 @@ impl Session {
 /// the request had not arrived.
 #[derive(Debug)]
 pub struct Permit {
-    session: Arc<Session>,
+    session: Arc<NfsSession>,
     slot: u32,
     is_sealed: bool,
     done: bool,
@@ -268,7 +268,7 @@ pub struct Permit {
 impl Permit {
     /// The session.
     #[must_use]
-    pub fn session(&self) -> &Arc<Session> {
+    pub fn session(&self) -> &Arc<NfsSession> {
         &self.session
     }
 
@@ -291,7 +291,7 @@ impl Drop for Permit {
 
 /// Session for tests.
 #[cfg(test)]
-pub(crate) fn session_of(client: &Arc<Client>) -> Session {
+pub(crate) fn session_of(client: &Arc<ClientIncarnation>) -> NfsSession {
     let channel = ChannelAttributes {
         header_pad_bytes: 0,
         request_bytes_max: 4096,
@@ -302,10 +302,10 @@ pub(crate) fn session_of(client: &Arc<Client>) -> Session {
         rdma_ird: wire::nfs::xdr::List::default(),
     };
     let back = Backchannel::new(channel.clone(), 2, None);
-    let holdings = crate::state::holdings::Holdings::new(100);
+    let holdings = crate::state::holdings::NfsHoldings::new(100);
     let shares = SessionShares {
         _session: holdings.sessions.account(&client.holder).force(1),
         slots: holdings.slots.account(&client.holder).force(3),
     };
-    Session::new(SessionId([1; 16]), client.clone(), channel, back, shares)
+    NfsSession::new(SessionId([1; 16]), client.clone(), channel, back, shares)
 }

@@ -38,7 +38,7 @@ pub struct CachedReply {
 /// Decision of the slot on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotDecision {
-    /// A new request, which owns the slot until [`Slots::finish`] or [`Slots::cancel`].
+    /// A new request, which owns the slot until [`ForeSlots::finish`] or [`ForeSlots::cancel`].
     Execute,
     /// A retransmission with a cached reply.
     Replay(CachedReply),
@@ -55,7 +55,7 @@ pub enum SlotDecision {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct ForeSlot {
     /// Sequence id of the latest request; zero before the first.
     sequence: u32,
     is_busy: bool,
@@ -70,8 +70,8 @@ struct Slot {
 
 /// Slots of one session's fore channel.
 #[derive(Debug)]
-pub struct Slots {
-    slots: Vec<Slot>,
+pub struct ForeSlots {
+    slots: Vec<ForeSlot>,
     /// Slots that the client may use.
     count: u32,
     /// Slots that the client should use.
@@ -80,7 +80,7 @@ pub struct Slots {
     target_version: u32,
 }
 
-impl Slots {
+impl ForeSlots {
     /// `count` unused slots.
     #[must_use]
     pub fn new(count: u32) -> Self {
@@ -146,7 +146,7 @@ impl Slots {
         }
         let at = slot as usize;
         if at >= self.slots.len() {
-            self.slots.resize_with(at + 1, Slot::default);
+            self.slots.resize_with(at + 1, ForeSlot::default);
         }
         let slot = &mut self.slots[at];
         if slot.is_busy {
@@ -157,10 +157,10 @@ impl Slots {
             };
         }
         if sequence == slot.sequence.wrapping_add(1) {
-            let Slot { reported_target, is_used, .. } = *slot;
+            let ForeSlot { reported_target, is_used, .. } = *slot;
             let knows_target = is_used && reported_target == self.target_version;
             let (is_busy, is_used, reply) = (true, true, None);
-            *slot = Slot {
+            *slot = ForeSlot {
                 sequence,
                 is_busy,
                 is_used,
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn retransmission_gets_the_cached_reply() {
-        let mut slots = Slots::new(2);
+        let mut slots = ForeSlots::new(2);
         assert_eq!(slots.begin(1, 1, A), SlotDecision::Execute);
         assert_eq!(slots.begin(1, 1, A), SlotDecision::Busy);
         slots.finish(1, reply("done"));
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn uncached_retransmission_is_not_executed() {
-        let mut slots = Slots::new(1);
+        let mut slots = ForeSlots::new(1);
         slots.begin(0, 1, A);
         slots.finish(0, None);
         assert_eq!(slots.begin(0, 1, A), SlotDecision::Uncached);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn sequence_neither_next_nor_latest_is_misordered() {
-        let mut slots = Slots::new(1);
+        let mut slots = ForeSlots::new(1);
         assert_eq!(slots.begin(0, 0, A), SlotDecision::Misordered, "before the first");
         assert_eq!(slots.begin(0, 2, A), SlotDecision::Misordered);
         slots.begin(0, 1, A);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn different_request_with_same_sequence_is_false_retry() {
-        let mut slots = Slots::new(1);
+        let mut slots = ForeSlots::new(1);
         slots.begin(0, 1, A);
         slots.finish(0, reply("done"));
         assert_eq!(slots.begin(0, 1, B), SlotDecision::FalseRetry);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn withdrawn_request_may_be_sent_again() {
-        let mut slots = Slots::new(1);
+        let mut slots = ForeSlots::new(1);
         slots.begin(0, 1, A);
         slots.cancel(0);
         assert_eq!(slots.begin(0, 0, A), SlotDecision::Misordered);
@@ -265,14 +265,14 @@ mod tests {
 
     #[test]
     fn sequence_id_wraps_around() {
-        let mut slots = Slots::new(1);
-        slots.slots.push(Slot { sequence: u32::MAX, is_used: true, ..Slot::default() });
+        let mut slots = ForeSlots::new(1);
+        slots.slots.push(ForeSlot { sequence: u32::MAX, is_used: true, ..ForeSlot::default() });
         assert_eq!(slots.begin(0, 0, A), SlotDecision::Execute);
     }
 
     #[test]
     fn slot_decrease_applies_once_client_complies() {
-        let mut slots = Slots::new(3);
+        let mut slots = ForeSlots::new(3);
         for slot in 0..3 {
             slots.begin(slot, 1, A);
             slots.finish(slot, reply("12345"));
@@ -308,7 +308,7 @@ mod tests {
         fn no_sequence_of_calls_executes_a_request_twice(
             calls in proptest::collection::vec((0u32..3, 0u32..4, any::<bool>()), 0..60)
         ) {
-            let mut slots = Slots::new(2);
+            let mut slots = ForeSlots::new(2);
             let mut last = [0u32; 2];
             for (slot, sequence, kept) in calls {
                 let begun = slots.begin(slot, sequence, A);

@@ -3,10 +3,10 @@
 //! Pure except for the lock around it: no clock, no messages. Removed clients are returned, so that
 //! the caller ends their sessions and closes their files outside the lock.
 
-use crate::clients::client::{Client, ClientEnvironment, ExchangeIdRequest};
+use crate::clients::client::{ClientEnvironment, ClientIncarnation, ExchangeIdRequest};
 use crate::limits::UNCONFIRMED_CLIENTS_MAX;
 use crate::state::client_record::ClientRecord;
-use crate::state::holdings::Holdings;
+use crate::state::holdings::NfsHoldings;
 use limits::{LedgerHolder, ResourceCharge, ResourceExhausted};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use wire::nfs::{ClientId, NfsStatus};
 #[derive(Debug)]
 pub struct ExchangeIdOutcome {
     /// The selected or new client.
-    pub client: Arc<Client>,
+    pub client: Arc<ClientIncarnation>,
     /// Clients that it has removed.
-    pub ended: Vec<Arc<Client>>,
+    pub ended: Vec<Arc<ClientIncarnation>>,
 }
 
 /// Up to two records of one owner string: the confirmed one, and one that would replace it.
 #[derive(Debug, Default)]
 struct OwnerRecords {
-    confirmed: Option<Arc<Client>>,
-    unconfirmed: Option<Arc<Client>>,
+    confirmed: Option<Arc<ClientIncarnation>>,
+    unconfirmed: Option<Arc<ClientIncarnation>>,
 }
 
 /// All clients of the server.
 #[derive(Debug)]
-pub struct Clients {
+pub struct ClientTable {
     lease: Duration,
     next: u32,
     /// By owner string.
@@ -48,15 +48,15 @@ pub struct Clients {
 /// A client in the table.
 #[derive(Debug)]
 struct ClientEntry {
-    client: Arc<Client>,
+    client: Arc<ClientIncarnation>,
     /// Charge to its address.
     _share: ResourceCharge,
 }
 
-impl Clients {
+impl ClientTable {
     /// An empty table. `secret` must be random.
     #[must_use]
-    pub fn new(lease: Duration, secret: [u8; 8], holdings: Arc<Holdings>) -> Self {
+    pub fn new(lease: Duration, secret: [u8; 8], holdings: Arc<NfsHoldings>) -> Self {
         let (owners, ids) = (HashMap::default(), HashMap::default());
         let (unconfirmed, unconfirmed_count) = (HashMap::new(), 0);
         let common = ClientEnvironment { secret, holdings };
@@ -68,15 +68,16 @@ impl Clients {
     pub fn evict_courtesy_client(
         &mut self,
         now: Instant,
-        has: impl Fn(&Client) -> bool,
-    ) -> Option<Arc<Client>> {
-        let is_expired = |client: &&Arc<Client>| client.is_expired(now, self.lease) && has(client);
+        has: impl Fn(&ClientIncarnation) -> bool,
+    ) -> Option<Arc<ClientIncarnation>> {
+        let is_expired =
+            |client: &&Arc<ClientIncarnation>| client.is_expired(now, self.lease) && has(client);
         let eldest = self.iter().filter(is_expired).min_by_key(|client| client.renewed()).cloned();
         eldest.inspect(|client| self.remove(client))
     }
 
     /// All clients.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Client>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ClientIncarnation>> {
         self.ids.values().map(|record| &record.client)
     }
 
@@ -89,7 +90,7 @@ impl Clients {
 
     /// The client with this lower half of the id.
     #[must_use]
-    pub fn numbered(&self, number: u32) -> Option<Arc<Client>> {
+    pub fn numbered(&self, number: u32) -> Option<Arc<ClientIncarnation>> {
         self.ids.get(&number).map(|record| record.client.clone())
     }
 
@@ -97,7 +98,7 @@ impl Clients {
     ///
     /// # Errors
     /// STALE_CLIENTID if there is none.
-    pub fn find(&self, id: ClientId) -> Result<Arc<Client>, NfsStatus> {
+    pub fn find(&self, id: ClientId) -> Result<Arc<ClientIncarnation>, NfsStatus> {
         let client = self.numbered(number_of(id)).filter(|client| client.id == id);
         client.ok_or(NfsStatus::STALE_CLIENTID)
     }
@@ -163,7 +164,7 @@ impl Clients {
         };
         let number = self.free_number();
         let id = ClientId(u64::from(who.id_high) << 32 | u64::from(number));
-        let client = Arc::new(Client::new(id, who, now, self.common.clone()));
+        let client = Arc::new(ClientIncarnation::new(id, who, now, self.common.clone()));
         self.owners.entry(client.owner.clone()).or_default().unconfirmed = Some(client.clone());
         self.unconfirmed.entry(client.holder.clone()).or_default().insert(number);
         self.unconfirmed_count += 1;
@@ -173,7 +174,11 @@ impl Clients {
 
     /// Evicts a client in favour of `holder`: an unconfirmed one of the same address, else the
     /// courtesy client that expired first.
-    fn make_room(&mut self, holder: &LedgerHolder, now: Instant) -> Result<Arc<Client>, NfsStatus> {
+    fn make_room(
+        &mut self,
+        holder: &LedgerHolder,
+        now: Instant,
+    ) -> Result<Arc<ClientIncarnation>, NfsStatus> {
         let own = self.unconfirmed.get(holder).and_then(|numbers| numbers.first().copied());
         if let Some(client) = own.and_then(|number| self.numbered(number)) {
             self.remove(&client);
@@ -193,12 +198,12 @@ impl Clients {
     }
 
     /// The oldest unconfirmed client of the address with most of them.
-    fn oldest_unconfirmed(&self) -> Option<Arc<Client>> {
+    fn oldest_unconfirmed(&self) -> Option<Arc<ClientIncarnation>> {
         let most = self.unconfirmed.values().max_by_key(|numbers| numbers.len())?;
         self.numbered(*most.first()?)
     }
 
-    fn remove_unconfirmed(&mut self, client: &Client) {
+    fn remove_unconfirmed(&mut self, client: &ClientIncarnation) {
         let Some(numbers) = self.unconfirmed.get_mut(&client.holder) else { return };
         if numbers.remove(&number_of(client.id)) {
             self.unconfirmed_count -= 1;
@@ -210,7 +215,7 @@ impl Clients {
 
     /// Confirms a client that has created a session. Returns the record of its earlier incarnation,
     /// if there was one. RFC 8881 18.36.4, third phase.
-    pub fn confirm(&mut self, client: &Arc<Client>) -> Option<Arc<Client>> {
+    pub fn confirm(&mut self, client: &Arc<ClientIncarnation>) -> Option<Arc<ClientIncarnation>> {
         let owner = self.owners.get_mut(&client.owner)?;
         owner.unconfirmed.take_if(|unconfirmed| Arc::ptr_eq(unconfirmed, client))?;
         let former = owner.confirmed.replace(client.clone());
@@ -223,7 +228,7 @@ impl Clients {
     }
 
     /// Removes a client.
-    pub fn remove(&mut self, client: &Arc<Client>) {
+    pub fn remove(&mut self, client: &Arc<ClientIncarnation>) {
         self.ids.remove(&number_of(client.id));
         self.remove_unconfirmed(client);
         let Some(owner) = self.owners.get_mut(&client.owner) else { return };
@@ -237,12 +242,17 @@ impl Clients {
 
     /// Removes clients with an expired lease that hold no state, or have been expired for
     /// `courtesy`. The caller polls this about once a second.
-    pub fn remove_expired(&mut self, now: Instant, courtesy: Duration) -> Vec<Arc<Client>> {
-        let is_over = |client: &Arc<Client>| {
+    pub fn remove_expired(
+        &mut self,
+        now: Instant,
+        courtesy: Duration,
+    ) -> Vec<Arc<ClientIncarnation>> {
+        let is_over = |client: &Arc<ClientIncarnation>| {
             client.is_expired(now, self.lease)
                 && (!client.holds_state() || client.is_expired(now, courtesy))
         };
-        let expired: Vec<Arc<Client>> = self.iter().filter(|c| is_over(c)).cloned().collect();
+        let expired: Vec<Arc<ClientIncarnation>> =
+            self.iter().filter(|c| is_over(c)).cloned().collect();
         expired.iter().for_each(|client| self.remove(client));
         expired
     }
@@ -255,7 +265,7 @@ fn number_of(id: ClientId) -> u32 {
 
 /// Cases 6 to 9 of RFC 8881 18.35.4.
 fn update(
-    present: Option<Arc<Client>>,
+    present: Option<Arc<ClientIncarnation>>,
     who: &ExchangeIdRequest,
 ) -> Result<ExchangeIdOutcome, NfsStatus> {
     let client = present.ok_or(NfsStatus::NOENT)?;
@@ -300,23 +310,23 @@ mod tests {
     }
 
     struct Bench {
-        clients: Clients,
+        clients: ClientTable,
         now: Instant,
     }
 
     impl Bench {
         fn new() -> Self {
             Self {
-                clients: Clients::new(LEASE, [0; 8], Arc::new(Holdings::new(STATES_MAX))),
+                clients: ClientTable::new(LEASE, [0; 8], Arc::new(NfsHoldings::new(STATES_MAX))),
                 now: Instant::now(),
             }
         }
 
-        fn ask(&mut self, who: ExchangeIdRequest) -> Result<Arc<Client>, NfsStatus> {
+        fn ask(&mut self, who: ExchangeIdRequest) -> Result<Arc<ClientIncarnation>, NfsStatus> {
             self.clients.exchange_id(who, self.now).map(|outcome| outcome.client)
         }
 
-        fn confirmed(&mut self, who: ExchangeIdRequest) -> Arc<Client> {
+        fn confirmed(&mut self, who: ExchangeIdRequest) -> Arc<ClientIncarnation> {
             let client = self.ask(who).unwrap();
             self.clients.confirm(&client);
             client

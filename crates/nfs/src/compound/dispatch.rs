@@ -11,19 +11,19 @@ use crate::ops::{
 use crate::request::operations::{
     Group, extensions_group, files_group, group, names_group, state_group, unsupported,
 };
-use crate::request::reply::{ReplyBuffer, Results};
-use crate::request::run::Run;
+use crate::request::reply::{ReplyBuffer, ResultsBuilder};
+use crate::request::run::CompoundRun;
 use wire::nfs::ops::{ListXattrsResult, Operation};
 use wire::nfs::{NfsStatus, OperationNumber};
 
-impl Run<'_> {
+impl CompoundRun<'_> {
     /// Executes one operation of a session.
     pub async fn operate(
         &mut self,
         operation: &Operation<'_>,
         is_last: bool,
         answer: &mut ReplyBuffer,
-        results: &mut Results,
+        results: &mut ResultsBuilder,
     ) {
         let number = operation.number();
         // An operation that may change the object voids its attributes.
@@ -52,7 +52,7 @@ impl Run<'_> {
         number: OperationNumber,
         operation: &Operation<'_>,
         answer: &mut ReplyBuffer,
-        results: &mut Results,
+        results: &mut ResultsBuilder,
     ) {
         match operation {
             Operation::Sequence(_) => results.fail(answer, number, NfsStatus::SEQUENCE_POS),
@@ -110,7 +110,7 @@ impl Run<'_> {
         number: OperationNumber,
         operation: &Operation<'_>,
         answer: &mut ReplyBuffer,
-        results: &mut Results,
+        results: &mut ResultsBuilder,
     ) {
         match operation {
             Operation::Lookup(args) => {
@@ -160,7 +160,7 @@ impl Run<'_> {
         operation: &Operation<'_>,
         is_last: bool,
         answer: &mut ReplyBuffer,
-        results: &mut Results,
+        results: &mut ResultsBuilder,
     ) {
         match operation {
             Operation::Open(args) => {
@@ -221,7 +221,7 @@ impl Run<'_> {
         number: OperationNumber,
         operation: &Operation<'_>,
         answer: &mut ReplyBuffer,
-        results: &mut Results,
+        results: &mut ResultsBuilder,
     ) {
         match operation {
             Operation::Allocate(args) => {

@@ -1,14 +1,14 @@
 //! COMPOUND: the order of operations, their sizes, and cached replies. RFC 8881 2.10.6, 16.2.
 
-use crate::clients::session::{Permit, RequestStart, SequenceRequest, Session};
+use crate::clients::session::{NfsSession, Permit, RequestStart, SequenceRequest};
 use crate::clients::slot::Fingerprint;
 use crate::limits::CHANGE_REPLY_BYTES;
 use crate::observe::audit;
-use crate::observe::metering::{OperationEnd, Tally};
+use crate::observe::metering::{CompoundTally, OperationEnd};
 use crate::ops;
 use crate::request::operations::{counted_as, is_change};
-use crate::request::reply::{JobResult, PostReplyWork, ReplyBuffer, ResultMark, Results};
-use crate::request::run::{Call, Run};
+use crate::request::reply::{JobResult, PostReplyWork, ReplyBuffer, ResultMark, ResultsBuilder};
+use crate::request::run::{CompoundCall, CompoundRun};
 use bytes::Bytes;
 use files::{CacheGrant, PendingAnswer, Protocol, RequestContext};
 use meter::{Api, NfsOperation};
@@ -25,9 +25,9 @@ use wire::nfs::{NfsStatus, OperationNumber};
 const REFUSAL_BYTES: usize = 12;
 
 /// Executes a call.
-pub(crate) async fn run(mut call: Call) -> JobResult {
+pub(crate) async fn run(mut call: CompoundCall) -> JobResult {
     let is_sampled = call.server.files.meter().is_sampled();
-    let mut tally = Tally::new(call.arrival, &call.credentials, is_sampled);
+    let mut tally = CompoundTally::new(call.arrival, &call.credentials, is_sampled);
     let mut finished = call.answer(&mut tally).await;
     let egress_bytes = finished.transmit.length_bytes() as u64;
     let by = (call.conn.link.facts, call.xid);
@@ -36,15 +36,15 @@ pub(crate) async fn run(mut call: Call) -> JobResult {
     finished
 }
 
-impl Call {
-    async fn answer(&mut self, tally: &mut Tally) -> JobResult {
+impl CompoundCall {
+    async fn answer(&mut self, tally: &mut CompoundTally) -> JobResult {
         let mut answer = ReplyBuffer::new(self.xid, std::mem::take(&mut self.buffer));
         let arguments = self.arguments.clone();
         let Ok(mut compound) = Compound::decode(&mut XdrReader::new(&arguments)) else {
             return self.reply_garbage(answer);
         };
         self.server.stats.compounds.fetch_add(1, Ordering::Relaxed);
-        let mut results = Results::begin(&mut answer, &compound.tag);
+        let mut results = ResultsBuilder::begin(&mut answer, &compound.tag);
         if !(1..=2).contains(&compound.minor_version) {
             results.status = NfsStatus::MINOR_VERS_MISMATCH;
         } else {
@@ -87,7 +87,7 @@ impl Call {
         compound: &Compound<'_>,
         first: Result<Operation<'_>, BadOperation>,
         answer: &mut ReplyBuffer,
-        results: &mut Results,
+        results: &mut ResultsBuilder,
     ) {
         let operation = match first {
             Ok(operation) => operation,
@@ -97,7 +97,7 @@ impl Call {
         let is_alone = compound.operation_count == 1;
         // These operations concern no files, except the opens of ended clients.
         let files = self.server.files.for_server_charged(self.holder());
-        let run = &mut Run::new(self, compound.minor_version, None, self.now(), files);
+        let run = &mut CompoundRun::new(self, compound.minor_version, None, self.now(), files);
         match operation {
             Operation::ExchangeId(_)
             | Operation::CreateSession(_)
@@ -134,8 +134,8 @@ impl Call {
         compound: Compound<'_>,
         sequence: SequenceArgs,
         mut answer: ReplyBuffer,
-        mut results: Results,
-        tally: &mut Tally,
+        mut results: ResultsBuilder,
+        tally: &mut CompoundTally,
     ) -> JobResult {
         let now = self.now();
         let host = &*self.server.host;
@@ -190,7 +190,7 @@ impl Call {
         compound: &Compound<'_>,
         args: &SequenceArgs,
         now: Instant,
-    ) -> Result<(Arc<Session>, RequestStart), NfsStatus> {
+    ) -> Result<(Arc<NfsSession>, RequestStart), NfsStatus> {
         let session = match self.conn.session(args.session_id) {
             Some(session) => session,
             None => self.server.find_session(args.session_id)?,
@@ -226,8 +226,8 @@ impl Call {
         sequence: &SequenceArgs,
         permit: &Permit,
         answer: &mut ReplyBuffer,
-        results: &mut Results,
-        tally: &mut Tally,
+        results: &mut ResultsBuilder,
+        tally: &mut CompoundTally,
     ) -> Vec<CacheGrant> {
         let session = permit.session();
         answer.bytes_max = session.fore.response_bytes_max as usize;
@@ -238,7 +238,8 @@ impl Call {
         }
         results.push(answer, OperationNumber::SEQUENCE, &Ok(sequence_result(session, sequence)));
         let files = self.server.files.for_request(&context, self.holder());
-        let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now, files);
+        let mut run =
+            CompoundRun::new(self, compound.minor_version, Some(session.clone()), now, files);
         run.sequence = Some(*sequence);
         run.is_sampled = tally.is_sampled;
         while results.status.is_ok() {
@@ -291,8 +292,8 @@ impl Call {
 
     fn report_refused(
         &self,
-        run: &Run<'_>,
-        session: &Session,
+        run: &CompoundRun<'_>,
+        session: &NfsSession,
         number: OperationNumber,
         status: NfsStatus,
     ) {
@@ -317,7 +318,7 @@ impl Call {
     }
 }
 
-fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
+fn sequence_result(session: &NfsSession, args: &SequenceArgs) -> SequenceResult {
     let (highest, target) = session.report_slots(args.slot_id);
     SequenceResult {
         session_id: args.session_id,
@@ -330,7 +331,7 @@ fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
 }
 
 /// Conditions that SEQUENCE reports to the client.
-fn status_flags(session: &Session) -> SequenceStatusFlags {
+fn status_flags(session: &NfsSession) -> SequenceStatusFlags {
     let mut flags = SequenceStatusFlags::default();
     // A client that never bound a backchannel has no delegations.
     if session.back.was_bound() && !session.back.is_up() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Configuration of the NFS layer.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct NfsConfig {
     /// All shares.
     pub exports: Vec<Arc<Export>>,
     /// Pseudo directories that lead to the shares by their server paths, beside their names in the
@@ -25,7 +25,7 @@ pub struct Config {
     pub states_max: usize,
 }
 
-impl Config {
+impl NfsConfig {
     /// The share with this id.
     #[must_use]
     pub fn export(&self, id: VolumeId) -> Option<&Arc<Export>> {

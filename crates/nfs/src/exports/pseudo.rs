@@ -59,7 +59,7 @@ struct Child {
 }
 
 #[derive(Clone, Debug)]
-struct Directory {
+struct PseudoDirectory {
     id: PseudoId,
     parent: PseudoId,
     children: BTreeMap<Vec<u8>, Child>,
@@ -71,15 +71,19 @@ struct Directory {
 #[derive(Clone, Debug)]
 pub struct PseudoTree {
     /// The first is the root.
-    directories: Vec<Directory>,
+    directories: Vec<PseudoDirectory>,
     /// All but the root by inode number: every request presents a handle.
     by_inode: HashMap<u64, usize>,
 }
 
 impl Default for PseudoTree {
     fn default() -> Self {
-        let root =
-            Directory { id: ROOT, parent: ROOT, children: BTreeMap::new(), exports: Vec::new() };
+        let root = PseudoDirectory {
+            id: ROOT,
+            parent: ROOT,
+            children: BTreeMap::new(),
+            exports: Vec::new(),
+        };
         Self { directories: vec![root], by_inode: HashMap::new() }
     }
 }
@@ -140,7 +144,7 @@ impl PseudoTree {
         }
         self.by_inode.insert(id.inode(), id.index);
         let parent = self.directories[at].id;
-        self.directories.push(Directory {
+        self.directories.push(PseudoDirectory {
             id,
             parent,
             children: BTreeMap::new(),

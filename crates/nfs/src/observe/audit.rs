@@ -1,8 +1,8 @@
 //! Audit events of sessions: their begin and end, and denied operations.
 
-use crate::clients::credentials::Credentials;
+use crate::clients::credentials::CallCredentials;
 use crate::clients::link::ConnLink;
-use crate::clients::session::Session;
+use crate::clients::session::NfsSession;
 use meter::{AuditEvent, AuditKind, Authentication, Meter, MeteredProtocol, NegotiatedSession};
 use wire::nfs::{NfsStatus, OperationNumber, SessionId};
 
@@ -14,7 +14,7 @@ pub struct RequestOrigin<'c> {
     /// RPC transaction id.
     pub xid: u32,
     /// Credentials of the caller.
-    pub credentials: &'c Credentials,
+    pub credentials: &'c CallCredentials,
 }
 
 fn shown(id: &SessionId) -> String {
@@ -79,7 +79,7 @@ pub fn denied(
 }
 
 /// Reports the end of a session.
-pub fn session_end(meter: &Meter, session: &Session) {
+pub fn session_end(meter: &Meter, session: &NfsSession) {
     let facts = session.client.facts();
     meter.audit(|| AuditEvent {
         status: "Ended".to_owned(),

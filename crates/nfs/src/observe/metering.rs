@@ -5,9 +5,9 @@
 //! SEQUENCE, PUTFH and the like) count with the first counted operation. If none counts, the
 //! COMPOUND counts as its first operation.
 
-use crate::clients::credentials::Credentials;
-use crate::clients::link::ConnFacts;
-use crate::host::Host;
+use crate::clients::credentials::CallCredentials;
+use crate::clients::link::NfsConnFacts;
+use crate::host::NfsHost;
 use limits::ThrottleReason;
 use meter::{
     Api, Arrival, Authentication, CompletedRequest, Meter, ResponseType, SentReply, ShareId,
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use wire::nfs::NfsStatus;
 
 /// Replies in one record, to be counted when it is sent.
-pub type SentList = SmallVec<[SentReply; 2]>;
+pub type RecordReplies = SmallVec<[SentReply; 2]>;
 
 /// Response type of a status.
 #[must_use]
@@ -38,7 +38,7 @@ pub fn response_type(status: NfsStatus) -> ResponseType {
     }
 }
 
-fn authentication(credentials: &Credentials) -> Authentication {
+fn authentication(credentials: &CallCredentials) -> Authentication {
     match credentials.identity {
         Some(_) => Authentication::AuthSys,
         None => Authentication::Anonymous,
@@ -58,7 +58,7 @@ pub struct OperationEnd {
 
 /// Operations of one COMPOUND, for the meter.
 #[derive(Debug)]
-pub struct Tally {
+pub struct CompoundTally {
     arrival: Arrival,
     by: Authentication,
     /// End of the previous operation.
@@ -80,15 +80,15 @@ impl OperationEnd {
     }
 }
 
-impl Tally {
-    pub fn new(arrival: Arrival, credentials: &Credentials, is_sampled: bool) -> Self {
+impl CompoundTally {
+    pub fn new(arrival: Arrival, credentials: &CallCredentials, is_sampled: bool) -> Self {
         let by = authentication(credentials);
         let (since, done) = (arrival.taken, SmallVec::new());
         Self { arrival, by, since, first: None, done, is_sampled, path: None }
     }
 
     /// Notes the end of an operation.
-    pub fn end(&mut self, host: &dyn Host, end: OperationEnd) {
+    pub fn end(&mut self, host: &dyn NfsHost, end: OperationEnd) {
         self.first.get_or_insert(end);
         let is_counted = !end.api.is_context() || !end.status.is_ok();
         if is_counted {
@@ -96,7 +96,7 @@ impl Tally {
         }
     }
 
-    fn count(&mut self, host: &dyn Host, end: &OperationEnd) {
+    fn count(&mut self, host: &dyn NfsHost, end: &OperationEnd) {
         let now = host.instant();
         let latency = now.saturating_duration_since(self.since);
         self.since = now;
@@ -114,10 +114,10 @@ impl Tally {
     /// Counts the operations, with the bytes around them, once the reply of `egress_bytes` is ready.
     pub fn settle(
         mut self,
-        (meter, host): (&Meter, &dyn Host),
-        by: (ConnFacts, u32),
+        (meter, host): (&Meter, &dyn NfsHost),
+        by: (NfsConnFacts, u32),
         egress_bytes: u64,
-        sent: &mut SentList,
+        sent: &mut RecordReplies,
     ) {
         if self.done.is_empty() {
             let nothing = OperationEnd::of_no_share(Api::NFS_UNKNOWN, NfsStatus::INVAL);
@@ -138,7 +138,11 @@ impl Tally {
     }
 
     /// Adds sampled and slow operations to the top lists.
-    fn add_samples(&mut self, (meter, host): (&Meter, &dyn Host), (facts, xid): (ConnFacts, u32)) {
+    fn add_samples(
+        &mut self,
+        (meter, host): (&Meter, &dyn NfsHost),
+        (facts, xid): (NfsConnFacts, u32),
+    ) {
         if let Some(last) = self.done.last().filter(|_| self.is_sampled) {
             let bytes = self.done.iter().map(|done| done.ingress_bytes + done.egress_bytes).sum();
             let path = self.path.as_deref().filter(|path| !path.is_empty());
@@ -164,11 +168,11 @@ impl Tally {
 
 /// Counts a call that got an RPC header alone as reply, of `egress_bytes`.
 pub fn count_header_reply(
-    (meter, host): (&Meter, &dyn Host),
+    (meter, host): (&Meter, &dyn NfsHost),
     (api, response): (Api, ResponseType),
     arrival: &Arrival,
     egress_bytes: u64,
-    sent: &mut SentList,
+    sent: &mut RecordReplies,
 ) {
     let done = CompletedRequest {
         share: ShareId::NONE,

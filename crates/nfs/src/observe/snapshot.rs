@@ -1,14 +1,14 @@
 //! Snapshot for `status` and `channels`: plain values, rendered elsewhere.
 
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 pub use crate::clients::link::ConnectionFact;
-use crate::clients::session::Session;
-use crate::server::Server;
+use crate::clients::session::NfsSession;
+use crate::server::NfsServer;
 use std::sync::atomic::Ordering;
 
 /// State of the server at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct NfsSnapshot {
     /// Clients, unordered.
     pub clients: Vec<ClientFact>,
     /// COMPOUNDs so far.
@@ -41,12 +41,12 @@ pub struct ClientFact {
     /// Shares that it has accessed.
     pub exports: Vec<String>,
     /// Its sessions.
-    pub sessions: Vec<SessionFact>,
+    pub sessions: Vec<NfsSessionFact>,
 }
 
 /// One session.
 #[derive(Clone, Debug)]
-pub struct SessionFact {
+pub struct NfsSessionFact {
     /// Session id.
     pub id: [u8; 16],
     /// Slots that the client may use.
@@ -61,14 +61,14 @@ pub struct SessionFact {
     pub connections: Vec<ConnectionFact>,
 }
 
-impl Server {
+impl NfsServer {
     /// Takes a snapshot.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> NfsSnapshot {
         let config = self.config();
         let (now, lease) = (self.host.now().instant, config.lease);
         let name = |id| Some(String::from_utf8_lossy(&config.export(id)?.name).into_owned());
-        let fact = |client: &std::sync::Arc<Client>| {
+        let fact = |client: &std::sync::Arc<ClientIncarnation>| {
             let facts = client.facts();
             ClientFact {
                 id: client.id.0,
@@ -83,7 +83,7 @@ impl Server {
                 sessions: client.sessions().iter().map(|session| session_fact(session)).collect(),
             }
         };
-        Snapshot {
+        NfsSnapshot {
             clients: self.clients().iter().map(fact).collect(),
             compounds: self.stats.compounds.load(Ordering::Relaxed),
             operations: self.stats.operations.load(Ordering::Relaxed),
@@ -92,8 +92,8 @@ impl Server {
     }
 }
 
-fn session_fact(session: &Session) -> SessionFact {
-    SessionFact {
+fn session_fact(session: &NfsSession) -> NfsSessionFact {
+    NfsSessionFact {
         id: session.id.0,
         slots: session.highest_slots().0 + 1,
         busy: session.busy_count(),

@@ -1,7 +1,7 @@
 //! ALLOCATE, DEALLOCATE. RFC 7862 15.1, 15.4.
 
 use super::paid_open::{PaidOpen, open_for};
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use files::Access as Rights;
 use limits::Cost;
@@ -17,7 +17,10 @@ fn check_range(offset: u64, length: u64) -> Result<(), NfsStatus> {
     }
 }
 
-pub(crate) async fn allocate(run: &mut Run<'_>, args: &AllocateArgs) -> Result<(), NfsStatus> {
+pub(crate) async fn allocate(
+    run: &mut CompoundRun<'_>,
+    args: &AllocateArgs,
+) -> Result<(), NfsStatus> {
     check_range(args.offset, args.length)?;
     let PaidOpen { open, caller } =
         open_for(run, args.state_id, Rights::WRITE_DATA, Cost::metadata()).await?;
@@ -26,7 +29,10 @@ pub(crate) async fn allocate(run: &mut Run<'_>, args: &AllocateArgs) -> Result<(
     Ok(())
 }
 
-pub(crate) async fn deallocate(run: &mut Run<'_>, args: &DeallocateArgs) -> Result<(), NfsStatus> {
+pub(crate) async fn deallocate(
+    run: &mut CompoundRun<'_>,
+    args: &DeallocateArgs,
+) -> Result<(), NfsStatus> {
     check_range(args.offset, args.length)?;
     let PaidOpen { open, caller } =
         open_for(run, args.state_id, Rights::WRITE_DATA, Cost::metadata()).await?;

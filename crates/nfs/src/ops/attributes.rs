@@ -8,8 +8,8 @@ use crate::encoding::attributes::{
 use crate::encoding::owner::number_of;
 use crate::exports::export::Export;
 use crate::exports::pseudo::PseudoId;
-use crate::request::place::Place;
-use crate::request::run::Run;
+use crate::request::place::HandleTarget;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use files::{
     Access as Rights, Caller, NamedAce, NamedList, NamedWho, NewMode, Object, ObjectChanges,
@@ -37,12 +37,15 @@ impl GetAttrReply {
     }
 }
 
-pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<GetAttrReply, NfsStatus> {
+pub(crate) async fn get(
+    run: &mut CompoundRun<'_>,
+    requested: Bitmap4,
+) -> Result<GetAttrReply, NfsStatus> {
     check_readable(requested)?;
     let files = run.files().clone();
     let wants_handle = requested.contains(attribute::FILEHANDLE);
     let handle = if wants_handle { Some(run.place()?.handle(&files)?) } else { None };
-    if let Place::Pseudo(id) = *run.place()? {
+    if let HandleTarget::Pseudo(id) = *run.place()? {
         let around = around(run, None, requested)?;
         return Ok(GetAttrReply {
             shown: ReportedObject { handle, ..shown_pseudo(run, id) },
@@ -86,7 +89,7 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<GetAttr
 
 /// Attributes without a lookup of the object: those of an earlier operation, or those of an open of
 /// the file. None if the request needs more.
-fn attributes_without_lookup(run: &mut Run<'_>, requested: Bitmap4) -> Option<Attributes> {
+fn attributes_without_lookup(run: &mut CompoundRun<'_>, requested: Bitmap4) -> Option<Attributes> {
     let is_all = (requested & LISTS).is_empty() && !requested.contains(attribute::TIME_CREATE);
     if !is_all || run.object_place().ok()?.has_object() {
         return None;
@@ -128,7 +131,7 @@ pub(crate) fn mount_point(export: &Export) -> u64 {
 }
 
 /// Attributes of a pseudo directory, which never changes.
-pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> ReportedObject {
+pub(crate) fn shown_pseudo(run: &CompoundRun<'_>, id: PseudoId) -> ReportedObject {
     let started = run.server().started;
     let attributes = Attributes {
         key: FileKey { device: 0, inode: id.inode() },
@@ -159,7 +162,7 @@ pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> ReportedObject {
 
 /// Facts of the server and of the object's file system; the pseudo root is in none.
 pub(crate) fn around(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     export: Option<(&Export, Option<&Object>)>,
     requested: Bitmap4,
 ) -> Result<FileSystemFacts, NfsStatus> {
@@ -231,7 +234,7 @@ impl RequestedAttributes {
 /// # Errors
 /// ATTRNOTSUPP; INVAL for read-only attributes; BADXDR, BADOWNER, INVAL for bad values.
 pub(crate) fn decode_requested(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     attributes: &Fattr<'_>,
 ) -> Result<RequestedAttributes, NfsStatus> {
     let mask = attributes.mask;
@@ -287,7 +290,7 @@ fn list_of(named: &Named<'_>) -> Result<Option<NamedList>, NfsStatus> {
 /// PERM where the caller may not set mode bits either; ATTRNOTSUPP if the list is too long to
 /// store.
 pub(crate) async fn set_list(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     (object, caller): (&Object, &Arc<Caller>),
     list: Option<&NamedList>,
 ) -> Result<(), NfsStatus> {
@@ -311,14 +314,14 @@ fn time_change(set: Option<SetTime>) -> Result<TimeChange, NfsStatus> {
     })
 }
 
-pub(crate) async fn set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> SetAttrReply {
+pub(crate) async fn set(run: &mut CompoundRun<'_>, args: &SetAttrArgs<'_>) -> SetAttrReply {
     match try_set(run, args).await {
         Ok(attributes_set) => SetAttrReply { status: NfsStatus::OK, attributes_set },
         Err(status) => SetAttrReply::failed(status),
     }
 }
 
-async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, NfsStatus> {
+async fn try_set(run: &mut CompoundRun<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, NfsStatus> {
     let mut requested = decode_requested(run, &args.attributes)?;
     let (object, caller) = run.object().await?;
     let present = || run.files().object_attributes(&object).ok();
@@ -359,11 +362,11 @@ fn is_owners(changes: &ObjectChanges) -> bool {
 }
 
 pub(crate) async fn access(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &AccessArgs,
 ) -> Result<AccessResult, NfsStatus> {
     let asked = args.access;
-    if matches!(run.place()?, Place::Pseudo(_)) {
+    if matches!(run.place()?, HandleTarget::Pseudo(_)) {
         let supported = asked & Access(0x1F);
         let access = supported & (Access::READ | Access::LOOKUP);
         return Ok(AccessResult { supported, access });
@@ -407,7 +410,7 @@ pub(crate) async fn access(
 
 /// VERIFY (`same`), which succeeds if the attributes match, and NVERIFY, which fails then.
 pub(crate) async fn verify(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &VerifyArgs<'_>,
     same: bool,
 ) -> Result<(), NfsStatus> {
@@ -419,7 +422,7 @@ pub(crate) async fn verify(
 }
 
 /// Whether the attributes match the current ones. RFC 8881 18.31.
-async fn is_same(run: &mut Run<'_>, attributes: &Fattr<'_>) -> Result<bool, NfsStatus> {
+async fn is_same(run: &mut CompoundRun<'_>, attributes: &Fattr<'_>) -> Result<bool, NfsStatus> {
     let mask = attributes.mask;
     if !crate::encoding::attributes::supported(run.minor_version).contains_all(mask) {
         return Err(NfsStatus::ATTRNOTSUPP);

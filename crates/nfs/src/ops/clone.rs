@@ -1,12 +1,12 @@
 //! CLONE: the target shares the blocks of the source. RFC 7862 15.13.
 
 use super::paid_open::{PaidOpen, copy_opens};
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::CloneArgs;
 
-pub(crate) async fn clone(run: &mut Run<'_>, args: &CloneArgs) -> Result<(), NfsStatus> {
+pub(crate) async fn clone(run: &mut CompoundRun<'_>, args: &CloneArgs) -> Result<(), NfsStatus> {
     let ids = (args.source_state_id, args.destination_state_id);
     let (from, PaidOpen { open: to, caller }) = copy_opens(run, ids).await?;
     let files = run.files().clone();

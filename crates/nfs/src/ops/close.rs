@@ -1,11 +1,14 @@
 //! CLOSE. RFC 8881 18.2.
 
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use files::Access as Rights;
 use wire::nfs::ops::CloseArgs;
 use wire::nfs::{NfsStatus, StateId};
 
-pub(crate) async fn close(run: &mut Run<'_>, args: &CloseArgs) -> Result<StateId, NfsStatus> {
+pub(crate) async fn close(
+    run: &mut CompoundRun<'_>,
+    args: &CloseArgs,
+) -> Result<StateId, NfsStatus> {
     let id = run.resolve_id(args.state_id)?;
     let held = run.open_by(&id, Rights::READ_ATTRIBUTES)?;
     let client = run.client()?;

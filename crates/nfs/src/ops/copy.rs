@@ -7,7 +7,7 @@
 use super::paid_open::{PaidOpen, copy_opens};
 use crate::callback::offload::AsyncCopy;
 use crate::limits::{COPY_BYTES_MAX, COPY_LATER_BYTES_MIN};
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use files::{Caller, OpenFile};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use wire::nfs::ops::{
 };
 use wire::nfs::{NfsStatus, StableHow, StateId, Verifier};
 
-pub(crate) async fn copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> CopyReply {
+pub(crate) async fn copy(run: &mut CompoundRun<'_>, args: &CopyArgs<'_>) -> CopyReply {
     match try_copy(run, args).await {
         Ok(result) => CopyReply::Copied(result),
         Err(status) => CopyReply::Failed(status),
     }
 }
 
-async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, NfsStatus> {
+async fn try_copy(run: &mut CompoundRun<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, NfsStatus> {
     if !args.source_servers.is_empty() {
         return Err(NfsStatus::NOTSUPP);
     }
@@ -79,7 +79,7 @@ fn result_of(verifier: Verifier, id: Option<StateId>, count: u64) -> CopyResult 
 
 /// Starts an asynchronous copy. None if the client has no working backchannel or too many copies.
 fn copy_later(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &CopyArgs<'_>,
     (from, to, caller): (&Arc<OpenFile>, &Arc<OpenFile>, &Arc<Caller>),
     length_bytes: u64,
@@ -110,14 +110,17 @@ fn copy_later(
 }
 
 pub(crate) fn offload_status(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &OffloadArgs,
 ) -> Result<OffloadStatusResult, NfsStatus> {
     run.place()?;
     run.client()?.copies.status(&args.state_id)
 }
 
-pub(crate) fn offload_cancel(run: &mut Run<'_>, args: &OffloadArgs) -> Result<(), NfsStatus> {
+pub(crate) fn offload_cancel(
+    run: &mut CompoundRun<'_>,
+    args: &OffloadArgs,
+) -> Result<(), NfsStatus> {
     run.place()?;
     run.client()?.copies.cancel(&args.state_id)
 }

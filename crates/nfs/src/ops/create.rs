@@ -2,8 +2,8 @@
 
 use super::attributes::{RequestedAttributes, decode_requested, set_list};
 use super::names::{change_before, change_info, name_of};
-use crate::request::place::Place;
-use crate::request::run::Run;
+use crate::request::place::HandleTarget;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use files::NewObject;
 use vfs::{Device, SpecialKind};
@@ -11,7 +11,7 @@ use wire::nfs::NfsStatus;
 use wire::nfs::ops::{CreateArgs, CreateResult, CreateType};
 
 pub(crate) async fn create(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &CreateArgs<'_>,
 ) -> Result<CreateResult, NfsStatus> {
     let mut requested = decode_requested(run, &args.attributes)?;
@@ -56,6 +56,6 @@ pub(crate) async fn create(
     }
     set_list(run, (&made, &caller), list.as_ref()).await?;
     let change = change_info(run, &directory, before);
-    run.set_current(Place::of(export, made));
+    run.set_current(HandleTarget::of(export, made));
     Ok(CreateResult { change, attributes_set: mask })
 }

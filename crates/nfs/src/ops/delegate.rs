@@ -3,12 +3,12 @@
 
 use crate::callback::call::CallbackReply;
 use crate::callback::recall::start_recall;
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::clients::held_state::HeldDelegation;
 use crate::exports::export::Export;
 use crate::limits::{CB_GETATTR_TIMEOUT, DELEGATIONS_PER_CLIENT_MAX};
-use crate::request::place::Place;
-use crate::request::run::Run;
+use crate::request::place::HandleTarget;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use files::{DelegationKind, Object, OpenFile, Protocol, RequestContext};
 use futures_util::future::{Either, select};
@@ -47,8 +47,8 @@ fn none(wanted: ShareAccess, why: NoDelegation) -> OpenDelegation<'static> {
 
 /// Grants a delegation with an OPEN, if possible.
 pub(crate) fn grant(
-    run: &mut Run<'_>,
-    client: &Arc<Client>,
+    run: &mut CompoundRun<'_>,
+    client: &Arc<ClientIncarnation>,
     (access, claim): (ShareAccess, &OpenClaim<'_>),
     (open, export): (&Arc<OpenFile>, &Arc<Export>),
 ) -> OpenDelegation<'static> {
@@ -84,15 +84,15 @@ pub(crate) fn grant(
 /// Whether an SMB client or a local process may have changed the file between the server's start
 /// and the reclaim of its delegation. The client's cache may then be stale, so the server grants
 /// the delegation only to recall it: the client flushes its writes and returns it. RFC 8881 10.2.1.
-fn has_changed_since_start(run: &Run<'_>, open: &Arc<OpenFile>) -> bool {
+fn has_changed_since_start(run: &CompoundRun<'_>, open: &Arc<OpenFile>) -> bool {
     let changed = run.files().attributes_unchecked(open).map(|known| known.changed);
     // File systems record times in ticks.
     changed.is_ok_and(|changed| changed.0 + TIME_STEP_MAX_NS >= run.server().started.0)
 }
 
 fn try_grant(
-    run: &mut Run<'_>,
-    client: &Arc<Client>,
+    run: &mut CompoundRun<'_>,
+    client: &Arc<ClientIncarnation>,
     kind: DelegationKind,
     (open, export): (&Arc<OpenFile>, &Arc<Export>),
 ) -> Option<StateId> {
@@ -110,8 +110,8 @@ fn try_grant(
 
 /// Delegates a file while no other open of the client does.
 fn grant_alone(
-    run: &mut Run<'_>,
-    client: &Arc<Client>,
+    run: &mut CompoundRun<'_>,
+    client: &Arc<ClientIncarnation>,
     kind: DelegationKind,
     (open, export): (&Arc<OpenFile>, &Arc<Export>),
 ) -> Option<StateId> {
@@ -124,7 +124,7 @@ fn grant_alone(
     let mut entry = server.delegations.enter(file, &account, now)?;
     let delegation = run.files().delegate(open, kind).ok().flatten()?;
     let grants = delegation.granting();
-    let handle = Place::of(export.clone(), open.object()).handle(run.files()).ok()?;
+    let handle = HandleTarget::of(export.clone(), open.object()).handle(run.files()).ok()?;
     if kind == DelegationKind::Write {
         entry.set_writer(file, client, run.change_of(&open.object()));
     }
@@ -164,7 +164,10 @@ fn granted(kind: DelegationKind, state_id: StateId, is_recalled: bool) -> OpenDe
 }
 
 /// Checks that the client has the delegation that the OPEN refers to. RFC 8881 18.16.3.
-pub(crate) fn check_claim(client: &Client, claim: &OpenClaim<'_>) -> Result<(), NfsStatus> {
+pub(crate) fn check_claim(
+    client: &ClientIncarnation,
+    claim: &OpenClaim<'_>,
+) -> Result<(), NfsStatus> {
     match claim {
         OpenClaim::DelegateCurrent(id, _) | OpenClaim::DelegateCurrentFileHandle(id) => {
             client.with_states(|states| states.find_delegation(id).map(|_| ()))
@@ -174,7 +177,7 @@ pub(crate) fn check_claim(client: &Client, claim: &OpenClaim<'_>) -> Result<(), 
 }
 
 pub(crate) async fn delegreturn(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &DelegReturnArgs,
 ) -> Result<(), NfsStatus> {
     let id = run.resolve_id(args.state_id)?;
@@ -202,15 +205,15 @@ struct CbGetattrReply {
 }
 
 /// Whether another client's write delegation may make requested attributes stale.
-pub(crate) fn may_be_stale(run: &Run<'_>, requested: Bitmap4, key: FileKey) -> bool {
-    let writer = |client: Arc<Client>| run.server().delegations.writer(key, &client);
+pub(crate) fn may_be_stale(run: &CompoundRun<'_>, requested: Bitmap4, key: FileKey) -> bool {
+    let writer = |client: Arc<ClientIncarnation>| run.server().delegations.writer(key, &client);
     !(requested & WRITER_ATTRIBUTES).is_empty()
         && run.client().is_ok_and(|client| writer(client).is_some())
 }
 
 /// Updates attributes by those that the holder of a write delegation caches. RFC 8881 10.4.3.
 pub(crate) async fn with_writer_attributes(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     object: &Object,
     attributes: Attributes,
 ) -> Result<Attributes, NfsStatus> {
@@ -252,8 +255,8 @@ pub(crate) async fn with_writer_attributes(
 }
 
 async fn query_writer(
-    run: &Run<'_>,
-    writer: &Client,
+    run: &CompoundRun<'_>,
+    writer: &ClientIncarnation,
     handle: FileHandle,
 ) -> Option<CbGetattrReply> {
     let requested = Bitmap4::of(&[attribute::CHANGE, attribute::SIZE]);

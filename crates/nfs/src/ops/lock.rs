@@ -1,9 +1,9 @@
 //! LOCK, LOCKT, LOCKU. RFC 8881 9, 18.10 to 18.12.
 
 use crate::callback::notify_lock::LockWaiter;
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::clients::held_state::HeldOpen;
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::state::stateids::{LockState, Owner, StateKind};
 use crate::status::{OrStatus, status_of};
 use files::{
@@ -88,12 +88,12 @@ fn wanted_of(lock_type: LockType, range: Range) -> RangeLock {
 }
 
 /// Lock owner of the file layer: unique in this process.
-fn owner_number(client: &Client, state: u64) -> LockOwner {
+fn owner_number(client: &ClientIncarnation, state: u64) -> LockOwner {
     LockOwner(u64::from(client.id.0 as u32) << 32 | u64::from(state as u32))
 }
 
 /// Resolves the owner of a conflicting lock.
-fn conflict_with_owner(run: &Run<'_>, held: ConflictingLock) -> LockConflict {
+fn conflict_with_owner(run: &CompoundRun<'_>, held: ConflictingLock) -> LockConflict {
     let unknown = LockConflict { held, client: ClientId(0), owner: Owner::default() };
     let Some(LockOwner(number)) = held.owner else { return unknown };
     let Some(client) = run.server().client_numbered((number >> 32) as u32) else {
@@ -106,11 +106,11 @@ fn conflict_with_owner(run: &Run<'_>, held: ConflictingLock) -> LockConflict {
     LockConflict { held, client: client.id, owner }
 }
 
-pub(crate) fn lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> LockOutcome {
+pub(crate) fn lock(run: &mut CompoundRun<'_>, args: &LockArgs<'_>) -> LockOutcome {
     try_lock(run, args).unwrap_or_else(LockOutcome::Failed)
 }
 
-fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<LockOutcome, NfsStatus> {
+fn try_lock(run: &mut CompoundRun<'_>, args: &LockArgs<'_>) -> Result<LockOutcome, NfsStatus> {
     let range = range_of(args.offset, args.length)?;
     let client = run.client()?;
     run.server().check_grace(&client, args.reclaim)?;
@@ -175,7 +175,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<LockOutcome, NfsSt
 }
 
 /// Removes the state of an owner that got no lock, unless another of its LOCKs got one meanwhile.
-fn remove_unused(client: &Client, number: u64, (held, owner): (&HeldOpen, LockOwner)) {
+fn remove_unused(client: &ClientIncarnation, number: u64, (held, owner): (&HeldOpen, LockOwner)) {
     client.with_states(|states| {
         if !held.open.has_locks_of(owner) {
             drop(states.remove(number));
@@ -185,7 +185,7 @@ fn remove_unused(client: &Client, number: u64, (held, owner): (&HeldOpen, LockOw
 
 /// The lock state of an owner for the file of an open; creates it if there is none.
 fn locks_of(
-    client: &Client,
+    client: &ClientIncarnation,
     id: &StateId,
     held: &HeldOpen,
     owner: &[u8],
@@ -201,7 +201,7 @@ fn locks_of(
     })
 }
 
-pub(crate) async fn test(run: &mut Run<'_>, args: &LockTestArgs<'_>) -> LockOutcome {
+pub(crate) async fn test(run: &mut CompoundRun<'_>, args: &LockTestArgs<'_>) -> LockOutcome {
     match try_test(run, args).await {
         Ok(Some(held)) => LockOutcome::Denied(conflict_with_owner(run, held)),
         Ok(None) => LockOutcome::Free,
@@ -210,7 +210,7 @@ pub(crate) async fn test(run: &mut Run<'_>, args: &LockTestArgs<'_>) -> LockOutc
 }
 
 async fn try_test(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &LockTestArgs<'_>,
 ) -> Result<Option<ConflictingLock>, NfsStatus> {
     let range = range_of(args.offset, args.length)?;
@@ -231,7 +231,7 @@ async fn try_test(
     Ok(files.find_lock(&object, owner, wanted))
 }
 
-pub(crate) fn unlock(run: &mut Run<'_>, args: &UnlockArgs) -> Result<StateId, NfsStatus> {
+pub(crate) fn unlock(run: &mut CompoundRun<'_>, args: &UnlockArgs) -> Result<StateId, NfsStatus> {
     let range = range_of(args.offset, args.length)?;
     let id = run.resolve_id(args.lock_state_id)?;
     let held = run.open_by(&id, Rights::READ_ATTRIBUTES)?;

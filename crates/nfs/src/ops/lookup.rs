@@ -3,35 +3,38 @@
 use super::names::name_of;
 use crate::exports::export::{Export, HostVerdict};
 use crate::exports::pseudo::{PseudoId, PseudoTarget, ROOT};
-use crate::request::place::Place;
-use crate::request::run::Run;
+use crate::request::place::HandleTarget;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use std::sync::Arc;
 use vfs::FileKind;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::LookupArgs;
 
-pub(crate) async fn lookup(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<(), NfsStatus> {
+pub(crate) async fn lookup(
+    run: &mut CompoundRun<'_>,
+    args: &LookupArgs<'_>,
+) -> Result<(), NfsStatus> {
     let name = match run.place()? {
-        Place::Pseudo(id) => {
+        HandleTarget::Pseudo(id) => {
             let id = *id;
             return walk_pseudo(run, id, args.name).await;
         }
-        Place::Object(_) => name_of(args.name)?,
+        HandleTarget::Object(_) => name_of(args.name)?,
     };
     let (directory, caller) = run.object().await?;
     let export = run.object_place()?.export.clone();
     if let Some((handle, attributes)) =
         run.files().look_up_remembered(&caller, &directory, &name, export.id)
     {
-        run.set_current(Place::of_handle(export, handle));
+        run.set_current(HandleTarget::of_handle(export, handle));
         run.seen = Some((attributes.key, attributes));
         return Ok(());
     }
     let (found, attributes) =
         run.files().look_up_with_attributes(&caller, &directory, &name).await.or_status()?;
     let key = found.key();
-    run.set_current(Place::of(export, found));
+    run.set_current(HandleTarget::of(export, found));
     run.seen = Some((key, attributes));
     Ok(())
 }
@@ -40,7 +43,11 @@ pub(crate) async fn lookup(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<(
 /// A share that refuses the client does not hide a path that admits it, and looks like a missing
 /// one. Other shares are not evaluated, so an unknown name starts no host lookup. While a lookup is
 /// in flight, DELAY reveals that the name exists.
-async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(), NfsStatus> {
+async fn walk_pseudo(
+    run: &mut CompoundRun<'_>,
+    id: PseudoId,
+    name: &[u8],
+) -> Result<(), NfsStatus> {
     name_of(name)?;
     let (config, peer) = (run.config.clone(), run.call.conn.link.facts.peer.ip());
     let named = if id.is_root() { config.export_named(name) } else { None };
@@ -52,7 +59,7 @@ async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(),
     match config.tree.find(id, name, &config.exports, peer) {
         Some(PseudoTarget::Export(export)) => enter_share(run, export).await,
         Some(PseudoTarget::Directory(id)) => {
-            run.set_current(Place::Pseudo(id));
+            run.set_current(HandleTarget::Pseudo(id));
             Ok(())
         }
         Some(PseudoTarget::Unknown) => Err(NfsStatus::DELAY),
@@ -60,22 +67,22 @@ async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(),
     }
 }
 
-async fn enter_share(run: &mut Run<'_>, export: &Arc<Export>) -> Result<(), NfsStatus> {
+async fn enter_share(run: &mut CompoundRun<'_>, export: &Arc<Export>) -> Result<(), NfsStatus> {
     let export = export.clone();
     // The verdict may have changed since the lookup.
     run.call.conn.admit(&export, NfsStatus::NOENT, NfsStatus::NOENT)?;
     let root = run.files().root_object(&export.volume).await.or_status()?;
-    run.set_current(Place::of(export, root));
+    run.set_current(HandleTarget::of(export, root));
     Ok(())
 }
 
-pub(crate) async fn lookup_parent(run: &mut Run<'_>) -> Result<(), NfsStatus> {
-    if let Place::Pseudo(id) = *run.place()? {
+pub(crate) async fn lookup_parent(run: &mut CompoundRun<'_>) -> Result<(), NfsStatus> {
+    if let HandleTarget::Pseudo(id) = *run.place()? {
         if id.is_root() {
             return Err(NfsStatus::NOENT);
         }
         let parent = run.config.tree.parent(id);
-        run.set_current(Place::Pseudo(parent));
+        run.set_current(HandleTarget::Pseudo(parent));
         return Ok(());
     }
     let (directory, caller) = run.object().await?;
@@ -86,11 +93,11 @@ pub(crate) async fn lookup_parent(run: &mut Run<'_>) -> Result<(), NfsStatus> {
     }
     if directory.is_root() {
         // By whichever path the client came: a share has one parent directory.
-        run.set_current(Place::Pseudo(ROOT));
+        run.set_current(HandleTarget::Pseudo(ROOT));
         return Ok(());
     }
     let export = run.object_place()?.export.clone();
     let found = run.files().look_up_parent(&caller, &directory).await.or_status()?;
-    run.set_current(Place::of(export, found));
+    run.set_current(HandleTarget::of(export, found));
     Ok(())
 }

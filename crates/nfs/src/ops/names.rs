@@ -1,6 +1,6 @@
 //! Names in requests, and the change information that operations on names return.
 
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::status::{OrStatus, status_of};
 use files::Object;
 use vfs::{FsError, Name};
@@ -20,12 +20,12 @@ pub(crate) fn name_of(bytes: &[u8]) -> Result<Name, NfsStatus> {
 }
 
 /// Change attributes around a change of a directory; not atomic, since others may change it, too.
-pub(crate) fn change_info(run: &Run<'_>, directory: &Object, before: u64) -> ChangeInfo {
+pub(crate) fn change_info(run: &CompoundRun<'_>, directory: &Object, before: u64) -> ChangeInfo {
     ChangeInfo { is_atomic: false, before, after: run.files().change_after(directory) }
 }
 
 /// The change attribute of a directory before its change.
-pub(crate) fn change_before(run: &Run<'_>, directory: &Object) -> u64 {
+pub(crate) fn change_before(run: &CompoundRun<'_>, directory: &Object) -> u64 {
     run.files().change_before(directory)
 }
 

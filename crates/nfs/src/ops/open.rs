@@ -7,12 +7,12 @@ use super::attributes::{RequestedAttributes, decode_requested, set_list};
 use super::delegate;
 use super::names::{change_before, change_info, name_of};
 use crate::callback::recall::DelegationHolder;
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::clients::held_state::HeldOpen;
 use crate::exports::export::Export;
 use crate::limits::OPEN_UPGRADE_TRIES_MAX;
-use crate::request::place::Place;
-use crate::request::run::Run;
+use crate::request::place::HandleTarget;
+use crate::request::run::CompoundRun;
 use crate::state::stateids::{OpenState, ShareBits};
 use crate::status::OrStatus;
 use files::{
@@ -84,7 +84,7 @@ fn tolerated(share: ShareBits) -> ShareMode {
 }
 
 pub(crate) async fn open(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &OpenArgs<'_>,
 ) -> Result<NfsOpenResult<'static>, NfsStatus> {
     let client = run.client()?;
@@ -133,7 +133,7 @@ pub(crate) async fn open(
 
 /// Notes the changes of an OPEN: a created name, and attributes or a truncation of the file.
 fn note_changed(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     wish: &OpenRequest,
     opened: &OpenedFile,
     directory: Option<&Object>,
@@ -155,7 +155,11 @@ fn note_changed(
 }
 
 /// Checks the claim against the grace period. RFC 8881 8.4.2.1, 18.16.3.
-fn check_claim(run: &Run<'_>, client: &Client, claim: &OpenClaim<'_>) -> Result<(), NfsStatus> {
+fn check_claim(
+    run: &CompoundRun<'_>,
+    client: &ClientIncarnation,
+    claim: &OpenClaim<'_>,
+) -> Result<(), NfsStatus> {
     match claim {
         OpenClaim::Previous(_) => run.server().check_grace(client, true),
         OpenClaim::DelegatePrevious(_) | OpenClaim::DelegatePreviousFileHandle => {
@@ -165,7 +169,10 @@ fn check_claim(run: &Run<'_>, client: &Client, claim: &OpenClaim<'_>) -> Result<
     }
 }
 
-async fn decode_open(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<OpenRequest, NfsStatus> {
+async fn decode_open(
+    run: &mut CompoundRun<'_>,
+    args: &OpenArgs<'_>,
+) -> Result<OpenRequest, NfsStatus> {
     let share = ShareBits { access: args.share_access.access().0, deny: args.share_deny.0 };
     if share.access == 0 || share.deny & !ShareDeny::BOTH.0 != 0 {
         return Err(NfsStatus::INVAL);
@@ -209,16 +216,16 @@ async fn decode_open(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<OpenReque
 
 /// Opens the file, and creates or upgrades the owner's state.
 async fn open_for_owner(
-    run: &mut Run<'_>,
-    client: &Arc<Client>,
+    run: &mut CompoundRun<'_>,
+    client: &Arc<ClientIncarnation>,
     args: &OpenArgs<'_>,
     wish: &OpenRequest,
-) -> Result<(OpenedFile, StateId, Place), NfsStatus> {
+) -> Result<(OpenedFile, StateId, HandleTarget), NfsStatus> {
     let holder: Arc<dyn CacheHolder> = DelegationHolder::new(run.server(), client);
     let owner_open = OwnerOpen { client, owner: &args.owner.owner, wish, holder };
     let key = match owner_open.open(run, &wish.at, wish.plan.clone(), None).await {
         Ok(mut opened) => {
-            let mut place = Place::of(wish.export.clone(), opened.open.object());
+            let mut place = HandleTarget::of(wish.export.clone(), opened.open.object());
             if let Some(id) = owner_open.bind_state(run, &mut opened, &mut place)? {
                 return Ok((opened, id, place));
             }
@@ -237,7 +244,7 @@ async fn open_for_owner(
 
 /// One OPEN with its owner.
 struct OwnerOpen<'a> {
-    client: &'a Arc<Client>,
+    client: &'a Arc<ClientIncarnation>,
     owner: &'a [u8],
     wish: &'a OpenRequest,
     holder: Arc<dyn CacheHolder>,
@@ -246,7 +253,7 @@ struct OwnerOpen<'a> {
 impl OwnerOpen<'_> {
     async fn open(
         &self,
-        run: &Run<'_>,
+        run: &CompoundRun<'_>,
         at: &OpenAt,
         plan: OpenPlan,
         instead_of: Option<Arc<OpenFile>>,
@@ -260,13 +267,13 @@ impl OwnerOpen<'_> {
     /// open must be upgraded. Atomic, since OPENs of one owner may be concurrent.
     fn bind_state(
         &self,
-        run: &Run<'_>,
+        run: &CompoundRun<'_>,
         opened: &mut OpenedFile,
-        place: &mut Place,
+        place: &mut HandleTarget,
     ) -> Result<Option<StateId>, NfsStatus> {
         let key = opened.open.key();
         let handle = place.handle(run.files())?;
-        if let Place::Object(place) = place {
+        if let HandleTarget::Object(place) = place {
             run.files().note_open(place.handle(run.files())?, &opened.open);
         }
         self.client.with_states(|states| {
@@ -293,17 +300,17 @@ impl OwnerOpen<'_> {
     /// race would lose them.
     async fn upgrade(
         &self,
-        run: &mut Run<'_>,
+        run: &mut CompoundRun<'_>,
         key: FileKey,
         mut opened: Option<OpenedFile>,
-    ) -> Result<(OpenedFile, StateId, Place), NfsStatus> {
+    ) -> Result<(OpenedFile, StateId, HandleTarget), NfsStatus> {
         let _turn = self.client.open_upgrades.lock((key, self.owner.into())).await;
         for _ in 0..OPEN_UPGRADE_TRIES_MAX {
             let Some((number, held, had)) = open_of_owner(self.client, key, self.owner) else {
                 // The earlier open was closed meanwhile.
                 let first = self.open_first(run, opened.take()).await;
                 let mut first = first.map_err(|error| run.open_refused(error))?;
-                let mut place = Place::of(self.wish.export.clone(), first.open.object());
+                let mut place = HandleTarget::of(self.wish.export.clone(), first.open.object());
                 if let Some(id) = self.bind_state(run, &mut first, &mut place)? {
                     return Ok((first, id, place));
                 }
@@ -330,7 +337,7 @@ impl OwnerOpen<'_> {
             // no locks any more.
             drop(held);
             if let Some(id) = id {
-                let place = Place::of(self.wish.export.clone(), both.open.object());
+                let place = HandleTarget::of(self.wish.export.clone(), both.open.object());
                 if let Some(opened) = opened {
                     both = OpenedFile { open: both.open, ..opened };
                 }
@@ -344,7 +351,7 @@ impl OwnerOpen<'_> {
     /// been reduced for an upgrade.
     async fn open_first(
         &self,
-        run: &Run<'_>,
+        run: &CompoundRun<'_>,
         before: Option<OpenedFile>,
     ) -> Result<OpenedFile, FsError> {
         let Some(before) = before else {
@@ -362,7 +369,7 @@ impl OwnerOpen<'_> {
     /// Opens for `share` in place of the owner's open.
     async fn open_combined(
         &self,
-        run: &Run<'_>,
+        run: &CompoundRun<'_>,
         (held, share): (&HeldOpen, ShareBits),
         opened: Option<&OpenedFile>,
     ) -> Result<OpenedFile, FsError> {
@@ -382,7 +389,7 @@ impl OwnerOpen<'_> {
 
 /// The owner's open of a file.
 fn open_of_owner(
-    client: &Client,
+    client: &ClientIncarnation,
     key: FileKey,
     owner: &[u8],
 ) -> Option<(u64, HeldOpen, ShareBits)> {
@@ -393,7 +400,7 @@ fn open_of_owner(
 }
 
 /// The file of the OPEN.
-async fn key_of(run: &Run<'_>, wish: &OpenRequest) -> Result<FileKey, NfsStatus> {
+async fn key_of(run: &CompoundRun<'_>, wish: &OpenRequest) -> Result<FileKey, NfsStatus> {
     match &wish.at {
         OpenAt::Object(object) => Ok(object.key()),
         OpenAt::Name(directory, name) => {
@@ -405,7 +412,7 @@ async fn key_of(run: &Run<'_>, wish: &OpenRequest) -> Result<FileKey, NfsStatus>
 
 /// Sets the remaining attributes of a new file. Returns those that were set.
 async fn initialise(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     wish: &OpenRequest,
     opened: &OpenedFile,
 ) -> Result<Bitmap4, NfsStatus> {
@@ -427,7 +434,10 @@ async fn initialise(
     Ok(wish.requested.mask)
 }
 
-pub(crate) fn downgrade(run: &mut Run<'_>, args: &OpenDowngradeArgs) -> Result<StateId, NfsStatus> {
+pub(crate) fn downgrade(
+    run: &mut CompoundRun<'_>,
+    args: &OpenDowngradeArgs,
+) -> Result<StateId, NfsStatus> {
     let share = ShareBits { access: args.share_access.access().0, deny: args.share_deny.0 };
     if share.access == 0 || share.deny & !ShareDeny::BOTH.0 != 0 {
         return Err(NfsStatus::INVAL);

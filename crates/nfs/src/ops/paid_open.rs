@@ -3,8 +3,8 @@
 //! The lookup may open a file, so it also admits the cost. No other code finds an open for such an
 //! operation, so that an uncharged one does not compile.
 
-use crate::request::place::Place;
-use crate::request::run::Run;
+use crate::request::place::HandleTarget;
+use crate::request::run::CompoundRun;
 use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, ShareMode};
 use limits::Cost;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct PaidOpen {
 /// The open for READ or WRITE, with `cost` admitted. Without a state id it is an open for this
 /// operation, which must not conflict with others.
 pub(crate) async fn open_for(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     id: StateId,
     rights: Rights,
     cost: Cost,
@@ -35,7 +35,7 @@ pub(crate) async fn open_for(
 /// As [`open_for`], for the saved file handle. The open of a state id costs nothing; `cost` is for
 /// an open for this operation.
 pub(crate) async fn saved_open_for(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     id: StateId,
     rights: Rights,
     cost: Cost,
@@ -54,7 +54,7 @@ pub(crate) async fn saved_open_for(
 
 /// The opens of the saved and of the current file handle.
 pub(crate) async fn copy_opens(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     (source, target): (StateId, StateId),
 ) -> Result<(Arc<OpenFile>, PaidOpen), NfsStatus> {
     let from = saved_open_for(run, source, Rights::READ_DATA, Cost::metadata()).await?;
@@ -64,14 +64,14 @@ pub(crate) async fn copy_opens(
 
 /// Some open of the client on the current file, or one for this operation: any suffices to flush
 /// the file. Admits `cost`.
-pub(crate) async fn any_open(run: &mut Run<'_>, cost: Cost) -> Result<PaidOpen, NfsStatus> {
+pub(crate) async fn any_open(run: &mut CompoundRun<'_>, cost: Cost) -> Result<PaidOpen, NfsStatus> {
     let found = find_any(run).await;
     admitted(run, found, cost).await
 }
 
 /// Admits the cost of an open; a refused one costs one operation.
 async fn admitted(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     found: Result<PaidOpen, NfsStatus>,
     cost: Cost,
 ) -> Result<PaidOpen, NfsStatus> {
@@ -82,8 +82,12 @@ async fn admitted(
     found
 }
 
-async fn find(run: &mut Run<'_>, id: StateId, rights: Rights) -> Result<PaidOpen, NfsStatus> {
-    if matches!(run.place()?, Place::Pseudo(_)) {
+async fn find(
+    run: &mut CompoundRun<'_>,
+    id: StateId,
+    rights: Rights,
+) -> Result<PaidOpen, NfsStatus> {
+    if matches!(run.place()?, HandleTarget::Pseudo(_)) {
         return Err(NfsStatus::ISDIR);
     }
     let id = run.resolve_id(id)?;
@@ -97,7 +101,7 @@ async fn find(run: &mut Run<'_>, id: StateId, rights: Rights) -> Result<PaidOpen
     Box::pin(anonymous_open(run, object, caller, rights)).await
 }
 
-async fn find_any(run: &mut Run<'_>) -> Result<PaidOpen, NfsStatus> {
+async fn find_any(run: &mut CompoundRun<'_>) -> Result<PaidOpen, NfsStatus> {
     let files = run.files().clone();
     let handle = run.place()?.handle(&files)?;
     let client = run.client()?;
@@ -126,7 +130,7 @@ async fn find_any(run: &mut Run<'_>) -> Result<PaidOpen, NfsStatus> {
 
 /// Opens the file for one operation.
 async fn anonymous_open(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     object: Object,
     caller: Arc<Caller>,
     rights: Rights,

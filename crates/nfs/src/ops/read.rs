@@ -3,7 +3,7 @@
 use super::paid_open::{PaidOpen, open_for};
 use crate::limits::{IO_BYTES_MAX, SENDFILE_BYTES_MIN};
 use crate::request::reply::ReplyBuffer;
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
 use limits::Cost;
@@ -16,7 +16,7 @@ use wire::nfs::xdr::padding;
 const READ_OVERHEAD_BYTES: usize = 12;
 
 pub(crate) async fn read(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &ReadArgs,
     answer: &mut ReplyBuffer,
 ) -> Result<(), NfsStatus> {
@@ -31,7 +31,7 @@ pub(crate) async fn read(
 
 /// Reads, and returns the count of bytes.
 async fn read_open(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     (open, offset, length): (&Arc<OpenFile>, u64, usize),
     answer: &mut ReplyBuffer,
 ) -> Result<usize, NfsStatus> {

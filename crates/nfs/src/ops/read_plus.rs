@@ -4,7 +4,7 @@ use super::paid_open::{PaidOpen, open_for};
 use super::seek::next_data;
 use crate::limits::{IO_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
 use crate::request::reply::ReplyBuffer;
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use files::Access as Rights;
 use limits::Cost;
@@ -15,7 +15,7 @@ use wire::nfs::ops::{ReadPlusArgs, ReadPlusWriter};
 const SEGMENT_BYTES: usize = 24;
 
 pub(crate) async fn read_plus(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &ReadPlusArgs,
     answer: &mut ReplyBuffer,
 ) -> Result<(), NfsStatus> {

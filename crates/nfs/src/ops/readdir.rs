@@ -13,9 +13,9 @@ use crate::exports::pseudo::{PseudoId, PseudoTarget, ROOT, cookie_of};
 use crate::limits::{
     READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_PART_ENTRIES, READDIR_SHORT_BYTES,
 };
-use crate::request::place::Place;
+use crate::request::place::HandleTarget;
 use crate::request::reply::ReplyBuffer;
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::status::{OrStatus, status_of};
 use files::{
     Caller, ListWish, ListedObject, NamedList, Object, ObjectListSink, RequestFiles,
@@ -40,7 +40,7 @@ const COOKIE_FIRST: u64 = 3;
 /// NOTDIR, BAD_COOKIE, INVAL; TOOSMALL if no entry fits; the error of an entry's stat, unless the
 /// client requested rdattr_error.
 pub(crate) async fn readdir(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &ReadDirArgs,
     answer: &mut ReplyBuffer,
 ) -> Result<(), NfsStatus> {
@@ -48,7 +48,7 @@ pub(crate) async fn readdir(
     if matches!(args.cookie, 1 | 2) {
         return Err(NfsStatus::BAD_COOKIE);
     }
-    if let Place::Pseudo(id) = *run.place()? {
+    if let HandleTarget::Pseudo(id) = *run.place()? {
         let around = around(run, None, args.requested)?;
         let mut entries = EntryWriter::begin_after(answer, args, around, None);
         let is_end = match id.is_root() {
@@ -149,7 +149,12 @@ impl ObjectListSink for EntryBatch {
     }
 }
 
-fn wish(run: &Run<'_>, args: &ReadDirArgs, around: &FileSystemFacts, export: &Export) -> ListWish {
+fn wish(
+    run: &CompoundRun<'_>,
+    args: &ReadDirArgs,
+    around: &FileSystemFacts,
+    export: &Export,
+) -> ListWish {
     let bytes_max = args.bytes_max as usize;
     let name_bytes_max = match args.directory_bytes as usize {
         0 => bytes_max,
@@ -178,7 +183,7 @@ async fn find_list(
 
 /// Smallest size of an entry beside its name: cookie, length, attributes, and the flag of a next
 /// entry. RFC 8881 18.23.2.
-fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &FileSystemFacts) -> usize {
+fn entry_bytes_min(run: &CompoundRun<'_>, args: &ReadDirArgs, around: &FileSystemFacts) -> usize {
     let handle = FileHandle::new(&[0; HANDLE_BYTES_MIN]);
     let mut written = Vec::new();
     let shown = ReportedObject { handle, ..shown_pseudo(run, ROOT) };
@@ -193,7 +198,7 @@ fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &FileSystemFacts) 
 /// # Errors
 /// DELAY while a host lookup is in flight: the client would cache the list without the share.
 fn list_shares(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     args: &ReadDirArgs,
     entries: &mut EntryWriter,
 ) -> Result<bool, NfsStatus> {
@@ -220,7 +225,7 @@ fn list_shares(
 /// # Errors
 /// DELAY while a host lookup is in flight.
 fn list_pseudo(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     args: &ReadDirArgs,
     id: PseudoId,
     entries: &mut EntryWriter,
@@ -247,7 +252,7 @@ fn list_pseudo(
 
 /// Root of a share as listed in the pseudo root: its fsid shows the client that another file system
 /// begins.
-fn shown_share(run: &Run<'_>, export: &Arc<Export>) -> ReportedObject {
+fn shown_share(run: &CompoundRun<'_>, export: &Arc<Export>) -> ReportedObject {
     let mut shown = shown_pseudo(run, ROOT);
     shown.attributes.key.inode = mount_point(export);
     shown.mounted_on = mount_point(export);

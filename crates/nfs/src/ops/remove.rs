@@ -1,12 +1,12 @@
 //! REMOVE. RFC 8881 18.25.
 
 use super::names::{change_before, change_info, in_use, name_of};
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use wire::nfs::ops::RemoveArgs;
 use wire::nfs::{ChangeInfo, NfsStatus};
 
 pub(crate) async fn remove(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &RemoveArgs<'_>,
 ) -> Result<ChangeInfo, NfsStatus> {
     let (directory, caller) = run.object().await?;

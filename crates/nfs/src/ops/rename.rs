@@ -1,13 +1,13 @@
 //! RENAME. RFC 8881 18.26.
 
 use super::names::{change_before, change_info, in_use, name_of};
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use vfs::FsError;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{RenameArgs, RenameResult};
 
 pub(crate) async fn rename(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &RenameArgs<'_>,
 ) -> Result<RenameResult, NfsStatus> {
     let (source, _) = run.saved_object().await?;

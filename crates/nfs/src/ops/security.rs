@@ -1,7 +1,7 @@
 //! SECINFO, SECINFO_NO_NAME. RFC 8881 18.29, 18.45.
 
 use super::lookup::{lookup, lookup_parent};
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{
     LookupArgs, SecInfo, SecInfoArgs, SecInfoNoNameArgs, SecInfoResult, SecInfoStyle,
@@ -14,7 +14,7 @@ fn flavors() -> SecInfoResult<'static> {
 }
 
 pub(crate) async fn of_name(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &SecInfoArgs<'_>,
 ) -> Result<SecInfoResult<'static>, NfsStatus> {
     // The name must exist. A share that requires TLS does, and the flavors are valid with it, so
@@ -28,7 +28,7 @@ pub(crate) async fn of_name(
 }
 
 pub(crate) async fn of_handle(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &SecInfoNoNameArgs,
 ) -> Result<SecInfoResult<'static>, NfsStatus> {
     run.place()?;

@@ -1,7 +1,7 @@
 //! SEEK: the next data or hole of a file. RFC 7862 15.11.
 
 use super::paid_open::{PaidOpen, open_for};
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
 use limits::Cost;
@@ -9,7 +9,10 @@ use std::sync::Arc;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{DataContent, SeekArgs, SeekResult};
 
-pub(crate) async fn seek(run: &mut Run<'_>, args: &SeekArgs) -> Result<SeekResult, NfsStatus> {
+pub(crate) async fn seek(
+    run: &mut CompoundRun<'_>,
+    args: &SeekArgs,
+) -> Result<SeekResult, NfsStatus> {
     let PaidOpen { open, .. } =
         open_for(run, args.state_id, Rights::READ_DATA, Cost::metadata()).await?;
     let files = run.files().clone();
@@ -27,14 +30,18 @@ pub(crate) async fn seek(run: &mut Run<'_>, args: &SeekArgs) -> Result<SeekResul
 }
 
 pub(crate) async fn next_data(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     open: &Arc<OpenFile>,
     offset: u64,
 ) -> Result<Option<(u64, u64)>, NfsStatus> {
     run.files().next_data(open, offset).await.or_status()
 }
 
-async fn next_hole(run: &Run<'_>, open: &Arc<OpenFile>, offset: u64) -> Result<u64, NfsStatus> {
+async fn next_hole(
+    run: &CompoundRun<'_>,
+    open: &Arc<OpenFile>,
+    offset: u64,
+) -> Result<u64, NfsStatus> {
     Ok(match next_data(run, open, offset).await? {
         Some((start, end)) if start <= offset => end,
         _ => offset,

@@ -3,13 +3,13 @@
 
 use crate::clients::backchannel::{Backchannel, CallbackTarget};
 use crate::clients::client::ExchangeIdRequest;
-use crate::clients::client::{Client, ClientFacts};
+use crate::clients::client::{ClientFacts, ClientIncarnation};
 use crate::clients::create_session::{CreateSessionStart, agree_back, agree_fore};
-use crate::clients::session::Session;
-use crate::exports::config::Config;
+use crate::clients::session::NfsSession;
+use crate::exports::config::NfsConfig;
 use crate::limits::FACT_CHARS_MAX;
 use crate::observe::audit;
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::nfs::ops::{
@@ -36,8 +36,8 @@ const SESSION_FLAGS: u32 = CreateSessionFlags::PERSIST.0
     | CreateSessionFlags::CONN_RDMA.0;
 
 pub(crate) fn exchange_id<'r>(
-    run: &Run<'_>,
-    config: &'r Config,
+    run: &CompoundRun<'_>,
+    config: &'r NfsConfig,
     args: &ExchangeIdArgs<'_>,
 ) -> Result<ExchangeIdResult<'r>, NfsStatus> {
     if args.flags.0 & !CLIENT_FLAGS.0 != 0 {
@@ -77,7 +77,7 @@ fn implementation() -> ImplementationId<'static> {
     ImplementationId { domain: Opaque(b""), name, date: NfsTime::default() }
 }
 
-fn facts_of(run: &Run<'_>, args: &ExchangeIdArgs<'_>) -> ClientFacts {
+fn facts_of(run: &CompoundRun<'_>, args: &ExchangeIdArgs<'_>) -> ClientFacts {
     let shown = |bytes: &[u8]| -> String {
         String::from_utf8_lossy(bytes).chars().take(FACT_CHARS_MAX).collect()
     };
@@ -94,7 +94,7 @@ fn facts_of(run: &Run<'_>, args: &ExchangeIdArgs<'_>) -> ClientFacts {
 /// RFC 8881 8.4.2.1: a client with a session may have state to reclaim after a restart. So its
 /// record is stored before it learns of the session.
 pub(crate) async fn create_session(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     args: &CreateSessionArgs<'_>,
 ) -> Result<CreateSessionResult, NfsStatus> {
     let client = run.server().find_client(args.client_id)?;
@@ -124,8 +124,8 @@ pub(crate) async fn create_session(
 }
 
 fn try_create_session(
-    run: &Run<'_>,
-    client: &Arc<Client>,
+    run: &CompoundRun<'_>,
+    client: &Arc<ClientIncarnation>,
     args: &CreateSessionArgs<'_>,
 ) -> Result<CreateSessionResult, NfsStatus> {
     check_principal(run, client)?;
@@ -151,7 +151,10 @@ fn try_create_session(
 /// # Errors
 /// CLID_INUSE for an unconfirmed client of another principal (RFC 8881 18.36.4), WRONG_CRED for a
 /// confirmed one.
-fn check_principal(run: &Run<'_>, client: &Arc<Client>) -> Result<(), NfsStatus> {
+fn check_principal(
+    run: &CompoundRun<'_>,
+    client: &Arc<ClientIncarnation>,
+) -> Result<(), NfsStatus> {
     if client.principal == run.call.principal() || run.call.conn.is_of(client) {
         return Ok(());
     }
@@ -160,8 +163,8 @@ fn check_principal(run: &Run<'_>, client: &Arc<Client>) -> Result<(), NfsStatus>
 }
 
 fn begin_session(
-    run: &Run<'_>,
-    client: &Arc<Client>,
+    run: &CompoundRun<'_>,
+    client: &Arc<ClientIncarnation>,
     args: &CreateSessionArgs<'_>,
 ) -> Result<CreateSessionResult, NfsStatus> {
     let server = run.server();
@@ -191,10 +194,10 @@ fn begin_session(
 
 /// Creates a session that is not in the table yet.
 fn new_session(
-    run: &Run<'_>,
-    client: &Arc<Client>,
+    run: &CompoundRun<'_>,
+    client: &Arc<ClientIncarnation>,
     args: &CreateSessionArgs<'_>,
-) -> Result<Arc<Session>, NfsStatus> {
+) -> Result<Arc<NfsSession>, NfsStatus> {
     if args.flags.0 & !SESSION_FLAGS != 0 {
         return Err(NfsStatus::INVAL);
     }
@@ -204,7 +207,7 @@ fn new_session(
     fore.requests_max = 1 + shares.slots.amount() as u32;
     let callback_target = CallbackTarget::of(args.callback_program, &args.callback_security);
     let id = run.server().new_session_id();
-    Ok(Arc::new(Session::new(
+    Ok(Arc::new(NfsSession::new(
         id,
         client.clone(),
         fore,
@@ -214,7 +217,7 @@ fn new_session(
 }
 
 pub(crate) fn bind_connection(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     args: &BindConnToSessionArgs,
 ) -> Result<BindConnToSessionResult, NfsStatus> {
     let session = run.server().find_session(args.session_id)?;
@@ -236,7 +239,7 @@ pub(crate) fn bind_connection(
 }
 
 pub(crate) fn backchannel_ctl(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     args: &BackchannelCtlArgs<'_>,
 ) -> Result<(), NfsStatus> {
     let session = run.session.as_ref().ok_or(NfsStatus::OP_NOT_IN_SESSION)?;
@@ -248,7 +251,7 @@ pub(crate) fn backchannel_ctl(
 
 /// RFC 8881 18.37: within the destroyed session it must be the last operation.
 pub(crate) fn destroy_session(
-    run: &Run<'_>,
+    run: &CompoundRun<'_>,
     args: &DestroySessionArgs,
     is_last: bool,
 ) -> Result<(), NfsStatus> {
@@ -268,7 +271,10 @@ pub(crate) fn destroy_session(
     Ok(())
 }
 
-pub(crate) fn destroy_client(run: &Run<'_>, args: &DestroyClientIdArgs) -> Result<(), NfsStatus> {
+pub(crate) fn destroy_client(
+    run: &CompoundRun<'_>,
+    args: &DestroyClientIdArgs,
+) -> Result<(), NfsStatus> {
     let client = run.server().find_client(args.client_id)?;
     check_principal(run, &client)?;
     if !client.sessions().is_empty() || client.holds_state() || client.copies.is_busy() {
@@ -279,7 +285,7 @@ pub(crate) fn destroy_client(run: &Run<'_>, args: &DestroyClientIdArgs) -> Resul
 }
 
 pub(crate) fn reclaim_complete(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &ReclaimCompleteArgs,
 ) -> Result<(), NfsStatus> {
     let client = run.client()?;

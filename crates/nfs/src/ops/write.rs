@@ -2,7 +2,7 @@
 
 use super::paid_open::{PaidOpen, open_for};
 use crate::limits::IO_BYTES_MAX;
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
 use files::Access as Rights;
 use limits::Cost;
@@ -10,7 +10,7 @@ use wire::nfs::ops::{WriteArgs, WriteResult};
 use wire::nfs::{NfsStatus, StableHow};
 
 pub(crate) async fn write(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &WriteArgs<'_>,
 ) -> Result<WriteResult, NfsStatus> {
     let data = &args.data[..args.data.len().min(IO_BYTES_MAX as usize)];

@@ -1,6 +1,6 @@
 //! GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR. RFC 8276 8.4.
 
-use crate::request::run::Run;
+use crate::request::run::CompoundRun;
 use files::XattrSetMode;
 use vfs::{FsError, XattrName};
 use wire::nfs::ops::{GetXattrArgs, ListXattrsArgs, RemoveXattrArgs, SetXattrArgs, SetXattrOption};
@@ -23,7 +23,7 @@ fn name_of(bytes: &[u8]) -> Result<XattrName, NfsStatus> {
 }
 
 pub(crate) async fn get(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &GetXattrArgs<'_>,
     room: usize,
 ) -> Result<Vec<u8>, NfsStatus> {
@@ -35,7 +35,7 @@ pub(crate) async fn get(
 }
 
 pub(crate) async fn set(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &SetXattrArgs<'_>,
 ) -> Result<ChangeInfo, NfsStatus> {
     let wish = match args.option {
@@ -47,14 +47,14 @@ pub(crate) async fn set(
 }
 
 pub(crate) async fn remove(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &RemoveXattrArgs<'_>,
 ) -> Result<ChangeInfo, NfsStatus> {
     change(run, args.name, None, XattrSetMode::Replace).await
 }
 
 async fn change(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     name: &[u8],
     value: Option<Vec<u8>>,
     wish: XattrSetMode,
@@ -79,7 +79,7 @@ pub(crate) struct Names {
 const LIST_BYTES: usize = 16;
 
 pub(crate) async fn list(
-    run: &mut Run<'_>,
+    run: &mut CompoundRun<'_>,
     args: &ListXattrsArgs,
     room: usize,
 ) -> Result<Names, NfsStatus> {

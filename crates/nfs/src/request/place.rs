@@ -1,7 +1,7 @@
 //! Resolution of a file handle: a pseudo directory, or an object in a share. RFC 8881 4, 7.3.
 
 use crate::clients::connection::ConnShared;
-use crate::exports::config::Config;
+use crate::exports::config::NfsConfig;
 use crate::exports::export::{Export, HostVerdict};
 use crate::exports::pseudo::{self, PseudoId};
 use crate::status::OrStatus;
@@ -13,7 +13,7 @@ use wire::nfs::{FileHandle, NfsStatus};
 /// Target of a file handle. The object is looked up on demand, because many requests need only an
 /// open of it.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum HandleTarget {
     /// A pseudo directory: the root of all shares, or a path component.
     Pseudo(PseudoId),
     /// An object in a share.
@@ -29,7 +29,7 @@ pub struct ObjectPlace {
     object: Option<Object>,
 }
 
-impl Place {
+impl HandleTarget {
     /// Decodes a file handle from the wire.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Place {
     /// the errors of [`ConnShared::admit`].
     pub fn parse(
         files: &Files,
-        config: &Config,
+        config: &NfsConfig,
         conn: &ConnShared,
         handle: &FileHandle,
     ) -> Result<Self, NfsStatus> {

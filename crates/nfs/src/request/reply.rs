@@ -1,7 +1,7 @@
 //! The reply of a COMPOUND: results under construction, limits of size, the finished record.
 
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::observe::metering::SentList;
+use crate::observe::metering::RecordReplies;
 use files::{CacheGrant, PendingAnswer, ResidentRange};
 use wire::nfs::compound::CompoundReply;
 use wire::nfs::ops::SetAttrReply;
@@ -81,13 +81,13 @@ impl ReplyBuffer {
         let (mark, file) = (self.mark, self.file.take());
         let beyond_bytes = file.as_ref().map_or(0, |file| file.length_bytes);
         end_record(&mut self.writer(), mark, beyond_bytes);
-        let transmit = Transmit { buffer: self.out, file, ..Transmit::default() };
+        let transmit = RecordTransmit { buffer: self.out, file, ..RecordTransmit::default() };
         JobResult { transmit, after: PostReplyWork::default() }
     }
 }
 
 /// Results under construction.
-pub(crate) struct Results {
+pub(crate) struct ResultsBuilder {
     pub reply: CompoundReply,
     pub status: NfsStatus,
 }
@@ -100,7 +100,7 @@ pub(crate) struct ResultMark {
     pub reply: CompoundReply,
 }
 
-impl Results {
+impl ResultsBuilder {
     pub fn begin(answer: &mut ReplyBuffer, tag: &[u8]) -> Self {
         let reply = CompoundReply::begin(&mut answer.writer(), tag);
         Self { reply, status: NfsStatus::OK }
@@ -181,7 +181,7 @@ impl Results {
 #[derive(Debug)]
 pub struct JobResult {
     /// Record to send; an empty one is not sent.
-    pub transmit: Transmit,
+    pub transmit: RecordTransmit,
     pub(crate) after: PostReplyWork,
 }
 
@@ -195,16 +195,16 @@ pub(crate) struct PostReplyWork {
 
 /// A record to send: the buffer with its record mark, then the bytes of the file, if any.
 #[derive(Debug, Default)]
-pub struct Transmit {
+pub struct RecordTransmit {
     /// The record, or its head.
     pub buffer: Vec<u8>,
     /// Data to send from a file behind the buffer; the record mark counts it.
     pub file: Option<ResidentRange>,
     /// Replies in the record, which the meter counts once they are sent.
-    pub sent: SentList,
+    pub sent: RecordReplies,
 }
 
-impl Transmit {
+impl RecordTransmit {
     /// Length on the wire in bytes.
     #[must_use]
     pub fn length_bytes(&self) -> usize {

@@ -1,18 +1,18 @@
 //! One COMPOUND call, and the state that its operations share.
 
-use crate::clients::client::Client;
+use crate::clients::client::ClientIncarnation;
 use crate::clients::connection::ConnShared;
-use crate::clients::credentials::Credentials;
+use crate::clients::credentials::CallCredentials;
 use crate::clients::held_state::HeldOpen;
-use crate::clients::session::Session;
-use crate::exports::config::Config;
+use crate::clients::session::NfsSession;
+use crate::exports::config::NfsConfig;
 use crate::exports::export::{Export, ExportTerms, Squash};
 use crate::observe::audit::RequestOrigin;
 use crate::observe::metering::OperationEnd;
 use crate::request::operations::{Stable, changes_files, stable};
-use crate::request::place::{ObjectPlace, Place};
-use crate::request::reply::{ReplyBuffer, ResultMark, Results};
-use crate::server::Server;
+use crate::request::place::{HandleTarget, ObjectPlace};
+use crate::request::reply::{ReplyBuffer, ResultMark, ResultsBuilder};
+use crate::server::NfsServer;
 use crate::state::principal::Principal;
 use crate::status::{OrStatus, status_of};
 use bytes::Bytes;
@@ -32,15 +32,15 @@ use wire::nfs::{NfsStatus, StateId};
 
 /// One COMPOUND call.
 #[derive(Debug)]
-pub struct Call {
+pub struct CompoundCall {
     /// The server.
-    pub server: Arc<Server>,
+    pub server: Arc<NfsServer>,
     /// The connection on which it arrived.
     pub conn: Arc<ConnShared>,
     /// RPC transaction id.
     pub xid: u32,
     /// Credentials of the caller.
-    pub credentials: Credentials,
+    pub credentials: CallCredentials,
     /// Encoded arguments, behind the RPC header.
     pub arguments: Bytes,
     /// Length of the whole call in bytes.
@@ -54,17 +54,17 @@ pub struct Call {
 }
 
 /// State that the operations of one COMPOUND share.
-pub(crate) struct Run<'c> {
-    pub call: &'c Call,
+pub(crate) struct CompoundRun<'c> {
+    pub call: &'c CompoundCall,
     /// The file layer in the context of this request.
     files: RequestFiles,
-    pub config: Arc<Config>,
+    pub config: Arc<NfsConfig>,
     pub minor_version: u32,
     /// None outside a session.
-    pub session: Option<Arc<Session>>,
-    pub current: Option<Place>,
+    pub session: Option<Arc<NfsSession>>,
+    pub current: Option<HandleTarget>,
     pub current_id: Option<StateId>,
-    saved: Option<(Place, Option<StateId>)>,
+    saved: Option<(HandleTarget, Option<StateId>)>,
     /// Grants that the reply reports; breaks of them are deferred until the reply is sent.
     pub grants: Vec<CacheGrant>,
     /// Limit of the share for which the current operation waited or was refused.
@@ -87,7 +87,7 @@ pub(crate) struct Run<'c> {
     first_change: Option<ResultMark>,
 }
 
-impl Call {
+impl CompoundCall {
     /// Holder to which work on workers is charged. A uid of AUTH_SYS is the client's claim, so the
     /// holder is the address.
     pub(crate) fn holder(&self) -> CallHolder {
@@ -106,7 +106,7 @@ impl Call {
 }
 
 /// The open behind a state id of an open, locks or a delegation.
-fn open_behind(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
+fn open_behind(client: &ClientIncarnation, id: &StateId) -> Result<HeldOpen, NfsStatus> {
     let mut states = client.states.lock();
     if let Ok((_, open)) = states.find_open(id) {
         return Ok(open.holds.clone());
@@ -117,11 +117,11 @@ fn open_behind(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
     states.find_locks(id).map(|(_, open)| open.holds.clone())
 }
 
-impl<'c> Run<'c> {
+impl<'c> CompoundRun<'c> {
     pub fn new(
-        call: &'c Call,
+        call: &'c CompoundCall,
         minor_version: u32,
-        session: Option<Arc<Session>>,
+        session: Option<Arc<NfsSession>>,
         now: Instant,
         files: RequestFiles,
     ) -> Self {
@@ -159,7 +159,7 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// As [`Run::note_changed`], for the file of an open.
+    /// As [`CompoundRun::note_changed`], for the file of an open.
     pub fn note_changed_by(&mut self, open: &OpenFile) {
         if self.is_in_stable_share() {
             self.unstable.add_open(open);
@@ -167,7 +167,7 @@ impl<'c> Run<'c> {
     }
 
     fn is_in_stable_share(&self) -> bool {
-        matches!(&self.current, Some(Place::Object(place)) if place.export.is_stable)
+        matches!(&self.current, Some(HandleTarget::Object(place)) if place.export.is_stable)
     }
 
     /// Notes the result at `put` if its operation was the first to change something.
@@ -195,7 +195,7 @@ impl<'c> Run<'c> {
 
     /// Waits until the changes of the request are on stable storage. On failure the first changing
     /// operation fails, and the later results are dropped.
-    pub async fn make_stable(&mut self, answer: &mut ReplyBuffer, results: &mut Results) {
+    pub async fn make_stable(&mut self, answer: &mut ReplyBuffer, results: &mut ResultsBuilder) {
         let Some(change) = self.first_change.take() else { return };
         let unstable = std::mem::take(&mut self.unstable);
         if let Err(error) = self.files.make_stable(unstable).await {
@@ -208,7 +208,9 @@ impl<'c> Run<'c> {
     /// Name of the share of the current file handle.
     pub fn share_name(&self) -> String {
         match &self.current {
-            Some(Place::Object(place)) => String::from_utf8_lossy(&place.export.name).into_owned(),
+            Some(HandleTarget::Object(place)) => {
+                String::from_utf8_lossy(&place.export.name).into_owned()
+            }
             _ => String::new(),
         }
     }
@@ -228,7 +230,7 @@ impl<'c> Run<'c> {
     /// The share of the current file handle.
     pub fn share(&self) -> ShareId {
         match &self.current {
-            Some(Place::Object(place)) => place.export.counted,
+            Some(HandleTarget::Object(place)) => place.export.counted,
             _ => ShareId::NONE,
         }
     }
@@ -247,26 +249,26 @@ impl<'c> Run<'c> {
         &self.files
     }
 
-    pub fn server(&self) -> &'c Arc<Server> {
+    pub fn server(&self) -> &'c Arc<NfsServer> {
         &self.call.server
     }
 
     /// The client of the session.
-    pub fn client(&self) -> Result<Arc<Client>, NfsStatus> {
+    pub fn client(&self) -> Result<Arc<ClientIncarnation>, NfsStatus> {
         let session = self.session.as_ref().ok_or(NfsStatus::OP_NOT_IN_SESSION)?;
         Ok(session.client.clone())
     }
 
     /// The current file handle.
-    pub fn place(&mut self) -> Result<&mut Place, NfsStatus> {
+    pub fn place(&mut self) -> Result<&mut HandleTarget, NfsStatus> {
         self.current.as_mut().ok_or(NfsStatus::NOFILEHANDLE)
     }
 
     /// The current file handle in a share.
     pub fn object_place(&mut self) -> Result<&mut ObjectPlace, NfsStatus> {
         match self.place()? {
-            Place::Pseudo(_) => Err(NfsStatus::ROFS),
-            Place::Object(place) => Ok(place),
+            HandleTarget::Pseudo(_) => Err(NfsStatus::ROFS),
+            HandleTarget::Object(place) => Ok(place),
         }
     }
 
@@ -282,7 +284,7 @@ impl<'c> Run<'c> {
 
     /// The caller's identity on a share.
     pub fn caller(&self, export: &Export) -> Arc<Caller> {
-        let Call { server, conn, credentials, .. } = self.call;
+        let CompoundCall { server, conn, credentials, .. } = self.call;
         // A client for which the share has no terms any more is anonymous and reaches nothing else.
         let anonymous = ExportTerms { squash: Squash::All, ..export.terms };
         let terms = export.terms_of(conn.link.facts.peer.ip()).unwrap_or(anonymous);
@@ -291,12 +293,12 @@ impl<'c> Run<'c> {
 
     /// Whether the operation would change something in a share that is read-only for this client.
     pub fn is_refused_as_read_only(&self, operation: &Operation<'_>) -> bool {
-        let Some(Place::Object(place)) = &self.current else { return false };
+        let Some(HandleTarget::Object(place)) = &self.current else { return false };
         changes_files(operation) && place.export.is_read_only(self.call.conn.link.facts.peer.ip())
     }
 
     /// The saved file handle.
-    pub fn saved_place(&self) -> Option<&Place> {
+    pub fn saved_place(&self) -> Option<&HandleTarget> {
         self.saved.as_ref().map(|(place, _)| place)
     }
 
@@ -304,8 +306,10 @@ impl<'c> Run<'c> {
     pub async fn saved_object(&mut self) -> Result<(Object, Arc<Export>), NfsStatus> {
         let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
         match place {
-            Place::Pseudo(_) => Err(NfsStatus::ROFS),
-            Place::Object(place) => Ok((place.object(&self.files).await?, place.export.clone())),
+            HandleTarget::Pseudo(_) => Err(NfsStatus::ROFS),
+            HandleTarget::Object(place) => {
+                Ok((place.object(&self.files).await?, place.export.clone()))
+            }
         }
     }
 
@@ -315,7 +319,7 @@ impl<'c> Run<'c> {
         Ok(self.open_and_caller(id, rights)?.0)
     }
 
-    /// As [`Run::open_by`], with the caller.
+    /// As [`CompoundRun::open_by`], with the caller.
     pub fn open_and_caller(
         &mut self,
         id: &StateId,
@@ -352,7 +356,7 @@ impl<'c> Run<'c> {
         Ok(caller)
     }
 
-    /// As [`Run::open_and_caller`], for the saved file handle.
+    /// As [`CompoundRun::open_and_caller`], for the saved file handle.
     pub fn saved_open_by(
         &mut self,
         id: &StateId,
@@ -361,7 +365,7 @@ impl<'c> Run<'c> {
         let files = self.files().clone();
         let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
         let handle = place.handle(&files)?;
-        let Place::Object(ObjectPlace { export, .. }) = place else {
+        let HandleTarget::Object(ObjectPlace { export, .. }) = place else {
             return Err(NfsStatus::BAD_STATEID);
         };
         let export = export.clone();
@@ -379,8 +383,8 @@ impl<'c> Run<'c> {
     }
 
     /// Sets the current file handle. The current state id becomes void.
-    pub fn set_current(&mut self, place: Place) {
-        if let (Place::Object(place), Some(session)) = (&place, &self.session) {
+    pub fn set_current(&mut self, place: HandleTarget) {
+        if let (HandleTarget::Object(place), Some(session)) = (&place, &self.session) {
             session.client.note_export(place.export.id);
         }
         self.current = Some(place);

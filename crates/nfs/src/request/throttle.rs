@@ -5,11 +5,11 @@
 //! do not count, and neither do a few attribute operations beside a counted one. A waiting request
 //! occupies its slot, and the client is asked to use fewer slots meanwhile.
 
-use crate::clients::session::Session;
+use crate::clients::session::NfsSession;
 use crate::limits::ATTRIBUTE_OPS_PER_CHARGE;
 use crate::request::operations::{Charge, charge};
-use crate::request::place::Place;
-use crate::request::run::Run;
+use crate::request::place::HandleTarget;
+use crate::request::run::CompoundRun;
 use crate::status::status_of;
 use files::{OpenFile, ShareQueue};
 use limits::{Cost, ShareLimits, ThrottleReason};
@@ -19,10 +19,10 @@ use vfs::FsError;
 use wire::nfs::{NfsStatus, Operation};
 
 /// Guard that counts a waiting request.
-struct ThrottleGuard(Arc<Session>);
+struct ThrottleGuard(Arc<NfsSession>);
 
 impl ThrottleGuard {
-    fn among(session: &Arc<Session>) -> Self {
+    fn among(session: &Arc<NfsSession>) -> Self {
         session.throttled.fetch_add(1, Ordering::Relaxed);
         Self(session.clone())
     }
@@ -34,7 +34,7 @@ impl Drop for ThrottleGuard {
     }
 }
 
-impl Run<'_> {
+impl CompoundRun<'_> {
     /// Waits until an operation may start, unless its cost depends on its open.
     pub async fn admit_operation(&mut self, operation: &Operation<'_>) {
         self.throttled = ThrottleReason::None;
@@ -135,8 +135,8 @@ impl Run<'_> {
     }
 }
 
-fn limits_of(place: &Place) -> Option<&Arc<ShareLimits>> {
-    let Place::Object(place) = place else { return None };
+fn limits_of(place: &HandleTarget) -> Option<&Arc<ShareLimits>> {
+    let HandleTarget::Object(place) = place else { return None };
     let limits = place.export.volume.options.limits.as_ref()?;
     limits.is_limited().then_some(limits)
 }

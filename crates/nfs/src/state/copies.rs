@@ -18,11 +18,11 @@ const IS_COPY: u64 = 1 << 63;
 pub struct Copies {
     /// Tag in all state ids of the client.
     tag: u32,
-    state: Mutex<State>,
+    state: Mutex<CopiesState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CopiesState {
     last: u64,
     copies: BTreeMap<u64, Arc<CopyProgress>>,
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Ledgers of all resources: see the module.
 #[derive(Debug)]
-pub struct Holdings {
+pub struct NfsHoldings {
     /// Client records, confirmed or not.
     pub clients: Arc<Ledger>,
     /// Sessions.
@@ -30,7 +30,7 @@ pub struct Holdings {
     pub copies: Arc<Ledger>,
 }
 
-impl Holdings {
+impl NfsHoldings {
     /// Empty ledgers, with a limit of `states_max` opens, locks and delegations.
     #[must_use]
     pub fn new(states_max: usize) -> Self {

@@ -80,7 +80,7 @@ pub enum StateKind<O, D> {
 
 /// One state.
 #[derive(Debug)]
-pub struct State<O, D> {
+pub struct StateidRecord<O, D> {
     /// Sequence number of the state id, advanced with each change.
     pub seqid: u32,
     /// File of the state.
@@ -95,7 +95,7 @@ pub struct States<O, D> {
     /// Tag in each state id: it differs between clients and runs.
     tag: u32,
     next: u64,
-    states: HashMap<u64, State<O, D>, KeyedBuildHasher>,
+    states: HashMap<u64, StateidRecord<O, D>, KeyedBuildHasher>,
     opens: HashMap<(FileKey, Owner), u64, KeyedBuildHasher>,
     locks: HashMap<(FileKey, Owner), u64, KeyedBuildHasher>,
     /// Delegations that are not revoked, one for each file.
@@ -178,12 +178,12 @@ impl<O, D> States<O, D> {
 
     /// The state with this number.
     #[must_use]
-    pub fn get(&self, number: u64) -> Option<&State<O, D>> {
+    pub fn get(&self, number: u64) -> Option<&StateidRecord<O, D>> {
         self.states.get(&number)
     }
 
     /// See [`States::get`].
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut State<O, D>> {
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut StateidRecord<O, D>> {
         self.states.get_mut(&number)
     }
 
@@ -241,7 +241,7 @@ impl<O, D> States<O, D> {
     pub fn find_open(&mut self, id: &StateId) -> Result<(u64, &mut OpenState<O>), NfsStatus> {
         let number = self.find(id)?;
         match self.states.get_mut(&number) {
-            Some(State { kind: StateKind::Open(open), .. }) => Ok((number, open)),
+            Some(StateidRecord { kind: StateKind::Open(open), .. }) => Ok((number, open)),
             _ => Err(NfsStatus::BAD_STATEID),
         }
     }
@@ -253,7 +253,9 @@ impl<O, D> States<O, D> {
     pub fn find_locks(&self, id: &StateId) -> Result<(u64, &OpenState<O>), NfsStatus> {
         let number = self.find(id)?;
         match self.states.get(&number) {
-            Some(State { kind: StateKind::Lock(lock), .. }) => Ok((number, self.open(lock.open)?)),
+            Some(StateidRecord { kind: StateKind::Lock(lock), .. }) => {
+                Ok((number, self.open(lock.open)?))
+            }
             _ => Err(NfsStatus::BAD_STATEID),
         }
     }
@@ -264,7 +266,7 @@ impl<O, D> States<O, D> {
     /// BAD_STATEID if there is none.
     pub fn open(&self, number: u64) -> Result<&OpenState<O>, NfsStatus> {
         match self.states.get(&number) {
-            Some(State { kind: StateKind::Open(open), .. }) => Ok(open),
+            Some(StateidRecord { kind: StateKind::Open(open), .. }) => Ok(open),
             _ => Err(NfsStatus::BAD_STATEID),
         }
     }
@@ -272,7 +274,7 @@ impl<O, D> States<O, D> {
     /// See [`States::open`].
     pub fn open_mut(&mut self, number: u64) -> Option<&mut OpenState<O>> {
         match self.states.get_mut(&number) {
-            Some(State { kind: StateKind::Open(open), .. }) => Some(open),
+            Some(StateidRecord { kind: StateKind::Open(open), .. }) => Some(open),
             _ => None,
         }
     }
@@ -287,7 +289,9 @@ impl<O, D> States<O, D> {
 
     /// Sets whether ranges are locked.
     pub fn set_locked(&mut self, number: u64, is_locked: bool) {
-        if let Some(State { kind: StateKind::Lock(lock), .. }) = self.states.get_mut(&number) {
+        if let Some(StateidRecord { kind: StateKind::Lock(lock), .. }) =
+            self.states.get_mut(&number)
+        {
             lock.is_locked = is_locked;
         }
     }
@@ -310,7 +314,7 @@ impl<O, D> States<O, D> {
         }
         let number = self.next;
         self.next += 1;
-        self.states.insert(number, State { seqid: 1, key, kind });
+        self.states.insert(number, StateidRecord { seqid: 1, key, kind });
         Ok(number)
     }
 
@@ -410,7 +414,7 @@ impl<O, D> States<O, D> {
 
     /// Revokes a delegation. Returns its resource.
     pub fn revoke(&mut self, number: u64) -> Option<D> {
-        let State { key, kind, .. } = self.states.get_mut(&number)?;
+        let StateidRecord { key, kind, .. } = self.states.get_mut(&number)?;
         let StateKind::Delegation(delegation) = kind else { return None };
         let holds = delegation.holds.take()?;
         self.delegations.remove(key);
@@ -466,8 +470,7 @@ impl<O, D> States<O, D> {
 
     /// The locks that belong to an open.
     fn locks_by(&self, open: u64) -> Vec<u64> {
-        let is_by =
-            |state: &State<O, D>| matches!(&state.kind, StateKind::Lock(lock) if lock.open == open);
+        let is_by = |state: &StateidRecord<O, D>| matches!(&state.kind, StateKind::Lock(lock) if lock.open == open);
         self.states.iter().filter(|(_, state)| is_by(state)).map(|(number, _)| *number).collect()
     }
 
@@ -521,7 +524,7 @@ impl<O, D> States<O, D> {
     }
 }
 
-impl<O, D> State<O, D> {
+impl<O, D> StateidRecord<O, D> {
     fn is_revoked(&self) -> bool {
         matches!(&self.kind, StateKind::Delegation(DelegationState { holds: None, .. }))
     }

@@ -69,7 +69,7 @@ impl SessionClient {
         self.status(&operations)
     }
 
-    fn begin_open(&mut self, name: &[u8], access: u32) -> nfs::Job {
+    fn begin_open(&mut self, name: &[u8], access: u32) -> nfs::CallJob {
         let mut operations = self.walk(&[b"share"]);
         operations.push(Operation::Open(open_args(name, access, 0, false)));
         self.begin(&operations)

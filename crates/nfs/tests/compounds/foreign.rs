@@ -1,7 +1,7 @@
 //! Requests that Linux does not send: older versions, layouts, trunking by address.
 
 use crate::harness::*;
-use nfs::Conn;
+use nfs::NfsConn;
 use proptest::prelude::*;
 use wire::nfs::compound::{CompoundResults, NoResult};
 use wire::nfs::ops::*;
@@ -15,7 +15,7 @@ fn call(program: u32, version: u32, procedure: u32, arguments: &[u32]) -> Vec<u8
 }
 
 /// The words of a reply, without the record mark.
-fn answered(conn: &mut Conn, call: Vec<u8>) -> Vec<u32> {
+fn answered(conn: &mut NfsConn, call: Vec<u8>) -> Vec<u32> {
     use futures_util::FutureExt;
     conn.handle_record(call.into()).expect("it can be answered");
     if let Some(job) = conn.poll_job() {
@@ -79,7 +79,7 @@ fn exchange_args(flags: u32) -> ExchangeIdArgs<'static> {
 /// Parts of an EXCHANGE_ID result that show whether two addresses are one server.
 type Trunk = (ClientId, u32, Vec<u8>, u64, Vec<u8>);
 
-fn exchange(conn: &mut Conn, flags: u32) -> Result<Trunk, NfsStatus> {
+fn exchange(conn: &mut NfsConn, flags: u32) -> Result<Trunk, NfsStatus> {
     let results = answer(conn, record(1, &[Operation::ExchangeId(exchange_args(flags))]));
     let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
     let result = results.succeed::<ExchangeIdResult<'_>>(OperationNumber::EXCHANGE_ID);

@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use nfs::limits::READDIR_ENTRIES_MAX;
 use nfs::{
-    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, HostVerdict, Job, Server,
-    Squash, TimeReading,
+    CallJob, Export, ExportTerms, HostFilter, HostVerdict, NfsConfig, NfsConn, NfsConnFacts,
+    NfsHost, NfsServer, Squash, TimeReading,
 };
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -108,7 +108,7 @@ impl Surroundings for FlushFailureDisk {
     }
 }
 
-impl Host for StillHost {
+impl NfsHost for StillHost {
     fn random(&self, out: &mut [u8]) {
         // Each value is unique.
         let next = self.random.fetch_add(0x0101_0001, Ordering::Relaxed).to_le_bytes();
@@ -156,11 +156,11 @@ impl HostFilter for AnyHost {
 
 /// Server under test.
 pub struct ServerUnderTest {
-    pub server: Arc<Server>,
+    pub server: Arc<NfsServer>,
     pub lease: Duration,
     pub disk: Arc<FlushFailureDisk>,
     host: Arc<StillHost>,
-    config: Config,
+    config: NfsConfig,
 }
 
 impl ServerUnderTest {
@@ -188,7 +188,7 @@ impl ServerUnderTest {
         let exports = vec![Arc::new(export)];
         let (owner, states_max) = (b"server".to_vec(), nfs::limits::STATES_MAX);
         let tree = nfs::PseudoTree::default();
-        let config = Config { exports, tree, lease, owner, offers_tls: true, states_max };
+        let config = NfsConfig { exports, tree, lease, owner, offers_tls: true, states_max };
         let clock = InlineExecutor { now: Mutex::new(Instant::now()), sleeps: Mutex::default() };
         let host = StillHost {
             random: AtomicU64::new(1),
@@ -200,9 +200,9 @@ impl ServerUnderTest {
         Self::start(config, Arc::new(host), disk)
     }
 
-    fn start(config: Config, host: Arc<StillHost>, disk: Arc<FlushFailureDisk>) -> Self {
+    fn start(config: NfsConfig, host: Arc<StillHost>, disk: Arc<FlushFailureDisk>) -> Self {
         let files = Arc::new(Files::new(host.clock.clone()));
-        let server = Server::new(config.clone(), files, host.clone());
+        let server = NfsServer::new(config.clone(), files, host.clone());
         Self { server, lease: config.lease, host, config, disk }
     }
 
@@ -212,7 +212,7 @@ impl ServerUnderTest {
     }
 
     /// Changes the configuration.
-    pub fn configure(&self, change: impl FnOnce(&mut Config)) {
+    pub fn configure(&self, change: impl FnOnce(&mut NfsConfig)) {
         let mut config = self.config.clone();
         change(&mut config);
         self.server.configure(config);
@@ -283,13 +283,13 @@ impl ServerUnderTest {
         client
     }
 
-    pub fn conn(&self) -> Conn {
+    pub fn conn(&self) -> NfsConn {
         self.conn_from(([192, 0, 2, 7], 700).into())
     }
 
     /// A connection from this address.
-    pub fn conn_from(&self, peer: SocketAddr) -> Conn {
-        Conn::new(self.server.clone(), ConnFacts { id: 1, peer, local: peer })
+    pub fn conn_from(&self, peer: SocketAddr) -> NfsConn {
+        NfsConn::new(self.server.clone(), NfsConnFacts { id: 1, peer, local: peer })
     }
 
     /// A client with a session and nothing to reclaim.
@@ -330,7 +330,7 @@ impl ServerUnderTest {
 
 /// A client with one session.
 pub struct SessionClient {
-    pub conn: Conn,
+    pub conn: NfsConn,
     pub id: ClientId,
     pub session: SessionId,
     pub sequence: u32,
@@ -411,7 +411,7 @@ pub fn record_of(user: u32, xid: u32, operations: &[Operation<'_>]) -> Bytes {
 }
 
 /// Lets a connection answer a record. Returns the results of COMPOUND.
-pub fn answer(conn: &mut Conn, record: Bytes) -> Vec<u8> {
+pub fn answer(conn: &mut NfsConn, record: Bytes) -> Vec<u8> {
     conn.handle_record(record).expect("a call");
     if let Some(mut job) = conn.poll_job() {
         // A long listing yields at each entry.
@@ -446,7 +446,7 @@ pub fn introduction(name: &str, life: u8) -> Bytes {
 }
 
 impl SessionClient {
-    fn new(conn: Conn) -> Self {
+    fn new(conn: NfsConn) -> Self {
         Self {
             conn,
             id: ClientId(0),
@@ -569,14 +569,14 @@ impl SessionClient {
     }
 
     /// Starts a request that may wait.
-    pub fn begin(&mut self, operations: &[Operation<'_>]) -> Job {
+    pub fn begin(&mut self, operations: &[Operation<'_>]) -> CallJob {
         let record = self.next(operations);
         self.conn.handle_record(record).expect("a call");
         self.conn.poll_job().expect("a job")
     }
 
     /// Results of a request, if it has finished.
-    pub fn finish(&mut self, job: &mut Job) -> Option<Vec<u8>> {
+    pub fn finish(&mut self, job: &mut CallJob) -> Option<Vec<u8>> {
         let finished = job.now_or_never()?;
         Some(self.take(finished))
     }

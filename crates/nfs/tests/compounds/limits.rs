@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use futures_util::FutureExt;
-use nfs::Conn;
+use nfs::NfsConn;
 use nfs::limits::*;
 use proptest::prelude::*;
 use wire::nfs::attributes::{Attributes, attribute};
@@ -58,7 +58,7 @@ fn client_with(bench: &ServerUnderTest, fore: ChannelAttributes) -> SessionClien
 }
 
 /// Sends a request in the slot of a session on any connection.
-fn ask(conn: &mut Conn, session_id: SessionId, slot_id: u32, sequence_id: u32) -> NfsStatus {
+fn ask(conn: &mut NfsConn, session_id: SessionId, slot_id: u32, sequence_id: u32) -> NfsStatus {
     let sequence = SequenceArgs {
         session_id,
         sequence_id,
@@ -171,7 +171,7 @@ fn connection_is_bound_to_its_latest_sessions() {
     for id in &sessions {
         assert_eq!(ask(&mut conn, *id, 0, 1), NfsStatus::OK);
     }
-    let is_bound = |conn: &Conn, id: &SessionId| conn.shared().session(*id).is_some();
+    let is_bound = |conn: &NfsConn, id: &SessionId| conn.shared().session(*id).is_some();
     let bound = sessions.iter().filter(|id| is_bound(&conn, id)).count();
     assert_eq!(bound, SESSIONS_PER_CONNECTION_MAX);
     assert!(!is_bound(&conn, &sessions[0]) && is_bound(&conn, sessions.last().unwrap()));
@@ -182,7 +182,7 @@ fn connection_is_bound_to_its_latest_sessions() {
 fn connections_beyond_the_reported_ones_work() {
     let bench = ServerUnderTest::new();
     let client = bench.client("one");
-    let mut connections: Vec<Conn> =
+    let mut connections: Vec<NfsConn> =
         (0..CONNECTIONS_PER_SESSION_MAX + 40).map(|_| bench.conn()).collect();
     for (at, conn) in connections.iter_mut().enumerate() {
         let sequence = client.sequence + 1 + at as u32;

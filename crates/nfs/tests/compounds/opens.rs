@@ -3,7 +3,7 @@
 
 use crate::harness::*;
 use futures_util::FutureExt;
-use nfs::Job;
+use nfs::CallJob;
 use std::sync::Barrier;
 use wire::nfs::attributes::Attributes;
 use wire::nfs::compound::CompoundResults;
@@ -50,9 +50,9 @@ fn state_of(results: &[u8]) -> StateId {
 }
 
 /// Runs all jobs concurrently, one thread each.
-fn finish(client: &mut SessionClient, jobs: Vec<Job>) -> Vec<Vec<u8>> {
+fn finish(client: &mut SessionClient, jobs: Vec<CallJob>) -> Vec<Vec<u8>> {
     let start = Barrier::new(jobs.len());
-    let work = |mut job: Job| {
+    let work = |mut job: CallJob| {
         start.wait();
         // A job may wait for another.
         let mut polls = (0..POLLS_MAX).map(|_| {
@@ -69,7 +69,7 @@ fn finish(client: &mut SessionClient, jobs: Vec<Job>) -> Vec<Vec<u8>> {
 }
 
 /// Starts each in its own slot.
-fn begin(client: &mut SessionClient, all: &[(u32, u32)]) -> Vec<Job> {
+fn begin(client: &mut SessionClient, all: &[(u32, u32)]) -> Vec<CallJob> {
     let before = client.sequence;
     let mut jobs = Vec::new();
     for (slot, (access, deny)) in (1..).zip(all) {

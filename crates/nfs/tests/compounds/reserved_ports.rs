@@ -4,7 +4,7 @@ use crate::harness::*;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{LookupArgs, Operation, PutFhArgs};
 
-fn from_port(bench: &ServerUnderTest, port: u16) -> nfs::Conn {
+fn from_port(bench: &ServerUnderTest, port: u16) -> nfs::NfsConn {
     bench.conn_from(([192, 0, 2, 7], port).into())
 }
 

@@ -1,7 +1,7 @@
 //! RPC-with-TLS: when it may start, and what is unreachable without. RFC 9289 4.1.
 
 use crate::harness::*;
-use nfs::Conn;
+use nfs::NfsConn;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::{LookupArgs, Operation, SecInfoArgs};
 use wire::nfs::rpc::{AcceptStatus, AuthStatus, OpaqueAuth, ReplyBody, RpcCall, RpcMessage};
@@ -20,7 +20,7 @@ fn call(procedure: u32, credentials: OpaqueAuth<'_>) -> Vec<u8> {
 }
 
 /// The verifier of an accepted reply, or the authentication error.
-fn ask(conn: &mut Conn, call: Vec<u8>) -> Result<Vec<u8>, AuthStatus> {
+fn ask(conn: &mut NfsConn, call: Vec<u8>) -> Result<Vec<u8>, AuthStatus> {
     conn.handle_record(call.into()).expect("a call");
     assert!(conn.poll_job().is_none(), "it is answered at once");
     let out = conn.poll_transmit().expect("an answer");
@@ -38,7 +38,7 @@ fn ask(conn: &mut Conn, call: Vec<u8>) -> Result<Vec<u8>, AuthStatus> {
     }
 }
 
-fn probe(conn: &mut Conn) -> Result<Vec<u8>, AuthStatus> {
+fn probe(conn: &mut NfsConn) -> Result<Vec<u8>, AuthStatus> {
     ask(conn, call(NULL, OpaqueAuth::TLS_PROBE))
 }
 

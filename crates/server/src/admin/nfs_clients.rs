@@ -5,7 +5,7 @@ use super::answer::{AdminAnswer, Input, Refusal};
 use super::sessions::number;
 use crate::conn::connections::{ConnectionTable, Traffic};
 use crate::limits::ADMIN_ITEMS_MAX;
-use nfs::snapshot::{ClientFact, ConnectionFact, SessionFact, Snapshot};
+use nfs::snapshot::{ClientFact, ConnectionFact, NfsSessionFact, NfsSnapshot};
 use serde_json::{Value, json};
 
 const NO_CLIENT: Refusal = Refusal::Missing("there is no such client");
@@ -27,7 +27,7 @@ pub fn close(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> 
 }
 
 /// The NFS part of `status`.
-pub fn status(snapshot: &Snapshot) -> Value {
+pub fn status(snapshot: &NfsSnapshot) -> Value {
     let clients = snapshot.clients.iter().take(ADMIN_ITEMS_MAX);
     json!({
         "compounds": snapshot.compounds,
@@ -53,7 +53,7 @@ fn shown(client: &ClientFact) -> Value {
     })
 }
 
-fn session(session: &SessionFact) -> Value {
+fn session(session: &NfsSessionFact) -> Value {
     json!({
         "id": id_of(session),
         "slots": session.slots,
@@ -65,12 +65,12 @@ fn session(session: &SessionFact) -> Value {
     })
 }
 
-fn id_of(session: &SessionFact) -> String {
+fn id_of(session: &NfsSessionFact) -> String {
     session.id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The NFS part of `channels`: every session with its connections.
-pub fn channels(snapshot: &Snapshot, connections: &ConnectionTable) -> Value {
+pub fn channels(snapshot: &NfsSnapshot, connections: &ConnectionTable) -> Value {
     let sessions = snapshot.clients.iter().take(ADMIN_ITEMS_MAX).flat_map(|client| {
         client.sessions.iter().map(move |session| {
             let of = |fact: &ConnectionFact| connection(fact, connections);

@@ -33,7 +33,7 @@ pub struct DrainFacts {
 /// The drain state of the server.
 pub struct Drain {
     smb: Arc<smb::Server>,
-    nfs: Arc<nfs::Server>,
+    nfs: Arc<nfs::NfsServer>,
     files: Arc<Files>,
     connections: Arc<ConnectionTable>,
     begun: Mutex<Option<RunningDrain>>,
@@ -50,7 +50,7 @@ impl Drain {
     /// Creates the state of a server that does not drain.
     pub fn new(
         smb: Arc<smb::Server>,
-        nfs: Arc<nfs::Server>,
+        nfs: Arc<nfs::NfsServer>,
         files: Arc<Files>,
         connections: Arc<ConnectionTable>,
     ) -> Self {

@@ -1,10 +1,13 @@
-//! [`Protocol`] for NFS: RPC record marking (RFC 5531 11) and the adapter for [`Conn`].
+//! [`Protocol`] for NFS: RPC record marking (RFC 5531 11) and the adapter for [`NfsConn`].
 
 use crate::conn::protocol::{ConnectionEndpoints, End, Framing, OutgoingMessage, Protocol};
 use crate::limits::NFS_JOBS_MAX;
 use bytes::{Buf, BytesMut};
 use meter::Arrival;
-use nfs::{Close, Conn, ConnFacts, ConnShared, Job, JobResult, Server, Transmit};
+use nfs::{
+    CallJob, ConnShared, JobResult, NfsCloseReason, NfsConn, NfsConnFacts, NfsServer,
+    RecordTransmit,
+};
 use smb::HostTime;
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -43,30 +46,30 @@ impl Framing for RecordMarks {
     }
 }
 
-impl From<Close> for End {
-    fn from(close: Close) -> Self {
+impl From<NfsCloseReason> for End {
+    fn from(close: NfsCloseReason) -> Self {
         Self::Garbage(close.0)
     }
 }
 
-impl Protocol for Conn {
+impl Protocol for NfsConn {
     const NAME: &'static str = "NFS";
     const LOGON: &'static str = "no client is established";
     const JOBS_MAX: usize = NFS_JOBS_MAX;
     const OUTLIVES_CONNECTION: bool = true;
 
     type Framing = RecordMarks;
-    type Server = Server;
+    type Server = NfsServer;
     type Shared = ConnShared;
-    type Job = Job;
+    type Job = CallJob;
     type Finished = JobResult;
     type Checked = Infallible;
 
     fn new(
-        server: Arc<Server>,
+        server: Arc<NfsServer>,
         ConnectionEndpoints { id, peer, local }: ConnectionEndpoints,
     ) -> Self {
-        Self::new(server, ConnFacts { id, peer, local })
+        Self::new(server, NfsConnFacts { id, peer, local })
     }
 
     fn shared(&self) -> Arc<ConnShared> {
@@ -106,7 +109,7 @@ impl Protocol for Conn {
         self.next_answer_bytes()
     }
 
-    fn poll_job(&mut self) -> Option<Job> {
+    fn poll_job(&mut self) -> Option<CallJob> {
         self.poll_job()
     }
 
@@ -115,7 +118,7 @@ impl Protocol for Conn {
     }
 
     fn poll_transmit(&mut self) -> Option<OutgoingMessage> {
-        let Transmit { buffer, file, sent } = self.poll_transmit()?;
+        let RecordTransmit { buffer, file, sent } = self.poll_transmit()?;
         Some(OutgoingMessage { buffer, start: 0, file, sent })
     }
 

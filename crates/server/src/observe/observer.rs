@@ -26,7 +26,7 @@ pub struct Observer {
     /// The SMB server.
     pub server: Arc<Server>,
     /// The NFS server.
-    pub nfs: Arc<nfs::Server>,
+    pub nfs: Arc<nfs::NfsServer>,
     /// The file layer.
     pub files: Arc<Files>,
     /// Threads for calls that may wait for a disk.

@@ -46,7 +46,7 @@ impl MixedWorld {
     fn tick(&mut self) -> Result<(), String> {
         let (smb, nfs) = (self.servers.smb.clone(), self.servers.nfs.clone());
         let now = smb::Host::now(&*self.servers.environment);
-        let of_nfs = nfs::Host::now(&*self.servers.environment);
+        let of_nfs = nfs::NfsHost::now(&*self.servers.environment);
         self.start(0, move || {
             smb.handle_tick(now);
             nfs.handle_tick(of_nfs);

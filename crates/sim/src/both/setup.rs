@@ -39,7 +39,7 @@ pub struct Servers {
     /// The SMB server.
     pub smb: Arc<smb::Server>,
     /// The NFS server.
-    pub nfs: Arc<nfs::Server>,
+    pub nfs: Arc<nfs::NfsServer>,
 }
 
 impl Servers {
@@ -61,7 +61,7 @@ impl Servers {
             _ => files.clone(),
         };
         let smb = smb::Server::new(config_of_smb(&volume), files, environment.clone());
-        let nfs = nfs::Server::new(config_of_nfs(&volume), of_nfs, environment.clone());
+        let nfs = nfs::NfsServer::new(config_of_nfs(&volume), of_nfs, environment.clone());
         Ok(Self { environment, vfs, smb, nfs })
     }
 }
@@ -88,7 +88,7 @@ fn config_of_smb(volume: &Arc<Volume>) -> smb::Config {
     }
 }
 
-fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
+fn config_of_nfs(volume: &Arc<Volume>) -> nfs::NfsConfig {
     let export = Export {
         id: VolumeId(7),
         name: SHARE.to_vec(),
@@ -102,7 +102,7 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
         is_stable: true,
         counted: meter::ShareId::NONE,
     };
-    nfs::Config {
+    nfs::NfsConfig {
         exports: vec![Arc::new(export)],
         lease: LEASE,
         owner: b"sim".to_vec(),

@@ -12,7 +12,7 @@ use crate::server_side::{ServerSide, SmbServerStep};
 use crate::sessions::side::{NfsServerEnd, NfsServerStep as RecordStep};
 use crate::sessions::world::LinkState;
 use bytes::Bytes;
-use nfs::ConnFacts;
+use nfs::NfsConnFacts;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
@@ -282,7 +282,7 @@ impl MixedWorld {
 
     fn connect_posix(&mut self, machine: usize) {
         let number = self.number();
-        let conn = nfs::Conn::new(self.servers.nfs.clone(), facts(number, 2049));
+        let conn = nfs::NfsConn::new(self.servers.nfs.clone(), facts(number, 2049));
         let mut link = PosixLink {
             machine,
             standing: LinkState::Ready,
@@ -455,7 +455,7 @@ impl MixedWorld {
     }
 }
 
-fn facts(number: u32, port: u16) -> ConnFacts {
+fn facts(number: u32, port: u16) -> NfsConnFacts {
     let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    ConnFacts { id: u64::from(number), peer: address(700), local: address(port) }
+    NfsConnFacts { id: u64::from(number), peer: address(700), local: address(port) }
 }

@@ -29,7 +29,7 @@ impl SessionWorld {
 
     /// Runs the server's periodic work.
     pub(super) fn tick(&mut self) -> Result<(), String> {
-        let (server, now) = (self.server.clone(), nfs::Host::now(&*self.environment));
+        let (server, now) = (self.server.clone(), nfs::NfsHost::now(&*self.environment));
         self.start(0, move || {
             server.handle_tick(now);
             TurnOutcome::Over

@@ -4,7 +4,7 @@
 use crate::server_side::Flag;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use nfs::{Close, Conn, Job, Transmit};
+use nfs::{CallJob, NfsCloseReason, NfsConn, RecordTransmit};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -28,8 +28,8 @@ pub enum NfsServerStep {
 
 /// The server's end of a connection.
 pub struct NfsServerEnd {
-    jobs: Vec<(Job, Arc<Flag>)>,
-    conn: Conn,
+    jobs: Vec<(CallJob, Arc<Flag>)>,
+    conn: NfsConn,
     /// Received records.
     pub input: VecDeque<Bytes>,
     /// Records to send, without their marks.
@@ -38,13 +38,13 @@ pub struct NfsServerEnd {
 
 impl NfsServerEnd {
     /// The end of a newly accepted connection.
-    pub fn new(conn: Conn) -> Self {
+    pub fn new(conn: NfsConn) -> Self {
         Self { jobs: Vec::new(), conn, input: VecDeque::new(), output: VecDeque::new() }
     }
 
     /// All possible next steps.
     pub fn steps(&self) -> Vec<NfsServerStep> {
-        let woken = |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| {
+        let woken = |(at, (_, flag)): (usize, &(CallJob, Arc<Flag>))| {
             flag.is_raised().then_some(NfsServerStep::Job(at))
         };
         let mut steps: Vec<NfsServerStep> =
@@ -61,8 +61,8 @@ impl NfsServerEnd {
     /// Performs one step.
     ///
     /// # Errors
-    /// [`Close`]: the connection must be closed.
-    pub fn step(&mut self, step: NfsServerStep) -> Result<(), Close> {
+    /// [`NfsCloseReason`]: the connection must be closed.
+    pub fn step(&mut self, step: NfsServerStep) -> Result<(), NfsCloseReason> {
         match step {
             NfsServerStep::Record => {
                 let Some(record) = self.input.pop_front() else { return Ok(()) };
@@ -78,7 +78,7 @@ impl NfsServerEnd {
                 self.poll(job, flag);
             }
         }
-        while let Some(Transmit { buffer, file, .. }) = self.conn.poll_transmit() {
+        while let Some(RecordTransmit { buffer, file, .. }) = self.conn.poll_transmit() {
             assert!(file.is_none(), "what is in memory is not sent from a file");
             self.output.push_back(Bytes::copy_from_slice(&buffer[MARK_BYTES..]));
             self.conn.recycle(buffer);
@@ -86,7 +86,7 @@ impl NfsServerEnd {
         Ok(())
     }
 
-    fn poll(&mut self, mut job: Job, flag: Arc<Flag>) {
+    fn poll(&mut self, mut job: CallJob, flag: Arc<Flag>) {
         let waker = Waker::from(flag.clone());
         match job.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(finished) => self.conn.handle_finished(finished),
@@ -95,7 +95,7 @@ impl NfsServerEnd {
     }
 
     /// The connection has ended; jobs in progress continue without it.
-    pub fn end(self, host: &dyn nfs::Host) {
+    pub fn end(self, host: &dyn nfs::NfsHost) {
         for (job, _) in self.jobs {
             host.carry_on(Box::pin(job.map(drop)));
         }

@@ -10,8 +10,8 @@ use crate::runner::{FinishedStep, Next, Runner, TurnOutcome};
 use bytes::Bytes;
 use files::{Files, Volume, VolumeId, VolumeOptions};
 use nfs::{
-    Config, Conn, ConnFacts, Export, ExportTerms, ExportedVolume, HostFilter, HostVerdict, Server,
-    Squash,
+    Export, ExportTerms, ExportedVolume, HostFilter, HostVerdict, NfsConfig, NfsConn, NfsConnFacts,
+    NfsServer, Squash,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -100,7 +100,7 @@ pub struct SessionWorld {
     pub steps: u64,
     pub(super) random: Random,
     pub(super) environment: Arc<ProcessEnvironment>,
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<NfsServer>,
     pub(super) vfs: Arc<MemoryVfs>,
     pub(super) machines: Vec<SessionMachine>,
     pub(super) links: BTreeMap<u32, SessionLink>,
@@ -137,7 +137,7 @@ impl SessionWorld {
             is_stable: true,
             counted: meter::ShareId::NONE,
         };
-        let config = Config {
+        let config = NfsConfig {
             exports: vec![Arc::new(export)],
             lease: LEASE,
             owner: b"sim".to_vec(),
@@ -151,7 +151,7 @@ impl SessionWorld {
             counts: SessionCounts::default(),
             log: VecDeque::new(),
             steps: 0,
-            server: Server::new(config, files, environment.clone()),
+            server: NfsServer::new(config, files, environment.clone()),
             random,
             environment,
             vfs,
@@ -201,8 +201,9 @@ impl SessionWorld {
     fn connect(&mut self, machine: usize) {
         let number = self.number();
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let facts = ConnFacts { id: u64::from(number), peer: address(700), local: address(2049) };
-        let side = NfsServerEnd::new(Conn::new(self.server.clone(), facts));
+        let facts =
+            NfsConnFacts { id: u64::from(number), peer: address(700), local: address(2049) };
+        let side = NfsServerEnd::new(NfsConn::new(self.server.clone(), facts));
         let mut link = SessionLink {
             machine,
             standing: LinkState::Ready,

@@ -27,7 +27,7 @@ pub struct Moment<'a> {
     /// The SMB server.
     pub smb: &'a Snapshot,
     /// The NFS server.
-    pub nfs: &'a nfs::snapshot::Snapshot,
+    pub nfs: &'a nfs::snapshot::NfsSnapshot,
     /// Number of open files.
     pub open_files: usize,
     /// Cache counters by share and kind.
@@ -131,7 +131,7 @@ mod tests {
                 limits::ResourceUsage { max: 9, used: 4, holders: 2, refused: 1 },
             )],
             smb: &smb,
-            nfs: &nfs::snapshot::Snapshot::default(),
+            nfs: &nfs::snapshot::NfsSnapshot::default(),
             open_files: 2,
             caches: &[("data".to_owned(), "names", names)],
             directory_scans: 17,
