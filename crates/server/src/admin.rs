@@ -39,7 +39,7 @@ use axum::{Extension, Router};
 use files::Files;
 pub use listen::{Peer, Socket};
 pub use pointer::{Pointer, pointed_token};
-use smb::Server;
+use smb::SmbServer;
 use std::sync::Arc;
 use std::time::Instant;
 use sync::Mutex;
@@ -71,7 +71,7 @@ impl ShareConfigs {
 #[derive(Clone)]
 pub struct AdminState {
     /// The SMB server.
-    pub server: Arc<Server>,
+    pub server: Arc<SmbServer>,
     /// The NFS server.
     pub nfs: Arc<nfs::NfsServer>,
     /// The file layer.

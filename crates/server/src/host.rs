@@ -15,7 +15,7 @@ use files::Caller;
 use futures_util::future::BoxFuture;
 use limits::LedgerHolder;
 use rustls::ServerConfig;
-use smb::{Account, Dialect, Host, HostTime, InterfaceFact, RequestFailure, RequestFailureKind};
+use smb::{Account, Dialect, HostTime, InterfaceFact, RequestFailure, RequestFailureKind, SmbHost};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -177,11 +177,11 @@ impl ProcessHost {
 
 impl nfs::NfsHost for ProcessHost {
     fn random(&self, out: &mut [u8]) {
-        Host::random(self, out);
+        SmbHost::random(self, out);
     }
 
     fn now(&self) -> nfs::TimeReading {
-        let HostTime { instant, wall } = Host::now(self);
+        let HostTime { instant, wall } = SmbHost::now(self);
         nfs::TimeReading { instant, wall }
     }
 
@@ -211,11 +211,11 @@ impl nfs::NfsHost for ProcessHost {
     }
 
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        Host::carry_on(self, work);
+        SmbHost::carry_on(self, work);
     }
 }
 
-impl Host for ProcessHost {
+impl SmbHost for ProcessHost {
     fn random(&self, out: &mut [u8]) {
         let mut filled = 0;
         while filled < out.len() {

@@ -33,7 +33,7 @@ pub struct NfsService {
 
 /// The host rules of a share (`hosts_allowed`, `hosts_denied`).
 #[derive(Debug)]
-struct Hosts(Arc<smb::Share>);
+struct Hosts(Arc<smb::SmbShare>);
 
 impl HostFilter for Hosts {
     fn verdict(&self, peer: IpAddr) -> HostVerdict {
@@ -45,7 +45,7 @@ impl NfsService {
     /// Creates the service for the shares of the SMB configuration, without sockets yet.
     pub fn new(
         config: &ServerConfig,
-        shares: &smb::Config,
+        shares: &smb::SmbConfig,
         files: &Arc<Files>,
         host: &Arc<ProcessHost>,
         connections: &Arc<ConnectionTable>,
@@ -63,7 +63,7 @@ impl NfsService {
     }
 
     /// Applies a new configuration.
-    pub fn configure(&self, config: &ServerConfig, shares: &smb::Config) {
+    pub fn configure(&self, config: &ServerConfig, shares: &smb::SmbConfig) {
         self.server.configure(nfs_config(
             config,
             shares,
@@ -90,7 +90,7 @@ impl NfsService {
 
 fn nfs_config(
     config: &ServerConfig,
-    shares: &smb::Config,
+    shares: &smb::SmbConfig,
     host: &ProcessHost,
     meter: &Meter,
 ) -> nfs::NfsConfig {
@@ -114,7 +114,7 @@ fn nfs_config(
 fn export_of(
     config: &ServerConfig,
     share: &ShareConfig,
-    (shares, host): (&smb::Config, &ProcessHost),
+    (shares, host): (&smb::SmbConfig, &ProcessHost),
     counted: ShareId,
     taken: impl Fn(VolumeId) -> bool,
 ) -> Option<Export> {

@@ -36,7 +36,7 @@ use crate::supervisor::{Beat, PassedSockets, Pulse};
 use crate::workers::WorkerPool;
 use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
 use meter::Meter;
-use smb::{Accounts, Admission, Host, Server, Share};
+use smb::{Accounts, Admission, SmbHost, SmbServer, SmbShare};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ const OWN_GUID: u64 = 0;
 
 /// A running server.
 pub struct Service {
-    listener: Listener<smb::Conn>,
+    listener: Listener<smb::SmbConn>,
     backend: Arc<dyn Backend>,
     host: Arc<ProcessHost>,
     listening: Vec<SocketAddr>,
@@ -109,13 +109,13 @@ impl Service {
         let files = Arc::new(files_of(&host, &workers, plan.opens));
         let caches = Arc::new(MetadataCaches::new(plan.kept_nodes));
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
-        let now = Host::now(&*host).instant;
+        let now = SmbHost::now(&*host).instant;
         let names = host.names();
         let carried =
             CarriedState { backend: &*backend, caches: &caches, names, limits: &limits, now };
         let (smb_config, meters) = smb_config(config, guid, None, &carried)?;
         limits.apply(&config.shares, meters, now);
-        let server = Server::new(smb_config, files.clone(), host.clone());
+        let server = SmbServer::new(smb_config, files.clone(), host.clone());
         server.restore(&records);
         let connections = connections_of(config, plan.connections);
         host.set_connections(connections.clone());
@@ -210,7 +210,7 @@ impl Service {
 
     /// Spawns the periodic tasks, most of which run once a second.
     fn start_ticks(&mut self) {
-        let now = Host::now(&*self.host).instant;
+        let now = SmbHost::now(&*self.host).instant;
         let (smb, nfs) = (self.pulse.expect("SMB", now), self.pulse.expect("NFS", now));
         self.tasks.push(tokio::spawn(tick(self.listener.clone(), smb)));
         self.tasks.push(tokio::spawn(tick_limits(self.host.clone(), self.limits.clone())));
@@ -280,7 +280,7 @@ impl Service {
         let users = load_users(config, extra)?;
         let present = self.listener.server.config();
         self.limits.check(&config.shares).map_err(StartError)?;
-        let now = Host::now(&*self.host).instant;
+        let now = SmbHost::now(&*self.host).instant;
         let (names, backend) = (self.host.names(), &*self.backend);
         let (caches, limits) = (&*self.caches, &*self.limits);
         let carried = CarriedState { backend, caches, names, limits, now };
@@ -434,11 +434,11 @@ impl Switch for CacheSwitch {
 }
 
 /// Calls the SMB server's tick once a second.
-async fn tick(listener: Listener<smb::Conn>, beat: Beat) {
+async fn tick(listener: Listener<smb::SmbConn>, beat: Beat) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         seconds.tick().await;
-        listener.server.handle_tick(Host::now(&*listener.host));
+        listener.server.handle_tick(SmbHost::now(&*listener.host));
         beat.beats();
     }
 }
@@ -448,7 +448,7 @@ async fn tick_limits(host: Arc<ProcessHost>, limits: Arc<LimitsBook>) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         seconds.tick().await;
-        limits.handle_tick(Host::now(&*host).instant);
+        limits.handle_tick(SmbHost::now(&*host).instant);
     }
 }
 
@@ -464,7 +464,7 @@ async fn keep_credits(host: Arc<ProcessHost>, limits: Arc<LimitsBook>) {
 /// Writes burst credits within [`KEPT_WITHIN`]. Credits that are not written in time are lost, to the
 /// advantage of the shares.
 async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
-    let (limits, now) = (limits.clone(), Host::now(host).instant);
+    let (limits, now) = (limits.clone(), SmbHost::now(host).instant);
     let written = tokio::task::spawn_blocking(move || limits.keep_credits(now));
     if tokio::time::timeout(KEPT_WITHIN, written).await.is_err() {
         tracing::warn!("burst credits of shares were not written: the disk does not respond");
@@ -669,30 +669,30 @@ struct CarriedState<'a> {
 fn smb_config(
     config: &ServerConfig,
     guid: [u8; 16],
-    present: Option<&smb::Config>,
+    present: Option<&smb::SmbConfig>,
     carried: &CarriedState<'_>,
-) -> Result<(smb::Config, Vec<OpenedMeter>), StartError> {
+) -> Result<(smb::SmbConfig, Vec<OpenedMeter>), StartError> {
     let opened = config.shares.iter().map(|share| {
         let same = present.and_then(|p| p.share(&share.name)).and_then(|s| s.volume.clone());
         open_share(share, same.as_ref(), carried)
     });
     let opened: Vec<_> = opened.collect::<Result<_, _>>()?;
     let (shares, meters) = opened.into_iter().unzip();
-    let config = smb::Config {
+    let config = smb::SmbConfig {
         server_guid: guid,
         name: config.name.clone(),
         domain: config.workgroup.clone(),
         signing_required: config.signing == Signing::Required,
         ntlm: config.ntlm == Ntlm::On,
         encryption: match config.encryption {
-            EncryptionSetting::Off => smb::Encryption::Off,
-            EncryptionSetting::Offered => smb::Encryption::Offered,
-            EncryptionSetting::Required => smb::Encryption::Required,
+            EncryptionSetting::Off => smb::EncryptionPolicy::Off,
+            EncryptionSetting::Offered => smb::EncryptionPolicy::Offered,
+            EncryptionSetting::Required => smb::EncryptionPolicy::Required,
         },
         dialect_min: config.dialect_min,
         dialect_max: config.dialect_max,
         io_bytes_max: smb::limits::IO_BYTES_MAX,
-        multichannel: smb::Multichannel {
+        multichannel: smb::MultichannelPolicy {
             enabled: config.multichannel.enabled,
             channels_max: config.multichannel.channels_max,
             dialect_min: config.multichannel.dialect_min,
@@ -706,7 +706,7 @@ fn open_share(
     share: &ShareConfig,
     present: Option<&Arc<Volume>>,
     carried: &CarriedState<'_>,
-) -> Result<(Arc<Share>, OpenedMeter), StartError> {
+) -> Result<(Arc<SmbShare>, OpenedMeter), StartError> {
     let caches = carried.caches;
     let opened = carried.backend.open(&share.source());
     let OpenedBackend { vfs, snapshots, usage } =
@@ -747,7 +747,7 @@ fn open_share(
         let cache = caches.over(&share.name, volume.vfs, share.metadata_cache_bytes);
         volume = Volume::cached(cache, volume.options);
     }
-    let share = Share {
+    let share = SmbShare {
         name: share.name.clone(),
         comment: share.comment.clone(),
         volume: Some(Arc::new(volume)),

@@ -134,7 +134,7 @@ impl Crowd {
     pub fn serve(&mut self, client: usize) -> Result<CrowdReceived, String> {
         let mut heard = CrowdReceived::default();
         let link = &mut self.clients[client];
-        let now = smb::Host::now(&*self.process.environment);
+        let now = smb::SmbHost::now(&*self.process.environment);
         let Some(side) = &mut link.side else { return Ok(heard) };
         side.input.extend(link.on_the_way.drain(..));
         loop {

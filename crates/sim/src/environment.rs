@@ -10,7 +10,7 @@ use crate::server_side::Flag;
 use files::{CallHolder, Caller, Workers};
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
-use smb::{Account, Host, HostTime, InterfaceFact};
+use smb::{Account, HostTime, InterfaceFact, SmbHost};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -201,7 +201,7 @@ impl ProcessEnvironment {
 
 impl Surroundings for ProcessEnvironment {
     fn now(&self) -> Timestamp {
-        Host::now(self).wall
+        SmbHost::now(self).wall
     }
 
     fn before(&self, call: Call) -> Fate {
@@ -257,7 +257,7 @@ impl Workers for ProcessEnvironment {
     }
 }
 
-impl Host for ProcessEnvironment {
+impl SmbHost for ProcessEnvironment {
     fn random(&self, out: &mut [u8]) {
         let mut state = self.state.lock();
         out.iter_mut().for_each(|byte| *byte = state.random.next() as u8);
@@ -316,11 +316,11 @@ impl Host for ProcessEnvironment {
 
 impl nfs::NfsHost for ProcessEnvironment {
     fn random(&self, out: &mut [u8]) {
-        Host::random(self, out);
+        SmbHost::random(self, out);
     }
 
     fn now(&self) -> nfs::TimeReading {
-        let HostTime { instant, wall } = Host::now(self);
+        let HostTime { instant, wall } = SmbHost::now(self);
         nfs::TimeReading { instant, wall }
     }
 

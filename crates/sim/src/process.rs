@@ -2,8 +2,10 @@
 
 use crate::environment::ProcessEnvironment;
 use files::{Files, Volume, VolumeOptions};
-use smb::snapshot::Snapshot;
-use smb::{Config, Conn, ConnFacts, Dialect, Encryption, Host, Server, Share};
+use smb::snapshot::SmbSnapshot;
+use smb::{
+    Dialect, EncryptionPolicy, SmbConfig, SmbConn, SmbConnFacts, SmbHost, SmbServer, SmbShare,
+};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,7 +21,7 @@ pub struct Process {
     /// The file layer and the share, for direct clients.
     pub files: Arc<Files>,
     pub volume: Arc<Volume>,
-    server: Arc<Server>,
+    server: Arc<SmbServer>,
 }
 
 impl Process {
@@ -46,38 +48,38 @@ impl Process {
         let vfs = Arc::new(vfs);
         let options = VolumeOptions { case: Case::Insensitive, ..VolumeOptions::default() };
         let volume = Arc::new(Volume::new(vfs.clone(), options));
-        let share = Share {
+        let share = SmbShare {
             name: "data".into(),
             volume: Some(volume.clone()),
             posix: true,
             time_machine: true,
             continuously_available: environment.persists_opens(),
-            ..Share::default()
+            ..SmbShare::default()
         };
-        let config = Config {
+        let config = SmbConfig {
             server_guid: [7; 16],
             name: "SIM".into(),
             domain: "WORKGROUP".into(),
             signing_required: false,
             ntlm: true,
-            encryption: Encryption::Off,
+            encryption: EncryptionPolicy::Off,
             dialect_min: Dialect::Smb210,
             dialect_max: Dialect::Smb311,
             io_bytes_max: 1 << 20,
-            multichannel: smb::Multichannel::default(),
+            multichannel: smb::MultichannelPolicy::default(),
             shares: vec![Arc::new(share)],
         };
         let files = Arc::new(Files::new(environment.clone()));
-        let server = Server::new(config, files.clone(), environment.clone());
+        let server = SmbServer::new(config, files.clone(), environment.clone());
         Self { environment, vfs, files, volume, server }
     }
 
     /// Accepts a connection.
     #[must_use]
-    pub fn accept(&self, number: u32) -> Conn {
+    pub fn accept(&self, number: u32) -> SmbConn {
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let (peer, local) = (address(40_000), address(445));
-        Conn::new(self.server.clone(), ConnFacts { id: u64::from(number), peer, local })
+        SmbConn::new(self.server.clone(), SmbConnFacts { id: u64::from(number), peer, local })
     }
 
     /// Restores opens from their journal records.
@@ -87,13 +89,13 @@ impl Process {
 
     /// The server's periodic work, about once a second.
     pub fn tick(&self) -> impl FnOnce() + Send + use<> {
-        let (server, now) = (self.server.clone(), Host::now(&*self.environment));
+        let (server, now) = (self.server.clone(), SmbHost::now(&*self.environment));
         move || server.handle_tick(now)
     }
 
     /// Current snapshot of the server.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> SmbSnapshot {
         self.server.snapshot()
     }
 

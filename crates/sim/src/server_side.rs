@@ -1,9 +1,9 @@
-//! The server's end of one SMB connection: the connection task around a [`Conn`], with bytes in and
+//! The server's end of one SMB connection: the connection task around a [`SmbConn`], with bytes in and
 //! out instead of a socket.
 
 use bytes::BytesMut;
 use futures_util::FutureExt;
-use smb::{Close, Conn, HostTime, Job, JobOutput, Transmit};
+use smb::{FrameJob, FrameTransmit, HostTime, JobOutput, SmbCloseReason, SmbConn};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,8 +64,8 @@ impl Wake for Flag {
 pub struct ServerSide {
     // Dropped in the same order as in the server: jobs hold files, which the end of a session in
     // `conn` closes.
-    jobs: Vec<(Job, Arc<Flag>)>,
-    conn: Conn,
+    jobs: Vec<(FrameJob, Arc<Flag>)>,
+    conn: SmbConn,
     /// Received bytes.
     pub input: VecDeque<u8>,
     /// Bytes to send.
@@ -77,7 +77,7 @@ pub struct ServerSide {
 impl ServerSide {
     /// The end of a newly accepted connection.
     #[must_use]
-    pub fn new(conn: Conn) -> Self {
+    pub fn new(conn: SmbConn) -> Self {
         let (input, output) = Default::default();
         Self { jobs: Vec::new(), conn, input, output, wiretap: Some(Wiretap::default()) }
     }
@@ -85,14 +85,14 @@ impl ServerSide {
     /// Like [`ServerSide::new`] without the wiretap, which retains every message: for memory
     /// measurements.
     #[must_use]
-    pub fn without_wiretap(conn: Conn) -> Self {
+    pub fn without_wiretap(conn: SmbConn) -> Self {
         Self { wiretap: None, ..Self::new(conn) }
     }
 
     /// All possible next steps.
     #[must_use]
     pub fn steps(&self, now: Instant) -> Vec<SmbServerStep> {
-        let woken = |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| {
+        let woken = |(at, (_, flag)): (usize, &(FrameJob, Arc<Flag>))| {
             flag.is_raised().then_some(SmbServerStep::Job(at))
         };
         let mut steps: Vec<SmbServerStep> =
@@ -127,8 +127,8 @@ impl ServerSide {
     /// Performs one step.
     ///
     /// # Errors
-    /// [`Close`]: the connection must be closed.
-    pub fn step(&mut self, step: SmbServerStep, now: HostTime) -> Result<(), Close> {
+    /// [`SmbCloseReason`]: the connection must be closed.
+    pub fn step(&mut self, step: SmbServerStep, now: HostTime) -> Result<(), SmbCloseReason> {
         match step {
             SmbServerStep::Frame => self.take_frame(now)?,
             SmbServerStep::Notice => {}
@@ -146,7 +146,7 @@ impl ServerSide {
         Ok(())
     }
 
-    fn take_frame(&mut self, now: HostTime) -> Result<(), Close> {
+    fn take_frame(&mut self, now: HostTime) -> Result<(), SmbCloseReason> {
         let length = self.frame_length().unwrap_or(0);
         let frame: Vec<u8> = self.input.drain(..PREFIX + length).skip(PREFIX).collect();
         self.conn.handle_frame(BytesMut::from(&frame[..]), now)?;
@@ -160,7 +160,7 @@ impl ServerSide {
         }
     }
 
-    fn poll(&mut self, mut job: Job, flag: Arc<Flag>, now: HostTime) {
+    fn poll(&mut self, mut job: FrameJob, flag: Arc<Flag>, now: HostTime) {
         let waker = Waker::from(flag.clone());
         match job.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(finished) => self.finish(finished, now),
@@ -173,11 +173,11 @@ impl ServerSide {
     }
 
     fn collect(&mut self) {
-        while let Some(Transmit { buffer, start, .. }) = self.conn.poll_transmit() {
+        while let Some(FrameTransmit { buffer, start, .. }) = self.conn.poll_transmit() {
             self.send(&buffer[start..]);
             self.conn.recycle(buffer);
         }
-        while let Some(Transmit { buffer, start, .. }) = self.conn.poll_notice() {
+        while let Some(FrameTransmit { buffer, start, .. }) = self.conn.poll_notice() {
             self.send(&buffer[start..]);
         }
     }

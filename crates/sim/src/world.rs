@@ -22,7 +22,7 @@ const STEPS_MAX: u64 = 200_000;
 /// Result of a fiber's turn.
 pub enum FiberOutcome {
     /// A connection's step; an error if the connection must be closed.
-    Stepped(u32, Box<ServerSide>, Result<(), smb::Close>),
+    Stepped(u32, Box<ServerSide>, Result<(), smb::SmbCloseReason>),
     /// A step of the direct client: its operation has finished, or waits.
     Answered(ModelRequest, ModelAnswer, Option<Arc<OpenFile>>),
     Waits(OperationInFlight),
@@ -228,7 +228,7 @@ impl FileWorld {
                 actions.push((requests, FileAction::Deliver(*session)));
             }
             let Some(side) = &link.side else { continue };
-            let now = smb::Host::now(&*self.process.environment).instant;
+            let now = smb::SmbHost::now(&*self.process.environment).instant;
             let steps = side.steps(now).into_iter();
             actions.extend(steps.map(|step| (serves, FileAction::Serve(*session, step))));
             if !side.output.is_empty() {
@@ -411,7 +411,7 @@ impl FileWorld {
         let Some(mut side) = self.links.get_mut(&session).and_then(|link| link.side.take()) else {
             return Ok(());
         };
-        let now = smb::Host::now(&*self.process.environment);
+        let now = smb::SmbHost::now(&*self.process.environment);
         self.start(
             session,
             Box::new(move || {

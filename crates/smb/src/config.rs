@@ -12,7 +12,7 @@ use wire::smb::Dialect;
 
 /// The encryption policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encryption {
+pub enum EncryptionPolicy {
     /// Never offered.
     Off,
     /// Used on demand of a client or a share.
@@ -23,7 +23,7 @@ pub enum Encryption {
 
 /// Multichannel settings.
 #[derive(Clone, Copy, Debug)]
-pub struct Multichannel {
+pub struct MultichannelPolicy {
     /// Sessions may have several channels.
     pub enabled: bool,
     /// Channels of one session; at most [`crate::limits::CHANNELS_PER_SESSION_MAX`].
@@ -32,14 +32,14 @@ pub struct Multichannel {
     pub dialect_min: Dialect,
 }
 
-impl Default for Multichannel {
+impl Default for MultichannelPolicy {
     fn default() -> Self {
         let channels_max = crate::limits::CHANNELS_PER_SESSION;
         Self { enabled: true, channels_max, dialect_min: Dialect::Smb300 }
     }
 }
 
-impl Multichannel {
+impl MultichannelPolicy {
     /// True if a connection of `dialect` can be one of several channels.
     #[must_use]
     pub fn supports_dialect(&self, dialect: Dialect) -> bool {
@@ -55,7 +55,7 @@ impl Multichannel {
 
 /// Settings of the SMB server.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct SmbConfig {
     /// Identifies this server, also across restarts.
     pub server_guid: [u8; 16],
     /// NetBIOS-style name, at most 15 characters; sent in NTLM challenges.
@@ -65,7 +65,7 @@ pub struct Config {
     /// Refuse messages that are neither signed nor encrypted.
     pub signing_required: bool,
     /// The encryption policy of all sessions.
-    pub encryption: Encryption,
+    pub encryption: EncryptionPolicy,
     /// Clients may log on by NTLM, which guest and anonymous logons need as well.
     pub ntlm: bool,
     /// Lowest dialect served.
@@ -75,17 +75,17 @@ pub struct Config {
     /// Largest READ and WRITE payload; at most [`crate::limits::IO_BYTES_MAX`].
     pub io_bytes_max: u32,
     /// Multichannel settings.
-    pub multichannel: Multichannel,
+    pub multichannel: MultichannelPolicy,
     /// The shares, without the implicit IPC$.
-    pub shares: Vec<Arc<Share>>,
+    pub shares: Vec<Arc<SmbShare>>,
 }
 
-impl Config {
+impl SmbConfig {
     /// True if guest and anonymous sessions may begin. Such sessions have no key that only their
     /// client knows, so they can neither sign nor encrypt. MS-SMB2 3.3.5.5.3.
     #[must_use]
     pub fn accepts_unproven(&self) -> bool {
-        self.ntlm && !self.signing_required && self.encryption != Encryption::Required
+        self.ntlm && !self.signing_required && self.encryption != EncryptionPolicy::Required
     }
 }
 
@@ -103,7 +103,7 @@ pub enum ShareVisibility {
 
 /// One share.
 #[derive(Clone, Debug, Default)]
-pub struct Share {
+pub struct SmbShare {
     /// The name that clients use, compared without case.
     pub name: String,
     /// Shown beside the name.
@@ -130,11 +130,11 @@ pub struct Share {
     pub forced_group: Option<u32>,
     /// Its opens may outlive the server process.
     pub continuously_available: bool,
-    /// Each response waits for stable storage: see [`Share::is_stable`].
+    /// Each response waits for stable storage: see [`SmbShare::is_stable`].
     pub always_stable: bool,
 }
 
-impl Share {
+impl SmbShare {
     /// True if every acknowledged change survives a power loss.
     #[must_use]
     pub fn is_stable(&self) -> bool {
@@ -214,10 +214,10 @@ impl Share {
     }
 }
 
-impl Config {
+impl SmbConfig {
     /// The share `name`, compared without case.
     #[must_use]
-    pub fn share(&self, name: &str) -> Option<&Arc<Share>> {
+    pub fn share(&self, name: &str) -> Option<&Arc<SmbShare>> {
         let name = name.to_lowercase();
         self.shares.iter().find(|share| share.name.to_lowercase() == name)
     }

@@ -23,7 +23,7 @@ pub struct HostTime {
 }
 
 /// The process around the protocol layer. Threads may call it concurrently.
-pub trait Host: Send + Sync {
+pub trait SmbHost: Send + Sync {
     /// Fills `out` from the system's secure random source.
     fn random(&self, out: &mut [u8]);
 
@@ -115,7 +115,7 @@ pub trait Host: Send + Sync {
         let _ = (peer, offered);
     }
 
-    /// True if [`Host::write_open_record`] writes to stable storage.
+    /// True if [`SmbHost::write_open_record`] writes to stable storage.
     fn persists_opens(&self) -> bool {
         false
     }

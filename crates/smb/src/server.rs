@@ -1,13 +1,13 @@
 //! State that all connections share: configuration, sessions, counters. MS-SMB2 3.3.1.5.
 
-use crate::config::{Config, Share};
+use crate::config::{SmbConfig, SmbShare};
 use crate::conversion::status::status_of;
-use crate::host::{Host, HostTime};
+use crate::host::{HostTime, SmbHost};
 use crate::limits::{IMMEDIATE_NOTICE_REPEAT_AFTER, NOTICE_REPEAT_AFTER, REMOVALS_PER_BATCH_MAX};
 use crate::logon::logon_throttle::{LogonThrottle, UsualNetwork};
 use crate::observe::audit;
-use crate::observe::snapshot::Snapshot;
-use crate::observe::stats::Stats;
+use crate::observe::snapshot::SmbSnapshot;
+use crate::observe::stats::SmbStats;
 use crate::opens::app_instances::AppInstances;
 use crate::opens::break_router::{BreakRecipient, BreakRouter, RemovedOpen};
 use crate::opens::create_guids::{ClaimOutcome, CreateGuids, CreateKey};
@@ -15,9 +15,9 @@ use crate::opens::durable::DurableOpens;
 use crate::opens::open::Open;
 use crate::opens::persistent_opens::PersistentOpens;
 use crate::opens::stable;
-use crate::session::clients::Clients;
-use crate::session::state::Session;
-use crate::shares::holdings::Holdings;
+use crate::session::clients::ClientSessions;
+use crate::session::state::SmbSession;
+use crate::shares::holdings::SmbHoldings;
 use files::{CacheKey, Files, OpenJournal, RequestFiles};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,24 +29,24 @@ use wire::smb::{FileId, SessionId};
 use wire::spnego::Mechanisms;
 
 /// The SMB server: one a process.
-pub struct Server {
+pub struct SmbServer {
     /// The file layer, which the NFS server shares.
     pub files: Arc<Files>,
     /// The surrounding process.
-    pub host: Arc<dyn Host>,
+    pub host: Arc<dyn SmbHost>,
     /// Counters.
-    pub stats: Stats,
+    pub stats: SmbStats,
     /// Failed passwords.
     pub(crate) logon_throttle: Arc<LogonThrottle>,
     /// Start time, for NEGOTIATE.
     pub started: Timestamp,
-    config: RwLock<Arc<Config>>,
-    ipc: Arc<Share>,
+    config: RwLock<Arc<SmbConfig>>,
+    ipc: Arc<SmbShare>,
     /// Sessions by id, used at set-up and logoff only. Requests find their session in the table of
     /// their connection.
-    sessions: Mutex<HashMap<u64, Arc<Session>>>,
+    sessions: Mutex<HashMap<u64, Arc<SmbSession>>>,
     /// Sessions by client.
-    pub clients: Clients,
+    pub clients: ClientSessions,
     next_open: AtomicU64,
     /// Opens whose connection was lost.
     pub durable: DurableOpens,
@@ -57,12 +57,12 @@ pub struct Server {
     /// Opens that outlive the server process.
     pub persistent: PersistentOpens,
     /// Shared resources by user.
-    pub holdings: Holdings,
+    pub holdings: SmbHoldings,
     /// The server accepts no new session, because it is about to stop.
     draining: AtomicBool,
 }
 
-impl std::fmt::Debug for Server {
+impl std::fmt::Debug for SmbServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("stats", &self.stats).finish_non_exhaustive()
     }
@@ -73,36 +73,36 @@ fn unix_seconds(wall: Timestamp) -> u64 {
 }
 
 /// Registers the shares of the configuration with the meter.
-fn register(files: &Files, config: &Config) {
+fn register(files: &Files, config: &SmbConfig) {
     for share in &config.shares {
         files.meter().register(&share.name);
     }
 }
 
-impl Server {
+impl SmbServer {
     /// A server without connections.
     #[must_use]
-    pub fn new(config: Config, files: Arc<Files>, host: Arc<dyn Host>) -> Arc<Self> {
+    pub fn new(config: SmbConfig, files: Arc<Files>, host: Arc<dyn SmbHost>) -> Arc<Self> {
         let HostTime { wall, .. } = host.now();
-        let ipc = Share::ipc();
+        let ipc = SmbShare::ipc();
         files.meter().register(&ipc.name);
         register(&files, &config);
         let server = Arc::new(Self {
             files,
             host,
-            stats: Stats::default(),
+            stats: SmbStats::default(),
             logon_throttle: Arc::default(),
             started: wall,
             config: RwLock::new(Arc::new(config)),
             ipc: Arc::new(ipc),
             sessions: Mutex::default(),
-            clients: Clients::default(),
+            clients: ClientSessions::default(),
             next_open: AtomicU64::new(1),
             durable: DurableOpens::default(),
             create_guids: CreateGuids::default(),
             app_instances: AppInstances::default(),
             persistent: PersistentOpens::default(),
-            holdings: Holdings::default(),
+            holdings: SmbHoldings::default(),
             draining: AtomicBool::new(false),
         });
         let journal: Weak<dyn OpenJournal> = Arc::<Self>::downgrade(&server);
@@ -116,14 +116,14 @@ impl Server {
         self.logon_throttle.usual_networks(now.instant, unix_seconds(now.wall))
     }
 
-    /// Restores the output of [`Server::usual_networks`] of an earlier run.
+    /// Restores the output of [`SmbServer::usual_networks`] of an earlier run.
     pub fn restore_usual_networks(&self, known: Vec<UsualNetwork>) {
         let now = self.host.now();
         self.logon_throttle.restore_usual(known, now.instant, unix_seconds(now.wall));
     }
 
     /// Replaces the configuration. Sessions and trees keep theirs.
-    pub fn configure(&self, config: Config) {
+    pub fn configure(&self, config: SmbConfig) {
         register(&self.files, &config);
         *self.config.write() = Arc::new(config);
     }
@@ -139,17 +139,17 @@ impl Server {
     }
 
     /// The present configuration.
-    pub fn config(&self) -> Arc<Config> {
+    pub fn config(&self) -> Arc<SmbConfig> {
         self.config.read().clone()
     }
 
     /// The SPNEGO mechanisms offered to clients.
-    pub fn mechanisms(&self, config: &Config) -> Mechanisms {
+    pub fn mechanisms(&self, config: &SmbConfig) -> Mechanisms {
         Mechanisms { ntlm: config.ntlm, kerberos: self.host.accepts_tickets() }
     }
 
     /// The IPC$ share.
-    pub fn ipc(&self) -> &Arc<Share> {
+    pub fn ipc(&self) -> &Arc<SmbShare> {
         &self.ipc
     }
 
@@ -189,30 +189,30 @@ impl Server {
         }
     }
 
-    /// Adds a session that [`Clients::try_add`] has accepted.
-    pub fn add_session(&self, session: Arc<Session>) {
+    /// Adds a session that [`ClientSessions::try_add`] has accepted.
+    pub fn add_session(&self, session: Arc<SmbSession>) {
         self.sessions.lock().insert(session.id.0, session);
     }
 
     /// Looks a session up; for set-up only.
-    pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
+    pub fn session(&self, id: SessionId) -> Option<Arc<SmbSession>> {
         self.sessions.lock().get(&id.0).cloned()
     }
 
     /// A snapshot of all sessions.
-    pub(crate) fn all_sessions(&self) -> Vec<Arc<Session>> {
+    pub(crate) fn all_sessions(&self) -> Vec<Arc<SmbSession>> {
         let sessions = self.sessions.lock();
         sessions.values().cloned().collect()
     }
 
     /// Ends a session and closes its opens.
-    pub fn end_session(&self, session: &Session) {
+    pub fn end_session(&self, session: &SmbSession) {
         self.remove_session(session, "Ended");
         self.close_all(session.end());
     }
 
     /// Ends a session whose last connection was lost; its client may reconnect the durable opens.
-    pub fn disconnect_session(&self, session: &Session) {
+    pub fn disconnect_session(&self, session: &SmbSession) {
         self.durable.while_detaching(|| {
             self.remove_session(session, "ConnectionLost");
             self.detach_all(session.end_by_disconnect());
@@ -220,14 +220,14 @@ impl Server {
     }
 
     /// Finds an open by FileId.Persistent in other sessions of the same user or client.
-    pub fn find_elsewhere(&self, id: u64, session: &Session) -> Option<Arc<Open>> {
-        let others: Vec<Arc<Session>> = {
+    pub fn find_elsewhere(&self, id: u64, session: &SmbSession) -> Option<Arc<Open>> {
+        let others: Vec<Arc<SmbSession>> = {
             let sessions = self.sessions.lock();
-            let is_other = |other: &&Arc<Session>| other.id != session.id;
+            let is_other = |other: &&Arc<SmbSession>| other.id != session.id;
             sessions.values().filter(is_other).cloned().collect()
         };
         let user = &session.user().account.name;
-        let is_near = |other: &&Arc<Session>| {
+        let is_near = |other: &&Arc<SmbSession>| {
             other.client_guid == session.client_guid || other.user().account.name == *user
         };
         others.iter().filter(is_near).find_map(|other| other.find_open(id))
@@ -262,12 +262,12 @@ impl Server {
         }
     }
 
-    fn sessions_of(&self, client: [u8; 16]) -> Vec<Arc<Session>> {
+    fn sessions_of(&self, client: [u8; 16]) -> Vec<Arc<SmbSession>> {
         let sessions = self.sessions.lock();
         sessions.values().filter(|session| session.client_guid == client).cloned().collect()
     }
 
-    fn remove_session(&self, session: &Session, why: &str) {
+    fn remove_session(&self, session: &SmbSession, why: &str) {
         self.clients.remove(session);
         let mut sessions = self.sessions.lock();
         // Another session may have received the id after this one ended.
@@ -292,7 +292,7 @@ impl Server {
             return;
         };
         let due = now.instant.checked_sub(NOTICE_REPEAT_AFTER);
-        let sessions: Vec<Arc<Session>> = {
+        let sessions: Vec<Arc<SmbSession>> = {
             let sessions = self.sessions.lock();
             sessions.values().filter(|session| session.may_resend_notices()).cloned().collect()
         };
@@ -314,7 +314,7 @@ impl Server {
         }
     }
 
-    /// Like [`Server::close_all`], but returns once the resulting removals are stable, where the
+    /// Like [`SmbServer::close_all`], but returns once the resulting removals are stable, where the
     /// opens promise stability.
     ///
     /// A removal may not be stable; all opens are closed.
@@ -344,14 +344,14 @@ impl Server {
     }
 
     /// The data that `status` shows.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> SmbSnapshot {
         let sessions = self.sessions.lock();
-        let sessions: Vec<Arc<Session>> = sessions.values().cloned().collect();
-        Snapshot::of(&sessions, self.config().multichannel, &self.stats)
+        let sessions: Vec<Arc<SmbSession>> = sessions.values().cloned().collect();
+        SmbSnapshot::of(&sessions, self.config().multichannel, &self.stats)
     }
 }
 
-impl BreakRouter for Server {
+impl BreakRouter for SmbServer {
     fn lease_session(&self, client: [u8; 16], user: &str) -> Option<Arc<dyn BreakRecipient>> {
         let session = self.clients.session(client, user)?;
         Some(session)

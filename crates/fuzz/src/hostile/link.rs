@@ -4,7 +4,7 @@ use super::surroundings::{EpisodeSurroundings, EpisodeUser};
 use crate::mutate::Rng;
 use bytes::BytesMut;
 use futures_util::FutureExt;
-use smb::{Close, Conn, ConnFacts, Job, Server};
+use smb::{FrameJob, SmbCloseReason, SmbConn, SmbConnFacts, SmbServer};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use wire::codec::{Reader, Writer};
@@ -124,8 +124,8 @@ pub struct HostileLink {
     pub last_frame: Vec<u8>,
     /// Encryption keys of another user's session on this connection.
     pub neighbour: Option<Arc<SealKeys>>,
-    jobs: Vec<Job>,
-    conn: Option<Conn>,
+    jobs: Vec<FrameJob>,
+    conn: Option<SmbConn>,
     wiretap: Wiretap,
     replies: Vec<ReplyMessage>,
 }
@@ -133,7 +133,7 @@ pub struct HostileLink {
 impl HostileLink {
     /// A connection after NEGOTIATE; none if the server has refused it.
     pub fn connect(
-        server: &Arc<Server>,
+        server: &Arc<SmbServer>,
         around: &EpisodeSurroundings,
         user: EpisodeUser,
         offer: HostileOffer,
@@ -143,7 +143,7 @@ impl HostileLink {
         // delay its logons.
         let at = if user == EpisodeUser::Alice { 1 } else { number as u8 };
         let peer = Ipv4Addr::new(10, user as u8, 0, at);
-        let facts = ConnFacts {
+        let facts = SmbConnFacts {
             id: number,
             peer: SocketAddr::from((peer, 40_000)),
             local: SocketAddr::from((Ipv4Addr::LOCALHOST, 445)),
@@ -162,7 +162,7 @@ impl HostileLink {
             last_frame: Vec::new(),
             neighbour: None,
             jobs: Vec::new(),
-            conn: Some(Conn::new(server.clone(), facts)),
+            conn: Some(SmbConn::new(server.clone(), facts)),
             wiretap: Wiretap::default(),
             replies: Vec::new(),
         };
@@ -279,7 +279,7 @@ impl HostileLink {
         around: &EpisodeSurroundings,
         messages: &[Vec<u8>],
         protection: &MessageProtection,
-    ) -> Result<(), Close> {
+    ) -> Result<(), SmbCloseReason> {
         let mut frame = Vec::new();
         for (at, message) in messages.iter().enumerate() {
             let mut message = message.clone();
@@ -311,12 +311,16 @@ impl HostileLink {
     }
 
     /// Passes a frame to the server unchanged.
-    pub fn feed(&mut self, around: &EpisodeSurroundings, frame: Vec<u8>) -> Result<(), Close> {
+    pub fn feed(
+        &mut self,
+        around: &EpisodeSurroundings,
+        frame: Vec<u8>,
+    ) -> Result<(), SmbCloseReason> {
         let Some(conn) = &mut self.conn else { return Ok(()) };
         around.count_frame();
         let user = self.user;
         around.journal.note(|| format!("{user:?} sends {}", described(&frame)));
-        let handed = conn.handle_frame(BytesMut::from(&frame[..]), smb::Host::now(around));
+        let handed = conn.handle_frame(BytesMut::from(&frame[..]), smb::SmbHost::now(around));
         self.last_frame = frame;
         if let Err(close) = handed {
             self.cut();
@@ -328,7 +332,7 @@ impl HostileLink {
 
     /// Runs the server as far as possible, and receives its responses.
     pub fn poll(&mut self, around: &EpisodeSurroundings) {
-        let now = smb::Host::now(around);
+        let now = smb::SmbHost::now(around);
         let Some(conn) = &mut self.conn else { return };
         if conn.poll_timeout().is_some_and(|due| due <= now.instant) {
             conn.handle_timeout(now);

@@ -14,7 +14,7 @@ use super::surroundings::{
 };
 use super::victim::{AWAY_MAX, CLIENT_GUID, SECRET, Victim, create_tree, file_id};
 use crate::mutate::{Rng, mutate};
-use smb::{Encryption, Server};
+use smb::{EncryptionPolicy, SmbServer};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const MOVE_TIME: Duration = Duration::from_millis(20);
 pub struct Episode {
     pub counts: EventCounts,
     pub(super) around: Arc<EpisodeSurroundings>,
-    server: Arc<Server>,
+    server: Arc<SmbServer>,
     pub(super) nfs: Arc<nfs::NfsServer>,
     vfs: Arc<MemoryVfs>,
     pub(super) victim: Victim,
@@ -88,15 +88,19 @@ const MOVES: [(usize, Move); 31] = [
 impl Episode {
     pub fn new(seed: u64, journal: Arc<EpisodeLog>) -> Self {
         let rng = &mut Rng::new(seed);
-        let encryption =
-            pick(rng, &[Encryption::Offered, Encryption::Offered, Encryption::Required]);
+        let encryption = pick(
+            rng,
+            &[EncryptionPolicy::Offered, EncryptionPolicy::Offered, EncryptionPolicy::Required],
+        );
         let settings = Settings { signing_required: percent(rng, 30), encryption };
         let around = EpisodeSurroundings::new(rng.number(), journal);
         let EpisodeServers { server, nfs, vfs } = server(settings, around.clone());
         create_tree(&vfs);
         let dialects = [Dialect::Smb210, Dialect::Smb302, Dialect::Smb311, Dialect::Smb311];
-        let dialect =
-            pick(rng, if encryption == Encryption::Required { &dialects[1..] } else { &dialects });
+        let dialect = pick(
+            rng,
+            if encryption == EncryptionPolicy::Required { &dialects[1..] } else { &dialects },
+        );
         let offer = HostileOffer { client_guid: CLIENT_GUID, posix: false, ..offer(rng, dialect) };
         let victim = Victim::arrive(&server, &around, &vfs, offer, 1);
         let nfs_victim = NfsVictim::arrive(&nfs, &around);
@@ -680,7 +684,7 @@ impl Episode {
 
     fn tick(&mut self, _: &mut Rng) {
         self.around.advance(Duration::from_millis(500));
-        self.server.handle_tick(smb::Host::now(&*self.around));
+        self.server.handle_tick(smb::SmbHost::now(&*self.around));
         self.nfs.handle_tick(nfs::NfsHost::now(&*self.around));
         self.links.iter_mut().for_each(|link| link.poll(&self.around));
     }

@@ -3,8 +3,8 @@
 use crate::mutate::Rng;
 use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use smb::{
-    Account, Admission, Config, Encryption, Host, HostTime, InterfaceFact, Multichannel, Server,
-    Share,
+    Account, Admission, EncryptionPolicy, HostTime, InterfaceFact, MultichannelPolicy, SmbConfig,
+    SmbHost, SmbServer, SmbShare,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -148,11 +148,11 @@ fn account(user: EpisodeUser, name: &str) -> Account {
 
 impl nfs::NfsHost for EpisodeSurroundings {
     fn random(&self, out: &mut [u8]) {
-        Host::random(self, out);
+        SmbHost::random(self, out);
     }
 
     fn now(&self) -> nfs::TimeReading {
-        let HostTime { instant, wall } = Host::now(self);
+        let HostTime { instant, wall } = SmbHost::now(self);
         nfs::TimeReading { instant, wall }
     }
 
@@ -163,7 +163,7 @@ impl nfs::NfsHost for EpisodeSurroundings {
     fn carry_on(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
 }
 
-impl Host for EpisodeSurroundings {
+impl SmbHost for EpisodeSurroundings {
     fn random(&self, out: &mut [u8]) {
         let mut random = self.random.lock();
         out.fill_with(|| random.number() as u8);
@@ -197,12 +197,12 @@ impl Host for EpisodeSurroundings {
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub signing_required: bool,
-    pub encryption: Encryption,
+    pub encryption: EncryptionPolicy,
 }
 
 /// The servers of an episode, and their files.
 pub struct EpisodeServers {
-    pub server: Arc<Server>,
+    pub server: Arc<SmbServer>,
     pub nfs: Arc<nfs::NfsServer>,
     pub vfs: Arc<MemoryVfs>,
 }
@@ -213,22 +213,22 @@ pub fn server(settings: Settings, surroundings: Arc<EpisodeSurroundings>) -> Epi
     let options = MemoryOptions { capacity_bytes: CAPACITY_BYTES, ..MemoryOptions::default() };
     let vfs = Arc::new(MemoryVfs::new(options, Arc::new(StillClock::default())));
     let volume = Arc::new(Volume::new(vfs.clone(), VolumeOptions::default()));
-    let data = Share {
+    let data = SmbShare {
         name: "data".into(),
         volume: Some(volume.clone()),
         admission: Admission { guests: true, ..Admission::default() },
         posix: true,
         time_machine: true,
-        ..Share::default()
+        ..SmbShare::default()
     };
     let users = Some(smb::Accounts(vec![EpisodeUser::Alice.name().into()]));
-    let home = Share {
+    let home = SmbShare {
         name: "home".into(),
         volume: Some(volume.clone()),
         admission: Admission { users, ..Admission::default() },
-        ..Share::default()
+        ..SmbShare::default()
     };
-    let config = Config {
+    let config = SmbConfig {
         server_guid: [7; 16],
         name: "SERVER".into(),
         domain: "WORKGROUP".into(),
@@ -238,12 +238,12 @@ pub fn server(settings: Settings, surroundings: Arc<EpisodeSurroundings>) -> Epi
         dialect_min: Dialect::Smb202,
         dialect_max: Dialect::Smb311,
         io_bytes_max: smb::limits::IO_BYTES_MAX,
-        multichannel: Multichannel::default(),
+        multichannel: MultichannelPolicy::default(),
         shares: vec![Arc::new(data), Arc::new(home)],
     };
     let files = Arc::new(Files::new(Arc::new(Inline)));
     let nfs = nfs::NfsServer::new(nfs_config(volume), files.clone(), surroundings.clone());
-    EpisodeServers { server: Server::new(config, files, surroundings), nfs, vfs }
+    EpisodeServers { server: SmbServer::new(config, files, surroundings), nfs, vfs }
 }
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::link::{
 };
 use super::logon::LogonClaim;
 use super::surroundings::{EpisodeSurroundings, EpisodeUser};
-use smb::Server;
+use smb::SmbServer;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ pub fn create_tree(vfs: &MemoryVfs) {
 impl Victim {
     /// The victim logs on, opens its files and locks ranges of them.
     pub fn arrive(
-        server: &Arc<Server>,
+        server: &Arc<SmbServer>,
         around: &EpisodeSurroundings,
         vfs: &MemoryVfs,
         offer: HostileOffer,
@@ -287,7 +287,7 @@ impl Victim {
     }
 
     /// Asserts that hostile clients have changed nothing.
-    pub fn check(&mut self, around: &EpisodeSurroundings, server: &Server, vfs: &MemoryVfs) {
+    pub fn check(&mut self, around: &EpisodeSurroundings, server: &SmbServer, vfs: &MemoryVfs) {
         let facts = VictimFileState::of_all(vfs);
         for ((was, is), (path, ..)) in self.facts.iter().zip(&facts).zip(TREE) {
             assert!(is == was, "the victim's {path} was {was:?} and is {is:?}");
@@ -447,7 +447,7 @@ impl Victim {
     /// message into the exchange.
     pub fn bind(
         &mut self,
-        server: &Arc<Server>,
+        server: &Arc<SmbServer>,
         around: &EpisodeSurroundings,
         connection: u64,
         foreign: (LogonClaim, bool, bool),
@@ -490,7 +490,7 @@ impl Victim {
     /// Reconnects, and asserts that all opens are there.
     pub fn reconnect(
         &mut self,
-        server: &Arc<Server>,
+        server: &Arc<SmbServer>,
         around: &EpisodeSurroundings,
         connection: u64,
     ) {

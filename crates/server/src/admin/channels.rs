@@ -9,7 +9,7 @@ use crate::limits::ADMIN_ITEMS_MAX;
 use crate::machine::interfaces::Interfaces;
 use serde_json::{Value, json};
 use smb::InterfaceFact;
-use smb::snapshot::{ChannelFact, SessionFact, Snapshot};
+use smb::snapshot::{ChannelFact, SmbSessionFact, SmbSnapshot};
 
 /// All channels of both protocols.
 pub fn all(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
@@ -20,8 +20,8 @@ pub fn all(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
     Ok(AdminAnswer::Json(page))
 }
 
-fn page(snapshot: &Snapshot, connections: &ConnectionTable, interfaces: &Interfaces) -> Value {
-    let of = |session: &SessionFact| {
+fn page(snapshot: &SmbSnapshot, connections: &ConnectionTable, interfaces: &Interfaces) -> Value {
+    let of = |session: &SmbSessionFact| {
         let channels: Vec<Value> =
             session.channels.iter().map(|c| channel(c, connections, interfaces)).collect();
         json!({

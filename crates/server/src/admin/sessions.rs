@@ -5,7 +5,7 @@ use super::answer::{AdminAnswer, Input, Refusal};
 use crate::conn::connections::{LinkFact, Traffic};
 use crate::limits::ADMIN_OPENS_MAX;
 use serde_json::{Value, json};
-use smb::snapshot::{ChannelFact, SessionFact};
+use smb::snapshot::{ChannelFact, SmbSessionFact};
 
 const NO_SESSION: Refusal = Refusal::Missing("there is no such session");
 const NO_CONNECTION: Refusal = Refusal::Missing("there is no such connection");
@@ -42,7 +42,7 @@ pub fn number(input: &Input, name: &str) -> Option<u64> {
 }
 
 /// A session with its channels and its first opens.
-pub fn shown(session: &SessionFact, state: &AdminState) -> Value {
+pub fn shown(session: &SmbSessionFact, state: &AdminState) -> Value {
     let opens = session.opens.iter().take(ADMIN_OPENS_MAX).map(|open| {
         json!({
             "share": open.share, "path": open.path, "access": format!("{:#010x}", open.access),

@@ -6,7 +6,7 @@ use crate::conn::connections::ConnectionCounts;
 use crate::limits::ADMIN_ITEMS_MAX;
 use crate::shares::disks::{self, ShareDisk};
 use serde_json::{Value, json};
-use smb::snapshot::Snapshot;
+use smb::snapshot::SmbSnapshot;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
@@ -43,7 +43,7 @@ pub fn status(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
     let ConnectionCounts {
         open, unknown, accepted, refused, received_bytes, sent_bytes, ends, ..
     } = state.connections.counts();
-    let Snapshot { sessions, garbage, requests, logons_failed, logons, .. } =
+    let SmbSnapshot { sessions, garbage, requests, logons_failed, logons, .. } =
         state.server.snapshot();
     let shown = sessions.iter().take(ADMIN_ITEMS_MAX);
     Ok(AdminAnswer::Json(json!({

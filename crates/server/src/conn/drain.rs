@@ -32,7 +32,7 @@ pub struct DrainFacts {
 
 /// The drain state of the server.
 pub struct Drain {
-    smb: Arc<smb::Server>,
+    smb: Arc<smb::SmbServer>,
     nfs: Arc<nfs::NfsServer>,
     files: Arc<Files>,
     connections: Arc<ConnectionTable>,
@@ -49,7 +49,7 @@ struct RunningDrain {
 impl Drain {
     /// Creates the state of a server that does not drain.
     pub fn new(
-        smb: Arc<smb::Server>,
+        smb: Arc<smb::SmbServer>,
         nfs: Arc<nfs::NfsServer>,
         files: Arc<Files>,
         connections: Arc<ConnectionTable>,

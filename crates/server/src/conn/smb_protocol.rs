@@ -1,4 +1,4 @@
-//! [`Protocol`] for SMB: direct TCP framing and the adapter for [`Conn`].
+//! [`Protocol`] for SMB: direct TCP framing and the adapter for [`SmbConn`].
 
 use crate::conn::protocol::{ConnectionEndpoints, End, Framing, OutgoingMessage, Protocol};
 use crate::limits::JOBS_MAX;
@@ -6,7 +6,8 @@ use bytes::{Buf, BytesMut};
 use limits::LedgerHolder;
 use meter::Arrival;
 use smb::{
-    Close, Conn, ConnFacts, ConnHandle, HostTime, Job, JobOutput, Server, SignatureCheck, Transmit,
+    ConnHandle, FrameJob, FrameTransmit, HostTime, JobOutput, SignatureCheck, SmbCloseReason,
+    SmbConn, SmbConnFacts, SmbServer,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,38 +38,38 @@ impl Framing for DirectTcp {
     }
 }
 
-impl From<Close> for End {
-    fn from(close: Close) -> Self {
+impl From<SmbCloseReason> for End {
+    fn from(close: SmbCloseReason) -> Self {
         match close {
-            Close::Garbage(what) => Self::Garbage(what),
-            Close::Refused(what) => Self::Refused(what),
+            SmbCloseReason::Garbage(what) => Self::Garbage(what),
+            SmbCloseReason::Refused(what) => Self::Refused(what),
         }
     }
 }
 
-fn outgoing(transmit: Transmit) -> OutgoingMessage {
-    let Transmit { buffer, start, file, sent, .. } = transmit;
+fn outgoing(transmit: FrameTransmit) -> OutgoingMessage {
+    let FrameTransmit { buffer, start, file, sent, .. } = transmit;
     OutgoingMessage { buffer, start, file, sent }
 }
 
-impl Protocol for Conn {
+impl Protocol for SmbConn {
     const NAME: &'static str = "SMB";
     const LOGON: &'static str = "no logon";
     const JOBS_MAX: usize = JOBS_MAX;
     const OUTLIVES_CONNECTION: bool = false;
 
     type Framing = DirectTcp;
-    type Server = Server;
+    type Server = SmbServer;
     type Shared = ConnHandle;
-    type Job = Job;
+    type Job = FrameJob;
     type Finished = JobOutput;
     type Checked = SignatureCheck;
 
     fn new(
-        server: Arc<Server>,
+        server: Arc<SmbServer>,
         ConnectionEndpoints { id, peer, local }: ConnectionEndpoints,
     ) -> Self {
-        Self::new(server, ConnFacts { id, peer, local })
+        Self::new(server, SmbConnFacts { id, peer, local })
     }
 
     fn shared(&self) -> Arc<ConnHandle> {
@@ -116,7 +117,7 @@ impl Protocol for Conn {
         self.next_answer_bytes()
     }
 
-    fn poll_job(&mut self) -> Option<Job> {
+    fn poll_job(&mut self) -> Option<FrameJob> {
         self.poll_job()
     }
 

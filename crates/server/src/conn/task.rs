@@ -26,7 +26,7 @@ use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
 use meter::{Arrival, Meter};
 use rustix::net::sockopt;
-use smb::{Host, HostTime};
+use smb::{HostTime, SmbHost};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
@@ -146,7 +146,7 @@ impl<P: Protocol> ConnectionTask<P> {
         patience: ConnectionTimeouts,
         meter: Arc<Meter>,
     ) -> Self {
-        let now = Host::now(&*host).instant;
+        let now = SmbHost::now(&*host).instant;
         Self {
             held_back: VecDeque::new(),
             lease: place.lease(),
@@ -224,7 +224,7 @@ impl<P: Protocol> ConnectionTask<P> {
     }
 
     fn now(&self) -> HostTime {
-        Host::now(&*self.host)
+        SmbHost::now(&*self.host)
     }
 
     /// Hands the running jobs to the host if they must outlive the connection.
@@ -240,14 +240,14 @@ impl<P: Protocol> ConnectionTask<P> {
             jobs.finish().await;
             drop(lease);
         };
-        Host::carry_on(&*self.host, Box::pin(finish));
+        SmbHost::carry_on(&*self.host, Box::pin(finish));
     }
 
     /// Waits for one event and handles all its consequences.
     async fn step(&mut self) -> Result<(), End> {
         if std::mem::take(&mut self.gives_way) {
             tokio::task::yield_now().await;
-            self.turn_ends = Host::instant(&*self.host) + TURN_MAX;
+            self.turn_ends = SmbHost::instant(&*self.host) + TURN_MAX;
         }
         // A displaced or cut connection must notice it even while it is busy.
         if self.place.link().is_displaced() {
@@ -414,7 +414,7 @@ impl<P: Protocol> ConnectionTask<P> {
             self.unwatched_frames = left;
             return false;
         }
-        let now = Host::instant(&*self.host);
+        let now = SmbHost::instant(&*self.host);
         let took = now.saturating_duration_since(self.watched);
         self.unwatched_frames = if took < FRAMES_QUICK { FRAMES_UNWATCHED } else { 0 };
         self.watched = now;
@@ -585,7 +585,7 @@ impl<P: Protocol> ConnectionTask<P> {
             return;
         }
         let round_trip = self.place.link().round_trip();
-        let confirmed = Host::instant(&*self.host) + round_trip;
+        let confirmed = SmbHost::instant(&*self.host) + round_trip;
         for sent in sent {
             let latency = confirmed.saturating_duration_since(sent.first_byte);
             self.meter.record_sent(&sent, latency);

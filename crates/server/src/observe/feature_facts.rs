@@ -4,7 +4,7 @@ use crate::observe::features::{FeatureFact, FeatureState};
 use std::sync::Arc;
 
 /// Determines the state of a feature on a share.
-type OfShare = fn(&smb::Config, &nfs::NfsConfig, &smb::Share) -> FeatureState;
+type OfShare = fn(&smb::SmbConfig, &nfs::NfsConfig, &smb::SmbShare) -> FeatureState;
 
 /// All configured features: name and state function.
 const FEATURES: [(&str, OfShare); 9] = [
@@ -13,7 +13,7 @@ const FEATURES: [(&str, OfShare); 9] = [
     }),
     ("encryption-in-transit", |smb, _, share| {
         on(
-            smb.encryption != smb::Encryption::Off || share.encryption_required,
+            smb.encryption != smb::EncryptionPolicy::Off || share.encryption_required,
             FeatureState::Stable,
         )
     }),
@@ -41,16 +41,16 @@ fn on(is_on: bool, state: FeatureState) -> FeatureState {
     if is_on { state } else { FeatureState::Off }
 }
 
-fn export<'a>(nfs: &'a nfs::NfsConfig, share: &smb::Share) -> Option<&'a nfs::Export> {
+fn export<'a>(nfs: &'a nfs::NfsConfig, share: &smb::SmbShare) -> Option<&'a nfs::Export> {
     nfs.exports.iter().find(|export| export.name == share.name.as_bytes()).map(|e| &**e)
 }
 
 /// The states of all features. `serves_nfs` is false if NFS is not served at all.
 #[must_use]
-pub fn facts(smb: &smb::Config, nfs: &nfs::NfsConfig, serves_nfs: bool) -> Vec<FeatureFact> {
+pub fn facts(smb: &smb::SmbConfig, nfs: &nfs::NfsConfig, serves_nfs: bool) -> Vec<FeatureFact> {
     let fact = |(name, of): &(&'static str, OfShare)| {
         let is_off = name.starts_with("nfs") && !serves_nfs;
-        let state = |share: &smb::Share| {
+        let state = |share: &smb::SmbShare| {
             if is_off { FeatureState::Off } else { of(smb, nfs, share) }
         };
         let shares = smb.shares.iter().map(|share| (share.name.clone(), state(share)));

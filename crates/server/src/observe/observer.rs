@@ -13,7 +13,7 @@ use crate::shares::limits::LimitsBook;
 use crate::workers::WorkerPool;
 use files::Files;
 use meter::MeterSnapshot;
-use smb::Server;
+use smb::SmbServer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const SHARES_EVERY_SECONDS: u64 = 10;
 /// The sources of all observed state.
 pub struct Observer {
     /// The SMB server.
-    pub server: Arc<Server>,
+    pub server: Arc<SmbServer>,
     /// The NFS server.
     pub nfs: Arc<nfs::NfsServer>,
     /// The file layer.

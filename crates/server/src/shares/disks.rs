@@ -15,7 +15,7 @@ pub struct ShareDisk {
 
 /// All shares with a disk failure since the start.
 #[must_use]
-pub fn all(config: &smb::Config, files: &Files) -> Vec<ShareDisk> {
+pub fn all(config: &smb::SmbConfig, files: &Files) -> Vec<ShareDisk> {
     let failed = config.shares.iter().filter_map(|share| {
         let failure = files.disk_failure(share.volume.as_ref()?)?;
         let has_stopped = share.has_stopped(files);

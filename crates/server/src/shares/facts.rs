@@ -33,9 +33,9 @@ impl ShareFacts {
     }
 
     /// Reads all shares again; blocks as long as a disk does.
-    pub fn refresh(&self, config: &smb::Config, files: &Arc<Files>) {
+    pub fn refresh(&self, config: &smb::SmbConfig, files: &Arc<Files>) {
         let caller = Caller::of(system_users::own_identity());
-        let fact = |share: &Arc<smb::Share>| {
+        let fact = |share: &Arc<smb::SmbShare>| {
             let volume = share.volume.as_ref()?;
             let space = files.for_server().space(volume, &caller).ok()?;
             let snapshots = volume.options.snapshots.as_ref().and_then(|all| all.list().ok());

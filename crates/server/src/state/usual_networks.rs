@@ -46,7 +46,7 @@ pub(crate) struct UsualNetworkFile {
 
 impl UsualNetworkFile {
     /// Loads the networks from `folder` into the server.
-    pub(crate) fn restore(server: &smb::Server, folder: &Path) -> Arc<Self> {
+    pub(crate) fn restore(server: &smb::SmbServer, folder: &Path) -> Arc<Self> {
         let (file, known) = Self::open(folder);
         server.restore_usual_networks(known);
         Arc::new(file)
@@ -95,7 +95,7 @@ impl UsualNetworkFile {
 }
 
 /// Writes the networks once.
-pub(crate) async fn write(server: &Arc<smb::Server>, file: &Arc<UsualNetworkFile>) {
+pub(crate) async fn write(server: &Arc<smb::SmbServer>, file: &Arc<UsualNetworkFile>) {
     let (file, known) = (file.clone(), server.usual_networks());
     let written = tokio::task::spawn_blocking(move || file.write(known));
     if tokio::time::timeout(WRITTEN_WITHIN, written).await.is_err() {
@@ -107,7 +107,7 @@ pub(crate) async fn write(server: &Arc<smb::Server>, file: &Arc<UsualNetworkFile
 }
 
 /// Writes the networks at intervals, until the task is dropped.
-pub(crate) async fn follow(server: Arc<smb::Server>, file: Arc<UsualNetworkFile>) {
+pub(crate) async fn follow(server: Arc<smb::SmbServer>, file: Arc<UsualNetworkFile>) {
     let mut times = tokio::time::interval(WRITTEN_EVERY);
     loop {
         times.tick().await;

@@ -45,7 +45,7 @@ impl MixedWorld {
     /// Runs the server's periodic work.
     fn tick(&mut self) -> Result<(), String> {
         let (smb, nfs) = (self.servers.smb.clone(), self.servers.nfs.clone());
-        let now = smb::Host::now(&*self.servers.environment);
+        let now = smb::SmbHost::now(&*self.servers.environment);
         let of_nfs = nfs::NfsHost::now(&*self.servers.environment);
         self.start(0, move || {
             smb.handle_tick(now);

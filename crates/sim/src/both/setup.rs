@@ -37,7 +37,7 @@ pub struct Servers {
     /// Their backend.
     pub vfs: Arc<MemoryVfs>,
     /// The SMB server.
-    pub smb: Arc<smb::Server>,
+    pub smb: Arc<smb::SmbServer>,
     /// The NFS server.
     pub nfs: Arc<nfs::NfsServer>,
 }
@@ -60,30 +60,30 @@ impl Servers {
             Some(MixedFault::Apart) => Arc::new(Files::new(environment.clone())),
             _ => files.clone(),
         };
-        let smb = smb::Server::new(config_of_smb(&volume), files, environment.clone());
+        let smb = smb::SmbServer::new(config_of_smb(&volume), files, environment.clone());
         let nfs = nfs::NfsServer::new(config_of_nfs(&volume), of_nfs, environment.clone());
         Ok(Self { environment, vfs, smb, nfs })
     }
 }
 
-fn config_of_smb(volume: &Arc<Volume>) -> smb::Config {
-    let share = smb::Share {
+fn config_of_smb(volume: &Arc<Volume>) -> smb::SmbConfig {
+    let share = smb::SmbShare {
         name: "data".into(),
         volume: Some(volume.clone()),
         posix: true,
-        ..smb::Share::default()
+        ..smb::SmbShare::default()
     };
-    smb::Config {
+    smb::SmbConfig {
         server_guid: [7; 16],
         name: "SIM".into(),
         domain: "WORKGROUP".into(),
         signing_required: false,
         ntlm: true,
-        encryption: smb::Encryption::Off,
+        encryption: smb::EncryptionPolicy::Off,
         dialect_min: smb::Dialect::Smb210,
         dialect_max: smb::Dialect::Smb311,
         io_bytes_max: 1 << 20,
-        multichannel: smb::Multichannel::default(),
+        multichannel: smb::MultichannelPolicy::default(),
         shares: vec![Arc::new(share)],
     }
 }

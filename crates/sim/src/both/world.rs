@@ -273,8 +273,8 @@ impl MixedWorld {
 
     fn connect_windows(&mut self, machine: usize) {
         let facts = facts(machine as u32 + 1, 445);
-        let facts = smb::ConnFacts { id: facts.id, peer: facts.peer, local: facts.local };
-        let conn = smb::Conn::new(self.servers.smb.clone(), facts);
+        let facts = smb::SmbConnFacts { id: facts.id, peer: facts.peer, local: facts.local };
+        let conn = smb::SmbConn::new(self.servers.smb.clone(), facts);
         let link = &mut self.windows[machine].link;
         link.side = Some(Box::new(ServerSide::new(conn)));
         link.weights = [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30]));
@@ -391,7 +391,7 @@ impl MixedWorld {
             actions.push((6, MixedAction::AskWindows(number)));
         }
         let Some(side) = &link.side else { return };
-        let now = smb::Host::now(&*self.servers.environment).instant;
+        let now = smb::SmbHost::now(&*self.servers.environment).instant;
         let steps = side.steps(now).into_iter();
         actions.extend(steps.map(|step| (serves, MixedAction::ServeWindows(number, step))));
         if !link.on_the_way.is_empty() {
@@ -414,7 +414,7 @@ impl MixedWorld {
 
     fn serve_windows(&mut self, machine: usize, step: SmbServerStep) -> Result<(), String> {
         let Some(mut side) = self.windows[machine].link.side.take() else { return Ok(()) };
-        let now = smb::Host::now(&*self.servers.environment);
+        let now = smb::SmbHost::now(&*self.servers.environment);
         let number = machine as u32 + 1;
         self.start(number, move || {
             let result = side.step(step, now).map_err(|close| format!("{close:?}"));

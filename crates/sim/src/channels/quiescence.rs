@@ -47,7 +47,7 @@ impl ChannelWorld {
         for _ in 0..JUDGEMENTS_MAX {
             let sides = self.links.values().filter_map(|link| link.side.as_ref());
             let Some(due) = sides.filter_map(|side| side.due()).min() else { return Ok(()) };
-            let now = smb::Host::now(&*self.process.environment).instant;
+            let now = smb::SmbHost::now(&*self.process.environment).instant;
             self.pass(due.saturating_duration_since(now).as_nanos() as u64);
             self.settle()?;
         }

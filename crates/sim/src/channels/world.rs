@@ -306,7 +306,7 @@ impl ChannelWorld {
             if !link.on_the_way.is_empty() {
                 actions.push((requests, ChannelAction::Deliver(*number)));
             }
-            let now = smb::Host::now(&*self.process.environment).instant;
+            let now = smb::SmbHost::now(&*self.process.environment).instant;
             let steps = side.steps(now).into_iter();
             actions.extend(steps.map(|step| (serves, ChannelAction::Serve(*number, step))));
             if !side.output.is_empty() {
@@ -391,7 +391,7 @@ impl ChannelWorld {
         let Some(mut side) = self.links.get_mut(&number).and_then(|link| link.side.take()) else {
             return Ok(());
         };
-        let now = smb::Host::now(&*self.process.environment);
+        let now = smb::SmbHost::now(&*self.process.environment);
         self.start(number, move || {
             let result = side.step(step, now).map_err(|close| format!("{close:?}"));
             TurnOutcome::Stepped(number, side, result)

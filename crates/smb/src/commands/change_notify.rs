@@ -3,7 +3,7 @@
 use crate::conversion::names::{push_units, stream_units};
 use crate::conversion::status::status_of;
 use crate::opens::open::Open;
-use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
+use crate::request::context::{AsyncReply, HandlerOutcome, Request, ResponseParts, malformed};
 use files::{ChangeAction, NextChanges, WatchAnswer, WatchChange, WatchFilter, WatchWish};
 use futures_util::future::{Either, select};
 use limits::Cost;
@@ -59,7 +59,7 @@ fn reply_with(status: NtStatus, encode: impl FnOnce(&mut Writer<'_>)) -> AsyncRe
     let mut message = vec![0; Header::LENGTH];
     encode(&mut Writer::with_origin(&mut message, 0));
     let body = message.split_off(Header::LENGTH);
-    AsyncReply { reply: Reply::with_status(status), body, open: None }
+    AsyncReply { reply: ResponseParts::with_status(status), body, open: None }
 }
 
 /// The name of a change in SMB's encoding.

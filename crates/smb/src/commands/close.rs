@@ -2,7 +2,7 @@
 
 use crate::conversion::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::conversion::status::status_of;
-use crate::opens::open::Target;
+use crate::opens::open::OpenTarget;
 use crate::opens::stable;
 use crate::request::context::{HandlerOutcome, Request, malformed};
 use limits::Cost;
@@ -14,13 +14,13 @@ pub async fn close(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus
     let body = CloseRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
     let open = request.admit(open, Cost::metadata()).await?;
-    if let Target::File(file) = &open.target {
+    if let OpenTarget::File(file) = &open.target {
         request.files.break_handles_before_close(file).await.map_err(status_of)?;
     }
     request.session()?.remove_open(open.id)?;
     open.closed.raise();
     let mut response = CloseResponse::default();
-    if let Target::File(file) = &open.target {
+    if let OpenTarget::File(file) = &open.target {
         let files = request.files;
         if body.flags & CloseRequest::POSTQUERY_ATTRIBUTES != 0
             && let Ok(attributes) = files.attributes_unchecked(file)

@@ -1,7 +1,7 @@
 //! FLUSH. MS-SMB2 3.3.5.11.
 
 use crate::conversion::status::status_of;
-use crate::opens::open::Target;
+use crate::opens::open::OpenTarget;
 use crate::request::context::{HandlerOutcome, Request, malformed};
 use files::Access;
 use limits::Cost;
@@ -14,7 +14,7 @@ pub async fn flush(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus
     let body = FlushRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
     let open = request.admit(open, Cost::metadata()).await?;
-    if let Target::File(file) = &open.target {
+    if let OpenTarget::File(file) = &open.target {
         // ADD_FILE and ADD_SUBDIRECTORY are the same bits for a directory.
         if !file.granted().intersects(Access::WRITE_DATA | Access::APPEND_DATA) {
             return Err(NtStatus::ACCESS_DENIED);

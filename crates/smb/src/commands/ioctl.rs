@@ -11,9 +11,9 @@ mod reparse;
 use crate::conversion::status::status_of;
 use crate::extensions::previous_versions::snapshot_array;
 use crate::opens::durability::Durability;
-use crate::opens::open::{Open, Target};
+use crate::opens::open::{Open, OpenTarget};
 use crate::opens::stable::{self, Promise};
-use crate::request::context::{HandlerOutcome, QueryRefusal, Reply, Request, malformed};
+use crate::request::context::{HandlerOutcome, QueryRefusal, Request, ResponseParts, malformed};
 use files::OpenFile;
 use limits::Cost;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ async fn answer(
             let stabilizing =
                 stable::before(request.files, &open, Promise::of_ioctl(body.code)).await?;
             let answer = on_open(request, &open, body).await?;
-            if let Target::File(file) = &open.target {
+            if let OpenTarget::File(file) = &open.target {
                 stabilizing.after(request.files, file).await?;
             }
             answer
@@ -103,7 +103,7 @@ fn respond(
     IoctlResponse { code: body.code, file_id, output: cut }.encode(&mut request.w);
     let status =
         if cut.len() < answer.output.len() { NtStatus::BUFFER_OVERFLOW } else { answer.status };
-    Ok(HandlerOutcome::Done(Reply::with_status(status)))
+    Ok(HandlerOutcome::Done(ResponseParts::with_status(status)))
 }
 
 async fn on_open(
@@ -111,7 +111,7 @@ async fn on_open(
     open: &Arc<Open>,
     body: &IoctlRequest<'_>,
 ) -> Result<IoctlOutput, QueryRefusal> {
-    if let Target::Pipe(_) = &open.target {
+    if let OpenTarget::Pipe(_) = &open.target {
         return Ok(pipe::on_pipe(request, open, body)?);
     }
     let file = open.file()?;

@@ -3,8 +3,8 @@
 use crate::conversion::status::status_of;
 use crate::limits::LOCKS_PER_REQUEST_MAX;
 use crate::opens::open::Open;
-use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
-use crate::server::Server;
+use crate::request::context::{AsyncReply, HandlerOutcome, Request, ResponseParts, malformed};
+use crate::server::SmbServer;
 use files::{LockKind, Range, RangeLock, RequestFiles};
 use futures_util::future::{Either, select};
 use limits::{Cost, LedgerHolder};
@@ -77,7 +77,7 @@ pub async fn lock(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus>
 
 /// Records granted locks. A persistent open has its locks after a restart, or the request fails.
 async fn record_locks(
-    server: &Server,
+    server: &SmbServer,
     files: &RequestFiles,
     open: &Open,
     locks: &[RangeLock],
@@ -140,7 +140,7 @@ fn range_of(element: &LockElement) -> Result<Range, NtStatus> {
 }
 
 async fn wait(
-    server: Arc<Server>,
+    server: Arc<SmbServer>,
     files: RequestFiles,
     open: Arc<Open>,
     locks: Vec<RangeLock>,
@@ -158,5 +158,5 @@ async fn wait(
     record_locks(&server, &files, &open, &locks, sequence).await?;
     let mut body = Vec::new();
     EmptyBody.encode(&mut Writer::new(&mut body));
-    Ok(AsyncReply { reply: Reply::default(), body, open: None })
+    Ok(AsyncReply { reply: ResponseParts::default(), body, open: None })
 }

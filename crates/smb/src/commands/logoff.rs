@@ -1,7 +1,7 @@
 //! LOGOFF. MS-SMB2 3.3.5.6.
 
 use crate::opens::durable;
-use crate::request::context::{HandlerOutcome, Reply, Request, malformed};
+use crate::request::context::{HandlerOutcome, Request, ResponseParts, malformed};
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 
@@ -18,5 +18,8 @@ pub async fn logoff(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatu
     request.server.disconnect_session(session);
     request.server.close_all_stable(request.files, removing).await?;
     EmptyBody.encode(&mut request.w);
-    Ok(HandlerOutcome::Done(Reply { logged_off: Some(session.id), ..Reply::default() }))
+    Ok(HandlerOutcome::Done(ResponseParts {
+        logged_off: Some(session.id),
+        ..ResponseParts::default()
+    }))
 }

@@ -3,7 +3,7 @@
 use super::info_classes::{file_query_refusal, fs_query_refusal};
 use crate::conversion::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::conversion::extended_attributes::{
-    EaEntry, VALUE_BYTES_MAX, is_name, next_position, page,
+    EaPair, VALUE_BYTES_MAX, is_name, next_position, page,
 };
 use crate::conversion::names::{path_units, stream_units};
 use crate::conversion::reparse::{tag_by_kind, tag_of};
@@ -11,7 +11,7 @@ use crate::conversion::status::status_of;
 use crate::extensions::apple;
 use crate::extensions::posix::{is_posix, posix_info};
 use crate::extensions::quota;
-use crate::opens::open::{Open, Target};
+use crate::opens::open::{Open, OpenTarget};
 use crate::request::context::{HandlerOutcome, QueryRefusal, Request, malformed};
 use files::{Access, Caller, OpenFile, RequestFiles, SecurityParts, Volume};
 use limits::Cost;
@@ -77,19 +77,21 @@ async fn answer(
 ) -> Result<NtStatus, QueryRefusal> {
     let room = body.output_bytes as usize;
     Ok(match (body.kind, &open.target) {
-        (InfoType::File, Target::Pipe(_)) => pipe_info(open, body.class, room, data)?,
-        (InfoType::Quota, Target::Quotas(quotas)) => {
+        (InfoType::File, OpenTarget::Pipe(_)) => pipe_info(open, body.class, room, data)?,
+        (InfoType::Quota, OpenTarget::Quotas(quotas)) => {
             quota::query(request, open, quotas, body, data).await?
         }
-        (InfoType::FileSystem, Target::Quotas(quotas)) => {
+        (InfoType::FileSystem, OpenTarget::Quotas(quotas)) => {
             let space = request.files.space(&quotas.volume, &*caller_of(request, open)?);
             fs_info(request, &quotas.volume, body, space.map_err(status_of)?, data)?
         }
-        (_, Target::Pipe(_) | Target::Quotas(_)) => {
+        (_, OpenTarget::Pipe(_) | OpenTarget::Quotas(_)) => {
             return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
         }
-        (InfoType::File, Target::File(file)) => file_info(request, open, file, body, data).await?,
-        (InfoType::FileSystem, Target::File(file)) => {
+        (InfoType::File, OpenTarget::File(file)) => {
+            file_info(request, open, file, body, data).await?
+        }
+        (InfoType::FileSystem, OpenTarget::File(file)) => {
             let backups = room_for_backups(request, file).await?;
             let space = request.files.space_of(file, &*caller_of(request, open)?);
             let space = space.map_err(status_of)?;
@@ -100,7 +102,7 @@ async fn answer(
                 fs_info(request, file.volume(), body, space, data)?
             }
         }
-        (InfoType::Security, Target::File(file)) => security_info(request, file, body, data)?,
+        (InfoType::Security, OpenTarget::File(file)) => security_info(request, file, body, data)?,
         // MS-SMB2 3.3.5.20.4: quotas are queried on the quota file.
         (InfoType::Quota, _) => return Err(NtStatus::INVALID_HANDLE.into()),
         (InfoType::Unknown(_), _) => return Err(NtStatus::INVALID_PARAMETER.into()),
@@ -317,8 +319,7 @@ fn full_ea(
     let room = body.output_bytes as usize;
     let all = files.xattrs(file).map_err(status_of)?;
     let all = all.into_iter().filter(|(_, value)| value.len() <= VALUE_BYTES_MAX);
-    let entries: Vec<EaEntry> =
-        all.map(|(name, value)| (name.as_bytes().to_vec(), value)).collect();
+    let entries: Vec<EaPair> = all.map(|(name, value)| (name.as_bytes().to_vec(), value)).collect();
     if !body.input.is_empty() {
         let asked = select_named(&entries, body.input)?;
         return show_ea(&asked, data, room).map(|(_, status)| status);
@@ -333,7 +334,7 @@ fn full_ea(
 }
 
 /// The attributes that a list names; absent ones are returned empty.
-fn select_named(entries: &[EaEntry], list: &[u8]) -> Result<Vec<EaEntry>, NtStatus> {
+fn select_named(entries: &[EaPair], list: &[u8]) -> Result<Vec<EaPair>, NtStatus> {
     let names = decode_ea_names(list).map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
     if !names.iter().all(|name| is_name(name)) {
         return Err(NtStatus::INVALID_EA_NAME);
@@ -347,7 +348,7 @@ fn select_named(entries: &[EaEntry], list: &[u8]) -> Result<Vec<EaEntry>, NtStat
 
 /// Appends as many entries as fit, and returns their number.
 fn show_ea(
-    entries: &[EaEntry],
+    entries: &[EaPair],
     data: &mut Vec<u8>,
     room: usize,
 ) -> Result<(usize, NtStatus), QueryRefusal> {

@@ -3,9 +3,9 @@
 use crate::conversion::status::status_of;
 use crate::extensions::apple::{is_info, read_unwritten};
 use crate::limits::SENDFILE_BYTES_MIN;
-use crate::opens::open::{Open, Target};
+use crate::opens::open::{Open, OpenTarget};
 use crate::opens::pipe::PipeData;
-use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
+use crate::request::context::{AsyncReply, HandlerOutcome, Request, ResponseParts, malformed};
 use crate::request::unpaid::UnpaidOpen;
 use files::{OpenFile, ShareQueue};
 use futures_util::future::{Either, select};
@@ -27,9 +27,9 @@ pub async fn read(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus>
     request.check_payload(0, length)?;
     let open = request.open(body.file_id)?;
     match open.target() {
-        Target::File(_) => read_open(request, open, &body).await,
-        Target::Pipe(_) => read_pipe(request, open.free_of_charge(), length),
-        Target::Quotas(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
+        OpenTarget::File(_) => read_open(request, open, &body).await,
+        OpenTarget::Pipe(_) => read_pipe(request, open.free_of_charge(), length),
+        OpenTarget::Quotas(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
     }
 }
 
@@ -44,7 +44,7 @@ async fn read_open(
     {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    if matches!(open.target(), Target::File(file) if file.is_directory()) {
+    if matches!(open.target(), OpenTarget::File(file) if file.is_directory()) {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
     let cost = Cost::read(u64::from(body.length_bytes));
@@ -67,7 +67,7 @@ fn refund_unused(
     outcome: &Result<HandlerOutcome, NtStatus>,
 ) {
     let read = match outcome {
-        Ok(HandlerOutcome::Done(Reply { file: Some(range), .. })) => range.length_bytes,
+        Ok(HandlerOutcome::Done(ResponseParts { file: Some(range), .. })) => range.length_bytes,
         Ok(_) => request.w.buffer().len().saturating_sub(before),
         Err(_) => 0,
     };
@@ -127,7 +127,7 @@ fn send_file(
     file.set_position(body.offset_bytes + range.length_bytes as u64);
     let response = ReadResponse::begin(&mut request.w);
     response.finish(&mut request.w, range.length_bytes as u32);
-    Ok(Some(HandlerOutcome::Done(Reply { file: Some(range), ..Reply::default() })))
+    Ok(Some(HandlerOutcome::Done(ResponseParts { file: Some(range), ..ResponseParts::default() })))
 }
 
 fn check_end(count: usize, body: &ReadRequest) -> Result<(), NtStatus> {
@@ -145,7 +145,7 @@ fn read_pipe(
     open: Arc<Open>,
     length: usize,
 ) -> Result<HandlerOutcome, NtStatus> {
-    let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
+    let OpenTarget::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     match pipe.read(length)? {
         Some(data) => Ok(HandlerOutcome::status(put_pipe_data(&mut request.w, &data))),
         None => Ok(HandlerOutcome::Wait(Box::pin(wait_for_pipe_data(open, length)))),
@@ -153,7 +153,7 @@ fn read_pipe(
 }
 
 async fn wait_for_pipe_data(open: Arc<Open>, length: usize) -> Result<AsyncReply, NtStatus> {
-    let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
+    let OpenTarget::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     let data = match select(pin!(pipe.answer(length)), pin!(open.closed.raised())).await {
         Either::Left((data, _)) => data?,
         Either::Right(_) => return Err(NtStatus::PIPE_BROKEN),
@@ -162,7 +162,7 @@ async fn wait_for_pipe_data(open: Arc<Open>, length: usize) -> Result<AsyncReply
     let mut message = vec![0; Header::LENGTH];
     let status = put_pipe_data(&mut Writer::with_origin(&mut message, 0), &data);
     let body = message.split_off(Header::LENGTH);
-    Ok(AsyncReply { reply: Reply::with_status(status), body, open: None })
+    Ok(AsyncReply { reply: ResponseParts::with_status(status), body, open: None })
 }
 
 fn put_pipe_data(w: &mut Writer<'_>, (data, more): &PipeData) -> NtStatus {

@@ -3,12 +3,12 @@
 use super::info_classes::{file_set_refusal, fs_set_refusal};
 use super::query_info::parts;
 use crate::conversion::extended_attributes;
-use crate::conversion::names::{SmbPath, Stream, names_directory, parse_path};
+use crate::conversion::names::{SmbPath, SmbStreamName, names_directory, parse_path};
 use crate::conversion::status::status_of;
 use crate::extensions::apple::{is_info, take_nfs_entries};
 use crate::extensions::posix::{is_posix, is_unchanged_list, mode_of, parse_posix_path};
 use crate::extensions::quota;
-use crate::opens::open::{Open, Target};
+use crate::opens::open::{Open, OpenTarget};
 use crate::opens::stable::{self, Promise};
 use crate::request::context::{HandlerOutcome, Request, malformed};
 use files::{
@@ -28,7 +28,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<HandlerOutcome, NtSta
     request.check_payload(body.input.len(), 0)?;
     let open = request.open(body.file_id)?;
     let open = request.admit(open, Cost::metadata()).await?;
-    if let (InfoType::Quota, Target::Quotas(quotas)) = (body.kind, &open.target) {
+    if let (InfoType::Quota, OpenTarget::Quotas(quotas)) = (body.kind, &open.target) {
         quota::set(request, &open, quotas, body.input).await?;
         Box::pin(stable::after_quotas(request.files, &open, &quotas.volume)).await?;
         request.w.u16(2);
@@ -248,7 +248,7 @@ async fn rename(files: &RequestFiles, open: &Open, info: &RenameInfo<'_>) -> Res
     let file = open.file()?;
     let (to, replace) = (target(files, file, info).await?, info.flags & 1 != 0);
     let result = match &to.stream {
-        Some(Stream::Named(name)) if to.path.is_root() => {
+        Some(SmbStreamName::Named(name)) if to.path.is_root() => {
             files.rename_stream(file, name, replace).await
         }
         // Converting between a stream and a file's default data is not supported.

@@ -1,10 +1,10 @@
 //! TREE_CONNECT. MS-SMB2 3.3.5.7.
 
-use crate::config::Share;
+use crate::config::SmbShare;
 use crate::limits::{NAME_POLL_INTERVAL, NAME_WAIT_MAX};
 use crate::observe::audit;
 use crate::observe::failure_report::report_share_gone;
-use crate::request::context::{HandlerOutcome, Reply, Request, malformed};
+use crate::request::context::{HandlerOutcome, Request, ResponseParts, malformed};
 use crate::shares::tree::AdmittedShare;
 use crate::shares::user::SessionUser;
 use files::{Access, VolumeOptions};
@@ -61,12 +61,12 @@ async fn connect(
     let tree = session.add_tree(admitted, &request.server.holdings.trees)?;
     request.related.tree = Some(tree.id);
     response.encode(&mut request.w);
-    Ok(HandlerOutcome::Done(Reply { tree_id: Some(tree.id), ..Reply::default() }))
+    Ok(HandlerOutcome::Done(ResponseParts { tree_id: Some(tree.id), ..ResponseParts::default() }))
 }
 
 /// Waits until the look-up of the client's host name is complete, because SMB has no retry status.
 /// A client whose look-up takes too long is refused.
-async fn await_host_look_up(request: &Request<'_>, share: &Share) {
+async fn await_host_look_up(request: &Request<'_>, share: &SmbShare) {
     let peer = request.shared.facts.peer.ip();
     let mut left = NAME_WAIT_MAX.as_millis() / NAME_POLL_INTERVAL.as_millis();
     while left > 0 && share.admission.admits_host(peer).is_none() {
@@ -77,7 +77,7 @@ async fn await_host_look_up(request: &Request<'_>, share: &Share) {
 
 /// The share with this user's access from this address.
 fn admit(
-    share: Arc<Share>,
+    share: Arc<SmbShare>,
     counted: ShareId,
     user: &SessionUser,
     peer: IpAddr,
@@ -101,7 +101,7 @@ fn admit(
     Ok(AdmittedShare { share, volume, forced, counted })
 }
 
-fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<Share>, NtStatus> {
+fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<SmbShare>, NtStatus> {
     let units = utf16_units(path, "tree path").map_err(malformed)?;
     if units.len() > PATH_UNITS_MAX {
         return Err(NtStatus::BAD_NETWORK_NAME);
@@ -118,7 +118,7 @@ fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<Share>, NtStatus
     share.ok_or(NtStatus::BAD_NETWORK_NAME)
 }
 
-fn response(share: &Share, max_access: Access, persists: bool) -> TreeConnectResponse {
+fn response(share: &SmbShare, max_access: Access, persists: bool) -> TreeConnectResponse {
     let mut flags = 0;
     if share.encryption_required {
         flags |= TreeConnectResponse::ENCRYPT_DATA;

@@ -3,7 +3,7 @@
 use crate::conversion::status::status_of;
 use crate::extensions::apple::{InfoWrite, decide_info_write, is_info};
 use crate::extensions::posix::is_posix;
-use crate::opens::open::{Open, Target};
+use crate::opens::open::{Open, OpenTarget};
 use crate::request::context::{HandlerOutcome, Request, malformed};
 use files::{Access, OpenFile, RequestFiles, UnstableObjects};
 use limits::Cost;
@@ -76,13 +76,13 @@ pub async fn write(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus
     let open = request.open(body.file_id)?;
     let open = request.admit(open, Cost::write(body.data.len() as u64)).await?;
     let file = match &open.target {
-        Target::File(file) => file,
-        Target::Pipe(pipe) => {
+        OpenTarget::File(file) => file,
+        OpenTarget::Pipe(pipe) => {
             pipe.write(body.data, request.server.host.now().wall)?;
             WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
             return Ok(HandlerOutcome::success());
         }
-        Target::Quotas(_) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
+        OpenTarget::Quotas(_) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
     };
     if file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);

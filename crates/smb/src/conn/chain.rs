@@ -7,16 +7,16 @@ use crate::commands::dispatch;
 use crate::limits::INTERIM_AFTER;
 use crate::logon::setup_state::TicketVerdict;
 use crate::observe::failure_report;
-use crate::observe::metering::{ResponseRecord, Tally, response_type, sample_request};
+use crate::observe::metering::{FrameTally, ResponseRecord, response_type, sample_request};
 use crate::opens::open::OutstandingRequest;
 use crate::outgoing::conn_handle::ConnHandle;
 use crate::outgoing::pending::WaitTicket;
-use crate::outgoing::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
-use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request};
+use crate::outgoing::transmit::{FrameTransmit, MESSAGE_START, PREFIX, new_buffer};
+use crate::request::context::{AsyncReply, HandlerOutcome, Request, ResponseParts};
 use crate::request::element::{Element, RelatedState};
 use crate::request::session_wait::SessionWait;
-use crate::server::Server;
-use crate::session::channel::Channel;
+use crate::server::SmbServer;
+use crate::session::channel::SessionChannel;
 use crate::session::negotiation::Negotiation;
 use bytes::Bytes;
 use files::{CacheGrant, PendingAnswer, RequestFiles, ResidentRange};
@@ -37,13 +37,13 @@ use wire::smb::{Command, ErrorResponse, Flags, Header, SessionId};
 
 /// The work that answers one frame. The connection task polls it immediately and retains it while
 /// it is pending. Dropping it cancels the requests that wait.
-pub type Job = Pin<Box<dyn Future<Output = JobOutput> + Send>>;
+pub type FrameJob = Pin<Box<dyn Future<Output = JobOutput> + Send>>;
 
 /// The output of a finished job.
 #[derive(Debug, Default)]
 pub struct JobOutput {
     /// The response.
-    pub transmit: Option<Transmit>,
+    pub transmit: Option<FrameTransmit>,
     /// The session that a request of the frame logged off.
     pub logged_off: Option<SessionId>,
     /// The verdict on a Kerberos ticket, with which a SESSION_SETUP continues.
@@ -65,7 +65,7 @@ struct RequestProgress {
 
 /// The requests of one frame and the response under construction.
 pub struct Chain {
-    pub(crate) server: Arc<Server>,
+    pub(crate) server: Arc<SmbServer>,
     /// The file layer, bound to this frame's request context.
     pub(crate) files: RequestFiles,
     pub(crate) shared: Arc<ConnHandle>,
@@ -73,15 +73,15 @@ pub struct Chain {
     pub(crate) frame: Bytes,
     pub(crate) elements: SmallVec<[Element; 1]>,
     /// The channel whose key decrypted the frame.
-    pub(crate) sealed: Option<Arc<Channel>>,
+    pub(crate) sealed: Option<Arc<SessionChannel>>,
     pub(crate) out: Vec<u8>,
     /// Arrival time of the frame.
     pub(crate) now: Instant,
-    pub(crate) tally: Tally,
+    pub(crate) tally: FrameTally,
 }
 
 /// Byte range of a response in the buffer, and the channel whose key signs it.
-type UnsignedReply = (Range<usize>, Option<Arc<Channel>>);
+type UnsignedReply = (Range<usize>, Option<Arc<SessionChannel>>);
 
 /// Responses in the buffer that are not signed yet.
 struct UnsignedReplies {
@@ -90,13 +90,13 @@ struct UnsignedReplies {
     counted: SmallVec<[ResponseRecord; 1]>,
     /// End of the last response before its padding for the next one.
     bare_end: usize,
-    seal_with: Option<Arc<Channel>>,
+    seal_with: Option<Arc<SessionChannel>>,
     file: Option<ResidentRange>,
 }
 
 impl UnsignedReplies {
     /// An empty set with room for `count` responses.
-    fn of(seal_with: Option<Arc<Channel>>, count: usize) -> Self {
+    fn of(seal_with: Option<Arc<SessionChannel>>, count: usize) -> Self {
         Self {
             replies: SmallVec::with_capacity(count),
             counted: SmallVec::with_capacity(count),
@@ -350,7 +350,7 @@ impl Chain {
     }
 
     /// Signs or encrypts the written responses into one frame.
-    fn protect(&mut self, mut written: UnsignedReplies) -> Transmit {
+    fn protect(&mut self, mut written: UnsignedReplies) -> FrameTransmit {
         let counted = std::mem::take(&mut written.counted);
         let out = std::mem::take(&mut self.out);
         let is_bare =
@@ -384,17 +384,17 @@ impl Chain {
     }
 
     /// Replaces a partial body by an error body.
-    fn refuse(&mut self, start: usize, status: NtStatus) -> Reply {
+    fn refuse(&mut self, start: usize, status: NtStatus) -> ResponseParts {
         self.out.truncate(start + Header::LENGTH);
         ErrorResponse::EMPTY.encode(&mut Writer::with_origin(&mut self.out, start));
-        Reply::with_status(status)
+        ResponseParts::with_status(status)
     }
 
     fn end_reply(
         &mut self,
         at: usize,
         start: usize,
-        reply: Reply,
+        reply: ResponseParts,
         async_id: Option<wire::smb::AsyncId>,
         done: CompletedRequest,
         written: &mut UnsignedReplies,
@@ -438,24 +438,24 @@ impl Drop for Chain {
 
 /// Encrypts the whole frame, or signs each response in it. A single response for AES-CMAC stays
 /// unsigned here, because the outbox signs several together. MS-SMB2 3.3.4.1.1, 3.3.4.1.4.
-fn protect(mut out: Vec<u8>, mut written: UnsignedReplies) -> Transmit {
+fn protect(mut out: Vec<u8>, mut written: UnsignedReplies) -> FrameTransmit {
     if let Some(channel) = &written.seal_with
         && let Some(sealing) = &channel.session.sealing
     {
         sealing.seal.seal_in_place(&mut out[PREFIX..], channel.session.id);
-        return Transmit::sealed(out);
+        return FrameTransmit::sealed(out);
     }
     if let [(_, Some(channel))] = &mut written.replies[..]
         && channel.signing.algorithm() == SigningAlgorithm::AesCmac
         && written.file.is_none()
     {
         let unsigned = Some(channel.signing.clone());
-        return Transmit { unsigned, ..Transmit::plain(out, None) };
+        return FrameTransmit { unsigned, ..FrameTransmit::plain(out, None) };
     }
     for (range, signer) in written.replies {
         if let Some(key) = signer.as_ref().map(|c| &c.signing) {
             key.sign(&mut out[range]);
         }
     }
-    Transmit::plain(out, written.file)
+    FrameTransmit::plain(out, written.file)
 }

@@ -1,11 +1,11 @@
 //! One connection without its socket: frames in, jobs out, frames out. MS-SMB2 3.3.5.1 to 3.3.5.2.
 //!
 //! Owns the split of frames into requests, message ids and credits, verification and decryption of
-//! incoming frames, and session set-up. Never waits, never sends. A [`Job`] answers one frame. The
+//! incoming frames, and session set-up. Never waits, never sends. A [`FrameJob`] answers one frame. The
 //! connection task polls a new job immediately, and retains it while it is pending.
 
-use crate::conn::chain::{Chain, Job, JobOutput};
-use crate::conn::close::Close;
+use crate::conn::chain::{Chain, FrameJob, JobOutput};
+use crate::conn::close::SmbCloseReason;
 use crate::conn::credits::CreditWindow;
 use crate::conn::disconnect::check_tampering;
 use crate::conn::response_size::response_bytes_max;
@@ -19,12 +19,12 @@ use crate::limits::{
 use crate::logon::logon_throttle::FailureCount;
 use crate::logon::setup_state::PendingSetup;
 use crate::logon::setup_state::WaitingSetup;
-use crate::observe::metering::{self, Tally, authentication, meter_notice};
-use crate::outgoing::conn_handle::{ConnFacts, ConnHandle};
-use crate::outgoing::transmit::{Outbox, PREFIX, Transmit, new_buffer};
+use crate::observe::metering::{self, FrameTally, authentication, meter_notice};
+use crate::outgoing::conn_handle::{ConnHandle, SmbConnFacts};
+use crate::outgoing::transmit::{FrameTransmit, Outbox, PREFIX, new_buffer};
 use crate::request::element::Element;
-use crate::server::Server;
-use crate::session::channel::Channel;
+use crate::server::SmbServer;
+use crate::session::channel::SessionChannel;
 use crate::session::negotiation::Negotiation;
 use crate::session::state::ChannelFact;
 use bytes::{Buf, BytesMut};
@@ -43,15 +43,15 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{Command, Dialect, Flags, Header, SessionId, TransformHeader};
 
 /// The protocol state of one connection.
-pub struct Conn {
-    pub(crate) server: Arc<Server>,
+pub struct SmbConn {
+    pub(crate) server: Arc<SmbServer>,
     pub(crate) shared: Arc<ConnHandle>,
     pub(crate) negotiated: Option<Arc<Negotiation>>,
     /// The server answered an SMB1 NEGOTIATE with dialect 0x02FF; an SMB2 NEGOTIATE follows.
     pub(crate) wildcard_answered: bool,
     /// The server has refused an SMB1-only client once already.
     pub(crate) smb1_refused: bool,
-    /// See [`Conn::take_cancelled`].
+    /// See [`SmbConn::take_cancelled`].
     has_cancelled: bool,
     pub(crate) preauth: PreauthHash,
     pub(crate) setups: HashMap<u64, PendingSetup>,
@@ -66,7 +66,7 @@ pub struct Conn {
     pub(crate) is_proven: bool,
     window: CreditWindow,
     /// Jobs to poll, each with the maximum number of bytes of its response.
-    jobs: VecDeque<(Job, usize)>,
+    jobs: VecDeque<(FrameJob, usize)>,
     outbox: Outbox,
     spare: Vec<Vec<u8>>,
     /// The verified signature of the frame in hand, if the batch check covered it.
@@ -77,16 +77,16 @@ pub struct Conn {
     order: Option<ArrivalOrder>,
 }
 
-impl std::fmt::Debug for Conn {
+impl std::fmt::Debug for SmbConn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Conn").field("facts", &self.shared.facts).finish_non_exhaustive()
     }
 }
 
-impl Conn {
+impl SmbConn {
     /// A connection that was just accepted.
     #[must_use]
-    pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
+    pub fn new(server: Arc<SmbServer>, facts: SmbConnFacts) -> Self {
         Self {
             server,
             shared: Arc::new(ConnHandle::new(facts)),
@@ -119,21 +119,21 @@ impl Conn {
     /// Handles one direct-TCP payload (without its 4-byte prefix).
     ///
     /// # Errors
-    /// [`Close`]: the server sends no response and closes the connection.
-    pub fn handle_frame(&mut self, frame: BytesMut, now: HostTime) -> Result<(), Close> {
+    /// [`SmbCloseReason`]: the server sends no response and closes the connection.
+    pub fn handle_frame(&mut self, frame: BytesMut, now: HostTime) -> Result<(), SmbCloseReason> {
         self.handle_checked(frame, None, now)
     }
 
-    /// Like [`Conn::handle_frame`], with the result of [`Conn::verify_together`] for the frame.
+    /// Like [`SmbConn::handle_frame`], with the result of [`SmbConn::verify_together`] for the frame.
     ///
     /// # Errors
-    /// The errors of [`Conn::handle_frame`].
+    /// The errors of [`SmbConn::handle_frame`].
     pub fn handle_checked(
         &mut self,
         frame: BytesMut,
         checked: Option<SignatureCheck>,
         now: HostTime,
-    ) -> Result<(), Close> {
+    ) -> Result<(), SmbCloseReason> {
         self.checked = checked;
         let wire_bytes = (PREFIX + frame.len()) as u64;
         self.arrival.get_or_insert(Arrival::at_once(now.instant, wire_bytes));
@@ -152,13 +152,13 @@ impl Conn {
     }
 
     /// Verifies the signatures of frames that hold one signed request each, of one channel. Returns
-    /// a result for each frame, to pass to [`Conn::handle_checked`].
+    /// a result for each frame, to pass to [`SmbConn::handle_checked`].
     #[must_use]
     pub fn verify_together(&self, frames: &mut [BytesMut]) -> Vec<Option<SignatureCheck>> {
         signatures::verify_together(&self.channels, self.stages(), frames)
     }
 
-    fn take_frame(&mut self, mut frame: BytesMut, now: HostTime) -> Result<(), Close> {
+    fn take_frame(&mut self, mut frame: BytesMut, now: HostTime) -> Result<(), SmbCloseReason> {
         match frame.get(..4) {
             Some(b"\xFESMB") => self.take_messages(frame, None, now),
             Some(b"\xFDSMB") => {
@@ -169,27 +169,25 @@ impl Conn {
             Some(b"\xFFSMB") if self.negotiated.is_none() && !self.wildcard_answered => {
                 self.handle_smb1_negotiate(&frame)
             }
-            _ => Err(Close::Garbage("protocol id")),
+            _ => Err(SmbCloseReason::Garbage("protocol id")),
         }
     }
 
     /// Decrypts a sealed frame in place. MS-SMB2 3.3.5.2.1.1.
-    fn open_sealed(&mut self, frame: &mut BytesMut) -> Result<Arc<Channel>, Close> {
+    fn open_sealed(&mut self, frame: &mut BytesMut) -> Result<Arc<SessionChannel>, SmbCloseReason> {
         if !self.is_proven {
-            return Err(Close::Refused("encrypted message before an authenticated logon"));
+            return Err(SmbCloseReason::Refused("encrypted message before an authenticated logon"));
         }
-        let header = TransformHeader::decode(frame).map_err(|m| Close::Garbage(m.what))?;
+        let header = TransformHeader::decode(frame).map_err(|m| SmbCloseReason::Garbage(m.what))?;
         let channel = self
             .channels
             .get(&header.session_id.0)
-            .ok_or(Close::Refused("encrypted message for an unknown session"))?;
-        let sealing = channel
-            .session
-            .sealing
-            .as_ref()
-            .ok_or(Close::Refused("encrypted message for a session without encryption keys"))?;
+            .ok_or(SmbCloseReason::Refused("encrypted message for an unknown session"))?;
+        let sealing = channel.session.sealing.as_ref().ok_or(SmbCloseReason::Refused(
+            "encrypted message for a session without encryption keys",
+        ))?;
         let opened = self.stages().crypto(|| sealing.open.open_in_place(frame));
-        opened.map_err(|_| Close::Refused("message does not decrypt"))?;
+        opened.map_err(|_| SmbCloseReason::Refused("message does not decrypt"))?;
         Ok(channel.clone())
     }
 
@@ -197,14 +195,14 @@ impl Conn {
     fn take_messages(
         &mut self,
         mut frame: BytesMut,
-        sealed: Option<Arc<Channel>>,
+        sealed: Option<Arc<SessionChannel>>,
         now: HostTime,
-    ) -> Result<(), Close> {
+    ) -> Result<(), SmbCloseReason> {
         let first = decode_header(&frame, 0)?;
         match first.command {
             Command::NEGOTIATE => return self.handle_negotiate(&frame.freeze(), &first),
             _ if self.negotiated.is_none() => {
-                return Err(Close::Garbage("request before negotiate"));
+                return Err(SmbCloseReason::Garbage("request before negotiate"));
             }
             Command::CANCEL => return self.handle_cancel(&mut frame, &first, sealed.as_ref()),
             Command::SESSION_SETUP if first.next_command == 0 => {
@@ -220,9 +218,9 @@ impl Conn {
         &mut self,
         mut frame: BytesMut,
         first: Header,
-        sealed: Option<Arc<Channel>>,
+        sealed: Option<Arc<SessionChannel>>,
         now: Instant,
-    ) -> Result<(), Close> {
+    ) -> Result<(), SmbCloseReason> {
         let usual = if first.next_command == 0 { 1 } else { COMPOUND_REQUESTS_USUAL };
         let mut elements: SmallVec<[Element; 1]> = SmallVec::with_capacity(usual);
         let (mut start, mut header) = (0, first);
@@ -231,7 +229,7 @@ impl Conn {
             let end = if next == 0 { frame.len() } else { start + next };
             if next != 0 && (!next.is_multiple_of(8) || next < Header::LENGTH || end > frame.len())
             {
-                return Err(Close::Garbage("next command"));
+                return Err(SmbCloseReason::Garbage("next command"));
             }
             let element = self.take_element(
                 &mut frame,
@@ -245,7 +243,7 @@ impl Conn {
                 break;
             }
             if elements.len() == COMPOUND_REQUESTS_MAX {
-                return Err(Close::Garbage("compound too long"));
+                return Err(SmbCloseReason::Garbage("compound too long"));
             }
             start = end;
             header = decode_header(&frame, start)?;
@@ -256,10 +254,10 @@ impl Conn {
         let answer_bytes = elements.iter().map(room).sum::<usize>().min(FRAME_BYTES_MAX);
         self.server.stats.requests.fetch_add(elements.len() as u64, Ordering::Relaxed);
         let Some(negotiated) = self.negotiated.clone() else {
-            return Err(Close::Garbage("request before negotiate"));
+            return Err(SmbCloseReason::Garbage("request before negotiate"));
         };
         let Some(arrival) = self.arrival else {
-            return Err(Close::Garbage("frame without an arrival"));
+            return Err(SmbCloseReason::Garbage("frame without an arrival"));
         };
         let mut buffer = new_buffer(self.spare.pop().unwrap_or_default());
         // A longer response may bypass this buffer.
@@ -279,7 +277,7 @@ impl Conn {
             sealed,
             out: buffer,
             now,
-            tally: Tally::new(arrival),
+            tally: FrameTally::new(arrival),
         };
         self.jobs.push_back((Box::pin(chain.run()), answer_bytes));
         Ok(())
@@ -293,8 +291,8 @@ impl Conn {
         range: Range<usize>,
         header: Header,
         previous: Option<&Element>,
-        sealed: Option<&Arc<Channel>>,
-    ) -> Result<Element, Close> {
+        sealed: Option<&Arc<SessionChannel>>,
+    ) -> Result<Element, SmbCloseReason> {
         let grant = self.charge(&header)?;
         let mut element = Element { range, header, channel: None, refused: None, grant };
         let related = header.flags.contains(Flags::RELATED);
@@ -325,10 +323,12 @@ impl Conn {
 
     /// Consumes the message ids of a request and decides the credits of its response. MS-SMB2
     /// 3.3.5.2.3, 3.3.1.2.
-    pub(crate) fn charge(&mut self, header: &Header) -> Result<u16, Close> {
+    pub(crate) fn charge(&mut self, header: &Header) -> Result<u16, SmbCloseReason> {
         let multi = self.negotiated.as_ref().is_some_and(|n| n.dialect > Dialect::Smb202);
         let charge = if multi { header.credit_charge.max(1) } else { 1 };
-        self.window.take(header.message_id.0, charge).map_err(|_| Close::Garbage("message id"))?;
+        self.window
+            .take(header.message_id.0, charge)
+            .map_err(|_| SmbCloseReason::Garbage("message id"))?;
         let is_throttled = self.shared.throttled.load(Ordering::Relaxed) > 0;
         let most = if is_throttled { CREDITS_WHILE_THROTTLED } else { CREDITS_MAX };
         let grant = self.window.grant(header.credits, charge, most);
@@ -342,7 +342,7 @@ impl Conn {
         &self,
         frame: &mut [u8],
         element: &Element,
-        sealed: Option<&Arc<Channel>>,
+        sealed: Option<&Arc<SessionChannel>>,
     ) -> Result<(), NtStatus> {
         self.verify_origin(frame, element, sealed)?;
         let session = element.channel.as_ref().map(|channel| &channel.session);
@@ -363,7 +363,7 @@ impl Conn {
         &self,
         frame: &mut [u8],
         element: &Element,
-        sealed: Option<&Arc<Channel>>,
+        sealed: Option<&Arc<SessionChannel>>,
     ) -> Result<(), NtStatus> {
         let Some(channel) = &element.channel else {
             // ECHO needs no session; any other command does.
@@ -399,8 +399,8 @@ impl Conn {
         &mut self,
         frame: &mut [u8],
         header: &Header,
-        sealed: Option<&Arc<Channel>>,
-    ) -> Result<(), Close> {
+        sealed: Option<&Arc<SessionChannel>>,
+    ) -> Result<(), SmbCloseReason> {
         let channel = self.channels.get(&header.session_id.0).cloned();
         let element =
             Element { range: 0..frame.len(), header: *header, channel, refused: None, grant: 0 };
@@ -428,7 +428,7 @@ impl Conn {
     }
 
     /// The next job to poll.
-    pub fn poll_job(&mut self) -> Option<Job> {
+    pub fn poll_job(&mut self) -> Option<FrameJob> {
         self.jobs.pop_front().map(|(job, _)| job)
     }
 
@@ -473,7 +473,7 @@ impl Conn {
     }
 
     /// The next frame to send, in order.
-    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self) -> Option<FrameTransmit> {
         // Interim responses precede their final responses.
         if let Some(buffer) = self.shared.pending.poll_interim() {
             return Some(buffer);
@@ -485,7 +485,7 @@ impl Conn {
         self.server.files.meter().stages()
     }
 
-    /// Bytes queued for [`Conn::poll_transmit`].
+    /// Bytes queued for [`SmbConn::poll_transmit`].
     #[must_use]
     pub fn transmit_bytes(&self) -> usize {
         self.outbox.bytes()
@@ -497,15 +497,15 @@ impl Conn {
         self.outbox.is_worth_sending()
     }
 
-    /// The next notification. The caller drains [`Conn::poll_transmit`] first, so that a
+    /// The next notification. The caller drains [`SmbConn::poll_transmit`] first, so that a
     /// notification never overtakes the response that it refers to.
-    pub fn poll_notice(&self) -> Option<Transmit> {
+    pub fn poll_notice(&self) -> Option<FrameTransmit> {
         let notice = self.shared.notices.poll(|| self.server.host.instant())?;
         meter_notice(self.server.files.meter(), &notice);
         Some(notice)
     }
 
-    /// The handle whose `notices` signal when [`Conn::poll_notice`] has a frame.
+    /// The handle whose `notices` signal when [`SmbConn::poll_notice`] has a frame.
     #[must_use]
     pub fn shared(&self) -> Arc<ConnHandle> {
         self.shared.clone()
@@ -536,7 +536,7 @@ impl Conn {
         self.outbox.shrink();
     }
 
-    /// Deadline of the next [`Conn::handle_timeout`].
+    /// Deadline of the next [`SmbConn::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.waiting_setups.iter().filter_map(WaitingSetup::due).min()
     }
@@ -564,11 +564,11 @@ impl Conn {
         if self.is_established() { FRAME_BYTES_MAX } else { FRAME_BYTES_MAX_BEFORE_LOGIN }
     }
 
-    pub(crate) fn start_job(&mut self, job: Job) {
+    pub(crate) fn start_job(&mut self, job: FrameJob) {
         self.jobs.push_back((job, 0));
     }
 
-    pub(crate) fn transmit(&mut self, transmit: Transmit) {
+    pub(crate) fn transmit(&mut self, transmit: FrameTransmit) {
         self.outbox.push(transmit);
     }
 
@@ -578,7 +578,7 @@ impl Conn {
         command: Command,
         status: NtStatus,
         authentication: Authentication,
-        transmit: Option<&mut Transmit>,
+        transmit: Option<&mut FrameTransmit>,
     ) {
         let Some(arrival) = self.arrival else { return };
         let times = (arrival, self.server.host.instant());
@@ -588,7 +588,7 @@ impl Conn {
     }
 
     pub(crate) fn channel_fact(&self, negotiated: &Negotiation) -> ChannelFact {
-        let ConnFacts { id, peer, local } = self.shared.facts;
+        let SmbConnFacts { id, peer, local } = self.shared.facts;
         ChannelFact {
             connection: id,
             peer,
@@ -601,7 +601,7 @@ impl Conn {
     }
 }
 
-impl Drop for Conn {
+impl Drop for SmbConn {
     /// Ends the sessions that have no other channel.
     fn drop(&mut self) {
         // Jobs hold opens, so they must drop first for the end of a session to close its files.
@@ -622,7 +622,8 @@ impl Drop for Conn {
     }
 }
 
-pub(crate) fn decode_header(frame: &[u8], start: usize) -> Result<Header, Close> {
-    let bytes = frame.get(start..).ok_or(Close::Garbage("header"))?;
-    Header::decode(&mut wire::codec::Reader::new(bytes)).map_err(|m| Close::Garbage(m.what))
+pub(crate) fn decode_header(frame: &[u8], start: usize) -> Result<Header, SmbCloseReason> {
+    let bytes = frame.get(start..).ok_or(SmbCloseReason::Garbage("header"))?;
+    Header::decode(&mut wire::codec::Reader::new(bytes))
+        .map_err(|m| SmbCloseReason::Garbage(m.what))
 }

@@ -2,7 +2,7 @@
 //! well-formed. An attacker on the path may have changed the negotiation. MS-SMB2 3.3.5.7,
 //! 3.3.5.15.12.
 
-use crate::conn::close::Close;
+use crate::conn::close::SmbCloseReason;
 use crate::request::element::Element;
 use crate::session::negotiation::{Negotiation, greatest_common};
 use wire::codec::Reader;
@@ -18,13 +18,13 @@ const UNSIGNED_TREE_CONNECT: &str = "TREE_CONNECT of SMB 3.1.1 neither signed no
 /// Checks a request whose session and signature are valid.
 ///
 /// # Errors
-/// [`Close::Refused`] if the connection must be closed.
+/// [`SmbCloseReason::Refused`] if the connection must be closed.
 pub(crate) fn check_tampering(
     negotiated: Option<&Negotiation>,
     message: &[u8],
     element: &Element,
     is_sealed: bool,
-) -> Result<(), Close> {
+) -> Result<(), SmbCloseReason> {
     match element.header.command {
         Command::TREE_CONNECT => check_tree_connect(negotiated, element, is_sealed),
         Command::IOCTL => check_validation(negotiated, message, element, is_sealed),
@@ -38,7 +38,7 @@ fn check_tree_connect(
     negotiated: Option<&Negotiation>,
     element: &Element,
     is_sealed: bool,
-) -> Result<(), Close> {
+) -> Result<(), SmbCloseReason> {
     let dialect = negotiated.map(|negotiated| negotiated.dialect);
     let is_protected = is_sealed || element.header.flags.contains(Flags::SIGNED);
     if dialect != Some(Dialect::Smb311) || is_protected {
@@ -46,7 +46,7 @@ fn check_tree_connect(
     }
     let user = element.channel.as_ref().map(|channel| channel.session.user());
     if user.is_some_and(|user| user.is_proven()) {
-        return Err(Close::Refused(UNSIGNED_TREE_CONNECT));
+        return Err(SmbCloseReason::Refused(UNSIGNED_TREE_CONNECT));
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ fn check_validation(
     message: &[u8],
     element: &Element,
     is_sealed: bool,
-) -> Result<(), Close> {
+) -> Result<(), SmbCloseReason> {
     let Some(negotiated) = negotiated else { return Ok(()) };
     let mut r = Reader::new(message);
     let body = r.skip(Header::LENGTH, "header").and_then(|()| IoctlRequest::decode(&mut r));
@@ -68,7 +68,7 @@ fn check_validation(
         && body.file_id == FileId::RELATED
         && reaches_tree(element, is_sealed);
     match validation_refusal(negotiated, &body).filter(|_| is_asked) {
-        Some(why) => Err(Close::Refused(why)),
+        Some(why) => Err(SmbCloseReason::Refused(why)),
         None => Ok(()),
     }
 }

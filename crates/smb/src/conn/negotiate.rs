@@ -1,10 +1,10 @@
 //! NEGOTIATE. MS-SMB2 3.3.5.3, 3.3.5.4.
 
-use crate::config::{Config, Encryption};
-use crate::conn::close::Close;
-use crate::conn::connection::Conn;
+use crate::config::{EncryptionPolicy, SmbConfig};
+use crate::conn::close::SmbCloseReason;
+use crate::conn::connection::SmbConn;
 use crate::limits::{IO_BYTES_MAX, IO_BYTES_MAX_SMALL};
-use crate::outgoing::transmit::{MESSAGE_START, Transmit, new_buffer};
+use crate::outgoing::transmit::{FrameTransmit, MESSAGE_START, new_buffer};
 use crate::session::negotiation::{Negotiation, greatest_common};
 use bytes::Bytes;
 use meter::Authentication;
@@ -28,10 +28,10 @@ use wire::spnego;
 const SHA512: u16 = 1;
 const WILDCARD: u16 = 0x02FF;
 
-impl Conn {
+impl SmbConn {
     /// Handles SMB1's NEGOTIATE of a client that also speaks older protocols. MS-SMB2 3.3.5.3.
-    pub(crate) fn handle_smb1_negotiate(&mut self, frame: &[u8]) -> Result<(), Close> {
-        let names = smb1_dialects(frame).map_err(|m| Close::Garbage(m.what))?;
+    pub(crate) fn handle_smb1_negotiate(&mut self, frame: &[u8]) -> Result<(), SmbCloseReason> {
+        let names = smb1_dialects(frame).map_err(|m| SmbCloseReason::Garbage(m.what))?;
         let config = self.server.config();
         let header = reply_template();
         let dialect = if names.contains(&&b"SMB 2.???"[..]) && config.dialect_max > Dialect::Smb202
@@ -59,10 +59,10 @@ impl Conn {
 
     /// Refuses an SMB1-only client, once: the next message closes the connection. `best` is the
     /// latest SMB2 dialect that the client offered.
-    fn refuse_smb1(&mut self, frame: &[u8], best: Option<Dialect>) -> Result<(), Close> {
+    fn refuse_smb1(&mut self, frame: &[u8], best: Option<Dialect>) -> Result<(), SmbCloseReason> {
         let best = best.map(Dialect::number);
         self.server.host.dialect_refused(self.shared.facts.peer, best.as_slice());
-        let refused = Close::Refused("only SMB1 offered");
+        let refused = SmbCloseReason::Refused("only SMB1 offered");
         if std::mem::replace(&mut self.smb1_refused, true) {
             return Err(refused);
         }
@@ -74,9 +74,13 @@ impl Conn {
     }
 
     /// Handles SMB2's NEGOTIATE. MS-SMB2 3.3.5.4.
-    pub(crate) fn handle_negotiate(&mut self, frame: &Bytes, header: &Header) -> Result<(), Close> {
+    pub(crate) fn handle_negotiate(
+        &mut self,
+        frame: &Bytes,
+        header: &Header,
+    ) -> Result<(), SmbCloseReason> {
         if self.negotiated.is_some() {
-            return Err(Close::Refused("second negotiate"));
+            return Err(SmbCloseReason::Refused("second negotiate"));
         }
         let grant = self.charge(header)?;
         let mut r = Reader::new(frame);
@@ -117,7 +121,7 @@ impl Conn {
 
     fn response(
         &self,
-        config: &Config,
+        config: &SmbConfig,
         dialect: u16,
         capabilities: u32,
         io_bytes_max: u32,
@@ -157,7 +161,7 @@ impl Conn {
         header: &Header,
         grant: u16,
         status: NtStatus,
-    ) -> Result<(), Close> {
+    ) -> Result<(), SmbCloseReason> {
         let mut buffer = new_buffer(Vec::new());
         let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
         header.reply(status, grant).encode(&mut w);
@@ -167,7 +171,7 @@ impl Conn {
     }
 
     fn respond_to_negotiate(&mut self, buffer: Vec<u8>, status: NtStatus) {
-        let mut transmit = Transmit::plain(buffer, None);
+        let mut transmit = FrameTransmit::plain(buffer, None);
         let by = Authentication::Anonymous;
         self.meter_direct_response(Command::NEGOTIATE, status, by, Some(&mut transmit));
         self.transmit(transmit);
@@ -181,7 +185,7 @@ fn hint(offered: spnego::Mechanisms) -> &'static [u8] {
     HINTS[which].get_or_init(|| spnego::hint(offered))
 }
 
-fn security_mode(config: &Config) -> u16 {
+fn security_mode(config: &SmbConfig) -> u16 {
     if config.signing_required { SIGNING_ENABLED | SIGNING_REQUIRED } else { SIGNING_ENABLED }
 }
 
@@ -202,7 +206,7 @@ fn reply_template() -> Header {
     }
 }
 
-fn plain_202(config: &Config) -> Negotiation {
+fn plain_202(config: &SmbConfig) -> Negotiation {
     Negotiation {
         dialect: Dialect::Smb202,
         multi_credit: false,
@@ -225,14 +229,14 @@ type Agreement = (Negotiation, Vec<(u16, Vec<u8>)>);
 
 /// Chooses algorithms in the server's order of preference: fastest first.
 fn agree(
-    config: &Config,
+    config: &SmbConfig,
     request: &NegotiateRequest<'_>,
     dialect: Dialect,
-    server: &crate::server::Server,
+    server: &crate::server::SmbServer,
 ) -> Result<Agreement, NtStatus> {
     let mut contexts = Vec::new();
-    let may_seal =
-        config.encryption != Encryption::Off || config.shares.iter().any(|s| s.encryption_required);
+    let may_seal = config.encryption != EncryptionPolicy::Off
+        || config.shares.iter().any(|s| s.encryption_required);
     let (mut cipher, mut signing) = (None, SigningAlgorithm::HmacSha256);
     let mut posix = false;
     let mut offered = match dialect {
@@ -292,7 +296,7 @@ fn agree(
 
 fn agree_preauth(
     request: &NegotiateRequest<'_>,
-    server: &crate::server::Server,
+    server: &crate::server::SmbServer,
     contexts: &mut Vec<(u16, Vec<u8>)>,
 ) -> Result<(), NtStatus> {
     let data = request.context(context::PREAUTH_INTEGRITY).ok_or(NtStatus::INVALID_PARAMETER)?;
@@ -325,7 +329,7 @@ fn agree_cipher(
 /// Negotiates the POSIX extensions. The client lists the variants that it supports; only one is
 /// defined. POSIX-SMB2 2.1.1.1.
 fn agree_posix(
-    config: &Config,
+    config: &SmbConfig,
     request: &NegotiateRequest<'_>,
     contexts: &mut Vec<(u16, Vec<u8>)>,
 ) -> Result<bool, NtStatus> {

@@ -1,7 +1,7 @@
 //! Batch verification of signed requests that arrived together: AES-CMAC takes a fraction of the
 //! time of single verifications.
 
-use crate::session::channel::Channel;
+use crate::session::channel::SessionChannel;
 use crate::session::state::IdHash;
 use bytes::BytesMut;
 use meter::StageTimes;
@@ -15,19 +15,19 @@ use wire::smb::{Command, Flags, Header};
 /// used, because an earlier frame may end the session or begin another.
 #[derive(Debug)]
 pub struct SignatureCheck {
-    channel: Arc<Channel>,
+    channel: Arc<SessionChannel>,
     is_good: bool,
 }
 
 impl SignatureCheck {
     /// True if the signature is valid; none if another channel's key was used.
-    pub(crate) fn is_good_for(&self, channel: &Arc<Channel>) -> Option<bool> {
+    pub(crate) fn is_good_for(&self, channel: &Arc<SessionChannel>) -> Option<bool> {
         Arc::ptr_eq(&self.channel, channel).then_some(self.is_good)
     }
 }
 
 /// The channels of a connection, by session id.
-pub(crate) type Channels = HashMap<u64, Arc<Channel>, IdHash>;
+pub(crate) type Channels = HashMap<u64, Arc<SessionChannel>, IdHash>;
 
 /// True if batch verification pays for these channels.
 pub(crate) fn verifies_together(channels: &Channels) -> bool {
@@ -61,7 +61,7 @@ pub(crate) fn verify_together(
 }
 
 /// The channel whose key signed a frame, if the frame is one request signed with AES-CMAC.
-fn signer(channels: &Channels, frame: &[u8]) -> Option<Arc<Channel>> {
+fn signer(channels: &Channels, frame: &[u8]) -> Option<Arc<SessionChannel>> {
     let header = Header::decode(&mut Reader::new(frame)).ok()?;
     let is_alone = header.next_command == 0 && header.flags.contains(Flags::SIGNED);
     // SESSION_SETUP and CANCEL have signing rules of their own.

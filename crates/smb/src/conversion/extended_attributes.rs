@@ -16,7 +16,7 @@ const NEED_EA: u8 = 0x80;
 /// A name, and its new value; none removes the attribute.
 pub type EaChange = (XattrName, Option<Vec<u8>>);
 /// A name and a value.
-pub type EaEntry = (Vec<u8>, Vec<u8>);
+pub type EaPair = (Vec<u8>, Vec<u8>);
 
 /// Flags of a query. MS-SMB2 2.2.37.
 pub const RESTART_SCAN: u32 = 1;

@@ -33,12 +33,12 @@ pub struct SmbPath {
     /// Present if a component has private-use characters, which may be stored literally.
     pub ambiguous: Option<Box<AmbiguousPath>>,
     /// The stream, if the path has one.
-    pub stream: Option<Stream>,
+    pub stream: Option<SmbStreamName>,
 }
 
 /// The part after the first `:`. MS-FSCC 2.1.5.3.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum SmbStreamName {
     /// `:name` or `:name:$DATA`.
     Named(StreamName),
     /// `::$DATA`: the data stream of a file; directories have none.
@@ -195,17 +195,17 @@ const INDEX_NAME: &str = "$I30";
 
 /// Parses `name`, `name:$DATA`, `:$DATA` or a directory index. Types ignore case, and a named
 /// stream may omit its type. MS-FSA 2.1.5.1.
-fn parse_stream(units: &[u16]) -> Result<Stream, FsError> {
+fn parse_stream(units: &[u16]) -> Result<SmbStreamName, FsError> {
     let mut parts = units.splitn(2, |&u| u == COLON);
     let name = parts.next().unwrap_or_default();
     let kind = parts.next().map(|kind| String::from_utf16_lossy(kind).to_ascii_uppercase());
     match (name.is_empty(), kind.as_deref()) {
-        (true, Some("$DATA")) => Ok(Stream::Default),
-        (false, None | Some("$DATA")) => stream_from_units(name).map(Stream::Named),
+        (true, Some("$DATA")) => Ok(SmbStreamName::Default),
+        (false, None | Some("$DATA")) => stream_from_units(name).map(SmbStreamName::Named),
         (_, Some("$INDEX_ALLOCATION")) => {
             let text = String::from_utf16_lossy(name);
             let is_index = text.is_empty() || text.eq_ignore_ascii_case(INDEX_NAME);
-            if is_index { Ok(Stream::Index) } else { Err(FsError::InvalidParameter) }
+            if is_index { Ok(SmbStreamName::Index) } else { Err(FsError::InvalidParameter) }
         }
         _ => Err(FsError::InvalidName),
     }
@@ -517,15 +517,16 @@ mod tests {
     #[test]
     fn stream_part_of_a_path_is_parsed() {
         let stream = |t: &str| parse_path(&units(t)).map(|p| p.stream);
-        let named = |t: &str| Ok(Some(Stream::Named(StreamName::new(t.as_bytes()).unwrap())));
+        let named =
+            |t: &str| Ok(Some(SmbStreamName::Named(StreamName::new(t.as_bytes()).unwrap())));
         assert_eq!(stream("f"), Ok(None));
-        assert_eq!(stream("f::$DATA"), Ok(Some(Stream::Default)));
+        assert_eq!(stream("f::$DATA"), Ok(Some(SmbStreamName::Default)));
         assert_eq!(stream("f:s"), named("s"));
         assert_eq!(stream("f:s:$data"), named("s"));
         for index in
             ["f::$INDEX_ALLOCATION", "f:$i30:$index_allocation", "d\\f:$I30:$INDEX_ALLOCATION"]
         {
-            assert_eq!(stream(index), Ok(Some(Stream::Index)), "{index}");
+            assert_eq!(stream(index), Ok(Some(SmbStreamName::Index)), "{index}");
         }
         assert_eq!(stream("f:s:$INDEX_ALLOCATION"), Err(FsError::InvalidParameter));
         assert_eq!(stream(":s"), named("s"), "of the root");

@@ -2,7 +2,7 @@
 //! `wire::smb::AppleQuery`.
 
 use crate::conversion::attributes::times;
-use crate::shares::tree::Tree;
+use crate::shares::tree::TreeConnect;
 use files::{
     Access, Ace, AceKind, Descriptor, OpenAction, OpenFile, OpenResult, RequestFiles, Sid,
 };
@@ -30,7 +30,7 @@ const MODE_SYMLINK: u32 = 0o120_000;
 
 /// Encodes the response to a client's query. Afterwards directory entries carry the Apple details
 /// that the client supports.
-pub fn answer(query: &AppleQuery, tree: &Tree) -> Vec<u8> {
+pub fn answer(query: &AppleQuery, tree: &TreeConnect) -> Vec<u8> {
     let volume = tree.share.volume.as_deref();
     let has_details = query.requests_server_capabilities()
         && query.capabilities & apple_capabilities::DIRECTORY_DETAILS != 0
@@ -125,7 +125,7 @@ pub fn is_info(file: &OpenFile) -> bool {
 
 /// True if the open must fail for an Apple client: macOS treats an empty stream as absent, unless
 /// it creates the stream.
-pub fn is_hidden_empty_stream(tree: &Tree, opened: &OpenResult) -> bool {
+pub fn is_hidden_empty_stream(tree: &TreeConnect, opened: &OpenResult) -> bool {
     tree.is_apple()
         && opened.action == OpenAction::Opened
         && opened.attributes.size_bytes == 0

@@ -5,7 +5,7 @@ use crate::conversion::status::status_of;
 use crate::opens::open::Open;
 use crate::opens::open_quotas::OpenQuotas;
 use crate::request::context::{QueryRefusal, Request, malformed};
-use crate::shares::tree::Tree;
+use crate::shares::tree::TreeConnect;
 use files::Sid;
 use std::sync::atomic::Ordering;
 use vfs::{Quota, QuotaLimits};
@@ -27,7 +27,7 @@ const END: u64 = u32::MAX as u64 + 1;
 
 /// True if the name of a CREATE on this tree is the quota file.
 #[must_use]
-pub fn is_quota_file(tree: &Tree, name: &[u8]) -> bool {
+pub fn is_quota_file(tree: &TreeConnect, name: &[u8]) -> bool {
     let is_same = |(bytes, wanted): (&[u8; 2], u16)| upcase(u16::from_le_bytes(*bytes)) == wanted;
     let (units, []) = name.as_chunks() else { return false };
     tree.share.volume.is_some()

@@ -1,10 +1,10 @@
 //! Binding: adds a channel to a session. MS-SMB2 3.3.5.5.2, 3.3.5.5.3.
 
-use crate::conn::connection::Conn;
+use crate::conn::connection::SmbConn;
 use crate::logon::setup_state::SetupPurpose;
-use crate::session::channel::Channel;
+use crate::session::channel::SessionChannel;
 use crate::session::negotiation::Negotiation;
-use crate::session::state::Session;
+use crate::session::state::SmbSession;
 use bytes::Bytes;
 use std::sync::Arc;
 use wire::crypto::{KeySource, PreauthHash, SigningAlgorithm};
@@ -13,7 +13,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{Flags, Header};
 use wire::spnego::CompletedLogon;
 
-impl Conn {
+impl SmbConn {
     /// Begins or continues the exchange that binds a session to this connection.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Conn {
     /// The session of another connection for which a request is signed. Its key may sign this
     /// connection's response. An AES-GMAC key would repeat a nonce of its own connection, so it is
     /// excluded.
-    pub(crate) fn bindable(&self, message: &[u8], header: &Header) -> Option<Arc<Session>> {
+    pub(crate) fn bindable(&self, message: &[u8], header: &Header) -> Option<Arc<SmbSession>> {
         let elsewhere = !self.channels.contains_key(&header.session_id.0);
         let session = self.server.session(header.session_id).filter(|_| elsewhere)?;
         if session.signing_key.algorithm() == SigningAlgorithm::AesGmac {
@@ -82,21 +82,21 @@ impl Conn {
         &self,
         message: &[u8],
         header: &Header,
-    ) -> Option<Arc<Channel>> {
+    ) -> Option<Arc<SessionChannel>> {
         let session = self.bindable(message, header)?;
         let signing = session.signing_key.clone();
-        Some(Arc::new(Channel { session, signing }))
+        Some(Arc::new(SessionChannel { session, signing }))
     }
 
     /// Completes a binding: the connection becomes a channel if the session's own user has
     /// authenticated.
     pub(crate) fn bind(
         &mut self,
-        session: Arc<Session>,
+        session: Arc<SmbSession>,
         negotiated: &Negotiation,
         preauth: &PreauthHash,
         logon: &CompletedLogon,
-    ) -> Result<Arc<Channel>, NtStatus> {
+    ) -> Result<Arc<SessionChannel>, NtStatus> {
         let same = logon.kind == LogonKind::User
             && self.server.host.account(&logon.user).is_some_and(|account| {
                 account.name == session.user().account.name && session.user().is_proven()
@@ -110,7 +110,7 @@ impl Conn {
         let source =
             KeySource { dialect: negotiated.dialect, session_key: &logon.session_key, preauth };
         let signing = Arc::new(source.signing(negotiated.signing));
-        let channel = Arc::new(Channel { session: session.clone(), signing });
+        let channel = Arc::new(SessionChannel { session: session.clone(), signing });
         let channels_max = self.server.config().multichannel.channels_max();
         session.add_channel(self.channel_fact(negotiated), channels_max)?;
         self.channels.insert(session.id.0, channel.clone());
@@ -120,7 +120,7 @@ impl Conn {
 
 /// Checks that all channels use AES-GMAC or none does. The other algorithms may differ, as their
 /// keys do. Windows behaves the same.
-fn check_signing(session: &Session, negotiated: &Negotiation) -> Result<(), NtStatus> {
+fn check_signing(session: &SmbSession, negotiated: &Negotiation) -> Result<(), NtStatus> {
     let gmac = SigningAlgorithm::AesGmac;
     match (session.signing_key.algorithm() == gmac, negotiated.signing == gmac) {
         (true, false) => Err(NtStatus::REQUEST_OUT_OF_SEQUENCE),
@@ -130,7 +130,7 @@ fn check_signing(session: &Session, negotiated: &Negotiation) -> Result<(), NtSt
 }
 
 /// Checks that dialect and cipher of the two connections are equal.
-fn check_alike(session: &Session, negotiated: &Negotiation) -> Result<(), NtStatus> {
+fn check_alike(session: &SmbSession, negotiated: &Negotiation) -> Result<(), NtStatus> {
     let cipher = negotiated.cipher.map_or("-", |c| c.name());
     let alike = session.dialect == negotiated.dialect && session.cipher == cipher;
     if alike { Ok(()) } else { Err(NtStatus::INVALID_PARAMETER) }

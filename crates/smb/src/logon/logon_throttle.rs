@@ -738,7 +738,7 @@ mod tests {
     }
 
     /// A client that logs on repeatedly, each time immediately after the response.
-    struct Actor {
+    struct RepeatingClient {
         attempt: LogonAttempt,
         connection: u64,
         failures: FailureCount,
@@ -755,7 +755,7 @@ mod tests {
         Refused,
     }
 
-    impl Actor {
+    impl RepeatingClient {
         fn new(rig: &Rig, account: &str, from: IpAddr, connection: u64) -> Self {
             let attempt = rig.throttle.attempt(account, from);
             let failures = FailureCount::default();
@@ -802,10 +802,10 @@ mod tests {
 
     /// Tries the right password several times, each on a new connection, while guessers fill the
     /// queue. Returns the verified tries, and the guesses beyond sixty a minute.
-    fn logons_in_flood(rig: &mut Rig, guessers: &mut [Actor], tries: u64) -> (u64, u64) {
+    fn logons_in_flood(rig: &mut Rig, guessers: &mut [RepeatingClient], tries: u64) -> (u64, u64) {
         let (from, mut judged, mut guesses, begin) = (HERE, 0, 0, rig.now);
         for n in 0..tries {
-            let mut victim: Option<Actor> = None;
+            let mut victim: Option<RepeatingClient> = None;
             let arrives = rig.now + Duration::from_millis(5_000 + 370 * (n % 10));
             loop {
                 rig.now += Duration::from_millis(20);
@@ -815,8 +815,8 @@ mod tests {
                 if rig.now < arrives {
                     continue;
                 }
-                let victim =
-                    victim.get_or_insert_with(|| Actor::new(rig, "alice", from, 999 - n % 10));
+                let victim = victim
+                    .get_or_insert_with(|| RepeatingClient::new(rig, "alice", from, 999 - n % 10));
                 match victim.act(rig) {
                     ActorResult::None => {}
                     ActorResult::Judged => {
@@ -831,8 +831,8 @@ mod tests {
     }
 
     /// Guessers at alice's account on so many connections.
-    fn guessers(rig: &Rig, from: IpAddr, connections: u64) -> Vec<Actor> {
-        (0..connections).map(|n| Actor::new(rig, "alice", from, n)).collect()
+    fn guessers(rig: &Rig, from: IpAddr, connections: u64) -> Vec<RepeatingClient> {
+        (0..connections).map(|n| RepeatingClient::new(rig, "alice", from, n)).collect()
     }
 
     #[test]
@@ -864,7 +864,8 @@ mod tests {
     fn guesser_does_not_lock_out_other_accounts_at_its_address() {
         let mut rig = Rig::new();
         // At one account, on more connections than the queue has entries.
-        let mut bob: Vec<_> = (0..100).map(|n| Actor::new(&rig, "bob", HERE, n)).collect();
+        let mut bob: Vec<_> =
+            (0..100).map(|n| RepeatingClient::new(&rig, "bob", HERE, n)).collect();
         let (judged, guesses) = logons_in_flood(&mut rig, &mut bob, 10);
         assert_eq!(judged, 10);
         assert!(guesses <= 20, "{guesses}");
@@ -884,7 +885,8 @@ mod tests {
     fn right_logon_is_verified_beside_guessers_at_many_addresses() {
         let mut rig = Rig::new();
         let of = |n: u8| IpAddr::from([203, 0, 113, n]);
-        let guessers = (0..48_u8).map(|n| Actor::new(&rig, "alice", of(n / 4), u64::from(n)));
+        let guessers =
+            (0..48_u8).map(|n| RepeatingClient::new(&rig, "alice", of(n / 4), u64::from(n)));
         let mut guessers: Vec<_> = guessers.collect();
         // From a network that alice has never used.
         let (judged, guesses) = logons_in_flood(&mut rig, &mut guessers, 10);

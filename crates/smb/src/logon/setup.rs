@@ -4,9 +4,9 @@
 //! depend on the order. It needs no disk. After failed passwords an attempt is delayed before its
 //! verification.
 
-use crate::config::{Config, Encryption};
-use crate::conn::close::Close;
-use crate::conn::connection::Conn;
+use crate::config::{EncryptionPolicy, SmbConfig};
+use crate::conn::close::SmbCloseReason;
+use crate::conn::connection::SmbConn;
 use crate::host::{Account, HostTime};
 use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
 use crate::logon::logon_throttle::{LogonAttempt, WaitingLogon};
@@ -15,10 +15,10 @@ use crate::logon::setup_state::{
 };
 use crate::observe::audit;
 use crate::observe::metering::authentication;
-use crate::outgoing::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
-use crate::session::channel::Channel;
+use crate::outgoing::transmit::{FrameTransmit, MESSAGE_START, PREFIX, new_buffer};
+use crate::session::channel::SessionChannel;
 use crate::session::negotiation::Negotiation;
-use crate::session::state::{SealingKeys, Session, SessionParts};
+use crate::session::state::{SealingKeys, SmbSession, SmbSessionParts};
 use crate::shares::user::SessionUser;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -53,9 +53,9 @@ pub struct SetupReply {
     status: NtStatus,
     flags: SessionFlags,
     token: Vec<u8>,
-    channel: Option<Arc<Channel>>,
+    channel: Option<Arc<SessionChannel>>,
     /// The session of a refused binding, whose key signs the refusal.
-    refused_binding: Option<Arc<Session>>,
+    refused_binding: Option<Arc<SmbSession>>,
     /// User name of a refused logon, as the client claimed it.
     refused_user: String,
     /// The logon used a Kerberos ticket.
@@ -76,7 +76,7 @@ impl SetupReply {
     }
 }
 
-impl Conn {
+impl SmbConn {
     /// Handles one SESSION_SETUP.
     pub(crate) fn handle_session_setup(
         &mut self,
@@ -84,9 +84,9 @@ impl Conn {
         header: &Header,
         sealed_by: Option<SessionId>,
         now: HostTime,
-    ) -> Result<(), Close> {
+    ) -> Result<(), SmbCloseReason> {
         if self.negotiated.is_none() {
-            return Err(Close::Garbage("setup before negotiate"));
+            return Err(SmbCloseReason::Garbage("setup before negotiate"));
         }
         let grant = self.charge(header)?;
         let setup = SetupRequest { frame, header: *header, grant, sealed_by };
@@ -323,7 +323,7 @@ impl Conn {
 
     /// The unauthenticated logons that are allowed. A proven session has keys that sign and
     /// encrypt, even after its client re-authenticates as anonymous.
-    fn unproven(&self, config: &Config, purpose: &SetupPurpose) -> GuestPolicy {
+    fn unproven(&self, config: &SmbConfig, purpose: &SetupPurpose) -> GuestPolicy {
         let has_keys =
             matches!(purpose, SetupPurpose::Reauthenticate(session) if session.has_proven_keys());
         let anonymous =
@@ -464,7 +464,7 @@ impl Conn {
     /// Completes a re-authentication by the account that created the session's keys, or by
     /// anonymous. Any other account would act under keys that another user holds, so the session
     /// ends. MS-SMB2 3.3.5.5.3.
-    fn reauthenticate(&self, session: &Arc<Session>, user: SessionUser) -> Result<(), NtStatus> {
+    fn reauthenticate(&self, session: &Arc<SmbSession>, user: SessionUser) -> Result<(), NtStatus> {
         if !session.may_be_reauthenticated_by(&user) {
             let why = "only the account that created a session may re-authenticate it";
             let name = &user.account.name;
@@ -483,7 +483,7 @@ impl Conn {
 
     /// Disconnects the trees that the account may no longer use. The present configuration decides;
     /// for a share that was removed from it, the configuration at TREE_CONNECT.
-    fn disconnect_forbidden_trees(&self, session: &Session, account: &Account) {
+    fn disconnect_forbidden_trees(&self, session: &SmbSession, account: &Account) {
         let (peer, config) = (self.shared.facts.peer.ip(), self.server.config());
         for tree in session.trees() {
             let admission = &config.share(&tree.share.name).unwrap_or(&tree.share).admission;
@@ -520,7 +520,7 @@ impl Conn {
         preauth: &PreauthHash,
         logon: &spnego::CompletedLogon,
         user: SessionUser,
-    ) -> Result<Arc<Channel>, NtStatus> {
+    ) -> Result<Arc<SessionChannel>, NtStatus> {
         let config = self.server.config();
         // A session without proven identity has no key to sign or encrypt with. A reload may have
         // begun to require that during the exchange.
@@ -528,7 +528,7 @@ impl Conn {
         if !is_user && !config.accepts_unproven() {
             return Err(NtStatus::ACCESS_DENIED);
         }
-        let required = config.encryption == Encryption::Required;
+        let required = config.encryption == EncryptionPolicy::Required;
         let source =
             KeySource { dialect: negotiated.dialect, session_key: &logon.session_key, preauth };
         let sealing = negotiated.cipher.filter(|_| !user.is_guest).map(|cipher| {
@@ -547,7 +547,7 @@ impl Conn {
         }
         let signing = Arc::new(source.signing(negotiated.signing));
         let client_requires = request.security_mode & SessionSetupRequest::SIGNING_REQUIRED != 0;
-        let session = Arc::new(Session::new(SessionParts {
+        let session = Arc::new(SmbSession::new(SmbSessionParts {
             id,
             dialect: negotiated.dialect,
             served: negotiated.served.clone(),
@@ -567,7 +567,7 @@ impl Conn {
             charge,
             channel: self.channel_fact(negotiated),
         }));
-        let channel = Arc::new(Channel { session: session.clone(), signing });
+        let channel = Arc::new(SessionChannel { session: session.clone(), signing });
         // A refused session must not end the previous one, so this comes first.
         if !self.server.clients.try_add(&session, request.previous_session) {
             return Err(NtStatus::USER_SESSION_DELETED);
@@ -584,7 +584,7 @@ impl Conn {
     }
 
     /// Ends the previous session that the client reports as lost. MS-SMB2 3.3.5.5.3.
-    fn replace_previous(&mut self, previous: SessionId, by: &Session) {
+    fn replace_previous(&mut self, previous: SessionId, by: &SmbSession) {
         if previous == SessionId(0) || previous == by.id {
             return;
         }
@@ -635,9 +635,9 @@ impl Conn {
         let mut transmit = match sealing.and_then(|c| c.session.sealing.as_ref()) {
             Some(keys) => {
                 keys.seal.seal_in_place(&mut buffer[PREFIX..], header.session_id);
-                Transmit::sealed(buffer)
+                FrameTransmit::sealed(buffer)
             }
-            None => Transmit::plain(buffer, None),
+            None => FrameTransmit::plain(buffer, None),
         };
         let by = authentication(step.channel.as_ref());
         self.meter_direct_response(header.command, step.status, by, Some(&mut transmit));

@@ -1,7 +1,7 @@
 //! SESSION_SETUPs that a connection holds: in progress, waiting, or with the verdict on their ticket.
 
 use crate::logon::logon_throttle::{LogonAttempt, WaitingLogon, WaitingTicket};
-use crate::session::state::Session;
+use crate::session::state::SmbSession;
 use bytes::Bytes;
 use meter::Arrival;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ pub enum SetupPurpose {
     /// Creates a session.
     New,
     /// Re-authenticates a session of this connection.
-    Reauthenticate(Arc<Session>),
+    Reauthenticate(Arc<SmbSession>),
     /// Binds a session of another connection to this one as a channel.
-    Bind(Arc<Session>),
+    Bind(Arc<SmbSession>),
 }
 
 impl PendingSetup {
-    pub(super) fn bound(&self) -> Option<&Arc<Session>> {
+    pub(super) fn bound(&self) -> Option<&Arc<SmbSession>> {
         if let SetupPurpose::Bind(session) = &self.purpose { Some(session) } else { None }
     }
 }

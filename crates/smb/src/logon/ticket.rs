@@ -2,17 +2,17 @@
 //! waits for it.
 
 use crate::conn::chain::JobOutput;
-use crate::conn::connection::Conn;
+use crate::conn::connection::SmbConn;
 use crate::host::HostTime;
 use crate::logon::setup::SetupReply;
 use crate::logon::setup_state::{SetupRequest, TicketVerdict};
-use crate::server::Server;
+use crate::server::SmbServer;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::smb::Header;
 use wire::spnego::{AcceptedTicket, TicketRefusal};
 
-impl Conn {
+impl SmbConn {
     /// Starts the verification of a ticket. `header` has the session's id.
     pub(crate) fn verify_ticket(&mut self, setup: SetupRequest, header: Header, ticket: Vec<u8>) {
         let session = header.session_id;
@@ -46,7 +46,7 @@ impl Conn {
 /// Checks a valid ticket against the account: it exists here, it is the same person, and superuser
 /// logons by ticket are enabled for it.
 async fn verify(
-    server: &Arc<Server>,
+    server: &Arc<SmbServer>,
     from: IpAddr,
     ticket: Vec<u8>,
 ) -> Result<AcceptedTicket, TicketRefusal> {

@@ -1,7 +1,7 @@
 //! Waiting SESSION_SETUPs: for room in a session, for the verification of a password, or for a
 //! preceding SESSION_SETUP of the same session.
 
-use crate::conn::connection::Conn;
+use crate::conn::connection::SmbConn;
 use crate::host::HostTime;
 use crate::limits::{
     BIND_POLL_INTERVAL, BIND_WAIT_MAX, LOGON_WAIT_MAX, WAITING_SETUP_BYTES_MAX,
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use wire::smb::SessionId;
 
-impl Conn {
+impl SmbConn {
     /// Retries the waiting requests that are due.
     pub(crate) fn retry_waiting_setups(&mut self, now: HostTime) {
         let is_due = |parked: &mut WaitingSetup| {

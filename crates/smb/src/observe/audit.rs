@@ -1,8 +1,8 @@
 //! Audit events of sessions: set-ups, tree connects, ends and denied accesses.
 
 use crate::host::RequestFailure;
-use crate::outgoing::conn_handle::ConnFacts;
-use crate::session::state::Session;
+use crate::outgoing::conn_handle::SmbConnFacts;
+use crate::session::state::SmbSession;
 use meter::{AuditEvent, AuditKind, Authentication, Meter, MeteredProtocol, NegotiatedSession};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
@@ -12,7 +12,7 @@ fn shown(id: SessionId) -> String {
     format!("{:016x}", id.0)
 }
 
-fn agreed(session: &Session) -> NegotiatedSession {
+fn agreed(session: &SmbSession) -> NegotiatedSession {
     NegotiatedSession {
         dialect: session.dialect.to_string(),
         signing: session.signing,
@@ -22,7 +22,7 @@ fn agreed(session: &Session) -> NegotiatedSession {
 }
 
 /// An audit event with the fields of a session.
-fn of(kind: AuditKind, session: &Session) -> AuditEvent {
+fn of(kind: AuditKind, session: &SmbSession) -> AuditEvent {
     AuditEvent {
         session: shown(session.id),
         user: session.user().account.name.clone(),
@@ -34,8 +34,8 @@ fn of(kind: AuditKind, session: &Session) -> AuditEvent {
 /// Audits a successful or failed session set-up.
 pub fn session_setup(
     meter: &Meter,
-    (facts, header): (ConnFacts, &Header),
-    session: Option<&Session>,
+    (facts, header): (SmbConnFacts, &Header),
+    session: Option<&SmbSession>,
     (user, is_ticket): (&str, bool),
     status: NtStatus,
 ) {
@@ -64,8 +64,8 @@ pub fn session_setup(
 /// Audits a TREE_CONNECT to the given path.
 pub fn tree_connect(
     meter: &Meter,
-    facts: ConnFacts,
-    (message, session): (MessageId, Option<&Arc<Session>>),
+    facts: SmbConnFacts,
+    (message, session): (MessageId, Option<&Arc<SmbSession>>),
     path: &[u8],
     status: NtStatus,
 ) {
@@ -86,7 +86,7 @@ pub fn tree_connect(
 }
 
 /// Audits a denied access.
-pub fn denied(meter: &Meter, session: &Session, failure: &RequestFailure) {
+pub fn denied(meter: &Meter, session: &SmbSession, failure: &RequestFailure) {
     meter.audit(|| AuditEvent {
         is_success: false,
         status: format!("{:?}", NtStatus::ACCESS_DENIED),
@@ -99,7 +99,7 @@ pub fn denied(meter: &Meter, session: &Session, failure: &RequestFailure) {
 }
 
 /// Audits the end of a session.
-pub fn session_end(meter: &Meter, session: &Session, why: &str) {
+pub fn session_end(meter: &Meter, session: &SmbSession, why: &str) {
     meter.audit(|| AuditEvent {
         status: why.to_owned(),
         peer: Some(session.peer),

@@ -1,11 +1,11 @@
 //! Failures that an administrator can remedy, reported to the process: a full disk, a failing disk,
 //! a missing right, a removed share directory.
 
-use crate::host::{Host, RequestFailure, RequestFailureKind};
+use crate::host::{RequestFailure, RequestFailureKind, SmbHost};
 use crate::observe::audit;
-use crate::outgoing::conn_handle::ConnFacts;
+use crate::outgoing::conn_handle::SmbConnFacts;
 use crate::request::element::{Element, RelatedState};
-use crate::server::Server;
+use crate::server::SmbServer;
 use wire::codec::{Reader, utf16_units};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, CreateRequest, Header, MessageId};
@@ -22,8 +22,8 @@ fn kind_of(status: NtStatus) -> Option<RequestFailureKind> {
 
 /// Reports a request that failed with `status`, if its status is worth it.
 pub fn report(
-    server: &Server,
-    facts: ConnFacts,
+    server: &SmbServer,
+    facts: SmbConnFacts,
     element: &Element,
     message: &[u8],
     related: &RelatedState,
@@ -71,8 +71,8 @@ fn name_of(message: &[u8]) -> String {
 
 /// Reports that the directory of a share was removed.
 pub fn report_share_gone(
-    host: &dyn Host,
-    facts: ConnFacts,
+    host: &dyn SmbHost,
+    facts: SmbConnFacts,
     message: MessageId,
     user: &str,
     share: &str,

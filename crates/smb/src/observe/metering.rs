@@ -4,12 +4,12 @@
 //! Every byte of a frame is counted once: a message's bytes with its request, the rest (prefix,
 //! transform header, padding) with the first request.
 
-use crate::host::Host;
+use crate::host::SmbHost;
 use crate::opens::open::Open;
-use crate::outgoing::conn_handle::ConnFacts;
-use crate::outgoing::transmit::Transmit;
+use crate::outgoing::conn_handle::SmbConnFacts;
+use crate::outgoing::transmit::FrameTransmit;
 use crate::request::element::Element;
-use crate::session::channel::Channel;
+use crate::session::channel::SessionChannel;
 use meter::{
     Api, Arrival, Authentication, CompletedRequest, Meter, ResponseType, ShareId, SlowRequest,
 };
@@ -52,7 +52,7 @@ pub fn response_type(status: NtStatus) -> ResponseType {
 }
 
 /// The authentication kind under which a channel's requests are metered.
-pub fn authentication(channel: Option<&Arc<Channel>>) -> Authentication {
+pub fn authentication(channel: Option<&Arc<SessionChannel>>) -> Authentication {
     channel.map_or(Authentication::Anonymous, |channel| channel.session.authentication())
 }
 
@@ -66,7 +66,7 @@ pub struct ResponseRecord {
 
 /// Metering state of a frame's requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Tally {
+pub struct FrameTally {
     arrival: Arrival,
     /// End of the work for the preceding request of the frame.
     since: Instant,
@@ -74,13 +74,13 @@ pub struct Tally {
     ended: usize,
 }
 
-impl Tally {
+impl FrameTally {
     pub fn new(arrival: Arrival) -> Self {
         Self { arrival, since: arrival.taken, ended: 0 }
     }
 
     /// Meters the end of request `at` in `share`. Its bytes are those of its message; see
-    /// [`Tally::settle`].
+    /// [`FrameTally::settle`].
     pub fn count(
         &mut self,
         elements: &[Element],
@@ -120,7 +120,12 @@ impl Tally {
     }
 
     /// Completes the records of a frame's responses, once its size is known.
-    pub fn settle(&mut self, meter: &Meter, counted: &[ResponseRecord], transmit: &mut Transmit) {
+    pub fn settle(
+        &mut self,
+        meter: &Meter,
+        counted: &[ResponseRecord],
+        transmit: &mut FrameTransmit,
+    ) {
         let own: u64 = counted.iter().map(|counted| counted.done.egress_bytes).sum();
         let mut around = (transmit.length_bytes() as u64).saturating_sub(own);
         for ResponseRecord { done, is_final } in counted {
@@ -156,8 +161,8 @@ impl ResponseRecord {
 /// Samples a request for the top lists with its open, and records it if it was slow.
 pub fn sample_request(
     meter: &Meter,
-    host: &dyn Host,
-    (facts, message): (ConnFacts, MessageId),
+    host: &dyn SmbHost,
+    (facts, message): (SmbConnFacts, MessageId),
     open: Option<&Open>,
     done: &CompletedRequest,
 ) {
@@ -178,7 +183,7 @@ pub fn meter_direct_response(
     meter: &Meter,
     (arrival, now): (Arrival, Instant),
     (command, status, authentication): (Command, NtStatus, Authentication),
-    transmit: Option<&mut Transmit>,
+    transmit: Option<&mut FrameTransmit>,
 ) {
     let done = CompletedRequest {
         share: ShareId::NONE,
@@ -196,7 +201,7 @@ pub fn meter_direct_response(
 }
 
 /// Meters a notification.
-pub fn meter_notice(meter: &Meter, transmit: &Transmit) {
+pub fn meter_notice(meter: &Meter, transmit: &FrameTransmit) {
     meter.record(&CompletedRequest {
         share: ShareId::NONE,
         api: Api::OPLOCK_BREAK_NOTIFICATION,
@@ -210,7 +215,7 @@ pub fn meter_notice(meter: &Meter, transmit: &Transmit) {
 
 fn record_slow_request(
     meter: &Meter,
-    host: &dyn Host,
+    host: &dyn SmbHost,
     (connection, message, peer): (u64, u64, SocketAddr),
     done: &CompletedRequest,
 ) {

@@ -1,10 +1,10 @@
 //! The data that `status` shows: plain values, rendered elsewhere.
 
-use crate::config::Multichannel;
-use crate::observe::stats::Stats;
-use crate::opens::open::Target;
+use crate::config::MultichannelPolicy;
+use crate::observe::stats::SmbStats;
+use crate::opens::open::OpenTarget;
 pub use crate::session::state::ChannelFact;
-use crate::session::state::Session;
+use crate::session::state::SmbSession;
 use files::OpenFile;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,12 +12,12 @@ use wire::crypto::SigningAlgorithm;
 
 /// The server's state at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct SmbSnapshot {
     /// Sessions, in no order.
-    pub sessions: Vec<SessionFact>,
+    pub sessions: Vec<SmbSessionFact>,
     /// Multichannel settings.
-    pub multichannel: Multichannel,
-    /// See [`Stats::garbage`]; so for the others.
+    pub multichannel: MultichannelPolicy,
+    /// See [`SmbStats::garbage`]; so for the others.
     pub garbage: u64,
     /// Requests received.
     pub requests: u64,
@@ -29,13 +29,13 @@ pub struct Snapshot {
     pub logons_delayed: u64,
     /// Logon attempts that were refused unverified.
     pub logons_unjudged: u64,
-    /// See [`Stats::channels_lost`].
+    /// See [`SmbStats::channels_lost`].
     pub channels_lost: u64,
 }
 
 /// One session.
 #[derive(Clone, Debug)]
-pub struct SessionFact {
+pub struct SmbSessionFact {
     /// Its id.
     pub id: u64,
     /// Account name.
@@ -71,12 +71,16 @@ pub struct OpenFact {
     pub access: u32,
 }
 
-impl Snapshot {
+impl SmbSnapshot {
     /// Reads the tables, one session at a time.
     #[must_use]
-    pub fn of(sessions: &[Arc<Session>], multichannel: Multichannel, stats: &Stats) -> Self {
+    pub fn of(
+        sessions: &[Arc<SmbSession>],
+        multichannel: MultichannelPolicy,
+        stats: &SmbStats,
+    ) -> Self {
         Self {
-            sessions: sessions.iter().map(|s| SessionFact::of(s, multichannel)).collect(),
+            sessions: sessions.iter().map(|s| SmbSessionFact::of(s, multichannel)).collect(),
             multichannel,
             garbage: stats.garbage.load(Ordering::Relaxed),
             requests: stats.requests.load(Ordering::Relaxed),
@@ -98,15 +102,15 @@ fn shown_path(file: &OpenFile) -> String {
     path
 }
 
-impl SessionFact {
-    fn of(session: &Session, multichannel: Multichannel) -> Self {
+impl SmbSessionFact {
+    fn of(session: &SmbSession, multichannel: MultichannelPolicy) -> Self {
         let is_for = multichannel.supports_dialect(session.dialect);
         let opens = session.opens().into_iter().map(|open| OpenFact {
             share: open.tree.share.name.clone(),
             path: match &open.target {
-                Target::File(file) => shown_path(file),
-                Target::Pipe(_) => "(pipe)".into(),
-                Target::Quotas(_) => "(quotas)".into(),
+                OpenTarget::File(file) => shown_path(file),
+                OpenTarget::Pipe(_) => "(pipe)".into(),
+                OpenTarget::Quotas(_) => "(quotas)".into(),
             },
             access: open.file().map_or(0, |file| file.granted().0),
         });

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 /// Counters since the start; readers take no lock.
 #[derive(Debug, Default)]
-pub struct Stats {
+pub struct SmbStats {
     /// Connections that the server closed for a protocol violation.
     pub garbage: AtomicU64,
     /// Requests received.

@@ -54,7 +54,7 @@ enum CreateStage<T> {
 #[derive(Debug)]
 pub enum ClaimOutcome<T> {
     /// Unused until now: the caller owns it and runs the CREATE.
-    Fresh(Claim<T>),
+    Fresh(CreateGuidClaim<T>),
     /// Another request runs the CREATE; the signal is raised when the caller should look again.
     InProgress(Arc<Signal>),
     /// It waits for another client.
@@ -65,7 +65,7 @@ pub enum ClaimOutcome<T> {
 
 /// Ownership of a CreateGuid. Dropping it frees the GUID.
 #[derive(Debug)]
-pub struct Claim<T> {
+pub struct CreateGuidClaim<T> {
     entries: Arc<Mutex<GuidTable<T>>>,
     key: CreateKey,
     number: u64,
@@ -103,7 +103,7 @@ impl<T> CreateGuids<T> {
                 },
             },
         }
-        ClaimOutcome::Fresh(Claim { entries: self.entries.clone(), key, number })
+        ClaimOutcome::Fresh(CreateGuidClaim { entries: self.entries.clone(), key, number })
     }
 
     /// Number of claimed GUIDs.
@@ -113,7 +113,7 @@ impl<T> CreateGuids<T> {
     }
 }
 
-impl<T> Claim<T> {
+impl<T> CreateGuidClaim<T> {
     /// The CREATE, or a reconnect of the same open, produced `open`.
     pub fn handle_done(&self, open: &Arc<T>) {
         self.advance(CreateStage::Done(Arc::downgrade(open)));
@@ -140,7 +140,7 @@ fn raise<T>(stage: CreateStage<T>) {
     }
 }
 
-impl<T> Drop for Claim<T> {
+impl<T> Drop for CreateGuidClaim<T> {
     fn drop(&mut self) {
         let mut entries = self.entries.lock();
         if entries.by_key.get(&self.key).is_some_and(|known| known.number == self.number)
@@ -157,7 +157,7 @@ mod tests {
 
     const KEY: CreateKey = CreateKey { client: [1; 16], create: [2; 16] };
 
-    fn fresh(guids: &CreateGuids<u8>, key: CreateKey) -> Claim<u8> {
+    fn fresh(guids: &CreateGuids<u8>, key: CreateKey) -> CreateGuidClaim<u8> {
         match guids.claim(key) {
             ClaimOutcome::Fresh(claim) => claim,
             other => panic!("{other:?}"),

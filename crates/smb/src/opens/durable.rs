@@ -10,7 +10,7 @@ use crate::conversion::names::parse_path;
 use crate::limits::DETACHED_MAX;
 use crate::opens::create_guids::Guid;
 use crate::opens::durability::Durability;
-use crate::opens::open::{Open, Target};
+use crate::opens::open::{Open, OpenTarget};
 use crate::opens::timed_table::TimedTable;
 use crate::signal::Signal;
 use files::{Absence, CacheKey, CachingRights, RequestFiles};
@@ -228,7 +228,7 @@ impl DurableOpens {
 /// True if `name`, in wire encoding, is the path of the open's file. Case is ignored where the
 /// volume ignores it.
 pub fn has_path(open: &Open, name: &[u8]) -> bool {
-    let Target::File(file) = &open.target else { return false };
+    let OpenTarget::File(file) = &open.target else { return false };
     let Ok(units) = utf16_units(name, "name") else { return false };
     let named = dot_names::normalize(&units).ok().and_then(|units| parse_path(&units).ok());
     let case = file.volume().options.case;
@@ -246,7 +246,7 @@ fn absence(open: &Open, durability: Durability) -> Option<Absence> {
 
 /// The durability with which an open can be detached now; none if its caching does not allow it.
 pub(crate) fn detachable_as(open: &Open) -> Option<Durability> {
-    let Target::File(file) = &open.target else { return None };
+    let OpenTarget::File(file) = &open.target else { return None };
     let durability = open.durability()?;
     let is_alone = || {
         let state = file.cache_state();

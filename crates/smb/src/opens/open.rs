@@ -2,7 +2,7 @@
 
 use crate::opens::app_instances::InstanceEntry;
 use crate::opens::channel_sequence::{ChannelSequence, SequenceGeneration};
-use crate::opens::create_guids::{Claim, Guid};
+use crate::opens::create_guids::{CreateGuidClaim, Guid};
 use crate::opens::directory_scan::DirectoryScan;
 use crate::opens::durability::Durability;
 use crate::opens::lease::Lease;
@@ -11,7 +11,7 @@ use crate::opens::open_quotas::OpenQuotas;
 use crate::opens::oplock::Oplock;
 use crate::opens::pipe::OpenPipe;
 use crate::shares::holdings::Charges;
-use crate::shares::tree::Tree;
+use crate::shares::tree::TreeConnect;
 use crate::signal::Signal;
 use files::{FileIdentity, OpenAction, OpenFile};
 use limits::ResourceCharge;
@@ -34,9 +34,9 @@ pub struct Open {
     /// FileId, both halves.
     pub id: FileId,
     /// The tree connect of its CREATE.
-    pub tree: Arc<Tree>,
+    pub tree: Arc<TreeConnect>,
     /// The opened object.
-    pub target: Target,
+    pub target: OpenTarget,
     /// The share makes all changes stable before it acknowledges them.
     is_of_stable_share: bool,
     /// FILE_* mode flags of CREATE, as SET_INFO has changed them (MS-FSCC 2.4.31).
@@ -115,7 +115,7 @@ struct Requests {
     sequence: ChannelSequence,
     /// Claim on its CreateGuid, until the client uses the open and thereby proves that it got the
     /// response. MS-SMB2 3.3.1.10 (IsReplayEligible).
-    claim: Option<Claim<Open>>,
+    claim: Option<CreateGuidClaim<Open>>,
 }
 
 /// The fields of a new open.
@@ -124,9 +124,9 @@ pub struct OpenParts {
     /// See [`Open::id`]; so for the others.
     pub id: FileId,
     /// Tree.
-    pub tree: Arc<Tree>,
+    pub tree: Arc<TreeConnect>,
     /// File or pipe.
-    pub target: Target,
+    pub target: OpenTarget,
     /// See [`Open::writes_through`].
     pub is_of_stable_share: bool,
     /// See [`Open::mode`].
@@ -145,7 +145,7 @@ pub struct OpenParts {
 
 /// The object of an open.
 #[derive(Debug)]
-pub enum Target {
+pub enum OpenTarget {
     /// A file or directory.
     File(Arc<OpenFile>),
     /// A named pipe of IPC$.
@@ -192,12 +192,17 @@ impl Open {
 
     /// The open that replaces this one after a reconnect.
     #[must_use]
-    pub fn successor(&self, id: FileId, tree: Arc<Tree>, channel_sequence: u16) -> Option<Self> {
-        let Target::File(file) = &self.target else { return None };
+    pub fn successor(
+        &self,
+        id: FileId,
+        tree: Arc<TreeConnect>,
+        channel_sequence: u16,
+    ) -> Option<Self> {
+        let OpenTarget::File(file) = &self.target else { return None };
         let next = Self::new(OpenParts {
             id,
             tree,
-            target: Target::File(file.clone()),
+            target: OpenTarget::File(file.clone()),
             is_of_stable_share: self.is_of_stable_share,
             mode: self.mode(),
             origin: self.origin.clone(),
@@ -247,7 +252,7 @@ impl Open {
     }
 
     /// Makes its CREATE replayable.
-    pub fn set_claim(&self, claim: Claim<Self>) {
+    pub fn set_claim(&self, claim: CreateGuidClaim<Self>) {
         self.requests.lock().claim = Some(claim);
     }
 
@@ -299,8 +304,8 @@ impl Open {
     /// `INVALID_DEVICE_REQUEST` for a pipe or quotas.
     pub fn file(&self) -> Result<&Arc<OpenFile>, NtStatus> {
         match &self.target {
-            Target::File(file) => Ok(file),
-            Target::Pipe(_) | Target::Quotas(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
+            OpenTarget::File(file) => Ok(file),
+            OpenTarget::Pipe(_) | OpenTarget::Quotas(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
         }
     }
 }

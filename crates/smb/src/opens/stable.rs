@@ -10,7 +10,7 @@
 //! - opens of a share with `smb_stable = "always"`.
 
 use crate::conversion::status::status_of;
-use crate::opens::open::{Open, Target};
+use crate::opens::open::{Open, OpenTarget};
 use files::{OpenAction, OpenFile, RequestFiles, UnstableObjects, Volume};
 use std::sync::Arc;
 use wire::fscc::FileInfoClass;
@@ -119,7 +119,7 @@ pub(crate) async fn before(
     open: &Open,
     promise: Promise,
 ) -> Result<StableOperation, NtStatus> {
-    let Target::File(file) = &open.target else { return Ok(StableOperation(None)) };
+    let OpenTarget::File(file) = &open.target else { return Ok(StableOperation(None)) };
     if !open.writes_through() || promise == Promise::Nothing {
         return Ok(StableOperation(None));
     }

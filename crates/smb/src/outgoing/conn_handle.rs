@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU32;
 
 /// Identity and addresses of one connection.
 #[derive(Clone, Copy, Debug)]
-pub struct ConnFacts {
+pub struct SmbConnFacts {
     /// Number of the connection, unique in this process.
     pub id: u64,
     /// Client's address.
@@ -20,7 +20,7 @@ pub struct ConnFacts {
 #[derive(Debug)]
 pub struct ConnHandle {
     /// Identity and addresses of the connection.
-    pub facts: ConnFacts,
+    pub facts: SmbConnFacts,
     /// Requests with a pending response.
     pub pending: PendingRequests,
     /// Notifications that wait to be sent: breaks and session closures.
@@ -33,7 +33,7 @@ pub struct ConnHandle {
 
 impl ConnHandle {
     /// The handle of a connection that was just accepted.
-    pub(crate) fn new(facts: ConnFacts) -> Self {
+    pub(crate) fn new(facts: SmbConnFacts) -> Self {
         Self {
             facts,
             pending: PendingRequests::default(),

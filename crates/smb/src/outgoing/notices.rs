@@ -5,7 +5,7 @@
 //! lost, or no acknowledgment comes, another connection repeats it.
 
 use crate::limits::{NOTICE_ARRIVED_AFTER, NOTICES_RETAINED_MAX};
-use crate::outgoing::transmit::{MESSAGE_START, Transmit};
+use crate::outgoing::transmit::{FrameTransmit, MESSAGE_START};
 use futures_util::task::AtomicWaker;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -68,14 +68,14 @@ pub struct Notice {
     /// The required acknowledgment.
     pub ack: AckRequirement,
     /// The frame.
-    pub transmit: Transmit,
+    pub transmit: FrameTransmit,
 }
 
 impl Notice {
     fn duplicate(&self) -> Self {
-        let Transmit { buffer, start, .. } = &self.transmit;
+        let FrameTransmit { buffer, start, .. } = &self.transmit;
         let buffer = buffer.clone();
-        let transmit = Transmit { start: *start, ..Transmit::plain(buffer, None) };
+        let transmit = FrameTransmit { start: *start, ..FrameTransmit::plain(buffer, None) };
         Self { transmit, ..*self }
     }
 }
@@ -117,7 +117,7 @@ impl Notices {
 
     /// Takes the next notification to send, and retains it until its acknowledgment. An empty queue
     /// costs one atomic load.
-    pub(crate) fn poll(&self, now: impl FnOnce() -> Instant) -> Option<Transmit> {
+    pub(crate) fn poll(&self, now: impl FnOnce() -> Instant) -> Option<FrameTransmit> {
         if !self.has_some.load(Ordering::Acquire) {
             return None;
         }
@@ -200,7 +200,7 @@ mod tests {
     use std::time::Duration;
 
     fn notice(subject: u8) -> Notice {
-        let transmit = Transmit::plain(new_buffer(Vec::new()), None);
+        let transmit = FrameTransmit::plain(new_buffer(Vec::new()), None);
         Notice {
             session: SessionId(1),
             subject: Some(NoticeSubject::Lease([subject; 16])),

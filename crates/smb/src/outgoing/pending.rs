@@ -1,7 +1,7 @@
 //! Pending requests: async ids, interim responses, cancellation. MS-SMB2 3.3.4.2, 3.3.5.16.
 
 use crate::limits::{ASYNC_REQUESTS_MAX, EARLY_CANCELS_MAX};
-use crate::outgoing::transmit::Transmit;
+use crate::outgoing::transmit::FrameTransmit;
 use crate::signal::Signal;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct PendingState {
     /// CANCELs of requests that do not wait yet, because another thread still processes them. The
     /// latest few.
     early: VecDeque<MessageId>,
-    interims: VecDeque<Transmit>,
+    interims: VecDeque<FrameTransmit>,
 }
 
 #[derive(Debug)]
@@ -81,12 +81,12 @@ impl PendingRequests {
     }
 
     /// Queues an interim response.
-    pub fn push_interim(&self, transmit: Transmit) {
+    pub fn push_interim(&self, transmit: FrameTransmit) {
         self.state.lock().interims.push_back(transmit);
     }
 
     /// The next interim response to send.
-    pub fn poll_interim(&self) -> Option<Transmit> {
+    pub fn poll_interim(&self) -> Option<FrameTransmit> {
         self.state.lock().interims.pop_front()
     }
 

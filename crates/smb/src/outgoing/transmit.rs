@@ -22,7 +22,7 @@ pub type SentList = SmallVec<[SentReply; 2]>;
 
 /// One frame to send: `buffer[start..]`, then file data if any.
 #[derive(Debug)]
-pub struct Transmit {
+pub struct FrameTransmit {
     /// The frame, direct-TCP prefix included, from `start` on.
     pub buffer: Vec<u8>,
     /// Offset of the frame in the buffer.
@@ -43,7 +43,7 @@ pub fn new_buffer(mut buffer: Vec<u8>) -> Vec<u8> {
     buffer
 }
 
-impl Transmit {
+impl FrameTransmit {
     /// Frames the plain message that begins at [`MESSAGE_START`].
     #[must_use]
     pub fn plain(mut buffer: Vec<u8>, file: Option<ResidentRange>) -> Self {
@@ -78,18 +78,18 @@ impl Transmit {
 /// Frames to send, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    queue: VecDeque<Transmit>,
+    queue: VecDeque<FrameTransmit>,
     bytes: usize,
 }
 
 impl Outbox {
-    pub fn push(&mut self, transmit: Transmit) {
+    pub fn push(&mut self, transmit: FrameTransmit) {
         self.bytes += transmit.length_bytes();
         self.queue.push_back(transmit);
     }
 
     /// The next frame. If it is unsigned, all queued unsigned frames are signed in one batch first.
-    pub fn pop(&mut self, stages: &StageTimes) -> Option<Transmit> {
+    pub fn pop(&mut self, stages: &StageTimes) -> Option<FrameTransmit> {
         if self.queue.front()?.unsigned.is_some() {
             stages.crypto(|| self.sign_batch());
         }

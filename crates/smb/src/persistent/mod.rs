@@ -11,11 +11,11 @@ use crate::opens::break_router::BreakRouter;
 use crate::opens::durability::{Durability, DurableKind};
 use crate::opens::lease::Lease;
 use crate::opens::lock_sequence::LockSequences;
-use crate::opens::open::{Open, OpenParts, Origin, Persistence, Target};
+use crate::opens::open::{Open, OpenParts, OpenTarget, Origin, Persistence};
 use crate::opens::oplock::Oplock;
-use crate::server::Server;
+use crate::server::SmbServer;
 use crate::shares::holdings::Charges;
-use crate::shares::tree::{AdmittedShare, Tree};
+use crate::shares::tree::{AdmittedShare, TreeConnect};
 use files::{CacheHolder, CacheKey, OpenFacts, OpenJournal};
 use futures_util::future::BoxFuture;
 use limits::{Ledger, LedgerHolder, ResourceCharge};
@@ -31,7 +31,7 @@ use wire::smb::{FileId, TreeId};
 /// A new open whose record is being written. Dropping it removes the record unless the open is
 /// complete.
 pub struct NewRecord<'a> {
-    server: &'a Server,
+    server: &'a SmbServer,
     open: Option<Arc<Open>>,
 }
 
@@ -50,7 +50,7 @@ impl Drop for NewRecord<'_> {
     }
 }
 
-impl Server {
+impl SmbServer {
     /// Writes the record of a new open, whose file is stable already.
     ///
     /// # Errors
@@ -205,8 +205,8 @@ impl Server {
         let identity = record.file.identity.clone();
         let open = Arc::new(Open::new(OpenParts {
             id,
-            tree: Arc::new(Tree::new(TreeId(0), admitted, None)),
-            target: Target::File(file),
+            tree: Arc::new(TreeConnect::new(TreeId(0), admitted, None)),
+            target: OpenTarget::File(file),
             is_of_stable_share: true,
             mode: record.mode,
             origin: Arc::new(Origin {
@@ -230,7 +230,7 @@ impl Server {
     }
 }
 
-impl Server {
+impl SmbServer {
     /// Restored opens are charged without a limit, because they existed before the restart.
     fn charges_of_restored(&self, user: &LedgerHolder) -> (Charges, ResourceCharge) {
         let of = |ledger: &Arc<Ledger>| ledger.account(user).force(1);
@@ -242,7 +242,7 @@ impl Server {
     }
 }
 
-impl OpenJournal for Server {
+impl OpenJournal for SmbServer {
     fn record_opens(&self, files: &[FileKey]) -> BoxFuture<'static, vfs::Result<()>> {
         if self.persistent.is_empty() {
             return Box::pin(async { Ok(()) });

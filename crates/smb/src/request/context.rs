@@ -1,17 +1,17 @@
 //! A request on its way through its handler: its message, session and open, and the writer of its
 //! response.
 
-use crate::config::Share;
+use crate::config::SmbShare;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::opens::open::{Open, OutstandingRequest};
 use crate::outgoing::conn_handle::ConnHandle;
 use crate::request::element::RelatedState;
 use crate::request::unpaid::{UnpaidOpen, UnpaidTree};
-use crate::server::Server;
-use crate::session::channel::Channel;
+use crate::server::SmbServer;
+use crate::session::channel::SessionChannel;
 use crate::session::negotiation::Negotiation;
-use crate::session::state::Session;
-use crate::shares::tree::Tree;
+use crate::session::state::SmbSession;
+use crate::shares::tree::TreeConnect;
 use files::{CacheGrant, RequestFiles, ResidentRange};
 use limits::ThrottleReason;
 use std::future::Future;
@@ -26,7 +26,7 @@ use wire::smb::{Command, Dialect, ErrorResponse, FileId, Flags, Header, SessionI
 /// A request and the writer of its response.
 pub struct Request<'a> {
     /// The server.
-    pub server: &'a Arc<Server>,
+    pub server: &'a Arc<SmbServer>,
     /// The file layer, bound to this request's context.
     pub files: &'a RequestFiles,
     /// The parameters of its connection.
@@ -40,7 +40,7 @@ pub struct Request<'a> {
     /// The request, header included: the origin of its offsets.
     pub message: &'a [u8],
     /// The session's channel on this connection.
-    pub channel: Option<&'a Arc<Channel>>,
+    pub channel: Option<&'a Arc<SessionChannel>>,
     /// Its entry among the outstanding requests of its open, until the response.
     pub outstanding: &'a mut Option<OutstandingRequest>,
     /// Its delay by the limits of its share.
@@ -60,7 +60,7 @@ pub struct Request<'a> {
 /// The result of a handler, other than an error status with an empty body.
 pub enum HandlerOutcome {
     /// The body is written.
-    Done(Reply),
+    Done(ResponseParts),
     /// The request waits for an event.
     Wait(WaitFuture),
     /// The request waits, and survives the loss of its channel while its session lasts.
@@ -73,7 +73,7 @@ pub type WaitFuture = Pin<Box<dyn Future<Output = Result<AsyncReply, NtStatus>> 
 /// The response of a request that waited.
 pub struct AsyncReply {
     /// Header fields of the response.
-    pub reply: Reply,
+    pub reply: ResponseParts,
     /// The body.
     pub body: Vec<u8>,
     /// The open that related requests inherit.
@@ -82,7 +82,7 @@ pub struct AsyncReply {
 
 /// Header fields of a response, and file data that follows its body.
 #[derive(Debug, Default)]
-pub struct Reply {
+pub struct ResponseParts {
     /// Status; a body may accompany an error status, too.
     pub status: NtStatus,
     /// File data at the end of the frame.
@@ -97,7 +97,7 @@ pub struct Reply {
     pub seal: bool,
 }
 
-impl Reply {
+impl ResponseParts {
     /// A response with a status only.
     #[must_use]
     pub fn with_status(status: NtStatus) -> Self {
@@ -109,13 +109,13 @@ impl HandlerOutcome {
     /// A successful response.
     #[must_use]
     pub fn success() -> Self {
-        Self::Done(Reply::default())
+        Self::Done(ResponseParts::default())
     }
 
     /// A response with a body and a status other than success.
     #[must_use]
     pub fn status(status: NtStatus) -> Self {
-        Self::Done(Reply::with_status(status))
+        Self::Done(ResponseParts::with_status(status))
     }
 }
 
@@ -176,7 +176,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// `USER_SESSION_DELETED` if it has none.
-    pub fn session(&self) -> Result<&'a Arc<Session>, NtStatus> {
+    pub fn session(&self) -> Result<&'a Arc<SmbSession>, NtStatus> {
         self.channel.map(|c| &c.session).ok_or(NtStatus::USER_SESSION_DELETED)
     }
 
@@ -184,7 +184,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// `NETWORK_NAME_DELETED` without one; `ACCESS_DENIED` if the share requires encryption and the
-    /// request has none; `UNEXPECTED_IO_ERROR` if the share has stopped ([`Share::has_stopped`]).
+    /// request has none; `UNEXPECTED_IO_ERROR` if the share has stopped ([`SmbShare::has_stopped`]).
     pub fn tree(&mut self) -> Result<UnpaidTree, NtStatus> {
         let id = self.related.tree.filter(|_| self.is_related).unwrap_or(self.header.tree_id);
         let tree = self.session()?.tree(id)?;
@@ -244,13 +244,13 @@ impl<'a> Request<'a> {
     }
 
     /// True if opens on a share may be persistent.
-    pub fn may_persist(&self, share: &Share) -> bool {
+    pub fn may_persist(&self, share: &SmbShare) -> bool {
         share.continuously_available
             && self.negotiated.capabilities & capabilities::PERSISTENT_HANDLES != 0
     }
 
     /// Checks that the share's requirements on encryption hold, and that it has not stopped.
-    fn check_served(&self, tree: &Tree) -> Result<(), NtStatus> {
+    fn check_served(&self, tree: &TreeConnect) -> Result<(), NtStatus> {
         if tree.share.encryption_required && !self.is_sealed {
             return Err(NtStatus::ACCESS_DENIED);
         }

@@ -1,7 +1,7 @@
 //! One request of a frame, and the state that related requests inherit. MS-SMB2 3.3.5.2.7.
 
 use crate::opens::open::Open;
-use crate::session::channel::Channel;
+use crate::session::channel::SessionChannel;
 use meter::ShareId;
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Element {
     /// Request header; related requests have inherited session and tree filled in.
     pub header: Header,
     /// The session's channel.
-    pub channel: Option<Arc<Channel>>,
+    pub channel: Option<Arc<SessionChannel>>,
     /// The status of a refusal that precedes dispatch.
     pub refused: Option<NtStatus>,
     /// Credits that the response grants.

@@ -1,9 +1,9 @@
 //! A pending request that survives the loss of its channel while its session has another. The
 //! client asks for the outcome there. MS-SMB2 3.3.7.1.
 
-use crate::host::Host;
+use crate::host::SmbHost;
 use crate::request::context::{AsyncReply, WaitFuture};
-use crate::session::state::Session;
+use crate::session::state::SmbSession;
 use futures_util::future::select;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -15,13 +15,13 @@ use wire::ntstatus::NtStatus;
 /// that still exists.
 pub struct SessionWait {
     rest: Option<WaitFuture>,
-    session: Option<Arc<Session>>,
-    host: Arc<dyn Host>,
+    session: Option<Arc<SmbSession>>,
+    host: Arc<dyn SmbHost>,
 }
 
 impl SessionWait {
     /// Attaches the request to `session`, if one is given.
-    pub fn new(rest: WaitFuture, session: Option<Arc<Session>>, host: Arc<dyn Host>) -> Self {
+    pub fn new(rest: WaitFuture, session: Option<Arc<SmbSession>>, host: Arc<dyn SmbHost>) -> Self {
         Self { rest: Some(rest), session, host }
     }
 

@@ -3,11 +3,11 @@
 //! A waiting request can be cancelled, and ends with its session. While a connection has one, the
 //! server grants its client few credits, so that further requests wait at the client.
 
-use crate::opens::open::{Open, Target};
+use crate::opens::open::{Open, OpenTarget};
 use crate::outgoing::conn_handle::ConnHandle;
 use crate::request::context::Request;
 use crate::request::unpaid::{UnpaidOpen, UnpaidTree};
-use crate::shares::tree::Tree;
+use crate::shares::tree::TreeConnect;
 use files::OpenFile;
 use futures_util::future::{Either, select};
 use limits::Cost;
@@ -50,8 +50,8 @@ impl Request<'_> {
     pub async fn admit_further(&mut self, open: &Open, cost: Cost) -> Result<(), NtStatus> {
         let Some(queue) = open.tree.queue() else { return Ok(()) };
         let file = match &open.target {
-            Target::File(file) => file,
-            Target::Pipe(_) | Target::Quotas(_) => return Ok(()),
+            OpenTarget::File(file) => file,
+            OpenTarget::Pipe(_) | OpenTarget::Quotas(_) => return Ok(()),
         };
         if queue.admit_now(Some(file), cost, self.now) {
             return Ok(());
@@ -64,7 +64,7 @@ impl Request<'_> {
     /// Waits until a CREATE may begin, and returns the tree. A CREATE of a pipe is free.
     ///
     /// The errors of [`Request::admit`].
-    pub async fn admit_create(&mut self, tree: UnpaidTree) -> Result<Arc<Tree>, NtStatus> {
+    pub async fn admit_create(&mut self, tree: UnpaidTree) -> Result<Arc<TreeConnect>, NtStatus> {
         let tree = tree.0;
         let cost = Cost::metadata();
         match tree.queue().filter(|_| !tree.share.is_ipc()) {
@@ -78,7 +78,7 @@ impl Request<'_> {
 
     async fn wait_for_limits(
         &mut self,
-        tree: &Tree,
+        tree: &TreeConnect,
         file: Option<&OpenFile>,
         cost: Cost,
     ) -> Result<(), NtStatus> {

@@ -1,7 +1,7 @@
 //! Opens and tree connects whose share limits the request has not paid: they give no file.
 
-use crate::opens::open::{Open, Target};
-use crate::shares::tree::Tree;
+use crate::opens::open::{Open, OpenTarget};
+use crate::shares::tree::TreeConnect;
 use std::sync::Arc;
 
 /// The open of a request whose cost is not admitted yet. The type makes a handler without admission
@@ -17,7 +17,7 @@ impl UnpaidOpen {
     }
 
     /// The target of the open, by which some requests are free, or are refused before admission.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &OpenTarget {
         &self.0.target
     }
 
@@ -31,16 +31,16 @@ impl UnpaidOpen {
 /// The tree of a request whose cost is not admitted yet; see [`UnpaidOpen`].
 #[derive(Debug)]
 #[must_use]
-pub struct UnpaidTree(pub(super) Arc<Tree>);
+pub struct UnpaidTree(pub(super) Arc<TreeConnect>);
 
 impl UnpaidTree {
     /// The tree of a request that has begun.
-    pub(super) fn new(tree: Arc<Tree>) -> Self {
+    pub(super) fn new(tree: Arc<TreeConnect>) -> Self {
         Self(tree)
     }
 
     /// The tree, for a request that concerns no file.
-    pub fn free_of_charge(self) -> Arc<Tree> {
+    pub fn free_of_charge(self) -> Arc<TreeConnect> {
         self.0
     }
 }

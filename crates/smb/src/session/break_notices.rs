@@ -2,13 +2,13 @@
 
 use crate::opens::break_router::BreakRecipient;
 use crate::outgoing::notices::{AckRequirement, Notice, NoticeSubject};
-use crate::outgoing::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
-use crate::session::state::Session;
+use crate::outgoing::transmit::{FrameTransmit, MESSAGE_START, PREFIX, new_buffer};
+use crate::session::state::SmbSession;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, Flags, Header, MessageId, SessionId, TreeId};
 
-impl BreakRecipient for Session {
+impl BreakRecipient for SmbSession {
     fn client_guid(&self) -> [u8; 16] {
         self.client_guid
     }
@@ -35,9 +35,9 @@ impl BreakRecipient for Session {
         let transmit = match sealing {
             Some(keys) => {
                 keys.seal.seal_in_place(&mut out[PREFIX..], self.id);
-                Transmit::sealed(out)
+                FrameTransmit::sealed(out)
             }
-            None => Transmit::plain(out, None),
+            None => FrameTransmit::plain(out, None),
         };
         self.notify(connection, Notice { session: self.id, subject, ack, transmit });
     }

@@ -1,9 +1,9 @@
 //! Sessions from before a reload: those that the present configuration would refuse are ended; the
 //! others continue.
 
-use crate::config::{Config, Encryption, Share};
-use crate::server::Server;
-use crate::session::state::Session;
+use crate::config::{EncryptionPolicy, SmbConfig, SmbShare};
+use crate::server::SmbServer;
+use crate::session::state::SmbSession;
 use std::sync::Arc;
 
 /// The reason for which the present configuration refuses an existing session.
@@ -44,7 +44,7 @@ impl SessionRefusal {
     }
 }
 
-impl Server {
+impl SmbServer {
     /// Ends the sessions that the configuration refuses. The caller runs it after
     /// [`Self::configure`]. Returns the numbers of connections to close, because their clients can
     /// renegotiate on a new connection only.
@@ -71,12 +71,16 @@ impl Server {
     }
 
     /// The reason for which `config` refuses `session`, if any.
-    pub(crate) fn refusal(&self, session: &Session, config: &Config) -> Option<SessionRefusal> {
+    pub(crate) fn refusal(
+        &self,
+        session: &SmbSession,
+        config: &SmbConfig,
+    ) -> Option<SessionRefusal> {
         let user = session.user();
         let is_proven = user.is_proven();
         let is_protected = session.has_proven_keys();
         let lacks_guest = || {
-            let admits = |share: &Arc<Share>| share.admission.guests;
+            let admits = |share: &Arc<SmbShare>| share.admission.guests;
             self.host.guest().is_none()
                 || !is_protected && !config.accepts_unproven()
                 || user.is_guest && !config.shares.iter().any(admits)
@@ -93,7 +97,7 @@ impl Server {
             ),
             (
                 SessionRefusal::Encryption,
-                config.encryption == Encryption::Required && !session.encrypt_data,
+                config.encryption == EncryptionPolicy::Required && !session.encrypt_data,
             ),
         ];
         refusals.into_iter().find_map(|(refusal, is_refused)| is_refused.then_some(refusal))

@@ -8,7 +8,7 @@ use crate::limits::{OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SE
 use crate::opens::open::Open;
 use crate::outgoing::conn_handle::ConnHandle;
 use crate::outgoing::notices::{AckRequirement, Notice, NoticeSubject};
-use crate::shares::tree::{AdmittedShare, Tree};
+use crate::shares::tree::{AdmittedShare, TreeConnect};
 use crate::shares::user::SessionUser;
 use crate::signal::Signal;
 use files::ShareQueue;
@@ -74,7 +74,7 @@ impl ChannelFact {
 
 /// A logged-on session.
 #[derive(Debug)]
-pub struct Session {
+pub struct SmbSession {
     /// The session id.
     pub id: SessionId,
     /// The dialect of the connection that set the session up.
@@ -115,7 +115,7 @@ pub struct Session {
     authentication: AtomicUsize,
     /// The account whose logon created the keys; none for guest and anonymous sessions.
     owner: Option<Box<str>>,
-    trees: Mutex<HashMap<u32, Arc<Tree>, IdHash>>,
+    trees: Mutex<HashMap<u32, Arc<TreeConnect>, IdHash>>,
     opens: Mutex<OpenTable>,
     channels: Mutex<Vec<ChannelFact>>,
     next_tree: AtomicU32,
@@ -130,11 +130,11 @@ pub struct Session {
 
 /// The right of one request to continue after its channel was lost.
 #[derive(Debug)]
-pub struct OrphanedRequest(Arc<Session>);
+pub struct OrphanedRequest(Arc<SmbSession>);
 
 impl OrphanedRequest {
     /// The session that the request belongs to.
-    pub fn session(&self) -> &Arc<Session> {
+    pub fn session(&self) -> &Arc<SmbSession> {
         &self.0
     }
 }
@@ -181,14 +181,14 @@ impl std::hash::Hasher for IdHasher {
 
 /// The fields of a new session.
 #[derive(Debug)]
-pub struct SessionParts {
-    /// See [`Session::id`]; so for the others.
+pub struct SmbSessionParts {
+    /// See [`SmbSession::id`]; so for the others.
     pub id: SessionId,
     /// Dialect of the connection.
     pub dialect: Dialect,
-    /// See [`Session::served`].
+    /// See [`SmbSession::served`].
     pub served: RangeInclusive<Dialect>,
-    /// See [`Session::client_guid`].
+    /// See [`SmbSession::client_guid`].
     pub client_guid: [u8; 16],
     /// Encryption keys, if any.
     pub sealing: Option<SealingKeys>,
@@ -202,15 +202,15 @@ pub struct SessionParts {
     pub signing_required: bool,
     /// The user who logged on.
     pub user: SessionUser,
-    /// See [`Session::signing_key`].
+    /// See [`SmbSession::signing_key`].
     pub signing_key: Arc<SigningKey>,
-    /// See [`Session::is_multichannel`].
+    /// See [`SmbSession::is_multichannel`].
     pub is_multichannel: bool,
-    /// See [`Session::wants_multichannel`].
+    /// See [`SmbSession::wants_multichannel`].
     pub wants_multichannel: bool,
-    /// See [`Session::holder`].
+    /// See [`SmbSession::holder`].
     pub holder: LedgerHolder,
-    /// See [`Session::open_account`].
+    /// See [`SmbSession::open_account`].
     pub open_account: Arc<limits::LedgerAccount>,
     /// The charge for the session.
     pub charge: ResourceCharge,
@@ -218,10 +218,10 @@ pub struct SessionParts {
     pub channel: ChannelFact,
 }
 
-impl Session {
+impl SmbSession {
     /// A session that was just authenticated.
     #[must_use]
-    pub fn new(parts: SessionParts) -> Self {
+    pub fn new(parts: SmbSessionParts) -> Self {
         Self {
             id: parts.id,
             dialect: parts.dialect,
@@ -296,7 +296,7 @@ impl Session {
     ///
     /// # Errors
     /// `NETWORK_NAME_DELETED` if there is none.
-    pub fn tree(&self, id: TreeId) -> Result<Arc<Tree>, NtStatus> {
+    pub fn tree(&self, id: TreeId) -> Result<Arc<TreeConnect>, NtStatus> {
         self.trees.lock().get(&id.0).cloned().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
@@ -308,7 +308,7 @@ impl Session {
         &self,
         admitted: AdmittedShare,
         ledger: &Arc<Ledger>,
-    ) -> Result<Arc<Tree>, NtStatus> {
+    ) -> Result<Arc<TreeConnect>, NtStatus> {
         let mut trees = self.trees.lock();
         if trees.len() >= TREES_PER_SESSION_MAX || self.is_ended.load(Ordering::Acquire) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
@@ -325,7 +325,7 @@ impl Session {
             known.unwrap_or_else(|| Arc::new(ShareQueue::new(limits)))
         });
         let charge = ledger.take(&self.holder).map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)?;
-        let tree = Arc::new(Tree::new(id, admitted, queue).charged(charge));
+        let tree = Arc::new(TreeConnect::new(id, admitted, queue).charged(charge));
         trees.insert(id.0, tree.clone());
         Ok(tree)
     }
@@ -402,7 +402,7 @@ impl Session {
         opens.into_values().collect()
     }
 
-    /// Like [`Session::end`] after a lost connection: the client may reconnect durable opens.
+    /// Like [`SmbSession::end`] after a lost connection: the client may reconnect durable opens.
     pub fn end_by_disconnect(&self) -> Vec<Arc<Open>> {
         self.is_lost.store(true, Ordering::Release);
         self.end()
@@ -516,7 +516,7 @@ impl Session {
         channels.is_empty()
     }
 
-    /// True if [`Session::resend_notices`] may have work.
+    /// True if [`SmbSession::resend_notices`] may have work.
     pub fn may_resend_notices(&self) -> bool {
         self.had_immediate_notice.load(Ordering::Relaxed) || self.channels.lock().len() > 1
     }
@@ -527,7 +527,7 @@ impl Session {
     }
 
     /// Its trees, for `status`.
-    pub fn trees(&self) -> Vec<Arc<Tree>> {
+    pub fn trees(&self) -> Vec<Arc<TreeConnect>> {
         self.trees.lock().values().cloned().collect()
     }
 

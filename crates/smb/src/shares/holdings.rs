@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The resources of the SMB server.
 #[derive(Debug)]
-pub struct Holdings {
+pub struct SmbHoldings {
     /// Sessions.
     pub sessions: Arc<Ledger>,
     /// Tree connects.
@@ -25,7 +25,7 @@ pub struct Holdings {
     pub persistent_bytes: Arc<Ledger>,
 }
 
-impl Default for Holdings {
+impl Default for SmbHoldings {
     fn default() -> Self {
         let of = |max: usize| Ledger::new(max as u64, SHARED_FLOOR);
         Self {

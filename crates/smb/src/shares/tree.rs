@@ -1,6 +1,6 @@
 //! Tree connects. MS-SMB2 3.3.1.9.
 
-use crate::config::Share;
+use crate::config::SmbShare;
 use crate::shares::user::SessionUser;
 use files::{Access, Caller, ShareQueue, Volume};
 use limits::ShareLimits;
@@ -12,11 +12,11 @@ use wire::smb::TreeId;
 
 /// The connection of one session to one share.
 #[derive(Debug)]
-pub struct Tree {
+pub struct TreeConnect {
     /// TreeId, unique in the session.
     pub id: TreeId,
     /// The share, as configured at TREE_CONNECT.
-    pub share: Arc<Share>,
+    pub share: Arc<SmbShare>,
     /// MaximalAccess: the upper bound of an open's access.
     pub max_access: Access,
     /// The share for metering.
@@ -39,12 +39,12 @@ pub struct Tree {
 #[derive(Debug)]
 pub struct AdmittedShare {
     /// The share.
-    pub share: Arc<Share>,
-    /// See [`Tree::volume`].
+    pub share: Arc<SmbShare>,
+    /// See [`TreeConnect::volume`].
     pub volume: Option<Arc<Volume>>,
-    /// See [`Tree::caller`].
+    /// See [`TreeConnect::caller`].
     pub forced: Option<Arc<Caller>>,
-    /// See [`Tree::counted`].
+    /// See [`TreeConnect::counted`].
     pub counted: ShareId,
 }
 
@@ -56,7 +56,7 @@ impl AdmittedShare {
     }
 }
 
-impl Tree {
+impl TreeConnect {
     /// A new tree connect.
     #[must_use]
     pub fn new(id: TreeId, admitted: AdmittedShare, queue: Option<Arc<ShareQueue>>) -> Self {
@@ -87,7 +87,7 @@ impl Tree {
         self.is_apple.store(true, Ordering::Relaxed);
     }
 
-    /// See [`Tree::set_apple`].
+    /// See [`TreeConnect::set_apple`].
     #[must_use]
     pub fn is_apple(&self) -> bool {
         self.is_apple.load(Ordering::Relaxed)
@@ -105,7 +105,7 @@ impl Tree {
         self.is_apple() && self.share.time_machine
     }
 
-    /// See [`Tree::set_apple_details`].
+    /// See [`TreeConnect::set_apple_details`].
     #[must_use]
     pub fn has_apple_details(&self) -> bool {
         self.apple_details.load(Ordering::Relaxed)

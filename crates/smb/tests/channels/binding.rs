@@ -2,7 +2,7 @@
 
 use crate::harness::{ALICE, BOB, Net};
 use smb::limits::BIND_WAIT_MAX;
-use smb::{Dialect, Multichannel};
+use smb::{Dialect, MultichannelPolicy};
 use std::sync::atomic::Ordering;
 use wire::crypto::SigningAlgorithm;
 use wire::ntstatus::NtStatus;
@@ -21,7 +21,7 @@ fn channel_beyond_the_configured_number_is_refused() {
     assert_eq!(net.channels(), [3]);
     more.push(net.bound(&first));
     // A reload can raise the number.
-    net.configure(Multichannel { channels_max: 32, ..Multichannel::default() });
+    net.configure(MultichannelPolicy { channels_max: 32, ..MultichannelPolicy::default() });
     more.extend((4..32).map(|_| net.bound(&first)));
     assert_eq!(net.channels(), [32]);
     assert_eq!(net.connect().bind(&first, ALICE), NtStatus::INSUFFICIENT_RESOURCES);
@@ -100,7 +100,7 @@ fn one_signed_binding_of_a_connection_waits_for_a_probe() {
 #[test]
 fn last_channel_goes_to_one_of_two_simultaneous_bindings() {
     let net = Net::new();
-    net.configure(Multichannel { channels_max: 2, ..Multichannel::default() });
+    net.configure(MultichannelPolicy { channels_max: 2, ..MultichannelPolicy::default() });
     let first = net.ready();
     let (mut second, mut third) = (net.connect(), net.connect());
     assert_eq!(second.begin_binding(&first), NtStatus::MORE_PROCESSING_REQUIRED);
@@ -117,7 +117,7 @@ fn multichannel_off_offers_binds_and_lists_nothing() {
     let mut before = net.ready();
     assert_ne!(before.capabilities & capabilities::MULTI_CHANNEL, 0);
     let mut second = net.bound(&before);
-    net.configure(Multichannel { enabled: false, ..Multichannel::default() });
+    net.configure(MultichannelPolicy { enabled: false, ..MultichannelPolicy::default() });
     let mut first = net.ready();
     assert_eq!(first.capabilities & capabilities::MULTI_CHANNEL, 0);
     for session in [&first, &before] {
@@ -136,14 +136,14 @@ fn multichannel_off_offers_binds_and_lists_nothing() {
 #[test]
 fn multichannel_enabled_later_applies_to_new_sessions() {
     let net = Net::new();
-    net.configure(Multichannel { enabled: false, ..Multichannel::default() });
+    net.configure(MultichannelPolicy { enabled: false, ..MultichannelPolicy::default() });
     let old = net.ready();
     let marked = || {
         let sessions = net.server.snapshot().sessions;
         sessions.iter().map(|s| (s.needs_reconnect, s.channels_max)).collect::<Vec<_>>()
     };
     assert_eq!(marked(), [(false, 1)]);
-    net.configure(Multichannel::default());
+    net.configure(MultichannelPolicy::default());
     assert_eq!(marked(), [(true, 1)]);
     old.cut();
     let new = net.ready();
@@ -154,7 +154,10 @@ fn multichannel_enabled_later_applies_to_new_sessions() {
 #[test]
 fn dialect_below_the_minimum_has_one_channel() {
     let net = Net::new();
-    net.configure(Multichannel { dialect_min: Dialect::Smb311, ..Multichannel::default() });
+    net.configure(MultichannelPolicy {
+        dialect_min: Dialect::Smb311,
+        ..MultichannelPolicy::default()
+    });
     let first = net.ready();
     assert_eq!(first.capabilities & capabilities::MULTI_CHANNEL, 0);
     assert_eq!(net.connect().bind(&first, ALICE), NtStatus::REQUEST_NOT_ACCEPTED);
@@ -265,7 +268,7 @@ fn multichannel_client_signs_without_gmac() {
     assert_eq!(net.channels(), [2]);
     let alone = net.connect_311(0, &OFFERS);
     assert_eq!(alone.agreement.algorithm(), SigningAlgorithm::AesGmac);
-    net.configure(Multichannel { enabled: false, ..Multichannel::default() });
+    net.configure(MultichannelPolicy { enabled: false, ..MultichannelPolicy::default() });
     let without = net.connect_311(capabilities::MULTI_CHANNEL, &OFFERS);
     assert_eq!(without.agreement.algorithm(), SigningAlgorithm::AesGmac);
 }

@@ -16,8 +16,8 @@ use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use smb::{
-    Account, Close, Config, Conn, ConnFacts, Dialect, Encryption, Host, HostTime, InterfaceFact,
-    Job, Multichannel, Server, Share,
+    Account, Dialect, EncryptionPolicy, FrameJob, HostTime, InterfaceFact, MultichannelPolicy,
+    SmbCloseReason, SmbConfig, SmbConn, SmbConnFacts, SmbHost, SmbServer, SmbShare,
 };
 use std::future::{poll_fn, ready};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -90,7 +90,7 @@ pub struct ProbedConnections {
     pub asked: Mutex<Vec<u64>>,
 }
 
-impl Host for TestHost {
+impl SmbHost for TestHost {
     fn random(&self, out: &mut [u8]) {
         // Distinct numbers.
         out.fill(0);
@@ -184,8 +184,8 @@ impl Host for TestHost {
 
 /// A server with the share `data`.
 pub struct Net {
-    pub server: Arc<Server>,
-    share: Arc<Share>,
+    pub server: Arc<SmbServer>,
+    share: Arc<SmbShare>,
     now: HostTime,
     passed_seconds: Arc<AtomicU64>,
     next: AtomicU64,
@@ -228,15 +228,15 @@ impl Net {
             tickets: tickets.clone(),
             has_guest: has_guest.clone(),
         };
-        let share = Arc::new(Share {
+        let share = Arc::new(SmbShare {
             name: "data".into(),
             volume: Some(Arc::new(Volume::new(vfs, VolumeOptions::default()))),
             posix: true,
             time_machine: true,
-            ..Share::default()
+            ..SmbShare::default()
         });
-        let config = config(&share, Multichannel::default());
-        let server = Server::new(config, Arc::new(Files::new(hands.clone())), Arc::new(host));
+        let config = config(&share, MultichannelPolicy::default());
+        let server = SmbServer::new(config, Arc::new(Files::new(hands.clone())), Arc::new(host));
         let next = AtomicU64::new(1);
         (
             Self { server, share, now, passed_seconds, next, doubts, tickets, has_guest },
@@ -245,14 +245,14 @@ impl Net {
     }
 
     /// Reloads the configuration.
-    pub fn configure(&self, multichannel: Multichannel) {
+    pub fn configure(&self, multichannel: MultichannelPolicy) {
         self.server.configure(config(&self.share, multichannel));
     }
 
     /// Reloads the configuration with changes to the server's and the share's keys.
-    pub fn reload(&self, change: impl FnOnce(&mut Config, &mut Share)) {
-        let mut share = Share::clone(&self.share);
-        let mut new = config(&self.share, Multichannel::default());
+    pub fn reload(&self, change: impl FnOnce(&mut SmbConfig, &mut SmbShare)) {
+        let mut share = SmbShare::clone(&self.share);
+        let mut new = config(&self.share, MultichannelPolicy::default());
         change(&mut new, &mut share);
         new.shares = vec![Arc::new(share)];
         self.server.configure(new);
@@ -286,9 +286,9 @@ impl Net {
     pub fn negotiate(&self, dialect: Dialect, request: &NegotiateRequest<'_>) -> ConnectedClient {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let facts = ConnFacts { id, peer: address(40_000), local: address(45) };
+        let facts = SmbConnFacts { id, peer: address(40_000), local: address(45) };
         let mut client = ConnectedClient {
-            conn: Some(Conn::new(self.server.clone(), facts)),
+            conn: Some(SmbConn::new(self.server.clone(), facts)),
             jobs: Vec::new(),
             replies: Vec::new(),
             wiretap: Wiretap::default(),
@@ -357,14 +357,14 @@ pub fn memory() -> MemoryVfs {
     MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()))
 }
 
-fn config(share: &Arc<Share>, multichannel: Multichannel) -> Config {
-    Config {
+fn config(share: &Arc<SmbShare>, multichannel: MultichannelPolicy) -> SmbConfig {
+    SmbConfig {
         server_guid: [7; 16],
         name: "SERVER".into(),
         domain: "WORKGROUP".into(),
         signing_required: true,
         ntlm: true,
-        encryption: Encryption::Off,
+        encryption: EncryptionPolicy::Off,
         dialect_min: Dialect::Smb202,
         dialect_max: Dialect::Smb311,
         io_bytes_max: smb::limits::IO_BYTES_MAX,
@@ -413,8 +413,8 @@ pub struct ReplayableCreate {
 
 /// One connection of a client. Dropping it disconnects.
 pub struct ConnectedClient {
-    conn: Option<Conn>,
-    jobs: Vec<Job>,
+    conn: Option<SmbConn>,
+    jobs: Vec<FrameJob>,
     replies: Vec<ParsedResponse>,
     /// Observes all frames of the server.
     wiretap: Wiretap,
@@ -503,7 +503,7 @@ impl ConnectedClient {
         mut header: Header,
         key: Option<&SigningKey>,
         body: impl FnOnce(&mut Writer<'_>),
-    ) -> Result<(), Close> {
+    ) -> Result<(), SmbCloseReason> {
         if key.is_some() {
             header.flags = header.flags | Flags::SIGNED;
         }

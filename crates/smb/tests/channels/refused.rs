@@ -4,7 +4,7 @@ use crate::harness::{
     ALICE, BOB, ConnectedClient, Net, ParsedResponse, app_instance, lease_contexts,
 };
 use files::VolumeOptions;
-use smb::{Close, Dialect};
+use smb::{Dialect, SmbCloseReason};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{FsError, Snapshots, Timestamp, Vfs};
@@ -36,7 +36,7 @@ fn validated(
     dialect: Dialect,
     room: u32,
     change: impl FnOnce(&mut ValidateNegotiate),
-) -> Result<NtStatus, Close> {
+) -> Result<NtStatus, SmbCloseReason> {
     let net = Net::new();
     let mut client =
         if dialect == Dialect::Smb311 { newest(&net) } else { net.connect_of(3, dialect) };
@@ -63,7 +63,10 @@ fn validation_that_differs_from_negotiate_ends_the_connection() {
         ];
         for (at, change) in changes.into_iter().enumerate() {
             let ended = validated(dialect, 24, change);
-            assert!(matches!(ended, Err(Close::Refused(_))), "{dialect:?}, change {at}: {ended:?}");
+            assert!(
+                matches!(ended, Err(SmbCloseReason::Refused(_))),
+                "{dialect:?}, change {at}: {ended:?}"
+            );
         }
     }
 }
@@ -95,10 +98,10 @@ fn validation_below_3_1_1_compares_the_common_dialect() {
 fn validation_with_a_small_buffer_or_on_3_1_1_disconnects() {
     for room in [0, 23] {
         let ended = validated(Dialect::Smb302, room, |_| {});
-        assert!(matches!(ended, Err(Close::Refused(_))), "{room} bytes: {ended:?}");
+        assert!(matches!(ended, Err(SmbCloseReason::Refused(_))), "{room} bytes: {ended:?}");
     }
     let ended = validated(Dialect::Smb311, 24, |_| {});
-    assert!(matches!(ended, Err(Close::Refused(_))), "{ended:?}");
+    assert!(matches!(ended, Err(SmbCloseReason::Refused(_))), "{ended:?}");
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn validation_refused_for_another_reason_is_answered() {
 }
 
 /// The result of an unsigned TREE_CONNECT.
-fn unsigned_tree_connect(client: &mut ConnectedClient) -> Result<NtStatus, Close> {
+fn unsigned_tree_connect(client: &mut ConnectedClient) -> Result<NtStatus, SmbCloseReason> {
     let path: Vec<u8> = r"\\SERVER\data".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let request = TreeConnectRequest { flags: 0, path: &path };
     let id = client.send_last(Command::TREE_CONNECT, false, |w| request.encode(w))?;
@@ -130,7 +133,7 @@ fn unsigned_tree_connect_of_a_user_on_3_1_1_disconnects() {
     assert_eq!(client.log_on(BOB), SUCCESS);
     assert_eq!(client.connect_tree("data"), SUCCESS, "signed");
     let ended = unsigned_tree_connect(&mut client);
-    let Err(Close::Refused(why)) = ended else { panic!("{ended:?}") };
+    let Err(SmbCloseReason::Refused(why)) = ended else { panic!("{ended:?}") };
     assert!(why.contains("mount with the option sign"), "the log has the remedy: {why}");
     client.lose();
     for nobody in ["", "stranger"] {

@@ -1,7 +1,7 @@
 //! Re-authentication: by the account that created the session's keys only.
 
 use crate::harness::{ALICE, BOB, Net, PASSWORD};
-use smb::{Accounts, Config, Encryption, Share};
+use smb::{Accounts, EncryptionPolicy, SmbConfig, SmbShare};
 use std::sync::atomic::Ordering;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
@@ -54,11 +54,11 @@ fn required_protection_refuses_guest_and_anonymous_sessions() {
     let net = Net::new();
     net.has_guest.store(true, Ordering::Relaxed);
     for (signing, encryption, ntlm, is_taken) in [
-        (false, Encryption::Off, true, true),
-        (false, Encryption::Offered, true, true),
-        (true, Encryption::Off, true, false),
-        (false, Encryption::Required, true, false),
-        (false, Encryption::Off, false, false),
+        (false, EncryptionPolicy::Off, true, true),
+        (false, EncryptionPolicy::Offered, true, true),
+        (true, EncryptionPolicy::Off, true, false),
+        (false, EncryptionPolicy::Required, true, false),
+        (false, EncryptionPolicy::Off, false, false),
     ] {
         net.reload(|config, share| {
             (config.signing_required, config.encryption, config.ntlm) = (signing, encryption, ntlm);
@@ -98,7 +98,7 @@ fn encrypted_share_refuses_anonymous() {
     net.has_guest.store(true, Ordering::Relaxed);
     net.reload(|config, share| {
         config.signing_required = false;
-        config.encryption = Encryption::Offered;
+        config.encryption = EncryptionPolicy::Offered;
         (share.admission.guests, share.encryption_required) = (true, true);
     });
     let mut client = net.connect_with(capabilities::ENCRYPTION);
@@ -119,10 +119,12 @@ fn blocked_ntlm_permits_kerberos() {
 
 /// The results for the guest's and ALICE's sessions after a reload, and the number of connections
 /// to close.
-fn after_reload(change: impl FnOnce(&Net, &mut Config, &mut Share)) -> (NtStatus, NtStatus, usize) {
+fn after_reload(
+    change: impl FnOnce(&Net, &mut SmbConfig, &mut SmbShare),
+) -> (NtStatus, NtStatus, usize) {
     let net = Net::new();
     net.has_guest.store(true, Ordering::Relaxed);
-    let before = |config: &mut Config, share: &mut Share| {
+    let before = |config: &mut SmbConfig, share: &mut SmbShare| {
         (config.signing_required, share.admission.guests) = (false, true);
     };
     net.reload(before);
@@ -153,7 +155,7 @@ fn reload_ends_only_the_sessions_that_it_refuses() {
     // ALICE's client may reconnect its durable opens after a new negotiation.
     let signed = after_reload(|_, config, _| config.signing_required = true);
     assert_eq!(signed, (ENDED, ENDED, 1));
-    let sealed = after_reload(|_, config, _| config.encryption = Encryption::Required);
+    let sealed = after_reload(|_, config, _| config.encryption = EncryptionPolicy::Required);
     assert_eq!(sealed, (ENDED, ENDED, 1));
     let dialect = after_reload(|_, config, _| config.dialect_min = Dialect::Smb311);
     assert_eq!(dialect, (ENDED, ENDED, 2));

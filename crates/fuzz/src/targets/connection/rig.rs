@@ -8,8 +8,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use smb::limits::{FRAME_BYTES_MAX, FRAME_OVERHEAD_BYTES};
 use smb::{
-    Account, Close, Config, Conn, ConnFacts, Encryption, Host, HostTime, InterfaceFact, Job,
-    Server, Share, Transmit,
+    Account, EncryptionPolicy, FrameJob, FrameTransmit, HostTime, InterfaceFact, SmbCloseReason,
+    SmbConfig, SmbConn, SmbConnFacts, SmbHost, SmbServer, SmbShare,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ struct FuzzHost {
     now: HostTime,
 }
 
-impl Host for FuzzHost {
+impl SmbHost for FuzzHost {
     fn random(&self, out: &mut [u8]) {
         out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
     }
@@ -109,9 +109,9 @@ impl ShareStorage {
 
 /// A connection with its server.
 pub struct ConnectionRig {
-    waiting: Vec<Job>,
-    conn: Conn,
-    server: Arc<Server>,
+    waiting: Vec<FrameJob>,
+    conn: SmbConn,
+    server: Arc<SmbServer>,
     _place: ShareStorage,
     now: HostTime,
     /// The last response, without its prefix.
@@ -128,10 +128,10 @@ impl ConnectionRig {
         let now = HostTime { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(FuzzHost { random: AtomicU8::new(1), now });
         let shares = place.backend().map(share).into_iter().collect();
-        let server = Server::new(config(shares), Arc::new(Files::new(Arc::new(Inline))), host);
+        let server = SmbServer::new(config(shares), Arc::new(Files::new(Arc::new(Inline))), host);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 445));
-        let facts = ConnFacts { id: 1, peer: address, local: address };
-        let conn = Conn::new(server.clone(), facts);
+        let facts = SmbConnFacts { id: 1, peer: address, local: address };
+        let conn = SmbConn::new(server.clone(), facts);
         Self {
             waiting: Vec::new(),
             conn,
@@ -149,7 +149,7 @@ impl ConnectionRig {
     }
 
     /// Passes a frame to the server as its task does, and checks the responses.
-    pub fn feed(&mut self, frame: &[u8]) -> Result<(), Close> {
+    pub fn feed(&mut self, frame: &[u8]) -> Result<(), SmbCloseReason> {
         assert!(frame.len() <= self.conn.frame_length_max());
         self.conn.handle_frame(BytesMut::from(frame), self.now)?;
         while let Some(job) = self.conn.poll_job() {
@@ -172,7 +172,7 @@ impl ConnectionRig {
     }
 
     /// Asserts that a response is well-formed.
-    fn check_response(&mut self, transmit: Transmit) {
+    fn check_response(&mut self, transmit: FrameTransmit) {
         let frame = &transmit.buffer[transmit.start..];
         let in_file = transmit.file.as_ref().map_or(0, |file| file.length_bytes);
         let prefix = *frame.first_chunk::<PREFIX_BYTES>().unwrap();
@@ -301,30 +301,30 @@ impl ConnectionRig {
     }
 }
 
-fn share(vfs: Arc<dyn Vfs>) -> Arc<Share> {
+fn share(vfs: Arc<dyn Vfs>) -> Arc<SmbShare> {
     let volume = Volume::new(vfs, VolumeOptions::default());
-    Arc::new(Share {
+    Arc::new(SmbShare {
         name: "data".into(),
         volume: Some(Arc::new(volume)),
         access_based_enumeration: true,
         posix: true,
         time_machine: true,
-        ..Share::default()
+        ..SmbShare::default()
     })
 }
 
-fn config(shares: Vec<Arc<Share>>) -> Config {
-    Config {
+fn config(shares: Vec<Arc<SmbShare>>) -> SmbConfig {
+    SmbConfig {
         server_guid: [7; 16],
         name: "SERVER".into(),
         domain: "WORKGROUP".into(),
         signing_required: false,
         ntlm: true,
-        encryption: Encryption::Offered,
+        encryption: EncryptionPolicy::Offered,
         dialect_min: Dialect::Smb202,
         dialect_max: Dialect::Smb311,
         io_bytes_max: smb::limits::IO_BYTES_MAX,
-        multichannel: smb::Multichannel::default(),
+        multichannel: smb::MultichannelPolicy::default(),
         shares,
     }
 }

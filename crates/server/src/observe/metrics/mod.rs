@@ -11,7 +11,7 @@ use crate::shares::disks::ShareDisk;
 use crate::shares::facts::ShareFact;
 use files::BreakCounts;
 use meter::{MeterSnapshot, Stage};
-use smb::snapshot::Snapshot;
+use smb::snapshot::SmbSnapshot;
 use table::{METRICS, Metric};
 use text::Lines;
 
@@ -25,7 +25,7 @@ pub struct Moment<'a> {
     /// Usage of the shared resources by kind.
     pub resources: &'a [(&'static str, limits::ResourceUsage)],
     /// The SMB server.
-    pub smb: &'a Snapshot,
+    pub smb: &'a SmbSnapshot,
     /// The NFS server.
     pub nfs: &'a nfs::snapshot::NfsSnapshot,
     /// Number of open files.
@@ -118,7 +118,7 @@ mod tests {
         let ends = [("closed", 3), ("garbage", 1)].into();
         let counts =
             ConnectionCounts { open: 7, received_bytes: 9, ends, ..ConnectionCounts::default() };
-        let smb = Snapshot { requests: 11, ..Snapshot::default() };
+        let smb = SmbSnapshot { requests: 11, ..SmbSnapshot::default() };
         let names = CacheCount { hits: 13, ..CacheCount::default() };
         let fact = ShareFact { share: "data".into(), files: Some(5), ..ShareFact::default() };
         let failure = files::DiskFailure { count: 3, error: vfs::FsError::Io, has_lost: true };

@@ -4,7 +4,7 @@
 use crate::opens::app_instances::AppInstance;
 use crate::opens::durable::has_path;
 use crate::request::context::Request;
-use crate::shares::tree::Tree;
+use crate::shares::tree::TreeConnect;
 use files::{Access, Caller};
 use wire::ntstatus::NtStatus;
 
@@ -15,7 +15,7 @@ use wire::ntstatus::NtStatus;
 /// `FILE_FORCED_CLOSED` if the existing open has an equal or higher version, or only it has one.
 pub(super) async fn close_others(
     request: &Request<'_>,
-    tree: &Tree,
+    tree: &TreeConnect,
     caller: &Caller,
     instance: AppInstance,
     name: &[u8],

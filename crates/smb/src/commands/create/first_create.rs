@@ -2,10 +2,10 @@
 //! it, and would otherwise find the file created but nothing open. MS-SMB2 3.3.5.9.10, 3.3.7.1.
 
 use super::PendingCreate;
-use crate::host::Host;
+use crate::host::SmbHost;
 use crate::request::context::AsyncReply;
 use crate::request::session_wait::SessionWait;
-use crate::session::state::Session;
+use crate::session::state::SmbSession;
 use files::{Caller, OpenPlan, OpenProgress, Volume, WaitingOpen};
 use std::future::Future;
 use std::pin::Pin;
@@ -28,8 +28,8 @@ pub(super) enum CreateProgress {
 /// channels need no limit here.
 pub(super) struct FirstCreate {
     work: Option<Pin<Box<dyn Future<Output = CreateProgress> + Send>>>,
-    session: Arc<Session>,
-    host: Arc<dyn Host>,
+    session: Arc<SmbSession>,
+    host: Arc<dyn SmbHost>,
 }
 
 impl FirstCreate {

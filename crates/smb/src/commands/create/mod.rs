@@ -15,20 +15,20 @@ use crate::conversion::status::status_of;
 use crate::extensions::apple;
 use crate::extensions::quota;
 use crate::observe::failure_report::report_share_gone;
-use crate::opens::create_guids::Claim;
+use crate::opens::create_guids::CreateGuidClaim;
 use crate::opens::durability::{Durability, DurableKind};
 use crate::opens::lease::Lease;
-use crate::opens::open::{Open, OpenParts, Origin, Persistence, Target};
+use crate::opens::open::{Open, OpenParts, OpenTarget, Origin, Persistence};
 use crate::opens::open_quotas::OpenQuotas;
 use crate::opens::oplock::{Oplock, OplockClient};
 use crate::opens::pipe::OpenPipe;
 use crate::opens::stable;
 use crate::persistent::NewRecord;
-use crate::request::context::{AsyncReply, HandlerOutcome, Reply, Request, malformed};
-use crate::server::Server;
-use crate::session::state::Session;
+use crate::request::context::{AsyncReply, HandlerOutcome, Request, ResponseParts, malformed};
+use crate::server::SmbServer;
+use crate::session::state::SmbSession;
 use crate::shares::holdings::Charges;
-use crate::shares::tree::Tree;
+use crate::shares::tree::TreeConnect;
 use files::{
     CacheGrant, CacheWish, CachingRights, OpenAction, OpenPlan, OpenProgress, OpenResult,
     RequestFiles, Volume, WaitingOpen,
@@ -128,7 +128,7 @@ async fn open_target(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStat
 /// Chooses between the two readings of a path with private-use characters.
 async fn settle_path(
     request: &Request<'_>,
-    tree: &Tree,
+    tree: &TreeConnect,
     volume: &Arc<Volume>,
     plan: &mut CreatePlan,
 ) -> Result<(), NtStatus> {
@@ -177,14 +177,14 @@ fn refusal(
 /// A CREATE of a file in progress, with all state for its completion. It is boxed because it is
 /// large.
 struct PendingCreate {
-    server: Arc<Server>,
+    server: Arc<SmbServer>,
     files: RequestFiles,
-    session: Arc<Session>,
-    tree: Arc<Tree>,
+    session: Arc<SmbSession>,
+    tree: Arc<TreeConnect>,
     id: FileId,
     plan: CreatePlan,
     cache: Option<RequestedCache>,
-    claim: Option<Claim<Open>>,
+    claim: Option<CreateGuidClaim<Open>>,
     client_guid: [u8; 16],
     channel_sequence: u16,
     /// Opens on the tree may be persistent.
@@ -203,9 +203,9 @@ enum RequestedCache {
 impl PendingCreate {
     fn new(
         request: &Request<'_>,
-        tree: Arc<Tree>,
+        tree: Arc<TreeConnect>,
         plan: CreatePlan,
-        claim: Option<Claim<Open>>,
+        claim: Option<CreateGuidClaim<Open>>,
     ) -> Result<Box<Self>, NtStatus> {
         let session = request.session()?.clone();
         let charges = charge(&session)?;
@@ -215,7 +215,7 @@ impl PendingCreate {
             Some(requested) => {
                 let seal = tree.share.encryption_required;
                 let user = session.user().account.name.clone();
-                let router = Arc::<Server>::downgrade(request.server);
+                let router = Arc::<SmbServer>::downgrade(request.server);
                 Some(RequestedCache::Lease(
                     Lease::new(router, &requested, (session.client_guid, user), seal),
                     requested,
@@ -224,7 +224,7 @@ impl PendingCreate {
             None if plan.oplock == CachingRights::NONE => None,
             None => {
                 let client = client_of(request, &session, &tree, id);
-                let router = Arc::<Server>::downgrade(request.server);
+                let router = Arc::<SmbServer>::downgrade(request.server);
                 Some(RequestedCache::Oplock(Oplock::new(router, client)))
             }
         };
@@ -278,7 +278,7 @@ impl PendingCreate {
         mut self: Box<Self>,
         mut opened: OpenResult,
         w: &mut Writer<'_>,
-    ) -> Result<(Reply, Arc<Open>), NtStatus> {
+    ) -> Result<(ResponseParts, Arc<Open>), NtStatus> {
         if !self.plan.creates && apple::is_hidden_empty_stream(&self.tree, &opened) {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
@@ -304,7 +304,7 @@ impl PendingCreate {
         open.allow_replay();
         entered?;
         respond::respond(w, &self.files, &self.plan.requested, &open, &opened);
-        Ok((Reply { granted, ..Reply::default() }, open))
+        Ok((ResponseParts { granted, ..ResponseParts::default() }, open))
     }
 
     fn new_open(&mut self, opened: &OpenResult, granted: Option<&CacheGrant>) -> Open {
@@ -323,7 +323,7 @@ impl PendingCreate {
         Open::new(OpenParts {
             id: self.id,
             tree: self.tree.clone(),
-            target: Target::File(opened.open.clone()),
+            target: OpenTarget::File(opened.open.clone()),
             is_of_stable_share: self.tree.share.is_stable(),
             mode: self.plan.mode,
             origin: Arc::new(Origin {
@@ -378,7 +378,7 @@ impl PendingCreate {
 ///
 /// # Errors
 /// `TOO_MANY_OPENED_FILES` at the user's limit, or at the server's.
-fn charge(session: &Session) -> Result<Charges, NtStatus> {
+fn charge(session: &SmbSession) -> Result<Charges, NtStatus> {
     let open = session.open_account.take(1).map_err(|_| NtStatus::TOO_MANY_OPENED_FILES)?;
     Ok(Charges { open: Some(open), ..Charges::default() })
 }
@@ -386,20 +386,20 @@ fn charge(session: &Session) -> Result<Charges, NtStatus> {
 /// The destination of break notifications for an open on `tree`.
 fn client_of(
     request: &Request<'_>,
-    session: &Arc<Session>,
-    tree: &Tree,
+    session: &Arc<SmbSession>,
+    tree: &TreeConnect,
     file_id: FileId,
 ) -> OplockClient {
     let seal = session.encrypt_data || tree.share.encryption_required;
     let connection = request.shared.facts.id;
-    let session = Arc::<Session>::downgrade(session);
+    let session = Arc::<SmbSession>::downgrade(session);
     OplockClient { connection, session: Some(session), file_id, seal }
 }
 
 /// Opens a pipe of IPC$: the RPC interfaces by which clients enumerate shares.
 fn open_pipe(
     request: &mut Request<'_>,
-    tree: &Arc<Tree>,
+    tree: &Arc<TreeConnect>,
     body: &CreateRequest<'_>,
 ) -> Result<HandlerOutcome, NtStatus> {
     let units = wire::codec::utf16_units(body.name, "pipe name").map_err(malformed)?;
@@ -419,13 +419,13 @@ fn open_pipe(
         attributes: wire::fscc::FILE_ATTRIBUTE_NORMAL,
         ..CreateResponse::default()
     };
-    enter(request, tree, Target::Pipe(Box::new(pipe)), response)
+    enter(request, tree, OpenTarget::Pipe(Box::new(pipe)), response)
 }
 
 /// Opens the quota file. MS-SMB2 3.3.5.20.4, MS-FSCC 2.1.5.
 fn open_quotas(
     request: &mut Request<'_>,
-    tree: &Arc<Tree>,
+    tree: &Arc<TreeConnect>,
     body: &CreateRequest<'_>,
 ) -> Result<HandlerOutcome, NtStatus> {
     if !matches!(body.disposition, wire::fscc::FILE_OPEN | wire::fscc::FILE_OPEN_IF) {
@@ -437,14 +437,14 @@ fn open_quotas(
         | wire::fscc::FILE_ATTRIBUTE_DIRECTORY
         | wire::fscc::FILE_ATTRIBUTE_ARCHIVE;
     let response = CreateResponse { attributes, ..CreateResponse::default() };
-    enter(request, tree, Target::Quotas(Box::new(quotas)), response)
+    enter(request, tree, OpenTarget::Quotas(Box::new(quotas)), response)
 }
 
 /// Adds an open without a file, and writes the response.
 fn enter(
     request: &mut Request<'_>,
-    tree: &Arc<Tree>,
-    target: Target,
+    tree: &Arc<TreeConnect>,
+    target: OpenTarget,
     response: CreateResponse,
 ) -> Result<HandlerOutcome, NtStatus> {
     let session = request.session()?;
@@ -477,7 +477,7 @@ fn enter(
 }
 
 /// The facts about this server that the request's user may query.
-fn rpc_facts(request: &Request<'_>, session: &Session, interface: RpcInterface) -> RpcFacts {
+fn rpc_facts(request: &Request<'_>, session: &SmbSession, interface: RpcInterface) -> RpcFacts {
     let config = request.server.config();
     let (user, peer) = (session.user(), request.shared.facts.peer.ip());
     let shares = config.shares.iter().chain([request.server.ipc()]);

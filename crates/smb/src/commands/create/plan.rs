@@ -2,7 +2,7 @@
 
 use crate::conversion::dot_names;
 use crate::conversion::extended_attributes;
-use crate::conversion::names::{SmbPath, Stream, names_directory, parse_path};
+use crate::conversion::names::{SmbPath, SmbStreamName, names_directory, parse_path};
 use crate::conversion::status::status_of;
 use crate::extensions::posix::{mode_of, parse_posix_path};
 use crate::extensions::previous_versions::take_token;
@@ -13,7 +13,7 @@ use crate::opens::durable::Reconnect;
 use crate::opens::lease::LEVEL_LEASE;
 use crate::opens::oplock::{LEVEL_NONE, caching_of};
 use crate::request::context::{Request, malformed};
-use crate::shares::tree::Tree;
+use crate::shares::tree::TreeConnect;
 use files::private_use::AmbiguousPath;
 use files::{
     Access, CachingRights, Descriptor, IfExists, IfMissing, OpenPlan, RequestedKind, Semantics,
@@ -130,7 +130,7 @@ pub struct ContextPolicy {
 
 impl ContextPolicy {
     /// The policy for requests on `tree`.
-    pub fn on(request: &Request<'_>, tree: &Tree) -> Self {
+    pub fn on(request: &Request<'_>, tree: &TreeConnect) -> Self {
         let posix = request.negotiated.posix && tree.share.posix;
         let streams = tree.share.volume.as_ref().is_none_or(|volume| volume.options.streams);
         let snapshots =
@@ -226,8 +226,8 @@ impl CreatePlan {
         let names_directory = !is_posix && names_directory_alone(&units, &parsed, body.options)?;
         let kind = wished_kind(body, &parsed, names_directory)?;
         let stream = match parsed.stream {
-            Some(Stream::Named(name)) => Some(name),
-            Some(Stream::Default | Stream::Index) | None => None,
+            Some(SmbStreamName::Named(name)) => Some(name),
+            Some(SmbStreamName::Default | SmbStreamName::Index) | None => None,
         };
         let requested = contexts.requested(body);
         let open = OpenPlan {
@@ -277,10 +277,10 @@ fn wished_kind(
 ) -> Result<RequestedKind, NtStatus> {
     let wants = |option| body.options & option != 0;
     Ok(match &parsed.stream {
-        Some(Stream::Index) => index_kind(body)?,
+        Some(SmbStreamName::Index) => index_kind(body)?,
         // Data streams belong to files. MS-FSA 2.1.5.1.
         Some(_) if wants(fscc::FILE_DIRECTORY_FILE) => return Err(NtStatus::NOT_A_DIRECTORY),
-        Some(Stream::Default) => RequestedKind::File,
+        Some(SmbStreamName::Default) => RequestedKind::File,
         _ if wants(fscc::FILE_DIRECTORY_FILE) || names_directory => RequestedKind::Directory,
         _ if wants(fscc::FILE_NON_DIRECTORY_FILE) => RequestedKind::File,
         _ => RequestedKind::Any,

@@ -7,9 +7,9 @@ use crate::limits::RECONNECT_WAIT_MAX;
 use crate::opens::durable::Reconnect;
 use crate::opens::durable::ReconnectingClient;
 use crate::opens::open::Open;
-use crate::request::context::{HandlerOutcome, Reply, Request};
-use crate::session::state::Session;
-use crate::shares::tree::Tree;
+use crate::request::context::{HandlerOutcome, Request, ResponseParts};
+use crate::session::state::SmbSession;
+use crate::shares::tree::TreeConnect;
 use crate::shares::user::SessionUser;
 use files::{OpenAction, OpenResult};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use wire::ntstatus::NtStatus;
 /// The errors of [`reattach_open`].
 pub(super) async fn reconnect(
     request: &mut Request<'_>,
-    tree: &Arc<Tree>,
+    tree: &Arc<TreeConnect>,
     requested: &RequestedContexts,
     wish: &Reconnect,
     name: &[u8],
@@ -85,7 +85,7 @@ pub(super) struct ReattachedOpen {
 /// lacks, or if a leased file has another name.
 pub(super) fn reattach_open(
     request: &mut Request<'_>,
-    tree: Arc<Tree>,
+    tree: Arc<TreeConnect>,
     wish: &Reconnect,
     name: &[u8],
 ) -> Result<ReattachedOpen, NtStatus> {
@@ -126,7 +126,7 @@ pub(super) fn reattach_open(
 }
 
 /// The client and account that a session stands for.
-fn client_of_session<'a>(session: &Session, user: &'a SessionUser) -> ReconnectingClient<'a> {
+fn client_of_session<'a>(session: &SmbSession, user: &'a SessionUser) -> ReconnectingClient<'a> {
     ReconnectingClient { guid: session.client_guid, account: &user.account.name }
 }
 
@@ -153,5 +153,5 @@ pub(super) fn answer(
     respond::respond(&mut request.w, files, requested, open, &opened);
     request.related.failed = None;
     request.related.open = Some(open.clone());
-    Ok(HandlerOutcome::Done(Reply { granted, ..Reply::default() }))
+    Ok(HandlerOutcome::Done(ResponseParts { granted, ..ResponseParts::default() }))
 }

@@ -3,12 +3,12 @@
 use super::plan::RequestedContexts;
 use super::{reconnect, respond};
 use crate::conversion::status::status_of;
-use crate::opens::create_guids::{Claim, ClaimOutcome, CreateKey, Guid};
+use crate::opens::create_guids::{ClaimOutcome, CreateGuidClaim, CreateKey, Guid};
 use crate::opens::durable::Reconnect;
 use crate::opens::open::Open;
 use crate::opens::oplock::{LEVEL_BATCH, caching_of};
-use crate::request::context::{HandlerOutcome, Reply, Request};
-use crate::shares::tree::Tree;
+use crate::request::context::{HandlerOutcome, Request, ResponseParts};
+use crate::shares::tree::TreeConnect;
 use files::{CachingRights, OpenResult};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
@@ -17,7 +17,7 @@ use wire::smb::{CreateRequest, Flags};
 /// The role of a CREATE with a CreateGuid.
 pub(super) enum ReplayLookup {
     /// The first with its CreateGuid, to be processed.
-    First(Claim<Open>),
+    First(CreateGuidClaim<Open>),
     /// A replay, with its response.
     Replayed(HandlerOutcome),
 }
@@ -32,7 +32,7 @@ pub(super) enum ReplayLookup {
 /// - The errors of a reconnect.
 pub(super) async fn look_up_create_guid(
     request: &mut Request<'_>,
-    tree: &Arc<Tree>,
+    tree: &Arc<TreeConnect>,
     body: &CreateRequest<'_>,
     guid: Guid,
     requested: RequestedContexts,
@@ -95,7 +95,7 @@ pub(super) async fn look_up_create_guid(
 /// echoed, and durability is reported as if it were granted.
 fn answer(
     request: &mut Request<'_>,
-    tree: &Arc<Tree>,
+    tree: &Arc<TreeConnect>,
     body: &CreateRequest<'_>,
     mut requested: RequestedContexts,
     open: &Arc<Open>,
@@ -123,5 +123,5 @@ fn answer(
     respond::respond(&mut request.w, files, &requested, open, &opened);
     request.related.failed = None;
     request.related.open = Some(open.clone());
-    Ok(HandlerOutcome::Done(Reply { granted, ..Reply::default() }))
+    Ok(HandlerOutcome::Done(ResponseParts { granted, ..ResponseParts::default() }))
 }

@@ -1,7 +1,7 @@
 //! Control codes of named pipes. MS-SMB2 3.3.5.15.2, 3.3.5.15.4, 3.3.5.15.10.
 
 use super::IoctlOutput;
-use crate::opens::open::{Open, Target};
+use crate::opens::open::{Open, OpenTarget};
 use crate::opens::pipe::OpenPipe;
 use crate::request::context::{Request, malformed};
 use wire::codec::utf16_units;
@@ -21,7 +21,7 @@ pub(super) fn on_pipe(
     open: &Open,
     body: &IoctlRequest<'_>,
 ) -> Result<IoctlOutput, NtStatus> {
-    let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
+    let OpenTarget::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     match body.code {
         fsctl::PIPE_TRANSCEIVE => transceive(request, pipe, body),
         fsctl::PIPE_PEEK => peek(pipe, body),

@@ -2,7 +2,7 @@
 
 use super::{ConnectedClient, Net, open_or_create, put_durable, put_lease, put_reconnect};
 use crate::agreement;
-use smb::{Close, Dialect};
+use smb::{Dialect, SmbCloseReason};
 use wire::codec::{Writer, put_utf16};
 use wire::ntstatus::NtStatus;
 use wire::smb::fsctl::{QUERY_NETWORK_INTERFACE_INFO, VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
@@ -32,7 +32,7 @@ impl ConnectedClient {
         command: Command,
         is_signed: bool,
         body: impl FnOnce(&mut Writer<'_>),
-    ) -> Result<MessageId, Close> {
+    ) -> Result<MessageId, SmbCloseReason> {
         let header = self.header(command);
         let key = self.signing.clone().filter(|_| is_signed);
         self.try_put(header, key.as_deref(), body)?;
@@ -66,7 +66,7 @@ impl ConnectedClient {
         &mut self,
         said: &ValidateNegotiate,
         output_bytes_max: u32,
-    ) -> Result<MessageId, Close> {
+    ) -> Result<MessageId, SmbCloseReason> {
         let input = said.encode();
         let base = ioctl_request(VALIDATE_NEGOTIATE_INFO, FileId::RELATED);
         let request = IoctlRequest { input: &input, output_bytes_max, ..base };
