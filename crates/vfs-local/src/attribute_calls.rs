@@ -4,7 +4,7 @@ use crate::compression::compresses;
 use crate::dos_attributes::{self, StoredDos};
 use crate::errors::refusal;
 use crate::xattr_notes;
-use crate::xattrs::{self, Place};
+use crate::xattrs::{self, NodeAddress};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, StatxTimestamp, Timespec, XattrFlags};
 use rustix::io::Errno;
@@ -28,7 +28,7 @@ pub fn get_xattr(
     path_only: bool,
     name: impl Arg + Copy,
 ) -> rustix::io::Result<Vec<u8>> {
-    let place = if path_only { Place::Looked(fd) } else { Place::Open(fd) };
+    let place = if path_only { NodeAddress::Looked(fd) } else { NodeAddress::Open(fd) };
     let mut small = [0u8; 256];
     let read = |buffer: &mut [u8]| name.into_with_c_str(|name| place.get(name, buffer));
     match read(&mut small) {
@@ -108,9 +108,9 @@ pub fn stat(
         && matches!(attributes.kind, FileKind::File | FileKind::Directory)
     {
         let place = match (name.is_empty(), path_only) {
-            (false, _) => Place::Child(fd, name),
-            (true, true) => Place::Looked(fd),
-            (true, false) => Place::Open(fd),
+            (false, _) => NodeAddress::Child(fd, name),
+            (true, true) => NodeAddress::Looked(fd),
+            (true, false) => NodeAddress::Open(fd),
         };
         fill_stored(&mut attributes, place, work);
     }
@@ -118,8 +118,8 @@ pub fn stat(
 }
 
 /// Adds DOS attributes and the presence of other metadata, from the cache where it has them.
-fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) {
-    let notes = xattr_notes::Reader::of_device(attributes.key.device);
+fn fill_stored(attributes: &mut Attributes, place: NodeAddress<'_>, work: ServerWork) {
+    let notes = xattr_notes::XattrNoteReader::of_device(attributes.key.device);
     if let Some(known) = notes.as_ref().and_then(|notes| notes.find(attributes)) {
         *attributes = known;
         return;

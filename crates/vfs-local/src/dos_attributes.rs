@@ -71,7 +71,7 @@ pub fn decode(bytes: &[u8]) -> Option<StoredDos> {
         let bits = u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
         return Some(StoredDos::from(DosInfo { bits: Some(bits), created: None }));
     }
-    let mut fields = Fields { bytes, at: end + 1 };
+    let mut fields = DosAttributeFields { bytes, at: end + 1 };
     fields.align(2);
     let version = fields.u16()?;
     // The union's discriminant repeats the version; its contents are aligned.
@@ -146,12 +146,12 @@ pub fn encode(StoredDos { info, changed }: &StoredDos) -> Vec<u8> {
     out
 }
 
-struct Fields<'a> {
+struct DosAttributeFields<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Fields<'_> {
+impl DosAttributeFields<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let taken = self.bytes.get(self.at..self.at + N)?.try_into().ok()?;
         self.at += N;

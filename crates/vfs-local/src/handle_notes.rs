@@ -25,7 +25,7 @@ const PLACES: usize = 2;
 const HANDLE_BYTES_MAX: usize = 39;
 
 #[derive(Clone, Copy)]
-struct Note {
+struct HandleNote {
     key: FileKey,
     /// Creation time of the file, in nanoseconds.
     born: i64,
@@ -34,14 +34,14 @@ struct Note {
     bytes: [u8; HANDLE_BYTES_MAX],
 }
 
-const EMPTY: Note = Note {
+const EMPTY: HandleNote = HandleNote {
     key: FileKey { device: 0, inode: 0 },
     born: 0,
     length_bytes: 0,
     bytes: [0; HANDLE_BYTES_MAX],
 };
 
-type Part = Mutex<Box<[Note]>>;
+type Part = Mutex<Box<[HandleNote]>>;
 
 static TABLE: [OnceLock<Part>; PARTS] = [const { OnceLock::new() }; PARTS];
 
@@ -76,7 +76,7 @@ pub fn keep(key: FileKey, born: Option<Timestamp>, handle: &NodeHandle) {
         return;
     };
     to.copy_from_slice(from);
-    let note = Note { key, born: time, length_bytes, bytes };
+    let note = HandleNote { key, born: time, length_bytes, bytes };
     let at = key.inode as usize % PART_NOTES;
     for (number, part) in parts(key.inode).into_iter().enumerate() {
         let part = TABLE[part].get_or_init(|| Mutex::new(vec![EMPTY; PART_NOTES].into()));

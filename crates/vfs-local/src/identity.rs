@@ -26,7 +26,7 @@ use vfs::{Actor, Elevated, FsError, Identity, NameActor, Result, Role, ServerWor
 struct ThreadCredentials {
     /// `None` before the first guard and after a failed change: unknown credentials are set
     /// completely.
-    present: Option<Credentials>,
+    present: Option<EffectiveCredentials>,
     /// Number of live guards on this thread.
     guards: u32,
     /// Nesting depth of [`keep_identity`].
@@ -38,7 +38,7 @@ struct ThreadCredentials {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Credentials {
+struct EffectiveCredentials {
     identity: Identity,
     power: Option<Power>,
 }
@@ -101,7 +101,7 @@ enum PreviousCredentials {
     /// The state between guards.
     Rest,
     /// The credentials of an outer guard that is still alive.
-    Guarded(Credentials),
+    Guarded(EffectiveCredentials),
 }
 
 impl IdentityGuard {
@@ -219,7 +219,7 @@ impl IdentityGuard {
     pub fn on_present(actor: Actor<'_>) -> Option<Self> {
         let Role::User(user) = actor.role() else { return None };
         let is_present = THREAD.with_borrow(|thread| {
-            let is_it = |now: &Credentials| {
+            let is_it = |now: &EffectiveCredentials| {
                 let identity = &now.identity;
                 let is_alone = identity.uid == user.uid && is_without_group(identity);
                 now.power.is_none() && (identity == user || is_alone)
@@ -398,13 +398,14 @@ impl ThreadCredentials {
                 // Until the change has succeeded, the credentials count as unknown.
                 let present = self.present.take();
                 switch(present.as_ref(), identity)?;
-                self.present = Some(Credentials { identity: identity.clone(), power: None });
+                self.present =
+                    Some(EffectiveCredentials { identity: identity.clone(), power: None });
             }
         }
         if let Some(power) = power {
             let present = self.present.take();
             raise(capabilities_of(power))?;
-            self.present = present.map(|now| Credentials { power: Some(power), ..now });
+            self.present = present.map(|now| EffectiveCredentials { power: Some(power), ..now });
         }
         Ok(())
     }
@@ -431,7 +432,7 @@ impl ThreadCredentials {
                 self.become_user(&POWERLESS, None)
             }
             PreviousCredentials::Rest => self.become_user(SERVER.creator(), None),
-            PreviousCredentials::Guarded(Credentials { identity, power }) => {
+            PreviousCredentials::Guarded(EffectiveCredentials { identity, power }) => {
                 self.become_user(&identity, power)
             }
         }
@@ -461,7 +462,7 @@ fn raise(wanted: CapabilitySet) -> Result<()> {
 
 /// Changes the thread's credentials from `from`, if known, to `to`. Each change costs as much as a
 /// small write, so equal parts are skipped.
-fn switch(from: Option<&Credentials>, to: &Identity) -> Result<()> {
+fn switch(from: Option<&EffectiveCredentials>, to: &Identity) -> Result<()> {
     if from.is_none_or(|from| !from.identity.has_groups_of(to)) {
         set_groups(&to.groups)?;
     }

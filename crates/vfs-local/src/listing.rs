@@ -7,7 +7,7 @@ use crate::identity::IdentityGuard;
 use crate::local_node::LocalNode;
 use crate::stream_store::reserved;
 use crate::xattr_notes;
-use crate::xattrs::{self, Place};
+use crate::xattrs::{self, NodeAddress};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, SeekFrom, StatxFlags};
 use std::ffi::CStr;
@@ -52,7 +52,7 @@ pub fn with_attributes(
     wanted: ListingRequest,
     sink: &mut dyn ListSink,
 ) -> Result<bool> {
-    let notes = wanted.stored.map(|work| (xattr_notes::Reader::of(node.as_fd()), work));
+    let notes = wanted.stored.map(|work| (xattr_notes::XattrNoteReader::of(node.as_fd()), work));
     let bytes = if wanted.few { FEW_BYTES } else { SOME_BYTES };
     read_entries(node, cookie, bytes, |entry| {
         let (name, next) = (entry.file_name(), entry.next_entry_cookie());
@@ -107,7 +107,7 @@ fn look_at(
     directory: BorrowedFd<'_>,
     who: Actor<'_>,
     name: &CStr,
-    notes: Option<&(xattr_notes::Reader, ServerWork)>,
+    notes: Option<&(xattr_notes::XattrNoteReader, ServerWork)>,
 ) -> Result<Attributes> {
     // The sink may have changed the thread's credentials for the previous entry.
     let _acting = IdentityGuard::begin(who)?;
@@ -120,7 +120,7 @@ fn look_at(
     if let Some(noted) = notes.find(&attributes) {
         return Ok(noted);
     }
-    if xattrs::fill_stored(&mut attributes, Place::Child(directory, name), *work) {
+    if xattrs::fill_stored(&mut attributes, NodeAddress::Child(directory, name), *work) {
         notes.keep(&attributes);
     }
     Ok(attributes)

@@ -23,7 +23,7 @@ const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct PosixAclEntry {
     tag: u16,
     bits: u16,
     id: u32,
@@ -87,9 +87,9 @@ pub struct PermissionState {
     /// Mode, including the file type.
     pub mode: u32,
     /// Access ACL; `None` if the mode expresses all permissions.
-    access: Option<Vec<Entry>>,
+    access: Option<Vec<PosixAclEntry>>,
     /// Default ACL of a directory.
-    default: Option<Vec<Entry>>,
+    default: Option<Vec<PosixAclEntry>>,
     /// True if the node has a name.
     pub is_linked: bool,
 }
@@ -202,7 +202,7 @@ impl PermissionState {
         acl::narrowed_mode(self.mode, list.as_ref(), next)
     }
 
-    fn entries_of_mode(&self) -> Vec<Entry> {
+    fn entries_of_mode(&self) -> Vec<PosixAclEntry> {
         entries_of(&PosixAcl::of_mode(self.mode))
     }
 
@@ -223,7 +223,7 @@ fn is_mode(list: &PosixAcl) -> bool {
     list.named.is_empty() && list.mask.is_none()
 }
 
-fn entries(node: &LocalNode, name: &str) -> Result<Option<Vec<Entry>>> {
+fn entries(node: &LocalNode, name: &str) -> Result<Option<Vec<PosixAclEntry>>> {
     match node.get_xattr(name) {
         Ok(value) => Ok(decode(&value)),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(None),
@@ -231,12 +231,12 @@ fn entries(node: &LocalNode, name: &str) -> Result<Option<Vec<Entry>>> {
     }
 }
 
-fn decode(bytes: &[u8]) -> Option<Vec<Entry>> {
+fn decode(bytes: &[u8]) -> Option<Vec<PosixAclEntry>> {
     let (version, rest) = bytes.split_first_chunk::<4>()?;
     if u32::from_le_bytes(*version) != VERSION || rest.len() % 8 != 0 {
         return None;
     }
-    let entry = |c: &[u8]| Entry {
+    let entry = |c: &[u8]| PosixAclEntry {
         tag: u16::from_le_bytes([c[0], c[1]]),
         bits: u16::from_le_bytes([c[2], c[3]]),
         id: u32::from_le_bytes([c[4], c[5], c[6], c[7]]),
@@ -244,7 +244,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<Entry>> {
     Some(rest.chunks_exact(8).map(entry).collect())
 }
 
-fn encode(entries: &[Entry]) -> Vec<u8> {
+fn encode(entries: &[PosixAclEntry]) -> Vec<u8> {
     let mut out = VERSION.to_le_bytes().to_vec();
     for entry in entries {
         out.extend_from_slice(&entry.tag.to_le_bytes());
@@ -254,7 +254,7 @@ fn encode(entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-fn list_of(entries: &[Entry]) -> PosixAcl {
+fn list_of(entries: &[PosixAclEntry]) -> PosixAcl {
     let mut list = PosixAcl::default();
     for entry in entries {
         let bits = u32::from(entry.bits) & 7;
@@ -271,11 +271,11 @@ fn list_of(entries: &[Entry]) -> PosixAcl {
     list
 }
 
-fn entries_of(list: &PosixAcl) -> Vec<Entry> {
-    let entry = |tag, bits: u32, id| Entry { tag, bits: (bits & 7) as u16, id };
+fn entries_of(list: &PosixAcl) -> Vec<PosixAclEntry> {
+    let entry = |tag, bits: u32, id| PosixAclEntry { tag, bits: (bits & 7) as u16, id };
     let mut named: Vec<_> = list.named.clone();
     named.sort_unstable();
-    let of = |named: &[(PosixName, u32)], wanted: u16| -> Vec<Entry> {
+    let of = |named: &[(PosixName, u32)], wanted: u16| -> Vec<PosixAclEntry> {
         let tagged = named.iter().map(|(name, bits)| match name {
             PosixName::User(uid) => entry(USER, *bits, *uid),
             PosixName::Group(gid) => entry(GROUP, *bits, *gid),
@@ -293,7 +293,11 @@ fn entries_of(list: &PosixAcl) -> Vec<Entry> {
 
 /// Samba's `smb_acl_wrapper` in NDR: two pointers, owner and group (64 bits each), mode, then the
 /// lists.
-fn wrapper(access: &[Entry], default: Option<&[Entry]>, facts: (u32, u32, u32)) -> Vec<u8> {
+fn wrapper(
+    access: &[PosixAclEntry],
+    default: Option<&[PosixAclEntry]>,
+    facts: (u32, u32, u32),
+) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend_from_slice(&0x0002_0000u32.to_le_bytes());
     out.extend_from_slice(&if default.is_some() { 0x0002_0004u32 } else { 0 }.to_le_bytes());
@@ -307,7 +311,7 @@ fn wrapper(access: &[Entry], default: Option<&[Entry]>, facts: (u32, u32, u32)) 
     out
 }
 
-fn put_list(out: &mut Vec<u8>, entries: &[Entry]) {
+fn put_list(out: &mut Vec<u8>, entries: &[PosixAclEntry]) {
     let count = (entries.len() as u32).to_le_bytes();
     align(out, 4);
     out.extend_from_slice(&count);

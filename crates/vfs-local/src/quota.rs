@@ -41,7 +41,7 @@ struct Block {
 /// `fs_quota_stat`, of which only the flags are used.
 #[repr(C)]
 #[derive(Default)]
-struct State {
+struct FsQuotaStat {
     version: i8,
     flags: u16,
     rest: [u64; 16],
@@ -49,7 +49,7 @@ struct State {
 
 /// Quota state of the file system.
 pub fn state(root: BorrowedFd<'_>) -> QuotaState {
-    let mut state = State::default();
+    let mut state = FsQuotaStat::default();
     match call(root, GET_STATE, 0, &mut state) {
         Ok(()) if state.flags & ENFORCED != 0 => QuotaState::Enforced,
         Ok(()) if state.flags & COUNTED != 0 => QuotaState::Counted,
@@ -165,9 +165,9 @@ mod tests {
         assert_eq!(std::mem::offset_of!(Block, valid), 64);
         assert_eq!(std::mem::offset_of!(Block, id), 68);
         assert_eq!(std::mem::size_of::<Block>(), 72);
-        assert_eq!(std::mem::offset_of!(State, flags), 2);
+        assert_eq!(std::mem::offset_of!(FsQuotaStat, flags), 2);
         // The structure has 80 bytes in the kernel.
-        assert!(std::mem::size_of::<State>() >= 80);
+        assert!(std::mem::size_of::<FsQuotaStat>() >= 80);
     }
 
     /// The kernel would permit every thread of a server with CAP_SYS_ADMIN.

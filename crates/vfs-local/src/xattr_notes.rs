@@ -34,7 +34,7 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 const NONE: i64 = i64::MIN;
 
 #[derive(Clone, Copy)]
-struct Note {
+struct XattrNote {
     inode: u64,
     device: u64,
     /// Change time in nanoseconds; 0 for an empty slot.
@@ -46,22 +46,29 @@ struct Note {
     flags: u8,
 }
 
-const EMPTY: Note =
-    Note { inode: 0, device: 0, changed: 0, created: NONE, set_changed: NONE, bits: 0, flags: 0 };
+const EMPTY: XattrNote = XattrNote {
+    inode: 0,
+    device: 0,
+    changed: 0,
+    created: NONE,
+    set_changed: NONE,
+    bits: 0,
+    flags: 0,
+};
 const HAS_BITS: u8 = 1;
 const XATTRS: u8 = 2;
 const STREAMS: u8 = 4;
 const DESCRIPTOR: u8 = 8;
 const POSIX_ACL: u8 = 16;
 
-type Part = Mutex<Box<[Note]>>;
+type Part = Mutex<Box<[XattrNote]>>;
 
 static TABLE: [OnceLock<Part>; PARTS] = [const { OnceLock::new() }; PARTS];
 
 /// Devices of served trees that have multigrain timestamps, with the number of trees on each.
 static SERVED_DEVICES: RwLock<Vec<(u64, u32)>> = RwLock::new(Vec::new());
 
-/// Registration of a served tree's device for [`Reader::of_device`]. Its owner has the tree's root
+/// Registration of a served tree's device for [`XattrNoteReader::of_device`]. Its owner has the tree's root
 /// open: meanwhile no other file system gets the device number.
 #[derive(Debug)]
 pub struct DeviceRegistration(Option<u64>);
@@ -146,7 +153,7 @@ fn has_multigrain_times(release: &str) -> bool {
 
 /// Access to the cache for one listing or one look at a node.
 #[derive(Debug)]
-pub struct Reader {
+pub struct XattrNoteReader {
     /// Files that changed before this time are cacheable, in nanoseconds; none on other file
     /// systems.
     settled_before: i128,
@@ -156,7 +163,7 @@ pub struct Reader {
     device: u64,
 }
 
-impl Reader {
+impl XattrNoteReader {
     /// Creates a reader for the files of a directory. It must be created before their attributes
     /// are read.
     pub fn of(directory: BorrowedFd<'_>) -> Self {
@@ -193,7 +200,7 @@ impl Reader {
     /// Caches values that were read after these attributes.
     pub fn keep(&self, attributes: &Attributes) {
         let Some(changed) = self.time_of(attributes) else { return };
-        let Some(note) = Note::of(attributes, changed) else { return };
+        let Some(note) = XattrNote::of(attributes, changed) else { return };
         let (part, at) = place(note.inode);
         let part = TABLE[part].get_or_init(|| Mutex::new(vec![EMPTY; PART_NOTES].into()));
         part.lock()[at] = note;
@@ -209,7 +216,7 @@ impl Reader {
     }
 }
 
-impl Note {
+impl XattrNote {
     fn of(attributes: &Attributes, changed: i64) -> Option<Self> {
         let stored = attributes.stored;
         let nanos = |time: Option<Timestamp>| match time {
@@ -298,7 +305,8 @@ mod tests {
 
     #[test]
     fn cached_xattrs_are_valid_while_ctime_stays() {
-        let reader = Reader { settled_before: 1000, is_multigrain: false, device: u64::MAX };
+        let reader =
+            XattrNoteReader { settled_before: 1000, is_multigrain: false, device: u64::MAX };
         let noted = attributes(5, 900);
         reader.keep(&noted);
         let plain = |of: Attributes| Attributes {
@@ -323,21 +331,24 @@ mod tests {
 
     #[test]
     fn recently_changed_file_is_not_cached() {
-        let reader = Reader { settled_before: 1000, is_multigrain: false, device: u64::MAX };
+        let reader =
+            XattrNoteReader { settled_before: 1000, is_multigrain: false, device: u64::MAX };
         let fresh = attributes(6, 1000);
         reader.keep(&fresh);
         assert_eq!(
-            Reader { settled_before: 5000, is_multigrain: false, device: u64::MAX }.find(&fresh),
+            XattrNoteReader { settled_before: 5000, is_multigrain: false, device: u64::MAX }
+                .find(&fresh),
             None
         );
         let folder = std::fs::File::open("/proc/self").unwrap();
-        let elsewhere = Reader::of(folder.as_fd());
+        let elsewhere = XattrNoteReader::of(folder.as_fd());
         assert_eq!(elsewhere.settled_before, i128::MIN, "nor on a file system of another kind");
     }
 
     #[test]
     fn note_counts_at_once_where_each_change_shows_another_time() {
-        let reader = Reader { settled_before: i128::MIN, is_multigrain: true, device: u64::MAX };
+        let reader =
+            XattrNoteReader { settled_before: i128::MIN, is_multigrain: true, device: u64::MAX };
         let fresh = attributes(7, 1_700_000_000_000_000_001);
         reader.keep(&fresh);
         assert_eq!(reader.find(&fresh), Some(fresh));
@@ -392,7 +403,7 @@ mod tests {
         let before = count();
         let one = DeviceRegistration::of(root.as_fd());
         let other = DeviceRegistration::of(root.as_fd());
-        assert!(Reader::of_device(device).is_some() && count() >= before + 2);
+        assert!(XattrNoteReader::of_device(device).is_some() && count() >= before + 2);
         drop((one, other));
         let elsewhere = std::fs::File::open("/proc/self").unwrap();
         assert!(DeviceRegistration::of(elsewhere.as_fd()).0.is_none());

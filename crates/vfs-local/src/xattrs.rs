@@ -19,7 +19,7 @@ const NAMES_BYTES_MAX: usize = 1024;
 
 /// How a node is addressed.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
+pub enum NodeAddress<'a> {
     /// A descriptor that is open for data.
     Open(BorrowedFd<'a>),
     /// An O_PATH descriptor, which calls on descriptors reject.
@@ -28,7 +28,7 @@ pub enum Place<'a> {
     Child(BorrowedFd<'a>, &'a CStr),
 }
 
-impl Place<'_> {
+impl NodeAddress<'_> {
     /// The names of all extended attributes, each with a NUL.
     pub fn list(self, into: &mut [u8]) -> rustix::io::Result<usize> {
         match self {
@@ -68,7 +68,7 @@ impl Place<'_> {
 /// Completes attributes that were just read with the values in extended attributes: DOS attributes,
 /// the change time that a client set, and the presence of others. Returns false if a read failed,
 /// so that the values must not be cached.
-pub fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) -> bool {
+pub fn fill_stored(attributes: &mut Attributes, place: NodeAddress<'_>, work: ServerWork) -> bool {
     let (dos, stored) = read_stored(place, work);
     let is_complete = dos.is_some() && stored != MetadataPresence::UNKNOWN;
     let dos = dos.unwrap_or_default();
@@ -80,7 +80,7 @@ pub fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWo
 
 /// DOS attributes, and which other values extended attributes hold. No DOS attributes if they could
 /// not be read.
-fn read_stored(place: Place<'_>, work: ServerWork) -> (Option<StoredDos>, MetadataPresence) {
+fn read_stored(place: NodeAddress<'_>, work: ServerWork) -> (Option<StoredDos>, MetadataPresence) {
     let mut names = [0u8; NAMES_BYTES_MAX];
     let listed = match place.list(&mut names) {
         Ok(length) => &names[..length],
@@ -104,7 +104,7 @@ fn read_stored(place: Place<'_>, work: ServerWork) -> (Option<StoredDos>, Metada
 /// Reads DOS attributes, which are visible to everybody who may see the file, as the server if
 /// necessary. If the user may read the data, no credentials change. `None` if they cannot be read;
 /// damaged ones are the default.
-fn read_dos(place: Place<'_>, work: ServerWork) -> Option<StoredDos> {
+fn read_dos(place: NodeAddress<'_>, work: ServerWork) -> Option<StoredDos> {
     let mut value = [0u8; 256];
     let mut read = || place.get(c"user.DOSATTRIB", &mut value);
     let length = match read() {
@@ -250,7 +250,8 @@ mod tests {
                 set("user.DosStream.a:$DATA", b"2");
             }
         }
-        let read = |name| read_stored(Place::Child(directory.as_fd(), name), ServerWork::Metadata);
+        let read =
+            |name| read_stored(NodeAddress::Child(directory.as_fd(), name), ServerWork::Metadata);
         let looked = rustix::fs::open(
             folder.path().join("marked"),
             OFlags::PATH | OFlags::CLOEXEC,
@@ -258,7 +259,7 @@ mod tests {
         );
         let looked = looked.unwrap();
         let all = || {
-            let looked = read_stored(Place::Looked(looked.as_fd()), ServerWork::Metadata);
+            let looked = read_stored(NodeAddress::Looked(looked.as_fd()), ServerWork::Metadata);
             [read(c"plain"), read(c"marked"), read(c"missing"), looked]
         };
         let first = all();
@@ -271,6 +272,6 @@ mod tests {
         assert_eq!(first[1], (Some(info.into()), marked));
         assert_eq!(first[3], first[1]);
         let file = File::open(folder.path().join("marked")).unwrap();
-        assert_eq!(read_stored(Place::Open(file.as_fd()), ServerWork::Metadata), first[1]);
+        assert_eq!(read_stored(NodeAddress::Open(file.as_fd()), ServerWork::Metadata), first[1]);
     }
 }

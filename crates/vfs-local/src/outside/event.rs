@@ -12,7 +12,7 @@ const HANDLE_FIXED: usize = 8;
 
 /// One event.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct FanotifyEvent<'a> {
     /// The process that caused it; 0 if it is invisible to this one.
     pub pid: u32,
     /// Events before this one were lost.
@@ -42,10 +42,10 @@ impl NameEvent {
 }
 
 /// The handle of a directory, and a name in it.
-type Place<'a> = (&'a [u8], Name);
+type EventName<'a> = (&'a [u8], Name);
 
 /// The events in a buffer read from a group.
-pub fn parse(buffer: &[u8]) -> impl Iterator<Item = Event<'_>> {
+pub fn parse(buffer: &[u8]) -> impl Iterator<Item = FanotifyEvent<'_>> {
     let mut rest = buffer;
     std::iter::from_fn(move || {
         let fixed: &[u8; FIXED] = rest.first_chunk()?;
@@ -57,7 +57,7 @@ pub fn parse(buffer: &[u8]) -> impl Iterator<Item = Event<'_>> {
         let event = rest.get(..length).filter(|_| length >= FIXED)?;
         let mask = u64::from_ne_bytes(*fixed[8..].first_chunk()?);
         rest = &rest[length..];
-        Some(Event {
+        Some(FanotifyEvent {
             pid: number(20),
             overflowed: mask & libc::FAN_Q_OVERFLOW != 0,
             is_directory: mask & libc::FAN_ONDIR != 0,
@@ -67,7 +67,7 @@ pub fn parse(buffer: &[u8]) -> impl Iterator<Item = Event<'_>> {
     })
 }
 
-impl<'a> Event<'a> {
+impl<'a> FanotifyEvent<'a> {
     /// The handle of a file whose data changed, and the event mask.
     pub fn changed_file(&self) -> Option<(&'a [u8], u64)> {
         let what = self.mask & (libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE);
@@ -128,7 +128,7 @@ impl<'a> Event<'a> {
 
     /// The records with a place, and their types. The directory itself, with the name `.`, does not
     /// count as a name in it.
-    fn places(&self) -> impl Iterator<Item = (u8, Place<'a>)> {
+    fn places(&self) -> impl Iterator<Item = (u8, EventName<'a>)> {
         self.records()
             .filter_map(|(kind, handle, name)| Some((kind, (handle, Name::new(name).ok()?))))
     }
@@ -207,7 +207,7 @@ mod tests {
         let mut bytes = event(libc::FAN_CREATE, 5, &[record(2, 1, "a")]);
         bytes.extend(event(libc::FAN_Q_OVERFLOW, 0, &[]));
         bytes.extend(event(libc::FAN_CREATE | libc::FAN_ONDIR, 6, &[record(2, 2, "bcde")]));
-        let events: Vec<Event<'_>> = parse(&bytes).collect();
+        let events: Vec<FanotifyEvent<'_>> = parse(&bytes).collect();
         assert_eq!(events.iter().map(|e| e.pid).collect::<Vec<_>>(), [5, 0, 6]);
         assert!(events[1].overflowed && events[2].is_directory && !events[0].is_directory);
         assert_eq!(name_events(&bytes), [(1, came("a")), (2, came("bcde"))]);

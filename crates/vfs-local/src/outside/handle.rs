@@ -10,13 +10,13 @@ const FILE_SYSTEM_BYTES: usize = 8;
 
 /// A `file_handle` of the maximum size.
 #[repr(C)]
-struct Handle {
+struct KernelHandle {
     length: u32,
     kind: i32,
     bytes: [u8; libc::MAX_HANDLE_SZ as usize],
 }
 
-impl Handle {
+impl KernelHandle {
     fn empty() -> Self {
         let bytes = [0; libc::MAX_HANDLE_SZ as usize];
         Self { length: libc::MAX_HANDLE_SZ as u32, kind: 0, bytes }
@@ -38,7 +38,7 @@ impl Handle {
 
 /// File system id and handle of a directory, in the form in which events contain them.
 pub fn handle_of(fd: BorrowedFd<'_>) -> Result<Box<[u8]>> {
-    let mut handle = Handle::empty();
+    let mut handle = KernelHandle::empty();
     let mut mount = 0;
     // SAFETY: `handle` has the layout of `file_handle` with as much room as it says; the path is an
     // empty string, for the descriptor itself.
@@ -79,7 +79,7 @@ pub fn place_of(root: BorrowedFd<'_>, key: &[u8]) -> Option<RelPath> {
 
 /// Opens the directory with this handle on the file system of `root`, with O_PATH.
 pub fn open(root: BorrowedFd<'_>, key: &[u8]) -> Option<OwnedFd> {
-    let mut handle = Handle::parse(key)?;
+    let mut handle = KernelHandle::parse(key)?;
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: `handle` has the layout of `file_handle`, with as many bytes as it says.
     let fd = unsafe { libc::open_by_handle_at(root.as_raw_fd(), (&raw mut handle).cast(), flags) };

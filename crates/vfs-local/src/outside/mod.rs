@@ -17,7 +17,7 @@ use crate::identity::IdentityGuard;
 use crate::local_node::LocalNode;
 use crate::location::path_below;
 use crate::stream_store::reserved;
-use event::{Event, NameEvent};
+use event::{FanotifyEvent, NameEvent};
 use file::WatchedFile;
 use handle::{handle_of, place_of};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -83,18 +83,18 @@ struct SourceState {
     root: OwnedFd,
     /// Readable when the thread must end.
     stopped: OwnedFd,
-    directories: Mutex<Directories>,
+    directories: Mutex<FanotifyDirectories>,
 }
 
 #[derive(Debug, Default)]
-struct Directories {
-    by_handle: HashMap<Box<[u8]>, Directory>,
+struct FanotifyDirectories {
+    by_handle: HashMap<Box<[u8]>, FanotifyDirectory>,
     files: HashMap<Box<[u8]>, WatchedFile>,
     trees: Trees,
     next_watch: u64,
 }
 
-impl Directories {
+impl FanotifyDirectories {
     fn new_number(&mut self) -> u64 {
         self.next_watch += 1;
         self.next_watch
@@ -115,13 +115,13 @@ impl std::fmt::Debug for Trees {
     }
 }
 
-struct Directory {
+struct FanotifyDirectory {
     fd: OwnedFd,
     mask: u64,
     watches: Vec<(u64, ExternalChangeCallback)>,
 }
 
-impl std::fmt::Debug for Directory {
+impl std::fmt::Debug for FanotifyDirectory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Directory").field("fd", &self.fd).finish_non_exhaustive()
     }
@@ -209,7 +209,7 @@ impl Source {
         } else {
             let fd = fcntl_dupfd_cloexec(fd, 0).map_err(|_| FsError::TooMany)?;
             let mask = self.shared.mark_new(Scope::Directory, fd.as_fd())?;
-            let new = Directory { fd, mask, watches: vec![(number, tell)] };
+            let new = FanotifyDirectory { fd, mask, watches: vec![(number, tell)] };
             directories.by_handle.insert(handle.clone(), new);
         }
         Ok(Box::new(Watch { shared: self.shared.clone(), handle: Some(handle), number, work }))
@@ -291,7 +291,7 @@ impl SourceState {
         }
     }
 
-    fn deliver(&self, event: &Event<'_>, writes: &mut ReportedWrites) {
+    fn deliver(&self, event: &FanotifyEvent<'_>, writes: &mut ReportedWrites) {
         if event.overflowed {
             let directories = self.directories.lock();
             let all = directories.by_handle.values().flat_map(|d| &d.watches);
@@ -346,7 +346,7 @@ impl SourceState {
 
     /// True if the directory of an event is watched itself. For a watched tree, a write is reported
     /// when its file is closed.
-    fn watches_a_place_of(&self, event: &Event<'_>) -> bool {
+    fn watches_a_place_of(&self, event: &FanotifyEvent<'_>) -> bool {
         let directories = self.directories.lock();
         event.name_events().iter().any(|(handle, _)| directories.by_handle.contains_key(*handle))
     }
@@ -368,7 +368,12 @@ impl SourceState {
 
     /// The callbacks for a change in a directory, and further facts about it. Only watches of the
     /// directory itself receive writes, so its path is not looked up for one.
-    fn look_up(&self, event: &Event<'_>, handle: &[u8], name_event: &NameEvent) -> ChangeReceivers {
+    fn look_up(
+        &self,
+        event: &FanotifyEvent<'_>,
+        handle: &[u8],
+        name_event: &NameEvent,
+    ) -> ChangeReceivers {
         let directories = self.directories.lock();
         let known = directories.by_handle.get(handle);
         let watches = known.iter().flat_map(|d| &d.watches).map(|(_, tell)| tell.clone()).collect();
@@ -431,7 +436,7 @@ struct ReportedWrites(HashMap<Box<[u8]>, DataState>);
 impl ReportedWrites {
     /// Whether an event is the close of a file whose data, which was looked at just now, is as it was
     /// reported.
-    fn has(&mut self, event: &Event<'_>, data: DataState) -> bool {
+    fn has(&mut self, event: &FanotifyEvent<'_>, data: DataState) -> bool {
         let Some((file, _)) = event.changed_file() else { return false };
         if event.is_close() {
             return self.0.remove(file) == Some(data);

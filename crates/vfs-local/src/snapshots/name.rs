@@ -37,7 +37,7 @@ impl std::fmt::Display for NameFormatError {
 impl std::error::Error for NameFormatError {}
 
 #[derive(Clone, Copy, Debug)]
-struct Fields {
+struct SnapshotNameFields {
     year: i64,
     month: i64,
     day: i64,
@@ -94,8 +94,15 @@ impl NameFormat {
     /// The creation time of the snapshot with this name; `None` if the name does not match.
     #[must_use]
     pub fn time(&self, name: &[u8]) -> Option<Timestamp> {
-        let fields =
-            Fields { year: 0, month: 1, day: 1, hour: 0, minute: 0, second: 0, epoch: None };
+        let fields = SnapshotNameFields {
+            year: 0,
+            month: 1,
+            day: 1,
+            hour: 0,
+            minute: 0,
+            second: 0,
+            epoch: None,
+        };
         let fields = read(&self.0, name, fields)?;
         let seconds = match fields.epoch {
             Some(epoch) => epoch,
@@ -105,7 +112,7 @@ impl NameFormat {
     }
 }
 
-fn read(parts: &[Part], name: &[u8], mut fields: Fields) -> Option<Fields> {
+fn read(parts: &[Part], name: &[u8], mut fields: SnapshotNameFields) -> Option<SnapshotNameFields> {
     let Some((part, parts)) = parts.split_first() else {
         return name.is_empty().then_some(fields);
     };
@@ -122,7 +129,7 @@ fn read(parts: &[Part], name: &[u8], mut fields: Fields) -> Option<Fields> {
         Part::Epoch => {
             let count = name.iter().take(11).take_while(|b| b.is_ascii_digit()).count();
             let (epoch, rest) = digits(count)?;
-            return read(parts, rest, Fields { epoch: Some(epoch), ..fields });
+            return read(parts, rest, SnapshotNameFields { epoch: Some(epoch), ..fields });
         }
         Part::Year => (&mut fields.year, 4),
         Part::Month => (&mut fields.month, 2),
@@ -137,8 +144,8 @@ fn read(parts: &[Part], name: &[u8], mut fields: Fields) -> Option<Fields> {
 }
 
 /// Converts to seconds since 1970; `None` for an invalid date or time.
-fn seconds_of(fields: &Fields) -> Option<i64> {
-    let Fields { year, month, day, hour, minute, second, .. } = *fields;
+fn seconds_of(fields: &SnapshotNameFields) -> Option<i64> {
+    let SnapshotNameFields { year, month, day, hour, minute, second, .. } = *fields;
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days_of_month = match month {
         2 if is_leap => 29,

@@ -7,7 +7,7 @@
 //! before the restored file; the stream then stays with the copy, and is not lost. In every other
 //! case the reference is an error, and the store file stays unchanged.
 
-use super::record::{Host, Record};
+use super::record::{HostIdentity, StoreFileRecord};
 use super::sweep::{self, HostState};
 use super::{StoredFile, handle_of, orphan_mark, record_of, remove_file, unreachable};
 use crate::local_node::LocalNode;
@@ -27,7 +27,7 @@ fn lock_records() -> MutexGuard<'static, ()> {
 }
 
 /// Relation of a store file to the node that refers to it.
-pub(super) enum Claim {
+pub(super) enum HostRelation {
     /// The node is its host.
     Own,
     /// The node has just become its host.
@@ -48,16 +48,16 @@ impl StoredFile {
     ///
     /// # Errors
     /// [`FsError::Unavailable`] and others if the record cannot be read or written.
-    pub(super) fn claim_for(&self, node: &LocalNode, writes: bool) -> Result<Claim> {
+    pub(super) fn claim_for(&self, node: &LocalNode, writes: bool) -> Result<HostRelation> {
         let failed = |errno| unreachable("read record of stream", errno);
         let Some(record) = record_of(self.file.as_fd()).map_err(failed)? else {
             return Ok(self.refuse("its file in the store has no record: restore its attributes"));
         };
         if names(&record, node) {
-            return Ok(Claim::Own);
+            return Ok(HostRelation::Own);
         }
         match sweep::host_state(self.store.as_fd(), &record) {
-            HostState::Present if !self.is_copied(&record) => Ok(Claim::Foreign),
+            HostState::Present if !self.is_copied(&record) => Ok(HostRelation::Foreign),
             HostState::Gone => self.adopt(node, &record, writes),
             HostState::Present | HostState::Unknown => {
                 Ok(self.refuse("it may belong to the file that it was made for"))
@@ -66,7 +66,12 @@ impl StoredFile {
     }
 
     /// Makes the node the host of record, unless a user would gain rights by that.
-    fn adopt(&self, node: &LocalNode, seen: &Record, writes: bool) -> Result<Claim> {
+    fn adopt(
+        &self,
+        node: &LocalNode,
+        seen: &StoreFileRecord,
+        writes: bool,
+    ) -> Result<HostRelation> {
         let (own, host) = (self.stat()?, node.raw_stat()?);
         let is_equal = seen.host_rights == Some(PermissionState::of(node)?.hash());
         if own.st_uid != host.st_uid || !is_equal {
@@ -79,7 +84,7 @@ impl StoredFile {
         let present = record_of(self.file.as_fd()).map_err(failed)?;
         if present.as_ref().is_some_and(|record| names(record, node)) {
             // Another caller adopted it first, for the same file.
-            return Ok(Claim::Own);
+            return Ok(HostRelation::Own);
         }
         if present.as_ref() != Some(seen) || self.stat()?.st_nlink == 0 {
             return Ok(self.refuse("it was taken over or removed just now"));
@@ -92,17 +97,17 @@ impl StoredFile {
         // The store file has a host again.
         orphan_mark::clear(&self.file);
         sweep::host_added(node.key, self.id());
-        Ok(Claim::Adopted)
+        Ok(HostRelation::Adopted)
     }
 
-    fn refuse(&self, reason: &'static str) -> Claim {
+    fn refuse(&self, reason: &'static str) -> HostRelation {
         let id = self.id().file_name();
         tracing::error!(id, reason, "a long stream is not given to the file that refers to it");
-        Claim::Unclear
+        HostRelation::Unclear
     }
 
     /// True if the record was written to another file, from which this one was copied.
-    fn is_copied(&self, record: &Record) -> bool {
+    fn is_copied(&self, record: &StoreFileRecord) -> bool {
         let own = handle_of(self.file.as_fd());
         !record.own_handle.is_empty() && !own.is_empty() && own != record.own_handle
     }
@@ -143,7 +148,7 @@ impl StoredFile {
 pub(super) fn remove_unchanged(
     store: BorrowedFd<'_>,
     id: super::StoredId,
-    seen: &Record,
+    seen: &StoreFileRecord,
 ) -> rustix::io::Result<bool> {
     let _lock = lock_records();
     let file = match super::open_file(store, id, false) {
@@ -158,8 +163,8 @@ pub(super) fn remove_unchanged(
 }
 
 /// True if a record refers to this node.
-fn names(record: &Record, node: &LocalNode) -> bool {
-    let host = Host::of(node);
+fn names(record: &StoreFileRecord, node: &LocalNode) -> bool {
+    let host = HostIdentity::of(node);
     if record.host != host {
         return false;
     }

@@ -33,11 +33,11 @@ use crate::handles::persistent_id;
 use crate::identity::as_server;
 use crate::local_node::LocalNode;
 use crate::posix_acl::PermissionState;
-use adoption::Claim;
+use adoption::HostRelation;
 pub use inventory::StreamInventory;
 pub(crate) use mounts::mounts_in;
 pub use record::StoredId;
-use record::{Host, RECORD_BYTES_MAX, Record};
+use record::{HostIdentity, RECORD_BYTES_MAX, StoreFileRecord};
 use reserved::{FILE_MODE, NAME, RECORD, STORE_MODE, is_directory, is_store_name};
 pub use roots::{ServedRoot, serve};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -112,7 +112,7 @@ fn unreachable(operation: &'static str, errno: Errno) -> FsError {
 }
 
 /// Result of looking up a store file.
-enum Lookup {
+enum StoreLookup {
     Found(StoredFile),
     /// Its record refers to another existing file: the reference was copied.
     Foreign,
@@ -131,21 +131,21 @@ struct FailedLookups {
 }
 
 impl FailedLookups {
-    fn note(&mut self, answer: Result<Lookup>) {
+    fn note(&mut self, answer: Result<StoreLookup>) {
         match answer {
-            Ok(Lookup::Foreign) => self.is_foreign = true,
-            Ok(Lookup::Unclear) => self.is_unclear = true,
-            Ok(Lookup::Missing | Lookup::Found(_)) => {}
+            Ok(StoreLookup::Foreign) => self.is_foreign = true,
+            Ok(StoreLookup::Unclear) => self.is_unclear = true,
+            Ok(StoreLookup::Missing | StoreLookup::Found(_)) => {}
             Err(failed) => self.error = self.error.take().or(Some(failed)),
         }
     }
 
-    fn lookup(self) -> Result<Lookup> {
+    fn lookup(self) -> Result<StoreLookup> {
         match self.error {
             Some(error) => Err(error),
-            None if self.is_unclear => Ok(Lookup::Unclear),
-            None if self.is_foreign => Ok(Lookup::Foreign),
-            None => Ok(Lookup::Missing),
+            None if self.is_unclear => Ok(StoreLookup::Unclear),
+            None if self.is_foreign => Ok(StoreLookup::Foreign),
+            None => Ok(StoreLookup::Missing),
         }
     }
 }
@@ -167,10 +167,10 @@ impl StoredFile {
     /// [`FsError::Unavailable`] and others if that is uncertain: the stream may exist.
     pub fn open(node: &LocalNode, id: StoredId, writes: bool) -> Result<Self> {
         match Self::look(node, id, writes)? {
-            Lookup::Found(stored) => Ok(stored),
-            Lookup::Foreign => Err(FsError::NotFound),
-            Lookup::Unclear => Err(FsError::Unavailable),
-            Lookup::Missing => {
+            StoreLookup::Found(stored) => Ok(stored),
+            StoreLookup::Foreign => Err(FsError::NotFound),
+            StoreLookup::Unclear => Err(FsError::Unavailable),
+            StoreLookup::Missing => {
                 let (inode, id) = (node.key.inode, id.file_name());
                 tracing::error!(
                     inode,
@@ -191,8 +191,8 @@ impl StoredFile {
     /// Like [`StoredFile::open`].
     pub fn open_present(node: &LocalNode, id: StoredId) -> Result<Option<Self>> {
         match Self::look(node, id, false)? {
-            Lookup::Found(stored) => Ok(Some(stored)),
-            Lookup::Foreign | Lookup::Unclear | Lookup::Missing => Ok(None),
+            StoreLookup::Found(stored) => Ok(Some(stored)),
+            StoreLookup::Foreign | StoreLookup::Unclear | StoreLookup::Missing => Ok(None),
         }
     }
 
@@ -204,31 +204,31 @@ impl StoredFile {
     pub fn open_written(node: &LocalNode, id: StoredId) -> Result<Option<Self>> {
         for _ in 0..WRITTEN_TRIES_MAX {
             match Self::look(node, id, false)? {
-                Lookup::Found(stored) => return Ok(Some(stored)),
-                Lookup::Foreign => return Ok(None),
-                Lookup::Unclear | Lookup::Missing if !sweep::has_stream(node.key, id) => {
+                StoreLookup::Found(stored) => return Ok(Some(stored)),
+                StoreLookup::Foreign => return Ok(None),
+                StoreLookup::Unclear | StoreLookup::Missing if !sweep::has_stream(node.key, id) => {
                     return Ok(None);
                 }
                 // Another process may be moving it to another store.
-                Lookup::Unclear | Lookup::Missing => std::thread::sleep(WRITTEN_PAUSE),
+                StoreLookup::Unclear | StoreLookup::Missing => std::thread::sleep(WRITTEN_PAUSE),
             }
         }
         Err(FsError::Unavailable)
     }
 
     /// Looks in the store of the last hit, and in all stores if the file is not there.
-    fn look(node: &LocalNode, id: StoredId, writes: bool) -> Result<Lookup> {
+    fn look(node: &LocalNode, id: StoredId, writes: bool) -> Result<StoreLookup> {
         as_server(ServerWork::StreamStore, || {
             if let Some(store) = roots::last_store_of(node.key.device, id, writes)
-                && let Ok(Lookup::Found(stored)) = look_in(Ok(store), node, id, writes)
+                && let Ok(StoreLookup::Found(stored)) = look_in(Ok(store), node, id, writes)
             {
-                return Ok(Lookup::Found(stored));
+                return Ok(StoreLookup::Found(stored));
             }
             for _ in 0..MOVED_TRIES_MAX {
                 let moves = roots::moves();
                 let lookup = Self::look_everywhere(node, id, writes)?;
                 // A file that moves between stores may be missed in both.
-                if !matches!(lookup, Lookup::Missing) || roots::moves() == moves {
+                if !matches!(lookup, StoreLookup::Missing) || roots::moves() == moves {
                     return Ok(lookup);
                 }
             }
@@ -238,13 +238,13 @@ impl StoredFile {
 
     /// Looks in the stores above the node, then in the other known ones. Copies of a store may be
     /// served, too, so that one of several files with the id may be the node's.
-    fn look_everywhere(node: &LocalNode, id: StoredId, writes: bool) -> Result<Lookup> {
+    fn look_everywhere(node: &LocalNode, id: StoredId, writes: bool) -> Result<StoreLookup> {
         let mut refused = FailedLookups::default();
         for found in roots::stores_above(node) {
             match look_in(found.store, node, id, writes) {
-                Ok(Lookup::Found(stored)) => {
+                Ok(StoreLookup::Found(stored)) => {
                     roots::note_store(id, found.place);
-                    return Ok(Lookup::Found(stored));
+                    return Ok(StoreLookup::Found(stored));
                 }
                 other => refused.note(other),
             }
@@ -252,15 +252,15 @@ impl StoredFile {
         let knows_all_above = refused.error.is_none();
         for found in roots::stores_on(node.key.device) {
             match look_in(found.store, node, id, writes) {
-                Ok(Lookup::Found(stored)) if knows_all_above && writes => {
-                    return Ok(Lookup::Found(stored.moved_near(node, found.place)));
+                Ok(StoreLookup::Found(stored)) if knows_all_above && writes => {
+                    return Ok(StoreLookup::Found(stored.moved_near(node, found.place)));
                 }
-                Ok(Lookup::Found(stored)) => {
+                Ok(StoreLookup::Found(stored)) => {
                     // A read changes nothing, because the share may be read-only.
                     if knows_all_above {
                         roots::note_store_for_reads(id, found.place);
                     }
-                    return Ok(Lookup::Found(stored));
+                    return Ok(StoreLookup::Found(stored));
                 }
                 other => refused.note(other),
             }
@@ -356,8 +356,8 @@ impl StoredFile {
     }
 
     fn record_host(&self, node: &LocalNode) -> Result<()> {
-        let record = Record {
-            host: Host::of(node),
+        let record = StoreFileRecord {
+            host: HostIdentity::of(node),
             host_rights: Some(PermissionState::of(node)?.hash()),
             host_handle: handle_of(node.as_fd()),
             own_handle: handle_of(self.file.as_fd()),
@@ -406,27 +406,27 @@ fn look_in(
     node: &LocalNode,
     id: StoredId,
     writes: bool,
-) -> Result<Lookup> {
+) -> Result<StoreLookup> {
     let failed = |errno| unreachable("open stream", errno);
     let store = store.map_err(failed)?;
     HAS_STORE.store(true, Ordering::Relaxed);
     let file = match open_file(store.as_fd(), id, writes) {
-        Err(Errno::NOENT) => return Ok(Lookup::Missing),
+        Err(Errno::NOENT) => return Ok(StoreLookup::Missing),
         other => other.map_err(failed)?,
     };
     let stored = StoredFile { file, store, id };
     match stored.claim_for(node, writes)? {
-        Claim::Own => {
+        HostRelation::Own => {
             // For instance after a restart, when its store was unknown.
             sweep::host_found(node.key, id);
             if writes {
                 stored.follow_owner(node);
             }
-            Ok(Lookup::Found(stored))
+            Ok(StoreLookup::Found(stored))
         }
-        Claim::Adopted => Ok(Lookup::Found(stored)),
-        Claim::Foreign => Ok(Lookup::Foreign),
-        Claim::Unclear => Ok(Lookup::Unclear),
+        HostRelation::Adopted => Ok(StoreLookup::Found(stored)),
+        HostRelation::Foreign => Ok(StoreLookup::Foreign),
+        HostRelation::Unclear => Ok(StoreLookup::Unclear),
     }
 }
 
@@ -524,10 +524,10 @@ fn give_file(file: BorrowedFd<'_>, uid: u32, gid: u32) -> rustix::io::Result<()>
 }
 
 /// The record of a store file; `None` if it has none, or one of an unknown version.
-fn record_of(file: BorrowedFd<'_>) -> rustix::io::Result<Option<Record>> {
+fn record_of(file: BorrowedFd<'_>) -> rustix::io::Result<Option<StoreFileRecord>> {
     let mut value = [0; RECORD_BYTES_MAX];
     match rustix::fs::fgetxattr(file, RECORD, &mut value) {
-        Ok(length) => Ok(Record::decode(&value[..length])),
+        Ok(length) => Ok(StoreFileRecord::decode(&value[..length])),
         Err(Errno::NODATA | Errno::RANGE) => Ok(None),
         Err(errno) => Err(errno),
     }

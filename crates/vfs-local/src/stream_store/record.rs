@@ -67,13 +67,13 @@ impl StoredId {
 /// Identity of a file on its file system, across mounts and in snapshots. An inode number may be
 /// reused, but not with the same creation time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct HostIdentity {
     inode: u64,
     /// Creation time in nanoseconds; 0 if the file system does not store it.
     born: i64,
 }
 
-impl Host {
+impl HostIdentity {
     /// The identity of a node.
     pub fn of(node: &LocalNode) -> Self {
         let born = node.born.map_or(0, |born| i64::try_from(born.0).unwrap_or(0));
@@ -93,9 +93,9 @@ impl Host {
 
 /// A store file's record of its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct StoreFileRecord {
     /// The host.
-    pub host: Host,
+    pub host: HostIdentity,
     /// Hash of the host's owner, group, mode and ACL, if recorded. Equal hashes give the same users
     /// the same rights.
     pub host_rights: Option<[u8; RIGHTS_BYTES]>,
@@ -106,7 +106,7 @@ pub struct Record {
     pub own_handle: Vec<u8>,
 }
 
-impl Record {
+impl StoreFileRecord {
     /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let version = self.host_rights.map_or(VERSION_WITHOUT_RIGHTS, |_| VERSION);
@@ -134,7 +134,8 @@ impl Record {
         };
         let (host_handle, rest) = split_handle(rest)?;
         let (own_handle, rest) = split_handle(rest)?;
-        let host = Host { inode: u64::from_le_bytes(*inode), born: i64::from_le_bytes(*born) };
+        let host =
+            HostIdentity { inode: u64::from_le_bytes(*inode), born: i64::from_le_bytes(*born) };
         let is_whole = rest.is_empty();
         is_whole.then(|| Self {
             host,
@@ -179,19 +180,19 @@ mod tests {
 
     #[test]
     fn record_round_trips_and_rejects_truncation() {
-        let host = Host { inode: 7, born: -3 };
+        let host = HostIdentity { inode: 7, born: -3 };
         for host_rights in [None, Some([9; RIGHTS_BYTES])] {
             let (host_handle, own_handle) = (vec![1; 20], vec![2; HANDLE_BYTES_MAX]);
-            let record = Record { host, host_rights, host_handle, own_handle };
+            let record = StoreFileRecord { host, host_rights, host_handle, own_handle };
             let bytes = record.encode();
             assert!(bytes.len() <= RECORD_BYTES_MAX);
-            assert_eq!(Record::decode(&bytes), Some(record));
+            assert_eq!(StoreFileRecord::decode(&bytes), Some(record));
             for length in 0..bytes.len() {
-                assert_eq!(Record::decode(&bytes[..length]), None);
+                assert_eq!(StoreFileRecord::decode(&bytes[..length]), None);
             }
-            assert_eq!(Record::decode(&[&bytes[..], b"x"].concat()), None);
+            assert_eq!(StoreFileRecord::decode(&[&bytes[..], b"x"].concat()), None);
         }
         let long = [&[VERSION_WITHOUT_RIGHTS][..], &[0; 16], &[200], &[0; 200], &[0]].concat();
-        assert_eq!(Record::decode(&long), None);
+        assert_eq!(StoreFileRecord::decode(&long), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Recognizes stores and their files, which no client may reach.
 
 use crate::identity::as_server;
-use crate::xattrs::Place;
+use crate::xattrs::NodeAddress;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -41,7 +41,7 @@ pub fn is_reserved(fd: BorrowedFd<'_>, path_only: bool, attributes: &Attributes)
 
 /// True if a file or directory has a record, or may have one.
 fn has_record(fd: BorrowedFd<'_>, path_only: bool) -> bool {
-    let place = if path_only { Place::Looked(fd) } else { Place::Open(fd) };
+    let place = if path_only { NodeAddress::Looked(fd) } else { NodeAddress::Open(fd) };
     let look = || Ok(place.get(c"user.anabranch.stream-of", &mut []));
     !matches!(
         as_server(ServerWork::StreamStore, look),

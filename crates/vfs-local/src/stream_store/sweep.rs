@@ -17,7 +17,7 @@
 use super::adoption::remove_unchanged;
 use super::mounts::Extent;
 use super::orphan_mark::{self, ClockReading, OrphanMark, SEARCHES_MIN};
-use super::record::{Host, Record, StoredId};
+use super::record::{HostIdentity, StoreFileRecord, StoredId};
 use super::{
     StoredFile, is_regular, key_of, lock_streams, open_file, open_listable, record_of, restored,
     roots,
@@ -69,7 +69,7 @@ const TMPFS: u32 = 0x0102_1994;
 
 /// State of the sweeping thread.
 #[derive(Default)]
-struct Work {
+struct SweepState {
     /// Files with long streams.
     hosts: HashMap<FileKey, HashSet<StoredId>>,
     /// Pending streams, whose host lost a name, and whether that was the last one.
@@ -81,7 +81,7 @@ struct Work {
     looked: Option<Duration>,
 }
 
-impl Work {
+impl SweepState {
     fn add_pending(&mut self, host: FileKey, id: StoredId, is_last: bool) {
         if self.pending.len() < PENDING_MAX || self.pending.contains_key(&(host, id)) {
             *self.pending.entry((host, id)).or_default() |= is_last;
@@ -94,12 +94,12 @@ impl Work {
     }
 }
 
-static WORK: LazyLock<Mutex<Work>> = LazyLock::new(Mutex::default);
+static WORK: LazyLock<Mutex<SweepState>> = LazyLock::new(Mutex::default);
 static WAKE: Condvar = Condvar::new();
-/// Number of entries in [`Work::hosts`].
+/// Number of entries in [`SweepState::hosts`].
 static HOSTS: AtomicUsize = AtomicUsize::new(0);
 
-fn work() -> MutexGuard<'static, Work> {
+fn work() -> MutexGuard<'static, SweepState> {
     WORK.lock()
 }
 
@@ -191,7 +191,7 @@ pub fn ask() {
     WAKE.notify_all();
 }
 
-fn start(work: &mut Work) {
+fn start(work: &mut SweepState) {
     if work.is_running {
         return;
     }
@@ -293,7 +293,7 @@ impl Breaks {
 struct Leftover {
     store: Arc<OwnedFd>,
     id: StoredId,
-    record: Record,
+    record: StoreFileRecord,
     /// Mark of the scans that found no host.
     mark: Option<OrphanMark>,
 }
@@ -517,7 +517,7 @@ pub(super) fn state_of(
     store: &OwnedFd,
     id: StoredId,
     refresh: Refresh,
-) -> Option<(FileState, Option<Record>)> {
+) -> Option<(FileState, Option<StoreFileRecord>)> {
     let file = open_file(store.as_fd(), id, false).ok()?;
     rustix::fs::fstat(&file).ok().filter(is_regular)?;
     let record = match record_of(file.as_fd()) {
@@ -543,7 +543,7 @@ pub(super) fn state_of(
 fn state_by_host(
     host: OwnedFd,
     stored: &StoredFile,
-    record: &Record,
+    record: &StoreFileRecord,
     refresh: Refresh,
 ) -> FileState {
     let Ok((node, attributes)) = LocalNode::new(host, true, false, AttributeRequest::default())
@@ -551,7 +551,7 @@ fn state_by_host(
         return FileState::Unknown;
     };
     let _lock = lock_streams(node.key);
-    if Host::of(&node) != record.host {
+    if HostIdentity::of(&node) != record.host {
         return FileState::Unknown;
     }
     if attributes.links == 0 {
@@ -595,7 +595,7 @@ fn look_at_orphan(store: BorrowedFd<'_>, id: StoredId) -> rustix::io::Result<Opt
     Ok(mark.is_search_due().then_some(mark))
 }
 
-fn open_host(store: BorrowedFd<'_>, record: &Record) -> rustix::io::Result<OwnedFd> {
+fn open_host(store: BorrowedFd<'_>, record: &StoreFileRecord) -> rustix::io::Result<OwnedFd> {
     if record.host_handle.is_empty() {
         return Err(Errno::OPNOTSUPP);
     }
@@ -628,10 +628,10 @@ pub(super) enum HostState {
 }
 
 /// Looks up the file that a record refers to.
-pub(super) fn host_state(store: BorrowedFd<'_>, record: &Record) -> HostState {
+pub(super) fn host_state(store: BorrowedFd<'_>, record: &StoreFileRecord) -> HostState {
     match open_host(store, record) {
         Ok(host) => match LocalNode::new(host, true, false, AttributeRequest::default()) {
-            Ok((node, _)) if Host::of(&node) == record.host => HostState::Present,
+            Ok((node, _)) if HostIdentity::of(&node) == record.host => HostState::Present,
             _ => HostState::Unknown,
         },
         Err(errno) if is_gone(store, errno) => HostState::Gone,
@@ -668,7 +668,7 @@ mod tests {
     #[test]
     fn daily_scan_is_due_regardless_of_wakeups() {
         let now = time_awake();
-        let work = Work { looked: Some(now), ..Work::default() };
+        let work = SweepState { looked: Some(now), ..SweepState::default() };
         assert_eq!(work.round_left(now), ROUND);
         assert_eq!(work.round_left(now + ROUND / 2), ROUND / 2);
         assert_eq!(work.round_left(now + ROUND), Duration::ZERO);
@@ -676,7 +676,7 @@ mod tests {
 
     #[test]
     fn pending_streams_are_counted_once_and_bounded() {
-        let mut work = Work::default();
+        let mut work = SweepState::default();
         let (id, host) = (StoredId::new(), |inode| FileKey { device: 1, inode });
         work.add_pending(host(1), id, true);
         work.add_pending(host(1), id, false);

@@ -23,7 +23,7 @@ use vfs::{
 const LONG: usize = 300_000;
 const WHO: Actor<'static> = Actor::SUPERUSER;
 
-struct Share {
+struct StreamStoreShare {
     root: PathBuf,
     vfs: LocalVfs,
 }
@@ -40,7 +40,7 @@ fn bytes(length: usize, seed: u8) -> Vec<u8> {
     (0..length).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect()
 }
 
-impl Share {
+impl StreamStoreShare {
     fn open(root: &Path) -> Self {
         Self { root: root.to_path_buf(), vfs: LocalVfs::open(root).unwrap() }
     }
@@ -78,9 +78,9 @@ impl Share {
 }
 
 /// A share in a directory with extended attributes.
-fn share() -> Option<(tempfile::TempDir, Share)> {
+fn share() -> Option<(tempfile::TempDir, StreamStoreShare)> {
     let folder = tempfile::tempdir().unwrap();
-    let share = Share::open(folder.path());
+    let share = StreamStoreShare::open(folder.path());
     if share.vfs.features().xattrs {
         return Some((folder, share));
     }
@@ -177,9 +177,9 @@ fn store_file_belongs_to_the_host_owner() {
 }
 
 /// Deterministic pseudo-random numbers.
-struct Random(u64);
+struct StreamRandom(u64);
 
-impl Random {
+impl StreamRandom {
     fn below(&mut self, most: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -190,7 +190,7 @@ impl Random {
 #[test]
 fn random_changes_at_the_attribute_limit_match_a_model() {
     let Some((_folder, share)) = share() else { return };
-    let mut random = Random(7);
+    let mut random = StreamRandom(7);
     for round in 0..24 {
         let file = format!("f{round}");
         let node = share.put(&file, b"");
@@ -261,7 +261,7 @@ fn restarted_server_finds_streams_and_removes_orphans() {
     share.put("gone", &data);
     drop(share);
     std::fs::remove_file(folder.path().join("gone")).unwrap();
-    let share = Share::open(folder.path());
+    let share = StreamStoreShare::open(folder.path());
     sweep::look_at_all(&mut sweep::Breaks::default());
     assert_eq!(share.files().len(), 2, "it may come back within a day");
     let has_one = (0..2000).any(|_| {
@@ -322,7 +322,7 @@ fn restored_file_adopts_its_restored_stream() {
     drop(share);
     // Its store would be scanned, too.
     drop(folder);
-    let share = Share::open(other);
+    let share = StreamStoreShare::open(other);
     if persistent_id(std::fs::File::open(&restored).unwrap().as_fd()).is_none() {
         return; // No handles here.
     }
@@ -337,7 +337,7 @@ fn restored_file_adopts_its_restored_stream() {
     node.write_stream(WHO, &stream("s"), 0, b"new").unwrap();
     assert_eq!(read(&node).unwrap()[..4], [b'n', b'e', b'w', data[3]]);
     let record = record_of(std::fs::File::open(&restored).unwrap().as_fd()).unwrap().unwrap();
-    assert_eq!(record.host, Host::of(LocalNode::of(&*node).unwrap()));
+    assert_eq!(record.host, HostIdentity::of(LocalNode::of(&*node).unwrap()));
 }
 
 #[test]
@@ -505,7 +505,7 @@ fn store_left_incomplete_by_a_crash_is_completed() {
 fn file_moved_to_another_share_keeps_its_streams() {
     let Some((_folder, outer)) = share() else { return };
     std::fs::create_dir(outer.root.join("inner")).unwrap();
-    let inner = Share::open(&outer.root.join("inner"));
+    let inner = StreamStoreShare::open(&outer.root.join("inner"));
     let data = bytes(LONG, 9);
     drop(inner.put("f", &data));
     assert_eq!((inner.files().len(), outer.files().len()), (1, 0), "in the nearest root");
@@ -524,7 +524,7 @@ fn interrupted_move_leaves_the_stream_in_its_attribute() {
     let local = LocalNode::of(&*node).unwrap();
     let made = StoredFile::create(local, b"short").unwrap();
     let record = record_of(made.file.as_fd()).unwrap().unwrap();
-    assert_eq!(record.host, Host::of(local), "before anything refers to it");
+    assert_eq!(record.host, HostIdentity::of(local), "before anything refers to it");
     drop(made);
     assert_eq!(read(&node).unwrap(), b"short");
     sweep::look_at_all(&mut sweep::Breaks::default());

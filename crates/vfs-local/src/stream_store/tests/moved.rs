@@ -3,11 +3,11 @@
 use super::*;
 
 /// Two sibling shares; a file `f` with a stream was moved from the first to the second.
-fn moved(data: &[u8]) -> Option<(tempfile::TempDir, Share, Share)> {
+fn moved(data: &[u8]) -> Option<(tempfile::TempDir, StreamStoreShare, StreamStoreShare)> {
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| {
         std::fs::create_dir(folder.path().join(name)).unwrap();
-        Share::open(&folder.path().join(name))
+        StreamStoreShare::open(&folder.path().join(name))
     };
     let (from, to) = (open("from"), open("to"));
     if !from.vfs.features().xattrs {
@@ -110,7 +110,7 @@ fn found_stream_is_not_looked_up_in_other_shares() {
     let folder = tempfile::tempdir().unwrap();
     let root = |name: &str| {
         std::fs::create_dir(folder.path().join(name)).unwrap();
-        Share::open(&folder.path().join(name))
+        StreamStoreShare::open(&folder.path().join(name))
     };
     let (other, share) = (root("other"), root("share"));
     if !share.vfs.features().xattrs {

@@ -56,7 +56,7 @@ fn retired_inner_share_stream_is_found_and_removed() {
     let Some((_folder, outer)) = share() else { return };
     let inner_root = outer.root.join("data/inner");
     std::fs::create_dir_all(&inner_root).unwrap();
-    let inner = Share::open(&inner_root);
+    let inner = StreamStoreShare::open(&inner_root);
     let data = bytes(LONG, 13);
     drop(inner.put("f", &data));
     drop(inner);
@@ -87,16 +87,16 @@ fn stream_is_found_from_a_share_further_up() {
     drop(share);
     let below = folder.path().join("a/b");
     std::fs::create_dir_all(&below).unwrap();
-    let share = Share::open(&below);
+    let share = StreamStoreShare::open(&below);
     let data = bytes(LONG, 14);
     drop(share.put("f", &data));
     drop(share);
-    let share = Share::open(folder.path());
+    let share = StreamStoreShare::open(folder.path());
     assert_eq!(read(&share.look("a/b/f")).unwrap(), data);
     std::fs::create_dir(below.join("c")).unwrap();
     std::fs::rename(below.join("f"), below.join("c/f")).unwrap();
     drop(share);
-    let share = Share::open(&below.join("c"));
+    let share = StreamStoreShare::open(&below.join("c"));
     assert_eq!(read(&share.look("f")).unwrap(), data, "the store is above the share");
 }
 

@@ -40,7 +40,7 @@ fn restored(files: &[(&str, u32)]) -> Option<Backup> {
 #[test]
 fn restored_stream_is_denied_to_a_file_with_other_rights() {
     let Some(backup) = restored(&[("f", 0o600), ("g", 0o644)]) else { return };
-    let share = Share::open(backup.folder.path());
+    let share = StreamStoreShare::open(backup.folder.path());
     let g = share.look("g");
     assert_eq!(read(&g), Err(FsError::Unavailable));
     assert_eq!(g.write_stream(WHO, &stream("s"), 0, b"x"), Err(FsError::Unavailable));
@@ -52,7 +52,7 @@ fn restored_stream_is_denied_to_a_file_with_other_rights() {
 #[test]
 fn restored_stream_belongs_to_the_first_file_that_refers_to_it() {
     let Some(backup) = restored(&[("f", 0o600), ("copy", 0o600)]) else { return };
-    let share = Share::open(backup.folder.path());
+    let share = StreamStoreShare::open(backup.folder.path());
     let f = share.look("f");
     assert_eq!(read_soon(&f).unwrap(), backup.data, "a read takes it over");
     let copy = share.look("copy");
@@ -78,7 +78,7 @@ fn stream_restored_beside_its_existing_host_is_an_error() {
     let file = share.files().remove(0);
     restore(&file, &store.join(file.file_name().unwrap()), RECORD);
     restore(&share.root.join("f"), &beside.path().join("f"), ATTRIBUTE);
-    let other = Share::open(beside.path());
+    let other = StreamStoreShare::open(beside.path());
     let restored = other.look("f");
     assert_eq!(read(&restored), Err(FsError::Unavailable));
     let created = restored.create_stream(WHO, &stream("s"), Case::Insensitive);

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 /// reference.
 struct RemovedHost {
     folder: tempfile::TempDir,
-    share: Share,
+    share: StreamStoreShare,
     id: StoredId,
     device: u64,
     data: Vec<u8>,
@@ -21,7 +21,7 @@ fn removed(seed: u8) -> Option<RemovedHost> {
     let (root, beside) = (folder.path().join("share"), folder.path().join("beside"));
     std::fs::create_dir(&root).unwrap();
     std::fs::create_dir(&beside).unwrap();
-    let share = Share::open(&root);
+    let share = StreamStoreShare::open(&root);
     if !share.vfs.features().xattrs {
         return None;
     }

@@ -3,7 +3,7 @@
 use super::sweep::{FileState, Refresh};
 use super::*;
 
-fn opened(share: &Share) -> (OwnedFd, StoredId) {
+fn opened(share: &StreamStoreShare) -> (OwnedFd, StoredId) {
     let root = std::fs::File::open(&share.root).unwrap();
     let file = share.files().remove(0);
     let name = file.file_name().unwrap().as_encoded_bytes();
@@ -28,7 +28,7 @@ fn adopted_store_file_is_retained() {
     let (store, id) = opened(&share);
     let file = std::fs::File::open(share.files().remove(0)).unwrap();
     let present = record_of(file.as_fd()).unwrap().unwrap();
-    let seen = Record { host_rights: None, ..present.clone() };
+    let seen = StoreFileRecord { host_rights: None, ..present.clone() };
     assert_eq!(adoption::remove_unchanged(store.as_fd(), id, &seen), Ok(false));
     assert_eq!(read(&node).unwrap(), bytes(LONG, 32));
     assert_eq!(adoption::remove_unchanged(store.as_fd(), id, &present), Ok(true));
