@@ -5,8 +5,8 @@ use acl::{Access, Sid, Token};
 use limits::ShareLimits;
 use std::sync::Arc;
 use vfs::{
-    Actor, Attributes, Case, Features, FileKind, FsError, Identity, NameCache, NameLookup, OpenHow,
-    RelPath, Result, ServerWork, Snapshots, Vfs, Wait,
+    Actor, Attributes, Case, FileKind, FsError, Identity, NameCache, NameLookup, OpenHow, RelPath,
+    Result, ServerWork, Snapshots, TreeFeatures, Vfs, Wait,
 };
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
@@ -208,7 +208,7 @@ impl Volume {
 
     /// Features of the backend.
     #[must_use]
-    pub fn features(&self) -> Features {
+    pub fn features(&self) -> TreeFeatures {
         self.vfs.features()
     }
 

@@ -9,7 +9,7 @@ use files::{
 use futures_util::FutureExt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
+use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{Identity, Name, RelPath, Timestamp, Vfs};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -22,19 +22,19 @@ impl Surroundings for CallCounts {
         Timestamp(1_750_000_000_000_000_000)
     }
 
-    fn before(&self, call: Call) -> Fate {
+    fn before(&self, call: MemoryCall) -> CallOutcome {
         let kind = match call {
-            Call::Open(_) => "open",
-            Call::Create => "create",
-            Call::Attributes => "attributes",
-            Call::SetAttributes => "set attributes",
-            Call::Read(_) => "read",
-            Call::Write { .. } => "write",
-            Call::Xattr => "descriptor",
+            MemoryCall::Open(_) => "open",
+            MemoryCall::Create => "create",
+            MemoryCall::Attributes => "attributes",
+            MemoryCall::SetAttributes => "set attributes",
+            MemoryCall::Read(_) => "read",
+            MemoryCall::Write { .. } => "write",
+            MemoryCall::Xattr => "descriptor",
             _ => "other",
         };
         *self.0.lock().unwrap().entry(kind).or_default() += 1;
-        Fate::Runs
+        CallOutcome::Runs
     }
 }
 

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
-use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
+use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{Actor, Attributes, FsError, Identity, Name, Result, Timestamp, Vfs};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 use vfs_local::LocalVfs;
@@ -314,7 +314,7 @@ fn listing_stopped_by_sink_is_not_complete() {
 /// Records the backend calls.
 #[derive(Default)]
 struct CallLog {
-    calls: Mutex<Vec<Call>>,
+    calls: Mutex<Vec<MemoryCall>>,
 }
 
 impl Surroundings for CallLog {
@@ -322,9 +322,9 @@ impl Surroundings for CallLog {
         Timestamp(1_750_000_000_000_000_000)
     }
 
-    fn before(&self, call: Call) -> Fate {
+    fn before(&self, call: MemoryCall) -> CallOutcome {
         self.calls.lock().unwrap().push(call);
-        Fate::Runs
+        CallOutcome::Runs
     }
 }
 
@@ -351,8 +351,8 @@ fn recent_create_is_found_and_removed_in_fewest_calls() {
         std::mem::take(&mut *counting.calls.lock().unwrap())
     };
     let looked = calls(&|| assert_eq!(served.remembered("file").unwrap().0, handle));
-    assert_eq!(looked, [Call::Attributes]);
+    assert_eq!(looked, [MemoryCall::Attributes]);
     let removed = calls(&|| assert_eq!(served.remove("file"), Ok(())));
-    assert_eq!(removed, [Call::Attributes, Call::Remove]);
+    assert_eq!(removed, [MemoryCall::Attributes, MemoryCall::Remove]);
     assert_eq!(served.remembered("file"), None);
 }

@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
-use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
+use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{DelayedVfs, FsError, Identity, Name, RelPath, Timestamp, Vfs};
 use vfs_local::LocalVfs;
 
@@ -74,11 +74,11 @@ impl Surroundings for GatedRenames {
         Timestamp(1_750_000_000_000_000_000)
     }
 
-    fn before(&self, call: Call) -> Fate {
-        if call == Call::Rename {
+    fn before(&self, call: MemoryCall) -> CallOutcome {
+        if call == MemoryCall::Rename {
             self.0.pass();
         }
-        Fate::Runs
+        CallOutcome::Runs
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
+use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{Actor, FsError, Identity, Name, RelPath, Timestamp, Vfs, Wait};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -32,16 +32,16 @@ impl Surroundings for SlowBackend {
         Timestamp(i128::from(seconds) * 1_000_000_000)
     }
 
-    fn before(&self, call: Call) -> Fate {
-        if matches!(call, Call::Open(Wait::Never) | Call::Read(Wait::Never)) {
-            return Fate::Fails(FsError::WouldBlock);
+    fn before(&self, call: MemoryCall) -> CallOutcome {
+        if matches!(call, MemoryCall::Open(Wait::Never) | MemoryCall::Read(Wait::Never)) {
+            return CallOutcome::Fails(FsError::WouldBlock);
         }
-        if matches!(call, Call::Attributes | Call::Xattr) {
-            return Fate::Runs;
+        if matches!(call, MemoryCall::Attributes | MemoryCall::Xattr) {
+            return CallOutcome::Runs;
         }
         self.calls.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(CALL_TAKES);
-        Fate::Runs
+        CallOutcome::Runs
     }
 }
 

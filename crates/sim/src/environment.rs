@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sync::Mutex;
-use vfs::memory::{Call, Fate, Surroundings};
+use vfs::memory::{CallOutcome, MemoryCall, Surroundings};
 use vfs::{FsError, Identity, Timestamp, Wait};
 use wire::ntlm::NtHash;
 
@@ -204,31 +204,37 @@ impl Surroundings for ProcessEnvironment {
         SmbHost::now(self).wall
     }
 
-    fn before(&self, call: Call) -> Fate {
+    fn before(&self, call: MemoryCall) -> CallOutcome {
         self.hold_up();
         let mut state = self.state.lock();
         let Troubles { would_block, fail, .. } = state.troubles;
-        if matches!(call, Call::Open(Wait::Never) | Call::Read(Wait::Never)) {
+        if matches!(call, MemoryCall::Open(Wait::Never) | MemoryCall::Read(Wait::Never)) {
             let blocks = state.random.percent(would_block);
-            return if blocks { Fate::Fails(FsError::WouldBlock) } else { Fate::Runs };
+            return if blocks {
+                CallOutcome::Fails(FsError::WouldBlock)
+            } else {
+                CallOutcome::Runs
+            };
         }
-        let can_fail =
-            matches!(call, Call::Write { .. } | Call::Sync | Call::Read(_) | Call::Create);
+        let can_fail = matches!(
+            call,
+            MemoryCall::Write { .. } | MemoryCall::Sync | MemoryCall::Read(_) | MemoryCall::Create
+        );
         if !can_fail || !state.random.percent(fail) {
-            return Fate::Runs;
+            return CallOutcome::Runs;
         }
         match call {
-            Call::Write { length_bytes } => {
+            MemoryCall::Write { length_bytes } => {
                 let cells = length_bytes / crate::model::CELL_BYTES;
                 let torn = state.random.below(cells + 1) * crate::model::CELL_BYTES;
-                Fate::Tears(state.random.pick(&[FsError::NoSpace, FsError::Io]), torn)
+                CallOutcome::Tears(state.random.pick(&[FsError::NoSpace, FsError::Io]), torn)
             }
-            Call::Create => Fate::Fails(FsError::NoSpace),
-            _ => Fate::Fails(FsError::Io),
+            MemoryCall::Create => CallOutcome::Fails(FsError::NoSpace),
+            _ => CallOutcome::Fails(FsError::Io),
         }
     }
 
-    fn after(&self, _call: Call) {
+    fn after(&self, _call: MemoryCall) {
         self.hold_up();
     }
 

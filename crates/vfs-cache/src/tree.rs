@@ -12,11 +12,11 @@ use sync::{Condvar, Mutex, MutexGuard};
 use vfs::freshness::{self, FeedFreshness};
 use vfs::{
     Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, ChildLookup,
-    ChildName, ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalWatches, Features,
-    FileKey, FileKind, FsError, KeyedBuildHasher, ListSink, ListingFeed, ListingRequest,
-    LocatedNode, Name, NameActor, NameCache, NameLookup, NewChild, Node, NodeHandle, OpenHow,
-    OpenWithSecurity, OpenedNode, PersistentHandles, RelPath, Replace, Result, Space, SpecialKind,
-    Timestamp, UserQuotas, Vfs, Wait, fold_case,
+    ChildName, ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalWatches, FileKey,
+    FileKind, FsError, KeyedBuildHasher, ListSink, ListingFeed, ListingRequest, LocatedNode, Name,
+    NameActor, NameCache, NameLookup, NewChild, Node, NodeHandle, OpenHow, OpenWithSecurity,
+    OpenedNode, PersistentHandles, RelPath, Replace, Result, Space, SpecialKind, Timestamp,
+    TreeFeatures, UserQuotas, Vfs, Wait, fold_case,
 };
 
 /// Locks of creations: unrelated names rarely share one.
@@ -634,7 +634,7 @@ impl Vfs for CachedVfs {
         self.inner.feeds()
     }
 
-    fn features(&self) -> Features {
+    fn features(&self) -> TreeFeatures {
         self.inner.features()
     }
 }

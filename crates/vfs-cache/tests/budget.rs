@@ -6,9 +6,9 @@ use std::any::Any;
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds,
-    CreateHow, DirEntry, DosInfo, Features, FileKey, FileKind, FollowId, FsError, Identity,
-    ListingFeed, MetadataPresence, Name, NameCache, NameChange, Node, OpenHow, OpenedNode, RelPath,
-    Replace, Result, SecurityChange, Space, Timestamp, Vfs, Wait, XattrName,
+    CreateHow, DirEntry, DosInfo, FileKey, FileKind, FollowId, FsError, Identity, ListingFeed,
+    MetadataPresence, Name, NameCache, NameChange, Node, OpenHow, OpenedNode, RelPath, Replace,
+    Result, SecurityChange, Space, Timestamp, TreeFeatures, Vfs, Wait, XattrName,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -109,8 +109,8 @@ impl Vfs for GeneratedVfs {
     fn feeds(&self) -> Option<&dyn ChangeFeeds> {
         Some(self)
     }
-    fn features(&self) -> Features {
-        Features::default()
+    fn features(&self) -> TreeFeatures {
+        TreeFeatures::default()
     }
 }
 

@@ -25,10 +25,10 @@ use std::sync::{Arc, OnceLock};
 use vfs::{
     Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, ChildLookup, ChildName,
     ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch,
-    ExternalWatches, Features, FileChangeCallback, FileKey, FileKind, FsError, ListingFeed,
-    LocatedNode, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode,
-    PersistentHandles, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space,
-    SpecialKind, TreeChangeCallback, UserQuotas, Vfs, Wait,
+    ExternalWatches, FileChangeCallback, FileKey, FileKind, FsError, ListingFeed, LocatedNode,
+    Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode, PersistentHandles, Quota,
+    QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space, SpecialKind,
+    TreeChangeCallback, TreeFeatures, UserQuotas, Vfs, Wait,
 };
 
 /// A served directory.
@@ -40,7 +40,7 @@ pub struct LocalVfs {
     /// Device of the root if its file system grants an owner nothing that depends on groups: mode
     /// bits and POSIX ACLs decide. Others may have denials of groups that precede the owner.
     posix_device: Option<u64>,
-    features: Features,
+    features: TreeFeatures,
     /// Source of other processes' changes, started by the first watch; `None` if unsupported.
     outside: OnceLock<Option<Source>>,
     pub(crate) handles: Handles,
@@ -76,7 +76,7 @@ impl LocalVfs {
         Self::open_with(path, true)
     }
 
-    /// Like [`LocalVfs::open`]; `follows_links` sets [`Features::follows_links`].
+    /// Like [`LocalVfs::open`]; `follows_links` sets [`TreeFeatures::follows_links`].
     ///
     /// # Errors
     /// Like [`LocalVfs::open`].
@@ -98,7 +98,7 @@ impl LocalVfs {
         follows_links: bool,
         is_swept: bool,
     ) -> rustix::io::Result<Self> {
-        let features = Features { follows_links, ..probe(&root)? };
+        let features = TreeFeatures { follows_links, ..probe(&root)? };
         let streams = stream_store::serve(root.as_fd(), is_swept)?;
         Ok(Self {
             _device: DeviceRegistration::of(root.as_fd()),
@@ -242,7 +242,7 @@ impl LocalVfs {
 /// Magic numbers of file systems that allocate what a file is extended by: FAT, exFAT, HFS and HFS+.
 const WITHOUT_HOLES: [i64; 4] = [0x4D44, 0x2011_BAB0, 0x4244, 0x482B];
 
-fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
+fn probe(root: &OwnedFd) -> rustix::io::Result<TreeFeatures> {
     let stat = rustix::fs::fstat(root)?;
     let mut value = [0u8; 1];
     let xattrs = !matches!(
@@ -252,7 +252,7 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
     let stream_bytes_max = if xattrs { STREAM_BYTES_MAX } else { 0 };
     let (reflink, compression) = probe_data(root);
     let serial = stat.st_dev;
-    Ok(Features {
+    Ok(TreeFeatures {
         sparse: !WITHOUT_HOLES.contains(&rustix::fs::fstatfs(root)?.f_type),
         reflink,
         compression,
@@ -474,7 +474,7 @@ impl Vfs for LocalVfs {
         Some(self)
     }
 
-    fn features(&self) -> Features {
+    fn features(&self) -> TreeFeatures {
         self.features
     }
 }

@@ -6,9 +6,9 @@
 
 use crate::{
     Actor, AttributeRequest, Attributes, Case, ChangeFeeds, ChildLookup, ChildName, ChildRename,
-    CreateHow, CreationMode, ExpectedChild, ExternalWatches, Features, FileKey, FsError,
-    LocatedNode, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode,
-    PersistentHandles, RelPath, Replace, Result, Space, SpecialKind, UserQuotas, Vfs, Wait,
+    CreateHow, CreationMode, ExpectedChild, ExternalWatches, FileKey, FsError, LocatedNode, Name,
+    NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode, PersistentHandles, RelPath,
+    Replace, Result, Space, SpecialKind, TreeFeatures, UserQuotas, Vfs, Wait,
 };
 use std::sync::Arc;
 
@@ -184,8 +184,8 @@ impl Vfs for DelayedVfs {
         self.inner.feeds()
     }
 
-    fn features(&self) -> Features {
-        Features { always_waits: true, ..self.inner.features() }
+    fn features(&self) -> TreeFeatures {
+        TreeFeatures { always_waits: true, ..self.inner.features() }
     }
 }
 

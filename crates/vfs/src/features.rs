@@ -4,7 +4,7 @@ use crate::{OwnerChange, PosixAcl};
 
 /// Features of a tree. Constant while the tree is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features {
+pub struct TreeFeatures {
     /// The backend stores holes as holes.
     pub sparse: bool,
     /// [`crate::Node::clone_range`] shares extents.

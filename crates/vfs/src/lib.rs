@@ -51,7 +51,7 @@ pub use external::{
     ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, ExternalWatches,
     FileChangeCallback, TreeChangeCallback,
 };
-pub use features::{Features, SecurityChange};
+pub use features::{SecurityChange, TreeFeatures};
 pub use freshness::ArrivalOrder;
 pub use handle::{LocatedNode, NodeHandle, PersistentHandles, SpecialKind};
 pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
@@ -112,7 +112,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::PathNotFound`] if an earlier one is or is not a directory,
     /// [`FsError::AccessDenied`], [`FsError::WouldBlock`] (see [`OpenHow::wait`]),
     /// [`FsError::SymlinkLoop`] / [`FsError::SymlinkEscapes`] / [`FsError::SymlinkMet`]
-    /// by the link policy ([`Features::follows_links`]).
+    /// by the link policy ([`TreeFeatures::follows_links`]).
     fn open(&self, actor: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode>;
 
     /// Looks up a name in an open directory, for an actor with known search permission on it.
@@ -311,7 +311,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     }
 
     /// Features of the tree. Constant while the tree is served.
-    fn features(&self) -> Features;
+    fn features(&self) -> TreeFeatures;
 }
 
 impl dyn Vfs + '_ {

@@ -18,9 +18,9 @@ use tempfile::TempDir;
 use vfs::{
     Actor, ArrivalOrder, AttributeRequest, Case, ChildName, ChildRename, CreateHow, CreationMode,
     ExpectedChild, ExternalChange, ExternalChangeCallback, ExternalWatch, ExternalWatches,
-    Features, FileChangeCallback, FileKey, FsError, Identity, Name, NameActor, NewChild, Node,
-    OpenHow, OpenedNode, PersistentHandles, Quota, QuotaLimits, QuotaState, RelPath, Replace,
-    Result, Space, SpecialKind, TreeChangeCallback, UserQuotas, Vfs, Wait, XattrName,
+    FileChangeCallback, FileKey, FsError, Identity, Name, NameActor, NewChild, Node, OpenHow,
+    OpenedNode, PersistentHandles, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
+    SpecialKind, TreeChangeCallback, TreeFeatures, UserQuotas, Vfs, Wait, XattrName,
 };
 use vfs_local::LocalVfs;
 
@@ -250,7 +250,7 @@ impl Vfs for HookedBackend {
         Some(self)
     }
 
-    fn features(&self) -> Features {
+    fn features(&self) -> TreeFeatures {
         self.local.features()
     }
 }

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{Caller, Files, IfMissing, OpenPlan, ShareMode, Volume, VolumeOptions};
 use std::sync::{Arc, Mutex};
-use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
+use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, StillClock, Surroundings};
 use vfs::{Identity, Timestamp};
 
 type Interruption = Box<dyn FnOnce() + Send>;
@@ -12,7 +12,7 @@ type Interruption = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct InterruptedBackend {
     clock: StillClock,
-    meanwhile: Mutex<Option<(Call, Interruption)>>,
+    meanwhile: Mutex<Option<(MemoryCall, Interruption)>>,
 }
 
 impl Surroundings for InterruptedBackend {
@@ -20,18 +20,18 @@ impl Surroundings for InterruptedBackend {
         self.clock.now()
     }
 
-    fn before(&self, call: Call) -> Fate {
+    fn before(&self, call: MemoryCall) -> CallOutcome {
         let meanwhile = self.meanwhile.lock().unwrap().take_if(|(at, _)| *at == call);
         if let Some((_, meanwhile)) = meanwhile {
             meanwhile();
         }
-        Fate::Runs
+        CallOutcome::Runs
     }
 }
 
 #[test]
 fn concurrent_write_survives_space_reservation() {
-    for at in [Call::Allocate, Call::SetSize { grows: true }] {
+    for at in [MemoryCall::Allocate, MemoryCall::SetSize { grows: true }] {
         let around = Arc::new(InterruptedBackend::default());
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), around.clone()));
         let volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));

@@ -5,7 +5,7 @@ use crate::encoding::owner::decimal;
 use crate::limits::IO_BYTES_MAX;
 use files::NamedList;
 use std::time::Duration;
-use vfs::{Attributes, Features, FileKind, Name, Space, Timestamp};
+use vfs::{Attributes, FileKind, Name, Space, Timestamp, TreeFeatures};
 use wire::nfs::attributes::{
     AttributeWriter, ChangeAttrType, FsId, OpenArguments, SpecData, attribute,
 };
@@ -145,7 +145,7 @@ pub struct FileSystemFacts {
     /// Names are case-insensitive.
     pub is_case_insensitive: bool,
     /// Features of the file system.
-    pub features: Features,
+    pub features: TreeFeatures,
     /// Its space, if requested.
     pub space: Option<Space>,
 }

@@ -16,8 +16,8 @@ use files::{
 };
 use std::sync::Arc;
 use vfs::{
-    Attributes, DosInfo, Features, FileKey, FileKind, MetadataPresence, Space, TimeChange,
-    Timestamp,
+    Attributes, DosInfo, FileKey, FileKind, MetadataPresence, Space, TimeChange, Timestamp,
+    TreeFeatures,
 };
 use wire::nfs::acl::AclFlags;
 use wire::nfs::attributes::{Attributes as Named, Fattr, FsId, ModeMasked, SetTime, attribute};
@@ -179,7 +179,8 @@ pub(crate) fn around(
         _ if wants_space => Some(Space::default()),
         _ => None,
     };
-    let features = export.map_or_else(Features::default, |(export, _)| export.volume.features());
+    let features =
+        export.map_or_else(TreeFeatures::default, |(export, _)| export.volume.features());
     Ok(FileSystemFacts {
         minor_version: run.minor_version,
         lease: run.config.lease,

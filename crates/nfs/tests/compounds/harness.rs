@@ -17,7 +17,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vfs::memory::{Call as VfsCall, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
+use vfs::memory::{
+    CallOutcome, MemoryCall as VfsCall, MemoryOptions, MemoryVfs, StillClock, Surroundings,
+};
 use vfs::{FsError, Identity, Timestamp};
 use wire::nfs::attributes::{Attributes, Fattr};
 use wire::nfs::callback::{
@@ -95,15 +97,15 @@ impl Surroundings for FlushFailureDisk {
         self.clock.now()
     }
 
-    fn before(&self, call: VfsCall) -> Fate {
+    fn before(&self, call: VfsCall) -> CallOutcome {
         if call == VfsCall::Sync {
             self.flushes.fetch_add(1, Ordering::Relaxed);
         }
         match call {
             VfsCall::Sync if self.fails_to_flush.load(Ordering::Relaxed) => {
-                Fate::Fails(FsError::Io)
+                CallOutcome::Fails(FsError::Io)
             }
-            _ => Fate::Runs,
+            _ => CallOutcome::Runs,
         }
     }
 }

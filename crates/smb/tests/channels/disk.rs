@@ -4,7 +4,7 @@
 use crate::harness::{ConnectedClient, Net};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
+use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, StillClock, Surroundings};
 use vfs::{FsError, Timestamp};
 use wire::codec::put_utf16;
 use wire::ntstatus::NtStatus;
@@ -24,9 +24,9 @@ impl Surroundings for SyncFailureDisk {
         self.clock.now()
     }
 
-    fn before(&self, call: Call) -> Fate {
-        let fails = call == Call::Sync && self.fails.load(Ordering::Relaxed);
-        if fails { Fate::Fails(self.error) } else { Fate::Runs }
+    fn before(&self, call: MemoryCall) -> CallOutcome {
+        let fails = call == MemoryCall::Sync && self.fails.load(Ordering::Relaxed);
+        if fails { CallOutcome::Fails(self.error) } else { CallOutcome::Runs }
     }
 }
 

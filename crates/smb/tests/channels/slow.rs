@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    Actor, Case, CreateHow, Features, FileKey, FsError, Node, OpenHow, OpenedNode, RelPath,
-    Replace, Result, Space, Vfs, Wait,
+    Actor, Case, CreateHow, FileKey, FsError, Node, OpenHow, OpenedNode, RelPath, Replace, Result,
+    Space, TreeFeatures, Vfs, Wait,
 };
 
 type BlockedTask = Box<dyn FnOnce() + Send>;
@@ -114,7 +114,7 @@ impl Vfs for ColdBackend {
         self.0.space(who)
     }
 
-    fn features(&self) -> Features {
+    fn features(&self) -> TreeFeatures {
         self.0.features()
     }
 }

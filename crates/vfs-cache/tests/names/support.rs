@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
     Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, CreateHow, EntryChoice,
-    Features, FileKey, FileKind, FollowId, FsError, ListSink, ListedEntry, ListingFeed,
-    ListingRequest, Name, NameChange, NameLookup, Node, OpenHow, OpenedNode, RelPath, Replace,
-    Result, Space, Timestamp, Vfs, Wait,
+    FileKey, FileKind, FollowId, FsError, ListSink, ListedEntry, ListingFeed, ListingRequest, Name,
+    NameChange, NameLookup, Node, OpenHow, OpenedNode, RelPath, Replace, Result, Space, Timestamp,
+    TreeFeatures, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -244,7 +244,7 @@ impl<V: Vfs> Vfs for ScanCounter<V> {
         Some(self)
     }
 
-    fn features(&self) -> Features {
+    fn features(&self) -> TreeFeatures {
         self.inner.features()
     }
 }

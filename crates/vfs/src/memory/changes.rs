@@ -2,7 +2,7 @@
 
 use super::inode::Inode;
 use super::node::MemoryNode;
-use super::state::State;
+use super::state::MemoryState;
 use super::{FeedDelivery, FeedEvent, MemoryVfs, SharedTree};
 use crate::{ChangeFeed, FileKind, FollowId, FsError, Name, NameChange, Node, Result, ServerWork};
 use std::collections::{BTreeSet, VecDeque};
@@ -21,13 +21,13 @@ pub(super) enum ChangeKind {
 }
 
 /// Directory, name and kind. A change without a name is of the directory itself.
-type Change = (u64, Option<Name>, ChangeKind);
+type MemoryChange = (u64, Option<Name>, ChangeKind);
 
 /// State of one feed.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     directories: BTreeSet<u64>,
-    changes: VecDeque<Change>,
+    changes: VecDeque<MemoryChange>,
     has_lost: bool,
 }
 
@@ -82,7 +82,7 @@ impl MemoryVfs {
     }
 }
 
-impl State {
+impl MemoryState {
     /// Reports a change of a node's attributes, by its name and for itself. A file with several
     /// names gets no event by name: a system reports only the name that the change used, which may
     /// be another.
@@ -94,7 +94,7 @@ impl State {
         let is_reported = |inode: &Inode| inode.links == 1 || inode.kind() == FileKind::Directory;
         let is_reported = self.inodes.get(&number).is_some_and(is_reported);
         for (directory, inode) in self.inodes.iter().filter(|_| is_reported) {
-            if let super::inode::Body::Directory(names) = &inode.body {
+            if let super::inode::NodeContent::Directory(names) = &inode.body {
                 let of_it = names.names().filter(|(_, to)| *to == number);
                 delivered.extend(of_it.map(|(name, _)| (*directory, Some(name.clone()))));
             }
@@ -107,7 +107,7 @@ impl State {
 
 impl MemoryChanges {
     /// The changes to deliver, and whether the feed overflows.
-    fn filter_delivered(&self, changes: VecDeque<Change>) -> (VecDeque<Change>, bool) {
+    fn filter_delivered(&self, changes: VecDeque<MemoryChange>) -> (VecDeque<MemoryChange>, bool) {
         let mut delivered = VecDeque::new();
         for change in changes {
             let event = match change.2 {

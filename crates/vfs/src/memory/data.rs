@@ -15,7 +15,7 @@ pub(super) const SIZE_BYTES_MAX: u64 = 16 << 40;
 
 /// A sparse array of bytes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Data {
+pub(super) struct SparseBytes {
     blocks: BTreeMap<u64, Box<[u8; BLOCK_BYTES as usize]>>,
     size_bytes: u64,
 }
@@ -43,7 +43,7 @@ fn touched(offset: u64, length: u64) -> Option<RangeInclusive<u64>> {
     Some(offset / BLOCK_BYTES..=last / BLOCK_BYTES)
 }
 
-impl Data {
+impl SparseBytes {
     pub(super) fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn data_spans_blocks_and_holes_read_as_zeros() {
-        let mut data = Data::default();
+        let mut data = SparseBytes::default();
         data.write(BLOCK_BYTES * 3 - 2, b"abcd");
         let mut read = Vec::new();
         assert_eq!(data.read(BLOCK_BYTES * 3 - 4, 100, &mut read), 6);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn holes_of_huge_ranges_are_found_at_once() {
-        let mut data = Data::default();
+        let mut data = SparseBytes::default();
         data.set_size(SIZE_BYTES_MAX);
         for block in [0, 2, 1 << 30] {
             data.write(block * BLOCK_BYTES, &[7; BLOCK_BYTES as usize]);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn sector_is_old_or_new_as_a_whole() {
-        let (mut old, mut new) = (Data::default(), Data::default());
+        let (mut old, mut new) = (SparseBytes::default(), SparseBytes::default());
         old.write(0, &[1; 1024]);
         new.write(0, &[2; 2048]);
         let mixed = old.mixed(&new, |sector| sector == 1 || sector == u64::MAX);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn truncated_data_does_not_come_back() {
-        let mut data = Data::default();
+        let mut data = SparseBytes::default();
         data.write(0, &[7; 100]);
         data.set_size(10);
         data.set_size(20);

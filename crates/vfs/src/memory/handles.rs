@@ -1,9 +1,9 @@
 //! Handles of nodes: inode numbers, which a tree never reuses.
 
-use super::inode::{Body, Right};
+use super::inode::{NodeContent, Right};
 use super::node::MemoryNode;
-use super::state::{ROOT, State};
-use super::{Call, MemoryVfs};
+use super::state::{MemoryState, ROOT};
+use super::{MemoryCall, MemoryVfs};
 use crate::{
     Actor, AttributeRequest, FileKind, FsError, LocatedNode, NodeHandle, OpenHow, OpenedNode,
     RelPath, Result, Wait,
@@ -28,7 +28,7 @@ impl MemoryVfs {
             handle.as_bytes().split_first_chunk().ok_or(FsError::InvalidParameter)?;
         let number = <[u8; 8]>::try_from(number).map_err(|_| FsError::InvalidParameter)?;
         let number = u64::from_le_bytes(number);
-        self.shared.call(Call::Open(Wait::Allowed), |state| {
+        self.shared.call(MemoryCall::Open(Wait::Allowed), |state| {
             if u64::from_le_bytes(*serial) != self.shared.options.serial {
                 return Err(FsError::Stale);
             }
@@ -46,15 +46,15 @@ impl MemoryVfs {
     }
 
     pub(super) fn place_of(&self, number: u64) -> Result<RelPath> {
-        self.shared.call(Call::Attributes, |state| self.place(state, number))
+        self.shared.call(MemoryCall::Attributes, |state| self.place(state, number))
     }
 
     /// One of the paths of a node.
-    fn place(&self, state: &State, mut number: u64) -> Result<RelPath> {
+    fn place(&self, state: &MemoryState, mut number: u64) -> Result<RelPath> {
         let mut names = Vec::new();
         while number != ROOT {
             let named = |(directory, inode): (&u64, &super::inode::Inode)| {
-                let Body::Directory(names) = &inode.body else { return None };
+                let NodeContent::Directory(names) = &inode.body else { return None };
                 let name = names.names().find(|(_, to)| *to == number)?.0.clone();
                 Some((*directory, name))
             };
@@ -71,7 +71,7 @@ impl MemoryVfs {
         number: u64,
         how: OpenHow,
     ) -> Result<OpenedNode> {
-        self.shared.call(Call::Open(how.wait), |state| {
+        self.shared.call(MemoryCall::Open(how.wait), |state| {
             let inode = state.inode(number)?;
             let is_file = inode.kind() == FileKind::File;
             let reads = how.read || (how.write && !is_file);

@@ -1,6 +1,6 @@
 //! One node in memory, and the names of a directory.
 
-use super::data::{BLOCK_BYTES, Data};
+use super::data::{BLOCK_BYTES, SparseBytes};
 use crate::{
     Actor, Attributes, DosInfo, FileKey, FileKind, MetadataPresence, Name, Role, SpecialKind,
     Timestamp, XattrName, fold_case,
@@ -17,16 +17,16 @@ pub(super) enum Right {
 
 /// Content of a node.
 #[derive(Clone, Debug)]
-pub(super) enum Body {
-    Directory(Directory),
-    File(Data),
+pub(super) enum NodeContent {
+    Directory(MemoryDirectory),
+    File(SparseBytes),
     Symlink(Vec<u8>),
     Special(SpecialKind),
 }
 
 /// Metadata of a node, apart from its content and its names.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct NodeMetadata {
     pub(super) mode: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
@@ -41,12 +41,12 @@ pub(super) struct Facts {
     /// Change time that a client has set, and the number of changes at that moment.
     pub(super) set_changed: Option<(Timestamp, u64)>,
     pub(super) xattrs: BTreeMap<XattrName, Vec<u8>>,
-    pub(super) descriptor: Option<StoredDescriptor>,
+    pub(super) descriptor: Option<MemoryDescriptor>,
 }
 
 /// A descriptor, with owner, group and mode at the time it was stored.
 #[derive(Clone, Debug)]
-pub(super) struct StoredDescriptor {
+pub(super) struct MemoryDescriptor {
     descriptor: Vec<u8>,
     beside: (u32, u32, u32),
 }
@@ -56,11 +56,11 @@ pub(super) struct Inode {
     pub(super) links: u32,
     /// Open handles, which keep a deleted node alive.
     pub(super) opens: u32,
-    pub(super) facts: Facts,
-    pub(super) body: Body,
+    pub(super) facts: NodeMetadata,
+    pub(super) body: NodeContent,
 }
 
-impl Facts {
+impl NodeMetadata {
     pub(super) fn new(actor: Actor<'_>, mode: u32, dos: Option<DosInfo>, now: Timestamp) -> Self {
         Self {
             mode: mode & 0o7777,
@@ -98,36 +98,36 @@ impl Facts {
     pub(super) fn keep_descriptor(&mut self, descriptor: Option<&[u8]>) {
         let beside = self.beside();
         self.descriptor =
-            descriptor.map(|bytes| StoredDescriptor { descriptor: bytes.to_vec(), beside });
+            descriptor.map(|bytes| MemoryDescriptor { descriptor: bytes.to_vec(), beside });
     }
 }
 
 impl Inode {
-    pub(super) fn new(facts: Facts, body: Body) -> Self {
+    pub(super) fn new(facts: NodeMetadata, body: NodeContent) -> Self {
         Self { links: 0, opens: 0, facts, body }
     }
 
     pub(super) fn kind(&self) -> FileKind {
         match &self.body {
-            Body::Directory(_) => FileKind::Directory,
-            Body::File(_) => FileKind::File,
-            Body::Symlink(_) => FileKind::Symlink,
-            Body::Special(SpecialKind::Fifo) => FileKind::Fifo,
-            Body::Special(SpecialKind::Socket) => FileKind::Socket,
-            Body::Special(SpecialKind::Device(_)) => FileKind::Device,
+            NodeContent::Directory(_) => FileKind::Directory,
+            NodeContent::File(_) => FileKind::File,
+            NodeContent::Symlink(_) => FileKind::Symlink,
+            NodeContent::Special(SpecialKind::Fifo) => FileKind::Fifo,
+            NodeContent::Special(SpecialKind::Socket) => FileKind::Socket,
+            NodeContent::Special(SpecialKind::Device(_)) => FileKind::Device,
         }
     }
 
     pub(super) fn allocated_bytes(&self) -> u64 {
-        if let Body::File(data) = &self.body { data.allocated_bytes() } else { 0 }
+        if let NodeContent::File(data) = &self.body { data.allocated_bytes() } else { 0 }
     }
 
     pub(super) fn attributes(&self, key: FileKey, dos: bool) -> Attributes {
         let size_bytes = match &self.body {
-            Body::Directory(_) => BLOCK_BYTES,
-            Body::File(data) => data.size_bytes(),
-            Body::Symlink(target) => target.len() as u64,
-            Body::Special(_) => 0,
+            NodeContent::Directory(_) => BLOCK_BYTES,
+            NodeContent::File(data) => data.size_bytes(),
+            NodeContent::Symlink(target) => target.len() as u64,
+            NodeContent::Special(_) => 0,
         };
         let facts = &self.facts;
         Attributes {
@@ -151,7 +151,7 @@ impl Inode {
                 .map(|(time, _)| time),
             stored: MetadataPresence::UNKNOWN,
             device: match &self.body {
-                Body::Special(SpecialKind::Device(device)) => Some(*device),
+                NodeContent::Special(SpecialKind::Device(device)) => Some(*device),
                 _ => None,
             },
             compressed: false,
@@ -169,7 +169,7 @@ impl Inode {
             0
         };
         // The mode of a symbolic link does not restrict access.
-        let is_link = matches!(self.body, Body::Symlink(_));
+        let is_link = matches!(self.body, NodeContent::Symlink(_));
         is_link || actor.overrides_permissions() || (self.facts.mode >> shift) & right as u32 != 0
     }
 
@@ -200,22 +200,22 @@ impl Inode {
 /// Names by spelling, by case-folded spelling, and in order of creation, which is the listing
 /// order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Directory {
+pub(super) struct MemoryDirectory {
     /// Parent directory; the root is its own.
     pub(super) parent: u64,
-    names: BTreeMap<Name, Place>,
+    names: BTreeMap<Name, DirectorySlot>,
     order: BTreeMap<u64, Name>,
     folded: BTreeMap<Vec<u8>, BTreeSet<Name>>,
     last_cookie: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct DirectorySlot {
     inode: u64,
     cookie: u64,
 }
 
-impl Directory {
+impl MemoryDirectory {
     pub(super) fn within(parent: u64) -> Self {
         Self { parent, ..Self::default() }
     }
@@ -247,7 +247,7 @@ impl Directory {
         self.remove(name);
         self.last_cookie += 1;
         let cookie = self.last_cookie;
-        self.names.insert(name.clone(), Place { inode, cookie });
+        self.names.insert(name.clone(), DirectorySlot { inode, cookie });
         self.order.insert(cookie, name.clone());
         let folded = fold_case(name.as_bytes()).into_owned();
         self.folded.entry(folded).or_default().insert(name.clone());

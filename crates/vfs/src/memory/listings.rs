@@ -1,7 +1,7 @@
 //! Listing feed of a tree in memory: compares each followed directory with its last snapshot.
 
 use super::node::MemoryNode;
-use super::state::State;
+use super::state::MemoryState;
 use super::{FeedDelivery, FeedEvent, MemoryVfs, SharedTree};
 use crate::{Attributes, FileKind, FollowId, FsError, ListingFeed, Name, Node, Result, ServerWork};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ struct ListingSnapshot {
 }
 
 impl ListingSnapshot {
-    fn of(state: &State, number: u64) -> Option<Self> {
+    fn of(state: &MemoryState, number: u64) -> Option<Self> {
         let facts = &state.inodes.get(&number)?.facts;
         let itself = (facts.mode, facts.uid, facts.gid);
         let children = state.directory(number)?.names().map(|(name, child)| {

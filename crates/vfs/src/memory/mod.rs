@@ -19,9 +19,9 @@ mod state;
 mod tree;
 
 use crate::{AttributeRequest, Attributes, FsError, Result, Timestamp, Wait};
-use disk::Disk;
-use inode::Body;
-use state::{ROOT, State};
+use disk::SimulatedDisk;
+use inode::NodeContent;
+use state::{MemoryState, ROOT};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sync::{Mutex, MutexGuard};
@@ -29,7 +29,7 @@ use sync::{Mutex, MutexGuard};
 /// A call, with the details that surroundings may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Call {
+pub enum MemoryCall {
     Allocate,
     Attributes,
     Copy,
@@ -76,7 +76,7 @@ pub enum FeedDelivery {
 
 /// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum CallOutcome {
     /// The call runs.
     Runs,
     /// The call fails and changes nothing.
@@ -92,13 +92,13 @@ pub trait Surroundings: Send + Sync {
     fn now(&self) -> Timestamp;
 
     /// Called before each call.
-    fn before(&self, call: Call) -> Fate {
+    fn before(&self, call: MemoryCall) -> CallOutcome {
         let _ = call;
-        Fate::Runs
+        CallOutcome::Runs
     }
 
     /// Called when a call has run, before it returns.
-    fn after(&self, call: Call) {
+    fn after(&self, call: MemoryCall) {
         let _ = call;
     }
 
@@ -185,15 +185,15 @@ impl std::fmt::Debug for MemoryVfs {
 struct SharedTree {
     options: MemoryOptions,
     around: Arc<dyn Surroundings>,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 impl MemoryVfs {
     /// An empty tree. The superuser owns the root, which is open to all.
     #[must_use]
     pub fn new(options: MemoryOptions, around: Arc<dyn Surroundings>) -> Self {
-        let mut state = State::new(around.now());
-        state.disk = options.has_disk.then(|| Disk::of(&state));
+        let mut state = MemoryState::new(around.now());
+        state.disk = options.has_disk.then(|| SimulatedDisk::of(&state));
         Self { shared: Arc::new(SharedTree { options, around, state: Mutex::new(state) }) }
     }
 
@@ -202,7 +202,7 @@ impl MemoryVfs {
     #[must_use]
     pub fn kill(&self, around: Arc<dyn Surroundings>) -> Self {
         let mut state = self.shared.state();
-        let mut kept = std::mem::replace(&mut *state, State::dead());
+        let mut kept = std::mem::replace(&mut *state, MemoryState::dead());
         kept.close_all();
         kept.followers = changes::Followers::default();
         Self { shared: self.shared.with(kept, around) }
@@ -221,7 +221,7 @@ impl MemoryVfs {
         takes: &mut dyn FnMut() -> bool,
     ) -> Self {
         let mut state = self.shared.state();
-        let lost = std::mem::replace(&mut *state, State::dead());
+        let lost = std::mem::replace(&mut *state, MemoryState::dead());
         Self { shared: self.shared.with(disk::recovered(lost, takes), around) }
     }
 
@@ -248,8 +248,8 @@ impl MemoryVfs {
                 let name = String::from_utf8_lossy(name.as_bytes());
                 let path = if path.is_empty() { name.into() } else { format!("{path}/{name}") };
                 match state.inodes.get(&child).map(|inode| &inode.body) {
-                    Some(Body::Directory(_)) => directories.push((path, child)),
-                    Some(Body::File(data)) => {
+                    Some(NodeContent::Directory(_)) => directories.push((path, child)),
+                    Some(NodeContent::File(data)) => {
                         let mut bytes = Vec::new();
                         let size = usize::try_from(data.size_bytes()).unwrap_or(usize::MAX);
                         data.read(0, size, &mut bytes);
@@ -265,14 +265,14 @@ impl MemoryVfs {
 }
 
 impl SharedTree {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock()
     }
 
     /// Attributes of a node, as callers of the backend see them.
     fn attributes(
         &self,
-        state: &State,
+        state: &MemoryState,
         number: u64,
         wanted: AttributeRequest,
     ) -> Result<Attributes> {
@@ -289,19 +289,27 @@ impl SharedTree {
         if self.options.has_xattrs { Ok(()) } else { Err(FsError::NotSupported) }
     }
 
-    fn with(&self, state: State, around: Arc<dyn Surroundings>) -> Arc<Self> {
+    fn with(&self, state: MemoryState, around: Arc<dyn Surroundings>) -> Arc<Self> {
         Arc::new(Self { options: self.options, around, state: Mutex::new(state) })
     }
 
     /// Runs a call, unless the surroundings let it fail.
-    fn call<T>(&self, call: Call, run: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+    fn call<T>(
+        &self,
+        call: MemoryCall,
+        run: impl FnOnce(&mut MemoryState) -> Result<T>,
+    ) -> Result<T> {
         match self.around.before(call) {
-            Fate::Runs => self.carry_out(call, run),
-            Fate::Fails(error) | Fate::Tears(error, _) => Err(error),
+            CallOutcome::Runs => self.carry_out(call, run),
+            CallOutcome::Fails(error) | CallOutcome::Tears(error, _) => Err(error),
         }
     }
 
-    fn carry_out<T>(&self, call: Call, run: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+    fn carry_out<T>(
+        &self,
+        call: MemoryCall,
+        run: impl FnOnce(&mut MemoryState) -> Result<T>,
+    ) -> Result<T> {
         let result = {
             let mut state = self.state();
             if state.is_dead {

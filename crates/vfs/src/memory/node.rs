@@ -1,9 +1,9 @@
 //! Open nodes of a tree in memory.
 
-use super::data::{BLOCK_BYTES, Data, SIZE_BYTES_MAX};
-use super::inode::{Body, Inode, Right};
-use super::state::State;
-use super::{Call, Fate, SharedTree, disk};
+use super::data::{BLOCK_BYTES, SIZE_BYTES_MAX, SparseBytes};
+use super::inode::{Inode, NodeContent, Right};
+use super::state::MemoryState;
+use super::{CallOutcome, MemoryCall, SharedTree, disk};
 use crate::{
     Actor, AttributeChanges, AttributeRequest, Attributes, DirEntry, DosInfo, FileKey, FileKind,
     FsError, Name, Node, OpenHow, Result, SecurityChange, ServerWork, TimeChange, Timestamp, Wait,
@@ -47,7 +47,7 @@ impl SharedTree {
     }
 
     /// Checks that so many more bytes fit.
-    fn need_space(&self, state: &State, more_bytes: u64) -> Result<()> {
+    fn need_space(&self, state: &MemoryState, more_bytes: u64) -> Result<()> {
         // Overwriting needs no space, however full the disk is.
         let fits = more_bytes == 0 || state.has_room(more_bytes, self.options.capacity_bytes);
         if fits { Ok(()) } else { Err(FsError::NoSpace) }
@@ -57,7 +57,7 @@ impl SharedTree {
 impl MemoryNode {
     pub(super) fn new(
         shared: &Arc<SharedTree>,
-        state: &mut State,
+        state: &mut MemoryState,
         number: u64,
         how: &OpenHow,
     ) -> (Self, Attributes) {
@@ -80,9 +80,9 @@ impl MemoryNode {
     /// Runs a call on the data of an open file.
     fn on_data<T>(
         &self,
-        call: Call,
+        call: MemoryCall,
         writes: bool,
-        run: impl FnOnce(&mut State) -> Result<T>,
+        run: impl FnOnce(&mut MemoryState) -> Result<T>,
     ) -> Result<T> {
         self.need_open(writes)?;
         self.shared.call(call, run)
@@ -97,9 +97,9 @@ impl MemoryNode {
         }
     }
 
-    fn data<'a>(&self, state: &'a State) -> Result<&'a Data> {
+    fn data<'a>(&self, state: &'a MemoryState) -> Result<&'a SparseBytes> {
         match &state.inode(self.number)?.body {
-            Body::File(data) => Ok(data),
+            NodeContent::File(data) => Ok(data),
             _ => Err(FsError::OpenMode),
         }
     }
@@ -108,20 +108,26 @@ impl MemoryNode {
     fn change(
         &self,
         actor: Actor<'_>,
-        state: &mut State,
-        run: impl FnOnce(&mut Data),
+        state: &mut MemoryState,
+        run: impl FnOnce(&mut SparseBytes),
     ) -> Result<()> {
         let now = state.now;
         let inode = state.inode_mut(self.number)?;
         inode.drop_set_ids(actor);
         inode.touch(now);
-        if let Body::File(data) = &mut inode.body {
+        if let NodeContent::File(data) = &mut inode.body {
             run(data);
         }
         Ok(())
     }
 
-    fn put(&self, actor: Actor<'_>, state: &mut State, offset: u64, data: &[u8]) -> Result<()> {
+    fn put(
+        &self,
+        actor: Actor<'_>,
+        state: &mut MemoryState,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
         let missing = self.data(state)?.missing_bytes(offset, data.len() as u64);
         self.shared.need_space(state, missing)?;
         self.change(actor, state, |file| file.write(offset, data))
@@ -129,7 +135,7 @@ impl MemoryNode {
 
     fn reserve(&self, actor: Actor<'_>, offset: u64, length: u64, grows: bool) -> Result<()> {
         need_size(offset.checked_add(length))?;
-        self.on_data(Call::Allocate, true, |state| {
+        self.on_data(MemoryCall::Allocate, true, |state| {
             let missing = self.data(state)?.missing_bytes(offset, length);
             self.shared.need_space(state, missing)?;
             self.change(actor, state, |data| {
@@ -144,7 +150,7 @@ impl MemoryNode {
     fn change_facts(
         &self,
         actor: Actor<'_>,
-        call: Call,
+        call: MemoryCall,
         run: impl FnOnce(&mut Inode, Timestamp) -> Result<()>,
     ) -> Result<()> {
         self.shared.call(call, |state| {
@@ -188,8 +194,9 @@ impl Node for MemoryNode {
     }
 
     fn attributes(&self, wanted: AttributeRequest) -> Result<Attributes> {
-        self.shared
-            .call(Call::Attributes, |state| self.shared.attributes(state, self.number, wanted))
+        self.shared.call(MemoryCall::Attributes, |state| {
+            self.shared.attributes(state, self.number, wanted)
+        })
     }
 
     fn set_attributes(&self, actor: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
@@ -198,7 +205,7 @@ impl Node for MemoryNode {
         if gives_away || actor.withholds(changes) {
             return Err(FsError::AccessDenied);
         }
-        self.change_facts(actor, Call::SetAttributes, |inode, now| {
+        self.change_facts(actor, MemoryCall::SetAttributes, |inode, now| {
             let facts = &mut inode.facts;
             facts.uid = changes.owner.uid.unwrap_or(facts.uid);
             facts.gid = changes.owner.gid.unwrap_or(facts.gid);
@@ -218,31 +225,31 @@ impl Node for MemoryNode {
     }
 
     fn read(&self, offset: u64, length: usize, into: &mut Vec<u8>, wait: Wait) -> Result<usize> {
-        self.on_data(Call::Read(wait), false, |state| {
+        self.on_data(MemoryCall::Read(wait), false, |state| {
             Ok(self.data(state)?.read(offset, length, into))
         })
     }
 
     fn write(&self, actor: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
         need_size(offset.checked_add(data.len() as u64))?;
-        let call = Call::Write { length_bytes: data.len() };
+        let call = MemoryCall::Write { length_bytes: data.len() };
         self.need_open(true)?;
         let put = |data| self.shared.carry_out(call, |state| self.put(actor, state, offset, data));
         match self.shared.around.before(call) {
-            Fate::Runs => put(data),
-            Fate::Fails(error) => Err(error),
-            Fate::Tears(error, count) => put(&data[..count.min(data.len())]).and(Err(error)),
+            CallOutcome::Runs => put(data),
+            CallOutcome::Fails(error) => Err(error),
+            CallOutcome::Tears(error, count) => put(&data[..count.min(data.len())]).and(Err(error)),
         }
     }
 
     fn sync(&self, _who: Actor<'_>, _data_only: bool) -> Result<()> {
-        self.shared.call(Call::Sync, |state| disk::sync(state, self.number))
+        self.shared.call(MemoryCall::Sync, |state| disk::sync(state, self.number))
     }
 
     fn set_size(&self, actor: Actor<'_>, size_bytes: u64) -> Result<()> {
         need_size(Some(size_bytes))?;
         let grows = self.attributes(AttributeRequest::default())?.size_bytes < size_bytes;
-        self.on_data(Call::SetSize { grows }, true, |state| {
+        self.on_data(MemoryCall::SetSize { grows }, true, |state| {
             self.change(actor, state, |data| data.set_size(size_bytes))
         })
     }
@@ -256,7 +263,7 @@ impl Node for MemoryNode {
     }
 
     fn punch_hole(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        self.on_data(Call::Punch, true, |state| {
+        self.on_data(MemoryCall::Punch, true, |state| {
             // Beyond the end the file has nothing to free.
             let end = offset.saturating_add(length).min(self.data(state)?.size_bytes());
             let length = end.saturating_sub(offset);
@@ -265,7 +272,7 @@ impl Node for MemoryNode {
     }
 
     fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
-        self.on_data(Call::Attributes, false, |state| Ok(self.data(state)?.next_data(offset)))
+        self.on_data(MemoryCall::Attributes, false, |state| Ok(self.data(state)?.next_data(offset)))
     }
 
     fn copy_range(
@@ -280,7 +287,7 @@ impl Node for MemoryNode {
         if source.kind != FileKind::File || !source.readable {
             return Err(FsError::OpenMode);
         }
-        self.on_data(Call::Copy, true, |state| {
+        self.on_data(MemoryCall::Copy, true, |state| {
             let mut bytes = Vec::new();
             let length = usize::try_from(length).unwrap_or(usize::MAX);
             let count = source.data(state)?.read(source_offset, length, &mut bytes) as u64;
@@ -322,7 +329,7 @@ impl Node for MemoryNode {
             return Err(FsError::OpenMode);
         }
         // Collected before the callback, which may call the backend again.
-        let entries = self.shared.call(Call::List, |state| {
+        let entries = self.shared.call(MemoryCall::List, |state| {
             let directory = state.directory(self.number).ok_or(FsError::NotDirectory)?;
             let entry = |(next, name, inode): (u64, &Name, u64)| {
                 let kind = state.inodes.get(&inode).map(Inode::kind);
@@ -339,7 +346,7 @@ impl Node for MemoryNode {
         name: &Name,
         wanted: AttributeRequest,
     ) -> Result<Attributes> {
-        self.shared.call(Call::Attributes, |state| {
+        self.shared.call(MemoryCall::Attributes, |state| {
             if !state.inode(self.number)?.grants(actor, Right::Search) {
                 return Err(FsError::AccessDenied);
             }
@@ -350,21 +357,21 @@ impl Node for MemoryNode {
     }
 
     fn read_link(&self, _who: Actor<'_>) -> Result<Vec<u8>> {
-        self.shared.call(Call::Attributes, |state| match &state.inode(self.number)?.body {
-            Body::Symlink(target) => Ok(target.clone()),
+        self.shared.call(MemoryCall::Attributes, |state| match &state.inode(self.number)?.body {
+            NodeContent::Symlink(target) => Ok(target.clone()),
             _ => Err(FsError::NotSupported),
         })
     }
 
     fn xattr_names(&self, _who: Actor<'_>) -> Result<Vec<XattrName>> {
         self.shared.need_xattrs()?;
-        self.shared.call(Call::Xattr, |state| {
+        self.shared.call(MemoryCall::Xattr, |state| {
             Ok(state.inode(self.number)?.facts.xattrs.keys().cloned().collect())
         })
     }
 
     fn child_xattrs(&self, actor: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
-        let found = self.shared.call(Call::Xattr, |state| {
+        let found = self.shared.call(MemoryCall::Xattr, |state| {
             let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
             let number = directory.get(name).ok_or(FsError::NotFound)?;
             let xattrs = &readable(state.inode(number)?, actor)?.facts.xattrs;
@@ -375,7 +382,7 @@ impl Node for MemoryNode {
 
     fn xattr(&self, actor: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
         self.shared.need_xattrs()?;
-        self.shared.call(Call::Xattr, |state| {
+        self.shared.call(MemoryCall::Xattr, |state| {
             let facts = &readable(state.inode(self.number)?, actor)?.facts;
             facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)
         })
@@ -386,7 +393,7 @@ impl Node for MemoryNode {
         if value.is_some_and(|value| value.len() > XATTR_BYTES_MAX) {
             return Err(FsError::TooLarge);
         }
-        self.change_facts(actor, Call::Xattr, |inode, _| {
+        self.change_facts(actor, MemoryCall::Xattr, |inode, _| {
             let xattrs = &mut inode.facts.xattrs;
             match value {
                 Some(value) => xattrs.insert(name.clone(), value.to_vec()),
@@ -397,7 +404,7 @@ impl Node for MemoryNode {
     }
 
     fn verifier(&self, actor: Actor<'_>) -> Result<[u8; 8]> {
-        self.shared.call(Call::Xattr, |state| {
+        self.shared.call(MemoryCall::Xattr, |state| {
             readable(state.inode(self.number)?, actor)?.facts.verifier.ok_or(FsError::NotFound)
         })
     }
@@ -406,21 +413,22 @@ impl Node for MemoryNode {
         if !self.shared.options.has_xattrs {
             return Ok(());
         }
-        self.change_facts(actor, Call::Xattr, |inode, _| {
+        self.change_facts(actor, MemoryCall::Xattr, |inode, _| {
             inode.facts.verifier = Some(verifier);
             Ok(())
         })
     }
 
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
-        self.shared.call(Call::Xattr, |state| Ok(state.inode(self.number)?.facts.descriptor()))
+        self.shared
+            .call(MemoryCall::Xattr, |state| Ok(state.inode(self.number)?.facts.descriptor()))
     }
 
     fn set_security(&self, actor: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
         if change.descriptor.is_some() {
             self.shared.need_xattrs()?;
         }
-        self.change_facts(METADATA, Call::Xattr, |inode, _| {
+        self.change_facts(METADATA, MemoryCall::Xattr, |inode, _| {
             if change.permissions.is_some()
                 && !actor.creator().actor().acts_as_owner_of(inode.facts.uid)
                 && inode.kind() == FileKind::File

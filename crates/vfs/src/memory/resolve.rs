@@ -1,7 +1,7 @@
 //! Path resolution within the tree.
 
-use super::inode::{Body, Right};
-use super::state::{ROOT, State};
+use super::inode::{NodeContent, Right};
+use super::state::{MemoryState, ROOT};
 use crate::{Actor, Case, FsError, Name, RelPath, Result};
 
 /// Limit of symbolic links on one path, as on Linux.
@@ -16,7 +16,7 @@ pub(super) struct Resolution<'a> {
     pub(super) no_follow: bool,
 }
 
-impl State {
+impl MemoryState {
     /// The node at `path`, and the path as stored.
     pub(super) fn resolve(&self, path: &RelPath, how: Resolution<'_>) -> Result<(u64, RelPath)> {
         let (mut at, mut spelt, mut links) = (ROOT, RelPath::root(), 0);
@@ -69,7 +69,7 @@ impl State {
 
     /// Follows a node found in the directory `at`, if it is a link.
     fn follow(&self, at: u64, number: u64, links: &mut u32, how: Resolution<'_>) -> Result<u64> {
-        let Body::Symlink(target) = &self.inode(number)?.body else { return Ok(number) };
+        let NodeContent::Symlink(target) = &self.inode(number)?.body else { return Ok(number) };
         *links += 1;
         if *links > LINKS_MAX {
             return Err(FsError::SymlinkLoop);

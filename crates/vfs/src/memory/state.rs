@@ -2,32 +2,32 @@
 
 use super::MemoryOptions;
 use super::changes::{ChangeKind, Followers};
-use super::disk::{Change, Disk};
-use super::inode::{Body, Directory, Facts, Inode};
+use super::disk::{DiskChange, SimulatedDisk};
+use super::inode::{Inode, MemoryDirectory, NodeContent, NodeMetadata};
 use crate::{Actor, FsError, Name, Result, ServerWork, Timestamp};
 use std::collections::BTreeMap;
 
 /// Inode number of the root.
 pub(super) const ROOT: u64 = 1;
 
-pub(super) struct State {
+pub(super) struct MemoryState {
     pub(super) inodes: BTreeMap<u64, Inode>,
     pub(super) now: Timestamp,
     /// The simulated disk, if the tree can lose power.
-    pub(super) disk: Option<Disk>,
+    pub(super) disk: Option<SimulatedDisk>,
     /// The process of this tree is dead.
     pub(super) is_dead: bool,
     /// Feeds to notify of changes to names.
     pub(super) followers: Followers,
     next: u64,
     /// Changes of names by the current call: recovery finds all of them or none.
-    transaction: Vec<Change>,
+    transaction: Vec<DiskChange>,
 }
 
-impl State {
+impl MemoryState {
     pub(super) fn new(now: Timestamp) -> Self {
-        let facts = Facts::new(Actor::server(ServerWork::ShareRoot), 0o777, None, now);
-        let mut root = Inode::new(facts, Body::Directory(Directory::within(ROOT)));
+        let facts = NodeMetadata::new(Actor::server(ServerWork::ShareRoot), 0o777, None, now);
+        let mut root = Inode::new(facts, NodeContent::Directory(MemoryDirectory::within(ROOT)));
         root.links = 2;
         let inodes = BTreeMap::from([(ROOT, root)]);
         let transaction = Vec::new();
@@ -52,9 +52,9 @@ impl State {
         self.inodes.get_mut(&number).ok_or(FsError::Stale)
     }
 
-    pub(super) fn directory(&self, number: u64) -> Option<&Directory> {
+    pub(super) fn directory(&self, number: u64) -> Option<&MemoryDirectory> {
         match &self.inodes.get(&number)?.body {
-            Body::Directory(directory) => Some(directory),
+            NodeContent::Directory(directory) => Some(directory),
             _ => None,
         }
     }
@@ -70,7 +70,7 @@ impl State {
     }
 
     /// Adds a node without a name.
-    pub(super) fn add(&mut self, facts: Facts, body: Body) -> u64 {
+    pub(super) fn add(&mut self, facts: NodeMetadata, body: NodeContent) -> u64 {
         let number = self.next;
         self.next += 1;
         self.inodes.insert(number, Inode::new(facts, body));
@@ -80,7 +80,7 @@ impl State {
     /// Lets a name refer to another node, or removes it.
     pub(super) fn set_name(&mut self, directory: u64, name: &Name, to: Option<u64>) {
         let now = self.now;
-        let Some(Inode { body: Body::Directory(names), facts, .. }) =
+        let Some(Inode { body: NodeContent::Directory(names), facts, .. }) =
             self.inodes.get_mut(&directory)
         else {
             return;
@@ -94,7 +94,7 @@ impl State {
         facts.change(now);
         let kind = if to.is_some() { ChangeKind::Added } else { ChangeKind::Removed };
         self.followers.notify(directory, Some(name), kind);
-        self.transaction.push(Change { directory, name: name.clone(), to });
+        self.transaction.push(DiskChange { directory, name: name.clone(), to });
         if let Some(number) = to {
             self.link(directory, number);
         }
@@ -108,7 +108,7 @@ impl State {
         let Some(inode) = self.inodes.get_mut(&number) else { return };
         inode.facts.change(now);
         let is_directory = match &mut inode.body {
-            Body::Directory(moved) => {
+            NodeContent::Directory(moved) => {
                 moved.parent = directory;
                 true
             }
@@ -126,7 +126,7 @@ impl State {
         let Some(inode) = self.inodes.get_mut(&number) else { return };
         inode.facts.change(now);
         inode.links -= 1;
-        if matches!(inode.body, Body::Directory(_)) {
+        if matches!(inode.body, NodeContent::Directory(_)) {
             // With only `.` left the directory is deleted, unless it has just got another name.
             if inode.links == 1 {
                 inode.links = 0;

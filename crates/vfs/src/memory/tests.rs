@@ -123,11 +123,11 @@ impl Surroundings for TornWriteSurroundings {
         crate::Timestamp(5)
     }
 
-    fn before(&self, call: Call) -> Fate {
+    fn before(&self, call: MemoryCall) -> CallOutcome {
         match call {
-            Call::Write { length_bytes: 10 } => Fate::Tears(FsError::NoSpace, 4),
-            Call::Sync => Fate::Fails(FsError::Io),
-            _ => Fate::Runs,
+            MemoryCall::Write { length_bytes: 10 } => CallOutcome::Tears(FsError::NoSpace, 4),
+            MemoryCall::Sync => CallOutcome::Fails(FsError::Io),
+            _ => CallOutcome::Runs,
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Operations on names: open, create, remove, rename, link.
 
-use super::inode::{Body, Directory, Facts, Right};
+use super::inode::{MemoryDirectory, NodeContent, NodeMetadata, Right};
 use super::node::MemoryNode;
 use super::resolve::Resolution;
-use super::state::State;
-use super::{Call, MemoryVfs, data};
+use super::state::MemoryState;
+use super::{MemoryCall, MemoryVfs, data};
 use crate::{
     Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, ChildName, ChildRename,
-    CreateHow, CreationMode, ExpectedChild, Features, FileKey, FileKind, FsError, ListingFeed,
-    LocatedNode, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode,
-    PersistentHandles, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait,
+    CreateHow, CreationMode, ExpectedChild, FileKey, FileKind, FsError, ListingFeed, LocatedNode,
+    Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode, PersistentHandles, RelPath,
+    Replace, Result, Space, SpecialKind, TreeFeatures, Vfs, Wait,
 };
 use std::sync::Arc;
 
@@ -18,7 +18,13 @@ fn exact(actor: Actor<'_>) -> Resolution<'_> {
 }
 
 impl MemoryVfs {
-    fn opened(&self, state: &mut State, number: u64, how: &OpenHow, path: RelPath) -> OpenedNode {
+    fn opened(
+        &self,
+        state: &mut MemoryState,
+        number: u64,
+        how: &OpenHow,
+        path: RelPath,
+    ) -> OpenedNode {
         let (node, attributes) = MemoryNode::new(&self.shared, state, number, how);
         OpenedNode { node: Arc::new(node), attributes, path }
     }
@@ -31,7 +37,7 @@ impl MemoryVfs {
         new: NewChild<'_>,
     ) -> Result<OpenedNode> {
         let new = new_body(NameActor::Own(actor), new)?;
-        self.shared.call(Call::Create, |state| {
+        self.shared.call(MemoryCall::Create, |state| {
             let at = EntryLocation::at(state, path, exact(actor))?;
             self.create_special_entry(state, NameActor::Own(actor), at, new)
         })
@@ -49,13 +55,13 @@ impl MemoryVfs {
 
     fn create_special_entry(
         &self,
-        state: &mut State,
+        state: &mut MemoryState,
         actor: NameActor<'_>,
         at: EntryLocation,
-        (mode, body): (u32, Body),
+        (mode, body): (u32, NodeContent),
     ) -> Result<OpenedNode> {
         check_may_change(state, actor, at.parent, None)?;
-        let facts = Facts::new(actor.actor(), mode, None, state.now);
+        let facts = NodeMetadata::new(actor.actor(), mode, None, state.now);
         let number = self.add_entry(state, at.parent, &at.name, facts, body)?;
         let how = OpenHow::looking(Wait::Allowed);
         Ok(self.opened(state, number, &how, at.path))
@@ -64,7 +70,7 @@ impl MemoryVfs {
     /// Creates a file or directory.
     fn create_entry(
         &self,
-        state: &mut State,
+        state: &mut MemoryState,
         actor: NameActor<'_>,
         at: EntryLocation,
         (case, how): (Case, CreateHow<'_>),
@@ -76,11 +82,11 @@ impl MemoryVfs {
         }
         check_may_change(state, actor, at.parent, None)?;
         let body = match how.kind {
-            FileKind::File => Body::File(data::Data::default()),
-            FileKind::Directory => Body::Directory(Directory::within(at.parent)),
+            FileKind::File => NodeContent::File(data::SparseBytes::default()),
+            FileKind::Directory => NodeContent::Directory(MemoryDirectory::within(at.parent)),
             _ => return Err(FsError::NotSupported),
         };
-        let facts = Facts::new(actor.actor(), how.mode.without_list(), how.dos, state.now);
+        let facts = NodeMetadata::new(actor.actor(), how.mode.without_list(), how.dos, state.now);
         let number = self.add_entry(state, at.parent, &at.name, facts, body)?;
         let (wanted, wait) = (how.wanted, Wait::Allowed);
         let how = OpenHow { read: true, write: true, case, wanted, no_follow: true, wait };
@@ -90,7 +96,7 @@ impl MemoryVfs {
     /// Removes a name that refers to `expected`.
     fn unlink(
         &self,
-        state: &mut State,
+        state: &mut MemoryState,
         actor: NameActor<'_>,
         at: &EntryLocation,
         expected: FileKey,
@@ -108,7 +114,7 @@ impl MemoryVfs {
     /// Location of a name in an open directory.
     fn location_in(
         &self,
-        state: &State,
+        state: &MemoryState,
         actor: NameActor<'_>,
         child: ChildName<'_>,
     ) -> Result<EntryLocation> {
@@ -127,11 +133,11 @@ impl MemoryVfs {
     /// Adds a node under a free name.
     fn add_entry(
         &self,
-        state: &mut State,
+        state: &mut MemoryState,
         parent: u64,
         name: &Name,
-        facts: Facts,
-        body: Body,
+        facts: NodeMetadata,
+        body: NodeContent,
     ) -> Result<u64> {
         if state.directory(parent).is_some_and(|directory| directory.get(name).is_some()) {
             return Err(FsError::AlreadyExists);
@@ -146,13 +152,13 @@ impl MemoryVfs {
 }
 
 /// Mode and content of a new node that is neither file nor directory.
-fn new_body(actor: NameActor<'_>, new: NewChild<'_>) -> Result<(u32, Body)> {
+fn new_body(actor: NameActor<'_>, new: NewChild<'_>) -> Result<(u32, NodeContent)> {
     match new {
-        NewChild::Symlink(target) => Ok((0o777, Body::Symlink(target.to_vec()))),
+        NewChild::Symlink(target) => Ok((0o777, NodeContent::Symlink(target.to_vec()))),
         NewChild::Special { kind: SpecialKind::Device(_), .. } if !actor.may_make_devices() => {
             Err(FsError::AccessDenied)
         }
-        NewChild::Special { kind, mode } => Ok((mode.without_list(), Body::Special(kind))),
+        NewChild::Special { kind, mode } => Ok((mode.without_list(), NodeContent::Special(kind))),
     }
 }
 
@@ -166,7 +172,7 @@ struct EntryLocation {
 
 impl EntryLocation {
     /// Resolves a path.
-    fn at(state: &State, path: &RelPath, way: Resolution<'_>) -> Result<Self> {
+    fn at(state: &MemoryState, path: &RelPath, way: Resolution<'_>) -> Result<Self> {
         if !way.actor.may_resolve_paths() {
             return Err(FsError::AccessDenied);
         }
@@ -176,14 +182,14 @@ impl EntryLocation {
     }
 
     /// The node of the name.
-    fn child(&self, state: &State) -> Option<u64> {
+    fn child(&self, state: &MemoryState) -> Option<u64> {
         state.directory(self.parent)?.get(&self.name)
     }
 }
 
 /// Checks that `actor` may change names in the directory, and this child.
 fn check_may_change(
-    state: &State,
+    state: &MemoryState,
     actor: NameActor<'_>,
     directory: u64,
     child: Option<u64>,
@@ -205,7 +211,7 @@ fn check_may_change(
 }
 
 /// Whether `directory` is `number` or lies below it.
-fn lies_below(state: &State, mut directory: u64, number: u64) -> bool {
+fn lies_below(state: &MemoryState, mut directory: u64, number: u64) -> bool {
     loop {
         if directory == number {
             return true;
@@ -218,7 +224,7 @@ fn lies_below(state: &State, mut directory: u64, number: u64) -> bool {
 }
 
 fn rename(
-    state: &mut State,
+    state: &mut MemoryState,
     actor: NameActor<'_>,
     (from, to): (&EntryLocation, &EntryLocation),
     replace: Replace,
@@ -246,7 +252,7 @@ fn rename(
 }
 
 /// Checks that POSIX lets a directory, or another node, replace `other`.
-fn check_may_replace(state: &State, other: u64, is_directory: bool) -> Result<()> {
+fn check_may_replace(state: &MemoryState, other: u64, is_directory: bool) -> Result<()> {
     match (state.directory(other), is_directory) {
         (Some(directory), true) if !directory.is_empty() => Err(FsError::NotEmpty),
         (Some(_), false) => Err(FsError::IsDirectory),
@@ -260,7 +266,7 @@ impl Vfs for MemoryVfs {
         if !actor.may_resolve_paths() {
             return Err(FsError::AccessDenied);
         }
-        self.shared.call(Call::Open(how.wait), |state| {
+        self.shared.call(MemoryCall::Open(how.wait), |state| {
             let way = Resolution { actor, case: how.case, no_follow: how.no_follow };
             let (number, spelt) = state.resolve(path, way)?;
             let inode = state.inode(number)?;
@@ -282,7 +288,7 @@ impl Vfs for MemoryVfs {
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
-        let created = self.shared.call(Call::Create, |state| {
+        let created = self.shared.call(MemoryCall::Create, |state| {
             let at = EntryLocation::at(state, path, Resolution { actor, case, no_follow: true })?;
             self.create_entry(state, NameActor::Own(actor), at, (case, how))
         })?;
@@ -296,7 +302,7 @@ impl Vfs for MemoryVfs {
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
-        let created = self.shared.call(Call::Create, |state| {
+        let created = self.shared.call(MemoryCall::Create, |state| {
             let at = self.location_in(state, actor, child)?;
             self.create_entry(state, actor, at, (case, how))
         })?;
@@ -310,7 +316,7 @@ impl Vfs for MemoryVfs {
         new: NewChild<'_>,
     ) -> Result<OpenedNode> {
         let new = new_body(actor, new)?;
-        self.shared.call(Call::Create, |state| {
+        self.shared.call(MemoryCall::Create, |state| {
             let at = self.location_in(state, actor, child)?;
             self.create_special_entry(state, actor, at, new)
         })
@@ -321,7 +327,7 @@ impl Vfs for MemoryVfs {
     }
 
     fn remove(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        self.shared.call(Call::Remove, |state| {
+        self.shared.call(MemoryCall::Remove, |state| {
             let at = EntryLocation::at(state, path, exact(actor))?;
             self.unlink(state, NameActor::Own(actor), &at, expected)
         })
@@ -333,7 +339,7 @@ impl Vfs for MemoryVfs {
         child: ChildName<'_>,
         expected: ExpectedChild,
     ) -> Result<()> {
-        self.shared.call(Call::Remove, |state| {
+        self.shared.call(MemoryCall::Remove, |state| {
             let at = self.location_in(state, actor, child)?;
             self.unlink(state, actor, &at, expected.key)
         })
@@ -346,7 +352,7 @@ impl Vfs for MemoryVfs {
         to: &RelPath,
         replace: Replace,
     ) -> Result<()> {
-        self.shared.call(Call::Rename, |state| {
+        self.shared.call(MemoryCall::Rename, |state| {
             let at = |path| EntryLocation::at(state, path, exact(actor));
             let (from, to) = (at(from)?, at(to)?);
             rename(state, NameActor::Own(actor), (&from, &to), replace)
@@ -354,7 +360,7 @@ impl Vfs for MemoryVfs {
     }
 
     fn rename_in(&self, actor: NameActor<'_>, change: ChildRename<'_>) -> Result<()> {
-        self.shared.call(Call::Rename, |state| {
+        self.shared.call(MemoryCall::Rename, |state| {
             let from = self.location_in(state, actor, change.from)?;
             let to = self.location_in(state, actor, change.to)?;
             let key = |number| self.shared.key(number);
@@ -381,7 +387,7 @@ impl Vfs for MemoryVfs {
         if node.kind() == FileKind::Directory {
             return Err(FsError::NotSupported);
         }
-        self.shared.call(Call::Link, |state| {
+        self.shared.call(MemoryCall::Link, |state| {
             let at = EntryLocation::at(state, to, exact(actor))?;
             let taken = at.child(state);
             if taken.is_some() && replace == Replace::Never {
@@ -412,7 +418,7 @@ impl Vfs for MemoryVfs {
     }
 
     fn space(&self, _who: Actor<'_>) -> Result<Space> {
-        self.shared.call(Call::Attributes, |state| {
+        self.shared.call(MemoryCall::Attributes, |state| {
             let total_bytes = self.shared.options.capacity_bytes;
             let free_bytes = total_bytes.saturating_sub(state.used_bytes());
             Ok(Space {
@@ -449,9 +455,9 @@ impl Vfs for MemoryVfs {
         self.shared.options.has_feeds.then_some(self as _)
     }
 
-    fn features(&self) -> Features {
+    fn features(&self) -> TreeFeatures {
         let serial = self.shared.options.serial;
-        Features {
+        TreeFeatures {
             sparse: true,
             reflink: true,
             compression: false,
