@@ -57,7 +57,7 @@ impl Counter {
 
 /// Counters of all kinds.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct CacheCounters {
     /// Names by directory: a hit needs no scan.
     pub names: Counter,
     /// Opens: a hit needs no path walk.

@@ -1,9 +1,9 @@
 //! Followed directories and their names.
 //!
-//! Pure bookkeeping: events of the feed come in by [`Directories::handle_change`], and directories
-//! to unfollow go out by [`Directories::poll_unfollow`].
+//! Pure bookkeeping: events of the feed come in by [`FollowedDirectories::handle_change`], and directories
+//! to unfollow go out by [`FollowedDirectories::poll_unfollow`].
 
-use crate::counters::Counters;
+use crate::counters::CacheCounters;
 use crate::name_index::{NameIndex, NameMatch, hash_of};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const PENDING_MAX: usize = 65_536;
 
 /// A followed directory.
 #[derive(Debug)]
-struct Directory {
+struct FollowedDirectory {
     follow: FollowId,
     /// Its path, if cached paths lead through it.
     path: Option<Box<[u8]>>,
@@ -30,7 +30,7 @@ struct Directory {
     charged_bytes: usize,
 }
 
-impl Directory {
+impl FollowedDirectory {
     /// Counts an event, which voids the change attribute.
     fn count_event(&mut self) {
         self.event_count += 1;
@@ -73,12 +73,12 @@ pub enum NameAnswer {
 
 /// All followed directories.
 #[derive(Debug)]
-pub struct Directories {
+pub struct FollowedDirectories {
     hasher: KeyedBuildHasher,
-    counters: Arc<Counters>,
+    counters: Arc<CacheCounters>,
     budget_bytes: usize,
     directories_max: usize,
-    by_key: HashMap<FileKey, Directory, KeyedBuildHasher>,
+    by_key: HashMap<FileKey, FollowedDirectory, KeyedBuildHasher>,
     by_follow: HashMap<FollowId, FileKey, KeyedBuildHasher>,
     /// Eviction queue; it may contain keys of dropped directories.
     turns: VecDeque<FileKey>,
@@ -87,9 +87,9 @@ pub struct Directories {
     lost_paths: Vec<Box<[u8]>>,
 }
 
-impl Directories {
+impl FollowedDirectories {
     pub fn new(
-        counters: Arc<Counters>,
+        counters: Arc<CacheCounters>,
         hasher: KeyedBuildHasher,
         budget_bytes: usize,
         directories_max: usize,
@@ -224,8 +224,15 @@ impl Directories {
         let charged_bytes = DIRECTORY_BYTES;
         let (event_count, change) = (0, None);
         let was_used = true;
-        let new =
-            Directory { follow, path: None, names, event_count, change, was_used, charged_bytes };
+        let new = FollowedDirectory {
+            follow,
+            path: None,
+            names,
+            event_count,
+            change,
+            was_used,
+            charged_bytes,
+        };
         self.by_key.insert(key, new);
         self.by_follow.insert(follow, key);
         if self.turns.len() > 2 * self.by_key.len() + 64 {
@@ -302,7 +309,7 @@ impl Directories {
             }
             NameChange::Lost => {
                 self.invalidate_names();
-                self.by_key.values_mut().for_each(Directory::count_event);
+                self.by_key.values_mut().for_each(FollowedDirectory::count_event);
             }
             NameChange::Itself(follow) => self.count_event(follow),
             NameChange::Attributes(..) => {}
@@ -343,7 +350,8 @@ impl Directories {
             return self.invalidate_names_of(key);
         }
         let hash = hash_of(&self.hasher, name);
-        let Some(Directory { names: DirectoryNames::Known(index), .. }) = self.by_key.get_mut(&key)
+        let Some(FollowedDirectory { names: DirectoryNames::Known(index), .. }) =
+            self.by_key.get_mut(&key)
         else {
             return;
         };
@@ -378,7 +386,9 @@ impl Directories {
 
     /// Charges the current size of the names.
     fn recharge(&mut self, key: FileKey) {
-        if let Some(Directory { names: DirectoryNames::Known(index), .. }) = self.by_key.get(&key) {
+        if let Some(FollowedDirectory { names: DirectoryNames::Known(index), .. }) =
+            self.by_key.get(&key)
+        {
             let bytes = index.bytes();
             self.set_charge(key, bytes);
         }
@@ -446,7 +456,7 @@ mod tests {
     #[test]
     fn change_attribute_from_before_an_event_is_not_noted() {
         let mut directories =
-            Directories::new(Arc::default(), KeyedBuildHasher::by(1), 1 << 20, 10);
+            FollowedDirectories::new(Arc::default(), KeyedBuildHasher::by(1), 1 << 20, 10);
         let (key, follow) = (FileKey { device: 1, inode: 2 }, FollowId(3));
         assert_eq!((directories.event_count_of(key), directories.change_of(key)), (None, None));
         directories.handle_followed(key, follow);

@@ -7,7 +7,7 @@
 //! ([`crate::records`]), or only for [`AGE_TICKS_MAX`]. Pure bookkeeping, as
 //! [`crate::directories`].
 
-use crate::counters::Counters;
+use crate::counters::CacheCounters;
 use crate::records::Chunk;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -81,7 +81,7 @@ pub struct AppendTicket {
 /// All cached listings.
 #[derive(Debug)]
 pub struct ListingCache {
-    counters: Arc<Counters>,
+    counters: Arc<CacheCounters>,
     budget_bytes: usize,
     listings_max: usize,
     by_key: HashMap<FileKey, CachedListing, KeyedBuildHasher>,
@@ -132,7 +132,7 @@ impl CachedListing {
 
 impl ListingCache {
     pub fn new(
-        counters: Arc<Counters>,
+        counters: Arc<CacheCounters>,
         hasher: KeyedBuildHasher,
         budget_bytes: usize,
         listings_max: usize,

@@ -2,7 +2,7 @@
 
 use crate::created_names::CreatedFile;
 use crate::path_cache::{CachedOpen, ParentState, PathFacts};
-use crate::state::{CachedName, State, parent_of, split};
+use crate::state::{CachedName, MetadataCacheState, parent_of, split};
 use crate::tree::{CachedVfs, StateGuard};
 use std::sync::Arc;
 use vfs::{
@@ -128,7 +128,7 @@ impl CachedVfs {
     /// only which source is asked first.
     fn prefer_backend(
         &self,
-        state: &mut State,
+        state: &mut MetadataCacheState,
         actor: Actor<'_>,
         path: &RelPath,
         how: &OpenHow,
@@ -431,7 +431,7 @@ impl CachedVfs {
     /// Caches the facts of an opened node, and the open.
     fn cache_facts(
         &self,
-        state: &mut State,
+        state: &mut MetadataCacheState,
         actor: Actor<'_>,
         OpenedNode { attributes, path, .. }: &OpenedNode,
         how: &OpenHow,
@@ -465,7 +465,7 @@ impl CachedVfs {
     }
 
     /// Caches the node of a handle, from the second request on, if the feed reports when its path
-    /// leads elsewhere. `event_count`: [`State::event_count`] before the lookup.
+    /// leads elsewhere. `event_count`: [`MetadataCacheState::event_count`] before the lookup.
     pub(crate) fn cache_handle(
         &self,
         actor: Actor<'_>,
@@ -537,7 +537,12 @@ impl CachedVfs {
     }
 
     /// Follows a directory, unless it is followed already.
-    pub(crate) fn follow(&self, state: &mut State, key: FileKey, node: &Arc<dyn Node>) -> bool {
+    pub(crate) fn follow(
+        &self,
+        state: &mut MetadataCacheState,
+        key: FileKey,
+        node: &Arc<dyn Node>,
+    ) -> bool {
         if state.directories.follows(key) {
             return true;
         }

@@ -4,7 +4,7 @@
 //! symbolic link. So the feed reports each change of where it leads or who may walk it, and the
 //! change invalidates everything below. Pure bookkeeping, as [`crate::directories`].
 
-use crate::counters::Counters;
+use crate::counters::CacheCounters;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl PathFacts {
 }
 
 #[derive(Debug)]
-struct OpenEntry {
+struct CachedOpenEntry {
     cached: CachedOpen,
     idle_ticks: u8,
     was_found: bool,
@@ -84,7 +84,7 @@ impl Usefulness {
     }
 
     /// Notes the end of a cached open.
-    fn ended(&mut self, entry: &OpenEntry) {
+    fn ended(&mut self, entry: &CachedOpenEntry) {
         self.useless = (self.useless + u8::from(!entry.was_found)).min(USELESS_MAX);
     }
 
@@ -108,7 +108,7 @@ struct PathEntry {
     /// Identity of a followed directory.
     directory: Option<FileKey>,
     facts: Option<PathFacts>,
-    cached: Vec<OpenEntry>,
+    cached: Vec<CachedOpenEntry>,
     /// Node by handle, if a client uses one.
     found: Option<HandleEntry>,
     /// Users with known search permission on the directory.
@@ -137,7 +137,7 @@ struct PendingLookup {
 /// All cached paths.
 #[derive(Debug)]
 pub struct PathCache {
-    counters: Arc<Counters>,
+    counters: Arc<CacheCounters>,
     budget_bytes: usize,
     opens_max: usize,
     by_path: HashMap<Arc<[u8]>, Box<PathEntry>, KeyedBuildHasher>,
@@ -169,7 +169,7 @@ pub fn join(directory: &[u8], name: &[u8]) -> Box<[u8]> {
 
 impl PathCache {
     pub fn new(
-        counters: Arc<Counters>,
+        counters: Arc<CacheCounters>,
         hasher: KeyedBuildHasher,
         budget_bytes: usize,
         opens_max: usize,
@@ -229,7 +229,7 @@ impl PathCache {
         reads: bool,
     ) -> Option<(Arc<dyn Node>, PathFacts)> {
         let place = self.by_path.get_mut(path)?;
-        let serves = |entry: &&mut OpenEntry| {
+        let serves = |entry: &&mut CachedOpenEntry| {
             entry.cached.user == *user
                 && (!reads || (entry.cached.reads && Arc::strong_count(&entry.cached.node) == 1))
         };
@@ -321,7 +321,7 @@ impl PathCache {
             return;
         }
         let place = self.entry(path);
-        let same = |entry: &OpenEntry| {
+        let same = |entry: &CachedOpenEntry| {
             entry.cached.user == cached.user && entry.cached.reads == cached.reads
         };
         if let Some(old) = place.cached.iter().position(same) {
@@ -333,7 +333,7 @@ impl PathCache {
             let old = place.cached.remove(0);
             self.close_entries(vec![old]);
         }
-        self.entry(path).cached.push(OpenEntry { cached, idle_ticks: 0, was_found: false });
+        self.entry(path).cached.push(CachedOpenEntry { cached, idle_ticks: 0, was_found: false });
         self.open_count += 1;
         self.recharge(path);
     }
@@ -457,8 +457,8 @@ impl PathCache {
     /// Drops a cached open that is stale.
     pub fn drop_open(&mut self, path: &[u8], node: &Arc<dyn Node>) {
         let Some(place) = self.by_path.get_mut(path) else { return };
-        let same = |entry: &mut OpenEntry| Arc::ptr_eq(&entry.cached.node, node);
-        let old: Vec<OpenEntry> = place.cached.extract_if(.., same).collect();
+        let same = |entry: &mut CachedOpenEntry| Arc::ptr_eq(&entry.cached.node, node);
+        let old: Vec<CachedOpenEntry> = place.cached.extract_if(.., same).collect();
         self.close_entries(old);
         self.counters.handles.invalidated();
         self.recharge(path);
@@ -556,7 +556,7 @@ impl PathCache {
         }
     }
 
-    fn close_entries(&mut self, entry: Vec<OpenEntry>) {
+    fn close_entries(&mut self, entry: Vec<CachedOpenEntry>) {
         self.open_count -= entry.len();
         self.closing.extend(entry.into_iter().map(|entry| entry.cached.node));
     }

@@ -26,7 +26,7 @@ const HAS_SET_CHANGED: u16 = 1 << 12;
 
 /// One entry; times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-struct Record {
+struct CacheRecord {
     next: u64,
     inode: u64,
     size_bytes: u64,
@@ -51,7 +51,7 @@ struct Record {
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
     device: u64,
-    records: Vec<Record>,
+    records: Vec<CacheRecord>,
     names: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ impl Chunk {
 
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
-        CHUNK_BYTES + self.records.capacity() * size_of::<Record>() + self.names.capacity()
+        CHUNK_BYTES + self.records.capacity() * size_of::<CacheRecord>() + self.names.capacity()
     }
 
     /// Cookie of the last entry; None if the chunk is empty.
@@ -106,10 +106,10 @@ impl Chunk {
         self.names.extend_from_slice(entry.name);
         let record = entry.attributes.and_then(|attributes| self.record(entry, &attributes));
         let record =
-            record.unwrap_or(Record { next: entry.next, inode: entry.inode, ..NEEDS_STAT });
+            record.unwrap_or(CacheRecord { next: entry.next, inode: entry.inode, ..NEEDS_STAT });
         // A chunk has at most 512 names of 255 bytes.
         let name_end = self.names.len() as u32;
-        self.records.push(Record { name_end, ..record });
+        self.records.push(CacheRecord { name_end, ..record });
     }
 
     /// Appends the entries of the following chunk; false if there is no room.
@@ -119,7 +119,7 @@ impl Chunk {
         }
         let before = self.names.len() as u32;
         self.names.extend_from_slice(&other.names);
-        let moved = |r: &Record| Record { name_end: r.name_end + before, ..*r };
+        let moved = |r: &CacheRecord| CacheRecord { name_end: r.name_end + before, ..*r };
         self.records.extend(other.records.iter().map(moved));
         true
     }
@@ -142,7 +142,7 @@ impl Chunk {
 
     /// The record of a cacheable entry. Changes of directories and of files with several names are
     /// not all reported.
-    fn record(&self, entry: &ListedEntry<'_>, attributes: &Attributes) -> Option<Record> {
+    fn record(&self, entry: &ListedEntry<'_>, attributes: &Attributes) -> Option<CacheRecord> {
         let Attributes { kind, dos, stored, .. } = *attributes;
         let key = FileKey { device: self.device, inode: entry.inode };
         let is_reported = matches!(kind, FileKind::File | FileKind::Symlink)
@@ -168,7 +168,7 @@ impl Chunk {
             (stored.descriptor, DESCRIPTOR),
             (stored.posix_acl, POSIX_ACL),
         ];
-        Some(Record {
+        Some(CacheRecord {
             next: entry.next,
             inode: entry.inode,
             size_bytes: attributes.size_bytes,
@@ -190,7 +190,7 @@ impl Chunk {
     }
 }
 
-const NEEDS_STAT: Record = Record {
+const NEEDS_STAT: CacheRecord = CacheRecord {
     next: 0,
     inode: 0,
     size_bytes: 0,
@@ -210,7 +210,7 @@ const NEEDS_STAT: Record = Record {
     flags: 0,
 };
 
-impl Record {
+impl CacheRecord {
     fn attributes(&self, device: u64) -> Attributes {
         let has = |flag| self.flags & flag != 0;
         let time = |nanos: i64| Timestamp(nanos.into());

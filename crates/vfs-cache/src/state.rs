@@ -1,8 +1,8 @@
 //! State of the cache: directories with their names, paths, and created files.
 
-use crate::counters::Counters;
+use crate::counters::CacheCounters;
 use crate::created_names::{CreatedFile, CreatedNames};
-use crate::directories::{Directories, NameAnswer};
+use crate::directories::{FollowedDirectories, NameAnswer};
 use crate::name_index::NameMatch;
 use crate::path_cache::{ParentState, PathCache, PathFacts, join};
 use crate::tree::CacheOptions;
@@ -30,18 +30,18 @@ pub enum CachedName {
 
 /// State of the cache.
 #[derive(Debug)]
-pub struct State {
-    pub directories: Directories,
+pub struct MetadataCacheState {
+    pub directories: FollowedDirectories,
     pub paths: PathCache,
     pub recent: CreatedNames,
     /// Number of events and evictions.
     event_count: u64,
 }
 
-impl State {
+impl MetadataCacheState {
     /// An empty state. Of the cached opens `retained_max` are for created files.
     pub fn new(
-        counters: &Arc<Counters>,
+        counters: &Arc<CacheCounters>,
         hasher: &KeyedBuildHasher,
         options: CacheOptions,
         retained_max: usize,
@@ -50,7 +50,7 @@ impl State {
         let for_paths = budget_bytes / PATHS_PART;
         let for_names = budget_bytes - for_paths - for_listings(budget_bytes);
         Self {
-            directories: Directories::new(
+            directories: FollowedDirectories::new(
                 counters.clone(),
                 hasher.clone(),
                 for_names,
@@ -201,7 +201,7 @@ impl State {
         self.paths.facts(path.as_bytes()).is_some_and(is_it) && self.followed_parent(path).is_some()
     }
 
-    /// As [`State::created`], if `user` has created it and an open is retained.
+    /// As [`MetadataCacheState::created`], if `user` has created it and an open is retained.
     pub fn retained_created(&mut self, path: &RelPath, user: &Identity) -> Option<CreatedFile> {
         let made = self.created(path)?;
         let is_whose = made.retained.as_ref().is_some_and(|retained| retained.user == *user);
@@ -256,7 +256,7 @@ mod tests {
         FileKey { device: 1, inode }
     }
 
-    fn follow(state: &mut State, number: u64, path: &[u8]) {
+    fn follow(state: &mut MetadataCacheState, number: u64, path: &[u8]) {
         state.directories.handle_followed(key(number), FollowId(number));
         assert!(state.directories.set_path(key(number), path));
         state.paths.put_directory(path, key(number));
@@ -266,7 +266,8 @@ mod tests {
     #[test]
     fn unfollowing_a_directory_changes_the_event_count() {
         let options = CacheOptions { directories_max: 2, ..CacheOptions::default() };
-        let mut state = State::new(&Arc::default(), &KeyedBuildHasher::by(1), options, 0);
+        let mut state =
+            MetadataCacheState::new(&Arc::default(), &KeyedBuildHasher::by(1), options, 0);
         follow(&mut state, 1, b"one");
         follow(&mut state, 2, b"two");
         let event_count = state.event_count();
@@ -297,8 +298,12 @@ mod tests {
     fn cached_name_leads_to_its_file_until_a_change_is_reported() {
         let path = |text: &str| RelPath::of_bytes(text.as_bytes()).unwrap();
         let cached = |kind| {
-            let mut state =
-                State::new(&Arc::default(), &KeyedBuildHasher::by(1), CacheOptions::default(), 0);
+            let mut state = MetadataCacheState::new(
+                &Arc::default(),
+                &KeyedBuildHasher::by(1),
+                CacheOptions::default(),
+                0,
+            );
             follow(&mut state, 1, b"");
             let attributes = Attributes { kind, key: key(7), ..attributes_of_root() };
             let security = state.paths.new_security();

@@ -1,10 +1,10 @@
 //! The decorated backend.
 
-use crate::counters::{CacheCount, Counters};
+use crate::counters::{CacheCount, CacheCounters};
 use crate::listing_cache::ListingCache;
 use crate::pace::Pace;
 use crate::spelling::{DirectoryLookup, PathSpelling, has_no_case};
-use crate::state::{State, for_listings};
+use crate::state::{MetadataCacheState, for_listings};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -59,12 +59,12 @@ impl Default for CacheOptions {
 #[derive(Debug)]
 pub struct CachedVfs {
     pub(crate) inner: Arc<dyn Vfs>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<CacheCounters>,
     pub(crate) read: Condvar,
     enabled: AtomicBool,
     /// Set on first use; None if the backend has no feed.
     feed: OnceLock<Option<Box<dyn ChangeFeed>>>,
-    state: Mutex<State>,
+    state: Mutex<MetadataCacheState>,
     /// How far the feed is drained.
     freshness: FeedFreshness,
     /// Set on first use; None if the backend has no feed.
@@ -94,11 +94,11 @@ impl CachedVfs {
         clock: Clock,
         hasher: &KeyedBuildHasher,
     ) -> Self {
-        let counters = Arc::<Counters>::default();
+        let counters = Arc::<CacheCounters>::default();
         let budget_bytes = options.budget_bytes;
         let retained_max =
             if inner.features().always_waits { options.open_nodes_max / RETAINED_PART } else { 0 };
-        let state = State::new(&counters, hasher, options, retained_max);
+        let state = MetadataCacheState::new(&counters, hasher, options, retained_max);
         let listings = ListingCache::new(
             counters.clone(),
             hasher.clone(),
@@ -176,7 +176,7 @@ impl CachedVfs {
         let [hits, misses] = [hits, misses].map(|count| count.load(Ordering::Relaxed));
         drop(state);
         let listings = self.listings.lock().bytes();
-        let Counters { names: of_names, handles: of_handles, listings: listed, security } =
+        let CacheCounters { names: of_names, handles: of_handles, listings: listed, security } =
             &*self.counters;
         vec![
             ("handles", of_handles.read(handles)),
@@ -451,7 +451,7 @@ impl CachedVfs {
 }
 
 /// Guard of the state; closes dropped nodes after it unlocks.
-pub(crate) struct StateGuard<'a>(Option<MutexGuard<'a, State>>);
+pub(crate) struct StateGuard<'a>(Option<MutexGuard<'a, MetadataCacheState>>);
 
 impl StateGuard<'_> {
     /// Unlocks the state until a thread has finished reading a directory.
@@ -462,15 +462,15 @@ impl StateGuard<'_> {
 }
 
 impl Deref for StateGuard<'_> {
-    type Target = State;
+    type Target = MetadataCacheState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &MetadataCacheState {
         self.0.as_ref().expect("it is there until it is dropped")
     }
 }
 
 impl DerefMut for StateGuard<'_> {
-    fn deref_mut(&mut self) -> &mut State {
+    fn deref_mut(&mut self) -> &mut MetadataCacheState {
         self.0.as_mut().expect("it is there until it is dropped")
     }
 }
