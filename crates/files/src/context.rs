@@ -25,7 +25,7 @@ type DeferredBreaks = Vec<(Arc<dyn CacheHolder>, CacheBreak)>;
 
 /// Protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum ClientProtocol {
     /// SMB: requests wait without a limit.
     Smb,
     /// NFS: a request fails with NFS4ERR_DELAY, and its client retries.
@@ -56,7 +56,7 @@ pub struct RequestContext(Option<Arc<ClientRequest>>);
 
 #[derive(Debug)]
 struct ClientRequest {
-    protocol: Protocol,
+    protocol: ClientProtocol,
     /// Identity of the client within its protocol.
     client: [u8; 16],
     /// None for a request that waits without a limit.
@@ -76,7 +76,7 @@ impl RequestContext {
     /// limit. `order` is its arrival order.
     #[must_use]
     pub fn new(
-        protocol: Protocol,
+        protocol: ClientProtocol,
         client: [u8; 16],
         patience: Option<Patience>,
         order: ArrivalOrder,
@@ -267,8 +267,8 @@ pub fn break_counts() -> BreakCounts {
 fn count_break(cause: Option<&ClientRequest>) {
     let counter = match cause.map(|request| request.protocol) {
         None => &BREAKS_LOCAL,
-        Some(Protocol::Nfs) => &BREAKS_NFS,
-        Some(Protocol::Smb) => &BREAKS_SMB,
+        Some(ClientProtocol::Nfs) => &BREAKS_NFS,
+        Some(ClientProtocol::Smb) => &BREAKS_SMB,
     };
     counter.fetch_add(1, Ordering::Relaxed);
 }

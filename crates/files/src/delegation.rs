@@ -10,7 +10,7 @@ use crate::cache_holder::{CacheGrant, delegation_key};
 use crate::caching::BreakWait;
 use crate::context::RequestContext;
 use crate::open_file::OpenFileParts;
-use crate::table::{OpenEntry, OpenFileState, OpenRefusal, RegisteredOpen};
+use crate::table::{OpenFileState, OpenRefusal, OpenedEntry, RegisteredOpen};
 use crate::{Access, CacheState, CachingRights, OpenFile, RequestFiles, Semantics, ShareMode};
 use grants::{BlockedOperation, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::Arc;
@@ -154,7 +154,7 @@ impl RequestFiles {
         wanted: CachingRights,
     ) -> std::result::Result<(OpenId, RegisteredOpen), OpenRefusal> {
         let attributes = open.node.attributes(AttributeRequest::default())?;
-        let entry = OpenEntry {
+        let entry = OpenedEntry {
             size_bytes: attributes.size_bytes,
             key: open.state.key,
             is_directory: false,

@@ -71,7 +71,8 @@ pub use acl::{
 pub use cache_holder::{CacheGrant, CacheHolder, CacheKeyWish, CacheWish, delegation_key};
 pub use caching::{ACKNOWLEDGED_WITHIN, KEYS_PER_CLIENT_MAX};
 pub use context::{
-    BreakCounts, Patience, PendingAnswer, Protocol, RequestContext, RequestFiles, break_counts,
+    BreakCounts, ClientProtocol, Patience, PendingAnswer, RequestContext, RequestFiles,
+    break_counts,
 };
 pub use courtesy::CourtesyClients;
 pub use delegation::{Delegation, DelegationKind};
@@ -85,7 +86,7 @@ pub use grants::{
 
 pub use names::NamePatterns;
 pub use object::{
-    Handle, HandleSeal, ListWish, ListedObject, NewObject, Object, ObjectChanges, ObjectList,
+    HandleSeal, ListWish, ListedObject, NewObject, Object, ObjectChanges, ObjectHandle, ObjectList,
     ObjectListSink, ObjectOpen, OpenAt, UnreadableObject, VolumeId, XattrSetMode,
 };
 pub use offload::{CallHolder, Inline, Workers};

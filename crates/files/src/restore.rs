@@ -6,7 +6,7 @@ use crate::context::RequestContext;
 use crate::open_file::{OpenFile, OpenFileParts};
 use crate::server_work::{LOCATE, WANTED};
 use crate::table::{
-    DeletePendingName, OpenEntry, OpenFileState, OpenName, OpenRefusal, RegisteredOpen,
+    DeletePendingName, OpenFileState, OpenName, OpenRefusal, OpenedEntry, RegisteredOpen,
 };
 use crate::{Absence, Access, Caller, OpenId, RequestFiles, Semantics, ShareMode, Volume};
 use grants::{CacheKey, CacheState, CachingRights, OpenWish, RangeLock};
@@ -139,7 +139,7 @@ impl RequestFiles {
         let opened = reopen_file(volume, caller, facts)?;
         let attributes = &opened.attributes;
         let is_directory = attributes.kind == FileKind::Directory;
-        let entry = OpenEntry {
+        let entry = OpenedEntry {
             key: attributes.key,
             is_directory,
             size_bytes: attributes.size_bytes,

@@ -319,7 +319,7 @@ impl FileRecord {
 
     /// Name of the stream that this state describes. A stream has one link, through any name of its
     /// file.
-    fn stream_name(&mut self, file: &OpenEntry<'_>, stream: &Arc<OpenStream>) -> Arc<OpenName> {
+    fn stream_name(&mut self, file: &OpenedEntry<'_>, stream: &Arc<OpenStream>) -> Arc<OpenName> {
         self.names.retain(|n| Arc::strong_count(n) > 1);
         let same = |n: &&Arc<OpenName>| {
             Arc::ptr_eq(&n.volume, file.volume) && *n.path.lock() == *file.path
@@ -640,7 +640,7 @@ impl Default for FileTable {
 }
 
 /// Facts about a file that its open needs: key, name, size and link count.
-pub(crate) struct OpenEntry<'a> {
+pub(crate) struct OpenedEntry<'a> {
     pub size_bytes: u64,
     pub key: FileKey,
     pub is_directory: bool,
@@ -649,7 +649,7 @@ pub(crate) struct OpenEntry<'a> {
     pub only_link: bool,
 }
 
-impl OpenEntry<'_> {
+impl OpenedEntry<'_> {
     /// Whether `opens` reaches the share's limit for one file.
     fn has_too_many(&self, opens: usize) -> bool {
         let limits = self.volume.options.limits.as_ref();
@@ -660,7 +660,7 @@ impl OpenEntry<'_> {
 /// The same for a named stream.
 pub(crate) struct StreamOpenEntry<'a> {
     /// The file, which the caller holds open.
-    pub file: OpenEntry<'a>,
+    pub file: OpenedEntry<'a>,
     pub node: &'a Arc<dyn Node>,
     /// Name as stored.
     pub name: &'a StreamName,
@@ -676,7 +676,7 @@ impl FileTable {
     pub fn open(
         &self,
         context: &RequestContext,
-        entry: &OpenEntry<'_>,
+        entry: &OpenedEntry<'_>,
         mut wish: OpenWish,
         cache: Option<&CacheWish>,
     ) -> std::result::Result<RegisteredOpen, OpenRefusal> {
@@ -704,7 +704,7 @@ impl FileTable {
     pub fn delegate(
         &self,
         context: &RequestContext,
-        entry: &OpenEntry<'_>,
+        entry: &OpenedEntry<'_>,
         wish: OpenWish,
     ) -> std::result::Result<RegisteredOpen, OpenRefusal> {
         let state = self.find(entry.key).ok_or(OpenRefusal::Refused(FsError::Stale))?;

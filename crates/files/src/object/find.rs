@@ -1,6 +1,6 @@
 //! Lookup of objects by handle and by name.
 
-use super::{Handle, Object};
+use super::{Object, ObjectHandle};
 use crate::server_work::LOCATE;
 use crate::{Caller, RequestFiles, Volume};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Stale`] if it was removed or is outside the volume; [`FsError::InvalidParameter`]
     /// if the backend rejects the handle.
-    pub async fn find_object(&self, volume: &Arc<Volume>, handle: &Handle) -> Result<Object> {
+    pub async fn find_object(&self, volume: &Arc<Volume>, handle: &ObjectHandle) -> Result<Object> {
         if let Some(object) = self.find_cached(volume, handle) {
             return Ok(object);
         }
@@ -66,7 +66,7 @@ impl RequestFiles {
     }
 
     /// The object from a cache, if it still exists.
-    fn find_cached(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Object> {
+    fn find_cached(&self, volume: &Arc<Volume>, handle: &ObjectHandle) -> Option<Object> {
         let Some(node) = self.directory_cache.find(&volume.vfs, handle.node()) else {
             let (node, path) = volume.names().find_cached(handle.node(), self.context.order())?;
             let is_served = volume.options.veto_names.check(&path, false).is_ok();

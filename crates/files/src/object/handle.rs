@@ -19,12 +19,12 @@ pub struct VolumeId(pub u32);
 /// Authenticates this server's handles, with a key that outlives the process.
 pub trait HandleSeal: Send + Sync + Debug {
     /// The seal of these bytes, which cannot be computed without the key.
-    fn seal(&self, bytes: &[u8]) -> [u8; Handle::SEAL_BYTES];
+    fn seal(&self, bytes: &[u8]) -> [u8; ObjectHandle::SEAL_BYTES];
 }
 
 /// A file handle. It is persistent, and equal for all names of an object in one volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Handle {
+pub struct ObjectHandle {
     volume: VolumeId,
     node: NodeHandle,
     bytes: Box<[u8]>,
@@ -35,7 +35,7 @@ const FORM: u8 = 1;
 /// Length of version and volume.
 const HEAD_BYTES: usize = 5;
 
-impl Handle {
+impl ObjectHandle {
     /// Maximum length. RFC 8881 3.1 (NFS4_FHSIZE).
     pub const BYTES_MAX: usize = 128;
     /// Length of the seal.
@@ -70,7 +70,9 @@ impl Handle {
 }
 
 // A handle consists of these and the backend's part.
-const _: () = assert!(HEAD_BYTES + Handle::SEAL_BYTES + NodeHandle::BYTES_MAX <= Handle::BYTES_MAX);
+const _: () = assert!(
+    HEAD_BYTES + ObjectHandle::SEAL_BYTES + NodeHandle::BYTES_MAX <= ObjectHandle::BYTES_MAX
+);
 
 impl Files {
     /// Seals handles from now on; handles without the seal are refused.
@@ -83,27 +85,28 @@ impl Files {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] if the backend has no handles.
-    pub fn handle(&self, volume: VolumeId, object: &Object) -> Result<Handle> {
+    pub fn handle(&self, volume: VolumeId, object: &Object) -> Result<ObjectHandle> {
         let node = object.volume.names().handle_at(LOCATE, &*object.node, &object.path)?;
         Ok(self.seal(volume, node))
     }
 
-    pub(super) fn seal(&self, volume: VolumeId, node: NodeHandle) -> Handle {
-        Handle::new(volume, node, self.seal.as_deref())
+    pub(super) fn seal(&self, volume: VolumeId, node: NodeHandle) -> ObjectHandle {
+        ObjectHandle::new(volume, node, self.seal.as_deref())
     }
 
     /// Decodes a handle from the wire, which names its volume.
     ///
     /// # Errors
     /// [`FsError::InvalidParameter`] for bytes that are no handle of this server.
-    pub fn parse_handle(&self, bytes: &[u8]) -> Result<Handle> {
+    pub fn parse_handle(&self, bytes: &[u8]) -> Result<ObjectHandle> {
         let (head, rest) =
             bytes.split_first_chunk::<HEAD_BYTES>().ok_or(FsError::InvalidParameter)?;
-        let (node, _) =
-            rest.split_last_chunk::<{ Handle::SEAL_BYTES }>().ok_or(FsError::InvalidParameter)?;
+        let (node, _) = rest
+            .split_last_chunk::<{ ObjectHandle::SEAL_BYTES }>()
+            .ok_or(FsError::InvalidParameter)?;
         let [FORM, volume @ ..] = *head else { return Err(FsError::InvalidParameter) };
         let volume = VolumeId(u32::from_be_bytes(volume));
-        let handle = Handle::new(volume, NodeHandle::new(node)?, self.seal.as_deref());
+        let handle = ObjectHandle::new(volume, NodeHandle::new(node)?, self.seal.as_deref());
         if is_same(&handle.bytes, bytes) { Ok(handle) } else { Err(FsError::InvalidParameter) }
     }
 }

@@ -1,6 +1,6 @@
 //! Directory listings with attributes and handles.
 
-use super::{Handle, HandleSeal, Object, VolumeId};
+use super::{HandleSeal, Object, ObjectHandle, VolumeId};
 use crate::authorize::{rights_by_descriptor, rights_to_opened};
 use crate::context::RequestContext;
 use crate::{Access, Caller, RequestFiles};
@@ -24,7 +24,7 @@ pub struct ListedObject {
     /// Attributes of the object.
     pub attributes: Attributes,
     /// Handle of the object, if requested and available.
-    pub handle: Option<Handle>,
+    pub handle: Option<ObjectHandle>,
 }
 
 /// A directory entry whose object could not be read.
@@ -213,14 +213,14 @@ impl<'l, T: ObjectListSink> ListingSink<'l, T> {
         name: &Name,
         attributes: &Attributes,
         known: Option<vfs::NodeHandle>,
-    ) -> Option<Handle> {
+    ) -> Option<ObjectHandle> {
         let ObjectListing { caller, directory, wish, seal, .. } = &*self.listing;
         let actor = caller.identity.actor();
         let ask = || {
             directory.volume.vfs.handles()?.child_handle(actor, self.node, name, attributes).ok()
         };
         let (id, node) = (wish.handles?, known.or_else(ask)?);
-        Some(Handle::new(id, node, seal.as_deref()))
+        Some(ObjectHandle::new(id, node, seal.as_deref()))
     }
 }
 

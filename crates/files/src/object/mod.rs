@@ -30,7 +30,7 @@ use vfs::{FileKey, FileKind, Node, RelPath};
 pub use attributes::ObjectChanges;
 pub use create::NewObject;
 pub(crate) use directory_cache::DirectoryCache;
-pub use handle::{Handle, HandleSeal, VolumeId};
+pub use handle::{HandleSeal, ObjectHandle, VolumeId};
 pub use list::{ListWish, ListedObject, ObjectList, ObjectListSink, UnreadableObject};
 pub use open::{ObjectOpen, OpenAt};
 pub(crate) use open_handles::OpenHandles;

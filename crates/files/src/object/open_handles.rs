@@ -1,7 +1,7 @@
 //! Index of open files by handle. A lookup by handle takes a worker and a walk, which an open
 //! saves. The index does not delay a close.
 
-use super::Handle;
+use super::ObjectHandle;
 use crate::{OpenFile, RequestFiles, Volume};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -43,14 +43,18 @@ impl OpenHandles {
 
 impl RequestFiles {
     /// Indexes an open by its file's handle.
-    pub fn note_open(&self, handle: &Handle, open: &Arc<OpenFile>) {
+    pub fn note_open(&self, handle: &ObjectHandle, open: &Arc<OpenFile>) {
         self.open_handles.note(handle.node(), open);
     }
 
     /// Attributes of an open file, like those of [`RequestFiles::object_attributes_alone`]. None if
     /// a lookup is needed.
     #[must_use]
-    pub fn attributes_of_open(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Attributes> {
+    pub fn attributes_of_open(
+        &self,
+        volume: &Arc<Volume>,
+        handle: &ObjectHandle,
+    ) -> Option<Attributes> {
         let open = self.open_handles.find(handle.node())?;
         let is_open = open.state.view().grants.is_open(open.id);
         let is_this = Arc::ptr_eq(open.volume(), volume) && is_open && !open.is_replaced();

@@ -1,7 +1,7 @@
 //! Recently created files that the backend remembers ([`vfs::Vfs::cached_attributes_and_handle`]):
 //! lookup and removal by name without opening them.
 
-use super::{Handle, Object, VolumeId};
+use super::{Object, ObjectHandle, VolumeId};
 use crate::authorize::{allowed_by, posix_forbids_removal, rights_to};
 use crate::context::RequestContext;
 use crate::open::OpenTicket;
@@ -9,7 +9,7 @@ use crate::open_file::INLINE_FREE_BYTES_MAX;
 use crate::remove::remove_pending_name;
 use crate::rename_turns::{RenameSubject, TurnRequest};
 use crate::server_work::LOCATE;
-use crate::table::{DeletePendingName, OpenEntry, RegisteredOpen};
+use crate::table::{DeletePendingName, OpenedEntry, RegisteredOpen};
 use crate::{Access, Caller, RequestFiles, ShareMode, Volume};
 use acl::ExecuteRule;
 use grants::{CacheOwner, OpenWish};
@@ -27,7 +27,7 @@ impl RequestFiles {
         directory: &Object,
         name: &Name,
         volume: VolumeId,
-    ) -> Option<(Handle, Attributes)> {
+    ) -> Option<(ObjectHandle, Attributes)> {
         let (attributes, node) =
             directory.remembered(&self.context, caller, &directory.path.join(name))?;
         Some((self.seal(volume, node), attributes))
@@ -106,7 +106,7 @@ impl RequestFiles {
     ) -> Option<OpenTicket> {
         let (key, size_bytes) = (attributes.key, attributes.size_bytes);
         let (is_directory, only_link) = (false, true);
-        let entry = OpenEntry { size_bytes, key, is_directory, volume, path, only_link };
+        let entry = OpenedEntry { size_bytes, key, is_directory, volume, path, only_link };
         let id = self.new_open_id();
         let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, ShareMode::ALL) };
         let entered = self.table.open(&self.context, &entry, wish, None).ok()?;

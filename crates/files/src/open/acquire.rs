@@ -7,7 +7,7 @@ use crate::context::RequestContext;
 use crate::remove::remove_pending_name;
 use crate::stream::OpenStream;
 use crate::table::{
-    DeletePendingName, FileTable, OpenEntry, OpenRefusal, RegisteredOpen, StreamOpenEntry,
+    DeletePendingName, FileTable, OpenRefusal, OpenedEntry, RegisteredOpen, StreamOpenEntry,
 };
 use acl::Access;
 use grants::{OpenId, OpenWish, ShareMode};
@@ -35,7 +35,7 @@ impl OpenTicket {
     /// broken.
     pub(super) fn acquire(
         opening: &OpenInProgress,
-        entry: &OpenEntry<'_>,
+        entry: &OpenedEntry<'_>,
         access: Access,
         opening_access: Access,
         cache: Option<&CacheWish>,
@@ -57,7 +57,7 @@ impl OpenTicket {
     /// if the file is open for deletion and the stream's open does not share deletion.
     pub(super) fn hold(
         opening: &OpenInProgress,
-        entry: &OpenEntry<'_>,
+        entry: &OpenedEntry<'_>,
         access: Access,
     ) -> Result<Self, OpenRefusal> {
         let wish = OpenWish::new(opening.id, Access::NONE, ShareMode::ALL);

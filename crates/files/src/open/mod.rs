@@ -21,7 +21,7 @@ use crate::rename_turns::{RenameEpoch, RenameSubject, RenameTurn, TurnRequest};
 use crate::reparse::is_reparse_point;
 use crate::server_work::{LOCATE, WANTED};
 use crate::shown_link::with_link_kind;
-use crate::table::{FileTable, OpenEntry, OpenRefusal, RegisteredOpen};
+use crate::table::{FileTable, OpenRefusal, OpenedEntry, RegisteredOpen};
 use crate::volume::dos;
 use crate::watch::{ChangeAction, WatchFilter};
 use crate::{CallHolder, Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
@@ -706,10 +706,10 @@ impl OpenInProgress {
         }
     }
 
-    fn entry<'a>(&'a self, opened: &'a OpenedNode) -> OpenEntry<'a> {
+    fn entry<'a>(&'a self, opened: &'a OpenedNode) -> OpenedEntry<'a> {
         let attributes = &opened.attributes;
         let is_directory = attributes.kind == FileKind::Directory;
-        OpenEntry {
+        OpenedEntry {
             key: attributes.key,
             is_directory,
             volume: &self.volume,

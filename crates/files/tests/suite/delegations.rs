@@ -2,9 +2,9 @@
 
 use crate::harness::*;
 use files::{
-    Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, CachingRights, Delegation,
-    DelegationKind, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan,
-    OpenProgress, Patience, Protocol, RequestContext, ShareMode, WaitingOpen, delegation_key,
+    Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, CachingRights, ClientProtocol,
+    Delegation, DelegationKind, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile,
+    OpenPlan, OpenProgress, Patience, RequestContext, ShareMode, WaitingOpen, delegation_key,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -256,7 +256,8 @@ fn impatient_open_gets_delay_and_recall_continues() {
         Arc::new(move |rest| carried.lock().unwrap().push(rest))
     };
     let patience = Patience { limit: Duration::from_secs(5), carry_on };
-    let context = RequestContext::new(Protocol::Nfs, [2; 16], Some(patience), ArrivalOrder::next());
+    let context =
+        RequestContext::new(ClientProtocol::Nfs, [2; 16], Some(patience), ArrivalOrder::next());
     let hurried = served.files.for_request(&context, files::CallHolder::Server);
     let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
     let set = || hurried.set_object_attributes(&served.alice, &object, None, &mode);

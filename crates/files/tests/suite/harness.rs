@@ -2,8 +2,8 @@
 
 pub use files::Inline;
 use files::{
-    Access, CallHolder, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult,
-    PendingAnswer, Protocol, RequestContext, RequestFiles, RequestedKind, Semantics, ShareMode,
+    Access, CallHolder, Caller, ClientProtocol, Files, IfExists, IfMissing, OpenFile, OpenPlan,
+    OpenResult, PendingAnswer, RequestContext, RequestFiles, RequestedKind, Semantics, ShareMode,
     Volume, VolumeOptions, Workers,
 };
 use futures_util::future::BoxFuture;
@@ -341,7 +341,7 @@ impl ServedVolume {
     /// The file layer as seen by a client's requests, and their pending response: drop it to queue
     /// it.
     pub fn requests_of(&self, client: [u8; 16]) -> (RequestFiles, PendingAnswer) {
-        let context = RequestContext::new(Protocol::Smb, client, None, ArrivalOrder::next());
+        let context = RequestContext::new(ClientProtocol::Smb, client, None, ArrivalOrder::next());
         (self.files.for_request(&context, CallHolder::Server), PendingAnswer::to(&context))
     }
 }

@@ -109,7 +109,7 @@ fn sealed_handles_cannot_be_forged() {
     let sealed = files::Files::new(Arc::new(Inline)).with_handle_seal(Arc::new(Seal(1)));
     let handle = sealed.handle(V, &served.root()).unwrap();
     let bytes = handle.as_bytes();
-    assert!(bytes.len() <= files::Handle::BYTES_MAX);
+    assert!(bytes.len() <= files::ObjectHandle::BYTES_MAX);
     assert_eq!(sealed.parse_handle(bytes), Ok(handle.clone()));
     for at in 0..bytes.len() {
         let mut other = bytes.to_vec();

@@ -2,8 +2,8 @@
 
 use crate::harness::*;
 use files::{
-    CallHolder, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, Protocol, RequestContext,
-    ShareMode, VolumeOptions, Workers,
+    CallHolder, ClientProtocol, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan,
+    RequestContext, ShareMode, VolumeOptions, Workers,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -300,7 +300,7 @@ fn name_change_does_not_queue_behind_own_holder() {
     let holder = CallHolder::Client(HOLDER.clone());
     let workers = Arc::new(DelayedHolder(holder.clone(), DeferringWorkers::default()));
     let served = serve_with(VolumeOptions::default(), workers.clone());
-    let context = RequestContext::new(Protocol::Smb, [1; 16], None, ArrivalOrder::next());
+    let context = RequestContext::new(ClientProtocol::Smb, [1; 16], None, ArrivalOrder::next());
     let files = served.files.for_request(&context, holder);
     served.put_directory("directory");
     for name in ["file", "empty", "large"] {
@@ -326,7 +326,7 @@ fn ranges_of_sparse_file_are_looked_for_by_a_worker() {
     let holder = CallHolder::Client(HOLDER.clone());
     let workers = Arc::new(DelayedHolder(holder.clone(), DeferringWorkers::default()));
     let served = serve_with(VolumeOptions::default(), workers.clone());
-    let context = RequestContext::new(Protocol::Smb, [1; 16], None, ArrivalOrder::next());
+    let context = RequestContext::new(ClientProtocol::Smb, [1; 16], None, ArrivalOrder::next());
     let files = served.files.for_request(&context, holder);
     served.put("file", b"data");
     let open = served.open("file", ALL);

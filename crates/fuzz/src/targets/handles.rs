@@ -4,7 +4,8 @@
 //! a byte to put there; with the highest bit set, it is the handle itself.
 
 use files::{
-    Caller, Files, Handle, Inline, ListWish, Object, RequestFiles, Volume, VolumeId, VolumeOptions,
+    Caller, Files, Inline, ListWish, Object, ObjectHandle, RequestFiles, Volume, VolumeId,
+    VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::sync::{Arc, LazyLock};
@@ -19,7 +20,7 @@ struct ServedTree {
     files: RequestFiles,
     volume: Arc<Volume>,
     inside: Vec<FileKey>,
-    handles: Vec<Handle>,
+    handles: Vec<ObjectHandle>,
 }
 
 const V: VolumeId = VolumeId(1);

@@ -8,7 +8,8 @@ use crate::server::NfsServer;
 use crate::state::copies::CopyProgress;
 use crate::status::status_of;
 use files::{
-    CallHolder, Caller, OpenFile, PendingAnswer, Protocol, RequestContext, RequestFiles, ShareQueue,
+    CallHolder, Caller, ClientProtocol, OpenFile, PendingAnswer, RequestContext, RequestFiles,
+    ShareQueue,
 };
 use limits::ResourceCharge;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ impl AsyncCopy {
     /// Copies, then sends CB_OFFLOAD unless the client has cancelled.
     pub async fn run(self, server: Arc<NfsServer>, client: Arc<ClientIncarnation>) {
         let context =
-            RequestContext::new(Protocol::Nfs, client.tag(), None, vfs::ArrivalOrder::next());
+            RequestContext::new(ClientProtocol::Nfs, client.tag(), None, vfs::ArrivalOrder::next());
         let holder = CallHolder::Client(client.holder.clone());
         let files = server.files.for_request(&context, holder);
         let _pending = PendingAnswer::to(&context);

@@ -10,7 +10,7 @@ use crate::request::operations::{counted_as, is_change};
 use crate::request::reply::{JobResult, PostReplyWork, ReplyBuffer, ResultMark, ResultsBuilder};
 use crate::request::run::{CompoundCall, CompoundRun};
 use bytes::Bytes;
-use files::{CacheGrant, PendingAnswer, Protocol, RequestContext};
+use files::{CacheGrant, ClientProtocol, PendingAnswer, RequestContext};
 use meter::{Api, NfsOperation};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -169,7 +169,7 @@ impl CompoundCall {
         };
         let client = &permit.session().client;
         let patience = Some(self.server.patience.clone());
-        let context = RequestContext::new(Protocol::Nfs, client.tag(), patience, self.order);
+        let context = RequestContext::new(ClientProtocol::Nfs, client.tag(), patience, self.order);
         let pending = PendingAnswer::to(&context);
         tally.end(host, ended(NfsStatus::OK));
         let work = (compound, now, context);

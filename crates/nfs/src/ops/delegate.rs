@@ -10,7 +10,7 @@ use crate::limits::{CB_GETATTR_TIMEOUT, DELEGATIONS_PER_CLIENT_MAX};
 use crate::request::place::HandleTarget;
 use crate::request::run::CompoundRun;
 use crate::status::OrStatus;
-use files::{DelegationKind, Object, OpenFile, Protocol, RequestContext};
+use files::{ClientProtocol, DelegationKind, Object, OpenFile, RequestContext};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
@@ -246,7 +246,7 @@ pub(crate) async fn with_writer_attributes(
     let export = run.object_place()?.export.clone();
     let caller = run.caller(&export);
     // The change counts as the holder's, so that it does not recall the delegation.
-    let by_writer = RequestContext::new(Protocol::Nfs, writer.tag(), None, run.call.order);
+    let by_writer = RequestContext::new(ClientProtocol::Nfs, writer.tag(), None, run.call.order);
     let files = server.files.for_request(&by_writer, run.call.holder());
     let touch = files.touch_delegated(&caller, object).await;
     touch.or_status()?;

@@ -5,7 +5,7 @@ use crate::exports::config::NfsConfig;
 use crate::exports::export::{Export, HostVerdict};
 use crate::exports::pseudo::{self, PseudoId};
 use crate::status::OrStatus;
-use files::{Files, Handle, Object, RequestFiles};
+use files::{Files, Object, ObjectHandle, RequestFiles};
 use std::sync::Arc;
 use vfs::FsError;
 use wire::nfs::{FileHandle, NfsStatus};
@@ -25,7 +25,7 @@ pub enum HandleTarget {
 pub struct ObjectPlace {
     /// Its share.
     pub export: Arc<Export>,
-    handle: Option<Handle>,
+    handle: Option<ObjectHandle>,
     object: Option<Object>,
 }
 
@@ -70,7 +70,7 @@ impl HandleTarget {
 
     /// The target of a handle, looked up on demand.
     #[must_use]
-    pub fn of_handle(export: Arc<Export>, handle: Handle) -> Self {
+    pub fn of_handle(export: Arc<Export>, handle: ObjectHandle) -> Self {
         Self::Object(ObjectPlace { export, handle: Some(handle), object: None })
     }
 
@@ -117,7 +117,7 @@ impl ObjectPlace {
 
     /// The handle from the wire, if the object has not been looked up.
     #[must_use]
-    pub fn unresolved_handle(&self) -> Option<&Handle> {
+    pub fn unresolved_handle(&self) -> Option<&ObjectHandle> {
         self.handle.as_ref().filter(|_| self.object.is_none())
     }
 
@@ -125,7 +125,7 @@ impl ObjectPlace {
     ///
     /// # Errors
     /// Errors of [`Files::handle`].
-    pub fn handle(&mut self, files: &Files) -> Result<&Handle, NfsStatus> {
+    pub fn handle(&mut self, files: &Files) -> Result<&ObjectHandle, NfsStatus> {
         if self.handle.is_none() {
             let object = self.object.as_ref().ok_or(NfsStatus::SERVERFAULT)?;
             self.handle = Some(files.handle(self.export.id, object).or_status()?);

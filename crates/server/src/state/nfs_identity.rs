@@ -1,7 +1,7 @@
 //! The server's NFS identity: its owner name and the key of its file handles. Both are stored with
 //! the client records, because clients remember them just as long.
 
-use files::{Handle, HandleSeal};
+use files::{HandleSeal, ObjectHandle};
 use wire::crypto::TagKey;
 
 /// Owner name and file handle key.
@@ -41,9 +41,9 @@ impl NfsIdentity {
 pub struct HandleKey(TagKey);
 
 impl HandleSeal for HandleKey {
-    fn seal(&self, bytes: &[u8]) -> [u8; Handle::SEAL_BYTES] {
-        let mut seal = [0; Handle::SEAL_BYTES];
-        seal.copy_from_slice(&self.0.tag(bytes)[..Handle::SEAL_BYTES]);
+    fn seal(&self, bytes: &[u8]) -> [u8; ObjectHandle::SEAL_BYTES] {
+        let mut seal = [0; ObjectHandle::SEAL_BYTES];
+        seal.copy_from_slice(&self.0.tag(bytes)[..ObjectHandle::SEAL_BYTES]);
         seal
     }
 }

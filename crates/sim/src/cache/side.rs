@@ -4,7 +4,7 @@ use super::surroundings::CacheEnvironment;
 use super::{CacheStep, Hits, Requester, generate};
 use crate::random::Random;
 use files::{
-    Access, CallHolder, Caller, Descriptor, Files, Handle, Inline, OpenFile, Protocol,
+    Access, CallHolder, Caller, ClientProtocol, Descriptor, Files, Inline, ObjectHandle, OpenFile,
     RequestContext, RequestFiles, Volume, VolumeOptions,
 };
 use futures_util::FutureExt;
@@ -38,7 +38,7 @@ pub struct FileLayer {
     pub callers: [Arc<Caller>; 2],
     /// Retained opens of users by path, and handles of users by handle.
     pub held: [Option<Arc<OpenFile>>; generate::SLOTS],
-    pub handles: [Option<Handle>; generate::SLOTS],
+    pub handles: [Option<ObjectHandle>; generate::SLOTS],
 }
 
 impl FileLayer {
@@ -85,7 +85,7 @@ impl FileLayer {
     /// Starts a request that arrives now; it covers the steps until its end.
     pub fn begin_request(&mut self) {
         let order = ArrivalOrder::next();
-        let context = RequestContext::new(Protocol::Smb, [0; 16], None, order);
+        let context = RequestContext::new(ClientProtocol::Smb, [0; 16], None, order);
         self.files = self.files.for_request(&context, CallHolder::Server);
     }
 

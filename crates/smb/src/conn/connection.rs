@@ -28,7 +28,7 @@ use crate::session::channel::SessionChannel;
 use crate::session::negotiation::Negotiation;
 use crate::session::state::ChannelFact;
 use bytes::{Buf, BytesMut};
-use files::{CallHolder, Protocol, RequestContext};
+use files::{CallHolder, ClientProtocol, RequestContext};
 use limits::LedgerHolder;
 use meter::{Arrival, Authentication, StageTimes};
 use smallvec::SmallVec;
@@ -265,7 +265,7 @@ impl SmbConn {
             buffer.reserve(elements.len() * RESPONSE_BYTES_USUAL + answer_bytes);
         }
         let order = self.order.take().unwrap_or_else(ArrivalOrder::next);
-        let context = RequestContext::new(Protocol::Smb, negotiated.client_guid, None, order);
+        let context = RequestContext::new(ClientProtocol::Smb, negotiated.client_guid, None, order);
         let holder = self.call_holder(&elements);
         let chain = Chain {
             server: self.server.clone(),

@@ -1,7 +1,7 @@
 //! Creation with the inode number of a file in removal.
 #![allow(clippy::unwrap_used, reason = "a test, which fails by it")]
 
-use crate::table::{DeletePendingName, OpenEntry, RegisteredOpen};
+use crate::table::{DeletePendingName, OpenedEntry, RegisteredOpen};
 use crate::{
     Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestContext, ShareMode, Volume,
     VolumeOptions,
@@ -35,7 +35,7 @@ fn new_file_with_reused_inode_waits_for_end_of_removal() {
     let key = FileKey { inode: before.inode + 1, ..before };
     let (gone, is_directory, only_link) = (path("gone"), false, true);
     let entry =
-        OpenEntry { size_bytes: 0, key, is_directory, volume: &volume, path: &gone, only_link };
+        OpenedEntry { size_bytes: 0, key, is_directory, volume: &volume, path: &gone, only_link };
     let id = files.new_open_id();
     let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, ShareMode::ALL) };
     let Ok(RegisteredOpen { state, name, .. }) =
