@@ -4,7 +4,7 @@ use crate::{Access, Descriptor, Sid};
 
 /// The identity and privileges that a check evaluates.
 #[derive(Clone, Debug, Default)]
-pub struct Token {
+pub struct AccessToken {
     /// The user.
     pub user: Option<Sid>,
     /// All its groups, well-known ones included.
@@ -17,7 +17,7 @@ pub struct Token {
     pub may_back_up: bool,
 }
 
-impl Token {
+impl AccessToken {
     /// True if an entry for `sid` applies to this token.
     #[must_use]
     pub fn has(&self, sid: &Sid) -> bool {
@@ -28,7 +28,11 @@ impl Token {
 /// The granted rights of `desired`: all of them, or none. With MAXIMUM_ALLOWED in `desired`, all
 /// rights of the token, provided that they include the others.
 #[must_use]
-pub fn check_access(descriptor: &Descriptor, token: &Token, desired: Access) -> Option<Access> {
+pub fn check_access(
+    descriptor: &Descriptor,
+    token: &AccessToken,
+    desired: Access,
+) -> Option<Access> {
     let desired = desired.map_generic();
     let maximum = desired.contains(Access::MAXIMUM_ALLOWED);
     let named = desired - Access::MAXIMUM_ALLOWED;
@@ -41,7 +45,7 @@ pub fn check_access(descriptor: &Descriptor, token: &Token, desired: Access) -> 
 
 /// All rights of a token.
 #[must_use]
-pub fn maximal_access(descriptor: &Descriptor, token: &Token) -> Access {
+pub fn maximal_access(descriptor: &Descriptor, token: &AccessToken) -> Access {
     let mut granted = Access::NONE;
     let is_owner = descriptor.owner.as_ref().is_some_and(|owner| token.has(owner));
     match &descriptor.dacl {
@@ -72,7 +76,7 @@ pub fn maximal_access(descriptor: &Descriptor, token: &Token) -> Access {
 
 /// The rights that a token's privileges grant on every file.
 #[must_use]
-pub fn privileges(token: &Token) -> Access {
+pub fn privileges(token: &AccessToken) -> Access {
     let mut granted = Access::NONE;
     if token.may_take_ownership {
         granted |= Access::WRITE_OWNER;
@@ -88,8 +92,12 @@ mod tests {
     use super::*;
     use crate::{Ace, AceKind, control};
 
-    fn token(uid: u32) -> Token {
-        Token { user: Some(Sid::unix_user(uid)), groups: vec![Sid::everyone()], ..Token::default() }
+    fn token(uid: u32) -> AccessToken {
+        AccessToken {
+            user: Some(Sid::unix_user(uid)),
+            groups: vec![Sid::everyone()],
+            ..AccessToken::default()
+        }
     }
 
     fn descriptor(entries: Vec<Ace>) -> Descriptor {

@@ -14,7 +14,7 @@ mod posix;
 mod sid;
 
 pub use access::Access;
-pub use check::{Token, check_access, maximal_access, privileges};
+pub use check::{AccessToken, check_access, maximal_access, privileges};
 pub use descriptor::{Ace, AceKind, Descriptor, InvalidDescriptor, control};
 pub use inherit::{Creator, inherit};
 pub use named::{NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, from_named, to_named};

@@ -125,7 +125,7 @@ pub fn from_named(list: &[NamedAce], uid: u32, gid: u32, is_directory: bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Descriptor, Token, control, inherit, maximal_access};
+    use crate::{AccessToken, Descriptor, control, inherit, maximal_access};
     use proptest::prelude::*;
 
     const OWNER: u32 = 1000;
@@ -150,10 +150,10 @@ mod tests {
         prop::collection::vec(entry, 0..8)
     }
 
-    fn token(uid: u32, groups: &[u32]) -> Token {
+    fn token(uid: u32, groups: &[u32]) -> AccessToken {
         let mut of = vec![Sid::everyone(), Sid::authenticated_users()];
         of.extend(groups.iter().map(|gid| Sid::unix_group(*gid)));
-        Token { user: Some(Sid::unix_user(uid)), groups: of, ..Token::default() }
+        AccessToken { user: Some(Sid::unix_user(uid)), groups: of, ..AccessToken::default() }
     }
 
     fn descriptor(list: Vec<Ace>) -> Descriptor {

@@ -511,7 +511,7 @@ mod tests {
         assert_eq!(kinds(0o604), [(Sid::unix_group(2), reads)]);
         assert_eq!(kinds(0o077).len(), 1, "the owner");
     }
-    use crate::{Token, maximal_access};
+    use crate::{AccessToken, maximal_access};
 
     fn to_posix(descriptor: &Descriptor, facts: &PosixFacts) -> PosixAcl {
         super::to_posix(descriptor, facts, OwnerGroup::Unknown)
@@ -524,7 +524,7 @@ mod tests {
         let groups = vec![Sid::unix_group(gid), Sid::everyone()];
         maximal_access(
             &descriptor,
-            &Token { user: Some(Sid::unix_user(uid)), groups, ..Token::default() },
+            &AccessToken { user: Some(Sid::unix_user(uid)), groups, ..AccessToken::default() },
         )
     }
 

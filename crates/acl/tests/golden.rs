@@ -1,7 +1,9 @@
 //! The access check against cases whose results were derived by hand from MS-DTYP 2.5.3.2, and
 //! against a naive reference check.
 
-use acl::{Access, Ace, AceKind, Descriptor, Sid, Token, check_access, control, maximal_access};
+use acl::{
+    Access, AccessToken, Ace, AceKind, Descriptor, Sid, check_access, control, maximal_access,
+};
 use proptest::prelude::*;
 
 const ALICE: u32 = 1;
@@ -12,10 +14,10 @@ fn alice() -> Sid {
     Sid::unix_user(ALICE)
 }
 
-fn token(uid: u32, groups: &[u32]) -> Token {
+fn token(uid: u32, groups: &[u32]) -> AccessToken {
     let mut all = vec![Sid::everyone(), Sid::authenticated_users()];
     all.extend(groups.iter().map(|gid| Sid::unix_group(*gid)));
-    Token { user: Some(Sid::unix_user(uid)), groups: all, ..Token::default() }
+    AccessToken { user: Some(Sid::unix_user(uid)), groups: all, ..AccessToken::default() }
 }
 
 fn allow(sid: Sid, access: Access) -> Ace {
@@ -192,11 +194,11 @@ fn privileges_add_rights_beyond_the_dacl() {
     let security = Access::SYSTEM_SECURITY;
     assert_eq!(check_access(&descriptor, &bob, security), None);
     assert_eq!(check_access(&descriptor, &bob, Access::WRITE_OWNER), None);
-    let audits = Token { may_audit: true, ..bob.clone() };
+    let audits = AccessToken { may_audit: true, ..bob.clone() };
     assert_eq!(check_access(&descriptor, &audits, security), Some(security));
     let maximum = check_access(&descriptor, &audits, Access::MAXIMUM_ALLOWED);
     assert_eq!(maximum, Some(Access::NONE), "only if it is named");
-    let takes = Token { may_take_ownership: true, ..bob };
+    let takes = AccessToken { may_take_ownership: true, ..bob };
     let taken = check_access(&descriptor, &takes, Access::WRITE_OWNER);
     assert_eq!(taken, Some(Access::WRITE_OWNER));
 }
@@ -231,7 +233,7 @@ fn entries() -> impl Strategy<Value = Vec<Ace>> {
 }
 
 /// Evaluates one right, entry by entry: the first matching entry decides.
-fn single(descriptor: &Descriptor, token: &Token, right: Access) -> bool {
+fn single(descriptor: &Descriptor, token: &AccessToken, right: Access) -> bool {
     let Some(entries) = &descriptor.dacl else { return Access::FILE_ALL.contains(right) };
     let owns = descriptor.owner.as_ref().is_some_and(|owner| token.has(owner));
     let in_force = || entries.iter().filter(|ace| ace.is_in_force());

@@ -1,8 +1,8 @@
 //! A descriptor made from POSIX permissions grants what POSIX grants.
 
 use acl::{
-    Access, Ace, AceKind, Descriptor, ExecuteRule, OwnerGroup, POSIX_NAMES_MAX, PosixAcl,
-    PosixFacts, PosixName, Sid, Token, control, from_posix, maximal_access, to_posix,
+    Access, AccessToken, Ace, AceKind, Descriptor, ExecuteRule, OwnerGroup, POSIX_NAMES_MAX,
+    PosixAcl, PosixFacts, PosixName, Sid, control, from_posix, maximal_access, to_posix,
 };
 use proptest::prelude::*;
 
@@ -150,10 +150,10 @@ fn gets_more(
     is_program.then(|| format!("a file became a program by {shown:?}"))
 }
 
-fn token(user: u32, groups: &[u32]) -> Token {
+fn token(user: u32, groups: &[u32]) -> AccessToken {
     let wellknown = [Sid::everyone(), Sid::authenticated_users()];
     let groups = groups.iter().map(|gid| Sid::unix_group(*gid)).chain(wellknown).collect();
-    Token { user: Some(Sid::unix_user(user)), groups, ..Token::default() }
+    AccessToken { user: Some(Sid::unix_user(user)), groups, ..AccessToken::default() }
 }
 
 proptest! {

@@ -66,7 +66,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use acl::{
-    Access, Ace, AceKind, Descriptor, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, Sid, Token,
+    Access, AccessToken, Ace, AceKind, Descriptor, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho,
+    Sid,
 };
 pub use cache_holder::{CacheGrant, CacheHolder, CacheKeyWish, CacheWish, delegation_key};
 pub use caching::{ACKNOWLEDGED_WITHIN, KEYS_PER_CLIENT_MAX};

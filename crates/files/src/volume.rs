@@ -1,7 +1,7 @@
 //! Served volumes and the users that access them.
 
 use crate::NamePatterns;
-use acl::{Access, Sid, Token};
+use acl::{Access, AccessToken, Sid};
 use limits::ShareLimits;
 use std::sync::Arc;
 use vfs::{
@@ -34,7 +34,7 @@ pub struct Caller {
     /// Identity for the backend.
     pub identity: Identity,
     /// Token for security descriptors.
-    pub token: Token,
+    pub token: AccessToken,
 }
 
 impl Caller {
@@ -44,7 +44,11 @@ impl Caller {
         let mut groups = vec![Sid::everyone(), Sid::authenticated_users(), Sid::network()];
         groups.push(Sid::unix_group(identity.gid));
         groups.extend(identity.groups.iter().map(|gid| Sid::unix_group(*gid)));
-        let token = Token { user: Some(Sid::unix_user(identity.uid)), groups, ..Token::default() };
+        let token = AccessToken {
+            user: Some(Sid::unix_user(identity.uid)),
+            groups,
+            ..AccessToken::default()
+        };
         Self { identity, token }
     }
 

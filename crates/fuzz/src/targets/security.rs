@@ -1,6 +1,6 @@
 //! Logon tokens and security descriptors.
 
-use acl::{Access, Creator, Descriptor, Sid, Token, check_access, inherit, maximal_access};
+use acl::{Access, AccessToken, Creator, Descriptor, Sid, check_access, inherit, maximal_access};
 use wire::fscc::FileTime;
 use wire::ntlm::{self, NtHash, TargetFacts};
 use wire::spnego::{SpnegoAcceptor, SpnegoStep};
@@ -41,7 +41,7 @@ pub fn security_descriptor(bytes: &[u8]) {
     assert_eq!(again.encode(), written);
     assert_eq!((&again.owner, &again.group), (&descriptor.owner, &descriptor.group));
     assert_eq!(again.has_null_dacl(), descriptor.has_null_dacl());
-    let token = Token { user: Some(Sid::unix_user(1)), ..Token::default() };
+    let token = AccessToken { user: Some(Sid::unix_user(1)), ..AccessToken::default() };
     let most = maximal_access(&descriptor, &token);
     if let Some(granted) = check_access(&descriptor, &token, Access::FILE_READ) {
         assert!(most.contains(granted), "{most:?} {granted:?}");
