@@ -26,7 +26,7 @@ impl Latencies {
         self.sum_nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    pub fn add_to(&self, sum: &mut Histogram) {
+    pub fn add_to(&self, sum: &mut HistogramSnapshot) {
         sum.buckets.resize(BUCKETS, 0);
         for (sum, bucket) in sum.buckets.iter_mut().zip(&self.buckets) {
             *sum += bucket.load(Ordering::Relaxed);
@@ -37,7 +37,7 @@ impl Latencies {
 
 /// A histogram at one moment. The difference of two is a histogram, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Histogram {
+pub struct HistogramSnapshot {
     /// Observations per bucket, not cumulative: one for each of [`BOUNDS_MICROSECONDS`], then
     /// longer ones.
     pub buckets: Vec<u64>,
@@ -45,7 +45,7 @@ pub struct Histogram {
     pub sum_nanoseconds: u64,
 }
 
-impl Histogram {
+impl HistogramSnapshot {
     /// Number of observations.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -100,8 +100,8 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    fn of(microseconds: &[u64]) -> Histogram {
-        let (latencies, mut sum) = (Latencies::default(), Histogram::default());
+    fn of(microseconds: &[u64]) -> HistogramSnapshot {
+        let (latencies, mut sum) = (Latencies::default(), HistogramSnapshot::default());
         microseconds.iter().for_each(|m| latencies.record(Duration::from_micros(*m)));
         latencies.add_to(&mut sum);
         sum
@@ -123,14 +123,14 @@ mod tests {
             assert!((found - microseconds).abs() < 1e-6, "{share}: {found}");
         }
         assert_eq!(of(&[99_000_000]).quantile_seconds(0.5), Some(10.0), "no more is known");
-        assert_eq!(Histogram::default().quantile_seconds(0.5), None);
+        assert_eq!(HistogramSnapshot::default().quantile_seconds(0.5), None);
     }
 
     #[test]
     fn histogram_difference_is_the_time_between_snapshots() {
         let (before, mut after) = (of(&[40]), of(&[40, 90, 90]));
         assert_eq!(after.since(&before), of(&[90, 90]));
-        assert_eq!(after.since(&Histogram::default()), after);
+        assert_eq!(after.since(&HistogramSnapshot::default()), after);
         after.merge(&before);
         assert_eq!(after.count(), 4);
     }

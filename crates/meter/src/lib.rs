@@ -22,7 +22,7 @@ mod top;
 pub use api::{Api, MeteredProtocol, NfsOperation, TransactionType};
 pub use audit::{AuditEvent, AuditKind, AuditSink, NegotiatedSession};
 pub use cell::{Arrival, CompletedRequest, SentReply};
-pub use histogram::{BOUNDS_MICROSECONDS, Histogram};
+pub use histogram::{BOUNDS_MICROSECONDS, HistogramSnapshot};
 pub use peaks::Peak;
 pub use registry::{Meter, SHARES_MAX};
 pub use response::{Authentication, ResponseType};

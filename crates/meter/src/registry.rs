@@ -3,7 +3,7 @@
 use crate::api::Api;
 use crate::audit::{AuditEvent, AuditSink};
 use crate::cell::{CellCounts, CompletedRequest, OperationCell, SentReply};
-use crate::histogram::Histogram;
+use crate::histogram::HistogramSnapshot;
 use crate::peaks::{Peak, Peaks};
 use crate::response::{Authentication, ResponseType};
 use crate::share::ShareId;
@@ -82,7 +82,7 @@ impl ShareCells {
     fn api(&self, api: Api, authentication: Authentication) -> Option<ApiSnapshot> {
         let (mut counts, mut any) = (CellCounts::default(), false);
         let (mut server_latency, mut end_to_end_latency) =
-            (Histogram::default(), Histogram::default());
+            (HistogramSnapshot::default(), HistogramSnapshot::default());
         for cell in self.cells(cell_index(api, authentication)) {
             any = true;
             cell.add_to(&mut counts);

@@ -1,7 +1,7 @@
 //! The counters at one moment as plain values, for the admin API, the dashboard and clients that
 //! derive rates from two of them.
 
-use crate::histogram::Histogram;
+use crate::histogram::HistogramSnapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -49,10 +49,10 @@ pub struct ApiSnapshot {
     /// Bytes sent.
     pub egress_bytes: u64,
     /// Time from receipt of a request until its reply is ready, of successful requests.
-    pub server_latency: Histogram,
+    pub server_latency: HistogramSnapshot,
     /// Time from the first byte of a request until the last byte of its reply arrives (estimated),
     /// likewise.
-    pub end_to_end_latency: Histogram,
+    pub end_to_end_latency: HistogramSnapshot,
     /// Requests that count for availability.
     pub applicable: u64,
     /// Applicable requests that failed by the server's fault.

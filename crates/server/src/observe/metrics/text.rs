@@ -1,7 +1,7 @@
 //! The Prometheus text format, version 0.0.4.
 
 use crate::log::is_unsafe;
-use meter::{BOUNDS_MICROSECONDS, Histogram};
+use meter::{BOUNDS_MICROSECONDS, HistogramSnapshot};
 use std::fmt::{Display, Write};
 
 /// Type of a metric.
@@ -82,7 +82,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Writes a latency histogram.
-    pub fn put_latencies(&mut self, values: &[&str], histogram: &Histogram) {
+    pub fn put_latencies(&mut self, values: &[&str], histogram: &HistogramSnapshot) {
         let bounds = BOUNDS_MICROSECONDS.map(|bound| (bound as f64 / 1e6).to_string());
         let bounds = bounds.iter().map(String::as_str).chain(["+Inf"]);
         let seconds = histogram.sum_nanoseconds as f64 / 1e9;
