@@ -25,7 +25,7 @@ pub enum ChannelOpening {
     Meanwhile,
     /// Like [`ChannelOpening::Meanwhile`], but not for a local server without signing and sealing: there
     /// further channels bring no speed, and each costs a logon. See
-    /// [`Client::is_near`](crate::Client::is_near).
+    /// [`SmbClient::is_near`](crate::SmbClient::is_near).
     WhereTheyHelp,
 }
 

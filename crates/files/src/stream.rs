@@ -279,7 +279,7 @@ pub(crate) struct StreamNode {
     pub stream: Arc<OpenStream>,
     /// Authority to read and write the stream.
     pub authority: Authority,
-    /// See [`vfs::Features::stream_bytes_max`].
+    /// See [`vfs::TreeFeatures::stream_bytes_max`].
     pub bytes_max: u64,
 }
 

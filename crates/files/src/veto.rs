@@ -1,6 +1,6 @@
 //! Vetoed names that are reached over symbolic links. Samba resolves links itself and checks `veto
 //! files` on each component of the target. Here the kernel follows links
-//! ([`vfs::Features::follows_links`]), so the reached path is checked.
+//! ([`vfs::TreeFeatures::follows_links`]), so the reached path is checked.
 
 use crate::Volume;
 use crate::server_work::LOCATE;

@@ -80,7 +80,7 @@ pub(crate) struct OperationCell {
 
 pub(crate) const RESPONSES: usize = ResponseType::ALL.len();
 
-/// Sums of a [`OperationCell`].
+/// Sums of an [`OperationCell`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CellCounts {
     pub responses: [u64; RESPONSES],

@@ -10,7 +10,7 @@ pub const RESERVED_PORTS_END: u16 = 1024;
 
 /// Client records, confirmed or not. A record takes about 1 KiB.
 pub const CLIENTS_MAX: usize = 16_384;
-/// Clients that every address may have while the total has room; see [`crate::Holdings`].
+/// Clients that every address may have while the total has room; see [`crate::NfsHoldings`].
 pub const CLIENTS_FLOOR: usize = 16;
 /// Unconfirmed clients. The oldest of the address with most of them makes room.
 pub const UNCONFIRMED_CLIENTS_MAX: usize = 1_024;

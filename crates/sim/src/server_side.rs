@@ -1,4 +1,4 @@
-//! The server's end of one SMB connection: the connection task around a [`SmbConn`], with bytes in and
+//! The server's end of one SMB connection: the connection task around an [`SmbConn`], with bytes in and
 //! out instead of a socket.
 
 use bytes::BytesMut;

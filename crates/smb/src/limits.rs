@@ -236,7 +236,7 @@ pub const IMMEDIATE_NOTICE_REPEAT_AFTER: Duration = Duration::from_secs(1);
 pub const NOTICE_ARRIVED_AFTER: Duration = Duration::from_mins(2);
 
 /// Longest wait of a binding that finds no room in its session, while the server probes the
-/// session's other channels. Twice the time that [`crate::Host::probe_connections`] needs for a dead connection
+/// session's other channels. Twice the time that [`crate::SmbHost::probe_connections`] needs for a dead connection
 /// without data in flight. Clients wait far longer for a response.
 pub const BIND_WAIT_MAX: Duration = Duration::from_secs(4);
 

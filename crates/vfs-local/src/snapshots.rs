@@ -47,7 +47,7 @@ pub struct SnapshotPlace {
     pub naming: SnapshotNaming,
     /// Path of the served tree within a snapshot; empty for its root.
     pub inside: PathBuf,
-    /// See [`vfs::Features::follows_links`].
+    /// See [`vfs::TreeFeatures::follows_links`].
     pub follows_links: bool,
 }
 

@@ -46,7 +46,7 @@ pub trait ExternalWatch: Send + Sync + fmt::Debug {}
 /// Capability: notification of changes by other processes, some time after the fact.
 ///
 /// Without it, clients receive the changes of this server alone, and their caches are not broken by
-/// other processes. [`crate::Features::misses_remote_changes`] disables those caches.
+/// other processes. [`crate::TreeFeatures::misses_remote_changes`] disables those caches.
 pub trait ExternalWatches: Send + Sync + std::fmt::Debug {
     /// Reports the changes that other processes make to names in `directory`, which is open for
     /// listing; not those below it. Linux permits it to readers only, so the caller decides who

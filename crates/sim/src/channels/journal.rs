@@ -26,7 +26,7 @@ impl MemoryJournal {
         Self { state: Mutex::default(), forgets }
     }
 
-    /// Like [`smb::Host::write_open_record`].
+    /// Like [`smb::SmbHost::write_open_record`].
     pub fn change(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         let (sender, receiver) = oneshot::channel();
         self.state.lock().queue.push((id, record, sender));

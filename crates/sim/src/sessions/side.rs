@@ -1,4 +1,4 @@
-//! The server's end of one NFS connection: the connection task around a [`nfs::Conn`], with records
+//! The server's end of one NFS connection: the connection task around an [`nfs::NfsConn`], with records
 //! instead of a socket.
 
 use crate::server_side::Flag;
