@@ -4,7 +4,7 @@
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use wire::codec::Malformed;
-use wire::nfs::attributes::Attributes;
+use wire::nfs::attributes::NfsAttributes;
 use wire::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter};
 use wire::nfs::*;
 
@@ -123,7 +123,7 @@ fn callbacks_round_trip() {
 #[test]
 fn single_attributes_round_trip() {
     let streams = streams();
-    for number in Attributes::ALL.iter() {
+    for number in NfsAttributes::ALL.iter() {
         let mut read = 0;
         for stream in &streams {
             // A value must have its exact length, so the test tries all lengths.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use sync::Mutex;
-use wire::nfs::attributes::{Attributes, attribute};
+use wire::nfs::attributes::{NfsAttributes, attribute};
 use wire::nfs::ops::{
     CloseArgs, CommitArgs, CreateArgs, CreateResult, CreateType, GetAttrArgs, LookupArgs,
     NfsCreateHow, NfsOpenHow, NfsOpenResult, OpenArgs, OpenClaim, PutFhArgs, ReadArgs, ReadDirArgs,
@@ -167,7 +167,7 @@ impl NfsExport {
     /// The server's refusal.
     pub async fn make_directory(&self, path: &str) -> Result<(), Error> {
         let (parent, name) = self.parent(path).await?;
-        let mode = Attributes { mode: Some(0o755), ..Attributes::default() };
+        let mode = NfsAttributes { mode: Some(0o755), ..NfsAttributes::default() };
         let mut buffer = Vec::new();
         let attributes = mode.to_fattr(&mut buffer);
         let create =
@@ -189,7 +189,7 @@ impl NfsExport {
     /// See [`NfsExport::make_directory`].
     pub async fn open_file(&self, path: &str, disposition: Disposition) -> Result<File, Error> {
         let (parent, name) = self.parent(path).await?;
-        let mode = Attributes { mode: Some(0o644), ..Attributes::default() };
+        let mode = NfsAttributes { mode: Some(0o644), ..NfsAttributes::default() };
         let mut buffer = Vec::new();
         let attributes = mode.to_fattr(&mut buffer);
         let how = match disposition {
@@ -276,7 +276,7 @@ impl NfsExport {
     /// # Errors
     /// See [`NfsExport::make_directory`].
     pub async fn set_size(&self, file: &File, size_bytes: u64) -> Result<(), Error> {
-        let size = Attributes { size: Some(size_bytes), ..Attributes::default() };
+        let size = NfsAttributes { size: Some(size_bytes), ..NfsAttributes::default() };
         let mut buffer = Vec::new();
         let attributes = size.to_fattr(&mut buffer);
         let set = Operation::SetAttr(SetAttrArgs { state_id: file.state_id, attributes });

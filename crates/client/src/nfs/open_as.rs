@@ -5,7 +5,7 @@ use super::client::refused;
 use super::delegation::ClientDelegation;
 use super::export::{File, NfsExport, PUT, for_put, put, result};
 use crate::error::Error;
-use wire::nfs::attributes::Attributes;
+use wire::nfs::attributes::NfsAttributes;
 use wire::nfs::ops::{
     DelegReturnArgs, NfsCreateHow, NfsOpenHow, NfsOpenResult, OpenArgs, OpenClaim, OpenDelegation,
     ShareAccess, ShareDeny,
@@ -36,7 +36,7 @@ impl NfsExport {
     ) -> Result<(File, Option<ClientDelegation>), Error> {
         let (parent, name) = self.parent(path).await?;
         let mut buffer = Vec::new();
-        let mode = Attributes { mode: Some(0o644), ..Attributes::default() };
+        let mode = NfsAttributes { mode: Some(0o644), ..NfsAttributes::default() };
         let create = NfsOpenHow::Create(NfsCreateHow::Unchecked(mode.to_fattr(&mut buffer)));
         let client_id = self.client().id();
         let open = Operation::Open(OpenArgs {

@@ -6,7 +6,7 @@ use super::export::{File, LISTED, NfsDirectoryEntry, NfsExport, PUT, entry, for_
 use crate::error::Error;
 use bytes::Bytes;
 use std::ops::Range;
-use wire::nfs::attributes::{Attributes, SetTime};
+use wire::nfs::attributes::{NfsAttributes, SetTime};
 use wire::nfs::ops::{
     CloneArgs, CloseArgs, CopyArgs, CopyResult, DataContent, GetAttrArgs, NfsCreateHow, NfsOpenHow,
     NfsOpenResult, OpenArgs, OpenClaim, ReadArgs, ReadResult, RenameArgs, RenameResult, SeekArgs,
@@ -43,12 +43,12 @@ pub struct NfsSetAttributes {
 }
 
 impl NfsSetAttributes {
-    fn attributes(&self) -> Attributes<'static> {
-        Attributes {
+    fn attributes(&self) -> NfsAttributes<'static> {
+        NfsAttributes {
             mode: self.mode,
             time_access_set: self.accessed.map(SetTime::Client),
             time_modify_set: self.modified.map(SetTime::Client),
-            ..Attributes::default()
+            ..NfsAttributes::default()
         }
     }
 }
@@ -150,7 +150,7 @@ impl NfsExport {
         let (state_id, mut made, mut set) = (StateId::CURRENT, Vec::new(), Vec::new());
         let how = NfsOpenHow::Create(NfsCreateHow::Unchecked(emptied(&mut made)));
         let (size, mut sized) = (Some(data.len() as u64), Vec::new());
-        let whole = Attributes { size, ..Attributes::default() }.to_fattr(&mut sized);
+        let whole = NfsAttributes { size, ..NfsAttributes::default() }.to_fattr(&mut sized);
         let mut operations = vec![
             put(&parent),
             Operation::SaveFh,
@@ -358,7 +358,7 @@ impl NfsExport {
 
 /// Attributes that truncate a file when it is created or opened.
 fn emptied(buffer: &mut Vec<u8>) -> Fattr<'_> {
-    Attributes { size: Some(0), mode: Some(0o644), ..Attributes::default() }.to_fattr(buffer)
+    NfsAttributes { size: Some(0), mode: Some(0o644), ..NfsAttributes::default() }.to_fattr(buffer)
 }
 
 fn put_results(results: &mut Results<'_>, data: &[u8], closed: &mut bool) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use super::link::{percent, pick};
 use super::nfs_link::OperationList;
 use super::surroundings::EpisodeUser;
 use crate::mutate::Rng;
-use wire::nfs::attributes::{Attributes, Fattr, SetTime, attribute};
+use wire::nfs::attributes::{Fattr, NfsAttributes, SetTime, attribute};
 use wire::nfs::ops::{
     AllocateArgs, CloneArgs, CloseArgs, CopyArgs, CreateArgs, CreateType, DeallocateArgs,
     DelegReturnArgs, ExistingLockOwner, FreeStateIdArgs, GetAttrArgs, LinkArgs, LockArgs,
@@ -92,7 +92,7 @@ impl NfsAims<'_> {
     fn open_own(&self, rng: &mut Rng) -> NfsRequest {
         let mut list = OperationList::on(self.handles[0]);
         let mode = Some(pick(rng, &[0o600, 0o644]));
-        let (wished, mut values) = (Attributes { mode, ..Attributes::default() }, Vec::new());
+        let (wished, mut values) = (NfsAttributes { mode, ..NfsAttributes::default() }, Vec::new());
         list.push(&Operation::Open(OpenArgs {
             sequence_id: 0,
             share_access: ShareAccess::BOTH | ShareAccess::WANT_NO_DELEG,
@@ -119,7 +119,8 @@ impl NfsAims<'_> {
             4 => OpenClaim::Previous(wire::nfs::ops::DelegationType::Write),
             _ => OpenClaim::Null(name),
         };
-        let wished = Attributes { mode: Some(0o6777), size: Some(0), ..Attributes::default() };
+        let wished =
+            NfsAttributes { mode: Some(0o6777), size: Some(0), ..NfsAttributes::default() };
         let mut values = Vec::new();
         let how = match rng.below(4) {
             0 => NfsOpenHow::Create(NfsCreateHow::Unchecked(wished.to_fattr(&mut values))),
@@ -281,13 +282,15 @@ fn set_attributes(rng: &mut Rng, state_id: StateId, list: &mut OperationList) {
         .to_string();
     let time = SetTime::Client(NfsTime { seconds: 1, nanoseconds: 0 });
     let wished = match rng.below(7) {
-        0 => Attributes { mode: Some(pick(rng, &[0o777, 0o6777])), ..Attributes::default() },
-        1 => Attributes { size: Some(rng.below(600) as u64), ..Attributes::default() },
-        2 => Attributes { owner: Some(owner.as_bytes()), ..Attributes::default() },
-        3 => Attributes { owner_group: Some(owner.as_bytes()), ..Attributes::default() },
-        4 => {
-            Attributes { time_modify_set: Some(time), hidden: Some(true), ..Attributes::default() }
-        }
+        0 => NfsAttributes { mode: Some(pick(rng, &[0o777, 0o6777])), ..NfsAttributes::default() },
+        1 => NfsAttributes { size: Some(rng.below(600) as u64), ..NfsAttributes::default() },
+        2 => NfsAttributes { owner: Some(owner.as_bytes()), ..NfsAttributes::default() },
+        3 => NfsAttributes { owner_group: Some(owner.as_bytes()), ..NfsAttributes::default() },
+        4 => NfsAttributes {
+            time_modify_set: Some(time),
+            hidden: Some(true),
+            ..NfsAttributes::default()
+        },
         5 => {
             let option = SetXattrOption::Either;
             return list.push(&Operation::SetXattr(SetXattrArgs { option, name, value }));

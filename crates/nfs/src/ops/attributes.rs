@@ -20,7 +20,7 @@ use vfs::{
     TreeFeatures,
 };
 use wire::nfs::acl::AclFlags;
-use wire::nfs::attributes::{Attributes as Named, Fattr, FsId, ModeMasked, SetTime, attribute};
+use wire::nfs::attributes::{Fattr, FsId, ModeMasked, NfsAttributes, SetTime, attribute};
 use wire::nfs::ops::{AccessArgs, AccessResult, SetAttrArgs, SetAttrReply, VerifyArgs};
 use wire::nfs::xdr::XdrWriter;
 use wire::nfs::{Access, Bitmap4, NfsStatus};
@@ -248,7 +248,7 @@ pub(crate) fn decode_requested(
     if !settable(run.minor_version).contains_all(mask) || is_twice(MODES) || is_twice(LISTS) {
         return Err(NfsStatus::INVAL);
     }
-    let named: Named<'_> = attributes.attributes().map_err(NfsStatus::from)?;
+    let named: NfsAttributes<'_> = attributes.attributes().map_err(NfsStatus::from)?;
     let mut changes = ObjectChanges { size_bytes: named.size, ..ObjectChanges::default() };
     let without_umask = named.mode_umask.map(|mode| mode.mode & !mode.umask);
     changes.mode = named.mode.or(without_umask);
@@ -272,7 +272,7 @@ pub(crate) fn decode_requested(
 const MODES: Bitmap4 =
     Bitmap4::of(&[attribute::MODE, attribute::MODE_SET_MASKED, attribute::MODE_UMASK]);
 
-fn list_of(named: &Named<'_>) -> Result<Option<NamedList>, NfsStatus> {
+fn list_of(named: &NfsAttributes<'_>) -> Result<Option<NamedList>, NfsStatus> {
     if let Some(acl) = &named.acl {
         // acl has no inherited flag, so the list counts as protected.
         let entries = entries_of(acl, false)?;

@@ -2,7 +2,7 @@
 
 use crate::harness::{READ_WRITE, ServerUnderTest, SessionClient, open_args};
 use wire::nfs::acl::{AceFlags, AceMask, AceType, Acl41, AclFlags, NfsAce};
-use wire::nfs::attributes::{Attributes, ModeMasked, ModeUmask, attribute};
+use wire::nfs::attributes::{ModeMasked, ModeUmask, NfsAttributes, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Access, Bitmap4, NfsStatus, StateId};
 
@@ -13,11 +13,11 @@ fn allow(who: &[u8], mask: AceMask) -> NfsAce<'_> {
     NfsAce { ace_type: AceType::Allow, flags: AceFlags(0), mask, who }
 }
 
-fn acl(entries: Vec<NfsAce<'_>>) -> Attributes<'_> {
-    Attributes { acl: Some(entries.into()), ..Attributes::default() }
+fn acl(entries: Vec<NfsAce<'_>>) -> NfsAttributes<'_> {
+    NfsAttributes { acl: Some(entries.into()), ..NfsAttributes::default() }
 }
 
-fn set(client: &mut SessionClient, name: &[u8], attributes: &Attributes<'_>) -> NfsStatus {
+fn set(client: &mut SessionClient, name: &[u8], attributes: &NfsAttributes<'_>) -> NfsStatus {
     let mut values = Vec::new();
     let mut operations = client.walk(&[b"share", name]);
     let attributes = attributes.to_fattr(&mut values);
@@ -61,7 +61,7 @@ fn set_list_reads_back_and_governs_access_and_open() {
     user.user = USER;
     root.make_file(b"file");
     assert_eq!(
-        set(&mut root, b"file", &Attributes { mode: Some(0o600), ..Attributes::default() }),
+        set(&mut root, b"file", &NfsAttributes { mode: Some(0o600), ..NfsAttributes::default() }),
         NfsStatus::OK
     );
     assert_eq!(access(&mut user, b"file", Access::READ | Access::MODIFY), Access(0));
@@ -96,11 +96,11 @@ fn mode_replaces_list_and_precedes_it_in_one_request() {
     let mut client = bench.client("one");
     client.make_file(b"file");
     let list = vec![allow(b"OWNER@", AceMask::READ_DATA), allow(b"7", AceMask::READ_DATA)];
-    let both = Attributes { mode: Some(0o777), ..acl(list.clone()) };
+    let both = NfsAttributes { mode: Some(0o777), ..acl(list.clone()) };
     assert_eq!(set(&mut client, b"file", &both), NfsStatus::OK);
     assert_eq!(shown(&mut client, b"file"), list);
     assert_eq!(mode(&mut client, b"file") & 0o7027, 0, "the list decides on the mode's bits");
-    let mode_alone = Attributes { mode: Some(0o640), ..Attributes::default() };
+    let mode_alone = NfsAttributes { mode: Some(0o640), ..NfsAttributes::default() };
     assert_eq!(set(&mut client, b"file", &mode_alone), NfsStatus::OK);
     assert_eq!(mode(&mut client, b"file"), 0o640);
     assert!(shown(&mut client, b"file").iter().all(|ace| ace.who != b"7"));
@@ -112,14 +112,14 @@ fn masked_mode_changes_the_bits_of_its_mask() {
     let mut client = bench.client("one");
     client.make_file(b"file");
     let before = mode(&mut client, b"file");
-    let masked = |value, mask| Attributes {
+    let masked = |value, mask| NfsAttributes {
         mode_set_masked: Some(ModeMasked { value, mask }),
-        ..Attributes::default()
+        ..NfsAttributes::default()
     };
     assert_eq!(set(&mut client, b"file", &masked(0o070, 0o020)), NfsStatus::OK);
     assert_eq!(mode(&mut client, b"file"), before | 0o020);
     assert_eq!(set(&mut client, b"file", &masked(0, 0o1_0000)), NfsStatus::INVAL);
-    let twice = Attributes { mode: Some(0o600), ..masked(0, 0o777) };
+    let twice = NfsAttributes { mode: Some(0o600), ..masked(0, 0o777) };
     assert_eq!(set(&mut client, b"file", &twice), NfsStatus::INVAL);
     let mut operations = client.walk(&[b"share"]);
     let mut values = Vec::new();
@@ -148,7 +148,7 @@ fn directory_list_is_inherited_by_new_objects() {
         NfsAce { flags: handed_down | AceFlags::IDENTIFIER_GROUP, ..allow(b"4006", read) },
     ];
     let dacl = Acl41 { flags: AclFlags::AUTO_INHERIT, entries: entries.into() };
-    let with = Attributes { dacl: Some(dacl.clone()), ..Attributes::default() };
+    let with = NfsAttributes { dacl: Some(dacl.clone()), ..NfsAttributes::default() };
     let mut values = Vec::new();
     let create = CreateArgs {
         object_type: CreateType::Directory,
@@ -189,7 +189,7 @@ fn inherited_list_is_limited_by_mode_not_by_umask() {
         attributes,
     }));
     assert_eq!(client.status(&operations), NfsStatus::OK);
-    let mut made = |name: &[u8], attributes: Attributes<'_>| {
+    let mut made = |name: &[u8], attributes: NfsAttributes<'_>| {
         let mut operations = client.walk(&[b"share", b"dir"]);
         let mut values = Vec::new();
         let mut args = open_args(name, READ_WRITE, 0, true);
@@ -199,21 +199,21 @@ fn inherited_list_is_limited_by_mode_not_by_umask() {
         let list = client.attributes(&[b"share", b"dir", name], &[attribute::ACL]).acl.unwrap();
         list.iter().find(|ace| ace.who == b"4005").map(|ace| ace.mask)
     };
-    let mode = Attributes { mode: Some(0o644), ..Attributes::default() };
+    let mode = NfsAttributes { mode: Some(0o644), ..NfsAttributes::default() };
     assert_eq!(made(b"a", mode), Some(AceMask::READ_DATA));
     let mode_umask = Some(ModeUmask { mode: 0o666, umask: 0o022 });
-    assert_eq!(made(b"b", Attributes { mode_umask, ..Attributes::default() }), Some(data));
+    assert_eq!(made(b"b", NfsAttributes { mode_umask, ..NfsAttributes::default() }), Some(data));
 }
 
 #[test]
 fn new_file_is_private_until_its_list_is_set() {
     let bench = ServerUnderTest::new();
     let mut client = bench.client("one");
-    let list = |who: &'static [u8], count| Attributes {
+    let list = |who: &'static [u8], count| NfsAttributes {
         mode: Some(0o775),
         ..acl(vec![allow(who, AceMask::READ_DATA); count])
     };
-    let mut create = |name: &'static [u8], is_directory: bool, with: &Attributes<'_>| {
+    let mut create = |name: &'static [u8], is_directory: bool, with: &NfsAttributes<'_>| {
         let mut values = Vec::new();
         let attributes = with.to_fattr(&mut values);
         let mut operations = client.walk(&[b"share"]);

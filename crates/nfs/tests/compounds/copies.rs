@@ -174,7 +174,7 @@ fn failed_copy_reports_status_and_progress() {
     create_files(&mut client, LARGE);
     let id = later(&mut client);
     // The source is truncated before the copy reads it.
-    let cut = wire::nfs::attributes::Attributes { size: Some(7), ..Default::default() };
+    let cut = wire::nfs::attributes::NfsAttributes { size: Some(7), ..Default::default() };
     let mut values = Vec::new();
     let mut operations = client.walk(&[b"share", b"from"]);
     let (state_id, attributes) = (StateId::ANONYMOUS, cut.to_fattr(&mut values));

@@ -5,7 +5,7 @@ use nfs::{ClientTerms, Export, ExportTerms, HostFilter, HostVerdict, Squash};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use wire::nfs::attributes::{Attributes, attribute};
+use wire::nfs::attributes::{NfsAttributes, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Access, NfsStatus, StateId};
 
@@ -50,7 +50,7 @@ fn read_only_client_is_refused_each_change() {
     assert_eq!(open(&mut reader, 1, false), NfsStatus::OK);
     assert_eq!(open(&mut reader, READ_WRITE, false), NfsStatus::ROFS);
     assert_eq!(open(&mut reader, 1, true), NfsStatus::ROFS);
-    let mode = Attributes { mode: Some(0o600), ..Attributes::default() };
+    let mode = NfsAttributes { mode: Some(0o600), ..NfsAttributes::default() };
     let (mut values, state_id, name) = (Vec::new(), StateId::ANONYMOUS, b"file");
     let attributes = mode.to_fattr(&mut values);
     let set = Operation::SetAttr(SetAttrArgs { state_id, attributes });
@@ -79,7 +79,7 @@ fn first_matching_terms_apply_and_others_are_refused() {
     let squashed = ExportTerms { squash: Squash::All, anonymous: (4100, 4200), ..FULL };
     export_to(&bench, vec![machine(1, squashed), machine(1, FULL), machine(2, FULL)]);
     let mut root = bench.client_from("root", 2);
-    let mode = Attributes { mode: Some(0o777), ..Attributes::default() };
+    let mode = NfsAttributes { mode: Some(0o777), ..NfsAttributes::default() };
     let mut values = Vec::new();
     let attributes = mode.to_fattr(&mut values);
     let mut operations = root.walk(&[b"share"]);

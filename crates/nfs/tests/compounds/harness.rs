@@ -21,7 +21,7 @@ use vfs::memory::{
     CallOutcome, MemoryCall as VfsCall, MemoryOptions, MemoryVfs, StillClock, Surroundings,
 };
 use vfs::{FsError, Identity, Timestamp};
-use wire::nfs::attributes::{Attributes, Fattr};
+use wire::nfs::attributes::{Fattr, NfsAttributes};
 use wire::nfs::callback::{
     Callback, CallbackCompound, CallbackReplyEncoder, CbOffloadArgs, CbSequenceArgs,
     CbSequenceResult,
@@ -547,7 +547,7 @@ impl SessionClient {
                 Callback::GetAttr(_) => {
                     received.push(ReceivedCallback::GetAttr);
                     let (change, size) = (Some(self.kept.0), Some(self.kept.1));
-                    let named = Attributes { change, size, ..Attributes::default() };
+                    let named = NfsAttributes { change, size, ..NfsAttributes::default() };
                     let buffer = &mut Vec::new();
                     results.push(w, number, &Ok::<_, NfsStatus>(named.to_fattr(buffer)));
                 }
@@ -714,7 +714,7 @@ impl SessionClient {
         })
     }
 
-    pub fn attributes(&mut self, path: &[&[u8]], wanted: &[u32]) -> Attributes<'static> {
+    pub fn attributes(&mut self, path: &[&[u8]], wanted: &[u32]) -> NfsAttributes<'static> {
         let mut operations = self.walk(path);
         let requested = Bitmap4::of(wanted);
         operations.push(Operation::GetAttr(GetAttrArgs { requested }));

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use nfs::NfsConn;
 use nfs::limits::*;
 use proptest::prelude::*;
-use wire::nfs::attributes::{Attributes, attribute};
+use wire::nfs::attributes::{NfsAttributes, attribute};
 use wire::nfs::compound::{CompoundResults, NoResult};
 use wire::nfs::ops::*;
 use wire::nfs::xdr::{List, XdrReader};
@@ -380,7 +380,7 @@ fn ends_with_a_refused_setattr(results: &[u8], operations: usize) -> bool {
 fn refused_setattr_reports_that_nothing_was_set() {
     let bench = ServerUnderTest::new();
     let mut values = Vec::new();
-    let wished = Attributes { mode: Some(0o600), ..Attributes::default() };
+    let wished = NfsAttributes { mode: Some(0o600), ..NfsAttributes::default() };
     let attributes = wished.to_fattr(&mut values);
     let set = Operation::SetAttr(SetAttrArgs { state_id: StateId::ANONYMOUS, attributes });
     let outside = answer(&mut bench.conn(), record(1, std::slice::from_ref(&set)));

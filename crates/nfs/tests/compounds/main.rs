@@ -20,7 +20,7 @@ mod sessions;
 mod tls;
 
 use harness::{ALL, READ_WRITE, ServerUnderTest, SessionClient, open_args, status_of};
-use wire::nfs::attributes::{Attributes, Fattr, SetTime, attribute};
+use wire::nfs::attributes::{Fattr, NfsAttributes, SetTime, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Bitmap4, NfsStatus, NfsTime, OperationNumber, StableHow, StateId, Verifier};
 
@@ -172,7 +172,7 @@ fn set_attributes_read_back() {
     let mut client = bench.client("one");
     client.make_file(b"f");
     let mut values = Vec::new();
-    let wished = Attributes { mode: Some(0o640), size: Some(5), ..Attributes::default() };
+    let wished = NfsAttributes { mode: Some(0o640), size: Some(5), ..NfsAttributes::default() };
     let attributes = wished.to_fattr(&mut values);
     let mut set = client.walk(&[b"share", b"f"]);
     set.push(Operation::SetAttr(SetAttrArgs { state_id: StateId::ANONYMOUS, attributes }));
@@ -192,18 +192,18 @@ fn writer_who_is_not_owner_truncates_and_touches_only() {
     let (mut owner, mut other) = (bench.client("one"), bench.client("two"));
     (owner.user, other.user) = (4001, 4002);
     owner.make_file(b"f");
-    let set = |client: &mut SessionClient, wished: Attributes<'_>| {
+    let set = |client: &mut SessionClient, wished: NfsAttributes<'_>| {
         let mut values = Vec::new();
         let attributes = wished.to_fattr(&mut values);
         let mut set = client.walk(&[b"share", b"f"]);
         set.push(Operation::SetAttr(SetAttrArgs { state_id: StateId::ANONYMOUS, attributes }));
         client.status(&set)
     };
-    let now = Attributes { time_modify_set: Some(SetTime::Server), ..Attributes::default() };
-    let cut = || Attributes { size: Some(5), ..now.clone() };
+    let now = NfsAttributes { time_modify_set: Some(SetTime::Server), ..NfsAttributes::default() };
+    let cut = || NfsAttributes { size: Some(5), ..now.clone() };
     let time = SetTime::Client(NfsTime { seconds: 7, nanoseconds: 0 });
-    let theirs = || Attributes { time_access_set: Some(time), ..Attributes::default() };
-    let mode = |mode| Attributes { mode: Some(mode), ..Attributes::default() };
+    let theirs = || NfsAttributes { time_access_set: Some(time), ..NfsAttributes::default() };
+    let mode = |mode| NfsAttributes { mode: Some(mode), ..NfsAttributes::default() };
     assert_eq!(set(&mut owner, mode(0o666)), NfsStatus::OK);
     assert_eq!(set(&mut other, cut()), NfsStatus::OK, "as Linux sends ftruncate");
     assert_eq!(set(&mut other, now.clone()), NfsStatus::OK);
@@ -221,7 +221,7 @@ fn execute_only_program_is_opened_and_read() {
     (owner.user, other.user) = (4001, 4002);
     owner.make_file(b"f");
     let mut values = Vec::new();
-    let wished = Attributes { mode: Some(0o711), ..Attributes::default() };
+    let wished = NfsAttributes { mode: Some(0o711), ..NfsAttributes::default() };
     let (state_id, attributes) = (StateId::ANONYMOUS, wished.to_fattr(&mut values));
     let mut set = owner.walk(&[b"share", b"f"]);
     set.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
@@ -245,7 +245,7 @@ fn unreadable_entry_has_rdattr_error_or_fails_readdir() {
     client.user = 4001;
     let mut values = Vec::new();
     // The directory permits listing, but no search.
-    let mode = Attributes { mode: Some(0o600), ..Attributes::default() };
+    let mode = NfsAttributes { mode: Some(0o600), ..NfsAttributes::default() };
     for (at, name) in [(&[][..], &b"d"[..]), (&[&b"d"[..]], b"e")] {
         let mut make = client.walk(&[&[&b"share"[..]], at].concat());
         let (object_type, attributes) = (CreateType::Directory, Fattr::default());
@@ -339,7 +339,7 @@ fn state_id_of_another_user_serves_by_own_permissions() {
     let state_id = StateId { seqid: 0, ..id };
     let set_mode = |client: &mut SessionClient, mode| {
         let mut values = Vec::new();
-        let wished = Attributes { mode: Some(mode), ..Attributes::default() };
+        let wished = NfsAttributes { mode: Some(mode), ..NfsAttributes::default() };
         let (state_id, attributes) = (StateId::ANONYMOUS, wished.to_fattr(&mut values));
         let mut set = client.walk(&[b"share", b"f"]);
         set.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
@@ -357,7 +357,7 @@ fn state_id_of_another_user_serves_by_own_permissions() {
         let write = WriteArgs { state_id, offset: 0, stable, data: b"w" };
         let writes = of(client, Operation::Write(write));
         let mut values = Vec::new();
-        let cut = Attributes { size: Some(1), ..Attributes::default() };
+        let cut = NfsAttributes { size: Some(1), ..NfsAttributes::default() };
         let attributes = cut.to_fattr(&mut values);
         let cuts = of(client, Operation::SetAttr(SetAttrArgs { state_id, attributes }));
         let statuses = [client.status(&reads), client.status(&writes), client.status(&cuts)];

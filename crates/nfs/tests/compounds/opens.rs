@@ -5,7 +5,7 @@ use crate::harness::*;
 use futures_util::FutureExt;
 use nfs::CallJob;
 use std::sync::Barrier;
-use wire::nfs::attributes::Attributes;
+use wire::nfs::attributes::NfsAttributes;
 use wire::nfs::compound::CompoundResults;
 use wire::nfs::ops::*;
 use wire::nfs::xdr::{Opaque, XdrReader};
@@ -141,7 +141,7 @@ fn open_failing_at_initialisation_leaves_no_state() {
     let mut client = bench.client("one");
     // Root is mapped to the anonymous user, who may not chown.
     let mut buffer = Vec::new();
-    let attributes = Attributes { owner: Some(b"5"), ..Attributes::default() };
+    let attributes = NfsAttributes { owner: Some(b"5"), ..NfsAttributes::default() };
     let attributes = attributes.to_fattr(&mut buffer);
     let how = NfsOpenHow::Create(NfsCreateHow::Unchecked(attributes));
     let mut all = client.walk(&[b"share"]);

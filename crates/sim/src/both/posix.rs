@@ -8,7 +8,7 @@ use crate::channels::referee::RefereeOwner;
 use crate::sessions::messages::{SHARE, record, walk};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::nfs::attributes::{Attributes, attribute};
+use wire::nfs::attributes::{NfsAttributes, attribute};
 use wire::nfs::ops::{
     CloseArgs, DelegReturnArgs, ExistingLockOwner, GetAttrArgs, LockArgs, Locker, LookupArgs,
     NfsCreateHow, NfsOpenHow, OpenArgs, OpenClaim, OpenToLockOwner, Operation, PutFhArgs, ReadArgs,
@@ -212,7 +212,7 @@ impl Posix {
         let open = self.opens.get(&number)?;
         let (name, owner) = (name_of(open.name), format!("o{number}"));
         let mut buffer = Vec::new();
-        let attributes = Attributes { mode: Some(0o666), ..Attributes::default() };
+        let attributes = NfsAttributes { mode: Some(0o666), ..NfsAttributes::default() };
         let attributes = attributes.to_fattr(&mut buffer);
         let args = OpenArgs {
             sequence_id: 0,

@@ -1,7 +1,7 @@
 //! Attributes of files: `fattr4`. RFC 8881 3.3.10 and 5, RFC 7862 12, RFC 8275,
 //! RFC 8276, RFC 9754.
 //!
-//! One table defines every attribute with its number and type. It generates [`Attributes`], the
+//! One table defines every attribute with its number and type. It generates [`NfsAttributes`], the
 //! numbers in [`attribute`], [`Fattr::attributes`], and [`AttributeWriter`], with which a server
 //! encodes the requested attributes only.
 
@@ -70,11 +70,11 @@ macro_rules! attributes {
 
         /// Decoded attributes, or attributes to encode; absent ones are `None`.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Attributes<'a> {
+        pub struct NfsAttributes<'a> {
             $(#[doc = $doc] pub $field: Option<$type>,)*
         }
 
-        impl<'a> Attributes<'a> {
+        impl<'a> NfsAttributes<'a> {
             /// All attributes that this crate defines.
             pub const ALL: Bitmap4 = Bitmap4::of(&[$($number,)*]);
 
@@ -216,8 +216,8 @@ impl<'a> Fattr<'a> {
     ///
     /// # Errors
     /// [`BadAttributes`] if an attribute is unknown, or the values do not match the mask.
-    pub fn attributes(&self) -> Result<Attributes<'a>, BadAttributes> {
-        let mut attributes = Attributes::default();
+    pub fn attributes(&self) -> Result<NfsAttributes<'a>, BadAttributes> {
+        let mut attributes = NfsAttributes::default();
         let mut r = XdrReader::new(self.values);
         for number in self.mask.iter() {
             attributes.decode_value(number, &mut r)?;
@@ -229,7 +229,7 @@ impl<'a> Fattr<'a> {
     }
 }
 
-impl Attributes<'_> {
+impl NfsAttributes<'_> {
     /// Writes the present attributes as `fattr4`.
     pub fn encode(&self, w: &mut XdrWriter<'_>) {
         let mask = self.mask();

@@ -15,7 +15,7 @@
 //! the client's side |
 //! | [`reply`] | [`ResultBody`]: the body that follows an operation's status |
 //! | [`acl`] | access control lists |
-//! | [`attributes`] | [`Fattr`] as sent, [`Attributes`] by name, [`AttributeWriter`] for servers |
+//! | [`attributes`] | [`Fattr`] as sent, [`NfsAttributes`] by name, [`AttributeWriter`] for servers |
 //! | [`limits`] | upper bounds of one message's contents |
 //!
 //! Types have the nouns of the specification without its suffixes (`READ4args`
@@ -37,7 +37,7 @@ pub mod status;
 pub mod time;
 pub mod xdr;
 
-pub use attributes::{AttributeWriter, Attributes, BadAttributes, Fattr, attribute};
+pub use attributes::{AttributeWriter, BadAttributes, Fattr, NfsAttributes, attribute};
 pub use bitmap::Bitmap4;
 pub use callback::{
     Callback, CallbackCompound, CallbackReplyEncoder, CallbackRequest, CallbackResult,

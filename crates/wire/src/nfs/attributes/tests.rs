@@ -17,12 +17,12 @@ const SOME: &[u8] = &[
 fn attributes_are_coded_in_ascending_number_order() {
     let fattr: Fattr<'_> = XdrReader::new(SOME).get().unwrap();
     let attributes = fattr.attributes().unwrap();
-    let expected = Attributes {
+    let expected = NfsAttributes {
         file_type: Some(FileType::Regular),
         size: Some(4096),
         mode: Some(0o644),
         owner: Some(b"1000"),
-        ..Attributes::default()
+        ..NfsAttributes::default()
     };
     assert_eq!(attributes, expected);
     let mut out = Vec::new();
@@ -71,7 +71,7 @@ fn attribute_values_that_miss_the_mask_are_malformed() {
 
 #[test]
 fn every_attribute_up_to_86_has_a_name() {
-    assert_eq!(Attributes::ALL, Bitmap4((1 << 87) - 1));
+    assert_eq!(NfsAttributes::ALL, Bitmap4((1 << 87) - 1));
     assert_eq!(attribute_name(82), Some("xattr_support"));
     assert_eq!(attribute_name(87), None);
 }
@@ -87,7 +87,7 @@ fn attributes_of_every_type_round_trip() {
         who: b"GROUP@",
     };
     let acl41 = Acl41 { flags: crate::nfs::acl::AclFlags(2), entries: List(vec![ace; 2]) };
-    let attributes = Attributes {
+    let attributes = NfsAttributes {
         acl: Some(List(vec![ace])),
         dacl: Some(acl41.clone()),
         sacl: Some(acl41),
@@ -133,7 +133,7 @@ fn attributes_of_every_type_round_trip() {
             share_access: Bitmap4::of(&[3]),
             ..OpenArguments::default()
         }),
-        ..Attributes::default()
+        ..NfsAttributes::default()
     };
     let mut out = Vec::new();
     attributes.encode(&mut XdrWriter::new(&mut out));
