@@ -77,7 +77,7 @@ async fn measure(measurement: Measurement, limits: &ShareLimits) -> Duration {
 mod tests {
     use super::*;
     use crate::backend::SpaceMeter;
-    use crate::config::{Config, ShareConfig};
+    use crate::config::{ServerConfig, ShareConfig};
     use crate::shares::limits::OpenedMeter;
     use std::sync::atomic::{AtomicU32, Ordering};
     use sync::Mutex;
@@ -121,7 +121,7 @@ mod tests {
                  provisioned_gib = 100\n"
             )
         };
-        Config::parse(&(share("first") + &share("second"))).unwrap().shares
+        ServerConfig::parse(&(share("first") + &share("second"))).unwrap().shares
     }
 
     #[tokio::test]
