@@ -185,8 +185,8 @@ fn copy_refusal(error: client::Error) -> Error {
     }
 }
 
-fn root() -> Item {
-    Item {
+fn root() -> CopyItem {
+    CopyItem {
         name: String::new(),
         kind: ItemKind::Directory,
         size_bytes: 0,

@@ -27,7 +27,7 @@ struct FurtherSessions {
     is_over: AtomicBool,
 }
 
-impl Sessions {
+impl ShareSessions {
     pub(crate) fn new(first: SmbTree) -> Self {
         Self { first, further: Arc::default() }
     }
