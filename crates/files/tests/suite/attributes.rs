@@ -2,15 +2,15 @@
 
 use crate::harness::*;
 use files::{
-    Access, BasicChange, CallHolder, Caller, Files, IfExists, NamePatterns, OpenPlan, Protocol,
-    RequestContext, ShareMode, TimeSetting, Volume, VolumeOptions, dos,
+    Access, BasicChange, CallHolder, Caller, ClientProtocol, Files, IfExists, NamePatterns,
+    OpenPlan, RequestContext, ShareMode, TimeSetting, Volume, VolumeOptions, dos,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use limits::LedgerHolder;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
+use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{ArrivalOrder, Case, FsError, Identity, Timestamp};
 
 const LONG_AGO: Timestamp = Timestamp(1_000_000_000_123_456_700);
@@ -148,12 +148,13 @@ impl Surroundings for WriteHook {
         Timestamp(i128::from(seconds) * 1_000_000_000)
     }
 
-    fn before(&self, call: Call) -> Fate {
-        let hook = matches!(call, Call::Write { .. }).then(|| self.next.lock().unwrap().take());
+    fn before(&self, call: MemoryCall) -> CallOutcome {
+        let hook =
+            matches!(call, MemoryCall::Write { .. }).then(|| self.next.lock().unwrap().take());
         if let Some(Some(hook)) = hook {
             hook();
         }
-        Fate::Runs
+        CallOutcome::Runs
     }
 }
 
@@ -310,7 +311,7 @@ fn descriptor_of_stopped_access_time_is_charged_to_the_opens() {
     let open = served.open("file", ALL);
     let server = served.files.clone();
     let account = server.opens().account(&HOLDER);
-    let context = RequestContext::new(Protocol::Smb, [1; 16], None, ArrivalOrder::next());
+    let context = RequestContext::new(ClientProtocol::Smb, [1; 16], None, ArrivalOrder::next());
     let files = server.for_request(&context, CallHolder::Client(HOLDER.clone()));
     let set = |accessed| {
         files.set_basic(&open, &BasicChange { accessed, ..BasicChange::default() }).unwrap();
