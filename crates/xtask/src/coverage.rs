@@ -81,7 +81,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
 fn commands(root: &Path) -> Result<HashSet<String>> {
     let mut known = HashSet::new();
     let main = std::fs::read_to_string(root.join("crates/cli/src/main.rs"))?;
-    for line in main.lines().filter_map(|line| line.trim().strip_prefix("Command::")) {
+    for line in main.lines().filter_map(|line| line.trim().strip_prefix("CliCommand::")) {
         let name = line.split('(').next().unwrap_or_default().to_lowercase();
         known.insert(format!("anabranch {name}"));
     }

@@ -265,9 +265,10 @@ fn wrong_permissions_are_reported_with_the_right_mode() {
 fn share_findings_follow_its_file_system() {
     use FindingSeverity::{Red, Yellow};
     let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let read_only = words(&["ro", "relatime"]);
     let cases = [
         (
-            ShareFileSystem { writable: Some(false), options: words(&["ro"]), ..ext4() },
+            ShareFileSystem { writable: Some(false), options: read_only, ..ext4() },
             Red,
             "mounted read-only",
             "remount,rw /srv",

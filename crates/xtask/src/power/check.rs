@@ -413,13 +413,25 @@ impl<'a> TreeCheck<'a> {
         }
     }
 
-    /// Whether a file that was moved to another directory has its old name beside the new one. A
-    /// sync of the new directory on btrfs keeps the name there and says nothing of the old one:
-    /// nothing is lost, and what was promised of either name is judged by itself.
+    /// Whether a file that was moved to another directory has its old name beside the new one, or
+    /// beside the one that later moves gave it. A sync of the new directory on btrfs keeps what it
+    /// holds and says nothing of the old one: nothing is lost, and what was promised of either name is
+    /// judged by itself.
     fn has_both_names(&self, operation: &ModelOperation) -> bool {
-        let [(from, ..), (to, ..)] = operation.names.as_slice() else { return false };
-        let mut names = operation.names.iter();
-        from != to && names.all(|(directory, name, _)| self.present.contains(&(*directory, name)))
+        let [(from, old, _), (to, new, _)] = operation.names.as_slice() else { return false };
+        if from == to || !self.present.contains(&(*from, old.as_str())) {
+            return false;
+        }
+        let mut latest = (*to, new.as_str());
+        for later in &self.model.operations {
+            let is_later = later.requested > operation.requested && later.requested < self.at;
+            let [(left, name, _), (to, new, _)] = later.names.as_slice() else { continue };
+            let leaves = is_later && (*left, name.as_str()) == latest;
+            if leaves && !self.present.contains(&latest) {
+                latest = (*to, new.as_str());
+            }
+        }
+        self.present.contains(&latest)
     }
 
     /// Whether a file that was moved to another directory has neither name, and another one took its

@@ -43,8 +43,11 @@ pub(super) async fn look_up_create_guid(
     let key = CreateKey { client: request.negotiated.client_guid, create: guid };
     let open = loop {
         match request.server.create_guids.claim(key) {
-            // The opens of an earlier run were restored before the first connection, so a replayed
-            // persistent CREATE without an open left none: it is processed (3.3.5.9.10).
+            // The client lost the reply of a persistent open that is no more. Samba's suite demands
+            // this answer (smb2.persistent-open.replay-multi) where 3.3.5.9.10 would open anew.
+            ClaimOutcome::Fresh(_) if replays && persistent => {
+                return Err(NtStatus::FILE_NOT_AVAILABLE);
+            }
             ClaimOutcome::Fresh(claim) => return Ok(ReplayLookup::First(claim)),
             // It completes even if its channel is lost.
             ClaimOutcome::InProgress(ended) if replays => ended.raised().await,

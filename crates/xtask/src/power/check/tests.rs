@@ -199,6 +199,27 @@ fn moved_file_may_have_both_names_and_none_if_it_was_removed() {
 }
 
 #[test]
+fn old_name_may_stand_beside_the_name_of_a_later_move() {
+    let mut planted = with_file();
+    for (object, inode, directory) in [(3, 13, "d"), (4, 14, "e")] {
+        let kind = ObjectKind::Directory;
+        planted.add(true, vec![name(directory, Some(object)), created(object, kind, inode, 0o755)]);
+        planted.entry(directory, inode);
+        planted.put(inode, kind, 0o755);
+        planted.tree.names.insert(inode, BTreeMap::new());
+    }
+    let in_directory = |directory, object| Effect::Name { directory, name: "b".to_owned(), object };
+    planted.add(false, vec![name("a", None), in_directory(3, Some(2))]);
+    planted.add(false, vec![in_directory(3, None), in_directory(4, Some(2))]);
+    let flush = planted.settle(true, Some(FlushScope::Directory(3)), Vec::new());
+    let half = "row 4: operation 4: half of it is there: a is there, b is not there".to_owned();
+    assert!(planted.after(flush).contains(&half), "the file is not at its last name");
+    planted.tree.names.get_mut(&14).unwrap().insert("b".to_owned(), 12);
+    planted.tree.inodes.get_mut(&12).unwrap().links = 2;
+    assert!(!planted.after(flush).contains(&half), "{:?}", planted.after(flush));
+}
+
+#[test]
 fn rename_over_another_leaves_one_of_both() {
     let mut planted = with_file();
     planted.add(true, vec![name("b", Some(3)), created(3, ObjectKind::File, 13, 0o644)]);
