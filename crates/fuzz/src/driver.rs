@@ -19,6 +19,7 @@ const TAKE_MAX: Duration = Duration::from_secs(2);
 /// # Panics
 /// If the target panics, uses too much memory or takes too long.
 pub fn check(target: &FuzzFunction, input: &[u8]) {
+    (target.set_up)();
     HEAP.reset_peak_usage();
     let (before, start) = (HEAP.current_usage(), processor_time());
     (target.run)(input);

@@ -24,6 +24,8 @@ static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
 pub struct FuzzFunction {
     /// The name of the target and of its corpus.
     pub name: &'static str,
+    /// Creates what every input uses: it is no input's memory. Repeated calls do nothing.
+    pub set_up: fn(),
     /// Runs an input; panics on a violated property.
     pub run: fn(&[u8]),
     /// Memory limit in bytes, for an input of so many bytes.

@@ -18,7 +18,7 @@ fn decoder(input_bytes: usize) -> usize {
 }
 
 const fn of_decoder(name: &'static str, run: fn(&[u8])) -> FuzzFunction {
-    FuzzFunction { name, run, memory_bytes_max: decoder, rounds: 400_000 }
+    FuzzFunction { name, set_up: || (), run, memory_bytes_max: decoder, rounds: 400_000 }
 }
 
 /// All targets.
@@ -42,12 +42,17 @@ pub const TARGETS: &[FuzzFunction] = &[
     of_decoder("nfs_attributes", nfs::attributes),
     FuzzFunction {
         name: "nfs_conversation",
+        set_up: || (),
         run: nfs_conversation::conversation,
         memory_bytes_max: nfs_conversation::bytes_max,
         rounds: 20_000,
     },
     // Calls the file system.
-    FuzzFunction { rounds: 60_000, ..of_decoder("handles", handles::handles) },
+    FuzzFunction {
+        set_up: handles::set_up,
+        rounds: 60_000,
+        ..of_decoder("handles", handles::handles)
+    },
     of_decoder("security_descriptor", security::security_descriptor),
     of_decoder("information", files::information),
     of_decoder("extended_attributes", files::extended_attributes),
@@ -56,18 +61,21 @@ pub const TARGETS: &[FuzzFunction] = &[
     of_decoder("wildcards", files::wildcards),
     FuzzFunction {
         name: "remote_calls",
+        set_up: || (),
         run: files::remote_calls,
         memory_bytes_max: files::remote_calls_bytes_max,
         rounds: 400_000,
     },
     FuzzFunction {
         name: "before_logon",
+        set_up: || (),
         run: connection::before_logon,
         memory_bytes_max: connection::bytes_max_before_logon,
         rounds: 100_000,
     },
     FuzzFunction {
         name: "after_logon",
+        set_up: || (),
         run: connection::after_logon,
         memory_bytes_max: connection::bytes_max_after_logon,
         rounds: 80_000,

@@ -32,6 +32,7 @@ fn every_decoder_stays_within_memory_and_time_on_any_bytes() {
 fn driver_finds_a_panic_and_a_large_buffer() {
     let _alone = ALONE.lock();
     let target = |run: fn(&[u8])| FuzzFunction {
+        set_up: || (),
         name: "made up",
         run,
         memory_bytes_max: |input| 1024 + input,

@@ -103,6 +103,12 @@ static MEMORY: LazyLock<ServedTree> = LazyLock::new(|| {
     ServedTree::of(Arc::new(vfs), None)
 });
 
+/// Serves both trees.
+pub fn set_up() {
+    LazyLock::force(&LOCAL);
+    LazyLock::force(&MEMORY);
+}
+
 /// Resolves a handle, which must lead into the share or nowhere.
 pub fn handles(input: &[u8]) {
     let Some((&first, rest)) = input.split_first() else { return };
