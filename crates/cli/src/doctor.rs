@@ -100,7 +100,7 @@ fn look(args: &Args) -> Result<DoctorFacts> {
     if let Some(AdminAddress::Tcp(admin)) = config.admin {
         facts.ports.extend(addresses("admin", &[admin]));
     }
-    facts.nfs_shares = network::nfs_shares(&config);
+    facts.nfs_shares = network::nfs_shares(&config, running.as_ref());
     let (kerberos, ntlm) = (config.kerberos.is_some(), config.ntlm == Ntlm::On);
     facts.logon = Some(LogonWays { kerberos, ntlm });
     let is_confined = |layers: &Vec<String>| !layers.iter().any(|layer| layer == "seccomp");

@@ -322,7 +322,7 @@ fn announce(service: &Service, config: &ServerConfig, extra: &Users) {
     }
     for address in service.listening_nfs() {
         let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
-        for share in config.shares.iter().filter(|share| share.is_exported()) {
+        for share in config.shares.iter().filter(|share| service.is_exported(&share.name)) {
             outln!("{} over NFS:\n", share.path.display());
             let under_tls = share.nfs_tls == NfsTls::Required;
             outln!("{}", mounts::nfs_command(shown, &share.name, under_tls));

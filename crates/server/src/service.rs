@@ -337,6 +337,13 @@ impl Service {
         &self.nfs.listening
     }
 
+    /// Whether NFS exports the share. A share that the configuration exports is left out if its
+    /// backend has no persistent handles.
+    #[must_use]
+    pub fn is_exported(&self, share: &str) -> bool {
+        self.nfs.server.config().export_named(share.as_bytes()).is_some()
+    }
+
     /// Address of the admin API, if it is enabled.
     #[must_use]
     pub fn admin(&self) -> Option<&AdminAddress> {

@@ -59,7 +59,8 @@ pub enum SpecialKind {
 }
 
 /// Capability: handles of nodes that outlive their opens, and the way back from a node to its path.
-/// NFS needs it, and refuses at configuration to export a backend without it. A local kernel looks a
+/// NFS needs it: a share whose backend lacks it is left out of the exports, with an error in the log at
+/// start and at each reload. A local kernel looks a
 /// path up in memory, so [`PersistentHandles::path_of`] is cheap there.
 ///
 /// Without it, SMB recognises a file after a restart by inode number and creation time alone, finds

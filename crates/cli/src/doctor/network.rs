@@ -2,6 +2,7 @@
 
 use crate::admin::Admin;
 use advise::doctor::{Firewall, NfsShare, Port, PortState};
+use serde_json::Value;
 use server::config::{AdminAddress, NfsSquash, ServerConfig};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -16,11 +17,15 @@ pub struct ReportedServer {
     pub version: String,
     /// Layers of confinement that are missing, if the server reports them.
     pub missing_layers: Option<Vec<String>>,
+    /// Its shares that NFS does not export.
+    pub shares_without_nfs: Vec<String>,
 }
 
 /// Queries the server at the configuration's admin address; none if it does not answer.
 pub fn running(admin: Option<&AdminAddress>) -> Option<ReportedServer> {
-    let status = Admin::at(admin?.clone()).ask("GET", "/v1/status", None).ok()?;
+    let admin = Admin::at(admin?.clone());
+    let status = admin.ask("GET", "/v1/status", None).ok()?;
+    let shares = admin.ask("GET", "/v1/shares", None).unwrap_or_default();
     let layers = status["confinement"].as_object();
     let missing = layers.map(|layers| {
         let absent = layers.iter().filter(|(_, holds)| holds.as_bool() == Some(false));
@@ -29,12 +34,23 @@ pub fn running(admin: Option<&AdminAddress>) -> Option<ReportedServer> {
     Some(ReportedServer {
         version: status["version"].as_str()?.to_owned(),
         missing_layers: missing,
+        shares_without_nfs: shares_without_nfs(&shares),
     })
 }
 
-/// Shares that NFS clients reach, where NFS is served at all.
-pub fn nfs_shares(config: &ServerConfig) -> Vec<NfsShare> {
+/// The shares of an answer of `/v1/shares` that NFS does not export.
+fn shares_without_nfs(shares: &Value) -> Vec<String> {
+    let items = shares["items"].as_array().into_iter().flatten();
+    let left_out = items.filter(|share| share["nfs"] == false);
+    left_out.filter_map(|share| Some(share["name"].as_str()?.to_owned())).collect()
+}
+
+/// Shares that NFS clients reach, where NFS is served at all. A running server leaves shares out
+/// whose backend has no persistent handles.
+pub fn nfs_shares(config: &ServerConfig, running: Option<&ReportedServer>) -> Vec<NfsShare> {
+    let left_out = running.map_or(&[][..], |server| &server.shares_without_nfs);
     let exported = config.shares.iter().filter(|share| share.is_exported());
+    let exported = exported.filter(|share| !left_out.contains(&share.name));
     let facts = exported.map(|share| NfsShare {
         share: share.name.clone(),
         reserved_ports: config.requires_reserved_port(share),
@@ -111,11 +127,36 @@ mod tests {
     }
 
     #[test]
+    fn share_that_the_server_does_not_export_is_no_nfs_share() {
+        let share = |name| format!("[[share]]\nname = \"{name}\"\npath = \"/\"\n");
+        let text = format!("[server]\nnfs = [\"127.0.0.1:0\"]\n{}{}", share("a"), share("b"));
+        let config = Config::parse(&text).expect("it is right");
+        let names = |running: Option<&ReportedServer>| {
+            let shares = nfs_shares(&config, running).into_iter();
+            shares.map(|share| share.share).collect::<Vec<_>>()
+        };
+        assert_eq!(names(None), ["a", "b"]);
+        let answer = serde_json::json!({ "items": [
+            { "name": "a", "nfs": false }, { "name": "b", "nfs": true }
+        ] });
+        let running = ReportedServer {
+            version: String::new(),
+            missing_layers: None,
+            shares_without_nfs: shares_without_nfs(&answer),
+        };
+        assert_eq!(names(Some(&running)), ["b"]);
+    }
+
+    #[test]
     fn a_port_that_someone_holds_is_taken_unless_our_server_runs() {
         let held = TcpListener::bind("127.0.0.1:0").expect("an address");
         let address = held.local_addr().expect("one");
         assert_eq!(port("SMB", address, &None).state, PortState::Taken);
-        let own = Some(ReportedServer { version: String::new(), missing_layers: None });
+        let own = Some(ReportedServer {
+            version: String::new(),
+            missing_layers: None,
+            shares_without_nfs: Vec::new(),
+        });
         assert_eq!(port("SMB", address, &own).state, PortState::Ours);
         assert_eq!(port("SMB", "127.0.0.1:0".parse().expect("one"), &None).state, PortState::Free);
         let absent = "192.0.2.1:4450".parse().expect("one");

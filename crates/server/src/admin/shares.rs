@@ -128,7 +128,7 @@ fn shown(state: &AdminState, share: &ShareConfig, limits: Option<&LimitsSnapshot
         "encryption_required": share.encryption_required,
         "continuously_available": share.continuously_available,
         "backend_latency_us": share.backend_latency_us,
-        "nfs": !state.nfs.config().exports.is_empty() && share.is_exported(),
+        "nfs": state.nfs.config().export_named(share.name.as_bytes()).is_some(),
         "total_bytes": space.map(|(total, _)| total as u64),
         "free_bytes": space.map(|(_, free)| free as u64),
         "limits": limits.map(|limits| limits_shown(limits, peak(state, &share.name))),

@@ -33,6 +33,7 @@ fn memory_share_is_read_and_written_by_both_protocols() {
     let server = start();
     let shown = || BTreeSet::from(["dir", "three"].map(str::to_owned));
     server.block_on(async {
+        assert!(server.service.is_exported("data"));
         let (smb, nfs) = (library::tree(&server).await, library::export(server.nfs, "data").await);
         smb.make_directory("dir").await.unwrap();
         let file = smb.open("dir\\one", &SmbOpenHow::read_write()).await.unwrap();
@@ -186,6 +187,7 @@ fn backend_without_handles_is_served_over_smb_alone() {
     let mut smb = RawClient::ready(&server);
     let file = smb.create("file");
     assert_eq!(smb.call(WRITE, &RawClient::write_body(file, 0, b"by SMB")).status, SUCCESS);
+    assert!(!server.service.is_exported("data"), "it is not announced to NFS clients");
     let target = client::nfs::NfsTarget {
         name: "server".into(),
         address: server.nfs,
