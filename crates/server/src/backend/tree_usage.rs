@@ -9,6 +9,9 @@ use vfs::{Actor, AttributeRequest, FileKind, Name, Node, OpenHow, RelPath, Serve
 /// Hard-linked files that are recognised; further ones count once per name.
 const LINKED_MAX: usize = 1 << 20;
 
+/// Names of a directory that are in memory at a time.
+const NAMES_MAX: usize = 1024;
+
 /// Measures a tree by listing it, for a backend whose storage does not count by itself.
 ///
 /// Directories whose path is longer than the backend takes are left out.
@@ -30,7 +33,7 @@ impl SpaceMeter for TreeUsage {
         let mut directories = vec![RelPath::root()];
         while let Some(path) = directories.pop() {
             let Ok(opened) = open(&path, true) else { continue };
-            for name in names_of(&*opened.node) {
+            for name in NameBatches::of(&*opened.node).flatten() {
                 let wanted = AttributeRequest { dos: None };
                 let Ok(found) = opened.node.child_attributes(actor, &name, wanted) else {
                     continue;
@@ -53,14 +56,34 @@ impl SpaceMeter for TreeUsage {
     }
 }
 
-/// The names in a directory, up to the first error.
-fn names_of(directory: &dyn Node) -> Vec<Name> {
-    let mut names = Vec::new();
-    let _ = directory.list(0, &mut |entry| {
-        names.push(entry.name);
-        true
-    });
-    names
+/// The names in a directory up to the first error, at most [`NAMES_MAX`] at a time.
+struct NameBatches<'a> {
+    directory: &'a dyn Node,
+    /// Where the listing continues; `None` at its end.
+    cookie: Option<u64>,
+}
+
+impl<'a> NameBatches<'a> {
+    fn of(directory: &'a dyn Node) -> Self {
+        Self { directory, cookie: Some(0) }
+    }
+}
+
+impl Iterator for NameBatches<'_> {
+    type Item = Vec<Name>;
+
+    fn next(&mut self) -> Option<Vec<Name>> {
+        let mut names = Vec::new();
+        let mut last = self.cookie.take()?;
+        let listed = self.directory.list(last, &mut |entry| {
+            names.push(entry.name);
+            last = entry.next;
+            names.len() < NAMES_MAX
+        });
+        // A backend that stops without an entry would otherwise be asked for ever.
+        self.cookie = (listed == Ok(false) && !names.is_empty()).then_some(last);
+        Some(names)
+    }
 }
 
 #[cfg(test)]
@@ -73,6 +96,25 @@ mod tests {
         let path = RelPath::of_bytes(path.as_bytes()).unwrap();
         let how = CreateHow::plain(kind, 0o755);
         vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).unwrap().node
+    }
+
+    #[test]
+    fn large_directory_is_listed_in_batches_and_counted_once() {
+        let options = MemoryOptions::default();
+        let vfs = Arc::new(MemoryVfs::new(options, Arc::new(StillClock::default())));
+        let meter = TreeUsage(vfs.clone());
+        let directory = create(&vfs, "a", FileKind::Directory);
+        let empty = meter.used_bytes().unwrap();
+        let mut allocated = 0;
+        for number in 0..2 * NAMES_MAX + 1 {
+            let file = create(&vfs, &format!("a/{number}"), FileKind::File);
+            file.write(Actor::SUPERUSER, 0, b"data").unwrap();
+            allocated += file.attributes(AttributeRequest::default()).unwrap().allocated_bytes;
+        }
+        assert!(allocated > 0);
+        assert_eq!(meter.used_bytes().unwrap() - empty, allocated);
+        let batches: Vec<usize> = NameBatches::of(&*directory).map(|names| names.len()).collect();
+        assert_eq!(batches, [NAMES_MAX, NAMES_MAX, 1]);
     }
 
     #[test]
