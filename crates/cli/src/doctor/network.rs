@@ -130,7 +130,7 @@ mod tests {
     fn share_that_the_server_does_not_export_is_no_nfs_share() {
         let share = |name| format!("[[share]]\nname = \"{name}\"\npath = \"/\"\n");
         let text = format!("[server]\nnfs = [\"127.0.0.1:0\"]\n{}{}", share("a"), share("b"));
-        let config = Config::parse(&text).expect("it is right");
+        let config = ServerConfig::parse(&text).expect("it is right");
         let names = |running: Option<&ReportedServer>| {
             let shares = nfs_shares(&config, running).into_iter();
             shares.map(|share| share.share).collect::<Vec<_>>()
