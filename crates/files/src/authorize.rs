@@ -6,7 +6,7 @@
 //! presents POSIX permissions is never evaluated.
 
 use crate::volume::dos;
-use crate::{Caller, OpenFile, RequestFiles, Volume};
+use crate::{Caller, Volume};
 use acl::{Access, Descriptor, ExecuteRule, OwnerGroup, PosixAcl, PosixFacts};
 use vfs::{
     Actor, AttributeRequest, Attributes, Elevated, FileKind, FsError, Identity, Node,
@@ -63,7 +63,7 @@ impl EffectiveSecurity {
     }
 
     /// All rights of a caller other than root.
-    fn access(&self, caller: &Caller, execute: ExecuteRule) -> Access {
+    pub(crate) fn access(&self, caller: &Caller, execute: ExecuteRule) -> Access {
         let identity = &caller.identity;
         match self {
             Self::Stored(descriptor) => acl::maximal_access(descriptor, &caller.token),
@@ -166,40 +166,6 @@ pub(crate) fn rights_to(
 pub(crate) fn rights_to_opened(volume: &Volume, caller: &Caller, opened: &OpenedNode) -> Access {
     let subject = (&*opened.node, &opened.attributes, None);
     rights_to(volume, caller, subject, ExecuteRule::WithRead)
-}
-
-impl RequestFiles {
-    /// Checks that `caller` may read or write through an open that may belong to another user: NFS
-    /// clients send one user's stateid with another's credentials. RFC 8881 18.22.3, 18.32.3.
-    ///
-    /// The opener may use its open whatever the permissions are now, as a local process may.
-    /// Another user needs them now. The owner of a file without a stored descriptor has them, like
-    /// with knfsd's NFSD_MAY_OWNER_OVERRIDE. The right to execute a file permits reading it.
-    ///
-    /// # Errors
-    /// [`FsError::AccessDenied`]; errors of the backend.
-    pub fn authorize_by_open(
-        &self,
-        open: &OpenFile,
-        caller: &Caller,
-        access: Access,
-    ) -> Result<()> {
-        let needed = access & (Access::READ_DATA | Access::WRITE_DATA);
-        if needed.is_empty() || caller.identity == open.caller.identity {
-            return Ok(());
-        }
-        let attributes = open.node.attributes(AttributeRequest::default())?;
-        let in_force = EffectiveSecurity::of(&*open.node, &attributes);
-        if caller.identity.uid == attributes.uid && !in_force.is_stored() {
-            return Ok(());
-        }
-        let by_node = || in_force.access(caller, ExecuteRule::ByBit);
-        let mut rights = allowed_by(open.volume(), caller, by_node);
-        if rights.contains(Access::EXECUTE) {
-            rights |= Access::READ_DATA;
-        }
-        if rights.contains(needed) { Ok(()) } else { Err(FsError::AccessDenied) }
-    }
 }
 
 /// As [`rights_to`] by the attributes alone, for a node without a stored descriptor or POSIX ACL.

@@ -3,10 +3,10 @@
 
 use super::{Object, ObjectHandle, VolumeId};
 use crate::authorize::{allowed_by, posix_forbids_removal, rights_to};
+use crate::close::INLINE_FREE_BYTES_MAX;
 use crate::context::RequestContext;
 use crate::open::OpenTicket;
-use crate::open_file::INLINE_FREE_BYTES_MAX;
-use crate::remove::remove_pending_name;
+use crate::pending_removal::remove_pending_name;
 use crate::rename_turns::{RenameSubject, TurnRequest};
 use crate::server_work::LOCATE;
 use crate::table::{DeletePendingName, OpenedEntry, RegisteredOpen};

@@ -4,7 +4,7 @@ use super::{OpenInProgress, OpenPlan};
 use crate::Caller;
 use crate::cache_holder::CacheWish;
 use crate::context::RequestContext;
-use crate::remove::remove_pending_name;
+use crate::pending_removal::remove_pending_name;
 use crate::stream::OpenStream;
 use crate::table::{
     DeletePendingName, FileTable, OpenRefusal, OpenedEntry, RegisteredOpen, StreamOpenEntry,
