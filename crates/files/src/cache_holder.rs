@@ -1,7 +1,7 @@
 //! Holders of oplocks, leases and delegations, as the protocols implement them, and what they ask
 //! for. It imports nothing of this crate.
 
-use grants::{CacheBreak, CacheKey, CachingRights, OpenWish};
+use grants::{CacheBreak, CacheKey, CacheOwner, CachingRights, OpenId, OpenWish};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,6 +17,14 @@ pub fn delegation_key(client: [u8; 16], file: FileKey) -> CacheKey {
     key[..8].copy_from_slice(&file.device.to_le_bytes());
     key[8..].copy_from_slice(&file.inode.to_le_bytes());
     CacheKey { client, key }
+}
+
+/// A requesting client as the owner of a delegation of the file.
+pub(crate) fn client_owner(client: Option<[u8; 16]>, file: FileKey) -> CacheOwner {
+    match client {
+        Some(client) => CacheOwner::Key(delegation_key(client, file)),
+        None => CacheOwner::Open(OpenId(0)),
+    }
 }
 
 /// A client with an oplock, lease or delegation. Called from any thread.

@@ -6,13 +6,11 @@ mod keys;
 
 use crate::cache_holder::{CacheGrant, CacheHolder};
 use crate::context::RequestContext;
-use crate::table::OpenFileState;
+use crate::table::BreakWait;
 use crate::{OpenFile, RequestFiles, Workers};
-pub(crate) use external::ExternalChangeWatch;
-use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
-use grants::{AcknowledgeRefusal, BreakNumber, CacheKey, CacheOwner, CacheState, CachingRights};
+use grants::{AcknowledgeRefusal, CacheKey, CacheOwner, CacheState, CachingRights};
 pub(crate) use keys::{KeyClaim, KeyIndex};
 use std::any::Any;
 use std::sync::Arc;
@@ -119,14 +117,6 @@ impl OpenFile {
             self.state.lock(context).grants.caches.handle_change(self.cache_owner());
         }
     }
-}
-
-/// A wait for another client's acknowledgement.
-#[derive(Debug)]
-pub(crate) struct BreakWait {
-    pub state: Arc<OpenFileState>,
-    pub number: BreakNumber,
-    pub settled: oneshot::Receiver<()>,
 }
 
 impl BreakWait {

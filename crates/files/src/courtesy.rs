@@ -2,7 +2,6 @@
 //! either protocol conflicts with it. RFC 8881 8.4.3.
 
 use crate::Files;
-use crate::table::FileTable;
 use std::sync::{Arc, Weak};
 use vfs::{FileKey, Vfs};
 
@@ -24,20 +23,5 @@ impl Files {
     /// Sets the protocol that is consulted before a conflict is reported; effective once.
     pub fn set_courtesy(&self, courtesy: Weak<dyn CourtesyClients>) {
         let _ = self.table.courtesy.set(courtesy);
-    }
-}
-
-impl FileTable {
-    /// Revokes conflicting state of courtesy clients: see
-    /// [`CourtesyClients::revoke_courtesy_state`].
-    pub(crate) fn revoke_courtesy_state(&self, file: FileKey) -> bool {
-        let courtesy = self.courtesy.get().and_then(Weak::upgrade);
-        courtesy.is_some_and(|courtesy| courtesy.revoke_courtesy_state(file))
-    }
-
-    /// See [`CourtesyClients::is_in_grace`].
-    pub(crate) fn is_in_grace(&self, vfs: &Arc<dyn Vfs>) -> bool {
-        let courtesy = self.courtesy.get().and_then(Weak::upgrade);
-        courtesy.is_some_and(|courtesy| courtesy.is_in_grace(vfs))
     }
 }

@@ -6,11 +6,10 @@
 //! All opens of a client use its delegation key for the file ([`crate::CacheWish`] without
 //! caching), so that they do not recall its own delegation.
 
-use crate::cache_holder::{CacheGrant, delegation_key};
-use crate::caching::BreakWait;
+use crate::cache_holder::{CacheGrant, client_owner};
 use crate::context::RequestContext;
 use crate::open_file::OpenFileParts;
-use crate::table::{OpenFileState, OpenRefusal, OpenedEntry, RegisteredOpen};
+use crate::table::{BreakWait, OpenFileState, OpenRefusal, OpenedEntry, RegisteredOpen};
 use crate::{Access, CacheState, CachingRights, OpenFile, RequestFiles, Semantics, ShareMode};
 use grants::{BlockedOperation, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::Arc;
@@ -197,16 +196,9 @@ impl RequestFiles {
 
     fn begin_recall(&self, file: FileKey, by: Option<&OpenFile>) -> Option<BreakWait> {
         let state = self.table.find(file).filter(|state| state.has_caches())?;
-        let own = by.map_or_else(|| client_owner(&self.context, file), OpenFile::cache_owner);
+        let own =
+            by.map_or_else(|| client_owner(self.context.client(), file), OpenFile::cache_owner);
         begin_recall_except(&self.context, &state, own)
-    }
-}
-
-/// The requesting client as the owner of a delegation of the file.
-pub(crate) fn client_owner(context: &RequestContext, file: FileKey) -> CacheOwner {
-    match context.client() {
-        Some(client) => CacheOwner::Key(delegation_key(client, file)),
-        None => CacheOwner::Open(OpenId(0)),
     }
 }
 

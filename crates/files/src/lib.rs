@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod allocate;
+mod announced_rename;
 mod attributes;
 mod authorize;
 mod authorize_by_open;
@@ -37,6 +38,8 @@ mod offload;
 mod open;
 mod open_file;
 mod open_journal;
+mod open_name;
+mod open_stream;
 mod owner_lock;
 mod pending_removal;
 pub mod private_use;

@@ -1,13 +1,14 @@
 //! Rename and link. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
+use crate::announced_rename::{AnnouncedRename, RenameNames};
 use crate::authorize::{may_add_known, rights_to_opened, stored, stored_lets_remove};
+use crate::cache_holder::client_owner;
 use crate::context::RequestContext;
-use crate::delegation::{begin_recall_except, client_owner};
+use crate::delegation::begin_recall_except;
 use crate::frozen_times::MovedTimes;
 use crate::handle_breaks::{OpenDescendants, WAITS_MAX, break_handles};
 use crate::link_target::check_moved;
 use crate::offload::offload_in_turn;
-use crate::open_journal::{AnnouncedRename, RenameNames};
 use crate::rename_turns::{RenameInFlight, RenameTurn, directory_to_claim};
 use crate::server_work::WANTED;
 use crate::table::{FileTable, OpenFileState, OpenRefusal};
@@ -757,9 +758,9 @@ fn target(
         return Err(FsError::AccessDenied.into());
     }
     let key = target.attributes.key;
-    let recalled = table
-        .find(key)
-        .and_then(|state| begin_recall_except(context, &state, client_owner(context, key)));
+    let recalled = table.find(key).and_then(|state| {
+        begin_recall_except(context, &state, client_owner(context.client(), key))
+    });
     if let Some(wait) = recalled {
         return Err(OpenRefusal::Breaking(wait));
     }

@@ -4,10 +4,9 @@
 use crate::cache_holder::{CacheHolder, CacheKeyWish, CacheWish};
 use crate::context::RequestContext;
 use crate::open_file::{OpenFile, OpenFileParts};
+use crate::open_name::OpenName;
 use crate::server_work::{LOCATE, WANTED};
-use crate::table::{
-    DeletePendingName, OpenFileState, OpenName, OpenRefusal, OpenedEntry, RegisteredOpen,
-};
+use crate::table::{DeletePendingName, OpenFileState, OpenRefusal, OpenedEntry, RegisteredOpen};
 use crate::{Absence, Access, Caller, OpenId, RequestFiles, Semantics, ShareMode, Volume};
 use grants::{CacheKey, CacheState, CachingRights, OpenWish, RangeLock};
 use limits::{LedgerAccount, LedgerHolder};

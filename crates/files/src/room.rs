@@ -6,12 +6,9 @@
 
 use crate::{OpenFile, Volume};
 use limits::ShareLimits;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use vfs::{AttributeRequest, FsError, Result};
-
-/// The furthest end that is charged already, once known.
-pub(crate) type ChargedEnd = OnceLock<AtomicU64>;
 
 impl Volume {
     /// The limits, if they include a size.

@@ -3,13 +3,12 @@
 
 use crate::authorize::{Authority, as_granted};
 use crate::frozen_times::MovedTimes;
+use crate::open_stream::OpenStream;
 use crate::server_work::{METADATA, SYNC, WANTED};
 use crate::watch::{ChangeAction, WatchFilter};
-use crate::{Access, Caller, OpenFile, RequestFiles};
+use crate::{Access, OpenFile, RequestFiles};
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use sync::Mutex;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, DosInfo, FileKey,
     FileKind, FsError, Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry,
@@ -21,54 +20,6 @@ use vfs::{
 const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
 /// Size of one copied piece of a stream.
 const COPY_BYTES: usize = 1024 * 1024;
-
-/// An open stream, shared by all its opens, so that a rename reaches them all.
-#[derive(Debug)]
-pub(crate) struct OpenStream {
-    /// The stream's file.
-    file: Arc<dyn Node>,
-    name: Mutex<StreamName>,
-    /// Whether the stream was removed: another stream may have its name.
-    is_gone: AtomicBool,
-}
-
-impl OpenStream {
-    pub fn new(file: Arc<dyn Node>, name: StreamName) -> Arc<Self> {
-        Arc::new(Self { file, name: Mutex::new(name), is_gone: AtomicBool::new(false) })
-    }
-
-    /// The stream's name, if it still exists.
-    fn reachable(&self) -> Result<StreamName> {
-        if self.is_gone.load(Ordering::Acquire) { Err(FsError::Stale) } else { Ok(self.name()) }
-    }
-
-    /// The stream's file.
-    pub fn file(&self) -> &Arc<dyn Node> {
-        &self.file
-    }
-
-    pub fn set_gone(&self) {
-        self.is_gone.store(true, Ordering::Release);
-    }
-
-    /// The stream's current name as stored.
-    pub fn name(&self) -> StreamName {
-        self.name.lock().clone()
-    }
-
-    pub fn is(&self, name: &StreamName) -> bool {
-        *self.name.lock() == *name
-    }
-
-    /// Removes the stream. Returns its name, or none if it had been removed before.
-    pub fn remove(&self, caller: &Caller) -> Result<Option<StreamName>> {
-        let authority = as_granted(caller, &*self.file);
-        match self.reachable() {
-            Ok(name) => self.file.remove_stream(authority.actor(), &name).map(|()| Some(name)),
-            Err(_) => Ok(None),
-        }
-    }
-}
 
 impl RequestFiles {
     /// All named streams of the file, also for an open of one of its streams.
@@ -256,7 +207,7 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
         None => Replace::Never,
     };
     stream.file.rename_stream(authority.actor(), &from, to, how)?;
-    *stream.name.lock() = to.clone();
+    stream.rename(to);
     let mut changes: Vec<_> =
         replaced.iter().map(|name| (ChangeAction::RemovedStream, name)).collect();
     changes.extend([(ChangeAction::RemovedStream, &from), (ChangeAction::AddedStream, to)]);

@@ -1,14 +1,15 @@
 //! Table of open files, with the grants on each: opens, byte-range locks, oplocks, leases and
 //! delegations.
 
-use crate::cache_holder::{CacheGrant, CacheHolder, CacheKeyWish, CacheWish, ParentKey};
-use crate::caching::{BreakWait, ExternalChangeWatch, KeyClaim, KeyIndex};
+use crate::cache_holder::{
+    CacheGrant, CacheHolder, CacheKeyWish, CacheWish, ParentKey, client_owner,
+};
+use crate::caching::{KeyClaim, KeyIndex};
 use crate::context::RequestContext;
-use crate::delegation::client_owner;
 use crate::open_journal::{NamesInFlight, OpenJournal};
+use crate::open_name::OpenName;
+use crate::open_stream::OpenStream;
 use crate::rename_turns::RenameTurns;
-use crate::room::ChargedEnd;
-use crate::stream::OpenStream;
 use crate::watch::Watches;
 use crate::{Access, Caller, CourtesyClients, Volume};
 use futures_channel::oneshot;
@@ -23,7 +24,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use sync::{Mutex, MutexGuard};
-use vfs::{Attributes, FileKey, FsError, KeyedBuildHasher, Node, RelPath, StreamName, Vfs};
+use vfs::{ExternalWatch, FileKey, FsError, KeyedBuildHasher, Node, RelPath, StreamName, Vfs};
 
 /// Number of shards: a power of two well above the number of cores.
 const SHARDS: usize = 64;
@@ -39,7 +40,7 @@ pub(crate) struct OpenFileState {
     stream: Option<Arc<OpenStream>>,
     held: Mutex<FileRecord>,
     /// Index of the lease keys that refer to the file.
-    keys: Arc<KeyIndex>,
+    keys: Arc<KeyIndex<OpenFileState>>,
     /// True if there may be byte-range locks. It is read without the mutex, so that a file without
     /// locks costs one load.
     has_locks: AtomicBool,
@@ -55,10 +56,19 @@ pub(crate) struct OpenFileState {
     is_recorded: AtomicBool,
     /// Usage counted against its share's limits per file, if there are any.
     pub used: OnceLock<Box<FileBuckets>>,
-    /// Size that is counted against its share's limit, if there is one.
-    pub extent: ChargedEnd,
+    /// The furthest end that is charged to its share's size limit, once known: see [`crate::room`].
+    pub extent: OnceLock<AtomicU64>,
     /// Notification of external changes while clients cache the file.
     pub external_watch: Mutex<Option<ExternalChangeWatch>>,
+}
+
+/// Watch on a file or directory that clients cache.
+#[derive(Debug)]
+pub(crate) struct ExternalChangeWatch {
+    /// Whether the watch reports every write, else a close after writes.
+    pub every_write: bool,
+    /// Watch that ends on drop.
+    pub _watch: Box<dyn ExternalWatch>,
 }
 
 /// State of a file behind its mutex.
@@ -83,31 +93,6 @@ pub(crate) struct FileRecord {
 
 /// Channel for the result of a waiting lock.
 pub(crate) type LockAnswer = oneshot::Sender<std::result::Result<(), LockRefusal>>;
-
-/// A name that is shared by all opens through it; a rename changes it for all.
-#[derive(Debug)]
-pub(crate) struct OpenName {
-    pub volume: Arc<Volume>,
-    pub link: LinkId,
-    /// The open stream of the file; none for the file itself.
-    pub stream: Option<Arc<OpenStream>>,
-    path: Mutex<RelPath>,
-}
-
-impl OpenName {
-    pub fn path(&self) -> RelPath {
-        self.path.lock().clone()
-    }
-
-    /// The file's attributes as presented for this name.
-    pub fn presented(&self, attributes: Attributes) -> Attributes {
-        self.volume.presented(self.path.lock().as_bytes(), attributes)
-    }
-
-    fn is(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
-        Arc::ptr_eq(&self.volume.vfs, vfs) && *self.path.lock() == *path
-    }
-}
 
 /// A delete-pending name and the caller that requested the deletion.
 #[derive(Clone, Debug)]
@@ -287,7 +272,7 @@ impl FileRecord {
     /// Renames `from` to `to` for every open by that name.
     pub fn rename(&mut self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
         for name in self.names.iter().filter(|name| name.is(vfs, from)) {
-            *name.path.lock() = to.clone();
+            *name.lock_path() = to.clone();
         }
     }
 
@@ -310,8 +295,7 @@ impl FileRecord {
         path: &RelPath,
         stream: Option<Arc<OpenStream>>,
     ) -> Arc<OpenName> {
-        let (volume, path) = (volume.clone(), Mutex::new(path.clone()));
-        let name = Arc::new(OpenName { volume, link, stream, path });
+        let name = OpenName::new(volume, link, path, stream);
         let end = self.names.len();
         insert_exact(&mut self.names, end, name.clone());
         name
@@ -322,7 +306,7 @@ impl FileRecord {
     fn stream_name(&mut self, file: &OpenedEntry<'_>, stream: &Arc<OpenStream>) -> Arc<OpenName> {
         self.names.retain(|n| Arc::strong_count(n) > 1);
         let same = |n: &&Arc<OpenName>| {
-            Arc::ptr_eq(&n.volume, file.volume) && *n.path.lock() == *file.path
+            Arc::ptr_eq(&n.volume, file.volume) && *n.lock_path() == *file.path
         };
         if let Some(name) = self.names.iter().find(same) {
             return name.clone();
@@ -371,7 +355,7 @@ impl FileRecord {
     /// Delegation key of the requesting client, if it has delegations of the file. An internal open
     /// for its request must not recall them.
     fn key_of_client(&self, context: &RequestContext, state: &OpenFileState) -> Option<CacheKey> {
-        let owner = client_owner(context, state.key);
+        let owner = client_owner(context.client(), state.key);
         match owner {
             CacheOwner::Key(key) if self.holder(owner).is_some() => Some(key),
             _ => None,
@@ -467,7 +451,7 @@ impl OpenFileState {
         key: FileKey,
         is_directory: bool,
         stream: Option<Arc<OpenStream>>,
-        keys: Arc<KeyIndex>,
+        keys: Arc<KeyIndex<OpenFileState>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             key,
@@ -482,7 +466,7 @@ impl OpenFileState {
             length_changes: AtomicU32::new(0),
             is_recorded: AtomicBool::new(false),
             used: OnceLock::new(),
-            extent: ChargedEnd::new(),
+            extent: OnceLock::new(),
             external_watch: Mutex::default(),
         })
     }
@@ -540,6 +524,12 @@ impl OpenFileState {
         held.grants.open_count() == 0 || !held.grants.all_posix()
     }
 
+    /// Stops the watch once no client caches the file.
+    pub fn stop_external_watch(&self) {
+        let watch_ = self.external_watch.lock().take();
+        drop(watch_);
+    }
+
     /// See [`crate::OpenJournal`].
     pub fn is_recorded(&self) -> bool {
         self.is_recorded.load(Ordering::SeqCst)
@@ -589,6 +579,14 @@ pub(crate) enum OpenRefusal {
     Breaking(BreakWait),
 }
 
+/// A wait for another client's acknowledgement.
+#[derive(Debug)]
+pub(crate) struct BreakWait {
+    pub state: Arc<OpenFileState>,
+    pub number: BreakNumber,
+    pub settled: oneshot::Receiver<()>,
+}
+
 impl From<FsError> for OpenRefusal {
     fn from(error: FsError) -> Self {
         Self::Refused(error)
@@ -603,7 +601,7 @@ pub(crate) struct FileTable {
     /// Watches that receive change notifications.
     pub watches: Watches,
     /// Files by lease key.
-    pub keys: Arc<KeyIndex>,
+    pub keys: Arc<KeyIndex<OpenFileState>>,
     removals: AtomicU64,
     /// Turns of renames, links and removals. The wait takes no thread; calls on workers that hold a
     /// turn are charged to [`crate::CallHolder::Names`].
@@ -867,7 +865,7 @@ impl FileTable {
         but_posix: bool,
     ) -> Vec<Arc<OpenFileState>> {
         let is_below = |name: &Arc<OpenName>| {
-            let at = name.path.lock();
+            let at = name.lock_path();
             Arc::strong_count(name) > 1
                 && Arc::ptr_eq(&name.volume.vfs, &volume.vfs)
                 && *at != *path
@@ -904,7 +902,7 @@ impl FileTable {
             for state in shard.lock().values() {
                 let held = state.view();
                 for name in held.names.iter().filter(|n| Arc::ptr_eq(&n.volume.vfs, vfs)) {
-                    let mut path = name.path.lock();
+                    let mut path = name.lock_path();
                     if let Some(moved) = path.moved(from, to) {
                         *path = moved;
                     }
@@ -921,6 +919,19 @@ impl FileTable {
 
     pub fn len(&self) -> usize {
         self.shards.iter().map(|s| s.lock().len()).sum()
+    }
+
+    /// Revokes conflicting state of courtesy clients: see
+    /// [`CourtesyClients::revoke_courtesy_state`].
+    pub fn revoke_courtesy_state(&self, file: FileKey) -> bool {
+        let courtesy = self.courtesy.get().and_then(Weak::upgrade);
+        courtesy.is_some_and(|courtesy| courtesy.revoke_courtesy_state(file))
+    }
+
+    /// See [`CourtesyClients::is_in_grace`].
+    pub fn is_in_grace(&self, vfs: &Arc<dyn Vfs>) -> bool {
+        let courtesy = self.courtesy.get().and_then(Weak::upgrade);
+        courtesy.is_some_and(|courtesy| courtesy.is_in_grace(vfs))
     }
 }
 

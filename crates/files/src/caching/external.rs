@@ -5,21 +5,13 @@
 //! for a close by another process, since the system would report our own writes as well.
 
 use crate::context::RequestContext;
-use crate::table::OpenFileState;
+use crate::table::{ExternalChangeWatch, OpenFileState};
 use grants::{CacheOwner, OpenId};
 use std::sync::{Arc, Weak};
-use vfs::{ExternalChange, ExternalWatch, FileKind, FsError, Node, ServerWork, Vfs};
+use vfs::{ExternalChange, FileKind, FsError, Node, ServerWork, Vfs};
 
 /// Owner of external changes, which belong to no open.
 const NOBODY: CacheOwner = CacheOwner::Open(OpenId(0));
-
-/// Watch on a file or directory that clients cache.
-#[derive(Debug)]
-pub(crate) struct ExternalChangeWatch {
-    every_write: bool,
-    /// Watch that ends on drop.
-    _watch: Box<dyn ExternalWatch>,
-}
 
 impl OpenFileState {
     /// Watches for external changes after an open of `node`. It costs one load if no client caches
@@ -69,12 +61,6 @@ impl OpenFileState {
         if !self.has_caches() {
             self.stop_external_watch();
         }
-    }
-
-    /// Stops the watch once no client caches the file.
-    pub fn stop_external_watch(&self) {
-        let watch_ = self.external_watch.lock().take();
-        drop(watch_);
     }
 }
 

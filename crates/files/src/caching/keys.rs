@@ -3,7 +3,6 @@
 //! A key refers to one file or stream while an open under it exists. Lock order: after the grants
 //! of the file.
 
-use crate::table::OpenFileState;
 use grants::CacheKey;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,12 +16,12 @@ use vfs::KeyedBuildHasher;
 pub const KEYS_PER_CLIENT_MAX: usize = 1 << 18;
 
 /// Files by lease key, of one client.
-type ClientKeys = HashMap<[u8; 16], Weak<OpenFileState>, KeyedBuildHasher>;
+type ClientKeys<F> = HashMap<[u8; 16], Weak<F>, KeyedBuildHasher>;
 
-/// Lease keys of all clients.
-#[derive(Debug, Default)]
-pub(crate) struct KeyIndex {
-    clients: Mutex<HashMap<[u8; 16], ClientKeys, KeyedBuildHasher>>,
+/// Lease keys of all clients; `F` is an open file or stream.
+#[derive(Debug)]
+pub(crate) struct KeyIndex<F> {
+    clients: Mutex<HashMap<[u8; 16], ClientKeys<F>, KeyedBuildHasher>>,
     /// Number of directories that clients cache.
     directories: AtomicUsize,
 }
@@ -40,9 +39,15 @@ pub(crate) enum KeyClaim {
     TooMany,
 }
 
-impl KeyIndex {
+impl<F> Default for KeyIndex<F> {
+    fn default() -> Self {
+        Self { clients: Mutex::default(), directories: AtomicUsize::new(0) }
+    }
+}
+
+impl<F> KeyIndex<F> {
     /// Binds a key to a file.
-    pub fn claim(&self, key: CacheKey, state: &Arc<OpenFileState>) -> KeyClaim {
+    pub fn claim(&self, key: CacheKey, state: &Arc<F>) -> KeyClaim {
         let mut clients = self.clients.lock();
         let keys = clients.entry(key.client).or_default();
         let is_full = keys.len() >= KEYS_PER_CLIENT_MAX;
@@ -85,7 +90,7 @@ impl KeyIndex {
     }
 
     /// The file that a key refers to.
-    pub fn find(&self, key: CacheKey) -> Option<Arc<OpenFileState>> {
+    pub fn find(&self, key: CacheKey) -> Option<Arc<F>> {
         self.clients.lock().get(&key.client)?.get(&key.key)?.upgrade()
     }
 }

@@ -110,7 +110,7 @@ impl RequestFiles {
         let id = self.new_open_id();
         let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, ShareMode::ALL) };
         let entered = self.table.open(&self.context, &entry, wish, None).ok()?;
-        Some(OpenTicket::entered(&self.table, entered, id))
+        Some(OpenTicket::new(&self.table, entered, id, None, None))
     }
 }
 

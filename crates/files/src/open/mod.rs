@@ -1,7 +1,7 @@
 //! Opening: resolve, authorize, acquire and apply, which are stages 3 to 6 of a request.
 //!
 //! All branching is in [`OpenInProgress::once`] and [`OpenInProgress::open_existing`]; the stages
-//! are straight. Dropping an [`acquire::OpenTicket`] undoes an open. A lost race restarts at
+//! are straight. Dropping an [`ticket::OpenTicket`] undoes an open. A lost race restarts at
 //! resolve, a bounded number of times.
 
 mod acquire;
@@ -9,11 +9,12 @@ mod apply;
 mod authorize;
 mod create;
 mod origin;
+mod plan;
 mod resolve;
 mod stream;
+mod ticket;
 
 use crate::cache_holder::{CacheGrant, CacheWish, ParentKey};
-use crate::caching::BreakWait;
 use crate::context::RequestContext;
 use crate::offload::{offload, offload_in_turn};
 use crate::open_file::{OpenFile, OpenFileParts};
@@ -21,20 +22,21 @@ use crate::rename_turns::{RenameEpoch, RenameSubject, RenameTurn, TurnRequest};
 use crate::reparse::is_reparse_point;
 use crate::server_work::{LOCATE, WANTED};
 use crate::shown_link::with_link_kind;
-use crate::table::{FileTable, OpenRefusal, OpenedEntry, RegisteredOpen};
+use crate::table::{BreakWait, FileTable, OpenRefusal, OpenedEntry, RegisteredOpen};
 use crate::volume::dos;
 use crate::watch::{ChangeAction, WatchFilter};
 use crate::{CallHolder, Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
 use acl::{Access, Descriptor};
-pub(crate) use acquire::OpenTicket;
 use apply::reserve;
 use create::UnregisteredNode;
 use grants::{CacheState, CachingRights, OpenId, ShareMode};
 use origin::OpenOrigin;
+pub use plan::{IfExists, IfMissing, NewMode, OpenPlan, RequestedKind, Semantics};
 use std::sync::Arc;
+pub(crate) use ticket::OpenTicket;
 use vfs::{
-    AttributeRequest, Attributes, Case, CreationMode, FileKey, FileKind, FsError, OpenHow,
-    OpenedNode, RelPath, Result, StreamName, Wait, XattrName,
+    AttributeRequest, Attributes, Case, FileKey, FileKind, FsError, OpenHow, OpenedNode, RelPath,
+    Result, StreamName, Wait,
 };
 
 /// Limit of retries after a race with another creator, remover or renamer.
@@ -43,128 +45,6 @@ const RESOLVE_TRIES_MAX: u32 = 8;
 const TRIES_IN_TURN_MAX: u32 = 4;
 /// A larger file is truncated on a worker, since that may take long.
 const INLINE_CUT_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Action on a file that exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IfExists {
-    /// Refuse.
-    Fail,
-    /// Open it.
-    Open,
-    /// Open and truncate it. Unless [`Semantics::Posix`] applies, its streams and DOS attributes
-    /// are removed, too.
-    Overwrite,
-    /// Replace it with an empty file.
-    Supersede,
-}
-
-/// Action on a file that does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IfMissing {
-    /// Refuse.
-    Fail,
-    /// Create it.
-    Create,
-}
-
-/// Kind of file that the caller requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestedKind {
-    /// Any kind; a created one is a file.
-    Any,
-    /// A file.
-    File,
-    /// A directory.
-    Directory,
-}
-
-/// Protocol family whose open rules apply. Share modes bind both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Semantics {
-    /// Names compare as the volume configures. A deleted name stays until its last open is closed,
-    /// and a file in use cannot be replaced.
-    Windows,
-    /// Names compare byte for byte. A removed name disappears when the remover's open is closed,
-    /// and a POSIX open does not prevent a replacement. A symbolic link at the end of a path is not
-    /// followed. DOS attributes do not forbid removal.
-    Posix,
-}
-
-impl Semantics {
-    /// Case rule for names in `volume`.
-    #[must_use]
-    pub fn case(self, volume: &Volume) -> Case {
-        match self {
-            Self::Windows => volume.options.case,
-            Self::Posix => Case::Sensitive,
-        }
-    }
-}
-
-/// Parameters of an open request.
-#[derive(Clone, Debug)]
-pub struct OpenPlan {
-    /// Path of the file, relative to the volume's root.
-    pub path: RelPath,
-    /// Named stream to open; the file's data if none.
-    pub stream: Option<StreamName>,
-    /// Requested rights, including generic ones and MAXIMUM_ALLOWED.
-    pub desired: Access,
-    /// Share mode: access that the caller tolerates of other opens.
-    pub share: ShareMode,
-    /// See [`IfExists`].
-    pub if_exists: IfExists,
-    /// See [`IfMissing`].
-    pub if_missing: IfMissing,
-    /// See [`RequestedKind`].
-    pub kind: RequestedKind,
-    /// Delete the file when this open is closed.
-    pub delete_on_close: bool,
-    /// DOS attributes for a created or overwritten file.
-    pub dos_bits: u32,
-    /// Space to reserve for a created or overwritten file, in bytes.
-    pub allocation_bytes: Option<u64>,
-    /// Security descriptor for a created file, self-relative.
-    pub descriptor: Option<Vec<u8>>,
-    /// Extended attributes for a created or overwritten file.
-    pub xattrs: Vec<(XattrName, Vec<u8>)>,
-    /// Open a symbolic link itself instead of its target.
-    pub no_follow: bool,
-    /// Create the file uncompressed, whatever its directory says.
-    pub uncompressed: bool,
-    /// Caching that the client requests (oplock or lease).
-    pub caching: Option<CacheWish>,
-    /// See [`Semantics`].
-    pub semantics: Semantics,
-    /// Permission bits for a created file; the volume's default if none.
-    pub mode: Option<NewMode>,
-}
-
-/// Permission bits for a created file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewMode {
-    /// Permission bits that apply where nothing is inherited.
-    pub bits: u32,
-    /// Upper bound for inherited ACL entries: inheritance grants nothing beyond these bits. None
-    /// disables inheritance. RFC 8881 6.4.3, RFC 8275 4.
-    pub inherits_within: Option<u32>,
-}
-
-impl NewMode {
-    /// Exactly these bits, without inheritance.
-    #[must_use]
-    pub fn exactly(bits: u32) -> Self {
-        Self { bits, inherits_within: None }
-    }
-
-    /// Mode and umask for the creating call, so that the backend bounds a default POSIX ACL by the
-    /// same bits as a stored descriptor.
-    pub(crate) fn at_creation(self) -> CreationMode {
-        // A umask covers permission bits only.
-        let bits = self.bits | self.inherits_within.unwrap_or(0) & 0o777;
-        CreationMode { bits, umask: bits & !self.bits }
-    }
-}
 
 /// Outcome of an open: the CreateAction of MS-SMB2 2.2.14.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use super::index::Watches;
 use super::{TickQuota, WatchFilter};
-use crate::table::OpenName;
+use crate::open_name::OpenName;
 use crate::{Caller, OpenFile};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ mod state;
 mod streams;
 
 use crate::context::RequestContext;
-use crate::table::OpenName;
+use crate::open_name::OpenName;
 use crate::{Access, Caller, Files, OpenFile, RequestFiles};
 use charge::{ChargedWatch, DueAnswer};
 use futures_channel::oneshot;

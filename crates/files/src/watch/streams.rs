@@ -3,7 +3,7 @@
 
 use super::index::Watches;
 use super::{ChangeAction, WatchFilter};
-use crate::table::OpenName;
+use crate::open_name::OpenName;
 use crate::{Caller, OpenFile};
 use vfs::StreamName;
 
