@@ -1,6 +1,7 @@
 //! Ledgers for watches, and for the memory of unreported changes, by user.
 
-use super::{RequestId, WatchAnswer, WatchChange, WatchState};
+use super::change::{WatchAnswer, WatchChange};
+use super::state::{RequestId, WatchState};
 use futures_channel::oneshot;
 use limits::{Ledger, LedgerAccount, LedgerHolder, ResourceCharge};
 use std::sync::Arc;

@@ -4,24 +4,24 @@
 //! A WRITE must not cost work for each watch. An open reports a few changes between two ticks; of
 //! later ones it retains only the kinds, until the tick or its close.
 
-use super::index::Watches;
-use super::{TickQuota, WatchFilter};
+use super::change::WatchFilter;
+use super::charge::{WATCHES_MAX, WATCHES_PER_DIRECTORY_MAX};
+use super::pulse::TickQuota;
+use crate::Caller;
 use crate::open_name::OpenName;
-use crate::{Caller, OpenFile};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use sync::Mutex;
-use vfs::AttributeRequest;
 
 /// Reports of one open between two ticks: those that a watch takes at once, and one that it defers,
 /// which precedes changes of other kinds.
 const REPORTS_PER_OPEN: u32 = 4;
 /// Limit of watches that all opens notify at once between two ticks: four full directories. A
 /// lookup of the right to list counts as [`RIGHT_WORK`] watches. Later changes wait for the tick.
-const AT_ONCE_WORK_MAX: usize = 4 * super::WATCHES_PER_DIRECTORY_MAX;
+const AT_ONCE_WORK_MAX: usize = 4 * WATCHES_PER_DIRECTORY_MAX;
 /// The same limit for a tick, which may exceed it by one open. Later opens wait for the next tick.
-const TICK_WORK_MAX: usize = super::WATCHES_MAX;
+pub(super) const TICK_WORK_MAX: usize = WATCHES_MAX;
 /// Cost of a lookup of the right to list, in notifications: it opens the directory.
 pub(super) const RIGHT_WORK: usize = 64;
 /// Limit of opens that wait for a tick. Changes by further opens wait for their next write after a
@@ -31,8 +31,8 @@ const QUEUED_OPENS_MAX: usize = 4096;
 /// Data changes by one open of a watched file.
 #[derive(Debug)]
 pub(crate) struct DataReports {
-    name: Arc<OpenName>,
-    caller: Arc<Caller>,
+    pub name: Arc<OpenName>,
+    pub caller: Arc<Caller>,
     /// Kinds of changes that were not reported yet.
     deferred: AtomicU32,
     is_queued: AtomicBool,
@@ -40,8 +40,24 @@ pub(crate) struct DataReports {
 }
 
 impl DataReports {
+    /// No changes yet, by an open of this name.
+    pub fn new(name: Arc<OpenName>, caller: Arc<Caller>) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            caller,
+            deferred: AtomicU32::new(0),
+            is_queued: AtomicBool::new(false),
+            reports: TickQuota::default(),
+        })
+    }
+
+    /// Notes kinds of changes to report.
+    pub fn add(&self, what: WatchFilter) {
+        self.deferred.fetch_or(what.0, Ordering::AcqRel);
+    }
+
     /// Takes the unreported kinds, which the caller reports.
-    fn take(&self) -> WatchFilter {
+    pub fn take(&self) -> WatchFilter {
         WatchFilter(self.deferred.swap(0, Ordering::AcqRel))
     }
 }
@@ -54,7 +70,24 @@ pub(super) struct DataQueue {
 }
 
 impl DataQueue {
-    fn push(&self, reports: &Arc<DataReports>) {
+    /// Whether an open may report at once in this tick; the caller then notes its work.
+    pub fn permits(&self, reports: &DataReports, tick: u32) -> bool {
+        let has_time = self.at_once_work.load(Ordering::Relaxed) < AT_ONCE_WORK_MAX;
+        has_time && reports.reports.try_take(tick, REPORTS_PER_OPEN)
+    }
+
+    /// Counts work of an open that reported at once, in watches.
+    pub fn note_work(&self, work: usize) {
+        self.at_once_work.fetch_add(work, Ordering::Relaxed);
+    }
+
+    /// Begins a tick. Returns the number of opens that wait now: writers continue to add others.
+    pub fn begin_tick(&self) -> usize {
+        self.at_once_work.store(0, Ordering::Relaxed);
+        self.opens.lock().len()
+    }
+
+    pub fn push(&self, reports: &Arc<DataReports>) {
         if reports.is_queued.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -66,178 +99,10 @@ impl DataQueue {
         }
     }
 
-    fn pop(&self) -> Option<Arc<DataReports>> {
+    pub fn pop(&self) -> Option<Arc<DataReports>> {
         let reports = self.opens.lock().pop_front()?;
         // Cleared before the kinds are taken, so that a later change queues the open again.
         reports.is_queued.store(false, Ordering::Release);
         Some(reports)
-    }
-}
-
-impl Watches {
-    /// Reports data changes now if the work since the last tick permits it, otherwise with the next
-    /// tick.
-    fn report_data(&self, reports: &Arc<DataReports>) {
-        let queue = &self.data_queue;
-        let has_time = queue.at_once_work.load(Ordering::Relaxed) < AT_ONCE_WORK_MAX;
-        if has_time && reports.reports.try_take(self.pulse.tick(), REPORTS_PER_OPEN) {
-            let work = self.report_deferred(reports);
-            queue.at_once_work.fetch_add(work, Ordering::Relaxed);
-        } else {
-            queue.push(reports);
-        }
-    }
-
-    /// Reports deferred changes of opens. Call it once a tick.
-    pub(super) fn report_queued(&self) {
-        self.data_queue.at_once_work.store(0, Ordering::Relaxed);
-        let mut work = 0;
-        // Bounds the loop to the opens that wait now, since writers continue.
-        let waiting = self.data_queue.opens.lock().len();
-        for _ in 0..waiting {
-            if work >= TICK_WORK_MAX {
-                return;
-            }
-            let Some(reports) = self.data_queue.pop() else { return };
-            work += self.report_deferred(&reports);
-        }
-    }
-
-    fn report_deferred(&self, reports: &DataReports) -> usize {
-        match reports.take() {
-            WatchFilter(0) => 0,
-            what => self.report_change(&reports.name, &reports.caller, what),
-        }
-    }
-}
-
-/// Kinds of changes that a write causes, as far as they are known before it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WriteKinds {
-    all: WatchFilter,
-    size: WatchFilter,
-    /// Whether the write goes beyond the end of the file, or the size was not read.
-    may_grow: bool,
-    /// The file's count of size changes, read before its size.
-    length_changes: u32,
-}
-
-impl WriteKinds {
-    /// The kinds after the write, given the file's count of size changes then. If another request
-    /// has changed the size meanwhile, the write may have changed it back. A superfluous size
-    /// report is preferred to a missing one.
-    fn after(self, length_changes: u32) -> WatchFilter {
-        let changes_size = self.may_grow || self.length_changes != length_changes;
-        if changes_size { self.all } else { WatchFilter(self.all.0 & !self.size.0) }
-    }
-}
-
-impl OpenFile {
-    /// Kinds that a write causes. A size change is reported only if the write grows the file; the
-    /// size is read only for a watched file. Call it before the write.
-    pub(crate) fn write_kinds(&self, offset: u64, length_bytes: u64) -> WriteKinds {
-        // Read before the size.
-        let length_changes = self.state.length_changes.load(Ordering::Acquire);
-        let end = offset.saturating_add(length_bytes);
-        let size =
-            || self.node.attributes(AttributeRequest::default()).map(|present| present.size_bytes);
-        let may_grow = !self.is_watched() || size().map_or(true, |size| end > size);
-        let (all, size) = (self.data_filter(), self.size_filter());
-        WriteKinds { all, size, may_grow, length_changes }
-    }
-
-    /// Kinds of a completed write.
-    pub(crate) fn kinds_after(&self, kinds: WriteKinds) -> WatchFilter {
-        kinds.after(self.state.length_changes.load(Ordering::Acquire))
-    }
-
-    /// Counts a size change. It precedes the report, so that a concurrent write sees the count or
-    /// completes before the report.
-    pub(crate) fn note_length_change(&self, what: WatchFilter) {
-        if what.intersects(self.size_filter()) {
-            self.state.length_changes.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Reports kinds of data changes by this open's writes: now or with the next tick.
-    pub(crate) fn report_kinds(&self, what: WatchFilter) {
-        let reports = self.data_reports().get_or_init(|| {
-            Arc::new(DataReports {
-                name: self.name.clone(),
-                caller: self.caller.clone(),
-                deferred: AtomicU32::new(0),
-                is_queued: AtomicBool::new(false),
-                reports: TickQuota::default(),
-            })
-        });
-        reports.deferred.fetch_or(what.0, Ordering::AcqRel);
-        self.table.watches.report_data(reports);
-    }
-
-    /// Takes the kinds that wait for the tick, which the caller reports.
-    pub(crate) fn take_deferred_kinds(&self) -> WatchFilter {
-        self.known_data_reports().map_or(WatchFilter::default(), |reports| reports.take())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        Access, Files, IfExists, IfMissing, Inline, OpenPlan, RequestedKind, Semantics, Volume,
-        VolumeOptions,
-    };
-    use grants::ShareMode;
-    use std::task::{Context, Poll, Waker};
-    use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
-    use vfs::{Identity, Name, RelPath};
-
-    #[test]
-    fn size_truncated_during_write_is_reported_after_it() {
-        let all = WatchFilter::SIZE | WatchFilter::LAST_WRITE;
-        let within =
-            WriteKinds { all, size: WatchFilter::SIZE, may_grow: false, length_changes: u32::MAX };
-        assert_eq!(within.after(u32::MAX), WatchFilter::LAST_WRITE);
-        // A SET_INFO truncated the file and reported it, and the write restored the size.
-        assert_eq!(within.after(0), all);
-        let beyond = WriteKinds { may_grow: true, ..within };
-        assert_eq!(beyond.after(u32::MAX), all);
-    }
-
-    /// The other open's write may have put the length back that the truncation took.
-    #[test]
-    fn truncating_open_during_a_write_counts_as_change_of_size() {
-        let clock = Arc::new(StillClock::default());
-        let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), clock));
-        let volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
-        let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
-        let caller = Arc::new(Caller::of(Identity { uid: 0, gid: 0, groups: Vec::new() }));
-        let open = |if_exists, semantics| {
-            let plan = OpenPlan {
-                path: RelPath::root().join(&Name::new(*b"f").unwrap()),
-                if_exists,
-                if_missing: IfMissing::Create,
-                kind: RequestedKind::File,
-                semantics,
-                ..OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, ShareMode::ALL)
-            };
-            let mut opening = std::pin::pin!(files.open(&volume, &caller, plan));
-            match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(opened) => opened.unwrap().open,
-                Poll::Pending => panic!("nobody holds it"),
-            }
-        };
-        let writer = open(IfExists::Open, Semantics::Windows);
-        for (if_exists, semantics) in [
-            (IfExists::Overwrite, Semantics::Windows),
-            (IfExists::Supersede, Semantics::Windows),
-            (IfExists::Overwrite, Semantics::Posix),
-        ] {
-            let kinds = writer.write_kinds(0, 5);
-            let within = WriteKinds { may_grow: false, ..kinds };
-            assert_eq!(writer.kinds_after(within), WatchFilter::LAST_WRITE);
-            open(if_exists, semantics);
-            assert_eq!(writer.kinds_after(within), WatchFilter::SIZE | WatchFilter::LAST_WRITE);
-        }
     }
 }

@@ -89,11 +89,6 @@ impl Watcher {
             self.handle_changes(changes.into_iter());
         }
     }
-
-    fn handle_lost(&self) {
-        self.state.lock().watch.handle_lost();
-        self.settle();
-    }
 }
 
 /// Filter and changes of an external change in `directory`; none if changes were lost.

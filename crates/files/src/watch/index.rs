@@ -2,10 +2,11 @@
 //!
 //! Lock order: the index, then the name of an open; a watch by itself.
 
-use super::charge::is_same_account;
-use super::data::{DataQueue, RIGHT_WORK};
+use super::change::{ChangeAction, WatchChange, WatchFilter};
+use super::charge::{WATCHES_PER_DIRECTORY_MAX, is_same_account};
+use super::data::{DataQueue, DataReports, RIGHT_WORK, TICK_WORK_MAX};
 use super::pulse::WatchPulse;
-use super::{ChangeAction, WATCHES_PER_DIRECTORY_MAX, WatchChange, WatchFilter, Watcher};
+use super::watcher::Watcher;
 use crate::authorize::rights_to_opened;
 use crate::{Access, Caller};
 use std::collections::HashMap;
@@ -252,6 +253,38 @@ impl Watches {
 
     fn write(&self) -> RwLockWriteGuard<'_, HashMap<usize, WatchTree>> {
         self.trees.write()
+    }
+}
+
+impl Watches {
+    /// Reports data changes now if the work since the last tick permits it, otherwise with the next
+    /// tick.
+    pub(super) fn report_data(&self, reports: &Arc<DataReports>) {
+        let queue = &self.data_queue;
+        if queue.permits(reports, self.pulse.tick()) {
+            queue.note_work(self.report_deferred(reports));
+        } else {
+            queue.push(reports);
+        }
+    }
+
+    /// Reports deferred changes of opens. Call it once a tick.
+    fn report_queued(&self) {
+        let mut work = 0;
+        for _ in 0..self.data_queue.begin_tick() {
+            if work >= TICK_WORK_MAX {
+                return;
+            }
+            let Some(reports) = self.data_queue.pop() else { return };
+            work += self.report_deferred(&reports);
+        }
+    }
+
+    fn report_deferred(&self, reports: &DataReports) -> usize {
+        match reports.take() {
+            WatchFilter(0) => 0,
+            what => self.report_change(&reports.name, &reports.caller, what),
+        }
     }
 }
 

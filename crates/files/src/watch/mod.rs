@@ -7,6 +7,7 @@
 //! A data change is reported when it happens, and a few times a second while it continues: an
 //! observer sees a growing log while its writer has it open.
 
+mod change;
 mod charge;
 mod data;
 mod external;
@@ -14,146 +15,25 @@ mod index;
 mod pulse;
 mod state;
 mod streams;
+mod watcher;
+mod write_kinds;
 
 use crate::context::RequestContext;
-use crate::open_name::OpenName;
-use crate::{Access, Caller, Files, OpenFile, RequestFiles};
-use charge::{ChargedWatch, DueAnswer};
-use futures_channel::oneshot;
-use limits::{Ledger, LedgerHolder, ResourceCharge};
-use pulse::{ListRights, TickQuota, WatchPulse};
-use state::{RequestId, WatchState};
-use std::ops::BitOr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use sync::Mutex;
-use vfs::{ExternalWatch, FsError, RelPath, Result, StreamName};
-
+use crate::{Access, Files, OpenFile, RequestFiles};
+pub(crate) use change::name_filter;
+pub use change::{
+    ChangeAction, Measure, WATCH_BYTES_MAX, WatchAnswer, WatchChange, WatchFilter, WatchWish,
+};
 pub(crate) use charge::WatchLedgers;
 pub use charge::{WATCHES_MAX, WATCHES_PER_DIRECTORY_MAX};
 pub(crate) use data::DataReports;
 pub(crate) use index::Watches;
+use limits::{Ledger, LedgerHolder};
 pub(crate) use state::WatchEnd;
-
-/// Bytes that a watch buffers between two requests, counted by the requester's [`Measure`]. It
-/// equals the limit for Windows programs over the network.
-pub const WATCH_BYTES_MAX: usize = 64 * 1024;
-
-/// Kinds of changes: CompletionFilter. MS-SMB2 2.2.35.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WatchFilter(pub u32);
-
-impl WatchFilter {
-    /// Files are added, removed or renamed.
-    pub const FILE_NAME: Self = Self(0x001);
-    /// Directories are added, removed or renamed.
-    pub const DIRECTORY_NAME: Self = Self(0x002);
-    /// DOS attributes.
-    pub const ATTRIBUTES: Self = Self(0x004);
-    /// The size of files.
-    pub const SIZE: Self = Self(0x008);
-    /// The time of the last change of data.
-    pub const LAST_WRITE: Self = Self(0x010);
-    /// The time of the last access.
-    pub const LAST_ACCESS: Self = Self(0x020);
-    /// The time of creation.
-    pub const CREATION: Self = Self(0x040);
-    /// Extended attributes.
-    pub const EXTENDED_ATTRIBUTES: Self = Self(0x080);
-    /// Owner, group, access lists.
-    pub const SECURITY: Self = Self(0x100);
-    /// Named streams are added, removed or renamed.
-    pub const STREAM_NAME: Self = Self(0x200);
-    /// The size of named streams.
-    pub const STREAM_SIZE: Self = Self(0x400);
-    /// The data of named streams.
-    pub const STREAM_WRITE: Self = Self(0x800);
-
-    /// Kinds that a writer causes repeatedly.
-    pub(crate) const DATA: Self =
-        Self(Self::SIZE.0 | Self::LAST_WRITE.0 | Self::STREAM_SIZE.0 | Self::STREAM_WRITE.0);
-
-    /// Whether all kinds are changes of data.
-    pub(crate) fn is_of_data(self) -> bool {
-        self.0 & !Self::DATA.0 == 0
-    }
-
-    /// Whether both have a kind in common.
-    #[must_use]
-    pub fn intersects(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-}
-
-impl BitOr for WatchFilter {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-/// Action on a name: FILE_NOTIFY_INFORMATION. MS-FSCC 2.7.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeAction {
-    /// The name was added to its directory.
-    Added,
-    /// The file was modified.
-    Modified,
-    /// The name was removed from its directory.
-    Removed,
-    /// The file was renamed from this name; [`ChangeAction::RenamedTo`] follows.
-    RenamedFrom,
-    /// The file was renamed to this name.
-    RenamedTo,
-    /// A named stream was added to the file.
-    AddedStream,
-    /// A named stream of the file was modified.
-    ModifiedStream,
-    /// A named stream was removed from the file.
-    RemovedStream,
-}
-
-/// One change, as a watch reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchChange {
-    /// Action on the name.
-    pub kind: ChangeAction,
-    /// Name relative to the watched directory.
-    pub path: RelPath,
-    /// Named stream, if the change concerns one.
-    pub stream: Option<StreamName>,
-}
-
-/// Size of a reply of the given size after this change is added, in bytes of the requester's
-/// protocol.
-pub type Measure = fn(usize, &WatchChange) -> usize;
-
-/// A CHANGE_NOTIFY request.
-#[derive(Clone, Copy, Debug)]
-pub struct WatchWish {
-    /// Kinds to report; the first request of an open determines them.
-    pub filter: WatchFilter,
-    /// Whether to watch the whole tree; the first request determines it.
-    pub tree: bool,
-    /// Maximum size of the reply, in bytes.
-    pub room_bytes: usize,
-    /// Size calculation; the first request determines it.
-    pub measure: Measure,
-}
-
-/// Reply to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WatchAnswer {
-    /// Changes in order; at least one.
-    Changes(Vec<WatchChange>),
-    /// The open was closed. STATUS_NOTIFY_CLEANUP.
-    Closed,
-    /// The directory is delete pending. STATUS_DELETE_PENDING.
-    DeletePending,
-    /// The changes exceed a bound: the client must enumerate. STATUS_NOTIFY_ENUM_DIR.
-    Overflow,
-}
+use std::sync::Arc;
+use vfs::{FsError, RelPath, Result};
+pub use watcher::NextChanges;
+pub(crate) use watcher::{WatchedCache, Watcher};
 
 impl Files {
     /// Ledger of watches over all protocols.
@@ -209,7 +89,12 @@ impl RequestFiles {
         holder: &LedgerHolder,
     ) -> Result<Arc<Watcher>> {
         let charges = self.files.watch_ledgers.charge(holder)?;
-        let watcher = Arc::new(Watcher::new(open, wish, charges));
+        let watcher = Arc::new(Watcher::new(
+            (&open.name, &open.caller),
+            wish,
+            &self.table.watches.pulse,
+            charges,
+        ));
         self.table.watches.add(&watcher)?;
         let present = open.watch.get_or_init(|| watcher.clone());
         if !Arc::ptr_eq(present, &watcher) {
@@ -219,180 +104,6 @@ impl RequestFiles {
         }
         watcher.watch_external(&*open.node);
         Ok(watcher)
-    }
-}
-
-/// The watch of one open.
-#[derive(Debug)]
-pub(crate) struct Watcher {
-    /// Current path of the directory.
-    pub name: Arc<OpenName>,
-    pub caller: Arc<Caller>,
-    pub filter: WatchFilter,
-    pub tree: bool,
-    state: Mutex<ChargedWatch>,
-    /// State that all watches share.
-    pulse: Arc<WatchPulse>,
-    list_rights: Mutex<ListRights>,
-    /// Charge for the watch itself.
-    charge: ResourceCharge,
-    /// Backend watches for external changes in the directory and below it.
-    external_watches: Mutex<Vec<Box<dyn ExternalWatch>>>,
-}
-
-impl Watcher {
-    fn new(
-        open: &OpenFile,
-        wish: &WatchWish,
-        (charge, memory): (ResourceCharge, ResourceCharge),
-    ) -> Self {
-        let watch = WatchState::new(wish.room_bytes.min(WATCH_BYTES_MAX), wish.measure);
-        Self {
-            name: open.name.clone(),
-            caller: open.caller.clone(),
-            filter: wish.filter,
-            tree: wish.tree,
-            state: Mutex::new(ChargedWatch::new(watch, memory)),
-            pulse: open.table.watches.pulse.clone(),
-            list_rights: Mutex::default(),
-            charge,
-            external_watches: Mutex::default(),
-        }
-    }
-
-    fn ask(self: &Arc<Self>, room_bytes: usize) -> NextChanges {
-        let (sender, receiver) = oneshot::channel();
-        let mut guard = self.state.lock();
-        let request = guard.watch.handle_request(room_bytes);
-        guard.waiting.push((request, sender));
-        NextChanges { watcher: self.clone(), request, receiver: Some(receiver) }
-    }
-
-    /// Buffers related changes, with paths relative to the directory.
-    pub fn handle_changes(&self, changes: impl Iterator<Item = WatchChange>) {
-        let veto = &self.name.volume.options.veto_names;
-        let changes = changes.filter(|change| !veto.has_any(&change.path));
-        let mut guard = self.state.lock();
-        changes.for_each(|change| guard.watch.handle_change(change));
-        guard.settle_memory();
-        drop(guard);
-        self.settle();
-    }
-
-    /// Buffers data changes, with paths relative to the directory:
-    /// [`WatchState::handle_data_change`].
-    pub fn handle_data_changes(&self, changes: impl Iterator<Item = WatchChange>) {
-        let veto = &self.name.volume.options.veto_names;
-        let changes = changes.filter(|change| !veto.has_any(&change.path));
-        let mut guard = self.state.lock();
-        if self.pulse.is_ticking.load(Ordering::Acquire) {
-            changes.for_each(|change| guard.watch.handle_data_change_in_tick(change));
-        } else {
-            changes.for_each(|change| guard.watch.handle_data_change(change));
-        }
-        guard.settle_memory();
-        drop(guard);
-        self.pulse.has_data.store(true, Ordering::Release);
-        self.settle();
-    }
-
-    /// Whether these data changes are reported already or will be.
-    pub fn has_reported(&self, changes: &[WatchChange]) -> bool {
-        let guard = self.state.lock();
-        changes.iter().all(|change| guard.watch.has_reported(change))
-    }
-
-    /// Handles a tick, about once a second.
-    pub fn handle_tick(&self) {
-        let mut guard = self.state.lock();
-        let reports = guard.watch.handle_tick();
-        guard.settle_memory();
-        drop(guard);
-        // Its notices count until the next tick.
-        self.pulse.has_data.fetch_or(reports, Ordering::AcqRel);
-        self.settle();
-    }
-
-    /// Ends reporting; call [`Watcher::settle`] afterwards.
-    pub fn handle_end(&self, end: WatchEnd) {
-        self.state.lock().watch.handle_end(end);
-    }
-
-    /// Handles a cleared delete-pending state of the directory.
-    pub fn handle_delete_cancelled(&self) {
-        self.state.lock().watch.handle_delete_cancelled();
-    }
-
-    /// Sends due answers without a lock, since sending wakes tasks.
-    pub fn settle(&self) {
-        while self.send_due() {}
-    }
-
-    /// Returns true if an answer had no receiver, so that another request is due.
-    fn send_due(&self) -> bool {
-        let mut answers = Vec::new();
-        let mut guard = self.state.lock();
-        while let Some((request, answer)) = guard.poll_answer() {
-            if let Some(at) = guard.waiting.iter().position(|(id, _)| *id == request) {
-                answers.push((guard.waiting.swap_remove(at).1, answer));
-            }
-        }
-        drop(guard);
-        let mut untold = false;
-        for (sender, answer) in answers {
-            if let Err(due) = sender.send(answer) {
-                self.handle_undelivered(due);
-                untold = true;
-            }
-        }
-        untold
-    }
-
-    /// Returns an undelivered answer to the watch.
-    fn handle_undelivered(&self, due: DueAnswer) {
-        let DueAnswer { answer, .. } = due;
-        let mut guard = self.state.lock();
-        guard.watch.handle_undelivered(answer);
-        guard.settle_memory();
-    }
-}
-
-/// A queued request of a watch.
-#[derive(Debug)]
-pub struct NextChanges {
-    watcher: Arc<Watcher>,
-    request: RequestId,
-    /// None once the answer has arrived.
-    receiver: Option<oneshot::Receiver<DueAnswer>>,
-}
-
-impl NextChanges {
-    /// Waits for the answer.
-    pub async fn answer(mut self) -> WatchAnswer {
-        let receiver = self.receiver.as_mut().expect("taken only here and on drop");
-        let answer = receiver.await;
-        self.receiver = None;
-        // The sender is dropped with the watch, which ends with its open.
-        answer.map_or(WatchAnswer::Closed, |due| due.answer)
-    }
-}
-
-impl Drop for NextChanges {
-    fn drop(&mut self) {
-        let Some(receiver) = &mut self.receiver else { return };
-        let mut guard = self.watcher.state.lock();
-        guard.waiting.retain(|(id, _)| *id != self.request);
-        if guard.watch.handle_cancel(self.request) {
-            return;
-        }
-        drop(guard);
-        // The request was answered already. Closing first decides: either the answer is in the
-        // channel or the sender gets it back. The next request receives it in both cases.
-        receiver.close();
-        if let Ok(Some(due)) = receiver.try_recv() {
-            self.watcher.handle_undelivered(due);
-            self.watcher.settle();
-        }
     }
 }
 
@@ -520,24 +231,4 @@ impl OpenFile {
         self.break_directory(context, path);
         watches.report(vfs, Some(&self.caller), WatchFilter::FILE_NAME, &[(kind, path)]);
     }
-}
-
-/// Cached result whether a watch reports an open's writes, with the generation of the watches.
-#[derive(Debug, Default)]
-pub(crate) struct WatchedCache(AtomicU32);
-
-impl WatchedCache {
-    fn of(&self, generation: u32) -> Option<bool> {
-        let known = self.0.load(Ordering::Relaxed);
-        (known >> 1 == generation).then_some(known & 1 == 1)
-    }
-
-    fn set(&self, generation: u32, is_reported: bool) {
-        self.0.store(generation << 1 | u32::from(is_reported), Ordering::Relaxed);
-    }
-}
-
-/// Filter under which a change of such a name is reported.
-pub(crate) fn name_filter(is_directory: bool) -> WatchFilter {
-    if is_directory { WatchFilter::DIRECTORY_NAME } else { WatchFilter::FILE_NAME }
 }

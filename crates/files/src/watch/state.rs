@@ -3,7 +3,7 @@
 //! The module has no lock, clock or effects: inputs are `handle_*`, and `poll_answer` returns
 //! answers.
 
-use super::{Measure, WatchAnswer, WatchChange};
+use super::change::{Measure, WatchAnswer, WatchChange};
 use std::collections::VecDeque;
 
 /// Data changes that a watch reports at once between two ticks, about a second apart. With those of
