@@ -8,7 +8,7 @@ use crate::rename_turns::{RenameTurn, TurnRequest, directory_to_claim};
 use crate::{OpenFile, RequestFiles};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{AttributeRequest, FileKey, FileKind, FsError, Result};
+use vfs::{AttributeRequest, Attributes, FileKey, FileKind, FsError, Name, Result};
 
 /// A larger file is removed on a worker, since freeing its blocks takes long.
 pub(crate) const INLINE_FREE_BYTES_MAX: u64 = 1024 * 1024;
@@ -98,20 +98,33 @@ impl RequestFiles {
     /// # Errors
     /// Errors from removing the file.
     pub async fn close(&self, open: Arc<OpenFile>) -> Result<()> {
-        self.close_sized(open, None, None).await
+        self.close_and_record(open, None).await
     }
 
-    /// As [`RequestFiles::close`], with the size of the file and the directory of its name, as far
-    /// as they are known.
-    async fn close_sized(
+    /// Removes a name: in one turn of changes of names, checks that the open still has this name,
+    /// marks it delete pending and closes the open. So no rename that ends before the mark can make
+    /// it concern another name.
+    ///
+    /// # Errors
+    /// As [`RequestFiles::set_delete`] and [`RequestFiles::close`]; [`FsError::Stale`] if the name
+    /// has been renamed; [`FsError::NotEmpty`] if the directory was filled meanwhile,
+    /// [`FsError::NotFound`] if another caller removed the name.
+    pub(crate) async fn close_removing(
         &self,
         open: Arc<OpenFile>,
-        size_bytes: Option<u64>,
-        directory: Option<FileKey>,
+        removal: NameRemoval,
     ) -> Result<()> {
-        let marks = open.may_remove_at_close() && open.state.is_recorded();
-        let marked = marks.then(|| open.clone());
-        let closed = self.close_in_turn(open, size_bytes, directory).await;
+        self.close_and_record(open, Some(Arc::new(removal))).await
+    }
+
+    async fn close_and_record(
+        &self,
+        open: Arc<OpenFile>,
+        removal: Option<Arc<NameRemoval>>,
+    ) -> Result<()> {
+        let marks = removal.is_some() || open.may_remove_at_close();
+        let marked = (marks && open.state.is_recorded()).then(|| open.clone());
+        let closed = self.close_in_turn(open, removal).await;
         let Some(marked) = marked else { return closed };
         // Journaled opens may retain the name, and must remove it after a restart, too.
         let recorded = Box::pin(self.record_opens(&marked)).await;
@@ -121,31 +134,30 @@ impl RequestFiles {
     async fn close_in_turn(
         &self,
         open: Arc<OpenFile>,
-        size_bytes: Option<u64>,
-        mut directory: Option<FileKey>,
+        removal: Option<Arc<NameRemoval>>,
     ) -> Result<()> {
-        let removes = open.may_remove_at_close();
+        let removes = removal.is_some() || open.may_remove_at_close();
         // A concurrent rename could remove the file's old name and leave the new one. POSIX renames
         // open descendants and unlinked files.
         let removes_in_turn = removes && open.is_posix();
+        let size_bytes = removal.as_ref().map(|removal| removal.attributes.size_bytes);
         let on_worker = removes && open.should_remove_on_worker(size_bytes);
-        let context = self.context.clone();
         if !removes_in_turn && !open.renames.load(Ordering::Acquire) {
+            let context = self.context.clone();
             return match on_worker {
                 true => self.offload(move || open.close_now(&context)).await,
                 false => open.close_now(&context),
             };
         }
         let change = TurnRequest { moves_directory: false, ..open.name_change() };
+        let mut directory = removal.as_ref().map(|removal| removal.directory);
         for _ in 0..CLAIM_TRIES_MAX {
             let turn = self.table.rename_turns.take(&change, directory.as_slice()).await;
-            let (open, context) = (open.clone(), context.clone());
-            let close = move || Ok(close_with_claims(&context, &open, turn, removes_in_turn));
-            let closed = match on_worker {
-                true => offload_in_turn(&*self.workers, &self.holder, close).await,
-                false => close(),
+            let (open, removal) = (open.clone(), removal.clone());
+            let close = move |files: &Self| {
+                files.close_with_claims(&open, turn, removal.as_deref(), removes_in_turn)
             };
-            match closed? {
+            match self.call_in_turn(on_worker, close).await? {
                 Ok(closed) => return closed,
                 Err(MissingClaim::Directory(claimed)) => directory = Some(claimed),
                 Err(MissingClaim::Tree) => break,
@@ -153,15 +165,86 @@ impl RequestFiles {
         }
         // The directory cannot be found, or the name moves faster than directories can be claimed.
         let turn = self.table.rename_turns.take_tree(change.root_device).await;
-        let close = move || {
+        let close = move |files: &Self| {
             let _turn = turn;
-            open.close_now(&context)
+            let Some(removal) = removal.as_deref() else { return open.close_now(&files.context) };
+            let directory = match files.directory_of_name(&open) {
+                Ok(found) => found,
+                // Only the name itself can be compared.
+                Err(_) => Some(removal.directory),
+            };
+            files.remove_and_close(&open, removal, directory)
         };
-        match on_worker {
-            true => offload_in_turn(&*self.workers, &self.holder, close).await,
-            false => close(),
-        }
+        self.call_in_turn(on_worker, close).await?
     }
+
+    /// Runs a call that holds a turn, on a worker if it may take long.
+    async fn call_in_turn<T: Send + 'static>(
+        &self,
+        on_worker: bool,
+        call: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T> {
+        if !on_worker {
+            return Ok(call(self));
+        }
+        let files = self.clone();
+        offload_in_turn(&*self.workers, &self.holder, move || Ok(call(&files))).await
+    }
+
+    /// Closes an open in its turn. A close that removes claims the directory of its name.
+    fn close_with_claims(
+        &self,
+        open: &OpenFile,
+        mut turn: RenameTurn,
+        removal: Option<&NameRemoval>,
+        removes: bool,
+    ) -> std::result::Result<Result<()>, MissingClaim> {
+        let mut directory = None;
+        if removes {
+            directory = self.directory_of_name(open).map_err(|_| MissingClaim::Tree)?;
+            if let Some(key) = directory.filter(|key| !turn.try_add_directories(&[*key])) {
+                return Err(MissingClaim::Directory(key));
+            }
+        }
+        Ok(match removal {
+            Some(removal) => self.remove_and_close(open, removal, directory),
+            None => open.close_now(&self.context),
+        })
+    }
+
+    /// The directory of an open's name; none for the root, or if it is gone.
+    fn directory_of_name(&self, open: &OpenFile) -> Result<Option<FileKey>> {
+        let Some(parent) = open.path().parent() else { return Ok(None) };
+        let found = directory_to_claim(&self.context, open.volume(), &parent)?;
+        Ok(found.map(|found| found.attributes.key))
+    }
+
+    /// Marks a name delete pending and closes its open, in a turn. `directory` is that of the open's
+    /// present name.
+    fn remove_and_close(
+        &self,
+        open: &OpenFile,
+        removal: &NameRemoval,
+        directory: Option<FileKey>,
+    ) -> Result<()> {
+        let is_same = directory == Some(removal.directory)
+            && open.path().name().as_ref() == Some(&removal.name);
+        let marked = match is_same {
+            true => self.mark_new_open_deleted(open, &removal.attributes),
+            false => Err(FsError::Stale),
+        };
+        open.reports_removal.store(marked.is_ok(), Ordering::Relaxed);
+        let closed = open.close_now(&self.context);
+        marked.and(closed)
+    }
+}
+
+/// Name to remove, and its file's attributes when it was opened.
+#[derive(Debug)]
+pub(crate) struct NameRemoval {
+    pub directory: FileKey,
+    pub name: Name,
+    pub attributes: Attributes,
 }
 
 /// Claim that a close needs before it may remove its name.
@@ -170,40 +253,4 @@ enum MissingClaim {
     Directory(FileKey),
     /// The directory is unknown.
     Tree,
-}
-
-/// Closes an open in its turn.
-fn close_with_claims(
-    context: &RequestContext,
-    open: &OpenFile,
-    mut turn: RenameTurn,
-    removes: bool,
-) -> std::result::Result<Result<()>, MissingClaim> {
-    if let Some(parent) = open.path().parent().filter(|_| removes) {
-        let found =
-            directory_to_claim(context, open.volume(), &parent).map_err(|_| MissingClaim::Tree)?;
-        let key = found.map(|found| found.attributes.key);
-        if let Some(key) = key.filter(|key| !turn.try_add_directories(&[*key])) {
-            return Err(MissingClaim::Directory(key));
-        }
-    }
-    Ok(open.close_now(context))
-}
-
-impl RequestFiles {
-    /// Closes an open with a delete-pending name, and reports whether it was removed. `size_bytes`
-    /// is a recent size of the file, `directory` that in which the name was.
-    ///
-    /// # Errors
-    /// As [`RequestFiles::close`]; [`FsError::NotEmpty`] if the directory was filled meanwhile,
-    /// [`FsError::NotFound`] if another caller removed the name.
-    pub(crate) async fn close_removing(
-        &self,
-        open: Arc<OpenFile>,
-        size_bytes: u64,
-        directory: FileKey,
-    ) -> Result<()> {
-        open.reports_removal.store(true, Ordering::Relaxed);
-        self.close_sized(open, Some(size_bytes), Some(directory)).await
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::find::TRIES_MAX;
 use super::{Object, ObjectOpen, OpenAt};
+use crate::close::NameRemoval;
 use crate::{Access, Caller, OpenPlan, OpenResult, RequestFiles, ShareMode};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Name, RelPath, Result};
@@ -25,11 +26,18 @@ impl RequestFiles {
         if let Some(removed) = self.remove_remembered(caller, directory, name) {
             return removed;
         }
-        let OpenResult { open, attributes, .. } =
-            self.open_name(caller, directory, name, Access::DELETE).await?;
-        self.break_handles_before_delete(&open).await?;
-        self.mark_new_open_deleted(&open, &attributes)?;
-        self.close_removing(open, attributes.size_bytes, directory.key()).await
+        for _ in 0..TRIES_MAX {
+            let OpenResult { open, attributes, .. } =
+                self.open_name(caller, directory, name, Access::DELETE).await?;
+            self.break_handles_before_delete(&open).await?;
+            let removal = NameRemoval { directory: directory.key(), name: name.clone(), attributes };
+            match self.close_removing(open, removal).await {
+                // The file was renamed meanwhile. The name may refer to another one.
+                Err(FsError::Stale) => {}
+                closed => return closed,
+            }
+        }
+        Err(FsError::NotFound)
     }
 
     /// Renames the entry `from.1` of `from.0` to `to.1` in `to.0`. It replaces an existing entry if

@@ -111,6 +111,43 @@ fn rename_waits_for_handle_breaks() {
 }
 
 #[test]
+fn removal_removes_no_name_that_its_file_got_meanwhile() {
+    let served = serve();
+    let client = Arc::new(LeaseClient::default());
+    let held = served.try_open(leased(new_file("asked"), 1, None, &client)).unwrap();
+    let (root, asked) = (served.root(), name("asked"));
+    let mut removing = Box::pin(served.files.remove_object(&served.alice, &root, &asked));
+    assert!(removing.as_mut().now_or_never().is_none());
+    assert_eq!(client.breaks(), [(RH, CachingRights::READ)]);
+    // The lease holder's own rename waits for no break.
+    now(served.files.rename(&held.open, &path("other"), false)).unwrap();
+    served.files.acknowledge_key(key(1), CachingRights::READ).unwrap();
+    let removed = removing.now_or_never().expect("nothing to wait for");
+    assert_eq!(removed, Err(FsError::NotFound));
+    assert!(!held.open.is_delete_pending());
+    served.close(held.open);
+    assert!(served.exists("other"));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn removal_removes_the_file_that_has_the_name_at_last() {
+    let served = serve();
+    let client = Arc::new(LeaseClient::default());
+    let held = served.try_open(leased(new_file("asked"), 1, None, &client)).unwrap();
+    let (root, asked) = (served.root(), name("asked"));
+    let mut removing = Box::pin(served.files.remove_object(&served.alice, &root, &asked));
+    assert!(removing.as_mut().now_or_never().is_none());
+    now(served.files.rename(&held.open, &path("other"), false)).unwrap();
+    served.put("asked", b"another file");
+    served.files.acknowledge_key(key(1), CachingRights::READ).unwrap();
+    removing.now_or_never().expect("nothing to wait for").unwrap();
+    served.close(held.open);
+    assert!(served.exists("other") && !served.exists("asked"));
+    served.assert_nothing_held();
+}
+
+#[test]
 fn delete_on_close_waits_for_handle_breaks() {
     let served = serve();
     let (one, two) = (Arc::new(LeaseClient::default()), Arc::new(LeaseClient::default()));
