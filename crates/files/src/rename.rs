@@ -20,8 +20,8 @@ use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    AttributeRequest, Case, ChildName, ChildRename, FileKey, FileKind, FsError, NameActor, OpenHow,
-    OpenWithSecurity, OpenedNode, RelPath, Replace, Result, Wait,
+    AttributeRequest, Case, ChildName, ChildRename, FileKey, FileKind, FsError, Name, NameActor,
+    OpenHow, OpenWithSecurity, OpenedNode, RelPath, Replace, Result, Wait,
 };
 
 /// Limit of retries after the new name was created meanwhile.
@@ -54,16 +54,17 @@ impl RequestFiles {
         self.rename(open, to, replace).await
     }
 
-    /// As [`RequestFiles::rename`], if the parent of the new name is still the second of
-    /// `directories`. The first one is that of the name that was opened.
+    /// As [`RequestFiles::rename`], if the open still has the name `from` in its directory, and the
+    /// parent of the new name is still `into`.
     ///
     /// # Errors
-    /// As [`RequestFiles::rename`]; [`FsError::Stale`] if it is not.
+    /// As [`RequestFiles::rename`]; [`FsError::NotFound`] if the open has another name by now,
+    /// [`FsError::Stale`] if the parent is another.
     pub(crate) async fn rename_between(
         &self,
         open: &Arc<OpenFile>,
         to: &RelPath,
-        directories: Option<(FileKey, FileKey)>,
+        directories: Option<((FileKey, &Name), FileKey)>,
         replace: bool,
     ) -> Result<()> {
         open.need_any(Access::DELETE)?;
@@ -75,9 +76,12 @@ impl RequestFiles {
         }
         open.volume().options.veto_names.check(to, true)?;
         open.renames.store(true, Ordering::Release);
-        let known = directories.map_or(DirectoryKeys::new(), |(from, into)| smallvec![from, into]);
+        let mut steps = RenameSteps::default();
         let into = directories.map(|(_, into)| into);
-        let mut steps = RenameSteps { directories: known, ..Default::default() };
+        if let Some(((from, name), into)) = directories {
+            steps.directories = smallvec![from, into];
+            steps.asked = Some((from, name.clone()));
+        }
         for _ in 0..WAITS_MAX {
             let (result, done) = self.try_rename(open, (to, into), replace, steps).await?;
             steps = done;
@@ -246,6 +250,21 @@ struct RenameSteps {
     is_taken: bool,
     /// Directories of the names, as the last try found them.
     directories: DirectoryKeys,
+    /// Directory and name of the file that was asked for, if the request has a name.
+    asked: Option<(FileKey, Name)>,
+}
+
+impl RenameSteps {
+    /// Checks in the turn that the file still has the name that was asked for: a concurrent rename
+    /// may have moved it to a name that this request does not concern.
+    fn check_asked(&self, from: &RelPath, directory: Option<&OpenedNode>) -> Result<()> {
+        let Some((asked, name)) = &self.asked else { return Ok(()) };
+        let is_in_it = directory.is_none_or(|found| found.attributes.key == *asked);
+        match is_in_it && from.name().as_ref() == Some(name) {
+            true => Ok(()),
+            false => Err(FsError::NotFound),
+        }
+    }
 }
 
 /// The directories whose entries a change of names concerns.
@@ -342,6 +361,7 @@ fn rename_now(
     steps.directories = into.into_iter().collect();
     let found = find_directories(context, open, (&from, to), into);
     found.claim(turn, &mut steps.directories)?;
+    steps.check_asked(&from, found.source.as_ref().ok().and_then(Option::as_ref))?;
     // Announced before any check or lookup of the names, so that concurrent opens resolve again.
     let mut renaming = announce(table, open, turn, &[&from, to]);
     check_open(open)?;

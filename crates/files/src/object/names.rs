@@ -30,7 +30,8 @@ impl RequestFiles {
             let OpenResult { open, attributes, .. } =
                 self.open_name(caller, directory, name, Access::DELETE).await?;
             self.break_handles_before_delete(&open).await?;
-            let removal = NameRemoval { directory: directory.key(), name: name.clone(), attributes };
+            let removal =
+                NameRemoval { directory: directory.key(), name: name.clone(), attributes };
             match self.close_removing(open, removal).await {
                 // The file was renamed meanwhile. The name may refer to another one.
                 Err(FsError::Stale) => {}
@@ -62,7 +63,7 @@ impl RequestFiles {
             return Err(FsError::CrossDevice);
         }
         let open = self.open_name(caller, from.0, from.1, Access::DELETE).await?.open;
-        let directories = (from.0.key(), directory.key());
+        let directories = ((from.0.key(), from.1), directory.key());
         let mut result = Err(FsError::Stale);
         for attempt in 0..TRIES_MAX {
             let to = self.path_to_try(directory, attempt)?.join(name);
