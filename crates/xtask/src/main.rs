@@ -1,4 +1,4 @@
-//! Project automation: `cargo xtask tidy|quick|language|licences|advisories|coverage|conformance|bench|sim|fuzz`.
+//! Project automation: `cargo xtask tidy|quick|language|words|licences|advisories|coverage|conformance|bench|sim|fuzz`.
 #![forbid(unsafe_code)]
 
 mod advisories;
@@ -15,6 +15,7 @@ mod server;
 mod sim;
 mod tap;
 mod tidy;
+mod words;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -36,23 +37,25 @@ enum XtaskCommand {
     Quick(quick::Args),
     /// Count comments and names that a stranger cannot read, by crate
     Language(language::Args),
-    /// Check that every dependency's licence is one we may use
+    /// List comments and help texts, drawn by a seed, beside their text at an earlier revision
+    Words(words::Args),
+    /// Check that every dependency has a permitted licence
     Licences,
-    /// Check dependencies for known faults, other sources and duplicates
+    /// Check dependencies for known vulnerabilities, foreign sources and duplicates
     Advisories(advisories::Args),
-    /// Write which test or command shows each requirement, or check it
+    /// Write the page of requirements with the test or command that shows each, or check it
     Coverage(coverage::Args),
     /// Run a foreign test suite against the server
     Conformance(conformance::Args),
-    /// Measure side by side with another server
+    /// Benchmark the server side by side with another one
     Bench(bench::Args),
     /// Draw the charts of the benchmarks from their tables, or check them
     Charts(charts::Args),
-    /// Simulate clients, network, failures and crashes, one run a seed
+    /// Simulate clients, network, failures and crashes, with one run per seed
     Sim(sim::Args),
-    /// Cut the power after acknowledged operations
+    /// Test that acknowledged operations survive power cuts
     Power(power::Args),
-    /// Look for inputs that break a decoder, guided by coverage
+    /// Search for inputs that break a decoder, guided by coverage
     Fuzz(fuzz::Args),
 }
 
@@ -61,6 +64,7 @@ fn main() -> Result<ExitCode> {
         XtaskCommand::Tidy => tidy::run(&root()),
         XtaskCommand::Quick(args) => quick::run(&root(), &args),
         XtaskCommand::Language(args) => language::run(&root(), &args),
+        XtaskCommand::Words(args) => words::run(&root(), &args),
         XtaskCommand::Licences => licences::run(&root()),
         XtaskCommand::Advisories(args) => advisories::run(&root(), &args),
         XtaskCommand::Coverage(args) => coverage::run(&root(), &args),
