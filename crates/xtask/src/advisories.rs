@@ -11,24 +11,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// One advisory a line, its fields apart by tabs; the first line has the date.
+/// One advisory per line with tab-separated fields; the first line has the date.
 const DATA: &str = include_str!("advisories.tsv");
-/// Where `--update` writes.
+/// Output file of `--update`.
 const DATA_PATH: &str = "crates/xtask/src/advisories.tsv";
 /// Prefix of the data's first line; the date follows in seconds since 1970.
 const DATE: &str = "# RustSec advisory database, newest advisory or change at ";
 /// Age after which the data is too old to be relied on.
 const STALE_AFTER: Duration = Duration::from_hours(24 * 180);
-/// The one place that packages come from.
+/// The only permitted source of packages.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Names that are accepted, each with why.
+/// Accepted names, each with the reason.
 type Reasons<'a> = &'a [(&'a str, &'a str)];
 
 /// Advisories that do not concern this project.
 const ACCEPTED: Reasons<'_> = &[];
 
-/// Packages of which there are two versions. A third one is refused.
+/// Packages with two versions in the lock file. A third one is refused.
 const DUPLICATES: Reasons<'_> = &[
     ("getrandom", NEVER_BUILT),
     (
@@ -39,7 +39,7 @@ const DUPLICATES: Reasons<'_> = &[
     ("windows-sys", NEVER_BUILT),
 ];
 
-/// Why an old version is in `Cargo.lock` only.
+/// Reason that an old version is in `Cargo.lock` but not in the build.
 const NEVER_BUILT: &str = "the older one is of ring, which rustls-webpki offers as an option; \
                            aws-lc-rs is used, so that no target builds ring";
 
@@ -57,12 +57,12 @@ struct Advisory {
     package: String,
     /// `vulnerability`, `unsound`, `unmaintained` or `notice`.
     kind: String,
-    /// Requirements that a version without the fault meets.
+    /// Version requirements that unaffected versions meet.
     safe: Vec<String>,
 }
 
 impl Advisory {
-    /// Whether a package that has it is refused; the other kinds are remarks.
+    /// Whether an affected package is refused; other kinds are only reported.
     fn is_fault(&self) -> bool {
         matches!(self.kind.as_str(), "vulnerability" | "unsound")
     }
@@ -112,7 +112,8 @@ struct Findings {
     remarks: Vec<String>,
 }
 
-/// Fails if a dependency has a known fault, comes from elsewhere, or is there twice.
+/// Fails if a dependency has a known vulnerability, comes from another source, or occurs in two
+/// versions.
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if let Some(database) = &args.update {
         return update(root, database);
@@ -140,7 +141,7 @@ fn parse(data: &str) -> Result<(SystemTime, Vec<Advisory>)> {
     Ok((date, lines.lines().map(Advisory::of_line).collect::<Result<_>>()?))
 }
 
-/// Packages by what is known, with the advisories and duplicates that are accepted.
+/// Checks packages against the advisories, with the accepted advisories and duplicates.
 fn judge(
     packages: &[Package],
     advisories: &[Advisory],
@@ -209,7 +210,7 @@ struct Versions {
     unaffected: Vec<String>,
 }
 
-/// An advisory as the database has it: TOML, then a text that stays there. None if it was
+/// Parses an advisory of the database: TOML, followed by prose that is not needed. None if it was
 /// withdrawn.
 fn of_document(text: &str) -> Result<Option<Advisory>> {
     let (_, rest) = text.split_once("```toml").context("no head")?;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 const FOLDER: &str = "benchmarks";
 
-/// Where a chart comes from.
+/// Source of a chart.
 struct ChartSource {
     file: &'static str,
     title: &'static str,
@@ -58,7 +58,7 @@ const SOURCES: [ChartSource; 4] = [
 /// Arguments of `charts`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only look whether the charts are up to date
+    /// Check that the charts are up to date, without writing them
     #[arg(long)]
     check: bool,
 }
@@ -109,9 +109,9 @@ fn draw(root: &Path, source: &ChartSource) -> Result<String> {
     Ok(chart.svg())
 }
 
-/// The rows of the first table with this first cell and these columns, of several with one name the
-/// last: the ratio of CPU times follows that of rates. Rows with a cell that has no figure are left
-/// out.
+/// The rows of the first table with this first cell and these columns. Of columns with the same
+/// name the last one counts: the ratio of CPU times follows that of rates. Rows without a figure in
+/// a cell are skipped.
 fn table(page: &str, first_cell: &str, columns: &[&str]) -> Option<Vec<(String, Vec<f64>)>> {
     let mut lines = page.lines();
     while let Some(line) = lines.next() {

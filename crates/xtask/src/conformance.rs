@@ -1,5 +1,5 @@
-//! smbtorture, Samba's own test suite, against the server: every test in a
-//! process of its own, in lanes with a server each.
+//! Runs smbtorture, Samba's test suite, against the server: each test in a process of its own, in
+//! parallel lanes with a server each.
 
 use crate::server::{
     self, PASSWORD, PORT, RunningServer, SNAPSHOT, SNAPSHOT_FILE, SNAPSHOT_STREAM,
@@ -24,9 +24,9 @@ const TEST_SECONDS_MAX: u32 = 100;
 const RETRIES: u32 = 2;
 /// Retries of a test that timed out, which takes long.
 const HANG_RETRIES: u32 = 1;
-/// Suites and tests that cancel requests at once. These sign by AES-GMAC alone, which a session with
-/// channels does not get: under AES-CMAC, Samba's client cancels a request of which it has not heard
-/// yet as message 0, which no server can know.
+/// Suites and tests that cancel requests at once. They need AES-GMAC, which a session with channels
+/// does not get: under AES-CMAC, Samba's client cancels a request without an interim response as
+/// message 0, which no server can find.
 const CANCELS_AT_ONCE: [&str; 2] = ["smb2.notify", "smb2.compound.interim1"];
 /// Host part of the first lane's address.
 const FIRST_HOST: u8 = 41;
@@ -36,16 +36,16 @@ const BESIDE: u8 = 100;
 /// Arguments of `conformance`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The protocol; only smb so far
+    /// Protocol to test; only smb is implemented
     protocol: String,
-    /// Only this suite or test; may be given several times
+    /// Run only this suite or test; may be given several times
     #[arg(long)]
     suite: Vec<String>,
-    /// Servers that run in parallel
+    /// Number of servers that run in parallel
     #[arg(long, default_value_t = 4)]
     lanes: u8,
-    /// Listen to all that the server sends, signed by AES-GMAC or sealed by AES-GCM, for nonces that
-    /// are used twice; outcomes are not judged
+    /// Check all messages of the server, signed by AES-GMAC or encrypted by AES-GCM, for reused
+    /// nonces; test outcomes are not judged
     #[arg(long, value_name = "PROTECTION")]
     wiretap: Option<TapProtection>,
     /// Sample: run one test in this many, selected by the seed
@@ -54,12 +54,12 @@ pub struct Args {
     /// Seed that selects the tests of the sample
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Where to write outcomes, one line a test
+    /// File to write outcomes to, one line for each test
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// How the messages of a tapped run are protected.
+/// Protection of the messages of a tapped run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum TapProtection {
     Signed,
@@ -73,7 +73,7 @@ struct TestOutcome {
     /// Tenths of a second.
     seconds: u128,
     reason: String,
-    /// Why it was tried again, if it was.
+    /// Reason of the retry, if there was one.
     retried: Option<String>,
 }
 
@@ -116,7 +116,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(report(&outcomes, &expected))
 }
 
-/// How smbtorture is started.
+/// Command that starts smbtorture.
 #[derive(Clone, Debug)]
 struct Torture {
     command: Vec<String>,
@@ -130,7 +130,7 @@ impl Torture {
         Self { command, protection: None, heard: Arc::default() }
     }
 
-    /// The newest, in the root that `conformance/torture-root` makes, else the system's.
+    /// The newest one, from the root of `conformance/torture-root`, else the system's.
     fn find() -> Result<Self> {
         let cache = std::env::var("ANABRANCH_CACHE").map(PathBuf::from).or_else(|_| {
             std::env::var("HOME").map(|home| PathBuf::from(home).join(".cache/anabranch"))
@@ -282,7 +282,7 @@ pub fn is_within(test: &str, suite: &str) -> bool {
     test == suite || test.starts_with(&format!("{suite}."))
 }
 
-/// Tests of the chosen suites; a line that begins with `-` takes some away.
+/// Tests of the chosen suites; a line that begins with `-` excludes tests.
 fn select(all: &[String], suites: &[String], wanted: &[String]) -> Vec<String> {
     let chosen = all.iter().filter(|test| {
         let in_list = suites.iter().any(|s| !s.starts_with('-') && is_within(test, s));
@@ -390,7 +390,7 @@ fn tsv(outcomes: &[TestOutcome]) -> String {
     text
 }
 
-/// Fails on a nonce that was used twice, or if nothing was heard.
+/// Fails on a reused nonce, or if the tap saw no message.
 fn report_tap(heard: &TapRecords, tests: usize) -> Result<ExitCode> {
     let (signed, sealed) = heard.counts();
     let breaches = heard.breaches();

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 const TABLE: &str = "docs/requirements-coverage.toml";
 const PAGE: &str = "docs/requirements-coverage.md";
 
-/// The groups of rows, and how many each has.
+/// The groups of rows, and the number of rows in each.
 const GROUPS: [(&str, usize, &str); 12] = [
     ("G", 15, "Placement and general tuning"),
     ("MC", 24, "SMB Multichannel: function"),
@@ -30,7 +30,7 @@ const GROUPS: [(&str, usize, &str); 12] = [
 /// Arguments of `coverage`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only look whether the page is up to date
+    /// Check that the page is up to date, without writing it
     #[arg(long)]
     check: bool,
 }
@@ -48,7 +48,7 @@ struct CoverageRow {
     #[serde(default)]
     tests: Vec<String>,
     command: Option<String>,
-    /// A page of the documentation that says it.
+    /// A page of the documentation that states it.
     page: Option<String>,
     missing: Option<String>,
 }

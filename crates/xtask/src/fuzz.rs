@@ -14,7 +14,7 @@ const INPUT_SECONDS_MAX: u32 = 10;
 const INPUT_BYTES_MAX: u32 = 16 * 1024;
 /// Bytes of one input that is kept.
 const KEPT_BYTES_MAX: u32 = 1024;
-/// Optimised, and still with every assertion.
+/// Optimised, with all assertions.
 const PROFILE: &str = "fuzz";
 /// The target triple is named so that build scripts are not instrumented.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
@@ -33,12 +33,12 @@ const COVERAGE: [&str; 7] = [
 /// Options of `cargo xtask fuzz`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this target
+    /// Run only this target
     target: Option<String>,
-    /// For each target
+    /// Duration in seconds for each target
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Add to the kept corpus what reached code that nothing in it had reached
+    /// Add inputs to the corpus that reach code which no input in it reaches
     #[arg(long)]
     keep: bool,
 }
@@ -67,7 +67,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Targets by their corpora: a test sees to it that every target has one.
+/// Targets by their corpora; a test checks that every target has one.
 fn names(root: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root.join("crates/fuzz/corpus"))? {
@@ -107,7 +107,7 @@ struct FuzzTarget<'a> {
 }
 
 impl FuzzTarget<'_> {
-    /// The corpus as libFuzzer wants it; what earlier runs found stays in it.
+    /// The corpus in libFuzzer's form, with the inputs of earlier runs.
     fn inputs(&self) -> Result<PathBuf> {
         let folder = work_folder(self.root).join("corpus").join(self.name);
         fs::create_dir_all(&folder)?;
@@ -142,8 +142,8 @@ impl FuzzTarget<'_> {
         Ok(status.success())
     }
 
-    /// Writes the smallest set of inputs that goes wherever any input went.
-    /// Titles and comments at the top of the file stay.
+    /// Writes the smallest set of inputs that reaches all code which any input reached. Titles and
+    /// comments at the top of the file stay.
     fn keep(&self) -> Result<()> {
         let smallest = work_folder(self.root).join("smallest").join(self.name);
         if smallest.exists() {

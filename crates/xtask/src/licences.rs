@@ -1,11 +1,11 @@
-//! Licences of all dependencies, from what `cargo metadata` says: nothing is built.
+//! Licences of all dependencies, from `cargo metadata`, without a build.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Licences that ask for nothing but their own text and a name.
+/// Licences that require only their text and the copyright notice.
 const ALLOWED: [&str; 12] = [
     "MIT",
     "Apache-2.0",

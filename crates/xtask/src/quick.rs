@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// Crates whose integration tests run the built server or take minutes: here only unit tests run.
+/// Crates whose integration tests run the built server or take minutes: only their unit tests run
+/// here.
 const LONG: [&str; 3] = ["cli", "sim", "fuzz"];
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The crates that changed since this commit; without uncommitted changes HEAD~1 is used
+    /// Check the crates that changed since this commit; by default HEAD, or HEAD~1 without
+    /// uncommitted changes
     #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
     since: String,
 }

@@ -13,7 +13,7 @@ pub const USER: &str = "alice";
 pub const USER2: &str = "bob";
 /// Their password.
 pub const PASSWORD: &str = "secret.0";
-/// The share's previous version, in which there is a file with a stream.
+/// The share's previous version, which contains a file with a stream.
 pub const SNAPSHOT: &str = "@GMT-2001.09.09-01.46.40";
 /// See [`SNAPSHOT`].
 pub const SNAPSHOT_FILE: &str = "old";
@@ -21,11 +21,10 @@ pub const SNAPSHOT_FILE: &str = "old";
 pub const SNAPSHOT_STREAM: &str = "kept";
 /// See [`SNAPSHOT_STREAM`].
 pub const SNAPSHOT_STREAM_BYTES: usize = 6;
-/// A port that nothing else uses.
+/// A port that no other program uses.
 pub const PORT: u16 = 24450;
 
-/// A loopback address. `ANABRANCH_TEST_NET`, 0 to 255, keeps runs that go on
-/// at once on the same machine apart.
+/// A loopback address. `ANABRANCH_TEST_NET`, 0 to 255, separates concurrent runs on one machine.
 pub fn address(host: u8) -> String {
     let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".to_owned());
     format!("127.0.{net}.{host}")
@@ -62,8 +61,8 @@ impl RunningServer {
         let kept = folder.join("snapshots");
         let log = fs::File::create(folder.join("log"))?;
         let config = folder.join("config.toml");
-        // The suite also comes without a name, which must be allowed explicitly,
-        // and with all the channels that Windows serves.
+        // The suite also logs on anonymously, which requires `guest`, and opens as many channels as
+        // Windows permits.
         let state = folder.join("state");
         let text = format!(
             "[server]\nguest = \"nobody\"\nstate = {state:?}\n[multichannel]\nchannels_max = 32\n"
@@ -73,7 +72,7 @@ impl RunningServer {
             .args(["serve", "--admin", "off", "--signing", "offered"])
             .args(["--config", &config.display().to_string()])
             .args(addresses.iter().flat_map(|a| ["--smb".to_owned(), format!("{a}:{PORT}")]))
-            // A test looks whether a file of this name is hidden.
+            // A test checks that a file of this name is hidden.
             .args([
                 "--share",
                 &format!(
@@ -83,7 +82,7 @@ impl RunningServer {
                 ),
             ])
             .args(["--share", &format!("noperm={}", noperm.display())])
-            // The same again, without what cannot be read.
+            // The same folder, without entries that the user cannot read.
             .args(["--share", &format!("hideunread={},hide_unreadable=true", plain.display())])
             .args(["--share", &format!("nostreams={},named_streams=no", plain.display())])
             .args([
@@ -126,13 +125,12 @@ impl RunningServer {
         self.child.id()
     }
 
-    /// Whether it still runs.
+    /// Whether the process still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Makes what the tests of previous versions look for, in the share as it is and as
-    /// it was.
+    /// Creates the files of the tests of previous versions, in the share and in its snapshot.
     pub fn keep_snapshot(&self) -> Result<()> {
         let kept = self.folder.join("snapshots").join(SNAPSHOT);
         for root in [self.folder.join("plain"), kept.clone()] {
@@ -173,14 +171,14 @@ impl Drop for RunningServer {
     }
 }
 
-/// A folder of the lane's own with a share that belongs to the first user.
+/// A temporary folder with a share that belongs to the first user.
 fn new_folder(host: u8) -> Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("anabranch-test-{}-{host}", std::process::id()));
     let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
     fs::create_dir_all(&plain)?;
     fs::create_dir_all(&noperm)?;
     fs::create_dir_all(folder.join("snapshots").join(SNAPSHOT))?;
-    // Without root there is one user only, and all files are its own.
+    // Without root there is only one user, who owns all files.
     let _ = Command::new("chown").arg(USER).arg(&plain).stderr(Stdio::null()).status();
     let _ = Command::new("chmod").arg("0000").arg(&noperm).status();
     Ok(folder)

@@ -1,4 +1,4 @@
-//! Longer simulations than a test makes.
+//! Longer simulations than those of the tests.
 
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::process::{Command, ExitCode};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
-    /// The first one
+    /// First seed
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// One kind of runs: files, channels, schedules, cache, sessions or both
+    /// Run only one kind: files, channels, schedules, cache, sessions or both
     #[arg(long)]
     kind: Option<String>,
 }
 
-/// Runs the simulator; it stops at the first seed that goes wrong.
+/// Runs the simulator; it stops at the first seed that fails.
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let status = Command::new("cargo")
         .args(["run", "--quiet", "--package", "sim", "--"])

@@ -16,7 +16,7 @@ pub struct TapRecords {
 }
 
 impl TapRecords {
-    /// Messages of the server that AES-GMAC has signed, and that were sealed.
+    /// Messages of the server: signed by AES-GMAC, and encrypted.
     pub fn counts(&self) -> (usize, usize) {
         self.witness.lock().counts()
     }
@@ -35,7 +35,7 @@ pub fn listen(address: (&str, u16), server: (String, u16), heard: &Arc<TapRecord
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let Ok(upstream) = TcpStream::connect((server.0.as_str(), server.1)) else { continue };
-            // An end of either is one of both; what comes of it is for the suite to judge.
+            // The end of either connection ends both; the suite judges the result.
             let _ = connect(client, upstream, &heard);
         }
     });

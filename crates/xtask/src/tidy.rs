@@ -55,7 +55,7 @@ const THREAD_STATE: [(&str, &str); 6] = [
     ("vfs-local/src/identity.rs", "the kernel keeps credentials by thread"),
 ];
 
-/// Which crates of ours a crate may depend on.
+/// Crates of the workspace on which each crate may depend.
 pub const DIRECTION: [(&str, &[&str]); 23] = [
     ("gss", &[]),
     ("sync", &[]),
@@ -195,12 +195,12 @@ fn check_file(name: &str, file: &Path, text: &str, breaches: &mut Vec<String>) {
         return;
     }
     let is_listed = THREAD_STATE.iter().any(|(listed, _)| file.ends_with(listed));
-    // Unit tests, too: nothing before a module of them ends this look.
+    // Thread-local state is a breach in unit tests, too, so the whole file is searched.
     if let Some(line) = text.lines().position(declares_thread_state).filter(|_| !is_listed) {
         let line = line + 1;
         breaches.push(format!("{shown}:{line}: state of a thread: pass it as an argument"));
     }
-    // A test has to begin its time somewhere.
+    // A test may read the clock: its simulated time begins somewhere.
     let is_test = file.components().any(|part| part.as_os_str() == "tests");
     for (word, places, instead) in
         PLACES.into_iter().filter(|p| !is_test || !p.0.ends_with("::now"))
@@ -266,7 +266,7 @@ fn check_functions(code: &[&str], shown: &str, breaches: &mut Vec<String>) {
     }
 }
 
-/// Functions with the attribute of a test: other functions of the same name hold nothing.
+/// Functions with the attribute of a test; other functions of the same name prove nothing.
 fn collect_tests(name: &str, text: &str, tests: &mut HashSet<String>) {
     let mut is_test = false;
     for line in text.lines() {

@@ -219,7 +219,7 @@ fn middle(found: Vec<LoaderResult>) -> Option<LoaderResult> {
 pub(super) fn children_seconds() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let (_, rest) = stat.rsplit_once(") ").context("no line of proc(5)")?;
-    // cutime and cstime are the 16th and 17th field of all, the name being the second.
+    // cutime and cstime are fields 16 and 17; the command name is field 2. proc(5).
     let fields = rest.split_whitespace().skip(13).take(2);
     Ok(fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND)
 }

@@ -30,10 +30,10 @@ pub struct Amount {
     /// Small files of `copy`, of 4 KiB each
     #[arg(long, default_value_t = 20_000)]
     copied_files: usize,
-    /// `copy` without the long line
+    /// `copy` without the link of high latency
     #[arg(long)]
     only_loopback: bool,
-    /// `copy` over the long line alone
+    /// `copy` over the link of high latency only
     #[arg(long, conflicts_with = "only_loopback")]
     only_long: bool,
 }
@@ -74,10 +74,10 @@ struct Figure {
     server_seconds: f64,
 }
 
-/// Measures on the loopback device, and over a long line.
+/// Measures on the loopback device, and over a link of high latency.
 ///
 /// # Errors
-/// A server or a program that does not run.
+/// A server or a program does not run.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let binary = super::binary(root)?;
     let work = std::env::temp_dir().join(format!("anabranch-bench-copy-{}", std::process::id()));
@@ -155,7 +155,7 @@ fn table(
     Ok(fs::remove_dir_all(small)?)
 }
 
-/// Measures all programs in turns, and prints the middle ones.
+/// Measures all programs in turns, and prints the medians.
 fn rows(
     stage: &MeasuringClient<'_>,
     servers: &[ComparedServer<'_>],

@@ -1,5 +1,5 @@
-//! dbench with its own load files for SMB, beside Samba: another program's idea of what clients
-//! do, by another library (libsmbclient).
+//! dbench with its own load files for SMB, compared with Samba: a foreign model of clients, by a
+//! foreign library (libsmbclient).
 
 use super::samba::SambaPeer;
 use super::{Args, median, peers};

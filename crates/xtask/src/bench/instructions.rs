@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ports that nothing else uses: of SMB and of NFS.
+/// Ports of SMB and of NFS that no other program uses.
 const PORTS: [u16; 2] = [24_556, 24_456];
 /// Timeout for a server under valgrind, which is slow.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -27,7 +27,7 @@ const LIMITS: &str = "provisioned_gib = 262144\n[share.limits]\niops = 90000000\
     egress = \"800 GiB\"\nfile_iops = 60000000\nfile_read_iops = 50000000\nfile_write_iops = 50000000\n\
     file_bandwidth = \"700 GiB\"\nfile_ingress = \"600 GiB\"\nfile_egress = \"600 GiB\"\n\
     root_handles = 900000\nfile_handles = 800000\n";
-/// The shares: without and with.
+/// The shares without and with limits.
 const SHARES: [&str; 2] = ["free", "held"];
 
 /// A load of `anabranch bench`: name, size of a request, arguments, the lesser count.
@@ -88,7 +88,7 @@ impl CallgrindServers {
         let folder = std::env::temp_dir().join(format!("anabranch-counted-{}", std::process::id()));
         let data = folder.join("data");
         fs::create_dir_all(&data)?;
-        // The user who logs on may differ from the one who runs the bench.
+        // The logon may be of another user than this process.
         fs::set_permissions(&data, Permissions::from_mode(0o777))?;
         let state = folder.join("state");
         let share = |name: &str| {
@@ -106,7 +106,7 @@ impl CallgrindServers {
         Ok(Self { launcher, binary: super::binary(root)?, folder, address })
     }
 
-    /// Instructions for one request of a load, which is done with its count and three times that.
+    /// Instructions for one request of a load, from runs with its count and with three times that.
     fn instructions_each(&self, scheme: &str, share: &str, load: CountedLoad) -> Result<f64> {
         let of = |count: u64| -> Result<f64> {
             let mut server = InstrumentedServer::start(self)?;

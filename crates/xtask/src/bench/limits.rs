@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs the tests one after the other, and prints their table line by line, since they take minutes.
+/// Runs the tests in sequence, and prints their table line by line, since they take minutes.
 ///
 /// # Errors
 /// A property deviates by more than its bound.

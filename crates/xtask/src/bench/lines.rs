@@ -1,5 +1,5 @@
-//! Measures one channel and four over links of a known bandwidth or latency: the gain of Multichannel
-//! where the link, not a processor, is the bottleneck.
+//! Measures one channel and four over links of a known bandwidth or latency: the gain of
+//! Multichannel where the link, not a CPU, is the bottleneck.
 
 use super::chart::BarChart;
 use super::network::{ClientNetwork, NetworkLink};
@@ -13,14 +13,14 @@ use std::path::Path;
 
 /// Links between client and servers, and the channels that use them.
 const LINES: u8 = 4;
-/// Bytes of the copy over long lines, as a size and as a number.
+/// Bytes of the copy over links of high latency, as a size and as a number.
 const COPY: (&str, f64) = ("1G", 1_073_741_824.0);
 const MIB: f64 = 1_048_576.0;
 
-/// Measures both kinds of lines.
+/// Measures both kinds of links.
 ///
 /// # Errors
-/// A namespace, a server or a load that does not run.
+/// A namespace, a server or a load does not run.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let binary = super::binary(root)?;
     shaped(&binary, args)?;

@@ -29,25 +29,25 @@ const SMALL: (&str, usize) = ("4K", 4096);
 /// Size of the loads.
 #[derive(Debug, clap::Args)]
 pub struct Sizes {
-    /// `metadata`: files in the folders that are worked in
+    /// `metadata`: files in the folders of the metadata loads
     #[arg(long, value_delimiter = ',', default_values_t = [100, 10_000, 1_000_000])]
     names: Vec<u64>,
-    /// `metadata`: small files that are written and read back
+    /// `metadata`: small files to write and read back
     #[arg(long, default_value_t = 50_000)]
     small_files: u64,
-    /// `metadata`: files in the folder that is listed
+    /// `metadata`: files in the folder to list
     #[arg(long, default_value_t = 100_000)]
     listed: u64,
-    /// `metadata`: our server without its cache, too
+    /// `metadata`: also measure our server without its cache
     #[arg(long)]
     cache_off: bool,
-    /// `metadata`: our server alone, with its cache and without by turns, over a directory of
-    /// which each look takes so many microseconds longer
+    /// `metadata`: measure only our server, with and without its cache in turns, over a backend
+    /// with this latency in microseconds
     #[arg(long)]
     backend_latency_us: Option<u64>,
 }
 
-/// A server that is measured.
+/// A measured server.
 struct MeasuredServer {
     name: &'static str,
     address: String,
@@ -310,7 +310,7 @@ fn listing(binary: &Path, servers: &[MeasuredServer], args: &Args) -> Result<()>
 }
 
 impl MeasuredServer {
-    /// How long smbclient takes to list a folder, and what that costs the server; seconds.
+    /// Seconds that smbclient takes to list a folder, and CPU seconds of the server.
     fn list_by_smbclient(&self, folder: &str) -> Result<(f64, f64)> {
         let (begun, before) = (Instant::now(), super::peers::ticks(self.pid));
         let output = Command::new("smbclient")
@@ -325,8 +325,8 @@ impl MeasuredServer {
         Ok((begun.elapsed().as_secs_f64(), ticks.max(1.0) / super::peers::TICKS_PER_SECOND))
     }
 
-    /// Microseconds of the server's time for an operation of smbprotocol; none where it is not
-    /// installed (`make clients` does that).
+    /// CPU microseconds of the server for an operation of smbprotocol; none if it is not installed
+    /// (`make clients` installs it).
     fn load_by_smbprotocol(&self, folder: &str, files: u64, seconds: u32) -> Result<Option<f64>> {
         let home = std::env::var("HOME")?;
         let cache = std::env::var("ANABRANCH_CACHE").unwrap_or(format!("{home}/.cache/anabranch"));

@@ -32,10 +32,10 @@ pub struct Args {
     /// for each request; `walk`, reads during a walk through a tree of millions of names; `floor`,
     /// the machine's own cost without any protocol
     what: String,
-    /// Only rows whose names contain this
+    /// Measure only rows whose names contain this text
     #[arg(long)]
     row: Option<String>,
-    /// Seconds of one measurement
+    /// Duration of one measurement in seconds
     #[arg(long, default_value_t = 4)]
     seconds: u32,
     /// Rounds of each measurement; the median is shown
@@ -44,10 +44,10 @@ pub struct Args {
     /// Measure with the machine's own TCP settings, not in a network namespace
     #[arg(long)]
     host_network: bool,
-    /// Only under this load: Samba's own benches, or `anabranch bench`
+    /// Use only this load generator: Samba's benches, or `anabranch bench`
     #[arg(long)]
     loader: Option<Loader>,
-    /// An earlier build of this server, measured in the peer's place: for `peers`, `metadata`
+    /// Measure this earlier build of the server instead of the peer, in `peers` and `metadata`
     #[arg(long, value_name = "BINARY")]
     before: Option<PathBuf>,
     /// Draw charts (SVG) into this folder
@@ -59,13 +59,13 @@ pub struct Args {
     amount: copy::Amount,
     #[command(flatten)]
     walk: walk::WalkedTree,
-    /// Only this program of `copy`
+    /// Measure only this program of `copy`
     #[arg(long)]
     program: Option<String>,
-    /// Folder of a dbench that was built with SMB, for `dbench`
+    /// Folder of a dbench with SMB support, for `dbench`
     #[arg(long)]
     dbench: Option<PathBuf>,
-    /// A fio that was built with libnfs, for `agreement`
+    /// Path of a fio with libnfs support, for `agreement`
     #[arg(long)]
     fio: Option<PathBuf>,
 }

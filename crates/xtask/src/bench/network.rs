@@ -15,17 +15,17 @@ const CONGESTION_CONTROL: &str = "cubic";
 /// Fallback: every kernel has it and permits it in namespaces. Without loss it behaves like cubic.
 const CONGESTION_CONTROL_LEFT: &str = "reno";
 const CONGESTION_CONTROL_FILE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// Least, first and largest bytes of a receive buffer where the window is to be the limit; half
-/// of it is the window.
+/// Minimum, initial and maximum receive buffer in bytes where the TCP window is the bottleneck; the
+/// window is half of it.
 const SMALL_WINDOW: &str = "4096 131072 2097152";
-/// Set in the process that is inside.
+/// Environment variable that is set within the namespace.
 const MARK: &str = "ANABRANCH_BENCH_INSIDE";
 
-/// Runs this very command again in a network namespace with a loopback device alone;
-/// returns in the process that is inside.
+/// Runs this command again in a network namespace with only a loopback device; returns in the
+/// process inside.
 ///
 /// # Errors
-/// The namespace cannot be made or set up, which only root may do.
+/// The namespace cannot be created or set up, which requires root.
 pub fn enter() -> Result<()> {
     if std::env::var_os(MARK).is_none() {
         let mut arguments = std::env::args_os();
@@ -44,16 +44,16 @@ pub fn enter() -> Result<()> {
         .with_context(|| format!("{CONGESTION_CONTROL_FILE} cannot be set"))
 }
 
-/// Gives the loopback device an address that is not one of loopback: NFS-Ganesha takes no other
-/// one to serve on, where there is none.
+/// Adds an address outside 127.0.0.0/8 to the loopback device: NFS-Ganesha does not start without
+/// one.
 ///
 /// # Errors
-/// It is not root's.
+/// The process is not root's.
 pub fn second_address() -> Result<()> {
     ip("addr replace 192.0.2.1/32 dev lo")
 }
 
-/// The congestion control that connections have here.
+/// Congestion control of the machine's connections.
 pub fn congestion_control() -> String {
     let text = fs::read_to_string(CONGESTION_CONTROL_FILE).unwrap_or_default();
     text.trim().to_owned()
@@ -61,37 +61,37 @@ pub fn congestion_control() -> String {
 
 /// The network between client and servers.
 pub enum NetworkLink<'a> {
-    /// As fast as this, each way.
+    /// A link of this bandwidth in each direction.
     Shaped {
-        /// Million bits in a second.
+        /// Bandwidth in Mbit/s.
         megabits: u32,
     },
-    /// As fast as this for each connection, each way, however many there are.
+    /// A link of this bandwidth in each direction for each connection.
     SlowConnections {
-        /// Million bits in a second.
+        /// Bandwidth in Mbit/s.
         megabits: u32,
     },
-    /// As long as this, with small windows.
+    /// A link of this latency, with small TCP windows.
     Long {
-        /// Where the project is, with the relay.
+        /// The checkout, which contains the relay.
         root: &'a Path,
-        /// Milliseconds there and back.
+        /// Round trip in milliseconds.
         round_trip_ms: u32,
     },
 }
 
-/// A client's namespace and its lines to this one, where the servers are.
+/// A client's namespace and its links to this one, in which the servers run.
 pub struct ClientNetwork {
-    /// Processes that hold the namespace and the lines.
+    /// Processes that hold the namespace and the links.
     held: Vec<Child>,
     lines: u8,
 }
 
 impl ClientNetwork {
-    /// Makes the lines, with addresses for two servers on each.
+    /// Creates the links, with addresses for two servers on each.
     ///
     /// # Errors
-    /// A command that is missing or refused.
+    /// A command is missing or refused.
     pub fn new(lines: u8, line: &NetworkLink<'_>) -> Result<Self> {
         let holder = Command::new("unshare").args(["--net", "sleep", "3600"]).spawn()?;
         let mut ends = Self { held: vec![holder], lines };
@@ -118,7 +118,7 @@ impl ClientNetwork {
         Ok(ends)
     }
 
-    /// The addresses of the first server or the second, one on each line.
+    /// The addresses of the first or the second server, one on each link.
     pub fn addresses(&self, server: u8) -> Vec<String> {
         (0..self.lines).map(|at| format!("10.99.{at}.{}", server + 1)).collect()
     }
@@ -152,8 +152,8 @@ impl ClientNetwork {
         bail!("unshare makes no namespace")
     }
 
-    /// `shape` gives the command for a device and for which port of its packets is
-    /// the client's.
+    /// `shape` returns the command for a device, and the name of the packet field with the client's
+    /// port.
     fn shaped(&mut self, at: u8, shape: impl Fn(&str, &str) -> String) -> Result<()> {
         let client = self.held[0].id();
         ip(&format!("link add server{at} type veth peer name client{at} netns {client}"))?;
@@ -184,8 +184,8 @@ impl ClientNetwork {
     }
 }
 
-/// A queue for each of up to 16 connections that are made one after the other: Linux gives
-/// them ports two apart, and a little more now and then.
+/// A queue for each of up to 16 consecutive connections: Linux assigns them ports two apart,
+/// occasionally more.
 fn by_connection(device: &str, port: &str, megabits: u32) -> String {
     let mut line = format!("tc qdisc add dev {device} root handle 1: htb r2q 1000");
     for number in 0..64 {
@@ -199,7 +199,7 @@ fn by_connection(device: &str, port: &str, megabits: u32) -> String {
     line
 }
 
-/// A command that runs the one whose words follow.
+/// A command that runs the command line of its further arguments.
 pub fn behind(words: &[String]) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);

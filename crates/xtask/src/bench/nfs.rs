@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ports that nothing else uses: of ours and of Ganesha.
+/// Ports of our server and of Ganesha that no other program uses.
 const PORTS: [u16; 2] = [24_454, 24_455];
 
 /// Connections of one session.
@@ -38,7 +38,7 @@ const LOADS: [(&str, &str); 11] = [
 /// Bandwidth in Mbit/s of each connection in the limited case.
 const SLOW_MEGABITS: u32 = 200;
 
-/// A server that is measured.
+/// A measured server.
 pub struct MeasuredNfsServer {
     name: &'static str,
     child: Child,
@@ -222,7 +222,7 @@ fn loads(binary: &Path, servers: &[&MeasuredNfsServer; 2], args: &Args) -> Resul
     args.draw("nfs-cpu.svg", &chart)
 }
 
-/// One load with one connection to sixteen.
+/// One load with one to sixteen connections.
 fn sweep(
     client: impl Fn() -> Command,
     servers: &[&MeasuredNfsServer; 2],

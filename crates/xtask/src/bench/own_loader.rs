@@ -1,5 +1,5 @@
-//! Compares this server with another one under our own loader, `anabranch bench`: one channel and
-//! four, plain, signed and sealed, small blocks and large.
+//! Compares this server with another one under our own loader, `anabranch bench`: one and four
+//! channels, plain, signed and encrypted, small and large blocks.
 
 use super::chart::BarChart;
 use super::{Args, median};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Size of the file, which is in the server's memory.
+/// Size of the file, which fits into the server's memory.
 const FILE: &str = "64M";
 
 /// Blocks: name, bytes, depth, further arguments.
@@ -18,8 +18,8 @@ const BLOCKS: [(&str, u32, &str, &[&str]); 3] = [
     ("1 MiB, depth 8", 1_048_576, "8", &[]),
 ];
 
-/// How messages are protected: name, and arguments. A session with several channels is not signed
-/// by AES-GMAC.
+/// Protection of messages: name, and arguments. A session with several channels is not signed by
+/// AES-GMAC.
 fn protections(channels: &str) -> [(&'static str, &'static [&'static str]); 3] {
     let signed: (&str, &[&str]) = match channels {
         "1" => ("signed", &["--sign", "gmac"]),
@@ -31,18 +31,18 @@ fn protections(channels: &str) -> [(&'static str, &'static [&'static str]); 3] {
 /// A load.
 #[derive(Debug)]
 pub struct OwnLoad {
-    /// Shown in the table.
+    /// Name in the table.
     pub name: String,
     /// Bytes of one operation; none for metadata.
     pub bytes: Option<u32>,
-    /// Of `anabranch bench`.
+    /// Arguments of `anabranch bench`.
     pub arguments: Vec<String>,
 }
 
 /// Figures of one load.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Operations in a second.
+    /// Operations per second.
     pub rate: f64,
     /// Server CPU time for each operation, in microseconds.
     pub server_us: f64,

@@ -30,12 +30,12 @@ const ROWS: [PeerLoad; 10] = [
     ("session setup", "session-setup", 4096, 1, 4, &[]),
 ];
 
-/// Operations in a second, and microseconds of server time for each.
+/// Operations per second, and the server's CPU time for each.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Operations in a second.
+    /// Operations per second.
     pub rate: f64,
-    /// Microseconds of the server's time for each.
+    /// Server CPU time for each operation, in microseconds.
     pub cpu_us: f64,
 }
 
@@ -54,7 +54,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The server that ours is compared with.
+/// The server to compare ours with.
 pub enum PeerServer {
     /// Debian's Samba, the default.
     Samba(SambaPeer),

@@ -50,7 +50,7 @@ impl CpuQuota {
         let (parent, version) = hierarchy(&mounts).context("no control groups with `cpu`")?;
         remove_left(&parent);
         if version == Version::Two {
-            // Only then do the groups below have the files. It may be so already.
+            // Enables the controller for the groups below; it may be enabled already.
             let _ = fs::write(parent.join("cgroup.subtree_control"), "+cpu");
         }
         let folder = parent.join(format!("{PREFIX}{}", std::process::id()));
@@ -183,7 +183,7 @@ mod tests {
         quota.hold(7, 50).unwrap();
         assert_eq!(fs::read_to_string(folder.join("cpu.max")).unwrap(), "2500 5000");
         assert_eq!(fs::read_to_string(folder.join("cgroup.procs")).unwrap(), "7");
-        // A group's files go with it; here they do not.
+        // The kernel removes a group's files with it; a plain directory keeps them.
         for entry in fs::read_dir(&folder).unwrap() {
             fs::remove_file(entry.unwrap().path()).unwrap();
         }

@@ -77,7 +77,7 @@ const SHARED: [&str; 4] = ["Args", "Error", "Result", "Fixture"];
 #[derive(Debug)]
 pub struct Type {
     pub name: String,
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
     pub place: String,
 }

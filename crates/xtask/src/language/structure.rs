@@ -14,7 +14,7 @@ pub const LARGE_TRAIT: usize = 20;
 pub struct Modules {
     files: BTreeMap<Vec<String>, String>,
     sources: BTreeMap<Vec<String>, String>,
-    /// Names that a module publishes of others, with their paths.
+    /// Names of other modules that a module publishes, with their paths.
     published: BTreeMap<Vec<String>, BTreeMap<String, Vec<String>>>,
     imports: BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
 }
@@ -110,7 +110,7 @@ fn code_of(source: &str) -> String {
     code.join("\n")
 }
 
-/// The names that a module publishes of others by `pub use` or `pub(crate) use`.
+/// The names of other modules that a module publishes by `pub use` or `pub(crate) use`.
 fn published(module: &[String], code: &str) -> BTreeMap<String, Vec<String>> {
     let mut names = BTreeMap::new();
     let starts = code.match_indices("use ").filter_map(|(at, word)| {

@@ -28,7 +28,7 @@ impl KernelFileSystem {
         }
     }
 
-    /// Of a disk that has room for the workload; XFS makes none below 300 MiB.
+    /// Size of a disk for the workload; mkfs.xfs refuses less than 300 MiB.
     pub fn disk_bytes(self) -> u64 {
         let mebibytes = match self {
             Self::Ext4 => 128,

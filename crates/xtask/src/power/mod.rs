@@ -67,28 +67,28 @@ pub struct Args {
     /// Seed that selects operations and cuts; random by default
     #[arg(long)]
     seed: Option<u64>,
-    /// Use a kernel's clients of NFS and SMB, in a virtual machine
+    /// Use the NFS and SMB clients of a Linux kernel in a virtual machine
     #[arg(long)]
     guest: bool,
     /// Use SQLite, git and a mail spool in the virtual machine
     #[arg(long, requires = "guest")]
     applications: bool,
-    /// Cut the server's own state: persistent opens and locks, for which their client comes back
+    /// Cut the server's own state: persistent opens and locks, to which their clients reconnect
     #[arg(long, conflicts_with = "guest")]
     opens: bool,
-    /// Fail the disk under the server instead of cutting its power, and check what clients are answered
+    /// Fail the server's disk instead of cutting the power, and check the replies to clients
     #[arg(long, conflicts_with_all = ["guest", "opens", "replay"])]
     errors: bool,
-    /// Sync the disk before each answer counts: what is still said to be lost is the lane's own fault
+    /// Sync the disk before each reply counts: a remaining loss is a defect of the lane
     #[arg(long)]
     sync_each: bool,
-    /// Try one cut of a run that was kept since something was lost
+    /// Replay one cut of an earlier run that lost something and was retained
     #[arg(long, value_name = "FOLDER", requires = "cut")]
     replay: Option<PathBuf>,
-    /// Mount and read what standard input says; for the lane itself
+    /// Mount and read file systems as standard input commands; used by the lane itself
     #[arg(long, hide = true)]
     mount_worker: bool,
-    /// The cut, as the run has printed it
+    /// Cut to replay, as the run has printed it
     #[arg(long)]
     cut: Option<CutPoint>,
 }

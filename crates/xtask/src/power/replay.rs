@@ -1,4 +1,4 @@
-//! Mounts the disk as each cut leaves it, and compares what is on it with the model.
+//! Mounts the disk as each cut leaves it, and compares its content with the model.
 
 use super::check::Violation;
 use super::device::{LoopDevice, ReplacedDisk};
@@ -26,7 +26,7 @@ pub struct CutOutcome {
     pub violations: Vec<Violation>,
 }
 
-/// A disk that shows one cut after another, and where it is mounted.
+/// A disk that presents one cut after another, and its mount point.
 struct ReplayPlace {
     worker: MountWorker,
     file_system: KernelFileSystem,
@@ -84,7 +84,7 @@ impl ReplayPlace {
 pub struct CutReplay<'a> {
     /// File system of the disk.
     pub file_system: KernelFileSystem,
-    /// Where disks and mounts have their places.
+    /// Directory of disks and mount points.
     pub folder: &'a Path,
     /// Model of the replies to clients.
     pub model: &'a PromiseModel,

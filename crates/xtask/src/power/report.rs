@@ -49,7 +49,7 @@ impl PowerReport {
         Self { file_system, cuts: outcomes.len(), rows, broken }
     }
 
-    /// Whether anything is not as it must be.
+    /// Whether there is any violation.
     pub fn is_violated(&self) -> bool {
         !self.broken.is_empty()
     }

@@ -1,7 +1,6 @@
-//! A process that mounts and reads file systems on the disks of this lane.
-//!
-//! It is not the process that serves the disks: the kernel ends a process only when none of its
-//! threads waits for a disk, and a disk whose process does not end answers nobody.
+//! A process that mounts and reads file systems on the disks of this lane. It is not the process
+//! that serves the disks: the kernel ends a process only when no thread of it waits for a disk, and
+//! the disks of a process that cannot end do not reply.
 
 use super::file_system::KernelFileSystem;
 use super::observed::ObservedTree;
@@ -21,7 +20,7 @@ const PROGRAM_SECONDS_MAX: u32 = 100;
 /// A program that finds the tree after a cut.
 #[derive(Clone, Debug)]
 pub struct TreeProgram {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Its standard input.
     pub facts: String,
@@ -32,12 +31,12 @@ pub struct TreeProgram {
 enum WorkerRequest {
     Mount(KernelFileSystem, String, PathBuf),
     Read(PathBuf),
-    /// By this program, which reads this text and prints the tree.
+    /// Reads the tree by this program, which gets this text and prints the tree.
     Ask(PathBuf, PathBuf, String),
     Unmount(PathBuf),
 }
 
-/// Its answer: a tree if it was to read, or what went wrong.
+/// Its reply: a tree after a read, or an error.
 type WorkerReply = Result<Option<ObservedTree>, String>;
 
 /// The worker, seen from the process that serves the disks. It ends when this is dropped.
@@ -74,7 +73,7 @@ impl MountWorker {
         Ok(())
     }
 
-    /// Reads all that is mounted there.
+    /// Reads the mounted tree.
     pub fn read(&mut self, folder: &Path) -> Result<ObservedTree> {
         self.call(&WorkerRequest::Read(folder.to_owned()))?.context("the worker sent no tree")
     }

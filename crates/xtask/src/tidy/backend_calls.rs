@@ -27,8 +27,8 @@ const OPEN: &str = "looks at an open descriptor: the kernel asks for no permissi
 const QUEUE: &str = "is about a queue of the kernel's, and no file";
 const SNAPSHOTS: &str = "is done for the server always: ServerWork::Snapshots";
 
-/// Methods without a caller. The test `calls_without_actor_need_no_permission` of vfs-local
-/// makes those that look at what is open.
+/// Methods without a caller. The test `calls_without_actor_need_no_permission` of vfs-local calls
+/// those that read open nodes.
 const WITHOUT_CALLER: [(&str, &str, &str); 35] = [
     ("ChangeFeed", "check", QUEUE),
     ("ChangeFeed", "drain", QUEUE),
@@ -67,8 +67,8 @@ const WITHOUT_CALLER: [(&str, &str, &str); 35] = [
     ("UserQuotas", "quota_state", OPEN),
 ];
 
-/// Where vfs-local acts for the server by itself: the file, how often it names a reason, and why
-/// the caller cannot.
+/// Places where vfs-local acts for the server: the file, its number of reasons, and why the caller
+/// cannot act.
 const OWN_WORK: [(&str, usize, &str); 13] = [
     ("children.rs", 1, "whether a directory is the one that was just created"),
     ("creation.rs", 1, "the creator gets the file open, whatever permissions it was created with"),
@@ -89,7 +89,7 @@ const OWN_WORK: [(&str, usize, &str); 13] = [
     ("streams.rs", 2, "what is left of a stream of which a part is changed"),
 ];
 
-/// Looks at the traits and at vfs-local.
+/// Checks the traits and vfs-local.
 pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
     let read = |path: &str| std::fs::read_to_string(root.join("crates").join(path));
     for (file, name) in TRAITS {

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-/// Words that only a user of the local backend writes.
+/// Words that reveal a use of the local backend.
 const LOCAL_BACKEND: [&str; 2] = ["LocalVfs", "vfs_local"];
 
-/// Where these words may stand, below `crates`, and why.
+/// Files below `crates` that may contain these words, and why.
 const LOCAL_BACKEND_PLACES: [(&str, &str); 6] = [
     ("files/tests/", "tests of the file layer over a real directory"),
     ("fuzz/src/targets/", "hostile handles and requests reach a real directory"),
@@ -19,13 +19,13 @@ const LOCAL_BACKEND_PLACES: [(&str, &str); 6] = [
 /// Folders whose code knows the configured path of a share.
 const PATH_PLACES: [&str; 2] = ["server/src/", "cli/src/"];
 
-/// Parts of these folders that the rule leaves out, and why.
+/// Parts of these folders to which the rule does not apply, and why.
 const PATH_EXCEPTIONS: [(&str, &str); 2] = [
     ("server/src/backend/", "the seam"),
     ("server/src/import/", "texts of other servers' configurations, without a look at the disk"),
 ];
 
-/// How code reads a share's path for a text or for a name in the pseudo file system.
+/// Expressions that read a share's path for a text or for a name in the pseudo file system.
 const SHOWS: [&str; 3] = [".display()", ".to_string_lossy()", ".as_os_str()"];
 
 /// Checks one file; `file` is its path below `crates`, and `text` what it contains.

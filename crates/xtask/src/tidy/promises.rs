@@ -35,7 +35,7 @@ struct PromiseEntry {
 struct PromiseReferences<'a> {
     /// Tests of the workspace, as `crate::name`.
     tests: &'a HashSet<String>,
-    /// Lines of `conformance/smb-suites.txt`; one that begins with `-` takes tests away.
+    /// Lines of `conformance/smb-suites.txt`; one that begins with `-` excludes tests.
     samba_suites: Vec<String>,
     samba_failures: HashSet<String>,
     lanes: HashSet<String>,
@@ -69,7 +69,7 @@ pub fn check(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<String>) -
     Ok(())
 }
 
-/// Scripts of `conformance/` that a target of make runs: a lane that nothing runs holds nothing.
+/// Scripts of `conformance/` that a target of make runs: a lane that nothing runs proves nothing.
 fn lanes(root: &Path) -> Result<HashSet<String>> {
     let makefile = std::fs::read_to_string(root.join("Makefile")).context("Makefile")?;
     let lanes = scripts(&makefile).filter(|lane| root.join("conformance").join(lane).is_file());

@@ -54,7 +54,7 @@ impl AgreementLoad {
 /// The server's CPU quota in percent of one processor.
 const PERCENT: u32 = 25;
 
-/// The file that is read.
+/// The file to read.
 const FILE: &str = "fio";
 /// Least size of the file; it is rounded up to whole blocks. Our loader first writes its own file,
 /// whose cost counts, too, but is small beside that of the reads.

@@ -1,5 +1,4 @@
-//! Our server over a backend that takes long, with its cache and without: two servers, by turns
-//! in one run.
+//! Our server over a slow backend, with its cache and without: two servers, measured in turns.
 
 use super::{CACHE_OFF, LoaderReport, MeasuredServer, OURS, WITHOUT_CACHE};
 use crate::bench::Args;
@@ -7,7 +6,7 @@ use crate::server::RunningServer;
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// Workers of the loader: one that waits for each answer, and several.
+/// Workers of the loader: one, which waits for each reply, and several.
 const DEPTHS: [&str; 2] = ["1", "8"];
 const KINDS: [&str; 4] = ["create", "open", "close", "delete"];
 

@@ -1,4 +1,4 @@
-//! Violations that are planted are found, and nothing else is.
+//! The check finds planted violations, and nothing else.
 
 use super::*;
 use crate::power::descriptor::tests::{state, value};
@@ -104,7 +104,7 @@ fn name(name: &str, object: Option<u32>) -> Effect {
     Effect::Name { directory: ROOT, name: name.to_owned(), object }
 }
 
-/// A file `a`, object 2, inode 12, which is there.
+/// An existing file `a`: object 2, inode 12.
 fn with_file() -> ModelFixture {
     let mut planted = ModelFixture::new();
     planted.add(true, vec![name("a", Some(2)), created(2, ObjectKind::File, 12, 0o600)]);
