@@ -13,12 +13,12 @@ use crate::support::client::{
 use crate::support::{MeasuringTurn, ServerProcess, Setup, wait_for};
 use std::net::Shutdown;
 
-/// Sessions at once.
+/// Concurrent sessions.
 const SESSIONS: u64 = 3;
 const STEPS: usize = 60;
 const BLOCKS: u64 = 16;
 const BLOCK: usize = 16 * 1024;
-/// As many as the server allows a session.
+/// The server's maximum of channels for one session.
 const CHANNELS: usize = 4;
 
 /// Seeded generator of the schedule: SplitMix64 with its published constants.
@@ -143,7 +143,7 @@ impl<'a> ChaosSession<'a> {
         self.blocks[block as usize] = value;
     }
 
-    /// A channel dies while a write is on its way; the write is sent again on another.
+    /// Loses a channel while a write is in flight; the client resends the write on another channel.
     fn cut(&mut self, at: usize) {
         let (block, value) = self.pick_block();
         let body = self.write_body(block, value);
@@ -152,9 +152,9 @@ impl<'a> ChaosSession<'a> {
         dying.begin(asked).expect("it was alive");
         match self.random.below(3) {
             0 => drop(dying.stream.shutdown(Shutdown::Both)),
-            // The rest of a frame that never comes.
+            // The rest of the frame is never sent.
             1 => drop(std::io::Write::write_all(&mut dying.stream, &[0, 0, 9, 9, 0xFE])),
-            // An answer that nobody reads.
+            // Nobody reads the reply.
             _ => {}
         }
         drop(dying);
@@ -172,7 +172,7 @@ impl<'a> ChaosSession<'a> {
         self.blocks[block as usize] = value;
     }
 
-    /// A block is as it was acknowledged.
+    /// Checks that a block has its acknowledged value.
     fn look(&mut self, at: usize) {
         let block = self.random.below(self.blocks.len());
         self.check(at, block);
@@ -186,7 +186,7 @@ impl<'a> ChaosSession<'a> {
         let data = reply.get(80..).unwrap_or_default();
         let holds = match status_of(&reply) {
             SUCCESS => data.iter().all(|byte| *byte == wanted),
-            // Beyond the end of the file.
+            // The block lies beyond the end of the file.
             _ => wanted == 0,
         };
         assert!(holds, "{}: block {block} is not {wanted}: {:?}", self.name, data.first());

@@ -40,8 +40,8 @@ fn ten_thousand_idle_connections_are_held_in_little_memory() {
     assert_eq!(active.echo(), SUCCESS);
 }
 
-/// Bytes more than `before` for each of `count`, once buffers were given back:
-/// that takes two seconds, or more on a busy machine.
+/// Growth since `before` in bytes for each of `count`, after the server has released its buffers,
+/// which takes two seconds or more on a busy machine.
 fn settled(server: &ServerProcess, before: usize, count: usize) -> usize {
     let each = || server.memory_bytes().saturating_sub(before) / count;
     for _ in 0..15 {
@@ -53,7 +53,7 @@ fn settled(server: &ServerProcess, before: usize, count: usize) -> usize {
     each()
 }
 
-/// Writes and reads a file a little; the session stays.
+/// Writes and reads a small file; the session stays.
 fn used(server: &ServerProcess, name: &str) -> RawSmbClient {
     let mut client = RawSmbClient::ready(server);
     let file = client.create(name);
@@ -61,7 +61,7 @@ fn used(server: &ServerProcess, name: &str) -> RawSmbClient {
         client.call(WRITE, &RawSmbClient::write_body(file, 0, &[1; 60_000])).status,
         SUCCESS
     );
-    // Answers that are under way at once, each in its own buffer.
+    // Replies in flight, each in its own buffer.
     (0..8).for_each(|_| client.send(READ, &RawSmbClient::read_body(file, 0, 15_000)));
     (0..8).for_each(|_| assert_eq!(client.receive().unwrap().status, SUCCESS));
     client

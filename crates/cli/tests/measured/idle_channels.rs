@@ -37,7 +37,7 @@ fn thousand_four_channel_sessions_stay_within_memory_bound() {
             file.write(0, &vec![1; 60_000].into()).await.unwrap();
             held.push((client, file));
         }
-        // Buffers are given back after two seconds.
+        // The server releases its buffers after two seconds.
         tokio::time::sleep(Duration::from_secs(5)).await;
         held
     });

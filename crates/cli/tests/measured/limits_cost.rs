@@ -14,9 +14,9 @@ use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, LocalSet};
 
 const FILE_BYTES: u64 = 1 << 20;
-/// Processors of the server, and of whoever asks it.
+/// CPUs of the server and of the load generator.
 const PROCESSORS: [usize; 2] = [0, 1];
-/// For what a thread still does after its answer, or has to end first.
+/// Pause in which threads finish their work after the reply.
 const SETTLE: Duration = Duration::from_millis(1);
 
 /// Every kind of limit, so high that nothing reaches it.
@@ -48,7 +48,7 @@ enum RepeatedOperation {
     Stat,
 }
 
-/// A connection, and what is asked for over it.
+/// A connection and the requests to send on it.
 #[derive(Clone)]
 enum LoadedConnection {
     Smb(Rc<(SmbTree, File)>),
@@ -92,7 +92,7 @@ impl LoadedConnection {
         }
     }
 
-    /// Asks so often, `depth` at once.
+    /// Sends `count` requests, `depth` of them in flight.
     async fn ask_all(&self, TurnLoad { work, depth, count, .. }: TurnLoad) {
         let left = Rc::new(Cell::new(count));
         let asking = (0..depth).map(|_| {
@@ -110,7 +110,7 @@ impl LoadedConnection {
     }
 }
 
-/// So many requests of a kind in one turn.
+/// Number of requests of a kind in one turn.
 #[derive(Clone, Copy)]
 struct TurnLoad {
     name: &'static str,
@@ -123,8 +123,8 @@ const fn load(name: &'static str, work: RepeatedOperation, depth: u64, count: u6
     TurnLoad { name, work, depth, count }
 }
 
-/// A turn takes the server two or three milliseconds: many short ones are disturbed less by
-/// whatever else the machine does than few long ones.
+/// A turn takes the server two or three milliseconds: other load on the machine disturbs many short
+/// turns less than a few long ones.
 const LOADS: [TurnLoad; 6] = [
     load("reads of 4 KiB, 32 at once", RepeatedOperation::Read(4096), 32, 512),
     load("reads of 4 KiB, one by one", RepeatedOperation::Read(4096), 1, 128),
@@ -134,8 +134,8 @@ const LOADS: [TurnLoad; 6] = [
     load("names looked up, 8 at once", RepeatedOperation::Stat, 8, 192),
 ];
 
-/// A server with the shares `data` and `free`, and whoever asks it: a processor for each, where
-/// there are two.
+/// A server with the shares `data` and `free`, and its load generator, each on a CPU of its own
+/// where the machine has two.
 struct CostServer {
     running: ServerProcess,
     nfs: SocketAddr,
@@ -176,8 +176,8 @@ impl CostServer {
         std::thread::sleep(SETTLE);
     }
 
-    /// CPU time of the server, in nanoseconds. Exact while it is idle: the
-    /// kernel adds up a thread's time when that stops to run.
+    /// CPU time of the server, in nanoseconds. Exact while it is idle: the kernel accounts a
+    /// thread's time when the thread stops running.
     fn spent(&self) -> f64 {
         let tasks = format!("/proc/{}/task", self.running.process_id());
         let time = |task: std::fs::DirEntry| -> Option<f64> {
@@ -196,15 +196,15 @@ impl CostServer {
     }
 }
 
-/// Keeps this thread, and those that it makes, on one processor.
+/// Binds this thread, and threads that it starts, to one CPU.
 fn stay_on(processor: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(processor);
     rustix::thread::sched_setaffinity(None, &set).unwrap();
 }
 
-/// The middle one, between bounds that would hold that of ever more measurements in 19 of 20
-/// cases: order statistics of the binomial distribution.
+/// The median with its 95 % confidence interval, from order statistics of the binomial
+/// distribution.
 fn middle(mut all: Vec<f64>) -> [f64; 3] {
     all.sort_by(f64::total_cmp);
     let (half, last) = (all.len() as f64 / 2.0, all.len() as f64 - 1.0);
@@ -245,7 +245,7 @@ fn row(what: &str, measured: [[f64; 3]; 3]) -> f64 {
         "| server's time, without and with limits: {what} | {:.2} us | {:.2} us | {middle:+.2} % ({low:+.2} to {high:+.2}) |",
         without[1], with[1]
     );
-    // On a machine that does other things, too, little is certain.
+    // On a busy machine the interval is wide.
     let most = if seconds().is_some() { 2.0 } else { 30.0 };
     assert!(low < most, "{what}: at least {low} % more");
     high
@@ -268,7 +268,7 @@ fn limits_that_nobody_reaches_cost_next_to_nothing() {
         }
     }
     row("the same twice, without limits", compare(&served, &smb, LOADS[0], &none()));
-    // Shown to be less than 2 % is what lies below it with all its interval.
+    // A cost is below 2 % if its whole interval is.
     println!(
         "| rows that may be 2 % or more | 0 | {} | {} |",
         uncertain.len(),
@@ -280,9 +280,9 @@ fn limits_that_nobody_reaches_cost_next_to_nothing() {
 #[derive(Clone, Copy, PartialEq)]
 enum ThrottledLoad {
     Nothing,
-    /// As many requests as it may, and no more.
+    /// As many requests as the limit permits.
     Modest,
-    /// All it can get, of which it may have little.
+    /// As many requests as possible, of which the limit permits few.
     Held,
 }
 
@@ -321,8 +321,8 @@ fn start(
 
 type Tasks = Vec<JoinHandle<()>>;
 
-/// Requests a second of the neighbour beside that, and the server's microseconds for each, with
-/// what the other share has it do.
+/// Requests a second of the neighbour beside that load, and the server's CPU time for each in
+/// microseconds, including its work for the throttled share.
 fn neighbours_turn(
     served: &CostServer,
     free: &LoadedConnection,
@@ -330,7 +330,7 @@ fn neighbours_turn(
     beside: ThrottledLoad,
 ) -> [f64; 2] {
     let (goes_on, tasks) = start(served, held, beside);
-    // Until what may begin at once has begun.
+    // Waits until the load has used its initial tokens.
     served.wait(async { tokio::time::sleep(Duration::from_millis(20)).await });
     let begun = Instant::now();
     let before = served.spent();
@@ -365,7 +365,7 @@ fn throttled_share_does_not_slow_its_neighbour() {
             three[beside as usize] = neighbours_turn(&served, &free, &held, beside);
         }
         turns.push(three);
-        // All orders in turn: each one comes first, and each after each.
+        // All orders in turn, so that each load comes first and after each other once.
         order.rotate_left(1);
         if turns.len() % 3 == 0 {
             order.swap(0, 1);
@@ -391,7 +391,7 @@ fn throttled_share_does_not_slow_its_neighbour() {
                 of(other, figure),
                 of(ThrottledLoad::Held, figure)
             );
-            // Of requests fewer are a loss, of time more.
+            // Fewer requests are a loss, and so is more time.
             let loss = if figure == 0 { -high } else { low };
             let most = if seconds().is_some() { 5.0 } else { 50.0 };
             assert!(loss < most, "{what}, {unit}: at least {loss} % are lost");

@@ -35,7 +35,7 @@ const LISTINGS: usize = 3;
 struct ExpectedAttributes {
     size_bytes: u64,
     is_hidden: bool,
-    /// When it was written last, where somebody has set that.
+    /// Time of the last write, if an actor has set it.
     written: Option<u64>,
 }
 
@@ -70,10 +70,10 @@ impl ReportedFile {
     }
 }
 
-/// From where clients count time to where systems do.
+/// Seconds from the epoch of FILETIME, 1601, to that of Unix, 1970.
 const SECONDS_1601_TO_1970: u64 = 11_644_473_600;
 
-/// By directory and name.
+/// Key: directory and name.
 type ExpectedFiles = BTreeMap<(&'static str, String), ExpectedAttributes>;
 
 /// Path of an actor's changes.
@@ -150,14 +150,14 @@ impl ChangingClient {
         (mixed ^ (mixed >> 31)) % count
     }
 
-    /// A directory and a name, which is there or not.
+    /// Chooses a directory and a name, which may exist or not.
     fn place(&mut self) -> (&'static str, String) {
         let directory = DIRECTORIES[self.below(3) as usize];
         let number = self.below(NAMES);
         (directory, format!("{} Näme {number}", self.name))
     }
 
-    /// One change, noted in what is known.
+    /// Makes one change, and notes it in the expected state.
     async fn change(&mut self) {
         let at = self.place();
         let path = path_of(&at);
@@ -205,7 +205,7 @@ impl ChangingClient {
         }
     }
 
-    /// Asks somebody for a name, in its own spelling and in another, and for a directory.
+    /// Reads a name in its own and in another case, and a directory, through another client.
     async fn check(&mut self) {
         let number = self.below(self.asked.len() as u64) as usize;
         let asked = self.asked[number].clone();
@@ -216,7 +216,7 @@ impl ChangingClient {
         let other = path.to_uppercase();
         let found = asked.stat(&path).await.map(|reported| known.with_reported(reported));
         assert_eq!(found, expected, "{} asked for {path}", self.name);
-        // Names of NFS have a case.
+        // NFS is case-sensitive.
         let expected = expected.filter(|_| matches!(asked, ReadingClient::Session(_)));
         let found = asked.stat(&other).await.map(|reported| known.with_reported(reported));
         assert_eq!(found, expected, "{} asked for {other}", self.name);
@@ -225,7 +225,7 @@ impl ChangingClient {
         }
     }
 
-    /// Others change the directory meanwhile: their names say nothing.
+    /// Other actors change the directory meanwhile, so only this actor's names count.
     async fn check_listing(&self, asked: &ReadingClient, directory: &'static str) {
         for round in 0..LISTINGS {
             let listed = asked.list(directory).await.into_iter();
@@ -271,7 +271,7 @@ fn is_missing(status: wire::ntstatus::NtStatus) -> bool {
 }
 
 impl ChangePath {
-    /// Makes a file so long, or lengthens it.
+    /// Creates a file of this length, or extends it.
     async fn write(&self, path: &str, size_bytes: u64, is_new: bool) {
         match self {
             Self::Local(root) => {
@@ -339,7 +339,7 @@ impl ChangePath {
     async fn hide(&self, path: &str, is_hidden: bool) {
         let attributes = 0x20 | if is_hidden { HIDDEN } else { 0 };
         match self {
-            // As the oldest Samba wrote it.
+            // The format of the oldest Samba versions.
             Self::Local(root) => {
                 let value = format!("{attributes:#x}\0");
                 let flags = rustix::fs::XattrFlags::empty();
@@ -365,7 +365,7 @@ async fn set_basic(tree: &SmbTree, path: &str, basic: &[u8]) {
     file.close().await.unwrap();
 }
 
-/// A client of NFS, of a machine of its own.
+/// An NFS client on a machine of its own.
 async fn export(address: SocketAddr, machine: u8) -> NfsExport {
     let target =
         NfsTarget { name: "server".into(), address, uid: 0, gid: 0, instance: [machine; 8] };

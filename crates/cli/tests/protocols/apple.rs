@@ -1,5 +1,5 @@
-//! Apple's extensions, message by message: what a Mac asks when it connects,
-//! and what Finder then reads off a listing.
+//! Apple's extensions, message by message: a Mac's requests at a connect, and the fields of a
+//! listing that Finder reads.
 
 use crate::support::client::{
     CLOSE, CREATE, CreateRequestParts, QUERY_DIRECTORY, QUERY_INFO, RawReply, RawSmbClient,
@@ -99,7 +99,7 @@ fn backups_are_offered_where_the_share_is_for_them() {
     let mut client = ready(&server);
     let reply = create(&mut client, "", OPEN, &query(24));
     assert_eq!(reply.contexts()[48..56], 4u64.to_le_bytes(), "full sync");
-    // Shorter than a question is.
+    // The context is shorter than a query.
     assert_eq!(create(&mut client, "", OPEN, &query(23)).status, INVALID_PARAMETER);
 }
 
@@ -163,7 +163,7 @@ fn a_mac_renames_a_bundle_with_open_files() {
     assert_eq!(mac.call(WRITE, &write).status, SUCCESS);
     let moved = server.data().join("b.sparsebundle");
     assert_eq!(std::fs::read(moved.join("token")).unwrap(), b"open");
-    // The open knows its new name: what is removed by it is the file that was moved.
+    // The open follows the rename, so it removes the moved file.
     let dispose = RawSmbClient::set_info_body(token, 13, &[1]);
     assert_eq!(mac.call(SET_INFO, &dispose).status, SUCCESS);
     assert_eq!(mac.call(CLOSE, &RawSmbClient::close_body(token)).status, SUCCESS);

@@ -75,7 +75,7 @@ fn a_channel_is_cut_by_the_command_and_the_session_goes_on() {
     };
     let output = cut(old);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    // A reset, not a tidy end.
+    // The connection is reset, not closed.
     let heard = first.stream.read(&mut [0; 16]).map_err(|e| e.kind());
     assert_eq!(heard, Err(std::io::ErrorKind::ConnectionReset));
     wait_for("the channel's end", || (connections(&server) == [other]).then_some(()));
@@ -145,7 +145,7 @@ fn bind_without_session_key_is_always_refused() {
         let reply = stranger.set_up(1, Some(&key), b"NTLMSSP\0\x01\0\0\0").unwrap();
         let wanted = if guess % 2 == 0 { ACCESS_DENIED } else { USER_SESSION_DELETED };
         assert_eq!(status_of(&reply), wanted);
-        // Nor does it use the session without binding.
+        // A connection cannot use the session without binding.
         assert_eq!(stranger.plain(LOGOFF).unwrap(), USER_SESSION_DELETED);
     }
     assert_eq!(first.plain(ECHO).unwrap(), SUCCESS);
@@ -229,11 +229,11 @@ fn repeated_channel_bind_and_loss_leaks_no_memory() {
     assert_eq!(first.plain(LOGOFF).unwrap(), SUCCESS);
 }
 
-/// A network namespace that vanishes with the test.
+/// A network namespace that ends with the test.
 struct Namespace(String);
 
 impl Namespace {
-    /// None where it may not be made: that is said.
+    /// Prints a line and returns none if namespaces are not permitted.
     fn new(name: &str) -> Option<Self> {
         let name = format!("anabranch-{name}-{}", std::process::id());
         let made = Command::new("ip").args(["netns", "add", &name]).stderr(Stdio::null()).status();
@@ -280,13 +280,13 @@ fn interface_address_changes_are_reported() {
     setup.launcher = ["ip", "netns", "exec", &namespace.0].map(str::to_owned).to_vec();
     setup.shares += "[multichannel]\nexclude = [\"hidden*\", \"203.0.113.0/24\"]\n";
     let server = setup.start();
-    // Loopback where it is all there is.
+    // Only loopback is available.
     namespace.wait_for(&server, &["127.0.0.1", "::1"]);
     namespace.ip("link add name seen type veth peer name hidden0");
     namespace.ip("address add 192.0.2.1/24 dev seen");
     namespace.ip("address add 198.51.100.1/24 dev hidden0");
     namespace.ip("link set hidden0 up");
-    // Not before both ends are up.
+    // Waits until both ends are up.
     namespace.wait_for(&server, &["127.0.0.1", "::1"]);
     namespace.ip("link set seen up");
     namespace.wait_for(&server, &["192.0.2.1"]);
@@ -294,7 +294,7 @@ fn interface_address_changes_are_reported() {
     namespace.ip("address add 203.0.113.1/24 dev seen");
     namespace.ip("address add 2001:db8::1/64 dev seen nodad");
     namespace.wait_for(&server, &["192.0.2.1", "192.0.2.2", "2001:db8::1"]);
-    // The second one of its network goes with it.
+    // Removing an address removes the second one of its network.
     namespace.ip("address del 192.0.2.1/24 dev seen");
     namespace.ip("address add 192.0.2.9/24 dev seen");
     namespace.ip("address del 2001:db8::1/64 dev seen");

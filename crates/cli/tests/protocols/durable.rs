@@ -12,7 +12,7 @@ use wire::smb::{APP_INSTANCE_ID, put_context};
 const SHARING_VIOLATION: u32 = 0xC000_0043;
 const CLIENT: [u8; 16] = *b"a client's guid.";
 const GUID: [u8; 16] = *b"a create's guid.";
-/// More than any test takes.
+/// A timeout in milliseconds that no test reaches.
 const LONG: u32 = 60_000;
 
 fn open(client: &mut RawSmbClient, name: &str, timeout_ms: u32) -> RawReply {
@@ -32,7 +32,7 @@ fn lost(server: &ServerProcess) {
     });
 }
 
-/// Another user, whom every system has.
+/// A user that every system has.
 const OTHER: &str = "daemon";
 
 fn two_users() -> Setup {
@@ -77,12 +77,12 @@ fn an_open_is_not_given_to_another_user_whatever_they_know() {
     lost(&server);
     let mut other = RawSmbClient::connect_3(&server, CLIENT).set_up_as(OTHER);
     assert_eq!(back(&mut other, file), ACCESS_DENIED);
-    // By its name, too.
+    // The open has a CreateGuid, too.
     other.replays = true;
     let body = RawSmbClient::durable_body("file", GUID, LONG, false);
     assert_eq!(other.call(CREATE, &body).status, ACCESS_DENIED);
     other.replays = false;
-    // As of version 1, which has no name.
+    // Version 1 has no CreateGuid.
     let body = RawSmbClient::create_body_with("", &[(b"DHnC", file.to_vec())]);
     assert_eq!(other.call(CREATE, &body).status, ACCESS_DENIED);
     assert_eq!(back(&mut RawSmbClient::ready_3(&server, CLIENT), file), SUCCESS);
@@ -201,7 +201,7 @@ fn whoever_reaches_an_open_first_has_it_and_nobody_else() {
         let file = open(&mut client, "file", 1).file_id();
         let racers: Vec<_> = (0..2).map(|_| RawSmbClient::ready_3(&server, CLIENT)).collect();
         drop(client);
-        // Both come back while the open is on its way to be kept, and its time is over at once.
+        // Both reconnect while the open becomes durable with a timeout that expires at once.
         let threads: Vec<_> = racers
             .into_iter()
             .map(|mut racer| {

@@ -52,7 +52,7 @@ fn close(client: &mut RawSmbClient, file: RawFileId) {
     assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(file)).status, SUCCESS);
 }
 
-/// The names of a directory that a pattern matches, or why there are none.
+/// The names that a pattern matches in a directory, or the status.
 fn list(client: &mut RawSmbClient, directory: &str, pattern: &str) -> Result<Vec<String>, u32> {
     let file = opened(client, directory, READ_DATA, DIRECTORY_FILE);
     let reply =
@@ -106,7 +106,7 @@ fn dos_star_lists_names_without_an_extension() {
     assert_eq!(names("x<"), Err(NO_SUCH_FILE));
 }
 
-/// As Samba stores what a Mac or Linux calls `Report: Q1.txt`.
+/// Samba's stored form of the name `Report: Q1.txt` of a Mac or Linux client.
 const STORED: [&str; 7] = [
     "Report\u{F022} Q1.txt",
     "what\u{F025}.txt",
@@ -179,7 +179,7 @@ fn a_new_name_with_private_characters_stores_their_bytes() {
     }
     assert!(server.data().join("new:file").exists());
     assert_eq!(std::fs::read_dir(server.data()).unwrap().count(), 1);
-    // A name that was remembered as missing is there as soon as it is stored.
+    // A name that is cached as missing exists as soon as it is created.
     assert_eq!(open(&mut client, "late\u{F025}", READ_DATA, OPEN, 0).status, OBJECT_NAME_NOT_FOUND);
     std::fs::write(server.data().join("late\u{F025}"), "literal").unwrap();
     assert_eq!(open(&mut client, "late\u{F025}", READ_DATA, OPEN, 0).status, SUCCESS);
@@ -209,7 +209,7 @@ fn ready_311(server: &ServerProcess) -> RawSmbClient {
     client
 }
 
-/// The size that an error response says is needed. MS-SMB2 2.2.2, 2.2.2.1.
+/// The required size in an error response. MS-SMB2 2.2.2, 2.2.2.1.
 fn needed(reply: &RawReply, in_context: bool) -> usize {
     assert_eq!(reply.status, BUFFER_TOO_SMALL);
     let number = |at: usize| u32::from_le_bytes(reply.bytes[at..at + 4].try_into().unwrap());
@@ -367,7 +367,7 @@ fn a_read_only_share_denies_each_change() {
     assert_eq!(std::fs::read(server.data().join("file")).unwrap(), b"data");
 }
 
-/// As Windows 11 removes a directory.
+/// The requests by which Windows 11 removes a directory.
 const REMOVAL: u32 = OPEN_REPARSE_POINT | 0x20 | DIRECTORY_FILE;
 
 #[test]
@@ -438,7 +438,7 @@ fn free_space_is_that_of_the_file_system_of_the_open() {
     let data = setup.folder.path().join("data");
     std::fs::create_dir(data.join("mounted")).unwrap();
     let mounted = data.join("mounted").display().to_string();
-    // Seen by the server alone, and gone with it.
+    // The mount is in the server's namespace and ends with it.
     let mount = "mount -t tmpfs -o size=8m tmpfs \"$0\" && touch \"$0/file\" && exec \"$@\"";
     setup.launcher = ["unshare", "-m", "sh", "-c", mount, &mounted].map(str::to_owned).to_vec();
     let server = setup.start();

@@ -108,7 +108,7 @@ fn set_security(client: &mut RawSmbClient, file: RawFileId) {
     assert_eq!(client.call(SET_INFO, &body).status, SUCCESS);
 }
 
-/// A number for an operation that changes nothing the second time.
+/// A distinct number, so that the operation changes something each time.
 fn unique() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     LAST.fetch_add(1, Ordering::Relaxed)
@@ -202,7 +202,7 @@ const OPERATIONS: [OperationCase; 14] = [
     },
 ];
 
-/// Longer than a tick of the file system's clock.
+/// Waits longer than a tick of the file system's clock.
 fn pass_a_tick() {
     std::thread::sleep(Duration::from_millis(25));
 }
@@ -284,7 +284,7 @@ fn stream_write_leaves_times_that_its_open_stopped() {
     }
 }
 
-/// One time stopped, the others move.
+/// One time is frozen, the others move.
 #[test]
 fn each_time_is_stopped_by_itself() {
     let server = Setup::new().start();

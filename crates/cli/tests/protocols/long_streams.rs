@@ -152,7 +152,7 @@ fn lock_byte(client: &mut RawSmbClient, file: RawFileId, at: u64, unlocks: bool)
     client.call(LOCK, &RawSmbClient::lock_byte_body(file, at, unlocks)).status
 }
 
-/// How many long streams there are on the disk.
+/// Number of long streams on the disk.
 fn stored(data: &Path) -> usize {
     std::fs::read_dir(data.join(STORE)).map_or(0, Iterator::count)
 }
@@ -230,7 +230,7 @@ fn long_streams_of_files_and_directories_do_what_files_do() {
         assert_eq!(lock_byte(&mut client, file, at, true), SUCCESS);
         assert_eq!(other.call(WRITE, &write(theirs, at, 9)).status, SUCCESS);
         rename(&mut client, file, ":second");
-        // An open by the former name is an open of the stream still.
+        // An open by the former name still refers to the stream.
         assert_eq!(other.call(READ, &RawSmbClient::read_body(theirs, at, 1)).data(), [9]);
         close(&mut other, theirs);
         close(&mut client, file);

@@ -7,7 +7,7 @@ use crate::support::client::{
 use crate::support::{ServerProcess, Setup};
 use std::time::Instant;
 
-/// Opens without making anything.
+/// Opens an existing file.
 fn look(client: &mut RawSmbClient, name: &str) -> u32 {
     let wish = CreateRequestParts {
         name,
@@ -81,8 +81,7 @@ fn a_share_without_the_cache_serves_the_same_names() {
     assert!(scans(&server) >= before + 2);
 }
 
-/// Not how fast, but how it grows: the last thousand names of many take about as
-/// long as the first.
+/// Checks growth, not speed: the last thousand of many names take about as long as the first.
 #[test]
 fn the_ten_thousandth_name_is_made_as_fast_as_the_first() {
     let server = Setup::new().start();

@@ -16,7 +16,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts what passes between clients and a server.
+/// Counts the bytes between clients and a server.
 struct Scales {
     address: SocketAddr,
     up: Arc<AtomicU64>,
@@ -76,7 +76,7 @@ impl Metrics {
         Self(values.collect())
     }
 
-    /// Of a metric, the sum of what has these labels.
+    /// Sum of a metric's series with these labels.
     fn sum(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         let has = |of: &BTreeMap<String, String>| {
             labels.iter().all(|(label, value)| of.get(*label).is_some_and(|v| v == value))
@@ -85,7 +85,7 @@ impl Metrics {
         values.map(|(_, _, value)| *value).sum::<f64>() as u64
     }
 
-    /// All transactions of a protocol: share, operation, how they ended, how often.
+    /// Transactions of a protocol by share, operation and outcome.
     fn transactions(&self, protocol: &str) -> Vec<(String, u64)> {
         let mut all = BTreeMap::new();
         for (name, labels, count) in &self.0 {
@@ -110,7 +110,7 @@ fn log_on(address: SocketAddr, password: &str) -> (RawSmbClient, u32) {
     (client, status)
 }
 
-/// With a share that nobody may connect.
+/// The server has a share that admits no user.
 fn start_with_closed_share() -> ServerProcess {
     let mut setup = Setup::new();
     let closed = setup.folder.path().join("closed");
@@ -154,7 +154,7 @@ fn scripted_smb_load_is_metered_to_the_request_and_byte() {
     assert_eq!(client.call(LOCK, &RawSmbClient::lock_body(file, false)).status, SUCCESS);
     assert_eq!(client.echo(), SUCCESS);
     assert_eq!(log_on(scales.address, "a wrong password").1, LOGON_FAILURE);
-    // One whose connection ends while it waits.
+    // A request whose connection ends while it waits.
     let (mut waiter, _) = log_on(scales.address, PASSWORD);
     assert_eq!(waiter.connect_tree("data"), SUCCESS);
     let same = waiter.create("file");

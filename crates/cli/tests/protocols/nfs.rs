@@ -23,8 +23,8 @@ fn host_of(address: SocketAddr) -> u8 {
     }
 }
 
-/// Large reads leave by `sendfile`, small ones and those of odd length from a buffer: what
-/// the client gets must not show which.
+/// The server sends large reads by `sendfile`, small and odd ones from a buffer; both must give the
+/// same data.
 #[test]
 fn reads_of_every_length_give_what_was_written() {
     let mut setup = Setup::new();
@@ -54,12 +54,12 @@ fn reads_of_every_length_give_what_was_written() {
     });
 }
 
-/// Root's own client would come from a reserved port: the relay does not.
+/// A client of root uses a reserved port, so the test connects through a relay.
 #[test]
 fn unreserved_port_is_refused_unless_the_share_says_otherwise() {
     let mut setup = Setup::new();
     let (address, folder) = setup.export(93, 24461);
-    // As it is where nothing is configured.
+    // The default configuration.
     setup.server = setup.server.replace("reserved_ports = false\n", "");
     let open = format!("open={},nfs_squash=none,reserved_ports=no", folder.display());
     setup.arguments.extend(["--share".into(), open]);

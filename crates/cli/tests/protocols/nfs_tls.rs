@@ -1,4 +1,4 @@
-//! NFS under TLS (RFC 9289) by our own client, through a relay that seals for it.
+//! NFS under TLS (RFC 9289) by our own client, through a relay that adds TLS.
 
 use crate::support::{ServerProcess, Setup, run, text, wait_for};
 use client::nfs::{Disposition, NfsClient, NfsExport, NfsOptions, NfsTarget};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// NULL with credentials of AUTH_TLS, as one record.
 const PROBE: [u8; 44] = probe();
-/// The answer behind its mark: xid, REPLY, MSG_ACCEPTED, AUTH_NONE, eight bytes, SUCCESS.
+/// The reply after its record mark: xid, REPLY, MSG_ACCEPTED, AUTH_NONE, eight bytes, SUCCESS.
 const STARTS: &[u8; 32] = b"\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x08STARTTLS\0\0\0\0";
 
 const fn probe() -> [u8; 44] {
@@ -48,7 +48,7 @@ fn with_tls(address: SocketAddr, more: &str) -> Setup {
     setup
 }
 
-/// How a client seals; with a certificate of its own if `is_known`.
+/// TLS configuration of a client; with a certificate of its own if `is_known`.
 fn sealing(is_known: bool) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(file("ca.pem")).unwrap()).unwrap();
@@ -68,7 +68,7 @@ fn sealing(is_known: bool) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// A connection on which the server has said that TLS begins.
+/// A connection on which the server has accepted STARTTLS.
 fn started(server: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
@@ -79,7 +79,7 @@ fn started(server: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The handshake, and what the client's side of it is left with.
+/// Performs the handshake, and returns the client's side.
 fn shaken(
     config: &Arc<ClientConfig>,
     stream: &mut TcpStream,
@@ -94,7 +94,7 @@ fn shaken(
     Ok(session)
 }
 
-/// Where a client that knows no TLS finds the server.
+/// Address at which a client without TLS reaches the server.
 fn relay(config: Arc<ClientConfig>, server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -163,7 +163,7 @@ async fn connect(address: SocketAddr, connections: usize) -> NfsClient {
     NfsClient::connect(target, NfsOptions { connections, ..NfsOptions::default() }).await.unwrap()
 }
 
-/// Through records of TLS of every size, over several connections, both ways.
+/// Transfers TLS records of every size over several connections in both directions.
 async fn write_and_read(client: NfsClient) {
     let length = 1_000_003_usize;
     let whole: Vec<u8> = (0..length as u32).map(|at| (at ^ (at >> 8)) as u8).collect();
@@ -228,7 +228,7 @@ fn a_client_shows_a_certificate_where_one_is_asked_for() {
     let sealed = relay(sealing(true), address);
     runtime.block_on(async { write_and_read(connect(sealed, 1).await).await });
 
-    // The server's refusal comes behind a client's last word of the handshake.
+    // The server's refusal follows the client's last handshake message.
     let mut stream = started(address);
     if let Ok(mut session) = shaken(&sealing(false), &mut stream) {
         session.complete_io(&mut stream).expect_err("it is refused");
@@ -250,23 +250,23 @@ fn who_names_nothing_to_speak_inside_is_let_in() {
 fn invalid_tls_handshake_ends_the_connection() {
     let address = address(92);
     let server = with_tls(address, "logon_seconds = 2").start();
-    // A call in the open behind the word for TLS.
+    // A plain call after STARTTLS.
     let mut stream = started(address);
     stream.write_all(&PROBE).unwrap();
-    // The alert that says so may come first.
+    // The alert may arrive first.
     let _ = stream.read_to_end(&mut Vec::new());
     server.logged("TLS protocol error");
-    // One that came with the probe: nobody knows from whom.
+    // A call that was sent together with the probe could come from an attacker.
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(&[PROBE, PROBE].concat()).unwrap();
     let _ = stream.read_to_end(&mut Vec::new());
     server.logged("data arrived before the TLS handshake");
-    // Another protocol within TLS.
+    // Another ALPN protocol.
     let mut other = ClientConfig::clone(&sealing(false));
     other.alpn_protocols = vec![b"h2".to_vec()];
     assert!(shaken(&Arc::new(other), &mut started(address)).is_err());
     server.logged("the client's ALPN protocol is not sunrpc");
-    // Nothing at all.
+    // A client that sends nothing after STARTTLS.
     let mut silent = started(address);
     silent.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     assert_eq!(silent.read(&mut [0; 1]).unwrap(), 0, "it is not waited for");

@@ -1,4 +1,4 @@
-//! Persistent handles on a continuously available share survive the server's end.
+//! Persistent handles on a continuously available share survive a kill of the server.
 
 use crate::support::client::{
     ACCESS_DENIED, CLOSE, CREATE, FILE_NOT_AVAILABLE, LOCK, LOCK_NOT_GRANTED,
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// More than any test takes.
+/// A timeout in milliseconds that no test reaches.
 const LONG: u32 = 60_000;
 const GUID: [u8; 16] = *b"a create's guid.";
 const CLIENT: [u8; 16] = *b"a client's guid.";
@@ -105,7 +105,8 @@ fn unclaimed_persistent_open_expires_after_its_timeout() {
     let server = restarted(server);
     let mut other = RawSmbClient::ready_3(&server, [9; 16]);
     wait_for("the end of its time", || other.try_create("file").ok());
-    // Forgotten, or killed before that was written down: then once more.
+    // The kill may precede the stored removal of the record; this start then expires the open
+    // again.
     let server = restarted(server);
     wait_for("nothing to be open", || (server.metric("anabranch_open_files") == 0).then_some(()));
 }
@@ -119,7 +120,7 @@ fn names_and_fates_of_files_survive() {
     let mut info = vec![0; 20];
     info[16] = name.len() as u8;
     info.extend_from_slice(&name);
-    // By another open of the same file, which is not persistent.
+    // Uses another open of the same file, which is not persistent.
     let deletes = RawSmbClient::create_body("old");
     let by = client.call(CREATE, &with_access(deletes, 0x0013_019F)).file_id();
     assert_eq!(
@@ -176,7 +177,8 @@ fn kill_at(server: &ServerProcess, instant: Instant) -> tokio::sync::oneshot::Re
     end
 }
 
-/// The persistent open of `old` comes back, wherever the file is by now, and is of that file.
+/// Reconnects to the persistent open of `old`, which must refer to the same file under its present
+/// name.
 fn check_comes_back(server: ServerProcess, file: RawFileId, what: &str) {
     let server = restarted(server);
     let mut client = RawSmbClient::ready_3(&server, CLIENT);
@@ -204,7 +206,7 @@ fn open_survives_a_kill_at_each_instant_of_its_rename() {
         let killed = kill_at(&server, instant);
         let name: Vec<u8> = "new".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let info = [&[0; 16], &(name.len() as u32).to_le_bytes()[..], &name].concat();
-        // Answered or not.
+        // The server may reply or not.
         let _ = client.try_call(SET_INFO, &RawSmbClient::set_info_body(file, RENAME, &info));
         killed.blocking_recv().unwrap();
         check_comes_back(server, file, &format!("{instant:?}"));
@@ -227,7 +229,7 @@ fn open_survives_a_kill_at_each_instant_of_a_rename_by_nfs() {
             tokio::select! {
                 biased;
                 killed = killed => killed.unwrap(),
-                // Answered: the kill comes yet.
+                // The server replied, and is killed afterwards.
                 _ = async { drop(export.rename("old", "new").await); std::future::pending::<()>().await } => {}
             }
         });
@@ -242,12 +244,12 @@ async fn over_nfs(address: SocketAddr) -> NfsExport {
     NfsExport::open(client, "data").await.unwrap()
 }
 
-/// The key of a lease, and what it may keep: reads, handles, writes.
+/// Key of a lease, and its state: read, handle and write caching.
 const KEY: [u8; 16] = *b"a lease's key...";
 const RH: u32 = 3;
 const RWH: u32 = 7;
 
-/// RqLs of version 2.
+/// SMB2_CREATE_REQUEST_LEASE_V2.
 fn lease(state: u32, epoch: u16) -> (&'static [u8; 4], Vec<u8>) {
     let mut data =
         [&KEY[..], &state.to_le_bytes(), &[0; 4 + 8 + 16], &epoch.to_le_bytes()].concat();
@@ -262,7 +264,7 @@ fn granted(reply: &RawReply) -> (u32, u16) {
     (state, u16::from_le_bytes(data[48..50].try_into().unwrap()))
 }
 
-/// Opens `file` for ever under a lease.
+/// Opens `file` persistently under a lease.
 fn open_leased(client: &mut RawSmbClient, state: u32) -> RawFileId {
     let long = [&LONG.to_le_bytes()[..], &2u32.to_le_bytes(), &[0; 8], &GUID].concat();
     let mut body = RawSmbClient::create_body_with("file", &[(b"DH2Q", long), lease(state, 5)]);
@@ -314,7 +316,7 @@ fn file_changed_while_client_was_gone_is_not_cached_after_kill() {
     let mut other = RawSmbClient::ready_3(&server, [9; 16]);
     let seen = other.create("file");
     assert_eq!(other.call(WRITE, &RawSmbClient::write_body(seen, 0, b"new")).status, SUCCESS);
-    // Not waited for by the write, but on its way.
+    // The write does not wait for the break notification, which is in flight.
     wait_for("its being written down", || {
         let journal = std::fs::read(server.path("opens")).unwrap();
         (journal.windows(16).filter(|w| *w == KEY).count() > 1).then_some(())
@@ -386,18 +388,18 @@ fn damaged_journal_record_is_logged_and_others_are_restored() {
 const WORKERS: u8 = 4;
 const PAGE: usize = 512;
 const PAGES: u64 = 64;
-/// Bytes that are locked, beyond all pages.
+/// Offset of the locked bytes, beyond all pages.
 const LOCKED_FROM: u64 = 1 << 20;
 const LOCKS: u64 = 32;
-/// How often the server is killed if `ANABRANCH_KILLS` does not say.
+/// Default number of kills; `ANABRANCH_KILLS` overrides it.
 const KILLS: u32 = 6;
 
-/// A client that writes, locks and unlocks, and knows what was acknowledged.
+/// A client that writes, locks and unlocks, and records the acknowledged operations.
 struct Worker {
     number: u8,
     client: RawSmbClient,
     file: RawFileId,
-    /// Number of the last write to each page that was acknowledged.
+    /// Number of the last acknowledged write to each page.
     pages: HashMap<u64, u64>,
     locks: BTreeSet<u64>,
     under_way: Option<PersistentStep>,
@@ -425,7 +427,7 @@ impl Worker {
         Self { number, client, file, pages, locks, under_way: None, sequence: 0 }
     }
 
-    /// Works until the server has gone.
+    /// Works until the server has ended.
     fn start(mut self) -> JoinHandle<Self> {
         std::thread::spawn(move || {
             while self.step().is_ok() {}

@@ -94,7 +94,7 @@ fn posix_create_reply_reports_links_mode_and_owners() {
         std::fs::metadata(server.data().join("a:b*")).unwrap().permissions().mode() & 0o7777,
         0o1640
     );
-    // Linux's client has no mode for what it turns into a pipe or a device: not all bits, then.
+    // Linux's client sends no mode for pipes and devices; the file then must not get all bits.
     made(&mut client, "pipe", ALL, 0xffff);
     let pipe = std::fs::metadata(server.data().join("pipe")).unwrap().permissions();
     assert_eq!(pipe.mode() & 0o7777, 0o644);
@@ -111,7 +111,7 @@ fn posix_create_reply_reports_links_mode_and_owners() {
     };
     assert_eq!(client.call(CREATE, &RawSmbClient::create_with(&long)).status, INVALID_PARAMETER);
 
-    // Where the extensions were not agreed on the context means nothing.
+    // Without negotiated extensions the context has no effect.
     let mut plain = ready(&server, &[]);
     let reply = create(&mut plain, "plain", CREATE_NEW, ALL, 0o600);
     assert_eq!((reply.status, reply.contexts()), (SUCCESS, &[][..]));
@@ -224,7 +224,7 @@ fn mode_of_a_client_that_names_owners_by_number_is_kept() {
         let reply = client.call(CREATE, &RawSmbClient::create_with(&wish));
         assert_eq!(reply.status, SUCCESS, "{name}");
         assert_eq!(mode_on_disk(&server, name), expected, "{name}");
-        // Only the superuser gives files away.
+        // Only the superuser may change a file's owner.
         let own = server.data().metadata().unwrap().uid();
         let uid = if own == 0 { 4100 } else { own };
         let owner = (5, &[88, 1, uid][..]);
@@ -235,8 +235,7 @@ fn mode_of_a_client_that_names_owners_by_number_is_kept() {
     }
 }
 
-/// The list that is shown with another owner in the place of the present one, as Linux's client sends
-/// it with a new owner.
+/// The shown ACL with the owner replaced, as Linux's client sends it with a new owner.
 fn shown_list(
     client: &mut RawSmbClient,
     file: RawFileId,
@@ -259,7 +258,7 @@ fn shown_list(
     [descriptor, list, sid(owner)].concat()
 }
 
-/// `setcifsacl` with an owner and a list in one.
+/// `setcifsacl` sends an owner and an ACL in one request.
 #[test]
 fn list_sent_with_an_owner_is_stored_unless_it_is_the_shown_one() {
     let server = Setup::new().start();
@@ -270,7 +269,7 @@ fn list_sent_with_an_owner_is_stored_unless_it_is_the_shown_one() {
     let narrow = descriptor(&[owner], Some(owner));
     assert_eq!(set_security(&mut client, file, 5, &narrow), SUCCESS);
     assert_eq!(mode_on_disk(&server, "file") & 0o077, 0, "others lost what they had");
-    // A mode beside what is no mode's list, and one with a new owner, change no mode.
+    // A mode beside an ACL that no mode is equivalent to, and one with a new owner, change no mode.
     let file = made(&mut client, "other", ALL, 0o600);
     let stale = descriptor(&[(5, &[88, 3, 0o777]), (5, &[11])], Some(owner));
     assert_eq!(set_security(&mut client, file, 5, &stale), SUCCESS);

@@ -21,10 +21,10 @@ use wire::nfs::ops::{ShareAccess, ShareDeny};
 use wire::nfs::{NfsStatus, OperationNumber};
 use wire::ntstatus::NtStatus;
 
-/// Seconds after which a client of NFS that says nothing is away: the least.
+/// Minimum NFS lease time in seconds.
 const LEASE_SECONDS: u64 = 5;
 
-/// A server of both.
+/// A server of both protocols.
 fn start(host: u8) -> (ServerProcess, SocketAddr) {
     let mut setup = Setup::new().server(&format!("nfs_lease_seconds = {LEASE_SECONDS}"));
     setup.shares += "nfs_squash = \"none\"\n";
@@ -108,7 +108,7 @@ fn courtesy_nfs_client_opens_yield_to_smb() {
     block_on(async {
         let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
         let left = nfs.open_file("file", Disposition::Create).await.unwrap();
-        // Without a word: its connections are gone, its opens are not.
+        // The client vanishes: its connections end, its opens remain.
         drop((left, nfs));
         let alone = SmbOpenHow { share: 0, ..SmbOpenHow::read_write() };
         let denied = smb.open("file", &alone).await.unwrap_err();
@@ -118,7 +118,7 @@ fn courtesy_nfs_client_opens_yield_to_smb() {
     });
 }
 
-/// A line that went dead says nothing: the session goes on over another.
+/// A dead connection reports no error; the session continues on another.
 #[test]
 fn silent_nfs_connection_is_dropped_and_requests_move() {
     let (server, nfs) = start(117);
@@ -149,12 +149,12 @@ fn silent_nfs_connection_is_dropped_and_requests_move() {
     assert_eq!(std::fs::read(server.data().join("silent")).unwrap(), b"content");
 }
 
-/// A runtime that goes on while the other client waits.
+/// A runtime that runs while the other client waits.
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// A client of NFS that is called back.
+/// An NFS client with a backchannel.
 async fn called_back(address: SocketAddr) -> NfsExport {
     let options = NfsOptions { callbacks: true, ..NfsOptions::default() };
     over_nfs_with(address, options).await
@@ -228,7 +228,7 @@ fn file_id_and_times_match_across_protocols() {
     let (before, (number, written, changed)) = (stat(), shown(&mut smb, ours));
     assert_eq!(before.id, number);
     let modified = before.times[1];
-    // In steps of 100 ns since 1601.
+    // FILETIME: steps of 100 ns since 1601.
     let since_1601 = (modified.seconds + 11_644_473_600) as u64 * 10_000_000;
     assert_eq!(since_1601 + u64::from(modified.nanoseconds) / 100, written);
     std::thread::sleep(Duration::from_millis(20));
@@ -396,7 +396,7 @@ fn stopping_server_recalls_cached_writes_within_time_limit() {
         server.signal("TERM");
         let (_, left, _) = hear_break(&mut smb);
         if answers {
-            // A disk of its own, a slow line: it takes a moment.
+            // The notification may arrive a moment later.
             std::thread::sleep(Duration::from_millis(500));
             let written = smb.call(WRITE, &RawSmbClient::write_body(ours, 0, b"kept back"));
             assert_eq!(written.status, SUCCESS);
@@ -409,7 +409,7 @@ fn stopping_server_recalls_cached_writes_within_time_limit() {
     }
 }
 
-/// Answers breaks of the lease until it does not keep handles any more.
+/// Acknowledges breaks of the lease until it has no handle caching.
 fn lose_handles(smb: &mut RawSmbClient) {
     let lost = (0..3).any(|_| next_break(smb).1 & HANDLES == 0);
     assert!(lost, "handles are still kept");

@@ -14,7 +14,7 @@ use wire::smb::Dialect;
 const NAME: &str = "a name that nobody may read";
 const PAYLOAD: &[u8] = b"contents that nobody may read";
 
-/// `data`, and beside it `sealed`, which is to be encrypted.
+/// A server with the share `data`, and `sealed`, which requires encryption.
 fn serve() -> ServerProcess {
     let mut setup = Setup::new();
     let folder = setup.folder.path().join("sealed");
@@ -43,7 +43,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     })
 }
 
-/// Which of the secrets whoever listens on the way finds, when a file is written, read, and listed.
+/// The secrets that an eavesdropper finds while a file is written, read and listed.
 async fn overheard(server: SocketAddr, dialect: Dialect, share: &str) -> [bool; 3] {
     let relay = Relay::new(server).await;
     let client = connect(relay.address, dialect).await;

@@ -1,4 +1,4 @@
-//! The file system fails: the statuses that clients receive, and the log's messages.
+//! Failing file systems: the statuses that clients receive, and the log's messages.
 
 use crate::support::client::{
     ACCESS_DENIED, BAD_NETWORK_NAME, DISK_FULL, NETWORK_NAME_DELETED, READ, RawSmbClient, SET_INFO,
@@ -25,7 +25,7 @@ fn full_disk_is_reported_and_writes_resume_when_space_is_freed() {
     }
     let mut setup = Setup::new();
     let data = setup.folder.path().join("data").display().to_string();
-    // Seen by the server alone, and gone with it.
+    // The mount is in the server's namespace and ends with it.
     let mount = "mount -t tmpfs -o size=2m tmpfs \"$0\" && exec \"$@\"";
     setup.launcher = ["unshare", "-m", "sh", "-c", mount, &data].map(str::to_owned).to_vec();
     let server = setup.start();
@@ -94,7 +94,7 @@ fn share_with_removed_directory_is_reported_and_reloadable() {
 #[test]
 fn system_refusal_is_returned_and_logged_with_the_user() {
     let mut setup = Setup::new();
-    // Root may do everything: someone who may not.
+    // Root has every permission, so the test uses another user.
     let name = if is_root() { "nobody".to_owned() } else { user() };
     setup.arguments = vec!["--user".into(), format!("{name}:{PASSWORD}")];
     let data = setup.folder.path().join("data");

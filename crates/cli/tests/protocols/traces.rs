@@ -69,9 +69,9 @@ struct TraceRequest {
     line: String,
     command: u16,
     body: Vec<u8>,
-    /// The name that its open gets.
+    /// Name of the resulting open.
     opens: Option<String>,
-    /// The open that it is about.
+    /// Name of the open that the request uses.
     about: Option<String>,
     status: u32,
     expected: Vec<String>,
@@ -82,9 +82,9 @@ struct TraceReplay<'a> {
     server: &'a ServerProcess,
     client: RawSmbClient,
     opens: HashMap<String, RawFileId>,
-    /// Watches by the name of their folder: the message that waits.
+    /// Message ids of the waiting CHANGE_NOTIFYs, by folder.
     watches: HashMap<String, u64>,
-    /// Answers to watches that came between others.
+    /// CHANGE_NOTIFY replies that arrived between others.
     early: Vec<RawReply>,
 }
 
@@ -263,7 +263,7 @@ impl<'a> TraceReplay<'a> {
         }
     }
 
-    /// The answer to a watch.
+    /// The reply to a CHANGE_NOTIFY.
     fn notified(&mut self, line: &str) {
         let (asked, expected) = line.split_once(" -> ").unwrap();
         let (name, expected) = (&words(asked)[1], words(expected));

@@ -1,5 +1,5 @@
-//! A share on a file system that another machine changes, of which nothing is heard here: one of
-//! FUSE, in a mount namespace of its own, that shows a directory of this machine.
+//! A share on a file system without change notifications, as if another machine changed it: a FUSE
+//! file system in its own mount namespace that shows a local directory.
 
 use crate::support::client::{CREATE, RawSmbClient, SUCCESS};
 use crate::support::{ServerProcess, Setup, library};
@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// More than the file system's own bound, that the kernel counts in ticks.
+/// Waits longer than the file system's cache timeout, which the kernel counts in ticks.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// A server whose share shows `behind`, where names and attributes may be kept for so many
-/// seconds by the system; none where that cannot be made.
+/// A server whose share shows `behind`, with names and attributes that the kernel caches for this
+/// number of seconds; none where FUSE is unavailable.
 fn serve(setup: &mut Setup, behind: &Path, seconds: u64) -> Option<ServerProcess> {
     let can = |program: &str, arguments: &[&str]| {
         Command::new(program).args(arguments).output().is_ok_and(|ran| ran.status.success())
@@ -38,7 +38,7 @@ async fn size(tree: &SmbTree, path: &str) -> Option<u64> {
     }
 }
 
-/// Names and sizes of what is in the directory.
+/// Names and sizes of the directory's entries.
 async fn listed(tree: &SmbTree) -> Vec<(String, u64)> {
     let entries = tree.list("dir").await.unwrap();
     let sizes = entries.into_iter().map(|entry| (entry.name, entry.record.size_bytes));
@@ -62,7 +62,7 @@ async fn changes_are_seen(seconds: u64) {
     let Some(server) = serve(&mut setup, behind.path(), seconds) else { return };
     let tree = library::tree(&server).await;
     for turn in 0..3_u64 {
-        // Asked for often enough to be kept, if anything were.
+        // Repeated often enough that a cache would hold it.
         for _ in 0..4 {
             assert_eq!(size(&tree, "dir/FILE").await, Some(3 + turn));
             assert_eq!(size(&tree, "dir/other").await, None);

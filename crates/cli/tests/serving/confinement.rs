@@ -37,7 +37,7 @@ fn assert_capabilities(threads: &[String], kept: u64) {
             assert_eq!(held & !kept, 0, "{name} in {status}");
         }
     }
-    // Acting as a caller still works in the thread that began.
+    // The first thread can still act as a caller.
     let all = field(&threads[0], "CapPrm");
     assert_ne!(u64::from_str_radix(all, 16).unwrap() & (1 << 7), 0, "no SETUID: {all}");
 }

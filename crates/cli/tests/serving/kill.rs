@@ -1,5 +1,4 @@
-//! The server is killed in the middle of its work: what it had acknowledged is
-//! there when it runs again.
+//! A killed server has all acknowledged data after its restart.
 
 use crate::support::client::{
     CREATE, PENDING, READ, RawFileId, RawSmbClient, SUCCESS, WRITE, frame,
@@ -12,15 +11,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const WRITERS: u64 = 4;
-/// Writes that each writer has under way.
+/// Writes in flight of each writer.
 const WINDOW: usize = 8;
 const PAGE: usize = 4096;
 const PAGES: u64 = 256;
-/// Pages of the longest write: what one credit pays for.
+/// Pages of the longest write, which one credit covers.
 const WRITE_PAGES_MAX: u64 = 16;
-/// A writer makes a file whenever it has written so often.
+/// Number of writes after which a writer creates a file.
 const WRITES_PER_FILE: u64 = 20;
-/// From the first write to the kill, in milliseconds.
+/// Time from the first write to the kill, in milliseconds.
 const KILLS_AFTER: [u64; 4] = [50, 150, 300, 600];
 
 /// The bytes that write number `sequence` puts into a page; the number is first.
@@ -40,13 +39,13 @@ enum PendingRequest {
     Make(String),
 }
 
-/// A client that overwrites one file at random, and knows what was acknowledged.
+/// A client that overwrites one file at random, and records the acknowledged writes.
 struct OverwritingClient {
     number: u64,
     client: RawSmbClient,
     file: RawFileId,
     under_way: HashMap<u64, PendingRequest>,
-    /// For each page the last write that was acknowledged, or 0.
+    /// Number of the last acknowledged write of each page, or 0.
     acknowledged: Vec<u64>,
     made: Vec<String>,
     sequence: u64,
@@ -122,8 +121,8 @@ impl OverwritingClient {
         self.client.stream.write_all(&frame(&message))
     }
 
-    /// Whether a page holds what was last acknowledged, or a write that was under
-    /// way; either of them whole.
+    /// True if a page holds its last acknowledged write or one that was in flight, complete in
+    /// either case.
     fn check(&self, page: u64, found: &[u8]) {
         let last = self.acknowledged[page as usize];
         let found = if found.is_empty() { &[0; PAGE][..] } else { found };

@@ -106,7 +106,7 @@ fn slow_requests_are_exported_to_a_collector() {
     wait_for("the count", || (server.metric("anabranch_traces_sent_total") > 0).then_some(()));
 }
 
-/// A name that would end its line, begin another one, clear the screen and turn the text around.
+/// A name with characters that end a line, clear the screen, or reverse the direction of text.
 const HOSTILE: &str = "x\n2026-01-01T00:00:00Z  INFO forged\r\u{1b}[2J\u{9b}31m\u{202e}\u{2028}";
 
 /// Tries to log on under a hostile name.
@@ -150,7 +150,7 @@ fn log_that_cannot_be_written_harms_no_client_and_is_counted() {
     }
     let wait = || (server.metric("anabranch_log_lines_dropped_total") >= 3).then_some(());
     wait_for("the count", wait);
-    // The connection of before, and a new one, go on.
+    // The former connection and a new one still work.
     client.send(crate::support::client::LOCK, &RawSmbClient::lock_body(file, false));
     assert_eq!(client.receive().unwrap().status, SUCCESS);
     RawSmbClient::ready(&server).create("another");

@@ -62,7 +62,7 @@ fn reload(server: &ServerProcess, config: &str, logged: &str) {
     server.logged(logged);
 }
 
-/// Adds the user "somebody", who is the same system user, by "her password".
+/// Adds the user "somebody" for the same system user, with the password "her password".
 fn add_somebody(server: &ServerProcess) {
     let users = server.path("users.toml").display().to_string();
     let args = [
@@ -122,7 +122,7 @@ fn a_reload_brings_shares_and_users_and_drops_no_session() {
     let file = client.create("kept");
     assert_eq!(client.connect_tree("more"), BAD_NETWORK_NAME);
 
-    // Another user, who is the same system user.
+    // A second account of the same system user.
     add_somebody(&server);
     let log_on = |name: &str, password: &str| {
         let mut other = RawSmbClient::connect(server.smb);
@@ -169,7 +169,7 @@ fn a_reload_of_a_broken_file_changes_nothing_and_says_where() {
         "{said}"
     );
     assert_eq!((client.echo(), client.connect_tree("data")), (SUCCESS, SUCCESS));
-    // A share that cannot be opened is refused as a whole, too.
+    // A configuration with an unusable share is refused as a whole, too.
     let gone = format!("{config}[[share]]\nname = \"gone\"\npath = \"/nonexistent/dir\"\n");
     reload(&server, &gone, "share gone: ");
     assert_eq!(client.connect_tree("data"), SUCCESS);
@@ -192,8 +192,8 @@ fn a_stop_waits_for_no_idle_connection_and_no_waiting_lock() {
     server.logged("stopped");
 }
 
-/// A client writes without pause; whatever was acknowledged before the stop
-/// must be in the file, and the server must not fail.
+/// A client writes without pause; the file must hold every write that was acknowledged before the
+/// stop, and the server must not fail.
 #[test]
 fn a_stop_under_load_loses_no_acknowledged_write() {
     let mut server = Setup::new().start();
@@ -277,7 +277,7 @@ fn metrics_count_what_happened() {
     assert_eq!(server.page("/health"), "ok\n");
 }
 
-/// A web page that a browser on this machine shows has a name as its host.
+/// Requests of a foreign web page in a local browser have a name in the Host header.
 #[test]
 fn the_admin_page_does_not_answer_to_foreign_names() {
     let server = Setup::new().start();

@@ -17,7 +17,7 @@ const CLIENT: [u8; 16] = *b"a client's guid.";
 /// Launcher that runs a command with umask 0.
 const UMASK_0: [&str; 4] = ["sh", "-c", "umask 0; exec \"$@\"", "sh"];
 
-/// All that lies in a directory, and the directory itself.
+/// A directory and everything below it.
 fn all_in(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_path_buf()];
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -134,7 +134,8 @@ fn killed_server_with_a_users_open_starts_as_root() {
     assert_ne!(owner, 0, "the open is a user's");
 
     let setup = server.kill();
-    // The start has to create what only root may create there, after it has restored the open.
+    // After it has restored the open, the start must still be able to create files that only root
+    // may create.
     for token in ["admin-token", "metrics-token"] {
         std::fs::remove_file(state.join(token)).unwrap();
     }

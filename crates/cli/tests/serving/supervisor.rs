@@ -1,4 +1,4 @@
-//! The server as systemd runs it: what it tells, and sockets that it is given.
+//! The server under systemd: its notifications, and passed sockets.
 
 use crate::support::{PATIENCE, Setup, anabranch_by, text};
 use std::io::{BufRead, BufReader};
@@ -67,13 +67,13 @@ fn the_service_manager_hears_of_start_reload_life_and_end() {
     assert!(running.ended().success());
 }
 
-/// The shell gives the descriptors the numbers that the protocol has, and its own process
-/// to the server.
+/// The shell moves the descriptors to the numbers of the protocol, and replaces itself by the
+/// server.
 #[test]
 fn sockets_that_were_open_before_are_served_by_their_names() {
     let setup = Setup::new();
     let config = setup.folder.path().join("config.toml");
-    // An address that cannot be listened on: it must not be tried.
+    // An unusable address: the server must not try it.
     let text = setup.config().replace("127.0.0.1:0", "192.0.2.1:445");
     std::fs::write(&config, text).unwrap();
     let (smb, admin) = (TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));

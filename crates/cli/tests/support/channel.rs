@@ -26,14 +26,14 @@ const BINDING: u8 = 1;
 /// 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE.
 const NTLM_FLAGS: u32 = 0x2008_8205;
 
-/// A request on a channel, without the session's fields.
+/// A request on a channel, without the fields of its session.
 #[derive(Clone, Copy, Default)]
 pub struct SignedRequest<'a> {
     pub command: u16,
     pub tree: u32,
     /// ChannelSequence. MS-SMB2 2.2.1.2.
     pub sequence: u16,
-    /// It may have been done already.
+    /// The request is a replay.
     pub replays: bool,
     pub body: &'a [u8],
 }
@@ -43,7 +43,7 @@ pub struct SigningChannel {
     pub stream: TcpStream,
     pub session: u64,
     key: Option<SigningKey>,
-    /// Of the session: signs what binds further channels.
+    /// Key of the session, which signs the binding of further channels.
     session_key: [u8; 16],
     next_id: u64,
 }
@@ -77,7 +77,7 @@ impl SigningChannel {
         channel
     }
 
-    /// Makes this connection one of `first`'s session; gives the status.
+    /// Binds this connection to `first`'s session; returns the status.
     pub fn bind(&mut self, first: &Self) -> u32 {
         self.session = first.session;
         self.session_key = first.session_key;
@@ -156,7 +156,7 @@ impl SigningChannel {
         Ok(reply)
     }
 
-    /// Sends a signed request, and leaves its answer where it is.
+    /// Sends a signed request without receiving its reply.
     pub fn begin(&mut self, asked: SignedRequest<'_>) -> io::Result<()> {
         let key = self.key.take();
         let sent = self.send(asked, key.as_ref());
@@ -164,13 +164,13 @@ impl SigningChannel {
         sent
     }
 
-    /// A signed request and its answer.
+    /// Sends a signed request, and returns its reply.
     pub fn ask(&mut self, asked: SignedRequest<'_>) -> io::Result<Vec<u8>> {
         self.begin(asked)?;
         self.receive()
     }
 
-    /// Proves once more who uses the session, on this channel; gives the status.
+    /// Reauthenticates the session on this channel; returns the status.
     pub fn reauthenticate(&mut self) -> u32 {
         let (key, session_key) = (self.key.take(), self.session_key);
         let status = self.log_on(0, key.as_ref());
@@ -179,14 +179,14 @@ impl SigningChannel {
         status
     }
 
-    /// ECHO and its like in the session; gives the status.
+    /// Sends ECHO or a similar request in the session; returns the status.
     pub fn plain(&mut self, command: u16) -> io::Result<u32> {
         let reply =
             self.ask(SignedRequest { command, body: &[4, 0, 0, 0], ..SignedRequest::default() });
         reply.map(|reply| status_of(&reply))
     }
 
-    /// Someone else's key, of a session that does not exist.
+    /// The key of a session that does not exist.
     pub fn forged_key() -> SigningKey {
         SigningKey::new(SigningAlgorithm::AesCmac, &[7; 16])
     }

@@ -1,5 +1,5 @@
-//! A client of SMB 2.1, 3.0 or 3.1.1 that neither signs nor seals but where it must, written from
-//! MS-SMB2 2.2 and MS-NLMP 2.2 without the server's encoders.
+//! A client of SMB 2.1, 3.0 or 3.1.1 that signs and encrypts only where the server requires it,
+//! written from MS-SMB2 2.2 and MS-NLMP 2.2 without the server's encoders.
 
 use super::{PASSWORD, PATIENCE, ServerProcess, user};
 use hmac::{Hmac, KeyInit, Mac};
@@ -47,7 +47,7 @@ pub const CHANGE_NOTIFY: u16 = 15;
 pub const QUERY_INFO: u16 = 16;
 pub const SET_INFO: u16 = 17;
 
-/// A reply: its header's fields that matter here, and all of its bytes.
+/// A reply: the header fields that tests use, and all bytes.
 #[derive(Debug)]
 pub struct RawReply {
     pub status: u32,
@@ -78,12 +78,12 @@ impl RawReply {
         Self { status, message_id, credits, bytes }
     }
 
-    /// Of a CREATE that succeeded.
+    /// FileId of a successful CREATE.
     pub fn file_id(&self) -> RawFileId {
         self.bytes[128..144].try_into().expect("16 bytes")
     }
 
-    /// The lasting half of the id, of a CREATE that succeeded.
+    /// FileId.Persistent of a successful CREATE.
     pub fn persistent_id(&self) -> u64 {
         u64::from_le_bytes(self.bytes[128..136].try_into().expect("8 bytes"))
     }
@@ -93,7 +93,7 @@ impl RawReply {
         u32::from_le_bytes(self.bytes[68..72].try_into().expect("4 bytes"))
     }
 
-    /// The data of a context in the answer to CREATE.
+    /// Data of a context in the reply to CREATE.
     pub fn context(&self, name: &[u8; 4]) -> Option<&[u8]> {
         let offset = u32::from_le_bytes(self.bytes[144..148].try_into().expect("4 bytes")) as usize;
         let list = self.bytes.get(offset..).filter(|_| offset > 0)?;
@@ -102,13 +102,13 @@ impl RawReply {
         list.get(at + 8..at + 8 + length)
     }
 
-    /// Of a QUERY_INFO, QUERY_DIRECTORY that succeeded.
+    /// Output of a successful QUERY_INFO or QUERY_DIRECTORY.
     pub fn output(&self) -> &[u8] {
         let length = u32::from_le_bytes(self.bytes[68..72].try_into().expect("4 bytes"));
         &self.bytes[72..72 + length as usize]
     }
 
-    /// The create contexts of a CREATE that succeeded.
+    /// Create contexts of a successful CREATE.
     pub fn contexts(&self) -> &[u8] {
         let number = |at: usize| {
             u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("4 bytes")) as usize
@@ -117,7 +117,7 @@ impl RawReply {
         if length == 0 { &[] } else { &self.bytes[offset..offset + length] }
     }
 
-    /// Of a READ that succeeded.
+    /// Data of a successful READ.
     pub fn data(&self) -> &[u8] {
         self.bytes.get(80..).unwrap_or_default()
     }
@@ -134,9 +134,9 @@ pub struct RawSmbClient {
     /// SMB2_FLAGS_REPLAY_OPERATION. MS-SMB2 2.2.1.2.
     pub channel_sequence: u16,
     pub replays: bool,
-    /// Over the messages that lead to a session's keys.
+    /// Preauthentication integrity hash.
     preauth: PreauthHash,
-    /// Signs TREE_CONNECT on 3.1.1, which the server demands.
+    /// Signs TREE_CONNECT on 3.1.1, as the server requires.
     signing: Option<SigningKey>,
     /// AES-128-GCM in both directions, on 3.1.1.
     sealing: Option<(SealingKey, OpeningKey)>,
@@ -158,8 +158,8 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], payload].concat()
 }
 
-/// A connection from another address of the loopback network, if it is taken:
-/// one address may not hold so many that nobody has logged on to.
+/// Connects from another loopback address, because one address may hold only a few connections
+/// without a logon.
 pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
@@ -169,7 +169,7 @@ pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
 }
 
 impl RawSmbClient {
-    /// A connection that has said nothing yet.
+    /// A connection without any message yet.
     pub fn connect(to: SocketAddr) -> Self {
         let stream = TcpStream::connect(to).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -177,7 +177,7 @@ impl RawSmbClient {
         Self::over(stream)
     }
 
-    /// The same over a connection that is there.
+    /// The same over an existing connection.
     pub fn over(stream: TcpStream) -> Self {
         let (dialect, guid) = (0x0210, [0; 16]);
         let (channel_sequence, replays) = (0, false);
@@ -203,17 +203,17 @@ impl RawSmbClient {
         Self::connect(server.smb).set_up_as(&user())
     }
 
-    /// The same with 3.0, as the client `guid`.
+    /// The same with SMB 3.0, as the client `guid`.
     pub fn ready_3(server: &ServerProcess, guid: [u8; 16]) -> Self {
         Self::connect_3(server, guid).set_up_as(&user())
     }
 
-    /// A connection with 3.0 that has said nothing yet.
+    /// A connection of SMB 3.0 without any message yet.
     pub fn connect_3(server: &ServerProcess, guid: [u8; 16]) -> Self {
         Self { dialect: 0x0300, guid, ..Self::connect(server.smb) }
     }
 
-    /// Gets a session of `name` and the share `data`.
+    /// Sets up a session of `name`, and connects to the share `data`.
     pub fn set_up_as(self, name: &str) -> Self {
         let mut client = self;
         client.negotiate();
@@ -257,8 +257,8 @@ impl RawSmbClient {
         Ok(RawReply::of(bytes))
     }
 
-    /// Sends requests in one frame, each but the first related to the one
-    /// before; gives the id of the first.
+    /// Sends requests in one frame, each but the first related to its predecessor; returns the id
+    /// of the first.
     pub fn send_chain(&mut self, chain: &[(u16, Vec<u8>)]) -> u64 {
         const RELATED: u32 = 4;
         let first_id = self.next_id;
@@ -301,7 +301,7 @@ impl RawSmbClient {
     fn call_message(&mut self, command: u16, message: &[u8]) -> RawReply {
         self.stream.write_all(&frame(message)).expect("it reads");
         let reply = self.receive().expect("it answers");
-        // Keys are over all but the last answer to SESSION_SETUP. MS-SMB2 3.2.5.3.
+        // The hash covers all messages but the last SESSION_SETUP response. MS-SMB2 3.2.5.3.
         if command == NEGOTIATE || command == SESSION_SETUP {
             self.preauth.update(message);
         }
@@ -374,7 +374,7 @@ impl RawSmbClient {
         reply
     }
 
-    /// Logs on with NTLMv2, without SPNEGO around it; gives the status.
+    /// Logs on with NTLMv2 without SPNEGO; returns the status.
     pub fn log_on(&mut self, user: &str, password: &str) -> u32 {
         const FLAGS: u32 = 0x2008_8205; // 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE
         let negotiate = [&b"NTLMSSP\0\x01\0\0\0"[..], &FLAGS.to_le_bytes(), &[0; 16]].concat();
@@ -426,8 +426,8 @@ impl RawSmbClient {
         body
     }
 
-    /// Connects to a share by a request that is encrypted and not signed; gives the status. The
-    /// connection has negotiated AES-128-GCM.
+    /// Connects to a share by an encrypted, unsigned request; returns the status. The connection
+    /// has negotiated AES-128-GCM.
     pub fn connect_tree_sealed(&mut self, share: &str) -> u32 {
         let message = self.message(TREE_CONNECT, &Self::tree_connect_body(share));
         let mut sealed = [&[0; TransformHeader::LENGTH][..], &message].concat();
@@ -442,7 +442,7 @@ impl RawSmbClient {
         RawReply::of(reply.split_off(TransformHeader::LENGTH)).status
     }
 
-    /// Connects to a share of the server; gives the status.
+    /// Connects to a share of the server; returns the status.
     pub fn connect_tree(&mut self, share: &str) -> u32 {
         let mut message = self.message(TREE_CONNECT, &Self::tree_connect_body(share));
         if let Some(key) = &self.signing {
@@ -461,12 +461,12 @@ impl RawSmbClient {
         self.call(ECHO, &[4, 0, 0, 0]).status
     }
 
-    /// Opens a file to read and write, making it if it is not there.
+    /// Opens a file for reading and writing; creates it if it is missing.
     pub fn create(&mut self, name: &str) -> RawFileId {
         self.try_create(name).unwrap_or_else(|status| panic!("{name}: {status:#x}"))
     }
 
-    /// As [`RawSmbClient::create`], or the status.
+    /// Like [`RawSmbClient::create`], but returns a failure's status.
     pub fn try_create(&mut self, name: &str) -> Result<RawFileId, u32> {
         self.send(CREATE, &Self::create_body(name));
         let reply = self.receive().expect("it answers");
@@ -493,8 +493,8 @@ impl RawSmbClient {
         body
     }
 
-    /// The same with a batch oplock and contexts. As it is to be decoded, all
-    /// parts begin at multiples of 8.
+    /// The same with a batch oplock and contexts. All parts begin at multiples of 8, as decoders
+    /// require.
     pub fn create_body_with(name: &str, contexts: &[(&[u8; 4], Vec<u8>)]) -> Vec<u8> {
         let mut body = Self::create_body(name);
         body[3] = 9; // RequestedOplockLevel
@@ -518,8 +518,8 @@ impl RawSmbClient {
         body
     }
 
-    /// A CREATE with the name `guid` that is to outlive its connection; or the
-    /// server, without an oplock.
+    /// A CREATE of a durable open with the CreateGuid `guid`; of a persistent one without an
+    /// oplock.
     pub fn durable_body(name: &str, guid: [u8; 16], timeout_ms: u32, persistent: bool) -> Vec<u8> {
         let flags: u32 = if persistent { 2 } else { 0 };
         let data = [&timeout_ms.to_le_bytes()[..], &flags.to_le_bytes(), &[0; 8], &guid].concat();
@@ -530,7 +530,7 @@ impl RawSmbClient {
         body
     }
 
-    /// A CREATE that comes back for `file`.
+    /// A CREATE that reconnects to `file`.
     pub fn reconnect_body(file: RawFileId, guid: [u8; 16], persistent: bool) -> Vec<u8> {
         let flags: u32 = if persistent { 2 } else { 0 };
         let data = [&file[..], &guid, &flags.to_le_bytes()].concat();
@@ -544,7 +544,7 @@ impl RawSmbClient {
         Self::control_body(file, 0x0014_01D4, &input, 0)
     }
 
-    /// A file system control with room for so many bytes of output.
+    /// An FSCTL with this maximum of output bytes.
     pub fn control_body(file: RawFileId, code: u32, input: &[u8], room: u32) -> Vec<u8> {
         let mut body = vec![57, 0, 0, 0];
         body.extend_from_slice(&code.to_le_bytes());
@@ -611,7 +611,8 @@ impl RawSmbClient {
         [&[24, 0, 0, 0, 0, 0, 0, 0], &file[..]].concat()
     }
 
-    /// Asks for changes in a directory, not below; see MS-SMB2 2.2.35 for the filter.
+    /// Requests notification of changes in a directory, without its subtree; see MS-SMB2 2.2.35 for
+    /// the filter.
     pub fn change_notify_body(file: RawFileId, filter: u32) -> Vec<u8> {
         let mut body = vec![32, 0, 0, 0];
         body.extend_from_slice(&4096u32.to_le_bytes());
@@ -651,7 +652,7 @@ impl RawSmbClient {
         body
     }
 
-    /// A lock of all bytes, of this client alone; waits if `waits`.
+    /// Locks all bytes exclusively; waits if `waits`.
     pub fn lock_body(file: RawFileId, waits: bool) -> Vec<u8> {
         let mut body = vec![48, 0, 1, 0, 0, 0, 0, 0];
         body.extend_from_slice(&file);
@@ -663,7 +664,7 @@ impl RawSmbClient {
         body
     }
 
-    /// One byte, of this client alone; or given back. Does not wait.
+    /// Locks one byte exclusively, or unlocks it. Does not wait.
     pub fn lock_byte_body(file: RawFileId, offset: u64, unlocks: bool) -> Vec<u8> {
         let mut body = Self::lock_body(file, false);
         body[24..32].copy_from_slice(&offset.to_le_bytes());
@@ -672,7 +673,7 @@ impl RawSmbClient {
         body
     }
 
-    /// As [`RawSmbClient::call`], or why there is no answer: the server has gone.
+    /// Like [`RawSmbClient::call`]; an error if the server has closed the connection.
     pub fn try_call(&mut self, command: u16, body: &[u8]) -> io::Result<RawReply> {
         let message = self.message(command, body);
         self.stream.write_all(&frame(&message))?;

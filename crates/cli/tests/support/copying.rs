@@ -1,4 +1,4 @@
-//! `anabranch copy` as a command, trees to copy, and what came of them.
+//! Runs `anabranch copy`, creates trees to copy, and checks the results.
 
 use super::{PASSWORD, ServerProcess, Setup, anabranch, text};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub struct SmbAndNfsServer {
 }
 
 impl SmbAndNfsServer {
-    /// Its NFS has the loopback address with this last number.
+    /// NFS listens on the loopback address with this last number.
     pub fn start(host: u8) -> Self {
         let mut setup = Setup::new();
         setup.shares += "nfs_squash = \"none\"\n";
@@ -52,7 +52,7 @@ pub fn output_text(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Bytes that are nowhere the same.
+/// Bytes without repetition.
 pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut out = Vec::with_capacity(length + 8);
@@ -86,21 +86,21 @@ pub fn tree(folder: &Path, large_bytes: usize) -> PathBuf {
     root
 }
 
-/// A time of the last change that all sides can tell: they have steps of 100 ns.
+/// A modification time that all sides can store: a multiple of 100 ns.
 pub fn set_time(path: &Path, seconds: u64) {
     let file = std::fs::File::options().write(true).open(path).expect("a file");
     let time = SystemTime::UNIX_EPOCH + Duration::new(1_500_000_000 + seconds, 123_456_700);
     file.set_modified(time).expect("its own file");
 }
 
-/// All files below, with what is in them and the time of the last change.
+/// All files below a directory, with contents and modification times.
 pub fn contents(root: &Path) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
-            // A server may be about to rename what a client asked for before it was killed.
+            // The server may still carry out a rename that the killed client requested.
             let Ok(metadata) = path.symlink_metadata() else { continue };
             if metadata.is_dir() {
                 folders.push(path);
@@ -114,7 +114,7 @@ pub fn contents(root: &Path) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
     found
 }
 
-/// Both trees have the same files, with the same bytes and times.
+/// Checks that both trees have the same files with the same bytes and times.
 pub fn assert_same(a: &Path, b: &Path) {
     let (a, b) = (contents(a), contents(b));
     let names = |tree: &BTreeMap<String, _>| tree.keys().cloned().collect::<Vec<_>>();
@@ -126,7 +126,7 @@ pub fn assert_same(a: &Path, b: &Path) {
     }
 }
 
-/// A folder for what a test needs.
+/// A temporary folder for a test.
 pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }

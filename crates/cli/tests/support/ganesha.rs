@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A port that nothing else uses.
+/// A port that no other test uses.
 const PORT: u16 = 24453;
 
 /// A running server of `/export`.

@@ -58,7 +58,7 @@ pub async fn client_of(server: &ServerProcess, channels: usize) -> SmbClient {
     SmbClient::connect(target, options, Arc::new(FixedHost)).await.unwrap()
 }
 
-/// A share over NFS 4.2, as root of a client of its own has it.
+/// A share over NFSv4.2, as root of a client of its own.
 pub async fn export(address: SocketAddr, share: &str) -> NfsExport {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let instance = NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes();

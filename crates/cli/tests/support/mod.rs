@@ -1,5 +1,4 @@
-//! The real binary on loopback, and a client that says exactly what a test
-//! wants it to say.
+//! The built binary on loopback, and a client that sends exactly the bytes of a test.
 #![allow(dead_code, reason = "each binary of tests uses a part of it")]
 
 pub mod channel;
@@ -19,12 +18,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longer than anything here takes on a loaded machine.
+/// Time limit of any step, on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const PASSWORD: &str = "a right password";
 
-/// The turn of a test that measures: no other test of its binary runs meanwhile.
+/// Turn of a measuring test: no other test of its binary runs meanwhile.
 pub struct MeasuringTurn(
     #[allow(dead_code, reason = "held until it is dropped")] MutexGuard<'static, ()>,
 );
@@ -32,23 +31,22 @@ pub struct MeasuringTurn(
 impl MeasuringTurn {
     pub fn wait() -> Self {
         static TURN: Mutex<()> = Mutex::new(());
-        // A test that failed in its turn leaves nothing behind that the next could meet.
+        // A failed test leaves no state, so the next may run.
         Self(TURN.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The user of all tests: as root it must be one that the system has.
+/// User of all tests; for root it must be an existing system user.
 pub fn user() -> String {
     let output = Command::new("id").arg("-un").output().expect("id runs");
     String::from_utf8(output.stdout).expect("a name").trim().to_owned()
 }
 
-/// The server that was built with the tests, or another that is built to be watched:
-/// `ANABRANCH_BINARY`.
+/// The server that was built with the tests, or the instrumented one of `ANABRANCH_BINARY`.
 pub fn anabranch() -> Command {
     let built = || env!("CARGO_BIN_EXE_anabranch").into();
     let mut command = Command::new(std::env::var_os("ANABRANCH_BINARY").unwrap_or_else(built));
-    // Where servers say where their tokens are, for commands to find them.
+    // Directory in which servers record the paths of their tokens, for commands to find them.
     command.env("RUNTIME_DIRECTORY", concat!(env!("CARGO_TARGET_TMPDIR"), "/run"));
     command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
     command
@@ -77,7 +75,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Asks `probe` until it gives something.
+/// Calls `probe` until it returns a value.
 pub fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -109,16 +107,16 @@ pub struct Setup {
     /// Lines after it.
     pub shares: String,
     pub arguments: Vec<String>,
-    /// A program and arguments that the server is started by.
+    /// A launcher with its arguments.
     pub launcher: Vec<String>,
-    /// See the method of this name.
+    /// See the method of the same name.
     pub in_small_pages: bool,
-    /// A file that takes the log, which is collected otherwise.
+    /// File for the log, which is collected in memory otherwise.
     pub log_to: Option<PathBuf>,
 }
 
 impl Setup {
-    /// One user and one share, `data`.
+    /// A configuration with one user and one share, `data`.
     pub fn new() -> Self {
         let folder = Arc::new(tempfile::tempdir().expect("a folder"));
         let data = folder.path().join("data");
@@ -148,8 +146,8 @@ impl Setup {
         self
     }
 
-    /// For [`ServerProcess::memory_bytes`] to tell what is used to some KiB: the system gives the
-    /// allocator 2 MiB at once otherwise, sooner or later, of which little may be used.
+    /// Makes [`ServerProcess::memory_bytes`] exact to some KiB: otherwise transparent huge pages
+    /// give the allocator 2 MiB at a time.
     pub fn in_small_pages(mut self) -> Self {
         self.in_small_pages = true;
         self
@@ -225,7 +223,7 @@ impl Setup {
                 smb = smb.or(address.and_then(|a| a.parse().ok()));
             }
             if let Some((_, address)) = line.split_once("status --admin ") {
-                // Tests that listen on a Unix socket know where.
+                // Tests that use a Unix socket know its path.
                 break address.parse().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
             }
         };
@@ -234,7 +232,7 @@ impl Setup {
     }
 }
 
-/// Reads what the server writes, so that it is never held up.
+/// Reads the server's output, so that its writes never block.
 fn collect(from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     let log = Arc::new(Mutex::new(String::new()));
     let kept = log.clone();
@@ -261,7 +259,7 @@ impl ServerProcess {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits for a line that has `part`, and gives it.
+    /// Waits for a line that contains `part`, and returns it.
     pub fn logged(&self, part: &str) -> String {
         wait_for(part, || self.log().lines().find(|l| l.contains(part)).map(str::to_owned))
     }
@@ -286,7 +284,7 @@ impl ServerProcess {
         );
     }
 
-    /// Ends it as a power cut would; what it was started with, to start it again.
+    /// Kills the server, and returns its setup to start it again.
     pub fn kill(&mut self) -> Setup {
         self.child.kill().expect("our child");
         self.child.wait().expect("our child");

@@ -1,4 +1,4 @@
-//! A path to a server that can be cut or fall silent, and on which somebody listens.
+//! A relay to a server that can cut, silence or slow connections, and records the traffic.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -9,19 +9,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Bytes of each direction that are remembered.
+/// Recorded bytes of each direction.
 const HEARD_BYTES_MAX: usize = 1 << 20;
 
 /// All bytes that passed in one direction.
 type RelayedBytes = Arc<Mutex<Vec<u8>>>;
 
-/// A relay in front of a server. Must be made within a runtime.
+/// A relay in front of a server. Must be created within a runtime.
 pub struct Relay {
     pub address: SocketAddr,
-    /// Numbers of the connections that are to end.
+    /// Numbers of the connections to end.
     cut: watch::Sender<Range<u64>>,
     silent: Arc<AtomicBool>,
-    /// Bytes that pass at once, one hundred times a second; as many as come if that is none.
+    /// Bytes forwarded each hundredth of a second; unlimited if none.
     pace: Arc<AtomicU64>,
     pub connections: Arc<AtomicU64>,
     heard: [RelayedBytes; 2],
@@ -60,7 +60,7 @@ impl Relay {
         self.heard.each_ref().map(|heard| heard.lock().unwrap().clone())
     }
 
-    /// Ends all connections that go through it, wherever in a message they are.
+    /// Ends all connections, possibly within a message.
     pub fn cut(&self) {
         self.cut.send_replace(0..self.connections.load(Ordering::Relaxed));
     }
@@ -70,17 +70,17 @@ impl Relay {
         self.cut.send_replace(number..number + 1);
     }
 
-    /// From now on nothing passes, and nothing says so.
+    /// Drops all traffic from now on, without closing connections.
     pub fn fall_silent(&self) {
         self.silent.store(true, Ordering::Relaxed);
     }
 
-    /// From now on so many bytes pass in a hundredth of a second, each way.
+    /// Limits the bytes each hundredth of a second and direction from now on.
     pub fn crawl(&self, bytes: u64) {
         self.pace.store(bytes, Ordering::Relaxed);
     }
 
-    /// Connections that said nothing meanwhile, and new ones, are carried again.
+    /// Forwards new connections again, and old ones without traffic meanwhile.
     pub fn speak_again(&self) {
         self.silent.store(false, Ordering::Relaxed);
     }

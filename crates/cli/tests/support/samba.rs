@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A port that nothing else uses.
+/// A port that no other test uses.
 const PORT: u16 = 24452;
 
 /// The user that the tests log on as; Samba needs to be started by root anyway.
@@ -21,12 +21,12 @@ pub struct SambaServer {
     pub folder: PathBuf,
 }
 
-/// Which Samba.
+/// Installed version of Samba.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SambaRelease {
-    /// The system's.
+    /// The distribution's Samba.
     Installed,
-    /// The one beside the newest smbtorture, made by `conformance/torture-root`.
+    /// The Samba of `conformance/torture-root`, beside the newest smbtorture.
     Newest,
 }
 
@@ -63,7 +63,7 @@ impl SambaServer {
             None => inner.clone(),
         };
         let taken = || TcpStream::connect((address.as_str(), PORT)).is_ok();
-        // Two of them would share the connections between them.
+        // Two servers on one address would share the connections.
         assert!(!taken(), "a server is left on {address}:{PORT}: end it");
         for part in ["data", "private", "lock", "state", "cache", "pid", "ncalrpc"] {
             std::fs::create_dir_all(folder.join(part)).expect("a folder");
@@ -95,9 +95,10 @@ impl SambaServer {
         let child = program(root.as_ref(), "/usr/sbin/smbd")
             .args(["-F", "--no-process-group", "-s"])
             .arg(&config)
-            // When it ends it ends its whole group, which must not be ours.
+            // smbd kills its whole process group when it ends, so it gets a group of its own.
             .process_group(0)
-            // The end of a pipe there would end it: `make --jobs` hands one to all lanes but one.
+            // smbd ends at the end of its standard input, and `make --jobs` gives a closed pipe to
+            // all lanes but one.
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -121,7 +122,7 @@ impl SambaServer {
 
 impl Drop for SambaServer {
     fn drop(&mut self) {
-        // Asked to end, it ends its children too.
+        // SIGTERM ends its children, too.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
         if !std::thread::panicking() {

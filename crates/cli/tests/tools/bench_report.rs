@@ -4,8 +4,8 @@ use crate::support::{PASSWORD, ServerProcess, Setup, anabranch, text, user};
 use std::path::Path;
 use std::process::Command;
 
-/// Measures, and has a browser look at the page; with `ANABRANCH_SCREENSHOTS` it takes pictures
-/// into that folder.
+/// Runs a comparison, and checks its page in a browser; with `ANABRANCH_SCREENSHOTS` the
+/// screenshots go into that folder.
 fn shown_as_measured(server: &ServerProcess, name: &str, arguments: &[&str]) {
     let (page, json) = (server.path(&format!("{name}.html")), server.path(&format!("{name}.json")));
     let output = anabranch()

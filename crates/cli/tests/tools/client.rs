@@ -1,7 +1,5 @@
-//! The client library against servers: ours, and foreign ones, so that no
-//! mistake is made on both sides and agrees with itself.
-//!
-//! Those with Samba are ignored unless asked for: `make servers`.
+//! The client library against our server and foreign ones, which reveal mistakes that both of our
+//! sides share. Tests with Samba run by `make servers`.
 
 use crate::support::library::{FixedHost, target};
 use crate::support::relay::Relay;
@@ -69,7 +67,7 @@ fn further_channels_open_in_the_background_where_useful() {
             client.close().await;
             assert!(client.channels().is_empty());
         }
-        // On a machine that is busy it may seem far away, not every time.
+        // On a busy machine it may occasionally seem distant.
         for _ in 0..100 {
             let client =
                 connect(server.smb, &user(), with(ChannelOpening::WhereTheyHelp, false)).await;
@@ -269,7 +267,7 @@ fn several_channels_work_with_the_newest_samba() {
     every_cell(server.smb, USER, 4);
 }
 
-/// Four paths to a server, and a client that uses them.
+/// Four relays to a server, and a client that uses them.
 async fn four_paths(
     address: SocketAddr,
     user: &str,
@@ -294,7 +292,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// One writer: its own part of a file, over and over; gives how often.
+/// One writer, which overwrites its part of a file; returns the number of writes.
 async fn write_on(
     tree: SmbTree,
     folder: &str,
@@ -318,10 +316,8 @@ async fn write_on(
     round
 }
 
-/// Channels are cut again and again under load: no error, no lost byte.
-///
-/// A file that is made twice is refused: the replay must find what came of the
-/// first request.
+/// Channels are cut repeatedly under load, without an error or a lost byte. A second create of a
+/// file would be refused, so a replay must find the result of the first request.
 fn survives(address: SocketAddr, user: &str, folder: &'static str, options: SmbOptions) {
     block_on(async {
         let (relays, client) = four_paths(address, user, options).await;
@@ -485,7 +481,7 @@ fn retry_waits_until_server_closed_the_lost_connection() {
 #[ignore = "needs Samba: make servers"]
 fn retry_waits_until_installed_samba_closed_lost_connection() {
     let server = SambaServer::start(SambaRelease::Installed, 89, "");
-    // Samba replaces what is open.
+    // Samba replaces open files.
     assert_eq!(put_beside_one_who_has_it_open(server.smb, USER), 1);
 }
 

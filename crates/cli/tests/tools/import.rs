@@ -44,13 +44,13 @@ fn imported_file_is_valid_and_omissions_name_their_line() {
         assert!(said.contains(&part), "{part}\n{said}");
     }
     assert_eq!(std::fs::metadata(&users).unwrap().mode() & 0o777, 0o600);
-    // Only the directory is not there.
+    // Only the directory is missing.
     let checked = run(&["check", &output]);
     let wrong = text(&checked.stderr);
     assert_eq!(wrong.lines().count(), 1, "{wrong}");
     assert!(wrong.contains("share data: /srv/data does not exist"), "{wrong}");
 
-    // Nothing is overwritten unasked.
+    // Nothing is overwritten without --force.
     let again = run(&args);
     assert_eq!(again.status.code(), Some(1));
     assert!(

@@ -1,5 +1,5 @@
-//! The tools beside the server: copy, bench, probe, client library, doctor, import, and what the
-//! command line says.
+//! The tools beside the server: copy, bench, probe, client library, doctor, import, and the output
+//! of the command line.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod bench;
