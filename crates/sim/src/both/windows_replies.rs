@@ -55,7 +55,8 @@ impl MixedWorld {
             let keeps = if self.random.percent(15) { 0 } else { to };
             let own = &mut self.windows[machine];
             let under = own.under(key).collect();
-            own.acknowledgments.push_back(Break { key, keeps, under });
+            let follows_another = false;
+            own.acknowledgments.push_back(Break { key, keeps, under, follows_another });
         }
         let known = self.windows[machine].epochs.entry(key).or_default();
         if epoch.wrapping_sub(*known).cast_signed() < 0 {
@@ -106,7 +107,8 @@ impl MixedWorld {
             Op::Acknowledge { .. } => {
                 let own = &mut self.windows[machine];
                 let broken = own.acknowledged.remove(&number);
-                status == NtStatus::SUCCESS || !broken.is_some_and(|broken| own.has_still(&broken))
+                let must_count = |broken: Break| !broken.follows_another && own.has_still(&broken);
+                status == NtStatus::SUCCESS || !broken.is_some_and(must_count)
             }
         };
         if is_right { Ok(()) } else { Err(format!("answers: {:?} has {status:?}", pending.op)) }

@@ -172,11 +172,13 @@ impl MixedWorld {
 
     /// Acknowledges a lease break.
     pub(super) fn acknowledge(&mut self, machine: usize) {
-        let Some(broken) = self.windows[machine].acknowledgments.pop_front() else { return };
+        let Some(mut broken) = self.windows[machine].acknowledgments.pop_front() else { return };
         let Break { key, keeps, .. } = broken;
         if self.plan.fault != Some(MixedFault::Acknowledge) {
             self.referee.downgrade(RefereeOwner::Key(machine, key), keeps);
         }
+        let mut in_flight = self.windows[machine].acknowledged.values();
+        broken.follows_another = in_flight.any(|other| other.key == key);
         let number = self.begin_windows(machine, Op::Acknowledge { key, keeps });
         self.windows[machine].acknowledged.insert(number, broken);
     }
