@@ -57,12 +57,13 @@ impl RequestFiles {
             if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { TimeChange::Keep }
         };
         let changes = AttributeChanges {
-            accessed: set(change.accessed),
+            accessed: open.access_change(change, &present),
             modified: set(change.modified),
             dos: (stored != DosInfo::default()).then_some(stored),
-            changed: change_time(frozen.as_deref(), change, &present),
             ..AttributeChanges::default()
         };
+        let changed = change_time(frozen.as_deref(), change, (&present, &changes));
+        let changes = AttributeChanges { changed, ..changes };
         // The descriptor granted the right; POSIX requires ownership and the w bit.
         let authority = match changes.dos.is_some() || changes.changed.is_some() {
             true => dos_authority(&open.caller, &present),
@@ -71,6 +72,7 @@ impl RequestFiles {
         if changes != AttributeChanges::default() {
             open.present().set_attributes(authority.actor(), &changes)?;
         }
+        open.note_access_change(change);
         if let Some(bits) = stored.bits.filter(|_| !open.is_directory()) {
             open.state.note_archive(bits & dos::ARCHIVE == 0);
         }
@@ -336,11 +338,12 @@ fn settled(open: &OpenFile, change: &BasicChange) -> BasicChange {
     BasicChange { changed: TimeSetting::Keep, ..*change }
 }
 
-/// Change time to store: a requested one, or the present one if the open does not move it.
+/// Change time to store: a requested one, or the present one if the open does not move it or
+/// requested no change.
 fn change_time(
     frozen: Option<&TimeFreeze>,
     change: &BasicChange,
-    present: &Attributes,
+    (present, stored): (&Attributes, &AttributeChanges),
 ) -> Option<Timestamp> {
     let is_frozen = match change.changed {
         TimeSetting::Set(to) => return Some(to),
@@ -351,7 +354,10 @@ fn change_time(
     let sets = |time| matches!(time, TimeSetting::Set(_));
     let BasicChange { created, accessed, modified, dos_bits, .. } = *change;
     let moves = dos_bits.is_some() || [created, accessed, modified].into_iter().any(sets);
-    (is_frozen && moves).then(|| present.shown_changed())
+    // The access time of an earlier write is stored by the server alone.
+    let stores = *stored != AttributeChanges::default();
+    let keeps = if moves { is_frozen } else { stores };
+    keeps.then(|| present.shown_changed())
 }
 
 pub(crate) fn need_write(open: &OpenFile) -> Result<()> {

@@ -9,6 +9,7 @@
 //! index, then an open's name or one watch. No lock is held across a backend call or an await.
 #![forbid(unsafe_code)]
 
+mod access_time;
 mod allocate;
 mod announced_rename;
 mod attributes;

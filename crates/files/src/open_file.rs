@@ -38,6 +38,8 @@ pub struct OpenFile {
     pub(crate) parent_key: Option<ParentKey>,
     /// The times that changes by this open do not move, as bits of `TimeFreeze::bits`.
     pub(crate) frozen: AtomicU8,
+    /// Whether the close advances the last access time, unless a client set it after the write.
+    pub(crate) moves_access_time: AtomicBool,
     /// [`Access`] and [`ShareMode`] of the open: a downgrade reduces the former and extends the
     /// latter.
     granted: AtomicU32,
@@ -89,8 +91,6 @@ struct CachedSecurity {
 
 /// Flag beside the watch kinds: directory leases must break.
 const UNLISTED: u32 = 1 << 31;
-/// Flag beside the watch kinds: the access time is older than a write. MS-FSA 2.1.4.17.
-const UNACCESSED: u32 = 1 << 30;
 
 impl std::fmt::Debug for OpenFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -133,6 +133,7 @@ impl OpenFile {
             key: parts.key,
             parent_key: parts.parent_key,
             frozen: AtomicU8::new(0),
+            moves_access_time: AtomicBool::new(false),
             granted: AtomicU32::new(parts.granted.0),
             share: AtomicU32::new(parts.share.0),
             delete_on_close: parts.delete_on_close,
@@ -396,13 +397,12 @@ impl OpenFile {
 
     /// Reports the noted changes to watches and directory leases.
     pub(crate) fn report_unreported(&self, context: &RequestContext) {
-        if self.unreported.load(Ordering::Relaxed) & !UNACCESSED != 0 {
-            // The access time waits for the close.
-            let noted = self.unreported.fetch_and(UNACCESSED, Ordering::Relaxed);
+        if self.unreported.load(Ordering::Relaxed) != 0 {
+            let noted = self.unreported.swap(0, Ordering::Relaxed);
             if noted & UNLISTED != 0 {
                 self.break_directory(context, &self.path());
             }
-            self.notify_watches(WatchFilter(noted & !(UNLISTED | UNACCESSED)));
+            self.notify_watches(WatchFilter(noted & !UNLISTED));
         }
     }
 
@@ -433,49 +433,18 @@ impl OpenFile {
     ) {
         self.break_readers(context);
         self.note_length_change(what);
-        self.note_unreported(what | WatchFilter(UNLISTED | UNACCESSED));
+        self.note_unreported(what | WatchFilter(UNLISTED));
+        self.note_stale_access_time();
         self.note_archived(caller);
         self.report_data();
-    }
-
-    /// Advances the access time to the last write by a Windows client; POSIX writes do not. The
-    /// kernel does so at a read, even of no data, and leaves the change time alone. A `noatime`
-    /// mount disables it.
-    pub(crate) fn advance_access_time(&self) {
-        if self.has_stale_access_time() {
-            // Only the side effect matters.
-            let _ = self.node.read(0, 1, &mut Vec::new(), vfs::Wait::Never);
-        }
-    }
-
-    /// Whether the access time is older than a write until the close. It costs one load without
-    /// writes. Streams have no times of their own.
-    fn has_stale_access_time(&self) -> bool {
-        if self.unreported.load(Ordering::Relaxed) & UNACCESSED == 0
-            || self.is_posix()
-            || self.name.stream.is_some()
-            || self.volume().features().noatime
-        {
-            return false;
-        }
-        self.frozen.load(Ordering::Acquire) & ACCESSED == 0
-    }
-
-    /// Attributes with the access time after the close, that of the last write: see
-    /// [`OpenFile::advance_access_time`].
-    pub(crate) fn with_final_access_time(&self, attributes: Attributes) -> Attributes {
-        if !self.has_stale_access_time() {
-            return attributes;
-        }
-        let accessed = attributes.accessed.max(attributes.modified);
-        Attributes { accessed, ..attributes }
     }
 
     /// The same for a change that has broken directory leases already.
     pub(crate) fn note_listed_change(&self, context: &RequestContext, caller: &Caller) {
         self.break_readers(context);
         self.note_length_change(self.data_filter());
-        self.note_unreported(self.data_filter() | WatchFilter(UNACCESSED));
+        self.note_unreported(self.data_filter());
+        self.note_stale_access_time();
         self.note_archived(caller);
         self.report_data();
     }
@@ -522,14 +491,19 @@ impl OpenFile {
 
     /// The frozen times, created if necessary.
     pub(crate) fn frozen_times_or_default(&self) -> &Arc<FrozenTimes> {
-        self.rare().frozen.get_or_init(|| Arc::new(FrozenTimes::new(self.node.clone())))
+        self.rare().frozen.get_or_init(|| {
+            // A stream has the times of its file, also when it is removed.
+            let file = self.name.stream.as_ref().map_or(self.present(), |stream| stream.file());
+            Arc::new(FrozenTimes::new(file.clone()))
+        })
     }
 
     /// The node to read data or entries from: reads by an open that set or stopped the last access
     /// time do not move it (MS-FSA 2.1.4.19). It costs one load if that time is not frozen.
     /// Restoring the time after each read would move the change time, which no read does.
     pub(crate) fn reading_node(&self) -> ReadingNode<'_> {
-        if self.frozen.load(Ordering::Acquire) & ACCESSED == 0 {
+        let is_stream = self.name.stream.is_some();
+        if self.frozen.load(Ordering::Acquire) & ACCESSED == 0 || is_stream {
             return ReadingNode::Shared(&self.node);
         }
         let noatime = self.frozen_times_or_default().noatime_node();

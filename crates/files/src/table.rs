@@ -49,6 +49,9 @@ pub(crate) struct OpenFileState {
     /// True if the stored archive attribute is clear: the next change sets it. Read without the
     /// mutex, too.
     lacks_archive: AtomicBool,
+    /// True if the stored last access time is older than a write by a Windows client: see
+    /// [`crate::OpenFile::advance_access_time`]. Read without the mutex, too.
+    is_access_time_stale: AtomicBool,
     /// Number of size changes: see [`crate::OpenFile::note_length_change`].
     pub length_changes: AtomicU32,
     /// True if the journal has, or may get, a record of an open of the file. It is read without the
@@ -463,6 +466,7 @@ impl OpenFileState {
             has_locks: AtomicBool::new(false),
             has_caches: AtomicBool::new(false),
             lacks_archive: AtomicBool::new(false),
+            is_access_time_stale: AtomicBool::new(false),
             length_changes: AtomicU32::new(0),
             is_recorded: AtomicBool::new(false),
             used: OnceLock::new(),
@@ -549,6 +553,18 @@ impl OpenFileState {
     pub fn take_lacks_archive(&self) -> bool {
         self.lacks_archive.load(Ordering::Relaxed)
             && self.lacks_archive.swap(false, Ordering::Relaxed)
+    }
+
+    /// Records whether the stored last access time is older than a write. It costs one load if
+    /// nothing changes.
+    pub fn set_access_time_stale(&self, is_stale: bool) {
+        if self.is_access_time_stale() != is_stale {
+            self.is_access_time_stale.store(is_stale, Ordering::Release);
+        }
+    }
+
+    pub fn is_access_time_stale(&self) -> bool {
+        self.is_access_time_stale.load(Ordering::Acquire)
     }
 }
 

@@ -167,6 +167,9 @@ impl RequestFiles {
         // The object is open, so this reads and writes no more than a create does.
         let is_quick = object.volume.vfs.creates_without_waiting();
         let call = move || {
+            let sets_times = [changes.accessed, changes.modified] != [TimeChange::Keep; 2];
+            let open_file = sets_times.then(|| table.find(object.key())).flatten();
+            open_file.iter().for_each(|file| file.store_access_time(&*object.node));
             change(&caller, &object, &changes, lifecycle)?;
             if !table.reports_changes() {
                 return Ok(());

@@ -8,6 +8,7 @@ mod access;
 mod attributes;
 mod create;
 mod delegations;
+mod frozen_times;
 mod harness;
 mod holes;
 mod leases;

@@ -1,0 +1,102 @@
+//! The last access time of a file that a Windows client wrote. MS-FSA 2.1.4.17.
+//!
+//! No write of the kernel moves it, and setting it with each would take a system call more. The
+//! file's state notes that a write is the later access: opens present the time of the last write
+//! then, and the close of a writing open advances the stored time.
+
+use crate::OpenFile;
+use crate::frozen_times::{ACCESSED, BasicChange, TimeSetting};
+use crate::server_work::METADATA;
+use crate::table::OpenFileState;
+use std::sync::atomic::Ordering;
+use vfs::{AttributeChanges, AttributeRequest, Attributes, Node, TimeChange, Wait};
+
+impl OpenFile {
+    /// Notes a write by this open, unless it set or stopped the access time. POSIX writes do not
+    /// move it, nor does a mount with `noatime`; streams have no times of their own.
+    pub(crate) fn note_stale_access_time(&self) {
+        let moves = !self.is_posix()
+            && self.name.stream.is_none()
+            && !self.volume().features().noatime
+            && self.frozen.load(Ordering::Acquire) & ACCESSED == 0;
+        if moves {
+            self.state.set_access_time_stale(true);
+            self.moves_access_time.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Advances the stored access time after a write by this open, at its close. The kernel does so
+    /// at a read, even of no data, and leaves the change time alone.
+    pub(crate) fn advance_access_time(&self) {
+        if self.moves_access_time.load(Ordering::Relaxed) && self.state.is_access_time_stale() {
+            self.state.set_access_time_stale(false);
+            // Only the side effect matters.
+            let _ = self.node.read(0, 1, &mut Vec::new(), Wait::Never);
+        }
+    }
+
+    /// Attributes with the access time after the close, that of the last write: see
+    /// [`OpenFile::advance_access_time`].
+    pub(crate) fn with_final_access_time(&self, attributes: Attributes) -> Attributes {
+        match self.presents_writes() {
+            true => with_write_as_access(attributes),
+            false => attributes,
+        }
+    }
+
+    fn presents_writes(&self) -> bool {
+        self.state.is_access_time_stale() && !self.is_posix()
+    }
+
+    /// The access time to store with a client's setting: a requested one, or that of a write before
+    /// the open stops it or another write time hides it. A time that a client saw stays.
+    pub(crate) fn access_change(&self, change: &BasicChange, present: &Attributes) -> TimeChange {
+        if let TimeSetting::Set(to) = change.accessed {
+            return TimeChange::Set(to);
+        }
+        let seen = with_write_as_access(*present).accessed;
+        let is_due = self.state.is_access_time_stale() && seen != present.accessed;
+        if is_due && fixes_access_time(change) { TimeChange::Set(seen) } else { TimeChange::Keep }
+    }
+
+    /// Notes that a client's setting was stored, with [`OpenFile::access_change`].
+    pub(crate) fn note_access_change(&self, change: &BasicChange) {
+        if !fixes_access_time(change) {
+            return;
+        }
+        self.state.set_access_time_stale(false);
+        if self.name.stream.is_some()
+            && let Some(file) = self.table.find(self.key())
+        {
+            file.set_access_time_stale(false);
+        }
+    }
+}
+
+impl OpenFileState {
+    /// Stores the time of a write before an object's times are set.
+    pub fn store_access_time(&self, node: &dyn Node) {
+        if !self.is_access_time_stale() {
+            return;
+        }
+        self.set_access_time_stale(false);
+        let stored = node.attributes(AttributeRequest::default()).and_then(|present| {
+            let accessed = TimeChange::Set(with_write_as_access(present).accessed);
+            let changes = AttributeChanges { accessed, ..AttributeChanges::default() };
+            node.set_attributes(METADATA, &changes)
+        });
+        if let Err(error) = stored {
+            tracing::debug!(%error, "the access time of a write could not be stored");
+        }
+    }
+}
+
+/// Whether the stored access time counts after the change, whatever was written before.
+fn fixes_access_time(change: &BasicChange) -> bool {
+    matches!(change.accessed, TimeSetting::Set(_) | TimeSetting::Freeze)
+        || matches!(change.modified, TimeSetting::Set(_))
+}
+
+fn with_write_as_access(attributes: Attributes) -> Attributes {
+    Attributes { accessed: attributes.accessed.max(attributes.modified), ..attributes }
+}

@@ -1,0 +1,193 @@
+//! Times that an open stopped stand still, and others move no earlier than something happens.
+//! MS-FSA 2.1.5.15.2, 2.1.4.17.
+
+use crate::harness::*;
+use files::{
+    BasicChange, Caller, Files, IfExists, ObjectChanges, OpenFile, OpenPlan, RequestFiles,
+    ShareMode, TimeSetting, Volume, VolumeOptions,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, Surroundings};
+use vfs::{Identity, TimeChange, Timestamp};
+
+const LONG_AGO: Timestamp = Timestamp(1_000_000_000_123_456_700);
+
+/// A clock on which each reading is a second later.
+#[derive(Default)]
+struct SecondsClock(AtomicU64);
+
+impl Surroundings for SecondsClock {
+    fn now(&self) -> Timestamp {
+        let seconds = 1_750_000_000 + self.0.fetch_add(1, Ordering::Relaxed);
+        Timestamp(i128::from(seconds) * 1_000_000_000)
+    }
+
+    fn before(&self, _: MemoryCall) -> CallOutcome {
+        CallOutcome::Runs
+    }
+}
+
+/// A volume of one of the backends, and its files.
+struct Bench {
+    files: RequestFiles,
+    volume: Arc<Volume>,
+    caller: Arc<Caller>,
+    /// For the local backend, the served directory.
+    _served: Option<ServedVolume>,
+}
+
+/// Last access, last write and change time as presented; change times have Windows' precision.
+type Times = (Timestamp, Timestamp, i128);
+
+impl Bench {
+    fn open(&self, at: &str) -> Arc<OpenFile> {
+        let plan = OpenPlan { desired: ALL, if_exists: IfExists::Open, ..new_file(at) };
+        let plan = OpenPlan { share: ShareMode::ALL, ..plan };
+        now(self.files.open(&self.volume, &self.caller, plan)).unwrap().open
+    }
+
+    fn write(&self, open: &OpenFile) {
+        pass_a_tick();
+        self.files.write(open.caller(), open, 0, b"data").unwrap();
+        pass_a_tick();
+    }
+
+    fn set(&self, open: &OpenFile, change: BasicChange) {
+        self.files.set_basic(open, &change).unwrap();
+        pass_a_tick();
+    }
+
+    fn close(&self, open: Arc<OpenFile>) {
+        now(self.files.close(open)).unwrap();
+    }
+
+    fn times(&self, open: &OpenFile) -> Times {
+        let found = self.files.attributes(open).unwrap();
+        (found.accessed, found.modified, found.shown_changed().0 / 100)
+    }
+}
+
+/// Runs a check on each backend.
+fn on_each_backend(check: impl Fn(&Bench)) {
+    let served = serve();
+    let (files, volume) = (served.files.clone(), served.volume.clone());
+    let caller = served.alice.clone();
+    check(&Bench { files, volume, caller, _served: Some(served) });
+    let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(SecondsClock::default())));
+    let volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
+    let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
+    let caller = Arc::new(Caller::of(Identity::root()));
+    check(&Bench { files, volume, caller, _served: None });
+}
+
+/// Waits a clock tick of the file system: changes within one have the same time.
+fn pass_a_tick() {
+    std::thread::sleep(std::time::Duration::from_millis(25));
+}
+
+fn of_access(accessed: TimeSetting) -> BasicChange {
+    BasicChange { accessed, ..BasicChange::default() }
+}
+
+fn of_all(setting: TimeSetting) -> BasicChange {
+    let (accessed, modified, changed) = (setting, setting, setting);
+    BasicChange { accessed, modified, changed, ..BasicChange::default() }
+}
+
+#[test]
+fn stopped_times_are_those_seen_after_an_own_write() {
+    for stop in [of_access, of_all] {
+        on_each_backend(|bench| {
+            let open = bench.open("file");
+            bench.write(&open);
+            let seen = bench.times(&open);
+            bench.set(&open, stop(TimeSetting::Freeze));
+            assert_eq!(bench.times(&open), seen);
+            bench.write(&open);
+            assert_eq!(bench.times(&open).0, seen.0);
+            bench.close(open);
+            let later = bench.open("file");
+            assert_eq!(bench.times(&later).0, seen.0);
+        });
+    }
+}
+
+#[test]
+fn access_time_of_write_survives_set_write_time() {
+    on_each_backend(|bench| {
+        let open = bench.open("file");
+        bench.write(&open);
+        let seen = bench.times(&open);
+        let modified = TimeSetting::Set(LONG_AGO);
+        bench.set(&open, BasicChange { modified, ..BasicChange::default() });
+        assert_eq!(bench.times(&open).0, seen.0);
+        bench.close(open);
+        let later = bench.open("file");
+        assert_eq!(bench.times(&later).0, seen.0);
+    });
+}
+
+#[test]
+fn resumed_times_stay_until_the_next_change() {
+    for setting in [TimeSetting::Freeze, TimeSetting::Set(LONG_AGO)] {
+        on_each_backend(|bench| {
+            let open = bench.open("file");
+            bench.set(&open, of_all(setting));
+            bench.write(&open);
+            let seen = bench.times(&open);
+            bench.set(&open, of_all(TimeSetting::Thaw));
+            assert_eq!(bench.times(&open), seen);
+            bench.close(open);
+            let later = bench.open("file");
+            assert_eq!(bench.times(&later), seen);
+        });
+    }
+}
+
+#[test]
+fn access_time_set_after_a_write_survives_the_close() {
+    on_each_backend(|bench| {
+        let (writer, other) = (bench.open("file"), bench.open("file"));
+        bench.write(&writer);
+        bench.set(&other, of_access(TimeSetting::Set(LONG_AGO)));
+        assert_eq!([bench.times(&writer).0, bench.times(&other).0], [LONG_AGO; 2]);
+        bench.close(writer);
+        assert_eq!(bench.times(&other).0, LONG_AGO);
+        bench.close(other);
+        let later = bench.open("file");
+        assert_eq!(bench.times(&later).0, LONG_AGO);
+    });
+}
+
+#[test]
+fn write_after_a_set_access_time_moves_it() {
+    on_each_backend(|bench| {
+        let (writer, other) = (bench.open("file"), bench.open("file"));
+        bench.write(&writer);
+        bench.set(&other, of_access(TimeSetting::Set(LONG_AGO)));
+        bench.write(&writer);
+        let (seen, modified, _) = bench.times(&writer);
+        assert_eq!(seen, modified);
+        assert_eq!(bench.times(&other).0, seen, "the other open sees it too");
+        bench.close(other);
+        assert!(bench.times(&writer).0 >= seen);
+    });
+}
+
+#[test]
+fn access_time_set_by_object_survives_the_close() {
+    let served = serve();
+    served.put("file", b"");
+    let writer = served.open("file", ALL);
+    served.files.write(writer.caller(), &writer, 0, b"data").unwrap();
+    pass_a_tick();
+    let object = served.object("file").unwrap();
+    let accessed = TimeChange::Set(LONG_AGO);
+    let changes = ObjectChanges { accessed, ..ObjectChanges::default() };
+    now(served.files.set_object_attributes(&served.alice, &object, None, &changes)).unwrap();
+    let found = || served.files.attributes(&served.open("file", LOOK)).unwrap().accessed;
+    assert_eq!(served.files.attributes(&writer).unwrap().accessed, LONG_AGO);
+    served.close(writer);
+    assert_eq!(found(), LONG_AGO);
+}
