@@ -30,6 +30,7 @@ impl OpenFile {
             held.grants.caches.handle_name_change(self.cache_owner());
             held.set_delete_pending(self.pending_delete());
         }
+        let times = self.frozen_times();
         let removal = self.table.close(context, &self.state, self.id, true);
         // Ordered after the close: a watch that begins now finds the open closed.
         self.end_watch();
@@ -40,7 +41,7 @@ impl OpenFile {
                     &self.table,
                     &self.state,
                     removal,
-                    self.parent_key,
+                    (self.parent_key, times.as_ref()),
                 );
                 match result {
                     Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty)
@@ -60,7 +61,7 @@ impl OpenFile {
         };
         // The stream's file is released after the stream.
         let hold = self.hold.lock().take();
-        result.and(hold.map_or(Ok(()), |hold| hold.release(context)))
+        result.and(hold.map_or(Ok(()), |hold| hold.release(context, times.as_ref())))
     }
 
     /// Whether a worker should remove the file: freeing a large file or any call of the backend

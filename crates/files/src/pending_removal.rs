@@ -4,6 +4,7 @@ use crate::Caller;
 use crate::authorize::stored_lets_remove;
 use crate::cache_holder::ParentKey;
 use crate::context::RequestContext;
+use crate::frozen_times::{FrozenTimes, MovedTimes, keep_times};
 use crate::table::{DeletePendingName, FileTable, OpenFileState, Removal};
 use crate::watch::{ChangeAction, WatchFilter, name_filter};
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use vfs::{
 const REMOVE_TRIES_MAX: u32 = 4;
 
 /// Removes a name after its last close; it cannot be opened until this returns. `parent_key` is the
-/// ParentLeaseKey of the last open.
+/// ParentLeaseKey of the last open, `times` are those that it set or stopped: other names of the
+/// file present them.
 ///
 /// # Errors
 /// Errors of the backend. The close of a Windows open ignores a name that is gone already and a
@@ -26,10 +28,12 @@ pub(crate) fn remove_pending_name(
     table: &FileTable,
     state: &OpenFileState,
     removal: Removal,
-    parent_key: Option<ParentKey>,
+    (parent_key, times): (Option<ParentKey>, Option<&Arc<FrozenTimes>>),
 ) -> Result<()> {
     let result = match &removal.pending {
-        Some(pending) => unlink(context, pending, state.present_key()),
+        Some(pending) => {
+            keep_times(times, MovedTimes::Changed, || unlink(context, pending, state.present_key()))
+        }
         None => Err(FsError::NotFound),
     };
     if let (Ok(removed), Some(pending)) = (&result, &removal.pending) {

@@ -132,7 +132,7 @@ impl RequestFiles {
             // Concurrent opens resolve again.
             let turns = &open.table.rename_turns;
             let _renaming = turns.begin_file_rename(open.key(), &[&open.path()]);
-            rename_now(&open, &to, replace)
+            open.keep_times(MovedTimes::Changed, || rename_now(&open, &to, replace))
         };
         self.offload(call).await
     }

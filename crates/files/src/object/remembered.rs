@@ -94,7 +94,7 @@ impl RequestFiles {
         drop(held);
         let removal = table.close(&self.context, &state, id, true);
         Some(removal.map_or(Ok(()), |removal| {
-            remove_pending_name(&self.context, table, &state, removal, None)
+            remove_pending_name(&self.context, table, &state, removal, (None, None))
         }))
     }
 

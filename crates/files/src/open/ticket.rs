@@ -2,6 +2,7 @@
 
 use crate::Caller;
 use crate::context::RequestContext;
+use crate::frozen_times::FrozenTimes;
 use crate::open_stream::OpenStream;
 use crate::pending_removal::remove_pending_name;
 use crate::table::{DeletePendingName, FileTable, RegisteredOpen};
@@ -108,15 +109,23 @@ impl OpenTicket {
         (held, hold)
     }
 
-    /// Withdraws the open.
+    /// Withdraws the open. `times` of the closed stream stay.
     ///
     /// # Errors
     /// Errors from removing a file that was delete pending.
-    pub(crate) fn release(mut self, context: &RequestContext) -> vfs::Result<()> {
-        self.withdraw(context)
+    pub(crate) fn release(
+        mut self,
+        context: &RequestContext,
+        times: Option<&Arc<FrozenTimes>>,
+    ) -> vfs::Result<()> {
+        self.withdraw(context, times)
     }
 
-    fn withdraw(&mut self, context: &RequestContext) -> vfs::Result<()> {
+    fn withdraw(
+        &mut self,
+        context: &RequestContext,
+        times: Option<&Arc<FrozenTimes>>,
+    ) -> vfs::Result<()> {
         let Some(RegisteredOpen { state, name, .. }) = self.held.take() else { return Ok(()) };
         let undo = self.new_file.take();
         let was_created = undo.is_some();
@@ -125,9 +134,11 @@ impl OpenTicket {
             held.grants.set_delete_on_close(self.id);
             held.set_delete_pending(DeletePendingName { name, caller, parent_key: None });
         }
-        match self.table.close(context, &state, self.id, was_created) {
-            Some(removal) => match remove_pending_name(context, &self.table, &state, removal, None)
-            {
+        let removal = self.table.close(context, &state, self.id, was_created);
+        let remove =
+            |removal| remove_pending_name(context, &self.table, &state, removal, (None, times));
+        match removal {
+            Some(removal) => match remove(removal) {
                 Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty) => Ok(()),
                 other => other,
             },
@@ -138,7 +149,7 @@ impl OpenTicket {
 
 impl Drop for OpenTicket {
     fn drop(&mut self) {
-        if let Err(error) = self.withdraw(&RequestContext::SERVER) {
+        if let Err(error) = self.withdraw(&RequestContext::SERVER, None) {
             tracing::warn!(%error, "a file marked for deletion could not be removed");
         }
     }

@@ -9,7 +9,7 @@ use files::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, Surroundings};
-use vfs::{Identity, TimeChange, Timestamp};
+use vfs::{Identity, StreamName, TimeChange, Timestamp};
 
 const LONG_AGO: Timestamp = Timestamp(1_000_000_000_123_456_700);
 
@@ -190,4 +190,45 @@ fn access_time_set_by_object_survives_the_close() {
     assert_eq!(served.files.attributes(&writer).unwrap().accessed, LONG_AGO);
     served.close(writer);
     assert_eq!(found(), LONG_AGO);
+}
+
+#[test]
+fn removed_name_leaves_a_stopped_change_time() {
+    let served = serve();
+    served.put("one", b"data");
+    let one = served.open("one", ALL);
+    now(served.files.link(&one, &path("two"), false)).unwrap();
+    let two = served.open("two", LOOK);
+    let changed = || served.files.attributes(&two).unwrap().shown_changed();
+    let changed_by_set = TimeSetting::Set(LONG_AGO);
+    let stop = BasicChange { changed: changed_by_set, ..BasicChange::default() };
+    served.files.set_basic(&one, &stop).unwrap();
+    pass_a_tick();
+    served.files.set_delete(&one, true, false).unwrap();
+    served.close(one);
+    assert!(!served.exists("one"));
+    assert_eq!(changed(), LONG_AGO);
+}
+
+#[test]
+fn removed_or_renamed_stream_leaves_a_stopped_change_time() {
+    let served = serve();
+    if !served.volume.has_streams() {
+        return eprintln!("skipped: no extended attributes here");
+    }
+    let stream = |name: &str| StreamName::new(name.as_bytes()).unwrap();
+    let plan = OpenPlan { stream: Some(stream("s")), desired: ALL, ..new_file("file") };
+    let open = served.try_open(plan).unwrap().open;
+    served.files.write(open.caller(), &open, 0, b"data").unwrap();
+    let file = served.open("file", LOOK);
+    let changed = || served.files.attributes(&file).unwrap().shown_changed();
+    let stop = BasicChange { changed: TimeSetting::Set(LONG_AGO), ..BasicChange::default() };
+    served.files.set_basic(&open, &stop).unwrap();
+    pass_a_tick();
+    now(served.files.rename_stream(&open, &stream("t"), false)).unwrap();
+    assert_eq!(changed(), LONG_AGO, "renamed");
+    served.files.set_delete(&open, true, false).unwrap();
+    served.close(open);
+    assert!(served.files.streams(&file).unwrap().is_empty());
+    assert_eq!(changed(), LONG_AGO, "removed");
 }
