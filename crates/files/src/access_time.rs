@@ -9,7 +9,7 @@ use crate::frozen_times::{ACCESSED, BasicChange, TimeSetting};
 use crate::server_work::METADATA;
 use crate::table::OpenFileState;
 use std::sync::atomic::Ordering;
-use vfs::{AttributeChanges, AttributeRequest, Attributes, Node, TimeChange, Wait};
+use vfs::{AttributeChanges, AttributeRequest, Attributes, Node, Result, TimeChange, Wait};
 
 impl OpenFile {
     /// Notes a write by this open, unless it set or stopped the access time. POSIX writes do not
@@ -51,12 +51,36 @@ impl OpenFile {
     /// The access time to store with a client's setting: a requested one, or that of a write before
     /// the open stops it or another write time hides it. A time that a client saw stays.
     pub(crate) fn access_change(&self, change: &BasicChange, present: &Attributes) -> TimeChange {
+        let moved = match change.accessed {
+            TimeSetting::Set(_) | TimeSetting::Freeze if !self.is_posix() => {
+                let times = self.frozen_times_or_default();
+                times.cache_link_text(&self.caller.identity, present)
+            }
+            _ => None,
+        };
         if let TimeSetting::Set(to) = change.accessed {
             return TimeChange::Set(to);
         }
         let seen = with_write_as_access(*present).accessed;
         let is_due = self.state.is_access_time_stale() && seen != present.accessed;
-        if is_due && fixes_access_time(change) { TimeChange::Set(seen) } else { TimeChange::Keep }
+        let stored = Some(seen).filter(|_| is_due && fixes_access_time(change)).or(moved);
+        stored.map_or(TimeChange::Keep, TimeChange::Set)
+    }
+
+    /// Text of the open symbolic link. It leaves an access time that this open set or stopped.
+    pub(crate) fn link_text(&self) -> Result<Vec<u8>> {
+        match self.known_link_text() {
+            Some(text) => Ok(text.clone()),
+            None => self.present().read_link(self.caller.identity.actor()),
+        }
+    }
+
+    /// The text, if reading it would move an access time that this open set or stopped.
+    pub(crate) fn known_link_text(&self) -> Option<&Vec<u8>> {
+        if self.frozen.load(Ordering::Acquire) & ACCESSED == 0 {
+            return None;
+        }
+        self.frozen_times_or_default().link_text(self.present())
     }
 
     /// Notes that a client's setting was stored, with [`OpenFile::access_change`].

@@ -31,7 +31,7 @@ impl RequestFiles {
     /// [`FsError::Io`].
     pub fn attributes_unchecked(&self, open: &OpenFile) -> Result<Attributes> {
         let attributes = open.with_final_access_time(open.present().attributes(WANTED)?);
-        Ok(open.presented(open.with_link_kind(&open.path(), attributes)))
+        Ok(open.presented(open.with_link_kind(attributes)))
     }
 
     /// Sets times and DOS attributes.

@@ -134,7 +134,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
     pub fn read_link(&self, open: &OpenFile) -> Result<Vec<u8>> {
-        open.node.read_link(open.caller.identity.actor())
+        open.link_text()
     }
 
     /// All rights of the open's caller to the file.

@@ -2,10 +2,11 @@
 
 use crate::server_work::{METADATA, WANTED};
 use limits::{LedgerAccount, ResourceCharge};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use sync::{Mutex, MutexGuard};
 use vfs::{
-    AttributeChanges, AttributeRequest, FsError, Node, Result, ServerWork, TimeChange, Timestamp,
+    AttributeChanges, AttributeRequest, Attributes, FileKind, FsError, Identity, Node, Result,
+    ServerWork, TimeChange, Timestamp,
 };
 
 /// Change of one time.
@@ -58,6 +59,8 @@ pub(crate) struct FrozenTimes {
     node: Arc<dyn Node>,
     settings: Mutex<TimeFreeze>,
     noatime: Mutex<NoatimeNode>,
+    /// Text of a symbolic link, once its last access time was to stand still.
+    link_text: OnceLock<Vec<u8>>,
 }
 
 /// Node that the open reads by while it does not move the last access time.
@@ -203,7 +206,8 @@ impl Drop for ChangeInFlight<'_> {
 
 impl FrozenTimes {
     pub fn new(node: Arc<dyn Node>) -> Self {
-        Self { node, settings: Mutex::default(), noatime: Mutex::default() }
+        let (settings, noatime) = (Mutex::default(), Mutex::default());
+        Self { node, settings, noatime, link_text: OnceLock::new() }
     }
 
     /// Locked while times are set and restored. Reads do not take this lock.
@@ -226,6 +230,24 @@ impl FrozenTimes {
         } else if matches!(*noatime, NoatimeNode::Unwanted) {
             *noatime = NoatimeNode::Unopened(account());
         }
+    }
+
+    /// Text of the symbolic link `node`, if [`FrozenTimes::cache_link_text`] has read it. The file
+    /// may have been replaced by another since.
+    pub fn link_text(&self, node: &Arc<dyn Node>) -> Option<&Vec<u8>> {
+        self.link_text.get().filter(|_| Arc::ptr_eq(node, &self.node))
+    }
+
+    /// Reads the text of a symbolic link before its last access time stands still: readlink(2) has
+    /// no O_NOATIME, and the text of a link never changes. Returns the time that this moved.
+    pub fn cache_link_text(&self, caller: &Identity, present: &Attributes) -> Option<Timestamp> {
+        if present.kind != FileKind::Symlink || self.link_text.get().is_some() {
+            return None;
+        }
+        let text = self.node.read_link(caller.actor()).ok()?;
+        let _ = self.link_text.set(text);
+        let now = self.node.attributes(AttributeRequest::default()).ok()?;
+        (now.accessed != present.accessed).then_some(present.accessed)
     }
 
     /// Runs a change by this open and restores the times that it moved. Only the backend call

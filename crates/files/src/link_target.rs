@@ -29,7 +29,7 @@ pub(crate) fn check_moved(open: &OpenFile, (from, to): (&RelPath, &RelPath)) -> 
     if node.kind() != FileKind::Symlink || volume.options.absolute_links {
         return Ok(());
     }
-    let text = node.read_link(open.caller.identity.actor())?;
+    let text = open.link_text()?;
     let led_out = !from.is_nameless() && leads_out(from, &text);
     if led_out { Ok(()) } else { check_target(volume, to, &text) }
 }

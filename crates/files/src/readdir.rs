@@ -208,7 +208,7 @@ fn target_of(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
     let (FileKind::Symlink, Ok(name)) = (child.kind, Name::new(name)) else { return child };
     let (volume, path) = (open.volume(), open.path().join(&name));
     if open.is_posix() || !volume.features().follows_links {
-        return open.with_link_kind(&path, child);
+        return open.with_child_link_kind(&path, child);
     }
     let how = OpenHow { no_follow: false, ..LOOK };
     let target = volume.vfs.open(open.caller.identity.actor(), &path, how);

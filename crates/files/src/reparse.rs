@@ -65,7 +65,10 @@ impl RequestFiles {
         if open.name.stream.is_some() {
             return Err(FsError::NotFound);
         }
-        reparse_of(&open.caller, &**open.present())
+        match open.present().kind() {
+            FileKind::Symlink => open.link_text().map(Reparse::Symlink),
+            _ => reparse_of(&open.caller, &**open.present()),
+        }
     }
 
     /// Content of a child that is a reparse point.

@@ -9,9 +9,28 @@ use vfs::{Attributes, DosInfo, FileKind, Name, OpenHow, RelPath, Wait};
 const LINKS_MAX: usize = 8;
 
 impl OpenFile {
-    /// Attributes of the name `path`, with the directory attribute of a link's target if the client
-    /// follows links. It costs nothing for other kinds.
-    pub(crate) fn with_link_kind(&self, path: &RelPath, attributes: Attributes) -> Attributes {
+    /// The file's attributes, with the directory attribute of a link's target if the client follows
+    /// links. It costs nothing for other kinds.
+    pub(crate) fn with_link_kind(&self, attributes: Attributes) -> Attributes {
+        match self.known_link_text() {
+            // Reading the link again would move its access time, which stands still.
+            Some(text) if is_shown(self.volume(), &attributes) && !self.is_posix() => {
+                let next = target(&self.path(), text);
+                let leads =
+                    next.is_some_and(|next| leads_to_directory(self.volume(), &self.caller, &next));
+                if leads { as_directory(attributes) } else { attributes }
+            }
+            _ if attributes.kind != FileKind::Symlink => attributes,
+            _ => self.with_child_link_kind(&self.path(), attributes),
+        }
+    }
+
+    /// The same for attributes of the name `path`.
+    pub(crate) fn with_child_link_kind(
+        &self,
+        path: &RelPath,
+        attributes: Attributes,
+    ) -> Attributes {
         if attributes.kind != FileKind::Symlink || self.is_posix() {
             return attributes;
         }
@@ -26,10 +45,17 @@ pub(crate) fn with_link_kind(
     path: &RelPath,
     attributes: Attributes,
 ) -> Attributes {
-    let is_shown = attributes.kind == FileKind::Symlink && !volume.features().follows_links;
-    if !is_shown || !leads_to_directory(volume, caller, path) {
+    if !is_shown(volume, &attributes) || !leads_to_directory(volume, caller, path) {
         return attributes;
     }
+    as_directory(attributes)
+}
+
+fn is_shown(volume: &Volume, attributes: &Attributes) -> bool {
+    attributes.kind == FileKind::Symlink && !volume.features().follows_links
+}
+
+fn as_directory(attributes: Attributes) -> Attributes {
     let bits = Some(attributes.dos.bits.unwrap_or(0) | dos::DIRECTORY);
     Attributes { dos: DosInfo { bits, ..attributes.dos }, ..attributes }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{Identity, StreamName, TimeChange, Timestamp};
+use vfs_local::LocalVfs;
 
 const LONG_AGO: Timestamp = Timestamp(1_000_000_000_123_456_700);
 
@@ -231,4 +232,36 @@ fn removed_or_renamed_stream_leaves_a_stopped_change_time() {
     served.close(open);
     assert!(served.files.streams(&file).unwrap().is_empty());
     assert_eq!(changed(), LONG_AGO, "removed");
+}
+
+#[test]
+fn read_of_a_link_leaves_a_stopped_access_time() {
+    let mut served = serve();
+    let vfs = Arc::new(LocalVfs::open_with(served.dir.path(), false).unwrap());
+    served.volume = Arc::new(Volume::new(vfs, VolumeOptions::default()));
+    std::os::unix::fs::symlink("directory/file", served.dir.path().join("link")).unwrap();
+    let root = Arc::new(Caller::of(Identity::root()));
+    let caller = if served.is_root { &root } else { &served.alice };
+    let open_link = || {
+        let plan = OpenPlan { no_follow: true, share: ShareMode::ALL, ..plan("link", ALL) };
+        served.try_open_as(caller, plan).unwrap().open
+    };
+    let (open, other) = (open_link(), open_link());
+    // The kernel moves an access time that is older than the change time.
+    served.files.set_basic(&other, &of_access(TimeSetting::Set(LONG_AGO))).unwrap();
+    let accessed = || {
+        use std::os::unix::fs::MetadataExt;
+        let found = served.dir.path().join("link").symlink_metadata().unwrap();
+        (found.atime(), found.atime_nsec())
+    };
+    let before = accessed();
+    pass_a_tick();
+    served.files.set_basic(&open, &of_access(TimeSetting::Freeze)).unwrap();
+    assert_eq!(accessed(), before, "stopped");
+    pass_a_tick();
+    served.files.reparse(&open).unwrap();
+    served.files.read_link(&open).unwrap();
+    assert_eq!(accessed(), before, "read");
+    served.files.attributes(&open).unwrap();
+    assert_eq!(accessed(), before, "attributes");
 }
