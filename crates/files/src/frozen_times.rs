@@ -43,6 +43,36 @@ pub(crate) const ACCESSED: u8 = 1;
 const MODIFIED: u8 = 2;
 const CHANGED: u8 = 4;
 
+/// Times that an open set or stopped, as its record contains them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoppedTimes(u8);
+
+impl StoppedTimes {
+    /// The times of these bits; none for unknown bits.
+    #[must_use]
+    pub fn new(bits: u8) -> Option<Self> {
+        (bits & !(ACCESSED | MODIFIED | CHANGED) == 0).then_some(Self(bits))
+    }
+
+    /// A bit for each: 1 for the last access time, 2 for the last write time, 4 for the change
+    /// time.
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The setting that stops them.
+    pub(crate) fn freeze(self) -> BasicChange {
+        let freeze = |bit| if self.0 & bit == 0 { TimeSetting::Keep } else { TimeSetting::Freeze };
+        BasicChange {
+            accessed: freeze(ACCESSED),
+            modified: freeze(MODIFIED),
+            changed: freeze(CHANGED),
+            ..BasicChange::default()
+        }
+    }
+}
+
 /// Times that a change moves in the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MovedTimes {

@@ -86,7 +86,7 @@ pub use courtesy::CourtesyClients;
 pub use delegation::{Delegation, DelegationKind};
 pub use descriptor::SecurityParts;
 pub use disk::DiskFailure;
-pub use frozen_times::{BasicChange, TimeSetting};
+pub use frozen_times::{BasicChange, StoppedTimes, TimeSetting};
 pub use grants::{
     Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, CachingRights,
     ConflictingLock, LockKind, LockOwner, OpenId, OwnerLockOutcome, Range, RangeLock, ShareMode,

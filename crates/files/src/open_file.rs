@@ -3,7 +3,7 @@
 use crate::authorize::dos_authority;
 use crate::cache_holder::ParentKey;
 use crate::context::RequestContext;
-use crate::frozen_times::{ACCESSED, FrozenTimes, MovedTimes, keep_times};
+use crate::frozen_times::{ACCESSED, FrozenTimes, MovedTimes, StoppedTimes, keep_times};
 use crate::open::{OpenTicket, Semantics};
 use crate::open_name::OpenName;
 use crate::rename_turns::TurnRequest;
@@ -12,7 +12,7 @@ use crate::table::{DeletePendingName, FileTable, OpenFileState};
 use crate::volume::dos;
 use crate::watch::{DataReports, WatchFilter, WatchedCache, Watcher};
 use crate::{Access, CacheKey, Caller, OpenId, ShareMode, Volume};
-use limits::Turns;
+use limits::{LedgerAccount, Turns};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -496,6 +496,21 @@ impl OpenFile {
             let file = self.name.stream.as_ref().map_or(self.present(), |stream| stream.file());
             Arc::new(FrozenTimes::new(file.clone()))
         })
+    }
+
+    /// Times that this open set or stopped.
+    #[must_use]
+    pub fn stopped_times(&self) -> StoppedTimes {
+        StoppedTimes::new(self.frozen.load(Ordering::Acquire)).unwrap_or_default()
+    }
+
+    /// Stops the times of a restored open; `account` is charged as by [`FrozenTimes::settle`].
+    pub(crate) fn restore_stopped(&self, stopped: StoppedTimes, account: Arc<LedgerAccount>) {
+        if stopped != StoppedTimes::default() {
+            let times = self.frozen_times_or_default();
+            times.settle(&mut times.settings(), &stopped.freeze(), || Some(account));
+            self.frozen.store(stopped.bits(), Ordering::Release);
+        }
     }
 
     /// The node to read data or entries from: reads by an open that set or stopped the last access

@@ -7,7 +7,9 @@ use crate::open_file::{OpenFile, OpenFileParts};
 use crate::open_name::OpenName;
 use crate::server_work::{LOCATE, WANTED};
 use crate::table::{DeletePendingName, OpenFileState, OpenRefusal, OpenedEntry, RegisteredOpen};
-use crate::{Absence, Access, Caller, OpenId, RequestFiles, Semantics, ShareMode, Volume};
+use crate::{
+    Absence, Access, Caller, OpenId, RequestFiles, Semantics, ShareMode, StoppedTimes, Volume,
+};
 use grants::{CacheKey, CacheState, CachingRights, OpenWish, RangeLock};
 use limits::{LedgerAccount, LedgerHolder};
 use std::sync::Arc;
@@ -77,6 +79,8 @@ pub struct OpenFacts {
     pub parent_key: Option<[u8; 16]>,
     /// Byte-range locks.
     pub locks: Vec<RangeLock>,
+    /// Times that the open set or stopped.
+    pub stopped_times: StoppedTimes,
 }
 
 impl OpenFile {
@@ -113,6 +117,7 @@ impl OpenFile {
             cache_key: self.key,
             parent_key: self.parent_key,
             locks: held.grants.locks.of(self.id).collect(),
+            stopped_times: self.stopped_times(),
         })
     }
 }
@@ -189,6 +194,7 @@ impl RequestFiles {
             table: self.table.clone(),
         });
         open.note_recorded();
+        open.restore_stopped(facts.stopped_times, self.opens().account(user));
         Ok(Arc::new(open))
     }
 

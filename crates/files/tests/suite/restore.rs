@@ -2,12 +2,13 @@
 
 use crate::harness::*;
 use files::{
-    Absence, Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, CachingRights,
-    Files, LockKind, OpenFacts, OpenPlan, OpenResult, Range, RangeLock, ShareMode,
+    Absence, Access, BasicChange, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish,
+    CachingRights, Files, LockKind, OpenFacts, OpenPlan, OpenResult, Range, RangeLock, ShareMode,
+    TimeSetting,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::FsError;
+use vfs::{FsError, Timestamp};
 
 fn lock(offset: u64) -> RangeLock {
     RangeLock { range: Range::new(offset, 10).unwrap(), kind: LockKind::Exclusive }
@@ -60,6 +61,33 @@ fn lease_is_restored_with_state_for_all_opens() {
     }
     assert_eq!(again[0].facts(&facts[1].identity), Some(facts[1].clone()));
     assert_eq!(again[1].facts(&facts[1].identity), Some(facts[1].clone()));
+}
+
+#[test]
+fn restored_open_leaves_times_that_it_stopped() {
+    let served = serve();
+    served.put("file", b"data");
+    let made = served.try_open(plan("file", ALL)).unwrap();
+    let setting = TimeSetting::Set(Timestamp(1_000_000_000_123_456_700));
+    let (accessed, modified, changed) = (setting, setting, setting);
+    let stop = BasicChange { accessed, modified, changed, ..BasicChange::default() };
+    served.files.set_basic(&made.open, &stop).unwrap();
+    let facts = facts_of(&made);
+    std::mem::forget(made);
+    let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
+    let open = next.restore(&served.volume, &served.alice, &facts, &nobody(), &HOLDER).unwrap();
+    let times = || {
+        let found = next.attributes(&open).unwrap();
+        [found.accessed, found.modified, found.shown_changed()].map(TimeSetting::Set)
+    };
+    next.write(open.caller(), &open, 0, b"more").unwrap();
+    now(next.read(&open, 0, 4, &mut Vec::new())).unwrap();
+    assert_eq!(times(), [setting; 3]);
+    assert_eq!(open.facts(&facts.identity).map(|facts| facts.stopped_times.bits()), Some(7));
+    let resume = BasicChange { modified: TimeSetting::Thaw, ..BasicChange::default() };
+    next.set_basic(&open, &resume).unwrap();
+    next.write(open.caller(), &open, 0, b"more").unwrap();
+    assert_ne!(times()[1], setting);
 }
 
 #[test]

@@ -122,6 +122,21 @@ fn set_security_of_apple(
     mode.map_or(Ok(()), |mode| files.set_mode(file, mode)).map_err(status_of)
 }
 
+/// Sets times and attributes. The record of a persistent open contains which times it leaves.
+async fn set_basic(
+    request: &Request<'_>,
+    open: &Open,
+    change: &BasicChange,
+) -> Result<(), NtStatus> {
+    let file = open.file()?;
+    let stopped = file.stopped_times();
+    request.files.set_basic(file, change).map_err(status_of)?;
+    if file.stopped_times() == stopped {
+        return Ok(());
+    }
+    Box::pin(request.server.update_record(open)).await
+}
+
 async fn set_file_info(
     request: &Request<'_>,
     open: &Open,
@@ -134,7 +149,7 @@ async fn set_file_info(
     match class {
         FileInfoClass::Basic => {
             let change = basic_change(BasicInfo::decode(input).map_err(short)?)?;
-            files.set_basic(file, &change).map_err(status_of)
+            set_basic(request, open, &change).await
         }
         FileInfoClass::Rename | FileInfoClass::RenameEx => {
             let info = RenameInfo::decode(input).map_err(short)?;

@@ -6,14 +6,17 @@ use crate::opens::create_guids::Guid;
 use crate::opens::lock_sequence::LOCK_SEQUENCE_ENTRIES;
 use files::{
     Access, CacheKey, CachingRights, FURTHER_PATHS_MAX, FileIdentity, LockKind, OpenAction,
-    OpenFacts, Range, RangeLock, Semantics, ShareMode,
+    OpenFacts, Range, RangeLock, Semantics, ShareMode, StoppedTimes,
 };
 use vfs::{Name, NodeHandle, RelPath, Timestamp};
 use wire::codec::{Malformed, Reader, Writer};
 
 /// The present version. Version 1 had no leases; versions 1 and 2 had a device number instead of
-/// [`FileIdentity::lasting`]; versions 1 to 3 had one path.
-const VERSION: u8 = 4;
+/// [`FileIdentity::lasting`]; versions 1 to 3 had one path; versions 1 to 4 had no stopped times.
+const VERSION: u8 = 5;
+/// The last version without stopped times. Opens that stopped none still get it, so that an earlier
+/// server restores them.
+const MOVING_TIMES_VERSION: u8 = 4;
 /// The last version with one path.
 const ONE_PATH_VERSION: u8 = 3;
 /// The last version with a device number.
@@ -60,7 +63,9 @@ impl OpenRecord {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let w = &mut Writer::new(&mut bytes);
-        w.u8(VERSION);
+        let stopped = self.file.stopped_times;
+        let stops = stopped != StoppedTimes::default();
+        w.u8(if stops { VERSION } else { MOVING_TIMES_VERSION });
         w.u64(self.id);
         w.bytes(&self.client_guid);
         w.bytes(&self.create_guid);
@@ -82,6 +87,9 @@ impl OpenRecord {
                 w.bytes(places);
             }
         }
+        if stops {
+            w.u8(stopped.bits());
+        }
         bytes
     }
 
@@ -96,7 +104,7 @@ impl OpenRecord {
             return Err(r.malformed("record version"));
         }
         let has_lease_v2;
-        let record = Self {
+        let mut record = Self {
             id: r.u64("record id")?,
             client_guid: r.array("record client")?,
             create_guid: r.array("record create")?,
@@ -123,6 +131,10 @@ impl OpenRecord {
                 _ => return Err(r.malformed("record locks")),
             },
         };
+        if version > MOVING_TIMES_VERSION {
+            let stopped = StoppedTimes::new(r.u8("record times")?);
+            record.file.stopped_times = stopped.ok_or_else(|| r.malformed("record times"))?;
+        }
         if r.remaining() == 0 { Ok(record) } else { Err(r.malformed("record end")) }
     }
 }
@@ -243,6 +255,7 @@ fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed>
         cache_key,
         parent_key,
         locks,
+        stopped_times: StoppedTimes::default(),
     };
     Ok((file, flags & LEASE_V2 != 0))
 }
@@ -303,6 +316,7 @@ mod tests {
                 cache_key: Some(CacheKey { client: [3; 16], key: [4; 16] }),
                 parent_key: Some([5; 16]),
                 locks: vec![lock(0, LockKind::Exclusive), lock(u64::MAX - 9, LockKind::Shared)],
+                stopped_times: StoppedTimes::new(5).unwrap(),
             },
             has_lease_v2: true,
             lock_sequences: Some([7; LOCK_SEQUENCE_ENTRIES]),
@@ -335,9 +349,11 @@ mod tests {
         let identity = FileIdentity { inode: 4, born: None, lasting: None };
         let (locks, further_paths) = (Vec::new(), Vec::new());
         let file = OpenFacts { identity, locks, further_paths, ..with.file.clone() };
-        let file = OpenFacts { cache_key, parent_key, epoch, ..file };
+        let stopped_times = StoppedTimes::default();
+        let file = OpenFacts { cache_key, parent_key, epoch, stopped_times, ..file };
         let without = OpenRecord { lock_sequences: None, has_lease_v2: false, file, ..with };
         assert_eq!(OpenRecord::decode(&without.to_bytes()).as_ref(), Ok(&without));
+        assert_eq!(without.to_bytes()[0], 4);
         for version in [1, 2, 3] {
             let bytes = of_version(version, &without);
             assert_eq!(OpenRecord::decode(&bytes).as_ref(), Ok(&without), "version {version}");
@@ -347,13 +363,13 @@ mod tests {
     #[test]
     fn record_encoding_is_stable() {
         let bytes = record().to_bytes();
-        assert_eq!(bytes[..9], [4, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(bytes[..9], [5, 8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(bytes[41..50], [0x60, 0xEA, 0, 0, 2, 2, 0, 0, 0]);
         assert_eq!(bytes[50..57], [6, 0, 0xC3, 0xA4, b'l', b'i', b'c']);
         assert_eq!(bytes[64..73], [4, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(bytes[89..94], [3, 0, 1, 2, 3]);
         assert_eq!(bytes[94..108], *b"\x03\0a/b\x02\x03\0a/c\x01\0d");
-        assert_eq!(bytes.len(), 271);
+        assert_eq!((bytes.len(), bytes[271]), (272, 5));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use smb::limits::PERSISTENT_BYTES_MAX;
 use wire::codec::{Writer, put_utf16};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
-use wire::smb::{Command, CreateRequest, DurableRequestV2, FileId, put_context};
+use wire::smb::{
+    Command, CreateRequest, DurableRequestV2, FileId, InfoType, SetInfoRequest, put_context,
+};
 
 /// A network with a share for persistent opens.
 pub fn net() -> Net {
@@ -104,6 +106,23 @@ fn persistent_record_is_charged_until_the_close() {
     assert_eq!(ledger.usage().used, one);
     assert_eq!(alice.close(file), NtStatus::SUCCESS);
     assert_eq!(ledger.usage().used, 0);
+}
+
+#[test]
+fn persistent_record_contains_stopped_times() {
+    let net = net();
+    let ledger = &net.server.holdings.persistent_bytes;
+    let mut alice = ready(&net, ALICE);
+    let file_id = open(&mut alice, "file").unwrap();
+    let before = ledger.usage().used;
+    for (time, more) in [(-1i64, 1), (0, 1), (-2, 0)] {
+        let mut input = vec![0; 40];
+        input[16..24].copy_from_slice(&time.to_le_bytes());
+        let (kind, class, additional, input) = (InfoType::File, 4, 0, &*input);
+        let request = SetInfoRequest { kind, class, additional, file_id, input };
+        assert_eq!(alice.status(Command::SET_INFO, |w| request.encode(w)), NtStatus::SUCCESS);
+        assert_eq!(ledger.usage().used, before + more, "{time}");
+    }
 }
 
 #[test]
