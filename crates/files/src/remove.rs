@@ -3,6 +3,7 @@
 
 use crate::authorize::{posix_forbids_removal, stored, stored_lets_remove};
 use crate::context::RequestContext;
+use crate::open_file::ReadingNode;
 use crate::pending_removal::exact;
 use crate::server_work::WANTED;
 use crate::volume::dos;
@@ -131,12 +132,15 @@ fn forbids(open: &OpenFile, parent: &OpenedNode, child: &Attributes) -> bool {
 }
 
 /// Whether a directory is empty, read through another handle: the open's may lack the right to
-/// list.
+/// list. The read leaves an access time that the open set or stopped.
 fn is_empty(context: &RequestContext, open: &OpenFile) -> Result<bool> {
     match look(context, open, &open.path(), true) {
         // The close removes the link that was followed, not the directory.
         Ok(found) if found.attributes.kind == FileKind::Symlink => Ok(true),
-        Ok(found) => found.node.is_empty(),
+        Ok(found) => match open.reading_node() {
+            ReadingNode::Noatime(node) => node.is_empty(),
+            ReadingNode::Shared(_) => found.node.is_empty(),
+        },
         // A caller that may not list gets the error from the removal.
         Err(FsError::AccessDenied) => Ok(true),
         Err(error) => Err(error),

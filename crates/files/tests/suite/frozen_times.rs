@@ -265,3 +265,15 @@ fn read_of_a_link_leaves_a_stopped_access_time() {
     served.files.attributes(&open).unwrap();
     assert_eq!(accessed(), before, "attributes");
 }
+
+#[test]
+fn check_for_emptiness_leaves_a_stopped_access_time() {
+    let served = serve();
+    served.put_directory("directory");
+    let open = served.open("directory", ALL);
+    served.files.set_basic(&open, &of_access(TimeSetting::Set(LONG_AGO))).unwrap();
+    pass_a_tick();
+    served.files.set_delete(&open, true, false).unwrap();
+    served.files.set_delete(&open, false, false).unwrap();
+    assert_eq!(served.files.attributes(&open).unwrap().accessed, LONG_AGO);
+}
