@@ -29,7 +29,7 @@ impl RequestFiles {
 
 fn backup_bytes(vfs: &dyn Vfs) -> Result<u64> {
     let mut bundles: Vec<Name> = Vec::new();
-    open(vfs, &RelPath::root())?.list(0, &mut |entry| {
+    open(vfs, &RelPath::root())?.readdir(0, &mut |entry| {
         if entry.name.as_bytes().ends_with(b".sparsebundle") {
             bundles.push(entry.name);
         }
@@ -50,7 +50,7 @@ fn bundle_bytes(vfs: &dyn Vfs, bundle: &Name) -> u64 {
     }
     let mut bands = 0u64;
     if let Some(directory) = node(b"bands") {
-        let _ = directory.list(0, &mut |_| {
+        let _ = directory.readdir(0, &mut |_| {
             bands += 1;
             true
         });

@@ -309,7 +309,10 @@ impl FrozenTimes {
         // A further descriptor of the open; without one the shared descriptor serves.
         let mut charge = account.map(|account| account.force(0));
         charge.as_mut().map_or(Ok(()), |charge| charge.retry_resize(1)).ok()?;
-        let opened: Result<Arc<dyn Node>> = self.node.noatime(ServerWork::Metadata);
+        let opened: Result<Arc<dyn Node>> = match self.node.local_file() {
+            Some(file) => file.noatime(ServerWork::Metadata),
+            None => Err(FsError::NotSupported),
+        };
         let mut noatime = self.noatime.lock();
         if matches!(*noatime, NoatimeNode::Unopened(_)) {
             match &opened {

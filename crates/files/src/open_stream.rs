@@ -54,7 +54,10 @@ impl OpenStream {
     pub fn remove(&self, caller: &Caller) -> Result<Option<StreamName>> {
         let authority = as_granted(caller, &*self.file);
         match self.reachable() {
-            Ok(name) => self.file.remove_stream(authority.actor(), &name).map(|()| Some(name)),
+            Ok(name) => {
+                self.file.need_streams()?.remove_stream(authority.actor(), &name)?;
+                Ok(Some(name))
+            }
             Err(_) => Ok(None),
         }
     }

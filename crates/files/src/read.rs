@@ -105,13 +105,14 @@ impl RequestFiles {
     ) -> Result<Option<ResidentRange>> {
         check_read(open, offset, length)?;
         let node = open.reading_node();
-        if node.sendfile_source().is_none() {
+        let Some(local) = node.local_file().filter(|local| local.sendfile_source().is_some())
+        else {
             return Ok(None);
-        }
+        };
         let size = node.attributes(AttributeRequest::default())?.size_bytes;
         let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length_bytes = length.min(left);
-        if length_bytes == 0 || !node.is_resident(offset, length_bytes) {
+        if length_bytes == 0 || !local.is_resident(offset, length_bytes) {
             return Ok(None);
         }
         let is_end = length_bytes == left;

@@ -39,7 +39,8 @@ impl ListedChild {
         let entry = self.node.find_stream(METADATA, name, Case::Insensitive).ok()?;
         let mut data = Vec::new();
         let authority = as_granted(&self.caller, &*self.node);
-        self.node.read_stream(authority.actor(), &entry.name, 0, length, &mut data).ok()?;
+        let streams = self.node.named_streams()?;
+        streams.read_stream(authority.actor(), &entry.name, 0, length, &mut data).ok()?;
         Some(data)
     }
 }
@@ -50,7 +51,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::NotDirectory`].
-    pub fn list(
+    pub fn readdir(
         &self,
         open: &OpenFile,
         cookie: u64,
@@ -62,7 +63,7 @@ impl RequestFiles {
         open.need_any(Access::READ_DATA)?;
         let veto = &open.volume().options.veto_names;
         open.reading_node()
-            .list(cookie, &mut |entry| veto.has(entry.name.as_bytes()) || each(entry))
+            .readdir(cookie, &mut |entry| veto.has(entry.name.as_bytes()) || each(entry))
     }
 
     /// Opens a child by its exact name for a closer look; a symbolic link is not followed.
@@ -78,12 +79,12 @@ impl RequestFiles {
         Ok(ListedChild { node: found.node, caller: caller.clone(), access })
     }
 
-    /// As [`RequestFiles::list`], with the `wanted` attributes for entries that `sink` chooses,
+    /// As [`RequestFiles::readdir`], with the `wanted` attributes for entries that `sink` chooses,
     /// like those of [`RequestFiles::child_attributes`].
     ///
     /// # Errors
-    /// As [`RequestFiles::list`].
-    pub fn list_with_attributes(
+    /// As [`RequestFiles::readdir`].
+    pub fn readdir_with_attributes(
         &self,
         open: &OpenFile,
         cookie: u64,
@@ -104,13 +105,13 @@ impl RequestFiles {
         let authority = as_granted(&open.caller, &*open.node);
         let actor = self.context.call(authority.actor());
         let node = open.reading_node();
-        open.volume().names().list_with_attributes(&**node, actor, cookie, wanted, &mut screen)
+        open.volume().names().readdir_with_attributes(&**node, actor, cookie, wanted, &mut screen)
     }
 
     /// The same on a worker, for long listings.
     ///
     /// # Errors
-    /// As [`RequestFiles::list`]; [`FsError::TooMany`].
+    /// As [`RequestFiles::readdir`]; [`FsError::TooMany`].
     pub async fn list_on_worker<S: ListSink + Send + 'static>(
         &self,
         open: Arc<OpenFile>,
@@ -120,7 +121,7 @@ impl RequestFiles {
     ) -> Result<(S, bool)> {
         let files = self.clone();
         let list = move || {
-            let ended = files.list_with_attributes(&open, cookie, wanted, &mut sink)?;
+            let ended = files.readdir_with_attributes(&open, cookie, wanted, &mut sink)?;
             Ok((sink, ended))
         };
         self.offload(list).await

@@ -169,7 +169,7 @@ impl RequestFiles {
         let times = open.frozen_times();
         self.offload(move || {
             keep_times(times.as_ref(), MovedTimes::Changed, || {
-                node.set_reparse_data(owner.actor(), data.as_deref())?;
+                node.need_reparse_data()?.set_reparse_data(owner.actor(), data.as_deref())?;
                 node.set_attributes(owner.actor(), &AttributeChanges { dos, ..Default::default() })
             })
         })

@@ -10,9 +10,9 @@ use crate::{Access, OpenFile, RequestFiles};
 use std::any::Any;
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, DosInfo, FileKey,
-    FileKind, FsError, Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry,
-    StreamName, TimeChange, Wait, XattrName,
+    Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, DosInfo,
+    ExtendedAttributes, FileKey, FileKind, FsError, Name, Node, PosixAcl, Replace, Result,
+    SecurityChange, StreamEntry, StreamName, TimeChange, Wait,
 };
 
 /// Size of the zeros that are written at once over a stream stored as an attribute, which is
@@ -144,15 +144,16 @@ fn copy_stream(
     (writer, to): (Actor<'_>, &dyn Node),
     stream: &StreamEntry,
 ) -> Result<(ChangeAction, WatchFilter, StreamName)> {
-    let (kind, what) = match to.create_stream(writer, &stream.name, Case::Insensitive) {
-        Ok(()) => (ChangeAction::AddedStream, WatchFilter::STREAM_NAME),
-        Err(FsError::AlreadyExists) => {
-            (ChangeAction::ModifiedStream, WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE)
-        }
-        Err(error) => return Err(error),
-    };
+    let (kind, what) =
+        match to.need_streams()?.create_stream(writer, &stream.name, Case::Insensitive) {
+            Ok(()) => (ChangeAction::AddedStream, WatchFilter::STREAM_NAME),
+            Err(FsError::AlreadyExists) => {
+                (ChangeAction::ModifiedStream, WatchFilter::STREAM_SIZE | WatchFilter::STREAM_WRITE)
+            }
+            Err(error) => return Err(error),
+        };
     let name = to.find_stream(METADATA, &stream.name, Case::Insensitive)?.name;
-    to.set_stream_size(writer, &name, 0)?;
+    to.need_streams()?.set_stream_size(writer, &name, 0)?;
     copy_data((reader, (from, &stream.name)), (writer, (to, &name)), stream.size_bytes)?;
     Ok((kind, what, name))
 }
@@ -167,11 +168,11 @@ fn copy_data(
     while at < length {
         piece.clear();
         let wanted = usize::try_from(length - at).map_or(COPY_BYTES, |left| left.min(COPY_BYTES));
-        let count = from.read_stream(reader, source, at, wanted, &mut piece)?;
+        let count = from.need_streams()?.read_stream(reader, source, at, wanted, &mut piece)?;
         if count == 0 {
             break;
         }
-        to.write_stream(writer, target, at, &piece)?;
+        to.need_streams()?.write_stream(writer, target, at, &piece)?;
         at += count as u64;
     }
     Ok(())
@@ -200,13 +201,13 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
         Some(taken) => {
             check_replaceable(open, &taken)?;
             if taken.name != *to {
-                stream.file.remove_stream(authority.actor(), &taken.name)?;
+                stream.file.need_streams()?.remove_stream(authority.actor(), &taken.name)?;
             }
             Replace::File
         }
         None => Replace::Never,
     };
-    stream.file.rename_stream(authority.actor(), &from, to, how)?;
+    stream.file.need_streams()?.rename_stream(authority.actor(), &from, to, how)?;
     stream.rename(to);
     let mut changes: Vec<_> =
         replaced.iter().map(|name| (ChangeAction::RemovedStream, name)).collect();
@@ -245,10 +246,13 @@ impl StreamNode {
         Ok(found.map_err(stale_if_removed)?.size_bytes)
     }
 
-    /// The file that stores the data, if there is one: see [`Node::stream_data`].
+    /// The file that stores the data, if there is one: see [`vfs::NamedStreams::stream_data`].
     fn data(&self, writes: bool) -> Result<Option<Arc<dyn Node>>> {
         let name = self.stream.reachable()?;
-        self.file.stream_data(self.authority.actor(), &name, writes).map_err(stale_if_removed)
+        self.file
+            .need_streams()?
+            .stream_data(self.authority.actor(), &name, writes)
+            .map_err(stale_if_removed)
     }
 
     /// Updates the file's times: the backend does not see a write to a stream's data file.
@@ -291,6 +295,7 @@ impl Node for StreamNode {
         }
         let authority = &self.authority;
         self.file
+            .need_streams()?
             .read_stream(authority.actor(), &self.stream.reachable()?, offset, length, into)
             .map_err(stale_if_removed)
     }
@@ -298,6 +303,7 @@ impl Node for StreamNode {
     fn write(&self, _: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
         let authority = &self.authority;
         self.file
+            .need_streams()?
             .write_stream(authority.actor(), &self.stream.reachable()?, offset, data)
             .map_err(stale_if_removed)?;
         self.touch();
@@ -306,7 +312,7 @@ impl Node for StreamNode {
 
     fn sync(&self, actor: Actor<'_>, data_only: bool) -> Result<()> {
         if let Ok(name) = self.stream.reachable() {
-            match self.file.stream_data(SYNC, &name, false) {
+            match self.file.need_streams()?.stream_data(SYNC, &name, false) {
                 Ok(Some(data)) => data.sync(actor, data_only)?,
                 // A stream that was removed has no data left.
                 Ok(None) | Err(FsError::NotFound) => {}
@@ -320,6 +326,7 @@ impl Node for StreamNode {
     fn set_size(&self, _: Actor<'_>, size_bytes: u64) -> Result<()> {
         let authority = &self.authority;
         self.file
+            .need_streams()?
             .set_stream_size(authority.actor(), &self.stream.reachable()?, size_bytes)
             .map_err(stale_if_removed)?;
         self.touch();
@@ -364,7 +371,7 @@ impl Node for StreamNode {
         Err(FsError::NotSupported)
     }
 
-    fn list(&self, _: u64, _: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
+    fn readdir(&self, _: u64, _: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
         Err(FsError::NotDirectory)
     }
 
@@ -376,16 +383,8 @@ impl Node for StreamNode {
         Err(FsError::NotSupported)
     }
 
-    fn xattr_names(&self, actor: Actor<'_>) -> Result<Vec<XattrName>> {
-        self.file.xattr_names(actor)
-    }
-
-    fn xattr(&self, actor: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
-        self.file.xattr(actor, name)
-    }
-
-    fn set_xattr(&self, actor: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
-        self.file.set_xattr(actor, name, value)
+    fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
+        self.file.extended_attributes()
     }
 
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {

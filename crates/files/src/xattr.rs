@@ -15,7 +15,7 @@ impl RequestFiles {
     /// [`FsError::AccessDenied`] if the open lacks the right.
     pub fn xattrs(&self, open: &OpenFile) -> Result<Vec<(XattrName, Vec<u8>)>> {
         open.need_any(Access::READ_EA)?;
-        let names = match open.node.xattr_names(open.caller.identity.actor()) {
+        let names = match names_of(open) {
             Err(FsError::NotSupported) => return Ok(Vec::new()),
             other => other?,
         };
@@ -34,7 +34,7 @@ impl RequestFiles {
         let authority = as_granted(&open.caller, &*open.node);
         let mut all = Vec::with_capacity(names.len());
         for name in names {
-            match open.node.xattr(authority.actor(), &name) {
+            match open.node.need_xattrs()?.xattr(authority.actor(), &name) {
                 Ok(value) => all.push((name, value)),
                 // The attribute was removed since the listing.
                 Err(FsError::NotFound) => {}
@@ -52,11 +52,11 @@ impl RequestFiles {
     pub fn set_xattr(&self, open: &OpenFile, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
         open.need_any(Access::WRITE_EA)?;
         open.need_writable()?;
-        let names = open.node.xattr_names(open.caller.identity.actor())?;
+        let names = names_of(open)?;
         let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
         let authority = as_granted(&open.caller, &*open.node);
         open.keep_times(MovedTimes::Changed, || {
-            open.node.set_xattr(authority.actor(), stored.unwrap_or(name), value)
+            open.node.need_xattrs()?.set_xattr(authority.actor(), stored.unwrap_or(name), value)
         })?;
         open.report_modified(&self.context, WatchFilter::EXTENDED_ATTRIBUTES);
         Ok(())
@@ -65,9 +65,10 @@ impl RequestFiles {
     /// EaSize of the file: approximate size of its attribute list; 0 without attributes.
     #[must_use]
     pub fn xattr_bytes(&self, open: &OpenFile) -> u32 {
-        let names = open.node.xattr_names(open.caller.identity.actor()).unwrap_or_default();
+        let Some(xattrs) = open.node.extended_attributes() else { return 0 };
+        let names = xattrs.xattr_names(open.caller.identity.actor()).unwrap_or_default();
         let lengths = names.into_iter().map(|name| {
-            let length = open.node.xattr(METADATA, &name).map_or(0, |value| value.len());
+            let length = xattrs.xattr(METADATA, &name).map_or(0, |value| value.len());
             (name, length)
         });
         list_bytes(lengths)
@@ -76,8 +77,14 @@ impl RequestFiles {
     /// As [`RequestFiles::xattr_bytes`], of a child by its exact name.
     #[must_use]
     pub fn child_xattr_bytes(&self, open: &OpenFile, name: &Name) -> u32 {
-        list_bytes(open.node.child_xattrs(METADATA, name))
+        let xattrs = open.node.extended_attributes();
+        list_bytes(xattrs.map_or_else(Vec::new, |xattrs| xattrs.child_xattrs(METADATA, name)))
     }
+}
+
+/// Names of all attributes, as the opener may read them.
+fn names_of(open: &OpenFile) -> Result<Vec<XattrName>> {
+    open.node.need_xattrs()?.xattr_names(open.caller.identity.actor())
 }
 
 /// MS-FSCC 2.4.13: the size of each entry covers name, lengths and padding.

@@ -18,7 +18,7 @@ enum ListingPart {
 }
 
 impl CachedVfs {
-    /// As [`Node::list_with_attributes`], from the cache first.
+    /// As [`Node::readdir_with_attributes`], from the cache first.
     ///
     /// # Errors
     /// As there.
@@ -49,7 +49,7 @@ impl CachedVfs {
                         .child_attributes(actor, &name, AttributeRequest::default())
                         .is_err()
                     {
-                        return directory.list_with_attributes(actor, cookie, wanted, sink);
+                        return directory.readdir_with_attributes(actor, cookie, wanted, sink);
                     }
                     self.lock_listings().note_searcher(
                         directory.key(),
@@ -61,13 +61,13 @@ impl CachedVfs {
                     return self.list_and_cache(directory, actor, &ticket, cookie, wanted, sink);
                 }
                 ListingLookup::Nothing => {
-                    return directory.list_with_attributes(actor, cookie, wanted, sink);
+                    return directory.readdir_with_attributes(actor, cookie, wanted, sink);
                 }
             }
         }
     }
 
-    /// As [`vfs::Vfs::list_cached`].
+    /// As [`vfs::Vfs::readdir_cached`].
     ///
     /// # Errors
     /// As there.
@@ -217,7 +217,7 @@ impl CachedVfs {
             is_chosen: false,
             has_gap: false,
         };
-        let ended = directory.list_with_attributes(actor, cookie, wanted, &mut caching)?;
+        let ended = directory.readdir_with_attributes(actor, cookie, wanted, &mut caching)?;
         let CachingSink { mut chunks, chunk, is_chosen, has_gap, .. } = caching;
         chunks.push(chunk);
         // If the directory changed meanwhile, the listing has been invalidated.

@@ -188,7 +188,7 @@ impl DirectoryRead<'_> {
         let hasher = self.cache.drained_state().directories.hasher().clone();
         let mut index = NameIndex::default();
         let mut fits = true;
-        let listed = directory.list(0, &mut |entry| {
+        let listed = directory.readdir(0, &mut |entry| {
             let name = entry.name.as_bytes();
             let growth = index.growth_bytes(name);
             if growth > 0 {

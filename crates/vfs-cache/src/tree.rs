@@ -777,7 +777,7 @@ impl NameCache for CachedVfs {
         self.path_by(actor, node, |cache| cache.state_for(actor.order()))
     }
 
-    fn list_with_attributes(
+    fn readdir_with_attributes(
         &self,
         directory: &dyn Node,
         actor: Actor<'_>,
@@ -788,11 +788,11 @@ impl NameCache for CachedVfs {
         if self.is_active() {
             self.list_any(directory, actor, cookie, wanted, sink)
         } else {
-            directory.list_with_attributes(actor, cookie, wanted, sink)
+            directory.readdir_with_attributes(actor, cookie, wanted, sink)
         }
     }
 
-    fn list_cached(
+    fn readdir_cached(
         &self,
         directory: &dyn Node,
         actor: Actor<'_>,

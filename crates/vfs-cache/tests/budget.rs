@@ -8,7 +8,7 @@ use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds,
     CreateHow, DirEntry, DosInfo, FileKey, FileKind, FollowId, FsError, Identity, ListingFeed,
     MetadataPresence, Name, NameCache, NameChange, Node, OpenHow, OpenedNode, RelPath, Replace,
-    Result, SecurityChange, Space, Timestamp, TreeFeatures, Vfs, Wait, XattrName,
+    Result, SecurityChange, Space, Timestamp, TreeFeatures, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -133,7 +133,7 @@ impl Node for GeneratedNode {
     fn attributes(&self, _: AttributeRequest) -> Result<Attributes> {
         Ok(attributes(self.0))
     }
-    fn list(&self, _: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
+    fn readdir(&self, _: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
         let entry = |name: String, inode| {
             let name = Name::new(name.into_bytes()).unwrap();
             DirEntry { name, inode, kind: None, next: inode }
@@ -182,15 +182,6 @@ impl Node for GeneratedNode {
     }
     fn read_link(&self, _: Actor<'_>) -> Result<Vec<u8>> {
         Err(FsError::NotSupported)
-    }
-    fn xattr_names(&self, _: Actor<'_>) -> Result<Vec<XattrName>> {
-        Ok(Vec::new())
-    }
-    fn xattr(&self, _: Actor<'_>, _: &XattrName) -> Result<Vec<u8>> {
-        Err(FsError::NotFound)
-    }
-    fn set_xattr(&self, _: Actor<'_>, _: &XattrName, _: Option<&[u8]>) -> Result<()> {
-        Err(FsError::ReadOnly)
     }
     fn set_security(&self, _: Actor<'_>, _: &SecurityChange<'_>) -> Result<()> {
         Err(FsError::ReadOnly)

@@ -161,7 +161,7 @@ fn known(cached: &CachedVfs, node: &dyn vfs::Node, actor: Actor<'_>) -> Option<u
         few: false,
     };
     let mut sink = BoundedSink { left: 100, cookie: 0, seen: Vec::new() };
-    let ended = cached.list_cached(node, actor, 0, wanted, &mut sink).unwrap();
+    let ended = cached.readdir_cached(node, actor, 0, wanted, &mut sink).unwrap();
     assert_ne!(ended, Some(false), "there is room for all");
     ended.map(|_| sink.seen.len())
 }

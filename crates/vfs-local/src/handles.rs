@@ -539,7 +539,7 @@ mod tests {
         let listed = || {
             let mut names = Vec::new();
             let opened = vfs.open_node(alice.actor(), &*node, how)?;
-            opened.node.list(0, &mut |entry| {
+            opened.node.readdir(0, &mut |entry| {
                 names.push(entry.name.as_bytes().to_vec());
                 true
             })?;

@@ -16,9 +16,10 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, Timestamps, Xa
 use rustix::io::Errno;
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, FileKey, FileKind,
-    FsError, ListSink, ListingRequest, Name, Node, OwnerChange, PosixAcl, Replace, Result,
-    SecurityChange, ServerWork, StreamEntry, StreamName, TimeChange, Wait, XattrName,
+    Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, ExclusiveCreation,
+    ExtendedAttributes, FileKey, FileKind, FsError, ListSink, ListingRequest, LocalFile, Name,
+    NamedStreams, Node, OwnerChange, PosixAcl, ReparseData, Replace, Result, SecurityChange,
+    ServerWork, StreamEntry, StreamName, TimeChange, Wait, XattrName,
 };
 
 /// Buffer for the names of a listed file's extended attributes.
@@ -151,12 +152,6 @@ impl Node for LocalNode {
             }
         }
         Ok(())
-    }
-
-    fn syncs_without_waiting(&self) -> bool {
-        // tmpfs has no device; the check skips file systems with one.
-        let has_device = rustix::fs::major(self.key.device) != 0;
-        !has_device && *self.of_memory.get_or_init(|| is_of_memory(&self.fd))
     }
 
     fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()> {
@@ -296,11 +291,11 @@ impl Node for LocalNode {
         set_compressed(fd, compressed).map_err(|e| refusal("set compression", e))
     }
 
-    fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
+    fn readdir(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
         listing::names(self, cookie, each)
     }
 
-    fn list_with_attributes(
+    fn readdir_with_attributes(
         &self,
         who: Actor<'_>,
         cookie: u64,
@@ -334,6 +329,47 @@ impl Node for LocalNode {
         Ok(target.into_bytes())
     }
 
+    fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
+        security::load(self)
+    }
+
+    fn posix_acl(&self) -> Result<Option<PosixAcl>> {
+        posix_acl::load(self)
+    }
+
+    fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
+        let _change = vfs::freshness::begin_change();
+        let stored = security::store(self, who, change);
+        stream_store::record_known_rights(self);
+        stored
+    }
+
+    fn named_streams(&self) -> Option<&dyn NamedStreams> {
+        Some(self)
+    }
+
+    fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
+        Some(self)
+    }
+
+    fn reparse_store(&self) -> Option<&dyn ReparseData> {
+        Some(self)
+    }
+
+    fn exclusive_creation(&self) -> Option<&dyn ExclusiveCreation> {
+        Some(self)
+    }
+
+    fn local_file(&self) -> Option<&dyn LocalFile> {
+        Some(self)
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+impl ReparseData for LocalNode {
     fn reparse_data(&self, who: Actor<'_>) -> Result<Vec<u8>> {
         let _acting = IdentityGuard::begin(who)?;
         match self.get_xattr(REPARSE_NAME) {
@@ -351,7 +387,9 @@ impl Node for LocalNode {
             Err(errno) => Err(refusal("set reparse data", errno)),
         }
     }
+}
 
+impl ExclusiveCreation for LocalNode {
     fn verifier(&self, who: Actor<'_>) -> Result<[u8; 8]> {
         let _acting = IdentityGuard::begin(who)?;
         let value = self.get_xattr(VERIFIER_NAME).map_err(|_| FsError::NotFound)?;
@@ -365,7 +403,9 @@ impl Node for LocalNode {
             Err(errno) => Err(refusal("set verifier", errno)),
         }
     }
+}
 
+impl ExtendedAttributes for LocalNode {
     fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<XattrName>> {
         let _acting = IdentityGuard::begin(who)?;
         let listed = self.list_xattrs().map_err(|e| refusal("list attributes", e))?;
@@ -412,7 +452,9 @@ impl Node for LocalNode {
             Err(errno) => Err(refusal("set attribute", errno)),
         }
     }
+}
 
+impl NamedStreams for LocalNode {
     fn streams(&self, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
         streams::list(self, who)
     }
@@ -472,22 +514,9 @@ impl Node for LocalNode {
     ) -> Result<()> {
         streams::rename(self, who, from, to, replace)
     }
+}
 
-    fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
-        security::load(self)
-    }
-
-    fn posix_acl(&self) -> Result<Option<PosixAcl>> {
-        posix_acl::load(self)
-    }
-
-    fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
-        let _change = vfs::freshness::begin_change();
-        let stored = security::store(self, who, change);
-        stream_store::record_known_rights(self);
-        stored
-    }
-
+impl LocalFile for LocalNode {
     fn noatime(&self, work: ServerWork) -> Result<Arc<dyn Node>> {
         if !matches!(self.kind, FileKind::File | FileKind::Directory) {
             return Err(FsError::NotSupported);
@@ -506,7 +535,9 @@ impl Node for LocalNode {
         self.readable && is_cached(&self.fd, offset, length)
     }
 
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
+    fn syncs_without_waiting(&self) -> bool {
+        // tmpfs has no device; the check skips file systems with one.
+        let has_device = rustix::fs::major(self.key.device) != 0;
+        !has_device && *self.of_memory.get_or_init(|| is_of_memory(&self.fd))
     }
 }

@@ -100,7 +100,7 @@ mod tests {
             vfs.open(Actor::SUPERUSER, &path, how).unwrap().node
         };
         let file = open(b"file");
-        assert!(file.syncs_without_waiting());
+        assert!(file.local_file().unwrap().syncs_without_waiting());
         for (at, length, found) in
             [(0, 4096, 0..4096), (99_000, 64_000, 99_000..100_000), (100_000, 10, 0..0)]
         {

@@ -514,16 +514,31 @@ mod tests {
 
     impl Fixture {
         fn create(&self, text: &str) -> Result<()> {
-            self.node.create_stream(self.who.actor(), &name(text), Case::Insensitive)
+            self.node.need_streams().unwrap().create_stream(
+                self.who.actor(),
+                &name(text),
+                Case::Insensitive,
+            )
         }
 
         fn write(&self, text: &str, offset: u64, data: &[u8]) -> Result<()> {
-            self.node.write_stream(self.who.actor(), &name(text), offset, data)
+            self.node.need_streams().unwrap().write_stream(
+                self.who.actor(),
+                &name(text),
+                offset,
+                data,
+            )
         }
 
         fn read(&self, text: &str) -> Result<Vec<u8>> {
             let mut into = Vec::new();
-            self.node.read_stream(self.who.actor(), &name(text), 0, 1 << 20, &mut into)?;
+            self.node.need_streams().unwrap().read_stream(
+                self.who.actor(),
+                &name(text),
+                0,
+                1 << 20,
+                &mut into,
+            )?;
             Ok(into)
         }
 
@@ -550,7 +565,11 @@ mod tests {
         f.write("Zone.Identifier", 2, b"abc").unwrap();
         f.write("Zone.Identifier", 100, b"").unwrap();
         assert_eq!(f.raw("user.DosStream.Zone.Identifier:$DATA").unwrap(), b"\0\0abc\0");
-        f.node.set_stream_size(f.who.actor(), &name("Zone.Identifier"), 3).unwrap();
+        f.node
+            .need_streams()
+            .unwrap()
+            .set_stream_size(f.who.actor(), &name("Zone.Identifier"), 3)
+            .unwrap();
         assert_eq!(f.raw("user.DosStream.Zone.Identifier:$DATA").unwrap(), b"\0\0a\0");
         f.put_raw("user.DosStream.by samba:$DATA", b"data\0");
         assert_eq!(f.read("by samba").unwrap(), b"data");
@@ -559,7 +578,7 @@ mod tests {
         let shown: Vec<_> = all.iter().map(|s| (s.name.as_bytes(), s.size_bytes)).collect();
         assert_eq!(shown, [(&b"Zone.Identifier"[..], 3), (b"by samba", 4)]);
         assert_eq!(
-            f.node.xattr_names(f.who.actor()).unwrap(),
+            f.node.need_xattrs().unwrap().xattr_names(f.who.actor()).unwrap(),
             [],
             "they are not shown as attributes"
         );
@@ -584,7 +603,10 @@ mod tests {
         assert_eq!(f.write("s", STREAM_BYTES_MAX - 1, b"ab"), Err(FsError::TooLarge));
         assert_eq!(f.write("s", u64::MAX - 1, b"abc"), Err(FsError::TooLarge));
         let size = STREAM_BYTES_MAX + 1;
-        assert_eq!(f.node.set_stream_size(f.who.actor(), &name("s"), size), Err(FsError::TooLarge));
+        assert_eq!(
+            f.node.need_streams().unwrap().set_stream_size(f.who.actor(), &name("s"), size),
+            Err(FsError::TooLarge)
+        );
         assert_eq!(f.read("s").unwrap(), b"kept");
         assert_eq!(f.create(&"n".repeat(235)), Err(FsError::NameTooLong));
         f.create(&"n".repeat(234)).unwrap();
@@ -602,7 +624,7 @@ mod tests {
         assert_eq!(f.raw("user.DosStreamExt.1.long:$DATA"), None);
         f.put_raw("user.DosStream.long:$DATA", b"abc\x01");
         f.put_raw("user.DosStreamExt.1.long:$DATA", b"def");
-        f.node.remove_stream(f.who.actor(), &name("long")).unwrap();
+        f.node.need_streams().unwrap().remove_stream(f.who.actor(), &name("long")).unwrap();
         assert_eq!(f.raw("user.DosStreamExt.1.long:$DATA"), None);
         assert_eq!(f.read("long"), Err(FsError::NotFound));
     }
@@ -627,7 +649,12 @@ mod tests {
         f.write("a", 0, b"data").unwrap();
         f.create("b").unwrap();
         let rename = |from, to, replace| {
-            f.node.rename_stream(f.who.actor(), &name(from), &name(to), replace)
+            f.node.need_streams().unwrap().rename_stream(
+                f.who.actor(),
+                &name(from),
+                &name(to),
+                replace,
+            )
         };
         assert_eq!(rename("a", "b", Replace::Never), Err(FsError::AlreadyExists));
         rename("a", "b", Replace::File).unwrap();

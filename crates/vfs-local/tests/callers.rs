@@ -55,11 +55,11 @@ fn closed() -> Option<ClosedTree> {
     let closed = ClosedTree { folder, vfs };
     let who = Actor::SUPERUSER;
     let file = closed.open("d/f", READ);
-    file.set_xattr(who, &xattr_name("note"), Some(b"value")).unwrap();
-    file.set_reparse_data(who, Some(b"reparse")).unwrap();
-    file.set_verifier(METADATA, *b"verifier").unwrap();
-    file.create_stream(who, &stream(), Case::Sensitive).unwrap();
-    file.write_stream(who, &stream(), 0, b"1234").unwrap();
+    file.need_xattrs().unwrap().set_xattr(who, &xattr_name("note"), Some(b"value")).unwrap();
+    file.need_reparse_data().unwrap().set_reparse_data(who, Some(b"reparse")).unwrap();
+    file.exclusive_creation().unwrap().set_verifier(METADATA, *b"verifier").unwrap();
+    file.need_streams().unwrap().create_stream(who, &stream(), Case::Sensitive).unwrap();
+    file.need_streams().unwrap().write_stream(who, &stream(), 0, b"1234").unwrap();
     let dos = Some(DosInfo { bits: Some(2), created: None });
     file.set_attributes(who, &AttributeChanges { dos, ..Default::default() }).unwrap();
     for at in ["d/f", "d", ""] {
@@ -133,7 +133,7 @@ fn times_are_set_without_room_for_the_change_time() {
     let mut is_full = false;
     'all: for length in [3000, 500, 100, 20, 1] {
         for at in 0..40 {
-            let filled = node.set_xattr(
+            let filled = node.need_xattrs().unwrap().set_xattr(
                 Actor::SUPERUSER,
                 &xattr_name(&format!("fill{length}.{at}")),
                 Some(&vec![b'x'; length]),
@@ -233,12 +233,12 @@ fn calls_without_actor_need_no_permission() {
         let mut data = Vec::new();
         assert_eq!(open.read(0, 9, &mut data, Wait::Allowed), Ok(4));
         assert_eq!(open.next_data(0).unwrap().map(|(start, _)| start), Some(0));
-        open.is_resident(0, 4);
-        open.syncs_without_waiting();
+        open.local_file().unwrap().is_resident(0, 4);
+        open.local_file().unwrap().syncs_without_waiting();
         assert_eq!(directory.is_empty(), Ok(false));
         let mut count = 0;
         directory
-            .list(0, &mut |entry| {
+            .readdir(0, &mut |entry| {
                 count += usize::from(!entry.name.as_bytes().starts_with(b"."));
                 true
             })
@@ -267,11 +267,15 @@ fn reads_use_the_given_actors_credentials() {
     let stream = stream();
     type Call<'a> = &'a dyn Fn(Actor<'_>) -> bool;
     let calls: [(&str, Call<'_>); 9] = [
-        ("xattr", &|who| is_let(node.xattr(who, &xattr_name("note")))),
-        ("child_xattrs", &|who| !directory.child_xattrs(who, &name("f")).is_empty()),
+        ("xattr", &|who| is_let(node.need_xattrs().unwrap().xattr(who, &xattr_name("note")))),
+        ("child_xattrs", &|who| {
+            !directory.need_xattrs().unwrap().child_xattrs(who, &name("f")).is_empty()
+        }),
         ("reparse_data", &|who| is_let(node.reparse_data(who))),
-        ("verifier", &|who| node.verifier(who).is_ok()),
-        ("set_verifier", &|who| is_let(node.set_verifier(who, *b"verifier"))),
+        ("verifier", &|who| node.exclusive_creation().unwrap().verifier(who).is_ok()),
+        ("set_verifier", &|who| {
+            is_let(node.exclusive_creation().unwrap().set_verifier(who, *b"verifier"))
+        }),
         ("streams", &|who| is_let(node.streams(who))),
         ("find_stream", &|who| is_let(node.find_stream(who, &stream, Case::Sensitive))),
         ("sync", &|who| is_let(node.sync(who, false))),
@@ -310,10 +314,16 @@ fn links_and_xattr_names_are_read_as_the_actor() {
     let user = stranger();
     // Linux requires no permission: everybody that could open them may know.
     assert_eq!(link.read_link(user.actor()).unwrap(), b"target");
-    assert_eq!(looked.xattr_names(user.actor()).unwrap(), [xattr_name("note")]);
+    assert_eq!(
+        looked.need_xattrs().unwrap().xattr_names(user.actor()).unwrap(),
+        [xattr_name("note")]
+    );
     let nobody = Identity { uid: Identity::INVALID_ID, ..stranger() };
     assert_eq!(link.read_link(nobody.actor()), Err(FsError::AccessDenied));
-    assert_eq!(looked.xattr_names(nobody.actor()), Err(FsError::AccessDenied));
+    assert_eq!(
+        looked.need_xattrs().unwrap().xattr_names(nobody.actor()),
+        Err(FsError::AccessDenied)
+    );
 }
 
 /// The calling thread's file system user id.

@@ -53,8 +53,8 @@ fn stream() -> StreamName {
 fn put(vfs: &LocalVfs, at: &str, data: &[u8]) {
     let how = CreateHow::plain(FileKind::File, 0o644);
     let node = vfs.create(WHO, &path(at), Case::Sensitive, how).unwrap().node;
-    node.create_stream(WHO, &stream(), Case::Insensitive).unwrap();
-    node.write_stream(WHO, &stream(), 0, data).unwrap();
+    node.need_streams().unwrap().create_stream(WHO, &stream(), Case::Insensitive).unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream(), 0, data).unwrap();
 }
 
 fn look(vfs: &LocalVfs, at: &str) -> Arc<dyn Node> {
@@ -63,7 +63,7 @@ fn look(vfs: &LocalVfs, at: &str) -> Arc<dyn Node> {
 
 fn read(vfs: &LocalVfs, at: &str) -> Result<Vec<u8>> {
     let mut into = Vec::new();
-    look(vfs, at).read_stream(WHO, &stream(), 0, 1 << 24, &mut into)?;
+    look(vfs, at).need_streams().unwrap().read_stream(WHO, &stream(), 0, 1 << 24, &mut into)?;
     Ok(into)
 }
 

@@ -14,6 +14,8 @@ mod changes;
 mod child;
 mod delayed;
 mod error;
+mod exclusive_creation;
+mod extended_attributes;
 mod external;
 mod features;
 pub mod freshness;
@@ -21,21 +23,21 @@ mod handle;
 mod identity;
 mod keyed_hash;
 mod listing;
+mod local_file;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
 mod name_cache;
+mod named_streams;
 mod node_security;
 mod opening;
 mod path;
 mod quota;
+mod reparse_data;
 mod snapshots;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod suite;
 mod user_quotas;
-
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 
 pub use acl::{PosixAcl, PosixName};
 pub use attributes::{
@@ -47,6 +49,8 @@ pub use changes::{ChangeFeed, ChangeFeeds, FollowId, ListingFeed, NameChange};
 pub use child::{ChildName, ChildRename, ExpectedChild, NameActor, NewChild, Replace};
 pub use delayed::DelayedVfs;
 pub use error::{FsError, Result};
+pub use exclusive_creation::ExclusiveCreation;
+pub use extended_attributes::ExtendedAttributes;
 pub use external::{
     ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, ExternalWatches,
     FileChangeCallback, TreeChangeCallback,
@@ -57,11 +61,14 @@ pub use handle::{LocatedNode, NodeHandle, PersistentHandles, SpecialKind};
 pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
 pub use keyed_hash::KeyedBuildHasher;
 pub use listing::{EntryChoice, ListSink, ListedEntry, ListingRequest};
+pub use local_file::LocalFile;
 pub use name_cache::{NameCache, NameLookup};
+pub use named_streams::NamedStreams;
 pub use node_security::{ChildLookup, NodeSecurityCache, OpenWithSecurity, SecurityCacheTotals};
 pub use opening::{CreateHow, CreationMode, Initialisation, NodeInitialiser, OpenHow, OpenedNode};
 pub use path::{Name, RelPath, XattrName};
 pub use quota::{Quota, QuotaLimits, QuotaState};
+pub use reparse_data::ReparseData;
 pub use snapshots::Snapshots;
 pub use stream::{StreamEntry, StreamName};
 pub use user_quotas::UserQuotas;
@@ -93,7 +100,7 @@ pub struct DirEntry {
     pub inode: u64,
     /// The kind, if the directory stores it.
     pub kind: Option<FileKind>,
-    /// Cookie for [`Node::list`] to continue after this entry.
+    /// Cookie for [`Node::readdir`] to continue after this entry.
     pub next: u64,
 }
 
@@ -330,6 +337,10 @@ impl dyn Vfs + '_ {
 /// runs as that actor, and the system checks it again. The other calls are on a list in
 /// `cargo xtask tidy`: they use the open descriptor, for which the system checks no permission, or
 /// memory.
+///
+/// The methods without a body are what every node is, and what NFS needs of each. A capability is a
+/// trait of its own that a caller asks for, as of [`Vfs`]: its documentation states which protocol uses
+/// it, and what the server does without it.
 pub trait Node: Send + Sync + std::fmt::Debug {
     /// Identity of the node: never reused while this handle lives.
     fn key(&self) -> FileKey;
@@ -378,12 +389,6 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::Io`]: data may be lost, and the caller must report it.
     fn sync(&self, actor: Actor<'_>, data_only: bool) -> Result<()>;
-
-    /// Whether [`Node::sync`] returns at once, since nothing here survives a power loss. A hint:
-    /// false negatives are allowed.
-    fn syncs_without_waiting(&self) -> bool {
-        false
-    }
 
     /// Sets the length in bytes; new bytes read as zero.
     ///
@@ -465,21 +470,21 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotDirectory`], [`FsError::Io`].
-    fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool>;
+    fn readdir(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool>;
 
-    /// As [`Node::list`], with the attributes that `wanted` requests of each entry that `sink`
+    /// As [`Node::readdir`], with the attributes that `wanted` requests of each entry that `sink`
     /// chooses, as `actor`; in one pass if the backend can. The sink may call back.
     ///
     /// # Errors
-    /// As [`Node::list`]; [`FsError::AccessDenied`] if `actor` may stat no entry.
-    fn list_with_attributes(
+    /// As [`Node::readdir`]; [`FsError::AccessDenied`] if `actor` may stat no entry.
+    fn readdir_with_attributes(
         &self,
         actor: Actor<'_>,
         cookie: u64,
         wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
-        listing::list_one_by_one(self, actor, cookie, wanted, sink)
+        listing::readdir_one_by_one(self, actor, cookie, wanted, sink)
     }
 
     /// Attributes of the child `name` (exact spelling) of this directory as `actor` may see them; of
@@ -500,7 +505,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotDirectory`], [`FsError::Io`].
     fn is_empty(&self) -> Result<bool> {
         let mut found = false;
-        self.list(0, &mut |_| {
+        self.readdir(0, &mut |_| {
             found = true;
             false
         })?;
@@ -512,183 +517,6 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
     fn read_link(&self, actor: Actor<'_>) -> Result<Vec<u8>>;
-
-    /// The reparse data that a client has stored.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`] if the node is no reparse point.
-    fn reparse_data(&self, actor: Actor<'_>) -> Result<Vec<u8>> {
-        let _ = actor;
-        Err(FsError::NotFound)
-    }
-
-    /// Stores reparse data, or with `None` removes it.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`] if the backend cannot store it; [`FsError::NoSpace`],
-    /// [`FsError::AccessDenied`].
-    fn set_reparse_data(&self, actor: Actor<'_>, data: Option<&[u8]>) -> Result<()> {
-        let _ = (actor, data);
-        Err(FsError::NotSupported)
-    }
-
-    /// The verifier that [`Node::set_verifier`] stored. Its reader may lack permission by the
-    /// file's mode, hence `actor`.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`] if the file has none.
-    fn verifier(&self, actor: Actor<'_>) -> Result<[u8; 8]> {
-        let _ = actor;
-        Err(FsError::NotFound)
-    }
-
-    /// Stores the verifier of an exclusive create, while the file is open for writing. The creator
-    /// may lack permission by the file's mode, hence `actor`.
-    ///
-    /// # Errors
-    /// [`FsError::NoSpace`]. A backend that cannot store it ignores the call.
-    fn set_verifier(&self, actor: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
-        let _ = (actor, verifier);
-        Ok(())
-    }
-
-    /// Names of users' extended attributes, without the `user.` prefix. Attributes that hold DOS
-    /// attributes, streams or descriptors are not listed.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`] if the backend stores none.
-    fn xattr_names(&self, actor: Actor<'_>) -> Result<Vec<XattrName>>;
-
-    /// Names and lengths of users' extended attributes of the child `name` (exact spelling) of this
-    /// directory; of the link itself if it is one. Empty if `actor` may not read them.
-    fn child_xattrs(&self, actor: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
-        let _ = (actor, name);
-        Vec::new()
-    }
-
-    /// One extended attribute's value.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`], [`FsError::AccessDenied`].
-    fn xattr(&self, actor: Actor<'_>, name: &XattrName) -> Result<Vec<u8>>;
-
-    /// Sets, or with `None` removes, an extended attribute.
-    ///
-    /// # Errors
-    /// [`FsError::TooLarge`] past the file system's limit, [`FsError::AccessDenied`].
-    fn set_xattr(&self, actor: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()>;
-
-    /// All named streams, unordered. Names and lengths are metadata, yet Linux wants read
-    /// permission on the data for the lengths.
-    ///
-    /// # Errors
-    /// [`FsError::Io`], [`FsError::AccessDenied`].
-    fn streams(&self, actor: Actor<'_>) -> Result<Vec<StreamEntry>> {
-        let _ = actor;
-        Ok(Vec::new())
-    }
-
-    /// The stream `name`: as [`Node::streams`].
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`], [`FsError::AccessDenied`].
-    fn find_stream(&self, actor: Actor<'_>, name: &StreamName, case: Case) -> Result<StreamEntry> {
-        let _ = (actor, name, case);
-        Err(FsError::NotFound)
-    }
-
-    /// Creates an empty stream, exclusively. With [`Case::Insensitive`] a name that differs in case
-    /// only counts as existing.
-    ///
-    /// # Errors
-    /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::NoSpace`],
-    /// [`FsError::NameTooLong`], [`FsError::NotSupported`], [`FsError::AttributesFull`].
-    fn create_stream(&self, actor: Actor<'_>, name: &StreamName, case: Case) -> Result<()> {
-        let _ = (actor, name, case);
-        Err(FsError::NotSupported)
-    }
-
-    /// Appends up to `length` bytes of the stream `name` (exact spelling, here and below) at
-    /// `offset` to `into`. Returns the count. May wait for a disk.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`] if the stream is gone, [`FsError::AccessDenied`].
-    fn read_stream(
-        &self,
-        actor: Actor<'_>,
-        name: &StreamName,
-        offset: u64,
-        length: usize,
-        into: &mut Vec<u8>,
-    ) -> Result<usize> {
-        let _ = (actor, name, offset, length, into);
-        Err(FsError::NotSupported)
-    }
-
-    /// Writes all of `data` at `offset` of the stream `name`, or nothing.
-    ///
-    /// # Errors
-    /// As [`Node::read_stream`]; [`FsError::NoSpace`]; [`FsError::TooLarge`] past the backend's
-    /// limit; [`FsError::AttributesFull`].
-    fn write_stream(
-        &self,
-        actor: Actor<'_>,
-        name: &StreamName,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<()> {
-        let _ = (actor, name, offset, data);
-        Err(FsError::NotSupported)
-    }
-
-    /// The backing file of the stream `name`, for calls on data alone; none if the backend stores
-    /// the stream with the node. It survives a rename of the stream. With `writes` the actor needs
-    /// write permission on the stream, and may change data through the file.
-    ///
-    /// # Errors
-    /// As [`Node::read_stream`].
-    fn stream_data(
-        &self,
-        actor: Actor<'_>,
-        name: &StreamName,
-        writes: bool,
-    ) -> Result<Option<Arc<dyn Node>>> {
-        let _ = (actor, name, writes);
-        Ok(None)
-    }
-
-    /// Sets the length of the stream `name` in bytes; new bytes read as zero.
-    ///
-    /// # Errors
-    /// As [`Node::write_stream`].
-    fn set_stream_size(&self, actor: Actor<'_>, name: &StreamName, size_bytes: u64) -> Result<()> {
-        let _ = (actor, name, size_bytes);
-        Err(FsError::NotSupported)
-    }
-
-    /// Removes the stream `name`.
-    ///
-    /// # Errors
-    /// As [`Node::read_stream`].
-    fn remove_stream(&self, actor: Actor<'_>, name: &StreamName) -> Result<()> {
-        let _ = (actor, name);
-        Err(FsError::NotSupported)
-    }
-
-    /// Renames the stream `from` to `to`.
-    ///
-    /// # Errors
-    /// As [`Node::read_stream`] and [`Node::create_stream`].
-    fn rename_stream(
-        &self,
-        actor: Actor<'_>,
-        from: &StreamName,
-        to: &StreamName,
-        replace: Replace,
-    ) -> Result<()> {
-        let _ = (actor, from, to, replace);
-        Err(FsError::NotSupported)
-    }
 
     /// The stored self-relative Windows security descriptor; none if a local user has changed owner
     /// or permissions since.
@@ -713,26 +541,29 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`]; [`FsError::AccessDenied`] for an owner that the process may not set.
     fn set_security(&self, actor: Actor<'_>, change: &SecurityChange<'_>) -> Result<()>;
 
-    /// This node with reads that leave the last access time alone, by a descriptor of its own with
-    /// O_NOATIME.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`]; [`FsError::AccessDenied`] if the process is neither root nor the
-    /// owner; [`FsError::TooMany`] without descriptors.
-    fn noatime(&self, _work: ServerWork) -> Result<Arc<dyn Node>> {
-        Err(FsError::NotSupported)
-    }
-
-    /// The descriptor for `sendfile`, if the node is a plain local file that is open for reading.
-    fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {
+    /// Named streams, if the node can have any; see [`NamedStreams`].
+    fn named_streams(&self) -> Option<&dyn NamedStreams> {
         None
     }
 
-    /// Whether the whole range is in the page cache, so that a read will not wait for a disk. A
-    /// hint: false negatives are allowed.
-    fn is_resident(&self, offset: u64, length: usize) -> bool {
-        let _ = (offset, length);
-        false
+    /// Extended attributes of users, if the node can have any; see [`ExtendedAttributes`].
+    fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
+        None
+    }
+
+    /// Reparse data of clients, if the node can carry any; see [`ReparseData`].
+    fn reparse_store(&self) -> Option<&dyn ReparseData> {
+        None
+    }
+
+    /// The verifier of an exclusive create, if the node can retain one; see [`ExclusiveCreation`].
+    fn exclusive_creation(&self) -> Option<&dyn ExclusiveCreation> {
+        None
+    }
+
+    /// The node as a file of this machine's kernel, if it is one; see [`LocalFile`].
+    fn local_file(&self) -> Option<&dyn LocalFile> {
+        None
     }
 
     /// For a backend to recognise its own nodes in [`Node::copy_range`].

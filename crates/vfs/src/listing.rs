@@ -74,8 +74,8 @@ pub trait ListSink {
 /// Entries that a backend without its own pass reads before it stats them.
 const ENTRIES_AHEAD: usize = 256;
 
-/// Default of [`Node::list_with_attributes`]: one stat for each entry.
-pub(crate) fn list_one_by_one<N: Node + ?Sized>(
+/// Default of [`Node::readdir_with_attributes`]: one stat for each entry.
+pub(crate) fn readdir_one_by_one<N: Node + ?Sized>(
     node: &N,
     actor: Actor<'_>,
     mut cookie: u64,
@@ -84,7 +84,7 @@ pub(crate) fn list_one_by_one<N: Node + ?Sized>(
 ) -> Result<bool> {
     loop {
         let mut entries = Vec::new();
-        let ended = node.list(cookie, &mut |entry| {
+        let ended = node.readdir(cookie, &mut |entry| {
             entries.push(entry);
             entries.len() < ENTRIES_AHEAD
         })?;

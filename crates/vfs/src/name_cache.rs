@@ -87,11 +87,11 @@ pub trait NameCache: Vfs {
     /// As [`crate::PersistentHandles::path_of`].
     fn path_since(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath>;
 
-    /// As [`Node::list_with_attributes`] of `directory`, which is open for listing.
+    /// As [`Node::readdir_with_attributes`] of `directory`, which is open for listing.
     ///
     /// # Errors
-    /// As [`Node::list_with_attributes`].
-    fn list_with_attributes(
+    /// As [`Node::readdir_with_attributes`].
+    fn readdir_with_attributes(
         &self,
         directory: &dyn Node,
         actor: Actor<'_>,
@@ -100,14 +100,14 @@ pub trait NameCache: Vfs {
         sink: &mut dyn ListSink,
     ) -> Result<bool>;
 
-    /// The cached listing of `directory`, as [`Node::list_with_attributes`] reports it; the
+    /// The cached listing of `directory`, as [`Node::readdir_with_attributes`] reports it; the
     /// directory need not be open for listing. Serves only users who have received it before and
     /// may still open the directory. None if the caller must open the directory to continue behind
     /// the cached part.
     ///
     /// # Errors
-    /// As [`Node::list_with_attributes`].
-    fn list_cached(
+    /// As [`Node::readdir_with_attributes`].
+    fn readdir_cached(
         &self,
         directory: &dyn Node,
         actor: Actor<'_>,
@@ -268,11 +268,11 @@ impl<'a> NameLookup<'a> {
         }
     }
 
-    /// As [`NameCache::list_with_attributes`]; without a cache the node lists.
+    /// As [`NameCache::readdir_with_attributes`]; without a cache the node lists.
     ///
     /// # Errors
-    /// As [`Node::list_with_attributes`].
-    pub fn list_with_attributes(
+    /// As [`Node::readdir_with_attributes`].
+    pub fn readdir_with_attributes(
         self,
         directory: &dyn Node,
         actor: Actor<'_>,
@@ -282,17 +282,17 @@ impl<'a> NameLookup<'a> {
     ) -> Result<bool> {
         match self {
             Self::Cache(cache) => {
-                cache.list_with_attributes(directory, actor, cookie, wanted, sink)
+                cache.readdir_with_attributes(directory, actor, cookie, wanted, sink)
             }
-            Self::Backend(_) => directory.list_with_attributes(actor, cookie, wanted, sink),
+            Self::Backend(_) => directory.readdir_with_attributes(actor, cookie, wanted, sink),
         }
     }
 
-    /// As [`NameCache::list_cached`]; none without a cache.
+    /// As [`NameCache::readdir_cached`]; none without a cache.
     ///
     /// # Errors
-    /// As [`Node::list_with_attributes`].
-    pub fn list_cached(
+    /// As [`Node::readdir_with_attributes`].
+    pub fn readdir_cached(
         self,
         directory: &dyn Node,
         actor: Actor<'_>,
@@ -301,7 +301,7 @@ impl<'a> NameLookup<'a> {
         sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
         match self {
-            Self::Cache(cache) => cache.list_cached(directory, actor, cookie, wanted, sink),
+            Self::Cache(cache) => cache.readdir_cached(directory, actor, cookie, wanted, sink),
             Self::Backend(_) => Ok(None),
         }
     }
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(names.handle_at(actor, node, &path), handle);
         assert_eq!(names.path_since(actor, node), Ok(path.clone()));
         let wanted = ListingRequest::default();
-        assert_eq!(names.list_with_attributes(node, actor, 0, wanted, &mut NoEntries), Ok(true));
+        assert_eq!(names.readdir_with_attributes(node, actor, 0, wanted, &mut NoEntries), Ok(true));
         // Nothing is cached.
         let order = ArrivalOrder::next();
         assert_eq!(names.cached_change_attribute(node, order), None);
@@ -354,6 +354,6 @@ mod tests {
         let child = (Name::new(*b"c").unwrap(), made.attributes);
         assert_eq!(names.cached_handles(node, &[child]), [None]);
         assert!(names.find_cached(&handle.unwrap(), order).is_none());
-        assert_eq!(names.list_cached(node, actor, 0, wanted, &mut NoEntries), Ok(None));
+        assert_eq!(names.readdir_cached(node, actor, 0, wanted, &mut NoEntries), Ok(None));
     }
 }

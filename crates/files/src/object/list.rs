@@ -326,7 +326,7 @@ impl<T: ObjectListSink> ObjectListing<T> {
             None => {
                 let (node, cookie) = (self.directory.node.clone(), self.cookie);
                 let known = |sink: &mut ListingSink<'_, T>| {
-                    volume.names().list_cached(&*node, actor, cookie, wanted, sink)
+                    volume.names().readdir_cached(&*node, actor, cookie, wanted, sink)
                 };
                 if self.take(&*node, count_max, known)? {
                     return Ok(());
@@ -336,7 +336,7 @@ impl<T: ObjectListSink> ObjectListing<T> {
         };
         let cookie = self.cookie;
         let ask = |sink: &mut ListingSink<'_, T>| {
-            volume.names().list_with_attributes(&*node, actor, cookie, wanted, sink).map(Some)
+            volume.names().readdir_with_attributes(&*node, actor, cookie, wanted, sink).map(Some)
         };
         self.take(&*node, count_max, ask)?;
         self.node = Some(node);

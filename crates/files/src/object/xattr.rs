@@ -54,7 +54,7 @@ impl RequestFiles {
         let (caller, object) = (caller.clone(), object.clone());
         self.offload(move || {
             need(&caller, &object, Access::READ_EA)?;
-            object.node.xattr_names(caller.identity.actor())
+            object.node.need_xattrs()?.xattr_names(caller.identity.actor())
         })
         .await
     }
@@ -73,7 +73,7 @@ impl RequestFiles {
         self.offload(move || {
             need(&caller, &object, Access::READ_EA)?;
             let authority = as_granted(&caller, &*object.node);
-            object.node.xattr(authority.actor(), &name)
+            object.node.need_xattrs()?.xattr(authority.actor(), &name)
         })
         .await
     }
@@ -103,7 +103,7 @@ impl RequestFiles {
             let wished = wish != XattrSetMode::Either || value.is_none();
             let turn = wished.then(|| turns.begin(object.key()));
             // The right to set an attribute reveals its existence, but not its value.
-            let is_there = match object.node.xattr(METADATA, &name) {
+            let is_there = match object.node.need_xattrs()?.xattr(METADATA, &name) {
                 Ok(_) => true,
                 Err(FsError::NotFound) => false,
                 Err(error) => return Err(error),
@@ -117,7 +117,7 @@ impl RequestFiles {
                 _ => {}
             }
             let authority = as_granted(&caller, &*object.node);
-            object.node.set_xattr(authority.actor(), &name, value.as_deref())?;
+            object.node.need_xattrs()?.set_xattr(authority.actor(), &name, value.as_deref())?;
             drop(turn);
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             table.break_directory_of(&context, &object.volume.vfs, &caller, &path, None);

@@ -59,16 +59,21 @@ impl NodeInitialiser for RequestInitialiser<'_> {
             }
         }
         opening.set_xattrs(new)?;
-        if let Some(verifier) = opening.with.verifier {
-            match new.node.set_verifier(opening.user(), verifier) {
+        if let (Some(verifier), Some(file)) = (opening.with.verifier, new.node.exclusive_creation())
+        {
+            match file.set_verifier(opening.user(), verifier) {
                 // The creation mode of the file may forbid its creator to write.
-                Err(FsError::AccessDenied) => new.node.set_verifier(METADATA, verifier)?,
+                Err(FsError::AccessDenied) => file.set_verifier(METADATA, verifier)?,
                 other => other?,
             }
         }
         if let Some(name) = &opening.plan.stream {
             let authority = as_granted(&opening.caller, &*new.node);
-            new.node.create_stream(authority.actor(), name, opening.volume.options.case)?;
+            new.node.need_streams()?.create_stream(
+                authority.actor(),
+                name,
+                opening.volume.options.case,
+            )?;
         }
         Ok(initialised)
     }
@@ -157,13 +162,16 @@ impl OpenInProgress {
         if !streams.is_empty() {
             let authority = as_granted(&self.caller, &*opened.node);
             for stream in &streams {
-                opened.node.remove_stream(authority.actor(), &stream.name)?;
+                opened.node.need_streams()?.remove_stream(authority.actor(), &stream.name)?;
                 let changes = [(ChangeAction::RemovedStream, &stream.name)];
                 self.report_streams(WatchFilter::STREAM_NAME, &opened.path, &changes);
             }
         }
         if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {
-            opened.node.set_reparse_data(dos_authority(&self.caller, present).actor(), None)?;
+            opened
+                .node
+                .need_reparse_data()?
+                .set_reparse_data(dos_authority(&self.caller, present).actor(), None)?;
         }
         self.initialise_truncated(opened, bits)
     }
@@ -195,7 +203,7 @@ impl OpenInProgress {
         let authority = as_granted(&self.caller, &*opened.node);
         let mut xattrs = self.plan.xattrs.iter();
         xattrs.try_for_each(|(name, value)| {
-            opened.node.set_xattr(authority.actor(), name, Some(value))
+            opened.node.need_xattrs()?.set_xattr(authority.actor(), name, Some(value))
         })
     }
 

@@ -116,7 +116,9 @@ impl OpenInProgress {
     /// 18.16.3.
     pub(super) fn is_replayed_create(&self, opened: &OpenedNode) -> bool {
         let Some(verifier) = self.with.verifier else { return false };
-        self.plan.if_exists == IfExists::Fail && opened.node.verifier(METADATA) == Ok(verifier)
+        let retained = opened.node.exclusive_creation();
+        self.plan.if_exists == IfExists::Fail
+            && retained.is_some_and(|file| file.verifier(METADATA) == Ok(verifier))
     }
 
     /// Whether `directory` is the target directory, where a handle and not only a path identifies

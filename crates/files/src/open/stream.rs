@@ -136,7 +136,8 @@ impl OpenInProgress {
 
     fn create_stream(&self, file: &OpenedNode, name: &StreamName) -> Result<ResolvedStream> {
         let case = self.volume.options.case;
-        file.node.create_stream(as_granted(&self.caller, &*file.node).actor(), name, case)?;
+        let authority = as_granted(&self.caller, &*file.node);
+        file.node.need_streams()?.create_stream(authority.actor(), name, case)?;
         Ok(self.report_new_stream(file, name))
     }
 

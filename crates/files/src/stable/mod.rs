@@ -195,7 +195,9 @@ impl RequestFiles {
             (*key, Box::new(move || synced.sync(SYNC, false)))
         };
         self.after_local_leases(|| {
-            let changed = unstable.0.iter().filter(|(_, node)| !node.syncs_without_waiting());
+            let changed = unstable.0.iter().filter(|(_, node)| {
+                !node.local_file().is_some_and(|file| file.syncs_without_waiting())
+            });
             let calls: SmallVec<[(SyncKey, SyncCall); 2]> = changed.map(call_of).collect();
             self.sync_all(calls.into_iter())
         })

@@ -471,7 +471,7 @@ fn each_call_needs_its_right() {
     assert!(now(files.allocated_ranges(&looker, 0, 1, 1)).is_err());
     served.put_directory("directory");
     let entered = served.open("directory", Access::READ_ATTRIBUTES);
-    assert_eq!(files.list(&entered, 0, &mut |_| true), Err(FsError::AccessDenied));
+    assert_eq!(files.readdir(&entered, 0, &mut |_| true), Err(FsError::AccessDenied));
 }
 
 #[test]
@@ -597,7 +597,7 @@ fn directory_listing_continues_after_cookie() {
     let (mut names, mut cookie) = (Vec::new(), 0);
     while !served
         .files
-        .list(&open, cookie, &mut |entry| {
+        .readdir(&open, cookie, &mut |entry| {
             cookie = entry.next;
             names.push(entry.name);
             names.len() % 3 != 0
@@ -642,7 +642,7 @@ fn listing_attributes_agree_with_open() {
         stored: Some(vfs::ServerWork::Metadata),
         few: false,
     };
-    assert_eq!(served.files.list_with_attributes(&open, 0, wanted, &mut sink), Ok(true));
+    assert_eq!(served.files.readdir_with_attributes(&open, 0, wanted, &mut sink), Ok(true));
     let names: Vec<&str> = sink.0.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     for (at, attributes) in &sink.0 {

@@ -29,7 +29,7 @@ impl ServedVolume {
     fn listed(&self, at: &str) -> Vec<String> {
         let open = self.open(at, READ);
         let mut names = Vec::new();
-        let ended = self.files.list(&open, 0, &mut |entry| {
+        let ended = self.files.readdir(&open, 0, &mut |entry| {
             names.push(entry.name);
             true
         });

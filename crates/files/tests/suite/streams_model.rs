@@ -246,7 +246,10 @@ fn stored(served: &ServedVolume) -> Option<BTreeMap<String, Vec<u8>>> {
     let mut all = BTreeMap::from([(String::new(), served.get("f").unwrap())]);
     for stream in node.streams(Actor::SUPERUSER).unwrap() {
         let mut bytes = Vec::new();
-        node.read_stream(Actor::SUPERUSER, &stream.name, 0, 1 << 20, &mut bytes).unwrap();
+        node.need_streams()
+            .unwrap()
+            .read_stream(Actor::SUPERUSER, &stream.name, 0, 1 << 20, &mut bytes)
+            .unwrap();
         all.insert(String::from_utf8(stream.name.as_bytes().to_vec()).unwrap(), bytes);
     }
     Some(all)

@@ -97,7 +97,7 @@ impl VictimFileState {
         let (node, attributes) = (opened.node, opened.attributes);
         let (mut names, mut bytes) = (Vec::new(), Vec::new());
         if kind == FileKind::Directory {
-            node.list(0, &mut |entry| {
+            node.readdir(0, &mut |entry| {
                 names.push(entry.name.as_bytes().to_vec());
                 true
             })
@@ -105,7 +105,7 @@ impl VictimFileState {
         } else {
             node.read(0, 2 * FILE_BYTES, &mut bytes, Wait::Allowed).unwrap();
         }
-        let xattrs = node.xattr_names(Actor::SUPERUSER).unwrap();
+        let xattrs = node.need_xattrs().unwrap().xattr_names(Actor::SUPERUSER).unwrap();
         Self {
             key: attributes.key,
             owner: (attributes.uid, attributes.gid, attributes.mode),

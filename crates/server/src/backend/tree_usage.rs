@@ -75,7 +75,7 @@ impl Iterator for NameBatches<'_> {
     fn next(&mut self) -> Option<Vec<Name>> {
         let mut names = Vec::new();
         let mut last = self.cookie.take()?;
-        let listed = self.directory.list(last, &mut |entry| {
+        let listed = self.directory.readdir(last, &mut |entry| {
             names.push(entry.name);
             last = entry.next;
             names.len() < NAMES_MAX

@@ -145,7 +145,8 @@ impl Output {
         let Some(item) = self.queue.front_mut() else { return Ok(0) };
         let Some(file) = &item.message.file else { return Ok(0) };
         let left = file.length_bytes - item.file_sent;
-        let source = file.node.sendfile_source().filter(|_| !item.file_ended);
+        let source = file.node.local_file().filter(|_| !item.file_ended);
+        let source = source.and_then(|file| file.sendfile_source());
         let Some(source) = source else {
             let count = left.min(ZEROS.len());
             return stream.try_write(&ZEROS[..count]);

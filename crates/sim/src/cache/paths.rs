@@ -146,10 +146,10 @@ impl FileLayer {
                         stored: Some(vfs::ServerWork::Metadata),
                         few: false,
                     };
-                    if !side.files.list_with_attributes(open, 0, wanted, &mut taking)? {
+                    if !side.files.readdir_with_attributes(open, 0, wanted, &mut taking)? {
                         taking.count_max = usize::MAX;
                         let from = taking.cookie;
-                        side.files.list_with_attributes(open, from, wanted, &mut taking)?;
+                        side.files.readdir_with_attributes(open, from, wanted, &mut taking)?;
                     }
                     Ok(LayerReply::Listed(taking.taken))
                 })

@@ -94,7 +94,7 @@ async fn fill(
     if entries.has_more() {
         entries.names_left = Some(INLINE_NAMES_MAX);
         let (cookie, wanted) = (entries.scan.cookie, entries.wanted());
-        let ended = files.list_with_attributes(file, cookie, wanted, &mut entries);
+        let ended = files.readdir_with_attributes(file, cookie, wanted, &mut entries);
         entries.end(ended.map_err(status_of)?);
     }
     if entries.has_more() {

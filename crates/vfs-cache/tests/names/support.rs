@@ -106,7 +106,7 @@ pub fn list_all(
     for _ in 0..1_000_000 {
         sink.left = piece;
         let cookie = sink.cookie;
-        if names.list_with_attributes(directory, actor, cookie, wanted, &mut sink).unwrap() {
+        if names.readdir_with_attributes(directory, actor, cookie, wanted, &mut sink).unwrap() {
             return sink.seen;
         }
     }

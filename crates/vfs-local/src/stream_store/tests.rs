@@ -57,8 +57,8 @@ impl StreamStoreShare {
     /// A new file with a stream `s` of these bytes.
     fn put(&self, at: &str, data: &[u8]) -> Arc<dyn Node> {
         let node = self.create(at);
-        node.create_stream(WHO, &stream("s"), Case::Insensitive).unwrap();
-        node.write_stream(WHO, &stream("s"), 0, data).unwrap();
+        node.need_streams().unwrap().create_stream(WHO, &stream("s"), Case::Insensitive).unwrap();
+        node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, data).unwrap();
         node
     }
 
@@ -90,7 +90,7 @@ fn share() -> Option<(tempfile::TempDir, StreamStoreShare)> {
 
 fn read_named(node: &Arc<dyn Node>, name: &str) -> Result<Vec<u8>> {
     let mut into = Vec::new();
-    node.read_stream(WHO, &stream(name), 0, 1 << 24, &mut into)?;
+    node.need_streams().unwrap().read_stream(WHO, &stream(name), 0, 1 << 24, &mut into)?;
     Ok(into)
 }
 
@@ -137,17 +137,24 @@ fn long_stream_is_stored_listed_truncated_and_removed() {
     let node = share.put("f", &data[..100]);
     assert_eq!(share.files(), [""; 0].map(PathBuf::from), "a short one is in an attribute");
     for (at, piece) in data.chunks(60_000).enumerate() {
-        node.write_stream(WHO, &stream("s"), 60_000 * at as u64, piece).unwrap();
+        node.need_streams()
+            .unwrap()
+            .write_stream(WHO, &stream("s"), 60_000 * at as u64, piece)
+            .unwrap();
     }
     assert_eq!(read(&node).unwrap(), data);
     let listed = node.streams(WHO).unwrap();
     let shown: Vec<_> = listed.iter().map(|s| (s.name.clone(), s.size_bytes)).collect();
     assert_eq!(shown, [(stream("s"), LONG as u64)]);
-    node.set_stream_size(WHO, &stream("s"), 5).unwrap();
-    node.write_stream(WHO, &stream("s"), 9, b"x").unwrap();
+    node.need_streams().unwrap().set_stream_size(WHO, &stream("s"), 5).unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 9, b"x").unwrap();
     assert_eq!(read(&node).unwrap(), [&data[..5], &[0; 4], b"x"].concat());
-    assert_eq!(node.xattr_names(WHO).unwrap(), [], "it is not shown as an attribute");
-    node.remove_stream(WHO, &stream("s")).unwrap();
+    assert_eq!(
+        node.need_xattrs().unwrap().xattr_names(WHO).unwrap(),
+        [],
+        "it is not shown as an attribute"
+    );
+    node.need_streams().unwrap().remove_stream(WHO, &stream("s")).unwrap();
     assert_eq!(read(&node), Err(FsError::NotFound));
     assert!(share.files().is_empty());
 }
@@ -171,7 +178,7 @@ fn store_file_belongs_to_the_host_owner() {
         let change = AttributeChanges { owner, ..Default::default() };
         node.set_attributes(WHO, &change).unwrap();
         assert_eq!(owner_of(), (4001, 4002));
-        node.write_stream(WHO, &stream("s"), 1, b"x").unwrap();
+        node.need_streams().unwrap().write_stream(WHO, &stream("s"), 1, b"x").unwrap();
         assert_eq!(owner_of(), (4001, 4002));
     }
 }
@@ -201,22 +208,34 @@ fn random_changes_at_the_attribute_limit_match_a_model() {
             match random.below(8) {
                 0..=3 => {
                     let data = bytes(1 + random.below(20_000) as usize, step as u8);
-                    node.write_stream(WHO, &stream(name), at as u64, &data).unwrap();
+                    node.need_streams()
+                        .unwrap()
+                        .write_stream(WHO, &stream(name), at as u64, &data)
+                        .unwrap();
                     model.resize(model.len().max(at + data.len()), 0);
                     model[at..at + data.len()].copy_from_slice(&data);
                 }
                 4 | 5 => {
-                    node.set_stream_size(WHO, &stream(name), at as u64).unwrap();
+                    node.need_streams()
+                        .unwrap()
+                        .set_stream_size(WHO, &stream(name), at as u64)
+                        .unwrap();
                     model.resize(at, 0);
                 }
                 6 => {
                     let to = if name == "s" { "t" } else { "s" };
-                    node.rename_stream(WHO, &stream(name), &stream(to), Replace::Never).unwrap();
+                    node.need_streams()
+                        .unwrap()
+                        .rename_stream(WHO, &stream(name), &stream(to), Replace::Never)
+                        .unwrap();
                     name = to;
                 }
                 _ => {
-                    node.remove_stream(WHO, &stream(name)).unwrap();
-                    node.create_stream(WHO, &stream(name), Case::Sensitive).unwrap();
+                    node.need_streams().unwrap().remove_stream(WHO, &stream(name)).unwrap();
+                    node.need_streams()
+                        .unwrap()
+                        .create_stream(WHO, &stream(name), Case::Sensitive)
+                        .unwrap();
                     model.clear();
                 }
             }
@@ -280,13 +299,16 @@ fn copied_reference_grants_no_access_to_the_stream() {
     let attribute = "user.DosStream.s:$DATA";
     copy_attribute(&share.root.join("f"), &share.root.join("copy"), attribute);
     assert_eq!(read(&copy), Err(FsError::NotFound));
-    assert_eq!(copy.write_stream(WHO, &stream("s"), 0, b"x"), Err(FsError::NotFound));
+    assert_eq!(
+        copy.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, b"x"),
+        Err(FsError::NotFound)
+    );
     assert_eq!(copy.streams(WHO).unwrap(), []);
-    copy.create_stream(WHO, &stream("s"), Case::Insensitive).unwrap();
-    copy.write_stream(WHO, &stream("s"), 0, b"own").unwrap();
+    copy.need_streams().unwrap().create_stream(WHO, &stream("s"), Case::Insensitive).unwrap();
+    copy.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, b"own").unwrap();
     assert_eq!(read(&copy).unwrap(), b"own");
     copy_attribute(&share.root.join("f"), &share.root.join("copy"), attribute);
-    copy.remove_stream(WHO, &stream("s")).unwrap();
+    copy.need_streams().unwrap().remove_stream(WHO, &stream("s")).unwrap();
     assert_eq!(read(&node).unwrap(), bytes(LONG, 4));
 }
 
@@ -334,7 +356,7 @@ fn restored_file_adopts_its_restored_stream() {
         std::os::unix::fs::chown(&restored, Some(0), None).unwrap();
     }
     assert_eq!(read_soon(&node).unwrap(), data);
-    node.write_stream(WHO, &stream("s"), 0, b"new").unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, b"new").unwrap();
     assert_eq!(read(&node).unwrap()[..4], [b'n', b'e', b'w', data[3]]);
     let record = record_of(std::fs::File::open(&restored).unwrap().as_fd()).unwrap().unwrap();
     assert_eq!(record.host, HostIdentity::of(LocalNode::of(&*node).unwrap()));
@@ -360,7 +382,7 @@ fn store_is_unreachable_by_name_link_and_handle() {
     assert_eq!(open("l"), Err(FsError::NotFound));
     let root = share.vfs.open(WHO, &RelPath::root(), OpenHow { read: true, ..spelt }).unwrap().node;
     let mut names = Vec::new();
-    root.list(0, &mut |entry| {
+    root.readdir(0, &mut |entry| {
         names.push(entry.name.as_bytes().to_vec());
         true
     })
@@ -416,9 +438,15 @@ fn concurrent_changes_during_growth_lose_nothing() {
                     for step in 0..50 {
                         let at = (step * 4 + part) * 200;
                         let data = bytes(200, part as u8);
-                        node.write_stream(WHO, &stream("s"), at, &data).unwrap();
+                        node.need_streams()
+                            .unwrap()
+                            .write_stream(WHO, &stream("s"), at, &data)
+                            .unwrap();
                         let mut seen = Vec::new();
-                        node.read_stream(WHO, &stream("s"), at, 200, &mut seen).unwrap();
+                        node.need_streams()
+                            .unwrap()
+                            .read_stream(WHO, &stream("s"), at, 200, &mut seen)
+                            .unwrap();
                         assert_eq!(seen, data);
                     }
                 });
@@ -439,19 +467,29 @@ fn long_stream_is_denied_without_rights_to_its_host() {
     let node = share.put("f", &bytes(LONG, 8));
     let stranger = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
     let who = stranger.actor();
-    let write = |at| node.write_stream(who, &stream("s"), at, b"x");
-    let read = || node.read_stream(who, &stream("s"), 0, 10, &mut Vec::new());
+    let write = |at| node.need_streams().unwrap().write_stream(who, &stream("s"), at, b"x");
+    let read =
+        || node.need_streams().unwrap().read_stream(who, &stream("s"), 0, 10, &mut Vec::new());
     assert_eq!(read(), Ok(10), "all may read");
     assert_eq!(write(0), Err(FsError::AccessDenied));
-    assert_eq!(node.set_stream_size(who, &stream("s"), 0), Err(FsError::AccessDenied));
-    assert_eq!(node.stream_data(who, &stream("s"), true).map(|_| ()), Err(FsError::AccessDenied));
-    assert_eq!(node.remove_stream(who, &stream("s")), Err(FsError::AccessDenied));
+    assert_eq!(
+        node.need_streams().unwrap().set_stream_size(who, &stream("s"), 0),
+        Err(FsError::AccessDenied)
+    );
+    assert_eq!(
+        node.need_streams().unwrap().stream_data(who, &stream("s"), true).map(|_| ()),
+        Err(FsError::AccessDenied)
+    );
+    assert_eq!(
+        node.need_streams().unwrap().remove_stream(who, &stream("s")),
+        Err(FsError::AccessDenied)
+    );
     let closed = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(share.root.join("f"), closed).unwrap();
     assert_eq!(read(), Err(FsError::AccessDenied));
-    node.create_stream(WHO, &stream("t"), Case::Insensitive).unwrap();
+    node.need_streams().unwrap().create_stream(WHO, &stream("t"), Case::Insensitive).unwrap();
     let files = share.files().len();
-    let grown = node.write_stream(who, &stream("t"), 0, &bytes(LONG, 1));
+    let grown = node.need_streams().unwrap().write_stream(who, &stream("t"), 0, &bytes(LONG, 1));
     assert_eq!(grown, Err(FsError::AccessDenied));
     assert_eq!(share.files().len(), files, "nothing is left of what was refused");
 }
@@ -463,17 +501,17 @@ fn full_attributes_are_distinguished_from_a_full_disk() {
     let mut is_full = false;
     for number in 0..64 {
         let name = XattrName::new(format!("filler{number}").as_bytes()).unwrap();
-        is_full |= node.set_xattr(WHO, &name, Some(&[1; 200])).is_err();
+        is_full |= node.need_xattrs().unwrap().set_xattr(WHO, &name, Some(&[1; 200])).is_err();
     }
     if !is_full {
         return; // This file system has no limit.
     }
     for number in 64..70 {
         let name = XattrName::new(format!("filler{number}").as_bytes()).unwrap();
-        let _ = node.set_xattr(WHO, &name, Some(&[1; 20]));
+        let _ = node.need_xattrs().unwrap().set_xattr(WHO, &name, Some(&[1; 20]));
     }
     let name = stream(&"n".repeat(200));
-    let created = node.create_stream(WHO, &name, Case::Sensitive);
+    let created = node.need_streams().unwrap().create_stream(WHO, &name, Case::Sensitive);
     assert_eq!(created, Err(FsError::AttributesFull));
 }
 
@@ -484,7 +522,7 @@ fn store_created_by_another_user_is_not_used() {
     std::fs::create_dir(&store).unwrap();
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o777)).unwrap();
     let node = share.put("f", b"short");
-    let grown = node.write_stream(WHO, &stream("s"), 0, &bytes(LONG, 1));
+    let grown = node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, &bytes(LONG, 1));
     assert_eq!(grown, Err(FsError::AttributesFull));
     assert_eq!(read(&node).unwrap(), b"short");
     assert!(share.files().is_empty());
@@ -529,7 +567,7 @@ fn interrupted_move_leaves_the_stream_in_its_attribute() {
     assert_eq!(read(&node).unwrap(), b"short");
     sweep::look_at_all(&mut sweep::Breaks::default());
     assert_eq!(share.files().len(), 1, "another server may be about to refer to it");
-    node.write_stream(WHO, &stream("s"), 0, &bytes(LONG, 1)).unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, &bytes(LONG, 1)).unwrap();
     assert_eq!(read(&node).unwrap(), bytes(LONG, 1));
     let key = node.key();
     drop(node);

@@ -5,9 +5,9 @@ use super::inode::{Inode, NodeContent, Right};
 use super::state::MemoryState;
 use super::{CallOutcome, MemoryCall, SharedTree, disk};
 use crate::{
-    Actor, AttributeChanges, AttributeRequest, Attributes, DirEntry, DosInfo, FileKey, FileKind,
-    FsError, Name, Node, OpenHow, Result, SecurityChange, ServerWork, TimeChange, Timestamp, Wait,
-    XattrName,
+    Actor, AttributeChanges, AttributeRequest, Attributes, DirEntry, DosInfo, ExclusiveCreation,
+    ExtendedAttributes, FileKey, FileKind, FsError, Name, Node, OpenHow, Result, SecurityChange,
+    ServerWork, TimeChange, Timestamp, Wait, XattrName,
 };
 use std::sync::Arc;
 
@@ -321,7 +321,7 @@ impl Node for MemoryNode {
         self.copy_range(actor, offset, source, source_offset, length).map(drop)
     }
 
-    fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
+    fn readdir(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
         if self.kind != FileKind::Directory {
             return Err(FsError::NotDirectory);
         }
@@ -363,62 +363,6 @@ impl Node for MemoryNode {
         })
     }
 
-    fn xattr_names(&self, _who: Actor<'_>) -> Result<Vec<XattrName>> {
-        self.shared.need_xattrs()?;
-        self.shared.call(MemoryCall::Xattr, |state| {
-            Ok(state.inode(self.number)?.facts.xattrs.keys().cloned().collect())
-        })
-    }
-
-    fn child_xattrs(&self, actor: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
-        let found = self.shared.call(MemoryCall::Xattr, |state| {
-            let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
-            let number = directory.get(name).ok_or(FsError::NotFound)?;
-            let xattrs = &readable(state.inode(number)?, actor)?.facts.xattrs;
-            Ok(xattrs.iter().map(|(name, value)| (name.clone(), value.len())).collect())
-        });
-        found.unwrap_or_default()
-    }
-
-    fn xattr(&self, actor: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
-        self.shared.need_xattrs()?;
-        self.shared.call(MemoryCall::Xattr, |state| {
-            let facts = &readable(state.inode(self.number)?, actor)?.facts;
-            facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)
-        })
-    }
-
-    fn set_xattr(&self, actor: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
-        self.shared.need_xattrs()?;
-        if value.is_some_and(|value| value.len() > XATTR_BYTES_MAX) {
-            return Err(FsError::TooLarge);
-        }
-        self.change_facts(actor, MemoryCall::Xattr, |inode, _| {
-            let xattrs = &mut inode.facts.xattrs;
-            match value {
-                Some(value) => xattrs.insert(name.clone(), value.to_vec()),
-                None => xattrs.remove(name),
-            };
-            Ok(())
-        })
-    }
-
-    fn verifier(&self, actor: Actor<'_>) -> Result<[u8; 8]> {
-        self.shared.call(MemoryCall::Xattr, |state| {
-            readable(state.inode(self.number)?, actor)?.facts.verifier.ok_or(FsError::NotFound)
-        })
-    }
-
-    fn set_verifier(&self, actor: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
-        if !self.shared.options.has_xattrs {
-            return Ok(());
-        }
-        self.change_facts(actor, MemoryCall::Xattr, |inode, _| {
-            inode.facts.verifier = Some(verifier);
-            Ok(())
-        })
-    }
-
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
         self.shared
             .call(MemoryCall::Xattr, |state| Ok(state.inode(self.number)?.facts.descriptor()))
@@ -450,7 +394,69 @@ impl Node for MemoryNode {
         })
     }
 
+    fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
+        self.shared.options.has_xattrs.then_some(self as _)
+    }
+
+    fn exclusive_creation(&self) -> Option<&dyn ExclusiveCreation> {
+        self.shared.options.has_xattrs.then_some(self as _)
+    }
+
     fn as_any(&self) -> &dyn std::any::Any {
         self
+    }
+}
+
+impl ExtendedAttributes for MemoryNode {
+    fn xattr_names(&self, _who: Actor<'_>) -> Result<Vec<XattrName>> {
+        self.shared.call(MemoryCall::Xattr, |state| {
+            Ok(state.inode(self.number)?.facts.xattrs.keys().cloned().collect())
+        })
+    }
+
+    fn child_xattrs(&self, actor: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
+        let found = self.shared.call(MemoryCall::Xattr, |state| {
+            let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
+            let number = directory.get(name).ok_or(FsError::NotFound)?;
+            let xattrs = &readable(state.inode(number)?, actor)?.facts.xattrs;
+            Ok(xattrs.iter().map(|(name, value)| (name.clone(), value.len())).collect())
+        });
+        found.unwrap_or_default()
+    }
+
+    fn xattr(&self, actor: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
+        self.shared.call(MemoryCall::Xattr, |state| {
+            let facts = &readable(state.inode(self.number)?, actor)?.facts;
+            facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)
+        })
+    }
+
+    fn set_xattr(&self, actor: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
+        if value.is_some_and(|value| value.len() > XATTR_BYTES_MAX) {
+            return Err(FsError::TooLarge);
+        }
+        self.change_facts(actor, MemoryCall::Xattr, |inode, _| {
+            let xattrs = &mut inode.facts.xattrs;
+            match value {
+                Some(value) => xattrs.insert(name.clone(), value.to_vec()),
+                None => xattrs.remove(name),
+            };
+            Ok(())
+        })
+    }
+}
+
+impl ExclusiveCreation for MemoryNode {
+    fn verifier(&self, actor: Actor<'_>) -> Result<[u8; 8]> {
+        self.shared.call(MemoryCall::Xattr, |state| {
+            readable(state.inode(self.number)?, actor)?.facts.verifier.ok_or(FsError::NotFound)
+        })
+    }
+
+    fn set_verifier(&self, actor: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
+        self.change_facts(actor, MemoryCall::Xattr, |inode, _| {
+            inode.facts.verifier = Some(verifier);
+            Ok(())
+        })
     }
 }

@@ -165,12 +165,16 @@ pub fn verifier_of_creator_reads_back(vfs: &dyn Vfs) {
         return;
     }
     let node = file(vfs, "f", b"");
-    assert_eq!(node.verifier(root()), Err(FsError::NotFound));
-    node.set_verifier(root(), *b"verifier").unwrap();
+    assert_eq!(node.exclusive_creation().unwrap().verifier(root()), Err(FsError::NotFound));
+    node.exclusive_creation().unwrap().set_verifier(root(), *b"verifier").unwrap();
     drop(node);
     let node = vfs.open(root(), &path("f"), LOOK).unwrap().node;
-    assert_eq!(node.verifier(root()), Ok(*b"verifier"));
-    assert_eq!(node.xattr_names(root()).unwrap(), [], "it is not the user's");
+    assert_eq!(node.exclusive_creation().unwrap().verifier(root()), Ok(*b"verifier"));
+    assert_eq!(
+        node.need_xattrs().unwrap().xattr_names(root()).unwrap(),
+        [],
+        "it is not the user's"
+    );
 }
 
 pub fn every_change_has_a_new_change_attribute(vfs: &dyn Vfs) {
@@ -220,7 +224,7 @@ pub fn path_longer_than_path_max_is_resolved(vfs: &dyn Vfs) {
     vfs.rename(root(), &path(&from), &path(&to), Replace::Never).unwrap();
     let mut listed = Vec::new();
     let list = open(vfs, &bottom).unwrap().node;
-    list.list(0, &mut |entry| {
+    list.readdir(0, &mut |entry| {
         listed.push(String::from_utf8_lossy(entry.name.as_bytes()).into_owned());
         true
     })

@@ -205,7 +205,7 @@ pub fn listing_in_pieces_has_each_name_once(vfs: &dyn Vfs) {
         let (mut cookie, mut seen, mut rounds) = (0, Vec::new(), 0);
         loop {
             let mut left = piece;
-            let ended = node.list(cookie, &mut |entry| {
+            let ended = node.readdir(cookie, &mut |entry| {
                 if left == 0 {
                     return false;
                 }
@@ -228,7 +228,7 @@ pub fn listing_in_pieces_has_each_name_once(vfs: &dyn Vfs) {
         assert!(kind.is_none_or(|kind| kind == FileKind::Directory));
     }
     let file = file(vfs, "f", b"");
-    assert_eq!(file.list(0, &mut |_| true).unwrap_err(), FsError::NotDirectory);
+    assert_eq!(file.readdir(0, &mut |_| true).unwrap_err(), FsError::NotDirectory);
     let child = node.child_attributes(root(), &name("sub"), AttributeRequest::default()).unwrap();
     assert_eq!(child.kind, FileKind::Directory);
     let missing = node.child_attributes(root(), &name("SUB"), AttributeRequest::default());
@@ -283,7 +283,7 @@ pub fn cached_attributes_equal_those_of_stat(names: NameLookup<'_>) {
         let rounds = (0..200).take_while(|_| {
             sink.left = piece;
             let cookie = sink.cookie;
-            !names.list_with_attributes(&*node, root(), cookie, wanted, &mut sink).unwrap()
+            !names.readdir_with_attributes(&*node, root(), cookie, wanted, &mut sink).unwrap()
         });
         assert!(rounds.count() < 199, "it ends");
         assert_eq!(sink.seen.len(), 42, "by {piece}");
@@ -299,7 +299,7 @@ pub fn cached_attributes_equal_those_of_stat(names: NameLookup<'_>) {
     let mut sink = LimitedSink { left: 1000, cookie: 0, seen: Vec::new() };
     assert!(
         names
-            .list_with_attributes(&*node, root(), 0, ListingRequest::default(), &mut sink)
+            .readdir_with_attributes(&*node, root(), 0, ListingRequest::default(), &mut sink)
             .unwrap()
     );
     assert_eq!(sink.seen.len(), 42, "names alone");
@@ -330,7 +330,7 @@ pub fn cached_listing_stats_entries_as_its_caller(names: NameLookup<'_>) {
         // The thread now has an identity without permission.
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
         let mut sink = LimitedSink { left: 9, cookie: 0, seen: Vec::new() };
-        names.list_with_attributes(&*node, actor, 0, wanted, &mut sink).unwrap();
+        names.readdir_with_attributes(&*node, actor, 0, wanted, &mut sink).unwrap();
         assert_eq!(sink.seen.len(), 1);
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
         assert!(
@@ -344,7 +344,7 @@ pub fn cached_listing_stats_entries_as_its_caller(names: NameLookup<'_>) {
     }
     // This user has the directory open but lacks search permission on it.
     let mut sink = InaccessibleSink::default();
-    assert!(names.list_with_attributes(&*node, other.actor(), 0, wanted, &mut sink).unwrap());
+    assert!(names.readdir_with_attributes(&*node, other.actor(), 0, wanted, &mut sink).unwrap());
     assert_eq!(sink.0, [("a".to_owned(), FsError::AccessDenied)], "its name is listed");
 }
 
@@ -423,7 +423,7 @@ pub fn child_calls_stay_in_open_directory_after_swap(vfs: &dyn Vfs) {
     let names = |node: &dyn Node| {
         let mut names = BTreeSet::new();
         let each = &mut |entry: crate::DirEntry| names.insert(entry.name.as_bytes().to_vec());
-        node.list(0, each).unwrap();
+        node.readdir(0, each).unwrap();
         names
     };
     let expected: [&[u8]; 3] = [b"link", b"new", b"pipe"];

@@ -73,7 +73,11 @@ pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
         )
         .unwrap();
     assert_eq!(child.dos, now());
-    assert_eq!(made.node.xattr_names(root()).unwrap(), [], "they are not the user's");
+    assert_eq!(
+        made.node.need_xattrs().unwrap().xattr_names(root()).unwrap(),
+        [],
+        "they are not the user's"
+    );
 }
 
 pub fn set_change_time_holds_until_the_next_change(vfs: &dyn Vfs) {
@@ -120,21 +124,35 @@ pub fn xattrs_are_stored_listed_and_removed(vfs: &dyn Vfs) {
     directory(vfs, "d");
     for at in ["a", "d"] {
         let node = open(vfs, at).unwrap().node;
-        assert_eq!(node.xattr(root(), &xattr_name("one")), Err(FsError::NotFound));
-        node.set_xattr(root(), &xattr_name("one"), Some(b"1")).unwrap();
-        node.set_xattr(root(), &xattr_name("two"), Some(&[0xFF; 600])).unwrap();
-        node.set_xattr(root(), &xattr_name("one"), Some(b"11")).unwrap();
-        let mut names = node.xattr_names(root()).unwrap();
+        assert_eq!(
+            node.need_xattrs().unwrap().xattr(root(), &xattr_name("one")),
+            Err(FsError::NotFound)
+        );
+        node.need_xattrs().unwrap().set_xattr(root(), &xattr_name("one"), Some(b"1")).unwrap();
+        node.need_xattrs()
+            .unwrap()
+            .set_xattr(root(), &xattr_name("two"), Some(&[0xFF; 600]))
+            .unwrap();
+        node.need_xattrs().unwrap().set_xattr(root(), &xattr_name("one"), Some(b"11")).unwrap();
+        let mut names = node.need_xattrs().unwrap().xattr_names(root()).unwrap();
         names.sort();
         assert_eq!(names, [xattr_name("one"), xattr_name("two")]);
-        assert_eq!(node.xattr(root(), &xattr_name("one")).unwrap(), b"11");
-        assert_eq!(node.xattr(root(), &xattr_name("two")).unwrap(), [0xFF; 600]);
-        let mut lengths = open(vfs, "").unwrap().node.child_xattrs(root(), &name(at));
+        assert_eq!(node.need_xattrs().unwrap().xattr(root(), &xattr_name("one")).unwrap(), b"11");
+        assert_eq!(
+            node.need_xattrs().unwrap().xattr(root(), &xattr_name("two")).unwrap(),
+            [0xFF; 600]
+        );
+        let mut lengths =
+            open(vfs, "").unwrap().node.need_xattrs().unwrap().child_xattrs(root(), &name(at));
         lengths.sort();
         assert_eq!(lengths, [(xattr_name("one"), 2), (xattr_name("two"), 600)]);
-        node.set_xattr(root(), &xattr_name("one"), None).unwrap();
-        assert_eq!(node.set_xattr(root(), &xattr_name("one"), None), Ok(()), "it is gone already");
-        assert_eq!(node.xattr_names(root()).unwrap(), [xattr_name("two")]);
+        node.need_xattrs().unwrap().set_xattr(root(), &xattr_name("one"), None).unwrap();
+        assert_eq!(
+            node.need_xattrs().unwrap().set_xattr(root(), &xattr_name("one"), None),
+            Ok(()),
+            "it is gone already"
+        );
+        assert_eq!(node.need_xattrs().unwrap().xattr_names(root()).unwrap(), [xattr_name("two")]);
     }
 }
 
@@ -147,19 +165,19 @@ pub fn xattr_takes_any_name_that_linux_takes(vfs: &dyn Vfs) {
     let names: [&[u8]; 7] = [b"a/b", b"/", b".", b"..", b"not \xFF UTF-8", b"new\nline", &long];
     let mut names = names.map(|name| XattrName::new(name).unwrap());
     for name in &names {
-        node.set_xattr(root(), name, Some(name.as_bytes())).unwrap();
+        node.need_xattrs().unwrap().set_xattr(root(), name, Some(name.as_bytes())).unwrap();
     }
     for name in &names {
-        assert_eq!(node.xattr(root(), name).unwrap(), name.as_bytes());
+        assert_eq!(node.need_xattrs().unwrap().xattr(root(), name).unwrap(), name.as_bytes());
     }
-    let mut listed = node.xattr_names(root()).unwrap();
+    let mut listed = node.need_xattrs().unwrap().xattr_names(root()).unwrap();
     listed.sort();
     names.sort();
     assert_eq!(listed, names);
     for name in &names {
-        node.set_xattr(root(), name, None).unwrap();
+        node.need_xattrs().unwrap().set_xattr(root(), name, None).unwrap();
     }
-    assert_eq!(node.xattr_names(root()).unwrap(), []);
+    assert_eq!(node.need_xattrs().unwrap().xattr_names(root()).unwrap(), []);
     let longer = [b'n'; XattrName::LENGTH_MAX + 1];
     assert_eq!(XattrName::new(longer), Err(FsError::NameTooLong));
     for bad in [&b""[..], b"a\0b"] {

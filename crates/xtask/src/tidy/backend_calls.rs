@@ -9,15 +9,20 @@ use std::path::Path;
 const CALLERS: [&str; 2] = ["Actor<'_>", "ServerWork"];
 
 /// The traits of backends, by file.
-const TRAITS: [(&str, &str); 10] = [
+const TRAITS: [(&str, &str); 15] = [
     ("changes.rs", "ChangeFeed"),
     ("changes.rs", "ChangeFeeds"),
+    ("exclusive_creation.rs", "ExclusiveCreation"),
+    ("extended_attributes.rs", "ExtendedAttributes"),
     ("external.rs", "ExternalWatches"),
     ("handle.rs", "PersistentHandles"),
     ("user_quotas.rs", "UserQuotas"),
     ("changes.rs", "ListingFeed"),
+    ("local_file.rs", "LocalFile"),
     ("name_cache.rs", "NameCache"),
+    ("named_streams.rs", "NamedStreams"),
     ("lib.rs", "Node"),
+    ("reparse_data.rs", "ReparseData"),
     ("snapshots.rs", "Snapshots"),
     ("lib.rs", "Vfs"),
 ];
@@ -29,7 +34,7 @@ const SNAPSHOTS: &str = "is done for the server always: ServerWork::Snapshots";
 
 /// Methods without a caller. The test `calls_without_actor_need_no_permission` of vfs-local calls
 /// those that read open nodes.
-const WITHOUT_CALLER: [(&str, &str, &str); 35] = [
+const WITHOUT_CALLER: [(&str, &str, &str); 40] = [
     ("ChangeFeed", "check", QUEUE),
     ("ChangeFeed", "drain", QUEUE),
     ("ChangeFeed", "unfollow", QUEUE),
@@ -37,17 +42,22 @@ const WITHOUT_CALLER: [(&str, &str, &str); 35] = [
     ("ListingFeed", "unfollow", QUEUE),
     ("Node", "as_any", MEMORY),
     ("Node", "attributes", OPEN),
+    ("Node", "exclusive_creation", MEMORY),
+    ("Node", "extended_attributes", MEMORY),
     ("Node", "is_empty", OPEN),
-    ("Node", "is_resident", OPEN),
+    ("LocalFile", "is_resident", OPEN),
     ("Node", "key", MEMORY),
     ("Node", "kind", MEMORY),
-    ("Node", "list", OPEN),
+    ("Node", "readdir", OPEN),
+    ("Node", "local_file", MEMORY),
+    ("Node", "named_streams", MEMORY),
     ("Node", "next_data", OPEN),
     ("Node", "posix_acl", OPEN),
     ("Node", "read", OPEN),
+    ("Node", "reparse_store", MEMORY),
     ("Node", "security_descriptor", OPEN),
-    ("Node", "sendfile_source", MEMORY),
-    ("Node", "syncs_without_waiting", OPEN),
+    ("LocalFile", "sendfile_source", MEMORY),
+    ("LocalFile", "syncs_without_waiting", OPEN),
     ("Snapshots", "list", SNAPSHOTS),
     ("Snapshots", "open", SNAPSHOTS),
     ("ChangeFeeds", "change_feed", QUEUE),

@@ -23,13 +23,13 @@ fn stream_used_after_a_move_needs_no_former_share() {
     let data = bytes(LONG, 41);
     let Some((_folder, from, to)) = moved(&data) else { return };
     let node = to.look("f");
-    node.write_stream(WHO, &stream("s"), 0, &data[..1]).unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, &data[..1]).unwrap();
     assert_eq!((from.files().len(), to.files().len()), (0, 1));
     assert_eq!(read(&node).unwrap(), data);
     drop(from);
-    node.write_stream(WHO, &stream("s"), 0, b"x").unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, b"x").unwrap();
     assert_eq!(read(&node).unwrap()[..2], [b'x', data[1]]);
-    node.remove_stream(WHO, &stream("s")).unwrap();
+    node.need_streams().unwrap().remove_stream(WHO, &stream("s")).unwrap();
     assert!(to.files().is_empty());
 }
 
@@ -40,7 +40,7 @@ fn stream_of_a_moved_file_survives_share_retirement() {
     drop(from);
     let node = to.look("f");
     assert_eq!(read(&node).unwrap(), data);
-    node.write_stream(WHO, &stream("s"), 0, &data[..1]).unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, &data[..1]).unwrap();
     assert_eq!(to.files().len(), 1);
 }
 
@@ -55,7 +55,7 @@ fn read_does_not_move_a_stream() {
     }
     assert_eq!(from.files().len(), 1);
     assert!(!to.root.join(NAME).exists(), "the share may be read-only");
-    node.write_stream(WHO, &stream("s"), 0, &data[..1]).unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, &data[..1]).unwrap();
     assert_eq!((from.files().len(), to.files().len()), (0, 1));
 }
 
@@ -83,7 +83,7 @@ fn stream_in_an_unknown_share_is_an_error_until_moved() {
     drop(from);
     let node = to.look("f");
     assert_eq!(read(&node), Err(FsError::Unavailable));
-    let created = node.create_stream(WHO, &stream("s"), Case::Insensitive);
+    let created = node.need_streams().unwrap().create_stream(WHO, &stream("s"), Case::Insensitive);
     assert_eq!(created, Err(FsError::Unavailable));
     // The log gives the remedy.
     let file = std::fs::read_dir(aside).unwrap().next().unwrap().unwrap();
@@ -124,7 +124,7 @@ fn found_stream_is_not_looked_up_in_other_shares() {
     let is_passed_over = (0..50).any(|_| {
         let before = looks();
         assert_eq!(read(&node).unwrap(), data);
-        node.write_stream(WHO, &stream("s"), 0, &data[..1]).unwrap();
+        node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, &data[..1]).unwrap();
         looks() == before
     });
     assert!(is_passed_over);

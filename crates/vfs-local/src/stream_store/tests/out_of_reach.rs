@@ -12,11 +12,14 @@ fn assert_out_of_reach(node: &Arc<dyn Node>, other: &str) {
     is_error(read(node).map(|_| ()), "read");
     is_error(node.find_stream(WHO, &s, Case::Insensitive).map(|_| ()), "find");
     is_error(node.streams(WHO).map(|_| ()), "list");
-    is_error(node.create_stream(WHO, &s, Case::Insensitive), "create");
-    is_error(node.write_stream(WHO, &s, 0, b"new"), "write");
-    is_error(node.set_stream_size(WHO, &s, 0), "cut");
-    is_error(node.stream_data(WHO, &s, true).map(|_| ()), "data");
-    is_error(node.rename_stream(WHO, &stream(other), &s, Replace::File), "replace");
+    is_error(node.need_streams().unwrap().create_stream(WHO, &s, Case::Insensitive), "create");
+    is_error(node.need_streams().unwrap().write_stream(WHO, &s, 0, b"new"), "write");
+    is_error(node.need_streams().unwrap().set_stream_size(WHO, &s, 0), "cut");
+    is_error(node.need_streams().unwrap().stream_data(WHO, &s, true).map(|_| ()), "data");
+    is_error(
+        node.need_streams().unwrap().rename_stream(WHO, &stream(other), &s, Replace::File),
+        "replace",
+    );
 }
 
 #[test]
@@ -24,7 +27,7 @@ fn stream_behind_an_io_error_is_not_lost() {
     let Some((_folder, share)) = share() else { return };
     let data = bytes(LONG, 11);
     let node = share.put("f", &data);
-    node.create_stream(WHO, &stream("t"), Case::Insensitive).unwrap();
+    node.need_streams().unwrap().create_stream(WHO, &stream("t"), Case::Insensitive).unwrap();
     let file = share.files().remove(0);
     let aside = share.root.join("aside");
     std::fs::rename(&file, &aside).unwrap();
@@ -42,7 +45,7 @@ fn unreachable_store_is_an_error_for_its_streams() {
     let Some((_folder, share)) = share() else { return };
     let data = bytes(LONG, 12);
     let node = share.put("f", &data);
-    node.create_stream(WHO, &stream("t"), Case::Insensitive).unwrap();
+    node.need_streams().unwrap().create_stream(WHO, &stream("t"), Case::Insensitive).unwrap();
     let store = share.root.join(NAME);
     let mode = |mode| std::fs::Permissions::from_mode(mode);
     std::fs::set_permissions(&store, mode(0o777)).unwrap();
@@ -65,9 +68,9 @@ fn retired_inner_share_stream_is_found_and_removed() {
     drop(outer.put("g", &data));
     let node = outer.look("data/inner/f");
     assert_eq!(read(&node).unwrap(), data);
-    let created = node.create_stream(WHO, &stream("s"), Case::Insensitive);
+    let created = node.need_streams().unwrap().create_stream(WHO, &stream("s"), Case::Insensitive);
     assert_eq!(created, Err(FsError::AlreadyExists));
-    node.write_stream(WHO, &stream("s"), 0, b"x").unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, b"x").unwrap();
     drop(node);
     assert_eq!(store_files(), 1);
     std::fs::remove_file(inner_root.join("f")).unwrap();

@@ -21,8 +21,8 @@ fn stream_is_counted_to_the_project_of_its_file() {
         return eprintln!("skipped: no projects here");
     }
     let node = share.look("f");
-    node.create_stream(WHO, &stream("s"), Case::Insensitive).unwrap();
-    node.write_stream(WHO, &stream("s"), 0, &bytes(LONG, 51)).unwrap();
+    node.need_streams().unwrap().create_stream(WHO, &stream("s"), Case::Insensitive).unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, &bytes(LONG, 51)).unwrap();
     assert_eq!(project_of(&share.files()[0]), 70);
     assert!(give(&share.root.join("f"), 71));
     sweep::look_at_all(&mut sweep::Breaks::default());
@@ -42,7 +42,7 @@ fn store_of_another_project_takes_the_file() {
     drop(share.create("g"));
     assert!(give(&share.root.join("g"), 81));
     let node = share.look("g");
-    node.create_stream(WHO, &stream("s"), Case::Insensitive).unwrap();
-    node.write_stream(WHO, &stream("s"), 0, &bytes(LONG, 53)).unwrap();
+    node.need_streams().unwrap().create_stream(WHO, &stream("s"), Case::Insensitive).unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, &bytes(LONG, 53)).unwrap();
     assert_eq!(share.files().iter().map(|file| project_of(file)).max(), Some(81));
 }

@@ -43,8 +43,11 @@ fn restored_stream_is_denied_to_a_file_with_other_rights() {
     let share = StreamStoreShare::open(backup.folder.path());
     let g = share.look("g");
     assert_eq!(read(&g), Err(FsError::Unavailable));
-    assert_eq!(g.write_stream(WHO, &stream("s"), 0, b"x"), Err(FsError::Unavailable));
-    g.remove_stream(WHO, &stream("s")).unwrap();
+    assert_eq!(
+        g.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, b"x"),
+        Err(FsError::Unavailable)
+    );
+    g.need_streams().unwrap().remove_stream(WHO, &stream("s")).unwrap();
     assert_eq!(share.files().len(), 1, "it is not removed by way of a copy");
     assert_eq!(read_soon(&share.look("f")).unwrap(), backup.data);
 }
@@ -57,9 +60,9 @@ fn restored_stream_belongs_to_the_first_file_that_refers_to_it() {
     assert_eq!(read_soon(&f).unwrap(), backup.data, "a read takes it over");
     let copy = share.look("copy");
     assert_eq!(read(&copy), Err(FsError::NotFound));
-    copy.remove_stream(WHO, &stream("s")).unwrap();
+    copy.need_streams().unwrap().remove_stream(WHO, &stream("s")).unwrap();
     assert_eq!(read(&f).unwrap(), backup.data);
-    f.remove_stream(WHO, &stream("s")).unwrap();
+    f.need_streams().unwrap().remove_stream(WHO, &stream("s")).unwrap();
     assert!(share.files().is_empty());
 }
 
@@ -81,7 +84,8 @@ fn stream_restored_beside_its_existing_host_is_an_error() {
     let other = StreamStoreShare::open(beside.path());
     let restored = other.look("f");
     assert_eq!(read(&restored), Err(FsError::Unavailable));
-    let created = restored.create_stream(WHO, &stream("s"), Case::Insensitive);
+    let created =
+        restored.need_streams().unwrap().create_stream(WHO, &stream("s"), Case::Insensitive);
     assert_eq!(created, Err(FsError::Unavailable));
     assert_eq!(read(&node).unwrap(), data);
 }

@@ -43,7 +43,7 @@ fn removed_stream_is_not_recorded() {
         let (_, id) = opened(&share);
         assert!(sweep::has_stream(node.key(), id));
         // The scan of a concurrent test records it under the stream lock, or not at all.
-        node.remove_stream(WHO, &stream("s")).unwrap();
+        node.need_streams().unwrap().remove_stream(WHO, &stream("s")).unwrap();
         assert!(!sweep::has_stream(node.key(), id));
     }
 }
@@ -198,7 +198,7 @@ fn written_stream_is_accounted_to_the_new_owner() {
     }
     let node = share.put("f", &bytes(LONG, 38));
     std::os::unix::fs::chown(share.root.join("f"), Some(4001), Some(4002)).unwrap();
-    node.write_stream(WHO, &stream("s"), 0, b"x").unwrap();
+    node.need_streams().unwrap().write_stream(WHO, &stream("s"), 0, b"x").unwrap();
     let owner = std::fs::metadata(share.files().remove(0)).unwrap();
     assert_eq!((owner.uid(), owner.gid()), (4001, 4002));
 }
