@@ -32,8 +32,10 @@ impl RequestFiles {
         open.break_readers(&self.context);
         let (node, writer) = (open.node.clone(), caller.clone());
         // Extending in a separate call could truncate concurrent writes.
-        self.offload(move || node.allocate_and_grow(writer.identity.actor(), offset, length))
-            .await?;
+        self.offload(move || {
+            node.need_extents()?.allocate_and_grow(writer.identity.actor(), offset, length)
+        })
+        .await?;
         open.note_changed(&self.context, caller);
         Ok(())
     }
@@ -58,7 +60,7 @@ impl RequestFiles {
         let (node, writer, times) = (open.node.clone(), caller.clone(), open.frozen_times());
         self.offload(move || {
             keep_times(times.as_ref(), MovedTimes::All, || {
-                node.punch_hole(writer.identity.actor(), offset, length)
+                node.need_extents()?.punch_hole(writer.identity.actor(), offset, length)
             })
         })
         .await?;
@@ -97,6 +99,6 @@ impl RequestFiles {
     pub async fn next_data(&self, open: &OpenFile, offset: u64) -> Result<Option<(u64, u64)>> {
         open.need_any(Access::READ_DATA | Access::EXECUTE)?;
         let node = open.node.clone();
-        self.offload(move || node.next_data(offset)).await
+        self.offload(move || node.need_extents()?.next_data(offset)).await
     }
 }

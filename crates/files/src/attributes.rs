@@ -177,7 +177,7 @@ impl RequestFiles {
         let (owner, times) = (as_owner(&open.caller, &present), open.frozen_times());
         self.offload(move || {
             keep_times(times.as_ref(), MovedTimes::Changed, || {
-                node.set_compressed(owner.actor(), compressed)
+                node.need_extents()?.set_compressed(owner.actor(), compressed)
             })
         })
         .await?;
@@ -270,7 +270,8 @@ impl RequestFiles {
 fn allocate(node: &dyn Node, caller: &Caller, bytes: u64) -> Result<()> {
     let present = node.attributes(AttributeRequest::default())?;
     if bytes > 0 {
-        match node.allocate(caller.identity.actor(), 0, bytes) {
+        let extents = node.need_extents();
+        match extents.and_then(|it| it.allocate(caller.identity.actor(), 0, bytes)) {
             Err(FsError::NotSupported) => {}
             other => other?,
         }
@@ -305,7 +306,7 @@ fn data_ranges(
 ) -> Result<(Vec<(u64, u64)>, bool)> {
     let (mut ranges, mut at) = (Vec::new(), offset);
     while at < end {
-        let Some((start, stop)) = node.next_data(at)? else { break };
+        let Some((start, stop)) = node.need_extents()?.next_data(at)? else { break };
         if start >= end {
             break;
         }

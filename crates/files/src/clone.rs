@@ -29,7 +29,7 @@ impl RequestFiles {
         self.offload(move || {
             let actor = writer.identity.actor();
             keep_times(times.as_ref(), MovedTimes::All, || {
-                to.clone_range(actor, target_offset, &*from, source_offset, length)
+                to.need_extents()?.clone_range(actor, target_offset, &*from, source_offset, length)
             })
         })
         .await?;

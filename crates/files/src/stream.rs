@@ -11,8 +11,8 @@ use std::any::Any;
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, DosInfo,
-    ExtendedAttributes, FileKey, FileKind, FsError, Name, Node, PosixAcl, Replace, Result,
-    SecurityChange, StreamEntry, StreamName, TimeChange, Wait,
+    ExtendedAttributes, FileExtents, FileKey, FileKind, FsError, Name, Node, PosixAcl, Replace,
+    Result, SecurityChange, StreamEntry, StreamName, TimeChange, Wait,
 };
 
 /// Size of the zeros that are written at once over a stream stored as an attribute, which is
@@ -333,41 +333,7 @@ impl Node for StreamNode {
         Ok(())
     }
 
-    fn allocate(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        // A size that can never be stored is refused now.
-        if offset.saturating_add(length) > self.bytes_max {
-            return Err(FsError::TooLarge);
-        }
-        match self.data(true)? {
-            Some(data) => data.allocate(actor, offset, length),
-            // An attribute has no allocation of its own.
-            None => Ok(()),
-        }
-    }
-
-    fn punch_hole(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        if let Some(data) = self.data(true)? {
-            data.punch_hole(actor, offset, length)?;
-            self.touch();
-            return Ok(());
-        }
-        let count = self.size_bytes()?.saturating_sub(offset).min(length).min(ZEROS_BYTES_MAX);
-        self.write(actor, offset, &vec![0; count as usize])
-    }
-
-    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
-        if let Some(data) = self.data(false)? {
-            return data.next_data(offset);
-        }
-        let size = self.size_bytes()?;
-        Ok((offset < size).then_some((offset, size)))
-    }
-
     fn copy_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<u64> {
-        Err(FsError::NotSupported)
-    }
-
-    fn clone_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
         Err(FsError::NotSupported)
     }
 
@@ -381,6 +347,10 @@ impl Node for StreamNode {
 
     fn read_link(&self, _: Actor<'_>) -> Result<Vec<u8>> {
         Err(FsError::NotSupported)
+    }
+
+    fn file_extents(&self) -> Option<&dyn FileExtents> {
+        Some(self)
     }
 
     fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
@@ -401,5 +371,49 @@ impl Node for StreamNode {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+impl FileExtents for StreamNode {
+    fn allocate(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        // A size that can never be stored is refused now.
+        if offset.saturating_add(length) > self.bytes_max {
+            return Err(FsError::TooLarge);
+        }
+        match self.data(true)? {
+            Some(data) => data.need_extents()?.allocate(actor, offset, length),
+            // An attribute has no allocation of its own.
+            None => Ok(()),
+        }
+    }
+
+    fn punch_hole(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        if let Some(data) = self.data(true)? {
+            data.need_extents()?.punch_hole(actor, offset, length)?;
+            self.touch();
+            return Ok(());
+        }
+        let count = self.size_bytes()?.saturating_sub(offset).min(length).min(ZEROS_BYTES_MAX);
+        self.write(actor, offset, &vec![0; count as usize])
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+        if let Some(data) = self.data(false)? {
+            return data.need_extents()?.next_data(offset);
+        }
+        let size = self.size_bytes()?;
+        Ok((offset < size).then_some((offset, size)))
+    }
+
+    fn allocate_and_grow(&self, _: Actor<'_>, _: u64, _: u64) -> Result<()> {
+        Err(FsError::NotSupported)
+    }
+
+    fn clone_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
+        Err(FsError::NotSupported)
+    }
+
+    fn set_compressed(&self, _: Actor<'_>, _: bool) -> Result<()> {
+        Err(FsError::NotSupported)
     }
 }

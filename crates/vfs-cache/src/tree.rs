@@ -9,14 +9,13 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use sync::{Condvar, Mutex, MutexGuard};
-use vfs::freshness::{self, FeedFreshness};
+use vfs::freshness::{self, ChangeGuard, FeedFreshness};
 use vfs::{
-    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, ChildLookup,
-    ChildName, ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalWatches, FileKey,
-    FileKind, FsError, KeyedBuildHasher, ListSink, ListingFeed, ListingRequest, LocatedNode, Name,
-    NameActor, NameCache, NameLookup, NewChild, Node, NodeHandle, OpenHow, OpenWithSecurity,
-    OpenedNode, PersistentHandles, RelPath, Replace, Result, Space, SpecialKind, Timestamp,
-    TreeFeatures, UserQuotas, Vfs, Wait, fold_case,
+    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChildName, ChildRename,
+    CreateHow, ExpectedChild, FileKey, FileKind, FsError, KeyedBuildHasher, ListSink, ListingFeed,
+    ListingRequest, LocatedNode, Name, NameActor, NameCache, NameLookup, Node, NodeHandle, OpenHow,
+    OpenWithSecurity, OpenedNode, PersistentHandles, RelPath, Replace, Result, Timestamp, Vfs,
+    Wait, fold_case,
 };
 
 /// Locks of creations: unrelated names rarely share one.
@@ -405,6 +404,12 @@ impl CachedVfs {
         self.lock_state().invalidate_name(path);
     }
 
+    /// Announces a change that the feeds will report.
+    #[allow(clippy::unused_self, reason = "called by `vfs::pass_on`")]
+    fn begin_change(&self) -> ChangeGuard {
+        freshness::begin_change()
+    }
+
     /// Runs a rename, and drains its events.
     fn run_rename(&self, rename: impl FnOnce() -> Result<()>) -> Result<()> {
         let (begun, change) = (self.now(), freshness::begin_change());
@@ -485,12 +490,13 @@ impl Drop for StateGuard<'_> {
 }
 
 impl Vfs for CachedVfs {
+    vfs::pass_on!(around begin_change: create_special, create_special_in, symlink);
+    vfs::pass_on!(around begin_change: link, link_as_posix);
+    vfs::pass_on!(lookup_child, space, space_of, is_read_only, features);
+    vfs::pass_on!(quotas, external_watches, feeds);
+
     fn open(&self, actor: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         self.open_with_security(actor, path, how).map(|known| known.opened)
-    }
-
-    fn lookup_child(&self, actor: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
-        self.inner.lookup_child(actor, child, how)
     }
 
     fn create(
@@ -517,16 +523,6 @@ impl Vfs for CachedVfs {
         let result = self.create_child(actor, child, case, how);
         self.pace.record(begun, self.now());
         result
-    }
-
-    fn create_special_in(
-        &self,
-        actor: NameActor<'_>,
-        child: ChildName<'_>,
-        new: NewChild<'_>,
-    ) -> Result<OpenedNode> {
-        let _change = freshness::begin_change();
-        self.inner.create_special_in(actor, child, new)
     }
 
     fn creates_without_waiting(&self) -> bool {
@@ -567,39 +563,6 @@ impl Vfs for CachedVfs {
         self.run_rename(|| self.inner.rename_in(actor, rename))
     }
 
-    fn link(
-        &self,
-        actor: Actor<'_>,
-        node: &dyn Node,
-        to: &RelPath,
-        replace: Replace,
-    ) -> Result<()> {
-        let _change = freshness::begin_change();
-        self.inner.link(actor, node, to, replace)
-    }
-
-    fn link_as_posix(&self, actor: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
-        let _change = freshness::begin_change();
-        self.inner.link_as_posix(actor, node, to)
-    }
-
-    fn symlink(&self, actor: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
-        let _change = freshness::begin_change();
-        self.inner.symlink(actor, path, target)
-    }
-
-    fn space(&self, actor: Actor<'_>) -> Result<Space> {
-        self.inner.space(actor)
-    }
-
-    fn space_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<Space> {
-        self.inner.space_of(actor, node)
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
     fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         if how.read && node.kind() == FileKind::Directory && self.is_active() {
             return self.open_to_list(actor, node, how);
@@ -607,56 +570,13 @@ impl Vfs for CachedVfs {
         self.inner.open_node(actor, node, how)
     }
 
-    fn create_special(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        kind: SpecialKind,
-        mode: CreationMode,
-    ) -> Result<OpenedNode> {
-        let _change = freshness::begin_change();
-        self.inner.create_special(actor, path, kind, mode)
-    }
-
     fn handles(&self) -> Option<&dyn PersistentHandles> {
         self.inner.handles().map(|_| self as _)
-    }
-
-    fn quotas(&self) -> Option<&dyn UserQuotas> {
-        self.inner.quotas()
-    }
-
-    fn external_watches(&self) -> Option<&dyn ExternalWatches> {
-        self.inner.external_watches()
-    }
-
-    fn feeds(&self) -> Option<&dyn ChangeFeeds> {
-        self.inner.feeds()
-    }
-
-    fn features(&self) -> TreeFeatures {
-        self.inner.features()
     }
 }
 
 impl PersistentHandles for CachedVfs {
-    fn handle(&self, actor: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
-        self.inner.need_handles()?.handle(actor, node)
-    }
-
-    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
-        self.inner.handles()?.persistent_id(node)
-    }
-
-    fn child_handle(
-        &self,
-        actor: Actor<'_>,
-        directory: &dyn Node,
-        name: &Name,
-        child: &Attributes,
-    ) -> Result<NodeHandle> {
-        self.inner.need_handles()?.child_handle(actor, directory, name, child)
-    }
+    vfs::pass_on!(handle, persistent_id, child_handle);
 
     fn find(
         &self,

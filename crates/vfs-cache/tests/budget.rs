@@ -162,19 +162,7 @@ impl Node for GeneratedNode {
     fn set_size(&self, _: Actor<'_>, _: u64) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn allocate(&self, _: Actor<'_>, _: u64, _: u64) -> Result<()> {
-        Err(FsError::ReadOnly)
-    }
-    fn punch_hole(&self, _: Actor<'_>, _: u64, _: u64) -> Result<()> {
-        Err(FsError::ReadOnly)
-    }
-    fn next_data(&self, _: u64) -> Result<Option<(u64, u64)>> {
-        Ok(None)
-    }
     fn copy_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<u64> {
-        Err(FsError::ReadOnly)
-    }
-    fn clone_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
         Err(FsError::ReadOnly)
     }
     fn child_attributes(&self, _: Actor<'_>, _: &Name, _: AttributeRequest) -> Result<Attributes> {

@@ -23,7 +23,10 @@ fn still() -> Clock {
 fn methods_of<'a>(source: &'a str, head: &str) -> Vec<&'a str> {
     let body = source.split_once(head).unwrap().1.split("\n}").next().unwrap();
     let methods = body.lines().filter_map(|line| line.strip_prefix("    fn "));
-    methods.map(|line| line.split(['(', '<']).next().unwrap()).collect()
+    let methods = methods.map(|line| line.split(['(', '<']).next().unwrap());
+    let passed_on = body.split("pass_on!(").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let passed_on = passed_on.flat_map(|list| list.rsplit(": ").next().unwrap().split(','));
+    methods.chain(passed_on.map(str::trim)).collect()
 }
 
 /// A provided method that the cache does not forward would hide the backend's own, and a capability

@@ -17,9 +17,9 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, ExclusiveCreation,
-    ExtendedAttributes, FileKey, FileKind, FsError, ListSink, ListingRequest, LocalFile, Name,
-    NamedStreams, Node, OwnerChange, PosixAcl, ReparseData, Replace, Result, SecurityChange,
-    ServerWork, StreamEntry, StreamName, TimeChange, Wait, XattrName,
+    ExtendedAttributes, FileExtents, FileKey, FileKind, FsError, ListSink, ListingRequest,
+    LocalFile, Name, NamedStreams, Node, OwnerChange, PosixAcl, ReparseData, Replace, Result,
+    SecurityChange, ServerWork, StreamEntry, StreamName, TimeChange, Wait, XattrName,
 };
 
 /// Buffer for the names of a listed file's extended attributes.
@@ -185,41 +185,6 @@ impl Node for LocalNode {
             .map_err(|e| if e == Errno::INVAL { FsError::TooLarge } else { refusal("truncate", e) })
     }
 
-    fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        let _acting = IdentityGuard::begin(who)?;
-        let _change = self.unreported_change();
-        rustix::fs::fallocate(self.file()?, FallocateFlags::KEEP_SIZE, offset, length)
-            .map_err(|e| refusal("allocate", e))
-    }
-
-    fn allocate_and_grow(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        let _acting = IdentityGuard::begin(who)?;
-        let _change = self.unreported_change();
-        // The kernel compares the length and extends the file under one lock.
-        rustix::fs::fallocate(self.file()?, FallocateFlags::empty(), offset, length)
-            .map_err(|e| refusal("allocate", e))
-    }
-
-    fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        let _acting = IdentityGuard::begin(who)?;
-        let _change = self.unreported_change();
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(self.file()?, flags, offset, length)
-            .map_err(|e| refusal("punch hole", e))
-    }
-
-    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
-        let fd = self.file()?;
-        let start = match rustix::fs::seek(fd, SeekFrom::Data(offset)) {
-            Ok(start) => start,
-            Err(Errno::NXIO) => return Ok(None),
-            Err(errno) => return Err(refusal("seek data", errno)),
-        };
-        let end =
-            rustix::fs::seek(fd, SeekFrom::Hole(start)).map_err(|e| refusal("seek hole", e))?;
-        Ok(Some((start, end)))
-    }
-
     fn copy_range(
         &self,
         who: Actor<'_>,
@@ -251,44 +216,6 @@ impl Node for LocalNode {
             }
             Err(errno) => Err(refusal("copy", errno)),
         }
-    }
-
-    fn clone_range(
-        &self,
-        who: Actor<'_>,
-        offset: u64,
-        source: &dyn Node,
-        source_offset: u64,
-        length: u64,
-    ) -> Result<()> {
-        let _acting = IdentityGuard::begin(who)?;
-        let source = Self::of(source).ok_or(FsError::NotSupported)?;
-        let _change = self.unreported_change();
-        let range = libc::file_clone_range {
-            src_fd: i64::from(source.file()?.as_raw_fd()),
-            src_offset: source_offset,
-            src_length: length,
-            dest_offset: offset,
-        };
-        // SAFETY: the request reads one `file_clone_range` from the pointer, which lives until the
-        // call returns; both descriptors are open.
-        let result = unsafe { libc::ioctl(self.file()?.as_raw_fd(), libc::FICLONERANGE, &range) };
-        match if result == 0 { Ok(()) } else { Err(last_errno()) } {
-            Err(Errno::XDEV) => Err(FsError::CrossDevice),
-            other => other.map_err(|e| refusal("clone", e)),
-        }
-    }
-
-    fn set_compressed(&self, who: Actor<'_>, compressed: bool) -> Result<()> {
-        let _acting = IdentityGuard::begin(who)?;
-        // The kernel notifies no directory of flag changes.
-        let _change = UnreportedChange::begin();
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let reopened =
-            self.path_only.then(|| rustix::fs::open(self.proc_path(), flags, Mode::empty()));
-        let reopened = reopened.transpose().map_err(|e| refusal("open", e))?;
-        let fd = reopened.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
-        set_compressed(fd, compressed).map_err(|e| refusal("set compression", e))
     }
 
     fn readdir(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
@@ -342,6 +269,10 @@ impl Node for LocalNode {
         let stored = security::store(self, who, change);
         stream_store::record_known_rights(self);
         stored
+    }
+
+    fn file_extents(&self) -> Option<&dyn FileExtents> {
+        Some(self)
     }
 
     fn named_streams(&self) -> Option<&dyn NamedStreams> {
@@ -539,5 +470,80 @@ impl LocalFile for LocalNode {
         // tmpfs has no device; the check skips file systems with one.
         let has_device = rustix::fs::major(self.key.device) != 0;
         !has_device && *self.of_memory.get_or_init(|| is_of_memory(&self.fd))
+    }
+}
+
+impl FileExtents for LocalNode {
+    fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        let _acting = IdentityGuard::begin(who)?;
+        let _change = self.unreported_change();
+        rustix::fs::fallocate(self.file()?, FallocateFlags::KEEP_SIZE, offset, length)
+            .map_err(|e| refusal("allocate", e))
+    }
+
+    fn allocate_and_grow(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        let _acting = IdentityGuard::begin(who)?;
+        let _change = self.unreported_change();
+        // The kernel compares the length and extends the file under one lock.
+        rustix::fs::fallocate(self.file()?, FallocateFlags::empty(), offset, length)
+            .map_err(|e| refusal("allocate", e))
+    }
+
+    fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        let _acting = IdentityGuard::begin(who)?;
+        let _change = self.unreported_change();
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(self.file()?, flags, offset, length)
+            .map_err(|e| refusal("punch hole", e))
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let fd = self.file()?;
+        let start = match rustix::fs::seek(fd, SeekFrom::Data(offset)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return Ok(None),
+            Err(errno) => return Err(refusal("seek data", errno)),
+        };
+        let end =
+            rustix::fs::seek(fd, SeekFrom::Hole(start)).map_err(|e| refusal("seek hole", e))?;
+        Ok(Some((start, end)))
+    }
+
+    fn clone_range(
+        &self,
+        who: Actor<'_>,
+        offset: u64,
+        source: &dyn Node,
+        source_offset: u64,
+        length: u64,
+    ) -> Result<()> {
+        let _acting = IdentityGuard::begin(who)?;
+        let source = Self::of(source).ok_or(FsError::NotSupported)?;
+        let _change = self.unreported_change();
+        let range = libc::file_clone_range {
+            src_fd: i64::from(source.file()?.as_raw_fd()),
+            src_offset: source_offset,
+            src_length: length,
+            dest_offset: offset,
+        };
+        // SAFETY: the request reads one `file_clone_range` from the pointer, which lives until the
+        // call returns; both descriptors are open.
+        let result = unsafe { libc::ioctl(self.file()?.as_raw_fd(), libc::FICLONERANGE, &range) };
+        match if result == 0 { Ok(()) } else { Err(last_errno()) } {
+            Err(Errno::XDEV) => Err(FsError::CrossDevice),
+            other => other.map_err(|e| refusal("clone", e)),
+        }
+    }
+
+    fn set_compressed(&self, who: Actor<'_>, compressed: bool) -> Result<()> {
+        let _acting = IdentityGuard::begin(who)?;
+        // The kernel notifies no directory of flag changes.
+        let _change = UnreportedChange::begin();
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let reopened =
+            self.path_only.then(|| rustix::fs::open(self.proc_path(), flags, Mode::empty()));
+        let reopened = reopened.transpose().map_err(|e| refusal("open", e))?;
+        let fd = reopened.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+        set_compressed(fd, compressed).map_err(|e| refusal("set compression", e))
     }
 }

@@ -232,7 +232,10 @@ fn calls_without_actor_need_no_permission() {
         }
         let mut data = Vec::new();
         assert_eq!(open.read(0, 9, &mut data, Wait::Allowed), Ok(4));
-        assert_eq!(open.next_data(0).unwrap().map(|(start, _)| start), Some(0));
+        assert_eq!(
+            open.need_extents().unwrap().next_data(0).unwrap().map(|(start, _)| start),
+            Some(0)
+        );
         open.local_file().unwrap().is_resident(0, 4);
         open.local_file().unwrap().syncs_without_waiting();
         assert_eq!(directory.is_empty(), Ok(false));

@@ -5,12 +5,13 @@
 //! delayed, because a system has their data in memory.
 
 use crate::{
-    Actor, AttributeRequest, Attributes, Case, ChangeFeeds, ChildLookup, ChildName, ChildRename,
-    CreateHow, CreationMode, ExpectedChild, ExternalWatches, FileKey, FsError, LocatedNode, Name,
-    NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode, PersistentHandles, RelPath,
-    Replace, Result, Space, SpecialKind, TreeFeatures, UserQuotas, Vfs, Wait,
+    Actor, ChildLookup, ChildName, FsError, OpenHow, OpenedNode, PersistentHandles, RelPath,
+    Result, TreeFeatures, Vfs, Wait,
 };
 use std::sync::Arc;
+
+/// Proof that a call has waited.
+struct WaitedOnce;
 
 /// Decorator that delays calls of another backend: see the module.
 pub struct DelayedVfs {
@@ -30,6 +31,12 @@ impl DelayedVfs {
     #[must_use]
     pub fn new(inner: Arc<dyn Vfs>, pause: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self { inner, pause }
+    }
+
+    /// Waits until a call may run.
+    fn wait_once(&self) -> WaitedOnce {
+        (self.pause)();
+        WaitedOnce
     }
 
     fn look(&self, wait: Wait) -> Result<()> {
@@ -53,135 +60,16 @@ impl Vfs for DelayedVfs {
         self.look(how.wait).ok().map(|()| opened)
     }
 
-    fn create(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        case: Case,
-        how: CreateHow<'_>,
-    ) -> Result<OpenedNode> {
-        (self.pause)();
-        self.inner.create(actor, path, case, how)
-    }
-
-    fn create_in(
-        &self,
-        actor: NameActor<'_>,
-        child: ChildName<'_>,
-        case: Case,
-        how: CreateHow<'_>,
-    ) -> Result<OpenedNode> {
-        (self.pause)();
-        self.inner.create_in(actor, child, case, how)
-    }
-
-    fn create_special_in(
-        &self,
-        actor: NameActor<'_>,
-        child: ChildName<'_>,
-        new: NewChild<'_>,
-    ) -> Result<OpenedNode> {
-        (self.pause)();
-        self.inner.create_special_in(actor, child, new)
-    }
+    crate::pass_on!(around wait_once: create, create_in, create_special, create_special_in, symlink);
+    crate::pass_on!(around wait_once: remove, remove_in, rename, rename_in, link, link_as_posix);
+    crate::pass_on!(open_node, space, space_of, is_read_only, quotas, external_watches, feeds);
 
     fn creates_without_waiting(&self) -> bool {
         false
     }
 
-    fn remove(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        (self.pause)();
-        self.inner.remove(actor, path, expected)
-    }
-
-    fn remove_in(
-        &self,
-        actor: NameActor<'_>,
-        child: ChildName<'_>,
-        expected: ExpectedChild,
-    ) -> Result<()> {
-        (self.pause)();
-        self.inner.remove_in(actor, child, expected)
-    }
-
-    fn rename(
-        &self,
-        actor: Actor<'_>,
-        from: &RelPath,
-        to: &RelPath,
-        replace: Replace,
-    ) -> Result<()> {
-        (self.pause)();
-        self.inner.rename(actor, from, to, replace)
-    }
-
-    fn rename_in(&self, actor: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
-        (self.pause)();
-        self.inner.rename_in(actor, rename)
-    }
-
-    fn link(
-        &self,
-        actor: Actor<'_>,
-        node: &dyn Node,
-        to: &RelPath,
-        replace: Replace,
-    ) -> Result<()> {
-        (self.pause)();
-        self.inner.link(actor, node, to, replace)
-    }
-
-    fn link_as_posix(&self, actor: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
-        (self.pause)();
-        self.inner.link_as_posix(actor, node, to)
-    }
-
-    fn symlink(&self, actor: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
-        (self.pause)();
-        self.inner.symlink(actor, path, target)
-    }
-
-    fn space(&self, actor: Actor<'_>) -> Result<Space> {
-        self.inner.space(actor)
-    }
-
-    fn space_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<Space> {
-        self.inner.space_of(actor, node)
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
-        self.inner.open_node(actor, node, how)
-    }
-
-    fn create_special(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        kind: SpecialKind,
-        mode: CreationMode,
-    ) -> Result<OpenedNode> {
-        (self.pause)();
-        self.inner.create_special(actor, path, kind, mode)
-    }
-
     fn handles(&self) -> Option<&dyn PersistentHandles> {
         self.inner.handles().map(|_| self as _)
-    }
-
-    fn quotas(&self) -> Option<&dyn UserQuotas> {
-        self.inner.quotas()
-    }
-
-    fn external_watches(&self) -> Option<&dyn ExternalWatches> {
-        self.inner.external_watches()
-    }
-
-    fn feeds(&self) -> Option<&dyn ChangeFeeds> {
-        self.inner.feeds()
     }
 
     fn features(&self) -> TreeFeatures {
@@ -190,42 +78,14 @@ impl Vfs for DelayedVfs {
 }
 
 impl PersistentHandles for DelayedVfs {
-    fn handle(&self, actor: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
-        self.inner.need_handles()?.handle(actor, node)
-    }
-
-    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
-        self.inner.handles()?.persistent_id(node)
-    }
-
-    fn child_handle(
-        &self,
-        actor: Actor<'_>,
-        directory: &dyn Node,
-        name: &Name,
-        child: &Attributes,
-    ) -> Result<NodeHandle> {
-        self.inner.need_handles()?.child_handle(actor, directory, name, child)
-    }
-
-    fn find(
-        &self,
-        actor: Actor<'_>,
-        handle: &NodeHandle,
-        wanted: AttributeRequest,
-    ) -> Result<LocatedNode> {
-        (self.pause)();
-        self.inner.need_handles()?.find(actor, handle, wanted)
-    }
-
-    fn path_of(&self, actor: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
-        self.inner.need_handles()?.path_of(actor, node)
-    }
+    crate::pass_on!(around wait_once: find);
+    crate::pass_on!(handle, persistent_id, child_handle, path_of);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::AttributeRequest;
     use crate::memory::{MemoryOptions, MemoryVfs, StillClock};
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -243,7 +103,11 @@ mod tests {
         fn methods_of<'a>(source: &'a str, head: &str) -> Vec<&'a str> {
             let body = source.split_once(head).unwrap().1.split("\n}").next().unwrap();
             let methods = body.lines().filter_map(|line| line.strip_prefix("    fn "));
-            methods.map(|line| line.split(['(', '<']).next().unwrap()).collect()
+            let methods = methods.map(|line| line.split(['(', '<']).next().unwrap());
+            let passed_on =
+                body.split("pass_on!(").skip(1).map(|rest| rest.split(')').next().unwrap());
+            let passed_on = passed_on.flat_map(|list| list.rsplit(": ").next().unwrap().split(','));
+            methods.chain(passed_on.map(str::trim)).collect()
         }
         let traits =
             [("Vfs", include_str!("lib.rs")), ("PersistentHandles", include_str!("handle.rs"))];

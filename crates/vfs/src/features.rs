@@ -7,9 +7,9 @@ use crate::{OwnerChange, PosixAcl};
 pub struct TreeFeatures {
     /// The backend stores holes as holes.
     pub sparse: bool,
-    /// [`crate::Node::clone_range`] shares extents.
+    /// [`crate::FileExtents::clone_range`] shares extents.
     pub reflink: bool,
-    /// The file system compresses files on request: [`crate::Node::set_compressed`], unless it is
+    /// The file system compresses files on request: [`crate::FileExtents::set_compressed`], unless it is
     /// mounted read-only.
     pub compression: bool,
     /// The backend follows symbolic links within the tree; else it refuses each with

@@ -18,6 +18,7 @@ mod exclusive_creation;
 mod extended_attributes;
 mod external;
 mod features;
+mod file_extents;
 pub mod freshness;
 mod handle;
 mod identity;
@@ -30,6 +31,7 @@ mod name_cache;
 mod named_streams;
 mod node_security;
 mod opening;
+mod pass_on;
 mod path;
 mod quota;
 mod reparse_data;
@@ -56,6 +58,7 @@ pub use external::{
     FileChangeCallback, TreeChangeCallback,
 };
 pub use features::{SecurityChange, TreeFeatures};
+pub use file_extents::FileExtents;
 pub use freshness::ArrivalOrder;
 pub use handle::{LocatedNode, NodeHandle, PersistentHandles, SpecialKind};
 pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
@@ -396,35 +399,6 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`], [`FsError::TooLarge`].
     fn set_size(&self, actor: Actor<'_>, size_bytes: u64) -> Result<()>;
 
-    /// Reserves space for the range without changing what reads return or the length.
-    ///
-    /// # Errors
-    /// [`FsError::NoSpace`], [`FsError::NotSupported`].
-    fn allocate(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()>;
-
-    /// As [`Node::allocate`]; a file that ends before the range's end also grows to it, in one
-    /// step. A concurrent write never gets truncated.
-    ///
-    /// # Errors
-    /// As [`Node::allocate`]; [`FsError::TooLarge`].
-    fn allocate_and_grow(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        let _ = (actor, offset, length);
-        Err(FsError::NotSupported)
-    }
-
-    /// Zeroes the range and frees its space where possible; the length of the file stays.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`], [`FsError::NoSpace`].
-    fn punch_hole(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()>;
-
-    /// The first range at or after `offset` with data, as (start, end); none if only a hole
-    /// follows.
-    ///
-    /// # Errors
-    /// [`FsError::Io`].
-    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>>;
-
     /// Copies up to `length` bytes from `source`, within the backend if possible. Returns the
     /// count. Takes long.
     ///
@@ -439,31 +413,6 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         source_offset: u64,
         length: u64,
     ) -> Result<u64>;
-
-    /// Shares extents of `source` (reflink): the whole range or nothing. Takes long.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`] if the file system cannot; [`FsError::CrossDevice`] if `source`
-    /// lies elsewhere. [`FsError::InvalidParameter`] for a range that is not aligned to blocks (or
-    /// to the source's end), or that overlaps its own copy.
-    fn clone_range(
-        &self,
-        actor: Actor<'_>,
-        offset: u64,
-        source: &dyn Node,
-        source_offset: u64,
-        length: u64,
-    ) -> Result<()>;
-
-    /// Sets whether the file system compresses the data of this file, or of new files in this
-    /// directory. Reads return the same bytes.
-    ///
-    /// # Errors
-    /// [`FsError::NotSupported`] if the file system cannot; [`FsError::AccessDenied`].
-    fn set_compressed(&self, actor: Actor<'_>, compressed: bool) -> Result<()> {
-        let _ = (actor, compressed);
-        Err(FsError::NotSupported)
-    }
 
     /// Passes the entries after `cookie` (0: from the start) to `each`, until it returns false or
     /// the directory ends. Returns true at the end.
@@ -540,6 +489,11 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotSupported`] with nothing changed if the backend stores none;
     /// [`FsError::NoSpace`]; [`FsError::AccessDenied`] for an owner that the process may not set.
     fn set_security(&self, actor: Actor<'_>, change: &SecurityChange<'_>) -> Result<()>;
+
+    /// Control of where the data lies, if the node has it; see [`FileExtents`].
+    fn file_extents(&self) -> Option<&dyn FileExtents> {
+        None
+    }
 
     /// Named streams, if the node can have any; see [`NamedStreams`].
     fn named_streams(&self) -> Option<&dyn NamedStreams> {

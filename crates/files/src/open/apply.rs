@@ -129,7 +129,7 @@ impl OpenInProgress {
             && opened.attributes.compressed
             && self.volume.features().compression;
         if expands {
-            opened.node.set_compressed(self.user(), false)?;
+            opened.node.need_extents()?.set_compressed(self.user(), false)?;
         }
         let of_file = self.plan.stream.is_none() && !is_directory;
         let bytes = self.plan.allocation_bytes.filter(|bytes| *bytes > 0 && of_file);
@@ -265,7 +265,8 @@ pub(super) fn reserve(
     bytes: u64,
 ) -> Result<()> {
     volume.claim_room(bytes)?;
-    match opened.node.allocate(caller.identity.actor(), 0, bytes) {
+    let extents = opened.node.need_extents();
+    match extents.and_then(|it| it.allocate(caller.identity.actor(), 0, bytes)) {
         // Allocation is advisory where the file system cannot reserve.
         Err(FsError::NotSupported) => Ok(()),
         other => other,

@@ -6,8 +6,8 @@ use super::state::MemoryState;
 use super::{CallOutcome, MemoryCall, SharedTree, disk};
 use crate::{
     Actor, AttributeChanges, AttributeRequest, Attributes, DirEntry, DosInfo, ExclusiveCreation,
-    ExtendedAttributes, FileKey, FileKind, FsError, Name, Node, OpenHow, Result, SecurityChange,
-    ServerWork, TimeChange, Timestamp, Wait, XattrName,
+    ExtendedAttributes, FileExtents, FileKey, FileKind, FsError, Name, Node, OpenHow, Result,
+    SecurityChange, ServerWork, TimeChange, Timestamp, Wait, XattrName,
 };
 use std::sync::Arc;
 
@@ -254,27 +254,6 @@ impl Node for MemoryNode {
         })
     }
 
-    fn allocate(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        self.reserve(actor, offset, length, false)
-    }
-
-    fn allocate_and_grow(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        self.reserve(actor, offset, length, true)
-    }
-
-    fn punch_hole(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        self.on_data(MemoryCall::Punch, true, |state| {
-            // Beyond the end the file has nothing to free.
-            let end = offset.saturating_add(length).min(self.data(state)?.size_bytes());
-            let length = end.saturating_sub(offset);
-            self.change(actor, state, |data| data.punch_hole(offset, length))
-        })
-    }
-
-    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
-        self.on_data(MemoryCall::Attributes, false, |state| Ok(self.data(state)?.next_data(offset)))
-    }
-
     fn copy_range(
         &self,
         actor: Actor<'_>,
@@ -295,30 +274,6 @@ impl Node for MemoryNode {
             self.put(actor, state, offset, &bytes)?;
             Ok(count)
         })
-    }
-
-    fn clone_range(
-        &self,
-        actor: Actor<'_>,
-        offset: u64,
-        source: &dyn Node,
-        source_offset: u64,
-        length: u64,
-    ) -> Result<()> {
-        // Copies blocks, by the alignment rules of file systems that share them.
-        let node = Self::of(source, &self.shared).ok_or(FsError::CrossDevice)?;
-        let size = source.attributes(AttributeRequest::default())?.size_bytes;
-        let end = source_offset.checked_add(length).ok_or(FsError::InvalidParameter)?;
-        let aligned = |n: u64| n.is_multiple_of(BLOCK_BYTES);
-        let tail = end == size
-            && offset.saturating_add(length)
-                >= self.attributes(AttributeRequest::default())?.size_bytes;
-        let whole = aligned(offset) && aligned(source_offset) && (aligned(end) || tail);
-        let overlaps = node.number == self.number && offset.abs_diff(source_offset) < length;
-        if !whole || overlaps || end > size {
-            return Err(FsError::InvalidParameter);
-        }
-        self.copy_range(actor, offset, source, source_offset, length).map(drop)
     }
 
     fn readdir(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
@@ -394,6 +349,10 @@ impl Node for MemoryNode {
         })
     }
 
+    fn file_extents(&self) -> Option<&dyn FileExtents> {
+        Some(self)
+    }
+
     fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
         self.shared.options.has_xattrs.then_some(self as _)
     }
@@ -458,5 +417,56 @@ impl ExclusiveCreation for MemoryNode {
             inode.facts.verifier = Some(verifier);
             Ok(())
         })
+    }
+}
+
+impl FileExtents for MemoryNode {
+    fn allocate(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        self.reserve(actor, offset, length, false)
+    }
+
+    fn allocate_and_grow(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        self.reserve(actor, offset, length, true)
+    }
+
+    fn punch_hole(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        self.on_data(MemoryCall::Punch, true, |state| {
+            // Beyond the end the file has nothing to free.
+            let end = offset.saturating_add(length).min(self.data(state)?.size_bytes());
+            let length = end.saturating_sub(offset);
+            self.change(actor, state, |data| data.punch_hole(offset, length))
+        })
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+        self.on_data(MemoryCall::Attributes, false, |state| Ok(self.data(state)?.next_data(offset)))
+    }
+
+    fn clone_range(
+        &self,
+        actor: Actor<'_>,
+        offset: u64,
+        source: &dyn Node,
+        source_offset: u64,
+        length: u64,
+    ) -> Result<()> {
+        // Copies blocks, by the alignment rules of file systems that share them.
+        let node = Self::of(source, &self.shared).ok_or(FsError::CrossDevice)?;
+        let size = source.attributes(AttributeRequest::default())?.size_bytes;
+        let end = source_offset.checked_add(length).ok_or(FsError::InvalidParameter)?;
+        let aligned = |n: u64| n.is_multiple_of(BLOCK_BYTES);
+        let tail = end == size
+            && offset.saturating_add(length)
+                >= self.attributes(AttributeRequest::default())?.size_bytes;
+        let whole = aligned(offset) && aligned(source_offset) && (aligned(end) || tail);
+        let overlaps = node.number == self.number && offset.abs_diff(source_offset) < length;
+        if !whole || overlaps || end > size {
+            return Err(FsError::InvalidParameter);
+        }
+        self.copy_range(actor, offset, source, source_offset, length).map(drop)
+    }
+
+    fn set_compressed(&self, _: Actor<'_>, _: bool) -> Result<()> {
+        Err(FsError::NotSupported)
     }
 }

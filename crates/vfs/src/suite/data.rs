@@ -49,29 +49,29 @@ pub fn holes_read_as_zeros_and_are_not_data(vfs: &dyn Vfs) {
     let node = file(vfs, "a", &[1; 4096]);
     node.write(root(), FAR, &[2; 8192]).unwrap();
     assert_eq!(read(&*node, FAR - 2, 4), [0, 0, 2, 2]);
-    match node.punch_hole(root(), FAR, 4096) {
+    match node.need_extents().unwrap().punch_hole(root(), FAR, 4096) {
         Err(FsError::NotSupported) => return,
         other => other.unwrap(),
     }
     assert_eq!(read(&*node, FAR + 4094, 4), [0, 0, 2, 2]);
     let size = || node.attributes(AttributeRequest::default()).unwrap().size_bytes;
     assert_eq!(size(), FAR + 8192);
-    node.punch_hole(root(), FAR + 4096, 1 << 30).unwrap();
+    node.need_extents().unwrap().punch_hole(root(), FAR + 4096, 1 << 30).unwrap();
     assert_eq!(size(), FAR + 8192, "a hole never makes a file longer");
     assert_eq!(read(&*node, FAR + 4096, 2), [0, 0]);
-    let (start, end) = node.next_data(0).unwrap().unwrap();
+    let (start, end) = node.need_extents().unwrap().next_data(0).unwrap().unwrap();
     assert!(start == 0 && end >= 4096);
-    assert_eq!(node.next_data(FAR + 8192).unwrap(), None);
+    assert_eq!(node.need_extents().unwrap().next_data(FAR + 8192).unwrap(), None);
     if vfs.features().sparse {
         assert!(end < FAR, "{end}");
-        assert_eq!(node.next_data(end).unwrap(), None);
+        assert_eq!(node.need_extents().unwrap().next_data(end).unwrap(), None);
         assert!(node.attributes(AttributeRequest::default()).unwrap().allocated_bytes < FAR);
     }
 }
 
 pub fn allocate_changes_neither_length_nor_content(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"abc");
-    match node.allocate(root(), 0, 1 << 20) {
+    match node.need_extents().unwrap().allocate(root(), 0, 1 << 20) {
         Err(FsError::NotSupported) => return,
         other => other.unwrap(),
     }
@@ -83,13 +83,13 @@ pub fn allocate_changes_neither_length_nor_content(vfs: &dyn Vfs) {
 
 pub fn allocate_and_grow_extends_and_never_truncates(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"abc");
-    match node.allocate_and_grow(root(), 1, 9) {
+    match node.need_extents().unwrap().allocate_and_grow(root(), 1, 9) {
         Err(FsError::NotSupported) => return,
         other => other.unwrap(),
     }
     assert_eq!(content(&*node), b"abc\0\0\0\0\0\0\0");
     node.write(root(), 20, b"d").unwrap();
-    node.allocate_and_grow(root(), 0, 5).unwrap();
+    node.need_extents().unwrap().allocate_and_grow(root(), 0, 5).unwrap();
     assert_eq!(node.attributes(AttributeRequest::default()).unwrap().size_bytes, 21);
 }
 
@@ -115,7 +115,8 @@ pub fn clone_shares_whole_blocks_or_nothing(vfs: &dyn Vfs) {
     let bytes = [&[1; 4096][..], &[2; 4096], &[3; 100]].concat();
     let source = file(vfs, "a", &bytes);
     let target = file(vfs, "b", &[4; 4096 * 3]);
-    let cloned = target.clone_range(root(), 4096, &*source, 4096, 4096 + 100);
+    let cloned =
+        target.need_extents().unwrap().clone_range(root(), 4096, &*source, 4096, 4096 + 100);
     if !vfs.features().reflink {
         assert_eq!(cloned, Err(FsError::NotSupported));
         return;
@@ -123,15 +124,19 @@ pub fn clone_shares_whole_blocks_or_nothing(vfs: &dyn Vfs) {
     // A range up to the source's end may be unaligned only if the target ends with it.
     assert_eq!(cloned, Err(FsError::InvalidParameter));
     target.set_size(root(), 4096 * 2 + 100).unwrap();
-    target.clone_range(root(), 4096, &*source, 4096, 4096 + 100).unwrap();
+    target.need_extents().unwrap().clone_range(root(), 4096, &*source, 4096, 4096 + 100).unwrap();
     assert_eq!(content(&*target), [&[4; 4096][..], &[2; 4096], &[3; 100]].concat());
     source.write(root(), 4096, &[5]).unwrap();
     assert_eq!(content(&*target)[4096], 2, "what was shared is not one file");
     for (to, from, length) in [(1, 0, 4096), (0, 1, 4096), (0, 0, 100), (0, 0, 1 << 20)] {
-        let refused = target.clone_range(root(), to, &*source, from, length);
+        let refused =
+            target.need_extents().unwrap().clone_range(root(), to, &*source, from, length);
         assert_eq!(refused, Err(FsError::InvalidParameter), "{to} {from} {length}");
     }
-    assert_eq!(source.clone_range(root(), 0, &*source, 0, 4096), Err(FsError::InvalidParameter));
+    assert_eq!(
+        source.need_extents().unwrap().clone_range(root(), 0, &*source, 0, 4096),
+        Err(FsError::InvalidParameter)
+    );
 }
 
 pub fn access_beyond_the_open_mode_is_refused(vfs: &dyn Vfs) {

@@ -9,12 +9,13 @@ use std::path::Path;
 const CALLERS: [&str; 2] = ["Actor<'_>", "ServerWork"];
 
 /// The traits of backends, by file.
-const TRAITS: [(&str, &str); 15] = [
+const TRAITS: [(&str, &str); 16] = [
     ("changes.rs", "ChangeFeed"),
     ("changes.rs", "ChangeFeeds"),
     ("exclusive_creation.rs", "ExclusiveCreation"),
     ("extended_attributes.rs", "ExtendedAttributes"),
     ("external.rs", "ExternalWatches"),
+    ("file_extents.rs", "FileExtents"),
     ("handle.rs", "PersistentHandles"),
     ("user_quotas.rs", "UserQuotas"),
     ("changes.rs", "ListingFeed"),
@@ -34,7 +35,7 @@ const SNAPSHOTS: &str = "is done for the server always: ServerWork::Snapshots";
 
 /// Methods without a caller. The test `calls_without_actor_need_no_permission` of vfs-local calls
 /// those that read open nodes.
-const WITHOUT_CALLER: [(&str, &str, &str); 40] = [
+const WITHOUT_CALLER: [(&str, &str, &str); 41] = [
     ("ChangeFeed", "check", QUEUE),
     ("ChangeFeed", "drain", QUEUE),
     ("ChangeFeed", "unfollow", QUEUE),
@@ -44,6 +45,7 @@ const WITHOUT_CALLER: [(&str, &str, &str); 40] = [
     ("Node", "attributes", OPEN),
     ("Node", "exclusive_creation", MEMORY),
     ("Node", "extended_attributes", MEMORY),
+    ("Node", "file_extents", MEMORY),
     ("Node", "is_empty", OPEN),
     ("LocalFile", "is_resident", OPEN),
     ("Node", "key", MEMORY),
@@ -51,7 +53,7 @@ const WITHOUT_CALLER: [(&str, &str, &str); 40] = [
     ("Node", "readdir", OPEN),
     ("Node", "local_file", MEMORY),
     ("Node", "named_streams", MEMORY),
-    ("Node", "next_data", OPEN),
+    ("FileExtents", "next_data", OPEN),
     ("Node", "posix_acl", OPEN),
     ("Node", "read", OPEN),
     ("Node", "reparse_store", MEMORY),
