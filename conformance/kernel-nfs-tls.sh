@@ -74,7 +74,7 @@ channels = [c for s in json.load(open("/tmp/channels"))["NfsClients"] for c in s
 sessions = [s for c in json.load(open("/tmp/status"))["nfs"]["clients"] for s in c["sessions"]]
 count = int(sys.argv[1])
 assert [c["Tls"] for c in channels] == [True] * count, channels
-facts = [(s["connections"], s["under_tls"], s["callbacks"]) for s in sessions]
+facts = [(s["connections"], s["tls_connections"], s["callbacks"]) for s in sessions]
 assert facts == [(count, count, True)], sessions
 END
 }

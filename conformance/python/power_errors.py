@@ -127,21 +127,21 @@ class Scenario:
 
     def require_unmarked(self):
         text, shown = self.status()
-        require(not shown["disks_failed"] and "disk" not in text, "a disk is marked before it fails: " + text)
+        require(not shown["disk_failures"] and "disk" not in text, "a disk is marked before it fails: " + text)
         require(not self.metrics("anabranch_share_disk_failures_total"), "metrics before the disk fails")
         require(not self.failing()[1], "health before the disk fails: %s" % (self.failing(),))
 
     def require_marked(self, error=None):
         """Each share is on the disk; the one that is continuously available has stopped."""
         text, shown = self.status()
-        disks = shown["disks_failed"]
+        disks = shown["disk_failures"]
         require(sorted(disks) == list(SHARES), "status marks %s" % disks)
         require(all(disks[share]["stopped"] == (share == "ca") for share in SHARES), "status: %s" % disks)
         require(all(disks[share]["count"] > 0 and disks[share]["error"] for share in SHARES), "status: %s" % disks)
         require(not error or all(disks[share]["error"] == error for share in SHARES), "status: %s" % disks)
         for share in SHARES:
             found = (share, disks[share]["error"], disks[share]["count"])
-            line = "share %s: what was written was not kept (%s; failures: %d)" % found
+            line = "share %s: written data was not stored (%s; failures: %d)" % found
             require(line + ("; the share has stopped" if share == "ca" else ":") in text, text)
         failures = self.metrics("anabranch_share_disk_failures_total")
         require(failures == {share: disks[share]["count"] for share in SHARES}, "metrics: %s" % failures)
@@ -242,7 +242,7 @@ def room_is_lacking(scenario, large):
     status = scenario.flush(scenario.smb, file)
     require(status == DISK_FULL, "SMB FLUSH without room: %#x" % status)
     ok("COMMIT and FLUSH without room are answered NFS4ERR_NOSPC and STATUS_DISK_FULL")
-    disks = scenario.status()[1]["disks_failed"]
+    disks = scenario.status()[1]["disk_failures"]
     require(all(disks[share]["error"] == "no space left" and not disks[share]["stopped"] for share in SHARES),
             "status: %s" % disks)
     require(not scenario.failing()[1], "health: %s" % (scenario.failing(),))

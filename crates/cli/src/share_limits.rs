@@ -90,7 +90,8 @@ fn shown(name: &str, limits: &Value) -> String {
     }
     if let Some(credits) = limits["credits"].as_object() {
         let part = |key: &str| plain(&credits[key]);
-        out += &format!("  credits    {} of {}, {}\n", part("held"), part("max"), part("state"));
+        out +=
+            &format!("  credits    {} of {}, {}\n", part("available"), part("max"), part("state"));
     }
     let throttled = limits["throttled"].as_object().map(said).unwrap_or_default();
     out += &format!("  throttled  {throttled}  waiting {}\n", plain(&limits["waiting"]));
@@ -113,7 +114,7 @@ mod tests {
         let limits = json!({
             "class": "custom", "provisioned_gib": null,
             "share": { "iops": 500, "egress": null }, "file": { "iops": null },
-            "credits": { "held": 1, "max": 2, "state": "accruing" },
+            "credits": { "available": 1, "max": 2, "state": "accruing" },
             "throttled": { "iops": 7 }, "waiting": 0,
         });
         let wanted = "\

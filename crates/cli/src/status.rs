@@ -37,7 +37,7 @@ fn disk_failed(share: &str, disk: &Value) -> String {
     let stopped = disk["stopped"].as_bool().unwrap_or_default();
     let stopped = if stopped { "; the share has stopped" } else { "" };
     format!(
-        "share {share}: what was written was not kept ({}; failures: {count}){stopped}: check \
+        "share {share}: written data was not stored ({}; failures: {count}){stopped}: check \
          the kernel log and the file system, then restart the server\n",
         plain(&disk["error"])
     )
@@ -54,12 +54,12 @@ fn shown(status: &Value) -> String {
     ];
     let mut out = counts.join(", ") + "\n" + &confinement(&status["confinement"]);
     out += refused_calls(status);
-    for (share, by) in status["made_slow_us"].as_object().into_iter().flatten() {
+    for (share, by) in status["backend_latency_us"].as_object().into_iter().flatten() {
         let by = by.as_u64().unwrap_or_default();
         let share = plain(&Value::from(share.as_str()));
-        out += &format!("share {share} is made slow by {by} µs a call (backend_latency_us)\n");
+        out += &format!("share {share}: backend_latency_us adds {by} µs to each call\n");
     }
-    for (share, disk) in status["disks_failed"].as_object().into_iter().flatten() {
+    for (share, disk) in status["disk_failures"].as_object().into_iter().flatten() {
         out += &disk_failed(share, disk);
     }
     for session in sessions {
@@ -141,7 +141,7 @@ fn nfs_client(client: &Value) -> String {
     out += &format!("  {}", counted(client["states"].as_u64(), "state"));
     out += match (is("confirmed"), is("expired")) {
         (false, _) => "  not confirmed\n",
-        (true, true) => "  not heard of for its lease\n",
+        (true, true) => "  lease expired\n",
         (true, false) => "\n",
     };
     out += &shares_line("exports", &client["exports"]);
@@ -149,7 +149,7 @@ fn nfs_client(client: &Value) -> String {
         let text = |key: &str| plain(&session[key]);
         out += &format!("  session {}  slots {}  busy {}", text("id"), text("slots"), text("busy"));
         out += &format!("  calls {}  connections {}", text("calls"), text("connections"));
-        let under_tls = session["under_tls"].as_u64().unwrap_or_default();
+        let under_tls = session["tls_connections"].as_u64().unwrap_or_default();
         if under_tls > 0 {
             out += &format!(", {under_tls} under TLS");
         }
@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn disk_that_has_failed_is_shown_with_its_share_and_the_remedy() {
         let disk = serde_json::json!({"count": 2, "error": "I/O error", "stopped": true});
-        let shown = shown(&serde_json::json!({"disks_failed": {"data": disk}}));
-        let line = "share data: what was written was not kept (I/O error; failures: 2); \
-                    the share has stopped: check the kernel log and the file system, \
+        let shown = shown(&serde_json::json!({"disk_failures": {"data": disk}}));
+        let line = "share data: written data was not stored (I/O error; failures: 2); the share \
+                    has stopped: check the kernel log and the file system, \
                     then restart the server\n";
         assert!(shown.contains(line), "{shown}");
     }

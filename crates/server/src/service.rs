@@ -783,7 +783,12 @@ fn with_latency(share: &ShareConfig, vfs: Arc<dyn Vfs>) -> Arc<dyn Vfs> {
         return vfs;
     }
     let latency = Duration::from_micros(share.backend_latency_us);
-    tracing::warn!(share = share.name, ?latency, "backend_latency_us makes this share slow");
+    tracing::warn!(
+        share = share.name,
+        ?latency,
+        "backend_latency_us delays each call of this \
+                                                  share"
+    );
     Arc::new(vfs::DelayedVfs::new(vfs, Arc::new(move || std::thread::sleep(latency))))
 }
 

@@ -1,5 +1,5 @@
-//! Limits of shares, held by the built server against clients that ask for more, over SMB,
-//! NFS and both at once.
+//! Limits of shares in the built server: clients that request more are held to them, over SMB, NFS
+//! and both at once.
 
 use crate::support::{MeasuringTurn, ServerProcess, Setup};
 use bytes::Bytes;
@@ -54,7 +54,7 @@ struct ClientLoad<'a> {
 }
 
 impl<'a> ClientLoad<'a> {
-    /// In the share that has limits.
+    /// The share has limits; otherwise it is the neighbour.
     fn of(file: &'a str, work: ClientOperation) -> Self {
         Self { share: "data", file, work, depth: DEPTH }
     }
@@ -98,7 +98,7 @@ fn serve(keys: &str, last: u8, port: u16) -> LimitedServer {
     LimitedServer { running, nfs }
 }
 
-/// Does `one` in as many loops as a client has requests under way.
+/// Repeats `one` in as many loops as a client has requests in flight.
 fn in_loops<F: Future<Output = u64> + Send + 'static>(
     depth: u64,
     done: &Arc<WorkTally>,
@@ -142,11 +142,11 @@ async fn smb_load(
         ClientOperation::Copy => {
             let target = Arc::new(tree.open("copy", &SmbOpenHow::read_write()).await.unwrap());
             let key = file.control(fsctl::SRV_REQUEST_RESUME_KEY, &[], 32).await.unwrap();
-            // One chunk, from the beginning to the beginning.
+            // One chunk: source offset 0, target offset 0.
             let chunk = [&key[..24], &[1, 0, 0, 0], &[0; 4 + 16], &(1u32 << 20).to_le_bytes()];
             let input = Arc::new([&chunk.concat()[..], &[0; 4]].concat());
             in_loops(load.depth, done, move |_| {
-                // Its key names the source while that is open.
+                // The resume key identifies the source while it is open.
                 let (_source, target, input) = (file.clone(), target.clone(), input.clone());
                 async move {
                     target.control(fsctl::SRV_COPYCHUNK, &input, 12).await.unwrap();
@@ -207,7 +207,7 @@ async fn nfs_load(
     }
 }
 
-/// Operations and bytes a second of clients that do all they may.
+/// Operations and bytes a second of clients at full load.
 async fn rates(served: &LimitedServer, (smb, nfs): (u8, u8), work: ClientOperation) -> (f64, f64) {
     let done = Arc::new(WorkTally::default());
     let mut loops = Vec::new();
@@ -274,7 +274,7 @@ fn throughput_is_held_in_each_direction_by_itself() {
             let (_, egress) = rates(&served, clients, ClientOperation::Read(65_536)).await;
             is_near(egress, 16.0 * MIB, &format!("egress, {who}"));
         }
-        // Both at once: who writes does not hold up who reads.
+        // Readers and writers together: writers do not delay readers.
         let (read, written) = (Arc::new(WorkTally::default()), Arc::new(WorkTally::default()));
         let mut loops =
             smb_load(&served, ClientLoad::of("file0", ClientOperation::Read(65_536)), &read).await;
@@ -463,7 +463,7 @@ fn a_reload_changes_limits_under_load_and_disconnects_nobody() {
         served.running.signal("HUP");
         let (free, _) = measured(&done).await;
         assert!(free > 1500.0, "{free} a second without limits");
-        // None of the loops has met an error.
+        // No loop has failed.
         assert!(loops.iter().all(|one| !one.is_finished()));
         loops.iter().for_each(JoinHandle::abort);
     });
@@ -533,14 +533,14 @@ fn requests_that_wait_end_with_their_session_and_hold_up_nobody() {
         }
         assert!(answered < 50, "{answered} were answered by then");
         assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
-        // Its place is free: another session has the whole rate.
+        // The session's turn is free, so another session gets the whole rate.
         let (iops, _) = rates(&served, (1, 0), ClientOperation::Read(4096)).await;
         assert!((8.0..13.0).contains(&iops), "{iops}");
     });
 }
 
-/// Opens over a protocol that were counted as refused for a limit, after it is certain that none
-/// was counted as the server's fault.
+/// Number of opens over a protocol that count as refused by a limit; none may count as the server's
+/// fault.
 fn refused_by_limit(server: &ServerProcess, protocol: &str) -> u64 {
     let page = server.page("/metrics");
     let of = |response: &str| -> u64 {
@@ -567,7 +567,7 @@ fn a_file_has_so_many_handles_and_no_more() {
         let refused = tree.open("file0", &SmbOpenHow::read()).await.unwrap_err().to_string();
         assert!(refused.contains("TOO_MANY_OPENED_FILES"), "{refused}");
         let export = crate::support::library::export(served.nfs, "data").await;
-        // Its client would ask again for long.
+        // The client would retry for a long time.
         let open = export.open_file("file0", Disposition::Open);
         assert!(tokio::time::timeout(Duration::from_millis(200), open).await.is_err());
         assert!(refused_by_limit(&served.running, "SMB") == 1);
@@ -582,14 +582,14 @@ fn a_file_has_so_many_handles_and_no_more() {
 fn full_share_refuses_writes_until_space_is_freed() {
     let _turn = MeasuringTurn::wait();
     let served = serve("provisioned_gib = 1\n", 68, 24509);
-    // So that little is left: allocated, but not written.
+    // Allocates without writing, so that little space is left.
     let filler = std::fs::File::create(served.running.data().join("filler")).unwrap();
     rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, 1000 << 20).unwrap();
     in_runtime(async {
         let tree =
             crate::support::library::client(&served.running).await.tree("data").await.unwrap();
         let export = crate::support::library::export(served.nfs, "data").await;
-        // It is measured again once something was changed.
+        // The server measures the used size again after a change.
         tree.open("new", &SmbOpenHow::read_write()).await.unwrap();
         let data = Bytes::from(vec![1; 1 << 20]);
         let full = wait_until_full(&tree, &data).await;
@@ -611,7 +611,7 @@ fn full_share_refuses_writes_until_space_is_freed() {
     });
 }
 
-/// Writes until that is refused, and what is said then: all in all no more than there is room.
+/// Writes until a refusal, and returns it; the writes must not exceed the free space.
 async fn wait_until_full(tree: &client::SmbTree, data: &Bytes) -> String {
     let start = Instant::now();
     let file = tree.open("grows", &SmbOpenHow::read_write()).await.unwrap();
@@ -620,18 +620,18 @@ async fn wait_until_full(tree: &client::SmbTree, data: &Bytes) -> String {
             assert!(at < 100, "{at} MiB were written though 8 were left");
             return refused.to_string();
         }
-        // Until it was measured with what the test itself has put there.
+        // Waits until the measured size includes the test's own files.
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(start.elapsed() < crate::support::PATIENCE, "it never was full");
     }
     panic!("a gigabyte was written");
 }
 
-/// Credits for bursts of the only share.
+/// Burst credits of the only share.
 fn credits(server: &ServerProcess) -> u64 {
     let said: serde_json::Value =
         serde_json::from_str(&server.page("/v1/shares/data/limits")).unwrap();
-    said["credits"]["held"].as_u64().unwrap()
+    said["credits"]["available"].as_u64().unwrap()
 }
 
 #[test]
@@ -653,7 +653,7 @@ fn burst_credits_survive_stop_and_crash() {
     let mut running = running.kill().start();
     let kept = credits(&running);
     assert!((left - 100..left + soon).contains(&kept), "{kept} after {left}");
-    // It wrote down what there was when it began.
+    // At its start the server stored the credits of that moment.
     let running = running.kill().start();
     let kept = credits(&running);
     assert!((left - 100..left + soon).contains(&kept), "{kept} after {left} and a crash");
@@ -670,7 +670,7 @@ fn only_shares_of_some_classes_name_further_addresses() {
         let refused = client.interfaces().await.unwrap_err().to_string();
         assert!(refused.contains("FS_DRIVER_REQUIRED"), "{refused}");
         let _other = client.tree("free").await.unwrap();
-        // The test's machine may have no address to tell.
+        // The test's machine may have no address to advertise.
         let interfaces = client.interfaces().await.map_err(|error| error.to_string());
         assert!(
             !interfaces.is_err_and(|error| error.contains("FS_DRIVER_REQUIRED")),

@@ -49,7 +49,7 @@ fn available() -> Vec<&'static str> {
         let known = known.lines().any(|line| line.trim() == kind);
         let is_available = known && tool.is_ok();
         if !is_available {
-            eprintln!("left out: {kind} cannot be mounted here");
+            eprintln!("skipped: {kind} cannot be mounted here");
         }
         is_available
     };
@@ -120,7 +120,7 @@ fn file_system_attributes_are_what_each_file_system_has() {
     assert_eq!(file_system_attributes(&mut client, "tmpfs"), ALL_HAVE);
     assert_eq!(file_system_attributes(&mut client, "readonly"), ALL_HAVE | READ_ONLY);
     if kinds.contains(&"btrfs") {
-        // Sharing of blocks takes a write to be found.
+        // The server detects block sharing at the first write.
         let found = file_system_attributes(&mut client, "btrfs-readonly");
         assert_eq!(found, ALL_HAVE | READ_ONLY | COMPRESSION, "{found:#x}");
         let packed = open(&mut client, "packed", 0x80, 1);

@@ -234,7 +234,7 @@ fn share_limits_change_live_and_refuse_invalid_values() {
     assert!(text(&changed.stdout).contains("iops 500"), "{}", text(&changed.stderr));
     let shares: Value = serde_json::from_str(&server.page("/v1/shares")).unwrap();
     let shown = &shares["items"][0]["limits"];
-    assert_eq!((&shown["any"], &shown["share"]["iops"]), (&json!(true), &json!(500)));
+    assert_eq!((&shown["limited"], &shown["share"]["iops"]), (&json!(true), &json!(500)));
     assert_eq!(shown["share"]["egress"], 100 << 20);
     for (arguments, wanted) in [
         (["data", "limits.iops=fast"], "fast"),

@@ -1,4 +1,4 @@
-//! One user, or one address, that takes as much as it can get of what all share.
+//! One user or address that takes as much of the shared resources as it can get.
 
 use crate::support::client::{CREATE, READ, RawSmbClient, SUCCESS, WRITE, connect_from};
 use crate::support::{PASSWORD, ServerProcess, Setup, wait_for};
@@ -7,9 +7,9 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
 const TOO_MANY_OPENED_FILES: u32 = 0xC000_011F;
-/// Few, so that they are used up quickly: 384 are left for connections and opens.
+/// Few descriptors, so that they run out quickly: 384 are left for connections and opens.
 const DESCRIPTORS: &str = "--nofile=1024:1024";
-/// Another user than that of the tests.
+/// A second user beside that of the tests.
 const OTHER: &str = "nobody";
 
 /// A server with two users and few descriptors.
@@ -29,7 +29,7 @@ fn log_on(server: &ServerProcess, from: Ipv4Addr, user: &str) -> RawSmbClient {
     client
 }
 
-/// Opens `name` until that is refused: how often, and the refusal.
+/// Opens `name` until a refusal; returns the number of opens and the refusal.
 fn open_all(client: &mut RawSmbClient, name: &str) -> (usize, u32) {
     let body = RawSmbClient::create_body(name);
     for count in 0..2000 {
@@ -51,7 +51,7 @@ fn one_user_leaves_descriptors_to_others() {
     let mut hoarder = log_on(&server, here, &crate::support::user());
     let (own, refused) = open_all(&mut hoarder, "file");
     assert_eq!(refused, TOO_MANY_OPENED_FILES);
-    // As many as are left, on a second session, too.
+    // The remaining opens are available to a second session, too.
     let mut again = log_on(&server, here, &crate::support::user());
     assert!(open_all(&mut again, "file").0 <= 1);
     let mut other = log_on(&server, here, OTHER);
@@ -78,7 +78,7 @@ fn crowd_before_logon_keeps_nobody_out() {
     assert_eq!((known.echo(), late.echo()), (SUCCESS, SUCCESS));
     let displaced = "anabranch_connections_ended_total{reason=\"displaced\"}";
     assert!(server.metric(displaced) > 0, "some made room");
-    assert!(server.page("/metrics").contains("anabranch_connections_unknown"));
+    assert!(server.page("/metrics").contains("anabranch_connections_unauthenticated"));
     drop(crowd);
 }
 
@@ -87,7 +87,7 @@ fn silent_admin_connections_keep_no_administrator_out() {
     let server = Setup::new().start();
     let silent: Vec<TcpStream> =
         (0..80).map(|_| TcpStream::connect(server.admin).unwrap()).collect();
-    // Without waiting for the silent ones' time to be over.
+    // The server does not wait for the timeouts of the silent connections.
     let mut stream = TcpStream::connect(server.admin).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     let token = server.token("admin-token");
@@ -114,7 +114,7 @@ fn small() -> ServerProcess {
     setup.argument("--user").argument(&format!("{OTHER}:{PASSWORD}")).start()
 }
 
-/// The other user reads and writes as if nothing were.
+/// The other user reads and writes undisturbed.
 fn works(server: &ServerProcess) {
     let mut other = log_on(server, Ipv4Addr::LOCALHOST, OTHER);
     let file = other.create("other");
@@ -136,7 +136,7 @@ fn half_sent_requests_of_one_user_are_held_in_little_memory() {
     for (client, _) in &hoard {
         client.stream.set_nonblocking(true).unwrap();
     }
-    // As much of each as the server takes.
+    // As many as the server accepts of each.
     wait_for("a connection that may not send more", || {
         for (client, sent) in &mut hoard {
             while *sent < most.len()
@@ -159,7 +159,7 @@ fn answers_that_one_user_never_takes_are_held_in_little_memory() {
     let server = small();
     let folder = server.data();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
-    // Shorter reads than those that leave by sendfile.
+    // Reads that are too short for sendfile.
     std::fs::write(folder.join("file"), vec![1; 15_000]).unwrap();
     let before = server.memory_bytes();
     let hoard: Vec<RawSmbClient> = (0..30)

@@ -11,13 +11,13 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1024 * 1024;
-/// For what must happen at once, on a loaded machine.
+/// Time limit of immediate reactions, on a loaded machine.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Instruction of a packet filter: keep `k` bytes of the packet.
 const RETURN_CONSTANT: u16 = 0x06;
 
-/// Bytes that no client sends, one kind a line.
+/// Invalid byte sequences, one kind a line.
 fn garbage() -> Vec<Vec<u8>> {
     let mut valid = RawSmbClient::over(dummy());
     let echo = valid.message(ECHO, &[4, 0, 0, 0]);
@@ -53,15 +53,15 @@ fn garbage_ends_and_counts_only_its_own_connection() {
         assert_eq!(good.echo(), SUCCESS);
     }
     let counted = || {
-        server.metric("anabranch_connections_ended_total{reason=\"garbage\"}")
-            + server.metric("anabranch_connections_ended_total{reason=\"refused\"}")
+        server.metric("anabranch_connections_ended_total{reason=\"protocol_violation\"}")
+            + server.metric("anabranch_connections_ended_total{reason=\"security_violation\"}")
     };
     wait_for("the counts", || (counted() == kinds.len() as u64).then_some(()));
     assert_eq!(server.metric("anabranch_connections_ended_total{reason=\"defect\"}"), 0);
     assert!(server.is_running());
 }
 
-/// Garbage with a session is no better.
+/// Invalid bytes within a session end only its connection.
 #[test]
 fn garbage_after_the_logon_ends_only_that_connection() {
     let server = Setup::new().start();
@@ -69,7 +69,7 @@ fn garbage_after_the_logon_ends_only_that_connection() {
     for bytes in garbage() {
         let mut bad = RawSmbClient::ready(&server);
         let _ = bad.stream.write_all(&bytes);
-        // An incomplete frame of a length that is allowed now is waited for.
+        // The server waits for the rest of a frame whose length is allowed after the logon.
         if bytes != [0, 2, 0, 1] && bytes != garbage()[8] {
             assert!(bad.is_closed(SOON), "{:?}", &bytes[..bytes.len().min(80)]);
         }
@@ -118,7 +118,7 @@ fn client_without_logon_in_time_is_disconnected() {
     assert!(start.elapsed() >= Duration::from_millis(900));
     drip.join().unwrap();
     wait_for("the count", || {
-        (server.metric("anabranch_connections_ended_total{reason=\"slow\"}") == 3).then_some(())
+        (server.metric("anabranch_connections_ended_total{reason=\"timeout\"}") == 3).then_some(())
     });
     let mut known = RawSmbClient::ready(&server);
     std::thread::sleep(Duration::from_millis(1500));
@@ -132,7 +132,7 @@ fn incomplete_frame_times_out_after_logon() {
     let start = Instant::now();
     slow.stream.write_all(&[0, 0, 1, 0, 0xFE]).unwrap();
     assert!(!slow.is_closed(Duration::from_secs(1)), "a slow network is no crime");
-    // A byte now and then does not give more time.
+    // A byte now and then does not extend the timeout.
     slow.stream.write_all(b"S").unwrap();
     assert!(slow.is_closed(SOON));
     assert!(start.elapsed() >= Duration::from_secs(2));
@@ -140,7 +140,7 @@ fn incomplete_frame_times_out_after_logon() {
     assert_eq!(good.echo(), SUCCESS, "an idle client is not a slow one");
 }
 
-/// The client's machine has lost its power: nothing it is sent is confirmed.
+/// The client's machine has lost power: it acknowledges nothing.
 #[test]
 fn a_client_that_vanishes_without_a_word_is_noticed() {
     let server = Setup::new().server("stall_seconds = 2").start();
@@ -155,7 +155,8 @@ fn a_client_that_vanishes_without_a_word_is_noticed() {
     assert_eq!(good.receive().unwrap().status, SUCCESS, "its lock is free again");
     assert!(start.elapsed() < SOON);
     wait_for("the count", || {
-        (server.metric("anabranch_connections_ended_total{reason=\"vanished\"}") == 1).then_some(())
+        (server.metric("anabranch_connections_ended_total{reason=\"unreachable\"}") == 1)
+            .then_some(())
     });
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(good.echo(), SUCCESS, "an idle client confirms probes");
@@ -168,12 +169,12 @@ fn a_client_that_never_takes_its_answers_is_closed() {
     let file = greedy.create("data");
     let content = vec![7; 60_000];
     assert_eq!(greedy.call(WRITE, &RawSmbClient::write_body(file, 0, &content)).status, SUCCESS);
-    // More than the system's own buffers take.
+    // More bytes than the kernel's socket buffers hold.
     for n in 0..500 {
         greedy.send(READ, &RawSmbClient::read_body(file, n, 50_000));
     }
     wait_for("its end", || {
-        (server.metric("anabranch_connections_ended_total{reason=\"slow\"}") == 1).then_some(())
+        (server.metric("anabranch_connections_ended_total{reason=\"timeout\"}") == 1).then_some(())
     });
     assert_eq!(good.echo(), SUCCESS);
 }
@@ -192,14 +193,14 @@ fn connection_flood_of_one_address_leaves_others_served() {
         let refused = server.metric("anabranch_connections_refused_total");
         (refused + HELD_MAX == flood.len() as u64).then_some(())
     });
-    assert_eq!(server.metric("anabranch_connections_unknown"), HELD_MAX);
+    assert_eq!(server.metric("anabranch_connections_unauthenticated"), HELD_MAX);
     assert_eq!((good.echo(), RawSmbClient::ready(&server).echo()), (SUCCESS, SUCCESS));
     let grown = server.memory_bytes().saturating_sub(before);
     assert!(grown < 8 * MIB, "{} KiB", grown / 1024);
     let said = server.log().lines().filter(|l| l.contains("connection refused")).count();
     assert!((1..=server::log::LINES_OF_PEER_MAX as usize).contains(&said), "{said} lines");
     wait_for("the end of those that said nothing", || {
-        (server.metric("anabranch_connections_unknown") == 0).then_some(())
+        (server.metric("anabranch_connections_unauthenticated") == 0).then_some(())
     });
     assert_eq!(good.echo(), SUCCESS);
 }
@@ -208,7 +209,7 @@ fn connection_flood_of_one_address_leaves_others_served() {
 fn announced_lengths_alone_take_no_memory() {
     let server = Setup::new().in_small_pages().start();
     let before = server.memory_bytes();
-    // The most that is allowed: 8 MiB each, of which nothing comes.
+    // Announces the maximum of 8 MiB each, and sends nothing of it.
     let clients: Vec<RawSmbClient> = (0..100)
         .map(|_| {
             let mut client = RawSmbClient::ready(&server);
@@ -231,7 +232,7 @@ fn client_that_reads_no_replies_holds_bounded_memory() {
     let file = greedy.create("data");
     let content: Vec<u8> = (0..60_000u32).map(|n| (n % 251) as u8).collect();
     assert_eq!(greedy.call(WRITE, &RawSmbClient::write_body(file, 0, &content)).status, SUCCESS);
-    // Credits for all of them, before the first.
+    // Obtains the credits for all of them first.
     let mut credits = 0u64;
     while credits < READS {
         greedy.send(ECHO, &[4, 0, 0, 0]);
@@ -291,8 +292,7 @@ fn exchanges_that_are_begun_and_left_take_little_memory() {
     assert_eq!(good.echo(), SUCCESS);
 }
 
-/// The largest reads there are, as many of them in one frame as may be: their
-/// answers would fill many frames.
+/// The maximum number of maximum reads in one frame: their replies would fill many frames.
 #[test]
 fn answers_to_one_frame_are_bounded_together() {
     const READS: usize = 16;
@@ -346,7 +346,7 @@ fn answers_to_one_frame_are_bounded_together() {
     assert_eq!(good.echo(), SUCCESS);
 }
 
-/// A client may send its last requests and say that it sends no more.
+/// A client may send its last requests and shut down its side of the connection.
 #[test]
 fn requests_before_a_half_close_are_answered() {
     let server = Setup::new().start();
@@ -392,7 +392,7 @@ fn wrong_passwords_are_logged_once_each_and_judged_ever_later() {
     assert_eq!(attempt(PASSWORD).0, SUCCESS, "who knows the password is not locked out");
     let (_, time, _) = attempt("wrong");
     assert!(time < Duration::from_millis(500), "a success clears the account's failures: {time:?}");
-    // A name that nobody has looks the same from outside.
+    // The reply to an unknown name is the same.
     let mut client = RawSmbClient::connect(server.smb);
     client.negotiate();
     assert_eq!(client.log_on("nobody-has-this-name", "wrong"), LOGON_FAILURE);

@@ -18,7 +18,7 @@ pub fn show(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
 /// Starts a drain, or changes its deadline.
 pub fn begin(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let most = DRAIN_WITHIN_MAX.as_secs();
-    let bad = || Refusal::Bad(format!("say {{\"within_seconds\": N}}, with N from 0 to {most}"));
+    let bad = || Refusal::Bad(format!("send {{\"within_seconds\": N}}, with N from 0 to {most}"));
     let wish = input.body.as_object().ok_or_else(bad)?;
     if wish.keys().any(|key| key != "within_seconds") {
         return Err(bad());

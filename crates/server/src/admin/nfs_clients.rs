@@ -61,7 +61,7 @@ fn session(session: &NfsSessionFact) -> Value {
         "calls": session.calls,
         "callbacks": session.has_callbacks,
         "connections": session.connections.len(),
-        "under_tls": session.connections.iter().filter(|c| c.is_under_tls).count(),
+        "tls_connections": session.connections.iter().filter(|c| c.is_under_tls).count(),
     })
 }
 

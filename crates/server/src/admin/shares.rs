@@ -50,7 +50,9 @@ pub fn limits(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal>
 pub fn change(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
     let bad = || {
         Refusal::Bad(
-            "say keys of a share's configuration with values, as {\"class\": \"premium\", \"limits.iops\": 500}, or with \"default\"".into(),
+            "send keys of a share's configuration with values, as {\"class\": \"premium\", \
+             \"limits.iops\": 500}, or with \"default\""
+                .into(),
         )
     };
     let wish: &Map<String, Value> = input.body.as_object().ok_or_else(bad)?;
@@ -98,7 +100,7 @@ fn limits_shown(snapshot: &LimitsSnapshot, peak: Peak) -> Value {
         throttled.iter().map(|(why, count)| (why.name().to_owned(), json!(count))).collect();
     json!({
         "class": class.name(),
-        "any": limits.is_any(),
+        "limited": limits.is_any(),
         "provisioned_gib": gib,
         "provisioned_iops": iops,
         "provisioned_mib_per_second": mib_per_second,
@@ -109,7 +111,7 @@ fn limits_shown(snapshot: &LimitsSnapshot, peak: Peak) -> Value {
         "root_handles": limits.root_handles,
         "file_handles": limits.file_handles,
         "credits": credits.map(|credits| json!({
-            "held": credits.held, "max": credits.max, "state": credits.state.name(),
+            "available": credits.held, "max": credits.max, "state": credits.state.name(),
         })),
         "throttled": throttled,
         "waiting": waiting,

@@ -43,7 +43,7 @@ pub fn status(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
     let ConnectionCounts {
         open, unknown, accepted, refused, received_bytes, sent_bytes, ends, ..
     } = state.connections.counts();
-    let SmbSnapshot { sessions, garbage, requests, logons_failed, logons, .. } =
+    let SmbSnapshot { sessions, protocol_violations, requests, logons_failed, logons, .. } =
         state.server.snapshot();
     let shown = sessions.iter().take(ADMIN_ITEMS_MAX);
     Ok(AdminAnswer::Json(json!({
@@ -54,7 +54,7 @@ pub fn status(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
         "refusals_logged": crate::confinement::are_refusals_logged(),
         "drain": state.drain.facts().state,
         "connections": open,
-        "connections_unknown": unknown,
+        "connections_unauthenticated": unknown,
         "connections_accepted": accepted,
         "connections_refused": refused,
         "connections_ended": ends,
@@ -63,9 +63,9 @@ pub fn status(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
         "requests": requests,
         "logons": logons,
         "logons_failed": logons_failed,
-        "garbage": garbage,
-        "made_slow_us": made_slow(state),
-        "disks_failed": disks_failed(state),
+        "protocol_violations": protocol_violations,
+        "backend_latency_us": made_slow(state),
+        "disk_failures": disk_failures(state),
         "open_files": state.files.open_file_count(),
         "sessions": shown.map(|session| sessions::shown(session, state)).collect::<Vec<_>>(),
         "sessions_total": sessions.len(),
@@ -81,7 +81,7 @@ fn made_slow(state: &AdminState) -> Value {
 }
 
 /// Shares whose disks failed to store written data.
-fn disks_failed(state: &AdminState) -> Value {
+fn disk_failures(state: &AdminState) -> Value {
     let disks = disks::all(&state.server.config(), &state.files);
     let shown = |disk: ShareDisk| {
         let ShareDisk { share, failure, has_stopped } = disk;

@@ -50,7 +50,7 @@ pub static OPERATIONS: &[AdminOperation] = &[
         .says("Class and limits of a share, throttled requests and burst credits."),
     get("/v1/shares/{share}/limits", "changeShareLimits", "ShareLimits", shares::change)
         .by(Method::Patch)
-        .takes("ShareLimitsWish")
+        .takes("ShareLimitsRequest")
         .says("Changes class, size or limits of a share until its configuration changes."),
     get("/v1/features", "features", "FeatureList", features::list)
         .says("Features and their states on each share."),
@@ -78,10 +78,13 @@ pub static OPERATIONS: &[AdminOperation] = &[
         .says("Hit counters of the metadata caches, by share and kind."),
     get("/v1/top", "top", "Top", status::top).says("Clients and files with the most traffic."),
     get("/v1/drain", "drainState", "Drain", drain::show).says("Progress of a drain."),
-    get("/v1/drain", "beginDrain", "Drain", drain::begin).by(Method::Post).takes("DrainWish").says(
-        "Refuses new connections and sessions, closes idle ones at once and all others at \
+    get("/v1/drain", "beginDrain", "Drain", drain::begin)
+        .by(Method::Post)
+        .takes("DrainRequest")
+        .says(
+            "Refuses new connections and sessions, closes idle ones at once and all others at \
                the deadline.",
-    ),
+        ),
     get("/v1/drain", "cancelDrain", "Drain", drain::cancel)
         .by(Method::Delete)
         .says("Cancels the drain: accepts connections again."),

@@ -165,7 +165,8 @@ pub enum NfsStable {
 pub enum SmbStable {
     /// Flushes and write-through data only, as with Windows and Samba.
     #[default]
-    Asked,
+    #[serde(alias = "asked")]
+    Requested,
     /// All changes.
     Always,
 }
@@ -200,9 +201,9 @@ fn squash_of(value: &str) -> Result<NfsSquash, ConfigError> {
 
 fn smb_stable_of(value: &str) -> Result<SmbStable, ConfigError> {
     match value {
-        "asked" => Ok(SmbStable::Asked),
+        "requested" | "asked" => Ok(SmbStable::Requested),
         "always" => Ok(SmbStable::Always),
-        _ => Err(ConfigError::of(format!("smb_stable is asked or always, not {value:?}"))),
+        _ => Err(ConfigError::of(format!("smb_stable is requested or always, not {value:?}"))),
     }
 }
 

@@ -116,7 +116,8 @@ fn mistake_in_share_options_is_reported_with_line_and_remedy() {
         ),
         (
             "[server]\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n",
-            "line 4: share a: guest_ok and required signing exclude each other: guests have no key; set signing = \"offered\" in [server], or leave guests out",
+            "line 4: share a: guest_ok and required signing exclude each other: guests have no \
+             key; set signing = \"offered\" in [server], or remove guest_ok",
         ),
         (
             "[server]\nntlm = \"off\"\n",
@@ -354,4 +355,17 @@ fn tls_is_offered_with_a_certificate_and_required_by_share() {
     assert_eq!(share.nfs_tls, NfsTls::Offered);
     let said = share.set("nfs_tls", "yes").unwrap_err().to_string();
     assert_eq!(said, "nfs_tls is offered or required, not \"yes\"");
+}
+
+#[test]
+fn former_value_of_smb_stable_is_still_read() {
+    let text = "[[share]]\nname = \"a\"\npath = \"/x\"\nsmb_stable = ";
+    for value in ["requested", "asked"] {
+        let config = ServerConfig::parse(&format!("{text}\"{value}\"\n")).unwrap();
+        let mut share = config.shares[0].clone();
+        assert_eq!(share.smb_stable, SmbStable::Requested, "{value}");
+        share.set("smb_stable", "always").unwrap();
+        share.set("smb_stable", value).unwrap();
+        assert_eq!(share.smb_stable, SmbStable::Requested, "{value}");
+    }
 }

@@ -139,7 +139,11 @@ impl ShareConfig {
             wrong.push(format!("share {name}: guest_ok and required encryption exclude each other: guests have no key"));
         }
         if self.guest_ok && config.signing == Signing::Required {
-            wrong.push(format!("share {name}: guest_ok and required signing exclude each other: guests have no key; set signing = \"offered\" in [server], or leave guests out"));
+            wrong.push(format!(
+                "share {name}: guest_ok and required signing exclude each other: \
+                                guests have no key; set signing = \"offered\" in [server], or \
+                                    remove guest_ok"
+            ));
         }
         if self.guest_ok && config.ntlm == Ntlm::Off {
             wrong.push(format!("share {name}: guest_ok and ntlm = \"off\" exclude each other: guests log on by NTLM"));

@@ -34,7 +34,7 @@ pub(super) fn restrict(ports: &[u16]) -> Result<LandlockRules, ConfinementError>
     match rules {
         LandlockRules { scopes: true, .. } => {}
         LandlockRules { ports: true, .. } => tracing::warn!(
-            "this kernel's Landlock knows TCP ports but not signals; Linux 6.12 has both"
+            "this kernel's Landlock restricts TCP ports but not signals; Linux 6.12 restricts both"
         ),
         _ => tracing::warn!(
             "this kernel has no Landlock for TCP ports (Linux 6.7, lsm=landlock): \

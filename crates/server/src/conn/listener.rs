@@ -138,12 +138,12 @@ fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
         End::Closed => ("closed", None),
         // The client stopped answering: its network or its power failed.
         End::Network(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            ("vanished", Some("its network acknowledges nothing"))
+            ("unreachable", Some("its network acknowledges nothing"))
         }
         End::Network(_) => ("network", None),
-        End::Garbage(what) => ("garbage", Some(what)),
-        End::Refused(what) => ("refused", Some(what)),
-        End::Slow(what) => ("slow", Some(what)),
+        End::Garbage(what) => ("protocol_violation", Some(what)),
+        End::Refused(what) => ("security_violation", Some(what)),
+        End::Slow(what) => ("timeout", Some(what)),
         End::Stopped => ("stopped", None),
         End::Cut => ("cut", Some("an administrator's command")),
         End::Displaced => ("displaced", Some("too many connections without a logon")),
@@ -154,9 +154,9 @@ fn reason(kind: &str) -> &'static str {
     match kind {
         "cut" => "cut",
         "displaced" => "displaced by another client",
-        "garbage" => "protocol violation",
-        "refused" => "security violation",
-        "vanished" => "the client is gone",
+        "protocol_violation" => "protocol violation",
+        "security_violation" => "security violation",
+        "unreachable" => "the client is gone",
         _ => "timeout",
     }
 }

@@ -50,12 +50,12 @@ impl AuditFilter {
             return Some(0);
         }
         let source = event.peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
-        let left_out = self.bounds.admit(source, !event.is_success, now)?;
+        let suppressed = self.bounds.admit(source, !event.is_success, now)?;
         let begins = event.kind == AuditKind::SessionSetup && event.is_success;
         if begins && self.begun.len() < SESSIONS_MAX {
             self.begun.insert(event.session.clone());
         }
-        Some(left_out)
+        Some(suppressed)
     }
 }
 
@@ -106,8 +106,8 @@ impl Audit {
         }
     }
 
-    fn left_out(&self) {
-        self.exported.audit_left_out.fetch_add(1, Ordering::Relaxed);
+    fn count_suppressed(&self) {
+        self.exported.audit_suppressed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -116,13 +116,15 @@ impl AuditSink for Audit {
         let mut admission = self.admission.lock();
         let admitted = admission.admit(event, Instant::now());
         drop(admission);
-        let Some(left_out) = admitted else { return self.left_out() };
-        let line = escape_json(&json_of(event, left_out, SystemTime::now()).to_string());
+        let Some(suppressed) = admitted else { return self.count_suppressed() };
+        let line = escape_json(&json_of(event, suppressed, SystemTime::now()).to_string());
         match &self.target {
             AuditDestination::Log => tracing::info!(target: AUDIT_TARGET, "{line}"),
             AuditDestination::Thread(sender) => match sender.try_send(Order::Write(line)) {
                 Ok(()) => {}
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.left_out(),
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                    self.count_suppressed()
+                }
             },
         }
     }
@@ -132,7 +134,7 @@ fn cut(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
-fn json_of(event: &AuditEvent, left_out: u64, now: SystemTime) -> Value {
+fn json_of(event: &AuditEvent, suppressed: u64, now: SystemTime) -> Value {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let category = match event.kind {
         AuditKind::Denied => "AccessDenied",
@@ -160,8 +162,8 @@ fn json_of(event: &AuditEvent, left_out: u64, now: SystemTime) -> Value {
         line["encryption"] = agreed.cipher.into();
         line["encrypted"] = agreed.encrypted.into();
     }
-    if left_out > 0 {
-        line["leftOut"] = left_out.into();
+    if suppressed > 0 {
+        line["suppressed"] = suppressed.into();
     }
     line
 }
@@ -210,7 +212,7 @@ fn write(file: File, path: &Path, orders: &Receiver<Order>, exported: &ExportCou
             match order {
                 Order::Write(line) if result.is_ok() => result = writeln!(out, "{line}"),
                 Order::Write(_) => {
-                    exported.audit_left_out.fetch_add(1, Ordering::Relaxed);
+                    exported.audit_suppressed.fetch_add(1, Ordering::Relaxed);
                 }
                 Order::OpenAgain => match open_file(path) {
                     Ok(file) => out = BufWriter::new(file),
@@ -265,7 +267,7 @@ mod tests {
             ("correlationId", json!("7.9")),
             ("uri", json!("/data/a/b")),
             ("operationVersion", json!("3.1.1")),
-            ("leftOut", json!(3)),
+            ("suppressed", json!(3)),
         ] {
             assert_eq!(line[field], value, "{field}");
         }
@@ -291,10 +293,10 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(lines().lines().count(), expected);
-        assert_eq!(exported.audit_left_out.load(Ordering::Relaxed), 12);
+        assert_eq!(exported.audit_suppressed.load(Ordering::Relaxed), 12);
         let last: Value = serde_json::from_str(lines().lines().last().unwrap()).unwrap();
         assert_eq!(
-            (&last["operationName"], &last["leftOut"]),
+            (&last["operationName"], &last["suppressed"]),
             (&json!("SessionSetup"), &json!(12))
         );
     }

@@ -31,7 +31,7 @@ const FEATURES: [(&str, OfShare); 9] = [
     ("named-streams", |_, _, share| {
         let Some(volume) = &share.volume else { return FeatureState::Off };
         if volume.features().stream_bytes_max == 0 {
-            return FeatureState::UnsupportedHere;
+            return FeatureState::Unsupported;
         }
         on(volume.options.streams, FeatureState::Stable)
     }),

@@ -25,12 +25,12 @@ pub enum FeatureState {
     /// Supported here, but not enabled.
     Off,
     /// Not supported here.
-    UnsupportedHere,
+    Unsupported,
 }
 
 impl FeatureState {
     /// All states, the most capable first.
-    pub const ALL: [Self; 4] = [Self::Stable, Self::Preview, Self::Off, Self::UnsupportedHere];
+    pub const ALL: [Self; 4] = [Self::Stable, Self::Preview, Self::Off, Self::Unsupported];
 
     /// The displayed name.
     #[must_use]
@@ -39,7 +39,7 @@ impl FeatureState {
             Self::Stable => "stable",
             Self::Preview => "preview",
             Self::Off => "off",
-            Self::UnsupportedHere => "unsupported-here",
+            Self::Unsupported => "unsupported",
         }
     }
 
@@ -48,7 +48,7 @@ impl FeatureState {
         match self {
             Self::Stable | Self::Preview => "Registered",
             Self::Off => "NotRegistered",
-            Self::UnsupportedHere => "Unsupported",
+            Self::Unsupported => "Unsupported",
         }
     }
 }
@@ -192,8 +192,7 @@ impl FeatureRegistry {
         let provider = self.providers.get(name);
         let state = |on| if on { FeatureState::Stable } else { FeatureState::Off };
         let shares = provider.map(|provider| provider()).unwrap_or_default();
-        let bare =
-            if provider.is_some() { FeatureState::Off } else { FeatureState::UnsupportedHere };
+        let bare = if provider.is_some() { FeatureState::Off } else { FeatureState::Unsupported };
         let shares = shares.into_iter().map(|(share, switch)| (share, state(switch.is_on())));
         FeatureFact { name, shares: shares.collect(), bare }
     }
@@ -420,10 +419,8 @@ mod tests {
         features.observe(move || {
             let on = lamp.load(Ordering::Relaxed);
             let state = if on { FeatureState::Preview } else { FeatureState::Off };
-            let shares = vec![
-                ("data".to_owned(), state),
-                ("home".to_owned(), FeatureState::UnsupportedHere),
-            ];
+            let shares =
+                vec![("data".to_owned(), state), ("home".to_owned(), FeatureState::Unsupported)];
             vec![FeatureFact { name: "nfs-tls", shares, bare: FeatureState::Off }]
         });
         features.stood.lock().values_mut().for_each(|seen| seen.1 = 1);
@@ -440,7 +437,7 @@ mod tests {
         let after = features.list()[1].clone();
         assert_eq!(after["FeatureState"], "preview");
         assert!(after["Since"].as_u64() > Some(1), "since it was switched on");
-        assert_eq!(after["Shares"][1]["FeatureState"], "unsupported-here");
+        assert_eq!(after["Shares"][1]["FeatureState"], "unsupported");
         assert_eq!(after["Shares"][1]["Since"].as_u64(), Some(1), "nothing changed there");
         assert_eq!(features.set("NFS-TLS", None, true), Err(Refusal::Configured));
         let states = features.states();

@@ -57,7 +57,7 @@ pub struct ExportCounters {
     /// Slow requests that the trace collector has accepted.
     pub traces_sent: AtomicU64,
     /// Events of which the audit log has only the number.
-    pub audit_left_out: AtomicU64,
+    pub audit_suppressed: AtomicU64,
 }
 
 impl Observer {
@@ -86,7 +86,7 @@ impl Observer {
             breaks: files::break_counts(),
             processor: &self.processor.seconds(),
             traces_sent: self.exported.traces_sent.load(Ordering::Relaxed),
-            audit_left_out: self.exported.audit_left_out.load(Ordering::Relaxed),
+            audit_suppressed: self.exported.audit_suppressed.load(Ordering::Relaxed),
             log: crate::log::counts(),
         })
     }

@@ -56,7 +56,10 @@ impl UsualNetworkFile {
     fn open(folder: &Path) -> (Self, Vec<UsualNetwork>) {
         let path = folder.join(FILE_NAME);
         let entries = read(&path).unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), %error, "the networks that accounts have logged on from cannot be read; each becomes usual again with its next logon");
+            tracing::warn!(path = %path.display(), %error, "the networks that accounts have \
+                                                            logged on from cannot be read; each \
+                                                            network is recorded again at its \
+                                                            next logon");
             Vec::new()
         });
         let known = entries.iter().map(|entry| UsualNetwork {

@@ -140,7 +140,7 @@ impl SmbConn {
         let result = self.take_frame(frame, now);
         (self.checked, self.arrival, self.order) = (None, None, None);
         if result.is_err() {
-            self.server.stats.garbage.fetch_add(1, Ordering::Relaxed);
+            self.server.stats.protocol_violations.fetch_add(1, Ordering::Relaxed);
         }
         result
     }

@@ -286,7 +286,7 @@ impl SmbConn {
         self.setups.remove(&id.0);
         let stats = &self.server.stats;
         stats.logons_failed.fetch_add(1, Ordering::Relaxed);
-        stats.logons_unjudged.fetch_add(1, Ordering::Relaxed);
+        stats.logons_refused_unchecked.fetch_add(1, Ordering::Relaxed);
         let why = "too many logon attempts are waiting; try again later";
         self.server.host.logon_failed(self.shared.facts.peer, &user, why);
         SetupReply { refused_user: user, ..SetupReply::refused(NtStatus::REQUEST_NOT_ACCEPTED) }

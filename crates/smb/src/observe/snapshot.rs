@@ -17,8 +17,8 @@ pub struct SmbSnapshot {
     pub sessions: Vec<SmbSessionFact>,
     /// Multichannel settings.
     pub multichannel: MultichannelPolicy,
-    /// See [`SmbStats::garbage`]; so for the others.
-    pub garbage: u64,
+    /// See [`SmbStats::protocol_violations`]; so for the others.
+    pub protocol_violations: u64,
     /// Requests received.
     pub requests: u64,
     /// Failed logons.
@@ -28,7 +28,7 @@ pub struct SmbSnapshot {
     /// Logon attempts that the throttle delayed.
     pub logons_delayed: u64,
     /// Logon attempts that were refused unverified.
-    pub logons_unjudged: u64,
+    pub logons_refused_unchecked: u64,
     /// See [`SmbStats::channels_lost`].
     pub channels_lost: u64,
 }
@@ -82,12 +82,12 @@ impl SmbSnapshot {
         Self {
             sessions: sessions.iter().map(|s| SmbSessionFact::of(s, multichannel)).collect(),
             multichannel,
-            garbage: stats.garbage.load(Ordering::Relaxed),
+            protocol_violations: stats.protocol_violations.load(Ordering::Relaxed),
             requests: stats.requests.load(Ordering::Relaxed),
             logons_failed: stats.logons_failed.load(Ordering::Relaxed),
             logons: stats.logons.load(Ordering::Relaxed),
             logons_delayed: stats.logons_delayed.load(Ordering::Relaxed),
-            logons_unjudged: stats.logons_unjudged.load(Ordering::Relaxed),
+            logons_refused_unchecked: stats.logons_refused_unchecked.load(Ordering::Relaxed),
             channels_lost: stats.channels_lost.load(Ordering::Relaxed),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 #[derive(Debug, Default)]
 pub struct SmbStats {
     /// Connections that the server closed for a protocol violation.
-    pub garbage: AtomicU64,
+    pub protocol_violations: AtomicU64,
     /// Requests received.
     pub requests: AtomicU64,
     /// Failed logons.
@@ -16,7 +16,7 @@ pub struct SmbStats {
     /// Logon attempts that the throttle delayed.
     pub logons_delayed: AtomicU64,
     /// Logon attempts that were refused unverified, because too many waited.
-    pub logons_unjudged: AtomicU64,
+    pub logons_refused_unchecked: AtomicU64,
     /// Channels that ended while their session kept another channel.
     pub channels_lost: AtomicU64,
 }

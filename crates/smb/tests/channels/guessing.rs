@@ -26,7 +26,7 @@ fn right_guess_behind_wrong_ones_is_delayed() {
     assert_eq!(client.status_of_setup(right), Some(NtStatus::REQUEST_NOT_ACCEPTED));
     let stats = &net.server.stats;
     assert_eq!(stats.logons_delayed.load(Ordering::Relaxed), WAITING_LOGONS_PER_CONNECTION as u64);
-    assert_eq!(stats.logons_unjudged.load(Ordering::Relaxed), answers.len() as u64 - 2);
+    assert_eq!(stats.logons_refused_unchecked.load(Ordering::Relaxed), answers.len() as u64 - 2);
 }
 
 #[test]

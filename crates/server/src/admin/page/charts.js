@@ -1,7 +1,7 @@
 // Charts in SVG: stacked areas or lines over the last five minutes. No data leaves the page, and
 // nothing is ever parsed as HTML.
 
-/** Seconds that are shown, as far as they are known; and at least. */
+/** Maximum and minimum width of the charts in seconds. */
 export const WINDOW = 300;
 const WINDOW_LEAST = 60;
 
@@ -23,7 +23,7 @@ function draw(name, attributes, text) {
   return element;
 }
 
-/** The next larger number that reads well; of bytes, in powers of two. */
+/** The next larger round number; for bytes, a power of two or one and a half of it. */
 function ceiling(value, step) {
   if (!(value > 0)) return 1;
   const base = step === 1024 ? 2 ** Math.floor(Math.log2(value)) : 10 ** Math.floor(Math.log10(value));
@@ -133,7 +133,7 @@ export class Chart {
     });
   }
 
-  /** The title's figure, the legend, and what is read out for the picture. */
+  /** Updates the title's figure, the legend, and the label for screen readers. */
   say() {
     const { title, format, stacked } = this.options, last = this.times.length - 1;
     const shown = this.series.map((one) => [one, one.values[last]]);
@@ -173,7 +173,7 @@ export class Chart {
     this.spoken.textContent = this.show(this.at);
   }
 
-  /** Shows the values `back` samples ago; as text, too. */
+  /** Shows the values of `back` samples ago, and returns them as text. */
   show(back) {
     const at = this.times.length - 1 - back;
     if (at < 0) return "";

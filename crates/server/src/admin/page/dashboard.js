@@ -1,15 +1,15 @@
-// The dashboard: asks the API once a second, keeps five minutes, shows them. What clients named
-// is only ever set as text.
+// The dashboard: polls the API once a second, retains five minutes of samples and draws them. Names
+// that clients chose are only set as text, never parsed as HTML.
 
 import { Chart, WINDOW, make } from "./charts.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
-/** What is asked each time, below /v1. With "metrics" among them traffic is told by share and operation. */
+/** Resources below /v1 of each poll. Traffic is split by share and operation only if "metrics" is among them. */
 const ASKED = ["status", "metrics", "shares", "cache", "top", "features", "health"];
-/** Upper bounds of the latencies' buckets, in seconds; one more has what is longer. */
+/** Upper bounds of the latencies' buckets, in seconds; one more bucket counts longer ones. */
 const BOUNDS = [25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 2.5e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2.5e6, 5e6, 1e7].map((us) => us / 1e6);
-/** Series that are shown by name; the others together. */
+/** Number of series with a name of their own; the others are summed. */
 const NAMED = 5;
 
 // ---- figures as text
@@ -40,7 +40,7 @@ if (fragment) {
 }
 token = sessionStorage.getItem("token") ?? "";
 
-/** Asks; undefined where the server knows no such thing. Throws what the server says. */
+/** Sends a request; undefined for an unknown resource. Throws the server's description of the problem. */
 async function ask(path, method = "GET", body) {
   const headers = { Authorization: `Bearer ${token}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -52,7 +52,7 @@ async function ask(path, method = "GET", body) {
   return data;
 }
 
-// ---- what is kept
+// ---- retained samples
 
 const samples = []; // { time, pairs: Map of deltas, seconds, hits, credits }
 let before; // the last answers
@@ -84,7 +84,7 @@ function counters(status, metrics) {
   return pairs;
 }
 
-/** What came between two looks. A server that was started anew begins at nothing. */
+/** Increments between two polls. The counters of a restarted server begin at zero. */
 function since(now, then) {
   const deltas = new Map();
   for (const [key, one] of now) {
@@ -97,7 +97,7 @@ function since(now, then) {
   return deltas;
 }
 
-/** The latency that `part` of all do not exceed. */
+/** Latency that the fraction `part` of all requests does not exceed. */
 function quantile(buckets, part) {
   const all = buckets.reduce((sum, number) => sum + number, 0);
   if (!all) return undefined;
@@ -131,7 +131,7 @@ function keyed(body, items, keyOf, build) {
   for (const row of rows.values()) row.remove();
 }
 
-/** Clients choose some names: what is invisible or turns the direction of text is spelt out. */
+/** Clients choose some names: invisible characters and those that change the direction of text are escaped. */
 const unsafe = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 function text(element, value) {
@@ -157,7 +157,7 @@ function row(cells, classes = []) {
   return element;
 }
 
-// ---- what changes something
+// ---- actions
 
 function confirmed(title, explanation, yes) {
   const dialog = $("ask"), opener = document.activeElement;
@@ -237,7 +237,7 @@ function sessionBody(session) {
     const channels = item.channels.length > 1 || item.opens.length ? item.channels : [];
     keyed(channelRows, channels, (channel) => String(channel.connection), channelRow);
   };
-  // Channels are rows of the same body: what `keyed` needs of a parent.
+  // Channels are rows of the same body, which offers `keyed` the interface of a parent.
   const channelRows = {
     get children() { return [...body.rows].slice(1); },
     get firstElementChild() { return body.rows[1] ?? null; },
@@ -273,7 +273,7 @@ function showSessions(status, seconds) {
     return { ...session, channels, cells, key: `smb ${session.id}`, build: sessionBody };
   });
   const nfs = status.nfs.clients.map((client) => {
-    const tls = client.sessions.some((session) => session.under_tls) ? "TLS" : "–";
+    const tls = client.sessions.some((session) => session.tls_connections) ? "TLS" : "–";
     const calls = client.sessions.reduce((sum, session) => sum + session.calls, 0);
     const cells = [client.owner, client.client, "NFS 4", tls, `${count(calls)} calls`, client.states, "–", "–", "–"];
     return { ...client, cells, key: `nfs ${client.id}`, build: clientBody };
@@ -346,7 +346,7 @@ function showTraffic() {
   for (const element of document.querySelectorAll("#traffic .controls, #traffic details")) element.hidden = !shown.metrics;
 }
 
-/** Sums over the last `seconds` of what `choose` takes. */
+/** Sums over the last `seconds` of the pairs that `choose` accepts. */
 function recent(seconds, choose = () => true) {
   const end = samples.at(-1)?.time ?? 0, sums = new Map();
   let passed = 0;
@@ -407,18 +407,18 @@ function shareCard(share) {
     const { limits } = item;
     text(where, [item.path, item.read_only ? "read only" : "", item.encryption_required ? "encrypted only" : "", item.nfs ? "NFS, too" : ""].filter(Boolean).join(" · "));
     const waiting = limits?.waiting ?? 0, throttled = throttledLately(item.name);
-    text(state, !limits ? "served" : !limits.any ? `${limits.class}, no limits` : waiting || throttled ? "throttled" : `${limits.class}, within limits`);
+    text(state, !limits ? "served" : !limits.limited ? `${limits.class}, no limits` : waiting || throttled ? "throttled" : `${limits.class}, within limits`);
     state.className = `pill ${waiting || throttled ? "warn" : "good"}`;
     const rows = [];
     if (item.total_bytes !== null) rows.push(["Space", `${bytes(item.free_bytes)} free of ${bytes(item.total_bytes)}`]);
-    if (limits?.any) {
+    if (limits?.limited) {
       const { iops: most, ingress, egress, bandwidth } = limits.share, { burst_iops: burst } = limits;
       if (most) rows.push(["Operations", `${count(most)}/s${burst ? `, bursts ${count(burst)}/s` : ""}`]);
       const flows = [ingress && `in ${perSecond(ingress)}`, egress && `out ${perSecond(egress)}`, bandwidth && `both ${perSecond(bandwidth)}`].filter(Boolean);
       if (flows.length) rows.push(["Throughput", flows.join(", ")]);
       const reasons = Object.entries(limits.throttled).filter(([, number]) => number).map(([reason, number]) => `${reason} ${count(number)}`);
       rows.push(["Throttled", reasons.length ? `${reasons.join(", ")}; ${waiting} waiting now` : "never"]);
-      if (limits.credits) rows.push(["Credits", `${count(limits.credits.held)} of ${count(limits.credits.max)}, ${limits.credits.state}`]);
+      if (limits.credits) rows.push(["Credits", `${count(limits.credits.available)} of ${count(limits.credits.max)}, ${limits.credits.state}`]);
     }
     keyed(facts, rows.flatMap(([name, value]) => [["dt", name, name], ["dd", name, value]]), ([kind, name]) => `${kind} ${name}`, ([kind]) => {
       const element = make(kind);
@@ -479,7 +479,7 @@ function showCaches(cache) {
 }
 
 const STATES = { Registering: ["going on", "warn"], Unregistering: ["going off", "warn"] };
-const STANDS = { stable: ["stable", "good"], preview: ["preview", "warn"], off: ["off", ""], "unsupported-here": ["unsupported here", ""] };
+const STANDS = { stable: ["stable", "good"], preview: ["preview", "warn"], off: ["off", ""], unsupported: ["unsupported", ""] };
 
 function showFeatures(features) {
   const rows = features.flatMap((feature) => feature.Shares.length ? feature.Shares.map((share) => ({ feature: feature.FeatureName, share: share.Share, state: share.State, stands: share.FeatureState, switched: feature.Alias !== null })) : [{ feature: feature.FeatureName, share: "", state: feature.RegistrationState, stands: feature.FeatureState }]);
@@ -542,7 +542,7 @@ function showHead(status, health) {
   text($("facts"), `version ${status.version}, up for ${duration(status.uptime_seconds)}`);
 }
 
-// ---- looking
+// ---- polling
 
 function remember(answers, now) {
   const { status, metrics, shares, cache } = answers;
@@ -555,7 +555,7 @@ function remember(answers, now) {
       seconds,
       pairs: since(pairs, before.pairs),
       hits: new Map(cache.items.map(({ share, kind, hits, misses }) => [`${share}\t${kind}`, [hits, misses]])),
-      credits: of((limits) => limits?.credits?.held),
+      credits: of((limits) => limits?.credits?.available),
       throttled: of((limits) => Object.values(limits?.throttled ?? {}).reduce((sum, number) => sum + number, 0)),
     });
     while (samples.length && samples[0].time < now / 1000 - WINDOW) samples.shift();
@@ -626,7 +626,7 @@ function lockOut() {
 $("door-form").addEventListener("submit", (event) => {
   event.preventDefault();
   token = $("token").value.trim();
-  // What is no token cannot be in a header either.
+  // Other characters are not permitted in a header.
   if (!/^[\x21-\x7e]+$/.test(token)) { text($("door-wrong"), "A token has no spaces and only ASCII characters."); return; }
   $("token").value = "";
   sessionStorage.setItem("token", token);

@@ -78,7 +78,7 @@ impl SnapshotsConfig {
         let naming = match (&self.kept, &self.names) {
             (SnapshotTool::Snapper, None) => SnapshotNaming::Snapper,
             (SnapshotTool::Snapper, Some(_)) => {
-                return Err("snapper has numbers for names; leave out snapshot_names".into());
+                return Err("snapper names its snapshots by numbers; remove snapshot_names".into());
             }
             (_, Some(form)) => {
                 let form = NameFormat::new(form);

@@ -344,11 +344,12 @@ pub(super) const SHARE: &[Key] = &[
     },
     Key {
         name: "smb_stable",
-        form: "`\"asked\"` or `\"always\"`",
-        default: Is("\"asked\""),
+        form: "`\"requested\"` or `\"always\"`",
+        default: Is("\"requested\""),
         counts: Reload,
-        text: "Changes that are on stable storage before an SMB client gets its reply. `asked`: \
-               flushed data and write-through opens only, as with Windows and Samba. `always`: all \
+        text: "Changes that are on stable storage before an SMB client gets its reply. \
+               `requested`: flushed data and write-through opens only, as with Windows and \
+               Samba. `always`: all \
                changes; each write waits for the disk, like Samba's `sync always`. Shares with \
                `continuously_available` always behave like `always`.",
     },

@@ -52,7 +52,7 @@ struct NetworkEvents {
     since: Option<Instant>,
     refusals: u32,
     events: u32,
-    left_out: u64,
+    suppressed: u64,
 }
 
 impl NetworkEvents {
@@ -64,7 +64,7 @@ impl NetworkEvents {
     fn at(self, now: Instant) -> Self {
         match self.is_present(now) {
             true => self,
-            false => Self { since: Some(now), left_out: self.left_out, ..Self::default() },
+            false => Self { since: Some(now), suppressed: self.suppressed, ..Self::default() },
         }
     }
 
@@ -104,18 +104,18 @@ impl AuditBounds {
         });
         let widest = accounts[LEVELS.len() - 1].written();
         let is_free = widest < EVENTS_TOTAL_MAX.saturating_sub(total.written());
-        let mut left_out = None;
+        let mut suppressed = None;
         if is_within && is_free {
             accounts.iter_mut().chain([&mut total]).for_each(|account| account.count(is_refusal));
-            left_out = Some(std::mem::take(&mut accounts[0].left_out));
+            suppressed = Some(std::mem::take(&mut accounts[0].suppressed));
         } else {
-            accounts[0].left_out += 1;
+            accounts[0].suppressed += 1;
         }
         self.total = total;
         for ((level, key), account) in self.levels.iter_mut().zip(keys).zip(accounts) {
             level.insert(key, account);
         }
-        left_out
+        suppressed
     }
 
     /// The account key of `source` in each level.

@@ -49,7 +49,7 @@ pub struct Moment<'a> {
     /// Slow requests that the trace collector has accepted.
     pub traces_sent: u64,
     /// Events that the audit log has left out.
-    pub audit_left_out: u64,
+    pub audit_suppressed: u64,
     /// Lines that the log lacks.
     pub log: LogCounts,
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn example() -> String {
-        let ends = [("closed", 3), ("garbage", 1)].into();
+        let ends = [("closed", 3), ("protocol_violation", 1)].into();
         let counts =
             ConnectionCounts { open: 7, received_bytes: 9, ends, ..ConnectionCounts::default() };
         let smb = SmbSnapshot { requests: 11, ..SmbSnapshot::default() };
@@ -142,7 +142,7 @@ mod tests {
             breaks: BreakCounts { nfs: 19, ..BreakCounts::default() },
             processor: &[(1, Stage::Io, 0.25)],
             traces_sent: 0,
-            audit_left_out: 0,
+            audit_suppressed: 0,
             log: LogCounts::default(),
         })
     }

@@ -334,10 +334,10 @@ const CLIENTS: &[Metric] = &[
         "anabranch_smb_logons_throttled_total",
         &["outcome"],
         "Logons after wrong passwords that were delayed (delayed), or refused because too many \
-         were delayed already (unjudged).",
+         were delayed already (refused).",
         |m, lines| {
             lines.put(&["delayed"], m.smb.logons_delayed);
-            lines.put(&["unjudged"], m.smb.logons_unjudged);
+            lines.put(&["refused"], m.smb.logons_refused_unchecked);
         },
     ),
     counter("anabranch_nfs_compounds_total", &[], "NFS COMPOUND requests answered.", |m, lines| {
@@ -350,10 +350,10 @@ const CLIENTS: &[Metric] = &[
         |m, lines| lines.put(&[], m.nfs.replays),
     ),
     counter(
-        "anabranch_audit_left_out_total",
+        "anabranch_audit_events_suppressed_total",
         &[],
         "Events that the audit log omits and only counts.",
-        |m, lines| lines.put(&[], m.audit_left_out),
+        |m, lines| lines.put(&[], m.audit_suppressed),
     ),
     counter(
         "anabranch_log_lines_dropped_total",
@@ -416,9 +416,14 @@ const PROCESS: &[Metric] = &[
     gauge("anabranch_connections", &[], "Open TCP connections.", |m, lines| {
         lines.put(&[], m.connections.open);
     }),
-    gauge("anabranch_connections_unknown", &[], "Open connections without a logon.", |m, lines| {
-        lines.put(&[], m.connections.unknown);
-    }),
+    gauge(
+        "anabranch_connections_unauthenticated",
+        &[],
+        "Open connections without a logon.",
+        |m, lines| {
+            lines.put(&[], m.connections.unknown);
+        },
+    ),
     counter("anabranch_connections_accepted_total", &[], "Accepted connections.", |m, lines| {
         lines.put(&[], m.connections.accepted);
     }),
