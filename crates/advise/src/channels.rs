@@ -102,7 +102,7 @@ pub struct VerificationStep {
     /// Whether the condition holds.
     pub passed: bool,
     /// The finding.
-    pub found: String,
+    pub result: String,
     /// The remedy, if the condition does not hold.
     pub remedy: Option<&'static str>,
 }
@@ -111,15 +111,15 @@ pub struct VerificationStep {
 #[must_use]
 pub fn steps(facts: &LoadedSessionFacts) -> Vec<VerificationStep> {
     let nfs = facts.protocol == "NFS";
-    let step = |number, what, passed: bool, found: String, remedy| VerificationStep {
+    let step = |number, what, passed: bool, result: String, remedy| VerificationStep {
         number,
         what,
         passed,
-        found,
+        result,
         remedy: (!passed).then_some(remedy),
     };
     let carried: u64 = facts.connections.iter().map(|one| one.bytes).sum();
-    let (rss, found) = adapters(facts);
+    let (rss, result) = adapters(facts);
     vec![
         step(
             1,
@@ -129,17 +129,18 @@ pub fn steps(facts: &LoadedSessionFacts) -> Vec<VerificationStep> {
                 true => format!("{} supports it", facts.server_name),
                 false => format!("{} does not", facts.server_name),
             },
-            "switch it on at the server (ours: enabled = true under [multichannel]; Samba: server \
-             multi channel support = yes; a cloud's share may have to be of its premium kind), then \
-             connect anew",
+            "enable it on the server (Anabranch: enabled = true under [multichannel]; Samba: \
+             server multi channel support = yes; some cloud shares need the premium tier), then \
+             reconnect",
         ),
         step(
             2,
             "adapters support RSS",
             nfs || rss,
-            found,
+            result,
             "enable RSS on the adapter of that side (Windows: Enable-NetAdapterRss; a virtual \
-             machine: accelerated networking), or tell the server that it has it (ours: rss = true)",
+             machine: accelerated networking), or override the detection on the server \
+             (Anabranch: rss = true under [multichannel])",
         ),
         step(
             3,
@@ -163,16 +164,17 @@ pub fn steps(facts: &LoadedSessionFacts) -> Vec<VerificationStep> {
                 Some(sockets) => format!("{sockets} sockets to the server are established"),
                 None => "unknown".into(),
             },
-            "something in between ends connections, or answers in the server's place: look at \
-             proxies and firewalls",
+            "a device on the path ends connections, or answers for the server: check proxies and \
+             firewalls",
         ),
         step(
             6,
             "CurrentChannels reaches MaxChannels",
             facts.current_channels >= facts.max_channels && facts.max_channels > 1,
             format!("{} of {}{}", facts.current_channels, facts.max_channels, because(facts)),
-            "see the steps above, the number that the server allows, and whether the client's \
-             Multichannel is on (Windows: Set-SmbClientConfiguration -EnableMultiChannel $true)",
+            "check the steps above, the server's maximum number of channels, and that \
+             Multichannel is enabled on the client (Windows: Set-SmbClientConfiguration \
+             -EnableMultiChannel $true)",
         ),
     ]
 }
@@ -186,10 +188,10 @@ fn adapters(facts: &LoadedSessionFacts) -> (bool, String) {
         |all: &[InterfaceFacts]| (all.iter().filter(|one| one.rss_capable).count(), all.len());
     let ((ours, of_ours), (theirs, of_theirs)) =
         (count(&facts.client_interfaces), count(&facts.server_interfaces));
-    let found =
+    let result =
         format!("with RSS: {ours} of {of_ours} here, {theirs} of {of_theirs} at the server");
     // Several interfaces carry several connections even without RSS.
-    (theirs > 0 || of_theirs > 1, found)
+    (theirs > 0 || of_theirs > 1, result)
 }
 
 /// Further remarks on the connections.
@@ -204,7 +206,7 @@ pub fn remarks(facts: &LoadedSessionFacts) -> Vec<String> {
     }
     if facts.imbalance > IMBALANCE_MAX {
         out.push(format!(
-            "MV-06: the busiest connection carries {:.1} times the mean: more requests under way \
+            "MV-06: the busiest connection carries {:.1} times the mean: more requests in flight \
              spread better",
             facts.imbalance
         ));
@@ -223,8 +225,8 @@ pub fn remarks(facts: &LoadedSessionFacts) -> Vec<String> {
         && usable(&facts.client_interfaces) > 1
     {
         out.push(
-            "MC-24: the server tells one address, so one adapter of this machine is used; further \
-             ones bring nothing for this share"
+            "MC-24: the server advertises one address, so this machine uses one adapter; more \
+             adapters do not help this share"
                 .into(),
         );
     }
@@ -334,7 +336,7 @@ pub fn shown(facts: &LoadedSessionFacts) -> String {
     let _ = writeln!(out, "  imbalance {:.2} (1 is even)\n", facts.imbalance);
     for step in steps(facts) {
         let mark = if step.passed { "pass" } else { "FAIL" };
-        let _ = writeln!(out, "{mark}  {}. {}: {}", step.number, step.what, step.found);
+        let _ = writeln!(out, "{mark}  {}. {}: {}", step.number, step.what, step.result);
         if let Some(remedy) = step.remedy {
             let _ = writeln!(out, "         {remedy}");
         }
@@ -418,7 +420,7 @@ mod tests {
         }
         let mut refused = facts(&[10]);
         refused.refusal = Some("INSUFFICIENT_RESOURCES".into());
-        assert_eq!(steps(&refused)[5].found, "1 of 4: INSUFFICIENT_RESOURCES");
+        assert_eq!(steps(&refused)[5].result, "1 of 4: INSUFFICIENT_RESOURCES");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub enum FindingSeverity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorFinding {
     /// The checked subject.
-    pub about: &'static str,
+    pub topic: &'static str,
     /// Severity.
     pub state: FindingSeverity,
     /// The finding and its consequence.
@@ -41,20 +41,20 @@ pub struct DoctorFinding {
 }
 
 impl DoctorFinding {
-    fn new(about: &'static str, state: FindingSeverity, text: impl Into<String>) -> Self {
-        Self { about, state, text: text.into(), remedy: None }
+    fn new(topic: &'static str, state: FindingSeverity, text: impl Into<String>) -> Self {
+        Self { topic, state, text: text.into(), remedy: None }
     }
 
-    fn green(about: &'static str, text: impl Into<String>) -> Self {
-        Self::new(about, FindingSeverity::Green, text)
+    fn green(topic: &'static str, text: impl Into<String>) -> Self {
+        Self::new(topic, FindingSeverity::Green, text)
     }
 
-    fn yellow(about: &'static str, text: impl Into<String>) -> Self {
-        Self::new(about, FindingSeverity::Yellow, text)
+    fn yellow(topic: &'static str, text: impl Into<String>) -> Self {
+        Self::new(topic, FindingSeverity::Yellow, text)
     }
 
-    fn red(about: &'static str, text: impl Into<String>) -> Self {
-        Self::new(about, FindingSeverity::Red, text)
+    fn red(topic: &'static str, text: impl Into<String>) -> Self {
+        Self::new(topic, FindingSeverity::Red, text)
     }
 
     fn remedy(mut self, line: impl Into<String>) -> Self {
@@ -103,13 +103,13 @@ pub fn worst(findings: &[DoctorFinding]) -> FindingSeverity {
 #[must_use]
 pub fn shown(findings: &[DoctorFinding]) -> String {
     let mut out = String::new();
-    for DoctorFinding { about, state, text, remedy } in findings {
+    for DoctorFinding { topic, state, text, remedy } in findings {
         let mark = match state {
             FindingSeverity::Green => "ok",
             FindingSeverity::Yellow => "YELLOW",
             FindingSeverity::Red => "RED",
         };
-        let _ = writeln!(out, "{mark:<7} {about:<14} {text}");
+        let _ = writeln!(out, "{mark:<7} {topic:<14} {text}");
         for line in remedy.iter().flat_map(|remedy| remedy.lines()) {
             let _ = writeln!(out, "{:<23}{line}", "");
         }

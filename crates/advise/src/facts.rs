@@ -71,9 +71,9 @@ pub struct MeasuredLoad {
     /// 99th percentile of the latency.
     pub p99_us: f64,
     /// Busy CPUs of the client.
-    pub client_processors: f64,
+    pub client_cpus: f64,
     /// Busy CPUs of the server, if its process is known.
-    pub server_processors: Option<f64>,
+    pub server_cpus: Option<f64>,
 }
 
 impl MeasuredLoad {
@@ -90,7 +90,7 @@ impl MeasuredLoad {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClientMachineFacts {
     /// Number of CPUs.
-    pub processors: usize,
+    pub cpus: usize,
     /// Kernel version.
     pub kernel: (u32, u32),
     /// Interfaces that are up.
@@ -141,10 +141,10 @@ pub struct MeasurementFacts {
     pub cipher: String,
     /// Whether the server offers Multichannel.
     pub offers_channels: bool,
-    /// Requested connections; `channels_reached` holds the established ones.
-    pub channels_wanted: usize,
-    /// See [`MeasurementFacts::channels_wanted`].
-    pub channels_reached: usize,
+    /// Requested connections; `channels_established` holds the established ones.
+    pub channels_requested: usize,
+    /// See [`MeasurementFacts::channels_requested`].
+    pub channels_established: usize,
     /// Interfaces that the server advertises.
     pub server_interfaces: Vec<InterfaceFacts>,
     /// The client machine.

@@ -25,7 +25,7 @@ use serde::Serialize;
 pub enum Attempt<T> {
     /// Not tried: a lower layer failed, or the attempt was not requested.
     #[default]
-    NotTried,
+    NotTested,
     /// Reason of the failure.
     Failed(String),
     /// The result.

@@ -27,7 +27,7 @@ pub enum Limit {
     /// The client's network.
     ClientNetwork,
     /// The client's CPUs.
-    ClientProcessor,
+    ClientCpu,
     /// The server's disks.
     Disk,
     /// The round trip time.
@@ -48,7 +48,7 @@ impl Limit {
             Self::Share => "the share",
             Self::File => "the file",
             Self::ClientNetwork => "the client's network adapter",
-            Self::ClientProcessor => "the client's CPUs",
+            Self::ClientCpu => "the client's CPUs",
             Self::Disk => "the server's disks",
             Self::Latency => "the latency between client and server",
             Self::QueueDepth => "the queue depth",
@@ -114,8 +114,8 @@ pub(crate) fn link_used(facts: &MeasurementFacts) -> f64 {
 
 /// Utilisation of the client's CPUs by the busiest load.
 pub(crate) fn processors_used(facts: &MeasurementFacts) -> f64 {
-    let busy = facts.cells.iter().map(|cell| cell.client_processors).fold(0.0, f64::max);
-    busy / facts.client.processors.max(1) as f64
+    let busy = facts.cells.iter().map(|cell| cell.client_cpus).fold(0.0, f64::max);
+    busy / facts.client.cpus.max(1) as f64
 }
 
 fn client_network(facts: &MeasurementFacts) -> Option<Binding> {
@@ -127,14 +127,14 @@ fn client_network(facts: &MeasurementFacts) -> Option<Binding> {
 
 fn client_processor(facts: &MeasurementFacts) -> Option<Binding> {
     let used = processors_used(facts);
-    let evidence = format!("{:.0} % of {} CPUs is used", used * 100.0, facts.client.processors);
-    if used >= FULL { binding(Limit::ClientProcessor, evidence) } else { None }
+    let evidence = format!("{:.0} % of {} CPUs is used", used * 100.0, facts.client.cpus);
+    if used >= FULL { binding(Limit::ClientCpu, evidence) } else { None }
 }
 
 fn server_processor(facts: &MeasurementFacts) -> Option<Binding> {
-    let busy = facts.cells.iter().filter_map(|cell| cell.server_processors).fold(0.0, f64::max);
+    let busy = facts.cells.iter().filter_map(|cell| cell.server_cpus).fold(0.0, f64::max);
     // The value is known only if the server runs on this machine.
-    let used = busy / facts.client.processors.max(1) as f64;
+    let used = busy / facts.client.cpus.max(1) as f64;
     let evidence = format!("its process uses {:.0} % of the CPUs", used * 100.0);
     if used >= FULL { binding(Limit::Server, evidence) } else { None }
 }

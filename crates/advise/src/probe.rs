@@ -72,7 +72,7 @@ impl Connects {
 
 /// The server's first reply: NEGOTIATE, or the first calls of NFS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ServerGreeting {
+pub struct ServerNegotiation {
     /// Its time on a fresh connection, in milliseconds.
     pub ms: f64,
     /// The negotiated dialect or version.
@@ -103,7 +103,7 @@ pub struct ProbedSession {
     /// Cipher, or "off".
     pub cipher: String,
     /// Requested connections.
-    pub channels_wanted: usize,
+    pub channels_requested: usize,
     /// Established connections.
     pub channels: usize,
     /// Reason for which the server refused more connections.
@@ -145,7 +145,7 @@ pub struct ProbedHost {
     /// Connect statistics.
     pub connects: Connects,
     /// First reply.
-    pub greeting: Attempt<ServerGreeting>,
+    pub negotiation: Attempt<ServerNegotiation>,
     /// Session.
     pub session: Attempt<ProbedSession>,
     /// Time to connect to the share or export, in milliseconds.
@@ -179,7 +179,7 @@ pub enum Layer {
     /// TCP.
     Network,
     /// NEGOTIATE, or the first calls of NFS.
-    Greeting,
+    Negotiation,
     /// Logon.
     Session,
     /// The share or export.
@@ -199,7 +199,7 @@ impl Layer {
         match self {
             Self::Name => "name",
             Self::Network => "network (TCP)",
-            Self::Greeting => "greeting",
+            Self::Negotiation => "negotiation",
             Self::Session => "session",
             Self::Share => "share",
             Self::Channels => "channels",
@@ -216,7 +216,7 @@ pub enum LayerState {
     /// No problem.
     Good,
     /// Not tested.
-    NotTried,
+    NotTested,
     /// It works, but costs more than it should.
     Slow,
     /// It does not work.
@@ -231,13 +231,13 @@ pub struct Verdict {
     /// Its state.
     pub state: LayerState,
     /// The finding.
-    pub found: String,
+    pub result: String,
     /// The remedy, if one is needed.
     pub remedy: Option<String>,
 }
 
-fn verdict(layer: Layer, state: LayerState, found: String, remedy: Option<&str>) -> Verdict {
-    Verdict { layer, state, found, remedy: remedy.map(str::to_owned) }
+fn verdict(layer: Layer, state: LayerState, result: String, remedy: Option<&str>) -> Verdict {
+    Verdict { layer, state, result, remedy: remedy.map(str::to_owned) }
 }
 
 /// Verdicts on all layers, from the lowest.
@@ -246,7 +246,7 @@ pub fn judge(host: &ProbedHost) -> Vec<Verdict> {
     vec![
         name(host),
         network(host),
-        greeting(host),
+        negotiation(host),
         session(host),
         share(host),
         channels(host),
@@ -266,10 +266,10 @@ fn name(host: &ProbedHost) -> Verdict {
     let layer = Layer::Name;
     match &host.address {
         Attempt::Done(address) => verdict(layer, LayerState::Good, address.to_string(), None),
-        Attempt::NotTried => verdict(layer, LayerState::NotTried, "not tried".into(), None),
+        Attempt::NotTested => verdict(layer, LayerState::NotTested, "not tested".into(), None),
         Attempt::Failed(why) => {
-            let remedy = "look at the spelling and at the name servers of this machine; an address \
-                          instead of the name shows whether the rest works";
+            let remedy = "check the spelling and this machine's name servers; probe the address \
+                          instead to test the other layers";
             verdict(layer, LayerState::Broken, why.clone(), Some(remedy))
         }
     }
@@ -278,9 +278,9 @@ fn name(host: &ProbedHost) -> Verdict {
 fn network(host: &ProbedHost) -> Verdict {
     let (layer, c) = (Layer::Network, &host.connects);
     if c.count == 0 {
-        return verdict(layer, LayerState::NotTried, "not tried".into(), None);
+        return verdict(layer, LayerState::NotTested, "not tested".into(), None);
     }
-    let found = format!(
+    let result = format!(
         "{} of {} connects succeeded; min {:.2}, avg {:.2}, p99 {:.2}, max {:.2} ms",
         c.count - c.lost,
         c.count,
@@ -300,71 +300,71 @@ fn network(host: &ProbedHost) -> Verdict {
         return verdict(layer, LayerState::Broken, format!("no connection: {why}"), Some(remedy));
     }
     if c.lost > 0 {
-        let remedy = "connects are lost: look for a full link, a failing path, or a firewall that \
-                      limits connections, before anything above";
-        return verdict(layer, LayerState::Slow, found, Some(remedy));
+        let remedy = "some connects fail: look for a full link, a failing path, or a firewall \
+                      that limits connections, before the layers above";
+        return verdict(layer, LayerState::Slow, result, Some(remedy));
     }
     if c.p99_ms > c.min_ms * UNSTEADY_FACTOR && c.p99_ms > c.min_ms + UNSTEADY_MS {
-        let remedy = "the delay is unsteady: a queue on the way fills, or one of the machines is \
-                      too busy to answer at once";
-        return verdict(layer, LayerState::Slow, found, Some(remedy));
+        let remedy = "the round-trip time varies: a queue on the path fills, or one of the \
+                      machines is overloaded";
+        return verdict(layer, LayerState::Slow, result, Some(remedy));
     }
     if c.min_ms >= DISTANT_MS {
-        let remedy = "it is far away: move client and server closer together if that is possible; \
-                      else use several channels and many requests at a time (copy with several \
-                      threads, never with a file manager)";
-        return verdict(layer, LayerState::Slow, found, Some(remedy));
+        let remedy = "the round-trip time is high: move client and server closer together if \
+                      possible; otherwise use several channels and many requests in flight (copy \
+                      with several threads, not with a file manager)";
+        return verdict(layer, LayerState::Slow, result, Some(remedy));
     }
-    verdict(layer, LayerState::Good, found, None)
+    verdict(layer, LayerState::Good, result, None)
 }
 
-fn greeting(host: &ProbedHost) -> Verdict {
-    let layer = Layer::Greeting;
-    let facts = match &host.greeting {
-        Attempt::NotTried => {
-            return verdict(layer, LayerState::NotTried, "not tried".into(), None);
+fn negotiation(host: &ProbedHost) -> Verdict {
+    let layer = Layer::Negotiation;
+    let facts = match &host.negotiation {
+        Attempt::NotTested => {
+            return verdict(layer, LayerState::NotTested, "not tested".into(), None);
         }
         Attempt::Failed(why) => {
             let remedy = match host.protocol.as_str() {
                 "NFS" => {
-                    "what listens there does not speak NFSv4.1: look at the versions that the \
-                          server is configured for"
+                    "the listener does not support NFSv4.1: check the versions that the server \
+                     is configured for"
                 }
                 _ => {
-                    "what listens there does not speak SMB 2.1 or newer: look at the server's \
-                      dialects, and for a proxy in between"
+                    "the listener does not support SMB 2.1 or later: check the server's \
+                     dialects, and look for a proxy on the path"
                 }
             };
             return verdict(layer, LayerState::Broken, why.clone(), Some(remedy));
         }
         Attempt::Done(facts) => facts,
     };
-    let mut found = format!("{} {} in {:.1} ms", host.protocol, facts.dialect, facts.ms);
+    let mut result = format!("{} {} in {:.1} ms", host.protocol, facts.dialect, facts.ms);
     if !facts.ciphers.is_empty() {
-        found += &format!("; ciphers {}", facts.ciphers.join(", "));
+        result += &format!("; ciphers {}", facts.ciphers.join(", "));
     }
     if !facts.signing_algorithms.is_empty() {
         let must = if facts.signing_required { "required" } else { "offered" };
-        found += &format!("; signing {must}, {}", facts.signing_algorithms.join(", "));
+        result += &format!("; signing {must}, {}", facts.signing_algorithms.join(", "));
     }
     if facts.ms > 2.0 * host.round_trip_ms() + GREETING_MS {
-        let remedy = "the network is quicker than the server's first answer: it is overloaded, or \
-                      looks up the client's name and waits for a name server";
-        return verdict(layer, LayerState::Slow, found, Some(remedy));
+        let remedy = "the server's first reply is much slower than the network: the server is \
+                      overloaded, or waits for a name server to resolve the client's name";
+        return verdict(layer, LayerState::Slow, result, Some(remedy));
     }
     if host.protocol == "SMB" && facts.dialect != "3.1.1" {
         let remedy = "allow SMB 3.1.1 on the server: older dialects have weaker protection, and \
-                      those before 3.0 a single connection a session";
-        return verdict(layer, LayerState::Slow, found, Some(remedy));
+                      before 3.0 a session has one connection";
+        return verdict(layer, LayerState::Slow, result, Some(remedy));
     }
-    verdict(layer, LayerState::Good, found, None)
+    verdict(layer, LayerState::Good, result, None)
 }
 
 fn session(host: &ProbedHost) -> Verdict {
     let layer = Layer::Session;
     let facts = match &host.session {
-        Attempt::NotTried => {
-            return verdict(layer, LayerState::NotTried, "no user specified".into(), None);
+        Attempt::NotTested => {
+            return verdict(layer, LayerState::NotTested, "no user specified".into(), None);
         }
         Attempt::Failed(why) => {
             let remedy = match host.protocol.as_str() {
@@ -373,29 +373,29 @@ fn session(host: &ProbedHost) -> Verdict {
                      connect"
                 }
                 _ => {
-                    "look at user, domain and password, at what the server asks of a logon, and \
-                      at the clocks of both"
+                    "check user, domain and password, the server's logon requirements (NTLM or \
+                     Kerberos), and the clocks of both machines"
                 }
             };
             return verdict(layer, LayerState::Broken, why.clone(), Some(remedy));
         }
         Attempt::Done(facts) => facts,
     };
-    let found =
+    let result =
         format!("in {:.1} ms; signing {}, encryption {}", facts.ms, facts.signing, facts.cipher);
     if facts.ms > LOGON_ROUND_TRIPS * host.round_trip_ms() + LOGON_MS {
-        let remedy = "logging on is slow though the network is not: the server waits for its \
+        let remedy = "the logon is slow but the network is not: the server may wait for its \
                       domain controller or user directory";
-        return verdict(layer, LayerState::Slow, found, Some(remedy));
+        return verdict(layer, LayerState::Slow, result, Some(remedy));
     }
-    verdict(layer, LayerState::Good, found, None)
+    verdict(layer, LayerState::Good, result, None)
 }
 
 fn share(host: &ProbedHost) -> Verdict {
     let layer = Layer::Share;
     match &host.share {
-        Attempt::NotTried => {
-            verdict(layer, LayerState::NotTried, "no share specified".into(), None)
+        Attempt::NotTested => {
+            verdict(layer, LayerState::NotTested, "no share specified".into(), None)
         }
         Attempt::Failed(why) => {
             let remedy = "check the share's name and its permitted users";
@@ -410,21 +410,21 @@ fn share(host: &ProbedHost) -> Verdict {
 fn channels(host: &ProbedHost) -> Verdict {
     let layer = Layer::Channels;
     let Attempt::Done(facts) = &host.session else {
-        return verdict(layer, LayerState::NotTried, "no session".into(), None);
+        return verdict(layer, LayerState::NotTested, "no session".into(), None);
     };
-    let mut found = format!("{} of {} connections", facts.channels, facts.channels_wanted);
+    let mut result = format!("{} of {} connections", facts.channels, facts.channels_requested);
     if let Attempt::Done(interfaces) = &facts.interfaces {
         let rss = interfaces.iter().filter(|one| one.rss_capable).count();
-        found += &format!("; {} interfaces advertised, {rss} with RSS", interfaces.len());
+        result += &format!("; {} interfaces advertised, {rss} with RSS", interfaces.len());
     }
-    if facts.channels >= facts.channels_wanted {
-        return verdict(layer, LayerState::Good, found, None);
+    if facts.channels >= facts.channels_requested {
+        return verdict(layer, LayerState::Good, result, None);
     }
     if let Some(refusal) = &facts.channel_refusal {
-        found += &format!("; {refusal}");
+        result += &format!("; {refusal}");
     }
     let says = |name: &str| {
-        host.greeting.done().is_some_and(|g| g.capabilities.iter().any(|one| one == name))
+        host.negotiation.done().is_some_and(|g| g.capabilities.iter().any(|one| one == name))
     };
     let no_rss = facts.interfaces.done().is_some_and(|all| all.iter().all(|one| !one.rss_capable));
     let remedy = if !says("multichannel") {
@@ -436,13 +436,15 @@ fn channels(host: &ProbedHost) -> Verdict {
     } else {
         "the server refuses further channels: check its limit"
     };
-    verdict(layer, LayerState::Slow, found, Some(remedy))
+    verdict(layer, LayerState::Slow, result, Some(remedy))
 }
 
 fn small_reads(host: &ProbedHost) -> Verdict {
     let layer = Layer::SmallReads;
     let facts = match &host.small_reads {
-        Attempt::NotTried => return verdict(layer, LayerState::NotTried, "not tried".into(), None),
+        Attempt::NotTested => {
+            return verdict(layer, LayerState::NotTested, "not tested".into(), None);
+        }
         Attempt::Failed(why) => {
             let remedy = "the probe creates files to read them: check the permissions on the \
                           share's directory";
@@ -451,31 +453,33 @@ fn small_reads(host: &ProbedHost) -> Verdict {
         Attempt::Done(facts) => facts,
     };
     let network = (host.round_trip_ms() / facts.p50_ms.max(f64::MIN_POSITIVE)).min(1.0) * 100.0;
-    let found = format!(
+    let result = format!(
         "{} one at a time: p50 {:.2}, p99 {:.2} ms; a connect takes {network:.0} % of p50",
         crate::size(f64::from(facts.block_bytes)),
         facts.p50_ms,
         facts.p99_ms
     );
     if facts.p50_ms > 2.0 * host.round_trip_ms() + SMALL_READ_MS {
-        let remedy = "the answer takes much longer than the network: the server's disks or its \
-                      processors are busy, or a limit of the share holds requests back";
-        return verdict(layer, LayerState::Slow, found, Some(remedy));
+        let remedy = "the reply takes much longer than the network: the server's disks or CPUs \
+                      are busy, or a limit of the share throttles requests";
+        return verdict(layer, LayerState::Slow, result, Some(remedy));
     }
-    verdict(layer, LayerState::Good, found, None)
+    verdict(layer, LayerState::Good, result, None)
 }
 
 fn large_reads(host: &ProbedHost) -> Verdict {
     let layer = Layer::LargeReads;
     let facts = match &host.large_reads {
-        Attempt::NotTried => return verdict(layer, LayerState::NotTried, "not tried".into(), None),
+        Attempt::NotTested => {
+            return verdict(layer, LayerState::NotTested, "not tested".into(), None);
+        }
         Attempt::Failed(why) => return verdict(layer, LayerState::Broken, why.clone(), None),
         Attempt::Done(facts) => facts,
     };
     let rate = facts.bytes_per_second;
     let under_way = rate * host.round_trip_ms() / 1000.0;
     let channels = host.session.done().map_or(1, |session| session.channels.max(1));
-    let found = format!(
+    let result = format!(
         "{} at depth {}: {}/s over {channels} connection{}; {} in flight per round trip",
         crate::size(f64::from(facts.block_bytes)),
         facts.depth,
@@ -484,17 +488,18 @@ fn large_reads(host: &ProbedHost) -> Verdict {
         crate::size(under_way.round())
     );
     if rate >= LARGE_READ_MIN {
-        return verdict(layer, LayerState::Good, found, None);
+        return verdict(layer, LayerState::Good, result, None);
     }
     let remedy = if host.round_trip_ms() >= DISTANT_MS && under_way < WINDOW_BYTES * channels as f64
     {
-        "over this distance a connection's window fills before the answer comes: open more \
-         channels (or a larger nconnect), and see that TCP windows may grow to some MiB on both ends"
+        "at this round-trip time a connection's TCP window fills before the reply arrives: open \
+         more channels (or raise nconnect), and permit TCP windows of several MiB on both ends"
     } else {
-        "small answers are quick and large ones slow: the link's bandwidth, a limit of the share, \
-         or the server's disks; look at the interfaces' speeds and at the server while this runs"
+        "small reads are fast and large ones slow: the link, a limit of the share or the \
+         server's disks is the bottleneck; check the interfaces' speeds, and watch the server \
+         during the probe"
     };
-    verdict(layer, LayerState::Slow, found, Some(remedy))
+    verdict(layer, LayerState::Slow, result, Some(remedy))
 }
 
 #[cfg(test)]

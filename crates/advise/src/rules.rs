@@ -15,11 +15,11 @@ use std::fmt::Write;
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
     /// It costs something now.
-    Do,
+    Recommended,
     /// It may cost something.
     Consider,
     /// For information.
-    Know,
+    Information,
 }
 
 /// Target of a setting.
@@ -123,17 +123,17 @@ pub fn shown(findings: &[RuleFinding]) -> String {
     let mut out = String::new();
     for one in findings {
         let mark = match one.weight {
-            Weight::Do => "do",
+            Weight::Recommended => "recommended",
             Weight::Consider => "consider",
-            Weight::Know => "know",
+            Weight::Information => "info",
         };
-        let _ = writeln!(out, "{:<6} {mark:<9} {}", one.id, one.text);
+        let _ = writeln!(out, "{:<6} {mark:<12} {}", one.id, one.text);
         for setting in &one.settings {
             let place = match setting.place {
                 SettingTarget::PowerShell => "PowerShell",
                 SettingTarget::Shell => "Linux",
                 SettingTarget::File => "file",
-                SettingTarget::Server => "our server",
+                SettingTarget::Server => "Anabranch",
             };
             for (at, line) in setting.text.lines().enumerate() {
                 let place = if at == 0 { place } else { "" };

@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Creates a few small files in the share, measures typical loads (one request at a time and
 many, one file and several, three sizes, reads and writes) over each number of connections in
 turns, removes the files, and reports:
-  the bottleneck: share, file, network adapter, processors, disks, latency, queue depth,
+  the bottleneck: share, file, network adapter, CPUs, disks, latency, queue depth,
     size of requests, or the server;
   the workloads that gain by several connections: green (gain), yellow (neutral), red (loss);
   the settings: lines for PowerShell, Linux mounts and udev, and configuration keys.
@@ -92,7 +92,7 @@ fn json(facts: &MeasurementFacts) -> serde_json::Value {
 
 fn shown(facts: &MeasurementFacts) -> String {
     let mut out = format!(
-        "{}/{}: {} {}, signing {}, sealing {}, round trip {:.2} ms\n\n",
+        "{}/{}: {} {}, signing {}, encryption {}, round trip {:.2} ms\n\n",
         facts.server,
         facts.share,
         if facts.is_nfs { "NFS" } else { "SMB" },
@@ -116,9 +116,8 @@ fn shown(facts: &MeasurementFacts) -> String {
             advise::size(f64::from(best.block_bytes))
         );
     }
-    out += "\nSeveral connections against the fewest: green is recommended, red not; yellow is \
-            neutral, or the rounds do not agree (then give more --seconds, on a quieter \
-            machine)\n";
+    out += "\nSeveral connections compared with the fewest: green gains, red loses, yellow is \
+            neutral or its rounds disagree (then raise --seconds, or use an idle machine)\n";
     out += &table::shown(facts);
     out += "\nRecommended settings\n";
     out += &rules::shown(&rules::findings(facts));

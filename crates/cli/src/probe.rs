@@ -16,8 +16,8 @@ pub use measure::interfaces_of;
 const EXAMPLES: &str = "\
 A HOST is probed on both ports, SMB's 445 and NFS's 2049; HOST:PORT on that port, as NFS if it
 is 2049 and as SMB otherwise. With a URL it also probes a session, the share, channels, and reads of
-a file that is made in the share and removed. The password comes from ANABRANCH_PASSWORD,
-from standard input (--password-stdin), or is asked for, if there is no Kerberos ticket.
+a file that it creates in the share and removes. The password comes from ANABRANCH_PASSWORD,
+from standard input (--password-stdin), or from a prompt, if there is no Kerberos ticket.
 
 Exit status: 0 if no layer is broken, 1 if one is.
 
@@ -141,17 +141,17 @@ fn shown(hosts: &[ProbedHost]) -> String {
     for host in hosts {
         out += &format!("\n{}\n", plain(&host.place()));
         let layers = judge(host);
-        for one in layers.iter().filter(|one| one.state != LayerState::NotTried) {
+        for one in layers.iter().filter(|one| one.state != LayerState::NotTested) {
             let state = match one.state {
                 LayerState::Broken => "BROKEN",
                 LayerState::Slow => "slow",
                 _ => "good",
             };
-            out += &format!("  {state:<7} {:<14} {}\n", one.layer.name(), plain(&one.found));
+            out += &format!("  {state:<7} {:<14} {}\n", one.layer.name(), plain(&one.result));
         }
         out += &match culprit(&layers) {
             Some(one) => {
-                let remedy = one.remedy.as_deref().unwrap_or("start there");
+                let remedy = one.remedy.as_deref().unwrap_or("check this layer first");
                 format!("  verdict: {}: {remedy}\n", one.layer.name())
             }
             None => "  verdict: every probed layer is good\n".into(),

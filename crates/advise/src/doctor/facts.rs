@@ -12,9 +12,9 @@ pub struct DoctorFacts {
     /// Whether the check ran as root, as the packaged service does.
     pub is_root: bool,
     /// CPU flags.
-    pub processor_flags: Vec<String>,
+    pub cpu_flags: Vec<String>,
     /// Number of CPUs.
-    pub processors: usize,
+    pub cpus: usize,
     /// Limits of the system and of processes.
     pub limits: SystemLimits,
     /// The clock.
@@ -173,7 +173,7 @@ pub struct NfsShare {
     /// Whether clients must connect from a port below 1024 (`reserved_ports`).
     pub reserved_ports: bool,
     /// Whether all users are mapped to one (`nfs_squash = "all"`).
-    pub is_squashed_to_one: bool,
+    pub maps_all_users: bool,
 }
 
 /// The packet filter and its rules.
@@ -201,7 +201,7 @@ pub struct FolderFacts {
     /// Mode; `None` if it does not exist.
     pub mode: Option<u32>,
     /// Mode bits that it must not have.
-    pub mode_not: u32,
+    pub forbidden_mode: u32,
     /// Whether the checking user may write to it; as root the same as for the server.
     pub is_writable: bool,
     /// Whether it must be writable.
@@ -230,7 +230,7 @@ pub struct ShareFileSystem {
     /// Whether it supports reflinks.
     pub reflinks: Option<bool>,
     /// Whether the directory is case-insensitive itself (casefold).
-    pub folds_case: Option<bool>,
+    pub case_insensitive: Option<bool>,
     /// Named streams that exceed an extended attribute; `None` if there are none.
     pub long_streams: Option<LongStreams>,
     /// Total and free bytes.

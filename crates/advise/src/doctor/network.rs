@@ -45,7 +45,7 @@ pub(super) fn congestion(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let Some(kind) = &facts.congestion else { return Vec::new() };
     if kind.starts_with("bbr") {
         let text = format!(
-            "{kind} paces what it sends: that costs throughput over loopback and within a rack, \
+            "{kind} paces its packets: this costs throughput over loopback and within a rack, \
              and helps over links that lose packets"
         );
         return vec![
@@ -57,11 +57,11 @@ pub(super) fn congestion(facts: &DoctorFacts) -> Vec<DoctorFinding> {
 }
 
 pub(super) fn interfaces(facts: &DoctorFacts) -> Vec<DoctorFinding> {
-    let about = "interfaces";
+    let topic = "interfaces";
     if facts.interfaces.is_empty() {
         let text = "only loopback has an address: other machines cannot reach this one";
         return vec![
-            DoctorFinding::yellow(about, text).remedy("ip address   # then: ip link set IF up"),
+            DoctorFinding::yellow(topic, text).remedy("ip address   # then: ip link set IF up"),
         ];
     }
     let mut found = Vec::new();
@@ -74,11 +74,11 @@ pub(super) fn interfaces(facts: &DoctorFacts) -> Vec<DoctorFinding> {
             );
             let remedy = format!(
                 "ethtool -L {name} combined {}   # or, in [multichannel]: rss = true",
-                facts.processors.clamp(2, 8)
+                facts.cpus.clamp(2, 8)
             );
-            found.push(DoctorFinding::yellow(about, text).remedy(remedy));
+            found.push(DoctorFinding::yellow(topic, text).remedy(remedy));
         } else {
-            found.push(DoctorFinding::green(about, format!("{name} ({speed}, {addresses})")));
+            found.push(DoctorFinding::green(topic, format!("{name} ({speed}, {addresses})")));
         }
     }
     found
@@ -141,14 +141,14 @@ fn stop(name: &str) -> &'static str {
 }
 
 pub(super) fn firewall(facts: &DoctorFacts) -> Vec<DoctorFinding> {
-    let about = "firewall";
+    let topic = "firewall";
     let reached = || facts.ports.iter().filter(|port| !port.is_local && port.what != "admin");
     let mut numbers: Vec<u16> = reached().map(|port| port.number).collect();
     numbers.sort_unstable();
     numbers.dedup();
     let (rules, open): (_, fn(u16) -> String) = match &facts.firewall {
         Firewall::Unknown => return Vec::new(),
-        Firewall::None => return vec![DoctorFinding::green(about, "no rules: all ports are open")],
+        Firewall::None => return vec![DoctorFinding::green(topic, "no rules: all ports are open")],
         Firewall::Nft(rules) => {
             (rules, |port| format!("nft insert rule inet filter input tcp dport {port} accept"))
         }
@@ -157,11 +157,11 @@ pub(super) fn firewall(facts: &DoctorFacts) -> Vec<DoctorFinding> {
         }
     };
     if !closes(rules) {
-        return vec![DoctorFinding::green(about, "its rules permit all incoming connections")];
+        return vec![DoctorFinding::green(topic, "its rules permit all incoming connections")];
     }
     let closed: Vec<u16> = numbers.into_iter().filter(|port| !mentions(rules, *port)).collect();
     if closed.is_empty() {
-        return vec![DoctorFinding::green(about, "its rules accept the server's ports")];
+        return vec![DoctorFinding::green(topic, "its rules accept the server's ports")];
     }
     let managed = |port: &u16| {
         if rules.contains("ufw-") {
@@ -176,7 +176,7 @@ pub(super) fn firewall(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let lines: Vec<String> = closed.iter().map(managed).collect();
     let text =
         format!("its rules block ports, and none accepts {} explicitly", names.join(" and "));
-    vec![DoctorFinding::yellow(about, text).remedy(lines.join("\n"))]
+    vec![DoctorFinding::yellow(topic, text).remedy(lines.join("\n"))]
 }
 
 /// Whether the rules may refuse incoming packets.
@@ -211,26 +211,27 @@ fn mentions(rules: &str, port: u16) -> bool {
 /// Whether programs other than a client's kernel can assert its users: under AUTH_SYS a client only
 /// names the user (RFC 5531 appendix A).
 pub(super) fn reserved_ports(facts: &DoctorFacts) -> Vec<DoctorFinding> {
-    let about = "reserved ports";
+    let topic = "reserved ports";
     if facts.nfs_shares.is_empty() {
         return Vec::new();
     }
-    let is_open = |share: &&NfsShare| !share.reserved_ports && !share.is_squashed_to_one;
+    let is_open = |share: &&NfsShare| !share.reserved_ports && !share.maps_all_users;
     let open: Vec<&str> =
         facts.nfs_shares.iter().filter(is_open).map(|share| share.share.as_str()).collect();
     if open.is_empty() {
-        let text = "NFS clients must use a port below 1024: their kernels and root name the \
-                    users (AUTH_SYS), other programs cannot";
-        return vec![DoctorFinding::green(about, text)];
+        let text = "NFS clients must use a source port below 1024: only their kernels and root \
+                    can assert user ids (AUTH_SYS)";
+        return vec![DoctorFinding::green(topic, text)];
     }
     let text = format!(
-        "any program on an NFS client can act as any user that nfs_squash leaves in {}: the client \
-         names the user (AUTH_SYS), and ports of 1024 and above are accepted",
+        "any program on an NFS client can act as any user that nfs_squash does not map, in {}: \
+         the client asserts the user id (AUTH_SYS), and source ports of 1024 and above are \
+         accepted",
         open.join(", ")
     );
     let remedy = "reserved_ports = true in [server] or [[share]], then: systemctl reload anabranch\n\
                   clients: mount without noresvport, and run user-space NFS clients as root";
-    vec![DoctorFinding::yellow(about, text).remedy(remedy)]
+    vec![DoctorFinding::yellow(topic, text).remedy(remedy)]
 }
 
 /// Whether clients may use NTLM although they have tickets: NTLM can be relayed, and its responses
@@ -238,8 +239,8 @@ pub(super) fn reserved_ports(facts: &DoctorFacts) -> Vec<DoctorFinding> {
 pub(super) fn logon(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     match facts.logon {
         Some(LogonWays { kerberos: true, ntlm: true }) => {
-            let text = "NTLM is offered beside Kerberos: a client that can be led to use it can be \
-                        relayed, and its password guessed from what it sends";
+            let text = "NTLM is offered beside Kerberos: an attacker can relay the logon of a \
+                        client that falls back to NTLM, or guess its password from the messages";
             let remedy = "ntlm = \"off\" in [server] once all clients have tickets, then: \
                           systemctl reload anabranch";
             vec![DoctorFinding::yellow("logon", text).remedy(remedy)]
@@ -270,25 +271,25 @@ fn confinement(missing: &[String]) -> DoctorFinding {
 
 /// System calls of the server that the kernel refused.
 fn refused_calls(log: &RefusalLog) -> DoctorFinding {
-    let about = "refused calls";
+    let topic = "refused calls";
     let look =
         "journalctl -k -g 'type=1326.*anabranch'   # with auditd: ausearch -m SECCOMP -x anabranch";
     let Some(calls) = log.calls.as_deref().filter(|calls| log.is_written || !calls.is_empty())
     else {
         return if log.is_written {
-            DoctorFinding::green(about, "the kernel logs them; only root can read them")
+            DoctorFinding::green(topic, "the kernel logs them; only root can read them")
                 .remedy(look)
         } else {
             let text = "the kernel does not log the system calls that confinement refuses";
-            DoctorFinding::yellow(about, text).remedy(
+            DoctorFinding::yellow(topic, text).remedy(
                 "sysctl -w kernel.seccomp.actions_logged='kill_process kill_thread trap errno user_notif trace log'\n\
-                 where that is set already: a kernel with CONFIG_AUDIT",
+                 if it is set already: use a kernel with CONFIG_AUDIT",
             )
         };
     };
     if calls.is_empty() {
         let text = "none since the machine started";
-        return DoctorFinding::green(about, text);
+        return DoctorFinding::green(topic, text);
     }
     let one = |call: &RefusedCalls| {
         let outcome = if call.was_fatal { "ended the server" } else { "failed" };
@@ -299,7 +300,7 @@ fn refused_calls(log: &RefusalLog) -> DoctorFinding {
         "the server made system calls that it does not need, because of an attack or a defect: {}",
         all.join(", ")
     );
-    DoctorFinding::yellow(about, text).remedy(format!("{look}\nreport it with the records"))
+    DoctorFinding::yellow(topic, text).remedy(format!("{look}\nreport it with the records"))
 }
 
 fn times(count: u64) -> String {

@@ -12,21 +12,21 @@ const FOREIGN: [&str; 9] =
     ["nfs", "nfs4", "cifs", "smb3", "ceph", "fuse", "9p", "afs", "glusterfs"];
 
 pub(super) fn configuration(facts: &DoctorFacts) -> Vec<DoctorFinding> {
-    let about = "configuration";
+    let topic = "configuration";
     let Some(path) = &facts.config_path else {
         let text = "no configuration was checked";
-        return vec![DoctorFinding::green(about, text).remedy("anabranch doctor --config FILE")];
+        return vec![DoctorFinding::green(topic, text).remedy("anabranch doctor --config FILE")];
     };
     let check = || format!("anabranch check {path}");
     let wrong = facts.config_problems.iter();
     let mut found: Vec<DoctorFinding> =
-        wrong.map(|problem| DoctorFinding::red(about, problem.clone()).remedy(check())).collect();
+        wrong.map(|problem| DoctorFinding::red(topic, problem.clone()).remedy(check())).collect();
     let warnings = facts.config_warnings.iter();
     found.extend(
-        warnings.map(|warning| DoctorFinding::yellow(about, warning.clone()).remedy(check())),
+        warnings.map(|warning| DoctorFinding::yellow(topic, warning.clone()).remedy(check())),
     );
     if found.is_empty() {
-        found.push(DoctorFinding::green(about, format!("{path}: no problems")));
+        found.push(DoctorFinding::green(topic, format!("{path}: no problems")));
     }
     found
 }
@@ -36,19 +36,19 @@ pub(super) fn folders(facts: &DoctorFacts) -> Vec<DoctorFinding> {
 }
 
 fn folder(folder: &FolderFacts) -> DoctorFinding {
-    let FolderFacts { what, path, mode, mode_not, is_writable, must_be_writable } = folder;
+    let FolderFacts { what, path, mode, forbidden_mode, is_writable, must_be_writable } = folder;
     let Some(mode) = mode else {
         let text = format!("{path} ({what}) does not exist yet: the server creates it");
         return DoctorFinding::green("permissions", text);
     };
-    let excess = mode & mode_not;
+    let excess = mode & forbidden_mode;
     if excess != 0 {
         let text = format!(
             "{path} ({what}) has mode {mode:04o}: users other than its owner can access it"
         );
         return DoctorFinding::red("permissions", text).remedy(format!(
             "chmod {:04o} {}",
-            mode & !mode_not,
+            mode & !forbidden_mode,
             quoted(path)
         ));
     }
@@ -177,8 +177,8 @@ fn long_streams(of: &ShareFileSystem, streams: &LongStreams) -> Vec<DoctorFindin
     }
     if streams.unclaimed > 0 {
         let text = format!(
-            "{} long named streams came out of a backup, or have no readable record, and no file has \
-             used them since: they may be the only copy",
+            "{} long named streams were restored from a backup, or have no readable record, and \
+             no file refers to them: they may be the only copy",
             streams.unclaimed
         );
         let remedy =
@@ -194,7 +194,7 @@ fn abilities(of: &ShareFileSystem) -> String {
     let words = [
         (of.reflinks == Some(true), "copies share blocks"),
         (of.reflinks == Some(false), "copies do not share blocks"),
-        (of.folds_case == Some(true), "case-insensitive directories"),
+        (of.case_insensitive == Some(true), "case-insensitive directories"),
         (quota, "quotas"),
     ];
     let words: Vec<&str> =

@@ -22,12 +22,12 @@ const CLOCK_ERROR_MAX_MICROSECONDS: u64 = 1_000_000;
 
 pub(super) fn kernel(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let (major, minor) = facts.kernel;
-    let about = "kernel";
+    let topic = "kernel";
     let mut found: Vec<DoctorFinding> = facts
         .missing_calls
         .iter()
         .map(|(call, why)| {
-            DoctorFinding::red(about, format!("{call} does not work ({why}): the server needs it"))
+            DoctorFinding::red(topic, format!("{call} does not work ({why}): the server needs it"))
                 .remedy("uname -r   # 5.6 or later; in a container, also check its seccomp profile")
         })
         .collect();
@@ -36,12 +36,12 @@ pub(super) fn kernel(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     }
     let lacks = |since: (u32, u32), what: &str| {
         let text = format!("{major}.{minor}: {what}; that needs {}.{}", since.0, since.1);
-        DoctorFinding::yellow(about, text).remedy("apt install linux-image-amd64 && reboot")
+        DoctorFinding::yellow(topic, text).remedy("apt install linux-image-amd64 && reboot")
     };
     if facts.kernel < KERNEL_MIN {
         let text = format!("{major}.{minor} is older than 5.6, and lacks openat2");
         return vec![
-            DoctorFinding::red(about, text).remedy("apt install linux-image-amd64 && reboot"),
+            DoctorFinding::red(topic, text).remedy("apt install linux-image-amd64 && reboot"),
         ];
     }
     if facts.kernel < KERNEL_FANOTIFY_NAMES {
@@ -53,32 +53,32 @@ pub(super) fn kernel(facts: &DoctorFacts) -> Vec<DoctorFinding> {
         found.push(lacks(KERNEL_QUOTAS, "user quotas are not shown"));
     } else {
         found.push(DoctorFinding::green(
-            about,
+            topic,
             format!("{major}.{minor}: has every feature the server uses"),
         ));
     }
     if !facts.is_root {
-        let text = "looked at as a user: the server would serve files as this one user only, and not on \
-                    port 445";
+        let text = "not run as root: a server that this user starts accesses all files as this \
+                    user, and cannot use port 445";
         found.push(DoctorFinding::yellow("user", text).remedy("sudo anabranch doctor"));
     }
     found
 }
 
 pub(super) fn processor(facts: &DoctorFacts) -> Vec<DoctorFinding> {
-    let has = |flag: &str| facts.processor_flags.iter().any(|one| one == flag);
-    let cores = facts.processors;
-    let finding = if facts.processor_flags.is_empty() {
+    let has = |flag: &str| facts.cpu_flags.iter().any(|one| one == flag);
+    let cores = facts.cpus;
+    let finding = if facts.cpu_flags.is_empty() {
         return Vec::new();
     } else if has("vaes") && has("vpclmulqdq") {
-        DoctorFinding::green("processor", format!("{cores}, with wide AES instructions"))
+        DoctorFinding::green("CPU", format!("{cores}, with wide AES instructions"))
     } else if has("aes") {
-        DoctorFinding::green("processor", format!("{cores}, with AES instructions"))
+        DoctorFinding::green("CPU", format!("{cores}, with AES instructions"))
     } else {
         let text = format!(
             "{cores}, without AES instructions: signing and encryption cost ten times as much"
         );
-        DoctorFinding::yellow("processor", text)
+        DoctorFinding::yellow("CPU", text)
             .remedy("# in a virtual machine: set the CPU type to the host's (QEMU: -cpu host)")
     };
     vec![finding]
@@ -92,7 +92,7 @@ pub(super) fn memory(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let shown = |bytes: u64| size(bytes as f64);
     if free < wanted {
         let text = format!(
-            "{} of {} are free; the shares' metadata_cache may take {} and the server some more",
+            "{} of {} are free; the shares' metadata caches may use {}, and the server needs more",
             shown(free),
             shown(all),
             shown(facts.cache_bytes)
@@ -104,24 +104,24 @@ pub(super) fn memory(facts: &DoctorFacts) -> Vec<DoctorFinding> {
 }
 
 pub(super) fn clock(facts: &DoctorFacts) -> Vec<DoctorFinding> {
-    let about = "clock";
+    let topic = "clock";
     let zone = facts.clock.zone.as_deref().unwrap_or("unknown");
     let remedy = "apt install systemd-timesyncd && timedatectl set-ntp true";
     let finding = match (facts.clock.synchronized, facts.clock.error_microseconds) {
         (None, _) => return Vec::new(),
         (Some(false), _) => {
             let text = format!(
-                "not synchronized; files get wrong times, and tickets are refused once it is five \
-                 minutes off; zone {zone}"
+                "not synchronized: file times may be wrong, and Kerberos tickets are refused \
+                 from five minutes of skew; zone {zone}"
             );
-            DoctorFinding::yellow(about, text).remedy(remedy)
+            DoctorFinding::yellow(topic, text).remedy(remedy)
         }
         (Some(true), Some(error)) if error > CLOCK_ERROR_MAX_MICROSECONDS => {
             let text = format!("may be wrong by {} ms; zone {zone}", error / 1000);
-            DoctorFinding::yellow(about, text)
+            DoctorFinding::yellow(topic, text)
                 .remedy("timedatectl timesync-status || chronyc tracking")
         }
-        (Some(true), _) => DoctorFinding::green(about, format!("synchronized; zone {zone}")),
+        (Some(true), _) => DoctorFinding::green(topic, format!("synchronized; zone {zone}")),
     };
     vec![finding]
 }

@@ -7,8 +7,8 @@ fn fit() -> DoctorFacts {
     DoctorFacts {
         kernel: (6, 1),
         is_root: true,
-        processor_flags: ["aes", "vaes", "vpclmulqdq"].map(str::to_owned).to_vec(),
-        processors: 8,
+        cpu_flags: ["aes", "vaes", "vpclmulqdq"].map(str::to_owned).to_vec(),
+        cpus: 8,
         limits: SystemLimits {
             descriptors: Some(1 << 20),
             watches: Some(1 << 20),
@@ -50,7 +50,7 @@ fn folder(mode: Option<u32>) -> FolderFacts {
         what: "users",
         path: "/var/lib/anabranch/users.toml".to_owned(),
         mode,
-        mode_not: 0o077,
+        forbidden_mode: 0o077,
         is_writable: true,
         must_be_writable: true,
     }
@@ -67,7 +67,7 @@ fn ext4() -> ShareFileSystem {
         user_xattrs: Some(true),
         acls: Some(true),
         reflinks: Some(false),
-        folds_case: Some(false),
+        case_insensitive: Some(false),
         long_streams: None,
         bytes: Some((1000 << 30, 500 << 30)),
         inodes: Some((1_000_000, 900_000)),
@@ -109,8 +109,8 @@ fn machine_deficiency_is_reported_with_its_remedy() {
             "openat2 does not work (ENOSYS)",
             "seccomp",
         ),
-        (|f| f.is_root = false, Yellow, "one user only", "sudo anabranch doctor"),
-        (|f| f.processor_flags = vec!["sse2".into()], Yellow, "without AES", "-cpu host"),
+        (|f| f.is_root = false, Yellow, "accesses all files as this user", "sudo anabranch doctor"),
+        (|f| f.cpu_flags = vec!["sse2".into()], Yellow, "without AES", "-cpu host"),
         (
             |f| f.memory_available_bytes = Some(300 << 20),
             Yellow,
@@ -184,10 +184,10 @@ fn occupied_port_is_red_with_the_service_to_stop() {
 
 #[test]
 fn unreserved_ports_are_yellow_unless_all_users_are_squashed() {
-    let share = |name: &str, reserved_ports, is_squashed_to_one| NfsShare {
+    let share = |name: &str, reserved_ports, maps_all_users| NfsShare {
         share: name.to_owned(),
         reserved_ports,
-        is_squashed_to_one,
+        maps_all_users,
     };
     let (state, text, remedy) = found(|f| {
         let safe = [share("kernel", true, false), share("public", false, true)];
@@ -198,9 +198,9 @@ fn unreserved_ports_are_yellow_unless_all_users_are_squashed() {
     assert!(remedy.contains("reserved_ports = true"), "{remedy}");
     let safe = DoctorFacts { nfs_shares: vec![share("kernel", true, false)], ..fit() };
     let of_safe: Vec<_> = findings(&safe);
-    let one = of_safe.iter().find(|one| one.about == "reserved ports").unwrap();
+    let one = of_safe.iter().find(|one| one.topic == "reserved ports").unwrap();
     assert_eq!(one.state, FindingSeverity::Green);
-    assert!(!findings(&fit()).iter().any(|one| one.about == "reserved ports"), "without NFS");
+    assert!(!findings(&fit()).iter().any(|one| one.topic == "reserved ports"), "without NFS");
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn ntlm_beside_kerberos_is_yellow_and_names_the_remedy() {
     let of = |kerberos, ntlm| {
         let logon = Some(LogonWays { kerberos, ntlm });
         let all = findings(&DoctorFacts { logon, ..DoctorFacts::default() });
-        all.into_iter().find(|one| one.about == "logon")
+        all.into_iter().find(|one| one.topic == "logon")
     };
     let found = of(true, true).unwrap();
     assert_eq!(found.state, FindingSeverity::Yellow);
@@ -374,7 +374,7 @@ fn missing_layers_of_a_running_server_are_yellow() {
         let missing_layers =
             missing.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
         let all = findings(&DoctorFacts { missing_layers, ..DoctorFacts::default() });
-        all.into_iter().find(|one| one.about == "confinement")
+        all.into_iter().find(|one| one.topic == "confinement")
     };
     assert_eq!(of(None), None);
     assert_eq!(of(Some(&[])).unwrap().state, FindingSeverity::Green);
@@ -391,7 +391,7 @@ fn refused_calls_are_yellow_and_named_with_the_log() {
         let calls = calls.map(<[_]>::to_vec);
         let refusals = Some(RefusalLog { is_written, calls });
         let all = findings(&DoctorFacts { refusals, ..DoctorFacts::default() });
-        let found = all.into_iter().find(|one| one.about == "refused calls").unwrap();
+        let found = all.into_iter().find(|one| one.topic == "refused calls").unwrap();
         (found.state, found.text, found.remedy.unwrap_or_default())
     };
     assert_eq!(of(true, Some(&[])).0, FindingSeverity::Green);
@@ -409,7 +409,7 @@ fn refused_calls_are_yellow_and_named_with_the_log() {
     assert_eq!(state, FindingSeverity::Yellow);
     assert!(text.ends_with("number 41 failed 2 times, number 59 ended the server once"), "{text}");
     assert!(remedy.contains("ausearch -m SECCOMP"), "{remedy}");
-    assert!(findings(&DoctorFacts::default()).iter().all(|one| one.about != "refused calls"));
+    assert!(findings(&DoctorFacts::default()).iter().all(|one| one.topic != "refused calls"));
 }
 
 #[test]

@@ -68,15 +68,15 @@ fn reasons(quick: &ProbedHost, slow: &ProbedHost) -> Vec<String> {
             ));
         }
     }
-    if let (Some(q), Some(s)) = (quick.greeting.done(), slow.greeting.done())
+    if let (Some(q), Some(s)) = (quick.negotiation.done(), slow.negotiation.done())
         && q.dialect != s.dialect
     {
         out.push(format!("their dialects differ: {} and {}", q.dialect, s.dialect));
     }
     if out.is_empty() {
         out.push(format!(
-            "connections, protection and dialect are alike: {} itself is slower, by its limits, \
-             disks or processors",
+            "connections, protection and dialect are equal: {} itself is slower; check its \
+             limits, disks and CPUs",
             slow.place()
         ));
     }

@@ -63,7 +63,7 @@ pub(super) fn outcome(host: &ProbedHost, verdicts: &[Verdict]) -> String {
     match culprit(verdicts) {
         Some(one) => {
             let state = if one.state == LayerState::Broken { "broken" } else { "slow" };
-            let remedy = one.remedy.as_deref().unwrap_or("start there");
+            let remedy = one.remedy.as_deref().unwrap_or("check this layer first");
             format!("{place}: the {} layer is {state}; {remedy}", one.layer.name())
         }
         None => format!("{place}: every tested layer is good"),
@@ -76,13 +76,13 @@ fn write_verdicts(
     verdicts: &[Verdict],
     wanted: impl Fn(Layer) -> bool,
 ) -> std::fmt::Result {
-    for one in verdicts.iter().filter(|v| wanted(v.layer) && v.state != LayerState::NotTried) {
+    for one in verdicts.iter().filter(|v| wanted(v.layer) && v.state != LayerState::NotTested) {
         let state = match one.state {
             LayerState::Broken => "broken",
             LayerState::Slow => "slow",
             _ => "good",
         };
-        let found = cell(&one.found);
+        let found = cell(&one.result);
         writeln!(out, "- {}, {}: **{state}**; {found}", cell(&host.place()), one.layer.name())?;
     }
     Ok(())

@@ -12,17 +12,17 @@ fn host(name: &str, round_trip_ms: f64) -> ProbedHost {
         port: 445,
         address: Attempt::Done("192.0.2.1".into()),
         connects: Connects::new(3, vec![round_trip_ms; 3], None),
-        greeting: Attempt::Done(ServerGreeting {
+        negotiation: Attempt::Done(ServerNegotiation {
             ms: round_trip_ms + 1.0,
             dialect: "3.1.1".into(),
             capabilities: vec!["multichannel".into()],
-            ..ServerGreeting::default()
+            ..ServerNegotiation::default()
         }),
         session: Attempt::Done(ProbedSession {
             ms: 3.0 * round_trip_ms + 5.0,
             signing: "off".into(),
             cipher: "off".into(),
-            channels_wanted: 4,
+            channels_requested: 4,
             channels: 4,
             interfaces: Attempt::Done(vec![interface]),
             ..ProbedSession::default()
@@ -62,7 +62,7 @@ fn lowest_broken_layer_is_the_verdict_with_a_remedy() {
         (Layer::Network, |h| {
             h.connects = Connects::new(3, Vec::new(), Some("connection refused".into()));
         }),
-        (Layer::Greeting, |h| h.greeting = Attempt::Failed("not SMB".into())),
+        (Layer::Negotiation, |h| h.negotiation = Attempt::Failed("not SMB".into())),
         (Layer::Session, |h| h.session = Attempt::Failed("LOGON_FAILURE".into())),
         (Layer::Share, |h| h.share = Attempt::Failed("BAD_NETWORK_NAME".into())),
         (Layer::SmallReads, |h| h.small_reads = Attempt::Failed("ACCESS_DENIED".into())),
@@ -125,8 +125,10 @@ fn missing_multichannel_refusal_and_missing_rss_differ() {
     }
     assert!(remedy(&plain).contains("rss = true"));
     let mut without = single;
-    without.greeting =
-        Attempt::Done(ServerGreeting { dialect: "3.1.1".into(), ..ServerGreeting::default() });
+    without.negotiation = Attempt::Done(ServerNegotiation {
+        dialect: "3.1.1".into(),
+        ..ServerNegotiation::default()
+    });
     assert!(remedy(&without).contains("Multichannel"));
 }
 
@@ -146,7 +148,7 @@ fn equal_latency_with_fewer_channels_excludes_the_network() {
 #[test]
 fn report_has_four_chapters_and_escapes_names() {
     let mut odd = host("a|b\n# c<script>", 0.3);
-    odd.greeting = Attempt::Failed("not SMB".into());
+    odd.negotiation = Attempt::Failed("not SMB".into());
     let text = story(&[host("vm", 23.0), odd]);
     for part in [
         "## Scenario",
@@ -154,7 +156,7 @@ fn report_has_four_chapters_and_escapes_names() {
         "## Application layer",
         "## Outcome",
         "| vm:445 (SMB) | 3 | 0 | 23.00 |",
-        "the greeting layer is broken",
+        "the negotiation layer is broken",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }

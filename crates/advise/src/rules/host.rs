@@ -14,25 +14,26 @@ fn url(facts: &MeasurementFacts) -> String {
 pub(super) fn fill_the_queues(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let text = "to measure the adapter's capacity, load all its queues: 16 threads at depth 16";
     let line = format!("anabranch bench {} --profile seed-anf-single", url(facts));
-    Some(RuleFinding::new(Weight::Know, text).set(SettingTarget::Shell, line))
+    Some(RuleFinding::new(Weight::Information, text).set(SettingTarget::Shell, line))
 }
 
 pub(super) fn accelerated(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let slow = &facts.client.slow_adapters;
     let text = format!(
-        "{} go through the host's software: switch accelerated networking on for the machine; it \
-         does not come by itself with another way of making it or with a larger size",
+        "{} use the hypervisor's software switch: enable accelerated networking for this \
+         machine; recreating or resizing a machine does not enable it",
         slow.join(", ")
     );
     let line = "az network nic update --resource-group GROUP --name NIC \
                 --accelerated-networking true";
-    (!slow.is_empty()).then(|| RuleFinding::new(Weight::Do, text).set(SettingTarget::Shell, line))
+    (!slow.is_empty())
+        .then(|| RuleFinding::new(Weight::Recommended, text).set(SettingTarget::Shell, line))
 }
 
 pub(super) fn no_file_manager(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let gain = super::placement::threads(facts).is_some();
-    let text = "copy with several threads, never with a file manager, which asks for one thing at \
-                a time";
+    let text = "copy with several threads, not with a file manager, which sends one request at a \
+                time";
     let line = format!("anabranch copy SOURCE {} --threads 8", url(facts));
     gain.then(|| {
         let found = RuleFinding::new(Weight::Consider, text).set(SettingTarget::Shell, line);

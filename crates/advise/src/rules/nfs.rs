@@ -38,8 +38,8 @@ pub(super) fn connection_count(facts: &MeasurementFacts) -> Option<RuleFinding> 
     let enough = enough_connections(facts)?.min(CONNECTIONS_MAX);
     let count = enough.min(CONNECTIONS_GOOD);
     let text = format!(
-        "of {:?} connections, {enough} bring what the most bring; {count} are a good setting, 16 \
-         the most that Linux takes",
+        "of {:?} connections, {enough} suffice for the highest throughput; use {count} (Linux \
+         permits at most 16)",
         facts.arms()
     );
     Some(RuleFinding::new(Weight::Consider, text).set(SettingTarget::Shell, mount(facts, count)))
@@ -50,7 +50,7 @@ pub(super) fn kernel(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let (major, minor) = facts.client.kernel;
     let text = format!("this kernel, {major}.{minor}, has no nconnect, which needs 5.3 or later");
     let old = facts.client.kernel < KERNEL_CONNECTIONS;
-    old.then(|| RuleFinding::new(Weight::Do, text))
+    old.then(|| RuleFinding::new(Weight::Recommended, text))
 }
 
 /// The host of a mount source.
@@ -67,9 +67,9 @@ pub(super) fn per_mount(facts: &MeasurementFacts) -> Option<RuleFinding> {
         .iter()
         .find(|mount| mount.kind.starts_with("nfs") && same(host_of(&mount.source)))?;
     let text = format!(
-        "{} is mounted from this server with {} connection(s): further mounts of it share them, \
-         whatever nconnect they ask for. Unmount all of them before a change; shares that need \
-         different numbers need different addresses",
+        "{} is mounted from this server with {} connection(s): later mounts from this server \
+         share them and ignore their own nconnect. Unmount all of them before a change; shares \
+         that need different numbers need different addresses",
         here.place,
         here.connections.unwrap_or(1)
     );
@@ -82,8 +82,8 @@ pub(super) fn per_mount(facts: &MeasurementFacts) -> Option<RuleFinding> {
 pub(super) fn changing_address(facts: &MeasurementFacts) -> Option<RuleFinding> {
     nfs(facts)?;
     let text = format!(
-        "{} has {}: the number of connections is kept by address, and this one may change. Use \
-         a private address that stays",
+        "{} has {}: Linux shares connections by address, and this address may change. Use a \
+         fixed private address",
         facts.server,
         if facts.is_public { "a public address" } else { "several addresses" }
     );
@@ -106,9 +106,9 @@ pub(super) fn low_depth(facts: &MeasurementFacts) -> Option<RuleFinding> {
         read.1,
         write.0,
         write.1,
-        if read.1.min(write.1) < LOSS { "use one" } else { "it does not matter" }
+        if read.1.min(write.1) < LOSS { "use one" } else { "the number does not matter" }
     );
-    Some(RuleFinding::new(Weight::Know, text))
+    Some(RuleFinding::new(Weight::Information, text))
 }
 
 /// Default read-ahead of the kernel on a mount, in KiB.
@@ -147,7 +147,7 @@ pub(super) fn read_ahead(facts: &MeasurementFacts) -> Option<RuleFinding> {
         "kernel {major}.{minor} reads {default} KiB ahead on NFS by default ({found}): \
          large files are read quicker with 15 MiB"
     );
-    let weight = if low { Weight::Do } else { Weight::Consider };
+    let weight = if low { Weight::Recommended } else { Weight::Consider };
     Some(
         RuleFinding::new(weight, text)
             .set(

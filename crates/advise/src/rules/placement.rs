@@ -22,9 +22,9 @@ pub(super) fn distance(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let text =
         format!("a round trip takes {:.2} ms, {part:.0} % of a small read: ", facts.round_trip_ms);
     Some(if facts.round_trip_ms >= DISTANT_MS {
-        RuleFinding::new(Weight::Do, text + "move client and server closer together")
+        RuleFinding::new(Weight::Recommended, text + "move client and server closer together")
     } else {
-        RuleFinding::new(Weight::Know, text + "they are close enough")
+        RuleFinding::new(Weight::Information, text + "they are close enough")
     })
 }
 
@@ -34,8 +34,8 @@ pub(super) fn threads(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let many = facts.cell(WorkloadClass::ManyOneFile, facts.most(), block, true)?;
     let gain = many.per_second / one.per_second.max(1.0);
     let text = format!(
-        "{} requests under way bring {gain:.1} times what one at a time brings: use applications \
-         with several threads",
+        "{} requests in flight have {gain:.1} times the throughput of one: use multi-threaded \
+         applications",
         many.depth
     );
     (gain >= WORTH).then(|| RuleFinding::new(Weight::Consider, text))
@@ -55,7 +55,7 @@ pub(super) fn warm_up(facts: &MeasurementFacts) -> Option<RuleFinding> {
         "the first {:.2} s of each load were not counted; with other tools, discard the first run",
         facts.warm_up_seconds
     );
-    Some(RuleFinding::new(Weight::Know, text))
+    Some(RuleFinding::new(Weight::Information, text))
 }
 
 pub(super) fn more_clients(facts: &MeasurementFacts) -> Option<RuleFinding> {
@@ -71,10 +71,10 @@ pub(super) fn more_clients(facts: &MeasurementFacts) -> Option<RuleFinding> {
             facts.most(),
             facts.fewest()
         );
-        return Some(RuleFinding::new(Weight::Know, text));
+        return Some(RuleFinding::new(Weight::Information, text));
     }
-    let text = "this client is at its limit while the share may not be: measure with a second one \
-                at the same time, and spread the work over more";
+    let text = "this client is at its limit, but the share may not be: measure with a second \
+                client at the same time, and spread the work over more clients";
     (link.max(processors) >= AT_LIMIT).then(|| RuleFinding::new(Weight::Consider, text))
 }
 
@@ -84,7 +84,7 @@ pub(super) fn machine_size(facts: &MeasurementFacts) -> Option<RuleFinding> {
         return None;
     }
     let mut text = format!(
-        "{:.0} % of the link are used: a machine with more bandwidth is needed; a second adapter \
+        "{:.0} % of the link is used: a machine with more bandwidth is needed; a second adapter \
          does not raise a machine's limit. For example",
         used * 100.0
     );
@@ -100,13 +100,13 @@ pub(super) fn queue_depth(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let beyond = facts.depths.iter().rfind(|cell| cell.depth > DEPTH_GOOD)?;
     let gain = beyond.per_second / good.max(1.0);
     let text = format!(
-        "{} requests under way bring {gain:.2} times what {DEPTH_GOOD} or fewer bring, and each \
-         takes {:.1} ms",
+        "{} requests in flight have {gain:.2} times the throughput of {DEPTH_GOOD} or fewer, and \
+         each takes {:.1} ms",
         beyond.depth,
         beyond.p50_us / 1000.0
     );
     Some(if gain < WORTH {
-        RuleFinding::new(Weight::Know, text + ": stay at 64 or below")
+        RuleFinding::new(Weight::Information, text + ": stay at 64 or below")
     } else {
         RuleFinding::new(Weight::Consider, text + ": here more than 64 still helps")
     })

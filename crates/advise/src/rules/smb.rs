@@ -18,7 +18,7 @@ pub(super) fn both_sides(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let text = "the server does not support Multichannel; enable it on both sides";
     (!facts.offers_channels).then(|| {
-        RuleFinding::new(Weight::Do, text)
+        RuleFinding::new(Weight::Recommended, text)
             .set(SettingTarget::Server, "[multichannel]\nenabled = true")
             .set(SettingTarget::PowerShell, "Set-SmbServerConfiguration -EnableMultiChannel $true")
             .set(SettingTarget::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $true")
@@ -27,28 +27,29 @@ pub(super) fn both_sides(facts: &MeasurementFacts) -> Option<RuleFinding> {
 
 pub(super) fn server_default(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
-    let short = facts.offers_channels && facts.channels_reached < facts.channels_wanted;
+    let short = facts.offers_channels && facts.channels_established < facts.channels_requested;
     let text = format!(
         "{} of {} channels were established: the server's limit or its adapters' RSS restricts \
          them",
-        facts.channels_reached, facts.channels_wanted
+        facts.channels_established, facts.channels_requested
     );
-    let keys = format!("[multichannel]\nchannels_max = {}\nrss = true", facts.channels_wanted);
-    short.then(|| RuleFinding::new(Weight::Do, text).set(SettingTarget::Server, keys))
+    let keys = format!("[multichannel]\nchannels_max = {}\nrss = true", facts.channels_requested);
+    short.then(|| RuleFinding::new(Weight::Recommended, text).set(SettingTarget::Server, keys))
 }
 
 pub(super) fn client_default(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let text = "Windows clients have Multichannel on by default; check with";
     let look = "Get-SmbClientConfiguration | Select-Object -Property EnableMultichannel";
-    Some(RuleFinding::new(Weight::Know, text).set(SettingTarget::PowerShell, look))
+    Some(RuleFinding::new(Weight::Information, text).set(SettingTarget::PowerShell, look))
 }
 
 pub(super) fn feature_state(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
-    let text = "Multichannel depends on the server's product and version; to see it";
+    let text = "Multichannel depends on the server's product and version; for an Anabranch \
+                server, see";
     (!facts.offers_channels).then(|| {
-        RuleFinding::new(Weight::Know, text).set(SettingTarget::Shell, "anabranch feature")
+        RuleFinding::new(Weight::Information, text).set(SettingTarget::Shell, "anabranch feature")
     })
 }
 
@@ -57,9 +58,9 @@ pub(super) fn one_address(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let one: Vec<&String> =
         facts.server_interfaces.iter().flat_map(|one| &one.ip_addresses).collect();
     let foreign = one.iter().all(|ip| !facts.addresses.contains(ip));
-    let text = "the addresses that the server tells are not the one that it is reached at, as \
-                behind an endpoint or address translation: channels to them may fail; several to \
-                the same address do not";
+    let text = "the server advertises other addresses than the connected one, as behind a \
+                private endpoint or address translation: channels to them may fail; several \
+                channels to one address work";
     let show =
         format!("anabranch channels smb://USER@{}/{} --any-interface", facts.server, facts.share);
     (!one.is_empty() && foreign && !facts.addresses.is_empty())
@@ -72,8 +73,8 @@ pub(super) fn needless_adapters(facts: &MeasurementFacts) -> Option<RuleFinding>
     let adapters = facts.client.interfaces.iter().filter(|one| one.ip_addresses.iter().any(real));
     let adapters = adapters.count();
     let text = format!(
-        "this machine has {adapters} adapters, the server tells one: only one of ours is used, \
-         further ones bring nothing here"
+        "this machine has {adapters} adapters, but the server advertises one: this client uses \
+         only one adapter"
     );
     let needless = adapters > 1 && facts.server_interfaces.len() == 1;
     needless.then(|| RuleFinding::new(Weight::Consider, text))
@@ -84,8 +85,9 @@ pub(super) fn connection_count(facts: &MeasurementFacts) -> Option<RuleFinding> 
     let enough = enough_connections(facts)?;
     let count = COUNTS.into_iter().find(|count| *count >= enough).unwrap_or(16);
     let text = format!(
-        "of {:?} connections, {enough} bring what the most bring; on Windows the number belongs to \
-         an adapter: detach the share before and attach it after a change",
+        "of {:?} connections, {enough} suffice for the highest throughput; on Windows the number \
+         applies to an adapter: disconnect the share before a change, and connect it again \
+         afterwards",
         facts.arms()
     );
     let (share, server) = (&facts.share, &facts.server);
@@ -121,8 +123,8 @@ pub(super) fn single_thread(facts: &MeasurementFacts) -> Option<RuleFinding> {
     smb(facts)?;
     let worst = worst(facts, |class, block| class.is_single() && block <= SMALL_BYTES)?;
     let text = format!(
-        "small requests one at a time lose {:.0} % by several channels: for a client that does \
-         nothing else, switch Multichannel off",
+        "small requests one at a time lose {:.0} % with several channels: disable Multichannel \
+         on a client that has no other load",
         (1.0 - worst) * 100.0
     );
     (worst < LOSS).then(|| {
@@ -136,8 +138,8 @@ pub(super) fn small_requests(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let worst =
         worst(facts, |class, block| class == WorkloadClass::ManyOneFile && block <= SMALL_BYTES)?;
     let text = format!(
-        "small requests on one file lose {:.0} % by several channels: spread them over more files, \
-         make them larger, or do without channels for this client",
+        "small requests on one file lose {:.0} % with several channels: spread them over more \
+         files, enlarge them, or disable Multichannel on this client",
         (1.0 - worst) * 100.0
     );
     (worst < LOSS).then(|| {

@@ -42,8 +42,8 @@ fn facts(per_second: impl Fn(WorkloadClass, usize, u32, bool) -> f64) -> Measure
                         bytes_per_second: per_second * f64::from(block_bytes),
                         p50_us: 400.0,
                         p99_us: 900.0,
-                        client_processors: 0.5,
-                        server_processors: None,
+                        client_cpus: 0.5,
+                        server_cpus: None,
                     });
                 }
             }
@@ -61,11 +61,11 @@ fn facts(per_second: impl Fn(WorkloadClass, usize, u32, bool) -> f64) -> Measure
         signing: "off".into(),
         cipher: "off".into(),
         offers_channels: true,
-        channels_wanted: 4,
-        channels_reached: 4,
+        channels_requested: 4,
+        channels_established: 4,
         server_interfaces: vec![interface(2, "10.0.0.2")],
         client: ClientMachineFacts {
-            processors: 8,
+            cpus: 8,
             kernel: (6, 12),
             interfaces: vec![interface(1, "10.0.0.1")],
             ..ClientMachineFacts::default()
@@ -124,9 +124,9 @@ fn rule_applies_exactly_under_its_condition() {
         ("G-02", nothing, Some(|f| f.cells.retain(|c| c.class.is_single()))),
         ("G-03", nothing, Some(|f| f.cells.retain(|c| c.class.is_single()))),
         ("G-10", nothing, None),
-        ("G-11", |f| f.cells[0].client_processors = 7.5, Some(nothing)),
+        ("G-11", |f| f.cells[0].client_cpus = 7.5, Some(nothing)),
         ("MC-11", |f| f.offers_channels = false, Some(nothing)),
-        ("MC-12", |f| f.channels_reached = 1, Some(nothing)),
+        ("MC-12", |f| f.channels_established = 1, Some(nothing)),
         ("MC-13", nothing, Some(|f| f.is_nfs = true)),
         ("MC-20", |f| f.offers_channels = false, Some(nothing)),
         ("MC-21", |f| f.addresses = vec!["192.0.2.9".into()], Some(nothing)),
@@ -274,10 +274,10 @@ fn limiting_factor_is_identified() {
     full.client.interfaces[0].link_speed = 1_000_000_000;
     assert_eq!(binds(&full), Limit::ClientNetwork);
     let mut busy = facts(even);
-    busy.cells[3].client_processors = 7.9;
-    assert_eq!(binds(&busy), Limit::ClientProcessor);
+    busy.cells[3].client_cpus = 7.9;
+    assert_eq!(binds(&busy), Limit::ClientCpu);
     let mut loaded = facts(even);
-    loaded.cells[3].server_processors = Some(7.9);
+    loaded.cells[3].server_cpus = Some(7.9);
     assert_eq!(binds(&loaded), Limit::Server);
     let share = facts(|_, _, block, _| 3e8 / f64::from(block));
     assert_eq!(binds(&share), Limit::Share);
@@ -318,7 +318,9 @@ fn local_disk_limit_is_not_attributed_to_a_share() {
     let empty = MeasurementFacts::default();
     assert!(bindings(&empty).is_empty());
     assert!(rows(&empty).is_empty());
-    assert!(findings(&empty).iter().all(|one| one.weight != Weight::Do || one.id == "MC-11"));
+    assert!(
+        findings(&empty).iter().all(|one| one.weight != Weight::Recommended || one.id == "MC-11")
+    );
     let text = shown(&findings(&facts(as_documented)));
     assert!(text.contains("CC-01") && text.contains("PowerShell"), "{text}");
 }

@@ -11,7 +11,7 @@ const SYNTHETIC: &str = "hv_netvsc";
 pub fn machine() -> ClientMachineFacts {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     ClientMachineFacts {
-        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
         kernel: kernel(&rustix::system::uname().release().to_string_lossy()),
         interfaces: own_interfaces(),
         slow_adapters: slow_adapters(),

@@ -75,7 +75,7 @@ fn arms(args: &Args) -> Vec<usize> {
 }
 
 async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Result<()> {
-    let Url::Smb(url) = &args.url else { anyhow::bail!("it is no share") };
+    let Url::Smb(url) = &args.url else { anyhow::bail!("the URL is not that of a share") };
     facts.share.clone_from(&url.share);
     let (mut clients, mut runs) = (Vec::new(), Vec::new());
     for arm in arms(args) {
@@ -92,8 +92,8 @@ async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Resul
         facts.cipher =
             negotiated.cipher.filter(|_| session.seals).map_or("off", |c| c.name()).into();
         facts.offers_channels = negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
-        facts.channels_wanted = arms(args).last().copied().unwrap_or(1);
-        facts.channels_reached = client.channels().len();
+        facts.channels_requested = arms(args).last().copied().unwrap_or(1);
+        facts.channels_established = client.channels().len();
         facts.server_interfaces = interfaces_of(&client.interfaces().await.unwrap_or_default());
     }
     let measured = matrix(args, &mut runs, facts).await;
@@ -104,7 +104,7 @@ async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Resul
 }
 
 async fn nfs(args: &Args, facts: &mut MeasurementFacts) -> Result<()> {
-    let Url::Nfs(url) = &args.url else { anyhow::bail!("it is no export") };
+    let Url::Nfs(url) = &args.url else { anyhow::bail!("the URL is not that of an export") };
     facts.is_nfs = true;
     facts.share.clone_from(&url.path);
     facts.offers_channels = true;
@@ -116,8 +116,8 @@ async fn nfs(args: &Args, facts: &mut MeasurementFacts) -> Result<()> {
         let export = export.with_context(|| format!("/{}", url.path))?;
         runs.push((arm, LoaderRun::new(export, base("", args), &own_name("advise"))?));
         facts.dialect = client.version();
-        facts.channels_wanted = arm;
-        facts.channels_reached = client.connection_bytes().len();
+        facts.channels_requested = arm;
+        facts.channels_established = client.connection_bytes().len();
         clients.push(client);
     }
     let measured = matrix(args, &mut runs, facts).await;
@@ -234,7 +234,7 @@ fn together(cells: &[MeasuredLoad]) -> Option<MeasuredLoad> {
         bytes_per_second: mean(|cell| cell.bytes_per_second),
         p50_us: mean(|cell| cell.p50_us),
         p99_us: mean(|cell| cell.p99_us),
-        client_processors: mean(|cell| cell.client_processors),
+        client_cpus: mean(|cell| cell.client_cpus),
         rounds: cells.iter().map(|cell| cell.per_second).collect(),
         ..first.clone()
     })
@@ -273,8 +273,8 @@ fn cell(report: &Report, connections: usize, class: WorkloadClass) -> Option<Mea
         bytes_per_second: figures.bytes_per_second,
         p50_us: figures.latency_us.p50,
         p99_us: figures.latency_us.p99,
-        client_processors: report.client_cpu_seconds / report.seconds,
-        server_processors: report.server_cpu_seconds.map(|used| used / report.seconds),
+        client_cpus: report.client_cpu_seconds / report.seconds,
+        server_cpus: report.server_cpu_seconds.map(|used| used / report.seconds),
     })
 }
 

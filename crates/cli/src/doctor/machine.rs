@@ -17,8 +17,8 @@ pub fn facts() -> DoctorFacts {
         kernel: numbers(&rustix::system::uname().release().to_string_lossy()),
         missing_calls: missing_calls(),
         is_root: rustix::process::geteuid().is_root(),
-        processor_flags: processor_flags(&read("/proc/cpuinfo")),
-        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        cpu_flags: cpu_flags(&read("/proc/cpuinfo")),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
         limits: limits(),
         clock: clock(),
         memory_bytes: memory(&read("/proc/meminfo"), "MemTotal:"),
@@ -65,7 +65,7 @@ fn missing_calls() -> Vec<(String, String)> {
 }
 
 /// From /proc/cpuinfo: `flags` of x86, `Features` of ARM.
-fn processor_flags(text: &str) -> Vec<String> {
+fn cpu_flags(text: &str) -> Vec<String> {
     let line = text.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
     let words = line.and_then(|line| line.split_once(':')).map_or("", |(_, words)| words);
     words.split_whitespace().map(str::to_owned).collect()
@@ -113,9 +113,9 @@ mod tests {
         assert_eq!(numbers("6.1.0-35-amd64"), (6, 1));
         assert_eq!(numbers("unknown"), (0, 0));
         let text = "processor\t: 0\nflags\t\t: fpu aes vaes\n";
-        assert_eq!(processor_flags(text), ["fpu", "aes", "vaes"]);
-        assert_eq!(processor_flags("Features\t: fp asimd aes pmull\n")[2], "aes");
-        assert!(processor_flags("").is_empty());
+        assert_eq!(cpu_flags(text), ["fpu", "aes", "vaes"]);
+        assert_eq!(cpu_flags("Features\t: fp asimd aes pmull\n")[2], "aes");
+        assert!(cpu_flags("").is_empty());
         assert_eq!(memory("MemTotal:       16384 kB\n", "MemTotal:"), Some(16 << 20));
         assert_eq!(memory("MemTotal: none\n", "MemTotal:"), None);
     }

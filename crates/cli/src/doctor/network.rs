@@ -54,7 +54,7 @@ pub fn nfs_shares(config: &ServerConfig, running: Option<&ReportedServer>) -> Ve
     let facts = exported.map(|share| NfsShare {
         share: share.name.clone(),
         reserved_ports: config.requires_reserved_port(share),
-        is_squashed_to_one: share.nfs_squash == NfsSquash::All,
+        maps_all_users: share.nfs_squash == NfsSquash::All,
     });
     if config.nfs.is_empty() { Vec::new() } else { facts.collect() }
 }

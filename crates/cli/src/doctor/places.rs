@@ -9,11 +9,11 @@ use std::path::Path;
 
 /// The configuration, the users' file with its hashes, and the state folder.
 pub fn folders(config_path: Option<&Path>, config: &ServerConfig) -> Vec<FolderFacts> {
-    let of = |what, path: &Path, mode_not, must_be_writable| FolderFacts {
+    let of = |what, path: &Path, forbidden_mode, must_be_writable| FolderFacts {
         what,
         path: path.display().to_string(),
         mode: std::fs::metadata(path).ok().map(|found| found.permissions().mode() & 0o7777),
-        mode_not,
+        forbidden_mode,
         is_writable: access(path, Access::WRITE_OK).is_ok(),
         must_be_writable,
     };
@@ -39,7 +39,7 @@ pub fn file_system(share: &ShareConfig) -> Option<ShareFileSystem> {
         user_xattrs: facts.user_xattrs,
         acls: facts.acls,
         reflinks: facts.reflinks,
-        folds_case: facts.folds_case,
+        case_insensitive: facts.folds_case,
         long_streams: facts.long_streams.map(long_streams),
         bytes: facts.bytes,
         inodes: facts.inodes,

@@ -3,7 +3,7 @@
 use super::ProbePlan;
 use super::target::ProbedPort;
 use crate::remote::{self, SystemHost, Url, connect_nfs, connect_smb, own_name};
-use advise::probe::{Connects, ProbedHost, ProbedSession, Reads, ServerGreeting};
+use advise::probe::{Connects, ProbedHost, ProbedSession, Reads, ServerNegotiation};
 use advise::{Attempt, InterfaceFacts};
 use anyhow::{Context, Result, bail};
 use client::load::{LoadKind, LoaderRun, Storage, Until};
@@ -99,11 +99,11 @@ async fn below(place: ProbedPort, plan: ProbePlan) -> (ProbedHost, Option<Socket
 }
 
 async fn above(host: &mut ProbedHost, place: &ProbedPort, address: SocketAddr, plan: ProbePlan) {
-    host.greeting = match place.is_nfs {
+    host.negotiation = match place.is_nfs {
         true => attempt(within(plan.within, nfs_greeting(place, address)).await),
         false => attempt(within(plan.within * 2, smb_greeting(address, plan)).await),
     };
-    if host.greeting.done().is_none() {
+    if host.negotiation.done().is_none() {
         return;
     }
     match (&place.url, &place.password) {
@@ -155,7 +155,7 @@ async fn above(host: &mut ProbedHost, place: &ProbedPort, address: SocketAddr, p
     }
 }
 
-async fn smb_greeting(address: SocketAddr, plan: ProbePlan) -> Result<ServerGreeting> {
+async fn smb_greeting(address: SocketAddr, plan: ProbePlan) -> Result<ServerNegotiation> {
     // A server reports Multichannel only to clients that announce it.
     let options = remote::options(2);
     let (took, found) = probe::negotiate(address, &options, &SystemHost, plan.within).await?;
@@ -163,7 +163,7 @@ async fn smb_greeting(address: SocketAddr, plan: ProbePlan) -> Result<ServerGree
     let asking = probe::offers(address, &options, &SystemHost, plan.within / 4);
     let offers = tokio::time::timeout(plan.within, asking).await.unwrap_or_default();
     let says = |(bit, name): &(u32, &str)| (found.capabilities & bit != 0).then(|| (*name).into());
-    Ok(ServerGreeting {
+    Ok(ServerNegotiation {
         ms: millis(took),
         dialect: found.dialect.to_string(),
         dialects: offers.dialects.iter().map(ToString::to_string).collect(),
@@ -177,26 +177,27 @@ async fn smb_greeting(address: SocketAddr, plan: ProbePlan) -> Result<ServerGree
 }
 
 /// Sends NULL (RFC 8881, 16.1), then opens a session in each minor version.
-async fn nfs_greeting(place: &ProbedPort, address: SocketAddr) -> Result<ServerGreeting> {
+async fn nfs_greeting(place: &ProbedPort, address: SocketAddr) -> Result<ServerNegotiation> {
     let begun = Instant::now();
     nfs::null(address).await?;
-    let mut greeting = ServerGreeting { ms: millis(begun.elapsed()), ..ServerGreeting::default() };
+    let mut negotiation =
+        ServerNegotiation { ms: millis(begun.elapsed()), ..ServerNegotiation::default() };
     let mut refusal = None;
     for minor_version in [1, 2] {
         match connect_nfs(&place.host, place.port, minor_version, 1).await {
             Ok(client) => {
-                greeting.dialect = client.version();
-                greeting.dialects.push(client.version());
-                greeting.read_bytes_max = client.io_bytes_max();
-                greeting.write_bytes_max = client.io_bytes_max();
+                negotiation.dialect = client.version();
+                negotiation.dialects.push(client.version());
+                negotiation.read_bytes_max = client.io_bytes_max();
+                negotiation.write_bytes_max = client.io_bytes_max();
                 client.close().await;
             }
             Err(error) => refusal = Some(error),
         }
     }
     match refusal {
-        Some(error) if greeting.dialects.is_empty() => Err(error),
-        _ => Ok(greeting),
+        Some(error) if negotiation.dialects.is_empty() => Err(error),
+        _ => Ok(negotiation),
     }
 }
 
@@ -209,7 +210,7 @@ async fn smb_session(client: &SmbClient, took: Duration, plan: ProbePlan) -> Pro
         signing: if session.signs && !session.seals { negotiated.signing.name() } else { "off" }
             .into(),
         cipher: negotiated.cipher.filter(|_| session.seals).map_or("off", |c| c.name()).into(),
-        channels_wanted: plan.channels,
+        channels_requested: plan.channels,
         channels: channels.len(),
         channel_refusal: client.refusal().map(|refusal| refusal.to_string()),
         credits: channels.iter().map(|channel| channel.credits).collect(),
@@ -243,11 +244,11 @@ fn nfs_session(client: &nfs::NfsClient, took: Duration, plan: ProbePlan) -> Prob
         ms: millis(took),
         signing: "off".into(),
         cipher: "off".into(),
-        channels_wanted: plan.channels,
+        channels_requested: plan.channels,
         channels: client.connection_bytes().len(),
         channel_refusal: None,
         credits: vec![client.slots()],
-        interfaces: Attempt::NotTried,
+        interfaces: Attempt::NotTested,
     }
 }
 

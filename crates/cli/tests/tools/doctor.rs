@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
-/// A file of users that nobody else reads, and a configuration that names it.
+/// A private user file, and a configuration that refers to it.
 fn configured(smb: &str) -> (Setup, String) {
     let setup = Setup::new();
     let users = setup.folder.path().join("users.toml");
@@ -23,12 +23,12 @@ fn looked(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// State, text and remedy of what is said about `about`.
-fn of<'a>(all: &'a Value, about: &str) -> Vec<(&'a str, &'a str, &'a str)> {
+/// State, text and remedy of the findings about `topic`.
+fn of<'a>(all: &'a Value, topic: &str) -> Vec<(&'a str, &'a str, &'a str)> {
     let word = |one: &'a Value, key: &str| one[key].as_str().unwrap_or_default();
     let findings = all["findings"].as_array().unwrap().iter();
-    let about = findings.filter(|one| one["about"] == about);
-    about.map(|one| (word(one, "state"), word(one, "text"), word(one, "remedy"))).collect()
+    let topic = findings.filter(|one| one["topic"] == topic);
+    topic.map(|one| (word(one, "state"), word(one, "text"), word(one, "remedy"))).collect()
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn doctor_reports_blockers_red_with_their_remedy() {
     assert_eq!(state, "red");
     assert!(said.starts_with(&format!("{address} for SMB is in use by ")), "{said}");
     assert!(!remedy.is_empty());
-    let red = |about| of(&all, about).into_iter().find(|one| one.0 == "red").expect("one is red");
+    let red = |topic| of(&all, topic).into_iter().find(|one| one.0 == "red").expect("one is red");
     let (_, said, remedy) = red("permissions");
     assert!(said.contains("(users) has mode 0644"), "{said}");
     assert_eq!(remedy, format!("chmod 0600 {}", users.display()));

@@ -1,4 +1,4 @@
-//! `anabranch probe` against servers, ours and foreign ones, and against what is none.
+//! `anabranch probe` against our server, foreign ones, and listeners that are not servers.
 
 use crate::support::ganesha::Ganesha;
 use crate::support::samba::{SambaRelease, SambaServer, USER};
@@ -32,9 +32,9 @@ fn state<'a>(host: &'a Value, layer: &str) -> &'a str {
 
 fn is_all_found(found: &Value) -> &Value {
     let host = &found["hosts"][0];
-    for layer in ["name", "greeting", "session", "share", "channels", "small_reads"] {
+    for layer in ["name", "negotiation", "session", "share", "channels", "small_reads"] {
         assert_ne!(state(host, layer), "broken", "{layer}: {found:#}");
-        assert_ne!(state(host, layer), "not_tried", "{layer}: {found:#}");
+        assert_ne!(state(host, layer), "not_tested", "{layer}: {found:#}");
     }
     let connects = &host["facts"]["connects"];
     assert_eq!((&connects["count"], &connects["lost"]), (&5.into(), &0.into()));
@@ -55,12 +55,12 @@ fn probe_finds_every_layer_good_and_leaves_no_file() {
     let server = Setup::new().start();
     let found = found(&[&smb(server.smb, &user())]);
     let host = is_all_found(&found);
-    let greeting = &host["facts"]["greeting"]["done"];
-    assert_eq!(greeting["dialect"], "3.1.1");
+    let negotiation = &host["facts"]["negotiation"]["done"];
+    assert_eq!(negotiation["dialect"], "3.1.1");
     let dialects = ["2.1", "3.0", "3.0.2", "3.1.1"].map(Value::from);
-    assert_eq!(greeting["dialects"].as_array().unwrap()[..], dialects);
-    assert_eq!(greeting["ciphers"].as_array().unwrap().len(), 4, "{greeting}");
-    assert_eq!(greeting["signing_algorithms"].as_array().unwrap().len(), 3, "{greeting}");
+    assert_eq!(negotiation["dialects"].as_array().unwrap()[..], dialects);
+    assert_eq!(negotiation["ciphers"].as_array().unwrap().len(), 4, "{negotiation}");
+    assert_eq!(negotiation["signing_algorithms"].as_array().unwrap().len(), 3, "{negotiation}");
     let session = &host["facts"]["session"]["done"];
     assert_eq!(session["channels"], 4, "{session}");
     assert!(session["interfaces"]["done"][0]["RSSCapable"].as_bool().unwrap());
@@ -74,14 +74,14 @@ fn nfs_is_looked_at_too() {
     let _server = setup.start();
     let found = found(&[&format!("nfs://{address}/exported")]);
     let host = is_all_found(&found);
-    let versions = &host["facts"]["greeting"]["done"]["dialects"];
+    let versions = &host["facts"]["negotiation"]["done"]["dialects"];
     assert_eq!(versions.as_array().unwrap()[..], ["4.1", "4.2"].map(Value::from));
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
 }
 
 #[test]
 fn the_layer_that_is_broken_is_named_with_a_remedy() {
-    // Nothing listens: the port was ours a moment ago.
+    // Nothing listens on the port any more.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = probe(&[&closed.to_string()]);
     assert_eq!(output.status.code(), Some(1));
@@ -96,7 +96,7 @@ fn the_layer_that_is_broken_is_named_with_a_remedy() {
     let found: Value = serde_json::from_slice(&wrong.stdout).unwrap();
     let verdict = &found["hosts"][0]["verdict"];
     assert_eq!((&verdict["layer"], &verdict["state"]), (&"session".into(), &"broken".into()));
-    assert!(verdict["found"].as_str().unwrap().contains("LOGON_FAILURE"), "{verdict}");
+    assert!(verdict["result"].as_str().unwrap().contains("LOGON_FAILURE"), "{verdict}");
     let missing = format!("smb://{}@{}/missing", user(), server.smb);
     let output = probe(&[&missing]);
     assert!(text(&output.stdout).contains("verdict: share: "), "{}", text(&output.stdout));
@@ -104,13 +104,13 @@ fn the_layer_that_is_broken_is_named_with_a_remedy() {
 
 #[test]
 fn silent_server_fails_the_probe_within_its_timeout() {
-    // It accepts, and says nothing: neither of SMB nor of NFS.
+    // The listener accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let begun = Instant::now();
     let output = probe(&[&address, "--within", "1"]);
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    assert!(text(&output.stdout).contains("verdict: greeting: "), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("verdict: negotiation: "), "{}", text(&output.stdout));
     assert_eq!(output.status.code(), Some(1));
 }
 
@@ -145,7 +145,7 @@ fn ganesha_is_found_in_every_layer() {
     is_all_found(&found);
 }
 
-/// `anabranch channels URL`: all steps pass, and each connection carries its part.
+/// Runs `anabranch channels URL`: all steps pass, and each connection carries its part.
 fn channels_of(url: &str, count: usize) -> Value {
     let count_text = count.to_string();
     let output = anabranch()
