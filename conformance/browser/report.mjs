@@ -86,7 +86,7 @@ async function assertTable(page, rows) {
   };
   rows.forEach((row, at) => {
     assert.equal(cells[at][heads.indexOf("load")], row.load);
-    assert.equal(cells[at][heads.indexOf("connections")], row.arm);
+    assert.equal(cells[at][heads.indexOf("connections")], row.connection);
     for (const [head, figure] of Object.entries(columns)) {
       const text = cells[at][heads.indexOf(head)];
       const precision = figure(row) < 1000 ? 0.0501 : 0.501;

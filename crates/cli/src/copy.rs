@@ -27,7 +27,7 @@ blocks of large files that are already there are verified and reused. A file get
 name only when it is complete.
 
 The password comes from the environment (ANABRANCH_PASSWORD; ANABRANCH_TARGET_PASSWORD
-for the target, if it is another), from standard input (--password-stdin), or is asked for,
+for the target, if it is another), from standard input (--password-stdin), or from a prompt,
 if there is no Kerberos ticket.
 
 Exit code, as robocopy's, the sum of:

@@ -412,7 +412,7 @@ impl SmbClient {
         let same = (capabilities, guid) == said
             && mode == negotiated.security_mode
             && dialect == negotiated.dialect.number();
-        if same { Ok(()) } else { Err(Error::Hostile("NEGOTIATE was changed on the way")) }
+        if same { Ok(()) } else { Err(Error::Hostile("NEGOTIATE was modified in transit")) }
     }
 
     /// Sends a request on the least busy channel, replays it on another one if that fails, and
@@ -442,7 +442,7 @@ impl SmbClient {
                         && was_sent;
                     return if is_closed { Ok(reply) } else { judge(&request, reply) };
                 }
-                Ok(None) => return Err(Error::Hostile("no answer")),
+                Ok(None) => return Err(Error::Hostile("no reply")),
                 Err(Error::Lost { sent, why }) => {
                     let may = !sent || again != ResendPolicy::Never;
                     if !may || replays == REPLAYS_MAX || self.inner.is_over() {
@@ -652,7 +652,7 @@ async fn open(
     };
     match tokio::time::timeout(within, attempt).await {
         Ok(result) => result,
-        Err(_) => Err(Error::lost(true, format_args!("{to} does not answer"))),
+        Err(_) => Err(Error::lost(true, format_args!("{to} does not respond"))),
     }
 }
 

@@ -119,7 +119,7 @@ impl ClientConn {
         let session = self.opener.session.clone();
         let is_sealed = session.seals || chain.iter().any(|request| request.seals);
         if is_sealed && session.sealing.is_none() {
-            return Err(Error::Misuse("the connection has no cipher to seal with"));
+            return Err(Error::Misuse("the connection has no cipher"));
         }
         let shared = match chain {
             [SmbRequest { body: RequestBody::Write { data, .. }, .. }]
@@ -231,25 +231,25 @@ impl ClientConn {
         let one = self
             .outstanding
             .get_mut(&header.message_id.0)
-            .ok_or(Error::Hostile("an answer that nothing was asked for"))?;
+            .ok_or(Error::Hostile("a reply without a request"))?;
         if one.command != header.command {
-            return Err(Error::Hostile("an answer to another command"));
+            return Err(Error::Hostile("a reply to another command"));
         }
         if one.is_sealed && !message.is_sealed {
-            return Err(Error::Hostile("an answer that is not sealed"));
+            return Err(Error::Hostile("a reply that is not encrypted"));
         }
         let is_interim = header.status == NtStatus::PENDING && header.flags.contains(Flags::ASYNC);
         if is_interim && one.is_pending {
-            return Err(Error::Hostile("two interim answers"));
+            return Err(Error::Hostile("two interim responses"));
         }
         // This status exempts a message from the signature check, so it must not complete a
         // request.
         if !is_interim && header.status == NtStatus::PENDING {
-            return Err(Error::Hostile("a final answer with an interim status"));
+            return Err(Error::Hostile("a final response with an interim status"));
         }
         let is_signed = message.is_sealed || header.flags.contains(Flags::SIGNED);
         if one.is_signed && !is_signed && !is_interim {
-            return Err(Error::Hostile("an answer that is not signed"));
+            return Err(Error::Hostile("a reply that is not signed"));
         }
         let token = one.token;
         if is_interim {

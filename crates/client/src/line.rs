@@ -90,7 +90,7 @@ impl Silence {
         if std::mem::take(&mut self.received) || !is_owed() {
             self.heard = Instant::now();
         } else if self.heard.elapsed() > self.patience {
-            return Err("the server is silent");
+            return Err("the server does not respond");
         }
         Ok(())
     }

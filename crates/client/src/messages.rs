@@ -16,7 +16,7 @@ pub(crate) fn body_of(reply: &ChannelReply) -> Result<Reader<'_>, Error> {
 }
 
 pub(crate) fn judged(reply: Option<ChannelReply>, command: Command) -> Result<ChannelReply, Error> {
-    let reply = reply.ok_or(Error::Hostile("a chain with too few answers"))?;
+    let reply = reply.ok_or(Error::Hostile("a chain with too few responses"))?;
     match reply.header.status {
         NtStatus::SUCCESS => Ok(reply),
         status => Err(Error::Refused(command, status)),
@@ -58,7 +58,7 @@ pub(crate) fn data_of(message: &[u8], length_bytes_max: u32) -> Result<Range<usi
     r.skip(Header::LENGTH, "header")?;
     let data = ReadResponse::decode(&mut r)?;
     if data.len() > length_bytes_max as usize {
-        return Err(Error::Hostile("more data than asked for"));
+        return Err(Error::Hostile("more data than requested"));
     }
     if data.is_empty() {
         return Ok(0..0);

@@ -91,11 +91,19 @@ impl Opener {
     /// Opens a sealed frame; returns the start of its messages.
     fn unseal(&self, frame: &mut [u8]) -> Result<usize, Error> {
         let header = TransformHeader::decode(frame)?;
-        let sealing = self.session.sealing.as_ref().ok_or(Error::Hostile("sealed without keys"))?;
+        let sealing = self.session.sealing.as_ref().ok_or(Error::Hostile(
+            "it is encrypted, but \
+            the session has no keys",
+        ))?;
         if header.session_id != self.session.id {
-            return Err(Error::Hostile("sealed for another session"));
+            return Err(Error::Hostile("it is encrypted for another session"));
         }
-        sealing.open.open_in_place(frame).map_err(|_| Error::Hostile("the seal is broken"))?;
+        sealing.open.open_in_place(frame).map_err(|_| {
+            Error::Hostile(
+                "the message cannot be \
+            decrypted",
+            )
+        })?;
         Ok(TransformHeader::LENGTH)
     }
 
@@ -113,7 +121,7 @@ impl Opener {
             return Ok(());
         }
         if self.session.seals {
-            return Err(Error::Hostile("an answer that is not sealed"));
+            return Err(Error::Hostile("a reply that is not encrypted"));
         }
         // Interim responses and notifications are not signed. MS-SMB2 3.2.5.1.3.
         if header.message_id == UNASKED || header.status == NtStatus::PENDING {
@@ -124,7 +132,7 @@ impl Opener {
             return if good { Ok(()) } else { Err(Error::Hostile("the signature is wrong")) };
         }
         if self.session.signs {
-            return Err(Error::Hostile("an answer that is not signed"));
+            return Err(Error::Hostile("a reply that is not signed"));
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ async fn ask(
         SetUpStep::Done(_) => return Err(Error::Hostile("more than was asked for")),
     }
     let negotiated = set_up.negotiated().copied();
-    negotiated.map(|found| (took, found)).ok_or(Error::Hostile("an interim answer to NEGOTIATE"))
+    negotiated.map(|found| (took, found)).ok_or(Error::Hostile("an interim response to NEGOTIATE"))
 }
 
 /// Dialects and algorithms that a server supports, of those that the client can offer.

@@ -217,7 +217,7 @@ impl SetUp {
             || header.message_id.0 != self.next_id - 1
             || header.next_command != 0
         {
-            return Err(Error::Hostile("not the answer to what was asked"));
+            return Err(Error::Hostile("not the reply to the request"));
         }
         // An interim response: the server needs more time.
         if header.status == NtStatus::PENDING {
@@ -238,7 +238,7 @@ impl SetUp {
 
     fn handle_negotiated(&mut self, frame: &[u8], header: &Header) -> Result<SetUpStep, Error> {
         if header.command != Command::NEGOTIATE {
-            return Err(Error::Hostile("not the answer to NEGOTIATE"));
+            return Err(Error::Hostile("not the response to NEGOTIATE"));
         }
         if header.status != NtStatus::SUCCESS {
             return Err(Error::Refused(Command::NEGOTIATE, header.status));
@@ -293,7 +293,7 @@ impl SetUp {
             None => SigningAlgorithm::HmacSha256,
         };
         if self.options.sealed && cipher.is_none() {
-            return Err(Error::Incompatible("it cannot seal messages"));
+            return Err(Error::Incompatible("the server does not support encryption"));
         }
         let large = response.capabilities & capabilities::LARGE_MTU != 0;
         let most = if large { IO_BYTES_MAX.min(self.options.io_bytes_max) } else { 65_536 };
@@ -312,7 +312,7 @@ impl SetUp {
 
     fn handle_leg(&mut self, frame: &mut [u8], header: &Header) -> Result<SetUpStep, Error> {
         if header.command != Command::SESSION_SETUP {
-            return Err(Error::Hostile("not the answer to SESSION_SETUP"));
+            return Err(Error::Hostile("not the response to SESSION_SETUP"));
         }
         self.legs += 1;
         let more = header.status == NtStatus::MORE_PROCESSING_REQUIRED;
@@ -358,7 +358,10 @@ impl SetUp {
             || self.options.signing == SigningPolicy::Required
             || self.options.sealed;
         if nobody && (needs_proof || self.logon.binds.is_some()) {
-            return Err(Error::Incompatible("it made us a guest, who can neither sign nor seal"));
+            return Err(Error::Incompatible(
+                "the server logged the user on as a guest; guests can \
+                                            neither sign nor encrypt",
+            ));
         }
         let source =
             KeySource { dialect: negotiated.dialect, session_key: key, preauth: &self.preauth };
@@ -385,7 +388,10 @@ impl SetUp {
             })),
         };
         if session.seals && session.sealing.is_none() {
-            return Err(Error::Incompatible("it wants messages sealed, and has no cipher for it"));
+            return Err(Error::Incompatible(
+                "the server requires encryption, but negotiated no \
+                                            cipher",
+            ));
         }
         let opener = Opener { session, signing };
         let conn = ClientConn::new(opener, self.next_id, self.credits, self.options.credits);

@@ -95,7 +95,7 @@ impl ResponseSlots {
                 self.release(at);
                 match done {
                     ResponseSlot::Done(result) => Poll::Ready(result),
-                    _ => Poll::Ready(Err(Error::Misuse("asked again after the answer"))),
+                    _ => Poll::Ready(Err(Error::Misuse("a request after the final reply"))),
                 }
             }
         }

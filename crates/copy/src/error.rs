@@ -40,10 +40,10 @@ impl fmt::Display for Error {
         match self {
             Self::Full(why) => write!(f, "the target is full: {why}"),
             Self::Lost(why) => f.write_str(why),
-            Self::Missing => f.write_str("it is not there"),
-            Self::Changed => f.write_str("it changed while it was copied"),
-            Self::Differs => f.write_str("what was read back is not what was written"),
-            Self::Busy => f.write_str("another run is copying it"),
+            Self::Missing => f.write_str("it does not exist"),
+            Self::Changed => f.write_str("it changed during the copy"),
+            Self::Differs => f.write_str("the data read back differs from the written data"),
+            Self::Busy => f.write_str("another run of anabranch copy is writing it"),
             Self::BadName(why) => write!(f, "its name {why}"),
             Self::Refused(why) => f.write_str(why),
         }

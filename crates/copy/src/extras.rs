@@ -130,7 +130,7 @@ fn stream_names(mut list: &[u8]) -> Result<Vec<String>, Error> {
         }
         list = list.get(next..).ok_or_else(bad)?;
     }
-    Err(Error::Refused("it has too many streams".into()))
+    Err(Error::Refused("it has too many named streams".into()))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl CopyJob {
 
     /// Counts a file that the target already has.
     pub(crate) fn take_same(&self, path: &str, item: &CopyItem) {
-        add(&self.tally.files_same, 1);
+        add(&self.tally.files_unchanged, 1);
         if let (Some(folder), true, false) =
             (&self.options.state, self.is_large(item), self.options.dry_run)
         {

@@ -28,7 +28,7 @@ pub(crate) async fn copy(job: &Arc<CopyJob>, path: &str) -> Result<(), Error> {
         }
         match attempt(job, path, &item).await {
             Err(Error::Changed) => {
-                job.tally.say(format!("{path}: it changed while it was copied; beginning again"));
+                job.tally.say(format!("{path}: it changed during the copy; restarting"));
             }
             other => return other,
         }
@@ -65,7 +65,7 @@ async fn attempt(job: &Arc<CopyJob>, path: &str, item: &CopyItem) -> Result<(), 
     if let Some(resume) = resume.as_mut().filter(|resume| !resumes && !resume.records.is_empty()) {
         resume.records.clear();
         resume.journal.reset(&resume.head)?;
-        job.tally.say(format!("{path}: what was copied before is gone; beginning again"));
+        job.tally.say(format!("{path}: the partial copy is missing; restarting"));
     }
     let done = fill(job, path, item, &temporary, resume.as_mut()).await;
     match &done {
@@ -100,8 +100,7 @@ fn open_journal(
         Ok((journal, before, records)) => {
             if before == JournalContent::Changed {
                 job.tally.say(format!(
-                    "{path}: the source has changed since the copy that was interrupted; \
-                     beginning again"
+                    "{path}: the source has changed since the interrupted copy; restarting"
                 ));
             }
             let within = |record: &BlockRecord| record.range.end <= item.size_bytes;
@@ -173,7 +172,7 @@ async fn fill_open(
         true => source.data_ranges(&ends.source, size).await.unwrap_or_else(|| Ranges::all(size)),
         false => Ranges::all(size),
     };
-    add(&job.tally.bytes_holes, size - data.bytes());
+    add(&job.tally.bytes_sparse, size - data.bytes());
     let (mut records, journal) = match resume {
         Some(resume) => (std::mem::take(&mut resume.records), Some(&resume.journal)),
         None => (Vec::new(), None),

@@ -14,13 +14,13 @@ const OURS: (&str, &str) = ("~anabranch-", ".part");
 /// [`Error::BadName`].
 pub fn check(name: &str) -> Result<(), Error> {
     if name.is_empty() || name == "." || name == ".." {
-        return Err(Error::BadName("is none"));
+        return Err(Error::BadName("is empty, . or .."));
     }
     if name.contains(['/', '\\', '\0']) {
-        return Err(Error::BadName("has a separator in it"));
+        return Err(Error::BadName("contains a path separator"));
     }
     if name.contains('\u{fffd}') {
-        return Err(Error::BadName("is no text"));
+        return Err(Error::BadName("is not valid text"));
     }
     Ok(())
 }

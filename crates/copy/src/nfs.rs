@@ -160,7 +160,7 @@ impl Nfs {
             Err(client::Error::RefusedOperation(OperationNumber::CREATE, NfsStatus::EXIST)) => {
                 match self.stat(path).await?.kind {
                     ItemKind::Directory => Ok(()),
-                    _ => Err(Error::Refused("a file has that name".into())),
+                    _ => Err(Error::Refused("a file of that name exists".into())),
                 }
             }
             other => Ok(other?),

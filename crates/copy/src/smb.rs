@@ -270,7 +270,7 @@ impl Smb {
         if written.map(u32::from_le_bytes).map(u64::from) == Some(at - range.start) {
             return Ok(());
         }
-        Err(Error::Refused("the server copied less than it was asked for".into()))
+        Err(Error::Refused("the server copied less than requested".into()))
     }
 }
 

@@ -22,11 +22,11 @@ pub struct CopyTally {
     /// Bytes that an earlier run had written.
     pub bytes_resumed: AtomicU64,
     /// Bytes of holes.
-    pub bytes_holes: AtomicU64,
+    pub bytes_sparse: AtomicU64,
     /// Files that the target already has.
-    pub files_same: AtomicU64,
+    pub files_unchanged: AtomicU64,
     /// Directories that were created.
-    pub directories_made: AtomicU64,
+    pub directories_created: AtomicU64,
     /// Entries that only the target has.
     pub extras: AtomicU64,
     /// Extra entries that were removed.
@@ -34,7 +34,7 @@ pub struct CopyTally {
     /// Names that are a file on one side and a directory on the other.
     pub mismatched: AtomicU64,
     /// Links, devices and entries that the filters exclude.
-    pub left_out: AtomicU64,
+    pub skipped: AtomicU64,
     /// Entries whose copy failed.
     pub failed: AtomicU64,
     notes: Mutex<Notes>,
@@ -72,11 +72,11 @@ pub struct Summary {
     /// Bytes that an earlier run had written.
     pub bytes_resumed: u64,
     /// Bytes of holes, which were not sent.
-    pub bytes_holes: u64,
+    pub bytes_sparse: u64,
     /// Files that the target already had.
-    pub files_same: u64,
+    pub files_unchanged: u64,
     /// Directories that were created.
-    pub directories_made: u64,
+    pub directories_created: u64,
     /// Entries that only the target has.
     pub extras: u64,
     /// Extra entries that were removed.
@@ -84,7 +84,7 @@ pub struct Summary {
     /// Names that are a file on one side and a directory on the other.
     pub mismatched: u64,
     /// Links, devices and entries that the filters exclude.
-    pub left_out: u64,
+    pub skipped: u64,
     /// Entries whose copy failed.
     pub failed: u64,
     /// The failed entries with their reasons; at most [`FAILURES_KEPT_MAX`].
@@ -120,7 +120,7 @@ impl CopyTally {
 
     /// Whether the copy has changed the target.
     pub(crate) fn has_changed(&self) -> bool {
-        let changes = [&self.files_copied, &self.directories_made, &self.removed];
+        let changes = [&self.files_copied, &self.directories_created, &self.removed];
         changes.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
@@ -142,7 +142,7 @@ impl CopyTally {
     /// The progress so far. Reads the counters one by one, without a common snapshot.
     #[must_use]
     pub fn progress(&self) -> JobProgress {
-        let bytes = [&self.bytes_copied, &self.bytes_resumed, &self.bytes_holes];
+        let bytes = [&self.bytes_copied, &self.bytes_resumed, &self.bytes_sparse];
         JobProgress {
             files: read(&self.files_copied) + read(&self.failed),
             files_found: read(&self.files_found),
@@ -160,13 +160,13 @@ impl CopyTally {
             files_copied: read(&self.files_copied),
             bytes_copied: read(&self.bytes_copied),
             bytes_resumed: read(&self.bytes_resumed),
-            bytes_holes: read(&self.bytes_holes),
-            files_same: read(&self.files_same),
-            directories_made: read(&self.directories_made),
+            bytes_sparse: read(&self.bytes_sparse),
+            files_unchanged: read(&self.files_unchanged),
+            directories_created: read(&self.directories_created),
             extras: read(&self.extras),
             removed: read(&self.removed),
             mismatched: read(&self.mismatched),
-            left_out: read(&self.left_out),
+            skipped: read(&self.skipped),
             failed: read(&self.failed),
             failures: notes.failures.clone(),
             fatal: notes.fatal.as_ref().map(ToString::to_string),
@@ -180,7 +180,7 @@ impl Summary {
     /// copy ended early.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        let copied = self.files_copied + self.directories_made > 0;
+        let copied = self.files_copied + self.directories_created > 0;
         let bits = [
             (1, copied),
             (2, self.extras > 0),

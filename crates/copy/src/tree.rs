@@ -80,7 +80,13 @@ async fn start(job: &Arc<CopyJob>) -> Result<(), Error> {
     }
     let mut walk = Walk::new(job.clone());
     match decide(&item, there.as_ref(), job.options.times) {
-        Decision::NotCopied => return Err(Error::Refused("it is no file and no directory".into())),
+        Decision::NotCopied => {
+            return Err(Error::Refused(
+                "it is neither a file nor a \
+                                                          directory"
+                    .into(),
+            ));
+        }
         Decision::Mismatch => {
             add(&job.tally.mismatched, 1);
             let why = "one is a file, the other a directory";
@@ -198,7 +204,7 @@ impl Walk {
         };
         let PendingFolder { path, facts, exists, depth } = folder;
         for item in &pairs.clashing {
-            let why = Error::BadName("differs from another one in case only");
+            let why = Error::BadName("differs from another name only in case");
             tally.fail(&join(&path, &item.name), &why);
         }
         let mut is_changed = !exists;
@@ -210,7 +216,7 @@ impl Walk {
                 false => self.job.options.filter.takes_file(&below),
             };
             if !taken {
-                add(&tally.left_out, 1);
+                add(&tally.skipped, 1);
                 continue;
             }
             if let Err(error) = names::check(&item.name) {
@@ -218,14 +224,14 @@ impl Walk {
                 continue;
             }
             match decide(&item, there.as_ref(), self.job.options.times) {
-                Decision::NotCopied => add(&tally.left_out, 1),
+                Decision::NotCopied => add(&tally.skipped, 1),
                 Decision::Mismatch => {
                     add(&tally.mismatched, 1);
                     tally.say(format!("{below}: a file on one side, a directory on the other"));
                 }
                 Decision::Same => self.job.take_same(&below, &item),
                 _ if is_directory && depth >= DEPTH_MAX => {
-                    tally.fail(&below, &Error::Refused("it is too deep".into()));
+                    tally.fail(&below, &Error::Refused("its path has too many components".into()));
                 }
                 decision if is_directory => {
                     let exists = decision == Decision::Enter;
@@ -305,7 +311,7 @@ async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Pairs, Error
         } else {
             job.target.side.make_directory(&to).await?;
         }
-        add(&job.tally.directories_made, 1);
+        add(&job.tally.directories_created, 1);
         Vec::new()
     };
     // SMB names are case-insensitive.

@@ -56,12 +56,12 @@ const CHARTS: [ChartKind; 6] = [
         figure: |one| Some(one.p99_us),
     },
     ChartKind {
-        name: "client-processor",
+        name: "client-cpu",
         title: "CPU time of the client, microseconds a request",
         figure: |one| Some(one.client_cpu_us),
     },
     ChartKind {
-        name: "server-processor",
+        name: "server-cpu",
         title: "CPU time of the server, microseconds a request",
         figure: |one| one.server_cpu_us,
     },
@@ -122,8 +122,8 @@ fn sweep(series: &Series) -> Option<Sweep> {
 fn arms(series: &Series) -> Vec<&str> {
     let mut arms: Vec<&str> = Vec::new();
     for one in &series.summary {
-        if !arms.contains(&one.arm.as_str()) {
-            arms.push(&one.arm);
+        if !arms.contains(&one.connection.as_str()) {
+            arms.push(&one.connection);
         }
     }
     arms
@@ -192,7 +192,7 @@ impl ChartKind {
                 "<text class=\"arm\" x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>{}\
                  <text class=\"figure\" x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
                 left - 8.0,
-                escape(&one.arm),
+                escape(&one.connection),
                 rectangle(row, one, value, &arms, [left, top + 2.0, wide, BAR - 4.0]),
                 left + wide + 6.0,
                 short(value),
@@ -240,7 +240,8 @@ impl ChartKind {
             );
         }
         for (colour, arm) in arms.iter().enumerate() {
-            let of_arm = series.summary.iter().enumerate().filter(|(_, one)| one.arm == *arm);
+            let of_arm =
+                series.summary.iter().enumerate().filter(|(_, one)| one.connection == *arm);
             let (mut path, mut points) = (String::new(), String::new());
             for (at, (row, one)) in of_arm.enumerate() {
                 let Some(value) = (self.figure)(one) else { continue };
@@ -262,7 +263,7 @@ impl ChartKind {
 }
 
 fn rectangle(row: usize, one: &SeriesSummary, value: f64, arms: &[&str], at: [f64; 4]) -> String {
-    let colour = arms.iter().position(|arm| *arm == one.arm).unwrap_or(0) % COLOURS;
+    let colour = arms.iter().position(|arm| *arm == one.connection).unwrap_or(0) % COLOURS;
     let [x, y, wide, high] = at;
     format!(
         "<rect class=\"mark bar c{colour}\" data-row=\"{row}\" data-value=\"{value}\" x=\"{x:.1}\" \
@@ -282,7 +283,8 @@ fn point(row: usize, one: &SeriesSummary, value: f64, colour: usize, x: f64, y: 
 
 /// Tooltip of a mark.
 fn hint(one: &SeriesSummary, value: f64) -> String {
-    let arm = if one.arm.is_empty() { String::new() } else { format!(", {}", one.arm) };
+    let arm =
+        if one.connection.is_empty() { String::new() } else { format!(", {}", one.connection) };
     format!("{}{}: {}", escape(&one.load), escape(&arm), short(value))
 }
 

@@ -76,7 +76,7 @@ fn start(host: Option<&str>, line: &[String], password: &str) -> Result<Child> {
         }
         Some(host) => {
             if host.is_empty() || host.starts_with('-') {
-                bail!("{host:?} is no host");
+                bail!("{host:?} is not a host name");
             }
             let words: Vec<String> = line.iter().map(|word| quoted(word)).collect();
             let mut command = Command::new("ssh");

@@ -117,7 +117,7 @@ impl BenchConnectionArgs {
         Ok(arms)
     }
 
-    /// Where our server's admin API is.
+    /// Address of the Anabranch server's admin API.
     pub fn server_admin(&self) -> SocketAddr {
         self.server_admin
     }

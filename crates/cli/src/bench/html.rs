@@ -31,7 +31,7 @@ pub fn page(series: &Series) -> Result<String, serde_json::Error> {
     out += "</div>\n<h2>Figures</h2>\n";
     out += &table(series);
     if !series.documents.is_empty() {
-        out += "<h2>What was published of such loads, on other machines</h2>\n";
+        out += "<h2>Published results of such loads, on other machines</h2>\n";
         for line in &series.documents {
             let _ = writeln!(out, "<blockquote>{}</blockquote>", escape(line));
         }
@@ -55,10 +55,10 @@ fn measured_against(series: &Series) -> String {
         .map(|run| &run.report.environment)
         .all(|other| (other.signing, other.cipher) == (at.signing, at.cipher));
     if at.protocol == "SMB" && is_one {
-        line += &format!("; signing {}, sealing {}", at.signing, at.cipher);
+        line += &format!("; signing {}, encryption {}", at.signing, at.cipher);
     }
     if series.scale != 1.0 {
-        line += &format!("; {} of full times and sizes", series.scale);
+        line += &format!("; at {} of the original length and size", series.scale);
     }
     let rounds = series.runs.iter().map(|run| run.round).max().unwrap_or(1);
     let turns = if rounds > 1 {
@@ -80,7 +80,8 @@ fn tiles(series: &Series) -> String {
     };
     let mut out = String::from("<ul class=\"tiles\">");
     let mut tile = |figure: String, what: &str, one: &SeriesSummary| {
-        let arm = if one.arm.is_empty() { String::new() } else { format!(", {}", one.arm) };
+        let arm =
+            if one.connection.is_empty() { String::new() } else { format!(", {}", one.connection) };
         let _ = write!(
             out,
             "<li><small>{what}</small><b>{figure}</b><small>{}{}</small></li>",
@@ -123,7 +124,7 @@ fn table(series: &Series) -> String {
             "<tr data-row=\"{row}\"><td class=\"name\">{}</td><td class=\"name\">{}</td>\
              <td{class}>{}</td><td>{}</td><td{class}>{}</td>",
             escape(&one.load),
-            escape(&one.arm),
+            escape(&one.connection),
             figure(one.per_second),
             advise::size(f64::from(one.block_bytes)),
             figure(one.bytes_per_second / 1_048_576.0),

@@ -1,9 +1,9 @@
-// Each chart to be had as a file: as it is, and drawn at twice its size.
+// Offers each chart as a file: as SVG, and as PNG at twice its size.
 "use strict";
 const style = document.getElementById("chart-style").textContent;
 const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 
-/// The picture by itself, looking as it does here wherever it is shown.
+/// The chart as a document of its own, with its styles included.
 function alone(chart) {
   const copy = chart.cloneNode(true);
   const inner = document.createElementNS("http://www.w3.org/2000/svg", "style");

@@ -11,7 +11,7 @@ const DIGITS: usize = 2;
 #[derive(Clone, Debug, Serialize)]
 pub struct LoadRun {
     /// Label of the kind of connection, as "channels 4"; empty if there is one kind.
-    pub arm: String,
+    pub connection: String,
     /// The load in words.
     pub load: String,
     /// From 1.
@@ -23,8 +23,8 @@ pub struct LoadRun {
 /// All rounds of one load over one kind of connection.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeriesSummary {
-    /// See [`LoadRun::arm`].
-    pub arm: String,
+    /// See [`LoadRun::connection`].
+    pub connection: String,
     /// See [`LoadRun::load`].
     pub load: String,
     /// Size of a request.
@@ -77,14 +77,14 @@ impl Series {
     pub fn new(name: &str, scale: f64, runs: Vec<LoadRun>) -> Self {
         let mut keys: Vec<(&str, &str)> = Vec::new();
         for run in &runs {
-            let key = (run.load.as_str(), run.arm.as_str());
+            let key = (run.load.as_str(), run.connection.as_str());
             if !keys.contains(&key) {
                 keys.push(key);
             }
         }
         keys.sort_by_key(|(load, _)| runs.iter().position(|run| run.load == *load));
         let mut summary: Vec<SeriesSummary> =
-            keys.iter().filter_map(|(load, arm)| summed(&runs, load, arm)).collect();
+            keys.iter().filter_map(|(load, connection)| summed(&runs, load, connection)).collect();
         for at in 0..summary.len() {
             let first = summary.iter().find(|one| one.load == summary[at].load);
             let base = first.map_or(0.0, |first| first.per_second);
@@ -97,25 +97,25 @@ impl Series {
     /// The summary as a table.
     pub fn table(&self) -> String {
         let wide = |of: fn(&SeriesSummary) -> usize| self.summary.iter().map(of).max().unwrap_or(0);
-        let (load, arm) =
-            (wide(|one| one.load.chars().count()), wide(|one| one.arm.chars().count()));
+        let (load, connection) =
+            (wide(|one| one.load.chars().count()), wide(|one| one.connection.chars().count()));
         let mut out = String::new();
         if let Some(first) = self.runs.first() {
             let at = &first.report.environment;
             out += &format!("{}: {} {}\n", at.server, at.protocol, at.dialect);
         }
         if self.scale != 1.0 {
-            out += &format!("{}: {} of its times and sizes\n", self.name, self.scale);
+            out += &format!("{}: at {} of its original length and size\n", self.name, self.scale);
         }
         out += &format!(
-            "\n{:<load$}  {:<arm$}  {:>10} x {:>8} = {:>11}/s  {:>9}  {:>9}  {:>6}  {:>7}\n",
+            "\n{:<load$}  {:<connection$}  {:>10} x {:>8} = {:>11}/s  {:>9}  {:>9}  {:>6}  {:>7}\n",
             "", "", "/s", "size", "payload", "p50 µs", "p99 µs", "ratio", "spread"
         );
         for one in &self.summary {
             out += &format!(
-                "{:<load$}  {:<arm$}  {:>10.0} x {:>8} = {:>11}/s  {:>9.0}  {:>9.0}  {:>5.DIGITS$}x  {:>6.1}%\n",
+                "{:<load$}  {:<connection$}  {:>10.0} x {:>8} = {:>11}/s  {:>9.0}  {:>9.0}  {:>5.DIGITS$}x  {:>6.1}%\n",
                 one.load,
-                one.arm,
+                one.connection,
                 one.per_second,
                 advise::size(f64::from(one.block_bytes)),
                 advise::size(one.bytes_per_second.round()),
@@ -135,7 +135,7 @@ impl Series {
     /// The summary as comma-separated values.
     pub fn csv(&self) -> String {
         let mut out = String::from(
-            "load,arm,block_bytes,read_percent,per_second,bytes_per_second,p50_us,p90_us,p99_us,\
+            "load,connection,block_bytes,read_percent,per_second,bytes_per_second,p50_us,p90_us,p99_us,\
              p99_9_us,client_cpu_us,server_cpu_us,spread,ratio\n",
         );
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
@@ -143,7 +143,7 @@ impl Series {
             out += &format!(
                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                 quoted(&one.load),
-                quoted(&one.arm),
+                quoted(&one.connection),
                 one.block_bytes,
                 one.read_percent,
                 one.per_second,
@@ -162,10 +162,10 @@ impl Series {
     }
 }
 
-fn summed(runs: &[LoadRun], load: &str, arm: &str) -> Option<SeriesSummary> {
+fn summed(runs: &[LoadRun], load: &str, connection: &str) -> Option<SeriesSummary> {
     let rounds: Vec<&Report> = runs
         .iter()
-        .filter(|r| (r.load.as_str(), r.arm.as_str()) == (load, arm))
+        .filter(|r| (r.load.as_str(), r.connection.as_str()) == (load, connection))
         .map(|r| &r.report)
         .collect();
     let mean = |of: &dyn Fn(&Report) -> f64| {
@@ -182,7 +182,7 @@ fn summed(runs: &[LoadRun], load: &str, arm: &str) -> Option<SeriesSummary> {
         report.operations.iter().map(|one| of(&one.latency_us)).fold(0.0, f64::max)
     };
     Some(SeriesSummary {
-        arm: arm.to_owned(),
+        connection: connection.to_owned(),
         load: load.to_owned(),
         block_bytes: first.plan.block_bytes,
         files: first.plan.files,
@@ -216,7 +216,7 @@ fn documents(name: &str) -> Vec<&'static str> {
             "many files: 2 to 4 times by four channels; reads 2 to 3, writes 3 to 4 times",
             "one file, small requests: about 10 % less",
         ],
-        "seed-anf-random" => vec!["four channels are enough; 8 and 16 bring next to nothing"],
+        "seed-anf-random" => vec!["four channels are enough; 8 and 16 add almost nothing"],
         "seed-nconnect" => vec![
             "reads of all sizes 2 to 4 times, writes of 64 KiB and 1 MiB 3 times by nconnect 4",
         ],
@@ -239,13 +239,13 @@ pub async fn in_turns<S: Storage>(
     let names_files = plans.windows(2).any(|pair| pair[0].files != pair[1].files);
     for plan in plans {
         for round in 1..=rounds {
-            for (at, (arm, run)) in runs.iter_mut().enumerate() {
+            for (at, (connection, run)) in runs.iter_mut().enumerate() {
                 turn_to(at)?;
-                tell(&format!("{} {arm}, round {round}", plan.describe()));
+                tell(&format!("{} {connection}, round {round}", plan.describe()));
                 run.change(plan.clone())?;
-                let report = run.measure(server, |_| {}).await.context(arm.clone())?;
-                let (arm, load) = (arm.clone(), named(plan, names_files));
-                measured.push(LoadRun { arm, load, round, report });
+                let report = run.measure(server, |_| {}).await.context(connection.clone())?;
+                let (connection, load) = (connection.clone(), named(plan, names_files));
+                measured.push(LoadRun { connection, load, round, report });
             }
         }
     }

@@ -27,7 +27,7 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() {
-            return Err("the empty path is none".into());
+            return Err("the path is empty".into());
         }
         let is_url = text.contains("://") || text.starts_with("nfs:") || text.starts_with("smb:");
         if !is_url {
@@ -227,7 +227,7 @@ fn local(path: &Path) -> Result<SidePath> {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             let parent = parent.unwrap_or(Path::new("."));
             let parent = std::fs::canonicalize(parent)
-                .with_context(|| format!("there is no {}", parent.display()))?;
+                .with_context(|| format!("{} does not exist", parent.display()))?;
             parent.join(name)
         }
     };

@@ -144,16 +144,17 @@ pub fn summary_text(summary: &Summary, dry_run: bool) -> String {
             text.push('\n');
         }
     };
-    more(summary.bytes_resumed, format!("{} were there already", size(summary.bytes_resumed)));
-    more(summary.bytes_holes, format!("{} are holes", size(summary.bytes_holes)));
+    let resumed = size(summary.bytes_resumed);
+    more(summary.bytes_resumed, format!("{resumed} transferred by an earlier run"));
+    more(summary.bytes_sparse, format!("{} sparse, not transferred", size(summary.bytes_sparse)));
     let files = |count| names_more(count, "file", "files");
-    more(summary.files_same, format!("{} unchanged", files(summary.files_same)));
-    let directories = names_more(summary.directories_made, "directory", "directories");
-    more(summary.directories_made, format!("{directories} {would}made"));
+    more(summary.files_unchanged, format!("{} unchanged", files(summary.files_unchanged)));
+    let directories = names_more(summary.directories_created, "directory", "directories");
+    more(summary.directories_created, format!("{directories} {would}created"));
     let kept = summary.extras - summary.removed.min(summary.extras);
-    more(kept, format!("{kept} more in the target"));
+    more(kept, format!("{kept} only in the target"));
     more(summary.removed, format!("{} {would}removed", summary.removed));
-    more(summary.left_out, format!("{} left out", summary.left_out));
+    more(summary.skipped, format!("{} skipped", summary.skipped));
     let mismatched = summary.mismatched;
     more(mismatched, format!("{mismatched} are a file on one side, a directory on the other"));
     more(summary.failed, format!("{} NOT copied", summary.failed));

@@ -16,7 +16,7 @@ fn bench(address: SocketAddr, user: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Seconds of a load: on a busy machine nothing may be done in the first of them.
+/// Seconds of a load: a busy machine may complete nothing in the first of them.
 const SECONDS: [&str; 3] = ["0.4", "4", "20"];
 /// Samples of each operation that a load needs at least.
 const ENOUGH: u64 = 11;
@@ -226,10 +226,10 @@ fn the_table_says_what_was_measured_and_mistakes_are_told() {
     let output = bench(server.smb, &user(), &arguments);
     let table = text(&output.stdout);
     for part in [
-        "SMB 3.1.1, signing off, sealing off, 1 channel",
+        "SMB 3.1.1, signing off, encryption off, 1 channel",
         "sequential read, 64 KiB blocks, 1 file of 1 MiB; 1 thread of depth 8, 0.2 s",
         "p99.9",
-        "client processor: ",
+        "client CPU: ",
     ] {
         assert!(table.contains(part), "{part} is not in\n{table}{}", text(&output.stderr));
     }
@@ -263,7 +263,7 @@ fn a_server_that_goes_away_ends_the_run_with_its_reason() {
     assert!(text(&output.stderr).contains("the connection was lost"), "{}", text(&output.stderr));
 }
 
-/// A comparison: what was measured in turns, as JSON.
+/// Runs a comparison, and returns its JSON.
 fn compared(url: &str, arguments: &[&str]) -> Value {
     let output = anabranch()
         .args(["bench", url, "--quiet", "--json", "-"])
@@ -303,7 +303,7 @@ fn bench_compares_connections_and_reports_in_every_format() {
     let found = compared(&url, &[&kinds[..], &files, &pictures, &BRIEF].concat());
     let runs = found["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2 * 2 * 2 * 2, "two rounds of eight kinds");
-    let arms: Vec<&str> = runs.iter().map(|run| run["arm"].as_str().unwrap()).collect();
+    let arms: Vec<&str> = runs.iter().map(|run| run["connection"].as_str().unwrap()).collect();
     assert_eq!(arms[..8], arms[8..], "each round has all kinds, in the same order");
     let used = |at: usize, key: &str| runs[at]["report"]["environment"][key].clone();
     assert_eq!((used(0, "channels"), used(0, "signing")), (1.into(), "off".into()));
@@ -345,8 +345,8 @@ fn larger_requests_raise_throughput_and_latency() {
         summary.iter().map(|one| one[key].as_f64().unwrap()).collect()
     };
     assert_eq!(of("block_bytes"), [4096.0, 65536.0, 1048576.0]);
-    // The smallest and the largest: of neighbours a moment in which the machine does something else
-    // decides, in runs as short as these.
+    // Compares the smallest and the largest: in such short runs, other load on the machine decides
+    // between neighbours.
     let ends = |key: &str| (of(key)[0], of(key)[2]);
     let (small, large) = ends("bytes_per_second");
     assert!(small < large, "{report:#}");
@@ -378,7 +378,7 @@ fn bench_compares_metadata_cache_and_restores_it() {
     let arms = ["--metadata", "--metadata-cache", "on,off", "--server-admin", &admin];
     let report = compared(&url, &[&arms[..], &BRIEF].concat());
     let summary = report["summary"].as_array().unwrap();
-    let arms: Vec<&str> = summary.iter().map(|one| one["arm"].as_str().unwrap()).collect();
+    let arms: Vec<&str> = summary.iter().map(|one| one["connection"].as_str().unwrap()).collect();
     assert_eq!(arms, ["cache on", "cache off"]);
     assert_eq!(summary[0]["load"], "create, stat, list, delete");
     let left = state();

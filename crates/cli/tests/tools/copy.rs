@@ -1,6 +1,5 @@
-//! `anabranch copy` between directories, SMB and NFS: our server, and foreign ones.
-//!
-//! Those with foreign servers are ignored unless asked for: `make servers`.
+//! `anabranch copy` between directories, SMB and NFS, with our server and foreign ones. Tests with
+//! foreign servers run by `make servers`.
 
 use crate::support::copying::{
     SmbAndNfsServer, assert_same, command, contents, copied, folder, noise, output_text, set_time,
@@ -20,8 +19,7 @@ use std::sync::atomic::Ordering;
 
 const LARGE: usize = 5_000_000;
 
-/// From here to the server, to another place there, and back; and once more, when there
-/// is nothing to do.
+/// Copies to the server, within it, and back; a second run has nothing to copy.
 fn there_and_back(first: &str, second: &str) {
     let folder = folder();
     let (root, back, state) =
@@ -29,7 +27,7 @@ fn there_and_back(first: &str, second: &str) {
     let (root_path, back_path) = (root.to_str().unwrap(), back.to_str().unwrap());
     let summary = copied(&state, &[root_path, first, "--verify"], 1);
     assert_eq!(summary["files_copied"], 7, "{summary}");
-    assert_eq!(summary["directories_made"], 4, "{summary}");
+    assert_eq!(summary["directories_created"], 4, "{summary}");
     let summary = copied(&state, &[first, second, "--verify"], 1);
     assert_eq!((&summary["files_copied"], &summary["failed"]), (&7.into(), &0.into()), "{summary}");
     copied(&state, &[second, back_path, "--verify"], 1);
@@ -38,15 +36,15 @@ fn there_and_back(first: &str, second: &str) {
     println!("{first} {second}: sparse has {blocks} blocks at the end");
     for (from, to) in [(root_path, first), (first, second), (second, back_path)] {
         let summary = copied(&state, &[from, to], 0);
-        assert_eq!(summary["files_same"], 7, "{summary}");
+        assert_eq!(summary["files_unchanged"], 7, "{summary}");
     }
-    // A file that changed is replaced, alone; large and small.
+    // Only a changed file is replaced, be it large or small.
     std::fs::write(root.join("a"), "other").unwrap();
     std::fs::write(root.join("large"), noise(LARGE + 1, 9)).unwrap();
     set_time(&root.join("a"), 5);
     set_time(&root.join("large"), 6);
     let summary = copied(&state, &[root_path, first], 1);
-    assert_eq!((&summary["files_copied"], &summary["files_same"]), (&2.into(), &5.into()));
+    assert_eq!((&summary["files_copied"], &summary["files_unchanged"]), (&2.into(), &5.into()));
     copied(&state, &[first, second], 1);
     copied(&state, &[second, back_path], 1);
     assert_same(&root, &back);
@@ -72,7 +70,7 @@ fn trees_go_to_the_installed_samba_and_come_back_the_same() {
     let samba = SambaServer::start(SambaRelease::Installed, 101, "");
     let url = |path: &str| format!("smb://{USER}@{}/data/{path}", samba.smb);
     there_and_back(&url("one"), &url("two"));
-    // It keeps holes, but tells nobody of them: a copy from it has none.
+    // The server stores holes but does not report them, so a copy from it has none.
     let blocks = samba.folder.join("data/one/sparse").metadata().unwrap().blocks();
     assert!(blocks * 512 < 8 << 20, "holes stay holes: {blocks} blocks");
 }
@@ -114,7 +112,7 @@ fn a_file_goes_to_a_name_or_into_a_directory() {
     assert_eq!(usage.status.code(), Some(16), "not robocopy's 2");
 }
 
-/// How many transactions of this operation the server has counted.
+/// Number of transactions of this operation in the server's metrics.
 fn transactions(server: &ServerProcess, api: &str) -> u64 {
     let page = server.page("/metrics");
     let of_api = |line: &&str| {
@@ -165,7 +163,7 @@ fn a_mirror_removes_only_what_was_agreed_to() {
     let summary = copied(&state, &[&delete[..], &["--yes"]].concat(), 2);
     assert_eq!(summary["removed"], 2, "{summary}");
     assert!(!there.join("old").exists() && !there.join("extra.log").exists());
-    assert!(there.join("kept.tmp").exists(), "what is left out is left alone");
+    assert!(there.join("kept.tmp").exists(), "a skipped file is left alone");
     std::fs::remove_file(there.join("kept.tmp")).unwrap();
     assert_same(&root, &there);
 }
@@ -242,10 +240,10 @@ fn links_are_left_out_and_never_written_through() {
     std::fs::write(&outside, "kept").unwrap();
     std::os::unix::fs::symlink(&outside, to.join("a")).unwrap();
     let summary = copied(&state, &[root.to_str().unwrap(), to.to_str().unwrap()], 4);
-    assert_eq!((&summary["left_out"], &summary["mismatched"]), (&1.into(), &1.into()), "{summary}");
+    assert_eq!((&summary["skipped"], &summary["mismatched"]), (&1.into(), &1.into()), "{summary}");
     assert_eq!(std::fs::read(&outside).unwrap(), b"kept");
     let summary = copied(&state, &[root.to_str().unwrap(), &both.smb_url("links")], 1);
-    assert_eq!((&summary["files_copied"], &summary["left_out"]), (&1.into(), &1.into()));
+    assert_eq!((&summary["files_copied"], &summary["skipped"]), (&1.into(), &1.into()));
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -302,7 +300,7 @@ fn streams_attributes_and_access_lists_go_from_share_to_share() {
     assert!(text(&refused.stderr).contains("SMB on both sides"), "{}", output_text(&refused));
 }
 
-/// Runs a copy until its temporary file is there and growing, and then does something with it.
+/// Runs a copy until its temporary file grows, and then acts on it.
 fn interrupted(
     state: &Path,
     arguments: &[&str],
@@ -347,7 +345,7 @@ impl ServedShare {
     }
 }
 
-/// A source here that changes between two runs, and then one on the share.
+/// The source changes between two runs: first a local one, then one on the share.
 fn source_changes(share: &ServedShare) {
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
@@ -381,7 +379,7 @@ fn a_source_that_changed_is_begun_again_to_and_from_samba() {
     source_changes(&ServedShare::of_samba(&SambaServer::start(SambaRelease::Installed, 106, "")));
 }
 
-/// The network is cut in the midst of a copy to the share, and of one from it.
+/// Cuts the network during a copy to the share, and during one from it.
 fn network_is_cut(share: &ServedShare) {
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
@@ -459,8 +457,8 @@ fn a_copy_over_nfs_goes_on_when_its_connections_are_cut() {
     assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "no journal is left");
 }
 
-/// A tree of small files goes to a share by several sessions, of which one that is not the first is
-/// lost in the midst of it.
+/// Copies a tree of small files to a share over several sessions, and loses one that is not the
+/// first.
 fn further_session_is_lost(share: &ServedShare) {
     const FILES: usize = 4000;
     let folder = folder();
@@ -475,7 +473,7 @@ fn further_session_is_lost(share: &ServedShare) {
     block_on(async {
         let relay = Relay::new(share.smb).await;
         let url = share.url_by(relay.address, "many");
-        // Without channels, so that what comes after the first connection are sessions.
+        // Without channels, so that each further connection is a session.
         let arguments = [root.to_str().unwrap(), &url, "--dialect", "2.1", "--channels", "4"];
         let mut child = command(&state, &arguments)
             .stdout(Stdio::piped())
@@ -512,7 +510,7 @@ fn files_of_a_lost_samba_session_move_to_the_first() {
     )));
 }
 
-/// A file system of so many MiB, for as long as this is there.
+/// A file system of this size in MiB, until it is dropped.
 struct Tight {
     path: std::path::PathBuf,
 }
@@ -544,7 +542,7 @@ impl Drop for Tight {
     }
 }
 
-/// The disk below `folder` of these ends is full, and has room again.
+/// Fills the disk below `folder`, and frees it again.
 fn disk_is_full(data: &Path, ends: &[&dyn Fn(&str) -> String]) {
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
@@ -564,7 +562,7 @@ fn disk_is_full(data: &Path, ends: &[&dyn Fn(&str) -> String]) {
         assert!(std::fs::read(&there).unwrap() == std::fs::read(&file).unwrap());
         std::fs::remove_file(&there).unwrap();
     }
-    // Small files: none is there by half.
+    // Small files: none is incomplete.
     tight.grow(2);
     let root = folder.path().join("many");
     std::fs::create_dir(&root).unwrap();

@@ -1,7 +1,5 @@
-//! `anabranch copy` is killed at random, again and again, and begun again: in the end
-//! every byte is right, and at no time a half file has its name.
-//!
-//! Few kills by default; `ANABRANCH_KILLS=50` for more.
+//! Kills `anabranch copy` at random and restarts it, repeatedly: in the end every byte is right,
+//! and no incomplete file ever has its final name. `ANABRANCH_KILLS=50` raises the number of kills.
 
 use crate::support::copying::{
     SmbAndNfsServer, command, contents, copied, folder, noise, output_text, set_time,
@@ -19,7 +17,7 @@ fn kills() -> u64 {
     std::env::var("ANABRANCH_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS)
 }
 
-/// A tree that is another one for each seed.
+/// A tree that depends on the seed.
 fn make(root: &Path, seed: u64) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
     let _ = std::fs::remove_dir_all(root);
     std::fs::create_dir_all(root.join("small")).unwrap();
@@ -63,10 +61,10 @@ fn ended(state: &Path, arguments: &[&str], files: u64) -> u64 {
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let count =
         |key: &str| summary[key].as_u64().unwrap_or_else(|| panic!("{}", output_text(&output)));
-    assert_eq!(count("files_copied") + count("files_same"), files, "{}", output_text(&output));
+    assert_eq!(count("files_copied") + count("files_unchanged"), files, "{}", output_text(&output));
     let has_copied = count("files_copied") > 0;
     assert_eq!(output.status.code(), Some(i32::from(has_copied)), "{}", output_text(&output));
-    count("bytes_resumed") + count("files_same")
+    count("bytes_resumed") + count("files_unchanged")
 }
 
 /// Kills `count` runs of one direction, and returns the sum of the reused bytes and files.
@@ -94,7 +92,7 @@ fn killed(from: &str, to: &str, source: &Path, target: &Path, count: u64, seed: 
         at_random = at_random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
         let part = (at_random >> 33) % 100;
         std::thread::sleep(whole_run * part as u32 / 100);
-        // One that has ended was not killed.
+        // A run that has completed was not killed.
         done += u64::from(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
         child.wait().unwrap();
@@ -121,5 +119,5 @@ fn randomly_killed_copies_resume_with_every_byte_right() {
     resumed += killed(here, &both.nfs_url("c"), &local, &data.join("c"), each, 3);
     resumed +=
         killed(&both.nfs_url("d"), &both.smb_url("e"), &data.join("d"), &data.join("e"), each, 4);
-    println!("{} kills; of the last runs {resumed} bytes and files were there already", each * 4);
+    println!("{} kills; the last runs reused {resumed} bytes and files", each * 4);
 }

@@ -112,7 +112,7 @@ pub(super) async fn work<S: Storage>(
                 return Err(Error::Hostile("a read came back short"));
             }
             if plan.verify && !is_right(seed, number, offset, &data) {
-                return Err(Error::Hostile("what was read is not what was written"));
+                return Err(Error::Hostile("the data read differs from the written data"));
             }
         } else {
             let data = if plan.verify {

@@ -48,7 +48,7 @@ pub(super) async fn list<S: Storage>(
         let listed = share.storage.list(&share.folder);
         let entries = pace.timed(&mut recorder, LoadOperation::List, 0, listed).await?;
         if entries.len() < share.plan.files {
-            return Err(Error::Misuse("the folder has fewer files than was said"));
+            return Err(Error::Misuse("the folder has fewer files than --files"));
         }
     }
     Ok(recorder)

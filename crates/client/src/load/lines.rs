@@ -26,14 +26,19 @@ fn size(text: &str) -> Result<u64, String> {
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
         "t" | "tb" | "tib" => 40,
-        _ => return Err(format!("{text:?} is no size")),
+        _ => return Err(format!("{text:?} is not a size, as in 4K or 1G")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("{text:?} is no size"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is too much"))
+    let number: u64 = digits.parse().map_err(|_| {
+        format!(
+            "{text:?} is not a size, as in 4K or \
+                                                          1G"
+        )
+    })?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is too large"))
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{text:?} is no number"))
+    text.parse().map_err(|_| format!("{text:?} is not a number"))
 }
 
 /// The common defaults of both programs.

@@ -440,7 +440,7 @@ fn check<S: Storage>(storage: &S, plan: &Plan) -> Result<(), Error> {
     }
     let has_small_files = matches!(plan.work, LoadKind::SmallFiles | LoadKind::Usage(_));
     if has_small_files && plan.file_bytes == 0 {
-        return Err(Error::Misuse("a small file must hold something"));
+        return Err(Error::Misuse("a small file must have at least one byte"));
     }
     if plan.read_percent > 100 {
         return Err(Error::Misuse("more than 100 per cent"));

@@ -110,30 +110,24 @@ fn usages() -> Vec<Profile> {
         }],
     };
     vec![
-        usage(
-            "web",
-            "services of the web: files of 16 KiB are looked at and read",
-            Usage::Web,
-            1600,
-            16,
-        ),
+        usage("web", "web services: stat and read files of 16 KiB", Usage::Web, 1600, 16),
         usage(
             "devops",
-            "builds and checkouts: files of 8 KiB are looked at, made and removed",
+            "builds and checkouts: stat, create and remove files of 8 KiB",
             Usage::DevOps,
             3200,
             8,
         ),
         usage(
             "indexing",
-            "indexing and batches: folders are listed, files of 32 KiB read",
+            "indexing and batches: list folders, read files of 32 KiB",
             Usage::Indexing,
             3200,
             32,
         ),
         usage(
             "desktops",
-            "home directories of desktops: files of 32 KiB are read, changed and listed",
+            "home directories of desktops: read, write and list files of 32 KiB",
             Usage::Desktops,
             1600,
             32,

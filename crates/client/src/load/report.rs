@@ -156,7 +156,7 @@ impl Report {
         let Environment { server, protocol, dialect, signing, cipher, channels, .. } =
             &self.environment;
         let protection = match *protocol {
-            "SMB" => format!("signing {signing}, sealing {cipher}, "),
+            "SMB" => format!("signing {signing}, encryption {cipher}, "),
             _ => String::new(),
         };
         writeln!(
@@ -180,9 +180,9 @@ impl Report {
                 one.name, one.count, one.per_second, l.mean, l.p50, l.p90, l.p99, l.p99_9, l.max
             )?;
         }
-        writeln!(out, "\nclient processor: {}", self.cost(self.client_cpu_seconds))?;
+        writeln!(out, "\nclient CPU: {}", self.cost(self.client_cpu_seconds))?;
         if let Some(seconds) = self.server_cpu_seconds {
-            writeln!(out, "server processor: {}", self.cost(seconds))?;
+            writeln!(out, "server CPU: {}", self.cost(seconds))?;
         }
         let total: u64 = self.environment.channel_bytes.iter().sum();
         if *channels > 1 && total > 0 {

@@ -36,7 +36,7 @@ pub(super) async fn work<S: Storage>(
         let get = get(storage, path(number), plan.block_bytes, length);
         let found = pace.timed(&mut recorder, LoadOperation::Read, plan.file_bytes, get).await?;
         if found != contents(number) {
-            return Err(Error::Hostile("what was read is not what was written"));
+            return Err(Error::Hostile("the data read differs from the written data"));
         }
     }
     Ok(recorder)

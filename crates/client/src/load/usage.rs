@@ -75,12 +75,12 @@ impl Usage {
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Web => "65 % read, 30 % looked at, little else",
+            Self::Web => "65 % reads, 30 % stats, few others",
             Self::DevOps => {
-                "45 % looked at, 30 % made and removed, 15 % read, some changed and listed"
+                "45 % stats, 30 % creates and removes, 15 % reads, some writes and listings"
             }
-            Self::Indexing => "50 % read, 35 % looked at, 10 % listed, some made",
-            Self::Desktops => "35 % read, 25 % changed, 25 % looked at, 10 % listed, some made",
+            Self::Indexing => "50 % reads, 35 % stats, 10 % listings, some creates",
+            Self::Desktops => "35 % reads, 25 % writes, 25 % stats, 10 % listings, some creates",
         }
     }
 }

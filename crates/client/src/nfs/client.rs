@@ -250,7 +250,11 @@ impl NfsClient {
                     match answer.meaning(losses > 0)? {
                         ReplyMeaning::Results => return Ok(answer),
                         ReplyMeaning::Uncached if !may_repeat => {
-                            return Err(Error::lost(true, "the server forgot what it had done"));
+                            return Err(Error::lost(
+                                true,
+                                "the server lost the result of a \
+                                                          request",
+                            ));
                         }
                         ReplyMeaning::Uncached => back.count_up(),
                         ReplyMeaning::SequenceRefused(status) => {
@@ -514,7 +518,10 @@ impl SequencedReply {
             ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
                 Ok(CompoundResults::decode(r)?)
             }
-            ReplyBody::AuthError(_) => Err(Error::Incompatible("who calls is not let in")),
+            ReplyBody::AuthError(_) => Err(Error::Incompatible(
+                "the server refuses the caller's \
+                credentials",
+            )),
             _ => Err(Error::Incompatible("it does not serve NFSv4")),
         }
     }

@@ -180,7 +180,7 @@ impl ConnectionState {
         match RpcMessage::decode(r) {
             Ok(RpcMessage::Reply(reply)) => {
                 let waiter = self.state.lock().waiting.remove(&reply.xid);
-                let mut waiter = waiter.ok_or("a reply that nobody waits for")?;
+                let mut waiter = waiter.ok_or("a reply without a call")?;
                 waiter.lease.iter_mut().for_each(SlotLease::answered);
                 // A dropped waiter needs no reply.
                 let _ = waiter.answer.send(Ok(RecordReply { record, lease: waiter.lease }));
@@ -204,7 +204,7 @@ impl ConnectionState {
                 self.wake_writer.notify_one();
                 Ok(())
             }
-            Err(_) => Err("a record that is no message"),
+            Err(_) => Err("a record that is not an RPC message"),
         }
     }
 }
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!((stream.len(), last_bytes), (6, 0));
         stream.extend_from_slice(&[0; 198]);
         let none = take_records(&mut stream, &shared, &mut last_bytes);
-        assert_eq!(none, Err("a record that is no message"));
+        assert_eq!(none, Err("a record that is not an RPC message"));
         assert_eq!((stream.len(), last_bytes), (0, 204));
     }
 }

@@ -123,7 +123,7 @@ impl SessionConnections {
 
     async fn open_again(&self, at: usize) -> Result<Arc<Connection>, Error> {
         if self.is_over.load(Ordering::Relaxed) {
-            return Err(Error::lost(false, "the server is not reached any more"));
+            return Err(Error::lost(false, "the server is not reachable any more"));
         }
         match open_within(self.line, || true).await {
             Ok(opened) => {

@@ -237,7 +237,7 @@ impl NfsExport {
         let answer = self.client.compound(&[put(&file.handle), read]).await?;
         let read: ReadResult<'_> = result(&answer, PUT, OperationNumber::READ)?;
         if read.data.len() > count as usize {
-            return Err(Error::Hostile("more was read than was asked for"));
+            return Err(Error::Hostile("more was read than requested"));
         }
         Ok(answer.share(read.data))
     }
@@ -256,7 +256,7 @@ impl NfsExport {
         let answer = self.client.compound(&[put(&file.handle), write]).await?;
         let written: WriteResult = result(&answer, PUT, OperationNumber::WRITE)?;
         if written.count as usize != data.len() {
-            return Err(Error::Hostile("a write was cut short"));
+            return Err(Error::Hostile("a short write"));
         }
         Ok(())
     }

@@ -112,7 +112,7 @@ impl NfsExport {
         let mut rest = || {
             let read: ReadResult<'_> = next(&mut results, OperationNumber::READ)?;
             if read.data.len() > length_bytes as usize {
-                return Err(Error::Hostile("more was read than was asked for"));
+                return Err(Error::Hostile("more was read than requested"));
             }
             let found: Fattr<'_> = next(&mut results, OperationNumber::GETATTR)?;
             let found = entry(name, &found)?;
@@ -314,7 +314,7 @@ impl NfsExport {
         let before = [OperationNumber::PUTFH, OperationNumber::SAVEFH, OperationNumber::PUTFH];
         let copied: CopyResult = result(&answer, &before, OperationNumber::COPY)?;
         if !copied.response.callback_id.is_empty() {
-            return Err(Error::Hostile("a copy that goes on after its answer"));
+            return Err(Error::Hostile("a copy that continues after its reply"));
         }
         Ok(copied.response.count)
     }
@@ -350,7 +350,7 @@ impl NfsExport {
     ) -> Result<u64, Error> {
         let length = range.end - range.start;
         match self.copy(source, target, range.start, length).await? {
-            count if count > length => Err(Error::Hostile("more was copied than there is")),
+            count if count > length => Err(Error::Hostile("more was copied than requested")),
             count => Ok(count),
         }
     }
@@ -365,7 +365,7 @@ fn put_results(results: &mut Results<'_>, data: &[u8], closed: &mut bool) -> Res
     if !data.is_empty() {
         let written: WriteResult = next(results, OperationNumber::WRITE)?;
         if written.count as usize > data.len() {
-            return Err(Error::Hostile("more was written than there is"));
+            return Err(Error::Hostile("more was written than requested"));
         }
         next::<()>(results, OperationNumber::VERIFY)?;
     }

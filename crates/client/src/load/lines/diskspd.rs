@@ -43,7 +43,7 @@ pub fn diskspd(line: &[&str]) -> Result<Plan, String> {
             "-o" => plan.depth = number(value)?,
             "-z" => plan.seed = if value.is_empty() { 1 } else { number(value)? },
             flag if IGNORED.contains(&flag) => {}
-            _ => return Err(format!("{word} is not known here")),
+            _ => return Err(format!("{word} is not supported")),
         }
     }
     if targets == 0 {
@@ -80,10 +80,10 @@ mod tests {
         assert!(!plan.random);
         for (line, part) in [
             ("-b4k", "no file"),
-            ("-b4x a", "no size"),
+            ("-b4x a", "not a size"),
             ("-w101 a", "100 per cent"),
-            ("-Q a", "-Q is not known"),
-            ("-tx a", "no number"),
+            ("-Q a", "-Q is not supported"),
+            ("-tx a", "not a number"),
         ] {
             let error = diskspd(&[line]).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

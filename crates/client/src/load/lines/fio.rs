@@ -33,7 +33,7 @@ pub fn fio(line: &[&str]) -> Result<Plan, String> {
             if at == 0 && word.rsplit('/').next() == Some("fio") {
                 continue;
             }
-            return Err(format!("{word} is not known here: options begin with --"));
+            return Err(format!("{word} is not supported: options begin with --"));
         };
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match name {
@@ -52,7 +52,7 @@ pub fn fio(line: &[&str]) -> Result<Plan, String> {
             "ramp_time" => plan.warm_up_seconds = seconds(value)?,
             "randseed" => plan.seed = number(value)?,
             name if IGNORED.contains(&name) => {}
-            _ => return Err(format!("--{name} is not known here")),
+            _ => return Err(format!("--{name} is not supported")),
         }
     }
     plan.random = mode.starts_with("rand");
@@ -60,7 +60,7 @@ pub fn fio(line: &[&str]) -> Result<Plan, String> {
         "read" => 100,
         "write" => 0,
         "rw" | "readwrite" => mix,
-        _ => return Err(format!("--rw={mode} is not known here")),
+        _ => return Err(format!("--rw={mode} is not supported")),
     };
     // The size is that of one job, over all its files.
     if let Some(total) = total {
@@ -77,7 +77,7 @@ fn seconds(text: &str) -> Result<f64, String> {
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("{text:?} is no time")),
+        _ => return Err(format!("{text:?} is not a duration")),
     };
     Ok(number::<f64>(digits)? * factor)
 }
@@ -115,10 +115,10 @@ mod tests {
         assert_eq!((plan.file_bytes, plan.until), (512 << 20, Until::Seconds(120.0)));
         for (line, part) in [
             ("--rw=trim", "--rw=trim"),
-            ("--bs=4x", "no size"),
+            ("--bs=4x", "not a size"),
             ("job.fio", "begin with --"),
-            ("--verify=md5", "--verify is not known"),
-            ("--runtime=5y", "no time"),
+            ("--verify=md5", "--verify is not supported"),
+            ("--runtime=5y", "not a duration"),
         ] {
             let error = fio(&[line]).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");
