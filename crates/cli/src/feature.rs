@@ -12,9 +12,9 @@ Examples:
   anabranch feature register metadata-cache
   anabranch feature unregister metadata-cache --share data
 
-A feature goes also by the name that Azure has for it
-(AzurePremiumFilesMetadataCacheFeature). Registering takes effect at once and lasts until
-the server ends; to stay, it is written into the share's configuration.";
+Azure's names of features are accepted, too (AzurePremiumFilesMetadataCacheFeature). A switch
+takes effect at once and lasts until the server stops; to make it permanent, set the feature's
+key in the configuration.";
 
 /// Arguments of `feature`.
 #[derive(Debug, clap::Args)]

@@ -206,12 +206,12 @@ fn configuration_page(date: &str) -> String {
 
 /// Shown above the keys.
 const CONFIGURATION: &str = "\
-The file of
+The configuration file of
   anabranch serve --config FILE
-is TOML. Keys that it does not know are refused. After a change,
+is TOML. Unknown keys are refused. After a change,
   anabranch check FILE
-says what is wrong, and a reload (SIGHUP) brings it into force without interrupting anybody,
-where nothing else is said of a key.";
+reports mistakes, and a reload (SIGHUP) applies the change without interrupting clients,
+unless the key takes effect after a restart.";
 
 /// Sets text between backticks in bold.
 fn spoken(text: &str) -> String {

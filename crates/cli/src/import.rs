@@ -126,11 +126,11 @@ fn tell(args: &Args, imported: &ImportResult, found: &[ImportedAccount], added: 
     if args.passwords.is_some() {
         outln!("{}: {added} users", args.users.display());
     } else {
-        outln!("Users were not carried over; see --passwords, or: anabranch user add NAME");
+        outln!("No users were imported; use --passwords FILE, or: anabranch user add NAME");
     }
     for ImportedAccount { name, hash } in found {
         match hash {
-            Err(why) => outln!("  {name} was left out: {why}"),
+            Err(why) => outln!("  {name} was not imported: {why}"),
             Ok(_) if system_users::identity_of(name).is_none() => {
                 outln!(
                     "  {name} needs a system user: useradd {name}, or anabranch user passwd {name} --system-user OTHER"
@@ -140,11 +140,11 @@ fn tell(args: &Args, imported: &ImportResult, found: &[ImportedAccount], added: 
         }
     }
     if !imported.lost.is_empty() {
-        outln!("\nNot carried over:");
+        outln!("\nNot imported:");
         imported.lost.iter().for_each(|note| outln!("  {note}"));
     }
     if args.all && !imported.needless.is_empty() {
-        outln!("\nNeedless here:");
+        outln!("\nNot needed:");
         imported.needless.iter().for_each(|note| outln!("  {note}"));
     } else if !imported.needless.is_empty() {
         outln!(

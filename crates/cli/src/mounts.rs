@@ -45,7 +45,7 @@ pub fn nfs_command(address: SocketAddr, share: &str, under_tls: bool) -> String 
     format!(
         "  Linux    sudo mount -t nfs -o vers=4.2,nconnect=4{port}{tls} {host}:/{share} /mnt\n           \
          echo {READ_AHEAD_KIB} | sudo tee /sys/class/bdi/$(mountpoint -d /mnt)/read_ahead_kb\n           \
-         (reads large files ahead; more of the kind says: anabranch advise nfs://{url}/{share})\n"
+         (read-ahead for large files; for more settings: anabranch advise nfs://{url}/{share})\n"
     )
 }
 

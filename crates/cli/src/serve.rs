@@ -41,14 +41,15 @@ pub struct Args {
     /// Configuration file; reloaded on SIGHUP
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address to serve SMB on; may be given several times
+    /// Address to serve SMB on (default: port 445 at all addresses, or 4450 if that is not
+    /// possible); may be given several times
     #[arg(long, value_name = "ADDR:PORT")]
     smb: Vec<SocketAddr>,
     /// Also serve NFS at this address (default: port 2049 at all addresses); may be given
     /// several times. The server trusts the user ids that NFS clients send
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = false, default_missing_value = NFS)]
     nfs: Vec<SocketAddr>,
-    /// Address of the admin API, or `off`
+    /// Address of the admin API, or `off` (default: 127.0.0.1:4480 without --config)
     #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
     admin: Option<String>,
     /// Share with its keys, as in read_only=yes; may be given several times
@@ -57,10 +58,10 @@ pub struct Args {
     /// User for tests; all users of this machine can see the password
     #[arg(long, value_name = "NAME:PASSWORD")]
     user: Vec<String>,
-    /// Whether SMB signing is required
+    /// Whether SMB signing is required (the default) or offered
     #[arg(long, value_enum)]
     signing: Option<SigningArg>,
-    /// Whether SMB encryption is off, offered or required
+    /// Whether SMB encryption is off, offered (the default) or required
     #[arg(long, value_enum)]
     encryption: Option<EncryptionArg>,
 }

@@ -54,7 +54,15 @@ pub fn split_host(place: &str, default_port: u16) -> Result<(&str, u16), String>
         },
     };
     match port {
-        Some(port) => Ok((host, port.parse().map_err(|_| format!("{port:?} is no port"))?)),
+        Some(port) => Ok((
+            host,
+            port.parse().map_err(|_| {
+                format!(
+                    "{port:?} is not a port \
+            number"
+                )
+            })?,
+        )),
         None => Ok((host, default_port)),
     }
 }

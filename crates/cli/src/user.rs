@@ -140,7 +140,7 @@ fn ask() -> Result<String> {
 pub(crate) fn ask_silently<const N: usize>(texts: [&str; N]) -> Result<[String; N]> {
     let stdin = std::io::stdin();
     if !isatty(&stdin) {
-        bail!("there is no terminal to ask on; give the password with --password-stdin");
+        bail!("there is no terminal for a prompt; use --password-stdin");
     }
     let before = tcgetattr(&stdin)?;
     let mut silent = before.clone();

@@ -165,8 +165,7 @@ fn a_password_is_neither_empty_nor_asked_for_without_a_terminal() {
     let empty = add_user(&users, "alice", "");
     assert_eq!(text(&empty.stderr), "anabranch: a password has 1 to 1024 bytes\n");
     let asked = run(&["user", "add", "alice", "--users", &users]);
-    let said =
-        "anabranch: there is no terminal to ask on; give the password with --password-stdin\n";
+    let said = "anabranch: there is no terminal for a prompt; use --password-stdin\n";
     assert_eq!((asked.status.code(), text(&asked.stderr).as_str()), (Some(1), said));
 }
 

@@ -93,8 +93,8 @@ impl NfsDraft {
     /// Starts a configuration from the file `from`, with these listening addresses.
     pub fn new(from: &str, listening: &[String]) -> Self {
         let config = format!(
-            "# Written by anabranch import, from {}.\n# Nobody reaches the shares over SMB: name their \
-             `users`, or leave `users` out.\n\n[server]\nnfs = {}\n",
+            "# Written by anabranch import, from {}.\n# No SMB client may connect to the shares: \
+             list their `users`, or remove that key to admit all accounts.\n\n[server]\nnfs = {}\n",
             one_line(from),
             list_of(listening)
         );
