@@ -304,7 +304,7 @@ impl SmbHost for ProcessHost {
 
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str) {
         let user: String = user.chars().take(LOGGED_NAME_CHARS_MAX).collect();
-        tracing::warn!(%peer, user, why, "logon refused");
+        tracing::warn!(%peer, user, reason = why, "logon refused");
     }
 
     fn logon_succeeded(&self, peer: SocketAddr, user: &str) {

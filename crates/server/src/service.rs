@@ -385,7 +385,7 @@ impl Service {
         // One second more than the deadline that each connection sets for itself.
         let within = END_WITHIN + Duration::from_secs(1);
         if tokio::time::timeout(within, connections.stop()).await.is_err() {
-            tracing::warn!(left = connections.open_count(), "connections did not end in time");
+            tracing::warn!(remaining = connections.open_count(), "connections did not end in time");
         }
         if !self.workers.finish(within).await {
             tracing::warn!("some file system calls still wait for a disk");

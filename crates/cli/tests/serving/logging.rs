@@ -58,7 +58,7 @@ fn audit_log_names_user_address_and_denials() {
     let line = server.logged("logon refused");
     let line: Value =
         serde_json::from_str(line.lines().find(|l| l.contains("logon refused")).unwrap()).unwrap();
-    assert_eq!((&line["level"], &line["why"]), (&"WARN".into(), &"wrong password".into()));
+    assert_eq!((&line["level"], &line["reason"]), (&"WARN".into(), &"wrong password".into()));
 }
 
 #[test]

@@ -138,7 +138,7 @@ pub async fn flushed(files: &Files, within: Duration) {
     let mut left = files.recall_caches();
     while left > 0 {
         if Instant::now() >= until {
-            tracing::warn!(left, "clients did not write their cached data in time");
+            tracing::warn!(remaining = left, "clients did not write their cached data in time");
             return;
         }
         tokio::time::sleep(ASK_EVERY).await;

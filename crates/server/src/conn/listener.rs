@@ -126,7 +126,7 @@ impl<P: Protocol> Listener<P> {
     fn count_end(&self, end: &End, peer: SocketAddr) {
         let (kind, why) = kind_of(end);
         if let Some(what) = why {
-            tracing::info!(%peer, what, "{} connection closed: {}", P::NAME, reason(kind));
+            tracing::info!(%peer, detail = what, "{} connection closed: {}", P::NAME, reason(kind));
         }
         self.connections.count_end(kind);
     }

@@ -51,7 +51,11 @@ impl Traces {
                 Ok(()) => exported.traces_sent.fetch_add(count, Ordering::Relaxed),
                 Err(why) => {
                     if !is_unreachable {
-                        tracing::warn!(collector = target.address, why, "traces are dropped");
+                        tracing::warn!(
+                            collector = target.address,
+                            reason = why,
+                            "traces are dropped"
+                        );
                     }
                     meter.count_slow_dropped(count);
                     0

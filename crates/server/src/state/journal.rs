@@ -298,7 +298,7 @@ fn load(path: &Path) -> io::Result<Records> {
     };
     let (records, problems) = replay(entries);
     for (at, what) in problems {
-        tracing::error!(path = %path.display(), offset = MAGIC.len() + at, what, "a record of a persistent open is refused");
+        tracing::error!(path = %path.display(), offset = MAGIC.len() + at, reason = what, "a record of a persistent open is refused");
     }
     Ok(records)
 }

@@ -77,7 +77,7 @@ impl Supervisor {
             times.tick().await;
             let stalled = pulse.stalled(Instant::now(), within);
             if let Some(what) = stalled {
-                tracing::error!(what, "no progress: watchdog notification withheld");
+                tracing::error!(task = what, "no progress: watchdog notification withheld");
             }
             self.say(&sign_of_life(stalled, self.watchdog.is_some(), &status()));
         }

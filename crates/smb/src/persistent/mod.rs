@@ -147,7 +147,7 @@ impl SmbServer {
             match made {
                 Ok(open) => restored.push(open),
                 Err(why) => {
-                    tracing::error!(id, why, "could not restore a persistent open");
+                    tracing::error!(id, reason = why, "could not restore a persistent open");
                     drop(self.host.write_open_record(id, None));
                 }
             }

@@ -86,7 +86,7 @@ impl Changes {
             _ => {
                 // Further queued messages belong to the same burst.
                 let more = (0..BURST_MAX).take_while(|_| self.0.try_recv(&mut datagram).is_ok());
-                tracing::trace!(more = more.count(), "network interfaces change");
+                tracing::trace!(count = more.count(), "network interfaces change");
                 Ok(())
             }
         }
