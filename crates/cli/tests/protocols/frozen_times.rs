@@ -2,8 +2,8 @@
 //! open moves them, until it lets them move again. MS-FSA 2.1.4.17, 2.1.4.19.
 
 use crate::support::client::{
-    CREATE, CreateRequestParts, IOCTL, QUERY_DIRECTORY, QUERY_INFO, READ, RawFileId, RawSmbClient,
-    SET_INFO, SUCCESS, WRITE,
+    CLOSE, CREATE, CreateRequestParts, IOCTL, QUERY_DIRECTORY, QUERY_INFO, READ, RawFileId,
+    RawSmbClient, SET_INFO, SUCCESS, WRITE,
 };
 use crate::support::{ServerProcess, Setup};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -303,4 +303,79 @@ fn each_time_is_stopped_by_itself() {
             assert_eq!(after[time] == LONG_AGO, time == stopped, "{time}, {stopped} is stopped");
         }
     }
+}
+
+fn close(client: &mut RawSmbClient, file: RawFileId) {
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(file)).status, SUCCESS);
+}
+
+/// -1 leaves what the client saw after a write, -2 moves nothing, and neither does the close.
+#[test]
+fn stopping_and_resuming_move_no_time_by_themselves() {
+    let server = Setup::new().start();
+    let mut client = RawSmbClient::ready(&server);
+    let writer = old_file(&mut client, &server, "file");
+    pass_a_tick();
+    write(&mut client, writer);
+    let seen = times(&mut client, writer);
+    pass_a_tick();
+    for setting in [FREEZE, THAW] {
+        set_times(&mut client, writer, [setting; 4]);
+        assert_eq!(times(&mut client, writer), seen, "{setting}");
+    }
+    set_times(&mut client, writer, [LONG_AGO; 4]);
+    write(&mut client, writer);
+    set_times(&mut client, writer, [THAW; 4]);
+    close(&mut client, writer);
+    let file = open(&mut client, "file", 0);
+    assert_eq!(times(&mut client, file), [LONG_AGO; 4]);
+}
+
+#[test]
+fn access_time_set_after_a_write_survives_the_close() {
+    let server = Setup::new().start();
+    let mut client = RawSmbClient::ready(&server);
+    let writer = old_file(&mut client, &server, "file");
+    let other = open(&mut client, "file", 0);
+    write(&mut client, writer);
+    pass_a_tick();
+    set_times(&mut client, other, [0, LONG_AGO, 0, 0]);
+    close(&mut client, writer);
+    assert_eq!(times(&mut client, other)[ACCESSED], LONG_AGO);
+}
+
+#[test]
+fn removal_at_close_leaves_a_stopped_change_time() {
+    let server = Setup::new().start();
+    let mut client = RawSmbClient::ready(&server);
+    std::fs::write(server.data().join("file"), b"data").unwrap();
+    let file = open(&mut client, "file", 0);
+    std::fs::hard_link(server.data().join("file"), server.data().join("linked")).unwrap();
+    let other = open(&mut client, "linked", 0);
+    for removed in [open(&mut client, "file:s", 0), file] {
+        set_times(&mut client, removed, [0, 0, 0, LONG_AGO]);
+        pass_a_tick();
+        set(&mut client, removed, 13, &[1]);
+        close(&mut client, removed);
+        assert_eq!(times(&mut client, other)[CHANGED], LONG_AGO);
+    }
+    assert!(!server.data().join("file").exists());
+}
+
+#[test]
+fn reading_a_link_leaves_a_stopped_access_time() {
+    use std::os::unix::fs::MetadataExt;
+    let server = Setup::new().start();
+    let mut client = RawSmbClient::ready(&server);
+    let at = server.data().join("link");
+    std::os::unix::fs::symlink("target", &at).unwrap();
+    // FILE_OPEN_REPARSE_POINT.
+    let link = open(&mut client, "link", 0x0020_0000);
+    set_times(&mut client, link, [0, LONG_AGO, 0, 0]);
+    let accessed = || at.symlink_metadata().unwrap().atime();
+    let before = accessed();
+    pass_a_tick();
+    control(&mut client, link, 0x0009_00A8, &[], 4096);
+    assert_eq!(times(&mut client, link)[ACCESSED], LONG_AGO);
+    assert_eq!(accessed(), before);
 }
