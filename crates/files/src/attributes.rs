@@ -166,14 +166,11 @@ impl RequestFiles {
     pub async fn set_compressed(&self, open: &Arc<OpenFile>, compressed: bool) -> Result<()> {
         open.need_any(Access::WRITE_DATA)?;
         open.need_writable()?;
-        if !open.volume().features().compression {
+        if !open.features().compression {
             return if compressed { Err(FsError::NotSupported) } else { Ok(()) };
         }
         let present = self.file_attributes(open)?;
-        let node = match &open.name.stream {
-            Some(stream) => stream.file().clone(),
-            None => open.node.clone(),
-        };
+        let node = open.main_node().clone();
         let (owner, times) = (as_owner(&open.caller, &present), open.frozen_times());
         self.offload(move || {
             keep_times(times.as_ref(), MovedTimes::Changed, || {
@@ -251,8 +248,7 @@ impl RequestFiles {
     /// # Errors
     /// As [`RequestFiles::space`].
     pub fn space_of(&self, open: &OpenFile, caller: &Caller) -> Result<Space> {
-        let node = open.name.stream.as_ref().map_or(&open.node, |stream| stream.file());
-        let volume = open.volume();
+        let (volume, node) = (open.volume(), open.main_node());
         Ok(within_limits(volume, volume.vfs.space_of(caller.identity.actor(), &**node)?))
     }
 

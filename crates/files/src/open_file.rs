@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use sync::Mutex;
 use vfs::{
-    Attributes, Case, FileKey, FileKind, FsError, Node, NodeSecurityCache, RelPath, Result,
-    StreamName, Timestamp,
+    Attributes, Case, FileKey, FileKind, FsError, Node, NodeHandle, NodeSecurityCache, RelPath,
+    Result, StreamName, Timestamp, TreeFeatures,
 };
 
 /// An open of a file or directory. Dropping it closes it; [`RequestFiles::close`] returns the
@@ -329,6 +329,32 @@ impl OpenFile {
     #[must_use]
     pub fn volume(&self) -> &Arc<Volume> {
         &self.name.volume
+    }
+
+    /// The open's node, or for a stream its file's.
+    pub(crate) fn main_node(&self) -> &Arc<dyn Node> {
+        self.name.stream.as_ref().map_or(&self.node, |stream| stream.file())
+    }
+
+    /// As [`Volume::features`], for the file system of the file or directory. The first call for a
+    /// file system below a mount point may take long.
+    #[must_use]
+    pub fn features(&self) -> TreeFeatures {
+        self.volume().vfs.features_of(&**self.main_node())
+    }
+
+    /// As [`Volume::is_read_only`], for the mount of the file or directory.
+    #[must_use]
+    pub fn is_read_only_mount(&self) -> bool {
+        let volume = self.volume();
+        volume.is_unchangeable() || volume.vfs.is_read_only_at(&**self.main_node())
+    }
+
+    /// Bytes that distinguish the file from every other that its file system has or had; see
+    /// [`vfs::PersistentHandles::persistent_id`].
+    #[must_use]
+    pub fn persistent_id(&self) -> Option<NodeHandle> {
+        self.volume().vfs.handles()?.persistent_id(&**self.main_node())
     }
 
     /// Whether the open's name is delete pending, or for a stream its file's name.

@@ -2,7 +2,7 @@
 //! administrators may on Windows.
 
 use crate::server_work::SYNC;
-use crate::{Caller, RequestFiles, Volume};
+use crate::{Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result, UserQuotas};
 
@@ -15,6 +15,13 @@ impl RequestFiles {
     #[must_use]
     pub fn quota_state(&self, volume: &Volume) -> QuotaState {
         volume.vfs.quotas().map_or(QuotaState::Absent, |quotas| quotas.quota_state())
+    }
+
+    /// Quota support of the file system of the file or directory.
+    #[must_use]
+    pub fn quota_state_of(&self, open: &OpenFile) -> QuotaState {
+        let quotas = open.volume().vfs.quotas();
+        quotas.map_or(QuotaState::Absent, |quotas| quotas.quota_state_of(&**open.main_node()))
     }
 
     /// Usage and limits of these users.

@@ -492,8 +492,8 @@ impl Drop for StateGuard<'_> {
 impl Vfs for CachedVfs {
     vfs::pass_on!(around begin_change: create_special, create_special_in, symlink);
     vfs::pass_on!(around begin_change: link, link_as_posix);
-    vfs::pass_on!(lookup_child, space, space_of, is_read_only, features);
-    vfs::pass_on!(quotas, external_watches, feeds);
+    vfs::pass_on!(lookup_child, space, space_of, is_read_only, is_read_only_at);
+    vfs::pass_on!(quotas, external_watches, feeds, features, features_of);
 
     fn open(&self, actor: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         self.open_with_security(actor, path, how).map(|known| known.opened)

@@ -23,6 +23,7 @@ mod compression;
 mod creation;
 mod dos_attributes;
 mod errors;
+mod features;
 mod handle_notes;
 mod handles;
 mod identity;

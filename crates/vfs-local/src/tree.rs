@@ -2,12 +2,11 @@
 
 use crate::changes::LocalChanges;
 use crate::children;
-use crate::compression::{compresses, set_compressed};
 use crate::creation::{self, NewName};
 use crate::errors::{refusal, refusal_of_name};
+use crate::features::{self, FeaturesBelow};
 use crate::handles::{self, Handles};
 use crate::identity::IdentityGuard;
-use crate::inotify::changes_without_events;
 use crate::listing_changes::LocalListings;
 use crate::local_node::LocalNode;
 use crate::outside::Source;
@@ -15,10 +14,9 @@ use crate::public_look::{Look, PublicLooks};
 use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::stream_store::{self, LosingHost, ServedRoot};
-use crate::streams::STREAM_BYTES_MAX;
 use crate::xattr_notes::{self, DeviceRegistration};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, IFlags, Mode, OFlags, StatVfsMountFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -41,6 +39,7 @@ pub struct LocalVfs {
     /// bits and POSIX ACLs decide. Others may have denials of groups that precede the owner.
     posix_device: Option<u64>,
     features: TreeFeatures,
+    below: FeaturesBelow,
     /// Source of other processes' changes, started by the first watch; `None` if unsupported.
     outside: OnceLock<Option<Source>>,
     pub(crate) handles: Handles,
@@ -98,7 +97,7 @@ impl LocalVfs {
         follows_links: bool,
         is_swept: bool,
     ) -> rustix::io::Result<Self> {
-        let features = TreeFeatures { follows_links, ..probe(&root)? };
+        let features = TreeFeatures { follows_links, ..features::of_root(root.as_fd())? };
         let streams = stream_store::serve(root.as_fd(), is_swept)?;
         Ok(Self {
             _device: DeviceRegistration::of(root.as_fd()),
@@ -106,6 +105,7 @@ impl LocalVfs {
             _streams: streams,
             root,
             features,
+            below: FeaturesBelow::default(),
             outside: OnceLock::new(),
             handles: Handles::default(),
             public_looks: PublicLooks::default(),
@@ -237,50 +237,6 @@ impl LocalVfs {
         }
         creation::create(&NewName { parent, name, path }, &how)
     }
-}
-
-/// Magic numbers of file systems that allocate what a file is extended by: FAT, exFAT, HFS and HFS+.
-const WITHOUT_HOLES: [i64; 4] = [0x4D44, 0x2011_BAB0, 0x4244, 0x482B];
-
-fn probe(root: &OwnedFd) -> rustix::io::Result<TreeFeatures> {
-    let stat = rustix::fs::fstat(root)?;
-    let mut value = [0u8; 1];
-    let xattrs = !matches!(
-        rustix::fs::fgetxattr(root, "user.anabranch.probe", &mut value),
-        Err(Errno::OPNOTSUPP)
-    );
-    let stream_bytes_max = if xattrs { STREAM_BYTES_MAX } else { 0 };
-    let (reflink, compression) = probe_data(root);
-    let serial = stat.st_dev;
-    Ok(TreeFeatures {
-        sparse: !WITHOUT_HOLES.contains(&rustix::fs::fstatfs(root)?.f_type),
-        reflink,
-        compression,
-        follows_links: true,
-        xattrs,
-        stream_bytes_max,
-        misses_remote_changes: changes_without_events(root.as_fd())?,
-        noatime: rustix::fs::fstatvfs(root)?.f_flag.contains(StatVfsMountFlags::NOATIME),
-        always_waits: false,
-        serial,
-    })
-}
-
-/// Probes reflinks and compression with nameless files. If none can be created, as on a read-only
-/// mount, reflinks count as absent, and compression by the kind of the file system.
-fn probe_data(root: &OwnedFd) -> (bool, bool) {
-    let unnamed = || {
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        rustix::fs::openat(root, ".", flags, Mode::RUSR | Mode::WUSR)
-    };
-    let (Ok(one), Ok(other)) = (unnamed(), unnamed()) else {
-        return (false, compresses(root.as_fd()));
-    };
-    let reflink = rustix::fs::ioctl_ficlone(&one, &other).is_ok();
-    // btrfs without copy on write and f2fs without its feature refuse the flag; others ignore it.
-    let compression = set_compressed(one.as_fd(), true).is_ok()
-        && rustix::fs::ioctl_getflags(&one).is_ok_and(|flags| flags.contains(IFlags::COMPRESSED));
-    (reflink, compression)
 }
 
 impl Vfs for LocalVfs {
@@ -438,8 +394,11 @@ impl Vfs for LocalVfs {
     }
 
     fn is_read_only(&self) -> bool {
-        let facts = rustix::fs::fstatvfs(&self.root);
-        facts.is_ok_and(|facts| facts.f_flag.contains(StatVfsMountFlags::RDONLY))
+        features::is_read_only(self.root.as_fd())
+    }
+
+    fn is_read_only_at(&self, node: &dyn Node) -> bool {
+        features::is_read_only(LocalNode::of(node).map_or(self.root.as_fd(), LocalNode::as_fd))
     }
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
@@ -476,6 +435,10 @@ impl Vfs for LocalVfs {
 
     fn features(&self) -> TreeFeatures {
         self.features
+    }
+
+    fn features_of(&self, node: &dyn Node) -> TreeFeatures {
+        LocalNode::of(node).map_or(self.features, |node| self.below.of_node(self.features, node))
     }
 }
 
@@ -518,6 +481,10 @@ impl PersistentHandles for LocalVfs {
 impl UserQuotas for LocalVfs {
     fn quota_state(&self) -> QuotaState {
         quota::state(self.root.as_fd())
+    }
+
+    fn quota_state_of(&self, node: &dyn Node) -> QuotaState {
+        quota::state(LocalNode::of(node).map_or(self.root.as_fd(), LocalNode::as_fd))
     }
 
     fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {

@@ -229,6 +229,8 @@ fn calls_without_actor_need_no_permission() {
             assert_eq!(descriptor.as_deref(), Some(&DESCRIPTOR[..]));
             assert_eq!(node.posix_acl(), Ok(None));
             assert_eq!(closed.vfs.persistent_id(&**node), id);
+            assert!(!closed.vfs.is_read_only_at(&**node));
+            closed.vfs.quota_state_of(&**node);
         }
         let mut data = Vec::new();
         assert_eq!(open.read(0, 9, &mut data, Wait::Allowed), Ok(4));

@@ -1,12 +1,13 @@
-//! Files with long streams and moves between mounts, in a mount namespace of their own.
+//! Files with long streams, moves between mounts, and the features and ids of mounted file systems,
+//! in a mount namespace of their own.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use vfs::{
-    Actor, Case, CreateHow, FileKind, FsError, Name, Node, OpenHow, RelPath, Replace, Result,
-    StreamName, Vfs, Wait,
+    Actor, Case, CreateHow, FileKind, FileSystemId, FsError, Name, Node, NodeHandle, OpenHow,
+    RelPath, Replace, Result, StreamName, Vfs, Wait,
 };
 use vfs_local::LocalVfs;
 
@@ -119,4 +120,127 @@ fn move_between_mounts_is_refused_and_leaves_long_streams() {
     assert_eq!(read(&vfs, "other/f").unwrap(), data);
     vfs.rename(WHO, &path("other/f"), &path("other/g"), Replace::Never).unwrap();
     assert_eq!(read(&vfs, "other/g").unwrap(), data);
+}
+
+fn unmount(at: &Path) {
+    assert!(Command::new("umount").arg(at).status().unwrap().success());
+}
+
+/// Creates an image of a file system; false if the kernel or the tools have none of this kind.
+fn make_image(kind: &str, at: &Path) -> bool {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap();
+    let is_known = known.lines().any(|line| line.trim() == kind);
+    std::fs::File::create(at).unwrap().set_len(320 << 20).unwrap();
+    let made = is_known.then(|| Command::new(format!("mkfs.{kind}")).arg("-q").arg(at).output());
+    let is_made = made.is_some_and(|made| made.is_ok_and(|made| made.status.success()));
+    if !is_made {
+        eprintln!("left out: no {kind} here");
+    }
+    is_made
+}
+
+type LastingId = (Option<FileSystemId>, Option<NodeHandle>);
+
+fn lasting_id(vfs: &LocalVfs, at: &str) -> LastingId {
+    let node = look(vfs, at);
+    (vfs.features_of(&*node).file_system, vfs.handles().unwrap().persistent_id(&*node))
+}
+
+fn inode_of(at: &Path) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(at).unwrap())
+}
+
+#[test]
+fn features_are_those_of_the_nodes_own_file_system() {
+    if !has_own_mounts("features_are_those_of_the_nodes_own_file_system") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("share");
+    mount(&["-t", "tmpfs", "tmpfs"], &root);
+    for directory in ["part/deep", "ram"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    mount(&["-t", "ramfs", "ramfs"], &root.join("ram"));
+    mount(&["--bind", "-o", "ro", root.join("part").to_str().unwrap()], &root.join("bound"));
+    std::fs::create_dir(root.join("ram/deep")).unwrap();
+    std::fs::write(root.join("ram/deep/f"), "").unwrap();
+    std::os::unix::fs::symlink("f", root.join("ram/deep/link")).unwrap();
+    let vfs = LocalVfs::open(&root).unwrap();
+    let own = vfs.features();
+    assert!(own.sparse && own.hard_links && own.symlinks && own.case_sensitive);
+
+    assert_eq!(vfs.features_of(&*look(&vfs, "part/deep")), own);
+    assert_eq!(vfs.features_of(&*look(&vfs, "bound/deep")), own);
+    let is_read_only = |at: &str| vfs.is_read_only_at(&*look(&vfs, at));
+    assert_eq!(["part", "bound", "bound/deep"].map(is_read_only), [false, true, true]);
+    for at in ["ram", "ram/deep", "ram/deep/f", "ram/deep/link"] {
+        let found = vfs.features_of(&*look(&vfs, at));
+        assert!(found.hard_links && found.symlinks, "{at}: {found:?}");
+        assert!(!found.sparse && !found.xattrs && !found.reflink, "{at}: {found:?}");
+        assert_eq!((found.file_system, found.stream_bytes_max), (None, 0), "{at}");
+    }
+    // Nothing is left by the probes.
+    assert_eq!(std::fs::read_dir(root.join("ram")).unwrap().count(), 1);
+
+    // Another file system at the same place.
+    unmount(&root.join("ram"));
+    mount(&["-t", "tmpfs", "tmpfs"], &root.join("ram"));
+    let found = vfs.features_of(&*look(&vfs, "ram"));
+    assert!(found.sparse && found.file_system.is_some(), "{found:?}");
+    assert_ne!(found.file_system, own.file_system);
+}
+
+#[test]
+fn lasting_id_survives_a_mount_and_is_never_reused() {
+    /// Attempts to get an inode number again.
+    const TRIES_MAX: u32 = 200;
+    if !has_own_mounts("lasting_id_survives_a_mount_and_is_never_reused") {
+        return;
+    }
+    for kind in ["ext4", "xfs", "btrfs"] {
+        let folder = tempfile::tempdir().unwrap();
+        let [root, image, other] = ["share", "image", "other"].map(|name| folder.path().join(name));
+        if !make_image(kind, &image) || !make_image(kind, &other) {
+            continue;
+        }
+        let (inner, beside) = (root.join("inner"), folder.path().join("beside"));
+        let images = [&image, &other].map(|at| at.to_str().unwrap());
+        mount(&["-o", "loop", images[0]], &inner);
+        let file = inner.join("f");
+        std::fs::write(&file, "").unwrap();
+        let device = || rustix::fs::stat(&inner).unwrap().st_dev;
+        let (before, known) = (device(), lasting_id(&LocalVfs::open(&root).unwrap(), "inner/f"));
+        assert!(known.0.is_some() && known.1.is_some(), "{kind}: {known:?}");
+
+        // The other image takes the device.
+        unmount(&inner);
+        mount(&["-o", "loop", images[1]], &beside);
+        mount(&["-o", "loop", images[0]], &inner);
+        if before == device() {
+            eprintln!("{kind}: the same device number");
+        }
+        let vfs = LocalVfs::open(&root).unwrap();
+        assert_eq!(lasting_id(&vfs, "inner/f"), known, "{kind}");
+        std::fs::write(beside.join("f"), "").unwrap();
+        let of_other = lasting_id(&LocalVfs::open(&beside).unwrap(), "f");
+        assert_ne!(of_other.0, known.0, "{kind}: another file system");
+
+        let number = inode_of(&file);
+        std::fs::remove_file(&file).unwrap();
+        let again = (0..TRIES_MAX).map(|at| format!("next{at}")).find(|name| {
+            // XFS frees inodes in the background.
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::fs::write(inner.join(name), "").unwrap();
+            inode_of(&inner.join(name)) == number
+        });
+        // btrfs never uses a number again.
+        assert_eq!(again.is_some(), kind != "btrfs", "{kind}");
+        if let Some(name) = again {
+            assert_ne!(lasting_id(&vfs, &format!("inner/{name}")), known, "{kind}");
+        }
+        drop(vfs);
+        unmount(&inner);
+        unmount(&beside);
+    }
 }

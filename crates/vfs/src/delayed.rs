@@ -62,7 +62,8 @@ impl Vfs for DelayedVfs {
 
     crate::pass_on!(around wait_once: create, create_in, create_special, create_special_in, symlink);
     crate::pass_on!(around wait_once: remove, remove_in, rename, rename_in, link, link_as_posix);
-    crate::pass_on!(open_node, space, space_of, is_read_only, quotas, external_watches, feeds);
+    crate::pass_on!(open_node, space, space_of, is_read_only, is_read_only_at);
+    crate::pass_on!(quotas, external_watches, feeds);
 
     fn creates_without_waiting(&self) -> bool {
         false
@@ -74,6 +75,10 @@ impl Vfs for DelayedVfs {
 
     fn features(&self) -> TreeFeatures {
         TreeFeatures { always_waits: true, ..self.inner.features() }
+    }
+
+    fn features_of(&self, node: &dyn crate::Node) -> TreeFeatures {
+        TreeFeatures { always_waits: true, ..self.inner.features_of(node) }
     }
 }
 

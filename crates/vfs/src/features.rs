@@ -5,7 +5,7 @@ use crate::{OwnerChange, PosixAcl};
 /// Features of a tree. Constant while the tree is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeFeatures {
-    /// The backend stores holes as holes.
+    /// The backend stores holes as holes, and frees the space of a range that is zeroed.
     pub sparse: bool,
     /// [`crate::FileExtents::clone_range`] shares extents.
     pub reflink: bool,
@@ -28,9 +28,24 @@ pub struct TreeFeatures {
     /// Calls by path and changes of names are always too slow for a connection's task to wait for;
     /// none completes inline.
     pub always_waits: bool,
-    /// Number that distinguishes this file system from others on the machine.
+    /// A file can have several names.
+    pub hard_links: bool,
+    /// The backend stores symbolic links.
+    pub symlinks: bool,
+    /// Two names of a directory may differ in case only.
+    pub case_sensitive: bool,
+    /// Identifies the file system for good; see [`FileSystemId`].
+    pub file_system: Option<FileSystemId>,
+    /// Number that distinguishes this file system from others on the machine, until it is mounted
+    /// again.
     pub serial: u64,
 }
+
+/// Identifies a file system across mounts, restarts and device numbers. Copies of a device share it.
+/// Only a file system whose persistent ids ([`crate::PersistentHandles::persistent_id`]) are never
+/// given to a second node has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileSystemId(pub [u8; 16]);
 
 /// Change of security for [`crate::Node::set_security`].
 #[derive(Clone, Copy, Debug, Default)]

@@ -57,7 +57,7 @@ pub use external::{
     ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, ExternalWatches,
     FileChangeCallback, TreeChangeCallback,
 };
-pub use features::{SecurityChange, TreeFeatures};
+pub use features::{FileSystemId, SecurityChange, TreeFeatures};
 pub use file_extents::FileExtents;
 pub use freshness::ArrivalOrder;
 pub use handle::{LocatedNode, NodeHandle, PersistentHandles, SpecialKind};
@@ -275,6 +275,11 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// As [`Vfs::is_read_only`], for the mount of `node`.
+    fn is_read_only_at(&self, _node: &dyn Node) -> bool {
+        self.is_read_only()
+    }
+
     /// Reopens this very node as `actor`, wherever it is, by no path. Ignores the path options of
     /// `how`, and returns no path.
     ///
@@ -322,6 +327,12 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
 
     /// Features of the tree. Constant while the tree is served.
     fn features(&self) -> TreeFeatures;
+
+    /// As [`Vfs::features`], with the properties of the file system of `node`: another one may be
+    /// mounted below the root. The first call for a file system may take long.
+    fn features_of(&self, _node: &dyn Node) -> TreeFeatures {
+        self.features()
+    }
 }
 
 impl dyn Vfs + '_ {

@@ -178,6 +178,12 @@ macro_rules! pass_on {
             self.inner.is_read_only()
         }
     };
+    (@is_read_only_at [$($guard:ident)?]) => {
+        fn is_read_only_at(&self, node: &dyn $crate::Node) -> bool {
+            $(let _around = self.$guard();)?
+            self.inner.is_read_only_at(node)
+        }
+    };
     (@quotas [$($guard:ident)?]) => {
         fn quotas(&self) -> Option<&dyn $crate::UserQuotas> {
             $(let _around = self.$guard();)?
@@ -200,6 +206,12 @@ macro_rules! pass_on {
         fn features(&self) -> $crate::TreeFeatures {
             $(let _around = self.$guard();)?
             self.inner.features()
+        }
+    };
+    (@features_of [$($guard:ident)?]) => {
+        fn features_of(&self, node: &dyn $crate::Node) -> $crate::TreeFeatures {
+            $(let _around = self.$guard();)?
+            self.inner.features_of(node)
         }
     };
     (@handle [$($guard:ident)?]) => {

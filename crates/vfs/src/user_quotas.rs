@@ -1,6 +1,6 @@
 //! The capability of a tree to have user quotas.
 
-use crate::{Actor, Quota, QuotaLimits, QuotaState, Result};
+use crate::{Actor, Node, Quota, QuotaLimits, QuotaState, Result};
 
 /// Capability: user quotas.
 ///
@@ -8,6 +8,12 @@ use crate::{Actor, Quota, QuotaLimits, QuotaState, Result};
 pub trait UserQuotas: Send + Sync + std::fmt::Debug {
     /// State of user quotas; it may change while the tree is served.
     fn quota_state(&self) -> QuotaState;
+
+    /// As [`UserQuotas::quota_state`], for the file system of `node`: another one may be mounted
+    /// below the root.
+    fn quota_state_of(&self, _node: &dyn Node) -> QuotaState {
+        self.quota_state()
+    }
 
     /// Usage and limits of the user `uid`. May take long.
     ///

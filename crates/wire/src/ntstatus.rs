@@ -149,6 +149,7 @@ table! {
     HANDLE_NO_LONGER_VALID = 0xC019_0028, "The handle is no longer valid.";
     OFFLOAD_READ_FILE_NOT_SUPPORTED = 0xC000_A2A3, "The file cannot be read by offload.";
     DUPLICATE_OBJECTID = 0xC000_022A, "The object id is in use.";
+    VOLUME_NOT_UPGRADED = 0xC000_029C, "The file system has no object ids.";
     OBJECTID_NOT_FOUND = 0xC000_02F0, "The file has no object id.";
     BAD_IMPERSONATION_LEVEL = 0xC000_00A5, "The impersonation level is not one.";
     INVALID_VIEW_SIZE = 0xC000_001F, "The range ends after the file does.";

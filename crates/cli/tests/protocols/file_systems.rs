@@ -2,25 +2,30 @@
 //! MS-FSCC 2.5.1.
 
 use crate::support::client::{
-    CREATE, CreateRequestParts, IOCTL, QUERY_INFO, RawFileId, RawSmbClient, SET_INFO, SUCCESS,
+    CLOSE, CREATE, CreateRequestParts, IOCTL, QUERY_INFO, RawFileId, RawSmbClient, SET_INFO,
+    SUCCESS,
 };
 use crate::support::{ServerProcess, Setup};
 use std::process::Command;
 
 const NOT_SUPPORTED: u32 = 0xC000_00BB;
+const VOLUME_NOT_UPGRADED: u32 = 0xC000_029C;
 const SET_COMPRESSION: u32 = 0x0009_C040;
 const GET_COMPRESSION: u32 = 0x0009_003C;
+const CREATE_OR_GET_OBJECT_ID: u32 = 0x0009_00C0;
 const COMPRESSED: u32 = 0x800;
 
 /// Case-sensitive search, case-preserved names, Unicode, persistent ACLs, sparse files, reparse
 /// points, named streams, object ids, hard links, extended attributes.
 const ALL_HAVE: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4_0000 | 0x1_0000 | 0xC0_0000;
+/// Case-sensitive search, case-preserved names, Unicode, reparse points (symbolic links), hard links.
+const RAMFS_HAS: u32 = 0x1 | 0x2 | 0x4 | 0x80 | 0x40_0000;
 const COMPRESSION: u32 = 0x10;
 const READ_ONLY: u32 = 0x8_0000;
 const REFCOUNTING: u32 = 0x0800_0000;
 
-/// Mounts an image with each file system in `$FILE_SYSTEMS`, a tmpfs, and the latter and btrfs
-/// read-only.
+/// Mounts an image with each file system in `$FILE_SYSTEMS`, a tmpfs, a ramfs, and the tmpfs and
+/// btrfs read-only. Below the tmpfs are a ramfs, btrfs, and a part of the tmpfs read-only.
 /// The mounts are the server's own and end with it.
 const MOUNTS: &str = r#"
 set -e
@@ -32,8 +37,15 @@ done
 mount -t tmpfs tmpfs "$0/tmpfs"
 mount --bind "$0/tmpfs" "$0/readonly"
 mount -o remount,bind,ro "$0/readonly"
+mount -t ramfs ramfs "$0/ramfs"
+mkdir "$0/tmpfs/ram" "$0/tmpfs/btrfs" "$0/tmpfs/part" "$0/tmpfs/bound"
+mount -t ramfs ramfs "$0/tmpfs/ram"
+touch "$0/tmpfs/part/file" "$0/tmpfs/ram/file"
+mount --bind "$0/tmpfs/part" "$0/tmpfs/bound"
+mount -o remount,bind,ro "$0/tmpfs/bound"
 [ ! -d "$0/btrfs" ] || {
     touch "$0/btrfs/packed" && chattr +c "$0/btrfs/packed"
+    mount --bind "$0/btrfs" "$0/tmpfs/btrfs"
     mount --bind "$0/btrfs" "$0/btrfs-readonly"
     mount -o remount,bind,ro "$0/btrfs-readonly"
 }
@@ -66,7 +78,7 @@ fn serve() -> Option<(ServerProcess, Vec<&'static str>)> {
     let kinds = available();
     let mut setup = Setup::new();
     let data = setup.folder.path().join("data");
-    for name in kinds.iter().chain(&["tmpfs", "readonly", "btrfs-readonly"]) {
+    for name in kinds.iter().chain(&["tmpfs", "ramfs", "readonly", "btrfs-readonly"]) {
         let path = data.join(name);
         std::fs::create_dir(&path).unwrap();
         setup.shares += &format!("[[share]]\nname = \"{name}\"\npath = \"{}\"\n", path.display());
@@ -92,10 +104,29 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 
 fn file_system_attributes(client: &mut RawSmbClient, share: &str) -> u32 {
     assert_eq!(client.connect_tree(share), SUCCESS, "{share}");
-    let root = open(client, "", 0x80, 1);
-    let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(root, 2, 5, 0));
-    assert_eq!(reply.status, SUCCESS, "{share}");
+    attributes_at(client, "")
+}
+
+fn attributes_at(client: &mut RawSmbClient, path: &str) -> u32 {
+    let opened = open(client, path, 0x80, 1);
+    let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(opened, 2, 5, 0));
+    assert_eq!(reply.status, SUCCESS, "{path}");
     word(reply.output(), 0)
+}
+
+fn object_id(client: &mut RawSmbClient, file: RawFileId) -> Result<Vec<u8>, u32> {
+    let body = RawSmbClient::control_body(file, CREATE_OR_GET_OBJECT_ID, &[], 64);
+    let reply = client.call(IOCTL, &body);
+    if reply.status != SUCCESS {
+        return Err(reply.status);
+    }
+    Ok(reply.bytes[112..128].to_vec())
+}
+
+/// FileInternalInformation: the inode number.
+fn inode(client: &mut RawSmbClient, file: RawFileId) -> Vec<u8> {
+    let reply = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 1, 6, 0));
+    reply.output()[..8].to_vec()
 }
 
 fn file_attributes(client: &mut RawSmbClient, file: RawFileId) -> u32 {
@@ -119,12 +150,74 @@ fn file_system_attributes_are_what_each_file_system_has() {
     }
     assert_eq!(file_system_attributes(&mut client, "tmpfs"), ALL_HAVE);
     assert_eq!(file_system_attributes(&mut client, "readonly"), ALL_HAVE | READ_ONLY);
+    let found = file_system_attributes(&mut client, "ramfs");
+    assert_eq!(found, RAMFS_HAS, "{found:#x}");
     if kinds.contains(&"btrfs") {
         // The server detects block sharing at the first write.
         let found = file_system_attributes(&mut client, "btrfs-readonly");
         assert_eq!(found, ALL_HAVE | READ_ONLY | COMPRESSION, "{found:#x}");
         let packed = open(&mut client, "packed", 0x80, 1);
         assert_ne!(file_attributes(&mut client, packed) & COMPRESSED, 0);
+    }
+}
+
+#[test]
+fn file_system_attributes_below_a_mount_point_are_its_own() {
+    let Some((server, kinds)) = serve() else { return };
+    let mut client = RawSmbClient::ready(&server);
+    assert_eq!(client.connect_tree("tmpfs"), SUCCESS);
+    let mut expected = vec![
+        ("ram", RAMFS_HAS),
+        ("ram\\file", RAMFS_HAS),
+        ("part", ALL_HAVE),
+        ("bound", ALL_HAVE | READ_ONLY),
+        ("bound\\file", ALL_HAVE | READ_ONLY),
+    ];
+    if kinds.contains(&"btrfs") {
+        expected.push(("btrfs", ALL_HAVE | REFCOUNTING | COMPRESSION));
+        expected.push(("btrfs\\packed", ALL_HAVE | REFCOUNTING | COMPRESSION));
+    }
+    for (path, expected) in expected {
+        let found = attributes_at(&mut client, path);
+        assert_eq!(found, expected, "{path}: {found:#x} is not {expected:#x}");
+    }
+}
+
+/// MS-FSA 2.1.5.10.1, 2.1.5.13.8. The kernel has no file handles of ramfs.
+#[test]
+fn file_system_without_generations_has_no_object_ids() {
+    let Some((server, _)) = serve() else { return };
+    let mut client = RawSmbClient::ready(&server);
+    assert_eq!(client.connect_tree("ramfs"), SUCCESS);
+    let file = open(&mut client, "file", 0x12_019F, 3);
+    assert_eq!(object_id(&mut client, file), Err(VOLUME_NOT_UPGRADED));
+    let volume = client.call(QUERY_INFO, &RawSmbClient::query_info_body(file, 2, 8, 0));
+    assert_eq!(volume.status, VOLUME_NOT_UPGRADED);
+}
+
+#[test]
+fn object_id_is_not_given_to_the_next_file_with_the_inode() {
+    /// Attempts to get an inode number again.
+    const TRIES_MAX: u32 = 200;
+    let Some((server, kinds)) = serve() else { return };
+    let mut client = RawSmbClient::ready(&server);
+    for &kind in kinds.iter().filter(|kind| **kind != "btrfs") {
+        assert_eq!(client.connect_tree(kind), SUCCESS);
+        // DELETE beside reading and writing.
+        let first = open(&mut client, "first", 0x13_019F, 3);
+        let (number, id) = (inode(&mut client, first), object_id(&mut client, first).unwrap());
+        assert_eq!(object_id(&mut client, first).as_ref(), Ok(&id), "{kind}");
+        let delete = RawSmbClient::set_info_body(first, 13, &[1]);
+        assert_eq!(client.call(SET_INFO, &delete).status, SUCCESS);
+        assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(first)).status, SUCCESS);
+        let again = (0..TRIES_MAX).find_map(|attempt| {
+            // XFS frees inodes in the background.
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            let next = open(&mut client, &format!("next{attempt}"), 0x12_019F, 2);
+            (inode(&mut client, next) == number).then_some(next)
+        });
+        let Some(again) = again else { panic!("{kind}: the inode was not used again") };
+        assert_ne!(object_id(&mut client, again), Ok(id), "{kind}");
     }
 }
 

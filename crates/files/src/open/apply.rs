@@ -127,7 +127,7 @@ impl OpenInProgress {
     pub(super) fn shape_data(&self, opened: &OpenedNode, is_directory: bool) -> Result<bool> {
         let expands = self.plan.uncompressed
             && opened.attributes.compressed
-            && self.volume.features().compression;
+            && self.volume.vfs.features_of(&*opened.node).compression;
         if expands {
             opened.node.need_extents()?.set_compressed(self.user(), false)?;
         }

@@ -17,8 +17,9 @@ use crate::request::context::{HandlerOutcome, QueryRefusal, Request, ResponsePar
 use files::OpenFile;
 use limits::Cost;
 use std::sync::Arc;
-use vfs::FsError;
+use vfs::{FileSystemId, FsError};
 use wire::codec::Reader;
+use wire::fscc::{self, OBJECT_ID_BUFFER_BYTES};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, FileId, IoctlRequest, IoctlResponse, fsctl};
 
@@ -223,16 +224,15 @@ async fn set_compression(
     Ok(IoctlOutput::empty())
 }
 
-/// FILE_OBJECTID_BUFFER: every file has an id, which consists of its inode and its volume. MS-FSCC
-/// 2.1.3.
+/// Every file of a file system that identifies its files for good has an object id, which is
+/// independent of the mount. MS-FSA 2.1.5.10.1, 2.1.5.10.13.
 fn object_id(file: &OpenFile, body: &IoctlRequest<'_>) -> Result<IoctlOutput, NtStatus> {
-    if body.output_bytes_max < 64 {
+    let FileSystemId(file_system) =
+        file.features().file_system.ok_or(NtStatus::VOLUME_NOT_UPGRADED)?;
+    if (body.output_bytes_max as usize) < OBJECT_ID_BUFFER_BYTES {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let key = file.key();
-    let id = [key.inode.to_le_bytes(), key.device.to_le_bytes()].concat();
-    let mut volume = [0; 16];
-    volume[..8].copy_from_slice(&file.volume().vfs_serial().to_le_bytes());
-    // ObjectId, BirthVolumeId, BirthObjectId, DomainId.
-    Ok(IoctlOutput::ok([&id[..], &volume, &id, &[0; 16]].concat()))
+    let persistent = file.persistent_id().ok_or(NtStatus::OBJECTID_NOT_FOUND)?;
+    let id = fscc::object_id(file_system, persistent.as_bytes());
+    Ok(IoctlOutput::ok(fscc::object_id_buffer(file_system, id)))
 }

@@ -18,7 +18,7 @@ use limits::Cost;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Attributes, FileKind, QuotaState, Space};
+use vfs::{Attributes, FileKind, FileSystemId, QuotaState, Space, TreeFeatures};
 use wire::codec::Writer;
 use wire::fscc::{
     self, FILE_POSIX_INFORMATION, FILE_VC_QUOTA_ENFORCE, FILE_VC_QUOTA_TRACK, FS_POSIX_INFORMATION,
@@ -28,16 +28,21 @@ use wire::fscc::{
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
 
-/// FILE_CASE_SENSITIVE_SEARCH, FILE_CASE_PRESERVED_NAMES, FILE_UNICODE_ON_DISK and
-/// FILE_SUPPORTS_OBJECT_IDS: every file has an id, which FSCTL_CREATE_OR_GET_OBJECT_ID returns.
-/// MS-FSCC 2.5.1.
-const FS_ATTRIBUTES: u32 = 0x1 | 0x2 | 0x4 | 0x0001_0000;
-/// FILE_SUPPORTS_SPARSE_FILES, if the file system has holes.
+/// FILE_CASE_PRESERVED_NAMES and FILE_UNICODE_ON_DISK. MS-FSCC 2.5.1.
+const FS_NAMES: u32 = 0x2 | 0x4;
+/// FILE_CASE_SENSITIVE_SEARCH, if names may differ in case only.
+const FS_CASE_SENSITIVE: u32 = 0x1;
+/// FILE_SUPPORTS_OBJECT_IDS, if FSCTL_CREATE_OR_GET_OBJECT_ID returns ids of the file system.
+const FS_OBJECT_IDS: u32 = 0x0001_0000;
+/// FILE_SUPPORTS_SPARSE_FILES, if the file system has holes and frees them.
 const FS_SPARSE_FILES: u32 = 0x40;
-/// FILE_PERSISTENT_ACLS, FILE_SUPPORTS_REPARSE_POINTS and FILE_SUPPORTS_EXTENDED_ATTRIBUTES, if the
-/// file system stores them, and FILE_SUPPORTS_HARD_LINKS: Linux file systems have either all or
-/// none.
-const FS_OF_XATTRS: u32 = 0x8 | 0x80 | 0x0040_0000 | 0x0080_0000;
+/// FILE_PERSISTENT_ACLS and FILE_SUPPORTS_EXTENDED_ATTRIBUTES, if the file system stores extended
+/// attributes.
+const FS_OF_XATTRS: u32 = 0x8 | 0x0080_0000;
+/// FILE_SUPPORTS_REPARSE_POINTS: symbolic links, and others in extended attributes.
+const FS_REPARSE_POINTS: u32 = 0x80;
+/// FILE_SUPPORTS_HARD_LINKS.
+const FS_HARD_LINKS: u32 = 0x0040_0000;
 /// FILE_READ_ONLY_VOLUME, for read-only shares and file systems, and previous versions.
 const FS_READ_ONLY: u32 = 0x0008_0000;
 /// FILE_NAMED_STREAMS, if the file system stores them.
@@ -83,7 +88,8 @@ async fn answer(
         }
         (InfoType::FileSystem, OpenTarget::Quotas(quotas)) => {
             let space = request.files.space(&quotas.volume, &*caller_of(request, open)?);
-            fs_info(request, &quotas.volume, body, space.map_err(status_of)?, data)?
+            let volume = FsOfOpen::of_volume(request, &quotas.volume);
+            fs_info(request, &volume, body, space.map_err(status_of)?, data)?
         }
         (_, OpenTarget::Pipe(_) | OpenTarget::Quotas(_)) => {
             return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
@@ -99,7 +105,7 @@ async fn answer(
                 posix_fs_info(request, file, space, (room, data))?
             } else {
                 let space = backups.map_or(space, |backups| backups.limit(space));
-                fs_info(request, file.volume(), body, space, data)?
+                fs_info(request, &FsOfOpen::of_file(request, file), body, space, data)?
             }
         }
         (InfoType::Security, OpenTarget::File(file)) => security_info(request, file, body, data)?,
@@ -425,9 +431,58 @@ async fn room_for_backups(
     Ok(Some(BackupRoom { max_bytes, used_bytes: used.map_err(status_of)? }))
 }
 
+/// The file system of an open: that of its file, which may be mounted below the share's root.
+struct FsOfOpen {
+    features: TreeFeatures,
+    /// Number of the share's root, as which the complete share is one volume.
+    serial: u64,
+    has_streams: bool,
+    is_read_only: bool,
+    quotas: QuotaState,
+}
+
+impl FsOfOpen {
+    fn of_file(request: &Request<'_>, file: &OpenFile) -> Self {
+        let features = file.features();
+        Self {
+            features,
+            serial: file.volume().vfs_serial(),
+            has_streams: file.volume().has_streams() && features.stream_bytes_max > 0,
+            is_read_only: file.is_read_only_mount(),
+            quotas: request.files.quota_state_of(file),
+        }
+    }
+
+    fn of_volume(request: &Request<'_>, volume: &Volume) -> Self {
+        Self {
+            features: volume.features(),
+            serial: volume.vfs_serial(),
+            has_streams: volume.has_streams(),
+            is_read_only: volume.is_read_only(),
+            quotas: request.files.quota_state(volume),
+        }
+    }
+
+    fn attributes(&self) -> u32 {
+        let features = &self.features;
+        FS_NAMES
+            | has(features.case_sensitive, FS_CASE_SENSITIVE)
+            | has(features.file_system.is_some(), FS_OBJECT_IDS)
+            | has(self.has_streams, FS_NAMED_STREAMS)
+            | has(features.xattrs, FS_OF_XATTRS)
+            | has(features.xattrs || features.symlinks, FS_REPARSE_POINTS)
+            | has(features.hard_links, FS_HARD_LINKS)
+            | has(features.sparse, FS_SPARSE_FILES)
+            | has(self.is_read_only, FS_READ_ONLY)
+            | has(features.compression, FS_COMPRESSION)
+            | has(features.reflink, FS_BLOCK_REFCOUNTING)
+            | has(self.quotas != QuotaState::Absent, FS_QUOTAS)
+    }
+}
+
 fn fs_info(
     request: &Request<'_>,
-    volume: &Volume,
+    fs: &FsOfOpen,
     body: &QueryInfoRequest<'_>,
     space: Space,
     data: &mut Vec<u8>,
@@ -437,25 +492,26 @@ fn fs_info(
     if room < class.bytes_min() {
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
     }
+    let object_id = fs.features.file_system.map(|FileSystemId(id)| id);
+    if class == FsInfoClass::ObjectId && object_id.is_none() {
+        // MS-FSA 2.1.5.13.8.
+        return Err(NtStatus::VOLUME_NOT_UPGRADED);
+    }
     let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
     let unit = u64::from(space.block_bytes.max(512));
-    let quotas = request.files.quota_state(volume);
-    let serial = volume.vfs_serial();
-    let mut object_id = [0; 16];
-    object_id[..8].copy_from_slice(&serial.to_le_bytes());
     let facts = FsFacts {
         created: fscc::FileTime(0),
-        serial: serial as u32 ^ (serial >> 32) as u32,
+        serial: fs.serial as u32 ^ (fs.serial >> 32) as u32,
         label: open.tree.share.name.clone(),
         units_total: space.total_bytes / unit,
         units_free: space.free_bytes / unit,
         units_available: space.available_bytes / unit,
         sectors_per_unit: (unit / 512) as u32,
-        attributes: fs_attributes(volume) | has(quotas != QuotaState::Absent, FS_QUOTAS),
-        quota_flags: quota_flags(quotas),
-        trims: volume.features().sparse && !volume.is_read_only(),
+        attributes: fs.attributes(),
+        quota_flags: quota_flags(fs.quotas),
+        trims: fs.features.sparse && !fs.is_read_only,
         name_max: 255,
-        object_id,
+        object_id: object_id.unwrap_or_default(),
     };
     encode_fs_info(class, &facts, &mut Writer::new(data));
     Ok(fit(data, room))
@@ -496,17 +552,6 @@ fn quota_flags(quotas: QuotaState) -> u32 {
 
 fn has(is_so: bool, attribute: u32) -> u32 {
     if is_so { attribute } else { 0 }
-}
-
-fn fs_attributes(volume: &Volume) -> u32 {
-    let features = volume.features();
-    FS_ATTRIBUTES
-        | has(volume.has_streams(), FS_NAMED_STREAMS)
-        | has(features.xattrs, FS_OF_XATTRS)
-        | has(features.sparse, FS_SPARSE_FILES)
-        | has(volume.is_read_only(), FS_READ_ONLY)
-        | has(features.compression, FS_COMPRESSION)
-        | has(features.reflink, FS_BLOCK_REFCOUNTING)
 }
 
 fn security_info(

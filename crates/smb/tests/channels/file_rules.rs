@@ -444,9 +444,9 @@ fn file_system_classes_are_refused_by_their_use() {
         assert_eq!(label, Err(NtStatus::NOT_SUPPORTED));
         let attributes = query(&mut client, InfoType::FileSystem, 5, opened).unwrap();
         let bits = u32::from_le_bytes(attributes[..4].try_into().unwrap());
-        // Object ids, reparse points, hard links and extended attributes; not read-only, no
+        // Reparse points, hard links and extended attributes; no object ids, not read-only, no
         // encryption, no opens by id.
-        assert_eq!(bits & 0x01CB_0080, 0x00C1_0080, "{bits:#x}");
+        assert_eq!(bits & 0x01CB_0080, 0x00C0_0080, "{bits:#x}");
     }
 }
 
@@ -486,6 +486,24 @@ fn missing_volume_features_are_reported() {
             control(&mut client, fsctl::REFS_STREAM_SNAPSHOT_MANAGEMENT, opened, &[0; 32]);
         assert_eq!(snapshot, NtStatus::NOT_SUPPORTED);
     }
+}
+
+/// MS-FSA 2.1.5.10.1, 2.1.5.10.13, 2.1.5.13.8. The backend in memory has no id that lasts.
+#[test]
+fn object_ids_are_refused_without_a_lasting_id() {
+    const OBJECT_ID: u8 = 8;
+    const ATTRIBUTE: u8 = 5;
+    let net = Net::new();
+    let mut client = net.ready();
+    let opened = file(&mut client, "file");
+    for code in [fsctl::CREATE_OR_GET_OBJECT_ID, fsctl::GET_OBJECT_ID] {
+        let status = control(&mut client, code, opened, &[]);
+        assert_eq!(status, NtStatus::VOLUME_NOT_UPGRADED);
+    }
+    let volume = query(&mut client, InfoType::FileSystem, OBJECT_ID, opened);
+    assert_eq!(volume, Err(NtStatus::VOLUME_NOT_UPGRADED));
+    let attributes = query(&mut client, InfoType::FileSystem, ATTRIBUTE, opened).unwrap();
+    assert_eq!(u32::from_le_bytes(attributes[..4].try_into().unwrap()) & 0x1_0000, 0);
 }
 
 #[test]

@@ -467,6 +467,10 @@ impl Vfs for MemoryVfs {
             noatime: false,
             misses_remote_changes: false,
             always_waits: false,
+            hard_links: true,
+            symlinks: true,
+            case_sensitive: true,
+            file_system: None,
             serial,
         }
     }

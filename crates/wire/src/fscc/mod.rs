@@ -6,6 +6,7 @@ mod ea;
 mod file_info;
 mod fs_info;
 mod notify;
+mod object_id;
 mod posix;
 mod quota;
 mod reparse;
@@ -26,6 +27,7 @@ pub use fs_info::{
     FILE_VC_QUOTA_ENFORCE, FILE_VC_QUOTA_TRACK, FsFacts, FsInfoClass, encode_fs_info,
 };
 pub use notify::{NotifyAction, NotifyList, notify_list_bytes};
+pub use object_id::{OBJECT_ID_BUFFER_BYTES, object_id, object_id_buffer};
 pub use posix::{
     FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, POSIX_EXTENSIONS, PosixFileFields, PosixFsInfo,
     PosixInfo, PosixKind, decode_posix_mode,

@@ -30,12 +30,13 @@ const TRAITS: [(&str, &str); 16] = [
 
 const MEMORY: &str = "answers from the memory of the process";
 const OPEN: &str = "looks at an open descriptor: the kernel asks for no permission";
+const FILE_SYSTEM: &str = "is about a file system: its features are the same for every caller";
 const QUEUE: &str = "is about a queue of the kernel's, and no file";
 const SNAPSHOTS: &str = "is done for the server always: ServerWork::Snapshots";
 
 /// Methods without a caller. The test `calls_without_actor_need_no_permission` of vfs-local calls
 /// those that read open nodes.
-const WITHOUT_CALLER: [(&str, &str, &str); 41] = [
+const WITHOUT_CALLER: [(&str, &str, &str); 44] = [
     ("ChangeFeed", "check", QUEUE),
     ("ChangeFeed", "drain", QUEUE),
     ("ChangeFeed", "unfollow", QUEUE),
@@ -66,10 +67,12 @@ const WITHOUT_CALLER: [(&str, &str, &str); 41] = [
     ("Vfs", "creates_without_waiting", MEMORY),
     ("Vfs", "external_watches", MEMORY),
     ("Vfs", "features", MEMORY),
+    ("Vfs", "features_of", FILE_SYSTEM),
     ("Vfs", "feeds", MEMORY),
     ("Vfs", "handles", MEMORY),
     ("NameCache", "find_cached", MEMORY),
     ("Vfs", "is_read_only", OPEN),
+    ("Vfs", "is_read_only_at", OPEN),
     ("Vfs", "quotas", MEMORY),
     ("NameCache", "cached_change_attribute", MEMORY),
     ("NameCache", "cached_handles", MEMORY),
@@ -77,13 +80,15 @@ const WITHOUT_CALLER: [(&str, &str, &str); 41] = [
     ("PersistentHandles", "persistent_id", OPEN),
     ("ChangeFeeds", "listing_feed", QUEUE),
     ("UserQuotas", "quota_state", OPEN),
+    ("UserQuotas", "quota_state_of", OPEN),
 ];
 
 /// Places where vfs-local acts for the server: the file, its number of reasons, and why the caller
 /// cannot act.
-const OWN_WORK: [(&str, usize, &str); 13] = [
+const OWN_WORK: [(&str, usize, &str); 14] = [
     ("children.rs", 1, "whether a directory is the one that was just created"),
     ("creation.rs", 1, "the creator gets the file open, whatever permissions it was created with"),
+    ("features.rs", 1, "what a mounted file system can do, which is the same for every caller"),
     ("handles.rs", 1, "whether the process may open handles at all"),
     ("identity.rs", 1, "what a thread goes back to"),
     (

@@ -20,7 +20,7 @@ pub(super) async fn duplicate(
     body: &IoctlRequest<'_>,
 ) -> Result<IoctlOutput, NtStatus> {
     let to = target.file()?;
-    if !to.volume().features().reflink {
+    if !to.features().reflink {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
     let extents = match body.code {

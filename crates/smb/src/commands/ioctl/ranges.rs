@@ -56,7 +56,7 @@ pub(super) async fn trim(
     body: &IoctlRequest<'_>,
 ) -> Result<IoctlOutput, NtStatus> {
     let file = open.file()?;
-    if !file.volume().features().sparse || file.is_directory() {
+    if !file.features().sparse || file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
     let ranges = decode_trim(body.input, TRIM_RANGES_MAX).map_err(malformed)?;
