@@ -12,6 +12,9 @@ use vfs::{Result, Timestamp};
 
 /// Seconds that every file system can store: from 1970 to the end of 31 bits, in 2038.
 const HELD_BY_ALL: std::ops::Range<i64> = 0..(1 << 31);
+/// Times that the most frequent file systems can store, for the log.
+const RANGES: &str = "XFS: from 1901 to 2038, or with bigtime to 2486; ext4: from 1901 to 2446, or \
+                      with small inodes to 2038";
 /// Attempts to store the change time until the kernel's own has the expected value. From the second
 /// attempt on the offset of the file system's clock is known.
 const ATTEMPTS: usize = 3;
@@ -42,8 +45,8 @@ pub fn set_nearest(
     {
         tracing::warn!(
             device = %format_args!("{}:{}", now.stx_dev_major, now.stx_dev_minor),
-            "a file's time was set to the nearest that its file system can hold (XFS without \
-             bigtime ends in 2038, ext4 in 2446); further ones are not logged"
+            "a file's time was set to the nearest that its file system can hold ({RANGES}); \
+             further ones are not logged"
         );
     }
     Ok(())
