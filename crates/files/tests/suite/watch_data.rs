@@ -43,6 +43,27 @@ fn data_change_is_reported_once_and_not_at_close() {
     assert_eq!((sizes.reported(), writes.reported(), names.reported()), Default::default());
 }
 
+/// The change precedes the watch, and waits like any that is pending: MS-FSA 2.1.1.4, 2.1.5.5. A
+/// client that lists the directory after its watch began sees it anyway.
+#[test]
+fn write_before_the_watch_is_reported_by_flush_or_close() {
+    for is_flushed in [true, false] {
+        let served = serve();
+        served.put("f", b"");
+        let open = served.open("f", ALL);
+        write(&served, &open, 0, b"1");
+        let watch = served.watch("", WatchFilter::SIZE | WatchFilter::LAST_WRITE, false);
+        served.files.handle_tick();
+        assert_eq!(watch.reported(), "", "no later change");
+        if is_flushed {
+            now(served.files.flush(&open)).unwrap();
+            assert_eq!(watch.reported(), "!f");
+        }
+        served.close(open);
+        assert_eq!(watch.reported(), if is_flushed { "" } else { "!f" });
+    }
+}
+
 #[test]
 fn busy_writer_costs_a_few_answers_between_two_ticks() {
     let served = serve();
