@@ -22,9 +22,9 @@ use wire::nfs::{
 /// Purpose of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenFor {
-    /// For reading.
+    /// Opens for reading.
     Reading,
-    /// For reading and writing; creates the file if necessary, and truncates it if `fresh`.
+    /// Opens for reading and writing; creates a missing file, and truncates it if `fresh`.
     Filling {
         /// True to discard existing contents.
         fresh: bool,

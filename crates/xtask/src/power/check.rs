@@ -1,4 +1,4 @@
-//! Compares what is on a disk after a cut with the model.
+//! Compares the content of a disk after a cut with the model.
 
 use super::descriptor::{self, SambaDescriptor};
 use super::history::{PermittedVersions, RegisterHistory};
@@ -12,7 +12,7 @@ use std::fmt;
 /// Prefix of the temporary name of a file that becomes a symbolic link. SEMANTICS, "Loss of power".
 const LINK_IN_THE_MAKING: &str = ".anabranch-link-";
 
-/// Bytes of a block of btrfs.
+/// Block size of btrfs in bytes.
 const BLOCK_BYTES: u64 = 4096;
 
 /// A register whose value is not permitted.
@@ -52,7 +52,7 @@ fn is_half_written(found: Option<&str>, permitted: &PermittedVersions<'_, Option
     found.is_some_and(|found| long_streams::is_between(found, &values))
 }
 
-/// Versions that an entry was found to be; none is the initial one.
+/// Versions that match an entry; none is the initial one.
 type EntryVersions = Vec<Option<usize>>;
 
 /// One comparison of a tree with the model.
@@ -170,9 +170,10 @@ impl<'a> TreeCheck<'a> {
         (places, objects)
     }
 
-    /// The object that was replaced by one whose flush alone promises the name, which has been changed
-    /// again since, or was moved on before the flush: a sync on btrfs keeps that the new object has left
-    /// the name, and says nothing of its having replaced the old one. Seen without any server.
+    /// The replaced object, where only the flush of its successor promises the name, and the name
+    /// has changed again since or before that flush. On btrfs such a sync persists that the new
+    /// object has left the name, but not that it replaced the old one. It happens without any
+    /// server.
     fn replaced_object_that_is_back(
         &self,
         history: &RegisterHistory<Option<u32>>,
@@ -180,7 +181,7 @@ impl<'a> TreeCheck<'a> {
         found: Option<u64>,
     ) -> Option<u32> {
         let last = &self.model.operations[permitted.promised_by?];
-        // A flush of an object that was moved on says that it has left the name.
+        // A flush of a moved object persists that it has left the name.
         let is_moved_on = permitted.versions.first()?.value.is_none();
         let place = permitted.first.checked_sub(usize::from(is_moved_on))?;
         let replacement = &self.model.operations[history.before(place + 1)?.operation];
@@ -194,8 +195,7 @@ impl<'a> TreeCheck<'a> {
         is_meant.then_some(replaced)
     }
 
-    /// Version whose object was replaced by one that nothing had made stable, by an operation that
-    /// promised nothing.
+    /// Version whose object was replaced, without a promise, by an object that was never synced.
     fn first_lossy_replacement(
         &self,
         permitted: &PermittedVersions<'_, Option<u32>>,
@@ -274,7 +274,7 @@ impl<'a> TreeCheck<'a> {
                 continue;
             };
             let permitted = history.permitted(self.at);
-            // Behind the shortest length that it may have, within the block of that end.
+            // Beyond the shortest permitted length, within the block of that end.
             let was_cut_off = (least..least.next_multiple_of(BLOCK_BYTES))
                 .contains(&(at as u64 * CELL_BYTES as u64));
             let is_cut_data = self.model.shows_cut_data
@@ -322,7 +322,7 @@ impl<'a> TreeCheck<'a> {
         let created = object.mode.first_operation();
         for (name, history) in &object.attributes {
             let permitted = history.permitted(self.at);
-            // Missing when it is promised, or after it was removed, it is looked at above.
+            // A missing or removed object is checked above.
             let is_lacking = !found.attributes.contains_key(name)
                 && permitted.initial.is_some()
                 && !permitted.versions.is_empty()
@@ -338,7 +338,7 @@ impl<'a> TreeCheck<'a> {
         {
             let history = object.attributes.get(descriptor::NAME);
             let permitted = history.map(|history| history.permitted(self.at));
-            // A mode takes the place of a descriptor, which is then void, and is removed.
+            // A mode replaces a descriptor, which is then invalid and removed.
             if permitted.as_ref().is_some_and(|permitted| permitted.contains(&None)) {
                 return;
             }
@@ -352,8 +352,8 @@ impl<'a> TreeCheck<'a> {
         }
     }
 
-    /// Whether owner and mode are being changed, or a list makes room for a mode, and the mode gives
-    /// nobody what one of those before and after does not.
+    /// Whether a change of owner and mode, or of an ACL to a mode, is in flight, and the mode
+    /// grants no right that one of the states before and after lacks.
     fn is_narrowed(&self, object: &ModelObject, found: &ObservedInode) -> bool {
         let mode = object.mode.permitted(self.at);
         let [owner, group, others] = [6, 3, 0].map(|shift| {
@@ -370,7 +370,7 @@ impl<'a> TreeCheck<'a> {
             && (group.0 | others.0) & !all == 0
     }
 
-    /// Whether this is a directory that is being created, and its creator's alone.
+    /// Whether a directory's creation is in flight and only its creator has access.
     fn is_incomplete(&self, object: &ModelObject, found: &ObservedInode) -> bool {
         const OTHERS: u32 = 0o077;
         let history = object.attributes.get(descriptor::NAME);
@@ -413,10 +413,9 @@ impl<'a> TreeCheck<'a> {
         }
     }
 
-    /// Whether a file that was moved to another directory has its old name beside the new one, or
-    /// beside the one that later moves gave it. A sync of the new directory on btrfs keeps what it
-    /// holds and says nothing of the old one: nothing is lost, and what was promised of either name is
-    /// judged by itself.
+    /// Whether a file that was moved to another directory has its old name beside its new or a
+    /// later one. On btrfs a sync of the new directory persists its entries but not those of the
+    /// old one. Nothing is lost, and the promise of each name is checked separately.
     fn has_both_names(&self, operation: &ModelOperation) -> bool {
         let [(from, old, _), (to, new, _)] = operation.names.as_slice() else { return false };
         if from == to || !self.present.contains(&(*from, old.as_str())) {
@@ -434,9 +433,9 @@ impl<'a> TreeCheck<'a> {
         self.present.contains(&latest)
     }
 
-    /// Whether a file that was moved to another directory has neither name, and another one took its
-    /// new name before the cut. A sync of something else on btrfs keeps that the file is gone, and
-    /// may say nothing of what replaced it: what was promised of either name is judged by itself.
+    /// Whether a file that was moved to another directory has neither name, and another file took
+    /// its new name before the cut. On btrfs a sync of another object may persist the removal but
+    /// not the replacement. The promise of each name is checked separately.
     fn is_removed_meanwhile(&self, operation: &ModelOperation) -> bool {
         let [(from, ..), (to, name, place)] = operation.names.as_slice() else { return false };
         let Some(history) = self.model.names.get(to).and_then(|names| names.get(name)) else {

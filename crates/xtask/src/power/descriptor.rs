@@ -30,7 +30,7 @@ pub struct SambaDescriptor {
 }
 
 impl SambaDescriptor {
-    /// Parses a value in hexadecimal; `None` if it is no stored descriptor.
+    /// Parses a value in hexadecimal; `None` if it is not a stored descriptor.
     pub fn parse(value: &str) -> Option<Self> {
         let digits = value.as_bytes().chunks_exact(2);
         let bytes = digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
@@ -84,7 +84,7 @@ fn entries_of(inode: &ObservedInode) -> Vec<SambaAclEntry> {
         let bits = |shift: u32| inode.mode >> shift & 7;
         return vec![(2, bits(6), None), (4, bits(3), None), (5, bits(0), None)];
     };
-    // Behind the version: tag, bits and number of each, little-endian.
+    // After the version: tag, bits and number of each entry, little-endian.
     let number = |digits: &str| {
         let bytes = digits.as_bytes().rchunks(2).filter_map(|two| std::str::from_utf8(two).ok());
         u32::from_str_radix(&bytes.collect::<String>(), 16).unwrap_or(0)
@@ -147,7 +147,7 @@ pub mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The state of a file with this mode, which users 7 and group 8 own.
+    /// The state of a file with this mode, of user 7 and group 8.
     pub fn state(mode: u32) -> Vec<u8> {
         state_of(&inode(ObjectKind::File, mode, (7, 8), None))
     }

@@ -24,7 +24,7 @@ pub struct RecordedDisk {
 }
 
 impl RecordedDisk {
-    /// An empty one.
+    /// An empty disk.
     pub fn new(size_bytes: u64) -> Self {
         Self { size_bytes, state: Mutex::default() }
     }
@@ -79,7 +79,7 @@ pub struct ReplacedDisk {
 }
 
 impl ReplacedDisk {
-    /// An empty one.
+    /// An empty disk.
     pub fn new(size_bytes: u64) -> Self {
         Self { size_bytes, image: Mutex::default() }
     }
@@ -122,12 +122,12 @@ impl FuseDisk for ReplacedDisk {
 /// A loop device, detached when dropped.
 #[derive(Debug)]
 pub struct LoopDevice {
-    /// As `/dev/loop0`.
+    /// Path, such as `/dev/loop0`.
     pub path: String,
 }
 
 impl LoopDevice {
-    /// On this file, in sectors of [`super::image::BLOCK_BYTES`].
+    /// Attaches a loop device to this file, with sectors of [`super::image::BLOCK_BYTES`].
     pub fn attach(file: &Path) -> Result<Self> {
         let file = file.display().to_string();
         let options = ["--find", "--show", "--direct-io=on", "--sector-size=4096"];

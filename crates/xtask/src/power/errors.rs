@@ -68,7 +68,7 @@ impl FuseDisk for FailingDisk {
     }
 }
 
-/// Whether the checks have passed on each of these.
+/// Whether the checks have passed on each of these file systems.
 pub fn run(root: &Path, file_systems: &[KernelFileSystem], folder: &Path) -> Result<bool> {
     let mut has_passed = true;
     for file_system in file_systems {

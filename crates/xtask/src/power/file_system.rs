@@ -1,4 +1,4 @@
-//! File systems that the lane tries, and how they are made and mounted.
+//! File systems of the lane, with their creation and mount options.
 
 use super::device::{LoopDevice, output};
 use anyhow::{Context, Result};
@@ -75,7 +75,7 @@ impl KernelFileSystem {
         }
     }
 
-    /// Makes it on a device.
+    /// Creates the file system on a device.
     pub fn format(self, device: &LoopDevice) -> Result<()> {
         let (program, options): (_, &[&str]) = match self {
             Self::Ext4 => {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Largest WRITE, in bytes.
 const WRITE_BYTES_MAX: usize = 1 << 20;
-/// Of a request before its arguments.
+/// Bytes of a request's header, before its arguments.
 const HEADER_BYTES: usize = 40;
 /// Node of the root; disks follow.
 const ROOT: u64 = 1;
@@ -26,7 +26,7 @@ const BIG_WRITES: u32 = 1 << 5;
 /// OPEN's flag: the kernel caches nothing.
 const DIRECT_IO: u32 = 1;
 
-/// The answer of a disk: done, or the error that the kernel gets for the request.
+/// Result of a disk operation; an error is returned to the kernel.
 pub type DiskResult = Result<(), Errno>;
 
 /// The disk behind a file of [`DiskFiles`].
@@ -39,7 +39,7 @@ pub trait FuseDisk: Send + Sync {
     fn write(&self, offset_bytes: u64, data: &[u8]) -> DiskResult;
     /// Discards.
     fn zero(&self, offset_bytes: u64, length_bytes: u64) -> DiskResult;
-    /// All that was written becomes stable.
+    /// Makes all written data stable.
     fn flush(&self) -> DiskResult;
 }
 
@@ -68,7 +68,7 @@ impl DiskFiles {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Where a disk's file is.
+    /// Path of a disk's file.
     pub fn path(&self, disk: usize) -> PathBuf {
         self.folder.join(disk.to_string())
     }
@@ -81,7 +81,7 @@ impl Drop for DiskFiles {
     }
 }
 
-/// Until the file system is unmounted.
+/// Serves requests until the file system is unmounted.
 fn serve(device: &File, disks: &[Arc<dyn FuseDisk>]) {
     let mut buffer = vec![0; WRITE_BYTES_MAX + 4096];
     loop {
@@ -93,13 +93,13 @@ fn serve(device: &File, disks: &[Arc<dyn FuseDisk>]) {
         let request = FuseRequest(&buffer[..length]);
         if let Some(answer) = answer(&request, disks) {
             let frame = answer.frame(request.unique());
-            // A request that was interrupted meanwhile wants no answer.
+            // An interrupted request needs no reply.
             let _ = rustix::io::write(device, &frame);
         }
     }
 }
 
-/// A request, with its header. The kernel is trusted to send what it says it does.
+/// A request with its header. The kernel's lengths are trusted.
 struct FuseRequest<'a>(&'a [u8]);
 
 impl FuseRequest<'_> {
@@ -131,7 +131,7 @@ impl FuseRequest<'_> {
     }
 }
 
-/// Error and body of an answer.
+/// Error and body of a reply.
 struct FuseAnswer {
     error: i32,
     body: Vec<u8>,
@@ -189,7 +189,7 @@ fn disk_of(node: u64, disks: &[Arc<dyn FuseDisk>]) -> Option<&Arc<dyn FuseDisk>>
     disks.get(usize::try_from(node.checked_sub(ROOT + 1)?).ok()?)
 }
 
-/// The answer, if the operation has one. Numbers are those of `enum fuse_opcode`.
+/// The reply, if the operation has one. Numbers are those of `enum fuse_opcode`.
 fn answer(request: &FuseRequest<'_>, disks: &[Arc<dyn FuseDisk>]) -> Option<FuseAnswer> {
     let node = request.node();
     Some(match request.operation() {
@@ -212,7 +212,7 @@ fn answer(request: &FuseRequest<'_>, disks: &[Arc<dyn FuseDisk>]) -> Option<Fuse
         // OPEN, OPENDIR.
         14 => FuseAnswer::done().u64(0).u32(DIRECT_IO).u32(0),
         27 => FuseAnswer::done().zeros(16),
-        // READDIR: nobody lists it.
+        // READDIR is not needed: nobody lists the mount.
         28 => FuseAnswer::done(),
         // STATFS: blocks of 4 KiB, names of 255 bytes.
         17 => FuseAnswer::done().zeros(40).u32(4096).u32(255).zeros(32),

@@ -9,8 +9,8 @@ pub struct Version<T> {
     pub operation: usize,
     /// Requests that the disk had completed when the operation was sent.
     pub requested: usize,
-    /// Requests that it had completed when the value was promised, by this operation's answer or by
-    /// that of a later one.
+    /// Requests that it had completed when the reply to this or a later operation promised the
+    /// value.
     pub promised: Option<usize>,
 }
 
@@ -36,7 +36,7 @@ pub struct PermittedVersions<'a, T> {
 }
 
 impl<T: PartialEq> RegisterHistory<T> {
-    /// Without any version.
+    /// A history without any version.
     pub fn new(initial: Option<T>) -> Self {
         Self { versions: Vec::new(), initial }
     }
@@ -62,7 +62,7 @@ impl<T: PartialEq> RegisterHistory<T> {
         self.versions.first().map(|version| version.operation)
     }
 
-    /// Promises at the point `at` those versions so far that `is_meant` is true of, by place.
+    /// Promises, at the point `at`, the versions so far for which `is_meant` is true, by place.
     pub fn promise(&mut self, at: usize, is_meant: impl Fn(&[Version<T>], usize) -> bool) {
         for place in 0..self.versions.len() {
             if is_meant(&self.versions, place) {

@@ -14,7 +14,7 @@ pub struct DiskImage {
 }
 
 impl DiskImage {
-    /// Fills `out` from `offset_bytes` on; what was never written is zero.
+    /// Fills `out` from `offset_bytes` on; unwritten bytes are zero.
     pub fn read(&self, offset_bytes: u64, out: &mut [u8]) {
         for (block, within, range) in pieces(offset_bytes, out.len()) {
             let piece = &mut out[range];

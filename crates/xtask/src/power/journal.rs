@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// A run of the workload. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct WorkloadJournal {
-    /// When what was there before was stable.
+    /// Time at which the initial content was stable.
     pub started: u64,
-    /// When the last operation was answered.
+    /// Time of the last reply.
     pub ended: u64,
     /// The program that finds the tree after a cut, in `conformance/python`; none reads the files.
     #[serde(default)]
@@ -15,27 +15,27 @@ pub struct WorkloadJournal {
     /// Text for that program's standard input.
     #[serde(default)]
     pub facts: serde_json::Value,
-    /// In the order of their answers; those of one client in its order.
+    /// Operations in the order of their replies; those of one client in its order.
     pub operations: Vec<JournalOperation>,
 }
 
-/// An operation that was answered with success.
+/// An operation that succeeded.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct JournalOperation {
-    /// The client that did it.
+    /// The client of the operation.
     pub client: String,
-    /// Protocol and kind of operation, which results are counted by.
+    /// Protocol and kind of operation, by which results are counted.
     pub row: String,
     /// Description of the operation's target.
     pub text: String,
-    /// Its answer promises that its effects are stable.
+    /// Its reply promises that its effects are stable.
     pub promises: bool,
-    /// Its answer promises so of earlier effects.
+    /// Its reply promises that these earlier effects are stable.
     #[serde(default)]
     pub settles: Option<FlushScope>,
-    /// When it was sent.
+    /// Time of the request.
     pub request: u64,
-    /// When it was answered.
+    /// Time of the reply.
     pub answer: u64,
     /// The changes that it made.
     pub effects: Vec<Effect>,
@@ -90,7 +90,7 @@ pub enum Effect {
         mode: u32,
         /// User and group.
         owner: (u32, u32),
-        /// Where a symbolic link leads.
+        /// Target of a symbolic link.
         target: Option<String>,
     },
     /// Other permission bits.
@@ -104,14 +104,14 @@ pub enum Effect {
     Owner {
         /// The object.
         object: u32,
-        /// Both.
+        /// User and group.
         owner: (u32, u32),
     },
     /// Another size.
     Size {
         /// The object.
         object: u32,
-        /// In bytes.
+        /// Size in bytes.
         bytes: u64,
     },
     /// Data of cells of [`CELL_BYTES`].
@@ -127,16 +127,16 @@ pub enum Effect {
     Modified {
         /// The object.
         object: u32,
-        /// Since 1970.
+        /// Nanoseconds since 1970.
         nanoseconds: Option<i128>,
     },
     /// Another value of an extended attribute; none if it is gone.
     Attribute {
         /// The object.
         object: u32,
-        /// With its namespace.
+        /// Name with its namespace.
         name: String,
-        /// Hexadecimal.
+        /// Value in hexadecimal.
         value: Option<String>,
     },
 }
@@ -144,7 +144,7 @@ pub enum Effect {
 /// Bytes of a cell: each contains the number of the write it is from, again and again.
 pub const CELL_BYTES: usize = 512;
 
-/// The tag of a cell's bytes; none if they are of no single write. The last one may be shorter.
+/// The tag of a cell's bytes; none if they mix several writes. The last cell may be shorter.
 pub fn cell_tag(bytes: &[u8]) -> Option<u64> {
     let mut words = bytes.chunks(8);
     let first = words.next()?;

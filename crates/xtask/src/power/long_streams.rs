@@ -13,7 +13,7 @@ use std::path::Path;
 pub const STORE: &str = ".anabranch-streams";
 /// First and last bytes of a reference, in hexadecimal; the id is between them.
 const REFERENCE: (&str, &str) = ("00616e616272616e63682d73747265616d3a3100", "f0");
-/// Attribute of a stream's file: which file it is a stream of.
+/// Attribute of a store file that identifies the stream's file.
 const RECORD: &str = "user.anabranch.stream-of";
 const RECORD_BYTES_MAX: usize = 4096;
 /// First word of the text that takes the place of a reference.
@@ -26,7 +26,7 @@ pub struct ObservedStores {
 }
 
 impl ObservedStores {
-    /// Reads one store. A file without a record of its host file is no stream.
+    /// Reads one store. A file without a record of its host file is not a stream.
     pub fn add(&mut self, store: &Path) -> Result<()> {
         for entry in fs::read_dir(store)? {
             let path = entry?.path();
@@ -39,7 +39,8 @@ impl ObservedStores {
         Ok(())
     }
 
-    /// Replaces each reference. One whose file is in no store stays as it is, which no model permits.
+    /// Replaces each reference. A reference whose file is in no store stays as it is, which no
+    /// model permits.
     pub fn resolve(&self, tree: &mut ObservedTree) {
         for inode in tree.inodes.values_mut() {
             for value in inode.attributes.values_mut() {
@@ -82,8 +83,8 @@ fn tags_of(text: &str) -> Option<Vec<&str>> {
     Some(tags)
 }
 
-/// Whether a stream has in each cell what one of these values has there: writes into a long stream
-/// that were under way, each of them whole cells. Where it grows, zeros come before data.
+/// Whether each cell of a stream equals that cell in one of these values. A write in flight changes
+/// whole cells. In a growing stream, zeros precede data.
 pub fn is_between(found: &str, values: &[&str]) -> bool {
     let Some(found) = tags_of(found) else { return false };
     let values: Vec<Vec<&str>> = values.iter().filter_map(|value| tags_of(value)).collect();

@@ -114,7 +114,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(if is_kept? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Mounts and addresses of the lane are its own, and vanish with it.
+/// Mounts and addresses of the lane are in its own namespaces, and end with it.
 fn enter_namespaces() -> Result<ExitCode> {
     let status = Command::new("unshare")
         .args(["--mount", "--net", "--propagation", "private"])
@@ -126,8 +126,8 @@ fn enter_namespaces() -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A process that outlives this one in its namespaces, however it ends. The last process of a mount
-/// namespace unmounts: were it the one that serves the disks, it would wait for itself, for ever.
+/// A process that outlives this one in its namespaces. The last process of a mount namespace
+/// unmounts its file systems; the process that serves the disks would wait for itself for ever.
 struct NamespaceJanitor {
     process: Child,
 }
@@ -152,7 +152,7 @@ impl NamespaceJanitor {
         Ok(Self { process })
     }
 
-    /// Removes the folder, which has no mounts any more.
+    /// Removes the folder, in which nothing is mounted any more.
     fn finish(mut self) -> Result<()> {
         drop(self.process.stdin.take());
         if !self.process.wait()?.success() {
@@ -198,7 +198,7 @@ struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// First and last point of a cut: the file system was ready, the last operation was answered.
+    /// First and last point of a cut: the file system was ready, the last reply was received.
     fn bounds(&self) -> (usize, usize) {
         let count = |time_ns| self.recording.count_until(time_ns);
         (count(self.journal.started), count(self.journal.ended))
@@ -311,7 +311,7 @@ fn record(
     Ok(RecordedRun { recording: disk.recording(), journal })
 }
 
-/// The server that is tested: `ANABRANCH`, or that of this build.
+/// The tested server: `ANABRANCH`, or that of this build.
 fn binary() -> Result<PathBuf> {
     match std::env::var_os("ANABRANCH") {
         Some(binary) => Ok(fs::canonicalize(binary)?),

@@ -22,7 +22,7 @@ pub struct ModelObject {
     pub owner: RegisterHistory<(u32, u32)>,
     pub size: RegisterHistory<u64>,
     pub cells: BTreeMap<usize, RegisterHistory<u64>>,
-    /// The inner none is a time that is not known.
+    /// The inner none is an unknown time.
     pub modified: RegisterHistory<Option<i128>>,
     pub attributes: BTreeMap<String, RegisterHistory<Option<String>>>,
 }
@@ -32,7 +32,7 @@ pub struct ModelObject {
 pub struct ModelOperation {
     pub row: String,
     pub text: String,
-    /// Its answer promised that it is stable.
+    /// Whether its reply promised that it is stable.
     pub promises: bool,
     pub requested: usize,
     /// Directory, name and place in the history of each entry that it changes.
@@ -53,7 +53,7 @@ pub struct PromiseModel {
     pub shows_cut_data: bool,
 }
 
-/// Where an operation stands among the requests of the disk.
+/// Position of an operation among the requests of the disk.
 #[derive(Clone, Copy, Debug)]
 struct OperationPoints {
     operation: usize,
@@ -69,7 +69,8 @@ impl OperationPoints {
 }
 
 impl PromiseModel {
-    /// Of what is in the journal, by the times of the recording. The first object is the root.
+    /// Builds the model from the journal, with the times of the recording. The first object is the
+    /// root.
     pub fn new(journal: &WorkloadJournal, recording: &DiskRecording) -> Self {
         let mut model = Self::default();
         for operation in &journal.operations {
@@ -163,7 +164,7 @@ impl PromiseModel {
         TreeCheck::run(self, tree, at)
     }
 
-    /// Operations by row: how many are in it.
+    /// Number of operations by row.
     pub fn rows(&self) -> BTreeMap<&str, usize> {
         let mut rows = BTreeMap::new();
         for operation in &self.operations {
@@ -173,7 +174,7 @@ impl PromiseModel {
     }
 }
 
-/// Whether a version of an entry gives the object this name, or takes it.
+/// Whether a version of an entry adds or removes this name of the object.
 fn is_name_of(object: u32, versions: &[Version<Option<u32>>], place: usize) -> bool {
     let before = place.checked_sub(1).and_then(|before| versions[before].value);
     versions[place].value == Some(object)

@@ -21,13 +21,13 @@ const VALUE_BYTES_MAX: usize = 1 << 16;
 /// One inode.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ObservedInode {
-    /// Its kind; none for what the workload creates nothing of.
+    /// Its kind; none for kinds that the workload does not create.
     pub kind: Option<ObjectKind>,
     /// Permission bits.
     pub mode: u32,
     /// User and group.
     pub owner: (u32, u32),
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Modification time, in nanoseconds since 1970.
     pub modified: i128,
@@ -37,23 +37,23 @@ pub struct ObservedInode {
     pub attributes: BTreeMap<String, String>,
     /// Tags of its cells; none for one of several writes.
     pub cells: Vec<Option<u64>>,
-    /// Where a symbolic link leads.
+    /// Target of a symbolic link.
     pub target: Option<String>,
 }
 
 /// The whole file system, by inode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ObservedTree {
-    /// Of the root.
+    /// Inode of the root.
     pub root: u64,
-    /// Each once, however many names it has.
+    /// Inodes by number.
     pub inodes: BTreeMap<u64, ObservedInode>,
     /// Entry by directory and name.
     pub names: BTreeMap<u64, BTreeMap<String, u64>>,
 }
 
 impl ObservedTree {
-    /// Reads what is mounted at `root`.
+    /// Reads the file system that is mounted at `root`.
     pub fn read(root: &Path) -> Result<Self> {
         let mut tree = Self { root: fs::metadata(root)?.ino(), ..Self::default() };
         let mut folders = vec![root.to_owned()];

@@ -1,11 +1,12 @@
-//! Which cuts a run tries.
+//! Selection of the cuts that a run tries.
 
 use super::recording::{CutPoint, DiskRecording, SplitMix, UnflushedFate};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// Up to `count` different cuts within `range`, in the order of their numbers. Half of them, if there
-/// are so many flushes, lose all that followed a flush, at the latest point: there most is promised.
+/// Up to `count` different cuts within `range`, in the order of their numbers. Half of them, if
+/// there are as many flushes, lose all requests after a flush at the latest point, where most is
+/// promised.
 pub fn choose(
     recording: &DiskRecording,
     range: RangeInclusive<usize>,
@@ -21,7 +22,7 @@ pub fn choose(
     }
     let dropped = latest.into_iter().map(|at| CutPoint { at, unflushed: UnflushedFate::Dropped });
     let mut points: BTreeSet<CutPoint> = dropped.collect();
-    // Where nothing is between two flushes, nothing can be kept: enough tries for the others.
+    // A draw without unflushed requests yields no cut, so there are more draws than cuts.
     for _ in 0..count * 50 {
         if points.len() >= count {
             break;
@@ -40,8 +41,8 @@ pub fn choose(
     points.into_iter().collect()
 }
 
-/// Points at which the disk after this cut is the same: the first and the last, which bound what may
-/// and what must be on it.
+/// First and last point with the same disk after this cut: they bound the permitted and the
+/// required content.
 pub fn same_disk(recording: &DiskRecording, cut: CutPoint) -> [usize; 2] {
     match cut.unflushed {
         UnflushedFate::Dropped => [recording.flushed_before(cut.at), cut.at],

@@ -38,13 +38,13 @@ pub struct DiskRecording {
 pub enum UnflushedFate {
     /// None reached stable storage.
     Dropped,
-    /// All did.
+    /// All of them did.
     Kept,
     /// A random choice of their blocks did, by this seed.
     Partial(u64),
 }
 
-/// Where the power is cut: before the request of this number.
+/// Point of the cut: before the request of this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CutPoint {
     /// Requests that the disk has completed.
@@ -178,7 +178,7 @@ pub struct CutDisks<'a> {
 }
 
 impl<'a> CutDisks<'a> {
-    /// Of this recording.
+    /// The recording.
     pub fn new(recording: &'a DiskRecording) -> Self {
         Self { recording, stable: DiskImage::default(), flushed: 0 }
     }
