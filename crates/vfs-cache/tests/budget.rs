@@ -6,9 +6,9 @@ use std::any::Any;
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds,
-    CreateHow, DirEntry, DosInfo, FileKey, FileKind, FollowId, FsError, Identity, ListingFeed,
-    MetadataPresence, Name, NameCache, NameChange, Node, OpenHow, OpenedNode, RelPath, Replace,
-    Result, SecurityChange, Space, Timestamp, TreeFeatures, Vfs, Wait,
+    CreateHow, CreationMode, DirEntry, DosInfo, FileKey, FileKind, FollowId, FsError, Identity,
+    ListingFeed, MetadataPresence, Name, NameCache, NameChange, Node, OpenHow, OpenedNode, RelPath,
+    Replace, Result, SecurityChange, Space, SpecialKind, Timestamp, TreeFeatures, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -101,6 +101,15 @@ impl Vfs for GeneratedVfs {
         Err(FsError::ReadOnly)
     }
     fn symlink(&self, _: Actor<'_>, _: &RelPath, _: &[u8]) -> Result<OpenedNode> {
+        Err(FsError::ReadOnly)
+    }
+    fn create_special(
+        &self,
+        _: Actor<'_>,
+        _: &RelPath,
+        _: SpecialKind,
+        _: CreationMode,
+    ) -> Result<OpenedNode> {
         Err(FsError::ReadOnly)
     }
     fn space(&self, _: Actor<'_>) -> Result<Space> {

@@ -285,25 +285,19 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Vfs::open`]; [`FsError::Stale`] if the node is gone.
-    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
-        let _ = (actor, node, how);
-        Err(FsError::NotSupported)
-    }
+    fn open_node(&self, actor: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode>;
 
     /// Creates a FIFO, a socket or a device, exclusively.
     ///
     /// # Errors
-    /// As [`Vfs::create`].
+    /// As [`Vfs::create`]; [`FsError::NotSupported`] if the file system has no such nodes.
     fn create_special(
         &self,
         actor: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
-    ) -> Result<OpenedNode> {
-        let _ = (actor, path, kind, mode);
-        Err(FsError::NotSupported)
-    }
+    ) -> Result<OpenedNode>;
 
     /// The persistent handles of nodes, which NFS needs; see [`PersistentHandles`].
     fn handles(&self) -> Option<&dyn PersistentHandles> {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    Actor, Case, CreateHow, FileKey, FsError, Node, OpenHow, OpenedNode, RelPath, Replace, Result,
-    Space, TreeFeatures, Vfs, Wait,
+    Actor, Case, CreateHow, CreationMode, FileKey, FsError, Node, OpenHow, OpenedNode, RelPath,
+    Replace, Result, Space, SpecialKind, TreeFeatures, Vfs, Wait,
 };
 
 type BlockedTask = Box<dyn FnOnce() + Send>;
@@ -108,6 +108,20 @@ impl Vfs for ColdBackend {
 
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
         self.0.symlink(who, path, target)
+    }
+
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
+        self.0.open_node(who, node, how)
+    }
+
+    fn create_special(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: CreationMode,
+    ) -> Result<OpenedNode> {
+        self.0.create_special(who, path, kind, mode)
     }
 
     fn space(&self, who: Actor<'_>) -> Result<Space> {

@@ -7,9 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
     Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChangeFeeds, CreateHow, EntryChoice,
-    FileKey, FileKind, FollowId, FsError, ListSink, ListedEntry, ListingFeed, ListingRequest, Name,
-    NameChange, NameLookup, Node, OpenHow, OpenedNode, RelPath, Replace, Result, Space, Timestamp,
-    TreeFeatures, Vfs, Wait,
+    FileKind, FollowId, FsError, ListSink, ListedEntry, ListingFeed, ListingRequest, Name,
+    NameChange, NameLookup, Node, OpenHow, OpenedNode, RelPath, Result, Timestamp, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -208,44 +207,10 @@ impl<V: Vfs> Vfs for ScanCounter<V> {
         self.inner.create(actor, path, case, how)
     }
 
-    fn remove(&self, actor: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        self.inner.remove(actor, path, expected)
-    }
-
-    fn rename(
-        &self,
-        actor: Actor<'_>,
-        from: &RelPath,
-        to: &RelPath,
-        replace: Replace,
-    ) -> Result<()> {
-        self.inner.rename(actor, from, to, replace)
-    }
-
-    fn link(
-        &self,
-        actor: Actor<'_>,
-        node: &dyn Node,
-        to: &RelPath,
-        replace: Replace,
-    ) -> Result<()> {
-        self.inner.link(actor, node, to, replace)
-    }
-
-    fn symlink(&self, actor: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
-        self.inner.symlink(actor, path, target)
-    }
-
-    fn space(&self, actor: Actor<'_>) -> Result<Space> {
-        self.inner.space(actor)
-    }
+    vfs::pass_on!(remove, rename, link, symlink, create_special, space, features);
 
     fn feeds(&self) -> Option<&dyn ChangeFeeds> {
         Some(self)
-    }
-
-    fn features(&self) -> TreeFeatures {
-        self.inner.features()
     }
 }
 
