@@ -12,8 +12,8 @@ const FIGURES = {
   rate: (row) => row.per_second,
   median: (row) => row.p50_us,
   p99: (row) => row.p99_us,
-  "client-processor": (row) => row.client_cpu_us,
-  "server-processor": (row) => row.server_cpu_us,
+  "client-cpu": (row) => row.client_cpu_us,
+  "server-cpu": (row) => row.server_cpu_us,
 };
 
 /// The charts as they are drawn: where each mark is, what it says, and its colour.
