@@ -88,17 +88,21 @@ fn of_file_system(
     tree: TreeFeatures,
     directory: BorrowedFd<'_>,
 ) -> rustix::io::Result<TreeFeatures> {
-    let by_kind = by_kind(tree, directory)?;
+    Ok(by_nameless_file(by_node(tree, directory)?, directory))
+}
+
+/// `tree` with the features that a file or directory shows, which is open for reading.
+fn by_node(tree: TreeFeatures, node: BorrowedFd<'_>) -> rustix::io::Result<TreeFeatures> {
+    let by_kind = by_kind(tree, node)?;
     let mut value = [0u8; 1];
-    let probed = rustix::fs::fgetxattr(directory, "user.anabranch.probe", &mut value);
+    let probed = rustix::fs::fgetxattr(node, "user.anabranch.probe", &mut value);
     let xattrs = probed != Err(Errno::OPNOTSUPP);
-    let with_data = TreeFeatures {
+    Ok(TreeFeatures {
         xattrs,
         stream_bytes_max: if xattrs { STREAM_BYTES_MAX } else { 0 },
-        file_system: file_system_id(directory),
+        file_system: file_system_id(node),
         ..by_kind
-    };
-    Ok(by_nameless_file(with_data, directory))
+    })
 }
 
 /// `tree` with the features that the kind of a node's file system shows.
@@ -153,15 +157,15 @@ fn links(directory: BorrowedFd<'_>, nameless: BorrowedFd<'_>) -> Option<bool> {
 /// UUID; XFS makes it from the device number, and shows its UUID to an ioctl. Their persistent ids
 /// contain a generation; those of others may not, or change: FAT chooses one whenever it reads an
 /// inode.
-fn file_system_id(directory: BorrowedFd<'_>) -> Option<FileSystemId> {
-    persistent_id(directory)?;
-    let found = match rustix::fs::fstatfs(directory).ok()?.f_type {
+fn file_system_id(node: BorrowedFd<'_>) -> Option<FileSystemId> {
+    persistent_id(node)?;
+    let found = match rustix::fs::fstatfs(node).ok()?.f_type {
         EXT | BTRFS | TMPFS => {
             let mut id = [0; 16];
-            id[..8].copy_from_slice(&statfs_id(directory)?);
+            id[..8].copy_from_slice(&statfs_id(node)?);
             id
         }
-        XFS => xfs_uuid(directory)?,
+        XFS => xfs_uuid(node)?,
         _ => return None,
     };
     // Linux before 5.13 has none for tmpfs.
@@ -178,12 +182,11 @@ fn statfs_id(node: BorrowedFd<'_>) -> Option<[u8; 8]> {
     (result == 0).then_some(id)
 }
 
-fn xfs_uuid(directory: BorrowedFd<'_>) -> Option<[u8; 16]> {
+fn xfs_uuid(node: BorrowedFd<'_>) -> Option<[u8; 16]> {
     let mut geometry = [0u64; XFS_GEOMETRY_BYTES / 8];
     // SAFETY: the descriptor is open; the buffer is aligned and has the size that the number of the
     // ioctl states.
-    let result =
-        unsafe { libc::ioctl(directory.as_raw_fd(), XFS_GEOMETRY as _, geometry.as_mut_ptr()) };
+    let result = unsafe { libc::ioctl(node.as_raw_fd(), XFS_GEOMETRY as _, geometry.as_mut_ptr()) };
     let [low, high] = [geometry[XFS_UUID_AT / 8], geometry[XFS_UUID_AT / 8 + 1]];
     let mut uuid = [0; 16];
     uuid[..8].copy_from_slice(&low.to_ne_bytes());
@@ -191,11 +194,12 @@ fn xfs_uuid(directory: BorrowedFd<'_>) -> Option<[u8; 16]> {
     (result == 0).then_some(uuid)
 }
 
-/// Distinguishes mounts, and on btrfs subvolumes.
+/// Distinguishes mounts, and on btrfs subvolumes. The device number is no part of it: on overlayfs
+/// the files of each layer may have another than the directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MountKey {
+    /// Id of the mount; before Linux 5.8, which does not report it, the device number.
     mount: u64,
-    device: u64,
     kind: i64,
     id: [u8; 8],
 }
@@ -203,9 +207,10 @@ struct MountKey {
 impl MountKey {
     fn of(node: BorrowedFd<'_>) -> Option<Self> {
         let stat = statx(node)?;
+        let has_mount = stat.stx_mask & MOUNT_ID_UNIQUE.union(StatxFlags::MNT_ID).bits() != 0;
+        let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
         Some(Self {
-            mount: stat.stx_mnt_id,
-            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            mount: if has_mount { stat.stx_mnt_id } else { device },
             kind: rustix::fs::fstatfs(node).ok()?.f_type,
             id: statfs_id(node)?,
         })
@@ -237,30 +242,59 @@ impl FeaturesBelow {
             probe_below(tree, node, key).map_err(|_| FsError::Io)
         });
         let Ok(found) = found else { return tree };
-        let mut cached = self.0.lock();
-        if cached.len() >= MOUNTS_MAX {
-            cached.pop_front();
+        if let ProbeResult::Mount(features) = found {
+            let mut cached = self.0.lock();
+            if cached.len() >= MOUNTS_MAX {
+                cached.pop_front();
+            }
+            cached.push_back((key, features));
         }
-        cached.push_back((key, found));
-        found
+        found.features()
+    }
+}
+
+/// Features of a node, and whether they are those of its complete mount.
+#[derive(Clone, Copy)]
+enum ProbeResult {
+    Mount(TreeFeatures),
+    Node(TreeFeatures),
+}
+
+impl ProbeResult {
+    fn features(self) -> TreeFeatures {
+        let (Self::Mount(features) | Self::Node(features)) = self;
+        features
     }
 }
 
 /// Probes the file system of a node at the top of its mount, where no subdirectory's attributes are
-/// inherited. The mount of a single file has no directory, so its kind decides.
+/// inherited. The mount of a single file has no directory, and that of a file may be removed: then
+/// the file itself is probed.
 fn probe_below(
     tree: TreeFeatures,
     node: &LocalNode,
     key: MountKey,
-) -> rustix::io::Result<TreeFeatures> {
+) -> rustix::io::Result<ProbeResult> {
     let without = TreeFeatures { xattrs: false, stream_bytes_max: 0, file_system: None, ..tree };
-    let Some(directory) = directory_of(node, key) else { return by_kind(without, node.as_fd()) };
-    let top = top_of_mount(directory, key);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match rustix::fs::openat(&top, ".", flags, Mode::empty()) {
-        Ok(top) => of_file_system(without, top.as_fd()),
-        Err(_) => by_kind(without, node.as_fd()),
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    if let Some(directory) = directory_of(node, key) {
+        let top = top_of_mount(directory, key);
+        let top = rustix::fs::openat(&top, ".", flags | OFlags::DIRECTORY, Mode::empty());
+        if let Ok(top) = top {
+            return of_file_system(without, top.as_fd()).map(ProbeResult::Mount);
+        }
     }
+    if !node.path_only {
+        return by_node(without, node.as_fd()).map(ProbeResult::Node);
+    }
+    if node.kind == FileKind::File {
+        // The lease of a local program must not delay the open.
+        let flags = flags | OFlags::NONBLOCK;
+        if let Ok(file) = rustix::fs::open(node.proc_path(), flags, Mode::empty()) {
+            return by_node(without, file.as_fd()).map(ProbeResult::Node);
+        }
+    }
+    by_kind(without, node.as_fd()).map(ProbeResult::Node)
 }
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

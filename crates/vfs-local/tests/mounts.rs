@@ -12,6 +12,7 @@ use vfs::{
 use vfs_local::LocalVfs;
 
 const WHO: Actor<'static> = Actor::SUPERUSER;
+const READ: OpenHow = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
 /// Longer than any attribute of Linux.
 const LONG: usize = 300_000;
 
@@ -189,6 +190,121 @@ fn features_are_those_of_the_nodes_own_file_system() {
     let found = vfs.features_of(&*look(&vfs, "ram"));
     assert!(found.sparse && found.file_system.is_some(), "{found:?}");
     assert_ne!(found.file_system, own.file_system);
+}
+
+#[test]
+fn features_of_an_overlay_are_the_same_for_files_of_each_layer() {
+    if !has_own_mounts("features_of_an_overlay_are_the_same_for_files_of_each_layer") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [root, lower, upper] = ["share", "lower", "upper"].map(|name| folder.path().join(name));
+    mount(&["-t", "tmpfs", "tmpfs"], &lower);
+    mount(&["-t", "tmpfs", "tmpfs"], &upper);
+    for directory in [root.join("inner"), lower.join("d"), upper.join("files"), upper.join("work")]
+    {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    std::fs::write(lower.join("d/below"), "").unwrap();
+    // Without xino the files of each layer have a device number of their own.
+    let layers = format!(
+        "lowerdir={},upperdir={},workdir={},xino=off",
+        lower.display(),
+        upper.join("files").display(),
+        upper.join("work").display()
+    );
+    let inner = root.join("inner");
+    let mut command = Command::new("mount");
+    command.args(["-t", "overlay", "-o", &layers, "overlay"]).arg(&inner);
+    if !command.status().unwrap().success() {
+        return eprintln!("skipped: no overlays here");
+    }
+    std::fs::write(inner.join("d/above"), "").unwrap();
+    let device = |at: &str| rustix::fs::stat(inner.join(at)).unwrap().st_dev;
+    let devices = ["d", "d/below", "d/above"].map(device);
+    assert!(devices[0] != devices[1] && devices[1] != devices[2], "{devices:?}");
+
+    for (vfs, top) in
+        [(LocalVfs::open(&root).unwrap(), "inner/"), (LocalVfs::open(&inner).unwrap(), "")]
+    {
+        // Regular files come first, so that no directory's features are cached.
+        let found = ["d/below", "d/above", "d"]
+            .map(|at| vfs.features_of(&*look(&vfs, &format!("{top}{at}"))));
+        assert_eq!(found[0], found[2], "{top}");
+        assert_eq!(found[1], found[2], "{top}");
+        assert_eq!(found[0].xattrs, found[0].stream_bytes_max > 0);
+        assert_eq!(found[0].xattrs, has_xattrs(&inner.join("d/above")), "{top}");
+    }
+}
+
+fn has_xattrs(at: &Path) -> bool {
+    rustix::fs::getxattr(at, "user.none", &mut [0u8; 1]) != Err(rustix::io::Errno::OPNOTSUPP)
+}
+
+#[test]
+fn features_of_a_mounted_file_are_those_of_its_file_system() {
+    if !has_own_mounts("features_of_a_mounted_file_are_those_of_its_file_system") {
+        return;
+    }
+    for kind in ["ext4", "xfs", "btrfs", "tmpfs", "ramfs"] {
+        let folder = tempfile::tempdir().unwrap();
+        let [root, image, whole] = ["share", "image", "whole"].map(|name| folder.path().join(name));
+        if ["tmpfs", "ramfs"].contains(&kind) {
+            mount(&["-t", kind, kind], &whole);
+        } else if make_image(kind, &image) {
+            mount(&["-o", "loop", image.to_str().unwrap()], &whole);
+        } else {
+            continue;
+        }
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("one"), "").unwrap();
+        std::fs::write(whole.join("f"), "").unwrap();
+        assert!(
+            Command::new("mount")
+                .arg("--bind")
+                .args([whole.join("f"), root.join("one")])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let vfs = LocalVfs::open(&root).unwrap();
+        let expected = LocalVfs::open(&whole).unwrap().features();
+        for how in [OpenHow::looking(Wait::Allowed), READ] {
+            let node = vfs.open(WHO, &path("one"), how).unwrap().node;
+            let found = vfs.features_of(&*node);
+            assert_eq!(found.xattrs, expected.xattrs, "{kind}");
+            assert_eq!(found.stream_bytes_max, expected.stream_bytes_max, "{kind}");
+            assert_eq!(found.file_system, expected.file_system, "{kind}");
+        }
+        unmount(&root.join("one"));
+        unmount(&whole);
+    }
+}
+
+#[test]
+fn features_below_a_removed_directory_are_not_cached() {
+    if !has_own_mounts("features_below_a_removed_directory_are_not_cached") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [root, image] = ["share", "image"].map(|name| folder.path().join(name));
+    if !make_image("xfs", &image) {
+        return;
+    }
+    let inner = root.join("inner");
+    mount(&["-o", "loop", image.to_str().unwrap()], &inner);
+    std::fs::create_dir(inner.join("d")).unwrap();
+    for file in ["d/f", "g"] {
+        std::fs::write(inner.join(file), "").unwrap();
+    }
+    let vfs = LocalVfs::open(&root).unwrap();
+    let removed = look(&vfs, "inner/d/f");
+    std::fs::remove_dir_all(inner.join("d")).unwrap();
+    assert!(!vfs.features_of(&*removed).reflink);
+    assert!(vfs.features_of(&*look(&vfs, "inner/g")).reflink);
+    drop(removed);
+    drop(vfs);
+    unmount(&inner);
 }
 
 #[test]
