@@ -2,9 +2,11 @@
 //! 2.1.5.5, RFC 8881 18.2.
 
 use crate::context::RequestContext;
+use crate::handle_breaks::break_handles;
 use crate::offload::offload_in_turn;
 use crate::pending_removal::remove_pending_name;
 use crate::rename_turns::{RenameTurn, TurnRequest, directory_to_claim};
+use crate::table::{BreakWait, OpenRefusal};
 use crate::{OpenFile, RequestFiles};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -124,10 +126,11 @@ impl RequestFiles {
         removal: Option<Arc<NameRemoval>>,
     ) -> Result<()> {
         let marks = removal.is_some() || open.may_remove_at_close();
-        let marked = (marks && open.state.is_recorded()).then(|| open.clone());
+        let marked = marks.then(|| open.clone());
         let closed = self.close_in_turn(open, removal).await;
         let Some(marked) = marked else { return closed };
-        // Journaled opens may retain the name, and must remove it after a restart, too.
+        // Journaled opens may retain the name, and must remove it after a restart, too. The first of
+        // them may have been recorded since the close began.
         let recorded = Box::pin(self.record_opens(&marked)).await;
         closed.and(recorded)
     }
@@ -140,7 +143,7 @@ impl RequestFiles {
         let removes = removal.is_some() || open.may_remove_at_close();
         // A concurrent rename could remove the file's old name and leave the new one. POSIX renames
         // open descendants and unlinked files.
-        let removes_in_turn = removes && open.is_posix();
+        let removes_in_turn = removal.is_some() || (removes && open.is_posix());
         let size_bytes = removal.as_ref().map(|removal| removal.attributes.size_bytes);
         let on_worker = removes && open.should_remove_on_worker(size_bytes);
         if !removes_in_turn && !open.renames.load(Ordering::Acquire) {
@@ -160,8 +163,11 @@ impl RequestFiles {
             };
             match self.call_in_turn(on_worker, close).await? {
                 Ok(closed) => return closed,
-                Err(MissingClaim::Directory(claimed)) => directory = Some(claimed),
-                Err(MissingClaim::Tree) => break,
+                Err(CloseObstacle::Directory(claimed)) => directory = Some(claimed),
+                Err(CloseObstacle::Tree) => break,
+                Err(CloseObstacle::Break(wait)) => {
+                    wait.settled(&self.context, &*self.workers).await?;
+                }
             }
         }
         // The directory cannot be found, or the name moves faster than directories can be claimed.
@@ -199,18 +205,21 @@ impl RequestFiles {
         mut turn: RenameTurn,
         removal: Option<&NameRemoval>,
         removes: bool,
-    ) -> std::result::Result<Result<()>, MissingClaim> {
+    ) -> std::result::Result<Result<()>, CloseObstacle> {
         let mut directory = None;
         if removes {
-            directory = self.directory_of_name(open).map_err(|_| MissingClaim::Tree)?;
+            directory = self.directory_of_name(open).map_err(|_| CloseObstacle::Tree)?;
             if let Some(key) = directory.filter(|key| !turn.try_add_directories(&[*key])) {
-                return Err(MissingClaim::Directory(key));
+                return Err(CloseObstacle::Directory(key));
             }
         }
-        Ok(match removal {
-            Some(removal) => self.remove_and_close(open, removal, directory),
-            None => open.close_now(&self.context),
-        })
+        let Some(removal) = removal else { return Ok(open.close_now(&self.context)) };
+        // Handle caching that was granted since the removal waited for its breaks.
+        match break_handles(&self.context, &open.state, open.cache_owner()) {
+            Err(OpenRefusal::Breaking(wait)) => Err(CloseObstacle::Break(wait)),
+            Err(OpenRefusal::Refused(error)) => Ok(Err(error)),
+            Ok(()) => Ok(self.remove_and_close(open, removal, directory)),
+        }
     }
 
     /// The directory of an open's name; none for the root, or if it is gone.
@@ -248,10 +257,12 @@ pub(crate) struct NameRemoval {
     pub attributes: Attributes,
 }
 
-/// Claim that a close needs before it may remove its name.
-enum MissingClaim {
+/// What a close waits for before it may remove its name.
+enum CloseObstacle {
     /// Another change of names has claimed the directory.
     Directory(FileKey),
-    /// The directory is unknown.
+    /// The directory is unknown: the tree is to be claimed.
     Tree,
+    /// A client has to give up its handle caching.
+    Break(BreakWait),
 }

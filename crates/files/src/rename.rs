@@ -635,9 +635,19 @@ fn link_now(
     Ok(())
 }
 
-/// Refuses a request after the open was closed: it would miss grants made since then.
+/// Refuses a request after the open was closed, which would miss grants made since then, and one for
+/// a name that is delete pending: the last close would remove the new name, too.
 fn check_open(open: &OpenFile) -> Result<()> {
-    if open.state.view().grants.is_open(open.id) { Ok(()) } else { Err(FsError::Stale) }
+    let held = open.state.view();
+    if !held.grants.is_open(open.id) {
+        return Err(FsError::Stale);
+    }
+    match held.grants.is_delete_pending(open.name.link) {
+        false => Ok(()),
+        // As an NFS client finds such a name when it opens it.
+        true if open.is_posix() => Err(FsError::DeletePending),
+        true => Err(FsError::AccessDenied),
+    }
 }
 
 /// Finds the new name's directory.

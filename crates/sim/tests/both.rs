@@ -4,7 +4,7 @@
 use sim::both::{MixedCounts, MixedFault, run};
 
 /// Seeds of one run.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 600;
 /// Maximum number of seeds until a deliberate fault must be detected.
 const FAULT_SEEDS: u64 = 2000;
 

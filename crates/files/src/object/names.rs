@@ -3,7 +3,7 @@
 use super::find::TRIES_MAX;
 use super::{Object, ObjectOpen, OpenAt};
 use crate::close::NameRemoval;
-use crate::{Access, Caller, OpenPlan, OpenResult, RequestFiles, ShareMode};
+use crate::{Access, Caller, OpenFile, OpenPlan, OpenResult, RequestFiles, ShareMode};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Name, RelPath, Result};
 
@@ -33,8 +33,8 @@ impl RequestFiles {
             let removal =
                 NameRemoval { directory: directory.key(), name: name.clone(), attributes };
             match self.close_removing(open, removal).await {
-                // The file was renamed meanwhile. The name may refer to another one.
-                Err(FsError::Stale) => {}
+                // The file was renamed or replaced meanwhile. The name may refer to another one.
+                Err(FsError::Stale | FsError::NotFound) => {}
                 closed => return closed,
             }
         }
@@ -56,13 +56,31 @@ impl RequestFiles {
         from: (&Object, &Name),
         to: (&Object, &Name),
     ) -> Result<()> {
-        let (directory, name) = to;
+        let directory = to.0;
         from.0.need_directory()?;
         directory.need_directory()?;
         if !Arc::ptr_eq(&from.0.volume, &directory.volume) {
             return Err(FsError::CrossDevice);
         }
-        let open = self.open_name(caller, from.0, from.1, Access::DELETE).await?.open;
+        let mut result = Err(FsError::NotFound);
+        for _ in 0..TRIES_MAX {
+            let open = self.open_name(caller, from.0, from.1, Access::DELETE).await?.open;
+            result = self.rename_opened(open, from, to).await;
+            // The file was renamed or replaced since it was opened. The name may refer to another one;
+            // if there is none, the next open says so.
+            if result != Err(FsError::NotFound) {
+                break;
+            }
+        }
+        result
+    }
+
+    async fn rename_opened(
+        &self,
+        open: Arc<OpenFile>,
+        from: (&Object, &Name),
+        (directory, name): (&Object, &Name),
+    ) -> Result<()> {
         let directories = ((from.0.key(), from.1), directory.key());
         let mut result = Err(FsError::Stale);
         for attempt in 0..TRIES_MAX {

@@ -151,6 +151,25 @@ fn rename_moves_no_name_that_its_file_got_meanwhile() {
 }
 
 #[test]
+fn rename_moves_the_file_that_has_the_name_at_last() {
+    let served = serve();
+    let client = Arc::new(LeaseClient::default());
+    let held = served.try_open(leased(new_file("asked"), 1, None, &client)).unwrap();
+    let (root, asked, to) = (served.root(), name("asked"), name("to"));
+    let renaming = served.files.rename_object(&served.alice, (&root, &asked), (&root, &to));
+    let mut renaming = Box::pin(renaming);
+    assert!(renaming.as_mut().now_or_never().is_none());
+    now(served.files.rename(&held.open, &path("other"), false)).unwrap();
+    served.put("asked", b"another file");
+    served.files.acknowledge_key(key(1), CachingRights::READ).unwrap();
+    renaming.now_or_never().expect("nothing to wait for").unwrap();
+    served.close(held.open);
+    assert_eq!(served.get("to").unwrap(), b"another file");
+    assert!(served.exists("other") && !served.exists("asked"));
+    served.assert_nothing_held();
+}
+
+#[test]
 fn removal_removes_the_file_that_has_the_name_at_last() {
     let served = serve();
     let client = Arc::new(LeaseClient::default());

@@ -162,7 +162,7 @@ impl Reference {
         to: &str,
         replace: bool,
     ) -> Result<()> {
-        if open.access & 4 == 0 {
+        if open.access & 4 == 0 || self.files[&open.file].pending {
             return Err(FsError::AccessDenied);
         }
         let forbids = |o: &ModelOpen| o.file == open.file && o.access != 0 && o.share & 4 == 0;

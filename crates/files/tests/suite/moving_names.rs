@@ -56,8 +56,9 @@ fn renames_of_one_file_are_serialised() {
 fn close_follows_earlier_rename_request() {
     let served = serve();
     served.put("file", b"x");
-    let open = served.open("file", DELETE);
-    served.files.set_delete(&open, true, false).unwrap();
+    // The close marks the name, so that the rename still finds it free of a mark.
+    let plan = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
+    let open = served.try_open(plan).unwrap().open;
     let (files, closing) = (served.files.clone(), open.clone());
     let close =
         begin_at(&served, HookPoint::BeforeRename, async move { files.close(closing).await });

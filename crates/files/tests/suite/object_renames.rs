@@ -2,6 +2,7 @@
 //! before the change.
 
 use crate::harness::*;
+use files::{OpenPlan, ShareMode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vfs::FsError;
@@ -38,17 +39,34 @@ fn free_name_takes_one_rename_and_taken_name_two() {
     served.assert_nothing_held();
 }
 
-#[test]
-fn rename_does_not_move_file_that_took_the_name() {
-    let served = serve();
+/// Gives the name `file` to `other`, as a local process, right before the first rename.
+fn replaced_before_rename(served: &ServedVolume) {
     served.put("file", b"x");
-    let other = served.dir.path().join("other");
-    std::fs::write(&other, b"y").unwrap();
-    let at = served.dir.path().join("file");
-    served.hook_once(HookPoint::BeforeRename, move |_| std::fs::rename(&other, &at).unwrap());
-    assert_eq!(rename(&served, "file", "moved"), Err(FsError::NotFound));
+    served.put("other", b"y");
+    let [other, file] = ["other", "file"].map(|at| served.dir.path().join(at));
+    served.hook_once(HookPoint::BeforeRename, move |_| std::fs::rename(&other, &file).unwrap());
+}
+
+#[test]
+fn rename_opens_the_file_that_took_the_name() {
+    let served = serve();
+    replaced_before_rename(&served);
+    rename(&served, "file", "moved").unwrap();
+    assert_eq!(served.get("moved").unwrap(), b"y");
+    assert!(!served.exists("file"));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn rename_does_not_move_unchecked_file_that_took_the_name() {
+    let served = serve();
+    replaced_before_rename(&served);
+    let exclusive = OpenPlan { share: ShareMode(0), ..plan("other", READ) };
+    let holder = served.try_open(exclusive).unwrap().open;
+    assert_eq!(rename(&served, "file", "moved"), Err(FsError::ShareViolation));
     assert!(!served.exists("moved"));
     assert_eq!(served.get("file").unwrap(), b"y");
+    served.close(holder);
     served.assert_nothing_held();
 }
 

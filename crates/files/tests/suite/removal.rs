@@ -25,6 +25,29 @@ fn delete_on_close_removes_at_the_close_or_drop() {
 }
 
 #[test]
+fn delete_pending_name_is_not_renamed_or_linked() {
+    let served = serve();
+    served.put("file", b"data");
+    served.put("kept", b"kept");
+    let open = served.open("file", READ | DELETE);
+    let root = served.root();
+    // The Windows open keeps the name that the NFS client has removed.
+    now(served.files.remove_object(&served.alice, &root, &name("file"))).unwrap();
+    assert!(open.is_delete_pending());
+    let renamed = now(served.files.rename(&open, &path("kept"), true));
+    assert_eq!(renamed, Err(FsError::AccessDenied));
+    let linked = now(served.files.link(&open, &path("link"), false));
+    assert_eq!(linked, Err(FsError::AccessDenied));
+    let (file, kept) = (name("file"), name("kept"));
+    let by_nfs = served.files.rename_object(&served.alice, (&root, &file), (&root, &kept));
+    assert_eq!(now(by_nfs), Err(FsError::DeletePending));
+    served.close(open);
+    assert_eq!(served.get("kept").unwrap(), b"kept");
+    assert!(!served.exists("file") && !served.exists("link"));
+    served.assert_nothing_held();
+}
+
+#[test]
 fn delete_pending_file_serves_existing_opens_only() {
     let served = serve();
     served.put("file", b"data");

@@ -400,14 +400,9 @@ impl MixedWorld {
             NtStatus::DELETE_PENDING => self.was_delete_pending(sent_at),
             _ => false,
         };
-        // A removal of the old name that came first goes with the file to its new name.
-        let mut old_names = self.names.all().filter(|name| *name != to);
-        let may_be_removed = self.was_delete_pending(sent_at)
-            && !old_names.any(|name| self.names.before(name, sent_at) == Some(file));
         for name in self.names.all() {
             let after = match self.names.before(name, sent_at) {
                 _ if !is_done => NameAfter::Same,
-                _ if name == to && may_be_removed => NameAfter::Unknown,
                 _ if name == to => NameAfter::Is(file),
                 Some(state) if state == file => NameAfter::Is(NameState::Absent),
                 _ => NameAfter::Same,
