@@ -257,7 +257,7 @@ pub(crate) struct NameRemoval {
     pub attributes: Attributes,
 }
 
-/// What a close waits for before it may remove its name.
+/// Obstacle that a close waits out before it removes its name.
 enum CloseObstacle {
     /// Another change of names has claimed the directory.
     Directory(FileKey),
