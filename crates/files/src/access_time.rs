@@ -45,7 +45,20 @@ impl OpenFile {
     }
 
     fn presents_writes(&self) -> bool {
-        self.state.is_access_time_stale() && !self.is_posix()
+        !self.is_posix() && self.is_access_time_stale()
+    }
+
+    fn is_access_time_stale(&self) -> bool {
+        self.with_file_state(OpenFileState::is_access_time_stale).unwrap_or_default()
+    }
+
+    /// Runs `call` with the state of the open's file, which has the times of its streams. An open
+    /// of a stream looks it up.
+    fn with_file_state<T>(&self, call: impl FnOnce(&OpenFileState) -> T) -> Option<T> {
+        match self.name.stream.is_some() {
+            true => self.table.find(self.state.key).map(|file| call(&file)),
+            false => Some(call(&self.state)),
+        }
     }
 
     /// The access time to store with a client's setting: a requested one, or that of a write before
@@ -62,7 +75,7 @@ impl OpenFile {
             return TimeChange::Set(to);
         }
         let seen = with_write_as_access(*present).accessed;
-        let is_due = self.state.is_access_time_stale() && seen != present.accessed;
+        let is_due = self.is_access_time_stale() && seen != present.accessed;
         let stored = Some(seen).filter(|_| is_due && fixes_access_time(change)).or(moved);
         stored.map_or(TimeChange::Keep, TimeChange::Set)
     }
@@ -85,14 +98,8 @@ impl OpenFile {
 
     /// Notes that a client's setting was stored, with [`OpenFile::access_change`].
     pub(crate) fn note_access_change(&self, change: &BasicChange) {
-        if !fixes_access_time(change) {
-            return;
-        }
-        self.state.set_access_time_stale(false);
-        if self.name.stream.is_some()
-            && let Some(file) = self.table.find(self.key())
-        {
-            file.set_access_time_stale(false);
+        if fixes_access_time(change) {
+            self.with_file_state(|file| file.set_access_time_stale(false));
         }
     }
 }

@@ -194,6 +194,33 @@ fn access_time_set_by_object_survives_the_close() {
 }
 
 #[test]
+fn setting_by_a_stream_open_keeps_the_access_time_of_a_write() {
+    let served = serve();
+    if !served.volume.has_streams() {
+        return eprintln!("skipped: no extended attributes here");
+    }
+    let modified = TimeSetting::Set(LONG_AGO);
+    let set_modified = BasicChange { modified, ..BasicChange::default() };
+    let stream = StreamName::new(*b"s").unwrap();
+    for (at, change) in [("one", of_access(TimeSetting::Freeze)), ("two", set_modified)] {
+        let writer = served.try_open(OpenPlan { desired: ALL, ..new_file(at) }).unwrap().open;
+        let plan = OpenPlan { stream: Some(stream.clone()), desired: ALL, ..new_file(at) };
+        let beside = served.try_open(plan).unwrap().open;
+        pass_a_tick();
+        served.files.write(writer.caller(), &writer, 0, b"data").unwrap();
+        pass_a_tick();
+        let accessed = |open: &OpenFile| served.files.attributes(open).unwrap().accessed;
+        let seen = accessed(&writer);
+        assert_eq!(accessed(&beside), seen, "the stream's open sees it too");
+        served.files.set_basic(&beside, &change).unwrap();
+        assert_eq!([accessed(&writer), accessed(&beside)], [seen; 2]);
+        served.close(beside);
+        served.close(writer);
+        assert_eq!(accessed(&served.open(at, LOOK)), seen);
+    }
+}
+
+#[test]
 fn removed_name_leaves_a_stopped_change_time() {
     let served = serve();
     served.put("one", b"data");
