@@ -9,7 +9,9 @@ use crate::frozen_times::{ACCESSED, BasicChange, TimeSetting};
 use crate::server_work::METADATA;
 use crate::table::OpenFileState;
 use std::sync::atomic::Ordering;
-use vfs::{AttributeChanges, AttributeRequest, Attributes, Node, Result, TimeChange, Wait};
+use vfs::{
+    AttributeChanges, AttributeRequest, Attributes, Node, Result, TimeChange, Timestamp, Wait,
+};
 
 impl OpenFile {
     /// Notes a write by this open, unless it set or stopped the access time. POSIX writes do not
@@ -105,18 +107,21 @@ impl OpenFile {
 }
 
 impl OpenFileState {
-    /// Stores the time of a write before an object's times are set.
-    pub fn store_access_time(&self, node: &dyn Node) {
-        if !self.is_access_time_stale() {
-            return;
-        }
+    /// The access time that a later setting of an object's write time would hide; none if the
+    /// stored one counts.
+    pub fn unstored_access_time(&self, node: &dyn Node) -> Option<Timestamp> {
+        let wanted = AttributeRequest::default();
+        let present = self.is_access_time_stale().then(|| node.attributes(wanted))?.ok()?;
+        Some(with_write_as_access(present).accessed)
+    }
+
+    /// Notes that an object's times were set. `unstored` is what
+    /// [`OpenFileState::unstored_access_time`] returned before, if the setting left the access time.
+    pub fn note_object_times(&self, node: &dyn Node, unstored: Option<Timestamp>) {
         self.set_access_time_stale(false);
-        let stored = node.attributes(AttributeRequest::default()).and_then(|present| {
-            let accessed = TimeChange::Set(with_write_as_access(present).accessed);
-            let changes = AttributeChanges { accessed, ..AttributeChanges::default() };
-            node.set_attributes(METADATA, &changes)
-        });
-        if let Err(error) = stored {
+        let Some(accessed) = unstored.map(TimeChange::Set) else { return };
+        let changes = AttributeChanges { accessed, ..AttributeChanges::default() };
+        if let Err(error) = node.set_attributes(METADATA, &changes) {
             tracing::debug!(%error, "the access time of a write could not be stored");
         }
     }

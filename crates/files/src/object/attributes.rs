@@ -167,10 +167,14 @@ impl RequestFiles {
         // The object is open, so this reads and writes no more than a create does.
         let is_quick = object.volume.vfs.creates_without_waiting();
         let call = move || {
+            let node = &*object.node;
             let sets_times = [changes.accessed, changes.modified] != [TimeChange::Keep; 2];
             let open_file = sets_times.then(|| table.find(object.key())).flatten();
-            open_file.iter().for_each(|file| file.store_access_time(&*object.node));
+            let unstored = open_file.as_ref().and_then(|file| file.unstored_access_time(node));
             change(&caller, &object, &changes, lifecycle)?;
+            // A refused change moves no time.
+            let left = unstored.filter(|_| changes.accessed == TimeChange::Keep);
+            open_file.iter().for_each(|file| file.note_object_times(node, left));
             if !table.reports_changes() {
                 return Ok(());
             }

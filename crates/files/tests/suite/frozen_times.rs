@@ -9,7 +9,7 @@ use files::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::memory::{CallOutcome, MemoryCall, MemoryOptions, MemoryVfs, Surroundings};
-use vfs::{Identity, StreamName, TimeChange, Timestamp};
+use vfs::{FsError, Identity, StreamName, TimeChange, Timestamp};
 use vfs_local::LocalVfs;
 
 const LONG_AGO: Timestamp = Timestamp(1_000_000_000_123_456_700);
@@ -218,6 +218,50 @@ fn setting_by_a_stream_open_keeps_the_access_time_of_a_write() {
         served.close(writer);
         assert_eq!(accessed(&served.open(at, LOOK)), seen);
     }
+}
+
+#[test]
+fn setting_by_object_keeps_the_access_time_of_a_write() {
+    let served = serve();
+    served.put("file", b"");
+    let writer = served.open("file", ALL);
+    served.files.write(writer.caller(), &writer, 0, b"data").unwrap();
+    pass_a_tick();
+    let accessed = || served.files.attributes(&writer).unwrap().accessed;
+    let seen = accessed();
+    let object = served.object("file").unwrap();
+    let changes = ObjectChanges { modified: TimeChange::Now, ..ObjectChanges::default() };
+    now(served.files.set_object_attributes(&served.alice, &object, None, &changes)).unwrap();
+    assert_eq!(accessed(), seen);
+}
+
+#[test]
+fn refused_setting_by_object_leaves_the_times() {
+    let served = serve();
+    if !served.is_root {
+        return eprintln!("skipped: needs root");
+    }
+    served.put("file", b"");
+    served.set_mode("file", 0o644);
+    let writer = served.open("file", ALL);
+    let changed = TimeSetting::Set(LONG_AGO);
+    served.files.set_basic(&writer, &BasicChange { changed, ..BasicChange::default() }).unwrap();
+    served.files.write(writer.caller(), &writer, 0, b"data").unwrap();
+    pass_a_tick();
+    let times = || {
+        let found = served.files.attributes(&writer).unwrap();
+        (found.accessed, found.modified, found.shown_changed(), found.changed)
+    };
+    let seen = times();
+    assert_eq!(seen.2, LONG_AGO);
+    let (bob, object) = (user(2002, 2002), served.object("file").unwrap());
+    let changes = ObjectChanges { modified: TimeChange::Set(LONG_AGO), ..Default::default() };
+    let refused = now(served.files.set_object_attributes(&bob, &object, None, &changes));
+    assert_eq!(refused, Err(FsError::AccessDenied));
+    assert_eq!(times(), seen);
+    served.close(writer);
+    let after = served.files.attributes(&served.open("file", LOOK)).unwrap();
+    assert!(after.accessed >= seen.0, "the close advances it");
 }
 
 #[test]
