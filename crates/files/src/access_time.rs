@@ -6,7 +6,7 @@
 
 use crate::OpenFile;
 use crate::frozen_times::{ACCESSED, BasicChange, TimeSetting};
-use crate::server_work::METADATA;
+use crate::server_work::{METADATA, WANTED};
 use crate::table::OpenFileState;
 use std::sync::atomic::Ordering;
 use vfs::{
@@ -32,9 +32,26 @@ impl OpenFile {
     pub(crate) fn advance_access_time(&self) {
         if self.moves_access_time.load(Ordering::Relaxed) && self.state.is_access_time_stale() {
             self.state.set_access_time_stale(false);
-            // Only the side effect matters.
-            let _ = self.node.read(0, 1, &mut Vec::new(), Wait::Never);
+            // Only the side effect matters. A descriptor without read access has none.
+            let read = self.node.read(0, 1, &mut Vec::new(), Wait::Never);
+            if let Err(error) = read.map(drop).or_else(|_| self.store_write_as_access()) {
+                tracing::debug!(%error, "the access time of a write could not be stored");
+            }
         }
+    }
+
+    /// Stores the time of the last write as access time, and leaves a change time that a client
+    /// set.
+    fn store_write_as_access(&self) -> Result<()> {
+        let present = self.node.attributes(WANTED)?;
+        let seen = with_write_as_access(present).accessed;
+        // The kernel also advances it at some reads that fail.
+        if seen == present.accessed {
+            return Ok(());
+        }
+        let (accessed, changed) = (TimeChange::Set(seen), present.set_changed);
+        let changes = AttributeChanges { accessed, changed, ..AttributeChanges::default() };
+        self.node.set_attributes(METADATA, &changes)
     }
 
     /// Attributes with the access time after the close, that of the last write: see

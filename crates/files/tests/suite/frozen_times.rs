@@ -3,7 +3,7 @@
 
 use crate::harness::*;
 use files::{
-    BasicChange, Caller, Files, IfExists, ObjectChanges, OpenFile, OpenPlan, RequestFiles,
+    Access, BasicChange, Caller, Files, IfExists, ObjectChanges, OpenFile, OpenPlan, RequestFiles,
     ShareMode, TimeSetting, Volume, VolumeOptions,
 };
 use std::sync::Arc;
@@ -262,6 +262,28 @@ fn refused_setting_by_object_leaves_the_times() {
     served.close(writer);
     let after = served.files.attributes(&served.open("file", LOOK)).unwrap();
     assert!(after.accessed >= seen.0, "the close advances it");
+}
+
+#[test]
+fn access_time_of_write_survives_close_without_read_access() {
+    let served = serve();
+    served.put("file", b"");
+    served.set_mode("file", 0o200);
+    let desired = Access::WRITE_DATA | Access::READ_ATTRIBUTES | Access::WRITE_ATTRIBUTES;
+    let [writer, other] = [(); 2].map(|()| served.open("file", desired));
+    let times = || {
+        let found = served.files.attributes(&other).unwrap();
+        (found.accessed, found.modified, found.shown_changed().0 / 100)
+    };
+    let changed = TimeSetting::Set(LONG_AGO);
+    served.files.set_basic(&writer, &BasicChange { changed, ..BasicChange::default() }).unwrap();
+    pass_a_tick();
+    served.files.write(writer.caller(), &writer, 0, b"data").unwrap();
+    pass_a_tick();
+    let seen = times();
+    assert_eq!((seen.0, seen.2), (seen.1, LONG_AGO.0 / 100));
+    served.close(writer);
+    assert_eq!(times(), seen);
 }
 
 #[test]
