@@ -123,18 +123,10 @@ fn set_security_of_apple(
 }
 
 /// Sets times and attributes. The record of a persistent open contains which times it leaves.
-async fn set_basic(
-    request: &Request<'_>,
-    open: &Open,
-    change: &BasicChange,
-) -> Result<(), NtStatus> {
-    let file = open.file()?;
-    let stopped = file.stopped_times();
-    request.files.set_basic(file, change).map_err(status_of)?;
-    if file.stopped_times() == stopped {
-        return Ok(());
-    }
-    Box::pin(request.server.update_record(open)).await
+fn set_basic(request: &Request<'_>, open: &Open, change: &BasicChange) -> Result<(), NtStatus> {
+    request.files.set_basic(open.file()?, change).map_err(status_of)?;
+    request.server.record_stopped_times(open);
+    Ok(())
 }
 
 async fn set_file_info(
@@ -149,7 +141,7 @@ async fn set_file_info(
     match class {
         FileInfoClass::Basic => {
             let change = basic_change(BasicInfo::decode(input).map_err(short)?)?;
-            set_basic(request, open, &change).await
+            set_basic(request, open, &change)
         }
         FileInfoClass::Rename | FileInfoClass::RenameEx => {
             let info = RenameInfo::decode(input).map_err(short)?;

@@ -13,7 +13,7 @@ use crate::opens::pipe::OpenPipe;
 use crate::shares::holdings::Charges;
 use crate::shares::tree::TreeConnect;
 use crate::signal::Signal;
-use files::{FileIdentity, OpenAction, OpenFile};
+use files::{FileIdentity, OpenAction, OpenFile, StoppedTimes};
 use limits::ResourceCharge;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -77,6 +77,15 @@ pub struct Origin {
     pub charges: Charges,
 }
 
+/// The record of a persistent open that was queued last.
+#[derive(Debug)]
+pub struct QueuedRecord {
+    /// Charge for its bytes.
+    pub bytes: ResourceCharge,
+    /// Stopped times that it contains.
+    pub stopped_times: StoppedTimes,
+}
+
 /// State for the persistent record of an open.
 #[derive(Debug)]
 pub struct Persistence {
@@ -84,9 +93,8 @@ pub struct Persistence {
     pub identity: FileIdentity,
     /// The open was restored after a restart, so the client's caching is gone.
     pub is_restored: bool,
-    /// Charge for the bytes of the record. The lock is held while the open is encoded and the write
-    /// is queued.
-    pub bytes: Mutex<ResourceCharge>,
+    /// The record queued last. The lock is held while the open is encoded and the write is queued.
+    pub record: Mutex<QueuedRecord>,
     /// Charge for the persistent open; none if it could not be charged.
     pub charge: Option<ResourceCharge>,
 }
@@ -99,13 +107,15 @@ impl Persistence {
         charge: Option<ResourceCharge>,
         bytes: ResourceCharge,
     ) -> Self {
-        Self { identity, is_restored: false, bytes: Mutex::new(bytes), charge }
+        let record = QueuedRecord { bytes, stopped_times: StoppedTimes::default() };
+        Self { identity, is_restored: false, record: Mutex::new(record), charge }
     }
 
     /// State for the record of a restored open.
     #[must_use]
-    pub fn restored(identity: FileIdentity, charge: ResourceCharge, bytes: ResourceCharge) -> Self {
-        Self { is_restored: true, ..Self::new(identity, Some(charge), bytes) }
+    pub fn restored(identity: FileIdentity, charge: ResourceCharge, record: QueuedRecord) -> Self {
+        let (record, charge) = (Mutex::new(record), Some(charge));
+        Self { identity, is_restored: true, record, charge }
     }
 }
 

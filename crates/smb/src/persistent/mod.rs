@@ -11,7 +11,7 @@ use crate::opens::break_router::BreakRouter;
 use crate::opens::durability::{Durability, DurableKind};
 use crate::opens::lease::Lease;
 use crate::opens::lock_sequence::LockSequences;
-use crate::opens::open::{Open, OpenParts, OpenTarget, Origin, Persistence};
+use crate::opens::open::{Open, OpenParts, OpenTarget, Origin, Persistence, QueuedRecord};
 use crate::opens::oplock::Oplock;
 use crate::server::SmbServer;
 use crate::shares::holdings::Charges;
@@ -74,6 +74,17 @@ impl SmbServer {
         if queued.await { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) }
     }
 
+    /// Records which times an open stopped, in the background: the change has taken effect, so it
+    /// can be refused no more, and clients set times on each file that they copy.
+    pub fn record_stopped_times(&self, open: &Open) {
+        let (Some(persistence), Ok(file)) = (&open.origin.persistence, open.file()) else { return };
+        // The lock orders the comparison after the record of a concurrent change.
+        let mut queued = persistence.record.lock();
+        if queued.stopped_times != file.stopped_times() {
+            drop(self.queue_locked(open, persistence, &mut queued, ChargeMode::Forced));
+        }
+    }
+
     /// Queues the record of an open. None if the record or the user's total is too large, or the
     /// open was closed.
     fn queue(
@@ -82,16 +93,26 @@ impl SmbServer {
         persistence: &Persistence,
         charging: ChargeMode,
     ) -> Option<BoxFuture<'static, bool>> {
-        // The lock makes a later state also the later write.
-        let mut charged = persistence.bytes.lock();
+        self.queue_locked(open, persistence, &mut persistence.record.lock(), charging)
+    }
+
+    /// The same under the lock of the record, which makes a later state also the later write.
+    fn queue_locked(
+        &self,
+        open: &Open,
+        persistence: &Persistence,
+        queued: &mut QueuedRecord,
+        charging: ChargeMode,
+    ) -> Option<BoxFuture<'static, bool>> {
         self.persistent.find(open.id.persistent)?;
         let record = record_of(open, persistence)?;
         let fits = record.file.locks.len() <= PERSISTENT_LOCKS_MAX;
         let bytes = fits.then(|| record.to_bytes())?;
         match charging {
-            ChargeMode::Refusing => charged.try_resize(bytes.len() as u64).ok()?,
-            ChargeMode::Forced => charged.resize(bytes.len() as u64),
+            ChargeMode::Refusing => queued.bytes.try_resize(bytes.len() as u64).ok()?,
+            ChargeMode::Forced => queued.bytes.resize(bytes.len() as u64),
         }
+        queued.stopped_times = record.file.stopped_times;
         Some(self.host.write_open_record(open.id.persistent, Some(bytes)))
     }
 
@@ -121,7 +142,7 @@ impl SmbServer {
     pub fn remove_record(&self, open: &Open) -> impl Future<Output = bool> + Send + use<> {
         let queued = open.origin.persistence.as_deref().map(|persistence| {
             // The lock keeps a concurrent update from being queued after the removal.
-            let _charged = persistence.bytes.lock();
+            let _queued = persistence.record.lock();
             self.persistent.remove(open.id.persistent);
             self.host.write_open_record(open.id.persistent, None)
         });
@@ -203,6 +224,7 @@ impl SmbServer {
         let bytes =
             self.holdings.persistent_bytes.account(&user).force(record.to_bytes().len() as u64);
         let identity = record.file.identity.clone();
+        let queued = QueuedRecord { bytes, stopped_times: record.file.stopped_times };
         let open = Arc::new(Open::new(OpenParts {
             id,
             tree: Arc::new(TreeConnect::new(TreeId(0), admitted, None)),
@@ -215,7 +237,7 @@ impl SmbServer {
                 client_guid: record.client_guid,
                 create_guid: Some(record.create_guid),
                 membership: None,
-                persistence: Some(Box::new(Persistence::restored(identity, persistent, bytes))),
+                persistence: Some(Box::new(Persistence::restored(identity, persistent, queued))),
                 charges,
             }),
             oplock: lease.is_none().then_some(oplock),

@@ -6,6 +6,7 @@ mod raw;
 pub use raw::{app_instance, lease_contexts};
 
 use crate::agreement::{self, Agreement};
+use crate::persistent::CountingJournal;
 use crate::slow::{
     BlockableParts, BlockableWorkers, ColdBackend, DetachedFuture, DetachedWorkQueue,
 };
@@ -52,6 +53,7 @@ struct TestHost {
     doubts: Arc<ProbedConnections>,
     tickets: Arc<TicketDesk>,
     has_guest: Arc<AtomicBool>,
+    journal: Arc<CountingJournal>,
 }
 
 /// Kerberos tickets of the test host: a ticket is the name of its user.
@@ -173,7 +175,7 @@ impl SmbHost for TestHost {
     }
 
     fn write_open_record(&self, _: u64, _: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
-        Box::pin(ready(true))
+        Box::pin(ready(self.journal.write()))
     }
 
     fn interfaces(&self, port: u16) -> Vec<InterfaceFact> {
@@ -193,6 +195,7 @@ pub struct Net {
     pub tickets: Arc<TicketDesk>,
     /// A guest account exists.
     pub has_guest: Arc<AtomicBool>,
+    pub journal: Arc<CountingJournal>,
 }
 
 impl Net {
@@ -219,6 +222,7 @@ impl Net {
         });
         let passed_seconds = Arc::<AtomicU64>::default();
         let has_guest = Arc::<AtomicBool>::default();
+        let journal = Arc::<CountingJournal>::default();
         let host = TestHost {
             random: AtomicU64::new(1),
             begun: now,
@@ -227,6 +231,7 @@ impl Net {
             doubts: doubts.clone(),
             tickets: tickets.clone(),
             has_guest: has_guest.clone(),
+            journal: journal.clone(),
         };
         let share = Arc::new(SmbShare {
             name: "data".into(),
@@ -239,7 +244,7 @@ impl Net {
         let server = SmbServer::new(config, Arc::new(Files::new(hands.clone())), Arc::new(host));
         let next = AtomicU64::new(1);
         (
-            Self { server, share, now, passed_seconds, next, doubts, tickets, has_guest },
+            Self { server, share, now, passed_seconds, next, doubts, tickets, has_guest, journal },
             BlockableParts { hands, carried },
         )
     }

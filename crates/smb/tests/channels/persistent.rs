@@ -3,12 +3,38 @@
 use crate::harness::{ALICE, BOB, ConnectedClient, Net};
 use limits::LedgerHolder;
 use smb::limits::PERSISTENT_BYTES_MAX;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::codec::{Writer, put_utf16};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{
     Command, CreateRequest, DurableRequestV2, FileId, InfoType, SetInfoRequest, put_context,
 };
+
+/// Journal of persistent opens, which only counts their records.
+#[derive(Default)]
+pub struct CountingJournal {
+    writes: AtomicU64,
+    fails: AtomicBool,
+}
+
+impl CountingJournal {
+    /// Writes one record, and returns whether it succeeded.
+    pub fn write(&self) -> bool {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        !self.fails.load(Ordering::Relaxed)
+    }
+
+    /// Number of records written, or tried to.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Lets all later writes fail.
+    pub fn fail(&self) {
+        self.fails.store(true, Ordering::Relaxed);
+    }
+}
 
 /// A network with a share for persistent opens.
 pub fn net() -> Net {
@@ -116,13 +142,45 @@ fn persistent_record_contains_stopped_times() {
     let file_id = open(&mut alice, "file").unwrap();
     let before = ledger.usage().used;
     for (time, more) in [(-1i64, 1), (0, 1), (-2, 0)] {
-        let mut input = vec![0; 40];
-        input[16..24].copy_from_slice(&time.to_le_bytes());
-        let (kind, class, additional, input) = (InfoType::File, 4, 0, &*input);
-        let request = SetInfoRequest { kind, class, additional, file_id, input };
-        assert_eq!(alice.status(Command::SET_INFO, |w| request.encode(w)), NtStatus::SUCCESS);
+        assert_eq!(set_write_time(&mut alice, file_id, time), NtStatus::SUCCESS);
         assert_eq!(ledger.usage().used, before + more, "{time}");
     }
+}
+
+/// Sets the last write time by `file_id`, or stops (-1) or resumes (-2) it.
+fn set_write_time(client: &mut ConnectedClient, file_id: FileId, time: i64) -> NtStatus {
+    let mut input = vec![0; 40];
+    input[16..24].copy_from_slice(&time.to_le_bytes());
+    let (kind, class, additional, input) = (InfoType::File, 4, 0, &*input);
+    let request = SetInfoRequest { kind, class, additional, file_id, input };
+    client.status(Command::SET_INFO, |w| request.encode(w))
+}
+
+#[test]
+fn user_at_the_persistent_record_limit_still_stops_times() {
+    let net = net();
+    let ledger = &net.server.holdings.persistent_bytes;
+    let mut alice = ready(&net, ALICE);
+    let file = open(&mut alice, "file").unwrap();
+    let _hoard = ledger.account(&LedgerHolder::User(ALICE.into())).force(PERSISTENT_BYTES_MAX);
+    let before = ledger.usage().used;
+    assert_eq!(set_write_time(&mut alice, file, -1), NtStatus::SUCCESS);
+    assert_eq!(ledger.usage().used, before + 1, "the record contains it");
+}
+
+#[test]
+fn stopped_times_are_recorded_without_a_wait_for_the_journal() {
+    let net = net();
+    let mut alice = ready(&net, ALICE);
+    let file = open(&mut alice, "file").unwrap();
+    let written = net.journal.writes();
+    net.journal.fail();
+    assert_eq!(set_write_time(&mut alice, file, -1), NtStatus::SUCCESS);
+    assert_eq!(net.journal.writes(), written + 1);
+    assert_eq!(set_write_time(&mut alice, file, -1), NtStatus::SUCCESS);
+    assert_eq!(net.journal.writes(), written + 1, "the record contains it already");
+    assert_eq!(set_write_time(&mut alice, file, -2), NtStatus::SUCCESS);
+    assert_eq!(net.journal.writes(), written + 2);
 }
 
 #[test]
