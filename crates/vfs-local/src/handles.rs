@@ -39,6 +39,10 @@ const KERNEL: u8 = 1;
 /// Tag of a handle that holds the node's key and creation time.
 const PLACE: u8 = 2;
 
+/// Kinds of the kernel's handles: FILEID_INO32_GEN, and on XFS the same with XFS_FILEID_TYPE_64FLAG.
+const INO32_GEN: i32 = 1;
+const XFS_INO64_GEN: i32 = 0x81;
+
 /// Retries of an open whose inode number is being reallocated. With the pause they take some
 /// milliseconds, enough for a creator that waits for the CPU.
 const NUMBER_TAKEN_TRIES: u32 = 40;
@@ -65,10 +69,18 @@ struct Places {
 }
 
 /// The kernel's handle of an open node: inode number and generation, and on btrfs the subvolume. It
-/// contains no device number.
+/// contains no device number, and does not depend on mount options.
 pub fn persistent_id(fd: BorrowedFd<'_>) -> Option<NodeHandle> {
     let (handle, _) = Kernel::of(fd, b"")?;
-    handle.encode().ok()
+    handle.of_any_mount(fd).encode().ok()
+}
+
+/// The current form of a [`persistent_id`] of the file system of `fd`, which an earlier version of
+/// the server may have recorded.
+pub fn current_form(fd: BorrowedFd<'_>, id: Vec<u8>) -> Vec<u8> {
+    let handle = id.strip_prefix(&[KERNEL]).and_then(Kernel::decode);
+    let current = handle.and_then(|handle| handle.of_any_mount(fd).encode().ok());
+    current.map_or(id, |id| id.as_bytes().to_vec())
 }
 
 /// Opens the node of a [`persistent_id`] with O_PATH, on the file system of `mount`.
@@ -132,6 +144,24 @@ impl Kernel {
         handle.bytes.get_mut(..rest.len())?.copy_from_slice(rest);
         // The upper half holds kernel flags, which the server never creates.
         (0..=0xFFFF).contains(&handle.kind).then_some(handle)
+    }
+
+    /// The form that XFS gives the handle under inode64. Under inode32 its handles have a shorter
+    /// form with the same inode number and generation; XFS opens both under either option.
+    fn of_any_mount(self, fd: BorrowedFd<'_>) -> Self {
+        let is_of_inode32 = self.kind == INO32_GEN && self.length == 8;
+        let is_xfs =
+            || rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type == libc::XFS_SUPER_MAGIC);
+        if is_of_inode32 && is_xfs() { self.widened() } else { self }
+    }
+
+    /// 64 bits of the inode number instead of 32, then the generation.
+    fn widened(mut self) -> Self {
+        let [a, b, c, d, generation @ ..] = self.bytes;
+        let inode = u64::from(u32::from_ne_bytes([a, b, c, d]));
+        self.bytes[..8].copy_from_slice(&inode.to_ne_bytes());
+        self.bytes[8..12].copy_from_slice(&generation[..4]);
+        Self { length: 12, kind: XFS_INO64_GEN, ..self }
     }
 
     /// Opens the node of the handle with O_PATH, on the file system of `mount`.

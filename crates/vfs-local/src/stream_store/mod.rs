@@ -29,7 +29,7 @@ mod roots;
 mod sweep;
 
 use crate::errors::refusal;
-use crate::handles::persistent_id;
+use crate::handles::{current_form, persistent_id};
 use crate::identity::as_server;
 use crate::local_node::LocalNode;
 use crate::posix_acl::PermissionState;
@@ -527,7 +527,11 @@ fn give_file(file: BorrowedFd<'_>, uid: u32, gid: u32) -> rustix::io::Result<()>
 fn record_of(file: BorrowedFd<'_>) -> rustix::io::Result<Option<StoreFileRecord>> {
     let mut value = [0; RECORD_BYTES_MAX];
     match rustix::fs::fgetxattr(file, RECORD, &mut value) {
-        Ok(length) => Ok(StoreFileRecord::decode(&value[..length])),
+        Ok(length) => Ok(StoreFileRecord::decode(&value[..length]).map(|record| {
+            let [host_handle, own_handle] =
+                [record.host_handle, record.own_handle].map(|id| current_form(file, id));
+            StoreFileRecord { host_handle, own_handle, ..record }
+        })),
         Err(Errno::NODATA | Errno::RANGE) => Ok(None),
         Err(errno) => Err(errno),
     }
