@@ -148,6 +148,11 @@ fn links(directory: BorrowedFd<'_>, nameless: BorrowedFd<'_>) -> Option<bool> {
     let file = format!("/proc/self/fd/{}", nameless.as_raw_fd());
     match rustix::fs::linkat(CWD, file, directory, LINK_PROBE, AtFlags::SYMLINK_FOLLOW) {
         Err(Errno::NOENT) => Some(true),
+        // The kernel takes the file for one with a name: a FUSE server reported a link of it.
+        Ok(()) => {
+            let _ = rustix::fs::unlinkat(directory, LINK_PROBE, AtFlags::empty());
+            Some(true)
+        }
         Err(Errno::PERM) => Some(false),
         _ => None,
     }
@@ -324,4 +329,20 @@ fn top_of_mount(mut directory: OwnedFd, key: MountKey) -> OwnedFd {
         directory = parent;
     }
     directory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As on a FUSE server that reports one link of a nameless file.
+    #[test]
+    fn created_link_of_the_probe_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = std::fs::File::open(folder.path()).unwrap();
+        let file = std::fs::File::create(folder.path().join("f")).unwrap();
+        assert_eq!(links(directory.as_fd(), file.as_fd()), Some(true));
+        let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
 }
