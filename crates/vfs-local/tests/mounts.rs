@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use vfs::{
-    Actor, Case, CreateHow, FileKind, FileSystemId, FsError, Name, Node, NodeHandle, OpenHow,
-    RelPath, Replace, Result, StreamName, Vfs, Wait,
+    Actor, AttributeChanges, Case, CreateHow, FileKind, FileSystemId, FsError, Name, Node,
+    NodeHandle, OpenHow, RelPath, Replace, Result, StreamName, TimeChange, Timestamp, Vfs, Wait,
 };
 use vfs_local::LocalVfs;
 
@@ -140,10 +140,16 @@ fn unmount(at: &Path) {
 
 /// Creates an image of a file system; false if the kernel or the tools have none of this kind.
 fn make_image(kind: &str, at: &Path) -> bool {
+    make_image_with(kind, &[], at)
+}
+
+/// As [`make_image`], with options of `mkfs`.
+fn make_image_with(kind: &str, options: &[&str], at: &Path) -> bool {
     let known = std::fs::read_to_string("/proc/filesystems").unwrap();
     let is_known = known.lines().any(|line| line.trim() == kind);
     std::fs::File::create(at).unwrap().set_len(320 << 20).unwrap();
-    let made = is_known.then(|| Command::new(format!("mkfs.{kind}")).arg("-q").arg(at).output());
+    let made = is_known
+        .then(|| Command::new(format!("mkfs.{kind}")).arg("-q").args(options).arg(at).output());
     let is_made = made.is_some_and(|made| made.is_ok_and(|made| made.status.success()));
     if !is_made {
         eprintln!("left out: no {kind} here");
@@ -396,4 +402,75 @@ fn lasting_id_is_the_same_under_inode32_and_inode64() {
     assert!(found[0].iter().all(|(system, node)| system.is_some() && node.is_some()), "{found:?}");
     assert_eq!(found[1], found[0]);
     assert_eq!(found[2], found[0]);
+}
+
+#[derive(Clone, Default)]
+struct LogLines(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for LogLines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The log of `call`.
+fn logged(call: impl FnOnce()) -> String {
+    let lines = LogLines::default();
+    let writer = lines.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(subscriber, call);
+    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+}
+
+#[test]
+fn warning_of_a_clamped_time_names_both_ends_of_the_range() {
+    /// 1601 and 9999, in seconds since 1970: what SMB clients can set.
+    const FAR: [i64; 2] = [-11_644_473_600, 253_402_300_799];
+    const YEAR_SECONDS: i64 = 31_556_952;
+    if !has_own_mounts("warning_of_a_clamped_time_names_both_ends_of_the_range") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut mounted = Vec::new();
+    for (name, kind, options) in [
+        ("XFS", "xfs", ["-m", "bigtime=0"]),
+        ("XFS", "xfs", ["-m", "bigtime=1"]),
+        ("ext4", "ext4", ["-I", "256"]),
+        ("ext4", "ext4", ["-I", "128"]),
+    ] {
+        let image = folder.path().join(format!("image{}", mounted.len()));
+        if !make_image_with(kind, &options, &image) {
+            continue;
+        }
+        // All stay mounted: the first clamped time of each device is logged.
+        let root = folder.path().join(format!("share{}", mounted.len()));
+        mount(&["-o", "loop", image.to_str().unwrap()], &root);
+        std::fs::write(root.join("f"), "").unwrap();
+        let node = look(&LocalVfs::open(&root).unwrap(), "f");
+        let mut ends = [0; 2];
+        let text = logged(|| {
+            for (end, seconds) in ends.iter_mut().zip(FAR) {
+                let time = Timestamp(i128::from(seconds) * 1_000_000_000);
+                let modified = TimeChange::Set(time);
+                node.set_attributes(WHO, &AttributeChanges { modified, ..Default::default() })
+                    .unwrap();
+                let held = rustix::fs::stat(root.join("f")).unwrap().st_mtime;
+                *end = 1970 + held.div_euclid(YEAR_SECONDS);
+            }
+        });
+        assert_eq!(text.matches(" WARN ").count(), 1, "{options:?}: {text}");
+        let range = text.split_once(&format!("{name}: ")).unwrap().1.split([';', ')']).next();
+        let has = |words: String| range.is_some_and(|range| range.contains(&words));
+        assert!(has(format!("from {}", ends[0])), "{options:?} {ends:?}: {text}");
+        assert!(has(format!("to {}", ends[1])), "{options:?} {ends:?}: {text}");
+        mounted.push(root);
+    }
+    for root in mounted {
+        unmount(&root);
+    }
 }
