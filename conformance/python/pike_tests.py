@@ -26,6 +26,7 @@ GROUPS = {
     "durable": ["durable.", "appinstanceid.", "negotiate.CapPersistent."],
     "credits": ["credit."],
     "links": ["reparse."],
+    "disk-ids": ["queryondiskid."],
     "others": [""],
 }
 # No test comes near; it is what a hung one costs.
