@@ -13,7 +13,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] by the rights of either open, [`FsError::ReadOnly`]; as
-    /// [`vfs::Node::clone_range`].
+    /// [`vfs::FileExtents::clone_range`].
     pub async fn clone_range(
         &self,
         caller: &Arc<Caller>,

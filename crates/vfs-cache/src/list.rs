@@ -67,7 +67,7 @@ impl CachedVfs {
         }
     }
 
-    /// As [`vfs::Vfs::readdir_cached`].
+    /// As [`vfs::NameCache::readdir_cached`].
     ///
     /// # Errors
     /// As there.

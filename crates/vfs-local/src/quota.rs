@@ -76,7 +76,7 @@ pub fn space(node: BorrowedFd<'_>, who: Actor<'_>) -> Result<Space> {
     Ok(space.within(&get(node, who, who.creator().uid).unwrap_or_default()))
 }
 
-/// See [`vfs::Vfs::quota`].
+/// See [`vfs::UserQuotas::quota`].
 pub fn get(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32) -> Result<Quota> {
     if !who.may_know_quota_of(uid) {
         return Err(FsError::AccessDenied);
@@ -89,7 +89,7 @@ pub fn get(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32) -> Result<Quota> {
     }
 }
 
-/// See [`vfs::Vfs::next_quota`].
+/// See [`vfs::UserQuotas::next_quota`].
 pub fn get_next(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
     if !who.may_know_all_quotas() {
         return Err(FsError::AccessDenied);
@@ -101,7 +101,7 @@ pub fn get_next(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32) -> Result<(u32, 
     }
 }
 
-/// See [`vfs::Vfs::set_quota`].
+/// See [`vfs::UserQuotas::set_quota`].
 pub fn set(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
     if !who.may_set_quotas() {
         return Err(FsError::AccessDenied);

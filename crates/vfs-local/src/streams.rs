@@ -233,7 +233,7 @@ fn entry(node: &LocalNode, name: StreamName) -> Result<StreamEntry> {
     Ok(StreamEntry { name, size_bytes })
 }
 
-/// See [`vfs::Node::streams`].
+/// See [`vfs::NamedStreams::streams`].
 pub fn list(node: &LocalNode, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
     // Linux requires no permission to list names, but does to read lengths.
     let names = names(node)?;
@@ -246,7 +246,7 @@ pub fn list(node: &LocalNode, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
     entries.filter(|e| !matches!(e, Err(FsError::NotFound))).collect()
 }
 
-/// See [`vfs::Node::find_stream`].
+/// See [`vfs::NamedStreams::find_stream`].
 pub fn find(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> Result<StreamEntry> {
     let _acting = IdentityGuard::begin(who)?;
     match entry(node, name.clone()) {
@@ -261,7 +261,7 @@ pub fn find(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> R
     entry(node, same.min().ok_or(FsError::NotFound)?)
 }
 
-/// See [`vfs::Node::create_stream`].
+/// See [`vfs::NamedStreams::create_stream`].
 pub fn create(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> Result<()> {
     let _lock = lock_streams(node.key);
     // Every user that may see the file may know whether the name exists.
@@ -288,7 +288,7 @@ pub fn create(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) ->
     }
 }
 
-/// See [`vfs::Node::read_stream`].
+/// See [`vfs::NamedStreams::read_stream`].
 pub fn read(
     node: &LocalNode,
     who: Actor<'_>,
@@ -312,7 +312,7 @@ pub fn read(
     Ok(count)
 }
 
-/// See [`vfs::Node::stream_data`].
+/// See [`vfs::NamedStreams::stream_data`].
 pub fn data(
     node: &LocalNode,
     who: Actor<'_>,
@@ -394,7 +394,7 @@ fn move_to_file(
     finished
 }
 
-/// See [`vfs::Node::write_stream`].
+/// See [`vfs::NamedStreams::write_stream`].
 pub fn write(
     node: &LocalNode,
     who: Actor<'_>,
@@ -415,7 +415,7 @@ pub fn write(
     modify(node, who, (name, end), in_attribute, |file| file.write(who, offset, written))
 }
 
-/// See [`vfs::Node::set_stream_size`].
+/// See [`vfs::NamedStreams::set_stream_size`].
 pub fn set_size(node: &LocalNode, who: Actor<'_>, name: &StreamName, size: u64) -> Result<()> {
     if size > STREAM_BYTES_MAX {
         return Err(FsError::TooLarge);
@@ -424,7 +424,7 @@ pub fn set_size(node: &LocalNode, who: Actor<'_>, name: &StreamName, size: u64) 
     modify(node, who, (name, size), in_attribute, |file| file.set_size(who, size))
 }
 
-/// See [`vfs::Node::remove_stream`].
+/// See [`vfs::NamedStreams::remove_stream`].
 pub fn remove(node: &LocalNode, who: Actor<'_>, name: &StreamName) -> Result<()> {
     let _lock = lock_streams(node.key);
     let value = load_as_server(node, name)?;
@@ -449,7 +449,8 @@ fn check_replaceable(node: &LocalNode, id: StoredId) -> Result<()> {
     }
 }
 
-/// See [`vfs::Node::rename_stream`]. A concurrent look-up may see both names, but never neither.
+/// See [`vfs::NamedStreams::rename_stream`]. A concurrent look-up may see both names, but never
+/// neither.
 pub fn rename(
     node: &LocalNode,
     who: Actor<'_>,

@@ -88,7 +88,7 @@ impl NodeSecurityCache {
         Ok(self.posix_acl.get().and_then(Option::as_ref))
     }
 
-    /// As [`Node::streams`].
+    /// As [`NamedStreams::streams`](crate::NamedStreams::streams).
     ///
     /// # Errors
     /// The errors of the node.

@@ -1,5 +1,6 @@
-//! Recently created files that the backend remembers ([`vfs::Vfs::cached_attributes_and_handle`]):
-//! lookup and removal by name without opening them.
+//! Recently created files that the backend remembers
+//! ([`vfs::NameCache::cached_attributes_and_handle`]): lookup and removal by name without opening
+//! them.
 
 use super::{Object, ObjectHandle, VolumeId};
 use crate::authorize::{allowed_by, posix_forbids_removal, rights_to};

@@ -1,8 +1,8 @@
 //! Hostile users and one victim: a state machine of logons, re-authentications, bindings and opens.
 //!
 //! Two hostile users, guests and anonymous clients act on many connections. They know every id of
-//! the victim, and none of its keys. Whatever they do, the victim's bytes, modes, owners, opens,
-//! locks and session must stay unchanged.
+//! the victim, and none of its keys. None of their requests may change the victim's bytes,
+//! modes, owners, opens, locks or session.
 //!
 //! A run is a sequence of episodes, each with its own server. An episode is a sequence of moves,
 //! each encoded as one number. A failing episode is shrunk by omitting moves while it still fails.

@@ -70,7 +70,7 @@ impl Drop for FileWatch {
 }
 
 impl Source {
-    /// Watches the data of a file: see [`vfs::Vfs::watch_file`].
+    /// Watches the data of a file: see [`vfs::ExternalWatches::watch_file`].
     ///
     /// # Errors
     /// [`FsError::NotSupported`] if the file system has no handles, [`FsError::TooMany`].

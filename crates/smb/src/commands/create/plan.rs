@@ -183,8 +183,8 @@ const ACCESS_UNKNOWN: u32 = 0x0CE0_FE00;
 /// Size of DHnQ, which is all reserved. MS-SMB2 2.2.13.2.3.
 const DURABLE_REQUEST_BYTES: usize = 16;
 /// Attributes that a CREATE may carry: all of MS-FSCC 2.6. MS-SMB2 2.2.13 lets clients send
-/// attributes that they copy from OneDrive, ReFS or another server. Those that are not stored are
-/// ignored.
+/// attributes that they copy from OneDrive, ReFS or another server. The server ignores
+/// attributes that it does not store.
 const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7
     | fscc::FILE_ATTRIBUTE_INTEGRITY_STREAM
     | fscc::FILE_ATTRIBUTE_NO_SCRUB_DATA
