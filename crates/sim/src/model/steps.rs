@@ -222,6 +222,9 @@ impl ModelState {
             after.extend(refused(self, NtStatus::OBJECT_NAME_NOT_FOUND));
             return after;
         }
+        if self.files.get(&file).is_some_and(|f| f.is_delete_pending) {
+            return refused(self, NtStatus::ACCESS_DENIED);
+        }
         if self.opens_of(file).any(forbids) {
             return refused(self, NtStatus::SHARING_VIOLATION);
         }
