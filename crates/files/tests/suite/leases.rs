@@ -110,79 +110,66 @@ fn rename_waits_for_handle_breaks() {
     served.close(first.open);
 }
 
-#[test]
-fn removal_removes_no_name_that_its_file_got_meanwhile() {
-    let served = serve();
+/// The result of a request for the name `asked`, whose file a client opens under a lease and renames
+/// to `other` while the request waits for the lease's break.
+fn result_after_move(
+    served: &ServedVolume,
+    request: impl Future<Output = vfs::Result<()>>,
+    after_move: impl FnOnce(),
+) -> vfs::Result<()> {
     let client = Arc::new(LeaseClient::default());
     let held = served.try_open(leased(new_file("asked"), 1, None, &client)).unwrap();
-    let (root, asked) = (served.root(), name("asked"));
-    let mut removing = Box::pin(served.files.remove_object(&served.alice, &root, &asked));
-    assert!(removing.as_mut().now_or_never().is_none());
+    let mut request = Box::pin(request);
+    assert!(request.as_mut().now_or_never().is_none());
     assert_eq!(client.breaks(), [(RH, CachingRights::READ)]);
     // The lease holder's own rename waits for no break.
     now(served.files.rename(&held.open, &path("other"), false)).unwrap();
+    after_move();
     served.files.acknowledge_key(key(1), CachingRights::READ).unwrap();
-    let removed = removing.now_or_never().expect("nothing to wait for");
-    assert_eq!(removed, Err(FsError::NotFound));
+    let result = request.now_or_never().expect("nothing to wait for");
     assert!(!held.open.is_delete_pending());
     served.close(held.open);
     assert!(served.exists("other"));
+    result
+}
+
+#[test]
+fn removal_removes_no_name_that_its_file_got_meanwhile() {
+    let served = serve();
+    let (root, asked) = (served.root(), name("asked"));
+    let removal = served.files.remove_object(&served.alice, &root, &asked);
+    assert_eq!(result_after_move(&served, removal, || ()), Err(FsError::NotFound));
     served.assert_nothing_held();
 }
 
 #[test]
 fn rename_moves_no_name_that_its_file_got_meanwhile() {
     let served = serve();
-    let client = Arc::new(LeaseClient::default());
-    let held = served.try_open(leased(new_file("asked"), 1, None, &client)).unwrap();
     let (root, asked, to) = (served.root(), name("asked"), name("to"));
-    let renaming = served.files.rename_object(&served.alice, (&root, &asked), (&root, &to));
-    let mut renaming = Box::pin(renaming);
-    assert!(renaming.as_mut().now_or_never().is_none());
-    assert_eq!(client.breaks(), [(RH, CachingRights::READ)]);
-    // The lease holder's own rename waits for no break.
-    now(served.files.rename(&held.open, &path("other"), false)).unwrap();
-    served.files.acknowledge_key(key(1), CachingRights::READ).unwrap();
-    let renamed = renaming.now_or_never().expect("nothing to wait for");
-    assert_eq!(renamed, Err(FsError::NotFound));
-    served.close(held.open);
-    assert!(served.exists("other") && !served.exists("to"));
+    let rename = served.files.rename_object(&served.alice, (&root, &asked), (&root, &to));
+    assert_eq!(result_after_move(&served, rename, || ()), Err(FsError::NotFound));
+    assert!(!served.exists("to"));
     served.assert_nothing_held();
 }
 
 #[test]
 fn rename_moves_the_file_that_has_the_name_at_last() {
     let served = serve();
-    let client = Arc::new(LeaseClient::default());
-    let held = served.try_open(leased(new_file("asked"), 1, None, &client)).unwrap();
     let (root, asked, to) = (served.root(), name("asked"), name("to"));
-    let renaming = served.files.rename_object(&served.alice, (&root, &asked), (&root, &to));
-    let mut renaming = Box::pin(renaming);
-    assert!(renaming.as_mut().now_or_never().is_none());
-    now(served.files.rename(&held.open, &path("other"), false)).unwrap();
-    served.put("asked", b"another file");
-    served.files.acknowledge_key(key(1), CachingRights::READ).unwrap();
-    renaming.now_or_never().expect("nothing to wait for").unwrap();
-    served.close(held.open);
+    let rename = served.files.rename_object(&served.alice, (&root, &asked), (&root, &to));
+    result_after_move(&served, rename, || served.put("asked", b"another file")).unwrap();
     assert_eq!(served.get("to").unwrap(), b"another file");
-    assert!(served.exists("other") && !served.exists("asked"));
+    assert!(!served.exists("asked"));
     served.assert_nothing_held();
 }
 
 #[test]
 fn removal_removes_the_file_that_has_the_name_at_last() {
     let served = serve();
-    let client = Arc::new(LeaseClient::default());
-    let held = served.try_open(leased(new_file("asked"), 1, None, &client)).unwrap();
     let (root, asked) = (served.root(), name("asked"));
-    let mut removing = Box::pin(served.files.remove_object(&served.alice, &root, &asked));
-    assert!(removing.as_mut().now_or_never().is_none());
-    now(served.files.rename(&held.open, &path("other"), false)).unwrap();
-    served.put("asked", b"another file");
-    served.files.acknowledge_key(key(1), CachingRights::READ).unwrap();
-    removing.now_or_never().expect("nothing to wait for").unwrap();
-    served.close(held.open);
-    assert!(served.exists("other") && !served.exists("asked"));
+    let removal = served.files.remove_object(&served.alice, &root, &asked);
+    result_after_move(&served, removal, || served.put("asked", b"another file")).unwrap();
+    assert!(!served.exists("asked"));
     served.assert_nothing_held();
 }
 
