@@ -114,9 +114,9 @@ pub struct Break {
     /// The opens under the lease at that time. When all of them are closed the lease ends, and its
     /// key may be reused.
     pub under: Vec<u32>,
-    /// Whether an earlier acknowledgment with this key was in flight when the client acknowledged.
-    /// If that lease had ended, the server takes the earlier one as the answer to this break: an
-    /// acknowledgment carries no epoch.
+    /// Whether an earlier acknowledgment with this key was in flight when the break was received or
+    /// acknowledged. If that lease had ended, the server takes the earlier one as the answer to this
+    /// break: an acknowledgment carries no epoch.
     pub follows_another: bool,
 }
 

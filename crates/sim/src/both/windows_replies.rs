@@ -55,7 +55,7 @@ impl MixedWorld {
             let keeps = if self.random.percent(15) { 0 } else { to };
             let own = &mut self.windows[machine];
             let under = own.under(key).collect();
-            let follows_another = false;
+            let follows_another = own.acknowledged.values().any(|other| other.key == key);
             own.acknowledgments.push_back(Break { key, keeps, under, follows_another });
         }
         let known = self.windows[machine].epochs.entry(key).or_default();

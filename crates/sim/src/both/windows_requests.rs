@@ -178,7 +178,7 @@ impl MixedWorld {
             self.referee.downgrade(RefereeOwner::Key(machine, key), keeps);
         }
         let mut in_flight = self.windows[machine].acknowledged.values();
-        broken.follows_another = in_flight.any(|other| other.key == key);
+        broken.follows_another |= in_flight.any(|other| other.key == key);
         let number = self.begin_windows(machine, Op::Acknowledge { key, keeps });
         self.windows[machine].acknowledged.insert(number, broken);
     }
