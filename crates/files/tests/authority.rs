@@ -1,6 +1,6 @@
 //! Limits of stored ACLs, tested on a real file system as root: set-ID bits, foreign owners and
 //! groups, device nodes. Skipped without root.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use acl::{Ace, AceKind, POSIX_NAMES_MAX, control};
 use files::dos;

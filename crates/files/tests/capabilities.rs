@@ -1,5 +1,5 @@
 //! A backend without handles, quotas, watches and feeds is served by the stated fallbacks.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{Access, Caller, Files, Inline, Volume, VolumeOptions};
 use futures_util::FutureExt;

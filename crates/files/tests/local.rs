@@ -1,5 +1,5 @@
 //! The file layer over a real directory: the promises of SEMANTICS.md.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
     Access, Caller, Files, IfExists, IfMissing, Inline, LockKind, OpenAction, OpenFile, OpenPlan,

@@ -1,7 +1,7 @@
 //! Speed of name operations and opens with and without the cache, in directories of any size, on
 //! the disk of the temporary folder. It prints results and asserts only that they are right: `cargo
 //! test -p files --test metadata_speed -- --ignored --nocapture`.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
     Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, RequestedKind, Semantics,

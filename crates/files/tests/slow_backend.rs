@@ -1,5 +1,5 @@
 //! A backend with a delay in each call: cached results need no call.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
     Access, CallHolder, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, RequestedKind,

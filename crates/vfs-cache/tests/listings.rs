@@ -1,5 +1,5 @@
 //! Cached listings: served without a stat of the entries, and never stale.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 #[path = "names/support.rs"]
 mod support;

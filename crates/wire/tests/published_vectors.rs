@@ -1,7 +1,7 @@
 //! Keys, signatures and seals against the examples that Microsoft publishes: "SMB 2 and SMB 3
 //! security in Windows 10: the anatomy of signing and cryptographic keys" (appendix) and
 //! "Encryption in SMB 3.0: a protocol perspective" with its successor for 3.1.1.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use wire::crypto::{Cipher, KeyPurpose, OpeningKey, SigningAlgorithm, SigningKey, derive};
 use wire::smb::{Dialect, TransformHeader};
