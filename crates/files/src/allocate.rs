@@ -5,7 +5,7 @@ use crate::attributes::need_write;
 use crate::frozen_times::{MovedTimes, keep_times};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
-use vfs::{AttributeRequest, FsError, Result};
+use vfs::{Actor, AttributeRequest, FileExtents, FsError, Result};
 
 /// Granularity of trimming, in bytes.
 const TRIM_BYTES: u64 = 4096;
@@ -29,15 +29,11 @@ impl RequestFiles {
         open.need_unlocked(offset, length, true)?;
         offset.checked_add(length).ok_or(FsError::TooLarge)?;
         open.claim_room(offset, length)?;
-        open.break_readers(&self.context);
-        let (node, writer) = (open.node.clone(), caller.clone());
         // Extending in a separate call could truncate concurrent writes.
-        self.offload(move || {
-            node.need_extents()?.allocate_and_grow(writer.identity.actor(), offset, length)
+        self.change_extents(caller, open, move |extents, actor| {
+            extents.allocate_and_grow(actor, offset, length)
         })
-        .await?;
-        open.note_changed(&self.context, caller);
-        Ok(())
+        .await
     }
 
     /// Makes a range read as zeros, as the requesting `caller`.
@@ -56,16 +52,10 @@ impl RequestFiles {
             return Ok(());
         }
         open.need_unlocked(offset, length, true)?;
-        open.break_readers(&self.context);
-        let (node, writer, times) = (open.node.clone(), caller.clone(), open.frozen_times());
-        self.offload(move || {
-            keep_times(times.as_ref(), MovedTimes::All, || {
-                node.need_extents()?.punch_hole(writer.identity.actor(), offset, length)
-            })
+        self.change_extents(caller, open, move |extents, actor| {
+            extents.punch_hole(actor, offset, length)
         })
-        .await?;
-        open.note_changed(&self.context, caller);
-        Ok(())
+        .await
     }
 
     /// Frees the whole blocks of a range whose data is obsolete; they read as zeros. Returns false
@@ -89,6 +79,29 @@ impl RequestFiles {
         }
         self.zero_range(caller, open, from, end - from).await?;
         Ok(true)
+    }
+
+    /// Changes a file's extents on a worker, as the requesting `caller`: read caching is broken before,
+    /// and the change is noted after. Times that the open stopped stay.
+    ///
+    /// # Errors
+    /// Errors of the change.
+    pub(crate) async fn change_extents(
+        &self,
+        caller: &Arc<Caller>,
+        open: &Arc<OpenFile>,
+        change: impl FnOnce(&dyn FileExtents, Actor<'_>) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        open.break_readers(&self.context);
+        let (node, writer, times) = (open.node.clone(), caller.clone(), open.frozen_times());
+        self.offload(move || {
+            keep_times(times.as_ref(), MovedTimes::All, || {
+                change(node.need_extents()?, writer.identity.actor())
+            })
+        })
+        .await?;
+        open.note_changed(&self.context, caller);
+        Ok(())
     }
 
     /// The first range with data at or after `offset`, as (start, end); none if only a hole
