@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_shown_with_a_line_for_each_channel() {
+    fn session_listing_has_a_line_for_each_channel() {
         let channel = |port: u16| {
             serde_json::json!({
                 "ConnectionId": port, "ClientIpAddress": "::1", "ClientPort": port,
@@ -183,7 +183,7 @@ session 1  user a\\u{1b}  channels 2 of 4
     }
 
     #[test]
-    fn a_session_of_before_the_switch_says_so() {
+    fn session_from_before_multichannel_needs_reconnect() {
         let session =
             serde_json::json!({"NeedsReconnect": true, "CurrentChannels": 1, "MaxChannels": 1});
         let page = serde_json::json!({"EnableMultichannel": true, "Sessions": [session]});

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_said_in_a_line() {
+    fn drain_state_is_shown_in_one_line() {
         let state = json!({
             "state": "draining", "connections": 2, "sessions": 1, "opens": 3, "nfs_clients": 0,
         });

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_is_shown_with_its_shares() {
+    fn feature_listing_shows_its_shares() {
         let share = json!({
             "Share": "da\u{1b}ta", "State": "Registered", "FeatureState": "stable", "Since": 0,
         });

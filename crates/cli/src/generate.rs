@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_subcommand_has_a_page_and_examples_keep_their_lines() {
+    fn subcommands_have_manual_pages_that_keep_example_lines() {
         let folder = tempfile::tempdir().expect("a folder");
         manual(folder.path(), "").expect("pages");
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_the_configuration_has_every_key() {
+    fn configuration_manual_page_has_every_key() {
         let page = configuration_page("");
         for section in SECTIONS {
             for key in section.keys {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_cannot_be_a_request() {
+    fn manual_page_text_is_escaped_against_roff_requests() {
         assert_eq!(prose(".so /etc/passwd\n"), "\\&.so /etc/passwd\n");
         assert_eq!(escaped("a\\fB-x"), "a\\efB\\-x");
         assert_eq!(prose("a\n\nb:\n  c\n  d\ne"), "a\n.PP\nb:\n.PP\n.nf\n  c\n  d\n.fi\n.PP\ne\n");

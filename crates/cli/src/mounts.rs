@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_is_named_only_where_it_is_another() {
+    fn mount_commands_show_only_non_default_ports() {
         let usual = commands("192.0.2.1:445".parse().unwrap(), "data", "alice");
         assert!(!usual.contains("445"), "{usual}");
         let other = commands("192.0.2.1:4450".parse().unwrap(), "data", "alice");

@@ -86,7 +86,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_session_and_a_client_have_a_line_each() {
+    fn smb_session_and_nfs_client_have_a_line_each() {
         let channel = json!({ "client": "192.0.2.1:7", "received_bytes": 5, "sent_bytes": 7 });
         let sessions = json!({ "items": [{
             "id": "1", "user": "a\u{1b}", "dialect": "3.1.1", "channels": [channel, channel],

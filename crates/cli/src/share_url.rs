@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_is_found() {
+    fn share_url_is_parsed_into_its_parts() {
         let url: ShareUrl = "smb://WG;alice@server:4450/data/a/b".parse().unwrap();
         assert_eq!((url.domain.as_str(), url.user.as_str()), ("WG", "alice"));
         assert_eq!((url.host.as_str(), url.port), ("server", 4450));

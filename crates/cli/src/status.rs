@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_a_client_made_up_cannot_speak_to_the_terminal() {
+    fn terminal_escapes_in_client_names_are_escaped() {
         let open =
             serde_json::json!({"share": "data", "path": "\u{1b}[2Jx\n\u{9b}y", "access": "0x1"});
         let status = serde_json::json!({"connections": 2, "sessions_total": 1, "sessions": [{"id": "1", "opens": [open]}]});

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_within_what_there_is() {
+    fn pooled_bytes_part_is_clamped_to_its_range() {
         let data = PooledBytes::new(vec![1, 2, 3, 4, 5], 1..5, Arc::new(BufferPool::default()));
         assert_eq!(&data.part(1..99)[..], [3, 4, 5]);
     }

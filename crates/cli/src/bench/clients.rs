@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_is_asked_for_the_same_without_what_is_ours() {
+    fn remote_bench_client_gets_load_options_without_local_ones() {
         let ours =
             "bench smb://a@h/s --clients 5 --block 4K --json=x.json --hosts a,b -q fio -- --json";
         let ours: Vec<String> = ours.split(' ').map(str::to_owned).collect();

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_is_one_kind_and_only_what_differs_is_named() {
+    fn connection_kinds_combine_options_and_label_differences() {
         assert_eq!(labels("", false), [""]);
         assert_eq!(labels("--channels 1,4", false), ["channels 1", "channels 4"]);
         assert_eq!(labels("--nconnect 1,4,16", true).len(), 3);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_a_name_in_a_directory_that_is_there() {
+    fn local_path_needs_an_existing_parent_directory() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::os::unix::fs::symlink(&root, root.join("link")).unwrap();

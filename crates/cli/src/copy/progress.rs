@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_far_it_is_and_how_long_it_takes() {
+    fn progress_line_shows_bytes_files_rate_and_time_left() {
         let progress = JobProgress {
             files: 1,
             files_found: 2,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_that_of_the_last_seconds() {
+    fn rate_covers_the_last_seconds_only() {
         let mut rate = Rate::default();
         for second in 0..100u64 {
             let bytes = if second < 50 { second * 1000 } else { 50_000 };

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_writes_is_read() {
+    fn kernel_version_cpu_flags_and_memory_are_parsed() {
         assert_eq!(numbers("6.1.0-35-amd64"), (6, 1));
         assert_eq!(numbers("unknown"), (0, 0));
         let text = "processor\t: 0\nflags\t\t: fpu aes vaes\n";

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_someone_holds_is_taken_unless_our_server_runs() {
+    fn port_in_use_is_taken_unless_own_server_runs() {
         let held = TcpListener::bind("127.0.0.1:0").expect("an address");
         let address = held.local_addr().expect("one");
         assert_eq!(port("SMB", address, &None).state, PortState::Taken);

@@ -224,7 +224,7 @@ fn number(name: &str, usual: u64) -> u64 {
 }
 
 #[test]
-fn whatever_happens_to_channels_what_was_acknowledged_is_there() {
+fn acknowledged_writes_survive_random_channel_faults() {
     let _turn = MeasuringTurn::wait();
     let server = Setup::new().start();
     let first = number("ANABRANCH_SEED", 1);

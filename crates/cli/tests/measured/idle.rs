@@ -68,7 +68,7 @@ fn used(server: &ServerProcess, name: &str) -> RawSmbClient {
 }
 
 #[test]
-fn a_session_that_falls_idle_gives_its_buffers_back() {
+fn idle_session_with_open_file_frees_its_buffers() {
     let _turn = MeasuringTurn::wait();
     const SESSIONS: usize = 400;
     let server = Setup::new().start();

@@ -252,7 +252,7 @@ const CLIENTS: [((u8, u8), &str); 4] = [
 ];
 
 #[test]
-fn operations_a_second_are_held_whoever_asks() {
+fn iops_limit_holds_for_any_mix_of_clients() {
     let _turn = MeasuringTurn::wait();
     let served = serve("limits = { iops = 500 }\n", 60, 24501);
     in_runtime(async {
@@ -319,7 +319,7 @@ fn operations_on_names_have_a_limit_of_their_own() {
 }
 
 #[test]
-fn one_hot_file_is_held_while_others_go_on() {
+fn hot_file_is_throttled_and_other_files_are_not() {
     let _turn = MeasuringTurn::wait();
     let keys = "limits = { file_read_iops = 200, file_ingress = \"4 MiB\" }\n";
     let served = serve(keys, 63, 24504);
@@ -443,7 +443,7 @@ fn sessions_have_equal_parts_however_much_each_asks_for() {
 }
 
 #[test]
-fn a_reload_changes_limits_under_load_and_disconnects_nobody() {
+fn reload_under_load_changes_limits_without_disconnects() {
     let _turn = MeasuringTurn::wait();
     let served = serve("limits = { iops = 200 }\n", 65, 24506);
     in_runtime(async {
@@ -554,7 +554,7 @@ fn refused_by_limit(server: &ServerProcess, protocol: &str) -> u64 {
 }
 
 #[test]
-fn a_file_has_so_many_handles_and_no_more() {
+fn open_beyond_file_handle_limit_is_refused() {
     let _turn = MeasuringTurn::wait();
     let served = serve("limits = { file_handles = 3 }\n", 67, 24508);
     in_runtime(async {

@@ -374,7 +374,7 @@ async fn export(address: SocketAddr, machine: u8) -> NfsExport {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_told_is_so_whoever_changed_it_last() {
+async fn metadata_replies_reflect_the_last_change_by_any_writer() {
     let _turn = MeasuringTurn::wait();
     let (steps, seed) =
         (from_environment("ANABRANCH_STEPS", STEPS), from_environment("ANABRANCH_SEED", 1));

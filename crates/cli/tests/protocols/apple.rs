@@ -104,7 +104,7 @@ fn backups_are_offered_where_the_share_is_for_them() {
 }
 
 #[test]
-fn a_share_for_backups_has_room_up_to_its_limit() {
+fn time_machine_share_reports_space_up_to_its_limit() {
     const MIB: u64 = 1 << 20;
     let mut setup = Setup::new();
     setup.shares += "time_machine = true\ntime_machine_max_bytes = 104857600\n";
@@ -146,7 +146,7 @@ fn rename(client: &mut RawSmbClient, from: &str, to: &str) -> u32 {
 }
 
 #[test]
-fn a_mac_renames_a_bundle_with_open_files() {
+fn aapl_client_renames_bundle_with_open_files() {
     let mut setup = Setup::new();
     setup.shares += "time_machine = true\n";
     let server = setup.start();

@@ -65,7 +65,7 @@ fn channels_command_shows_addresses_algorithms_and_traffic() {
 }
 
 #[test]
-fn a_channel_is_cut_by_the_command_and_the_session_goes_on() {
+fn cut_command_resets_channel_and_session_goes_on() {
     let server = Setup::new().start();
     let mut first = SigningChannel::ready(server.smb);
     let mut second = first.bound(server.smb);
@@ -91,7 +91,7 @@ fn a_channel_is_cut_by_the_command_and_the_session_goes_on() {
 }
 
 #[test]
-fn the_channel_after_the_cap_is_refused_and_a_reload_raises_it() {
+fn channel_beyond_channels_max_is_refused_until_raised() {
     let server = Setup::new().start();
     let first = SigningChannel::ready(server.smb);
     let mut more: Vec<SigningChannel> = (1..4).map(|_| first.bound(server.smb)).collect();

@@ -40,7 +40,7 @@ fn two_users() -> Setup {
 }
 
 #[test]
-fn an_open_comes_back_with_its_locks_to_its_own_user_only() {
+fn durable_open_reconnects_with_its_locks() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let opened = open(&mut client, "file", LONG);
@@ -69,7 +69,7 @@ fn an_open_comes_back_with_its_locks_to_its_own_user_only() {
 }
 
 #[test]
-fn an_open_is_not_given_to_another_user_whatever_they_know() {
+fn durable_reconnect_by_another_user_is_denied() {
     let server = two_users().start();
     let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", LONG).file_id();
@@ -89,7 +89,7 @@ fn an_open_is_not_given_to_another_user_whatever_they_know() {
 }
 
 #[test]
-fn an_open_waits_as_long_as_its_client_asked() {
+fn durable_open_expires_after_its_requested_timeout() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", 100).file_id();
@@ -101,7 +101,7 @@ fn an_open_waits_as_long_as_its_client_asked() {
 }
 
 #[test]
-fn a_create_sent_again_gets_the_same_open_until_it_is_used() {
+fn replayed_create_gets_same_open_until_it_is_closed() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", LONG).file_id();
@@ -140,7 +140,7 @@ fn replayed_create_after_connection_loss_resumes_its_open() {
 }
 
 #[test]
-fn a_create_that_is_under_way_is_not_begun_twice() {
+fn replay_of_pending_create_is_not_available() {
     let server = Setup::new().start();
     let mut holder = RawSmbClient::ready_3(&server, [1; 16]);
     let held = open(&mut holder, "file", LONG).file_id();
@@ -157,7 +157,7 @@ fn a_create_that_is_under_way_is_not_begun_twice() {
 }
 
 #[test]
-fn a_change_by_a_channel_that_was_given_up_is_refused() {
+fn write_with_outdated_channel_sequence_is_refused() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = open(&mut client, "file", LONG).file_id();
@@ -170,7 +170,7 @@ fn a_change_by_a_channel_that_was_given_up_is_refused() {
 }
 
 #[test]
-fn a_resilient_open_is_kept_without_an_oplock() {
+fn resilient_open_survives_disconnect_without_oplock() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let file = client.create("file");
@@ -193,7 +193,7 @@ fn a_resilient_open_is_kept_without_an_oplock() {
 }
 
 #[test]
-fn whoever_reaches_an_open_first_has_it_and_nobody_else() {
+fn concurrent_durable_reconnects_have_at_most_one_winner() {
     const ROUNDS: usize = 4;
     let server = Setup::new().start();
     for round in 0..ROUNDS {

@@ -170,7 +170,7 @@ fn names_that_show_alike_are_each_opened_by_their_own() {
 }
 
 #[test]
-fn a_new_name_with_private_characters_stores_their_bytes() {
+fn new_name_with_private_characters_is_stored_mapped() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     for _ in 0..2 {
@@ -225,7 +225,7 @@ fn needed(reply: &RawReply, in_context: bool) -> usize {
 }
 
 #[test]
-fn a_buffer_that_is_too_small_is_answered_with_the_size_needed() {
+fn query_info_with_small_buffer_reports_the_required_size() {
     let server = Setup::new().start();
     for in_context in [false, true] {
         let mut client = if in_context { ready_311(&server) } else { RawSmbClient::ready(&server) };
@@ -321,7 +321,7 @@ fn create_takes_every_attribute_that_files_have_elsewhere() {
 }
 
 #[test]
-fn a_dangling_link_opened_to_create_is_not_found() {
+fn create_over_dangling_link_is_not_found() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     symlink("nowhere", server.data().join("dangling")).unwrap();
@@ -335,7 +335,7 @@ fn a_dangling_link_opened_to_create_is_not_found() {
 }
 
 #[test]
-fn a_read_only_share_denies_each_change() {
+fn read_only_share_denies_every_change() {
     let mut setup = Setup::new();
     setup.shares += "read_only = true\n";
     let data = setup.folder.path().join("data");
@@ -371,7 +371,7 @@ fn a_read_only_share_denies_each_change() {
 const REMOVAL: u32 = OPEN_REPARSE_POINT | 0x20 | DIRECTORY_FILE;
 
 #[test]
-fn a_link_to_a_directory_is_removed_as_a_directory() {
+fn directory_link_is_removed_as_directory() {
     for shows_links in [false, true] {
         let mut setup = Setup::new();
         setup.shares += &format!("show_symlinks = {shows_links}\n");

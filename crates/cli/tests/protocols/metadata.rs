@@ -49,7 +49,7 @@ fn names_are_created_and_found_without_directory_reads() {
 }
 
 #[test]
-fn what_a_local_process_changed_is_what_the_next_request_finds() {
+fn local_changes_are_visible_to_the_next_request() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     let at = |name: &str| server.data().join(name);
@@ -69,7 +69,7 @@ fn what_a_local_process_changed_is_what_the_next_request_finds() {
 }
 
 #[test]
-fn a_share_without_the_cache_serves_the_same_names() {
+fn share_without_metadata_cache_finds_the_same_names() {
     let mut setup = Setup::new();
     setup.shares += "metadata_cache = \"off\"\n";
     let server = setup.start();
@@ -83,7 +83,7 @@ fn a_share_without_the_cache_serves_the_same_names() {
 
 /// Checks growth, not speed: the last thousand of many names take about as long as the first.
 #[test]
-fn the_ten_thousandth_name_is_made_as_fast_as_the_first() {
+fn create_time_is_constant_in_a_large_directory() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     make(&mut client, "first");

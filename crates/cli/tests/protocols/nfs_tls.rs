@@ -220,7 +220,7 @@ fn tls_share_is_reached_under_tls_only() {
 }
 
 #[test]
-fn a_client_shows_a_certificate_where_one_is_asked_for() {
+fn nfs_client_without_required_certificate_is_refused() {
     let address = address(91);
     let ca = file("ca.pem");
     let server = with_tls(address, &format!("nfs_tls_client_ca = {ca:?}")).start();
@@ -237,7 +237,7 @@ fn a_client_shows_a_certificate_where_one_is_asked_for() {
 }
 
 #[test]
-fn who_names_nothing_to_speak_inside_is_let_in() {
+fn nfs_tls_client_without_alpn_is_accepted() {
     let address = address(93);
     let _server = with_tls(address, "").start();
     let mut config = ClientConfig::clone(&sealing(false));

@@ -87,7 +87,7 @@ fn persistent_opens_of_one_file_survive_kill_per_client() {
 }
 
 #[test]
-fn the_server_is_known_again_after_a_kill() {
+fn server_guid_survives_kill() {
     let guid = |server: &ServerProcess| {
         let mut client = RawSmbClient::connect_3(server, CLIENT);
         client.negotiate().bytes[72..88].to_vec()

@@ -305,7 +305,7 @@ fn append_only_open_writes_at_the_end_only() {
 }
 
 #[test]
-fn a_symbolic_link_stops_a_create_with_where_it_leads() {
+fn posix_create_of_symlink_reports_its_target() {
     let server = Setup::new().start();
     symlink("../up/there", server.data().join("link")).unwrap();
     let mut client = ready(&server, &[(POSIX, &VARIANT)]);

@@ -300,7 +300,7 @@ fn nfs_changes_are_notified_to_smb_watchers() {
 }
 
 #[test]
-fn an_open_by_smb_waits_until_a_delegation_is_given_back() {
+fn smb_open_waits_until_nfs_delegation_is_returned() {
     let (server, nfs) = start(114);
     let (runtime, mut smb) = (runtime(), RawSmbClient::ready(&server));
     let nfs = runtime.block_on(called_back(nfs));
@@ -416,7 +416,7 @@ fn lose_handles(smb: &mut RawSmbClient) {
 }
 
 #[test]
-fn an_open_and_a_write_by_nfs_take_leases_of_smb() {
+fn nfs_open_and_write_break_smb_leases() {
     let (server, nfs) = start(115);
     let (runtime, mut smb) = (runtime(), RawSmbClient::ready_3(&server, [7; 16]));
     let nfs = Arc::new(runtime.block_on(over_nfs(nfs)));
@@ -440,7 +440,7 @@ fn an_open_and_a_write_by_nfs_take_leases_of_smb() {
 }
 
 #[test]
-fn names_and_attributes_that_nfs_changes_take_leases_of_smb() {
+fn nfs_name_and_attribute_changes_break_smb_leases() {
     let (server, nfs) = start(116);
     let (runtime, mut smb) = (runtime(), RawSmbClient::ready_3(&server, [7; 16]));
     let nfs = Arc::new(runtime.block_on(over_nfs(nfs)));

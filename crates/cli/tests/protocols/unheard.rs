@@ -90,7 +90,7 @@ async fn remote_change_is_notified_once_the_file_system_reports_it() {
 }
 
 #[test]
-fn clients_keep_nothing_that_another_machine_may_change_unheard() {
+fn share_without_change_events_grants_no_oplock() {
     let (mut setup, behind) = (Setup::new(), tempfile::tempdir().unwrap());
     std::fs::write(behind.path().join("file"), "one").unwrap();
     let Some(server) = serve(&mut setup, behind.path(), 0) else { return };

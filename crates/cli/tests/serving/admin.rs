@@ -36,7 +36,7 @@ fn with(server: &ServerProcess, method: &str, path: &str, header: &str) -> Strin
 }
 
 #[test]
-fn without_a_token_there_is_no_answer_but_that_the_server_lives() {
+fn admin_api_without_token_answers_only_liveness() {
     let server = Setup::new().start();
     let operations = operations(&server);
     assert!(operations.len() > 20, "{operations:?}");
@@ -95,7 +95,7 @@ fn admin_api_needs_token_and_refuses_foreign_origins() {
 }
 
 #[test]
-fn what_is_sent_is_bounded_and_understood() {
+fn admin_api_refuses_invalid_bodies_and_queries() {
     let server = Setup::new().start();
     for (body, wanted) in [
         (String::new(), "400"),
@@ -117,7 +117,7 @@ fn what_is_sent_is_bounded_and_understood() {
 }
 
 #[test]
-fn a_session_is_closed_by_the_command_and_others_go_on() {
+fn sessions_close_command_ends_only_that_session() {
     let server = Setup::new().start();
     let (mut first, mut second) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     first.create("one");
@@ -165,7 +165,7 @@ fn draining_server_refuses_new_clients_until_files_are_closed() {
 }
 
 #[test]
-fn a_unix_socket_takes_its_own_user_without_a_token() {
+fn admin_unix_socket_serves_its_owner_without_token() {
     let mut setup = Setup::new();
     let path = setup.folder.path().join("run").join("admin.sock");
     let admin = format!("unix:{}", path.display());

@@ -79,7 +79,7 @@ fn garbage_after_the_logon_ends_only_that_connection() {
 }
 
 #[test]
-fn every_flipped_byte_of_a_logon_is_survived() {
+fn logon_with_any_flipped_byte_is_survived() {
     let mut server = Setup::new().start();
     let mut valid = RawSmbClient::over(dummy());
     let negotiate = valid.message(NEGOTIATE, &RawSmbClient::negotiate_body());
@@ -142,7 +142,7 @@ fn incomplete_frame_times_out_after_logon() {
 
 /// The client's machine has lost power: it acknowledges nothing.
 #[test]
-fn a_client_that_vanishes_without_a_word_is_noticed() {
+fn unreachable_client_is_detected_and_its_locks_freed() {
     let server = Setup::new().server("stall_seconds = 2").start();
     let (mut good, mut gone) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let file = gone.create("held");
@@ -163,7 +163,7 @@ fn a_client_that_vanishes_without_a_word_is_noticed() {
 }
 
 #[test]
-fn a_client_that_never_takes_its_answers_is_closed() {
+fn client_that_reads_no_replies_is_disconnected() {
     let server = Setup::new().server("stall_seconds = 2").start();
     let (mut greedy, mut good) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let file = greedy.create("data");

@@ -164,7 +164,7 @@ fn read_back(client: &mut RawSmbClient, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_acknowledged_write_of_several_writers_survives_a_kill() {
+fn acknowledged_writes_of_several_writers_survive_kill() {
     let mut server = Setup::new().start();
     for (round, after) in KILLS_AFTER.into_iter().enumerate() {
         let first = round as u64 * WRITERS;

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 #[test]
-fn the_first_start_makes_a_user_whose_printed_password_works() {
+fn first_start_creates_user_with_printed_password() {
     let mut setup = Setup::new();
     setup.arguments.clear();
     let config = setup.config();
@@ -44,7 +44,7 @@ fn the_first_start_makes_a_user_whose_printed_password_works() {
 }
 
 #[test]
-fn a_folder_alone_is_served_under_its_own_name() {
+fn directory_argument_is_served_under_its_own_name() {
     let setup = Setup::new();
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("my files");
@@ -114,7 +114,7 @@ fn reload_that_requires_encryption_cuts_plain_sessions() {
 }
 
 #[test]
-fn a_reload_brings_shares_and_users_and_drops_no_session() {
+fn reload_adds_shares_and_users_and_keeps_sessions() {
     let setup = Setup::new();
     let config = setup.config();
     let server = setup.start();
@@ -152,7 +152,7 @@ fn a_reload_brings_shares_and_users_and_drops_no_session() {
 }
 
 #[test]
-fn a_reload_of_a_broken_file_changes_nothing_and_says_where() {
+fn reload_of_invalid_file_changes_nothing_and_reports_line() {
     let setup = Setup::new();
     let config = setup.config();
     let server = setup.start();
@@ -176,7 +176,7 @@ fn a_reload_of_a_broken_file_changes_nothing_and_says_where() {
 }
 
 #[test]
-fn a_stop_waits_for_no_idle_connection_and_no_waiting_lock() {
+fn stop_with_idle_connections_and_waiting_locks_is_prompt() {
     let mut server = Setup::new().start();
     let (mut holder, mut waiter) = (RawSmbClient::ready(&server), RawSmbClient::ready(&server));
     let _silent = RawSmbClient::connect(server.smb);
@@ -195,7 +195,7 @@ fn a_stop_waits_for_no_idle_connection_and_no_waiting_lock() {
 /// A client writes without pause; the file must hold every write that was acknowledged before the
 /// stop, and the server must not fail.
 #[test]
-fn a_stop_under_load_loses_no_acknowledged_write() {
+fn stop_under_load_loses_no_acknowledged_write() {
     let mut server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     let file = client.create("log");
@@ -225,14 +225,14 @@ fn a_stop_under_load_loses_no_acknowledged_write() {
 }
 
 #[test]
-fn an_interrupt_stops_it_too() {
+fn interrupt_signal_stops_the_server() {
     let mut server = Setup::new().start();
     server.signal("INT");
     assert!(server.ended().success());
 }
 
 #[test]
-fn status_shows_who_is_there_and_what_is_open() {
+fn status_shows_sessions_and_open_files() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     client.create("some file");
@@ -279,7 +279,7 @@ fn metrics_count_what_happened() {
 
 /// Requests of a foreign web page in a local browser have a name in the Host header.
 #[test]
-fn the_admin_page_does_not_answer_to_foreign_names() {
+fn admin_api_refuses_foreign_host_headers() {
     let server = Setup::new().start();
     for host in ["Host: evil.example.org\r\n", ""] {
         let answer = server.request(&format!("GET /v1/status HTTP/1.0\r\n{host}\r\n"));

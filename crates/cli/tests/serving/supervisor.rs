@@ -36,7 +36,7 @@ impl Manager {
 }
 
 #[test]
-fn the_service_manager_hears_of_start_reload_life_and_end() {
+fn service_manager_is_notified_of_start_reload_and_stop() {
     let mut setup = Setup::new();
     let path = setup.folder.path().join("notify");
     let manager = Manager::new(&path);
@@ -103,7 +103,7 @@ fn sockets_that_were_open_before_are_served_by_their_names() {
 }
 
 #[test]
-fn a_socket_that_nobody_has_named_is_refused() {
+fn activation_socket_with_unknown_name_is_refused() {
     let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 \
                   LISTEN_FDNAMES=web.socket exec \"$0\" \"$@\"";
     let setup = Setup::new();

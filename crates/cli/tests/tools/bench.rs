@@ -108,7 +108,7 @@ fn every_kind(address: SocketAddr, user: &str, pid: u32) {
 }
 
 #[test]
-fn a_folder_that_is_there_is_worked_in_and_left_as_it_was() {
+fn bench_in_existing_folder_leaves_it_unchanged() {
     let server = Setup::new().start();
     let folder = server.folder.path().join("data/names");
     std::fs::create_dir_all(&folder).unwrap();
@@ -220,7 +220,7 @@ fn loads_over_nfs_run_on_ganesha_and_leave_nothing_behind() {
 }
 
 #[test]
-fn the_table_says_what_was_measured_and_mistakes_are_told() {
+fn bench_table_describes_the_load_and_reports_errors() {
     let server = Setup::new().start();
     let arguments = ["--duration", "0.2", "--warm-up", "0", "--file-size", "1M", "--channels", "1"];
     let output = bench(server.smb, &user(), &arguments);
@@ -245,7 +245,7 @@ fn the_table_says_what_was_measured_and_mistakes_are_told() {
 }
 
 #[test]
-fn a_server_that_goes_away_ends_the_run_with_its_reason() {
+fn bench_ends_with_a_reason_when_the_server_dies() {
     let mut server = Setup::new().start();
     let child = anabranch()
         .args(["bench", &format!("smb://{}@{}/data", user(), server.smb), "--quiet"])
@@ -278,7 +278,7 @@ fn compared(url: &str, arguments: &[&str]) -> Value {
 const BRIEF: [&str; 6] = ["--duration", "0.2", "--warm-up", "0.1", "--file-size", "4M"];
 
 #[test]
-fn a_mix_is_swept_in_eleven_points() {
+fn bench_mix_sweep_has_eleven_points() {
     let server = Setup::new().start();
     let url = format!("smb://{}@{}/data", user(), server.smb);
     let sweep = ["--random", "--block", "4K", "--mix-sweep", "10", "--rounds", "1"];

@@ -85,7 +85,7 @@ fn further_channels_open_in_the_background_where_useful() {
 /// Servers fail one of several connections that come together: its path is tried once more before
 /// another path bears two channels.
 #[test]
-fn each_path_has_a_channel_despite_a_broken_and_a_silent_one() {
+fn paths_have_channels_despite_a_broken_and_a_silent_one() {
     let server = Setup::new().start();
     block_on(async {
         let mut paths = Vec::new();
@@ -112,7 +112,7 @@ fn each_path_has_a_channel_despite_a_broken_and_a_silent_one() {
 
 /// A client that closes while channels are being opened has none afterwards.
 #[test]
-fn a_channel_that_comes_after_the_end_is_closed() {
+fn channel_that_opens_after_client_close_is_closed() {
     let server = Setup::new().start();
     block_on(async {
         for pause in 0..20 {
@@ -228,7 +228,7 @@ fn every_cell(address: SocketAddr, user: &str, channels: usize) {
 }
 
 #[test]
-fn every_dialect_signature_and_cipher_works_with_our_server() {
+fn dialects_signatures_and_ciphers_work_with_anabranch() {
     let server = Setup::new().start();
     every_cell(server.smb, &user(), 1);
 }
@@ -413,7 +413,7 @@ fn silent_channel_is_dropped_and_its_requests_move() {
 /// A slow link is not a silent one: the client waits for a large reply in big reads, and must not
 /// time out between them.
 #[test]
-fn a_channel_on_a_slow_line_is_not_given_up() {
+fn channel_on_a_slow_link_is_not_timed_out() {
     let server = Setup::new().start();
     block_on(async {
         let relay = Relay::new(server.smb).await;
@@ -512,7 +512,7 @@ fn load_is_spread_over_all_channels() {
 }
 
 #[test]
-fn a_wrong_password_and_a_missing_share_are_told() {
+fn wrong_password_and_missing_share_are_reported() {
     let server = Setup::new().start();
     block_on(async {
         let wrong = target(server.smb, &user(), "a wrong password");
@@ -526,7 +526,7 @@ fn a_wrong_password_and_a_missing_share_are_told() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn a_share_that_demands_sealing_is_used_sealed() {
+fn samba_share_that_requires_encryption_is_used_sealed() {
     let server = SambaServer::start(SambaRelease::Installed, 87, "");
     block_on(async {
         let client = connect(server.smb, USER, options()).await;

@@ -74,7 +74,7 @@ fn check_warns_of_many_channels_and_is_content() {
 }
 
 #[test]
-fn the_metadata_cache_is_switched_by_share_and_by_either_name() {
+fn metadata_cache_is_switched_by_share_and_either_name() {
     let server = Setup::new().start();
     let admin = server.admin.to_string();
     let feature = |arguments: &[&str]| {
@@ -159,7 +159,7 @@ fn users_are_added_listed_changed_and_removed() {
 }
 
 #[test]
-fn a_password_is_neither_empty_nor_asked_for_without_a_terminal() {
+fn empty_password_and_prompt_without_terminal_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let users = folder.path().join("users.toml").display().to_string();
     let empty = add_user(&users, "alice", "");
@@ -170,7 +170,7 @@ fn a_password_is_neither_empty_nor_asked_for_without_a_terminal() {
 }
 
 #[test]
-fn every_mistake_at_the_start_names_its_remedy() {
+fn serve_argument_errors_name_their_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -248,7 +248,7 @@ fn full_disk_fails_the_command_that_prints_to_it() {
 }
 
 #[test]
-fn the_help_teaches_by_example() {
+fn command_help_shows_an_example() {
     for (args, part) in [
         (&["--help"][..], "anabranch serve DIR"),
         (&["serve", "--help"], "anabranch serve --share media=/srv/media,read_only=yes"),

@@ -92,7 +92,7 @@ fn trees_go_to_ganesha_and_come_back_the_same() {
 }
 
 #[test]
-fn a_file_goes_to_a_name_or_into_a_directory() {
+fn file_is_copied_to_a_new_name_or_into_a_directory() {
     let both = SmbAndNfsServer::start(96);
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
@@ -139,7 +139,7 @@ fn large_file_is_made_stable_by_the_server_unless_no_sync() {
 }
 
 #[test]
-fn a_mirror_removes_only_what_was_agreed_to() {
+fn mirror_removes_extras_only_after_confirmation() {
     let both = SmbAndNfsServer::start(97);
     let folder = folder();
     let (root, state) = (tree(folder.path(), 100_000), folder.path().join("state"));
@@ -169,7 +169,7 @@ fn a_mirror_removes_only_what_was_agreed_to() {
 }
 
 #[test]
-fn a_server_that_has_both_ends_copies_by_itself() {
+fn copy_within_one_server_is_offloaded() {
     let both = SmbAndNfsServer::start(91);
     let folder = folder();
     let state = folder.path().join("state");
@@ -375,7 +375,7 @@ fn source_changed_between_runs_is_recopied_with_a_message() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn a_source_that_changed_is_begun_again_to_and_from_samba() {
+fn source_changed_between_runs_is_recopied_with_samba() {
     source_changes(&ServedShare::of_samba(&SambaServer::start(SambaRelease::Installed, 106, "")));
 }
 
@@ -419,7 +419,7 @@ fn cut_network_ends_copy_and_next_run_resumes_with_samba() {
 
 /// Over NFS the session outlives its connections: the copy itself goes on.
 #[test]
-fn a_copy_over_nfs_goes_on_when_its_connections_are_cut() {
+fn nfs_copy_continues_when_its_connections_are_cut() {
     let both = SmbAndNfsServer::start(108);
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));

@@ -78,7 +78,7 @@ fn doctor_reports_blockers_red_with_their_remedy() {
 }
 
 #[test]
-fn a_running_server_is_known_by_its_version_and_its_ports() {
+fn running_server_is_recognised_by_version_and_ports() {
     let running = Setup::new().start();
     let config = running.path("looked.toml");
     let text = running

@@ -79,7 +79,7 @@ fn imported_file_is_valid_and_omissions_name_their_line() {
 }
 
 #[test]
-fn a_user_with_an_imported_hash_logs_on_with_the_password() {
+fn user_with_imported_hash_logs_on_with_password() {
     let setup = Setup::new();
     let at = |name: &str| setup.folder.path().join(name).display().to_string();
     std::fs::write(at("smb.conf"), "[global]\n").unwrap();

@@ -80,7 +80,7 @@ fn nfs_is_looked_at_too() {
 }
 
 #[test]
-fn the_layer_that_is_broken_is_named_with_a_remedy() {
+fn probe_names_the_broken_layer_and_a_remedy() {
     // Nothing listens on the port any more.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = probe(&[&closed.to_string()]);
@@ -115,7 +115,7 @@ fn silent_server_fails_the_probe_within_its_timeout() {
 }
 
 #[test]
-fn the_story_is_written_with_hosts_side_by_side() {
+fn probe_report_compares_hosts_side_by_side() {
     let server = Setup::new().start();
     let file = server.path("story.md");
     let one = server.smb.to_string();
@@ -130,7 +130,7 @@ fn the_story_is_written_with_hosts_side_by_side() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn the_installed_samba_is_found_in_every_layer() {
+fn installed_samba_is_found_in_every_layer() {
     let server = SambaServer::start(SambaRelease::Installed, 98, "");
     let found = found(&[&smb(server.smb, USER)]);
     let host = is_all_found(&found);
@@ -169,7 +169,7 @@ fn channels_of(url: &str, count: usize) -> Value {
 }
 
 #[test]
-fn the_channels_of_a_share_are_shown_and_verified_in_six_steps() {
+fn share_channels_are_shown_and_verified_in_six_steps() {
     let server = Setup::new().start();
     let found = channels_of(&smb(server.smb, &user()), 4);
     let one = &found["Session"]["Connections"][0];
@@ -178,7 +178,7 @@ fn the_channels_of_a_share_are_shown_and_verified_in_six_steps() {
 }
 
 #[test]
-fn a_server_without_multichannel_fails_the_steps_that_need_it() {
+fn server_without_multichannel_fails_its_channel_steps() {
     let mut setup = Setup::new();
     setup.shares += "[multichannel]\nenabled = false\n";
     let server = setup.start();
@@ -195,7 +195,7 @@ fn a_server_without_multichannel_fails_the_steps_that_need_it() {
 }
 
 #[test]
-fn the_connections_of_an_export_are_shown_with_their_spread() {
+fn export_connections_are_shown_with_their_spread() {
     let mut setup = Setup::new();
     let (address, _) = setup.export(96, 24458);
     let _server = setup.start();
@@ -204,14 +204,14 @@ fn the_connections_of_an_export_are_shown_with_their_spread() {
 
 #[test]
 #[ignore = "needs Samba: make servers"]
-fn the_channels_of_the_installed_samba_are_verified() {
+fn installed_samba_channels_are_verified() {
     let server = SambaServer::start(SambaRelease::Installed, 95, "");
     channels_of(&smb(server.smb, USER), 4);
 }
 
 #[test]
 #[ignore = "needs NFS-Ganesha: make servers"]
-fn the_connections_of_ganesha_are_verified() {
+fn ganesha_connections_are_verified() {
     let server = Ganesha::start(94);
     channels_of(&format!("nfs://{}/export", server.nfs), 4);
 }

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_as_it_was_written() {
+    fn ea_list_round_trips_and_stops_at_its_limit() {
         let entries = vec![(b"ONE".to_vec(), b"1".to_vec()), (b"TWO".to_vec(), vec![2; 300])];
         let mut out = Vec::new();
         assert_eq!(put_ea_list(&entries, &mut out, 1000), 2);

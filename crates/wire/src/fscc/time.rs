@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_epochs_and_a_round_trip() {
+    fn file_time_round_trips_through_unix_nanoseconds() {
         assert_eq!(FileTime::from_unix_nanos(0).0, 116_444_736_000_000_000);
         assert_eq!(FileTime(0).to_unix_nanos(), -11_644_473_600_000_000_000);
         let time = FileTime(133_000_000_000_000_001);

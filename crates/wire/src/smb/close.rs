@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_is_read_as_it_was_written() {
+    fn close_response_round_trips() {
         let response = CloseResponse {
             flags: 1,
             times: [FileTime(3), FileTime(4), FileTime(5), FileTime(6)],

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_as_it_was_written() {
+    fn create_context_list_round_trips() {
         let mut list = Vec::new();
         put_context(&mut list, b"MxAc", &[]);
         put_context(&mut list, b"QFid", &[1, 2, 3]);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_is_read_as_it_was_written() {
+    fn error_response_round_trips() {
         for response in [ErrorResponse::EMPTY, ErrorResponse { contexts: 1, data: b"context" }] {
             let mut bytes = Vec::new();
             response.encode(&mut Writer::new(&mut bytes));

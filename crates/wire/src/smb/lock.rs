@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_as_it_was_written() {
+    fn lock_request_round_trips_within_its_element_limit() {
         let element = LockElement { offset_bytes: 1, length_bytes: 2, flags: LockElement::UNLOCK };
         let request = LockRequest {
             sequence: 0x11,

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_on_the_longest_mount_above_it() {
+    fn path_is_on_its_longest_mount_prefix() {
         let mounts = "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n\
                       2 1 8:2 / /srv rw,noatime shared:1 - xfs /dev/sdb rw,usrquota\n\
                       3 1 8:3 / /srv/a\\040b ro - btrfs /dev/sdc ro\nnonsense\n";
