@@ -142,7 +142,7 @@ races: ## The server under ThreadSanitizer while channels come and go (needs rus
 bench: ## Side by side with Samba and NFS-Ganesha; takes some minutes
 	cargo build --release --locked --package cli
 	cargo xtask bench peers --charts benchmarks
-	cargo xtask bench lines --charts benchmarks
+	cargo xtask bench links --charts benchmarks
 	cargo xtask bench metadata
 	cargo xtask bench metadata --backend-latency-us 1000
 	cargo xtask bench copy

@@ -128,7 +128,7 @@ fn over_smb(binary: &Path, quota: Option<&CpuQuota>, args: &Args) -> Result<()> 
     let samba = SambaPeer::start_with(&line.addresses(0), &KEEPS_MEMORY)?;
     pin(samba.pid())?;
     let there = [line.before(), here].concat();
-    let held = format!("Samba, a line of {MEGABITS} Mbit/s");
+    let held = format!("Samba, a link of {MEGABITS} Mbit/s");
     wanted().try_for_each(|CapacityRow { row, .. }| {
         smb_in_turns(binary, row, of_samba(&held, &samba), &there, args)
     })

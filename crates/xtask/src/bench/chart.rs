@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_bar_has_the_whole_width_and_names_are_escaped() {
+    fn longest_bar_has_full_width_and_names_are_escaped() {
         let mut chart = BarChart::new("a < b", ["ours", "theirs"]);
         chart.row("one & two", [2.0, 4.0]);
         let svg = chart.svg();

@@ -67,7 +67,7 @@ struct MeasuringClient<'a> {
 
 /// Cost of one copy.
 #[derive(Clone, Copy, Debug)]
-struct Figure {
+struct CopyCost {
     seconds: f64,
     /// CPU seconds of the program, and of the server.
     client_seconds: f64,
@@ -218,17 +218,17 @@ fn rows(
 }
 
 /// Medians of the measures, each taken separately.
-fn middle(found: Vec<Figure>) -> Option<Figure> {
-    let of = |measure: fn(&Figure) -> f64| Some(measure(&median(found.clone(), measure)?));
-    Some(Figure {
+fn middle(found: Vec<CopyCost>) -> Option<CopyCost> {
+    let of = |measure: fn(&CopyCost) -> f64| Some(measure(&median(found.clone(), measure)?));
+    Some(CopyCost {
         seconds: of(|one| one.seconds)?,
         client_seconds: of(|one| one.client_seconds)?,
         server_seconds: of(|one| one.server_seconds)?,
     })
 }
 
-fn cell_text(figure: &Figure, count: f64) -> String {
-    let Figure { seconds, client_seconds, server_seconds } = figure;
+fn cell_text(figure: &CopyCost, count: f64) -> String {
+    let CopyCost { seconds, client_seconds, server_seconds } = figure;
     let each = |seconds: &f64| seconds * 1e6 / count;
     let rate = count / seconds;
     format!("{seconds:.2} ({rate:.0}), {:.0} + {:.0}", each(client_seconds), each(server_seconds))
@@ -261,7 +261,7 @@ fn measure(
     tool: Tool,
     server: &ComparedServer<'_>,
     way: &CopyDirection<'_>,
-) -> Result<Figure> {
+) -> Result<CopyCost> {
     let (there, back) = (server.share.join(way.there), stage.work.join("back"));
     remove(&back)?;
     if way.is_up {
@@ -294,7 +294,7 @@ fn measure(
     anyhow::ensure!(found == expected, "{}: {found:?}, not {expected:?}", copy.display());
     remove(&back)?;
     let server_seconds = (after.1 - before.1) / TICKS_PER_SECOND;
-    Ok(Figure { seconds, client_seconds: after.0 - before.0, server_seconds })
+    Ok(CopyCost { seconds, client_seconds: after.0 - before.0, server_seconds })
 }
 
 fn own(path: &Path) {

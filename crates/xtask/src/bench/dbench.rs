@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_dbench_is_read_and_nothing_else() {
+    fn dbench_table_is_parsed_and_other_lines_are_skipped() {
         let said = "   4  execute   1 sec\n\n Operation                Count    AvgLat    MaxLat\n \
                     --------------------------------------------------\n \
                     CLOSE                      630     0.050     1.899\n \

@@ -6,7 +6,7 @@ mod copy;
 mod dbench;
 mod instructions;
 mod limits;
-mod lines;
+mod links;
 mod metadata;
 mod network;
 mod nfs;
@@ -22,11 +22,14 @@ use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+/// Earlier name of the benchmark `links`, which the help does not show.
+const EARLIER_LINKS: &str = "lines";
+
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Benchmark to run: `peers`, both servers on the loopback device; `lines`, over slow or long
-    /// links; `metadata`, operations on names; `nfs`, compared with NFS-Ganesha; `copy`, compared
+    /// Benchmark to run: `peers`, both servers on the loopback device; `links`, over slow or long
+    /// ones; `metadata`, operations on names; `nfs`, compared with NFS-Ganesha; `copy`, compared
     /// with other copy programs; `dbench`, with that program; `agreement`, our loader compared with
     /// foreign ones; `limits`, limits of shares under overload; `instructions`, the cost of limits
     /// for each request; `walk`, reads during a walk through a tree of millions of names; `floor`,
@@ -104,13 +107,13 @@ impl Args {
 /// # Errors
 /// A server or a load that does not run.
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
-    if !args.host_network || args.what == "lines" {
+    if !args.host_network || ["links", EARLIER_LINKS].contains(&args.what.as_str()) {
         network::enter()?;
     }
     println!("TCP congestion control: {}\n", network::congestion_control());
     match args.what.as_str() {
         "peers" => peers::run(root, args)?,
-        "lines" => lines::run(root, args)?,
+        "links" | EARLIER_LINKS => links::run(root, args)?,
         "metadata" => metadata::run(root, args)?,
         "nfs" => nfs::run(root, args)?,
         "copy" => copy::run(root, args)?,
@@ -121,7 +124,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         "walk" => walk::run(root, args)?,
         "floor" => floor(root, args)?,
         other => bail!(
-            "no bench {other:?}; there are: peers, lines, metadata, nfs, copy, dbench, agreement, limits, instructions, walk, floor"
+            "no bench {other:?}; there are: peers, links, metadata, nfs, copy, dbench, agreement, limits, instructions, walk, floor"
         ),
     }
     Ok(ExitCode::SUCCESS)

@@ -84,7 +84,7 @@ pub enum NetworkLink<'a> {
 pub struct ClientNetwork {
     /// Processes that hold the namespace and the links.
     held: Vec<Child>,
-    lines: u8,
+    links: u8,
 }
 
 impl ClientNetwork {
@@ -92,12 +92,12 @@ impl ClientNetwork {
     ///
     /// # Errors
     /// A command is missing or refused.
-    pub fn new(lines: u8, line: &NetworkLink<'_>) -> Result<Self> {
+    pub fn new(links: u8, link: &NetworkLink<'_>) -> Result<Self> {
         let holder = Command::new("unshare").args(["--net", "sleep", "3600"]).spawn()?;
-        let mut ends = Self { held: vec![holder], lines };
+        let mut ends = Self { held: vec![holder], links };
         ends.wait_for_namespace()?;
-        for at in 0..lines {
-            match line {
+        for at in 0..links {
+            match link {
                 NetworkLink::Shaped { megabits } => {
                     let queue = format!("tbf rate {megabits}mbit burst 256k latency 20ms");
                     ends.shaped(at, |device, _| format!("tc qdisc add dev {device} root {queue}"))?;
@@ -120,7 +120,7 @@ impl ClientNetwork {
 
     /// The addresses of the first or the second server, one on each link.
     pub fn addresses(&self, server: u8) -> Vec<String> {
-        (0..self.lines).map(|at| format!("10.99.{at}.{}", server + 1)).collect()
+        (0..self.links).map(|at| format!("10.99.{at}.{}", server + 1)).collect()
     }
 
     /// The command prefix that runs a program in the client's namespace.
@@ -163,7 +163,7 @@ impl ClientNetwork {
 
     fn long(&mut self, at: u8, root: &Path, round_trip_ms: u32) -> Result<()> {
         let relay = Command::new("python3")
-            .arg(root.join("conformance/long-line"))
+            .arg(root.join("conformance/long-link"))
             .args([format!("server{at}"), format!("client{at}")])
             .arg((f64::from(round_trip_ms) / 2.0).to_string())
             .stdin(Stdio::null())
@@ -208,7 +208,7 @@ pub fn behind(words: &[String]) -> Command {
 
 impl Drop for ClientNetwork {
     fn drop(&mut self) {
-        for at in 0..self.lines {
+        for at in 0..self.links {
             let _ = ip(&format!("link del server{at}"));
         }
         for child in &mut self.held {

@@ -4,7 +4,7 @@
 
 use super::chart::BarChart;
 use super::network::{self, ClientNetwork, NetworkLink};
-use super::own_loader::Figure;
+use super::own_loader::LoadFigure;
 use super::{Args, median};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
@@ -271,7 +271,7 @@ fn measure(
     folder: &str,
     args: &Args,
     arguments: &[impl AsRef<OsStr>],
-) -> Result<Figure> {
+) -> Result<LoadFigure> {
     let output = anabranch
         .args(["bench", format!("{}/{folder}", server.url()).trim_end_matches('/')])
         .args(["--quiet", "--json", "-", "--warm-up", "1"])
@@ -280,5 +280,5 @@ fn measure(
         .args(arguments)
         .output()
         .context("anabranch bench")?;
-    Figure::of(&output)
+    LoadFigure::of(&output)
 }

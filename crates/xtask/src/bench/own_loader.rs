@@ -41,7 +41,7 @@ pub struct OwnLoad {
 
 /// Figures of one load.
 #[derive(Clone, Copy, Debug)]
-pub struct Figure {
+pub struct LoadFigure {
     /// Operations per second.
     pub rate: f64,
     /// Server CPU time for each operation, in microseconds.
@@ -118,8 +118,8 @@ pub fn run(binary: &Path, servers: [(&str, u32); 2], peer: &str, args: &Args) ->
     args.draw("own-loader.svg", &chart)
 }
 
-fn print(load: &OwnLoad, ours: &Figure, samba: &Figure) {
-    let seconds_each_gib = |figure: &Figure| match load.bytes {
+fn print(load: &OwnLoad, ours: &LoadFigure, samba: &LoadFigure) {
+    let seconds_each_gib = |figure: &LoadFigure| match load.bytes {
         Some(bytes) => format!("{:.2}", figure.server_us * 1_073.741_824 / f64::from(bytes)),
         None => "-".to_owned(),
     };
@@ -149,7 +149,7 @@ pub fn measure(
     pid: u32,
     seconds: u32,
     load: &OwnLoad,
-) -> Result<Figure> {
+) -> Result<LoadFigure> {
     let output = anabranch
         .args(["bench", &format!("smb://{USER}@{address}:{PORT}/plain"), "--quiet"])
         .args(["--json", "-", "--warm-up", "1", "--duration", &seconds.to_string()])
@@ -158,10 +158,10 @@ pub fn measure(
         .env("ANABRANCH_PASSWORD", PASSWORD)
         .output()
         .context("anabranch bench")?;
-    Figure::of(&output)
+    LoadFigure::of(&output)
 }
 
-impl Figure {
+impl LoadFigure {
     /// Parses the report of `anabranch bench --json -`.
     ///
     /// # Errors

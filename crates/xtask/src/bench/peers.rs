@@ -32,7 +32,7 @@ const ROWS: [PeerLoad; 10] = [
 
 /// Operations per second, and the server's CPU time for each.
 #[derive(Clone, Copy, Debug)]
-pub struct Figure {
+pub struct PeerFigure {
     /// Operations per second.
     pub rate: f64,
     /// Server CPU time for each operation, in microseconds.
@@ -135,10 +135,10 @@ fn under_torture(ours: &RunningServer, peer: &PeerServer, args: &Args) -> Result
 }
 
 /// Median rate and median time, each taken separately.
-fn middle(figures: Vec<Figure>) -> Option<Figure> {
+fn middle(figures: Vec<PeerFigure>) -> Option<PeerFigure> {
     let rate = median(figures.clone(), |f| f.rate)?.rate;
     let cpu_us = median(figures, |f| f.cpu_us)?.cpu_us;
-    Some(Figure { rate, cpu_us })
+    Some(PeerFigure { rate, cpu_us })
 }
 
 /// The command that starts smbtorture: the newest version if it is installed.
@@ -167,7 +167,7 @@ pub fn measure(
     address: &str,
     pid: u32,
     seconds: u32,
-) -> Result<Figure> {
+) -> Result<PeerFigure> {
     let (_, bench, bytes, depth, connections, options) = row;
     let mut command = Command::new(&torture[0]);
     command.args(&torture[1..]).arg(format!("//{address}/plain")).args(["-p", &PORT.to_string()]);
@@ -185,7 +185,7 @@ pub fn measure(
         bail!("{bench}: no figure in: {text}");
     }
     let rate = rates.iter().sum::<f64>() / rates.len() as f64;
-    Ok(Figure { rate, cpu_us: used * 1e6 / (rate * f64::from(seconds)) })
+    Ok(PeerFigure { rate, cpu_us: used * 1e6 / (rate * f64::from(seconds)) })
 }
 
 fn rate_of(line: &str) -> Option<f64> {

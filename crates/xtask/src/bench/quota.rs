@@ -28,7 +28,7 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
 /// Version of the control group, which determines its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
@@ -37,7 +37,7 @@ enum Version {
 #[derive(Debug)]
 pub struct CpuQuota {
     folder: PathBuf,
-    version: Version,
+    version: CgroupVersion,
 }
 
 impl CpuQuota {
@@ -49,7 +49,7 @@ impl CpuQuota {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         let (parent, version) = hierarchy(&mounts).context("no control groups with `cpu`")?;
         remove_left(&parent);
-        if version == Version::Two {
+        if version == CgroupVersion::Two {
             // Enables the controller for the groups below; it may be enabled already.
             let _ = fs::write(parent.join("cgroup.subtree_control"), "+cpu");
         }
@@ -113,7 +113,7 @@ fn remove_left(parent: &Path) {
 
 /// The folder for groups with a CPU quota: a controller that version 1 has mounted is missing in
 /// version 2.
-fn hierarchy(mounts: &str) -> Option<(PathBuf, Version)> {
+fn hierarchy(mounts: &str) -> Option<(PathBuf, CgroupVersion)> {
     let of_kind = |kind: &'static str| {
         mounts.lines().filter_map(move |line| {
             let mut fields = line.split(' ').skip(1);
@@ -123,27 +123,27 @@ fn hierarchy(mounts: &str) -> Option<(PathBuf, Version)> {
     };
     let one = of_kind("cgroup").find(|(_, options)| options.split(',').any(|o| o == "cpu"));
     if let Some((place, _)) = one {
-        return Some((place.into(), Version::One));
+        return Some((place.into(), CgroupVersion::One));
     }
-    of_kind("cgroup2").next().map(|(place, _)| (place.into(), Version::Two))
+    of_kind("cgroup2").next().map(|(place, _)| (place.into(), CgroupVersion::Two))
 }
 
 /// Control files and their contents for a quota in percent of one processor.
-fn settings(version: Version, percent: u32) -> Vec<(&'static str, String)> {
+fn settings(version: CgroupVersion, percent: u32) -> Vec<(&'static str, String)> {
     let part = PERIOD_US * percent / 100;
     let (quota, period) = match part < QUOTA_US_MIN {
         true => (QUOTA_US_MIN, QUOTA_US_MIN * 100 / percent.max(1)),
         false => (part, PERIOD_US),
     };
     match version {
-        Version::One => vec![
+        CgroupVersion::One => vec![
             ("cpu.shares", SHARES_MAX.to_string()),
             // The old quota must fit into the new period.
             ("cpu.cfs_quota_us", "-1".to_owned()),
             ("cpu.cfs_period_us", period.to_string()),
             ("cpu.cfs_quota_us", quota.to_string()),
         ],
-        Version::Two => {
+        CgroupVersion::Two => {
             vec![("cpu.weight", WEIGHT_MAX.to_string()), ("cpu.max", format!("{quota} {period}"))]
         }
     }
@@ -154,32 +154,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_controller_is_found_where_it_is() {
+    fn cpu_controller_is_found_in_both_cgroup_versions() {
         let one = "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
                    cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
                    cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n";
-        let found = Some(("/sys/fs/cgroup/cpu,cpuacct".into(), Version::One));
+        let found = Some(("/sys/fs/cgroup/cpu,cpuacct".into(), CgroupVersion::One));
         assert_eq!(hierarchy(one), found);
         let two = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n";
-        assert_eq!(hierarchy(two), Some(("/sys/fs/cgroup".into(), Version::Two)));
+        assert_eq!(hierarchy(two), Some(("/sys/fs/cgroup".into(), CgroupVersion::Two)));
         assert_eq!(hierarchy("proc /proc proc rw 0 0\n"), None);
     }
 
     #[test]
-    fn a_part_of_a_short_period_is_never_less_than_the_kernel_takes() {
-        assert_eq!(settings(Version::Two, 30)[1], ("cpu.max", "1500 5000".to_owned()));
-        assert_eq!(settings(Version::Two, 5)[1], ("cpu.max", "1000 20000".to_owned()));
-        let texts = settings(Version::One, 25);
+    fn quota_is_at_least_the_kernel_minimum() {
+        assert_eq!(settings(CgroupVersion::Two, 30)[1], ("cpu.max", "1500 5000".to_owned()));
+        assert_eq!(settings(CgroupVersion::Two, 5)[1], ("cpu.max", "1000 20000".to_owned()));
+        let texts = settings(CgroupVersion::One, 25);
         let last = texts.last().map(|(file, text)| (*file, text.as_str()));
         assert_eq!(last, Some(("cpu.cfs_quota_us", "1250")));
         assert_eq!(texts[2], ("cpu.cfs_period_us", "5000".to_owned()));
     }
 
     #[test]
-    fn a_group_goes_with_its_owner_and_what_it_holds_is_limited() {
+    fn quota_limits_its_process_and_removes_its_group_on_drop() {
         let folder = std::env::temp_dir().join(format!("anabranch-quota-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        let quota = CpuQuota { folder: folder.clone(), version: Version::Two };
+        let quota = CpuQuota { folder: folder.clone(), version: CgroupVersion::Two };
         quota.hold(7, 50).unwrap();
         assert_eq!(fs::read_to_string(folder.join("cpu.max")).unwrap(), "2500 5000");
         assert_eq!(fs::read_to_string(folder.join("cgroup.procs")).unwrap(), "7");

@@ -84,7 +84,7 @@ pub fn run(
     let (server, _) =
         MeasuredNfsServer::ganesha_with(root, line.addresses(0).remove(0), &KEEPS_MEMORY)?;
     pin(server.pid)?;
-    let held = format!("NFS-Ganesha, a line of {MEGABITS} Mbit/s");
+    let held = format!("NFS-Ganesha, a link of {MEGABITS} Mbit/s");
     in_turns(programs, &server, &held, &[line.before(), here].concat(), args)
 }
 

@@ -3,7 +3,7 @@
 
 use super::chart::BarChart;
 use super::network::{ClientNetwork, NetworkLink};
-use super::own_loader::{Figure, OwnLoad, measure};
+use super::own_loader::{LoadFigure, OwnLoad, measure};
 use super::samba::SambaPeer;
 use super::{Args, median};
 use crate::server::{PORT, RunningServer};
@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Links between client and servers, and the channels that use them.
-const LINES: u8 = 4;
+const LINKS: u8 = 4;
 /// Bytes of the copy over links of high latency, as a size and as a number.
 const COPY: (&str, f64) = ("1G", 1_073_741_824.0);
 const MIB: f64 = 1_048_576.0;
@@ -30,7 +30,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
 /// Four links of the same bandwidth: one channel fills one of them, four channels all.
 fn shaped(binary: &Path, args: &Args) -> Result<()> {
     let rate = NetworkLink::Shaped { megabits: 400 };
-    let ends = ClientNetwork::new(LINES, &rate)?;
+    let ends = ClientNetwork::new(LINKS, &rate)?;
     let ours = RunningServer::anabranch_on(binary, 61, &ends.addresses(0))?;
     let samba = SambaPeer::start(&ends.addresses(1))?;
     let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
@@ -65,8 +65,8 @@ fn long(binary: &Path, root: &Path, args: &Args) -> Result<()> {
     if !args.wants("copy of 1 GiB") {
         return Ok(());
     }
-    let line = NetworkLink::Long { root, round_trip_ms: 23 };
-    let ends = ClientNetwork::new(1, &line)?;
+    let link = NetworkLink::Long { root, round_trip_ms: 23 };
+    let ends = ClientNetwork::new(1, &link)?;
     let ours = RunningServer::anabranch_on(binary, 61, &ends.addresses(0))?;
     let samba = SambaPeer::start(&ends.addresses(1))?;
     let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
@@ -112,7 +112,7 @@ fn one_and_four(
     (address, pid): (&str, u32),
     args: &Args,
     arguments: &[&str],
-) -> Result<[Figure; 2]> {
+) -> Result<[LoadFigure; 2]> {
     let mut figures = [Vec::new(), Vec::new()];
     for _ in 0..args.rounds {
         for (at, channels) in ["1", "4"].into_iter().enumerate() {
