@@ -453,7 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_outcome_of_a_stream_counts() {
+    fn subunit_stream_has_its_worst_outcome() {
         assert_eq!(parse("time: x\ntest: a\nsuccess: a\n").0, "success");
         assert_eq!(parse("skip: a [\nwhy\n]\n").0, "skip");
         let failed = parse("success: a\nfailure: b [\n wrong\tstatus\n]\n");

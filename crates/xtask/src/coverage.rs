@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_of_every_row_what_shows_it() {
+    fn coverage_page_shows_the_evidence_of_each_row() {
         let rows = "[[row]]\nid = \"RA-01\"\ntitle = \"a\"\ncommand = \"anabranch advise URL\"\n\
                     missing = \"b\"\n";
         let page = page(&table(rows));

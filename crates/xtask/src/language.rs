@@ -9,7 +9,7 @@ mod structure;
 use crate::tidy::rust_files;
 use anyhow::{Context, Result, bail};
 use names::Type;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -74,8 +74,10 @@ impl FindingKind {
             Self::Opener => "open the sentence with its subject, not with a relative word",
             Self::VagueWord => "say notified, receives, reports or replies instead of told",
             Self::TypeName => "a type is a noun that says its role",
-            Self::SharedName => "a type of another crate has this name: say which one this is",
-            Self::TestName => "a test is subject_condition_outcome, at most 60 characters",
+            Self::SharedName => "another type has this name: say which one this is",
+            Self::TestName => {
+                "a test is subject_condition_outcome, at most 60 characters, without an article"
+            }
             Self::Circle => {
                 "files that import each other: move the type to the module that owns it, pass the value instead of importing its owner, or put what both share below both"
             }
@@ -114,7 +116,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.lower {
-        let lowered = lower(&ceilings(root)?, &census);
+        let lowered = lower(&rules(root)?, &census);
         std::fs::write(root.join(CEILINGS), lowered)?;
     }
     print!("{}", table(&census));
@@ -164,7 +166,7 @@ fn rooms(root: &Path) -> Result<String> {
 /// A file cannot be read.
 pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
     let census = take(root)?;
-    let ceilings = ceilings(root)?;
+    let ceilings = rules(root)?.ceilings;
     for (name, findings) in &census.findings {
         for kind in FindingKind::ALL {
             let count = census.count(name, kind);
@@ -185,9 +187,27 @@ pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// Content of `language.toml`.
+#[derive(Debug, serde::Deserialize)]
+struct LanguageRules {
+    /// The commit after which `tidy` checks the subjects of commits.
+    #[serde(rename = "commits-since")]
+    commits_since: String,
+    #[serde(flatten)]
+    ceilings: Ceilings,
+}
+
 type Ceilings = BTreeMap<String, BTreeMap<String, usize>>;
 
-fn ceilings(root: &Path) -> Result<Ceilings> {
+/// The commit after which the subjects of commits follow the rules.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn commits_since(root: &Path) -> Result<String> {
+    Ok(rules(root)?.commits_since)
+}
+
+fn rules(root: &Path) -> Result<LanguageRules> {
     let text = std::fs::read_to_string(root.join(CEILINGS)).context(CEILINGS)?;
     Ok(toml::from_str(&text)?)
 }
@@ -197,9 +217,13 @@ fn ceiling(ceilings: &Ceilings, name: &str, kind: FindingKind) -> usize {
     ceilings.get(name).and_then(|kinds| kinds.get(kind.key())).copied().unwrap_or(0)
 }
 
-fn lower(ceilings: &Ceilings, census: &Census) -> String {
-    let mut text =
-        String::from("# Ceilings of `cargo xtask tidy`; `cargo xtask language --lower`.\n");
+fn lower(rules: &LanguageRules, census: &Census) -> String {
+    let LanguageRules { commits_since, ceilings } = rules;
+    let mut text = format!(
+        "# Ceilings of `cargo xtask tidy`; `cargo xtask language --lower`.\n\n\
+         # The subjects of later commits follow rule 8 of docs/dev/language.md.\n\
+         commits-since = \"{commits_since}\"\n"
+    );
     for name in census.findings.keys() {
         let lowered = FindingKind::ALL
             .map(|kind| (kind, census.count(name, kind).min(ceiling(ceilings, name, kind))));
@@ -263,8 +287,7 @@ fn take(root: &Path) -> Result<Census> {
         }
     }
     for (name, places) in types {
-        let crates: BTreeSet<&String> = places.iter().map(|(of, _)| of).collect();
-        if crates.len() > 1 && !names::may_be_shared(&name) {
+        if places.len() > 1 && !names::may_be_shared(&name) {
             for (of, found) in &places {
                 let (place, text) = (found.place.clone(), name.clone());
                 let finding = LanguageFinding { kind: FindingKind::SharedName, place, text };
@@ -301,7 +324,7 @@ fn read(shown: &str, text: &str, findings: &mut Vec<LanguageFinding>) -> usize {
         }
     }
     for (line, name) in names::tests(text) {
-        if name.len() > TEST_NAME_MAX {
+        if name.len() > TEST_NAME_MAX || names::opens_without_subject(name) {
             let place = format!("{shown}:{line}");
             findings.push(LanguageFinding {
                 kind: FindingKind::TestName,
@@ -341,8 +364,11 @@ mod tests {
             finding(FindingKind::TestName),
         ];
         census.findings.insert("wire".into(), of_wire);
-        let before: Ceilings = toml::from_str("[wire]\nopeners = 9\ntest-names = 1\n").unwrap();
-        let after: Ceilings = toml::from_str(&lower(&before, &census)).unwrap();
+        let before = "commits-since = \"1a2b\"\n[wire]\nopeners = 9\ntest-names = 1\n";
+        let before: LanguageRules = toml::from_str(before).unwrap();
+        let after: LanguageRules = toml::from_str(&lower(&before, &census)).unwrap();
+        assert_eq!(after.commits_since, "1a2b");
+        let after = after.ceilings;
         assert_eq!(ceiling(&after, "wire", FindingKind::Opener), 1);
         assert_eq!(ceiling(&after, "wire", FindingKind::TestName), 1);
         assert_eq!(ceiling(&after, "wire", FindingKind::VagueWord), 0);

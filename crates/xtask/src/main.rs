@@ -87,7 +87,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn no_two_arguments_of_a_command_have_one_name() {
+    fn arguments_of_each_command_have_unique_names() {
         super::XtaskCommandLine::command().debug_assert();
     }
 }

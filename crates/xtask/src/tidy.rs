@@ -2,6 +2,7 @@
 
 mod backend_calls;
 mod backend_seam;
+mod commits;
 mod developer_pages;
 mod promises;
 
@@ -103,7 +104,9 @@ pub const DIRECTION: [(&str, &[&str]); 23] = [
 
 /// Reports every breach.
 pub fn run(root: &Path) -> Result<ExitCode> {
-    let breaches = check(root)?;
+    let mut notes = Vec::new();
+    let breaches = check(root, &mut notes)?;
+    notes.iter().for_each(|note| println!("tidy: {note}"));
     breaches.iter().for_each(|b| eprintln!("{b}"));
     println!("tidy: {} breaches", breaches.len());
     Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -120,7 +123,8 @@ pub fn tests(root: &Path) -> Result<HashSet<String>> {
     Ok(tests)
 }
 
-fn check(root: &Path) -> Result<Vec<String>> {
+/// Returns the breaches; adds to `notes` what was not checked, and why.
+fn check(root: &Path, notes: &mut Vec<String>) -> Result<Vec<String>> {
     let mut breaches = Vec::new();
     let mut tests = HashSet::new();
     for (name, allowed) in DIRECTION {
@@ -139,6 +143,7 @@ fn check(root: &Path) -> Result<Vec<String>> {
     promises::check(root, &tests, &mut breaches)?;
     developer_pages::check(root, &mut breaches)?;
     crate::charts::check(root, &mut breaches)?;
+    notes.extend(commits::check(root, &crate::language::commits_since(root)?, &mut breaches));
     Ok(breaches)
 }
 
@@ -339,8 +344,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tree_keeps_the_house_rules() {
-        let breaches = check(&crate::root()).unwrap();
+    fn working_tree_has_no_tidy_breaches() {
+        let breaches = check(&crate::root(), &mut Vec::new()).unwrap();
         assert!(breaches.is_empty(), "{breaches:#?}");
     }
 

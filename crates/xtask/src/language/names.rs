@@ -1,10 +1,18 @@
 //! Names of types and tests, found by lines as rustfmt leaves them.
 
 /// Participles, adverbs, pronouns and auxiliaries that end in neither `ed` nor `ing`.
-const VAGUE: [&str; 62] = [
+const VAGUE: [&str; 134] = [
     "Again",
+    "Ago",
+    "Ahead",
+    "Alone",
+    "Along",
+    "Already",
+    "Also",
+    "Always",
     "Anybody",
     "Anyone",
+    "Anything",
     "Apart",
     "Around",
     "At",
@@ -13,23 +21,40 @@ const VAGUE: [&str; 62] = [
     "Begun",
     "Behind",
     "Beside",
+    "Between",
     "Borne",
     "Both",
     "Bought",
+    "Broken",
+    "Brought",
     "Built",
+    "Came",
+    "Caught",
+    "Chosen",
+    "Come",
+    "Could",
     "Done",
     "Drawn",
     "Else",
+    "Ever",
     "Everybody",
+    "Everything",
+    "Everywhere",
     "Few",
     "Found",
+    "Frozen",
     "Further",
+    "Gave",
     "Given",
     "Gone",
+    "Got",
+    "Grown",
     "Heard",
     "Held",
     "Here",
     "Hidden",
+    "How",
+    "Instead",
     "Kept",
     "Known",
     "Laid",
@@ -39,30 +64,77 @@ const VAGUE: [&str; 62] = [
     "Lost",
     "Made",
     "May",
+    "Meanwhile",
     "Met",
-    "Met",
+    "Might",
     "More",
     "Must",
+    "Never",
     "Nobody",
+    "Nothing",
     "Now",
+    "Nowhere",
     "Once",
+    "Only",
     "Other",
     "Others",
+    "Paid",
     "Said",
+    "Same",
+    "Saw",
     "Seen",
     "Sent",
+    "Several",
+    "Shall",
+    "Should",
     "Shown",
+    "Since",
+    "Sold",
+    "Somebody",
+    "Someone",
+    "Something",
+    "Somewhere",
     "Soon",
+    "Sought",
     "Spent",
+    "Spoken",
     "Still",
+    "Stolen",
+    "Stood",
+    "Stuck",
+    "Sworn",
     "Taken",
     "Then",
     "There",
     "Thing",
+    "Thought",
+    "Thrown",
+    "Together",
     "Told",
+    "Too",
+    "Took",
+    "Torn",
+    "Until",
     "Way",
+    "Went",
+    "What",
+    "Whatever",
+    "When",
+    "Whenever",
+    "Where",
+    "Which",
     "Who",
+    "Whoever",
+    "Whom",
     "Whose",
+    "Why",
+    "Within",
+    "Without",
+    "Woken",
+    "Won",
+    "Worn",
+    "Would",
+    "Written",
     "Yet",
 ];
 /// Nouns that end as a participle does.
@@ -70,6 +142,12 @@ const NOUNS: [&str; 21] = [
     "Being", "Binding", "Bed", "Building", "Encoding", "Feed", "Finding", "Framing", "Listing",
     "Mapping", "Need", "Padding", "Ring", "Seed", "Setting", "Speed", "String", "Timing", "Thing",
     "Warning", "Meaning",
+];
+/// First words of a test's name that leave its subject out.
+const TEST_OPENERS: [&str; 23] = [
+    "a", "an", "how", "it", "nobody", "that", "the", "there", "these", "they", "this", "those",
+    "what", "whatever", "when", "where", "whether", "which", "who", "whoever", "whom", "whose",
+    "why",
 ];
 /// Names that Rust gives to one type a module, by custom.
 const SHARED: [&str; 4] = ["Args", "Error", "Result", "Fixture"];
@@ -120,6 +198,11 @@ pub fn is_vague(name: &str) -> bool {
     is_one_word && (VAGUE.contains(&name) || is_participle && !NOUNS.contains(&name))
 }
 
+/// True for a test's name that opens with an article, a pronoun or a relative word.
+pub fn opens_without_subject(test: &str) -> bool {
+    TEST_OPENERS.contains(&test.split('_').next().unwrap_or_default())
+}
+
 pub fn may_be_shared(name: &str) -> bool {
     SHARED.contains(&name)
 }
@@ -159,11 +242,30 @@ mod tests {
 
     #[test]
     fn bare_participles_are_vague_and_nouns_are_not() {
-        for name in ["Held", "Kept", "Waiting", "Served", "May"] {
+        for name in ["Held", "Kept", "Waiting", "Served", "May", "Got", "Stood", "Until", "Nowhere"]
+        {
             assert!(is_vague(name), "{name}");
         }
         for name in ["HeldLocks", "String", "Listing", "Seed", "Lease"] {
             assert!(!is_vague(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn test_name_that_opens_without_subject_is_found() {
+        for name in [
+            "a_reload_drops_no_session",
+            "an_interrupt_stops_it_too",
+            "the_help_teaches_by_example",
+            "who_names_nothing_is_let_in",
+            "what_is_left_is_shown",
+            "whoever_is_first_has_it",
+            "the",
+        ] {
+            assert!(opens_without_subject(name), "{name}");
+        }
+        for name in ["reload_drops_no_session", "whole_list_is_read", "anonymous_user_is_denied"] {
+            assert!(!opens_without_subject(name), "{name}");
         }
     }
 

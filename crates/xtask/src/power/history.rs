@@ -2,7 +2,7 @@
 
 /// A value and the operation that set it. Points in time are numbers of disk requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version<T> {
+pub struct RegisterVersion<T> {
     /// The register's value from then on.
     pub value: T,
     /// The operation, by its place in the journal.
@@ -17,7 +17,7 @@ pub struct Version<T> {
 /// All versions of a register, oldest first: one client after another changes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterHistory<T> {
-    versions: Vec<Version<T>>,
+    versions: Vec<RegisterVersion<T>>,
     /// The value before any operation; `None` if there is no such state.
     initial: Option<T>,
 }
@@ -28,7 +28,7 @@ pub struct PermittedVersions<'a, T> {
     /// The initial one, where nothing is promised.
     pub initial: Option<&'a T>,
     /// The last one that was promised, if one was, and later ones that had been requested.
-    pub versions: &'a [Version<T>],
+    pub versions: &'a [RegisterVersion<T>],
     /// Place of the first of `versions` in the history.
     pub first: usize,
     /// Operation of the last version that was promised.
@@ -42,13 +42,13 @@ impl<T: PartialEq> RegisterHistory<T> {
     }
 
     /// Appends a version, and returns its place.
-    pub fn push(&mut self, version: Version<T>) -> usize {
+    pub fn push(&mut self, version: RegisterVersion<T>) -> usize {
         self.versions.push(version);
         self.versions.len() - 1
     }
 
     /// The version before the one at a place.
-    pub fn before(&self, place: usize) -> Option<&Version<T>> {
+    pub fn before(&self, place: usize) -> Option<&RegisterVersion<T>> {
         self.versions.get(place.checked_sub(1)?)
     }
 
@@ -63,7 +63,7 @@ impl<T: PartialEq> RegisterHistory<T> {
     }
 
     /// Promises, at the point `at`, the versions so far for which `is_meant` is true, by place.
-    pub fn promise(&mut self, at: usize, is_meant: impl Fn(&[Version<T>], usize) -> bool) {
+    pub fn promise(&mut self, at: usize, is_meant: impl Fn(&[RegisterVersion<T>], usize) -> bool) {
         for place in 0..self.versions.len() {
             if is_meant(&self.versions, place) {
                 let promised = &mut self.versions[place].promised;
@@ -109,7 +109,7 @@ mod tests {
     fn history(versions: &[(u64, usize, Option<usize>)]) -> RegisterHistory<u64> {
         let mut history = RegisterHistory::new(Some(0));
         for (operation, (value, requested, promised)) in versions.iter().enumerate() {
-            history.push(Version {
+            history.push(RegisterVersion {
                 value: *value,
                 operation,
                 requested: *requested,

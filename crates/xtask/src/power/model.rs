@@ -6,7 +6,7 @@
 //! operation on two names changes both or none.
 
 use super::check::{TreeCheck, Violation};
-use super::history::{RegisterHistory, Version};
+use super::history::{RegisterHistory, RegisterVersion};
 use super::journal::{Effect, FlushScope, JournalOperation, ObjectKind, WorkloadJournal};
 use super::observed::ObservedTree;
 use super::recording::DiskRecording;
@@ -62,9 +62,9 @@ struct OperationPoints {
 }
 
 impl OperationPoints {
-    fn version<T>(self, value: T) -> Version<T> {
+    fn version<T>(self, value: T) -> RegisterVersion<T> {
         let Self { operation, requested, promised } = self;
-        Version { value, operation, requested, promised }
+        RegisterVersion { value, operation, requested, promised }
     }
 }
 
@@ -175,7 +175,7 @@ impl PromiseModel {
 }
 
 /// Whether a version of an entry adds or removes this name of the object.
-fn is_name_of(object: u32, versions: &[Version<Option<u32>>], place: usize) -> bool {
+fn is_name_of(object: u32, versions: &[RegisterVersion<Option<u32>>], place: usize) -> bool {
     let before = place.checked_sub(1).and_then(|before| versions[before].value);
     versions[place].value == Some(object)
         || versions[place].value.is_none() && before == Some(object)
