@@ -48,7 +48,7 @@ enum XtaskCommand {
     /// Run a foreign test suite against the server
     Conformance(conformance::Args),
     /// Benchmark the server side by side with another one
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     /// Draw the charts of the benchmarks from their tables, or check them
     Charts(charts::Args),
     /// Simulate clients, network, failures and crashes, with one run per seed

@@ -1,6 +1,7 @@
 //! Compares this server with another one: throughput, and the server's CPU time for each operation.
 
 mod agreement;
+mod builds;
 mod chart;
 mod copy;
 mod dbench;
@@ -28,8 +29,9 @@ const EARLIER_LINKS: &str = "lines";
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Benchmark to run: `peers`, both servers on the loopback device; `links`, over slow or long
-    /// ones; `metadata`, operations on names; `nfs`, compared with NFS-Ganesha; `copy`, compared
+    /// Benchmark to run: `peers`, both servers on the loopback device; `builds`, two builds of this
+    /// server in turns; `links`, over slow or long ones; `metadata`, operations on names; `nfs`,
+    /// compared with NFS-Ganesha; `copy`, compared
     /// with other copy programs; `dbench`, with that program; `agreement`, our loader compared with
     /// foreign ones; `limits`, limits of shares under overload; `instructions`, the cost of limits
     /// for each request; `walk`, reads during a walk through a tree of millions of names; `floor`,
@@ -50,12 +52,15 @@ pub struct Args {
     /// Use only this load generator: Samba's benches, or `anabranch bench`
     #[arg(long)]
     loader: Option<Loader>,
-    /// Measure this earlier build of the server instead of the peer, in `peers` and `metadata`
+    /// Measure this earlier build of the server instead of the peer, in `peers` and `metadata`, and
+    /// beside the present one in `builds`
     #[arg(long, value_name = "BINARY")]
     before: Option<PathBuf>,
     /// Draw charts (SVG) into this folder
     #[arg(long)]
     charts: Option<PathBuf>,
+    #[command(flatten)]
+    cpus: builds::Cpus,
     #[command(flatten)]
     sizes: metadata::Sizes,
     #[command(flatten)]
@@ -113,6 +118,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     println!("TCP congestion control: {}\n", network::congestion_control());
     match args.what.as_str() {
         "peers" => peers::run(root, args)?,
+        "builds" => builds::run(root, args)?,
         "links" | EARLIER_LINKS => links::run(root, args)?,
         "metadata" => metadata::run(root, args)?,
         "nfs" => nfs::run(root, args)?,
@@ -124,7 +130,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         "walk" => walk::run(root, args)?,
         "floor" => floor(root, args)?,
         other => bail!(
-            "no bench {other:?}; there are: peers, links, metadata, nfs, copy, dbench, agreement, limits, instructions, walk, floor"
+            "no bench {other:?}; there are: peers, builds, links, metadata, nfs, copy, dbench, agreement, limits, instructions, walk, floor"
         ),
     }
     Ok(ExitCode::SUCCESS)
