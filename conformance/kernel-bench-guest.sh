@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs inside the guest: how fast the Linux kernel's SMB client copies with one channel and
-# with four, from two servers in turn.
+# Runs in the guest: measures copies by the Linux kernel's SMB client with one channel and with four,
+# with two servers in turn.
 set -eu
 mount_at() { # PORT SHARE CHANNELS
     local several=
@@ -10,7 +10,7 @@ mount_at() { # PORT SHARE CHANNELS
         "username=alice,password=secret.0,vers=3.1.1,hard,port=$1$several"
 }
 channels() { ss -Htn state established "dport = :$1" | wc -l; }
-# rate MIB COMMAND...: MiB/s
+# rate MIB COMMAND...: prints the rate in MiB/s.
 rate() {
     local mib=$1 began ended
     shift

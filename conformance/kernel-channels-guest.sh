@@ -4,7 +4,7 @@ set -eEu
 ok() { echo "ok: $1 (${SECONDS} s)"; }
 trap 'echo "FAILED at line $LINENO after $SECONDS s" >&2; cat /proc/fs/cifs/DebugData >&2; dmesg | tail -n 40 >&2' ERR
 uname -r
-# With `soft`, the default, the client tries once more only and then gives up.
+# With `soft`, the default, the client retries once only.
 mount_at() { # DIRECTORY OPTIONS
     mkdir -p "$1"
     mount -t cifs "//$KC_SERVER/data" "$1" -o "username=alice,password=secret.0,vers=3.1.1,hard,$2"
@@ -21,29 +21,28 @@ has_channels() { # PORT COUNT
 head -c 20000000 /dev/urandom > /mnt/data
 sum=$(sha256sum < /mnt/data)
 
-# Linux was seen, in one run of some thirty, to end a write with EAGAIN when channels went one after
-# the other, although the mount is hard. That is told, and the file written once more.
+# In about one of thirty runs Linux fails a write with EAGAIN after the loss of several channels,
+# although the mount is hard. The lane reports that and writes the file once more.
 put() { # FILE
     cat /mnt/data 2> /mnt/refused > "$1" && return
     cat /mnt/refused >&2
     grep -q 'temporarily unavailable' /mnt/refused || return 1
-    echo "$1: the client has given up a write; it is tried once more"
+    echo "$1: the client failed a write with EAGAIN; retrying once"
     cat /mnt/data > "$1"
 }
-# Copies there and back; whatever is cut meanwhile, each must be whole.
+# Copies files to the share and back. Each must be complete, whatever is cut meanwhile.
 copies() { # COUNT
     for n in $(seq "$1"); do
-        # cp insists on a new file: if the answer is lost it is there when the client asks again.
+        # Not cp, which creates the file exclusively: after a lost reply the retry finds it and fails.
         put "/mnt/s/copy$n"
-        # Not from the client's cache.
-        # Without any channel the session is lost. Linux opens and writes again, but asks to
-        # flush by the handle of before (EBADF) once.
+        # Without any channel the session is lost. Linux then reopens the file and writes again, but
+        # sends one flush with the former handle (EBADF). The dropped cache forces reads from the server.
         sync "/mnt/s/copy$n" 2> /dev/null || sync "/mnt/s/copy$n"
         echo 1 > /proc/sys/vm/drop_caches
         [ "$(sha256sum < "/mnt/s/copy$n")" = "$sum" ]
-        # If the answer is lost the file is gone when the client asks again. Linux gives a compound
-        # up (EDEADLK) if it takes it to a channel that is being connected: such a one has a single
-        # credit and nothing under way that would bring more.
+        # After a lost reply the retry finds no file. Linux also fails a compound with EDEADLK on a
+        # channel that is being connected: it has one credit, and no outstanding request that would
+        # grant more.
         rm -f "/mnt/s/copy$n" 2> /dev/null || { sleep 1 && rm -f "/mnt/s/copy$n"; }
     done
 }
@@ -67,10 +66,10 @@ for port in 446 445; do
     done
 done
 
-# Addresses that go and come back, and interfaces that lose all they send: with one address
-# everybody waits until it is back, with four the others go on. Linux gives a silent channel
-# up after three times the interval of the echoes.
-trouble() { # PORT KIND INTERFACES
+# faults PORT KIND INTERFACES: copies while interfaces lose their address or all sent packets. With one
+# address the client waits until it returns, with four it continues on the others. Linux drops a silent
+# channel after three echo intervals.
+faults() { # PORT KIND INTERFACES
     local end=$((SECONDS + 18)) count=0
     echo "$3" > "/mnt/s/$2"
     while [ "$SECONDS" -lt "$end" ]; do
@@ -83,14 +82,14 @@ trouble() { # PORT KIND INTERFACES
     copies 1
     ok "port $1: $count copies in spite of $2 of interfaces $3, and four channels again"
 }
-# Linux 7.2 was once seen to connect no more after its only address had lost packets again
-# and again: with one it goes only.
+# With one address only its removal is tested: once Linux 7.2 did not reconnect after repeated packet
+# loss of its only address.
 for place in 445/0,1,2,3/address,loss 446/0/address; do
     IFS=/ read -r port interfaces kinds <<< "$place"
     mount_at /mnt/s "sign,port=$port,multichannel,max_channels=4,echo_interval=1"
     has_channels "$port" 4
-    for kind in ${kinds//,/ }; do trouble "$port" "$kind" "${interfaces//,/ }"; done
+    for kind in ${kinds//,/ }; do faults "$port" "$kind" "${interfaces//,/ }"; done
     umount /mnt/s
 done
-# Channels that had died made room for others.
+# The server must release dead channels, or it would refuse new ones.
 if dmesg | grep STATUS_INSUFFICIENT_RESOURCES; then echo "a channel was refused" >&2; exit 1; fi

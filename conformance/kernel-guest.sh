@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs inside the guest: the Linux kernel's own SMB client on our share.
+# Runs in the guest: tests the share with the Linux kernel's SMB client.
 #   kernel-guest.sh TREE PYTHON-PROGRAMS PYTHON OPERATIONS GRACE-MS
 set -eu
 programs=$2 python=$3 operations=$4 grace=$5
@@ -12,7 +12,7 @@ ok() { echo "ok: $1 (${SECONDS} s)"; }
 . "$programs/kernel-posix.sh"
 trap 'echo "FAILED at line $LINENO after $SECONDS s" >&2' ERR
 uname -r
-# Read once: what is compared to must not cost time again and again.
+# A local copy, so that comparisons do not read the tree of the host repeatedly.
 cp -r "$1" /mnt/tree
 files=$(find /mnt/tree -type f | wc -l)
 ways='vers=2.1,sign vers=3.0,sign vers=3.0,seal vers=3.1.1,sign vers=3.1.1,seal'
@@ -24,9 +24,9 @@ for options in $ways; do
     rm /mnt/s/anabranch-needle
     umount /mnt/s
 done
-ok "short looks at $ways"
+ok "one short mount each with $ways"
 
-# The tree there, and back after a new mount.
+# Copies the tree to the share, and compares it after a new mount.
 for options in $ways; do
     mount_at /mnt/s "$options"
     cp -r /mnt/tree /mnt/s/there
@@ -34,20 +34,20 @@ for options in $ways; do
     mount_at /mnt/s "$options"
     diff -r /mnt/tree /mnt/s/there
     rm -r /mnt/s/there
-    # What was there from the start, for clients of POSIX.
+    # `given` is the directory that the POSIX tests need.
     [ "$(ls -A /mnt/s)" = given ]
     umount /mnt/s
     ok "$options: $files files there and back"
 done
 
-# Random operations beside a model, with a new mount in between.
+# Random operations, compared with a model, and once more after a new mount.
 random() { # NAME SEED [OPTIONS OF fsx.py] -- PATH...
     local name=$1 seed=$2
     shift 2
     "$python" "$programs/fsx.py" --operations "$operations" --seed "$seed" --model "/mnt/model-${name//\//-}" "$@"
 }
 for options in vers=2.1,sign vers=3.1.1,sign vers=3.1.1,seal vers=3.1.1,sign,cache=none; do
-    # Without a cache a mapping is not seen by reads.
+    # With cache=none reads do not see changes by a mapping.
     case $options in *cache=none) maps=--no-map ;; *) maps= ;; esac
     for seed in 1 2; do
         mount_at /mnt/s "$options"
@@ -61,11 +61,10 @@ for options in vers=2.1,sign vers=3.1.1,sign vers=3.1.1,seal vers=3.1.1,sign,cac
     ok "$options: random reads, writes, truncations, copies, mappings"
 done
 
-# One file and one directory through two mounts that know nothing of each other:
-# at once where nothing is cached, in turns where the server must take the caches
-# back: leases, and the oplocks of the first dialect. With leases the client must not
-# put off closing: one that still has a file open to write takes no shorter length from
-# any server (the same seeds part at the same operations on Samba).
+# One file and one directory through two independent mounts: concurrently without caches, in turns with
+# caches, which the server recalls by lease and oplock breaks. With leases deferred close must be off:
+# a client with the file open for writing ignores a shorter length from any server (with the same
+# seeds Samba fails at the same operations).
 for way in cache=none,nolease/--no-map cache=strict,closetimeo=0/--turns cache=strict,vers=2.0/--turns; do
     options=vers=3.1.1,sign,actimeo=0,nosharesock,${way%/*}
     mount_at /mnt/s "$options"
@@ -80,13 +79,13 @@ for way in cache=none,nolease/--no-map cache=strict,closetimeo=0/--turns cache=s
     ok "${way%/*}: a storm of names through two mounts"
 done
 
-# What a client has written, closed or flushed another one sees: at once, where mounts
-# believe what they know for no longer than a tick; with defaults Linux believes attributes
-# for a second and keeps handles for another, so that any server's client reads old lengths.
+# A client sees the data that another one wrote, closed or flushed: at once if the mounts cache no
+# attributes. By default Linux caches attributes for a second and handles for another one, so that it
+# reads old lengths with any server.
 for way in "closetimeo=0,actimeo=0 --grace-ms $grace" "posix,actimeo=0,closetimeo=0 --grace-ms $grace" "cache=strict --grace-ms 2500 --remembers"; do
     options=vers=3.1.1,sign,nosharesock,${way%% *}
     if ! mount_at /mnt/s "$options" 2> /mnt/refused; then
-        # See the section on posix, below.
+        # Linux 6.1 cannot mount with posix: see below.
         [[ $way = posix* ]]
         echo "skipped: ${way%% *} through two mounts"
         continue
@@ -95,7 +94,7 @@ for way in "closetimeo=0,actimeo=0 --grace-ms $grace" "posix,actimeo=0,closetime
     # shellcheck disable=SC2086
     "$python" "$programs/coherence.py" --seconds 5 ${way#* } /mnt/s /mnt/b
     umount /mnt/s /mnt/b
-    ok "${way%% *}: two mounts see what the other has closed or flushed"
+    ok "${way%% *}: each of two mounts sees data that the other closed or flushed"
 done
 
 mount_at /mnt/s vers=3.1.1,sign
@@ -104,7 +103,7 @@ mkdir /mnt/s/storm
 rmdir /mnt/s/storm
 ok "a storm of names in one mount"
 
-# A repository made, cloned, committed to in the clone, and pushed back.
+# A git repository is created and cloned; the clone commits and pushes.
 cd /mnt/s
 export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
 export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
@@ -153,12 +152,12 @@ if mount_at /mnt/p "$posix_options" 2> /mnt/refused; then
     umount /mnt/p
     posix_mount
 else
-    # Linux 6.1 adds the kind of a file to modes that tell it already, and takes the root
-    # for no directory (Samba 4.25 tells it too). The newest kernel must mount: kernel.
+    # Linux 6.1 adds the file type to a mode that has it already, so that the root seems not to be a
+    # directory, also with Samba 4.25. The lane requires that the newest kernel mounts.
     grep -q 'error(20)' /mnt/refused
     echo "skipped: posix: $(head -n 1 /mnt/refused)"
 fi
-# Symbolic links, where clients see them. What an old kernel cannot make it can read.
+# Symbolic links that the server shows. An old kernel cannot create them, but read them.
 links=username=alice,password=secret.0,iocharset=utf8,vers=3.1.1,sign
 makes=yes
 mount -t cifs "//$KC_SERVER/links" /mnt/s -o "$links,symlink=native" 2> /mnt/refused || {
@@ -168,7 +167,7 @@ mount -t cifs "//$KC_SERVER/links" /mnt/s -o "$links,symlink=native" 2> /mnt/ref
 for way in listed unlisted; do
     if [ "$way" = listed ]; then ls -l /mnt/s > /mnt/listed; fi
     [ "$(readlink /mnt/s/to-file)" = dir/file ]
-    # Newer kernels put a slash behind what is said to lead to a directory.
+    # Newer kernels append a slash to the target if it is a directory.
     [[ "$(readlink /mnt/s/to-dir)" =~ ^dir/?$ ]]
     [ "$(readlink /mnt/s/dangling)" = nowhere ]
     [ "$(cat /mnt/s/to-file /mnt/s/to-dir/file)" = "inside
@@ -202,6 +201,6 @@ inside" ]
     [ "$(readlink /mnt/s/dir/up)" = ../dir/./file ]
     [ -p /mnt/s/fifo ]
     [ "$(stat -c '%F %t,%T' /mnt/s/null)" = 'character special file 1,3' ]
-    ok "ln -s, mkfifo and mknod on the mount, and as they were after a new one"
+    ok "ln -s, mkfifo and mknod on the mount, unchanged after a new mount"
 fi
 umount /mnt/s

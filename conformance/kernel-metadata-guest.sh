@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs inside the guest: what people do with many small files, over two servers in turn.
+# Runs in the guest: typical commands on many small files, with two servers in turn.
 # Prints: STEP SERVER WHAT COUNT BEGAN_MS ENDED_MS
 set -eu
 mount_at() { # PORT SHARE
@@ -25,7 +25,7 @@ for round in 1 2; do
     for server in 445/anabranch/data 446/samba/plain; do
         IFS=/ read -r port name share <<< "$server"
         for what in find_all list_all; do
-            # A new mount each time: the client knows nothing.
+            # A new mount each time, so that the client has no caches.
             mount_at "$port" "$share"
             step "$name" "$what" "$names" "$what" "$names"
             umount /mnt/s

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs in the guest: a large file is copied by the server, in one COPY that goes on after
-# its answer, and a small one before; a copy that is interrupted leaves the mount working.
+# Runs in the guest: the server copies a large file by one asynchronous COPY and a small one by a
+# synchronous COPY. An interrupted copy leaves the mount usable.
 set -e
 place=/mnt/nfs
 mkdir -p $place
@@ -15,7 +15,7 @@ for name in large small; do
     cp $name copied
     cmp $name copied
     copies=$(($(calls COPY) - before))
-    # With blocks shared there is nothing to copy.
+    # On a file system with shared blocks the client uses CLONE instead.
     test "$copies" = 1 || test "$(calls CLONE)" != 0
     rm copied
 done

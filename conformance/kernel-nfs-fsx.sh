@@ -1,8 +1,8 @@
 #!/bin/bash
-# Runs in the guest: random operations on a file beside a model of it, with every version and
-# with 1, 4 and 16 connections; and through two mounts that know nothing of each other, where
-# one at a time has it open or locked. Then the same with random locks of three mounts, two of
-# NFS and one of SMB. Arguments: where the programs are, and how many operations a run has.
+# Runs in the guest: random operations on a file, compared with a model, with each version and 1, 4 and
+# 16 connections; and through two independent mounts, of which one at a time has the file open or
+# locked. Then random locks through three mounts, two of NFS and one of SMB. Arguments: the directory
+# of the programs, and the number of operations of a run.
 set -e
 trees=$1 operations=$2
 mount_at() { # DIRECTORY VERSION OPTIONS
@@ -18,7 +18,7 @@ for version in 4.1 4.2; do
         mount_at /mnt/one $version nconnect=$connections
         fsx --seed $seed --model $model /mnt/one/random
         umount /mnt/one
-        # What another mount finds is what was left.
+        # A new mount reads the data from the server.
         mount_at /mnt/one $version nconnect=$connections
         cmp $model /mnt/one/random
         fsx --seed $((seed + 100)) --model $model /mnt/one/random
@@ -29,7 +29,7 @@ for version in 4.1 4.2; do
     done
 done
 
-# To a server the two versions are two clients.
+# Mounts with different minor versions are different clients of the server.
 mount_at /mnt/one 4.1 nconnect=4
 mount_at /mnt/other 4.2 nconnect=4
 for way in --turns --locked; do
@@ -45,7 +45,7 @@ for seed in 1 2 3; do
     python3 "$trees/nfs_locks.py" --seed $seed --steps "$operations" /mnt/one/locks /mnt/other/locks
 done
 mkdir -p /mnt/smb
-# Without its cache each lock is the server's.
+# Without the cache the client sends each lock to the server.
 mount -t cifs //192.0.2.1/data /mnt/smb -o username=alice,password=secret.0,cache=none,nolease
 for seed in 4 5 6; do
     python3 "$trees/nfs_locks.py" --seed $seed --steps "$operations" --smb /mnt/smb/locks /mnt/one/locks /mnt/other/locks

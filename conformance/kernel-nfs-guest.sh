@@ -1,6 +1,5 @@
-# Runs in the guest: trees are copied and compared, git works, locks and holes are as
-# POSIX has them, with every version and with 1, 4 and 16 connections; with `few`, what an
-# emulated machine does in a minute.
+# Runs in the guest: copies and compares trees, runs git, and tests POSIX locks and holes, with each
+# version and 1, 4 and 16 connections; with `few` a part that emulation runs in a minute.
 set -e
 trees=$1
 counts="1 4 16"
@@ -38,7 +37,7 @@ for version in 4.1 4.2; do
     done
 done
 
-# The share by the path of its directory, as exports(5) has it, and through the directories above it.
+# Mounts the share by the path of its directory, as in exports(5), and a directory above it.
 mount_nfs() { # PATH DIRECTORY
     mkdir -p "$2"
     mount -i -t nfs4 -o vers=4.2,addr=192.0.2.1,clientaddr=192.0.2.2 "192.0.2.1:$1" "$2"
@@ -54,15 +53,15 @@ through=/mnt/root$exported
 test "$(cat $place/file "$through/file")" = "by-path
 by-path"
 test "$(stat -c %d:%i $place/file)" = "$(stat -c %d:%i "$through/file")"
-# What leads to shares is listed below the root, not in it, and cannot be changed.
+# Path components above a share are not listed in the root, but below it, and are read-only.
 test "$(ls /mnt/root)" = data
 test "$(ls "${through%/*}")" = share
 if touch "${through%/*}/new" 2> /dev/null; then exit 1; fi
 if mount_nfs "${exported%/*}/absent" /mnt/absent 2> /dev/null; then exit 1; fi
-# The directory that leads on can be mounted, too.
+# A directory above the share can be mounted, too.
 mount_nfs "${exported%/*}" /mnt/above
 test "$(cat /mnt/above/share/file)" = by-path
 rm "$through/file"
 test -z "$(ls $place)"
 umount /mnt/above/share /mnt/above "$through" /mnt/root /mnt/path $place
-echo "by the path of its directory, by name and through the directories above"
+echo "mounts by path, by name and of a directory above the share"

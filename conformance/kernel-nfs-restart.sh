@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs in the guest: what a client has open and locked outlives the server.
+# Runs in the guest: opens and locks of a client survive restarts of the server.
 set -e
 trees=$1
-# Linux is one client for each minor version: of one, the second mount would know
-# nothing of what the first has delegated, nor the server that there are two.
+# Linux is one client for each minor version. With one version the server would see one client, and the
+# second mount would not know the delegations of the first.
 for mount in one/4.2 other/4.1; do
     place=${mount%/*}
     mkdir -p /mnt/$place

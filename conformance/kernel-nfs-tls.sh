@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs in the guest: NFS under TLS. The kernel asks tlshd for each handshake; what it uses, and what
-# the mount and the server say of it, is told here.
+# Runs in the guest: NFS over TLS. The kernel requests each handshake from tlshd, whose configuration
+# this script changes; it checks the result by the mount options and the server's connections.
 set -eE
 trees=$1 root=$2 binary=$3
 tlshd='' log=/tmp/tlshd
@@ -8,16 +8,16 @@ ok() { echo "ok: $1 ($SECONDS s)"; }
 fail() { echo "FAILED: $1" >&2; return 1; }
 trap 'echo "at line $LINENO, after $SECONDS s" >&2; tail -n 30 $log >&2; dmesg | tail -n 20 >&2' ERR
 uname -r
-# Without it nobody may ask for handshakes.
+# Without this symbol the kernel has no handshake interface.
 grep -q ' handshake_' /proc/kallsyms || exit 77
 
-# tlshd's libraries are newer than the machine's own: it runs in this root.
+# tlshd needs newer libraries than this machine's, so it runs in this root directory.
 for place in proc sys dev "${trees#/}"; do
     mkdir -p "$root/$place"
     mount --rbind "/$place" "$root/$place"
 done
 
-# uses [LINE...]: from now on tlshd runs so.
+# uses [LINE...]: restarts tlshd with these lines of configuration.
 uses() {
     if [ -n "$tlshd" ]; then
         kill "$tlshd"
@@ -31,17 +31,18 @@ uses() {
     } > "$root/etc/tlshd.test"
     chroot "$root" "$trees/tlshd" -s -c /etc/tlshd.test >> $log 2>&1 &
     tlshd=$!
-    # Asked before it listens, the kernel gives up at once: a generic netlink socket (16) in a group.
+    # Waits until tlshd listens on its generic netlink socket (16) in a group. Without a listener the
+    # kernel fails a handshake at once.
     until awk '$2 == 16 && $4 != "00000000" { found = 1 } END { exit !found }' /proc/net/netlink; do
         kill -0 "$tlshd" || fail "tlshd has ended"
         sleep 0.1
     done
 }
 trusts=x509.truststore=$trees/tls/ca.pem
-# shows NAME: the same, with a certificate of the client's.
+# shows NAME: the same, with this client certificate.
 shows() { uses "$trusts" "x509.certificate=$trees/tls/$1.pem" "x509.private_key=$trees/tls/$1.key"; }
 
-# The server's certificate has the name server.test, which needs no address here: addr= has it.
+# The server's certificate is for server.test. The name needs no resolution, since addr= is given.
 mounts() { # SHARE OPTIONS [SERVER]
     mkdir -p /mnt/nfs
     timeout 60 mount -i -t nfs4 -o "addr=192.0.2.1,clientaddr=192.0.2.2,$2" "${3:-server.test}:/$1" /mnt/nfs
@@ -50,20 +51,20 @@ refused() { # WHAT SHARE OPTIONS [SERVER]
     local status=0
     mounts "${@:2}" 2> /tmp/refused || status=$?
     [ "$status" != 0 ] || fail "$1: mounted"
-    # Refused, not just without an answer.
+    # A refusal, not a timeout.
     [ "$status" != 124 ] || fail "$1: the mount hangs"
     ok "refused: $1"
 }
-# distrusted ...: the same, and it was tlshd that would not.
+# distrusted ...: the same, and tlshd must have failed the handshake.
 distrusted() {
     local before
     before=$(grep -c 'Handshake with .* failed' $log || true)
     refused "$@"
-    [ "$(grep -c 'Handshake with .* failed' $log)" -gt "$before" ] || fail "$1: tlshd was content"
+    [ "$(grep -c 'Handshake with .* failed' $log)" -gt "$before" ] || fail "$1: tlshd accepted the certificate"
 }
 admin() { "$binary" "$1" --admin 192.0.2.1:4480 --admin-token-file "$trees/state/admin-token" --json; }
-# is_under_tls COUNT: the mount says so, and the server of so many connections, all there are; it
-# reaches the client through them, too.
+# is_under_tls COUNT: fails unless the mount uses TLS and the server has exactly that many connections,
+# all with TLS, which also carry its callbacks.
 is_under_tls() {
     grep ' /mnt/nfs nfs4 ' /proc/mounts | grep -q xprtsec=tls || fail "the mount is without TLS"
     admin channels > /tmp/channels
@@ -78,11 +79,11 @@ facts = [(s["connections"], s["tls_connections"], s["callbacks"]) for s in sessi
 assert facts == [(count, count, True)], sessions
 END
 }
-# Nothing comes from the client's memory after it.
-forgets() { sync && echo 3 > /proc/sys/vm/drop_caches; }
+# Drops the client's page cache.
+drops_cache() { sync && echo 3 > /proc/sys/vm/drop_caches; }
 writes_word() { # WORD FILE
     yes "$1" | head -c 1M > "$2"
-    forgets
+    drops_cache
     yes "$1" | head -c 1M | cmp - "$2"
     rm "$2"
 }
@@ -91,7 +92,7 @@ head -c 48M /dev/urandom > /tmp/random
 refused "TLS without tlshd" data vers=4.2,xprtsec=tls
 uses "$trusts"
 if ! mounts open vers=4.2,xprtsec=tls; then
-    # tlshd may want more than an older kernel has: that of ktls-utils 1.4 cannot work with Linux 6.12.
+    # A newer tlshd may need a socket option that the kernel lacks: ktls-utils 1.4 with Linux 6.12.
     ! grep -q 'setsockopt.*Protocol not available' $log || exit 77
     fail "no mount under TLS"
 fi
@@ -103,10 +104,10 @@ mounts '' vers=4.2
 test "$(echo /mnt/nfs/*)" = '/mnt/nfs/data /mnt/nfs/open'
 if ls /mnt/nfs/data > /tmp/listed 2>&1; then fail "without TLS: $(cat /tmp/listed)"; fi
 umount /mnt/nfs
-ok "the share's name is in the root without TLS, what it has is not"
+ok "without TLS the root lists the share, and its contents are refused"
 mounts open vers=4.2
 writes_word first.in.the.open /mnt/nfs/first.in.the.open
-# Linux takes a connection that it has already, without TLS (see SEMANTICS.md): the server refuses it.
+# Linux reuses its existing connection without TLS (SEMANTICS.md), which the server refuses.
 mkdir /mnt/second
 options=vers=4.2,addr=192.0.2.1,clientaddr=192.0.2.2,xprtsec=tls
 if mount -i -t nfs4 -o $options server.test:/data /mnt/second 2> /dev/null; then
@@ -114,7 +115,7 @@ if mount -i -t nfs4 -o $options server.test:/data /mnt/second 2> /dev/null; then
     umount /mnt/second
     ok "a mount with TLS beside one without"
 else
-    ok "refused: a mount with TLS beside one without, whose connection Linux uses for it"
+    ok "refused: a mount with TLS for which Linux reuses a connection without TLS"
 fi
 umount /mnt/nfs
 
@@ -124,13 +125,13 @@ for kind in 4.1/1 4.2/4; do
     is_under_tls "$connections"
     cd /mnt/nfs
     cp -r "$trees/tree" copy
-    forgets
+    drops_cache
     diff -r "$trees/tree" copy
     mv copy moved
     test "$(ls)" = moved
     rm -r moved
     cp /tmp/random large
-    forgets
+    drops_cache
     cmp /tmp/random large
     rm large
     writes_word under.the.seal under.the.seal
@@ -143,7 +144,7 @@ for kind in 4.1/1 4.2/4; do
     umount /mnt/nfs
     ok "version $version, connections under TLS: $connections"
 done
-# As administrators mount, by the name.
+# By name and mount.nfs, as administrators mount.
 if command -v mount.nfs > /dev/null; then
     echo 192.0.2.1 server.test >> /etc/hosts
     timeout 60 mount -t nfs -o vers=4.2,xprtsec=tls server.test:/data /mnt/nfs
@@ -152,19 +153,19 @@ if command -v mount.nfs > /dev/null; then
     ok "by mount.nfs"
 fi
 
-# restarts: the server is killed and started again; returns when it has been.
+# restarts: kills the server and starts it again; returns when it listens.
 restarts() { [ "$(cat < /dev/tcp/192.0.2.1/447)" = restarted ] || fail "the server was not started again"; }
-# Open all the time, and killed twice: while it is written, and while it is read.
+# The file stays open while the server is killed twice: during writes and during reads.
 mounts data vers=4.2,nconnect=4,xprtsec=tls
 exec 5> /mnt/nfs/open
 for part in $(seq 0 11); do
     if [ "$part" = 3 ]; then restarts & fi
     dd if=/tmp/random bs=4M count=1 skip="$part" conv=fsync status=none >&5
-    # The first ones after the request may still be the old server's.
+    # Operations before the end of the request may still reach the old server.
     if [ "$part" = 5 ]; then wait $!; fi
 done
 exec 5>&-
-forgets
+drops_cache
 exec 5< /mnt/nfs/open
 for part in $(seq 0 11); do
     if [ "$part" = 3 ]; then restarts & fi
@@ -191,7 +192,7 @@ shows client
 mounts data vers=4.2,nconnect=4,xprtsec=mtls,port=2050
 grep ' /mnt/nfs nfs4 ' /proc/mounts | grep -q xprtsec=mtls
 cp /tmp/random /mnt/nfs/large
-forgets
+drops_cache
 cmp /tmp/random /mnt/nfs/large
 rm /mnt/nfs/large
 writes_word under.the.seal /mnt/nfs/under.the.seal

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs inside the guest, sourced by kernel-guest.sh: the client mounted with `posix`,
-# which must see what a local file system would show.
+# Runs in the guest, sourced by kernel-guest.sh: a mount with `posix` must behave like a local file
+# system.
 posix_options=vers=3.1.1,sign,posix
 
 posix_names_and_modes() {
@@ -94,13 +94,13 @@ posix_links() {
     ok "posix: symbolic links of the server"
 }
 
-# Everything below this directory, as the client shows it and as it is on the
-# disk; times on the wire are in units of 100 ns.
+# Lists everything below this directory, on the client or on the disk. SMB times have units of 100 ns,
+# so the list has no more precise times.
 posix_listing() {
     find . -mindepth 1 -printf '%P|%y|%m|%U|%G|%s|%n|%i|%l|%T@\n' | sed -E 's/(\.[0-9]{7})[0-9]*$/\1/' | LC_ALL=C sort
 }
 
-# What the guest is given, made on the disk: links and nodes that are no files.
+# Creates the links and special files on the disk that the guest reads.
 posix_given() { # DIRECTORY USER
     mkdir "$1"
     echo given > "$1/file"
@@ -113,7 +113,7 @@ posix_given() { # DIRECTORY USER
     chown -hR "$2" "$1"
 }
 
-# Two users of one mount, each with the rights of their own.
+# Two users of one mount, each with their own rights.
 posix_multiuser() {
     mkdir /mnt/m
     mount_at /mnt/m "$posix_options,multiuser"
@@ -123,15 +123,15 @@ posix_multiuser() {
     as_user alice secret.0 'echo of alice > users/hers; chmod 600 users/hers; cat users/hers'
     as_user bob secret.1 'echo of bob > users/his; ! cat users/hers 2> /dev/null; ! rm -f users/hers 2> /dev/null'
     as_user alice secret.0 'cat users/his; ! echo more 2> /dev/null >> users/his'
-    # What was told when they were made, which is not whose they are, is remembered while
-    # the lease is kept, for a second after the last close, and for a second after that.
+    # The client caches the owner from the reply to CREATE, which is not the final owner, as long as
+    # it has the lease: for two seconds after the last close.
     sleep 2.5
     [ "$(stat -c %U /mnt/m/users/hers /mnt/m/users/his | xargs)" = 'alice bob' ]
     umount /mnt/m
     ok "posix: two users of one mount"
 }
-# as_user NAME PASSWORD COMMANDS: with a key ring of their own that has the
-# password. Nothing looks at the mount before it does: failures are remembered.
+# as_user NAME PASSWORD COMMANDS: runs them with a key ring that has the password. No command may access
+# the mount before the key exists, because the kernel caches failures.
 as_user() {
     cd /
     setpriv --reuid "$1" --regid "$1" --clear-groups python3 -I - "$1:$2" "cifs:a:$KC_SERVER" "$3" << 'PYTHON'
@@ -167,6 +167,6 @@ posix_mount() {
     rm -r posix-tree
     cd /
     umount /mnt/s
-    ok "posix: a tree there and back"
+    ok "posix: a tree copied to the share and back"
     posix_multiuser
 }

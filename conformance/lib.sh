@@ -1,5 +1,5 @@
-# What the scripts with foreign clients share: the server, a relay before it that
-# tells what went over the wire, and the count of what was shown. Sourced by bash.
+# Functions that the lanes share: start the server, record its traffic by a relay, count passed and
+# skipped checks. Sourced by bash.
 binary=${ANABRANCH:-${CARGO_TARGET_DIR:-target}/debug/anabranch}
 work=$(mktemp -d)
 share=$work/share
@@ -12,15 +12,15 @@ skipped=0
 server=
 relay=
 
-# start [required|offered]: the server, with this setting of signing.
+# start [required|offered]: starts the server with this setting of `signing`.
 start() {
-    mkdir -p "$work/kept"
-    "$binary" serve --share "data=$share,snapshots=$work/kept,snapshot_names=daily-%Y-%m-%d" --user alice:secret.0 \
+    mkdir -p "$work/snapshots"
+    "$binary" serve --share "data=$share,snapshots=$work/snapshots,snapshot_names=daily-%Y-%m-%d" --user alice:secret.0 \
         --smb "$address:$server_port" --admin "$admin" --signing "${1:-required}" > "$work/log" 2>&1 &
     server=$!
     listens "$server_port"
 }
-# The relay: clients are sent to $port, it goes on to the server.
+# Starts the relay: it listens on $port and forwards to the server.
 start_relay() {
     python3 conformance/python/wiretap.py "$address:$port" "$address:$server_port" "$work/wire" &
     relay=$!
@@ -28,7 +28,7 @@ start_relay() {
     wire_seen
     rm "$work/wire"
 }
-# listens PORT [ADDRESS]: somebody does, within some seconds.
+# listens PORT [ADDRESS]: waits up to 5 seconds until a process listens there.
 listens() {
     local at=${2:-$address}
     for _ in $(seq 100); do
@@ -39,7 +39,7 @@ listens() {
         sleep 0.05
     done
     cat "$work/log" >&2 || true
-    fail "nothing listens on port $1"
+    fail "no process listens on port $1"
 }
 finish() {
     for process in $server $relay ${lists_server:-} ${channels_server:-}; do kill "$process" 2> /dev/null || true; done
@@ -47,8 +47,8 @@ finish() {
 }
 trap finish EXIT
 
-# log_says PATTERN...: whether a line of the server's log has them all, now or soon. The log has a
-# thread of its own, so a line may come after the answer to the client that caused it.
+# log_says PATTERN...: true if a line of the server's log matches all patterns within 10 seconds. A
+# separate thread writes the log, so a line may follow the reply to the client.
 log_says() {
     local wait pattern lines
     for wait in $(seq 100); do
@@ -68,16 +68,16 @@ fail() {
     echo "FAILED: $1" >&2
     exit 1
 }
-# skip WHAT: it cannot run here. Where everything must run this is a failure.
+# skip WHAT: counts a check that cannot run here. With ANABRANCH_NO_SKIP it fails instead.
 skip() {
     if [ -n "${ANABRANCH_NO_SKIP:-}" ]; then fail "$1: not to be skipped"; fi
     skipped=$((skipped + 1))
     echo "SKIPPED: $1" >&2
 }
 
-# python_environment NAME: prints the interpreter of an environment with what
-# python/NAME.requirements names. Each is checked by its content; another list, or another
-# interpreter, makes another environment.
+# python_environment NAME: prints the interpreter of a virtual environment with the packages of
+# python/NAME.requirements, whose hashes pip checks. Another list or interpreter gets its own
+# environment.
 python_environment() {
     local list=conformance/python/$1.requirements folder
     folder=${ANABRANCH_CACHE:-$HOME/.cache/anabranch}/python/$1-$({ cat "$list"; python3 -VV; } | sha256sum | head -c 16)
@@ -91,8 +91,8 @@ python_environment() {
     echo "$folder/bin/python"
 }
 
-# wire_was signed|sealed|plain DIALECT SIGNING CIPHER: all connections since the
-# last call were so, in both directions, and carried something.
+# wire_was signed|sealed|plain DIALECT SIGNING CIPHER: fails unless all connections since the last
+# call had these properties in both directions and carried messages.
 wire_was() {
     wire_seen
     while read -r line; do connection_was "$@" "$line"; done < "$work/wire"
@@ -104,32 +104,32 @@ wire_seen() {
         sleep 0.05
     done
     sleep 0.05
-    [ -s "$work/wire" ] || fail "nothing went over the wire"
+    [ -s "$work/wire" ] || fail "the relay recorded no connection"
 }
-# connection_was signed|sealed|plain DIALECT SIGNING CIPHER LINE: so for one line of the relay's.
+# connection_was signed|sealed|plain DIALECT SIGNING CIPHER LINE: the same for one line of the relay.
 connection_was() {
     local protection=$1 expected="dialect=$2 signing=$3 cipher=$4 " line=$5 kind side none
-    [[ $line = "$expected"* ]] || fail "asked for $expected; on the wire: $line"
+    [[ $line = "$expected"* ]] || fail "expected $expected; the relay recorded: $line"
     for kind in plain signed sealed; do
         for side in requests responses; do
             none=" $side-$kind=0 "
             if [ "$kind" = "$protection" ]; then
-                [[ " $line " != *"$none"* ]] || fail "nothing is $kind: $line"
+                [[ " $line " != *"$none"* ]] || fail "no message is $kind: $line"
             else
-                [[ " $line " = *"$none"* ]] || fail "something is $kind: $line"
+                [[ " $line " = *"$none"* ]] || fail "a message is $kind: $line"
             fi
         done
     done
     case $protection in
-        sealed) [[ $line = *needles=0 ]] || fail "readable in spite of the seal: $line" ;;
-        *) [[ $line != *needles=0 ]] || fail "the relay does not see what is not sealed: $line" ;;
+        sealed) [[ $line = *needles=0 ]] || fail "sealed messages contain readable text: $line" ;;
+        *) [[ $line != *needles=0 ]] || fail "the relay does not find the text in unsealed messages: $line" ;;
     esac
 }
 
-# status_was DIALECT SIGNING CIPHER FILE: what the server said of the session.
+# status_was DIALECT SIGNING CIPHER FILE: fails unless `anabranch status` in FILE shows such a session.
 status_was() {
     grep -qF "user alice  SMB $1  signing $2  cipher $3" "$4" || {
         cat "$4" >&2
-        fail "the server did not say: SMB $1, signing $2, cipher $3"
+        fail "anabranch status does not show: SMB $1, signing $2, cipher $3"
     }
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs in the guest of conformance/names: each server in turn on a fresh ext4, and the load on it.
+# Runs in the guest of conformance/names: starts each server in turn on a fresh ext4 and measures it.
 set -eEuo pipefail
 exec 2>&1
 trap 'echo "names: stopped at line $LINENO"; tail -n 20 /mnt/log "$cache/ganesha/srv/log" 2> /dev/null' ERR
@@ -72,13 +72,14 @@ start() { # NAME
         (exec 3<> /dev/tcp/127.0.0.1/2049) 2> /dev/null && break
         sleep 0.1
     done
-    # One connection, and one superblock for each directory: one is locked while a name in it changes.
+    # One connection, but a superblock for each directory, because the client serialises name changes
+    # within a directory of one superblock.
     for number in 0 1 2 3 4 5 6 7; do
         mkdir -p "$mounts/$number"
         mount -i -t nfs4 -o "vers=4.2,nosharecache,addr=127.0.0.1,clientaddr=127.0.0.1" \
             "127.0.0.1:$path" "$mounts/$number"
     done
-    # Returns once the time of grace is over.
+    # Waits for the end of the grace period.
     touch "$mounts/0/first"
 }
 stop() { # NAME

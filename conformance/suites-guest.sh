@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs in the guest of conformance/suites: each suite on what it is held against, then on the server.
+# Runs in the guest of conformance/suites: each suite on its reference, then on the server.
 #   suites-guest.sh FOLDER SHARE-OF SEED ONLY CACHE PLACES ALOUD SECONDS SAMBA SUITE...
 set -euo pipefail
 folder=$1 share_of=$2 seed=$3 all_only=$4 cache=$5 wanted=$6 samba=$9
@@ -9,8 +9,8 @@ tools=/mnt/tools
 mkdir -p $tools /mnt/local /mnt/nfs
 mount -t ext4 /dev/ubda /mnt/local
 mount -i -t nfs4 -o vers=4.2,addr=192.0.2.1,clientaddr=192.0.2.2 192.0.2.1:/data /mnt/nfs
-# The shell scripts of pjdfstest start some hundred thousand small programs, each of which costs
-# User-Mode Linux a multiple of its work: they are one of few pages, and in memory.
+# pjdfstest starts some hundred thousand programs, and User-Mode Linux makes each start expensive. One
+# small busybox in memory serves as all of them.
 cp "$(command -v busybox)" $tools/busybox
 for name in awk cat cut dd expr grep head md5sum mkdir rm rmdir sed sh sleep tail tr wc; do
     ln -s busybox $tools/$name
@@ -25,7 +25,7 @@ echo "$sum"
 END
 chmod +x $tools/openssl
 
-# The kernel's own server of the same exports on the guest's ext4.
+# Starts the kernel's NFS server with the same exports on the guest's ext4.
 start_knfsd() {
     mount -t nfsd nfsd /proc/fs/nfsd
     mkdir -p /var/lib/nfs/v4recovery /mnt/local/test /mnt/local/scratch
@@ -37,16 +37,16 @@ start_knfsd() {
     "$cache/knfsd/usr/sbin/rpc.nfsd" --no-udp --no-nfs-version 3 --nfs-version 4.2 8
     until (exec 3<> /dev/tcp/127.0.0.1/2049) 2> /dev/null; do sleep 0.1; done
 }
-# Both servers as root, whom their own permissions bind as little as on a local disk.
+# Mounts both servers as root, for whom they skip permission checks like a local disk.
 mount_smb() {
-    # Owners as S-1-5-88: without, the client has no way to name one. Nothing remembered, which
-    # for a second would hide what the server has.
+    # idsfromsid: the client sends owners as S-1-5-88 SIDs, and otherwise none. actimeo=0: cached
+    # attributes would hide those of the server for a second.
     local options=ip=192.0.2.1,vers=3.1.1,posix,idsfromsid,actimeo=0,username=root,password=secret.0
     mkdir -p /mnt/smb /mnt/samba
     mount -t cifs //192.0.2.1/data /mnt/smb -o $options
     [ -z "$samba" ] || mount -t cifs //192.0.2.1/samba /mnt/samba -o $options,port=446
 }
-# Which bash opens for `<(...)`.
+# bash needs /dev/fd for `<(...)`.
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 for user in fsgqa fsgqa2 123456-fsgqa; do
     useradd -m --badname "$user" 2> /dev/null || useradd -m --badnames "$user" 2> /dev/null || true
@@ -65,7 +65,7 @@ for suite in "$@"; do
         begin=$SECONDS only=$all_only part=$share_of
         case $suite-$place in
             xfstests-knfsd | xfstests-auto-knfsd)
-                # What passes needs no reference, and each takes long.
+                # Only failed tests need a reference, and each takes long.
                 if [ -e "/mnt/out/$suite.nfs" ]; then
                     only=$(awk -F '\t' '$2 == "failed" { print $1 }' "/mnt/out/$suite.nfs" | tr '\n' ' ') part=1
                     if [ -z "$only" ]; then continue; fi
