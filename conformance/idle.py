@@ -1,6 +1,6 @@
-"""Memory of the server for each idle connection.
+"""Measures the server's memory for each idle connection.
 
-    idle.py HOST PORT PID COUNT     (COUNT below this process's limit of descriptors)
+idle.py HOST PORT PID COUNT     (COUNT below this process's limit of descriptors)
 """
 
 import resource

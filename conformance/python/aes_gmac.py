@@ -1,5 +1,5 @@
-"""AES-GMAC over GF(2^128) without dependencies, and the authentication key that two messages of one
-nonce give away: the roots of a polynomial. NIST SP 800-38D; MS-SMB2 3.1.4.1."""
+"""AES-GMAC over GF(2^128) without dependencies. Two messages with one nonce reveal the authentication key
+as a root of a polynomial. NIST SP 800-38D; MS-SMB2 3.1.4.1."""
 
 import random
 

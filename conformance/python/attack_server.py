@@ -1,4 +1,4 @@
-"""What the attacks share: the server under attack, its users, and the list of tests."""
+"""Shared parts of the attacks: the attacked server, its users, and the list of tests."""
 
 import os
 import resource

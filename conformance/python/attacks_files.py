@@ -1,5 +1,5 @@
-"""What a user may do to a file that is not theirs: set-user-ID bits, owners, device nodes, truncation,
-lists of Windows that grant much, shares that grant little, and names and links that lead out."""
+"""Attacks on files of other users: set-user-ID bits, owners, device nodes, truncation, permissive Windows
+ACLs, restricted shares, and names and links that lead out of the share."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""One user, one address or one client that takes all it can get of what everybody needs."""
+"""Attacks on shared resources: one user, address or client requests all that it can get."""
 
 import contextlib
 import fcntl

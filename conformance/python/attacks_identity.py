@@ -1,4 +1,4 @@
-"""Whose request it is: guessed passwords, sessions, trees, opens and client records of others, and the
+"""Attacks on identities: guessed passwords; sessions, trees, opens and client records of other users;
 tokens of the admin API. MS-SMB2 3.3.5.2, 3.3.5.9; RFC 8881 18.35."""
 
 import contextlib

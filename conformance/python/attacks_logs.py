@@ -1,5 +1,5 @@
-"""What clients have written to the log, the audit log and the terminal of an administrator: forged
-lines, sequences that a terminal obeys, floods, and a log that cannot be written."""
+"""Attacks on the log, the audit log and an administrator's terminal by strings of clients: forged lines,
+terminal escape sequences, floods, and an unwritable log."""
 
 import collections
 import contextlib

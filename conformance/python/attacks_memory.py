@@ -1,4 +1,4 @@
-"""Memory that answers nobody takes, and requests that are never sent to their end, cost the server."""
+"""Attacks on memory: replies that no client reads, and requests that are never completed."""
 
 import os
 import selectors

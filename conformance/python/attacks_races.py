@@ -1,6 +1,6 @@
-"""What a user gets by swapping a directory, whose stored list lets them change names, with one of root's
-between the server's decision and the act: by a process of this machine, and by no more than a second
-connection."""
+"""Races between the server's access check and the operation: a user exchanges a directory, whose stored
+list permits name changes, with one of root. The exchange is done by a local process, or by a second
+connection only."""
 
 import contextlib
 import ctypes

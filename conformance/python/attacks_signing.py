@@ -1,4 +1,4 @@
-"""Signatures: nonces of AES-GMAC, relayed logons and renewals. MS-SMB2 3.1.4.1, 3.3.5.5."""
+"""Attacks on signatures: AES-GMAC nonces, relayed logons and reauthentication. MS-SMB2 3.1.4.1, 3.3.5.5."""
 
 import struct
 

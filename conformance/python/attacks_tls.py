@@ -1,5 +1,5 @@
-"""NFS under TLS: certificates that must not do, bytes sent ahead of the handshake, and what is reached
-in the clear. RFC 9289."""
+"""Attacks on NFS over TLS: invalid certificates, bytes before the handshake, and access without TLS.
+RFC 9289."""
 
 import os
 import ssl

@@ -1,8 +1,8 @@
-"""What a caller may do to a file, by MS-DTYP 2.5.3.2, MS-FSA 2.1.5, acl(5) and chmod(2), chown(2):
-the expectation of conformance/authority, written without the server's code.
+"""Model of a caller's rights to a file by MS-DTYP 2.5.3.2, MS-FSA 2.1.5, acl(5), chmod(2) and chown(2):
+the expectation of conformance/authority, written independently of the server's code.
 
-A stored descriptor decides alone. Where none is stored the first class of the POSIX permissions
-that is about the caller decides. The superuser may all, but nobody makes a device node.
+A stored descriptor alone decides. Without one the first matching class of the POSIX permissions
+decides. The superuser has all rights, except that no caller creates device nodes.
 """
 
 import functools

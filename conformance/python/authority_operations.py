@@ -1,7 +1,7 @@
-"""Each operation that changes something, over SMB and NFS, with who may do it.
+"""Each changing operation over SMB and NFS, with the callers that may perform it.
 
-An operation is carried out on a file or directory of one cell, and raises Refused or NfsStatus. What
-it has changed is looked at on the disk. MS-SMB2 2.2.39, RFC 8881 18.
+An operation acts on a file or directory of one cell, and raises Refused or NfsStatus. The disk shows
+its changes. MS-SMB2 2.2.39, RFC 8881 18.
 """
 
 import struct

@@ -1,10 +1,10 @@
-"""A file system of FUSE that shows a directory, read-only, and hears of nothing: what is done to
-the directory is done by "another machine".
+"""A read-only FUSE file system that shows a directory and sends no notifications: changes of the directory
+appear as those of another machine.
 
     behind.py DIRECTORY AT SECONDS COMMAND...
 
-mounts it at AT, where names and attributes may be kept for so many seconds, and becomes COMMAND.
-To be run in a mount namespace of its own, as root. <linux/fuse.h> has the messages.
+mounts it at AT, where the kernel may cache names and attributes for SECONDS, and executes COMMAND. Run
+it as root in its own mount namespace. <linux/fuse.h> defines the messages.
 """
 import ctypes
 import errno

@@ -1,21 +1,19 @@
-"""Files seen through two mounts: what one has written, closed or flushed the other must see.
+"""Files through two mounts: each side must see data that the other wrote, closed or flushed.
 
     coherence.py [--seconds N] [--seed N] [--grace-ms N] [--remembers] [--kinds A,B] [--tally]
                  DIRECTORY DIRECTORY
 
-The directories must be one directory seen through two mounts. After every close or
-fsync the writer tells the other side, in memory that both share, which version of a
-file is there; whoever reads then must see it whole, or a later one that was begun.
+The directories must be one directory through two mounts. After every close or fsync the writer
+publishes the version of the file in shared memory. From then on a reader must see this version
+completely, or a later one that was begun.
 
-First, both sides write files of their own and read the other's, as fast as they can.
-Then they take turns with common files, and both look at each version before the next.
+First both sides write their own files and read the other's, as fast as they can. Then they take
+turns with common files, and both check each version before the next.
 
-A version is told for --grace-ms before it must be seen. A client that caches for
-reading is told that its cache is void and is not waited for (MS-SMB2 3.3.4.7), and
-Linux counts the time for which it believes attributes in ticks of up to 10 ms.
-With --remembers the mounts believe attributes for longer than that: a file that is
-being replaced may be read with the length of the one before. With --tally what is
-wrong is counted, and nothing fails.
+A reader must see a version --grace-ms after its publication. The server breaks a read cache without
+waiting for the client (MS-SMB2 3.3.4.7), and Linux measures the lifetime of attributes in ticks of up
+to 10 ms. With --remembers the mounts cache attributes for longer: a file during its replacement may be
+read with the length of the former one. With --tally errors are counted and nothing fails.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Writes down every tenth of a second what processes and their children have used.
+"""Records the CPU time of processes and their children every tenth of a second.
 
     cpu_times.py FILE NAME=PID...
 
-A line: milliseconds since 1970, then for each NAME the milliseconds of processor time so far.
+A line: milliseconds since 1970, then for each NAME the milliseconds of CPU time so far.
 """
 
 import os

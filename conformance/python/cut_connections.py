@@ -1,6 +1,5 @@
-"""Cuts connections of NFS while there is a file `cut` in a share: each that there is, one after the
-other, then all at once, and again. Arguments: the command, its admin API's address, the share,
-and a file for how many were cut."""
+"""Cuts NFS connections while a share has a file `cut`: each connection singly, then all at once, repeatedly.
+Arguments: the command, its admin API's address, the share, and a file for the number of cuts."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A DNS server of a test's own: dns_server.py ADDRESS ZONES. The file is read for each query:
+"""A DNS server for a test: dns_server.py ADDRESS ZONES. Each query reads the file again:
 {"names": {NAME: [IPV4]}, "claims": {IPV4: NAME}, "silent": [NAME OR IPV4]}. RFC 1035."""
 
 import ipaddress

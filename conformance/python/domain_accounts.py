@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Accounts of a Samba domain, made straight in its database: `samba-tool` takes a second for each.
+"""Creates accounts of a Samba domain directly in its database, since `samba-tool` takes a second for each.
 
-    domain_accounts.py SMB.CONF STEP...
+domain_accounts.py SMB.CONF STEP...
 
-    user=NAME:PASSWORD          a user
-    service=NAME:SPN,SPN        an account whose keys, of AES alone, are those of a service
-    groups=NAME,NAME:COUNT      groups of which these users are members
-    script=NAME:CHARACTERS      a logon script of a long name, which every PAC of the user has
-    sid=NAME                    prints the SID
+user=NAME:PASSWORD          creates a user
+service=NAME:SPN,SPN        creates a service account with AES keys only
+groups=NAME,NAME:COUNT      creates groups with these users as members
+script=NAME:CHARACTERS      sets a logon script with a long name, which enlarges every PAC of the user
+sid=NAME                    prints the SID
 """
 
 import os

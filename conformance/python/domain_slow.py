@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A ticket that takes long to be judged holds up nobody else.
+"""Tests that a slow verification of one ticket does not delay other clients.
 
     domain_slow.py KEYTAB PORT TICKETS
 
-The keytab that the server reads for each ticket is replaced by a FIFO: who judges a ticket waits at
-it until this end of it is closed. So nothing here depends on time: what must not wait is done while
-a ticket is held, and each wait ends after a minute. TICKETS is the folder with the ticket caches.
+The server reads the keytab for each ticket. The test replaces it by a FIFO, so that a verification
+waits until the test closes its end. The test is therefore independent of timing: other operations must
+complete while a ticket is blocked, and each wait ends after a minute. TICKETS is the folder of the
+ticket caches.
 """
 
 import os

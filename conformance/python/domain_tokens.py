@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tickets that are as large as a SESSION_SETUP takes, and halves of one: each is refused at once, and the
-connection logs on by a password behind it.
+"""Sends invalid tickets of the maximum size of a SESSION_SETUP, and parts of one. The server must refuse each
+at once, and the connection must accept a logon by password afterwards.
 
     domain_tokens.py ADDRESS PORT USER PASSWORD
 """

@@ -1,11 +1,11 @@
-"""Random reads, writes, truncations, mappings and copies of a file, beside a model in memory.
+"""Random reads, writes, truncations, mappings and copies of a file, compared with a model in memory.
 
     fsx.py [--seed N] [--operations N] [--no-map] [--turns | --locked] [--model FILE] PATH [PATH]
 
-With two paths, which must be one file seen through two mounts, every operation
-goes through either of them; with --locked, under a lock of the whole file. With --model the expected content is taken from FILE
-if it is there, and left there at the end: so a run goes on after a new mount. A
-seed gives the same operations on every machine.
+Two paths must be one file through two mounts. Every operation then uses either of them; with --locked
+under a lock of the whole file. --model reads the expected content from FILE if it exists, and writes it
+there at the end, so that a run can continue after a new mount. A seed gives the same operations on
+every machine.
 """
 
 import argparse

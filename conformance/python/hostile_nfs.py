@@ -1,5 +1,5 @@
-"""raw_nfs's client for attacks: connections without a client record, owners, verifiers and sessions
-of the sender's choice, and requests sent ahead."""
+"""raw_nfs's client for attacks: connections without a client record, forged owners, verifiers and sessions,
+and pipelined requests."""
 
 import os
 import socket

@@ -1,5 +1,5 @@
-"""raw_smb's client for attacks: requests sent ahead, message ids, sessions, trees and keys of the
-sender's choice, logons without proof, relayed logons and AES-GMAC."""
+"""raw_smb's client for attacks: pipelined requests, forged message ids, sessions, trees and keys, anonymous
+and relayed logons, and AES-GMAC."""
 
 import hashlib
 import hmac

@@ -1,9 +1,8 @@
-"""impacket, an independent SMB implementation in Python, against the server.
+"""Tests the server with impacket, an independent SMB implementation in Python.
 
     impacket_client.py HOST PORT SHARE USER PASSWORD DIALECT signed|sealed SIGNING CIPHER
 
-It has one cipher and no choice of signing algorithms; both are only checked on
-the wire, by whoever runs this.
+impacket has one cipher and cannot choose the signing algorithm. The lane checks both by its relay.
 """
 
 import io

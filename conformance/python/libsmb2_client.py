@@ -1,8 +1,8 @@
-"""libsmb2, an SMB client in C, against the server.
+"""Tests the server with libsmb2, an SMB client in C.
 
     libsmb2_client.py HOST PORT SHARE USER PASSWORD DIALECT signed|sealed STRANGERS-PORT
 
-The lane checks what went over the wire at PORT; a wrong password goes to STRANGERS-PORT.
+The lane's relay checks the traffic at PORT. The logon with a wrong password uses STRANGERS-PORT.
 """
 
 import ctypes

@@ -1,8 +1,8 @@
-"""smbprotocol as a load: files made, opened, closed and removed, one after the other.
+"""A metadata load by smbprotocol: creates, opens, closes and removes files, one after the other.
 
     metadata_load.py HOST PORT SHARE USER PASSWORD FOLDER FILES SECONDS
 
-The folder has FILES files called file0 and so on. Prints how many operations were done.
+The folder has FILES files with the names file0, file1 and so on. Prints the number of operations.
 """
 
 import random

@@ -1,12 +1,13 @@
-"""What changes of names over NFSv4.2 cost the server: system calls by strace, CPU time and rate.
+"""Measures the cost of name changes over NFSv4.2 for the server: system calls by strace, CPU time and rate.
 
     name_costs.py count PORT PID COUNT DIRECTORY [TRACES]
     name_costs.py time PORT PID SECONDS SLOTS DIRECTORY
 
-`count` does each operation COUNT times, one after the other, as Linux sends it, and prints the
-system calls of an operation. With TRACES it leaves a trace of one operation of each kind there.
-`time` has SLOTS operations in flight on one connection and prints COST operation count us us rate:
-the server's CPU time for each, that of the connection's thread alone, and how many a second. DIRECTORY is below the root of exports. Requests are of user 1000.
+`count` sends each operation COUNT times in sequence, in the form of Linux, and prints the system calls of
+one operation. With TRACES it stores a trace of one operation of each kind there. `time` keeps SLOTS
+operations in flight on one connection and prints COST operation count us us rate: the server's CPU time
+of an operation, that of the connection's thread alone, and operations per second. DIRECTORY is relative
+to the root of the exports. The requests are of user 1000.
 """
 
 import collections

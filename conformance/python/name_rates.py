@@ -1,18 +1,18 @@
-"""Creates, renames and removes per second: the load of conformance/names, and its table.
+"""Measures creates, renames and removes per second: the load of conformance/names, and its table.
 
     name_rates.py load SERVER SECONDS PID|nfsd MOUNTS LOAD...
     name_rates.py local SECONDS DIRECTORY LOAD...
     name_rates.py flushes FILE
     name_rates.py table RATES
 
-A LOAD is own/N or shared/N: N processes, each in a directory of its own on the first mount, or
-all in one directory, spread over eight mounts, since a client locks a directory on a mount while
-it changes a name in it. `local` does the same without a server, each change followed by fsync of
-its directory. SECONDS is for each of the three operations.
+A LOAD is own/N or shared/N: N processes, each in its own directory on the first mount, or all in one
+directory through eight mounts, because a client locks a directory of a mount during a name change.
+`local` runs the same without a server, and syncs the directory after each change. SECONDS applies to
+each of the three operations.
 
-Prints for each operation RATE server load operation per_second server_us busy_us: CPU time of the
-server for each operation (threads of the process, or nfsd's threads), and of the whole guest,
-client included.
+Prints for each operation RATE server load operation per_second server_us busy_us: CPU time per
+operation of the server (the threads of the process, or nfsd's threads), and of the whole guest with
+its client.
 """
 
 import functools

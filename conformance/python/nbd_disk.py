@@ -1,10 +1,10 @@
-"""A disk whose flushes are real, for User-Mode Linux, whose own disk does not flush.
+"""A disk with real flushes for User-Mode Linux, whose own disk does not flush.
 
     nbd_disk.py serve ADDRESS PORT FILE      on the host: FILE is the disk, a flush is fdatasync
     nbd_disk.py attach ADDRESS PORT FILE     in the guest: /dev/nbd0, as long as the process lives
 
-FILE is looked at for its size only by `attach`. Speaks the transmission phase of the network
-block device's protocol (doc/proto.md of nbd), with the handshake left out.
+`attach` reads only the size of FILE. Implements the transmission phase of the network block device's
+protocol (doc/proto.md of nbd), without the handshake.
 """
 
 import fcntl

@@ -1,5 +1,5 @@
-"""Delegations of the Linux kernel's NFS client: given, used, recalled by another NFS
-client and by one of SMB; and what each of the three reads of what the others have written.
+"""Delegations of the Linux kernel's NFS client: granted, used, recalled by another NFS client and by an SMB
+client; and reads of each of the three after writes of the others.
 Arguments: one directory three times, over NFSv4.1, NFSv4.2 and SMB."""
 
 import fcntl

@@ -1,5 +1,5 @@
-"""What NFS clients at several addresses reach: nfs_exports.py SERVER PORT WORK, where WORK has the
-zones of dns_server.py, and `reload` reads the server's configuration anew."""
+"""Tests the access of NFS clients at several addresses: nfs_exports.py SERVER PORT WORK, where WORK has the
+zones of dns_server.py, and a program `reload` that reloads the server's configuration."""
 
 import json
 import os

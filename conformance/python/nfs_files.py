@@ -1,5 +1,5 @@
-"""What a program sees of files on an NFS mount: locks of two processes, a file that is
-open and has no name, holes, copies, extended attributes. The argument is the version."""
+"""Files on an NFS mount: locks of two processes, an open file without a name, holes, copies and extended
+attributes. The argument is the NFS version."""
 
 import errno
 import fcntl

@@ -1,8 +1,8 @@
-"""Mixed load on an NFS mount whose connections are cut meanwhile, or whose server is killed: data
-that is written and read back, names that are made and taken away, counters under locks. Nothing
-may fail, be done twice or stand still, and each connection must come back. Arguments: the mount,
-for how many seconds at least, how often each connection is to be made anew (0: nobody cuts), and
-the name of the file that has it done (`cut` if none is given; `kill` kills)."""
+"""Mixed load on an NFS mount while its connections are cut or its server is killed: data written and read
+back, names created and removed, counters under locks. No operation may fail, be executed twice or hang,
+and each connection must be re-established. Arguments: the mount, the minimum number of seconds, the
+minimum number of reconnections of each connection (0: no cuts), and the name of the file that requests
+the fault (`cut` by default, or `kill`)."""
 
 import fcntl
 import os

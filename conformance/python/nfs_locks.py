@@ -1,11 +1,11 @@
-"""Byte ranges that several mounts of the Linux kernel lock, beside a model of them.
+"""Byte range locks of several mounts of the Linux kernel, compared with a model.
 
     nfs_locks.py [--seed N] [--steps N] [--smb FILE] FILE FILE
 
-All files are one, seen through mounts that know nothing of each other: those of NFS, where locks
-of one owner merge and split as POSIX has it, and with --smb one of SMB, which locks one byte after
-the other. Whoever asks gets a range just when nobody else has a byte of it in the way, and is told
-of a lock that is. A seed gives the same steps on every machine.
+All paths are one file through independent mounts: NFS mounts, where locks of one owner merge and split as
+POSIX specifies, and with --smb an SMB mount, which locks single bytes. A lock must succeed exactly if no
+other owner has a conflicting byte, and a test must return a conflicting lock. A seed gives the same steps
+on every machine.
 """
 
 import argparse

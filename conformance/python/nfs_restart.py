@@ -1,5 +1,5 @@
-"""What a program keeps over restarts of the server, on two mounts that share nothing: its
-open file and the lock in it, against the other mount. Arguments: server, both mounts."""
+"""Opens and locks of a program over restarts of the server, on two independent mounts: the second mount
+checks that the lock still excludes it. Arguments: server, both mounts."""
 
 import errno
 import fcntl

@@ -1,5 +1,5 @@
-"""What a share lets clients do as whom: nfs_terms.py SERVER PORT SHARE FOLDER LAST..., where each client
-comes from 127.10.0.LAST as root and creates a file. A line each: the file's owner, or a refusal."""
+"""Prints the access of clients to a share: nfs_terms.py SERVER PORT SHARE FOLDER LAST..., where each client
+connects from 127.10.0.LAST as root and creates a file. A line each: the file's owner, or a refusal."""
 
 import os
 import sys

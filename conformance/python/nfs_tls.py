@@ -1,6 +1,6 @@
-"""NFS under TLS (RFC 9289) by OpenSSL: nfs_tls.py ADDRESS PORT CA [CERTIFICATE KEY]
+"""NFS over TLS (RFC 9289) by OpenSSL: nfs_tls.py ADDRESS PORT CA [CERTIFICATE KEY]
 
-The probe, the handshake, then NULL and EXCHANGE_ID within it. Prints what was agreed.
+The probe and the handshake, then NULL and EXCHANGE_ID. Prints the TLS version and cipher.
 """
 
 import socket

@@ -1,5 +1,5 @@
-"""What a service manager hears: notified.py SOCKET FILE writes each message to the file, a line
-each with its parts apart by |, until it is ended."""
+"""Records service manager notifications: notified.py SOCKET FILE appends each message to the file as one line,
+with its parts separated by |, until it is ended."""
 import socket
 import sys
 

@@ -1,7 +1,7 @@
-"""Tells what can be read on a network interface: on_wire.py INTERFACE REPORT WORD...
+"""Searches the packets of a network interface for plain text: on_wire.py INTERFACE REPORT WORD...
 
-Each word is written to REPORT, a line each, when a packet has it for the first time. What server
-and client say of themselves is not believed: only the bytes are.
+Writes each word to REPORT, a line each, when a packet contains it for the first time. The result
+depends on the bytes only, not on statements of server and client.
 """
 
 import socket

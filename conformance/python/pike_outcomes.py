@@ -1,6 +1,6 @@
-"""Compares what all of Pike's tests found with the failures that are expected: `LIST REPORT [SAMBA'S REPORT]`.
+"""Compares the outcomes of Pike's tests with the expected failures: `LIST REPORT [SAMBA'S REPORT]`.
 
-The status is 1 if another test fails, one of the list passes, or one fails that passes on Samba.
+The exit status is 1 if an unlisted test fails, a listed one passes, or one fails that passes on Samba.
 """
 
 import json

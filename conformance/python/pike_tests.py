@@ -1,8 +1,8 @@
-"""Runs Pike's tests against one server, by its address. Arguments: `HOST REPORT [PARTS OF NAMES]`.
+"""Runs Pike's tests against the server at an address. Arguments: `HOST REPORT [PARTS OF NAMES]`.
 
-The report has an outcome of each test, `passed`, `failed` or `skipped`, and the reason's last line.
-Groups of tests run at the same time, each on a share of its own that has the group's name: several
-tests wait for opens to expire.
+The report has the outcome of each test, `passed`, `failed` or `skipped`, and the last line of the reason.
+Groups of tests run concurrently, each on the share with the group's name, because several tests wait for
+opens to expire.
 """
 
 import gc

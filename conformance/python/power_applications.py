@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Programs whose commits have to outlive a loss of power: SQLite, git and a mail spool.
+"""Programs whose commits must survive a power cut: SQLite, git and a mail spool.
 
     power_applications.py MOUNT
 
-says which commits are there, as the tree that the model compares: a directory for each program on each
-share, with an entry for each commit. Fails if what is there is not sound.
+prints the present commits as the tree that the model compares: a directory for each program on each
+share, with an entry for each commit. Fails if a program's data is inconsistent.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The disk of the power-cut lane as the clients see it from the side: its clock, and what is on it.
+"""Direct access to the disk of the power-cut lane: its clock, and the live file system.
 
     power_disk.py MOUNT HOST PORT
 
-serves both to clients in a virtual machine, whose clock is another and who do not see the disk.
+serves both to clients in a virtual machine, which has another clock and no access to the disk.
 """
 
 import ctypes

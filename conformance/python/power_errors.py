@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What clients and administrators are told of a disk that fails under the server.
+"""Tests the replies to clients and the reports to administrators when the disk fails under the server.
 
     power_errors.py --binary FILE --mount FOLDER --work FOLDER --bad-sector TEXT --no-room TEXT
 
-`cargo xtask power --errors` starts it. A write of data that contains a TEXT fails on the disk, when the kernel
-sends it there, as on a bad sector or for want of room; a line `gone` on standard output has all requests to the disk fail from then on.
+`cargo xtask power --errors` starts it. A disk write of data that contains a TEXT fails, as on a bad sector
+or for lack of space. The line `gone` on standard output makes all later requests to the disk fail.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Runs in the virtual machine of the power-cut lane: the kernel's clients of NFS and SMB.
+"""Runs in the virtual machine of the power-cut lane: the kernel's NFS and SMB clients.
 
     power_guest.py PROGRAMS SEED OPERATIONS OUT [--sync-each] [--applications]
 
-The server is the machine outside; the journal is left in OUT.
+The server runs on the host. Writes the journal to OUT.
 """
 
 import argparse

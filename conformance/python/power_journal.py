@@ -1,7 +1,7 @@
-"""What the clients of the power-cut lane have done, and what each operation has changed.
+"""The operations of the clients of the power-cut lane, and the changes by each.
 
-The journal is for the model in crates/xtask/src/power: each operation by when it was requested and
-answered, whether its answer promises stable storage, and its effects on names, attributes and data.
+The model in crates/xtask/src/power reads the journal: for each operation the times of request and reply,
+whether the reply promises stable storage, and its effects on names, attributes and data.
 """
 
 import itertools

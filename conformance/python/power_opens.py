@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Persistent opens and their locks through a loss of power: the server's own state.
+"""Persistent opens and their locks over a power cut: the server's own state.
 
     power_opens.py MOUNT < FACTS
 
-starts the server on what a cut has left, comes back for every open of the run, and says which it got,
-as the tree that the model compares: an entry for each open, one for the path that its file has, and one
-for each lock. Files are renamed by their opens, and by an NFS client beside them. MS-SMB2 3.3.5.9.12.
+starts the server on the disk after a cut, reconnects every open of the run, and prints the restored
+ones as the tree that the model compares: an entry for each open, for the path of its file, and for each
+lock. The clients rename files by their opens, and an NFS client renames them, too. MS-SMB2 3.3.5.9.12.
 """
 
 import json

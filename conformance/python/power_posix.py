@@ -1,4 +1,4 @@
-"""Random operations through a kernel's mount: the clients of the power-cut lane in a virtual machine."""
+"""Random operations through a mount of a kernel: the clients of the power-cut lane in a virtual machine."""
 
 import os
 import random as random_

@@ -4,10 +4,10 @@
     power_workload.py --binary FILE --mount FOLDER --work FOLDER --journal FILE --seed N --operations N
         [--clones] [--sync-each] [--guest] [--applications] [--opens]
 
-`cargo xtask power` starts it in namespaces of mounts and of the network. Each client first works
-alone, since a commit for one client makes stable what others have done; then all work at once. With
-`--guest` the clients are those of a kernel in a virtual machine, with `--applications` programs there. With
-`--opens` the server's own state is on the disk, and clients have persistent opens and locks.
+`cargo xtask power` starts it in mount and network namespaces. Each client first works alone, because a
+commit for one client makes changes of others stable, too; then all work at once. With `--guest` the
+clients are those of a kernel in a virtual machine, with `--applications` programs there. With `--opens`
+the server's own state is on the disk, and clients have persistent opens and locks.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-"""Compares what pynfs found with the failures that are expected. Arguments: the list of
-them, and pynfs's report. The status is 1 if something else fails, or one of them passes."""
+"""Compares the outcomes of pynfs with the expected failures. Arguments: the list, and pynfs's report. The exit
+status is 1 if an unlisted test fails, or a listed one passes."""
 
 import json
 import sys

@@ -1,9 +1,9 @@
-"""pysmb, an SMB client in Python, against the server.
+"""Tests the server with pysmb, an SMB client in Python.
 
     pysmb_client.py HOST PORT SHARE USER PASSWORD DIALECT signed STRANGERS-PORT
 
-It speaks SMB 2.0.2, into which it is brought by an SMB1 NEGOTIATE, and does not seal. The lane
-checks what went over the wire at PORT; a wrong password goes to STRANGERS-PORT.
+pysmb starts with an SMB1 NEGOTIATE, switches to SMB 2.0.2, and does not seal. The lane's relay checks the
+traffic at PORT. The logon with a wrong password uses STRANGERS-PORT.
 """
 
 import hashlib

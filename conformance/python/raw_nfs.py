@@ -1,5 +1,5 @@
-"""A client of NFSv4.2 that sends what it is told to, as whom it is told to, without
-dependencies. RFC 8881, RFC 7862, RFC 8276."""
+"""An NFSv4.2 client that sends the given operations with the given credentials, without dependencies.
+RFC 8881, RFC 7862, RFC 8276."""
 
 import os
 import socket

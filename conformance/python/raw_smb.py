@@ -1,5 +1,5 @@
-"""A client of SMB 3.1.1 that sends what it is told to, without dependencies: signed by
-HMAC-SHA256, authenticated by NTLMv2. MS-SMB2, MS-NLMP."""
+"""An SMB 3.1.1 client that sends the given requests, without dependencies: signed with HMAC-SHA256,
+authenticated by NTLMv2. MS-SMB2, MS-NLMP."""
 
 import hashlib
 import hmac

@@ -1,10 +1,9 @@
-"""Runs a server that a client has killed and started again. Each connection to the given address
-kills it, starts it again and is then answered. A request in the share itself would be carried out
-twice: the killed server may owe the reply of the very operation that asked for its end.
-The reply waits until the new server accepts connections: a client that comes earlier is refused and
-waits ever longer.
-Arguments: ADDRESS:PORT to listen on, ADDRESS:PORT that the server serves, a file that gets a line
-for each restart, the command."""
+"""Runs a server that a client can restart. Each connection to the control address kills the server, starts it
+again, and then gets a reply. A request by the share itself would be executed twice, because the killed
+server may owe the reply to it. The reply waits until the new server accepts connections: an earlier
+client would be refused, and doubles its delay after each refusal.
+Arguments: ADDRESS:PORT of the control address, ADDRESS:PORT of the server, a file that gets a line for each
+restart, the command."""
 
 import socket
 import subprocess

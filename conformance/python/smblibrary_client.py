@@ -1,9 +1,8 @@
-"""What SMBLibrary (C#) does in a race of its own, against the server: `smblibrary_client.py HOST PORT`.
+"""Reproduces a race of SMBLibrary (C#) against the server: `smblibrary_client.py HOST PORT`.
 
-Its first request after NEGOTIATE may have the message id 0 again. Sequence numbers are used once
-(MS-SMB2 3.3.5.2.3), so the server closes the connection, without a reply, so that the library fails
-at once instead of waiting for one; the server goes on with others. The library itself is not run: its
-registry is not among those that CI reaches.
+Its first request after NEGOTIATE may reuse the message id 0. Each id may be used once (MS-SMB2 3.3.5.2.3), so
+the server closes the connection without a reply. The library then fails at once instead of waiting, and
+other connections continue. The library itself does not run, because CI cannot reach its registry.
 """
 
 import socket

@@ -1,6 +1,6 @@
-"""smbprotocol, an independent SMB implementation in Python, against the server.
+"""Tests the server with smbprotocol, an independent SMB implementation in Python.
 
-    smbprotocol_client.py HOST PORT SHARE USER PASSWORD DIALECT signed|sealed SIGNING CIPHER
+smbprotocol_client.py HOST PORT SHARE USER PASSWORD DIALECT signed|sealed SIGNING CIPHER
 """
 
 import sys

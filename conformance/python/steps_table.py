@@ -1,9 +1,9 @@
-"""A table of what kernel-metadata measured.
+"""Prints the table of kernel-metadata's measurements.
 
     steps_table.py STEPS TIMES
 
-STEPS has lines `STEP server what count began_ms ended_ms`, TIMES what cpu_times.py wrote
-for anabranch and samba.
+STEPS has lines `STEP server what count began_ms ended_ms`, TIMES is the output of cpu_times.py for anabranch
+and samba.
 """
 
 import bisect

@@ -1,11 +1,10 @@
-"""A storm of names: processes that make, rename, replace and remove files at once.
+"""Concurrent processes that create, rename, replace and remove files.
 
     storm.py ROUNDS DIRECTORY [DIRECTORY]
 
-Two directories must be one directory seen through two mounts. Each process owns
-the names that begin with its number, and knows what must become of them; all of
-them fight for a few names of which only this is known: whoever wins, the content
-is whole.
+Two directories must be one directory through two mounts. Each process owns the names that begin with
+its number, and checks their outcome. All processes also compete for a few common names, whose content
+must always be complete.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Compares what a suite found over NFS with the failures that are expected: `SUITE LIST NFS [REFERENCE]`.
+"""Compares the outcomes of a suite over NFS with the expected failures: `SUITE LIST NFS [REFERENCE]`.
 
-REFERENCE is what it found on a local file system, or through the kernel's own server: what fails there
-is left out of the count. The status is 1 if another test fails that is not in LIST, or does not run
-that runs there, or one of LIST passes. Of LIST what was not run is no fault: a share of the suite may
-have been. An entry with `numbers` is of these tests of one file; one with `sometimes` may pass.
+REFERENCE has the outcomes on a local file system or through the kernel's server: tests that fail there do
+not count. The exit status is 1 if an unlisted test fails or is skipped that passes in the reference, or if
+a listed test passes. Listed tests that did not run are ignored, because the run may be a part of the suite.
+An entry with `numbers` applies to these tests of one file; one with `sometimes` may pass.
 """
 
 import sys

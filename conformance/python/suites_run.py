@@ -1,9 +1,9 @@
-"""Runs a suite for file systems in a folder, in the guest of conformance/suites.
+"""Runs a file system suite in a folder, in the guest of conformance/suites.
 
     suites_run.py SUITE SOURCES PLACE REPORT SHARE_OF SEED ONLY
 
-A line of REPORT is `TEST<tab>passed|failed|skipped<tab>WHY`. Of the test files every SHARE_OFth is
-run, from the one that SEED chooses; those that match the shell pattern ONLY, if that is not empty.
+A line of REPORT is `TEST<tab>passed|failed|skipped<tab>WHY`. Runs every SHARE_OFth test file, beginning with
+the one that SEED selects, and only those that match the shell pattern ONLY unless it is empty.
 """
 
 import concurrent.futures

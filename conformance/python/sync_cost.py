@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What it costs to have a name on stable storage: fsync of its directory, or syncfs shared by all that wait.
+"""Measures the cost of stable names: fsync of each directory, or one syncfs for all waiting programs.
 
     sync_cost.py FOLDER SECONDS
 
-Programs (threads) make files in a directory each, one after the other, and wait until each is stable. `fsync` is of the
-directory, by each program. `syncfs` is as a server shares it: who comes while one is under way waits for the next, with
-all others. Beside a writer, 16 MiB a second are written to another file and not synced. Prints a row of a table for each
-number of programs, in names a second.
+Threads create files in sequence, each in its own directory, and wait until each file is stable. With `fsync`
+each thread syncs its directory. With `syncfs` threads share calls as the server does: a thread that arrives
+during a call waits for the next one, with all others. Beside a writer, 16 MiB/s are written to another file
+without a sync. Prints a table row for each number of threads, in names per second.
 """
 
 import ctypes

@@ -1,14 +1,12 @@
-"""A relay that tells what really went over the wire between a client and the server.
+"""A relay that records the protection of the traffic between a client and the server.
 
     wiretap.py HOST:PORT SERVER:PORT REPORT
 
-Every connection that ends adds a line to REPORT: the dialect, the signing
-algorithm and the cipher as negotiated in the clear, and how many messages after
-the logon were sealed, signed or plain in each direction. `needles` counts the
-messages in which a file name or content with NEEDLE can be read.
+Every connection that ends adds a line to REPORT: the negotiated dialect, signing algorithm and cipher, and
+the numbers of sealed, signed and plain messages after the logon in each direction. `needles` counts the
+messages with a readable file name or content that contains NEEDLE.
 
-What a client was asked for and what the server says of itself are not believed:
-only the bytes are.
+The report depends on the bytes only, not on statements of client and server.
 """
 
 import socket

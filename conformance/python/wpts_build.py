@@ -1,9 +1,9 @@
-"""Compiles Microsoft's suites for file servers, and what runs them. Arguments:
+"""Compiles Microsoft's file server suites and their test runner. Arguments:
 `SUITES-COMMIT SUITES-GIT FRAMEWORK-COMMIT FRAMEWORK-GIT SDK HOST WORK OUT`.
 
-The packages that their projects name are not to be had, so the C# compiler of the .NET SDK is called
-here, project by project, and HOST has stand-ins of the project's own for what of those packages is
-used. The git directories may lack large files: nothing of what is compiled is that large.
+The packages that the projects refer to are unavailable, so this script calls the C# compiler of the .NET SDK
+for each project, and HOST has replacements for the used parts of those packages. The git directories may
+lack large files: no compiled file is large.
 """
 
 import json

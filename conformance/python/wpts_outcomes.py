@@ -1,7 +1,7 @@
-"""Compares what Microsoft's suites found with the list: `LIST REPORT [part]`.
+"""Compares the outcomes of Microsoft's suites with the list: `LIST REPORT [part]`.
 
-The status is 1 if a test fails or does not apply that is not listed so, or if one that is listed
-passes; those of the table `sometimes` may do either. `part` is for a report of some of the tests.
+The exit status is 1 if an unlisted test fails or does not apply, or if a listed one passes. Tests of the
+table `sometimes` may pass or fail. `part` is for a report of some of the tests.
 """
 
 import collections

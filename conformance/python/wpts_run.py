@@ -1,9 +1,8 @@
-"""Runs tests of Microsoft's suites for file servers. Arguments: `BUILT WORK REPORT SHARE SEED TESTS SERVERS...`.
+"""Runs tests of Microsoft's file server suites. Arguments: `BUILT WORK REPORT SHARE SEED TESTS SERVERS...`.
 
-BUILT is what the lane keeps of .NET and the suites. SERVERS are addresses of servers, each as
-`SERVER,SECOND,CLIENT,SECOND`: every server is given a part of the tests, at the same time as the
-others, for most tests wait. One of SHARE tests runs, by SEED; TESTS are parts of names that are
-looked for, separated by commas. The report has an outcome and a reason for each test.
+BUILT has .NET and the compiled suites. SERVERS are addresses `SERVER,SECOND,CLIENT,SECOND`. The servers get
+parts of the tests concurrently, because most tests wait. One of SHARE tests runs, chosen by SEED. TESTS are
+comma-separated parts of names. The report has an outcome and a reason for each test.
 """
 
 import json
