@@ -2,7 +2,7 @@
 //! an ordinary user. Differences of a few per cent are visible here; the medians of a few long
 //! rounds hide them.
 
-use super::own_loader::Figure;
+use super::own_loader::LoadFigure;
 use super::{Args, median};
 use crate::server::{PASSWORD, USER, address};
 use anyhow::{Context, Result, bail};
@@ -223,7 +223,7 @@ impl ServedBuild {
         protocol: LoadProtocol,
         arguments: &str,
         args: &Args,
-    ) -> Result<Figure> {
+    ) -> Result<LoadFigure> {
         let at = address(self.host);
         let in_names = arguments.contains("--in-folder") || arguments.contains("--listing");
         let folder = if in_names { "/names" } else { "" };
@@ -243,7 +243,7 @@ impl ServedBuild {
             command.args(FILE);
         }
         let output = command.env("ANABRANCH_PASSWORD", PASSWORD).output();
-        Figure::of(&output.context("anabranch bench")?)
+        LoadFigure::of(&output.context("anabranch bench")?)
     }
 }
 
@@ -271,7 +271,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(figures: &[Vec<Figure>; 2]) -> Self {
+    fn of(figures: &[Vec<LoadFigure>; 2]) -> Self {
         let middle_rate =
             |at: usize| median(figures[at].clone(), |f| f.rate).map_or(0.0, |f| f.rate);
         let middle =
@@ -301,7 +301,7 @@ impl Row {
 }
 
 /// Mean of the smallest quarter, at least one.
-fn best_quarter(figures: &[Figure]) -> f64 {
+fn best_quarter(figures: &[LoadFigure]) -> f64 {
     let mut all: Vec<f64> = figures.iter().map(|figure| figure.server_us).collect();
     all.sort_by(f64::total_cmp);
     all.truncate((all.len() / 4).max(1));
@@ -312,8 +312,9 @@ fn best_quarter(figures: &[Figure]) -> f64 {
 mod tests {
     use super::*;
 
-    fn figures(all: &[f64]) -> Vec<Figure> {
-        let figure = |&server_us| Figure { rate: 100.0, server_us, loader_us: 1.0, channels: 1 };
+    fn figures(all: &[f64]) -> Vec<LoadFigure> {
+        let figure =
+            |&server_us| LoadFigure { rate: 100.0, server_us, loader_us: 1.0, channels: 1 };
         all.iter().map(figure).collect()
     }
 

@@ -31,11 +31,10 @@ const EARLIER_LINKS: &str = "lines";
 pub struct Args {
     /// Benchmark to run: `peers`, both servers on the loopback device; `builds`, two builds of this
     /// server in turns; `links`, over slow or long ones; `metadata`, operations on names; `nfs`,
-    /// compared with NFS-Ganesha; `copy`, compared
-    /// with other copy programs; `dbench`, with that program; `agreement`, our loader compared with
-    /// foreign ones; `limits`, limits of shares under overload; `instructions`, the cost of limits
-    /// for each request; `walk`, reads during a walk through a tree of millions of names; `floor`,
-    /// the machine's own cost without any protocol
+    /// compared with NFS-Ganesha; `copy`, compared with other copy programs; `dbench`, with that
+    /// program; `agreement`, our loader compared with foreign ones; `limits`, limits of shares under
+    /// overload; `instructions`, the cost of limits for each request; `walk`, reads during a walk
+    /// through a tree of millions of names; `floor`, the machine's own cost without any protocol
     what: String,
     /// Measure only rows whose names contain this text
     #[arg(long)]
