@@ -5,23 +5,11 @@ mod absence;
 
 use crate::caching::{BreakReason, BreakRequest, GrantRequest};
 use crate::{
-    Access, BreakNumber, CacheKey, CacheOwner, CacheState, Caches, CachingRights, RangeLocks,
-    insert_exact,
+    Access, BreakNumber, CacheKey, CacheOwner, CacheState, Caches, CachingRights, LinkId, OpenId,
+    RangeLocks, insert_exact,
 };
 
 pub use absence::Absence;
-
-/// Identifier of an open, unique in the process and increasing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OpenId(pub u64);
-
-/// Identifier of an open file's name within its file, assigned by [`FileGrants::new_link`]. The
-/// default stands for no name.
-///
-/// Share modes belong to the file, deletion to one name: another hard link stays usable. MS-FSA
-/// 2.1.1.5 (Link.IsDeleted).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LinkId(pub u64);
 
 /// Share mode: access that an open permits to others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

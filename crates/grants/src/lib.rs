@@ -8,6 +8,7 @@
 mod caching;
 mod compact_list;
 mod file;
+mod ids;
 mod ranges;
 
 pub use acl::Access;
@@ -17,9 +18,9 @@ pub use caching::{
 };
 pub use compact_list::insert_exact;
 pub use file::{
-    Absence, BlockedOperation, CloseOutcome, FileGrants, GrantRefusal, LinkId, OpenId, OpenWish,
-    ShareMode,
+    Absence, BlockedOperation, CloseOutcome, FileGrants, GrantRefusal, OpenWish, ShareMode,
 };
+pub use ids::{LinkId, OpenId};
 pub use ranges::{
     ConflictingLock, LockDecision, LockKind, LockOwner, LockProgress, LockRefusal,
     OwnerLockOutcome, Range, RangeLock, RangeLocks, WaitId,

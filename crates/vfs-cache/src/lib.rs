@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod counters;
+mod create;
 mod created_files;
 mod created_names;
 mod directories;
@@ -21,6 +22,7 @@ mod list;
 mod listing_cache;
 mod name_index;
 mod open;
+mod options;
 mod pace;
 mod path_cache;
 mod records;
@@ -29,4 +31,5 @@ mod state;
 mod tree;
 
 pub use counters::CacheCount;
-pub use tree::{CacheOptions, CachedVfs, Clock};
+pub use options::CacheOptions;
+pub use tree::{CachedVfs, Clock};

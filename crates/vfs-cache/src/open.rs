@@ -2,6 +2,7 @@
 
 use crate::created_names::CreatedFile;
 use crate::path_cache::{CachedOpen, ParentState, PathFacts};
+use crate::spelling::{PathSpelling, has_no_case};
 use crate::state::{CachedName, MetadataCacheState, parent_of, split};
 use crate::tree::{CachedVfs, StateGuard};
 use std::sync::Arc;
@@ -120,6 +121,34 @@ impl CachedVfs {
         how: OpenHow,
     ) -> Result<OpenWithSecurity> {
         self.open_any(actor, path, OpenHow { case: Case::Sensitive, ..how })
+    }
+
+    /// Opens a path whose exact spelling was not found, or not without waiting.
+    fn open_by_case(
+        &self,
+        actor: Actor<'_>,
+        path: &RelPath,
+        how: OpenHow,
+        first: FsError,
+    ) -> Result<OpenWithSecurity> {
+        if has_no_case(path) {
+            return Err(first);
+        }
+        let exact = OpenHow { case: Case::Sensitive, ..how };
+        match self.find_spelling(actor, path, how.wait)? {
+            // The caller's search permission is unknown.
+            PathSpelling::Missing(_) if first == FsError::WouldBlock => Err(first),
+            PathSpelling::Missing(error) => Err(error),
+            PathSpelling::Absent(spelt) => self.open_exact(actor, &spelt, exact),
+            PathSpelling::Unknown => self.open_by_backend(actor, path, how),
+            PathSpelling::As(spelt) => match self.open_exact(actor, &spelt, exact) {
+                // The name has changed since; the backend finds the current one.
+                Err(FsError::NotFound | FsError::PathNotFound) if spelt != *path => {
+                    self.open_by_backend(actor, path, how)
+                }
+                other => other,
+            },
+        }
     }
 
     /// Context for a path that the backend should open at once. A drain of the feed costs about as

@@ -4,8 +4,8 @@ use crate::counters::CacheCounters;
 use crate::created_names::{CreatedFile, CreatedNames};
 use crate::directories::{FollowedDirectories, NameAnswer};
 use crate::name_index::NameMatch;
+use crate::options::CacheOptions;
 use crate::path_cache::{ParentState, PathCache, PathFacts, join};
-use crate::tree::CacheOptions;
 use std::sync::Arc;
 use vfs::{FileKey, FileKind, FollowId, Identity, KeyedBuildHasher, NameChange, Node, RelPath};
 

@@ -2,8 +2,8 @@
 
 use crate::counters::{CacheCount, CacheCounters};
 use crate::listing_cache::ListingCache;
+use crate::options::CacheOptions;
 use crate::pace::Pace;
-use crate::spelling::{DirectoryLookup, PathSpelling, has_no_case};
 use crate::state::{MetadataCacheState, for_listings};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use vfs::{
     CreateHow, ExpectedChild, FileKey, FileKind, FsError, KeyedBuildHasher, ListSink, ListingFeed,
     ListingRequest, LocatedNode, Name, NameActor, NameCache, NameLookup, Node, NodeHandle, OpenHow,
     OpenWithSecurity, OpenedNode, PersistentHandles, RelPath, Replace, Result, Timestamp, Vfs,
-    Wait, fold_case,
+    Wait,
 };
 
 /// Locks of creations: unrelated names rarely share one.
@@ -27,17 +27,6 @@ const RETAINED_PART: usize = 8;
 /// Cached listings, with one kernel watch each.
 const LISTINGS_MAX: usize = 1024;
 
-/// Limits of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheOptions {
-    /// Memory budget in bytes.
-    pub budget_bytes: usize,
-    /// Followed directories: the kernel pins each in memory.
-    pub directories_max: usize,
-    /// Cached opens.
-    pub open_nodes_max: usize,
-}
-
 /// Clock of the backend.
 #[derive(Clone)]
 pub struct Clock(pub Arc<dyn Fn() -> Timestamp + Send + Sync>);
@@ -45,12 +34,6 @@ pub struct Clock(pub Arc<dyn Fn() -> Timestamp + Send + Sync>);
 impl std::fmt::Debug for Clock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Clock").finish_non_exhaustive()
-    }
-}
-
-impl Default for CacheOptions {
-    fn default() -> Self {
-        Self { budget_bytes: 128 << 20, directories_max: 8192, open_nodes_max: 1024 }
     }
 }
 
@@ -75,7 +58,7 @@ pub struct CachedVfs {
     pace: Pace,
     /// Locks by name hash, held from the lookup of a name to its creation, so that no other thread
     /// creates another case variant in between.
-    create_locks: [Mutex<()>; CREATE_LOCKS],
+    pub(crate) create_locks: [Mutex<()>; CREATE_LOCKS],
 }
 
 impl CachedVfs {
@@ -241,105 +224,6 @@ impl CachedVfs {
         (self.clock.0)()
     }
 
-    fn lock_creation(&self, directory: FileKey, name: &[u8]) -> MutexGuard<'_, ()> {
-        use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-        // No secret is needed: a client gains nothing by making two names share a lock.
-        let hasher = BuildHasherDefault::<DefaultHasher>::default();
-        let hash = hasher.hash_one((directory, &*fold_case(name))) as usize;
-        self.create_locks[hash % CREATE_LOCKS].lock()
-    }
-
-    /// Opens a path whose exact spelling was not found, or not without waiting.
-    pub(crate) fn open_by_case(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        how: OpenHow,
-        first: FsError,
-    ) -> Result<OpenWithSecurity> {
-        if has_no_case(path) {
-            return Err(first);
-        }
-        let exact = OpenHow { case: Case::Sensitive, ..how };
-        match self.find_spelling(actor, path, how.wait)? {
-            // The caller's search permission is unknown.
-            PathSpelling::Missing(_) if first == FsError::WouldBlock => Err(first),
-            PathSpelling::Missing(error) => Err(error),
-            PathSpelling::Absent(spelt) => self.open_exact(actor, &spelt, exact),
-            PathSpelling::Unknown => self.open_by_backend(actor, path, how),
-            PathSpelling::As(spelt) => match self.open_exact(actor, &spelt, exact) {
-                // The name has changed since; the backend finds the current one.
-                Err(FsError::NotFound | FsError::PathNotFound) if spelt != *path => {
-                    self.open_by_backend(actor, path, how)
-                }
-                other => other,
-            },
-        }
-    }
-
-    /// Creates a name. Unless `case` is sensitive, it must exist in no case variant, and creations of
-    /// its variants wait meanwhile.
-    fn create_any_case(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        case: Case,
-        how: CreateHow<'_>,
-    ) -> Result<OpenedNode> {
-        if !self.is_active() {
-            return self.create_by_backend(actor, path, case, how);
-        }
-        if case == Case::Sensitive {
-            return self.create_tracked(actor, path, how);
-        }
-        let Some((parent, name)) = path.split() else {
-            return self.create_by_backend(actor, path, case, how);
-        };
-        let Some((key, parent)) = self.directory_for(actor, &parent)? else {
-            return self.create_by_backend(actor, path, case, how);
-        };
-        let _creation = self.lock_creation(key, name.as_bytes());
-        // Case variants that were created during the wait for the lock count.
-        match self.find_name_spelling(ArrivalOrder::next(), (key, &parent), &name, Wait::Allowed)? {
-            PathSpelling::As(_) => Err(FsError::AlreadyExists),
-            PathSpelling::Missing(_) | PathSpelling::Absent(_) => {
-                let path = parent.join(&name);
-                // Tracking costs more than a lookup here, unless lookups are slow.
-                if self.inner.features().always_waits {
-                    self.create_tracked(actor, &path, how)
-                } else {
-                    self.create_exact(actor, &path, how)
-                }
-            }
-            PathSpelling::Unknown => self.create_by_backend(actor, path, case, how),
-        }
-    }
-
-    /// As [`CachedVfs::create_any_case`], in an open directory.
-    fn create_child(
-        &self,
-        actor: NameActor<'_>,
-        child: ChildName<'_>,
-        case: Case,
-        how: CreateHow<'_>,
-    ) -> Result<OpenedNode> {
-        let _change = freshness::begin_change();
-        if case == Case::Sensitive || !self.is_active() {
-            return self.inner.create_in(actor, child, case, how);
-        }
-        let (above, name) = child.path.split().ok_or(FsError::AccessDenied)?;
-        let key = child.directory.key();
-        let _creation = self.lock_creation(key, name.as_bytes());
-        // Names are cached by the directory's key, wherever it is now.
-        match self.find_name_spelling(ArrivalOrder::next(), (key, &above), &name, Wait::Allowed)? {
-            PathSpelling::As(_) => Err(FsError::AlreadyExists),
-            PathSpelling::Missing(_) | PathSpelling::Absent(_) => {
-                self.inner.create_in(actor, child, Case::Sensitive, how)
-            }
-            PathSpelling::Unknown => self.inner.create_in(actor, child, case, how),
-        }
-    }
-
     /// Opens a path by the backend, which knows no security of it.
     pub(crate) fn open_by_backend(
         &self,
@@ -348,38 +232,6 @@ impl CachedVfs {
         how: OpenHow,
     ) -> Result<OpenWithSecurity> {
         self.inner.open(actor, path, how).map(OpenWithSecurity::from)
-    }
-
-    /// Creates a node by the backend.
-    fn create_by_backend(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        case: Case,
-        how: CreateHow<'_>,
-    ) -> Result<OpenedNode> {
-        let _change = freshness::begin_change();
-        self.inner.create(actor, path, case, how)
-    }
-
-    /// Creates a node in exactly this spelling, in its cached directory if there is one.
-    pub(crate) fn create_exact(
-        &self,
-        actor: Actor<'_>,
-        path: &RelPath,
-        how: CreateHow<'_>,
-    ) -> Result<OpenedNode> {
-        let parent = path.parent().and_then(|parent| self.cached_directory(actor, &parent));
-        if let Some(kept) = parent {
-            let child = ChildName { directory: &*kept.opened.node, path };
-            let _change = freshness::begin_change();
-            match self.inner.create_in(NameActor::Own(actor), child, Case::Sensitive, how) {
-                // The directory is gone; the path may lead to another.
-                Err(FsError::NotFound | FsError::PathNotFound) => {}
-                other => return other,
-            }
-        }
-        self.create_by_backend(actor, path, Case::Sensitive, how)
     }
 
     /// Removes a name from its cached directory, if there is one.
@@ -436,22 +288,6 @@ impl CachedVfs {
             }
         }
         self.inner.need_handles()?.path_of(actor, node)
-    }
-
-    /// The directory for a new name, with its path as stored.
-    fn directory_for(
-        &self,
-        actor: Actor<'_>,
-        parent: &RelPath,
-    ) -> Result<Option<(FileKey, RelPath)>> {
-        if let Some(key) = self.state_for(actor.order()).paths.directory(parent.as_bytes()) {
-            return Ok(Some((key, parent.clone())));
-        }
-        match self.directory(actor, parent, Wait::Allowed)? {
-            DirectoryLookup::At(directory) => Ok(Some((directory.key, directory.path))),
-            DirectoryLookup::Missing(error) => Err(error),
-            DirectoryLookup::Unknown => Ok(None),
-        }
     }
 }
 
