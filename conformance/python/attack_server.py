@@ -15,12 +15,12 @@ ADDRESS = "127.0.%s.71" % os.environ.get("ANABRANCH_TEST_NET", "0")
 UIDS = {"attacker": 61101, "victim": 61102, "bystander": 61103, "guest": 61104, "mapped": 61105}
 ATTACKER, VICTIM, BYSTANDER = UIDS["attacker"], UIDS["victim"], UIDS["bystander"]
 MIB = 1 << 20
-# No server may have more, whatever an attack shows: the machine belongs to others, too.
+# Memory limit of the attacked server, because the machine has other users.
 MEMORY_BOUND = 3 << 30
 
 
 class Fault(Exception):
-    """What the attacker should not have got."""
+    """A success of the attack."""
 
 
 def require(condition, text, *values):
@@ -32,7 +32,7 @@ MEASURED = []
 
 
 def measure(text, *values):
-    """A figure that the row of the running test shows."""
+    """Records a figure for the row of the running test."""
     MEASURED.append(text % values)
 
 
@@ -47,7 +47,7 @@ TESTS = []
 
 
 def attack(tries):
-    """Registers a test, by what it tries."""
+    """Registers a test; `tries` describes the attempt."""
 
     def register(run):
         TESTS.append(Test(run, tries))
@@ -57,20 +57,20 @@ def attack(tries):
 
 
 class Place:
-    """Where the servers of this run have their files."""
+    """The directory for the files of all servers of this run."""
 
     folder = binary = keys = None
 
     @classmethod
     def prepare(cls, folder, binary):
-        # Ordinary users, as whom servers run, too, may not reach where it was built.
+        # A copy, because servers also run as ordinary users, who may not reach the build directory.
         cls.folder, cls.binary = folder, shutil.copy2(binary, folder)
         found = subprocess.run([binary, "generate", "configuration"], capture_output=True, text=True, check=True)
         cls.keys = {line[5:-1] for line in found.stdout.splitlines() if line.startswith("### `")}
 
 
 class Server:
-    """A server of one test's own. Each test's folder is new, and its shares are open to everybody's permissions."""
+    """The server of one test, with a new folder whose shares grant all permission bits to all users."""
 
     running = []
     count = 0
@@ -181,7 +181,7 @@ class Server:
                 remove(os.path.join(Place.folder, folder))
 
     def put(self, name, text="data", uid=0, mode=0o644, share="data"):
-        """A file of the share, by this machine."""
+        """Creates a file of the share locally."""
         path = self.path(name, share)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -215,7 +215,7 @@ class Server:
         return int(fields[11]) + int(fields[12])
 
     def settle(self):
-        """Returns when the server has nothing more to do, or after half a minute."""
+        """Waits until the server is idle, at most 30 s."""
         quiet = 0
         for _ in range(150):
             before = self.cpu_ticks()
@@ -228,7 +228,7 @@ class Server:
         return len(os.listdir("/proc/%d/fd" % self.process.pid))
 
     def bound_memory(self):
-        """Ends the server once it has more memory than any test may cost."""
+        """Ends the server if it exceeds the memory limit of the tests."""
 
         def watch():
             try:
@@ -237,7 +237,7 @@ class Server:
                         self.process.kill()
                     time.sleep(0.02)
             except OSError:
-                # It has ended meanwhile.
+                # The server has ended.
                 return
 
         threading.Thread(target=watch, daemon=True).start()
@@ -248,12 +248,12 @@ class Server:
 
 
 def remove(folder):
-    """Also of trees that are deeper than Python goes."""
+    """Removes a tree, also one deeper than Python's recursion limit."""
     subprocess.run(["rm", "-rf", "--one-file-system", folder], check=False)
 
 
 class Hung(Exception):
-    """A test that did not end."""
+    """A test exceeded its time limit."""
 
 
 def within(seconds, run):
@@ -269,7 +269,7 @@ def within(seconds, run):
 
 
 def mode_of(path):
-    """Mode, owner and group, as text to compare."""
+    """Mode, owner and group as text, for comparison."""
     found = os.lstat(path)
     return "%o %d:%d" % (found.st_mode & 0o7777, found.st_uid, found.st_gid)
 

@@ -46,7 +46,7 @@ def is_run_as_another(path):
 
 
 def grant_everybody(server, name, owner="root"):
-    """A new file of this owner, whose stored list grants everyone full control. Its path."""
+    """Creates a file of this owner whose stored list grants everyone full control; returns its path."""
     path = server.path(name)
     if os.path.exists(path):
         os.unlink(path)
@@ -145,7 +145,7 @@ def change_by_another_takes_set_ids():
 
 
 def changes_by_state(source, state):
-    """Each change of data over NFS by a state id, by its name."""
+    """The NFS operations that change data by a state id, by name."""
     return {
         "WRITE": [write(state, b"evil")],
         "SETATTR size": [set_attributes(attributes((SIZE, long(2))), state)],
@@ -156,7 +156,7 @@ def changes_by_state(source, state):
 
 
 def change_by_state(nfs, handle, source, path, state):
-    """Changes root's program as the attacker, by root's state id."""
+    """Changes root's program as the attacker, with root's state id."""
     nfs.act_as(ATTACKER, ATTACKER)
     for name, operations in changes_by_state(source, state).items():
         os.chmod(path, 0o6777)
@@ -173,7 +173,7 @@ def change_by_roots_state_takes_set_ids():
     nfs = HostileNfs.mounted(server, 0)
     handle, source = nfs.find("data", "tool"), nfs.find("data", "source")
     change_by_state(nfs, handle, source, path, nfs.open(nfs.find("data"), "tool", 3)[0])
-    # Another file: what is open is not delegated.
+    # Another file, because the server grants no delegation for an open one.
     path = server.put("other", "#!/bin/sh\n" + " " * 8192, VICTIM, 0o777)
     nfs = HostileNfs(server, 0, 0)
     nfs.mount(is_called_back=True)
@@ -281,14 +281,14 @@ def grantee_sets_no_group_bit_of_directory():
 
 
 def access_of(nfs, handle):
-    """What ACCESS says that the caller may do. RFC 8881 18.1."""
+    """The access bits that ACCESS grants the caller. RFC 8881 18.1."""
     status, reply = nfs.compound(put(handle), words(ACCESS, 0x3F))
     require(status == 0, "ACCESS is refused: %d", status)
     return struct.unpack(">I", reply[20:24])[0]
 
 
 def gets_nothing(nfs, handle, state, name, denied):
-    """ACCESS, READ and WRITE of a caller whose class lacks these bits, also by the state of somebody else's open."""
+    """ACCESS, READ and WRITE of a caller whose class lacks these bits, also with another user's state id."""
     given = access_of(nfs, handle) & denied
     require(given == 0, "ACCESS says %#x of %s, which is denied", given, name)
     for stateid in (ANONYMOUS, state):
@@ -454,7 +454,8 @@ def fill(server):
 
 
 def drop_box(server):
-    """Everybody adds files to it; only owners change and delete them. The victim has put one there."""
+    """A directory where every user may create files, and only owners change and delete them; with one file of
+    the victim."""
     shutil.rmtree(server.path("drop"), ignore_errors=True)
     root = HostileSmb.of(server, "root")
     _, directory = root.open("drop", EVERYTHING, CREATED, options=DIRECTORY)
@@ -575,7 +576,7 @@ def user_for_reading_changes_nothing():
 
 
 def lay_traps(server):
-    """A secret beside the share, and links to it."""
+    """A secret file outside of the share, and links to it."""
     outside = os.path.join(server.folder, "shares", "outside")
     os.makedirs(outside)
     os.chmod(outside, 0o777)
@@ -771,7 +772,7 @@ def names_do_not_lead_out_over_nfs():
     root = nfs.find("data")
     for name in (b"..", b".", b"", b"a/b", b"../outside/secret", b"x\0y", b"secret.key"):
         require(nfs.does(root, lookup(name)) != 0, "LOOKUP of %r succeeds", name)
-    # Refused, or made and not followed.
+    # The link must be refused, or created and not followed.
     nfs.does(root, make(5, "link", words(0, 0), opaque(b"../outside")))
     for name in ("link", "directory", "process"):
         require(nfs.does(root, lookup(name), lookup("secret")) != 0, "LOOKUP goes through %s", name)

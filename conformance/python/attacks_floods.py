@@ -18,17 +18,18 @@ from attacks_identity import http_status
 from raw_nfs import ANONYMOUS
 from raw_smb import CREATE, PENDING, READ, SET, Refused, create_body, descriptor, sid, utf16
 
-# A process's limit that makes floods short. The server shares out what it finds.
+# A small descriptor limit of the server process makes floods short. The server divides what it finds.
 DESCRIPTORS = 2048
 ELSEWHERE = "127.0.0.9"
-# Seconds for a flush and a stable create, or a rename, of one user beside copies of another, also on a slow disk.
+# Time limit in seconds for a flush and a stable create, or a rename, beside copies of another user, also on a
+# slow disk.
 COPIES_DELAY_MAX = 2
-# Seconds for a create of one user while requests of another keep all processors busy, which others may use, too.
+# Time limit in seconds for a create while requests of another user, and other programs, use all CPUs.
 COSTLY_DELAY_MAX = 4
 
 
 def admits(server, what, name="file", source=ELSEWHERE, user="bystander"):
-    """Somebody else connects, logs on and opens a file."""
+    """Another user connects, logs on and opens a file."""
     try:
         smb = HostileSmb.of(server, user, source=source)
         status = smb.open(name)[0]
@@ -39,7 +40,7 @@ def admits(server, what, name="file", source=ELSEWHERE, user="bystander"):
 
 
 def serves(smb, file, what):
-    """A client that was there before is still answered."""
+    """A client from before the flood still gets replies."""
     try:
         status, data = smb.data(file)
     except (OSError, EOFError) as error:
@@ -48,7 +49,7 @@ def serves(smb, file, what):
 
 
 def settled(server):
-    """The server with a file for everybody, and a client that is there before the flood."""
+    """The server with a file that all users may access, and a client from before the flood."""
     server.put("file", "data", mode=0o666)
     smb = HostileSmb.of(server, "victim", source=ELSEWHERE)
     _, file = smb.open("file")
@@ -56,7 +57,7 @@ def settled(server):
 
 
 def open_until_refused(smb, most, body=None, batch=64):
-    """Opens one file again and again. The number of opens, and the refusal."""
+    """Opens one file repeatedly; returns the number of opens and the status of the refusal."""
     count = 0
     body = body or (lambda number: create_body("file", READS))
     while count < most:
@@ -125,7 +126,7 @@ def connections_without_logon_leave_room_for_others():
 
 
 def add_address(address, bits):
-    """SIOCSIFADDR of a further address on the loopback."""
+    """Adds an address to the loopback interface by SIOCSIFADDR."""
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, 0x8916, struct.pack("16sIi", socket.inet_pton(socket.AF_INET6, address), bits, 1))
 
@@ -169,7 +170,7 @@ def silent_admin_connections_leave_room_for_others():
     server = Server()
     kept = [socket.create_connection((server.address, server.admin_port), 5) for _ in range(80)]
     try:
-        # Less than the 15 s that the silent ones have before they are ended.
+        # Less than the 15 s after which the server ends silent connections.
         found = http_status(server, "GET", "/v1/status", seconds=10, Authorization="Bearer " + server.token())
     except OSError as error:
         require(False, "no answer beside %d silent connections: %r", len(kept), error)
@@ -227,7 +228,7 @@ def tree_connects_are_bounded():
 
 
 def send_reading(smb, messages):
-    """Sends, and throws away what comes meanwhile, until the server ends it."""
+    """Sends and discards replies until the server ends the connection."""
     try:
         for message in messages:
             smb.socket.settimeout(15)
@@ -265,13 +266,13 @@ def flood_of_watches_is_withstood():
     check_flood(server, victim, file, "watches")
 
 
-# Elements of the largest LOCK request, and the credits that it takes.
+# Number of elements of the largest LOCK request, and its credit charge.
 ELEMENTS = 4096
 CREDITS = 2
 
 
 def bytes_apart(first, count=ELEMENTS, flags=EXCLUSIVE | AT_ONCE):
-    """So many ranges of one byte, with a byte between two."""
+    """That many ranges of one byte, each two bytes apart."""
     return [(first + 2 * i, 1, flags) for i in range(count)]
 
 
@@ -499,7 +500,7 @@ def reconnects_to_nothing_do_not_search_all_opens():
     count, _ = open_until_refused(smb, 10000, lambda _: create_body("file", 0x80), 100)
     beside = reconnect(5000)
     measure("%d and %d ticks for 1,000, with %d opens", alone, beside, count)
-    # Searching 10,000 opens each time costs a hundred times as much.
+    # A linear search of 10,000 opens would cost a hundred times as much.
     require(beside < 10 * alone + 200, "beside %d opens they cost %d ticks, without them %d", count, beside, alone)
 
 
@@ -573,7 +574,7 @@ def listings_by_many_sessions_are_withstood():
 
 
 def copy_ahead(server, smb, number):
-    """Sends 1,000 server-side copies of 16 MiB each, and waits for none. MS-SMB2 2.2.31.1.1."""
+    """Sends 1,000 server-side copies of 16 MiB each without waiting for replies. MS-SMB2 2.2.31.1.1."""
     smb.take_credits(3)
     _, source = smb.open("source")
     _, target = smb.open("target%d" % number, READS_AND_WRITES, OPENED_OR_CREATED)
@@ -596,7 +597,7 @@ def copies_of_one_user_hold_up_no_others():
     victim = HostileSmb.of(server, "victim", source=ELSEWHERE)
     _, file = victim.open("file", READS_AND_WRITES, CREATED)
     changer = HostileSmb.of(server, "victim", "stable", source=ELSEWHERE)
-    # The attacker asks for stable changes, too, so that others' may wait with the attacker's.
+    # The attacker also requests stable changes, so that those of others may wait in one batch with them.
     attacker = HostileSmb.of(server, "attacker", "stable")
     longest = 0
 
@@ -630,7 +631,7 @@ def rename_behind_copies_holds_up_no_others():
     attacker = HostileSmb.of(server, "attacker")
     _, directory = attacker.open("directory", EVERYTHING, CREATED, DIRECTORY)
     copiers = []
-    # No more than may wait for one user: else the rename is refused at once.
+    # At most the queue limit of one user, beyond which the server refuses the rename at once.
     for number in range(10):
         copiers.append(HostileSmb.of(server, "attacker"))
         copy_ahead(server, copiers[-1], number)
@@ -638,7 +639,7 @@ def rename_behind_copies_holds_up_no_others():
         name = utf16("moved%d" % number)
         head = struct.pack("<HBBIHHI", 33, 1, 10, 20 + len(name), 96, 0, 0) + directory
         attacker.post(SET, head + struct.pack("<B7xQI", 0, 0, len(name)) + name)
-    # The server has them before what comes next.
+    # Delay until the server has received these requests.
     attacker.request(ECHO, b"\4\0\0\0")
     began = time.monotonic()
     status = victim.rename(file, "renamed")
@@ -676,7 +677,7 @@ def costly_requests_of_one_user_hold_up_no_others():
         head = struct.pack("<HHI", 57, 0, 0x940CF) + file + struct.pack("<8I", 120, 16, 0, 0, 0, 65536, 1, 0)
         return IOCTL, head + struct.pack("<QQ", 0, 1 << 40)
 
-    # On each of the server's threads.
+    # One on each thread of the server.
     victims = [HostileSmb.of(server, "victim", source=ELSEWHERE) for _ in range(4)]
     longest = 0
     for what, ask, count in (("lists", set_list, 400), ("ranges", query_ranges, 400)):

@@ -25,9 +25,9 @@ LOGON_FAILURE = 0xC000006D
 
 
 def judged(smb, ids, began):
-    """Requires that few of these guesses are told whether they are right: ten at once, then one a second."""
+    """Requires that the server judges few of these guesses: ten at once, then one per second."""
     count, seconds, left = 0, 0, set(ids)
-    # Answers that are ready come at once; what waits for its turn is not waited for.
+    # Replies that are ready arrive at once. The test does not wait for queued guesses.
     while left and (smb.seen or select.select([smb.socket], [], [], 3)[0]):
         try:
             reply = smb.next_reply()
@@ -67,7 +67,7 @@ def own_success_between_guesses_resets_nothing():
 
 @contextlib.contextmanager
 def guessing(server, users, source, connections):
-    """Guesses from one address on so many connections at once, on a new one for each guess."""
+    """Guesses from one address on that many connections at once, with a new connection for each guess."""
     is_over = threading.Event()
 
     def guess(number):
@@ -82,7 +82,7 @@ def guessing(server, users, source, connections):
     threads = [threading.Thread(target=guess, args=(i,), daemon=True) for i in range(connections)]
     for thread in threads:
         thread.start()
-    # So that the first guesses, which cost nothing, are over and all others wait.
+    # After this time the first guesses, which the server judges at once, are over, and all others wait.
     time.sleep(5)
     try:
         yield
@@ -91,7 +91,7 @@ def guessing(server, users, source, connections):
 
 
 def logs_on_beside_guesses(users, source, connections=10):
-    """The victim, who has logged on from nowhere, logs on beside guesses from GUESSED_FROM, by one attempt each time."""
+    """The victim, who has no usual network yet, logs on at the first attempt beside guesses from GUESSED_FROM."""
     server = Server()
     with guessing(server, users, GUESSED_FROM, connections):
         for _ in range(3):
@@ -134,7 +134,7 @@ def renewed_session_loses_what_its_user_may_not_have():
     smb = HostileSmb.of(server, "attacker")
     smb.open("own")
     status = smb.log_on_again("victim", "password")
-    # Refused, the session is the attacker's still; what matters is whom the file is of.
+    # A refused reauthentication leaves the session to the attacker, who then must own the new file.
     smb.open("victim", READS_AND_WRITES, OPENED_OR_CREATED)
     path = server.path("victim")
     require(not os.path.exists(path) or os.lstat(path).st_uid == ATTACKER,
@@ -254,7 +254,7 @@ def durable_open_is_not_given_to_another_user():
 
 @attack("Works unsealed on a share that requires encryption")
 def share_that_requires_encryption_gives_nothing_unsealed():
-    # Plain NFS for such a share is refused by the configuration.
+    # The configuration does not permit NFS without TLS for such a share.
     server = Server({"data": "encryption_required = true"}, is_nfs_explicit=False)
     server.put("file", mode=0o666)
     smb = HostileSmb(server)
@@ -363,7 +363,7 @@ def shares_for_others_are_not_found_over_nfs():
 
 
 def http(server, method, path, body=None, seconds=15, **headers):
-    """The whole answer, if none of it takes longer than this."""
+    """The complete reply, if no part of it takes longer than this."""
     found = {"Host": "%s:%d" % (server.address, server.admin_port), "Connection": "close"}
     found.update({name.replace("_", "-"): value for name, value in headers.items()})
     if body is not None:

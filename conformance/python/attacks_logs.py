@@ -16,14 +16,14 @@ from hostile_nfs import TYPE, HostileNfs, lookup
 from hostile_smb import LOGOFF, CREATED, READS, READS_AND_WRITES, SUCCESS, HostileSmb
 from raw_smb import POSIX_EXTENSIONS, Refused
 
-# A line of its own, an order to clear the screen, a title for the window, and marks that turn text around.
+# A forged line, a sequence that clears the screen, one that sets the window title, and bidirectional marks.
 FORGED = '\n2026-01-01T00:00:00Z  INFO logged on user="admin"\r\x1b[2J\x1b]0;pwned\x07\x9b31m\u202e\u2028X'
 DENIED = 0xC0000022
 LINES_MAX = 200
 
 
 def obeyed(text):
-    """What of these bytes a terminal would obey, or a reader take for a line of its own. None if nothing is."""
+    """The first sequence that a terminal would execute or a reader would take for a line; None if there is none."""
     if any(line.startswith(b"2026-01-01T") for line in text.split(b"\n")):
         return "has a forged line"
     for what, needle in (("clears the screen", b"\x1b[2J"), ("sets the title", b"\x1b]0"), ("rings", b"\x07"),
@@ -178,7 +178,7 @@ def full_log_and_many_connections_leave_server_open():
 
 
 def audited(server, path):
-    """The events of the audit log, once the server has nothing more to do."""
+    """The events of the audit log when the server is idle."""
     server.settle()
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]

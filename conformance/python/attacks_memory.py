@@ -20,7 +20,7 @@ LISTED = 8000
 
 
 def put_big(server):
-    """A file that is in no cache of the system unless it is read."""
+    """Creates a file that is not in the page cache until it is read."""
     path = server.path("big")
     block = os.urandom(MIB)
     with open(path, "wb") as file:
@@ -50,7 +50,7 @@ def check_memory(server, what):
 
 
 def check_bystander(server):
-    """Somebody else logs on and reads meanwhile."""
+    """Another user can log on and read during the attack."""
     measure("peak %d MiB", server.memory_peak() // MIB)
     smb = HostileSmb.of(server, "bystander", source="127.0.0.9")
     status, file = smb.open("small")
@@ -62,7 +62,7 @@ def take_no_answers(socket_):
 
 
 def hoard_smb(server, path, is_cold, is_spread=False, is_sealing=False):
-    """By one user of one address, or by two users of as many addresses as there are connections."""
+    """Runs the attack by one user from one address, or by two users with a new address for each connection."""
     warm(path, is_cold)
     connections = []
     for number in range(CONNECTIONS):
@@ -105,7 +105,7 @@ def cold_answers_not_taken_over_smb_stay_under_one_gib():
 
 
 def sent_ahead(nfs, sessions, operations):
-    """Requests for each slot but the first of further sessions, with these operations behind SEQUENCE."""
+    """Requests for each slot except the first of further sessions: SEQUENCE and these operations."""
     requests = b""
     for turn in range(sessions):
         require(nfs.make_session(slots=64) == 0, "there is no session")
@@ -121,7 +121,7 @@ def sent_ahead(nfs, sessions, operations):
 
 
 def hoard_nfs(server, path, is_cold, connect):
-    """On connections of which `connect` gives one by its number."""
+    """Runs the attack on connections; `connect` returns one by its number."""
     warm(path, is_cold)
     connections, chunks = [], FILE_BYTES // MIB
     for number in range(CONNECTIONS):
@@ -138,7 +138,7 @@ def hoard_nfs(server, path, is_cold, connect):
 
         requests = sent_ahead(nfs, 4, reads)
         if is_cold:
-            # The connections before have read it.
+            # Earlier connections have read the file.
             warm(path, is_cold)
         nfs.socket.sendall(requests)
         connections.append(nfs)
@@ -194,7 +194,7 @@ def answers_not_taken_by_many_over_nfs_stay_under_one_gib():
 
 
 def put_names(server):
-    """A directory whose listing has some 2 MiB over either protocol."""
+    """A directory whose listing has about 2 MiB over either protocol."""
     os.mkdir(server.path("many"), 0o755)
     for i in range(LISTED):
         os.mknod(server.path("many/%06d_%s" % (i, "x" * 60)), 0o644)
@@ -244,7 +244,7 @@ def listings_not_taken_over_nfs_stay_under_one_gib():
 
 
 def list_all(*attributes):
-    """READDIR from the start, of as much as one answer holds."""
+    """READDIR from the start with the maximum size of a reply."""
     return words(READDIR) + bytes(16) + words(MIB, MIB) + words(len(attributes), *attributes)
 
 
@@ -258,7 +258,7 @@ def listings_with_access_lists_leave_room_for_others():
         for number in range(4):
             nfs = HostileNfs.mounted(server, ATTACKER, source="127.0.2.%d" % (number + 1))
             folder = nfs.find("data", "many")
-            # FATTR4_ACL. Each list takes an open.
+            # FATTR4_ACL. The server opens each file to read its list.
             nfs.socket.sendall(sent_ahead(nfs, 4, lambda _turn, _slot, at=folder: [put(at), list_all(1 << 12)]))
             connections.append(nfs)
         status, reply = early.compound(put(early.find("data", "small")), read(ANONYMOUS, 0, 5))
@@ -277,7 +277,7 @@ def answers_not_taken_under_tls_stay_under_one_gib():
 
 
 def push(connections, count):
-    """Sends so many bytes on each, as far as they are taken. The number of bytes taken."""
+    """Sends that many bytes on each connection, as far as the server accepts them; returns their number."""
     selector, taken, block = selectors.DefaultSelector(), 0, bytes(256 << 10)
     for one in connections:
         one.setblocking(False)
@@ -372,7 +372,7 @@ def pipe_answers_not_read_are_bounded():
     server.put("small", "small", mode=0o644)
     server.bound_memory()
     smb = HostileSmb.of(server, "attacker", share="IPC$")
-    # Of an operation that there is not: each is answered by a fault of 32 bytes.
+    # Of an unknown RPC operation: each gets a fault of 32 bytes.
     calls = 2500 * struct.pack("<BBBB4sHHIIHH", 5, 0, 0, 3, b"\x10\0\0\0", 24, 0, 1, 0, 0, 200)
     pipes, refusals = 0, 0
     while pipes < 400 and refusals < 20:
@@ -412,7 +412,7 @@ def changes_not_asked_for_are_bounded():
         body = create_body(level.replace("/", "\\"), 0x100081, options=DIRECTORY)
         opened = [smb.reply(one) for one in [smb.post(CREATE, body) for _ in range(WATCHES_EACH)]]
         directories = [one.raw[128:144] for one in opened if one.status == SUCCESS]
-        # WATCH_TREE. The first change answers it; the others are kept for the next.
+        # WATCH_TREE. The first change completes the request; the server buffers the others for the next one.
         tail = struct.pack("<II", 0x17F, 0)
         smb.send(*(smb.message(NOTIFY, struct.pack("<HHI", 32, 1, 65536) + one + tail) for one in directories))
         connections.append(smb)
@@ -459,7 +459,7 @@ def lock_owners_are_bounded():
         try:
             state, file = nfs.open(root, "locked%d" % number, 3, attributes((33, words(0o600))))
         except NfsStatus:
-            # Nor does the address get room for an open.
+            # The address also gets no memory for an open.
             refusals += 1
             continue
         for first in range(0, 8000, 50):

@@ -19,7 +19,7 @@ from hostile_smb import (
 from raw_nfs import NfsStatus, attributes, opaque, words
 from raw_smb import descriptor
 
-# Tries of each way. The server before these tests lets one of some hundreds through.
+# Attempts of each attack. On the server without the defence one of some hundreds succeeds.
 TRIES = 2500
 EXCHANGE, AT_CWD = 2, -100
 LOOKS, DELETES, OVERWRITTEN_OR_CREATED = 0x1200A0, 0x13019F, 5
@@ -27,8 +27,8 @@ ROOTS = b"ROOTS"
 
 
 def attacked():
-    """A server with a directory of root's, and the attacker's x and y beside it in pub: x lets the attacker
-    change names by its list, and POSIX does not. m and link are links to x and to root's directory."""
+    """A server with a directory of root, and the attacker's x and y in pub. The stored list of x permits the
+    attacker name changes, its POSIX permissions do not. m and link are links to x and to root's directory."""
     server = Server()
     for name, mode, owner in (("roots", 0o755, 0), ("pub", 0o777, ATTACKER), ("pub/x", 0o700, ATTACKER),
                               ("pub/y", 0o700, ATTACKER)):
@@ -42,7 +42,7 @@ def attacked():
         os.lchown(server.path("pub/" + link), ATTACKER, ATTACKER)
     smb = HostileSmb.of(server, "attacker")
     grants = (0, 0, EVERYTHING, user_sid(ATTACKER))
-    # A group that the attacker may be in is denied everything, as far as POSIX can tell.
+    # The list denies a group of which the attacker could be a member, so the POSIX permissions must deny, too.
     denies = [(0, 0, LOOKS, user_sid(ATTACKER)), (1, 0, EVERYTHING, group_sid(BYSTANDER)), grants]
     for name, entries in (("x", denies), ("y", [grants])):
         _, file = smb.open("pub\\" + name, 0x60000, options=DIRECTORY)
@@ -59,7 +59,7 @@ def attacked():
 
 @contextlib.contextmanager
 def racing(swap):
-    """Swaps in a process of its own until the body is done. `swap` is one that is called again and again."""
+    """Runs swaps in a child process until the body ends. `swap()` returns the function that it calls repeatedly."""
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
@@ -78,7 +78,7 @@ def racing(swap):
 
 
 def exchange_locally(server):
-    """The attacker's own process, which exchanges x with the link to root's directory."""
+    """A local process of the attacker that exchanges x with the link to root's directory."""
     def begin():
         os.setgroups([])
         os.setgid(ATTACKER)
@@ -90,7 +90,7 @@ def exchange_locally(server):
 
 
 def redirect_over_smb(server):
-    """A second connection of the attacker's, which lets the link m lead to x and to root's directory in turn."""
+    """A second connection of the attacker that makes the link m lead to x and to root's directory in turn."""
     def begin():
         smb = HostileSmb.of(server, "attacker")
 
@@ -126,7 +126,7 @@ def require_untouched(server, try_number):
 
 
 def race(server, way, tries=TRIES):
-    """Tries a way, which gives whether it was let through."""
+    """Runs an attack repeatedly; it returns whether it succeeded."""
     successes = 0
     for i in range(tries):
         successes += way(i)
@@ -135,7 +135,7 @@ def race(server, way, tries=TRIES):
 
 
 def ways_over_smb(smb, directory):
-    """To create a name in a directory, to put an own file over one, to take a file out of it, to remove one."""
+    """The attacks: create a name in a directory, replace a file in it, move a file out of it, remove one."""
     def creates(i):
         status, file = smb.open("%s\\new%d" % (directory, i), READS_AND_WRITES, CREATED)
         if file:

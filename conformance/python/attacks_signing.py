@@ -91,7 +91,7 @@ def write_forged_from_two_replies_is_refused():
 
 
 def relayed(smb, is_signed):
-    """Renews the session by an exchange of the victim's, of which only the messages are seen."""
+    """Reauthenticates the session with relayed messages of the victim's logon."""
     first = ntlm_negotiate()
     reply = smb.request(SETUP, setup_body(first), tree=0, is_signed=is_signed)
     if reply.status != MORE_PROCESSING:
@@ -101,7 +101,7 @@ def relayed(smb, is_signed):
 
 
 def opens_unsigned(smb, name):
-    """The status of opening a file without a key, also where the share is not to be had."""
+    """The status of opening a file without a key, or of the tree connect if that fails."""
     smb.key = None
     status = smb.connected("data", is_signed=False)
     if status != SUCCESS:
@@ -110,8 +110,8 @@ def opens_unsigned(smb, name):
 
 
 def anonymous(signing, encryption="offered"):
-    """A server with a file of the victim's, and an anonymous session on it. A demand for signatures or
-    seals refuses the session itself: then there is none."""
+    """A server with a file of the victim, and an anonymous session. If the server requires signing or
+    encryption it refuses the session, and the result is None."""
     server = Server(head='guest = "attack-guest"\nsigning = "%s"\nencryption = "%s"' % (signing, encryption))
     server.put("secret", uid=VICTIM, mode=0o600)
     smb = HostileSmb(server)

@@ -13,7 +13,7 @@ FOLDER = "certificates"
 
 
 def make_certificates(folder):
-    """An authority, a server and a client under it, a client whose time is over, and one of another authority."""
+    """Certificates: an authority, its server and client, an expired client, and a client of another authority."""
 
     def openssl(*arguments):
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
@@ -45,7 +45,7 @@ def server_with_tls():
 
 
 def under_tls(server, folder, name, ahead=b"", version=None):
-    """A client under TLS with this certificate."""
+    """A client over TLS with this certificate."""
     nfs = HostileNfs(server, ATTACKER, ATTACKER)
     message = words(0x77, 0, 2, 100003, 4, 0) + words(7, 0, 0, 0)
     nfs.socket.sendall(words(0x80000000 | len(message)) + message + ahead)

@@ -37,7 +37,7 @@ class Caller:
 @dataclass(frozen=True)
 class Subject:
     """A file or directory: its permissions, and the entries of its stored list, if it has one:
-    (allows, whom, mask). `named` are the POSIX entries: ("user" or "group", number) to bits."""
+    (allows, trustee, mask). `named` are the POSIX entries: ("user" or "group", number) to bits."""
 
     name: str
     uid: int
@@ -53,8 +53,8 @@ class Subject:
 
 
 def posix_bits(caller, subject):
-    """acl(5), access check algorithm; with no named entries the mode's. Where the mask is empty Linux
-    looks at the mode alone, which has the mask where the group's bits are."""
+    """acl(5), access check algorithm; without named entries that of the mode. With an empty mask Linux checks
+    the mode only, whose group bits are the mask."""
     mask = subject.mask if subject.named else 7
     if caller.uid == subject.uid:
         return subject.mode >> 6 & 7
@@ -70,8 +70,8 @@ def posix_bits(caller, subject):
 
 
 def by_list(caller, subject):
-    """MS-DTYP 2.5.3.2: of each right the first entry decides; owners may read and change the list
-    unless an entry is about owners."""
+    """MS-DTYP 2.5.3.2: the first entry with a right decides; owners may read and change the list unless an
+    entry for OWNER RIGHTS exists."""
     granted = denied = 0
     is_owner = caller.uid == subject.uid
     for allows, whom, mask in subject.stored:
@@ -91,7 +91,7 @@ def by_list(caller, subject):
 
 
 def rights(caller, subject):
-    """By the rules of SMB, where the right to execute comes with that to read."""
+    """Access by the rules of SMB, where the read right includes the execute right."""
     if caller.is_root:
         return ALL
     if subject.stored is not None:
@@ -102,7 +102,7 @@ def rights(caller, subject):
     data |= DELETE_CHILD if bits & W and subject.is_directory else 0
     data |= EXECUTE if bits & X else 0
     if caller.uid == subject.uid:
-        # The owner may change all but data, whatever the bits say.
+        # The owner may change everything except data, regardless of the bits.
         child = DELETE_CHILD if bits & W else 0
         return data | child | WRITE_ATTRIBUTES | DELETE | READ_CONTROL | WRITE_DAC | WRITE_OWNER | \
             READ_ATTRIBUTES | SYNCHRONIZE
@@ -110,7 +110,8 @@ def rights(caller, subject):
 
 
 def executes(caller, subject):
-    """By the rules of NFS: the x bit, and for the superuser any; the mask is the mode's group."""
+    """Access by the rules of NFS: execution by the x bit, for the superuser by any x bit; the mask is the
+    group class of the mode."""
     if caller.is_root:
         group = subject.mask << 3 if subject.named else subject.mode
         return subject.is_directory or (subject.mode & 0o101 | group & 0o010) != 0
@@ -163,44 +164,44 @@ def is_owner(caller, subject):
 
 
 def takes(caller, subject):
-    """Ownership is taken by who was granted to, for themselves alone. MS-FSA 2.1.5.17."""
+    """A caller with WRITE_OWNER may set itself as owner, and nobody else. MS-FSA 2.1.5.17."""
     return has(WRITE_OWNER)(caller, subject)
 
 
 def takes_over_nfs(caller, subject):
-    """The same; an owner that is the owner already changes nothing."""
+    """The same, except that the present owner may be set without effect."""
     return is_owner(caller, subject) or takes(caller, subject)
 
 
 def gives(caller, _subject):
-    """Nobody gives a file, or gives it a group that they are not in, but the superuser. chown(2)."""
+    """Only the superuser changes the owner, or sets a group of which the caller is no member. chown(2)."""
     return caller.is_root
 
 
 def sets_times(caller, subject):
-    """utimensat(2) asks for the owner; a stored list for the right."""
+    """utimensat(2) requires the owner; a stored list requires the right."""
     if subject.stored is None:
         return is_owner(caller, subject)
     return has(WRITE_ATTRIBUTES)(caller, subject)
 
 
 def touches(caller, subject):
-    """Times move to now by who may write, too."""
+    """Callers with write permission may also set the times to the present."""
     return rights(caller, subject) & (WRITE_ATTRIBUTES | WRITE_DATA) != 0
 
 
 def changes_by_anothers_open(caller, subject):
-    """WRITE by the state id of another user. RFC 8881 18.32.3; the owner as by knfsd."""
+    """WRITE with the state id of another user. RFC 8881 18.32.3; the owner may write, as with knfsd."""
     return has(WRITE_DATA)(caller, subject) or (subject.stored is None and is_owner(caller, subject))
 
 
 def reads_over_nfs(caller, subject):
-    """Who may execute may read: a client must fetch what it executes."""
+    """Execute permission implies read permission, because a client must read a program to execute it."""
     return has(READ_DATA)(caller, subject) or executes(caller, subject) and not caller.is_root
 
 
 def deletes_in_closed(caller, subject):
-    """Out of a directory of root that nobody else may write to."""
+    """A move out of a directory that only root may write to."""
     return caller.is_root or (subject.stored is not None and has(DELETE)(caller, subject))
 
 
@@ -209,7 +210,7 @@ def never(_caller, _subject):
 
 
 def adds(right):
-    """Something new in a directory: POSIX asks for w and x, a list for ADD_FILE (WRITE_DATA) or
+    """A creation in a directory: POSIX requires w and x, a list requires ADD_FILE (WRITE_DATA) or
     ADD_SUBDIRECTORY (APPEND_DATA)."""
 
     def may(caller, directory):

@@ -24,9 +24,9 @@ class Operation:
     protocol: str
     may: object
     run: object
-    # Whether it took place, by what the disk showed before and after: (before, after, caller).
+    # Whether the operation took effect, by the state of the disk: (before, after, caller).
     took_place: object
-    # Bits that have a program run as its owner or group do not outlive it, but by the owner.
+    # The operation must clear set-user-ID and set-group-ID bits, unless the owner performs it.
     drops_set_ids: bool = False
 
 
@@ -40,7 +40,7 @@ def data_changed(before, after, _caller):
 
 
 def mode_became(mode):
-    """Set-user-ID and set-group-ID bits are the owner's to give. chmod(2)."""
+    """Only the owner may set the set-user-ID and set-group-ID bits. chmod(2)."""
 
     def became(before, after, caller):
         is_owner = caller.is_root or caller.uid == before["uid"]
@@ -97,7 +97,7 @@ def opened(access, act, **how):
 
 
 def opened_as_posix(mode):
-    """chmod as Linux does: an entry that says the mode, by an open with the POSIX context."""
+    """chmod in the form of Linux: an ACE with the mode, on an open with the POSIX context."""
 
     def run(at):
         context = [(POSIX_EXTENSIONS, words(0))]
@@ -235,7 +235,7 @@ def on_file(*operation):
 
 
 def set_attributes(*pairs):
-    """Values that are None are the caller's own."""
+    """None stands for the value of the caller."""
 
     def run(at):
         own = {OWNER: at.caller.uid, GROUP: at.caller.gid}
@@ -247,7 +247,7 @@ def set_attributes(*pairs):
 
 
 def by_anothers_open(operation):
-    """The superuser of the same client has the file open; the share lets it be."""
+    """The superuser of the same client has the file open; the share does not squash root."""
 
     def run(at):
         at.nfs.act_as(0, 0)

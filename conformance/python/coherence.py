@@ -37,12 +37,12 @@ HEADER = struct.Struct("<IQI")
 TURN_SECONDS_MAX = 60
 REMOVAL_SECONDS_MAX = 5
 REPLACE_SECONDS_MAX = 5
-# What this process did, for whoever reads the outcome.
+# Counts of the actions of this process, for the printed result.
 COUNTS = collections.Counter()
 
 
 def record(version, length=RECORD):
-    """The version, told by the first bytes, by a checksum and by each of the others."""
+    """A record of the version: a head with the version and a checksum, and bytes derived from the version."""
     body = random.Random(version).randbytes(length - HEADER.size)
     return HEADER.pack(length, version, zlib.crc32(body)) + body
 
@@ -99,7 +99,7 @@ class Slots:
             write(path, os.O_WRONLY, at, record(version), flush=how == 1)
 
     def amiss(self, data, floor, begun):
-        """While it changes only the slots that are being written may be torn."""
+        """During a change only the slots that are being written may be torn."""
         if len(data) != SLOTS * RECORD:
             return "length"
         for slot in range(SLOTS):
@@ -114,7 +114,7 @@ class Slots:
 
 
 class Log:
-    """Records appended, until it is emptied and begins again."""
+    """Records are appended until the file is truncated to zero and starts again."""
 
     mapped = False
 
@@ -133,7 +133,7 @@ class Log:
         os.close(descriptor)
 
     def amiss(self, data, floor, begun):
-        """While it grows what was told is there."""
+        """While the file grows, the published records are present."""
         if self.first(floor) != self.first(begun):
             return None
         told = self.content(floor)
@@ -143,7 +143,7 @@ class Log:
 
 
 class Whole:
-    """Written anew each time, in several lengths."""
+    """The complete file is rewritten each time, in several lengths."""
 
     mapped = False
 
@@ -160,7 +160,7 @@ class Whole:
 
 
 class Replaced(Whole):
-    """Written beside and renamed over: there is no moment when it is not whole."""
+    """A new file replaces the old one by rename, so that readers always see a complete one."""
 
     def write(self, path, version, chance):
         write(beside(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0, self.content(version))
@@ -174,7 +174,7 @@ class Replaced(Whole):
 
 
 class Resized:
-    """Cut short and made longer, with a record at its start."""
+    """The file is truncated and extended, and has a record at its start."""
 
     mapped = False
 
@@ -219,7 +219,7 @@ KINDS = {"slots": Slots, "log": Log, "whole": Whole, "replaced": Replaced, "resi
 
 
 class Board:
-    """What is begun and told of one file, in memory that all processes share."""
+    """The begun and the published version of one file, in memory that all processes share."""
 
     def __init__(self):
         self.words = (ctypes.c_uint64 * (HISTORY + 4)).from_buffer(mmap.mmap(-1, (HISTORY + 4) * 8))
@@ -236,7 +236,7 @@ class Board:
         self.words[1] = version
 
     def told_since(self, moment):
-        """The last version that was told by then."""
+        """The last version that was published by then."""
         version = self.told
         while version and self.words[4 + version] > moment:
             version -= 1
@@ -246,14 +246,14 @@ class Board:
         return (time.monotonic_ns() - self.words[4 + version]) / 1e6
 
     def seen(self, side, version=None):
-        """Which version this side has seen, for turns."""
+        """The version that this side has seen, for turns."""
         if version is not None:
             self.words[2 + side] = version
         return self.words[2 + side]
 
 
 class Reader:
-    """One side's looks at one file: opened anew, held open, mapped."""
+    """The reads of one file by one side: by a new open, by a long open, by a mapping."""
 
     def __init__(self, path, kind, board, options, chance):
         self.path, self.kind, self.board, self.options, self.chance = path, kind, board, options, chance
@@ -278,13 +278,13 @@ class Reader:
             return os.pread(self.held, 1 << 17, 0)
         with open(self.path, "rb", buffering=0) as file:
             if way == "mapped":
-                # Made anew: what an open without a lease has mapped no server can take back.
+                # A new mapping each time: a server cannot invalidate the mapping of an open without a lease.
                 with mmap.mmap(file.fileno(), SLOTS * RECORD, prot=mmap.PROT_READ) as mapping:
                     return mapping[:]
             data = file.read(1 << 17)
             if way == "sized":
                 size = os.fstat(file.fileno()).st_size
-                # What fstat says and what is read must be of the same versions.
+                # The size and the data must belong to the same versions.
                 if size < len(data):
                     data = data[:size]
                 elif size > len(data):
@@ -292,7 +292,7 @@ class Reader:
             return data
 
     def look_until(self, way):
-        """In turns nothing changes meanwhile: there is time until it must be seen."""
+        """With turns no version follows, so retries are possible until the grace time ends."""
         told = self.board.told
         while self.board.age_ms(told) < self.options.grace_ms:
             if self.read(way) == self.kind.content(told):
@@ -303,7 +303,7 @@ class Reader:
         self.look(way)
 
     def look(self, way):
-        """Fails where something is amiss that the writer has told, or was not to touch."""
+        """Fails if published data is missing, or data is wrong that the writer did not change."""
         asked = time.monotonic_ns()
         floor = self.board.told_since(asked - self.options.grace_ms * 1_000_000)
         if floor == 0:
@@ -313,7 +313,7 @@ class Reader:
         except FileNotFoundError:
             data = None
         except OSError as error:
-            # Replaced between the look at its name and the open, again and again.
+            # The file is replaced repeatedly between the lookup of its name and the open.
             if error.errno != errno.ESTALE or self.board.begun == floor:
                 raise
             self.tally[f"{way} and told it is another file"] += 1
@@ -327,7 +327,7 @@ class Reader:
         else:
             wrong = None if data is None else self.kind.amiss(data, floor, begun)
             if wrong == "torn" and isinstance(self.kind, Replaced) and self.options.remembers:
-                # The length of one file with the content of the next, which has its number.
+                # The length of one file with the content of the next, which reuses the inode number.
                 wrong = None
         if wrong is None:
             self.tally[f"{way} while it changed"] += 1
@@ -366,7 +366,7 @@ def put(kind, board, path, version, chance):
             kind.write(path, version, chance)
             break
         except OSError as error:
-            # The other side has just what is to be replaced open.
+            # The other side has the replaced file open at this moment.
             if not isinstance(kind, Replaced) or time.monotonic() > deadline:
                 raise
             COUNTS[f"replaced again after {error.strerror}"] += 1
@@ -383,7 +383,7 @@ def write_freely(files, options, directory, seed):
     while time.monotonic() < until:
         name = chance.choice(sorted(files))
         kind, board = files[name]
-        # Some come in a rush, others find their reader with all it caches.
+        # Some versions follow each other at once, others find a reader with full caches.
         for _ in range(chance.choice((1, 1, 3, 8))):
             versions[name] += 1
             put(kind, board, os.path.join(directory, name), versions[name], chance)
@@ -408,7 +408,7 @@ def read_freely(files, options, directory, seed):
 
 
 def take_turns(files, options, directory, side, seed):
-    """Who writes the next version is drawn alike by both; both have seen the last."""
+    """Both sides choose the same next writer by the seed, after both have seen the last version."""
     common, chance = random.Random(seed), random.Random(seed + side)
     readers = {name: Reader(os.path.join(directory, name), *files[name], options, chance) for name in sorted(files)}
     started = time.monotonic()
@@ -421,7 +421,7 @@ def take_turns(files, options, directory, side, seed):
         if writer == side:
             if chance.randrange(3) == 0:
                 reader.release()
-            # The end is told as a version that is none.
+            # The last version number stands for the end.
             if time.monotonic() - started > options.seconds:
                 board.tell(HISTORY - 1)
                 break
@@ -429,7 +429,7 @@ def take_turns(files, options, directory, side, seed):
         deadline = time.monotonic() + TURN_SECONDS_MAX
         while board.told < version:
             time.sleep(0.0002)
-            assert time.monotonic() < deadline, "the other side does not come"
+            assert time.monotonic() < deadline, "the other side wrote no version"
         if board.told == HISTORY - 1:
             break
         for way in chance.sample(reader.ways(), len(reader.ways())):
@@ -439,7 +439,7 @@ def take_turns(files, options, directory, side, seed):
         board.seen(side, version)
         while board.seen(1 - side) < version:
             time.sleep(0.0002)
-            assert time.monotonic() < deadline, "the other side has not looked"
+            assert time.monotonic() < deadline, "the other side has not read the version"
     COUNTS["versions"] = sum(versions.values())
     for reader in readers.values():
         reader.release()
@@ -447,7 +447,7 @@ def take_turns(files, options, directory, side, seed):
 
 
 def run(what, processes, tally):
-    """Each in a process of its own; all of them must end well."""
+    """Runs each function in a child process; all must succeed."""
     children = []
     for name, function, arguments in processes:
         sys.stdout.flush()
@@ -487,7 +487,7 @@ def remove(directory):
             os.rmdir(directory)
             return
         except OSError:
-            # The other side has not let go of all yet.
+            # The other side still has files open.
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)

@@ -17,12 +17,13 @@ import time
 SECONDS_MAX = 60
 KEYTAB, PORT, TICKETS = sys.argv[1:]
 COPY = KEYTAB + ".copy"
-# The server's addresses. A client comes from the one that it goes to; each has its own judges.
+# Addresses of the server. A local client has the address that it connects to as its source, and each client
+# address has its own verification threads.
 NEAR, FAR = "10.66.0.2", "10.66.0.3"
 
 
 def client(address, commands, user=None, **options):
-    """smbclient by a ticket of the user, or by alice's password."""
+    """Runs smbclient with a ticket of the user, or with alice's password."""
     by = ["-U", "alice%secret.0", "--use-kerberos=off"]
     environment = dict(os.environ)
     if user:
@@ -52,7 +53,7 @@ def must_be_refused(what, process):
 
 
 class Browser:
-    """A client that is here already and lists the share when it is told to."""
+    """A connected client that lists the share on request."""
 
     def __init__(self, user):
         self.process = client(NEAR, None, user)
@@ -65,14 +66,14 @@ class Browser:
                 return
             if "NT_STATUS" in line:
                 sys.exit("a listing: " + line)
-        sys.exit("a client that was here is gone")
+        sys.exit("an existing client lost its connection")
 
     def end(self):
         self.process.communicate("quit\n", timeout=SECONDS_MAX)
 
 
 class HeldTicket:
-    """A ticket whose judge waits at the FIFO; others find the keytab again."""
+    """Blocks the verification of one ticket at the FIFO; later ones read the keytab."""
 
     def __init__(self, address, user):
         os.mkfifo(KEYTAB + ".fifo")
@@ -86,11 +87,11 @@ class HeldTicket:
         deadline = time.monotonic() + SECONDS_MAX
         while time.monotonic() < deadline:
             try:
-                # Only while somebody reads.
+                # The open succeeds only while a process reads the FIFO.
                 return os.open(KEYTAB, os.O_WRONLY | os.O_NONBLOCK)
             except OSError:
                 time.sleep(0.02)
-        sys.exit("no ticket is judged")
+        sys.exit("the server verifies no ticket")
 
     def release(self):
         os.close(self.end_of_fifo)
@@ -115,11 +116,11 @@ def main():
     must_pass("a password, while a ticket is held", client(NEAR, "ls"))
     must_pass("another's ticket, while one is held", client(NEAR, "ls", "wide"))
     must_pass("another address's ticket, while one is held", client(FAR, "ls", "wide"))
-    print("6 connections, a password and 2 other tickets went on while a ticket was held")
+    print("6 connections, a password and 2 other tickets succeed while one verification is blocked")
     held.release()
     must_be_refused("the ticket that was held", held.client)
     both = [HeldTicket(NEAR, "many"), HeldTicket(NEAR, "wide")]
-    # The address has no judge left.
+    # All verification threads of the address are blocked.
     third = client(NEAR, "ls", "wide")
     must_pass("another address's ticket, while two are held", client(FAR, "ls", "wide"))
     for browser in browsers:
@@ -127,7 +128,7 @@ def main():
     must_be_refused("a ticket that finds no judge", third)
     for one in both:
         must_be_refused("a ticket that is held to its deadline", one.client)
-    print("a ticket that is not judged in time is refused")
+    print("a ticket whose verification takes too long is refused")
     for one in both:
         one.release()
     must_pass("a ticket, once the keytab can be read", client(NEAR, "ls", "many"))

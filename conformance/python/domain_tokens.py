@@ -27,7 +27,7 @@ def element(tag, *parts):
 
 
 def token(ticket_bytes):
-    """An NegTokenInit with an AP-REQ of Kerberos in it, whose ticket is random. RFC 4178 4.2.1, RFC 4121 4.1."""
+    """A NegTokenInit with a Kerberos AP-REQ whose ticket is random. RFC 4178 4.2.1, RFC 4121 4.1."""
     request = element(0x6E, element(0x30, os.urandom(ticket_bytes)))
     ticket = element(0x60, element(6, KERBEROS), b"\1\0", request)
     init = element(0x30, element(0xA0, element(0x30, element(6, KERBEROS))), element(0xA2, element(4, ticket)))
@@ -54,7 +54,7 @@ def main():
     made = largest()
     for _ in range(8):
         must_be_refused("the largest token", connection, made, LOGON_FAILURE)
-    # What GSS splits elsewhere, SMB does not: there is no session that the rest could go on with.
+    # SMB does not continue split GSS tokens: after the refusal no session exists for the rest.
     must_be_refused("the first half of a token", connection, made[:len(made) // 2], INVALID_PARAMETER)
     must_be_refused("the second half of a token", connection, made[len(made) // 2:], INVALID_PARAMETER)
     if connection.log_on(user, password):

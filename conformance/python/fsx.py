@@ -37,7 +37,7 @@ class Subject:
         return self.taken(self.descriptors[self.last])
 
     def taken(self, descriptor):
-        """What a client of NFS has of a file is what there is while it has a lock."""
+        """An NFS client revalidates its cache when it gets a lock, and writes it back before the unlock."""
         if self.locked:
             fcntl.lockf(descriptor, fcntl.LOCK_EX)
         return descriptor
@@ -48,12 +48,12 @@ class Subject:
                 fcntl.lockf(descriptor, fcntl.LOCK_UN)
 
     def reopen(self):
-        """The same path again, or the other one if they take turns."""
+        """The same path, or the other one with --turns."""
         self.any()
         os.close(self.descriptors.pop(self.last))
         if self.turns:
             self.last = (self.last + 1) % len(self.paths)
-            # A client is told that its cache for reading is void, not asked (MS-SMB2 3.3.4.7).
+            # The server breaks a read cache without an acknowledgement (MS-SMB2 3.3.4.7).
             time.sleep(TURN_SECONDS)
         self.descriptors[self.last] = os.open(self.paths[self.last], os.O_RDWR)
 
@@ -145,7 +145,7 @@ class Run:
                 self.model[at : at + length] = data
 
     def copy(self):
-        """The kernel asks the server to copy; the two ranges must not meet."""
+        """A server-side copy; the two ranges must not overlap."""
         half = len(self.model) // 2
         if not half:
             return
@@ -154,7 +154,7 @@ class Run:
         target = half + self.chance.randrange(half)
         self.note(source=at, target=target, bytes=length)
         done, descriptor = 0, self.subject.any()
-        # The kernel copies nothing behind the length that it last heard of.
+        # The kernel copies nothing beyond the last length that it knows.
         os.fstat(descriptor)
         while done < length:
             count = os.copy_file_range(descriptor, descriptor, length - done, at + done, target + done)
@@ -183,7 +183,7 @@ class Run:
             self.note(through=self.subject.last)
 
     def note(self, **facts):
-        """What the history tells of the operation under way."""
+        """Describes the current operation for the history."""
         self.history[-1] += [f"{name} {value}" for name, value in facts.items()]
 
 

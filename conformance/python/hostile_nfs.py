@@ -59,13 +59,13 @@ class HostileNfs(Nfs):
         return status
 
     def open_delegated(self, directory, name, tries=50):
-        """The state id of the write delegation that OPEN gets once the server has called back."""
+        """The state id of the write delegation that OPEN gets after the server has tested the back channel."""
         for _ in range(tries):
             body = words(OPEN, 0, 3, 0) + self.client + opaque(b"owner") + words(0) + words(0) + opaque(name.encode())
             status, reply = self.compound(put(directory), body)
             if status:
                 raise NfsStatus(status)
-            # Behind the state id: change of the directory, flags, attributes set.
+            # After the state id: change_info4 of the directory, flags, attributes set.
             at = 16 + 16 + 20 + 4
             at += 4 + 4 * struct.unpack(">I", reply[at:at + 4])[0]
             if reply[at:at + 4] == words(2):
@@ -105,10 +105,10 @@ def write(state, data, offset=0, stable=2):
 
 
 def set_attributes(values, state=b"\0" * 16):
-    """`values` is a whole fattr4."""
+    """`values` is a complete fattr4."""
     return words(SETATTR) + state + values
 
 
 def make(kind, name, values, data=b""):
-    """CREATE of something that is no regular file."""
+    """CREATE of an object other than a regular file."""
     return words(CREATE, kind) + data + opaque(name.encode()) + values

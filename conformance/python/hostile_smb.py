@@ -90,17 +90,17 @@ class HostileSmb(Smb):
         self.socket.sendall(b"".join(struct.pack(">I", len(one)) + one for one in messages))
 
     def send_prefix(self, length):
-        """Announces a message, and sends nothing of it."""
+        """Sends the head of a message only."""
         self.socket.sendall(struct.pack(">I", length))
 
     def post(self, command, body, **how):
-        """Sends a request and waits for nothing. Its message id."""
+        """Sends a request without waiting for the reply; returns its message id."""
         message = self.message(command, body, **how)
         self.send(message)
         return struct.unpack("<Q", message[24:32])[0]
 
     def next_reply(self):
-        """The next message of the server, one of a chain at a time."""
+        """The next message of the server; parts of a compound one at a time."""
         while not self.seen:
             frame = self._receive()
             while frame:
@@ -110,7 +110,7 @@ class HostileSmb(Smb):
         return self.seen.pop(0)
 
     def reply(self, message_id, is_interim=False):
-        """The reply to this message id; its interim one if that is asked for."""
+        """The reply to this message id; the interim reply on request."""
         while message_id not in self.arrived:
             reply = self.next_reply()
             if reply.is_interim:
@@ -149,7 +149,7 @@ class HostileSmb(Smb):
             self.request(ECHO, b"\4\0\0\0", credits=512)
 
     def log_on_anonymously(self):
-        """A new session of nobody, or a renewal of the present one as nobody. The status."""
+        """A new anonymous session, or an anonymous reauthentication of the present one; returns the status."""
         first = ntlm_negotiate()
         reply = self.request(SETUP, setup_body(first), tree=0)
         if reply.status != MORE_PROCESSING:
@@ -161,7 +161,7 @@ class HostileSmb(Smb):
         return self.status(SETUP, setup_body(last), tree=0)
 
     def guess(self, password, user="victim", workstation="ATTACK", domain=""):
-        """Sends an attempt to log on. The message id of its last request."""
+        """Sends a logon; returns the message id of its last request."""
         first = ntlm_negotiate()
         reply = self.request(SETUP, setup_body(first), session=0, tree=0, is_signed=False)
         if reply.status != MORE_PROCESSING:
@@ -170,7 +170,7 @@ class HostileSmb(Smb):
         return self.post(SETUP, setup_body(last), session=reply.session, tree=0, is_signed=False)
 
     def log_on_again(self, user, password, is_signed=True):
-        """Renews the session as this user. The status."""
+        """Reauthenticates the session as this user; returns the status."""
         first = ntlm_negotiate()
         reply = self.request(SETUP, setup_body(first), tree=0, is_signed=is_signed)
         if reply.status != MORE_PROCESSING:
@@ -187,14 +187,14 @@ class HostileSmb(Smb):
         return reply.status
 
     def open(self, name, access=READS, disposition=OPENED, options=0, contexts=(), oplock=0, **how):
-        """The status, and the file's identifier if it is opened."""
+        """The status, and the FileId on success."""
         body = create_body(name, access, disposition, options, contexts, oplock)
         reply = self.request(CREATE, body, **how)
         self.created = reply.raw
         return reply.status, reply.raw[128:144] if reply.status == SUCCESS else None
 
     def data(self, file, length=64, offset=0, **how):
-        """The status, and what is read."""
+        """The status and the data."""
         reply = self.request(READ, read_body(file, length, offset), **how)
         if reply.status:
             return reply.status, b""
@@ -215,7 +215,7 @@ class HostileSmb(Smb):
         return SUCCESS, reply.raw[at:at + size]
 
     def listed(self, file, pattern="*"):
-        """The status, and the names of the first answer."""
+        """The status, and the names of the first reply."""
         pattern = utf16(pattern)
         head = struct.pack("<HBBI", 33, 12, 0, 0) + file
         reply = self.request(LIST, head + struct.pack("<HHI", 96, len(pattern), 65536) + pattern)

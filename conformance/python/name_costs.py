@@ -39,7 +39,7 @@ def name(kind, number):
 
 
 class Operations:
-    """The bodies of COMPOUNDs as Linux sends them, by number. Each stage finds what earlier ones left."""
+    """The bodies of COMPOUNDs in the form of Linux, by number. Each stage uses the files of earlier ones."""
 
     def __init__(self, client, directory, file):
         self.client, self.here, self.file = client, put(directory), put(file)
@@ -95,7 +95,7 @@ ORDER = (
     "rmdir", "symlink", "unsymlink",
 )
 NOENT, GRACE = 2, 10013
-# As many files are open at once at most, for which a server has descriptors.
+# Maximum number of files open at once, limited by the descriptors of a server.
 OPENS_MAX = 1500
 
 
@@ -108,7 +108,7 @@ def opened(reply):
 
 
 class Names:
-    """The operations of one client, and what its opens have brought."""
+    """The operations of one client, and the state ids of its opens."""
 
     def __init__(self, port, path, slots=1):
         self.nfs = Nfs("127.0.0.1", port, USER, USER, slots=slots)
@@ -119,7 +119,7 @@ class Names:
         self.operations = Operations(self.nfs.client, directory, file)
 
     def first_open(self, directory):
-        """Once the time of grace is over, which there is if an earlier server had clients."""
+        """Waits for the end of the grace period, which exists if an earlier server had clients."""
         while True:
             try:
                 return self.nfs.open(directory, "kept", 2, MODE)
@@ -144,7 +144,7 @@ class Names:
 
 
 class Strace:
-    """The calls of a process while this is entered: a line each in `file`."""
+    """Traces the system calls of a process in this context; `file` gets a line for each."""
 
     def __init__(self, pid, file):
         self.command = ["strace", "-f", "-tt", "-y", "-p", str(pid), "-o", file]
@@ -161,7 +161,7 @@ class Strace:
 
 
 CALL = re.compile(r"^(\d+) +[\d:.]+ (\w+)\(")
-# Threads that do what requests ask for. What else there is does something about once a second.
+# Threads that execute requests. The other threads wake about once a second.
 SERVING = ("connections", "worker")
 
 
@@ -175,7 +175,7 @@ def threads(pid):
 
 
 def calls(file, names):
-    """The calls of the threads that serve; of one that has ended already as well."""
+    """The calls of the threads that execute requests, including ended ones."""
     with open(file, encoding="utf-8", errors="replace") as lines:
         found = (CALL.match(line) for line in lines)
         return collections.Counter(
@@ -186,7 +186,7 @@ def count(port, pid, times, path, traces):
     names = Names(port, path)
     for kind in ORDER:
         for number in range(-20, 0):
-            # What is kept is kept from the second time on.
+            # The caches are filled from the second operation on.
             names.do(kind, 900000 - number)
     with tempfile.NamedTemporaryFile() as file:
         for kind in ORDER:
@@ -262,7 +262,7 @@ def measure(port, pid, seconds, slots, path):
     }
     for kind in ORDER:
         numbers = range(made.get(needs.get(kind), OPENS_MAX if kind == "open" else 1 << 30))
-        # What is left over is done, but not measured.
+        # The remaining operations run unmeasured.
         must_all = kind in ("close", "rename")
         began, (before, at_front) = time.monotonic(), cpu_seconds(pid)
         done = pipeline.run(kind, numbers, began + seconds)

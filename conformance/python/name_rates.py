@@ -35,7 +35,7 @@ def create(name):
 
 
 def until(end, act):
-    """How often `act` was done, with a number each time, before it had enough or time was up."""
+    """Calls `act` with a number each time; returns the count when it returns false or the time is over."""
     count = 0
     while time.monotonic() < end and act(count):
         count += 1
@@ -43,7 +43,7 @@ def until(end, act):
 
 
 class Names:
-    """The names of one process: made, moved there and back again, and removed."""
+    """The names of one process: created, renamed back and forth, and removed."""
 
     def __init__(self, begin, sync):
         self.begin, self.sync, self.made, self.moved = begin, sync, 0, 0
@@ -59,7 +59,7 @@ class Names:
 
     def rename(self, end):
         def act(number):
-            # However fast, each rename finds a name.
+            # The numbers wrap around, so each rename finds a name.
             place, back = number % self.made, number // self.made % 2
             names = (f"{self.begin}{place}", f"{self.begin}{place}.moved")
             os.rename(names[back], names[1 - back])
@@ -109,7 +109,7 @@ def server_seconds(which):
             with open(path, encoding="utf-8") as file:
                 if file.read().strip() != "nfsd":
                     continue
-            # Of kernel threads the scheduler counts exactly; ticks miss short work.
+            # For kernel threads the scheduler statistics are exact; ticks miss short work.
             with open(path.replace("comm", "schedstat"), encoding="utf-8") as file:
                 total += int(file.read().split()[0]) / 1e9
         except OSError:
@@ -124,7 +124,7 @@ def stat_seconds(path):
 
 
 def busy_seconds():
-    """CPU time that all of the guest has used."""
+    """CPU time of the whole guest."""
     with open("/proc/stat", encoding="utf-8") as file:
         words = [int(word) for word in file.readline().split()[1:9]]
     user, nice, system, _idle, _iowait, irq, softirq, _steal = words
@@ -132,7 +132,7 @@ def busy_seconds():
 
 
 def directories(load, tops):
-    """For each process: its directory and what its names begin with."""
+    """The directory and the prefix of names of each process."""
     layout, count = load.split("/")
     name = load.replace("/", "-")
     if layout == "shared":
@@ -182,7 +182,7 @@ def run(server, load, seconds, which, tops):
 
 
 def flushes(path):
-    """What stable storage costs here: 4 KiB overwritten, with and without a flush."""
+    """Measures the cost of stable storage: 4 KiB overwritten, with and without a flush."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     os.write(descriptor, bytes(1 << 20))
     os.fsync(descriptor)

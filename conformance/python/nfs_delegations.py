@@ -15,7 +15,7 @@ NAME = "file"
 
 
 def count(directory, operation):
-    """How often an operation was asked for on the mount that has the directory."""
+    """The number of requests of an operation on the mount of the directory."""
     mount, found = os.path.dirname(directory), False
     for line in open("/proc/self/mountstats"):
         words = line.split()
@@ -46,7 +46,7 @@ def remove():
 
 
 def is_opened_by_itself(directory):
-    """Whether the client opens a file to read without asking."""
+    """True if the client opens a file for reading without a request."""
     read(directory)
 
     def asked():
@@ -59,15 +59,15 @@ def is_opened_by_itself(directory):
 
 
 def recalled_by(what, by):
-    """Whether a change costs the first client its delegation, and nobody a byte."""
-    # A new file: one that was asked back is not delegated again at once.
+    """Checks that a change recalls the delegation of the first client, and that no data is lost."""
+    # A new file, because the server does not delegate a recalled one again at once.
     make(b"before")
     assert is_opened_by_itself(one), f"{what}: nothing was delegated"
     given_back = count(one, "DELEGRETURN")
     start = time.monotonic()
     by()
     took = time.monotonic() - start
-    # The server may tell who waited before it tells the first client, which counts answers.
+    # The server may reply to the waiting client first; the first client counts its replies.
     while count(one, "DELEGRETURN") == given_back and time.monotonic() < start + took + 1:
         time.sleep(0.01)
     assert count(one, "DELEGRETURN") > given_back, f"{what}: it was not recalled"
@@ -91,18 +91,18 @@ def renamed():
 
 
 def kept_by_its_writer():
-    """What one client has written and keeps, another sees the length of."""
+    """A client sees the length of data that another client has written and caches."""
     make(b"")
     with open(f"{one}/{NAME}", "r+b", buffering=0) as file:
         file.write(b"x" * 1000)
         size = os.stat(f"{other}/{NAME}").st_size
-        assert size == 1000, f"what is kept is not seen: {size}"
-    assert read(smb) == b"x" * 1000, "what was written is not there once it is closed"
+        assert size == 1000, f"the size of cached data is not visible: {size}"
+    assert read(smb) == b"x" * 1000, "written data is missing after the close"
     remove()
 
 
 def waits_for_lock():
-    """A lock that is waited for is had as soon as it is free."""
+    """A waiting lock is granted as soon as the range is free."""
     make(b"lock")
     first = open(f"{one}/{NAME}", "r+b")
     fcntl.lockf(first, fcntl.LOCK_EX)
@@ -116,7 +116,7 @@ def waits_for_lock():
     waiter = threading.Thread(target=wait)
     waiter.start()
     time.sleep(4)
-    assert not got, "two have it"
+    assert not got, "two clients have the lock"
     start = time.monotonic()
     fcntl.lockf(first, fcntl.LOCK_UN)
     waiter.join(60)
@@ -128,7 +128,7 @@ def waits_for_lock():
 
 
 def coherence(rounds):
-    """Whoever opens a file after another has closed it reads what that one has written."""
+    """A client that opens a file reads the data of the client that closed it before."""
     chance = random.Random(1)
     names = [f"shared {number}" for number in range(4)]
     sums = {}

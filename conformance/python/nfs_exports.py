@@ -28,13 +28,13 @@ def once(last, *path):
 
 
 def reaches(last, *path):
-    """The status of a walk, once it is known who the client is."""
+    """The status of a walk after the server has resolved the client's name."""
     for _ in range(600):
         status = once(last, *path)
         if status != DELAY:
             return status
         time.sleep(0.05)
-    raise TimeoutError("the client's name is never known")
+    raise TimeoutError("the server does not resolve the client's name")
 
 
 def writes(last, share):
@@ -112,7 +112,7 @@ check(reaches(7, "closed"), OK, "another share is there")
 check(reaches(1, "closed"), NOENT, "and not for everybody")
 
 status = json.loads(subprocess.check_output([os.path.join(work, "status")]))
-# The address that a client introduced itself from.
+# The address from which the client sent EXCHANGE_ID.
 used = {one["client"].split(":")[0]: one["exports"] for one in status["nfs"]["clients"]}
 check(used["127.10.0.1"], ["data"], "status shows which client uses which exports")
 check(used["127.10.0.7"], ["closed"], "of each client its own")

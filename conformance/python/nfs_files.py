@@ -7,8 +7,7 @@ import os
 import sys
 import time
 
-# Linux gives a file that is open another name when it is unlinked, and removes that after the last
-# close without anybody's waiting for it.
+# Linux renames an open file when it is unlinked, and removes it asynchronously after the last close.
 REMOVED_SECONDS_MAX = 10
 
 later = sys.argv[1] != "4.1"
@@ -36,10 +35,10 @@ def locks():
                     pass
                 fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB, 5, 20)
             os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0, "the child got what it must not, or not what it may"
+        assert os.waitpid(child, 0)[1] == 0, "the locks of the child are wrong"
         os.unlink("locked")
         file.seek(0)
-        assert file.read() == "x" * 100, "an open file lives on without a name"
+        assert file.read() == "x" * 100, "an open file without a name is lost"
     is_soon_empty()
 
 
@@ -66,7 +65,7 @@ def attributes():
         os.setxattr("copy", "user.colour", b"red")
         assert later
         assert os.getxattr("copy", "user.colour") == b"red"
-        # Linux lists access lists among them, under names of system's.
+        # Linux also lists access lists, with names in `system.`.
         listed = os.listxattr("copy")
         assert [name for name in listed if name.startswith("user.")] == ["user.colour"], listed
     except OSError as error:

@@ -15,18 +15,18 @@ import traceback
 mount, seconds, anew = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 trouble = sys.argv[4] if len(sys.argv) > 4 else "cut"
 is_killed = trouble == "kill"
-# A worker that does nothing for longer hangs. On an emulated machine beside other tests a client
-# has a fifth of a processor, and all that a killed server had not committed goes first.
+# A worker without progress for this time hangs. On an emulated machine beside other tests a client has a fifth
+# of a CPU, and it first resends all data that a killed server had not committed.
 STILL_SECONDS_MAX = 180
-# Without cuts, how often as the slowest connection the quickest one brings replies at most; told
-# apart after so many seconds, once each has brought so many, or after so many seconds at most. Linux
-# takes its connections in turn, but passes over one on which more waits than on others: where the
-# disk is busy, one on which flushes wait brings a twentieth of the others' for a second.
+# Without cuts: maximum ratio of the replies of the busiest connection to those of the idlest. It is measured after
+# EVEN_SECONDS_MIN, when each connection has EVEN_REPLIES_MIN, or after EVEN_SECONDS_MAX. Linux uses its
+# connections in turn, but skips those with longer queues: with a busy disk a connection with waiting flushes
+# carries a twentieth of the others' replies for a second.
 UNEVEN_MAX = 4
 EVEN_REPLIES_MIN = 100
 EVEN_SECONDS_MIN = 5
 EVEN_SECONDS_MAX = 15
-# Beyond the time that was asked for.
+# Permitted excess over the requested time.
 LATE_SECONDS_MAX = 150
 place = f"{mount}/load"
 stop = threading.Event()
@@ -34,7 +34,7 @@ progress, failures = {}, []
 
 
 def connections():
-    """Of each connection of the mount: how often it was made, and how many replies it brought."""
+    """For each connection of the mount: the number of connects, and of replies."""
     found, lines = False, []
     for line in open("/proc/self/mountstats"):
         if line.startswith("device "):
@@ -42,14 +42,14 @@ def connections():
         elif found and line.split()[:2] == ["xprt:", "tcp"]:
             numbers = line.split()[2:]
             lines.append((int(numbers[2]), int(numbers[6])))
-    assert lines, "it has no connections"
+    assert lines, "the mount has no connections"
     return lines
 
 
 def data(name, draw):
-    """Large files, and small ones: written, flushed, forgotten by the client, and read."""
+    """Large and small files: written, flushed, dropped from the cache of the client, and read."""
     path = f"{place}/{name}"
-    # Where the server is killed it has much that is not yet committed.
+    # A killed server has much uncommitted data.
     content = draw.randbytes(draw.choice([1, 5000, 300_000, 3_000_000 * (1 + 6 * is_killed)]))
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     for at in range(0, len(content), 200_000):
@@ -58,11 +58,11 @@ def data(name, draw):
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     read = b"".join(iter(lambda: os.read(file, 1 << 20), b""))
     os.close(file)
-    assert read == content, f"{path} is not what was written: {difference(read, content)}"
+    assert read == content, f"{path} differs from the written data: {difference(read, content)}"
 
 
 def difference(read, written):
-    """In words: pages that differ, how long both are, and what is there instead."""
+    """Describes the difference: pages, lengths, and the data instead."""
     pages = range(0, max(len(read), len(written)), 4096)
     wrong = [at for at in pages if read[at : at + 4096] != written[at : at + 4096]]
     zeros = sum(not any(read[at : at + 4096]) for at in wrong)
@@ -71,8 +71,8 @@ def difference(read, written):
 
 
 def once(call, *arguments):
-    """A server that is killed forgets which answers were lost: what it had done before is refused
-    the second time. No other one may forget that."""
+    """A killed server loses its replay cache, so it may refuse a repeated operation. Without a kill no operation
+    may be repeated."""
     try:
         call(*arguments)
     except (FileExistsError, FileNotFoundError):
@@ -81,10 +81,10 @@ def once(call, *arguments):
 
 
 def names(name, _):
-    """None of this may be done twice: a second time each is refused."""
+    """Operations that fail when they are executed twice."""
     folder = f"{place}/{name}"
     once(os.mkdir, folder)
-    # This is known again by its verifier, which is written down.
+    # The server recognises this repeated create by its verifier, which is on the disk.
     os.close(os.open(f"{folder}/file", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     once(os.link, f"{folder}/file", f"{folder}/link")
     once(os.symlink, "file", f"{folder}/symbolic")
@@ -97,7 +97,7 @@ def names(name, _):
 
 
 def counter(name, _):
-    """Everybody adds one to what two files say, under a lock."""
+    """Each worker increments the numbers in two files under a lock."""
     for which in ("even", "odd"):
         with open(f"{place}/{which}", "r+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -107,7 +107,7 @@ def counter(name, _):
 
 
 def walk(name, draw):
-    """What is there is looked at by whoever has just come."""
+    """Lists the directory that the other workers change."""
     for entry in os.scandir(place):
         try:
             entry.stat(follow_symlinks=False)
@@ -127,17 +127,17 @@ def work(task, name):
 
 
 def look():
-    """Ends the run if something has failed or stands still."""
+    """Ends the run if a worker failed or hangs."""
     now = time.monotonic()
     for name, (_, last) in progress.items():
         if now - last > STILL_SECONDS_MAX:
             for thread in os.listdir("/proc/self/task"):
                 print(open(f"/proc/self/task/{thread}/stack").read(), file=sys.stderr)
-            print(f"made and replies of each connection: {connections()}", file=sys.stderr)
+            print(f"connects and replies of each connection: {connections()}", file=sys.stderr)
             failures.append(f"{name} stands still for {now - last:.0f} s")
     if failures:
         print("\n".join(failures), file=sys.stderr, flush=True)
-        # Threads that hang in the kernel are not waited for.
+        # No wait for threads that hang in the kernel.
         os._exit(1)
 
 
@@ -173,13 +173,13 @@ def was_cut():
     return is_over and all(now[0] - then[0] >= anew for now, then in pairs)
 
 
-wait_until("each is made anew", was_cut, seconds + LATE_SECONDS_MAX)
+wait_until("each connection is re-established", was_cut, seconds + LATE_SECONDS_MAX)
 if anew:
     once(os.unlink, f"{mount}/{trouble}")
-    # Whoever is at it cuts its last.
+    # A cut that has begun ends within this time.
     time.sleep(1)
 quiet = connections()
-# With all of them back each brings replies.
+# After all reconnections each connection must carry replies.
 wait_until(
     "each works again",
     lambda: all(now[1] > then[1] for now, then in zip(connections(), quiet)),
@@ -189,7 +189,7 @@ quiet, even_start = connections(), time.monotonic()
 
 
 def brought():
-    """The replies that each has brought since, in their order."""
+    """The sorted numbers of replies of each connection since then."""
     return sorted(now[1] - then[1] for now, then in zip(connections(), quiet))
 
 
@@ -216,8 +216,8 @@ for number in range(5):
     os.unlink(f"{place}/data {number}")
 os.rmdir(place)
 is_even = replies[0] < EVEN_REPLIES_MIN or replies[-1] <= UNEVEN_MAX * replies[0]
-assert is_even, f"connections have unequal parts: {replies}"
+assert is_even, f"the load is not balanced over the connections: {replies}"
 made = sum(now[0] - then[0] for now, then in zip(connections(), before))
-print(f"{len(before)} connections were made anew {made} times in {time.monotonic() - start:.0f} s;", end=" ")
-print(f"then each brought {replies[0]} to {replies[-1]} replies;", end=" ")
+print(f"{len(before)} connections were re-established {made} times in {time.monotonic() - start:.0f} s;", end=" ")
+print(f"then each carried {replies[0]} to {replies[-1]} replies;", end=" ")
 print(", ".join(f"{name}: {count}" for name, count in rounds.items()), flush=True)

@@ -24,7 +24,7 @@ REFUSED = (errno.EAGAIN, errno.EACCES)
 
 
 class Owner:
-    """Who has the file open through one mount, and what of each byte."""
+    """An owner with the file open through one mount, and its lock on each byte."""
 
     def __init__(self, path, is_smb):
         self.path, self.is_smb = path, is_smb
@@ -32,7 +32,7 @@ class Owner:
         self.held = [fcntl.F_UNLCK] * BYTES
 
     def ask(self, kind, at, length):
-        """Whether the lock was had."""
+        """Requests the lock; returns whether it was granted."""
         try:
             fcntl.fcntl(self.file, fcntl.F_SETLK, struct.pack(FLOCK, kind, os.SEEK_SET, at, length, 0))
         except OSError as error:
@@ -42,13 +42,13 @@ class Owner:
         return True
 
     def look(self, kind, at, length):
-        """The lock in the way of this one: kind, first byte, number of bytes."""
+        """The conflicting lock: kind, first byte, number of bytes."""
         answer = fcntl.fcntl(self.file, fcntl.F_GETLK, struct.pack(FLOCK, kind, os.SEEK_SET, at, length, 0))
         found, _, start, count, _ = struct.unpack(FLOCK, answer)
         return found, start, count
 
     def reopen(self):
-        """All that it had goes with the file."""
+        """Closes the file, which releases all its locks."""
         os.close(self.file)
         self.file = os.open(self.path, os.O_RDWR)
         self.held = [fcntl.F_UNLCK] * BYTES
@@ -67,7 +67,7 @@ class Run:
         return [other for other in self.owners if other is not owner]
 
     def obstacles(self, owner, kind, at, length):
-        """The bytes that others have in the way."""
+        """The bytes that other owners have locked in conflict."""
         span = range(at, at + length)
         return [byte for byte in span if any(other.is_in_the_way(kind, byte) for other in self.others(owner))]
 
@@ -79,7 +79,7 @@ class Run:
         length = self.chance.randint(1, min(8, BYTES - at))
         operation = self.chance.choice(["lock"] * 5 + ["unlock"] * 3 + ["look"] * 3 + ["reopen"])
         if owner.is_smb:
-            # Windows gives up just what was taken in one step, and changes no lock that is there.
+            # Windows releases exactly one granted lock, and changes no existing lock.
             length, kind = 1, fcntl.F_WRLCK
             if operation == "look" or operation == "lock" and owner.held[at] != fcntl.F_UNLCK:
                 operation = "unlock"
@@ -90,7 +90,7 @@ class Run:
     def lock(self, owner, kind, at, length):
         obstacles = self.obstacles(owner, kind, at, length)
         was_had = owner.ask(kind, at, length)
-        assert was_had == (not obstacles), f"had: {was_had}, though others have {obstacles}"
+        assert was_had == (not obstacles), f"granted: {was_had}, although other owners have {obstacles}"
         return "had" if was_had else "refused"
 
     def unlock(self, owner, kind, at, length):
@@ -103,13 +103,13 @@ class Run:
         obstacles = self.obstacles(owner, kind, at, length)
         found, start, count = owner.look(kind, at, length)
         if not obstacles:
-            assert found == fcntl.F_UNLCK, f"told of {TYPES[found]} {start}+{count} where nobody has any"
+            assert found == fcntl.F_UNLCK, f"reported {TYPES[found]} {start}+{count}, which no owner has"
             return "free"
         span = range(start, start + count if count else BYTES)
-        assert found != fcntl.F_UNLCK, f"not told of {obstacles}"
-        assert set(span) & set(obstacles), f"told of {start}+{count}, in the way are {obstacles}"
+        assert found != fcntl.F_UNLCK, f"the conflicts {obstacles} were not reported"
+        assert set(span) & set(obstacles), f"reported {start}+{count}, the conflicts are {obstacles}"
         holders = [o for o in self.others(owner) if all(o.held[byte] == found for byte in span)]
-        assert holders, f"nobody has {TYPES[found]} {start}+{count}"
+        assert holders, f"no owner has {TYPES[found]} {start}+{count}"
         return "held"
 
     def reopen(self, owner, kind, at, length):

@@ -11,14 +11,14 @@ server, one, other = sys.argv[1:]
 
 
 def restart(number):
-    # Answered when the killed server has been started again.
+    # The reply arrives when the server has been started again.
     with socket.create_connection((server, 447), 20) as connection:
         assert connection.recv(16), "the server was not started again"
     print(f"restart {number}", flush=True)
 
 
 def is_locked():
-    """To who opens it by its name, and asks for the whole of it."""
+    """True if another open by name cannot lock the whole file."""
     with open(f"{other}/folder/file", "r+") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -33,15 +33,15 @@ with open(f"{one}/folder/file", "wb+", buffering=0) as file:
     os.link(f"{one}/folder/file", f"{one}/second name")
     fcntl.lockf(file, fcntl.LOCK_EX)
     for number in range(2):
-        assert is_locked(), "before"
+        assert is_locked(), "the lock is missing before the restart"
         restart(number)
-        assert is_locked(), "lost by the restart"
+        assert is_locked(), "the restart lost the lock"
         file.write(b"%d" % number)
         os.fsync(file.fileno())
     assert os.pread(file.fileno(), 9, 0) == b"01"
     fcntl.lockf(file, fcntl.LOCK_UN)
-    assert not is_locked(), "given up"
-# Moved by its handle's directory, found by the other mount under the new name.
+    assert not is_locked(), "the lock was not released"
+# A rename with a directory handle from before the restarts, which the other mount must see.
 os.rename(f"{one}/folder/file", f"{one}/folder/moved")
 assert os.stat(f"{other}/folder/moved").st_ino == os.stat(f"{one}/second name").st_ino
 for name in ("folder/moved", "second name"):

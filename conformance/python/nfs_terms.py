@@ -14,7 +14,7 @@ for last in sys.argv[5:]:
     try:
         directory = client.find(share)
     except NfsStatus:
-        # NOENT of one server is ACCESS of another.
+        # One server replies NOENT where the other replies ACCESS.
         print(last, "does not reach it")
         continue
     try:

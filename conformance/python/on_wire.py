@@ -8,9 +8,9 @@ import socket
 import sys
 
 ETH_P_ALL = 3
-# What does not fit is lost: the client must not be quicker than we are.
+# Packets beyond this buffer are lost, so it must hold a burst of the client.
 BUFFER_BYTES = 1 << 28
-# With segments joined a packet has up to 64 KiB, and heads.
+# With segmentation offload a packet has up to 64 KiB and its headers.
 PACKET_BYTES_MAX = 1 << 17
 
 interface, report, *words = sys.argv[1:]

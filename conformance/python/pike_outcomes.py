@@ -9,7 +9,7 @@ import tomllib
 
 
 def read_list(path):
-    """The expected failures, and what is wrong with the list itself."""
+    """The expected failures, and errors in the list itself."""
     with open(path, "rb") as file:
         entries = tomllib.load(file)["expected"]
     names = [entry["test"] for entry in entries]

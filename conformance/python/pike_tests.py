@@ -14,8 +14,8 @@ import sys
 import time
 import unittest
 
-# The groups, and how the names of their tests begin; a test is in the first one that fits. Where
-# one fails it leaves an open whose client is gone for good: each such has a share to itself.
+# The groups, and the prefixes of their tests' names; a test belongs to the first matching group. A failed test
+# may leave an open of a disconnected client, so each such group has its own share.
 GROUPS = {
     "away": ["persistent.Persistent.test_open_while_disconnected"],
     "away-resilient": ["persistent.Persistent.test_resiliency_reconnect_before_timeout"],
@@ -29,7 +29,7 @@ GROUPS = {
     "disk-ids": ["queryondiskid."],
     "others": [""],
 }
-# No test comes near; it is what a hung one costs.
+# Time limit of a hung test, far above the time of any other.
 TEST_SECONDS_MAX = int(os.environ.get("PIKE_TEST_SECONDS_MAX", "500"))
 
 
@@ -73,11 +73,11 @@ def run_test(test):
 
 
 def run_group(group, report, parts):
-    # Pike reads the server from its environment once it is loaded.
+    # Pike reads the server from the environment when it is loaded.
     import pike.test
 
-    # Pike's open files close themselves over the network when they are collected. A collection
-    # between two steps of a send or a reception would begin another one within it.
+    # The garbage collector closes Pike's open files over the network. Within a send or receive that would start
+    # another one.
     gc.disable()
     signal.signal(signal.SIGALRM, raise_timed_out)
     suite = unittest.defaultTestLoader.discover(os.path.dirname(pike.test.__file__), pattern="*.py")

@@ -17,17 +17,17 @@ import sys
 from power_postgres import Postgres
 
 ROOT_INODE = 1
-# Last part of the folders that are PostgreSQL's data directories, which are there before the others.
+# Last path component of PostgreSQL's data directories, which exist before the other folders.
 POSTGRES = "postgres"
 
 
 def content(number):
-    """What a commit of this number has written."""
+    """The data of the commit with this number."""
     return hashlib.sha256(b"%d" % number).hexdigest() * (1 + number % 40)
 
 
 class Unsound(Exception):
-    """What a loss of power must never leave."""
+    """An inconsistency that no power cut may leave."""
 
 
 def require(condition, text):
@@ -43,7 +43,7 @@ class Sqlite:
 
     def open(self, folder):
         self.database = sqlite3.connect(os.path.join(folder, "database"), isolation_level=None)
-        # Without memory that is shared, which a network file system has not.
+        # Without shared memory, which a network file system does not support.
         for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = " + self.mode, "synchronous = FULL"):
             self.database.execute("PRAGMA " + pragma).fetchall()
 
@@ -118,7 +118,7 @@ class Git:
 
 
 class Spool:
-    """A message that is written, synced and renamed."""
+    """Writes, syncs and renames a message."""
 
     name, folder = "mail spool", None
 
@@ -147,14 +147,14 @@ class Spool:
 
 
 def applications():
-    """Programs by the folder on the disk that each has."""
+    """The programs by their folders on the disk."""
     kinds = {"wal": lambda: Sqlite("WAL"), "rollback": lambda: Sqlite("DELETE"), "git": Git, "spool": Spool,
              POSTGRES: lambda: Postgres(content, require)}
     return {"%s/%s" % (share, name): make() for share in ("nfs", "ca") for name, make in kinds.items()}
 
 
 def inode(place, number=0):
-    """Numbers that journal and tree have in common."""
+    """The numbers that the journal and the tree share."""
     return ROOT_INODE + (place + 1) * 100000 + number
 
 
@@ -183,7 +183,7 @@ def run(journal, places, counts):
             record = journal.perform(path, row, "commit %d" % number, act, True)
             record.name(folder, str(number), commit)
             record.made(commit, inode(place, number))
-        # What is committed at the end is not to count before.
+        # The final commit must not count before the end.
         journal.ended = journal.disk.now()
     for _, _, application, _ in folders:
         application.close()
@@ -203,7 +203,7 @@ def main():
         except Exception as error:  # pylint: disable=broad-except
             sys.exit("%s: %s: %s" % (path, type(error).__name__, error))
         if numbers != list(range(1, len(numbers) + 1)):
-            sys.exit("%s: commits %s are there" % (path, numbers))
+            sys.exit("%s: unexpected commits %s" % (path, numbers))
         names[ROOT_INODE][path] = inode(place)
         inodes[inode(place)] = observed("directory")
         names[inode(place)] = {str(number): inode(place, number) for number in numbers}

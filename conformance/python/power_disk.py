@@ -18,9 +18,9 @@ import time
 
 from power_journal import CELL
 
-# Extended attributes that the model follows; the others are the kernel's.
+# Extended attributes that the model checks; the kernel manages the others.
 FOLLOWED = ("user.", "security.NTACL", "system.posix_acl_access")
-# First and last bytes of the attribute of a long stream, which is in a file of its own.
+# First and last bytes of the attribute of a long stream, which refers to a separate file.
 REFERENCE = (b"\0anabranch-stream:1\0", b"\xf0")
 
 
@@ -31,7 +31,7 @@ class HostDisk:
         self.mount = mount
 
     def now(self):
-        """Nanoseconds of the clock that the recording has."""
+        """The clock of the recording, in nanoseconds."""
         return time.monotonic_ns()
 
     def look(self, path):
@@ -46,7 +46,7 @@ class HostDisk:
         }
 
     def value(self, value):
-        """In hexadecimal; of a long stream, to whose file the value refers, runs of its cells."""
+        """The value in hexadecimal; for a long stream the runs of cells in its file."""
         if not value.startswith(REFERENCE[0]) or not value.endswith(REFERENCE[1]):
             return value.hex()
         name = value[len(REFERENCE[0]):-len(REFERENCE[1])].hex()
@@ -58,8 +58,8 @@ class HostDisk:
         return "long" + "".join(" %d*%d" % (count, int.from_bytes(cell[:8], "little")) for count, cell in runs)
 
     def sync(self):
-        """All that was written is stable. syncfs(2) of XFS does not flush the disk's cache where the log
-        is clean; fsync(2) of a file does."""
+        """Makes all written data stable. syncfs(2) of XFS does not flush the disk cache if the log is clean;
+        fsync(2) of a file does."""
         file = os.open(os.path.join(self.mount, ".power-sync"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if ctypes.CDLL(None, use_errno=True).syncfs(file):
@@ -70,7 +70,7 @@ class HostDisk:
 
 
 class RemoteDisk:
-    """The same from a virtual machine: a line with a method and its arguments, a line with its result."""
+    """The same for a virtual machine: a line with a method and its arguments, then a line with the result."""
 
     def __init__(self, host, port):
         self.socket = socket.create_connection((host, port), 30)

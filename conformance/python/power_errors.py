@@ -41,11 +41,11 @@ def ok(text):
 
 
 class Scenario:
-    """A server that has seen no failure yet, and a client of each share."""
+    """A server without failures so far, and a client of each share."""
 
     def __init__(self, arguments):
         self.arguments = arguments
-        # One without clients of before, who would be waited for.
+        # A fresh state directory without former clients, so without a grace period.
         self.state_folder = tempfile.mkdtemp(prefix="state.", dir=arguments.work)
         config = workload.configure(arguments.work, arguments.mount, workload.HOST, self.state_folder)
         log = os.path.join(arguments.work, "log")
@@ -121,7 +121,7 @@ class Scenario:
         return {share: int(value) for share, value in found}
 
     def failing(self):
-        """Checks of health that do not pass."""
+        """The failing health checks."""
         health = json.loads(self.page("/v1/health", "admin-token"))
         return health["state"], {one["name"]: one["text"] for one in health["checks"] if one["state"] == "failing"}
 
@@ -132,7 +132,7 @@ class Scenario:
         require(not self.failing()[1], "health before the disk fails: %s" % (self.failing(),))
 
     def require_marked(self, error=None):
-        """Each share is on the disk; the one that is continuously available has stopped."""
+        """Each share reports the failed disk, and the continuously available one has stopped."""
         text, shown = self.status()
         disks = shown["disk_failures"]
         require(sorted(disks) == list(SHARES), "status marks %s" % disks)
@@ -153,7 +153,7 @@ class Scenario:
         ok("status, metrics and health name the shares of the disk")
 
     def require_stopped(self, file):
-        """All requests but those that give something back are refused."""
+        """The server refuses all requests except those that release state."""
         for what, status in (("READ", self.ca.read(file, 16)), ("WRITE", self.ca.write(file, b"again")),
                              ("FLUSH", self.flush(self.ca, file)),
                              ("CREATE", self.ca.call(CREATE, create_body("another", ACCESS, CREATE_NEW))[0])):
@@ -178,7 +178,7 @@ def committed_write_fails(scenario, bad):
     status = scenario.nfs_commit(victim)[0]
     require(status == NFS_IO, "NFS COMMIT: %d" % status)
     ok("NFS COMMIT of what was not kept is answered NFS4ERR_IO")
-    # Linux reports the failure once: the client hears from the verifier that it has to write again.
+    # Linux reports the failure once. The changed verifier makes the client write the data again.
     after = [scenario.nfs_commit(before), scenario.nfs_commit(victim), scenario.nfs_write(before, good, UNSTABLE)]
     require(all(status == 0 and other != verifier for status, other in after), "the verifier: %s" % after)
     require(len({other for _, other in after}) == 1, "the verifier goes on changing: %s" % after)
@@ -228,7 +228,7 @@ def available_write_fails(scenario, bad):
 
 
 def room_is_lacking(scenario, large):
-    """Told as a full disk, which stops nothing; the client has to write again all the same."""
+    """The error is a full disk, which does not stop the share; the client must still write the data again."""
     name, good = "room-" + os.urandom(4).hex(), b"g" * BLOCK
     before, victim = scenario.nfs_create(name + "-before"), scenario.nfs_create(name)
     status, verifier = scenario.nfs_write(before, good, UNSTABLE)
@@ -252,11 +252,11 @@ def room_is_lacking(scenario, large):
 
 
 def disk_goes_away(scenario, _):
-    """Nothing that is promised succeeds any more: the file system has aborted its journal."""
+    """No stable change succeeds, because the file system has aborted its journal."""
     victim, name = scenario.nfs_create("gone"), b"gone"
     scenario.nfs_create("gone-moved")
     state, opened = scenario.nfs.open(scenario.export, "gone", 2)
-    # Kept open, as a client does that still has to commit.
+    # The file stays open, as in a client that still has to commit.
     moved = scenario.nfs.open(scenario.export, "gone-moved", 2)[1]
     written, held = scenario.open(scenario.smb, "gone"), scenario.open(scenario.ca, "gone", is_persistent=True)
     require(scenario.smb.write(written, b"x" * BLOCK) == 0, "SMB WRITE")
@@ -294,7 +294,7 @@ def main():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.chmod(arguments.mount, 0o755)
     bad, large = (text.encode().ljust(BLOCK, b".") for text in (arguments.bad_sector, arguments.no_room))
-    # The disk goes away at last.
+    # Finally the disk disappears.
     for check, data in ((committed_write_fails, bad), (stable_write_fails, bad), (flush_fails, bad),
                         (write_through_fails, bad), (available_write_fails, bad), (room_is_lacking, large),
                         (disk_goes_away, bad)):

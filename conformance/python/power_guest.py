@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 
-# Programs map files, which takes a cache; SQLite locks bytes twice, which SMB refuses.
+# Programs map files, which requires a cache. SQLite locks bytes twice, which SMB refuses.
 APPLICATIONS_CACHE = "strict,nobrl"
 
 
@@ -21,7 +21,7 @@ def mount(kind, what, place, options):
 
 
 def cifs_options(workload, cache):
-    """Nothing is deferred on the client's side but data."""
+    """The client defers data only."""
     identity = "ip=%s,vers=3.1.1,username=%s,password=password" % (workload.GUEST_HOST, workload.USER)
     return "%s,closetimeo=0,actimeo=0,cache=%s" % (identity, cache)
 
@@ -41,7 +41,7 @@ def run_applications(journal, workload):
     for path, place in places.items():
         if os.path.basename(path) != programs.POSTGRES:
             os.mkdir(place)
-    # PostgreSQL wants its directory to be its own alone, which cifs shows as it is told to.
+    # PostgreSQL requires a private directory; cifs reports the mode of its mount option.
     places["ca/postgres"] = "/mnt/ca-postgres"
     options = "%s,uid=%d,gid=%d,forceuid,forcegid,file_mode=0600,dir_mode=0700"
     mount("cifs", "//%s/ca/postgres" % workload.GUEST_HOST, places["ca/postgres"],

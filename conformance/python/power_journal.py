@@ -13,18 +13,18 @@ CELL = 512
 
 
 class Unexpected(Exception):
-    """An operation that the workload takes to be allowed failed: the lane itself is wrong, or the server."""
+    """An operation failed that must succeed: an error of the lane or of the server."""
 
 
 class Object:
-    """A file, directory or symbolic link: what the clients know of it."""
+    """The state of a file, directory or symbolic link that the clients know."""
 
     def __init__(self, number, kind, target=None):
         self.number, self.kind, self.target = number, kind, target
         self.inode, self.mode, self.owner, self.attributes = 0, 0, [0, 0], {}
         # Tags of its cells, each CELL bytes; 0 is zeros.
         self.cells = []
-        # Of a directory: its children by name, and where it is itself.
+        # Of a directory: its children by name, and its own location.
         self.children, self.parent, self.name = {}, None, None
         self.handle = None
         # Its modification time, in nanoseconds, if it was set and not changed since.
@@ -51,7 +51,7 @@ class Record:
         self.effects.append({effect: values})
 
     def name(self, directory, name, target):
-        """The entry `name` refers to `target` from now on, or to nothing."""
+        """The entry `name` now refers to `target`, or does not exist."""
         if target is None:
             directory.children.pop(name, None)
         else:
@@ -68,7 +68,7 @@ class Record:
         self._attributes(target, found["attributes"])
 
     def made(self, target, inode):
-        """As `created`, of what is no file: a commit of a program."""
+        """Like `created`, for a commit of a program instead of a file."""
         self._effect("created", object=target.number, kind=target.kind, inode=inode, mode=0, owner=[0, 0], target=None)
 
     def cells(self, target, first, tags):
@@ -90,13 +90,13 @@ class Record:
         self.modified(target)
 
     def modified(self, target, nanoseconds=None):
-        """The modification time is this one, or one that is not known."""
+        """Sets the modification time, or makes it unknown."""
         if nanoseconds != target.set_time:
             self._effect("modified", object=target.number, nanoseconds=nanoseconds)
         target.set_time = nanoseconds
 
     def seen(self, target, path):
-        """Mode, owner and extended attributes, as the live file system shows them now."""
+        """Mode, owner and extended attributes of the live file system."""
         found = self.journal.disk.look(path)
         if found["mode"] != target.mode:
             self._effect("mode", object=target.number, mode=found["mode"])
@@ -119,11 +119,11 @@ class Journal:
 
     def __init__(self, disk, syncs_each=False):
         self.disk, self.entries = disk, []
-        # With it no server can lose anything: the lane is checked by it.
+        # With this option no server can lose data, which checks the lane itself.
         self.syncs_each = syncs_each
         self._objects, self._tags = itertools.count(1), itertools.count(1)
         self.started = self.ended = 0
-        # The program that finds the tree after a cut, if it is not that of the files, and what it needs.
+        # The program that prints the tree after a cut, if that is not the files, and its input.
         self.program, self.facts = None, None
 
     def new(self, kind, target=None):
@@ -153,12 +153,12 @@ class Journal:
 
 
 def content(tags):
-    """Bytes of cells: each is its tag, again and again."""
+    """The bytes of cells: each repeats its tag."""
     return b"".join(struct.pack("<Q", tag) * (CELL // 8) for tag in tags)
 
 
 class Client:
-    """Chooses operations at random and performs those that are possible now."""
+    """Chooses random operations among the possible ones and performs them."""
 
     FILES_MAX, DIRECTORIES_MAX, CELLS_MAX = 24, 6, 96
 
@@ -171,7 +171,7 @@ class Client:
         return self.journal.perform(self.name, row, text, act, promises, settles)
 
     def step(self):
-        """One operation, of the first choice that is possible."""
+        """Performs the first possible choice."""
         calls, weights = zip(*self.choices)
         while not self.random.choices(calls, weights)[0]():
             pass
@@ -188,7 +188,7 @@ class Client:
                 for name, target in directory.children.items() if target.kind in kinds]
 
     def entry(self, *kinds):
-        """A random entry of these kinds; none if there is none."""
+        """A random entry of these kinds, or None."""
         found = self.entries(*kinds)
         return self.random.choice(found) if found else None
 

@@ -10,7 +10,7 @@ UNSTABLE, FILE_SYNC = 0, 2
 UNCHECKED, GUARDED, EXCLUSIVE = 0, 1, 3
 SAVE = words(32)
 MODE, SIZE, OWNER, OWNER_GROUP, MODIFIED, ACL = 33, 4, 36, 37, 54, 12
-# ACE4_FILE_INHERIT_ACE and ACE4_DIRECTORY_INHERIT_ACE; the stored descriptor that it becomes.
+# ACE4_FILE_INHERIT_ACE and ACE4_DIRECTORY_INHERIT_ACE; the attribute of the stored descriptor.
 INHERIT, DESCRIPTOR = 1 | 2, "security.NTACL"
 NOT_SUPPORTED = 10004
 
@@ -20,7 +20,7 @@ def mode_attribute(mode):
 
 
 class NfsClient(Client):
-    """Everything that is answered with success is promised, but unstable writes until COMMIT."""
+    """Each successful reply promises stable storage, except for unstable writes until COMMIT."""
 
     def __init__(self, name, journal, root, random, address, export, is_cloning):
         super().__init__(name, journal, root, random)
@@ -36,7 +36,7 @@ class NfsClient(Client):
         ] + ([(self.clone, 1)] if is_cloning else [])
 
     def call(self, *operations):
-        """A compound as an action that keeps its reply."""
+        """A compound as an action that stores its reply."""
 
         def act():
             status, self.reply = self.nfs.compound(*operations)
@@ -90,7 +90,7 @@ class NfsClient(Client):
         return True
 
     def make_inheriting_directory(self):
-        """A directory that gets an access list, and one in it."""
+        """A directory with an access list, and a subdirectory."""
         if not self.make_directory():
             return False
         directory = self.directories[-1]
@@ -100,7 +100,7 @@ class NfsClient(Client):
         record = self.perform("NFS setattr acl", directory.path(), self.call(put(directory.handle), body), True)
         record.seen(directory, directory.path())
         assert DESCRIPTOR in directory.attributes, "the access list is not stored"
-        # Such directories are few, and what is created in them at random inherits, too.
+        # Such directories are few, and later random creations in them also inherit.
         chosen, self.directory = self.directory, lambda: directory
         try:
             return self.make_directory() or True
@@ -143,7 +143,7 @@ class NfsClient(Client):
 
     def rename_over(self):
         entry, other = self.entry("file"), self.entry("file")
-        # Two names of one file: RENAME does nothing then. RFC 8881 18.26.3.
+        # RENAME between two names of one file has no effect. RFC 8881 18.26.3.
         if not entry or entry[2] is other[2]:
             return False
         return self.move("NFS rename over another", entry, other[0], other[1])
@@ -173,9 +173,9 @@ class NfsClient(Client):
         return self.remove_entry("NFS rmdir", entry)
 
     def set(self, row, kinds, *pairs):
-        """SETATTR of a random object: the record, the object and where it is."""
+        """SETATTR of a random object; returns the record, the object and its location."""
         entry = self.entry(*kinds)
-        # Another owner leaves a stored descriptor void, as chown(2) does.
+        # A new owner invalidates a stored descriptor, as chown(2) does.
         if not entry or (DESCRIPTOR in entry[2].attributes and any(one == OWNER for one, _ in pairs)):
             return None
         directory, name, target = entry
@@ -312,7 +312,7 @@ class NfsClient(Client):
 
     def copying(self, row, body_of, promises_of):
         source, entry = self.entry("file"), self.entry("file")
-        # Whole blocks of 4 KiB: what a clone shares.
+        # A clone needs whole blocks of 4 KiB.
         blocks = len(source[2].cells) // 8 if source else 0
         if not blocks or source[2] is entry[2]:
             return False

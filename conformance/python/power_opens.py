@@ -20,13 +20,13 @@ from power_applications import ROOT_INODE, inode, observed, require
 from raw_nfs import Nfs, opaque, put, words
 from raw_smb import Refused, Smb
 
-# With DELETE, which a rename takes.
+# With DELETE, which a rename requires.
 SHARE, ACCESS = "ca", 0x13019F
 SET_INFO, QUERY_INFO, RENAME, NORMALIZED_NAME = 17, 16, 10, 48
 LOCK, UNLOCK, EXCLUSIVE, AT_ONCE = 10, 4, 2, 0x10
 NOT_FOUND, NOT_GRANTED = 0xC0000034, 0xC0000055
 OPENS_MAX = 12
-# The number by which an open's path is counted, behind the open itself and its locks.
+# The number of an open's path entry, after those of the open and its locks.
 PLACE = 50
 
 
@@ -44,12 +44,12 @@ def lock_body(file, offset, flags):
 
 
 def place(opened, path):
-    """The entry that says where the file of an open is."""
+    """The entry with the path of an open's file."""
     return "%s is %s" % (opened["name"], path)
 
 
 class OpensClient:
-    """Opens, locks, unlocks, renames and closes at random; what it still has has to be there after a cut."""
+    """Opens, locks, unlocks, renames and closes at random. Its remaining opens and locks must survive a cut."""
 
     def __init__(self, journal, address, nfs_address, user, random):
         self.journal, self.random, self.guid = journal, random, os.urandom(16)
@@ -102,7 +102,7 @@ class OpensClient:
         if not self.opens:
             return False
         opened, locks = self.opens.pop(self.random.randrange(len(self.opens)))
-        # Its locks end with it; the model has them end first.
+        # The close ends its locks; in the model they end first.
         for offset in list(locks):
             self.unlock_at(opened, locks, offset)
         body = struct.pack("<HHI", 24, 0, 0) + bytes.fromhex(opened["file"])
@@ -167,7 +167,7 @@ class OpensClient:
 
 
 def reclaimed(smb, opened):
-    """The open's identifier, if the server still has it."""
+    """The FileId of the open, if the server still has it."""
     file, guid = bytes.fromhex(opened["file"]), bytes.fromhex(opened["guid"])
     try:
         return smb.create(opened["name"], ACCESS, 1, 0, [(b"DH2C", file + guid + struct.pack("<I", 2))])
@@ -177,7 +177,7 @@ def reclaimed(smb, opened):
 
 
 def path_of(smb, file):
-    """The path of an open's file, as the server knows it."""
+    """The path of an open's file in the server."""
     body = struct.pack("<HBBIHHIII", 41, 1, NORMALIZED_NAME, 4096, 0, 0, 0, 0, 0) + file + b"\0"
     status, reply = smb.call(QUERY_INFO, body)
     require(not status, "the name of an open: %#x" % status)
@@ -187,7 +187,7 @@ def path_of(smb, file):
 
 
 def find(address, facts, mount):
-    """Entries of what the server still has, by name."""
+    """The entries of the restored opens and locks, by name."""
     smb, other = connect(address, facts["user"], bytes.fromhex(facts["client"])), connect(address, facts["user"])
     found = {}
     for opened in facts["opens"]:
@@ -212,7 +212,7 @@ def main():
 
     mount, facts = sys.argv[1], json.load(sys.stdin)
     if os.environ.get("ANABRANCH_POWER_OPENS") != "yes":
-        # With the mounts of the others: a copy of theirs would keep their disks of earlier cuts.
+        # Shares the mounts of the other workers: a copied mount namespace would keep their former disks busy.
         command = ["unshare", "--net", sys.executable, *sys.argv]
         environment = {**os.environ, "ANABRANCH_POWER_OPENS": "yes"}
         done = subprocess.run(command, input=json.dumps(facts), text=True, env=environment, check=False)

@@ -9,20 +9,20 @@ from power_journal import CELL, Client, content
 
 @dataclass(frozen=True)
 class Mount:
-    """A mounted share and what its answers promise."""
+    """A mounted share, and the stability that its replies promise."""
 
     row: str
-    # Where it is mounted; the share is the first part of a path on the disk.
+    # Mount point; the share is the first component of a path on the disk.
     place: str
     share: str
-    # Names and attributes are stable when they are answered; else by fsync of the file alone.
+    # Whether replies promise stable names and attributes; otherwise only fsync of the file does.
     is_stable: bool
-    # Modes, owners, times and extended attributes are the file system's own.
+    # Whether modes, owners, times and extended attributes are those of the file system.
     is_posix: bool
 
 
 class PosixClient(Client):
-    """Data is promised by fsync(2)."""
+    """fsync(2) promises stable data."""
 
     def __init__(self, journal, root, seed, mount):
         super().__init__(mount.row, journal, root, random_.Random(seed))
@@ -100,7 +100,7 @@ class PosixClient(Client):
 
     def rename_over(self):
         entry, other = self.entry("file"), self.entry("file")
-        # Two names of one file: rename(2) does nothing then.
+        # rename(2) between two names of one file has no effect.
         if not entry or entry[2] is other[2]:
             return False
         return self.move("rename over another", entry, other[0], other[1])
@@ -139,7 +139,7 @@ class PosixClient(Client):
         return True
 
     def settled(self, target):
-        """What fsync makes stable: FLUSH of SMB the names of the file, too."""
+        """The effect of fsync: over SMB it sends FLUSH, which also makes the names of the file stable."""
         return {"data" if self.mount.is_stable else "object": target.number}
 
     def write_by(self, row, is_synced):

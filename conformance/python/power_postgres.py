@@ -10,10 +10,10 @@ import time
 
 PROGRAMS = "/usr/lib/postgresql/*/bin"
 START_SECONDS_MAX = 60
-# Segments of 1 MiB that are recycled often: renames of the log belong to what a cut meets.
+# Segments of 1 MiB are recycled often, so that cuts also fall into renames of the log.
 SETTINGS = ("listen_addresses=", "max_connections=5", "shared_buffers=4MB", "min_wal_size=2MB", "max_wal_size=4MB",
             "autovacuum=off")
-# After a cut the copy only has to be read.
+# After a cut the database is only read.
 READING = ("fsync=off",)
 
 
@@ -22,7 +22,7 @@ class ServerFailed(Exception):
 
 
 def program(name):
-    """Debian has the programs of each version in a folder of their own."""
+    """The path of a program; Debian installs each version in its own directory."""
     found = sorted(glob.glob(os.path.join(PROGRAMS, name)))
     if not found:
         raise FileNotFoundError("%s/%s: PostgreSQL is not installed" % (PROGRAMS, name))
@@ -30,7 +30,7 @@ def program(name):
 
 
 def start_as(owner, command, **options):
-    """Neither initdb nor the server runs as root."""
+    """The account for initdb and the server, which refuse to run as root."""
     return subprocess.Popen(command, user=owner, group=owner, extra_groups=[], cwd="/", **options)
 
 
@@ -47,7 +47,7 @@ def initialise(folder, owner):
 
 
 class Server:
-    """A running server, as the owner of its data directory, on a socket of its own."""
+    """A running server, with the user of its data directory, on its own socket."""
 
     def __init__(self, folder, settings=()):
         self.owner = os.stat(folder).st_uid
@@ -80,7 +80,7 @@ class Server:
         return [program(name), "-h", self.place, "-U", "postgres", *arguments]
 
     def stop(self):
-        """At once, as a crash: nothing is written that a commit has not."""
+        """Stops the server at once, like a crash: it writes no data beyond the commits."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGQUIT)
         self.process.wait()
@@ -97,7 +97,7 @@ class Session:
                                 stderr=subprocess.STDOUT, text=True)
 
     def run(self, script):
-        """The lines that the script has brought."""
+        """The output lines of the script."""
         self.process.stdin.write(script + "\n\\echo done\n")
         self.process.stdin.flush()
         lines = []
@@ -139,7 +139,7 @@ class Postgres:
         self.server.stop()
 
     def commits(self, folder):
-        """Those that recovery finds."""
+        """The commits after recovery."""
         self.server = Server(folder, READING)
         try:
             self.session = Session(self.server)

@@ -13,13 +13,13 @@ OPEN, CREATE_NEW, OPEN_IF, OVERWRITE = 1, 2, 3, 4
 SET_ZERO_DATA, REQUEST_RESUME_KEY, COPYCHUNK = 0x000980C8, 0x00140078, 0x001480F2
 # MS-FSCC 2.3.81, 2.1.2.4.
 SET_REPARSE_POINT, TAG_SYMLINK, RELATIVE = 0x000900A4, 0xA000000C, 1
-# Cells of a stream of 64 KiB: one write, and one byte more than the largest attribute with its end.
+# Cells of a stream of 64 KiB: one write, which together with the end mark exceeds the largest attribute.
 LONG_CELLS = 128
 EVERYONE_ALL = (0, 0, 0x1F01FF, sid(1, 0))
 
 
 class SmbOpen:
-    """An open of ours, and which entry it is of."""
+    """An open of this client, and its entry."""
 
     def __init__(self, file, directory, name, target, writes_through):
         self.file, self.directory, self.name, self.target = file, directory, name, target
@@ -27,7 +27,7 @@ class SmbOpen:
 
 
 class SmbClient(Client):
-    """On an ordinary share FLUSH and write-through promise, on a continuously available one everything does."""
+    """FLUSH and write-through promise stable storage; on a continuously available share each reply does."""
 
     OPENS_MAX = 6
 
@@ -51,7 +51,7 @@ class SmbClient(Client):
             (self.flush, 3), (self.flush_directory, 1),
         ]
         if not uid:
-            # Only the superuser gives files away.
+            # Only the superuser can change the owner of a file.
             self.choices.append((self.give, 4))
 
     def new_session(self):
@@ -61,7 +61,7 @@ class SmbClient(Client):
         smb.connect(share)
         return smb
 
-    # What an operation promises, and the row of the table that it is in.
+    # The promise of an operation, and its row in the table.
 
     def promises(self, open_=None):
         return self.is_available or bool(open_ and open_.writes_through)
@@ -71,7 +71,7 @@ class SmbClient(Client):
         return "%s %s%s" % (self.kind, what, through)
 
     def smb_path(self, directory, name):
-        """Relative to the share, which is the first part of a path."""
+        """The path relative to the share, which is the first component."""
         return "\\".join(directory.path(name).split(os.sep)[1:])
 
     def text(self, open_):
@@ -99,7 +99,7 @@ class SmbClient(Client):
         return opened
 
     def some_open(self, is_shared=True):
-        """A random open; with `is_shared` false of a file that is opened once."""
+        """A random open; with `is_shared` false one of a file with a single open."""
         found = [one for one in self.opens if is_shared or self.opens_of(one.target) == 1]
         return self.random.choice(found) if found else None
 
@@ -115,12 +115,12 @@ class SmbClient(Client):
         return self.create_by("create")
 
     def create_with_descriptor(self):
-        """Never is the file there with the rights of its folder instead. MS-SMB2 2.2.13.2.2."""
+        """Creates a file with a descriptor. It must never exist with inherited rights. MS-SMB2 2.2.13.2.2."""
         entries = [(0, 0, 0x1F01FF, sid(22, 1, self.uid)), (0, 0, 0x120089, sid(22, 1, self.random.randrange(100, 200)))]
         return self.create_by("create with a descriptor", [(b"SecD", descriptor(entries=entries))])
 
     def create_with_dos_attributes(self):
-        """Not hidden or system, as in `set_dos_attributes`."""
+        """Attributes without hidden and system, as in `set_dos_attributes`."""
         return self.create_by("create with DOS attributes", attributes=self.random.choice((0x2000, 0x1020)))
 
     def create_with_extended_attribute(self):
@@ -129,7 +129,7 @@ class SmbClient(Client):
         return self.create_by("create with an extended attribute", [(b"ExtA", data)])
 
     def create_with_stream(self):
-        """The file is created for its stream; a stream is not kept open."""
+        """Creates a file by creating its stream, and closes the stream."""
         if not self.create_by("create by a stream", stream=":a"):
             return False
         self.smb.close(self.opens.pop().file)
@@ -195,7 +195,7 @@ class SmbClient(Client):
         return self.make_directory_by("mkdir")
 
     def make_directory_with_descriptor(self):
-        """What is created in it inherits from it."""
+        """Creates an object that inherits from its directory."""
         entries = [(0, 3, 0x1F01FF, sid(1, 0)), (0, 3, 0x120089, sid(22, 1, self.random.randrange(100, 200)))]
         return self.make_directory_by("mkdir with a descriptor", [(b"SecD", descriptor(entries=entries))])
 
@@ -226,7 +226,7 @@ class SmbClient(Client):
         return lambda: self.smb.set(open_.file, kind, information, data, additional)
 
     def single_open(self):
-        """An open whose file has neither another one nor another name."""
+        """An open whose file has no other open and no other name."""
         open_ = self.some_open(is_shared=False)
         return open_ if open_ and self.names_of(open_.target) == 1 else None
 
@@ -277,7 +277,7 @@ class SmbClient(Client):
         return self.delete_by(open_, "delete on close")
 
     def delete_by_open(self):
-        """As Linux does it: an open with FILE_DELETE_ON_CLOSE, and its close."""
+        """Deletes in the form of Linux: an open with FILE_DELETE_ON_CLOSE, and its close."""
         entry = self.entry("file")
         if not entry or self.opens_of(entry[2]):
             return False
@@ -292,7 +292,7 @@ class SmbClient(Client):
         return True
 
     def delete_by_end(self, what, command):
-        """An open that is marked ends with its tree or session, which a persistent one outlives. MS-SMB2 3.3.5.6,
+        """Ends the tree or session of a delete-pending open. A persistent open survives that. MS-SMB2 3.3.5.6,
         3.3.5.8."""
         entry = self.entry("file")
         if not entry or self.opens_of(entry[2]):
@@ -319,7 +319,7 @@ class SmbClient(Client):
         return self.delete_by_end("LOGOFF", LOGOFF)
 
     def set_reparse_point(self):
-        """An empty file becomes a symbolic link: another object takes its name."""
+        """Turns an empty file into a symbolic link, which is a new object with that name."""
         if not self.create_by("create"):
             return False
         open_, target = self.opens.pop(), "target%d" % self.count
@@ -359,7 +359,7 @@ class SmbClient(Client):
         if not open_:
             return False
         first, tags = self.place()
-        # The request's own flag says so, too. MS-SMB2 2.2.21.
+        # The flag of the request also requests write-through. MS-SMB2 2.2.21.
         flag = int(not open_.writes_through and self.writes_through())
         data = content(tags)
         body = struct.pack("<HHIQ", 49, 112, len(data), first * CELL) + open_.file + struct.pack("<IIHHI", 0, 0, 0, 0, flag)
@@ -430,7 +430,7 @@ class SmbClient(Client):
         mask = self.random.choice((0x120089, 0x12019F, 0x1200A9))
         entries = [EVERYONE_ALL, (0, 0, mask, sid(22, 1, self.random.randrange(100, 200)))]
         if self.random.randrange(3) == 0:
-            # No list is stored beside this one: the mode says it all.
+            # The server stores no descriptor for this list, because the mode expresses it.
             entries = [EVERYONE_ALL]
         return bool(self.set("set security", 3, 0, descriptor(entries=entries), 4))
 
@@ -447,7 +447,7 @@ class SmbClient(Client):
         return True
 
     def give(self):
-        """Another owner and other rights at once."""
+        """Sets another owner and other rights in one request."""
         mask, other = self.random.choice((0x120089, 0x12019F)), self.random.randrange(100, 200)
         owner, group = sid(22, 1, self.random.randrange(200, 300)), sid(22, 2, self.random.randrange(200, 300))
         entries = [(0, 0, 0x1F01FF, owner), (0, 0, mask, sid(22, 1, other)), (0, 0, 0x1F01FF, sid(22, 1, 0))]
@@ -455,7 +455,7 @@ class SmbClient(Client):
         return bool(self.set("set owner and rights", 3, 0, data, 1 | 2 | 4))
 
     def set_dos_attributes(self):
-        # Not hidden or system: those an overwrite would have to name. MS-FSA 2.1.5.1.2.
+        # Without hidden and system, which an overwrite would have to specify. MS-FSA 2.1.5.1.2.
         bits = self.random.choice((0x20, 0x80, 0x2000, 0x2020, 0x1020))
         return bool(self.set("set DOS attributes", 1, 4, struct.pack("<QQQQI4x", 0, 0, 0, 0, bits)))
 
@@ -473,7 +473,7 @@ class SmbClient(Client):
         return bool(self.set("set extended attribute", 1, 15, data))
 
     def open_stream(self, row, disposition, names="ab"):
-        """A stream of a file that is open: the record, that open and the stream's."""
+        """Opens a stream of an open file; returns the record, that open and the stream's open."""
         open_ = self.some_open()
         if not open_:
             return None
@@ -506,7 +506,7 @@ class SmbClient(Client):
         return True
 
     def write_long_stream(self):
-        """More than an extended attribute holds on any file system. The first write moves it into a file."""
+        """Writes a stream larger than any extended attribute. The first write moves it into a file."""
         opened = self.open_stream("open long stream", OPEN_IF, "l")
         if not opened:
             return False
@@ -536,7 +536,7 @@ class SmbClient(Client):
         return True
 
     def write_finder_information(self):
-        """As macOS does it: type and creator, in a stream that is made of an attribute."""
+        """Sets type and creator in the form of macOS, in a stream that the server stores as an attribute."""
         open_ = self.some_open()
         if not open_:
             return False

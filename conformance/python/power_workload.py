@@ -38,13 +38,13 @@ HOST, SMB_PORT, NFS_PORT, ADMIN_PORT = "127.0.0.1", 445, 2049, 4450
 # Addresses that conformance/kclient-run gives, and where power_disk.py serves.
 GUEST_HOST, GUEST_CLIENT, DISK_PORT = "192.0.2.1", "192.0.2.2", 4451
 GUEST_SECONDS_MAX = 240
-# Of each program, on each share; git starts many processes, which take their time there.
+# Commits of each program on each share; git starts many processes, which are slow in the guest.
 COMMITS = {"wal": 20, "rollback": 20, "git": 8, "spool": 30, "postgres": 25}
 PROGRAMS = os.path.dirname(os.path.abspath(__file__))
 
 
 def write_users(folder):
-    """The server's users. Their account stands in the namespace's own /etc/passwd, bound once."""
+    """Adds the server's users to an /etc/passwd of the mount namespace."""
     users = os.path.join(folder, "users.toml")
     with open(users, "w", encoding="utf-8") as file:
         os.chmod(users, 0o600)
@@ -69,7 +69,7 @@ def write_users(folder):
 
 
 def configure(folder, mount, host, state, exports_available=False):
-    """The server's configuration; shares and state are there after a cut."""
+    """Writes the configuration; shares and state are on the recorded disk."""
     users = write_users(folder)
     os.makedirs(state, 0o700, exist_ok=True)
     config = os.path.join(folder, "config.toml")
@@ -105,7 +105,7 @@ def start(binary, config, log):
 
 
 def share_folders(journal, names):
-    """An object for each directory that is there before the clients, by its path."""
+    """An object for each initial directory, by path."""
     root = journal.new("directory")
     record = journal.perform("setup", "setup", "shares", lambda: 0, True)
     record.created(root, "")
@@ -141,7 +141,7 @@ def clients(journal, arguments, generator):
 
 
 def work(journal, all_clients, operations):
-    """Half of the operations by one client after another, half by all at once."""
+    """Runs half of the operations by one client after another, and half by all at once."""
     each = max(1, operations // (2 * len(all_clients)))
     errors = []
 
@@ -154,7 +154,7 @@ def work(journal, all_clients, operations):
             raise
 
     for client in all_clients:
-        # What came before is not to make this client's operations stable by its own commits.
+        # Earlier changes must be stable already, or their commits could make those of this client stable.
         journal.disk.sync()
         steps(client)
     journal.disk.sync()
@@ -168,7 +168,7 @@ def work(journal, all_clients, operations):
 
 
 def run_raw(arguments, config, log):
-    """This process is the clients."""
+    """Runs the clients in this process."""
     server = start(arguments.binary, config, log)
     try:
         journal = Journal(HostDisk(arguments.mount), arguments.sync_each)
@@ -187,7 +187,7 @@ def run_raw(arguments, config, log):
 
 
 def run_opens(journal, arguments):
-    """One client; what it has is what the program asks the server for after a cut."""
+    """Runs one client. After a cut the program requests its state from the server."""
     client = OpensClient(journal, (HOST, SMB_PORT), (HOST, NFS_PORT), USER, random.Random(arguments.seed))
     journal.disk.sync()
     journal.started = journal.disk.now()
@@ -200,13 +200,13 @@ def run_opens(journal, arguments):
 
 
 def run_guest(arguments, config, log):
-    """The clients are in a virtual machine, which sees the programs and brings the journal back."""
+    """Runs the clients in a virtual machine, which gets the programs and returns the journal."""
     if arguments.applications:
         for share in ("nfs", "ca"):
             power_postgres.initialise(os.path.join(arguments.mount, share, POSTGRES), UID)
     else:
         make_folders(arguments.mount, ["nfs/a", "smb/a", "ca/a"])
-    # Not below /tmp, which the virtual machine has its own of.
+    # The virtual machine has its own /tmp, so shared files are elsewhere.
     programs, out = os.path.join(arguments.work, "programs"), os.path.join(arguments.work, "out")
     shutil.copytree(PROGRAMS, programs)
     disk = "%s %s/power_disk.py %s %s %d &" % (sys.executable, PROGRAMS, arguments.mount, GUEST_HOST, DISK_PORT)
@@ -233,7 +233,7 @@ def main():
     arguments = parser.parse_args()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.chmod(arguments.mount, 0o755)
-    # What the state's commits make stable is not to hide what the shares' own do not.
+    # The state directory is elsewhere, because its commits would also make changes of the shares stable.
     state = os.path.join(arguments.mount if arguments.opens else arguments.work, "state")
     host = GUEST_HOST if arguments.guest else HOST
     config = configure(arguments.work, arguments.mount, host, state, arguments.opens)

@@ -40,7 +40,7 @@ class NfsStatus(Exception):
 
 
 class Nfs:
-    """A client with a session, whose requests are of the credentials set last."""
+    """A client with a session. Its requests use the credentials set last."""
 
     def __init__(self, host, port, uid, gid, groups=(), is_nobody=False, source="", slots=4):
         self.socket = connected(host, port, source)
@@ -86,7 +86,7 @@ class Nfs:
         self.socket.sendall(words(0x80000000 | len(message)) + message)
         record = self._record()
         while record[4:8] == words(0):
-            # A call of the server's: only its first one, CB_NULL, is answered.
+            # A callback of the server: the client replies to the first one only, CB_NULL.
             if record[20:24] == words(0):
                 answer = record[:4] + words(1, 0, 0, 0, 0)
                 self.socket.sendall(words(0x80000000 | len(answer)) + answer)
@@ -103,7 +103,7 @@ class Nfs:
         return reply
 
     def compound(self, *operations):
-        """The status, and the results behind SEQUENCE's."""
+        """The status, and the results after that of SEQUENCE."""
         self.sequence += 1
         sequence = words(53) + self.session + words(self.sequence, 0, 0, 0)
         status, reply = self._request([sequence, *operations])
@@ -138,7 +138,7 @@ class Nfs:
 
 
 def connected(host, port, source=""):
-    """From a reserved port, where this process may have one."""
+    """Connects from a reserved port if this process may use one."""
     for local in range(1023, 600, -1):
         try:
             return socket.create_connection((host, port), 15, (source, local))

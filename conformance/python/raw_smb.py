@@ -19,7 +19,7 @@ def utf16(text):
 
 
 def md4(message):
-    """RFC 1320; OpenSSL has it no more."""
+    """MD4, RFC 1320, which OpenSSL no longer provides."""
 
     def rotated(value, by):
         return ((value << by) | (value >> (32 - by))) & 0xFFFFFFFF
@@ -114,9 +114,9 @@ class Smb:
 
     # HMAC-SHA256. MS-SMB2 2.2.3.1.7.
     signing_algorithm = 0
-    # None offered, or AES-128-GCM, 2. MS-SMB2 2.2.3.1.2.
+    # Offered cipher: none, or AES-128-GCM (2). MS-SMB2 2.2.3.1.2.
     cipher = None
-    # Another one for each connection, or that of the client that comes back for its opens.
+    # ClientGuid: new for each connection, or that of the client that reconnects its opens.
     client_guid = None
 
     def __init__(self, host, port, posix=False, source=None):
@@ -157,7 +157,7 @@ class Smb:
         return message
 
     def _call(self, command, body):
-        """The request, the status and the whole reply: interim replies are passed over."""
+        """Sends the request; returns the status and the complete reply, without interim replies."""
         sent = self._send(command, body)
         while True:
             reply = self._receive()
@@ -230,7 +230,7 @@ class Smb:
         self.tree = struct.unpack("<I", reply[36:40])[0]
 
     def create(self, name, access, disposition=1, options=0, contexts=()):
-        """The file's identifier; CREATE's whole reply is kept in `created`."""
+        """Returns the FileId; `created` has the complete reply of CREATE."""
         status, reply = self.call(CREATE, create_body(name, access, disposition, options, contexts))
         if status:
             raise Refused(status)
@@ -253,7 +253,7 @@ class Smb:
         return self.call(SET, body)[0]
 
     def rename(self, file, name, information=10):
-        """Or a hard link, by information 11."""
+        """Renames, or creates a hard link with information class 11."""
         name = utf16(name)
         return self.set(file, 1, information, struct.pack("<B7xQI", 0, 0, len(name)) + name)
 

@@ -10,8 +10,7 @@ import struct
 import sys
 
 NEGOTIATE, SETUP = 0, 1
-# Far beyond what a close takes, and below the time in which the server ends an idle connection
-# without a logon.
+# Much longer than a close takes, but below the logon timeout of the server.
 PATIENCE_SECONDS = 5
 host, port = sys.argv[1], int(sys.argv[2])
 

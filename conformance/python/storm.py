@@ -36,14 +36,14 @@ def read(path):
 
 
 def whole(content):
-    """One process wrote all of it."""
+    """True if one process wrote all of the content."""
     lines = content.splitlines(keepends=True)
     return len(lines) == 20 and len(set(lines)) == 1 and lines[0].startswith("from process ")
 
 
 def replace(path, contended):
-    """A file that another client has open at that moment is not replaced (MS-FSA 2.1.5.15.11). The
-    client tries twice, within a millisecond, in which that other's CLOSE may not get a processor."""
+    """Renames over a file. A file that another client has open cannot be replaced (MS-FSA 2.1.5.15.11). The kernel
+    retries once within a millisecond, which the CLOSE of the other client may exceed on a busy machine."""
     for _ in range(REPLACE_TRIES_MAX - 1):
         try:
             return os.rename(path, contended)
@@ -109,8 +109,8 @@ def main():
         sys.exit(1)
     for name in os.listdir(directories[0]):
         os.unlink(os.path.join(directories[-1], name))
-    # A client that puts off closing may be about to close one just when it is removed:
-    # the name is listed until then.
+    # With deferred close a client may still have a removed file open, whose name is listed until its
+    # close.
     deadline = time.monotonic() + CLOSE_SECONDS_MAX
     while left := os.listdir(directories[0]):
         assert time.monotonic() < deadline, f"left: {left}"

@@ -11,7 +11,7 @@ import tomllib
 
 
 def read_list(path, suite):
-    """The expected failures of the suite, those that may pass, and what is wrong with the list itself."""
+    """The expected failures of the suite, those that may pass, and errors in the list itself."""
     with open(path, "rb") as file:
         entries = tomllib.load(file).get("expected", [])
     keys = [(entry["suite"], entry["test"]) for entry in entries]

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 
-# Most of what pjdfstest does is to sleep until a time stamp differs, and to start processes.
+# pjdfstest mostly sleeps until a time stamp differs, and starts processes, so several tests run at once.
 JOBS = 6
 SECONDS_MAX = 300
 XFSTESTS_SECONDS_MAX = int(os.environ.get("XFSTESTS_SECONDS_MAX") or "4500")
@@ -30,7 +30,7 @@ def chosen(names, share_of, seed, only):
 
 
 def run(command, seconds=SECONDS_MAX, **options):
-    """Exit status and everything said; the whole group of processes ends with the time."""
+    """Returns exit status and output; the time limit ends the whole process group."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace", start_new_session=True, umask=0o022, **options,
@@ -45,7 +45,7 @@ def run(command, seconds=SECONDS_MAX, **options):
 
 
 def run_aloud(command, seconds, **options):
-    """As `run`, with what is said passed on as it comes: where it hangs shows."""
+    """Like `run`, but prints the output at once, so that a hang is visible."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace", start_new_session=True, umask=0o022, **options,
@@ -66,7 +66,7 @@ def one_line(text, characters=300):
 
 
 def run_shell_test(sources, name, place):
-    """One file of pjdfstest, in a folder of its own: what it says is TAP."""
+    """Runs one file of pjdfstest in its own folder; its output is TAP."""
     environment = os.environ | {"PATH": f"{sources}:{os.environ['PATH']}"}
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)
@@ -99,7 +99,7 @@ def pjdfstest(sources, place, choose):
 
 
 def pjdfstest_rs(sources, place, _choose):
-    """All of it in one process: a minute."""
+    """Runs all tests in one process, which takes a minute."""
     program = sources / "pjdfstest-rs" / "bin" / "pjdfstest"
     configuration = sources / "pjdfstest-rs.toml"
     configuration.write_text(
@@ -119,7 +119,7 @@ def pjdfstest_rs(sources, place, _choose):
     yield from outcomes
 
 
-# What its scripts `runtests` run, as they do; each goes on in the folder that the one before left.
+# The programs of its `runtests` scripts, in their order; each uses the folder of the one before.
 CTHON04 = {
     "basic": [f"test{number} -t" for number in range(1, 10)],
     "special": [
@@ -206,20 +206,20 @@ def xfstests_of(sources, place, choose, is_wanted):
             yield name, "skipped", one_line(reason[1])
         elif not text:
             yield name, "missing", "it did not come to this"
-        # The line of a test that passed ends in its time. A run that was killed names no failures.
+        # The line of a passed test ends with its time. A killed run lists no failures.
         elif name in bad or not re.match(r".*\b\d+s\s*$", text.split("\n")[0]):
             yield name, "failed", one_line(text, 600)
         else:
             yield name, "passed", ""
 
 
-# Of each program.
+# Duration of each program.
 LONG_SECONDS = int(os.environ.get("XFSTESTS_SECONDS_MAX") or "300")
 
 
 def xfstests_long(sources, place, _choose):
-    """fsx, which holds a file against its own copy after random operations, and fsstress, of which
-    eight processes change one tree: each for so long, with what it says of its operations."""
+    """Runs fsx, which compares a file with its copy during random operations, and fsstress, whose eight processes
+    change one tree, each for that long. Prints their summaries."""
     ltp = sources / "xfstests" / "ltp"
     tree = pathlib.Path(place) / "tree"
     tree.mkdir()

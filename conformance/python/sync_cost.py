@@ -22,7 +22,7 @@ WRITER_FILE_BYTES = 256 << 20
 
 
 class SharedSync:
-    """One syncfs at a time, for all that asked before it began."""
+    """Runs one syncfs at a time, for all threads that requested it before its start."""
 
     def __init__(self, folder):
         self.libc = ctypes.CDLL(None, use_errno=True)

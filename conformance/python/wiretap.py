@@ -22,7 +22,7 @@ FLAG_ASYNC, FLAG_SIGNED = 2, 8
 STATUS_SUCCESS, STATUS_PENDING = 0, 0x103
 UNASKED = 0xFFFF_FFFF_FFFF_FFFF
 DIALECTS = {0x0202: "2.0.2", 0x0210: "2.1", 0x0300: "3.0", 0x0302: "3.0.2", 0x0311: "3.1.1"}
-# What a dialect implies where no negotiate context says otherwise.
+# Defaults of a dialect without negotiate contexts.
 SIGNING_OF = {0x0202: "HMAC-SHA256", 0x0210: "HMAC-SHA256"}
 SIGNING = {0: "HMAC-SHA256", 1: "AES-128-CMAC", 2: "AES-128-GMAC"}
 CIPHER_OF = {0x0300: "AES-128-CCM", 0x0302: "AES-128-CCM"}
@@ -30,7 +30,7 @@ CIPHERS = {1: "AES-128-CCM", 2: "AES-128-GCM", 3: "AES-256-CCM", 4: "AES-256-GCM
 
 
 class Tap:
-    """What is known of one connection."""
+    """The state of one connection."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -59,8 +59,8 @@ class Tap:
             if side == "responses" and status == STATUS_SUCCESS:
                 self.logged_on = True
         elif command in (LOGOFF, TREE_CONNECT) and flags & FLAG_SIGNED:
-            # Dialect 3.1.1 signs TREE_CONNECT where nothing else is signed
-            # (MS-SMB2 3.2.4.2.5); a client that seals for a share alone seals neither.
+            # Dialect 3.1.1 signs TREE_CONNECT even if nothing else is signed (MS-SMB2
+            # 3.2.4.2.5). A client that encrypts for one share does not encrypt TREE_CONNECT.
             pass
         elif self.logged_on and not may_be_plain(flags, status, message_id):
             self.counts[side]["signed" if flags & FLAG_SIGNED else "plain"] += 1
@@ -103,14 +103,14 @@ def messages(frame):
 
 
 def may_be_plain(flags, status, message_id):
-    """Interim answers and what the server sends unasked bear no signature (MS-SMB2 3.3.4.1.1)."""
+    """Interim replies and unsolicited messages of the server have no signature (MS-SMB2 3.3.4.1.1)."""
     return message_id == UNASKED or (flags & FLAG_ASYNC and status == STATUS_PENDING)
 
 
 def exactly(source, length):
     data = bytearray()
     while len(data) < length:
-        # Some clients write a header and its data apart, and wait for the acknowledgement.
+        # Some clients write a header and its data separately, and would wait for delayed acknowledgements.
         source.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         part = source.recv(min(length - len(data), 1 << 20))
         if not part:

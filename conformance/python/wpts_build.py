@@ -22,7 +22,7 @@ SUITES = [
 ]
 SUITE_PATHS = ["AssemblyInfo", "ProtoSDK", TESTS]
 FRAMEWORK_PATHS = ["src"]
-# They are for domains, with packages of their own; no test of a workgroup needs them.
+# These projects are for domains and need further packages. No test of a workgroup needs them.
 LEFT_OUT = {"Claim.csproj", "Pac.csproj"}
 # Files of model cases that are larger than what a git directory without large files has. What is
 # compiled must not depend on where the sources come from.
@@ -46,12 +46,12 @@ MODELS_LEFT_OUT = {
         "Signing",
     )
 }
-# What the runtime has of its own of the names below is no assembly of managed code.
+# Files of the runtime with the names below are not assemblies of managed code.
 ASSEMBLIES = re.compile(r"(System\.|Microsoft\.CSharp|Microsoft\.Win32\.(Primitives|Registry)|mscorlib|netstandard)(?!.*\.Native).*\.dll")
 
 
 def extract(git, commit, paths, folder):
-    """Writes the files below `paths` as of the commit, without those that the git directory lacks."""
+    """Extracts the files below `paths` at the commit, except those that the git directory lacks."""
     listed = subprocess.run(
         ["git", "-C", git, "ls-tree", "-r", "-z", commit, "--", *paths], check=True, stdout=subprocess.PIPE
     ).stdout.split(b"\0")
@@ -78,13 +78,13 @@ def extract(git, commit, paths, folder):
 
 
 def older_syntax(source):
-    """The compiler is of C# 8, which wants the type named after `new`, and has no `is not`."""
+    """Rewrites newer syntax for the C# 8 compiler: it requires a type after `new`, and has no `is not`."""
     source = re.sub(rb"\b([A-Z]\w*) (\w+) = new\(\);", rb"\1 \2 = new \1();", source)
     return re.sub(rb"\b(\w+\[0\]) is not ([A-Z]\w*)\)", rb"!(\1 is \2))", source)
 
 
 class Project:
-    """What a project file says, as far as it counts here."""
+    """The relevant parts of a project file."""
 
     def __init__(self, path):
         self.folder = path.parent
@@ -108,7 +108,7 @@ class Project:
 
 
 class Compiler:
-    """The compiler of the SDK; what it makes is in `out`, where references are looked for, too."""
+    """The compiler of the SDK. It writes to `out`, and searches references there, too."""
 
     def __init__(self, sdk, out):
         self.out = out

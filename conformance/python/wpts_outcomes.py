@@ -13,7 +13,7 @@ OUTCOMES = {"expected": "failed", "inapplicable": "inapplicable", "sometimes": "
 
 
 def read_list(path):
-    """What is listed of each test, and what is wrong with the list itself."""
+    """The listed outcome of each test, and errors in the list itself."""
     with open(path, "rb") as file:
         tables = tomllib.load(file)
     listed, wrong = {}, []

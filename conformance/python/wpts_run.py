@@ -19,11 +19,11 @@ SUITES = {
     "smb2": "MS-SMB2_ServerTestSuite",
     "smb2model": "MS-SMB2Model_ServerTestSuite",
 }
-# What one of them waits for is longer than any share of the suites.
+# Tests that wait longer than the other tests of a share take.
 SLOW = {"ResilientOpenScavengerTimer_ReconnectAfterTimeout", "ResilientOpenScavengerTimer_ReconnectBeforeTimeout"}
-# The slowest waits for half as long again as a resilient open may outlive its client: 460 seconds.
+# The slowest test waits 1.5 times the maximum lifetime of a resilient open, 460 seconds.
 TEST_SECONDS_MAX = 600
-# What the suites are told of the server: a workgroup, NTLM, no Windows.
+# Settings of the suites for the server: a workgroup, NTLM, not Windows.
 PROPERTIES = {
     "DCServerComputerName": "",
     "AdminUserName": "root",
@@ -32,8 +32,8 @@ PROPERTIES = {
     "PasswordForAllUsers": "secret.0",
     "CompressedFileShare": "",
     "Platform": "NonWindows",
-    # To log on again the suite would want the mechanism's name in the server's last token, where
-    # RFC 4178 4.2.2 has it in the first alone.
+    # For a second logon the suite requires the mechanism in the server's last token. RFC 4178 4.2.2 specifies
+    # it for the first token only.
     "UseServerGssToken": "false",
     "IsRequireMessageSigning": "false",
     "UnsupportedIoCtlCodes": "FSCTL_OFFLOAD_READ;FSCTL_OFFLOAD_WRITE;"
@@ -48,7 +48,7 @@ PROPERTIES = {
     "ShareWithForceLevel2WithoutSOFS": "ShareForceLevel2",
 }
 PROPERTY = re.compile(r'(<Property name="([^"]+)"\s+value=")([^"]*)(")')
-# Of scripts of PowerShell the managed edition is there, too.
+# The scripts in PowerShell also have a managed edition.
 SCRIPTS = re.compile(r'xsi:type="powershell" name="ISutCommonControlAdapter" scriptdir="[^"]*"')
 MANAGED = (
     'xsi:type="managed" name="ISutCommonControlAdapter" '
@@ -63,14 +63,14 @@ def configure(built, folder, addresses):
         **PROPERTIES,
         "SutComputerName": server,
         "SutIPAddress": server,
-        # Its tests of domains do not apply to a server without a name.
+        # Without a server name its tests of domains do not apply.
         "DomainName": "",
         "CAShareServerName": server,
         "SutAlternativeIPAddress": second,
         "ClientNic1IPAddress": client,
         "ClientNic2IPAddress": second_client,
         "SharePath": rf"\\{server}\SMBBasic",
-        # The models of conflicts have each of two clients use another address.
+        # In the models of conflicts each of two clients uses its own address.
         "ScaleOutFileServerName": server,
         "ScaleOutFileServerIP1": server,
         "ScaleOutFileServerIP2": second,
@@ -81,7 +81,7 @@ def configure(built, folder, addresses):
         return before + values.get(name, old) + after
 
     folder.mkdir(parents=True)
-    # The suites look for themselves where they are started.
+    # The suites search their files in the current directory.
     for suite in SUITES.values():
         (folder / f"{suite}.dll").symlink_to(built / f"bin/{suite}.dll")
     for path in built.glob("bin/*.ptfconfig"):
@@ -121,7 +121,7 @@ def read_outcomes(path):
 
 
 def run_part(host, folder, suite, names, report):
-    """Runs tests against one server. A test without an end ends its process, and another goes on."""
+    """Runs tests against one server. A hung test ends its process, and a new one continues with the next test."""
     left = set(names)
     path = folder / f"{suite}.outcomes"
     while left:
