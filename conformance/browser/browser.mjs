@@ -1,13 +1,13 @@
-// The system's Chromium, headless, with pages that may ask nobody but the host they came from.
+// Controls the system's headless Chromium. Pages may send requests to their own host only.
 import { chromium } from "playwright-core";
 import assert from "node:assert/strict";
 
 const PATIENCE = 30_000;
 
-/// Opens Chromium and gives it to `work`; it is closed however that ends.
+/// Starts Chromium and passes it to `work`; closes it when `work` ends or throws.
 export async function withBrowser(work) {
   const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-  // As root its own sandbox does not start; it sees pages of ours alone.
+  // The sandbox does not start as root. The browser opens pages of this project only.
   const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
   const browser = await chromium.launch({ executablePath, args, timeout: PATIENCE });
   try {
@@ -17,8 +17,7 @@ export async function withBrowser(work) {
   }
 }
 
-/// Opens a page and fails if it says anything on its console that is an error, throws, or asks
-/// for something of another origin.
+/// Opens a page, and fails if it logs an error, throws, or sends a request to another origin.
 export async function openPage(browser, url, { width = 1280, height = 900, scheme = "light" } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme });
   const page = await context.newPage();
@@ -36,7 +35,7 @@ export async function openPage(browser, url, { width = 1280, height = 900, schem
   return { page, faults };
 }
 
-/// Fails if anything of the page lies beyond its right edge, so that one would have to scroll.
+/// Fails if content exceeds the right edge of the page, so that users would have to scroll.
 export async function assertNothingIsCutOff(page) {
   const [content, window] = await page.evaluate(() => [
     document.documentElement.scrollWidth,

@@ -1,4 +1,4 @@
-// The dashboard, as people use it: `conformance/dashboard` has started a server under load.
+// Tests the dashboard like a user. `conformance/dashboard` starts a server with load.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -16,7 +16,7 @@ async function api(path, method = "GET", token = TOKEN) {
 
 const tile = (page, name) => page.locator(".tile", { has: page.locator("dt", { hasText: new RegExp(`^${name}$`) }) }).locator("dd").innerText();
 
-/** What a figure of the page means, as a number. */
+/** The number that a figure of the page shows. */
 function number(text) {
   const [, figure, unit] = /^([\d.]+)\s*(\S*?)(\/s)?$/.exec(text.trim()) ?? assert.fail(`no figure: ${text}`);
   const units = { "": 1, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, k: 1e3, M: 1e6, G: 1e9 };
@@ -35,14 +35,14 @@ async function eventually(what, probe) {
 }
 
 async function accessible(page, where) {
-  // Through the debugger, not the page: its policy allows no foreign script.
+  // By the debugger, because the page's policy forbids foreign scripts.
   const session = await page.context().newCDPSession(page);
   await session.send("Runtime.evaluate", { expression: axe });
   const { result } = await session.send("Runtime.evaluate", { expression: "axe.run(document, { resultTypes: ['violations'] }).then((found) => JSON.stringify(found.violations.map((one) => [one.id, one.help, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160) + ' ' + (node.any[0]?.message ?? ''))])))", awaitPromise: true });
   assert.deepEqual(JSON.parse(result.value), [], `accessibility, ${where}`);
 }
 
-/** Nothing without the token; the page asks for it, and takes it from the address. */
+/** Without the token the page shows nothing and requests it; it also accepts it in the address. */
 async function tokens(browser) {
   for (const token of ["", "wrong"]) {
     const answer = await fetch(`${base}/v1/status`, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
@@ -58,12 +58,12 @@ async function tokens(browser) {
   await page.getByRole("heading", { name: "Traffic" }).waitFor();
   await page.reload();
   await page.getByRole("heading", { name: "Traffic" }).waitFor();
-  // The browser says that it was refused, which it was.
+  // The browser logs the expected refusal.
   assert.deepEqual(faults.filter((fault) => !fault.includes("401")), []);
   await page.context().close();
 }
 
-/** Figures move, and are those of the API and the metrics. */
+/** Figures change, and equal those of the API and the metrics. */
 async function live(page) {
   assert.equal(new URL(page.url()).hash, "", "the token stays in the address");
   await eventually("traffic", async () => number(await tile(page, "Sent")) > 0);
@@ -81,7 +81,7 @@ async function live(page) {
   assert.equal(metric('anabranch_sessions{protocol="SMB"}'), after.sessions_total);
   assert.ok(metric("anabranch_sent_bytes_total") >= after.sent_bytes);
   for (const name of ["Sent to clients", "Operations per second"]) {
-    // The first is of all shares; each has its own below.
+    // The first row is for all shares; each share has its own below.
     const chart = page.locator(".chart", { has: page.getByRole("heading", { name, exact: true }) }).first();
     const drawn = await chart.locator("path").first().getAttribute("d");
     assert.ok(drawn.length > 30, `${name}: nothing is drawn`);
@@ -90,7 +90,7 @@ async function live(page) {
   }
 }
 
-/** A channel is cut and a session closed from the page, after it was asked whether. */
+/** The page cuts a channel and closes a session after a confirmation. */
 async function closing(page) {
   const sessions = async () => (await api("/v1/sessions")).items;
   const victim = (await sessions())[0];
@@ -109,7 +109,7 @@ async function closing(page) {
   await eventually("the channel's end", async () => !(await api("/v1/connections")).items.some(({ id }) => id === connection));
 }
 
-/** A feature is switched, and shown so. */
+/** The page switches a feature and shows its new state. */
 async function switching(page) {
   const off = page.getByRole("button", { name: "Switch off metadata-cache for media" });
   await off.click();
@@ -119,7 +119,7 @@ async function switching(page) {
   assert.equal(shares.find(({ Share }) => Share === "media").State, "NotRegistered");
 }
 
-/** Everything is reached by the keyboard, in order, and what has the focus shows it. */
+/** The keyboard reaches every control in order, and the focused one is highlighted. */
 async function keyboard(page) {
   await page.reload();
   await page.getByRole("heading", { name: "Traffic" }).waitFor();
@@ -128,7 +128,7 @@ async function keyboard(page) {
     await page.keyboard.press("Tab");
     const [what, outline] = await page.evaluate(() => {
       const { activeElement: element } = document;
-      // Behind the last one the browser's own begin.
+      // After the last control the focus leaves the page.
       if (element === document.body) return [""];
       return [element.id || element.getAttribute("aria-label") || element.textContent.trim(), getComputedStyle(element).outlineStyle];
     });
@@ -142,7 +142,7 @@ async function keyboard(page) {
   assert.ok(reached.some((name) => name.startsWith("Sent to clients")), "charts are read by keyboard, too");
   const chart = page.locator("svg.plot").first();
   await chart.focus();
-  // Figures come a moment after the page.
+  // Figures appear shortly after the page.
   await eventually("a figure of some seconds ago", async () => {
     await page.keyboard.press("ArrowLeft");
     return /s ago/.test(await page.locator(".chart .tip").first().innerText());

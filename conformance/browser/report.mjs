@@ -1,4 +1,4 @@
-// The report of `anabranch bench` as a browser shows it, held against the JSON of the same run.
+// Compares the report of `anabranch bench` in a browser with the JSON of the same run.
 //   node report.mjs REPORT.html RESULT.json [SCREENSHOT-PREFIX]
 import { withBrowser, openPage, assertNothingIsCutOff } from "./browser.mjs";
 import assert from "node:assert/strict";
@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
 
 const MIB = 1_048_576;
-/// What each chart shows of a row.
+/// The figure of a row that each chart shows.
 const FIGURES = {
   throughput: (row) => row.bytes_per_second / MIB,
   rate: (row) => row.per_second,
@@ -16,7 +16,7 @@ const FIGURES = {
   "server-cpu": (row) => row.server_cpu_us,
 };
 
-/// The charts as they are drawn: where each mark is, what it says, and its colour.
+/// The drawn charts: position, label and colour of each mark.
 const drawn = (page) =>
   page.evaluate(() =>
     Array.from(document.querySelectorAll("svg[data-chart]"), (chart) => ({
@@ -35,7 +35,7 @@ const drawn = (page) =>
     })),
   );
 
-/// Bars are as long as their figures, and points as high, all to one scale.
+/// Checks that lengths of bars and heights of points are proportional to their figures.
 function assertScale(chart) {
   const isBars = chart.marks[0].kind === "rect";
   const [first, second] = [...chart.marks].sort((one, other) => other.value - one.value);
@@ -67,7 +67,7 @@ function assertCharts(charts, rows) {
   }
 }
 
-/// The table's cells, read as a reader would.
+/// The visible text of the cells of the table.
 async function assertTable(page, rows) {
   const heads = await page.locator("thead th").allTextContents();
   const cells = await page.locator("tbody tr").evaluateAll((all) =>
@@ -107,7 +107,7 @@ function contrast(one, other) {
   return (high + 0.05) / (low + 0.05);
 }
 
-/// Text 4.5 to 1, marks nearly 3 to 1 (WCAG 2.2, 1.4.3 and 1.4.11; each mark has its figure beside it).
+/// Checks contrast: text 4.5 to 1, marks nearly 3 to 1 (WCAG 2.2, 1.4.3 and 1.4.11; each mark also has its figure).
 function assertReadable(charts) {
   for (const { name, ground, ink, marks } of charts) {
     assert.ok(contrast(ground, ink) >= 4.5, `${name}: ${ink} on ${ground}`);
@@ -123,7 +123,7 @@ async function saved(page, text) {
   return { name: download.suggestedFilename(), bytes: await readFile(await download.path()) };
 }
 
-/// Each chart can be saved as a picture, at twice its size.
+/// Checks that each chart can be saved as a picture at twice its size.
 async function assertFiles(page) {
   const size = await page.locator("svg[data-chart]").first().evaluate(({ viewBox }) => [
     viewBox.baseVal.width,

@@ -1,4 +1,4 @@
-// Stand-in for the LDAP client that the suites use in domains only: it connects to nothing.
+// Replaces the LDAP client, which the suites use in domains only: it does not connect.
 using System;
 using System.Collections;
 

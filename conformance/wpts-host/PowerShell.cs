@@ -1,4 +1,4 @@
-// Stand-in for the proxy of adapters that are PowerShell scripts: there is no PowerShell here.
+// Replaces the proxy of adapters that are PowerShell scripts, because the lane has no PowerShell.
 using System;
 
 namespace Microsoft.Protocols.TestTools

@@ -1,4 +1,4 @@
-// Stand-ins for the transport over QUIC, which the runtime lacks: they fail when they are opened.
+// Replaces the QUIC transport, which the runtime lacks: opening a connection fails.
 using System;
 
 namespace Microsoft.Protocols.TestTools.StackSdk.Transport

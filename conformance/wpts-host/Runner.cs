@@ -1,10 +1,10 @@
-// Runs tests of one suite one after the other, as MSTest does: its class is initialised before its
-// first test, each test has an instance of its own, and classes are cleaned up at the end.
+// Runs tests of one suite in sequence, like MSTest: a class is initialised before its first test, each
+// test has its own instance, and classes are cleaned up at the end.
 //   WptsHost SUITE.dll list
 //   WptsHost SUITE.dll CONFIGURATION-FOLDER OUTCOMES SECONDS TEST...
 // A line of OUTCOMES is a test's name, `passed`, `failed` or `inapplicable`, milliseconds, and the
-// reason. The exit status is 3 after a test without an end: its thread cannot be ended, so that the
-// tests after it are left for another process.
+// reason. The exit status is 3 after a hung test: its thread cannot be ended, so another process has to
+// run the remaining tests.
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
@@ -51,7 +51,7 @@ public static class Runner
             }
             foreach (var cleanup in cleanups) Attempt(() => Call(cleanup, null));
         }
-        // Threads of the suite may be left.
+        // Threads of the suite may still run.
         Environment.Exit(0);
         return 0;
     }
@@ -59,7 +59,7 @@ public static class Runner
     static IEnumerable<MethodInfo> TestsOf(Type type) =>
         type.GetMethods().Where(m => m.GetCustomAttributes(typeof(TestMethodAttribute), false).Length > 0);
 
-    // Methods with the attribute, those of base classes first.
+    // Methods with the attribute, in base classes first.
     static List<MethodInfo> Marked<T>(Type type) where T : Attribute
     {
         var chain = new List<Type>();

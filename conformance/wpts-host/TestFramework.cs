@@ -1,4 +1,4 @@
-// Stand-in for the part of MSTest's framework that the suites and their framework use.
+// Replaces the parts of MSTest's framework that the suites and their framework use.
 using System;
 using System.Collections;
 using System.Collections.Generic;

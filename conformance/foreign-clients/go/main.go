@@ -1,9 +1,9 @@
-// The Go library go-smb2 against the server.
+// Tests the server with the Go library go-smb2.
 //
 //	foreign HOST PORT SHARE USER PASSWORD DIALECT signed|sealed STRANGERS-PORT
 //
-// The library seals where the share demands it, and has no choice of ciphers. The lane checks what
-// went over the wire at PORT; a wrong password goes to STRANGERS-PORT.
+// The library encrypts if the share requires it, and cannot choose the cipher. The lane's relay checks
+// the traffic at PORT. The logon with a wrong password uses STRANGERS-PORT.
 package main
 
 import (

@@ -1,8 +1,8 @@
-// The Java library jcifs-ng against the server. It signs; it does not seal.
+// Tests the server with the Java library jcifs-ng, which signs but does not encrypt.
 //
 //   JcifsNg HOST PORT SHARE USER PASSWORD DIALECT signed STRANGERS-PORT
 //
-// The lane checks what went over the wire at PORT; a wrong password goes to STRANGERS-PORT.
+// The lane's relay checks the traffic at PORT. The logon with a wrong password uses STRANGERS-PORT.
 
 import java.io.InputStream;
 import java.io.OutputStream;

@@ -1,8 +1,8 @@
-// The Java library smbj against the server.
+// Tests the server with the Java library smbj.
 //
 //   Smbj HOST PORT SHARE USER PASSWORD DIALECT signed|sealed STRANGERS-PORT
 //
-// The lane checks what went over the wire at PORT; a wrong password goes to STRANGERS-PORT.
+// The lane's relay checks the traffic at PORT. The logon with a wrong password uses STRANGERS-PORT.
 
 import static com.hierynomus.mserref.NtStatus.*;
 

@@ -1,10 +1,10 @@
-// The JavaScript library node-smb2 against the server.
+// Tests the server with the JavaScript library node-smb2.
 //
 //   node-smb2.js HOST PORT SHARE USER PASSWORD DIALECT plain STRANGERS-PORT
 //
-// It offers 2.0.2 and 2.1, and neither signs nor seals; the flags of its AUTHENTICATE are zero. It
-// reads one answer of a listing, so that 5,000 names are not to be had. The lane checks what went
-// over the wire at PORT; a wrong password goes to STRANGERS-PORT.
+// The library offers 2.0.2 and 2.1, and neither signs nor encrypts; the flags of its AUTHENTICATE are
+// zero. It reads one reply of a listing only, so it cannot list 5,000 names. The lane's relay checks
+// the traffic at PORT. The logon with a wrong password uses STRANGERS-PORT.
 "use strict";
 const assert = require("node:assert/strict");
 const path = require("node:path");
@@ -18,10 +18,10 @@ const LOGON_FAILURE = 0xc000006d;
 const COLLISION = 0xc0000035;
 const NOT_FOUND = 0xc0000034;
 const ACCESS_DENIED = 0xc0000022;
-// It says so with each logon.
+// The library prints a message at each logon.
 console.log = () => {};
 
-// Left alone it proves the password by NTLMv1.
+// By default the library uses NTLMv1.
 const as = (withPassword) => ({ domain: "WORKGROUP", username, password: withPassword, forceNtlmVersion: "v2" });
 
 async function refused(status, call) {

@@ -1,9 +1,9 @@
-// The JavaScript library v9u-smb2 against the server.
+// Tests the server with the JavaScript library v9u-smb2.
 //
 //   v9u-smb2.js HOST PORT SHARE USER PASSWORD DIALECT plain STRANGERS-PORT
 //
-// It offers 2.0.2 and 2.1, and neither signs nor seals. The lane checks what went over the wire at
-// PORT; a wrong password goes to STRANGERS-PORT.
+// The library offers 2.0.2 and 2.1, and neither signs nor encrypts. The lane's relay checks the traffic
+// at PORT. The logon with a wrong password uses STRANGERS-PORT.
 "use strict";
 const assert = require("node:assert/strict");
 const SMB2 = require("v9u-smb2");

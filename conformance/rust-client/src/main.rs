@@ -1,13 +1,12 @@
-//! The crate `smb`, an independent implementation in Rust, against the server.
+//! Tests the server with the crate `smb`, an independent implementation in Rust.
 //!
 //!     rust-client HOST PORT SHARE USER PASSWORD DIALECT signed|sealed SIGNING CIPHER
 //!     rust-client HOST PORT SHARE USER PASSWORD DIALECT channels
 //!
-//! With several channels it writes over all of them in turn until its input ends, goes on
-//! without those that fail, and then reads over those that are left what it has written.
+//! With several channels it writes over all of them in turn until its input ends, continues without
+//! failed channels, and then reads the written data over the remaining ones.
 //!
-//! It leaves the choice of algorithms to the server; whoever runs this checks them
-//! on the wire.
+//! The server chooses the algorithms, and the lane's relay checks them.
 
 use smb::connection::{EncryptionMode, MultiChannelConfig};
 use smb::{
@@ -231,8 +230,7 @@ fn list_and_delete(share: &Share) -> Outcome<()> {
     Ok(())
 }
 
-/// What `operation` answers by the first channel that works; those that do not are
-/// not used again.
+/// Runs `operation` on the first channel that works, and drops failed channels.
 fn by_any<T>(
     channels: &mut Vec<u32>,
     turn: usize,
@@ -266,7 +264,7 @@ fn write_over_channels(share: &Share) -> Outcome<()> {
     });
     let file = share.new_file("over-channels")?;
     let mut count = 0;
-    // Each is used after the end, too.
+    // The reads after the end of the input use each channel.
     let mut rest = 3 * channels.len();
     while count < BLOCKS_MAX && rest > 0 {
         let (content, at) = (block(count), (count * BLOCK) as u64);
@@ -276,7 +274,7 @@ fn write_over_channels(share: &Share) -> Outcome<()> {
         rest -= usize::from(ended.load(Ordering::Acquire));
     }
     file.close()?;
-    // The length that it knows is that of the open.
+    // The client caches the length at the open.
     let file = share.open("over-channels")?;
     for number in 0..count {
         let (mut back, at) = (vec![0; BLOCK], (number * BLOCK) as u64);
