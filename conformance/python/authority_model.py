@@ -123,9 +123,9 @@ def executes(caller, subject):
 
 
 def searches(caller, directory):
-    """Search permission, on which the kernel decides by the permissions that a stored list is shown
-    as: the entry that is about the caller (acl(5)) has it, if the list grants whom the entry is for,
-    or everyone, anything that is about what is in the directory."""
+    """Search permission. The kernel decides by the POSIX permissions that the server derives from a stored list.
+    The caller's entry (acl(5)) has x if the list grants its trustee, or everyone, any right to the directory's
+    contents."""
     if caller.is_root:
         return True
     if directory.stored is None:
@@ -224,9 +224,9 @@ def adds(right):
 
 
 def links(right):
-    """A further name of a file: a list's right counts as far as the permissions made from it carry it,
-    since the kernel's protection of links is for those without powers. What a list denies a group is
-    kept from the entries of its members there, and one of a user by name may be one."""
+    """A hard link: a right of the list counts only as far as the derived POSIX permissions have it, because the
+    server performs it as the user, for whom the kernel's protection of hard links applies. Derived entries of
+    users exclude rights that the list denies to a group, because a user may be a member of it."""
 
     def may(caller, directory):
         if not adds(right)(caller, directory) or caller.is_root or directory.stored is None:
@@ -239,9 +239,9 @@ def links(right):
 
 
 def removes(caller, directory):
-    """A name of a file of the directory's owner that has no list. MS-FSA 2.1.5.1.2.1: DELETE_CHILD
-    of the directory, or DELETE of the file, which its owner has as far as POSIX lets them: w and x of
-    the directory, and of owners where it is sticky."""
+    """Removes the name of a file without a list, which belongs to the directory's owner. MS-FSA 2.1.5.1.2.1:
+    requires DELETE_CHILD on the directory or DELETE on the file. The file's owner has DELETE as far as POSIX
+    permits: with w and x on the directory, and in a sticky directory for the owner of either only."""
     if caller.is_root:
         return True
     is_owner_of_both = caller.uid == directory.uid

@@ -25,7 +25,7 @@ def question(query):
 
 
 def answer(query, zones):
-    """The reply; none for what nobody answers."""
+    """The reply, or None for a silent name or address."""
     name, kind, asked = question(query)
     is_reverse = name.endswith(".in-addr.arpa")
     key = ".".join(reversed(name.split(".")[:4])) if is_reverse else name

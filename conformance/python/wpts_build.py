@@ -24,8 +24,8 @@ SUITE_PATHS = ["AssemblyInfo", "ProtoSDK", TESTS]
 FRAMEWORK_PATHS = ["src"]
 # These projects are for domains and need further packages. No test of a workgroup needs them.
 LEFT_OUT = {"Claim.csproj", "Pac.csproj"}
-# Files of model cases that are larger than what a git directory without large files has. What is
-# compiled must not depend on where the sources come from.
+# Model cases in files that a git directory without large files lacks. They are always excluded, so that the result
+# does not depend on the source of the files.
 MODELS_LEFT_OUT = {
     f"{name}TestCase.cs"
     for name in (
