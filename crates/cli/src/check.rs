@@ -73,7 +73,7 @@ fn problem_of_users(config: &ServerConfig) -> Option<String> {
     let file = config.users.display();
     match Users::load(&config.users) {
         Ok(users) if users.is_empty() && config.guest.is_none() => Some(format!(
-            "{file}: there is no user who can log on; add one with: anabranch user add NAME --users {file}"
+            "{file}: no user can log on; add one: anabranch user add NAME --users {file}"
         )),
         Ok(_) => None,
         Err(error) => Some(error.to_string()),

@@ -165,11 +165,11 @@ fn reload(args: &Args, service: &Service, first: &ServerConfig, users: &Users) -
             let of_log =
                 |c: &ServerConfig| (c.log.format, c.log.level.clone(), c.log.audit.clone());
             if of_log(config) != of_log(first) {
-                tracing::warn!("format, level and audit of [log] change at the next start only");
+                tracing::warn!("format, level and audit of [log] take effect after a restart");
             }
             // A file without addresses leaves them as chosen at the start.
             if !config.smb.is_empty() && fixed(config) != fixed(first) {
-                tracing::warn!("smb, nfs, admin, workers and state change at the next start only");
+                tracing::warn!("smb, nfs, admin, workers and state take effect after a restart");
             }
         }
         Err(error) => {
@@ -182,7 +182,7 @@ fn reload(args: &Args, service: &Service, first: &ServerConfig, users: &Users) -
 /// Capabilities that were dropped at the start cannot be regained.
 fn warn_of_confinement(config: &ServerConfig, first: &ServerConfig) {
     if config.confinement != first.confinement {
-        tracing::warn!("confinement changes at the next start only");
+        tracing::warn!("confinement takes effect after a restart");
     }
     let lacks_mknod =
         confinement::needs_device_nodes(config) && !confinement::needs_device_nodes(first);

@@ -73,8 +73,8 @@ impl fmt::Display for Error {
             Self::RefusedOperation(number, status) => {
                 write!(f, "the server refused {number:?}: {status}")
             }
-            Self::Incompatible(what) => write!(f, "the server does not fit: {what}"),
-            Self::Hostile(what) => write!(f, "the server's answer is not valid: {what}"),
+            Self::Incompatible(what) => write!(f, "the server is incompatible: {what}"),
+            Self::Hostile(what) => write!(f, "the server's reply is invalid: {what}"),
             Self::Unreachable(kind, to) => write!(f, "cannot reach {to}: {kind}"),
             Self::Lost { why, .. } => write!(f, "the connection was lost: {why}"),
             Self::NoCredits => f.write_str("the server grants too few credits for this request"),

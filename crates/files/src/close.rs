@@ -89,7 +89,7 @@ impl Drop for OpenFile {
     fn drop(&mut self) {
         // An explicit close has reported its error already.
         if let Err(error) = self.close_now(&RequestContext::SERVER) {
-            tracing::warn!(path = ?self.path(), %error, "a file marked for deletion could not be removed");
+            tracing::warn!(path = ?self.path(), %error, "cannot remove a delete-pending file at its last close");
         }
     }
 }

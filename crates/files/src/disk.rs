@@ -80,8 +80,8 @@ impl DiskFailures {
             tracing::error!(
                 device = file.device,
                 error = failure.reason(),
-                "a disk lost acknowledged data: look into the system log, check the file \
-                 system, then start the server again"
+                "written data was not stored: check the kernel log and the file system, then \
+                 restart the server"
             );
         }
     }

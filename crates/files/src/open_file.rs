@@ -491,7 +491,7 @@ impl OpenFile {
             })
         });
         if let Err(error) = changed {
-            tracing::debug!(%error, "the archive bit could not be set");
+            tracing::debug!(%error, "a write cannot set the archive attribute of its file");
         }
     }
 }

@@ -259,7 +259,7 @@ impl StreamNode {
     fn touch(&self) {
         let changes = AttributeChanges { modified: TimeChange::Now, ..Default::default() };
         if let Err(error) = self.file.set_attributes(self.authority.actor(), &changes) {
-            tracing::debug!(%error, "the time of a change to a stream could not be set");
+            tracing::debug!(%error, "a write to a stream cannot update the modification time of its file");
         }
     }
 }

@@ -38,7 +38,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent(why) => {
-                write!(f, "no Kerberos here ({why}); install libgssapi-krb5-2")
+                write!(f, "Kerberos is unavailable ({why}); install libgssapi-krb5-2")
             }
             Self::Refused { what, reason } => write!(f, "Kerberos: {what}: {reason}"),
         }

@@ -246,7 +246,8 @@ impl SmbHost for ProcessHost {
             tracing::error!(
                 user = name,
                 system_user,
-                "there is no such system user; create it, or set system_user"
+                "logon refused: the user's system account does not exist; create it, or set system_user in \
+                 the user file"
             );
             return None;
         };
@@ -277,7 +278,9 @@ impl SmbHost for ProcessHost {
     ) -> BoxFuture<'static, Result<AcceptedTicket, String>> {
         match &*self.tickets.read() {
             Some(judge) => Box::pin(judge.judge(from, ticket)),
-            None => Box::pin(std::future::ready(Err("no keys are configured".to_owned()))),
+            None => Box::pin(std::future::ready(Err(
+                "Kerberos is not configured: set kerberos_keytab".to_owned(),
+            ))),
         }
     }
 
@@ -317,10 +320,10 @@ impl SmbHost for ProcessHost {
         let path: String = path.chars().take(LOGGED_PATH_CHARS_MAX).collect();
         match kind {
             RequestFailureKind::NoSpace => {
-                tracing::error!(share, path, user, %peer, %request, "no space left, or the user's quota is used up");
+                tracing::error!(share, path, user, %peer, %request, "a request failed: no space is left, or the user's quota is exhausted");
             }
             RequestFailureKind::StorageError => {
-                tracing::error!(share, path, user, %peer, %request, "the file system failed");
+                tracing::error!(share, path, user, %peer, %request, "a request failed, since the file system did; check the kernel log and the file system");
             }
             RequestFailureKind::ShareGone => {
                 tracing::error!(share, user, %peer, %request, "the share's directory was removed; \

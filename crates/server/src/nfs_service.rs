@@ -122,7 +122,7 @@ fn export_of(
     let volume = match ExportedVolume::new(served.volume.clone()?) {
         Ok(volume) => volume,
         Err(error) => {
-            tracing::error!(share = share.name, %error, "the share is not exported over NFS");
+            tracing::error!(share = share.name, %error, "a share is not exported over NFS");
             return None;
         }
     };

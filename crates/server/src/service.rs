@@ -385,10 +385,15 @@ impl Service {
         // One second more than the deadline that each connection sets for itself.
         let within = END_WITHIN + Duration::from_secs(1);
         if tokio::time::timeout(within, connections.stop()).await.is_err() {
-            tracing::warn!(remaining = connections.open_count(), "connections did not end in time");
+            tracing::warn!(
+                remaining = connections.open_count(),
+                "the server stops with connections that did not end before the deadline"
+            );
         }
         if !self.workers.finish(within).await {
-            tracing::warn!("some file system calls still wait for a disk");
+            tracing::warn!(
+                "the server stops with unfinished file system calls: a disk does not respond"
+            );
         }
         write_credits(&self.host, &self.limits).await;
         usual_networks::write(&self.listener.server, &self.usual_networks).await;
@@ -513,7 +518,9 @@ async fn tick_caches(caches: Arc<MetadataCaches>) {
         seconds.tick().await;
         let caches = caches.clone();
         if tokio::task::spawn_blocking(move || caches.tick()).await.is_err() {
-            tracing::error!("the tick of a metadata cache failed");
+            tracing::error!(
+                "a defect of this server: the periodic work of a metadata cache panicked"
+            );
         }
     }
 }
@@ -540,7 +547,8 @@ async fn remember_nfs_clients(config: &ServerConfig, host: &ProcessHost, guid: [
             host.random(&mut seal);
             if !host.set_nfs_clients(journal, records, NfsIdentity::new(guid, seal)).await {
                 tracing::warn!(
-                    "the server's NFS identity cannot be stored; file handles are not authenticated"
+                    "the server's NFS identity cannot be stored: file handles are not authenticated; \
+                     make the state directory writable, or free its disk"
                 );
             }
         }
@@ -572,7 +580,10 @@ async fn own_guid(host: &ProcessHost, before: Option<Vec<u8>>) -> [u8; 16] {
     let mut guid = [0; 16];
     host.random(&mut guid);
     if host.persists_opens() && !host.write_open_record(OWN_GUID, Some(guid.to_vec())).await {
-        tracing::warn!("the server's GUID cannot be stored; it changes at the next start");
+        tracing::warn!(
+            "the server's GUID cannot be stored, so it changes at the next start; make the state \
+             directory writable, or free its disk"
+        );
     }
     guid
 }
@@ -617,7 +628,7 @@ fn sockets(
         return addresses.iter().map(|address| bind(*address, addresses)).collect();
     }
     let taken = passed.into_iter().map(TcpListener::from_std).collect::<Result<_, _>>();
-    taken.map_err(|error| StartError(format!("a passed socket cannot be used: {error}")))
+    taken.map_err(|error| StartError(format!("a socket that the service manager passed cannot be used: {error}; check the .socket units")))
 }
 
 /// Returns the sockets for SMB and their addresses, which the server advertises from now on.
@@ -655,7 +666,9 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
             std::io::ErrorKind::PermissionDenied => {
                 "ports below 1024 need root or CAP_NET_BIND_SERVICE; choose one above"
             }
-            std::io::ErrorKind::AddrNotAvailable => "this machine does not have the address",
+            std::io::ErrorKind::AddrNotAvailable => {
+                "no interface has the address; choose another one"
+            }
             _ => "choose another address",
         };
         StartError(format!("cannot listen on {address}: {error}; {remedy}"))
@@ -786,8 +799,8 @@ fn with_latency(share: &ShareConfig, vfs: Arc<dyn Vfs>) -> Arc<dyn Vfs> {
     tracing::warn!(
         share = share.name,
         ?latency,
-        "backend_latency_us delays each call of this \
-                                                  share"
+        "backend_latency_us delays each file system call of this share; remove it outside of \
+         measurements"
     );
     Arc::new(vfs::DelayedVfs::new(vfs, Arc::new(move || std::thread::sleep(latency))))
 }
@@ -841,7 +854,7 @@ fn descriptor_plan(config: &ServerConfig) -> Result<DescriptorPlan, StartError> 
             limit,
             connections,
             opens,
-            "few descriptors for connections and open files; {}",
+            "the limit of open files leaves few for connections and clients' files; {}",
             descriptors::REMEDY
         );
     } else if connections < *connections_max && *connections_max != CONNECTIONS_MAX {
@@ -849,7 +862,7 @@ fn descriptor_plan(config: &ServerConfig) -> Result<DescriptorPlan, StartError> 
             limit,
             connections,
             connections_max,
-            "connections_max exceeds the available descriptors; {}",
+            "the limit of open files permits fewer connections than connections_max; {}",
             descriptors::REMEDY
         );
     }

@@ -172,7 +172,7 @@ impl PoolState {
             let work = move || shared.work();
             let made = std::thread::Builder::new().name("worker".into()).spawn(work);
             if let Err(error) = made {
-                tracing::warn!("cannot start a worker thread: {error}");
+                tracing::warn!(%error, "cannot start a worker thread; raise TasksMax or LimitNPROC");
                 let dropped = self.state.lock().line.take_unstarted();
                 drop(dropped);
             }

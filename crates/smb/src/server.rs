@@ -258,7 +258,7 @@ impl SmbServer {
         if let Ok(file) = open.file()
             && let Err(error) = files.close(file.clone()).await
         {
-            tracing::warn!(%error, "could not remove a file after an application instance was closed");
+            tracing::warn!(%error, "cannot remove a delete-pending file when another client takes over its application instance");
         }
     }
 

@@ -80,7 +80,9 @@ pub fn restore_dos(fd: BorrowedFd<'_>, path_only: bool, former: &FormerDos) {
     };
     match restored {
         Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-        Err(error) => tracing::warn!(%error, "DOS attributes that were set alone stay"),
+        Err(error) => {
+            tracing::warn!(%error, "a change of attributes failed in part and cannot be undone: the new DOS attributes stay")
+        }
     }
 }
 

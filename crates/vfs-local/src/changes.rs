@@ -92,7 +92,7 @@ impl ChangeFeed for LocalChanges {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(error) => {
-                    tracing::error!(%error, "changes of names are no longer reported");
+                    tracing::error!(%error, "cannot read inotify events: cached names are invalidated");
                     return tell(NameChange::Lost);
                 }
             }

@@ -26,14 +26,14 @@ pub fn refusal(operation: &'static str, errno: Errno) -> FsError {
         Errno::LOOP => FsError::SymlinkLoop,
         Errno::FBIG | Errno::OVERFLOW => FsError::TooLarge,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
-            tracing::error!(operation, %errno, "out of descriptors or memory; raise LimitNOFILE");
+            tracing::error!(operation, %errno, "a file system call failed for want of descriptors or memory; raise LimitNOFILE");
             FsError::TooMany
         }
         Errno::AGAIN => FsError::WouldBlock,
         Errno::NODATA => FsError::NotFound,
         Errno::BADF => FsError::OpenMode,
         _ => {
-            tracing::error!(operation, %errno, "the file system failed");
+            tracing::error!(operation, %errno, "a file system call failed; check the kernel log and the file system");
             FsError::Io
         }
     }

@@ -442,7 +442,7 @@ impl ThreadCredentials {
     /// user's credentials.
     fn go_back_or_abort(&mut self, before: PreviousCredentials) {
         if let Err(error) = self.go_back(before) {
-            tracing::error!(%error, "a thread cannot give up a user's identity: the server stops");
+            tracing::error!(%error, "a thread cannot restore its credentials after it acted as a user: the server aborts");
             std::process::abort();
         }
     }
@@ -452,7 +452,7 @@ impl ThreadCredentials {
 /// the next change of the user id by [`set_user`].
 fn raise(wanted: CapabilitySet) -> Result<()> {
     let refused = |errno: rustix::io::Errno| {
-        tracing::error!(%errno, "capabilities cannot be changed");
+        tracing::error!(%errno, "cannot set the capabilities of a thread: access is denied");
         FsError::AccessDenied
     };
     let mut held = rustix::thread::capabilities(None).map_err(refused)?;
@@ -492,7 +492,11 @@ fn set_user(had_power: bool, uid: u32) -> Result<()> {
     if now == libc::c_long::from(uid) {
         return Ok(());
     }
-    tracing::error!(uid, "cannot act as this user");
+    tracing::error!(
+        uid,
+        "cannot act as this user: access is denied; give the server CAP_SETUID, and map the id in its \
+         user namespace"
+    );
     Err(FsError::AccessDenied)
 }
 
@@ -503,7 +507,11 @@ fn set_group(gid: u32) -> Result<()> {
     if unsafe { libc::syscall(libc::SYS_setresgid, -1, gid, -1) } == 0 {
         return Ok(());
     }
-    tracing::error!(gid, "cannot act in this group");
+    tracing::error!(
+        gid,
+        "cannot act in this group: access is denied; give the server CAP_SETGID, and map the id in its \
+         user namespace"
+    );
     Err(FsError::AccessDenied)
 }
 
@@ -513,7 +521,11 @@ fn set_groups(groups: &[u32]) -> Result<()> {
     if unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) } == 0 {
         return Ok(());
     }
-    tracing::error!(count = groups.len(), "cannot act in these groups");
+    tracing::error!(
+        count = groups.len(),
+        "cannot act in these groups: access is denied; give the server CAP_SETGID, and map the ids in \
+         its user namespace"
+    );
     Err(FsError::AccessDenied)
 }
 

@@ -74,7 +74,7 @@ impl ListingFeed for LocalListings {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(error) => {
-                    tracing::error!(%error, "changes of listings are not heard any more");
+                    tracing::error!(%error, "cannot read inotify events: cached listings are invalidated");
                     return tell(None);
                 }
             }

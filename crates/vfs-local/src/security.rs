@@ -125,7 +125,10 @@ fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
     }
     // A value that another process has removed since stays removed.
     if let Err(error) = put_with(node, Some((&descriptor, &[*left])), XattrFlags::REPLACE) {
-        tracing::debug!(?error, "a descriptor of an interrupted change still has several states");
+        tracing::debug!(
+            ?error,
+            "cannot complete the security descriptor of an interrupted change; a later access retries"
+        );
         return;
     }
     // No call compares and replaces a value: that of a change which another process has begun since
@@ -133,8 +136,8 @@ fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
     if PermissionState::of(node).is_ok_and(|now| now.hash() != state) {
         tracing::warn!(
             inode = node.key.inode,
-            "permissions changed while the descriptor of an interrupted change was reduced: check \
-             the file's access list"
+            "the permissions of a file changed while the server completed the security descriptor of \
+             an interrupted change: check the file's access list"
         );
     }
 }
@@ -386,7 +389,8 @@ fn store_both(
         match target.put(descriptor, &[last]) {
             // The change is complete. A later load may drop the other states.
             Err(error) if log.is_stored_for(&last) => {
-                tracing::warn!(?error, "a new descriptor goes on counting in former permissions");
+                tracing::warn!(?error, "a new security descriptor also stays valid for the permissions before the change is \
+                     complete; a later access removes those");
                 Ok(())
             }
             other => other,

@@ -218,7 +218,9 @@ pub fn refers_to(node: &LocalNode, id: StoredId) -> Result<bool> {
 pub fn give(node: &LocalNode) {
     match ids_of(node) {
         Ok(ids) => stream_store::record_rights(node, ids),
-        Err(error) => tracing::warn!(%error, "long streams are counted to a former owner"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the streams of a file with a new owner: quotas count them to the former one")
+        }
     }
 }
 

@@ -100,7 +100,7 @@ pub fn store_change_time(
             Ok(()) => {}
             Err(Errno::OPNOTSUPP | Errno::PERM) => return Ok(()),
             Err(errno) if !is_alone && is_without_room(errno) => {
-                tracing::debug!(%errno, "the change time could not be kept");
+                tracing::debug!(%errno, "no room for the change time that a client set: the kernel's stays visible");
                 return Ok(());
             }
             Err(errno) => return Err(refusal("set the change time", errno)),
@@ -112,7 +112,9 @@ pub fn store_change_time(
         }
         distance_nanos += changed - anchor.0;
     }
-    tracing::debug!("the change time could not be kept");
+    tracing::debug!(
+        "storing the change time that a client set took too long in each attempt: the kernel's stays visible"
+    );
     Ok(())
 }
 

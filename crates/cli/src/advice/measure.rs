@@ -75,7 +75,9 @@ fn arms(args: &Args) -> Vec<usize> {
 }
 
 async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Result<()> {
-    let Url::Smb(url) = &args.url else { anyhow::bail!("the URL is not that of a share") };
+    let Url::Smb(url) = &args.url else {
+        anyhow::bail!("the URL must be that of a share, such as smb://HOST/SHARE")
+    };
     facts.share.clone_from(&url.share);
     let (mut clients, mut runs) = (Vec::new(), Vec::new());
     for arm in arms(args) {
@@ -104,7 +106,9 @@ async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Resul
 }
 
 async fn nfs(args: &Args, facts: &mut MeasurementFacts) -> Result<()> {
-    let Url::Nfs(url) = &args.url else { anyhow::bail!("the URL is not that of an export") };
+    let Url::Nfs(url) = &args.url else {
+        anyhow::bail!("the URL must be that of an export, such as nfs://HOST/EXPORT")
+    };
     facts.is_nfs = true;
     facts.share.clone_from(&url.path);
     facts.offers_channels = true;

@@ -53,7 +53,9 @@ pub fn run(args: &Args, url: &Url) -> Result<ExitCode> {
 }
 
 async fn of_smb(args: &Args, url: &Url, password: &str) -> Result<LoadedSessionFacts> {
-    let Url::Smb(url) = url else { anyhow::bail!("the URL is not that of a share") };
+    let Url::Smb(url) = url else {
+        anyhow::bail!("the URL must be that of a share, such as smb://HOST/SHARE")
+    };
     let wanted = usize::from(args.channels);
     let mut options = remote::options(wanted);
     options.assume_rss = args.any_interface;
@@ -128,7 +130,9 @@ fn smb_facts(
 }
 
 async fn of_nfs(args: &Args, url: &Url) -> Result<LoadedSessionFacts> {
-    let Url::Nfs(url) = url else { anyhow::bail!("the URL is not that of an export") };
+    let Url::Nfs(url) = url else {
+        anyhow::bail!("the URL must be that of an export, such as nfs://HOST/EXPORT")
+    };
     let wanted = usize::from(args.channels);
     let client = connect_nfs(&url.host, url.port, 1, wanted).await?;
     let export = nfs::NfsExport::open(client.clone(), &url.path).await;

@@ -33,7 +33,7 @@ fn check_finds_missing_directories_and_users() {
     assert_eq!(output.status.code(), Some(1));
     let wanted = format!(
         "{file}:5: share a: /nonexistent/share does not exist; create it with: mkdir -p /nonexistent/share\n\
-         {users}: there is no user who can log on; add one with: anabranch user add NAME --users {users}\n"
+         {users}: no user can log on; add one: anabranch user add NAME --users {users}\n"
     );
     assert_eq!(text(&output.stderr), wanted);
 }

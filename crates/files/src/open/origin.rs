@@ -142,7 +142,7 @@ impl OpenInProgress {
             None => vfs.remove(self.user(), path, key),
         };
         if let Err(error) = removed {
-            tracing::warn!(%error, "a file that was created in a renamed directory could not be removed");
+            tracing::warn!(?path, %error, "an open failed, since its directory was renamed meanwhile, and the file that it created cannot be removed");
         }
     }
 }

@@ -150,7 +150,7 @@ impl OpenTicket {
 impl Drop for OpenTicket {
     fn drop(&mut self) {
         if let Err(error) = self.withdraw(&RequestContext::SERVER, None) {
-            tracing::warn!(%error, "a file marked for deletion could not be removed");
+            tracing::warn!(%error, "cannot remove a delete-pending file at its last close");
         }
     }
 }

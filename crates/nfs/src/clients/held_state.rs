@@ -22,7 +22,7 @@ impl HeldOpen {
     /// Closes it. A failed removal at the last close does not concern the client.
     pub async fn close(self, files: &RequestFiles) {
         if let Err(error) = files.close(self.open).await {
-            tracing::debug!(%error, "cannot remove a file at its last close");
+            tracing::debug!(%error, "cannot remove a delete-pending file at its last close");
         }
     }
 }

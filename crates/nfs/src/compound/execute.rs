@@ -301,7 +301,7 @@ impl CompoundCall {
         audit::denied(self.server.files.meter(), &self.origin(), by, (number, status));
         let facts = self.conn.link.facts;
         let request = format_args!("{}.{}", facts.id, self.xid);
-        tracing::debug!(peer = %facts.peer, %request, ?number, ?status, "refused");
+        tracing::debug!(peer = %facts.peer, %request, ?number, ?status, "operation refused");
     }
 
     /// Caches the reply for a retry, if the client asked for that or it costs nothing.

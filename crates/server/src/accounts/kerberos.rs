@@ -99,7 +99,9 @@ impl Judge {
             std::thread::Builder::new()
                 .name("kerberos".into())
                 .spawn(move || serve(&keytab, &desk))
-                .map_err(|e| format!("no thread for Kerberos: {e}"))?;
+                .map_err(|e| {
+                    format!("cannot start a thread for Kerberos: {e}; raise TasksMax or LimitNPROC")
+                })?;
         }
         Ok(judge)
     }
@@ -179,7 +181,7 @@ fn user_of<'a>(principal: &'a str, realm: &str) -> Result<&'a str, String> {
         Some((user, of)) if of == realm && !user.is_empty() && !user.contains(['/', '\\', '@']) => {
             Ok(user)
         }
-        _ => Err(format!("{principal} is no user of the realm {realm}")),
+        _ => Err(format!("{principal} is not a user of the realm {realm}: check kerberos_realm")),
     }
 }
 

@@ -55,7 +55,7 @@ async fn look(
     let _permit = permits.acquire_owned().await.map_err(|_| Refusal::Defect)?;
     let looked = tokio::task::spawn_blocking(move || (operation.run)(&state, &input));
     looked.await.unwrap_or_else(|error| {
-        tracing::error!(%error, operation = operation.id, "a defect of the admin API");
+        tracing::error!(%error, operation = operation.id, "a defect of this server: a request of the admin API failed");
         Err(Refusal::Defect)
     })
 }

@@ -25,11 +25,11 @@ impl FromStr for AdminAddress {
             let path = PathBuf::from(path);
             let fits = path.is_absolute() && path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX;
             return fits.then_some(Self::Unix(path)).ok_or_else(|| {
-                format!("{text:?} needs a whole path of at most {SOCKET_PATH_BYTES_MAX} bytes, as \"unix:/run/anabranch/admin.sock\"")
+                format!("{text:?} needs a whole path of at most {SOCKET_PATH_BYTES_MAX} bytes, such as \"unix:/run/anabranch/admin.sock\"")
             });
         }
         let address = text.parse().map(Self::Tcp);
-        address.map_err(|_| format!("{text:?} is neither an address, as \"127.0.0.1:4480\", nor a socket, as \"unix:/run/anabranch/admin.sock\""))
+        address.map_err(|_| format!("{text:?} is neither an address, such as \"127.0.0.1:4480\", nor a socket, such as \"unix:/run/anabranch/admin.sock\""))
     }
 }
 

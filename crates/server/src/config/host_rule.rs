@@ -38,7 +38,7 @@ impl HostRule {
         if let Some(group) = text.strip_prefix('@') {
             let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"(),@".contains(&byte);
             let is_name = !group.is_empty() && group.bytes().all(is_plain);
-            let wrong = || format!("{text:?} is not a netgroup, as \"@builders\"");
+            let wrong = || format!("{text:?} is not a netgroup, such as \"@builders\"");
             return is_name.then(|| Self::Netgroup(group.into())).ok_or_else(wrong);
         }
         match Network::parse(text) {
@@ -81,8 +81,8 @@ fn host_name(text: &str) -> Result<String, String> {
         return Ok(name.to_ascii_lowercase());
     }
     Err(format!(
-        "{text:?} is not a client: use an address, a network as \"192.0.2.0/24\", a host, a wildcard as \
-         \"*.example.org\", a netgroup as \"@builders\", or \"*\" for every client"
+        "{text:?} is not a client: use an address, a network such as \"192.0.2.0/24\", a host, a wildcard such as \
+         \"*.example.org\", a netgroup such as \"@builders\", or \"*\" for every client"
     ))
 }
 

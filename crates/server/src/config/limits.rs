@@ -293,8 +293,9 @@ fn number(key: &str, value: &str, range: RangeInclusive<u64>) -> Result<u64, Str
 }
 
 fn throughput(key: &str, value: &str) -> Result<u64, String> {
-    let bytes = parse_size(key, value)
-        .map_err(|_| format!("{key} = {value:?} is not a throughput per second, as \"100 MiB\""))?;
+    let bytes = parse_size(key, value).map_err(|_| {
+        format!("{key} = {value:?} is not a throughput per second, such as \"100 MiB\"")
+    })?;
     if THROUGHPUT.contains(&bytes) {
         return Ok(bytes);
     }
@@ -353,7 +354,10 @@ mod tests {
             ),
             ("provisioned_iops = 5000", "belong to class"),
             ("limits = { iops = 1 }", "limits.iops = 1 is not between 10 and"),
-            ("limits = { egress = \"fast\" }", "is not a throughput per second, as \"100 MiB\""),
+            (
+                "limits = { egress = \"fast\" }",
+                "is not a throughput per second, such as \"100 MiB\"",
+            ),
             ("limits = { egress = \"1 KiB\" }", "is not between 1 MiB and 1 TiB"),
             ("limits = { burst_iops = 100 }", "needs limits.iops"),
             ("limits = { iops = 100, burst_iops = 50 }", "is below iops = 100"),

@@ -109,7 +109,7 @@ impl Meaning<'_> {
             path if path.starts_with('/') => AuditTarget::File(path.into()),
             other => {
                 let what = format!(
-                    "audit = {other:?} is not \"off\", \"log\" or a file, as \"/var/log/anabranch/audit.jsonl\""
+                    "audit = {other:?} is not \"off\", \"log\" or a file, such as \"/var/log/anabranch/audit.jsonl\""
                 );
                 self.wrong(target.span(), what);
                 AuditTarget::Off
@@ -121,7 +121,7 @@ impl Meaning<'_> {
         let parsed = parse_url(url.get_ref());
         if parsed.is_none() {
             let what = format!(
-                "traces = {:?} is not a URL of plain HTTP, as \"http://127.0.0.1:4318/v1/traces\"",
+                "traces = {:?} is not a URL of plain HTTP, such as \"http://127.0.0.1:4318/v1/traces\"",
                 url.get_ref()
             );
             self.wrong(url.span(), what);

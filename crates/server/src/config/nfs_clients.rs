@@ -180,7 +180,7 @@ mod tests {
         for (entry, said) in [
             (
                 "192.0.2.0/99(rw)",
-                "\"192.0.2.0/99\" is not an address or a network, as \"192.0.2.0/24\"",
+                "\"192.0.2.0/99\" is not an address or a network, such as \"192.0.2.0/24\"",
             ),
             (
                 "*.example(no_access)",

@@ -31,7 +31,7 @@ fn mistake_is_reported_with_its_line_and_remedy() {
         ),
         (
             "[server]\nadmin = \"no\"\n",
-            "line 2: admin: \"no\" is neither an address, as \"127.0.0.1:4480\", nor a socket, as \"unix:/run/anabranch/admin.sock\", nor \"off\"",
+            "line 2: admin: \"no\" is neither an address, such as \"127.0.0.1:4480\", nor a socket, such as \"unix:/run/anabranch/admin.sock\", nor \"off\"",
         ),
         (
             "[server]\nmin_protocol = \"4\"\n",
@@ -83,11 +83,11 @@ fn mistake_in_share_options_is_reported_with_line_and_remedy() {
     for (text, said) in [
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nhosts_allowed = [\"192.0.2.0/99\"]\n",
-            "line 4: hosts_allowed: \"192.0.2.0/99\" is not an address or a network, as \"192.0.2.0/24\"",
+            "line 4: hosts_allowed: \"192.0.2.0/99\" is not an address or a network, such as \"192.0.2.0/24\"",
         ),
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nhosts_denied = [\"host\"]\n",
-            "line 4: hosts_denied: \"host\" is not an address or a network, as \"192.0.2.0/24\"",
+            "line 4: hosts_denied: \"host\" is not an address or a network, such as \"192.0.2.0/24\"",
         ),
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nhidden_names = [\"a/b\"]\n",
@@ -104,7 +104,7 @@ fn mistake_in_share_options_is_reported_with_line_and_remedy() {
         ),
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nsize_limit = \"much\"\n",
-            "line 4: size_limit = \"much\" is not a size, as \"500 GiB\"",
+            "line 4: size_limit = \"much\" is not a size, such as \"500 GiB\"",
         ),
         (
             "[server]\nsigning = \"offered\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n",

@@ -55,7 +55,7 @@ pub(super) fn parse_networks<'a>(
 
 /// Parses a size, for example `500 GiB`, `2TB` or a plain number. Units are powers of 1024.
 pub(super) fn parse_size(key: &str, text: &str) -> Result<u64, String> {
-    let wrong = || format!("{key} = {text:?} is not a size, as \"500 GiB\"");
+    let wrong = || format!("{key} = {text:?} is not a size, such as \"500 GiB\"");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = text[digits.len()..].trim().to_ascii_uppercase();
     let letter = unit.strip_suffix("IB").or_else(|| unit.strip_suffix('B')).unwrap_or(&unit);

@@ -138,7 +138,10 @@ pub async fn flushed(files: &Files, within: Duration) {
     let mut left = files.recall_caches();
     while left > 0 {
         if Instant::now() >= until {
-            tracing::warn!(remaining = left, "clients did not write their cached data in time");
+            tracing::warn!(
+                remaining = left,
+                "clients with cached data did not write it before the deadline"
+            );
             return;
         }
         tokio::time::sleep(ASK_EVERY).await;

@@ -84,10 +84,10 @@ impl<P: Protocol> Listener<P> {
         let Ok(local) = stream.local_addr() else { return };
         place.link().set_peer(peer);
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%peer, %error, "TCP_NODELAY");
+            tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
         }
         if let Err(error) = network::watch(&stream, self.connections.patience().stall) {
-            tracing::debug!(%peer, %error, "keep-alive");
+            tracing::debug!(%peer, %error, "cannot set the keep-alive of a connection");
         }
         let facts = ConnectionEndpoints { id: place.id(), peer, local };
         let seat = self.seats.take();

@@ -378,7 +378,7 @@ impl<'a> Meaning<'a> {
                 Some(found) => networks.extend(found),
                 None => self.lose(
                     parameter,
-                    &format!("{item} is not an address; use its network, as \"192.0.2.0/24\""),
+                    &format!("{item} is not an address; use its network, such as \"192.0.2.0/24\""),
                 ),
             }
         }

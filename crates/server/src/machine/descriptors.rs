@@ -56,7 +56,7 @@ impl DescriptorPlan {
     pub fn check(&self) -> Result<(), String> {
         if self.limit < DESCRIPTORS_MIN {
             return Err(format!(
-                "this process may have {} descriptors, and needs {DESCRIPTORS_MIN} at least; {REMEDY}",
+                "the limit of open files is {}, and the server needs {DESCRIPTORS_MIN}; {REMEDY}",
                 self.limit
             ));
         }
@@ -77,7 +77,7 @@ pub fn raise_limit() -> u64 {
     let before = limit.current;
     limit.current = limit.maximum;
     let is_raised = setrlimit(Resource::Nofile, limit)
-        .inspect_err(|errno| tracing::warn!(%errno, "the limit of open files could not be raised"));
+        .inspect_err(|errno| tracing::warn!(%errno, "cannot raise the soft limit of open files to the hard limit"));
     let current = if is_raised.is_ok() { limit.maximum } else { before };
     current.unwrap_or(u64::MAX)
 }

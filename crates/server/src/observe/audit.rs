@@ -224,7 +224,7 @@ fn write(file: File, path: &Path, orders: &Receiver<Order>, exported: &ExportCou
         if let Err(error) = &result
             && !has_failed
         {
-            tracing::error!(path = %path.display(), %error, "the audit log cannot be written");
+            tracing::error!(path = %path.display(), %error, "cannot write the audit log: events are lost; make it writable, or free its disk");
         }
         has_failed = result.is_err();
     }

@@ -252,7 +252,12 @@ impl FeatureRegistry {
             self.note(known.0, &share, under_way);
             switch.set(on);
             self.note(known.0, &share, RegistrationState::of(switch.is_on()));
-            tracing::info!(feature = known.0, share, enabled = on, "feature switched");
+            tracing::info!(
+                feature = known.0,
+                share,
+                enabled = on,
+                "an administrator switched a feature"
+            );
         }
         Ok(self.describe(known))
     }

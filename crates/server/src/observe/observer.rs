@@ -138,7 +138,9 @@ impl Observer {
                 }
             });
             if looked.await.is_err() {
-                tracing::error!("measuring the process failed");
+                tracing::error!(
+                    "a defect of this server: a measurement of CPU time and round trips panicked"
+                );
             }
         }
     }

@@ -46,7 +46,7 @@ impl Traces {
             let count = slow.len() as u64;
             let body = otlp(&slow, &meter).to_string();
             let posted = tokio::time::timeout(ANSWERED_WITHIN, post(&target, &body)).await;
-            let result = posted.unwrap_or_else(|_| Err("it does not answer".to_owned()));
+            let result = posted.unwrap_or_else(|_| Err("no reply in time".to_owned()));
             match &result {
                 Ok(()) => exported.traces_sent.fetch_add(count, Ordering::Relaxed),
                 Err(why) => {
@@ -54,7 +54,7 @@ impl Traces {
                         tracing::warn!(
                             collector = target.address,
                             reason = why,
-                            "traces are dropped"
+                            "the collector does not accept traces: they are dropped until it does"
                         );
                     }
                     meter.count_slow_dropped(count);

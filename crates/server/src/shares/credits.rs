@@ -77,8 +77,9 @@ impl CreditFile {
         match written {
             Ok(_) => *self.kept.lock() = next,
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "burst credits cannot be \
-                                                                     written");
+                tracing::warn!(path = %self.path.display(), %error, "cannot store burst \
+                                                                     credits: after a restart \
+                                                                     shares start with older ones");
             }
         }
     }

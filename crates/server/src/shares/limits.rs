@@ -164,7 +164,11 @@ impl LimitsBook {
         note_size(&mut sizes, &key, next.gib);
         self.write_sizes(&sizes);
         known.limits.set(next, now);
-        tracing::info!(share = known.name, class = next.class.name(), "limits changed");
+        tracing::info!(
+            share = known.name,
+            class = next.class.name(),
+            "an administrator changed the limits of a share"
+        );
         Ok(known.limits.snapshot(now))
     }
 
@@ -232,8 +236,9 @@ impl LimitsBook {
         });
         let text = serde_json::Value::Object(rows.collect()).to_string();
         if let Err(error) = crate::state::directory::replace(&self.path, text.as_bytes()) {
-            tracing::warn!(path = %self.path.display(), %error, "times of size increases cannot be \
-                                                                 written");
+            tracing::warn!(path = %self.path.display(), %error, "cannot store the times of size \
+                                                                 increases: after a restart sizes \
+                                                                 may be lowered at once");
         }
     }
 }

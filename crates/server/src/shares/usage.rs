@@ -66,9 +66,12 @@ async fn measure(measurement: Measurement, limits: &ShareLimits) -> Duration {
     match tokio::task::spawn_blocking(move || meter.used_bytes()).await {
         Ok(Ok(bytes)) => limits.space_usage().end_measure(start, bytes),
         Ok(Err(error)) => {
-            tracing::warn!(share, %error, "the used size of the share cannot be measured");
+            tracing::warn!(share, %error, "cannot measure the used size of a share: its last value stays in use");
         }
-        Err(_) => tracing::error!(share, "measuring a share failed"),
+        Err(_) => tracing::error!(
+            share,
+            "a defect of this server: a measurement of a share's used size panicked"
+        ),
     }
     begun.elapsed()
 }

@@ -178,7 +178,7 @@ impl JournalFile {
             self.make_shorter();
         }
         if self.length + bytes.len() as u64 > JOURNAL_READ_BYTES_MAX {
-            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "the journal is full"));
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "the state journal is full"));
         }
         if let Err(error) = self.append(&bytes) {
             // A partial write must not precede the next entry.
@@ -234,8 +234,9 @@ impl JournalFile {
             }
             // All written changes are durable already, so a failed rewrite can be retried later.
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "the journal cannot be \
-                                                                     compacted");
+                tracing::warn!(path = %self.path.display(), %error, "cannot compact the state \
+                                                                     journal, so it grows to its \
+                                                                     limit; free its disk");
             }
         }
     }
@@ -290,15 +291,15 @@ fn load(path: &Path) -> io::Result<Records> {
     let Some(entries) = bytes.strip_prefix(MAGIC) else {
         let aside = path.with_extension("refused");
         std::fs::rename(path, &aside)?;
-        tracing::error!(path = %path.display(), aside = %aside.display(), "this is not a journal \
-                                                                           of this version; former \
-                                                                           persistent opens are \
-                                                                           lost");
+        tracing::error!(path = %path.display(), aside = %aside.display(), "a state journal has an \
+                                                                           unknown format and is \
+                                                                           renamed; the state in \
+                                                                           it is lost");
         return Ok(Records::new());
     };
     let (records, problems) = replay(entries);
     for (at, what) in problems {
-        tracing::error!(path = %path.display(), offset = MAGIC.len() + at, reason = what, "a record of a persistent open is refused");
+        tracing::error!(path = %path.display(), offset = MAGIC.len() + at, reason = what, "a damaged record of the state journal is ignored");
     }
     Ok(records)
 }

@@ -91,7 +91,7 @@ impl UsualNetworkFile {
         match replaced {
             Ok(_) => *written = next,
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "the networks that accounts have logged on from cannot be written");
+                tracing::warn!(path = %self.path.display(), %error, "cannot store the networks that accounts have logged on from; make the state directory writable, or free its disk");
             }
         }
     }

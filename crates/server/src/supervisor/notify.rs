@@ -32,7 +32,7 @@ impl Supervisor {
         let to = std::env::var_os("NOTIFY_SOCKET").and_then(|name| {
             let to = address(&name).and_then(|to| Ok((UnixDatagram::unbound()?, to)));
             to.inspect_err(|error| {
-                tracing::warn!(%error, "cannot notify the service manager: NOTIFY_SOCKET");
+                tracing::warn!(%error, "the service manager is not notified: the address in NOTIFY_SOCKET is unusable");
             })
             .ok()
         });
@@ -77,7 +77,10 @@ impl Supervisor {
             times.tick().await;
             let stalled = pulse.stalled(Instant::now(), within);
             if let Some(what) = stalled {
-                tracing::error!(task = what, "no progress: watchdog notification withheld");
+                tracing::error!(
+                    task = what,
+                    "a task makes no progress: the watchdog notification is withheld, so that the service manager restarts the server"
+                );
             }
             self.say(&sign_of_life(stalled, self.watchdog.is_some(), &status()));
         }

@@ -168,7 +168,11 @@ impl SmbServer {
             match made {
                 Ok(open) => restored.push(open),
                 Err(why) => {
-                    tracing::error!(id, reason = why, "could not restore a persistent open");
+                    tracing::error!(
+                        id,
+                        reason = why,
+                        "a persistent open cannot be restored: its client must open the file again"
+                    );
                     drop(self.host.write_open_record(id, None));
                 }
             }

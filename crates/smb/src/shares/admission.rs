@@ -35,7 +35,7 @@ impl Network {
     /// # Errors
     /// An error text for the administrator.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not an address or a network, as \"192.0.2.0/24\"");
+        let wrong = || format!("{text:?} is not an address or a network, such as \"192.0.2.0/24\"");
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| wrong())?)),
             None => (text, None),

@@ -281,7 +281,7 @@ impl SourceState {
                 Ok(_) if !ready[1].revents().is_empty() => return,
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
-                    tracing::error!(%error, "changes by other processes are no longer reported");
+                    tracing::error!(%error, "cannot wait for fanotify events: clients are no longer notified of changes by local processes; restart the server");
                     return;
                 }
             }

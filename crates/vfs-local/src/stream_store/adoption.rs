@@ -60,7 +60,7 @@ impl StoredFile {
             HostState::Present if !self.is_copied(&record) => Ok(HostRelation::Foreign),
             HostState::Gone => self.adopt(node, &record, writes),
             HostState::Present | HostState::Unknown => {
-                Ok(self.refuse("it may belong to the file that it was made for"))
+                Ok(self.refuse("its original file may still exist"))
             }
         }
     }
@@ -76,7 +76,7 @@ impl StoredFile {
         let is_equal = seen.host_rights == Some(PermissionState::of(node)?.hash());
         if own.st_uid != host.st_uid || !is_equal {
             return Ok(self.refuse(
-                "it came from a file with another owner, group, mode or access list: restore those",
+                "its original file had another owner, group, mode or access list: restore those",
             ));
         }
         let _lock = lock_records();
@@ -87,7 +87,7 @@ impl StoredFile {
             return Ok(HostRelation::Own);
         }
         if present.as_ref() != Some(seen) || self.stat()?.st_nlink == 0 {
-            return Ok(self.refuse("it was taken over or removed just now"));
+            return Ok(self.refuse("another request adopted or removed it meanwhile"));
         }
         match self.record_host(node) {
             // A snapshot is immutable.
@@ -102,7 +102,11 @@ impl StoredFile {
 
     fn refuse(&self, reason: &'static str) -> HostRelation {
         let id = self.id().file_name();
-        tracing::error!(id, reason, "a long stream is not given to the file that refers to it");
+        tracing::error!(
+            id,
+            reason,
+            "a restored long stream is unavailable: the file that refers to it may not adopt it"
+        );
         HostRelation::Unclear
     }
 
@@ -121,7 +125,7 @@ impl StoredFile {
         if seen == Ok(false)
             && let Err(error) = self.refresh_record(node)
         {
-            tracing::debug!(%error, "a long stream is counted to the former owner of its file");
+            tracing::debug!(%error, "cannot account a long stream to the new owner of its file; the daily scan retries");
         }
     }
 

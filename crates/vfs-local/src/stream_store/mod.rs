@@ -175,10 +175,11 @@ impl StoredFile {
                 tracing::error!(
                     inode,
                     id,
-                    "no directory {NAME} has the file of a long stream. Mount or restore the one \
-                     that has it; if the stream's file came from a share that is served no more, \
-                     serve that again, or move the file of this id from its {NAME} into that of \
-                     this share. To give the stream up remove its attribute (setfattr -x)"
+                    "a long stream is unavailable: no directory {NAME} contains its store file. Mount \
+                     or restore that directory. If the file came from a share that is no longer \
+                     served, serve that share again, or move the store file with this id from \
+                     its {NAME} to that of this share. To discard the stream, remove its \
+                     attribute (setfattr -x)"
                 );
                 Err(FsError::Unavailable)
             }
@@ -290,7 +291,7 @@ impl StoredFile {
             // The file stays, because its store is on another mount, in a snapshot, or not
             // writable.
             Err(error) => {
-                tracing::debug!(%error, "a long stream stays in the store of another share");
+                tracing::debug!(%error, "cannot move a long stream to the store of its file's share: it stays in the former one");
                 roots::note_store(self.id, place);
                 self
             }
@@ -473,7 +474,7 @@ pub fn record_rights(node: &LocalNode, ids: Vec<StoredId>) {
             stored.map_or(Ok(()), refresh)
         });
         if let Err(error) = recorded {
-            tracing::warn!(%error, "a long stream has the former owner and rights of its file");
+            tracing::warn!(%error, "cannot record the owner and permissions of a file with its long stream: quotas and backups have the former ones; the daily scan retries");
         }
     }
 }
@@ -544,7 +545,9 @@ fn handle_of(fd: BorrowedFd<'_>) -> Vec<u8> {
 fn remove_file(store: BorrowedFd<'_>, id: StoredId) {
     match rustix::fs::unlinkat(store, id.file_name(), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT | Errno::ROFS) => {}
-        Err(error) => tracing::warn!(%error, "a stream's file stays, which nothing refers to"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot remove the store file of a deleted stream; a later scan retries")
+        }
     }
 }
 
@@ -581,7 +584,10 @@ fn open_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     if !is_own {
         static LOGGED: Once = Once::new();
         LOGGED.call_once(|| {
-            tracing::warn!("a directory {NAME} is not the server's own: it has no long streams");
+            tracing::warn!(
+                "a directory {NAME} is ignored, since a local user may have created it: it must \
+                 belong to the server's user and be closed to others (chmod 700)"
+            );
         });
         return Err(Errno::PERM);
     }

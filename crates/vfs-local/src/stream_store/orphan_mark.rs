@@ -139,7 +139,7 @@ pub(super) fn clear(file: impl AsFd) {
     match rustix::fs::fremovexattr(file, ORPHAN_SINCE) {
         Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::ROFS) => {}
         Err(error) => {
-            tracing::warn!(%error, "a long stream stays marked, though its file is there");
+            tracing::warn!(%error, "cannot remove the orphan mark of a long stream whose file was found; the next scan retries");
         }
     }
 }

@@ -40,7 +40,10 @@ pub fn copy_project(host: &LocalNode, file: BorrowedFd<'_>) -> rustix::io::Resul
         Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {
             static WARNED: Once = Once::new();
             WARNED.call_once(|| {
-                tracing::warn!("long streams cannot be counted to the projects of their files");
+                tracing::warn!(
+                    "the kernel refuses to assign long streams to the projects of their files: \
+                     project quotas may not include them"
+                );
             });
             Ok(())
         }

@@ -56,8 +56,8 @@ pub(super) fn search(
     match search.run(extent) {
         Ok(()) => Some(search.sought),
         Err(error) => {
-            tracing::info!(%error, "long streams of files that may come back are kept: not all of \
-                their file system could be searched");
+            tracing::info!(%error, "long streams without a file are retained: their file system \
+                could not be searched completely");
             None
         }
     }

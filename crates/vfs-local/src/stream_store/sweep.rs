@@ -198,7 +198,9 @@ fn start(work: &mut SweepState) {
     let thread = std::thread::Builder::new().name("stream-sweep".to_owned());
     match thread.spawn(run) {
         Ok(_) => work.is_running = true,
-        Err(error) => tracing::warn!(%error, "streams of removed files are not removed"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot start the thread that removes the long streams of deleted files; raise TasksMax or LimitNPROC")
+        }
     }
 }
 
@@ -390,7 +392,7 @@ pub(super) fn look_at_all(breaks: &mut Breaks) {
         removed += remove_all(&proven);
     }
     if removed > 0 {
-        tracing::info!(removed, "long streams of files that are gone were removed");
+        tracing::info!(removed, "removed long streams of deleted files");
     }
 }
 
@@ -456,7 +458,7 @@ fn look_at_file(store: &Arc<OwnedFd>, device: u64, id: StoredId) -> Option<(File
         FileState::Orphan => {
             let looked = look_at_orphan((**store).as_fd(), id);
             mark = looked.unwrap_or_else(|error| {
-                tracing::debug!(%error, "a stream of a file that is gone is kept");
+                tracing::debug!(%error, "cannot access the orphan mark of a long stream without a file: the stream is retained");
                 None
             });
             mark.is_some()
@@ -563,7 +565,7 @@ fn state_by_host(
             if refresh == Refresh::Record
                 && let Err(error) = stored.refresh_record(&node)
             {
-                tracing::debug!(%error, "the rights to a long stream could not be recorded");
+                tracing::debug!(%error, "cannot record the owner and permissions of a file with its long stream");
             }
             if refresh == Refresh::Record {
                 orphan_mark::clear(&stored.file);

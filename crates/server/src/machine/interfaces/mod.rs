@@ -76,7 +76,9 @@ impl Interfaces {
                 let seen = SystemInterfaces { links, addresses };
                 *self.seen.write() = Arc::new(seen);
             }
-            Err(error) => tracing::warn!(%error, "cannot list network interfaces"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot list network interfaces: clients get the former list");
+            }
         }
     }
 
@@ -92,7 +94,9 @@ impl Interfaces {
                         self.refresh();
                     }
                 }
-                Err(error) => tracing::warn!(%error, "cannot follow changes of network interfaces"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot follow changes of network interfaces; retrying every 10 s");
+                }
             }
             tokio::time::sleep(RETRY).await;
             self.refresh();
