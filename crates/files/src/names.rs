@@ -28,6 +28,10 @@ impl NamePatterns {
     /// characters do.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
+        // A listing asks for each name.
+        if self.is_empty() {
+            return false;
+        }
         self.matches_view(name)
             || mapped_name(name).is_some_and(|mapped| self.matches_view(&mapped))
     }
@@ -79,6 +83,10 @@ impl NamePatterns {
 ///
 /// An NFS client may store each of these names, and a Windows client may send it without Win32.
 fn windows_view(name: &[u8]) -> Option<&[u8]> {
+    // Nearly all names are the same to Windows.
+    if !matches!(name.last(), Some(b'.' | b' ')) && !name.contains(&b':') {
+        return None;
+    }
     let file = name.split(|byte| *byte == b':').next().unwrap_or_default();
     let last = file.iter().rposition(|byte| !matches!(byte, b'.' | b' '))?;
     (last + 1 < name.len()).then_some(&file[..=last])

@@ -24,6 +24,7 @@ mod creation;
 mod dos_attributes;
 mod errors;
 mod features;
+mod group_mark;
 mod handle_notes;
 mod handles;
 mod identity;

@@ -3,6 +3,7 @@
 
 use crate::attribute_calls::{XATTR_BYTES_MAX, get_xattr, proc_path, stat};
 use crate::errors::refusal;
+use crate::group_mark::UnmarkedVerdict;
 use crate::identity::IdentityGuard;
 use crate::stream_store::reserved::is_reserved;
 use crate::unreported_change::UnreportedChange;
@@ -43,6 +44,8 @@ pub struct LocalNode {
     syncing: OnceLock<OwnedFd>,
     /// Cached answer to whether the file system is in memory only.
     pub of_memory: OnceLock<bool>,
+    /// Whether a recent look found no set-group-ID bit that a write must preserve.
+    pub unmarked: UnmarkedVerdict,
 }
 
 impl LocalNode {
@@ -86,6 +89,7 @@ impl LocalNode {
             listing,
             syncing: OnceLock::new(),
             of_memory: OnceLock::new(),
+            unmarked: UnmarkedVerdict::default(),
         }
     }
 

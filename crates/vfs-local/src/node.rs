@@ -11,7 +11,7 @@ use crate::stream_store::reserved::is_store_name;
 use crate::unreported_change::UnreportedChange;
 use crate::xattr_names::{is_private, user_name, users_name};
 use crate::{listing, noatime, posix_acl, security, stream_store, streams, times};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -30,13 +30,6 @@ const REPARSE_NAME: &str = "user.SmbReparse";
 const VERIFIER_NAME: &str = "user.anabranch.verifier";
 /// Maximum number of bytes that one call copies before other work gets its turn.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// True if the file has the set-group-ID bit without group execution, which once meant mandatory
-/// locking. A write by a member of that group preserves the bit. chmod(2).
-fn is_group_marked(file: &OwnedFd) -> bool {
-    // On an error the caller acts without privileges, and the kernel decides.
-    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_mode & 0o2010 == 0o2000)
-}
 
 impl Node for LocalNode {
     fn key(&self) -> FileKey {
@@ -122,7 +115,7 @@ impl Node for LocalNode {
 
     fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
         let fd = self.file()?;
-        let _acting = IdentityGuard::on_open_file(who, || is_group_marked(fd))?;
+        let _acting = IdentityGuard::on_open_file(who, || self.unmarked.is_marked(fd.as_fd()))?;
         let _change = self.unreported_change();
         let mut done = 0;
         while done < data.len() {
@@ -138,7 +131,7 @@ impl Node for LocalNode {
 
     fn append(&self, who: Actor<'_>, data: &[u8]) -> Result<()> {
         let fd = self.file()?;
-        let _acting = IdentityGuard::on_open_file(who, || is_group_marked(fd))?;
+        let _acting = IdentityGuard::on_open_file(who, || self.unmarked.is_marked(fd.as_fd()))?;
         let _change = self.unreported_change();
         let mut rest = data;
         while !rest.is_empty() {

@@ -2,6 +2,7 @@
 //! acl(5); linux/posix_acl_xattr.h.
 
 use crate::errors::refusal;
+use crate::group_mark::note_mode;
 use crate::local_node::LocalNode;
 use crate::ntacl::StateHash;
 use aws_lc_rs::digest;
@@ -62,6 +63,7 @@ fn store_mode(node: &LocalNode, mode: u32) -> Result<()> {
     let path = node.proc_path();
     rustix::fs::chmodat(rustix::fs::CWD, path, mode, rustix::fs::AtFlags::empty())
         .map_err(|e| refusal("chmod", e))?;
+    note_mode(mode);
     match node.put_xattr(ACCESS, None, XattrFlags::empty()) {
         Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(refusal("remove permissions", errno)),

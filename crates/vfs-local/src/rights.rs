@@ -1,6 +1,7 @@
 //! Changes of owner and mode, with the rights that the thread has.
 
 use crate::errors::refusal;
+use crate::group_mark::note_mode;
 use crate::local_node::LocalNode;
 use crate::posix_acl::PermissionState;
 use crate::{stream_store, streams};
@@ -22,7 +23,9 @@ impl LocalNode {
     pub fn change_mode(&self, mode: u32) -> Result<()> {
         let mode = Mode::from_raw_mode(mode & 0o7777);
         rustix::fs::chmodat(rustix::fs::CWD, self.proc_path(), mode, AtFlags::empty())
-            .map_err(|e| refusal("chmod", e))
+            .map_err(|e| refusal("chmod", e))?;
+        note_mode(mode);
+        Ok(())
     }
 
     /// Changes owner and mode. A power failure may separate the two calls, so the state in between
