@@ -103,7 +103,7 @@ impl OpenFile {
     pub(crate) fn link_text(&self) -> Result<Vec<u8>> {
         match self.known_link_text() {
             Some(text) => Ok(text.clone()),
-            None => self.present().read_link(self.caller.identity.actor()),
+            None => self.present().readlink(self.caller.identity.actor()),
         }
     }
 

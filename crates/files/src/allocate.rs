@@ -109,9 +109,9 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not read.
-    pub async fn next_data(&self, open: &OpenFile, offset: u64) -> Result<Option<(u64, u64)>> {
+    pub async fn seek_data(&self, open: &OpenFile, offset: u64) -> Result<Option<(u64, u64)>> {
         open.need_any(Access::READ_DATA | Access::EXECUTE)?;
         let node = open.node.clone();
-        self.offload(move || node.need_extents()?.next_data(offset)).await
+        self.offload(move || node.need_extents()?.seek_data(offset)).await
     }
 }

@@ -39,7 +39,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::InvalidParameter`] for
     /// attributes that contradict the kind of file, [`FsError::ReadOnly`].
-    pub fn set_basic(&self, open: &OpenFile, change: &BasicChange) -> Result<()> {
+    pub fn set_attributes(&self, open: &OpenFile, change: &BasicChange) -> Result<()> {
         open.need_any(Access::WRITE_ATTRIBUTES)?;
         open.need_writable()?;
         let change = &settled(open, change);
@@ -302,7 +302,7 @@ fn data_ranges(
 ) -> Result<(Vec<(u64, u64)>, bool)> {
     let (mut ranges, mut at) = (Vec::new(), offset);
     while at < end {
-        let Some((start, stop)) = node.need_extents()?.next_data(at)? else { break };
+        let Some((start, stop)) = node.need_extents()?.seek_data(at)? else { break };
         if start >= end {
             break;
         }

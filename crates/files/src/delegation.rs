@@ -96,7 +96,7 @@ impl RequestFiles {
     /// # Errors
     /// [`vfs::FsError::InvalidParameter`] for an open without a key, or of a directory;
     /// [`vfs::FsError::Stale`] if it is closed.
-    pub fn delegate(
+    pub fn grant_delegation(
         &self,
         open: &Arc<OpenFile>,
         delegate: DelegationKind,

@@ -133,7 +133,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
-    pub fn read_link(&self, open: &OpenFile) -> Result<Vec<u8>> {
+    pub fn readlink(&self, open: &OpenFile) -> Result<Vec<u8>> {
         open.link_text()
     }
 

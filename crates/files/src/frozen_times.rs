@@ -274,7 +274,7 @@ impl FrozenTimes {
         if present.kind != FileKind::Symlink || self.link_text.get().is_some() {
             return None;
         }
-        let text = self.node.read_link(caller.actor()).ok()?;
+        let text = self.node.readlink(caller.actor()).ok()?;
         let _ = self.link_text.set(text);
         let now = self.node.attributes(AttributeRequest::default()).ok()?;
         (now.accessed != present.accessed).then_some(present.accessed)

@@ -79,7 +79,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::TooMany`]; [`FsError::RangeNotLocked`] once the open is closed.
-    pub async fn until_unlocked(
+    pub async fn wait_for_unlock(
         &self,
         open: &Arc<OpenFile>,
         owner: LockOwner,

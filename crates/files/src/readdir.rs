@@ -112,7 +112,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// As [`RequestFiles::readdir`]; [`FsError::TooMany`].
-    pub async fn list_on_worker<S: ListSink + Send + 'static>(
+    pub async fn readdir_on_worker<S: ListSink + Send + 'static>(
         &self,
         open: Arc<OpenFile>,
         cookie: u64,

@@ -198,7 +198,7 @@ fn need_change(open: &OpenFile) -> Result<()> {
 /// Content of a node that is a reparse point.
 fn reparse_of(caller: &Caller, node: &dyn Node) -> Result<Reparse> {
     match node.kind() {
-        FileKind::Symlink => node.read_link(caller.identity.actor()).map(Reparse::Symlink),
+        FileKind::Symlink => node.readlink(caller.identity.actor()).map(Reparse::Symlink),
         FileKind::Device | FileKind::Fifo | FileKind::Socket => {
             Ok(Reparse::Special(Box::new(node.attributes(AttributeRequest::default())?)))
         }
@@ -242,7 +242,7 @@ fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option
         };
         if found.attributes.kind == FileKind::Symlink {
             let names: Result<RelPath> = components.map(Name::new).collect();
-            let target = found.node.read_link(caller.identity.actor())?;
+            let target = found.node.readlink(caller.identity.actor())?;
             return Ok(Some(LinkOnPath { target, rest: names? }));
         }
     }

@@ -69,11 +69,8 @@ pub(crate) fn leads_to_directory(volume: &Volume, caller: &Caller, link: &RelPat
         if found.attributes.kind != FileKind::Symlink {
             return found.attributes.kind == FileKind::Directory;
         }
-        let Some(next) = found
-            .node
-            .read_link(caller.identity.actor())
-            .ok()
-            .and_then(|text| target(&path, &text))
+        let Some(next) =
+            found.node.readlink(caller.identity.actor()).ok().and_then(|text| target(&path, &text))
         else {
             return false;
         };

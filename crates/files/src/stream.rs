@@ -345,7 +345,7 @@ impl Node for StreamNode {
         Err(FsError::NotDirectory)
     }
 
-    fn read_link(&self, _: Actor<'_>) -> Result<Vec<u8>> {
+    fn readlink(&self, _: Actor<'_>) -> Result<Vec<u8>> {
         Err(FsError::NotSupported)
     }
 
@@ -397,9 +397,9 @@ impl FileExtents for StreamNode {
         self.write(actor, offset, &vec![0; count as usize])
     }
 
-    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+    fn seek_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
         if let Some(data) = self.data(false)? {
-            return data.need_extents()?.next_data(offset);
+            return data.need_extents()?.seek_data(offset);
         }
         let size = self.size_bytes()?;
         Ok((offset < size).then_some((offset, size)))

@@ -117,7 +117,7 @@ impl Fixture {
 
     fn object(&self, name: &str) -> Object {
         let root = now(self.files.root_object(&self.volume)).unwrap();
-        now(self.files.look_up(&self.root, &root, &Name::new(name.as_bytes()).unwrap())).unwrap()
+        now(self.files.lookup(&self.root, &root, &Name::new(name.as_bytes()).unwrap())).unwrap()
     }
 
     fn set(&self, caller: &Arc<Caller>, name: &str, changes: ObjectChanges) -> vfs::Result<()> {
@@ -280,7 +280,7 @@ fn owner_without_the_w_bit_sets_dos_attributes() {
         let open = f.open_as(&f.owner, name, RequestedKind::File);
         std::fs::set_permissions(&at, PermissionsExt::from_mode(0o4500)).unwrap();
         match name {
-            "smb" => f.files.set_basic(&open, &basic).unwrap(),
+            "smb" => f.files.set_attributes(&open, &basic).unwrap(),
             _ => {
                 let (_, changes) = changes_of_owner()[4];
                 f.set(&f.owner, name, ObjectChanges { mode: Some(0o6500), ..changes }).unwrap();
@@ -462,7 +462,7 @@ impl Fixture {
         let (entry_bytes, handles, stored) = (0, None, false);
         let wish =
             ListWish { cookie, count_max, name_bytes_max, bytes_max, entry_bytes, handles, stored };
-        let listed = now(self.files.list_objects(caller, directory, wish));
+        let listed = now(self.files.readdir_object(caller, directory, wish));
         assert!(matches!(listed, Ok(_) | Err(FsError::AccessDenied)), "{listed:?}");
         listed.is_ok()
     }
@@ -473,7 +473,7 @@ impl Fixture {
         let mut done = Access::NONE;
         let mut note = |is_done, right| done |= if is_done { right } else { Access::NONE };
         note(self.reads_directory(caller, directory), Access::READ_DATA);
-        note(now(self.files.look_up(caller, directory, &name("child"))).is_ok(), Access::EXECUTE);
+        note(now(self.files.lookup(caller, directory, &name("child"))).is_ok(), Access::EXECUTE);
         let fifo =
             NewObject::Special { kind: SpecialKind::Fifo, mode: Some(NewMode::exactly(0o600)) };
         let is_made = now(self.files.create_object(caller, directory, &name("pipe"), fifo)).is_ok();

@@ -27,7 +27,7 @@ fn object_without_handles_is_found_by_its_path() {
     let root = files.root_object(&volume).now_or_never().unwrap().unwrap();
     let found = |directory, name: &[u8]| {
         let name = Name::new(name).unwrap();
-        files.look_up(&caller, directory, &name).now_or_never().unwrap()
+        files.lookup(&caller, directory, &name).now_or_never().unwrap()
     };
     let directory = found(&root, b"d").unwrap();
     let object = found(&directory, b"f").unwrap();

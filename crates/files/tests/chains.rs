@@ -121,7 +121,7 @@ fn chain_resolves_path_once() {
     assert_eq!(written, WRITE);
     let set = served.chain(plan("file", Access::WRITE_ATTRIBUTES, false), |files, open| {
         let change = BasicChange { dos_bits: Some(2), ..BasicChange::default() };
-        files.set_basic(open, &change).unwrap();
+        files.set_attributes(open, &change).unwrap();
     });
     assert_eq!(set, SET);
     let made = served.chain(plan("new", all, true), |files, open| {
@@ -161,7 +161,7 @@ fn chain_on_cached_path_resolves_nothing() {
     assert_eq!(read, KNOWN_READ);
     let set = served.chain(plan("file", Access::WRITE_ATTRIBUTES, false), |files, open| {
         let change = BasicChange { dos_bits: Some(2), ..BasicChange::default() };
-        files.set_basic(open, &change).unwrap();
+        files.set_attributes(open, &change).unwrap();
     });
     assert_eq!(set, KNOWN_SET);
     let written = served.chain(plan("other", all, true), |files, open| {

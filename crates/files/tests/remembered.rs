@@ -46,7 +46,7 @@ fn serve(
     let directory = |volume| {
         let volume = Arc::new(volume);
         let root = now(files.root_object(&volume)).unwrap();
-        now(files.look_up(&caller, &root, &name("d"))).unwrap()
+        now(files.lookup(&caller, &root, &name("d"))).unwrap()
     };
     let (plain, directory) = (
         directory(Volume::new(inner, VolumeOptions::default())),
@@ -83,7 +83,7 @@ impl RecentShare {
     }
 
     fn remembered(&self, at: &str) -> Option<(Vec<u8>, Attributes)> {
-        let known = self.files.look_up_remembered(&self.caller, &self.directory, &name(at), V);
+        let known = self.files.lookup_remembered(&self.caller, &self.directory, &name(at), V);
         known.map(|(handle, attributes)| (handle.as_bytes().to_vec(), attributes))
     }
 
@@ -95,7 +95,7 @@ impl RecentShare {
 impl RecentShare {
     /// The result of [`RecentShare::remembered`], by opening the file.
     fn looked(&self, at: &str) -> (Vec<u8>, Attributes) {
-        let looked = now(self.files.look_up_with_attributes(&self.caller, &self.plain, &name(at)));
+        let looked = now(self.files.lookup_with_attributes(&self.caller, &self.plain, &name(at)));
         let (object, attributes) = looked.unwrap();
         (self.files.handle(V, &object).unwrap().as_bytes().to_vec(), attributes)
     }
@@ -181,7 +181,7 @@ fn recent_create_is_hidden_without_search_permission() {
     let alice = Arc::new(Caller::of(Identity { uid: 4001, gid: 4001, groups: Vec::new() }));
     let directory = &served.directory;
     let ask = || {
-        let known = served.files.look_up_remembered(&alice, directory, &name("file"), V);
+        let known = served.files.lookup_remembered(&alice, directory, &name("file"), V);
         let at = vfs::RelPath::root().join(&name("d"));
         let (case, wait) = (vfs::Case::Sensitive, vfs::Wait::Allowed);
         let _ = directory.volume().names().open_directory(alice.identity.actor(), &at, case, wait);
@@ -237,7 +237,7 @@ impl RecentShare {
         };
         let mut all = Vec::new();
         for _ in 0..10_000 {
-            let part = now(self.files.list_objects(&self.caller, directory, wish)).unwrap();
+            let part = now(self.files.readdir_object(&self.caller, directory, wish)).unwrap();
             wish.cookie = part.entries.last().map_or(wish.cookie, |last| last.cookie);
             all.extend(part.entries.into_iter().map(|entry| {
                 let name = String::from_utf8_lossy(entry.name.as_bytes()).into_owned();
@@ -305,7 +305,7 @@ fn listing_stopped_by_sink_is_not_complete() {
     };
     for count in [0, 1, 63, 64, 65, 99, 100, 101] {
         let few = LimitedNames(Vec::new(), count);
-        let listed = served.files.list_objects_into(&served.caller, &served.directory, wish, few);
+        let listed = served.files.readdir_object_into(&served.caller, &served.directory, wish, few);
         let (LimitedNames(names, _), is_end) = now(listed).unwrap();
         assert_eq!((&names[..], is_end), (&all[..count.min(100)], count >= 100), "{count}");
     }

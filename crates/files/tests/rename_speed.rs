@@ -105,7 +105,7 @@ impl SpeedShare {
         run(self.files.close(self.open(&directory, RequestedKind::Directory))).unwrap();
         run(self.files.close(self.open(&format!("{directory}/x"), RequestedKind::File))).unwrap();
         let root = run(self.files.root_object(&self.volume)).unwrap();
-        let within = run(self.files.look_up(&self.caller, &root, &name(&directory))).unwrap();
+        let within = run(self.files.lookup(&self.caller, &root, &name(&directory))).unwrap();
         let names = [name("x"), name("y")];
         let (begun, mut count) = (Instant::now(), 0);
         while begun.elapsed() < LONGEST {

@@ -153,7 +153,7 @@ impl GatedShare {
     fn object(&self, name: &str) -> Object {
         let root = run(self.files.root_object(&self.volume)).unwrap();
         let name = Name::new(name.as_bytes()).unwrap();
-        run(self.files.look_up(&self.caller, &root, &name)).unwrap()
+        run(self.files.lookup(&self.caller, &root, &name)).unwrap()
     }
 
     fn renaming_object(

@@ -183,7 +183,7 @@ impl DirectContext {
         let last = Name::new(parts.pop().unwrap_or_default().as_bytes())?;
         for part in parts {
             let name = Name::new(part.as_bytes())?;
-            object = self.files.look_up(&self.caller, &object, &name).await?;
+            object = self.files.lookup(&self.caller, &object, &name).await?;
         }
         Ok((object, last))
     }

@@ -177,7 +177,7 @@ impl Node for GeneratedNode {
     fn child_attributes(&self, _: Actor<'_>, _: &Name, _: AttributeRequest) -> Result<Attributes> {
         Err(FsError::NotFound)
     }
-    fn read_link(&self, _: Actor<'_>) -> Result<Vec<u8>> {
+    fn readlink(&self, _: Actor<'_>) -> Result<Vec<u8>> {
         Err(FsError::NotSupported)
     }
     fn set_security(&self, _: Actor<'_>, _: &SecurityChange<'_>) -> Result<()> {

@@ -239,7 +239,7 @@ impl Node for LocalNode {
         stat(self.fd.as_fd(), &name, wanted, self.path_only)
     }
 
-    fn read_link(&self, who: Actor<'_>) -> Result<Vec<u8>> {
+    fn readlink(&self, who: Actor<'_>) -> Result<Vec<u8>> {
         if self.kind != FileKind::Symlink {
             return Err(FsError::NotSupported);
         }
@@ -490,7 +490,7 @@ impl FileExtents for LocalNode {
             .map_err(|e| refusal("punch hole", e))
     }
 
-    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+    fn seek_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
         let fd = self.file()?;
         let start = match rustix::fs::seek(fd, SeekFrom::Data(offset)) {
             Ok(start) => start,

@@ -235,7 +235,7 @@ fn calls_without_actor_need_no_permission() {
         let mut data = Vec::new();
         assert_eq!(open.read(0, 9, &mut data, Wait::Allowed), Ok(4));
         assert_eq!(
-            open.need_extents().unwrap().next_data(0).unwrap().map(|(start, _)| start),
+            open.need_extents().unwrap().seek_data(0).unwrap().map(|(start, _)| start),
             Some(0)
         );
         open.local_file().unwrap().is_resident(0, 4);
@@ -318,13 +318,13 @@ fn links_and_xattr_names_are_read_as_the_actor() {
         (closed.open("d/l", OpenHow { no_follow: true, ..LOOK }), closed.open("d/f", LOOK));
     let user = stranger();
     // Linux requires no permission: everybody that could open them may know.
-    assert_eq!(link.read_link(user.actor()).unwrap(), b"target");
+    assert_eq!(link.readlink(user.actor()).unwrap(), b"target");
     assert_eq!(
         looked.need_xattrs().unwrap().xattr_names(user.actor()).unwrap(),
         [xattr_name("note")]
     );
     let nobody = Identity { uid: Identity::INVALID_ID, ..stranger() };
-    assert_eq!(link.read_link(nobody.actor()), Err(FsError::AccessDenied));
+    assert_eq!(link.readlink(nobody.actor()), Err(FsError::AccessDenied));
     assert_eq!(
         looked.need_xattrs().unwrap().xattr_names(nobody.actor()),
         Err(FsError::AccessDenied)

@@ -32,7 +32,7 @@ pub trait FileExtents: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::Io`].
-    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>>;
+    fn seek_data(&self, offset: u64) -> Result<Option<(u64, u64)>>;
 
     /// Shares extents of `source` (reflink): the whole range or nothing. Takes long.
     ///

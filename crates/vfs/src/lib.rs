@@ -470,7 +470,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
-    fn read_link(&self, actor: Actor<'_>) -> Result<Vec<u8>>;
+    fn readlink(&self, actor: Actor<'_>) -> Result<Vec<u8>>;
 
     /// The stored self-relative Windows security descriptor; none if a local user has changed owner
     /// or permissions since.

@@ -54,7 +54,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// As [`RequestFiles::object_descriptor`].
-    pub async fn object_list(&self, caller: &Arc<Caller>, object: &Object) -> Result<NamedList> {
+    pub async fn object_acl(&self, caller: &Arc<Caller>, object: &Object) -> Result<NamedList> {
         let shown = self.object_descriptor(caller, object, LIST).await?;
         let attributes = object.node.attributes(AttributeRequest::default())?;
         let has = |bit| shown.control & bit != 0;
@@ -75,7 +75,7 @@ impl RequestFiles {
     /// # Errors
     /// As [`RequestFiles::set_object_descriptor`]; [`FsError::TooLarge`] beyond
     /// [`acl::NAMED_ACES_MAX`] entries or the size of a descriptor.
-    pub async fn set_object_list(
+    pub async fn set_object_acl(
         &self,
         caller: &Arc<Caller>,
         object: &Object,

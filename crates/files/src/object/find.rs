@@ -19,7 +19,7 @@ impl RequestFiles {
     /// [`FsError::Stale`] if it was removed.
     pub async fn root_object(&self, volume: &Arc<Volume>) -> Result<Object> {
         let (volume, context) = (volume.clone(), self.context.clone());
-        self.look_up_offloading(move |wait| {
+        self.lookup_offloading(move |wait| {
             let server = context.call(Actor::server(ServerWork::ShareRoot));
             match volume.vfs.open(server, &RelPath::root(), OpenHow::looking(wait)) {
                 Ok(opened) => Ok(object_of(&volume, opened)),
@@ -85,7 +85,7 @@ impl RequestFiles {
     }
 
     /// Runs a lookup inline if it is answered from memory, otherwise on a worker.
-    pub(crate) async fn look_up_offloading<T: Send + 'static>(
+    pub(crate) async fn lookup_offloading<T: Send + 'static>(
         &self,
         look: impl Fn(Wait) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -100,21 +100,21 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::NotDirectory`], [`FsError::IsSymlink`] if `directory` is a
     /// symbolic link, [`FsError::AccessDenied`], [`FsError::Stale`].
-    pub async fn look_up(
+    pub async fn lookup(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
         name: &Name,
     ) -> Result<Object> {
-        Ok(self.look_up_with_attributes(caller, directory, name).await?.0)
+        Ok(self.lookup_with_attributes(caller, directory, name).await?.0)
     }
 
-    /// As [`RequestFiles::look_up`], with attributes like those of
+    /// As [`RequestFiles::lookup`], with attributes like those of
     /// [`RequestFiles::object_attributes_alone`].
     ///
     /// # Errors
-    /// As [`RequestFiles::look_up`].
-    pub async fn look_up_with_attributes(
+    /// As [`RequestFiles::lookup`].
+    pub async fn lookup_with_attributes(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
@@ -123,9 +123,9 @@ impl RequestFiles {
         directory.need_directory()?;
         let (caller, directory, name) = (caller.clone(), directory.clone(), name.clone());
         let context = self.context.clone();
-        self.look_up_offloading(move |wait| {
+        self.lookup_offloading(move |wait| {
             let actor = context.call(caller.identity.actor());
-            look_up_with_attributes(actor, &directory, &name, wait)
+            lookup_with_attributes(actor, &directory, &name, wait)
         })
         .await
     }
@@ -133,12 +133,12 @@ impl RequestFiles {
     /// The parent of `directory`.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] for the root of the volume; as [`RequestFiles::look_up`].
-    pub async fn look_up_parent(&self, caller: &Arc<Caller>, directory: &Object) -> Result<Object> {
+    /// [`FsError::NotFound`] for the root of the volume; as [`RequestFiles::lookup`].
+    pub async fn lookup_parent(&self, caller: &Arc<Caller>, directory: &Object) -> Result<Object> {
         directory.need_directory()?;
         let (caller, directory) = (caller.clone(), directory.clone());
         let context = self.context.clone();
-        self.look_up_offloading(move |wait| {
+        self.lookup_offloading(move |wait| {
             let actor = context.call(caller.identity.actor());
             directory.with_stable_path(|path| {
                 let (parent, _) = path.split().ok_or(FsError::NotFound)?;
@@ -151,7 +151,7 @@ impl RequestFiles {
     }
 }
 
-fn look_up_with_attributes(
+fn lookup_with_attributes(
     actor: Actor<'_>,
     directory: &Object,
     name: &Name,

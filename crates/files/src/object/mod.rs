@@ -16,11 +16,11 @@ mod descriptor;
 mod directory_cache;
 mod find;
 mod handle;
-mod list;
 mod names;
 mod open;
 mod open_at;
 mod open_handles;
+mod readdir;
 mod remembered;
 mod xattr;
 
@@ -32,9 +32,9 @@ pub use attributes::ObjectChanges;
 pub use create::NewObject;
 pub(crate) use directory_cache::DirectoryCache;
 pub use handle::{HandleSeal, ObjectHandle, VolumeId};
-pub use list::{ListWish, ListedObject, ObjectList, ObjectListSink, UnreadableObject};
 pub use open_at::{ObjectOpen, OpenAt};
 pub(crate) use open_handles::OpenHandles;
+pub use readdir::{ListWish, ListedObject, ObjectList, ObjectListSink, UnreadableObject};
 pub(crate) use xattr::XattrLocks;
 pub use xattr::XattrSetMode;
 

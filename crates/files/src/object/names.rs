@@ -140,9 +140,9 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] for another kind of object.
-    pub async fn read_object_link(&self, caller: &Arc<Caller>, object: &Object) -> Result<Vec<u8>> {
+    pub async fn readlink_object(&self, caller: &Arc<Caller>, object: &Object) -> Result<Vec<u8>> {
         let (node, caller) = (object.node.clone(), caller.clone());
-        self.offload(move || node.read_link(caller.identity.actor())).await
+        self.offload(move || node.readlink(caller.identity.actor())).await
     }
 
     /// Path of a directory for a try. The caller verifies the directory and retries otherwise, so

@@ -20,9 +20,9 @@ use vfs::{Attributes, Case, FileKind, Name, NodeHandle, OpenWithSecurity, RelPat
 impl RequestFiles {
     /// Handle and attributes of the file `name` in `directory`, if the backend knows both without
     /// opening it. `volume` identifies the directory's volume; the attributes are those of
-    /// [`RequestFiles::look_up_with_attributes`].
+    /// [`RequestFiles::lookup_with_attributes`].
     #[must_use]
-    pub fn look_up_remembered(
+    pub fn lookup_remembered(
         &self,
         caller: &Caller,
         directory: &Object,

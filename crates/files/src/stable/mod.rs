@@ -174,7 +174,7 @@ impl RequestFiles {
     ) -> Result<()> {
         let Some((place, _)) = path.split() else { return Ok(()) };
         let (volume, context) = (volume.clone(), self.context.clone());
-        let found = self.look_up_offloading(move |wait| {
+        let found = self.lookup_offloading(move |wait| {
             let server = context.call(SYNC);
             volume.vfs.open(server, &place, OpenHow::looking(wait))
         });

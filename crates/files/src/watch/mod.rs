@@ -63,7 +63,7 @@ impl RequestFiles {
     /// [`FsError::InvalidParameter`] if the open is not of a directory, [`FsError::AccessDenied`]
     /// if it may not list, [`FsError::TooMany`] if `holder` exceeds its share of [`WATCHES_MAX`] or
     /// has [`WATCHES_PER_DIRECTORY_MAX`] of this directory.
-    pub fn next_changes(
+    pub fn watch(
         &self,
         open: &OpenFile,
         wish: &WatchWish,

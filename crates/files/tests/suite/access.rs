@@ -87,7 +87,7 @@ fn access_agrees_with_open_for_each_class() {
         put(&served, "f", &list);
         for caller in callers() {
             let root = now(served.files.root_object(&served.volume)).unwrap();
-            let object = now(served.files.look_up(&caller, &root, &name("f"))).unwrap();
+            let object = now(served.files.lookup(&caller, &root, &name("f"))).unwrap();
             let reported = served.files.object_access(&caller, &object).unwrap();
             let shown = {
                 let look = plan("f", Access::READ_ATTRIBUTES);
@@ -120,7 +120,7 @@ fn access_agrees_with_open_for_readonly_files() {
     for (at, is_directory) in [("f", false), ("d", true)] {
         let open = served.open(at, ALL);
         let change = BasicChange { dos_bits: Some(dos::READONLY), ..BasicChange::default() };
-        served.files.set_basic(&open, &change).unwrap();
+        served.files.set_attributes(&open, &change).unwrap();
         served.close(open);
         let object = served.object(at).unwrap();
         for caller in [served.alice.clone(), user(0, 0)] {
@@ -228,8 +228,8 @@ fn access_agrees_with_lookup_readdir_and_create() {
         for caller in callers() {
             let directory = served.object("d").unwrap();
             let reported = served.files.object_access(&caller, &directory).unwrap();
-            let listed = now(served.files.list_objects(&caller, &directory, all_of_it()));
-            let found = now(served.files.look_up(&caller, &directory, &name("child")));
+            let listed = now(served.files.readdir_object(&caller, &directory, all_of_it()));
+            let found = now(served.files.lookup(&caller, &directory, &name("child")));
             let fifo =
                 NewObject::Special { kind: SpecialKind::Fifo, mode: Some(NewMode::exactly(0o600)) };
             let made = now(served.files.create_object(&caller, &directory, &name("pipe"), fifo));
@@ -293,7 +293,7 @@ fn execute_over_nfs_follows_x_bits_and_over_smb_read() {
     let executes = |mode: u32, caller: &Arc<Caller>| {
         put(&served, "f", &PosixAcl::of_mode(mode));
         let root = now(served.files.root_object(&served.volume)).unwrap();
-        let object = now(served.files.look_up(caller, &root, &name("f"))).unwrap();
+        let object = now(served.files.lookup(caller, &root, &name("f"))).unwrap();
         let open = served.try_open_as(caller, plan("f", Access::READ_ATTRIBUTES)).unwrap().open;
         let by_smb = served.files.maximal_access(&open).unwrap();
         let by_nfs = served.files.object_access(caller, &object).unwrap();
@@ -319,7 +319,7 @@ fn open_of_another_user_needs_current_permissions() {
     put(&served, "f", &PosixAcl::of_mode(0o644));
     let (owner, other) = (member(OWNER, GROUP, &[]), member(6003, 7000, &[]));
     let root = now(served.files.root_object(&served.volume)).unwrap();
-    let object = now(served.files.look_up(&owner, &root, &name("f"))).unwrap();
+    let object = now(served.files.lookup(&owner, &root, &name("f"))).unwrap();
     let both = OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, ShareMode::ALL);
     let at = OpenAt::Object(object);
     let open = now(served.files.open_object(&owner, &at, both, ObjectOpen::default()));

@@ -25,7 +25,7 @@ fn set_time_is_frozen_for_its_open_only() {
     served.put("file", b"");
     let (open, other) = (served.open("file", ALL), served.open("file", ALL));
     let modified = || served.files.attributes(&open).unwrap().modified;
-    served.files.set_basic(&open, &settle(TimeSetting::Set(LONG_AGO))).unwrap();
+    served.files.set_attributes(&open, &settle(TimeSetting::Set(LONG_AGO))).unwrap();
     served.files.write(open.caller(), &open, 0, b"1").unwrap();
     now(served.files.set_size(open.caller(), &open, 9)).unwrap();
     assert_eq!(modified(), LONG_AGO);
@@ -38,12 +38,12 @@ fn frozen_time_moves_after_thaw() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", ALL);
-    served.files.set_basic(&open, &settle(TimeSetting::Set(LONG_AGO))).unwrap();
-    served.files.set_basic(&open, &settle(TimeSetting::Thaw)).unwrap();
-    served.files.set_basic(&open, &settle(TimeSetting::Freeze)).unwrap();
+    served.files.set_attributes(&open, &settle(TimeSetting::Set(LONG_AGO))).unwrap();
+    served.files.set_attributes(&open, &settle(TimeSetting::Thaw)).unwrap();
+    served.files.set_attributes(&open, &settle(TimeSetting::Freeze)).unwrap();
     served.files.write(open.caller(), &open, 0, b"1").unwrap();
     assert_eq!(served.files.attributes(&open).unwrap().modified, LONG_AGO);
-    served.files.set_basic(&open, &settle(TimeSetting::Thaw)).unwrap();
+    served.files.set_attributes(&open, &settle(TimeSetting::Thaw)).unwrap();
     served.files.write(open.caller(), &open, 0, b"1").unwrap();
     assert_ne!(served.files.attributes(&open).unwrap().modified, LONG_AGO);
 }
@@ -61,14 +61,14 @@ fn set_change_time_is_frozen_for_its_open_only() {
     let files = &served.files;
     let shown = || files.attributes(&other).unwrap().shown_changed();
     let set = |changed| BasicChange { changed, ..BasicChange::default() };
-    files.set_basic(&open, &set(TimeSetting::Set(LONG_AGO))).unwrap();
+    files.set_attributes(&open, &set(TimeSetting::Set(LONG_AGO))).unwrap();
     assert_eq!(shown(), LONG_AGO);
     let bits = BasicChange { dos_bits: Some(dos::HIDDEN), ..BasicChange::default() };
     let changes: [&dyn Fn(); 5] = [
         &|| files.write(open.caller(), &open, 0, b"x").unwrap(),
         &|| now(files.set_size(open.caller(), &open, 3)).unwrap(),
         &|| now(files.set_allocation(open.caller(), &open, 8192)).unwrap(),
-        &|| files.set_basic(&open, &bits).unwrap(),
+        &|| files.set_attributes(&open, &bits).unwrap(),
         &|| files.set_sparse(&open, true).unwrap(),
     ];
     for change in changes {
@@ -79,7 +79,7 @@ fn set_change_time_is_frozen_for_its_open_only() {
     pass_a_tick();
     files.write(other.caller(), &other, 0, b"y").unwrap();
     assert_ne!(shown(), LONG_AGO, "another open moves it");
-    files.set_basic(&open, &set(TimeSetting::Set(LONG_AGO))).unwrap();
+    files.set_attributes(&open, &set(TimeSetting::Set(LONG_AGO))).unwrap();
     served.close(open);
     served.close(other);
     let open = served.open("file", ALL);
@@ -94,7 +94,10 @@ fn frozen_change_time_moves_after_thaw() {
     // Stored times have Windows' precision.
     let shown = || served.files.attributes(&open).unwrap().shown_changed().0 / 100;
     let set = |changed| {
-        served.files.set_basic(&open, &BasicChange { changed, ..BasicChange::default() }).unwrap();
+        served
+            .files
+            .set_attributes(&open, &BasicChange { changed, ..BasicChange::default() })
+            .unwrap();
     };
     let before = shown();
     set(TimeSetting::Freeze);
@@ -115,7 +118,10 @@ fn write_moves_access_time_unless_frozen() {
     let open = served.open("file", ALL);
     let accessed = || served.files.attributes(&open).unwrap().accessed;
     let set = |accessed| {
-        served.files.set_basic(&open, &BasicChange { accessed, ..BasicChange::default() }).unwrap();
+        served
+            .files
+            .set_attributes(&open, &BasicChange { accessed, ..BasicChange::default() })
+            .unwrap();
     };
     set(TimeSetting::Set(LONG_AGO));
     served.files.write(open.caller(), &open, 0, b"x").unwrap();
@@ -177,7 +183,7 @@ fn frozen_times_hold_over_concurrent_writes() {
         changed: TimeSetting::Set(LONG_AGO),
         ..BasicChange::default()
     };
-    files.set_basic(&open, &frozen).unwrap();
+    files.set_attributes(&open, &frozen).unwrap();
     let inner = (files.clone(), open.clone(), other.clone());
     *hook.next.lock().unwrap() = Some(Box::new(move || {
         let (files, open, other) = inner;
@@ -202,7 +208,7 @@ fn rename_restores_change_time_and_leaves_writes_of_others() {
     let (open, other) = (served.open("file", ALL), served.open("file", ALL));
     let setting = TimeSetting::Set(LONG_AGO);
     let frozen = BasicChange { modified: setting, changed: setting, ..BasicChange::default() };
-    served.files.set_basic(&open, &frozen).unwrap();
+    served.files.set_attributes(&open, &frozen).unwrap();
     let (files, writer) = (served.files.clone(), other.clone());
     served.hook_once(HookPoint::BeforeRename, move |_| {
         pass_a_tick();
@@ -235,12 +241,12 @@ fn changes_of_streams_leave_stopped_times_of_their_file() {
         let found = served.files.file_attributes(open).unwrap();
         [found.modified, found.shown_changed()]
     };
-    served.files.set_basic(&file, &frozen).unwrap();
+    served.files.set_attributes(&file, &frozen).unwrap();
     pass_a_tick();
     now(served.files.copy_streams(&source, &file)).unwrap();
     assert_eq!(times(&file), [LONG_AGO; 2]);
     let discarded = stream("file");
-    served.files.set_basic(&discarded, &frozen).unwrap();
+    served.files.set_attributes(&discarded, &frozen).unwrap();
     pass_a_tick();
     served.files.discard_stream(&discarded).unwrap();
     assert_eq!(times(&discarded), [LONG_AGO; 2]);
@@ -281,7 +287,7 @@ fn abandoned_changes_on_a_worker_restore_frozen_times() {
         changed: setting,
         ..BasicChange::default()
     };
-    served.files.set_basic(&open, &frozen).unwrap();
+    served.files.set_attributes(&open, &frozen).unwrap();
     let (files, caller) = (&served.files, open.caller());
     let changes: [BoxFuture<'_, vfs::Result<()>>; 5] = [
         Box::pin(files.zero_range(caller, &open, 0, 100)),
@@ -314,7 +320,7 @@ fn descriptor_of_stopped_access_time_is_charged_to_the_opens() {
     let context = RequestContext::new(ClientProtocol::Smb, [1; 16], None, ArrivalOrder::next());
     let files = server.for_request(&context, CallHolder::Client(HOLDER.clone()));
     let set = |accessed| {
-        files.set_basic(&open, &BasicChange { accessed, ..BasicChange::default() }).unwrap();
+        files.set_attributes(&open, &BasicChange { accessed, ..BasicChange::default() }).unwrap();
     };
     let read = || now(files.read(&open, 0, 4, &mut Vec::new())).unwrap();
     read();
@@ -357,7 +363,7 @@ fn failed_change_restores_frozen_times() {
         changed: setting,
         ..Default::default()
     };
-    served.files.set_basic(&open, &frozen).unwrap();
+    served.files.set_attributes(&open, &frozen).unwrap();
     pass_a_tick();
     let copied = now(served.files.copy_range(open.caller(), (&source, 0), (&open, 0), 20));
     assert_eq!(copied, Err(FsError::InvalidParameter));
@@ -378,7 +384,7 @@ fn frozen_change_time_survives_mode_without_rights() {
     std::os::unix::fs::chown(served.dir.path().join("file"), Some(4003), None).unwrap();
     let open = served.try_open_as(&owner, plan("file", ALL)).unwrap().open;
     let frozen = BasicChange { changed: TimeSetting::Set(LONG_AGO), ..BasicChange::default() };
-    served.files.set_basic(&open, &frozen).unwrap();
+    served.files.set_attributes(&open, &frozen).unwrap();
     pass_a_tick();
     served.files.set_mode(&open, 0).unwrap();
     assert_eq!(served.files.attributes(&open).unwrap().shown_changed(), LONG_AGO);
@@ -395,7 +401,7 @@ fn frozen_times_hold_for_writer_that_is_not_owner() {
     let colleague = user(4003, 4001);
     let open = served.try_open_as(&colleague, plan("file", READ | WRITE)).unwrap().open;
     let before = served.files.attributes(&open).unwrap().modified;
-    served.files.set_basic(&open, &settle(TimeSetting::Freeze)).unwrap();
+    served.files.set_attributes(&open, &settle(TimeSetting::Freeze)).unwrap();
     served.files.write(open.caller(), &open, 0, b"1").unwrap();
     assert_eq!(served.files.attributes(&open).unwrap().modified, before);
 }
@@ -414,12 +420,12 @@ fn data_change_sets_archive_attribute() {
         &|| now(served.files.copy_range(open.caller(), (&open, 0), (&open, 2), 1)).unwrap(),
     ];
     for change in changes {
-        served.files.set_basic(&open, &clear).unwrap();
+        served.files.set_attributes(&open, &clear).unwrap();
         assert!(!archived());
         change();
         assert!(archived());
     }
-    served.files.set_basic(&open, &clear).unwrap();
+    served.files.set_attributes(&open, &clear).unwrap();
     served.close(open.clone());
     let open = served.open("file", WRITE);
     served.files.write(open.caller(), &open, 0, b"x").unwrap();
@@ -436,7 +442,7 @@ fn dos_attributes_must_suit_file_kind() {
     let set = |open, bits| {
         served
             .files
-            .set_basic(open, &BasicChange { dos_bits: Some(bits), ..BasicChange::default() })
+            .set_attributes(open, &BasicChange { dos_bits: Some(bits), ..BasicChange::default() })
     };
     assert_eq!(set(&file, dos::DIRECTORY), Err(FsError::InvalidParameter));
     assert_eq!(set(&directory, dos::TEMPORARY), Err(FsError::InvalidParameter));
@@ -462,7 +468,7 @@ fn each_call_needs_its_right() {
     assert_eq!(files.write(reader.caller(), &reader, 0, b"x"), denied);
     assert_eq!(now(files.set_size(reader.caller(), &reader, 0)), denied);
     assert_eq!(now(files.zero_range(reader.caller(), &reader, 0, 1)), denied);
-    assert_eq!(files.set_basic(&writer, &BasicChange::default()), denied);
+    assert_eq!(files.set_attributes(&writer, &BasicChange::default()), denied);
     assert_eq!(served.read(&writer).unwrap_err(), FsError::AccessDenied);
     assert_eq!(now(files.copy_range(writer.caller(), (&writer, 0), (&writer, 0), 1)), denied);
     assert!(
@@ -722,7 +728,7 @@ fn basic_information_is_set_despite_mode() {
         let rights = Access::READ_ATTRIBUTES | Access::WRITE_ATTRIBUTES;
         let open = served.open(name, rights);
         let hide = BasicChange { dos_bits: Some(dos::HIDDEN), ..BasicChange::default() };
-        served.files.set_basic(&open, &hide).unwrap();
+        served.files.set_attributes(&open, &hide).unwrap();
         served.set_mode(name, mode);
         let open = served.open(name, rights);
         let times = BasicChange {
@@ -730,7 +736,7 @@ fn basic_information_is_set_despite_mode() {
             modified: TimeSetting::Set(LONG_AGO),
             ..BasicChange::default()
         };
-        assert_eq!(served.files.set_basic(&open, &times), Ok(()), "{name} {mode:o}");
+        assert_eq!(served.files.set_attributes(&open, &times), Ok(()), "{name} {mode:o}");
         let now = served.files.attributes(&open).unwrap();
         assert_eq!(now.dos.created, Some(LONG_AGO), "{name} {mode:o}");
         assert_eq!(now.modified, LONG_AGO, "{name} {mode:o}");

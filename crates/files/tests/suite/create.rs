@@ -138,7 +138,7 @@ fn overwritten_file_gets_attributes_of_new_file() {
     served.put("file", b"old data");
     let made = served.open("file", ALL);
     let change = files::BasicChange { dos_bits: Some(dos::OFFLINE), ..Default::default() };
-    served.files.set_basic(&made, &change).unwrap();
+    served.files.set_attributes(&made, &change).unwrap();
     served.close(made);
     let xattrs = vec![(xattr_name("note"), b"new".to_vec())];
     let plan = OpenPlan { xattrs, ..with(IfExists::Supersede, IfMissing::Fail, plan("file", ALL)) };

@@ -50,7 +50,7 @@ impl DelegationClient {
 impl ServedVolume {
     fn file(&self, at: &str) -> Object {
         let root = now(self.files.root_object(&self.volume)).unwrap();
-        now(self.files.look_up(&self.alice, &root, &name(at))).unwrap()
+        now(self.files.lookup(&self.alice, &root, &name(at))).unwrap()
     }
 
     fn begin_by(
@@ -88,7 +88,7 @@ impl ServedVolume {
         let access = if delegate == DelegationKind::Read { READ } else { READ | WRITE };
         let open = self.open_by(client, object, access);
         let delegation =
-            self.files.delegate(&open, delegate).unwrap().expect("there is no conflict");
+            self.files.grant_delegation(&open, delegate).unwrap().expect("there is no conflict");
         drop(delegation.granting());
         (open, delegation)
     }
@@ -148,12 +148,18 @@ fn open_waits_for_return_of_write_delegation() {
     let waiting = waits(served.begin_by(&two, &object, READ));
     assert_eq!(one.recalls(), 1);
     drop(waiting);
-    assert!(served.files.delegate(&own, DelegationKind::Read).unwrap().is_none(), "it has one");
+    assert!(
+        served.files.grant_delegation(&own, DelegationKind::Read).unwrap().is_none(),
+        "it has one"
+    );
     served.give_back(delegation);
     let reader = served.open_by(&two, &object, READ);
-    assert!(served.files.delegate(&reader, DelegationKind::Read).unwrap().is_none(), "one writes");
+    assert!(
+        served.files.grant_delegation(&reader, DelegationKind::Read).unwrap().is_none(),
+        "one writes"
+    );
     drop((open, own));
-    let delegation = served.files.delegate(&reader, DelegationKind::Read).unwrap().unwrap();
+    let delegation = served.files.grant_delegation(&reader, DelegationKind::Read).unwrap().unwrap();
     assert_eq!(delegation.delegate(), DelegationKind::Read);
     assert!(!delegation.is_revoked());
 }
@@ -173,7 +179,7 @@ fn open_by_handle_breaks_windows_lease() {
     served.files.acknowledge(&holder.open, CachingRights::READ).unwrap();
     let reader = waiting.opened().now_or_never().unwrap().unwrap().open;
     assert!(
-        served.files.delegate(&reader, DelegationKind::Read).unwrap().is_none(),
+        served.files.grant_delegation(&reader, DelegationKind::Read).unwrap().is_none(),
         "it may write"
     );
 }
@@ -205,7 +211,7 @@ fn changes_by_others_recall_delegation_and_wait() {
         served.give_back(delegation.take().unwrap());
         assert_eq!(step.as_mut().now_or_never(), Some(Ok(())), "{what}");
         let again = served.open_by(&client, &object, READ);
-        delegation = files.delegate(&again, DelegationKind::Read).unwrap();
+        delegation = files.grant_delegation(&again, DelegationKind::Read).unwrap();
         assert!(delegation.is_some(), "after {what}");
         drop(delegation.as_ref().and_then(Delegation::granting));
     }
@@ -321,7 +327,7 @@ fn directory_rename_waits_for_delegation_return_below() {
     let directory =
         now(served.files.create_object(&served.alice, &root, &name("d"), directory)).unwrap();
     served.put("d/f", b"x");
-    let object = now(served.files.look_up(&served.alice, &directory, &name("f"))).unwrap();
+    let object = now(served.files.lookup(&served.alice, &directory, &name("f"))).unwrap();
     let client = DelegationClient::new(1);
     let (open, delegation) = served.delegated(&client, &object, DelegationKind::Write);
     served.close(open);
@@ -340,9 +346,9 @@ fn client_receives_delegation_before_its_recall() {
     served.put("f", b"x");
     let (client, object) = (DelegationClient::new(1), served.file("f"));
     let open = served.open_by(&client, &object, READ);
-    let delegation = served.files.delegate(&open, DelegationKind::Read).unwrap().unwrap();
+    let delegation = served.files.grant_delegation(&open, DelegationKind::Read).unwrap().unwrap();
     assert!(delegation.granting().is_some() && delegation.granting().is_none());
     let keyless = served.open("f", READ);
-    let refused = served.files.delegate(&keyless, DelegationKind::Read);
+    let refused = served.files.grant_delegation(&keyless, DelegationKind::Read);
     assert_eq!(refused.map(|_| ()).unwrap_err(), FsError::InvalidParameter);
 }

@@ -55,7 +55,7 @@ impl Bench {
     }
 
     fn set(&self, open: &OpenFile, change: BasicChange) {
-        self.files.set_basic(open, &change).unwrap();
+        self.files.set_attributes(open, &change).unwrap();
         pass_a_tick();
     }
 
@@ -212,7 +212,7 @@ fn setting_by_a_stream_open_keeps_the_access_time_of_a_write() {
         let accessed = |open: &OpenFile| served.files.attributes(open).unwrap().accessed;
         let seen = accessed(&writer);
         assert_eq!(accessed(&beside), seen, "the stream's open sees it too");
-        served.files.set_basic(&beside, &change).unwrap();
+        served.files.set_attributes(&beside, &change).unwrap();
         assert_eq!([accessed(&writer), accessed(&beside)], [seen; 2]);
         served.close(beside);
         served.close(writer);
@@ -245,7 +245,10 @@ fn refused_setting_by_object_leaves_the_times() {
     served.set_mode("file", 0o644);
     let writer = served.open("file", ALL);
     let changed = TimeSetting::Set(LONG_AGO);
-    served.files.set_basic(&writer, &BasicChange { changed, ..BasicChange::default() }).unwrap();
+    served
+        .files
+        .set_attributes(&writer, &BasicChange { changed, ..BasicChange::default() })
+        .unwrap();
     served.files.write(writer.caller(), &writer, 0, b"data").unwrap();
     pass_a_tick();
     let times = || {
@@ -276,7 +279,10 @@ fn access_time_of_write_survives_close_without_read_access() {
         (found.accessed, found.modified, found.shown_changed().0 / 100)
     };
     let changed = TimeSetting::Set(LONG_AGO);
-    served.files.set_basic(&writer, &BasicChange { changed, ..BasicChange::default() }).unwrap();
+    served
+        .files
+        .set_attributes(&writer, &BasicChange { changed, ..BasicChange::default() })
+        .unwrap();
     pass_a_tick();
     served.files.write(writer.caller(), &writer, 0, b"data").unwrap();
     pass_a_tick();
@@ -296,7 +302,7 @@ fn removed_name_leaves_a_stopped_change_time() {
     let changed = || served.files.attributes(&two).unwrap().shown_changed();
     let changed_by_set = TimeSetting::Set(LONG_AGO);
     let stop = BasicChange { changed: changed_by_set, ..BasicChange::default() };
-    served.files.set_basic(&one, &stop).unwrap();
+    served.files.set_attributes(&one, &stop).unwrap();
     pass_a_tick();
     served.files.set_delete(&one, true, false).unwrap();
     served.close(one);
@@ -317,7 +323,7 @@ fn removed_or_renamed_stream_leaves_a_stopped_change_time() {
     let file = served.open("file", LOOK);
     let changed = || served.files.attributes(&file).unwrap().shown_changed();
     let stop = BasicChange { changed: TimeSetting::Set(LONG_AGO), ..BasicChange::default() };
-    served.files.set_basic(&open, &stop).unwrap();
+    served.files.set_attributes(&open, &stop).unwrap();
     pass_a_tick();
     now(served.files.rename_stream(&open, &stream("t"), false)).unwrap();
     assert_eq!(changed(), LONG_AGO, "renamed");
@@ -341,7 +347,7 @@ fn read_of_a_link_leaves_a_stopped_access_time() {
     };
     let (open, other) = (open_link(), open_link());
     // The kernel moves an access time that is older than the change time.
-    served.files.set_basic(&other, &of_access(TimeSetting::Set(LONG_AGO))).unwrap();
+    served.files.set_attributes(&other, &of_access(TimeSetting::Set(LONG_AGO))).unwrap();
     let accessed = || {
         use std::os::unix::fs::MetadataExt;
         let found = served.dir.path().join("link").symlink_metadata().unwrap();
@@ -349,11 +355,11 @@ fn read_of_a_link_leaves_a_stopped_access_time() {
     };
     let before = accessed();
     pass_a_tick();
-    served.files.set_basic(&open, &of_access(TimeSetting::Freeze)).unwrap();
+    served.files.set_attributes(&open, &of_access(TimeSetting::Freeze)).unwrap();
     assert_eq!(accessed(), before, "stopped");
     pass_a_tick();
     served.files.reparse(&open).unwrap();
-    served.files.read_link(&open).unwrap();
+    served.files.readlink(&open).unwrap();
     assert_eq!(accessed(), before, "read");
     served.files.attributes(&open).unwrap();
     assert_eq!(accessed(), before, "attributes");
@@ -364,7 +370,7 @@ fn check_for_emptiness_leaves_a_stopped_access_time() {
     let served = serve();
     served.put_directory("directory");
     let open = served.open("directory", ALL);
-    served.files.set_basic(&open, &of_access(TimeSetting::Set(LONG_AGO))).unwrap();
+    served.files.set_attributes(&open, &of_access(TimeSetting::Set(LONG_AGO))).unwrap();
     pass_a_tick();
     served.files.set_delete(&open, true, false).unwrap();
     served.files.set_delete(&open, false, false).unwrap();

@@ -240,7 +240,7 @@ fn link_that_waits_for_lease_break_holds_no_turn() {
     assert_eq!(held.caching.has, RH);
     drop(held.granting);
     let root = now(served.files.root_object(&served.volume)).unwrap();
-    let child = |at: &str| now(served.files.look_up(&served.alice, &root, &name(at))).unwrap();
+    let child = |at: &str| now(served.files.lookup(&served.alice, &root, &name(at))).unwrap();
     let (file, directory, link) = (child("f"), child("d"), name("link"));
     let mut linking = Box::pin(served.files.link_object(&served.alice, &file, &directory, &link));
     assert!(linking.as_mut().now_or_never().is_none());

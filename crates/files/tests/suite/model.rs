@@ -269,7 +269,7 @@ fn step(
             let Some(at) = pick(n) else { return };
             let bits = if readonly { dos::READONLY } else { dos::NORMAL };
             let change = files::BasicChange { dos_bits: Some(bits), ..Default::default() };
-            files.set_basic(&opens[at].real, &change).unwrap();
+            files.set_attributes(&opens[at].real, &change).unwrap();
             reference.files.get_mut(&opens[at].file).unwrap().readonly = readonly;
         }
     }

@@ -79,7 +79,7 @@ fn implied_hidden_attribute_is_not_stored() {
     let open = served.open(".profile", ALL);
     let bits = dos::HIDDEN | dos::READONLY;
     let change = BasicChange { dos_bits: Some(bits), ..BasicChange::default() };
-    served.files.set_basic(&open, &change).unwrap();
+    served.files.set_attributes(&open, &change).unwrap();
     assert_eq!(served.files.attributes(&open).unwrap().dos.bits, Some(bits));
     let stored = served.look(".profile", false).unwrap().attributes.dos.bits;
     assert_eq!(stored, Some(dos::READONLY));
@@ -218,7 +218,7 @@ fn vetoed_names_are_not_reported_to_watches() {
         room_bytes: 100,
         measure: |length, _| length + 1,
     };
-    let asked = served.files.next_changes(&root, &wish, &crate::watch::somebody()).unwrap();
+    let asked = served.files.watch(&root, &wish, &crate::watch::somebody()).unwrap();
     let of =
         |name: &str| vfs::ExternalName { name: crate::harness::name(name), is_directory: false };
     served.somebody_did(&vfs::ExternalChange::Added(of("a.tmp")));

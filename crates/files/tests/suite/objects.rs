@@ -23,7 +23,7 @@ impl ServedVolume {
     pub fn object(&self, at: &str) -> Result<Object> {
         let mut object = self.root();
         for part in at.split('/') {
-            object = now(self.files.look_up(&self.alice, &object, &name(part)))?;
+            object = now(self.files.lookup(&self.alice, &object, &name(part)))?;
         }
         Ok(object)
     }
@@ -130,7 +130,7 @@ fn names_lead_down_and_up_but_not_out() {
     served.put("d/f", b"");
     let target = b"../..".to_vec();
     let link = served.make(&directory, "l", NewObject::Symlink { target: target.clone() }).unwrap();
-    let up = |object: &Object| now(served.files.look_up_parent(&served.alice, object));
+    let up = |object: &Object| now(served.files.lookup_parent(&served.alice, object));
     assert_eq!(up(&directory).unwrap().key(), served.root().key());
     assert!(up(&directory).unwrap().is_root());
     assert_eq!(up(&served.root()).unwrap_err(), FsError::NotFound);
@@ -139,7 +139,7 @@ fn names_lead_down_and_up_but_not_out() {
     assert_eq!(served.object("d/f/x").unwrap_err(), FsError::NotDirectory);
     assert_eq!(served.object("d/l/x").unwrap_err(), FsError::IsSymlink);
     assert_eq!(link.kind(), FileKind::Symlink);
-    assert_eq!(now(served.files.read_object_link(&served.alice, &link)), Ok(target));
+    assert_eq!(now(served.files.readlink_object(&served.alice, &link)), Ok(target));
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn extended_attributes_are_read_after_other_users() {
     served.set_mode("f", 0o600);
     let open = served.open("f", Access::READ_EA);
     let directory = served.open("", READ);
-    let bob_is_served = || drop(now(served.files.look_up(&bob, &served.root(), &name("f"))));
+    let bob_is_served = || drop(now(served.files.lookup(&bob, &served.root(), &name("f"))));
     bob_is_served();
     let read = now(served.files.object_xattr(&served.alice, &object, &note));
     assert_eq!(read, Ok(b"text".to_vec()));
@@ -601,7 +601,7 @@ fn named_acl_equals_windows_descriptor() {
     served.put("f", b"");
     served.set_mode("f", 0o640);
     let object = served.object("f").unwrap();
-    let list = || now(served.files.object_list(&served.alice, &object)).unwrap();
+    let list = || now(served.files.object_acl(&served.alice, &object)).unwrap();
     let who: Vec<NamedWho> = list().entries.into_iter().map(|entry| entry.who).collect();
     let of_mode = [NamedWho::Owner, NamedWho::Group, NamedWho::Everyone];
     assert_eq!(who, of_mode, "the system's entry is not shown");
@@ -612,7 +612,7 @@ fn named_acl_equals_windows_descriptor() {
         entry(NamedWho::Everyone, Access::READ_ATTRIBUTES),
     ];
     let new = NamedList { is_protected: true, is_inherited: false, entries };
-    now(served.files.set_object_list(&served.alice, &object, &new)).unwrap();
+    now(served.files.set_object_acl(&served.alice, &object, &new)).unwrap();
     assert_eq!(list(), new);
     let parts = SecurityParts { dacl: true, ..SecurityParts::default() };
     let windows = served.open("f", Access::READ_CONTROL);
@@ -648,7 +648,7 @@ fn long_listing_has_each_name_once() {
         let (mut cookie, mut names, mut pieces) = (0, Vec::new(), 0);
         loop {
             let wish = wish(cookie, (count, 100_000), None);
-            let piece = now(served.files.list_objects(&served.alice, &root, wish)).unwrap();
+            let piece = now(served.files.readdir_object(&served.alice, &root, wish)).unwrap();
             pieces += 1;
             names.extend(piece.entries.iter().map(|entry| entry.name.clone()));
             if piece.is_end {
@@ -688,11 +688,11 @@ fn listing_ends_before_refused_entry() {
         served.put(&format!("name{number}"), b"");
     }
     let whole =
-        now(served.files.list_objects(&served.alice, &root, wish(0, (1000, 100_000), None)));
+        now(served.files.readdir_object(&served.alice, &root, wish(0, (1000, 100_000), None)));
     let whole: Vec<_> = whole.unwrap().entries.into_iter().map(|entry| entry.name).collect();
     for left in [0, 1, 63, 64, 65, 199, 200, 201] {
         let few = LimitedList { names: Vec::new(), left };
-        let listed = served.files.list_objects_into(
+        let listed = served.files.readdir_object_into(
             &served.alice,
             &root,
             wish(0, (1000, 100_000), None),
@@ -732,7 +732,7 @@ fn listing_agrees_with_lookup() {
     }
     served.make(&root, "d", NewObject::Directory { mode: None }).unwrap();
     let list = |cookie, count| {
-        now(served.files.list_objects(&served.alice, &root, wish(cookie, (count, 1000), Some(V))))
+        now(served.files.readdir_object(&served.alice, &root, wish(cookie, (count, 1000), Some(V))))
             .unwrap()
     };
     let whole = list(0, 100);
@@ -753,14 +753,14 @@ fn listing_agrees_with_lookup() {
     let names: Vec<_> = whole.entries.iter().map(|entry| entry.name.clone()).collect();
     assert_eq!(pieces, names);
     let few =
-        now(served.files.list_objects(&served.alice, &root, wish(0, (100, 2), None))).unwrap();
+        now(served.files.readdir_object(&served.alice, &root, wish(0, (100, 2), None))).unwrap();
     assert_eq!((few.entries.len(), few.is_end), (2, false));
     let one =
-        now(served.files.list_objects(&served.alice, &root, wish(0, (100, 0), None))).unwrap();
+        now(served.files.readdir_object(&served.alice, &root, wish(0, (100, 0), None))).unwrap();
     assert_eq!((one.entries.len(), one.is_end), (1, false), "one in any case");
     let fitting = |bytes_max| {
         let wish = ListWish { bytes_max, entry_bytes: 10, ..wish(0, (100, 1000), None) };
-        now(served.files.list_objects(&served.alice, &root, wish)).unwrap().entries.len()
+        now(served.files.readdir_object(&served.alice, &root, wish)).unwrap().entries.len()
     };
     assert_eq!([0, 11, 21, 22, 43, 44].map(fitting), [1, 1, 1, 2, 3, 4], "a byte of name each");
 }
@@ -851,7 +851,7 @@ fn owner_locks_bind_windows_opens_only() {
     assert_eq!(served.files.write(two.caller(), &two, 8, b"x"), Err(FsError::LockConflict));
     let held = served.files.find_lock(&object, Some(LockOwner(2)), lock(2, 8)).unwrap();
     assert_eq!((held.lock, held.owner), (lock(0, 4), Some(LockOwner(1))));
-    let mut waits = Box::pin(served.files.until_unlocked(&two, LockOwner(2), lock(3, 1)));
+    let mut waits = Box::pin(served.files.wait_for_unlock(&two, LockOwner(2), lock(3, 1)));
     assert_eq!(waits.as_mut().now_or_never(), None);
     served.files.unlock_owned(&one, LockOwner(1), Range::new(3, 1).unwrap(), &HOLDER).unwrap();
     assert_eq!(waits.as_mut().now_or_never(), Some(Ok(())));
@@ -926,7 +926,7 @@ fn directory_of_any_depth_is_usable_and_removable() {
     }
     let bottom = objects.last().unwrap();
     let open = served.create_in(bottom, "file").unwrap().open;
-    let file = now(served.files.look_up(&served.alice, bottom, &name("file"))).unwrap();
+    let file = now(served.files.lookup(&served.alice, bottom, &name("file"))).unwrap();
     assert_eq!(served.find(&served.handle(&file)).unwrap().key(), open.key());
     now(served.files.close(open)).unwrap();
     now(served.files.link_object(&served.alice, &file, bottom, &name("second"))).unwrap();

@@ -297,7 +297,7 @@ impl ObjectWorld {
         let needs = if writes { READS | WRITES } else { READS };
         let is_for = *access & needs == needs;
         let delegate = if writes { DelegationKind::Write } else { DelegationKind::Read };
-        let real = self.files.delegate(real, delegate).unwrap();
+        let real = self.files.grant_delegation(real, delegate).unwrap();
         let others = || self.opens.iter().filter(|o| o.file == file && o.who != Some(client));
         let theirs = || self.delegations.iter().filter(|(of, ..)| *of == file);
         let intrudes = |o: &ObjectModelOpen| {
@@ -403,7 +403,7 @@ impl ObjectWorld {
         }
         for (at, text) in NAMES.iter().enumerate() {
             let named = crate::harness::name(text);
-            let real = now(self.files.look_up(&self.alice, &self.root(), &named));
+            let real = now(self.files.lookup(&self.alice, &self.root(), &named));
             let expected = self.names.get(&at).map(|file| keys[*file].as_ref().unwrap().key());
             assert_eq!(real.map(|object| object.key()), expected.ok_or(FsError::NotFound));
         }

@@ -53,7 +53,7 @@ fn times_set_by_posix_clients_are_moved_by_their_writes() {
     let before = served.files.attributes(&open).unwrap();
     let change =
         BasicChange { accessed: then, modified: then, changed: then, ..BasicChange::default() };
-    served.files.set_basic(&open, &change).unwrap();
+    served.files.set_attributes(&open, &change).unwrap();
     let set = served.files.attributes(&open).unwrap();
     assert_eq!(TimeSetting::Set(set.modified), then);
     assert_eq!(set.set_changed, None, "the change time is the server's");
@@ -232,7 +232,7 @@ fn posix_open_reports_symlink_or_opens_it_itself() {
     let link = posix(OpenPlan { no_follow: true, ..plan("link", LOOK | DELETE) });
     let link = served.try_open(link).unwrap().open;
     assert_eq!(link.kind(), FileKind::Symlink);
-    assert_eq!(served.files.read_link(&link).unwrap(), b"file");
+    assert_eq!(served.files.readlink(&link).unwrap(), b"file");
     served.files.set_delete(&link, true, false).unwrap();
     served.close(link);
     assert!(!served.exists("link") && served.exists("file"));

@@ -94,7 +94,7 @@ fn refused_delete_pending_reports_reason() {
     }
     let readonly = served.open("file", DELETE | files::Access::WRITE_ATTRIBUTES);
     let change = BasicChange { dos_bits: Some(dos::READONLY), ..BasicChange::default() };
-    served.files.set_basic(&readonly, &change).unwrap();
+    served.files.set_attributes(&readonly, &change).unwrap();
     assert_eq!(served.files.set_delete(&readonly, true, false), Err(FsError::CannotDelete));
     served.files.set_delete(&readonly, true, true).expect("unless it is ignored");
 }

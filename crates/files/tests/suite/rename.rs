@@ -51,7 +51,7 @@ fn rename_replaces_no_open_readonly_or_directory() {
     served.put_directory("directory");
     let readonly = served.open("readonly", ALL);
     let change = BasicChange { dos_bits: Some(dos::READONLY), ..BasicChange::default() };
-    served.files.set_basic(&readonly, &change).unwrap();
+    served.files.set_attributes(&readonly, &change).unwrap();
     served.close(readonly);
     let _other = served.open("open", READ);
     let open = served.open("file", DELETE);

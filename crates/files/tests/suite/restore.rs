@@ -71,7 +71,7 @@ fn restored_open_leaves_times_that_it_stopped() {
     let setting = TimeSetting::Set(Timestamp(1_000_000_000_123_456_700));
     let (accessed, modified, changed) = (setting, setting, setting);
     let stop = BasicChange { accessed, modified, changed, ..BasicChange::default() };
-    served.files.set_basic(&made.open, &stop).unwrap();
+    served.files.set_attributes(&made.open, &stop).unwrap();
     let facts = facts_of(&made);
     std::mem::forget(made);
     let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
@@ -85,7 +85,7 @@ fn restored_open_leaves_times_that_it_stopped() {
     assert_eq!(times(), [setting; 3]);
     assert_eq!(open.facts(&facts.identity).map(|facts| facts.stopped_times.bits()), Some(7));
     let resume = BasicChange { modified: TimeSetting::Thaw, ..BasicChange::default() };
-    next.set_basic(&open, &resume).unwrap();
+    next.set_attributes(&open, &resume).unwrap();
     next.write(open.caller(), &open, 0, b"more").unwrap();
     assert_ne!(times()[1], setting);
 }

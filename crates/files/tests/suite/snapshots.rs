@@ -67,7 +67,7 @@ fn nothing_in_a_previous_version_is_changed() {
     let f = open(plan("f", ALL)).unwrap();
     assert_eq!(files.write(f.caller(), &f, 0, b"x"), Err(FsError::ReadOnly));
     assert_eq!(now(files.set_size(f.caller(), &f, 0)), Err(FsError::ReadOnly));
-    assert_eq!(files.set_basic(&f, &BasicChange::default()), Err(FsError::ReadOnly));
+    assert_eq!(files.set_attributes(&f, &BasicChange::default()), Err(FsError::ReadOnly));
     assert_eq!(files.set_delete(&f, true, false), Err(FsError::ReadOnly));
     assert_eq!(files.set_xattr(&f, &xattr_name("a"), Some(b"b")), Err(FsError::ReadOnly));
     assert_eq!(now(files.set_symlink(&f, b"x".to_vec())), Err(FsError::ReadOnly));

@@ -100,7 +100,7 @@ fn stream_has_own_data_and_attributes_of_file() {
     assert_eq!(made.open.key(), file.key());
     assert_eq!(served.files.file_attributes(&made.open).unwrap().size_bytes, 8);
     let change = BasicChange { dos_bits: Some(dos::HIDDEN), ..BasicChange::default() };
-    served.files.set_basic(&made.open, &change).unwrap();
+    served.files.set_attributes(&made.open, &change).unwrap();
     assert_eq!(served.files.attributes(&file).unwrap().dos.bits, Some(dos::HIDDEN));
 
     assert_eq!(served.get_stream("file", "sTREAM").unwrap(), b"\0\0abc");
@@ -120,7 +120,7 @@ fn stream_write_changes_its_file() {
         dos_bits: Some(dos::NORMAL),
         ..BasicChange::default()
     };
-    served.files.set_basic(&file, &change).unwrap();
+    served.files.set_attributes(&file, &change).unwrap();
     let open = served.open_stream("file", "s", WRITE);
     served.files.write(open.caller(), &open, 0, b"x").unwrap();
     let now = served.files.attributes(&file).unwrap();
@@ -156,7 +156,7 @@ fn stream_open_stops_and_resumes_times_of_its_directory() {
             changed: setting,
             ..BasicChange::default()
         };
-        served.files.set_basic(&made, &change).unwrap();
+        served.files.set_attributes(&made, &change).unwrap();
     };
     set_all(files::TimeSetting::Freeze);
     pass_a_tick();
@@ -418,7 +418,7 @@ fn read_only_file_takes_no_stream() {
     served.put_stream("file", "s", b"data");
     let file = served.open("file", ALL);
     let change = BasicChange { dos_bits: Some(dos::READONLY), ..BasicChange::default() };
-    served.files.set_basic(&file, &change).unwrap();
+    served.files.set_attributes(&file, &change).unwrap();
     served.close(file);
     assert_eq!(served.refusal(of(new_file("file"), "t")), FsError::AccessDenied);
     assert_eq!(served.refusal(of(plan("file", WRITE), "s")), FsError::AccessDenied);
@@ -651,7 +651,7 @@ fn posix_truncation_leaves_streams_and_descriptor() {
     let made = served.open("file", ALL);
     let bits = dos::HIDDEN | dos::SYSTEM | dos::ARCHIVE;
     let change = BasicChange { dos_bits: Some(bits), ..Default::default() };
-    served.files.set_basic(&made, &change).unwrap();
+    served.files.set_attributes(&made, &change).unwrap();
     let dacl = files::SecurityParts { dacl: true, ..Default::default() };
     let descriptor = served.files.descriptor(&made, dacl).unwrap();
     served.files.set_descriptor(&made, &descriptor, dacl).unwrap();

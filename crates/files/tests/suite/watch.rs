@@ -53,7 +53,7 @@ impl ServedVolume {
 
 impl WatchedDirectory<'_> {
     pub fn ask(&self) -> NextChanges {
-        self.served.files.next_changes(&self.open, &self.wish, &somebody()).unwrap()
+        self.served.files.watch(&self.open, &self.wish, &somebody()).unwrap()
     }
 
     /// Unreported changes in a short form; empty if none.
@@ -188,7 +188,7 @@ fn each_change_reaches_watches_of_its_kind() {
         reported.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
     };
     let (files, open) = (&served.files, served.open("f", ALL));
-    let basic = |change| files.set_basic(&open, &change).unwrap();
+    let basic = |change| files.set_attributes(&open, &change).unwrap();
     let set = TimeSetting::Set(Timestamp(1_000_000_000));
     basic(BasicChange { dos_bits: Some(2), ..BasicChange::default() });
     assert_eq!(reporting(), "attributes");
@@ -268,7 +268,7 @@ fn watch_all(
     for name in names {
         let open = served.open(name, READ);
         let holder = LedgerHolder::User(by.into());
-        let begun = served.files.next_changes(&open, &wish(NAMES, false), &holder);
+        let begun = served.files.watch(&open, &wish(NAMES, false), &holder);
         opens.push(open);
         if let Err(error) = begun {
             return (opens, Some(error));
@@ -413,7 +413,7 @@ fn watch_needs_list_right() {
     served.put("f", b"");
     let refusal = |open: &Arc<OpenFile>| {
         let wish = wish(NAMES, false);
-        served.files.next_changes(open, &wish, &somebody()).expect_err("it must be refused")
+        served.files.watch(open, &wish, &somebody()).expect_err("it must be refused")
     };
     assert_eq!(refusal(&served.open("f", READ)), FsError::InvalidParameter);
     assert_eq!(refusal(&served.open("", LOOK)), FsError::AccessDenied);

@@ -101,7 +101,7 @@ fn busy_attribute_setter_costs_few_answers_between_ticks() {
     let set = |hidden: bool| {
         let dos_bits = Some(if hidden { 2 } else { 0x20 });
         let change = BasicChange { dos_bits, ..BasicChange::default() };
-        served.files.set_basic(&open, &change).unwrap();
+        served.files.set_attributes(&open, &change).unwrap();
     };
     let answers = || {
         let reported = (0..100).filter(|at| {
@@ -344,7 +344,7 @@ fn each_smb_change_is_reported_as_its_kind() {
     assert_eq!(kinds.reports(), "size[!f]", "reserve");
     tick();
     let set = TimeSetting::Set(Timestamp(1_000_000_000));
-    let basic = |change| files.set_basic(&open, &change).unwrap();
+    let basic = |change| files.set_attributes(&open, &change).unwrap();
     basic(BasicChange { accessed: set, modified: set, created: set, ..BasicChange::default() });
     assert_eq!(kinds.reports(), "write[!f] access[!f] creation[!f]", "set times");
     basic(BasicChange { dos_bits: Some(2), ..BasicChange::default() });

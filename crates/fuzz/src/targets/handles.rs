@@ -60,10 +60,10 @@ impl ServedTree {
         let mut at = 0;
         while let Some(object) = objects.get(at).cloned() {
             at += 1;
-            let list = self.files.list_objects(&caller, &object, LISTED);
+            let list = self.files.readdir_object(&caller, &object, LISTED);
             let Ok(listed) = list.now_or_never().unwrap() else { continue };
             for entry in listed.entries {
-                let found = self.files.look_up(&caller, &object, &entry.name);
+                let found = self.files.lookup(&caller, &object, &entry.name);
                 objects.extend(found.now_or_never().unwrap());
             }
         }

@@ -76,7 +76,7 @@ impl LockWaiter {
         host.carry_on(Box::pin(async move {
             let lease = server.config().lease;
             let files = server.files.for_server();
-            let free = pin!(files.until_unlocked(&held.open, self.owner, self.wanted));
+            let free = pin!(files.wait_for_unlock(&held.open, self.owner, self.wanted));
             let is_free = match select(free, server.files.pause_for(lease)).await {
                 Either::Left((waited, _)) => waited.is_ok(),
                 Either::Right(_) => false,

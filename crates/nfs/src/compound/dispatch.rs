@@ -4,9 +4,9 @@
 //! operations except the most frequent, small ones are boxed.
 
 use crate::ops::{
-    allocate, attributes, clone, close, commit, copy, create, delegate, handle, io_advise, link,
-    lock, lookup, open, read, read_plus, readdir, readlink, remove, rename, security, seek,
-    session, state, write, xattr,
+    allocate, attributes, clone, close, commit, copy, create, delegation, handle, io_advise, link,
+    lock, lookup, open, read, read_plus, readdir, readlink, remove, rename, secinfo, seek, session,
+    state, write, xattr,
 };
 use crate::request::operations::{
     Group, extensions_group, files_group, group, names_group, state_group, unsupported,
@@ -141,10 +141,10 @@ impl CompoundRun<'_> {
                 results.push(answer, number, &Box::pin(link::link(self, args)).await);
             }
             Operation::SecInfo(args) => {
-                results.push(answer, number, &Box::pin(security::of_name(self, args)).await);
+                results.push(answer, number, &Box::pin(secinfo::of_name(self, args)).await);
             }
             Operation::SecInfoNoName(args) => {
-                results.push(answer, number, &Box::pin(security::of_handle(self, args)).await);
+                results.push(answer, number, &Box::pin(secinfo::of_handle(self, args)).await);
             }
             // Other groups: `operate` does not pass them here.
             files_group!() | state_group!() | extensions_group!() | unsupported!() => {
@@ -170,7 +170,7 @@ impl CompoundRun<'_> {
                 results.push(answer, number, &open::downgrade(self, args));
             }
             Operation::DelegReturn(args) => {
-                results.push(answer, number, &Box::pin(delegate::delegreturn(self, args)).await);
+                results.push(answer, number, &Box::pin(delegation::delegreturn(self, args)).await);
             }
             Operation::Close(args) => {
                 results.push(answer, number, &Box::pin(close::close(self, args)).await)

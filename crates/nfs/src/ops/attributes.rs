@@ -1,6 +1,6 @@
 //! GETATTR, SETATTR, ACCESS, VERIFY, NVERIFY. RFC 8881 18.1, 18.7, 18.15, 18.30, 18.31.
 
-use super::delegate;
+use super::delegation;
 use crate::encoding::access_list::entries_of;
 use crate::encoding::attributes::{
     FileSystemFacts, LISTS, ReportedObject, SPACE, check_readable, put, settable, timestamp,
@@ -69,8 +69,8 @@ pub(crate) async fn get(
         (false, None) => files.object_attributes_alone(&object),
     };
     let attributes = attributes.or_status()?;
-    let attributes = match delegate::may_be_stale(run, requested, object.key()) {
-        true => Box::pin(delegate::with_writer_attributes(run, &object, attributes)).await?,
+    let attributes = match delegation::may_be_stale(run, requested, object.key()) {
+        true => Box::pin(delegation::with_writer_attributes(run, &object, attributes)).await?,
         false => attributes,
     };
     let around = around(run, Some((&export, Some(&object))), requested)?;
@@ -78,7 +78,7 @@ pub(crate) async fn get(
         true => None,
         false => {
             let caller = run.caller(&export);
-            Some(Box::pin(files.object_list(&caller, &object)).await.or_status()?)
+            Some(Box::pin(files.object_acl(&caller, &object)).await.or_status()?)
         }
     };
     Ok(GetAttrReply {
@@ -102,7 +102,7 @@ fn attributes_without_lookup(run: &mut CompoundRun<'_>, requested: Bitmap4) -> O
             files.attributes_of_open(&place.export.volume, place.unresolved_handle()?)?
         }
     };
-    (!delegate::may_be_stale(run, requested, attributes.key)).then_some(attributes)
+    (!delegation::may_be_stale(run, requested, attributes.key)).then_some(attributes)
 }
 
 pub(crate) fn shown(export: &Export, object: &Object, attributes: Attributes) -> ReportedObject {
@@ -296,7 +296,7 @@ pub(crate) async fn set_list(
     list: Option<&NamedList>,
 ) -> Result<(), NfsStatus> {
     let Some(list) = list else { return Ok(()) };
-    let result = run.files().set_object_list(caller, object, list).await;
+    let result = run.files().set_object_acl(caller, object, list).await;
     result.map_err(|error| match error {
         vfs::FsError::AccessDenied => NfsStatus::PERM,
         vfs::FsError::TooLarge => NfsStatus::ATTRNOTSUPP,

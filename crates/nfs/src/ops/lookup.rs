@@ -25,14 +25,14 @@ pub(crate) async fn lookup(
     let (directory, caller) = run.object().await?;
     let export = run.object_place()?.export.clone();
     if let Some((handle, attributes)) =
-        run.files().look_up_remembered(&caller, &directory, &name, export.id)
+        run.files().lookup_remembered(&caller, &directory, &name, export.id)
     {
         run.set_current(HandleTarget::of_handle(export, handle));
         run.seen = Some((attributes.key, attributes));
         return Ok(());
     }
     let (found, attributes) =
-        run.files().look_up_with_attributes(&caller, &directory, &name).await.or_status()?;
+        run.files().lookup_with_attributes(&caller, &directory, &name).await.or_status()?;
     let key = found.key();
     run.set_current(HandleTarget::of(export, found));
     run.seen = Some((key, attributes));
@@ -97,7 +97,7 @@ pub(crate) async fn lookup_parent(run: &mut CompoundRun<'_>) -> Result<(), NfsSt
         return Ok(());
     }
     let export = run.object_place()?.export.clone();
-    let found = run.files().look_up_parent(&caller, &directory).await.or_status()?;
+    let found = run.files().lookup_parent(&caller, &directory).await.or_status()?;
     run.set_current(HandleTarget::of(export, found));
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! asks for more replaces the earlier open.
 
 use super::attributes::{RequestedAttributes, decode_requested, set_list};
-use super::delegate;
+use super::delegation;
 use super::names::{change_before, change_info, name_of};
 use crate::callback::recall::DelegationHolder;
 use crate::clients::client::ClientIncarnation;
@@ -91,7 +91,7 @@ pub(crate) async fn open(
     check_claim(run, &client, &args.claim)?;
     run.server().make_room(&client, args.owner.owner.len())?;
     let wish = decode_open(run, args).await?;
-    delegate::check_claim(&client, &args.claim)?;
+    delegation::check_claim(&client, &args.claim)?;
     let directory = match &wish.at {
         OpenAt::Name(directory, _) => Some(directory.clone()),
         OpenAt::Object(_) => None,
@@ -115,7 +115,7 @@ pub(crate) async fn open(
     }
     note_changed(run, &wish, &opened, directory.as_ref());
     let by = (args.share_access, &args.claim);
-    let delegation = delegate::grant(run, &client, by, (&opened.open, &wish.export));
+    let delegation = delegation::grant(run, &client, by, (&opened.open, &wish.export));
     run.set_current(place);
     run.current_id = Some(state_id);
     // With a delegation the client caches the attributes, so they must be read after the grant.
@@ -404,7 +404,7 @@ async fn key_of(run: &CompoundRun<'_>, wish: &OpenRequest) -> Result<FileKey, Nf
     match &wish.at {
         OpenAt::Object(object) => Ok(object.key()),
         OpenAt::Name(directory, name) => {
-            let found = run.files().look_up(&wish.caller, directory, name).await;
+            let found = run.files().lookup(&wish.caller, directory, name).await;
             Ok(found.or_status()?.key())
         }
     }

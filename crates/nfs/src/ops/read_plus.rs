@@ -1,7 +1,7 @@
 //! READ_PLUS: data as it is read, holes as ranges. RFC 7862 15.10.
 
 use super::paid_open::{PaidOpen, open_for};
-use super::seek::next_data;
+use super::seek::seek_data;
 use crate::limits::{IO_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
 use crate::request::reply::ReplyBuffer;
 use crate::request::run::CompoundRun;
@@ -29,7 +29,7 @@ pub(crate) async fn read_plus(
     let mut writer = ReadPlusWriter::begin(&mut answer.writer());
     let (mut at, mut segments) = (args.offset, 0);
     while at < end && segments < READ_PLUS_SEGMENTS_MAX && answer.room() > SEGMENT_BYTES {
-        let (start, stop) = next_data(run, &open, at).await?.unwrap_or((end, end));
+        let (start, stop) = seek_data(run, &open, at).await?.unwrap_or((end, end));
         segments += 1;
         if start > at {
             let hole = start.min(end) - at;

@@ -64,7 +64,7 @@ pub(crate) async fn readdir(
     let mut entries = EntryWriter::begin_after(answer, args, around, Some(export));
     let files = run.files().clone();
     if (args.requested & LISTS).is_empty() {
-        let listed = files.list_objects_into(&caller, &directory, wish, entries).await;
+        let listed = files.readdir_object_into(&caller, &directory, wish, entries).await;
         let (entries, is_end) = listed.or_status()?;
         return entries.finish(answer, is_end);
     }
@@ -84,7 +84,7 @@ async fn list_with_lists(
     loop {
         wish.count_max = left.min(READDIR_PART_ENTRIES);
         let part = EntryBatch::default();
-        let listed = files.list_objects_into(caller, directory, wish, part).await;
+        let listed = files.readdir_object_into(caller, directory, wish, part).await;
         let (EntryBatch(part), is_end) = listed.or_status()?;
         let Some((cookie, name_bytes)) = extent_of(&part) else { return Ok(is_end) };
         left = left.saturating_sub(part.len());
@@ -177,8 +177,8 @@ async fn find_list(
     (caller, directory): (&Arc<Caller>, &Object),
     entry: &ListedObject,
 ) -> Option<NamedList> {
-    let object = files.look_up(caller, directory, &entry.name).await.ok()?;
-    files.object_list(caller, &object).await.ok()
+    let object = files.lookup(caller, directory, &entry.name).await.ok()?;
+    files.object_acl(caller, &object).await.ok()
 }
 
 /// Smallest size of an entry beside its name: cookie, length, attributes, and the flag of a next

@@ -14,5 +14,5 @@ pub(crate) async fn readlink(run: &mut CompoundRun<'_>) -> Result<Vec<u8>, NfsSt
     if object.kind() != FileKind::Symlink {
         return Err(NfsStatus::WRONG_TYPE);
     }
-    run.files().read_object_link(&caller, &object).await.or_status()
+    run.files().readlink_object(&caller, &object).await.or_status()
 }

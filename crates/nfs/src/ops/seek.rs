@@ -21,7 +21,7 @@ pub(crate) async fn seek(
         return Err(NfsStatus::NXIO);
     }
     let found = match args.what {
-        DataContent::Data => next_data(run, &open, args.offset).await?.map(|(start, _)| start),
+        DataContent::Data => seek_data(run, &open, args.offset).await?.map(|(start, _)| start),
         DataContent::Hole => Some(next_hole(run, &open, args.offset).await?),
     };
     // Without further data the reply is the end of the file.
@@ -29,12 +29,12 @@ pub(crate) async fn seek(
     Ok(SeekResult { is_end, offset: found.unwrap_or(size).min(size) })
 }
 
-pub(crate) async fn next_data(
+pub(crate) async fn seek_data(
     run: &CompoundRun<'_>,
     open: &Arc<OpenFile>,
     offset: u64,
 ) -> Result<Option<(u64, u64)>, NfsStatus> {
-    run.files().next_data(open, offset).await.or_status()
+    run.files().seek_data(open, offset).await.or_status()
 }
 
 async fn next_hole(
@@ -42,7 +42,7 @@ async fn next_hole(
     open: &Arc<OpenFile>,
     offset: u64,
 ) -> Result<u64, NfsStatus> {
-    Ok(match next_data(run, open, offset).await? {
+    Ok(match seek_data(run, open, offset).await? {
         Some((start, end)) if start <= offset => end,
         _ => offset,
     })

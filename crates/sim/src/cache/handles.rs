@@ -44,7 +44,7 @@ impl FileLayer {
             left = parent;
         }
         for name in names.iter().rev() {
-            object = now(self.files.look_up(caller, &object, name))?;
+            object = now(self.files.lookup(caller, &object, name))?;
         }
         Ok(object)
     }
@@ -97,7 +97,7 @@ impl FileLayer {
         };
         let mut entries = Vec::new();
         for _ in 0..2 {
-            let part = now(self.files.list_objects(caller, &directory, wish))?;
+            let part = now(self.files.readdir_object(caller, &directory, wish))?;
             wish.cookie = part.entries.last().map_or(wish.cookie, |entry| entry.cookie);
             wish.count_max = 1000;
             entries.extend(part.entries.into_iter().map(|entry| {

@@ -105,7 +105,7 @@ impl FileLayer {
 
     fn set_basic(&self, user: usize, at: &RelPath, change: &BasicChange) -> Result<(), LayerReply> {
         let plan = plan(at, Access::WRITE_ATTRIBUTES);
-        self.with(user, plan, |side, open| Ok(side.files.set_basic(open, change)?))
+        self.with(user, plan, |side, open| Ok(side.files.set_attributes(open, change)?))
     }
 
     /// A descriptor that grants everything to everyone but one user.

@@ -33,7 +33,7 @@ pub async fn change_notify(request: &mut Request<'_>) -> Result<HandlerOutcome, 
         measure,
     };
     let holder = &request.session()?.holder;
-    let next = request.files.next_changes(open.file()?, &wish, holder).map_err(status_of)?;
+    let next = request.files.watch(open.file()?, &wish, holder).map_err(status_of)?;
     Ok(HandlerOutcome::Wait(Box::pin(wait(open, next))))
 }
 

@@ -101,7 +101,7 @@ async fn fill(
         entries.names_left = None;
         entries.make_room();
         let (cookie, wanted) = (entries.scan.cookie, entries.wanted());
-        let listed = files.list_on_worker(file.clone(), cookie, wanted, entries).await;
+        let listed = files.readdir_on_worker(file.clone(), cookie, wanted, entries).await;
         let (mut listed, ended) = listed.map_err(status_of)?;
         listed.end(ended);
         return Ok(listed);

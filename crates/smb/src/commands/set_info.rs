@@ -124,7 +124,7 @@ fn set_security_of_apple(
 
 /// Sets times and attributes. The record of a persistent open contains which times it leaves.
 fn set_basic(request: &Request<'_>, open: &Open, change: &BasicChange) -> Result<(), NtStatus> {
-    request.files.set_basic(open.file()?, change).map_err(status_of)?;
+    request.files.set_attributes(open.file()?, change).map_err(status_of)?;
     request.server.record_stopped_times(open);
     Ok(())
 }

@@ -121,7 +121,7 @@ impl SparseBytes {
     }
 
     /// The first range of allocated blocks at or after `offset`, cut to the file.
-    pub(super) fn next_data(&self, offset: u64) -> Option<(u64, u64)> {
+    pub(super) fn seek_data(&self, offset: u64) -> Option<(u64, u64)> {
         let (first, _) = self.blocks.range(offset / BLOCK_BYTES..).next()?;
         let start = (first * BLOCK_BYTES).max(offset);
         if start >= self.size_bytes {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(data.read(BLOCK_BYTES * 3 - 4, 100, &mut read), 6);
         assert_eq!(read, b"\0\0abcd");
         assert_eq!(data.allocated_bytes(), 2 * BLOCK_BYTES);
-        assert_eq!(data.next_data(0), Some((2 * BLOCK_BYTES, 3 * BLOCK_BYTES + 2)));
+        assert_eq!(data.seek_data(0), Some((2 * BLOCK_BYTES, 3 * BLOCK_BYTES + 2)));
     }
 
     #[test]

@@ -311,7 +311,7 @@ impl Node for MemoryNode {
         })
     }
 
-    fn read_link(&self, _who: Actor<'_>) -> Result<Vec<u8>> {
+    fn readlink(&self, _who: Actor<'_>) -> Result<Vec<u8>> {
         self.shared.call(MemoryCall::Attributes, |state| match &state.inode(self.number)?.body {
             NodeContent::Symlink(target) => Ok(target.clone()),
             _ => Err(FsError::NotSupported),
@@ -438,8 +438,8 @@ impl FileExtents for MemoryNode {
         })
     }
 
-    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
-        self.on_data(MemoryCall::Attributes, false, |state| Ok(self.data(state)?.next_data(offset)))
+    fn seek_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+        self.on_data(MemoryCall::Attributes, false, |state| Ok(self.data(state)?.seek_data(offset)))
     }
 
     fn clone_range(

@@ -59,12 +59,12 @@ pub fn holes_read_as_zeros_and_are_not_data(vfs: &dyn Vfs) {
     node.need_extents().unwrap().punch_hole(root(), FAR + 4096, 1 << 30).unwrap();
     assert_eq!(size(), FAR + 8192, "a hole never makes a file longer");
     assert_eq!(read(&*node, FAR + 4096, 2), [0, 0]);
-    let (start, end) = node.need_extents().unwrap().next_data(0).unwrap().unwrap();
+    let (start, end) = node.need_extents().unwrap().seek_data(0).unwrap().unwrap();
     assert!(start == 0 && end >= 4096);
-    assert_eq!(node.need_extents().unwrap().next_data(FAR + 8192).unwrap(), None);
+    assert_eq!(node.need_extents().unwrap().seek_data(FAR + 8192).unwrap(), None);
     if vfs.features().sparse {
         assert!(end < FAR, "{end}");
-        assert_eq!(node.need_extents().unwrap().next_data(end).unwrap(), None);
+        assert_eq!(node.need_extents().unwrap().seek_data(end).unwrap(), None);
         assert!(node.attributes(AttributeRequest::default()).unwrap().allocated_bytes < FAR);
     }
 }

@@ -168,14 +168,14 @@ pub fn symlink_is_followed_unless_no_follow(vfs: &dyn Vfs) {
     let node = file(vfs, "d/x", b"x");
     let link = vfs.symlink(root(), &path("link"), b"d/x").unwrap();
     assert_eq!(link.attributes.kind, FileKind::Symlink);
-    assert_eq!(link.node.read_link(root()).unwrap(), b"d/x");
+    assert_eq!(link.node.readlink(root()).unwrap(), b"d/x");
     vfs.symlink(root(), &path("d/up"), b"../d").unwrap();
     assert_eq!(open(vfs, "link").unwrap().node.key(), node.key());
     assert_eq!(open(vfs, "d/up/x").unwrap().node.key(), node.key());
     let itself = vfs.open(root(), &path("link"), OpenHow { no_follow: true, ..HOW }).unwrap();
     assert_eq!(itself.node.key(), link.node.key());
     assert_eq!(itself.attributes.size_bytes, 3);
-    assert_eq!(node.read_link(root()).unwrap_err(), FsError::NotSupported);
+    assert_eq!(node.readlink(root()).unwrap_err(), FsError::NotSupported);
     let taken = vfs.symlink(root(), &path("link"), b"d");
     assert_eq!(taken.unwrap_err(), FsError::AlreadyExists);
     vfs.symlink(root(), &path("dangling"), b"nowhere").unwrap();
@@ -407,7 +407,7 @@ pub fn child_calls_stay_in_open_directory_after_swap(vfs: &dyn Vfs) {
     assert_eq!(taken(Case::Insensitive, by_case), FsError::AlreadyExists);
     assert_eq!(taken(Case::Sensitive, new), FsError::AlreadyExists);
     let made = vfs.create_special_in(actor, link, NewChild::Symlink(b"new")).unwrap();
-    assert_eq!(made.node.read_link(root()).unwrap(), b"new");
+    assert_eq!(made.node.readlink(root()).unwrap(), b"new");
     let fifo = NewChild::Special { kind: SpecialKind::Fifo, mode: CreationMode::exactly(0o600) };
     assert_eq!(vfs.create_special_in(actor, pipe, fifo).unwrap().attributes.kind, FileKind::Fifo);
     let device = crate::Device { is_block: false, major: 1, minor: 3 };

@@ -54,7 +54,7 @@ const WITHOUT_CALLER: [(&str, &str, &str); 44] = [
     ("Node", "readdir", OPEN),
     ("Node", "local_file", MEMORY),
     ("Node", "named_streams", MEMORY),
-    ("FileExtents", "next_data", OPEN),
+    ("FileExtents", "seek_data", OPEN),
     ("Node", "posix_acl", OPEN),
     ("Node", "read", OPEN),
     ("Node", "reparse_store", MEMORY),

@@ -34,7 +34,7 @@ pub(super) async fn respond_at_final_link(
     };
     let files = request.files;
     let read = match files.open(volume, caller, of_link).await {
-        Ok(opened) => files.read_link(&opened.open),
+        Ok(opened) => files.readlink(&opened.open),
         Err(error) => Err(error),
     };
     let target = read.and_then(|text| link_target(&text));

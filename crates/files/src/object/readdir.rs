@@ -100,22 +100,23 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::NotDirectory`], [`FsError::AccessDenied`].
-    pub async fn list_objects(
+    pub async fn readdir_object(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
         wish: ListWish,
     ) -> Result<ObjectList> {
-        let (entries, is_end) = self.list_objects_into(caller, directory, wish, Vec::new()).await?;
+        let (entries, is_end) =
+            self.readdir_object_into(caller, directory, wish, Vec::new()).await?;
         Ok(ObjectList { entries, is_end })
     }
 
-    /// As [`RequestFiles::list_objects`], into `taker`. Returns it with whether the listing is
+    /// As [`RequestFiles::readdir_object`], into `taker`. Returns it with whether the listing is
     /// complete.
     ///
     /// # Errors
-    /// As [`RequestFiles::list_objects`].
-    pub async fn list_objects_into<T: ObjectListSink>(
+    /// As [`RequestFiles::readdir_object`].
+    pub async fn readdir_object_into<T: ObjectListSink>(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,

@@ -122,7 +122,7 @@ fn grant_alone(
     let (file, now) = (open.key(), server.host.now().instant);
     let account = server.holdings.delegations.account(&client.holder);
     let mut entry = server.delegations.enter(file, &account, now)?;
-    let delegation = run.files().delegate(open, kind).ok().flatten()?;
+    let delegation = run.files().grant_delegation(open, kind).ok().flatten()?;
     let grants = delegation.granting();
     let handle = HandleTarget::of(export.clone(), open.object()).handle(run.files()).ok()?;
     if kind == DelegationKind::Write {
