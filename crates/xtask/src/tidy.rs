@@ -4,6 +4,8 @@ mod backend_calls;
 mod backend_seam;
 mod commits;
 mod developer_pages;
+mod links;
+mod operations;
 mod promises;
 
 use anyhow::Result;
@@ -139,9 +141,11 @@ fn check(root: &Path, notes: &mut Vec<String>) -> Result<Vec<String>> {
     }
     backend_calls::check(root, &mut breaches)?;
     crate::language::check(root, &mut breaches)?;
-    check_documents(root, &mut breaches)?;
+    check_documents(root, &tests, &mut breaches)?;
     promises::check(root, &tests, &mut breaches)?;
     developer_pages::check(root, &mut breaches)?;
+    operations::check(root, &mut breaches)?;
+    links::check(root, &mut breaches)?;
     crate::charts::check(root, &mut breaches)?;
     notes.extend(commits::check(root, &crate::language::commits_since(root)?, &mut breaches));
     Ok(breaches)
@@ -287,22 +291,28 @@ fn collect_tests(name: &str, text: &str, tests: &mut HashSet<String>) {
     }
 }
 
-fn check_documents(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
+fn check_documents(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<String>) -> Result<()> {
     for name in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SEMANTICS.md", "BENCHMARKS.md"] {
         let text = std::fs::read_to_string(root.join(name)).unwrap_or_default();
         if text.is_empty() {
             breaches.push(format!("{name} is missing"));
         }
-        for target in text.split("](").skip(1).filter_map(|t| t.split(')').next()) {
-            let target = target.split('#').next().unwrap_or_default();
-            if !target.is_empty() && !target.contains("://") && !root.join(target).exists() {
-                breaches.push(format!("{name}: {target} does not exist"));
-            }
-        }
     }
+    let contributing = std::fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap_or_default();
+    let lost = lost_tests(&contributing, tests).into_iter();
+    breaches.extend(lost.map(|name| format!("CONTRIBUTING.md: there is no test {name}")));
     let changes = std::fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     breaches.extend(changelog_breaches(&changes));
     Ok(())
+}
+
+/// Tests to which a document refers as `crate::name` in backticks, but which do not exist.
+fn lost_tests<'a>(text: &'a str, tests: &HashSet<String>) -> Vec<&'a str> {
+    let names = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let is_test = |name: &&str| {
+        name.split_once("::").is_some_and(|(of, _)| DIRECTION.iter().any(|(n, _)| *n == of))
+    };
+    names.filter(is_test).filter(|name| !tests.contains(*name)).collect()
 }
 
 /// Groups of a release's changes, in their order.
@@ -417,6 +427,13 @@ mod tests {
             let found = changelog_breaches(&text.replacen(before, after, 1));
             assert!(!found.is_empty(), "{before} as {after}");
         }
+    }
+
+    #[test]
+    fn document_that_refers_to_no_test_is_found() {
+        let tests = HashSet::from(["smb::here".to_owned()]);
+        let text = "`smb::here`, `smb::gone`, `smb/src/lib.rs`, `Node::read`";
+        assert_eq!(lost_tests(text, &tests), ["smb::gone"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The promises of `semantics.toml`: each test and lane exists, and each section of SEMANTICS.md has
 //! promises.
 
+use super::links;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -60,12 +61,6 @@ pub fn check(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<String>) -
     }
     breaches.extend(promise_breaches(&table.promise, &references));
     breaches.extend(section_breaches(&table.promise, &page));
-    let anchors: HashSet<String> = headings(&page).into_iter().map(|h| h.anchor).collect();
-    for (document, text) in documents(root)? {
-        let own = if document == PAGE { "](#" } else { "SEMANTICS.md#" };
-        let lost = anchor_links(&text, own).filter(|anchor| !anchors.contains(*anchor));
-        breaches.extend(lost.map(|anchor| format!("{document}: {PAGE} has no section {anchor}")));
-    }
     Ok(())
 }
 
@@ -149,52 +144,14 @@ struct SectionHeading {
 
 /// Headings below the title.
 fn headings(page: &str) -> Vec<SectionHeading> {
-    let mut found: Vec<(usize, String)> = Vec::new();
-    let mut is_code = false;
-    for line in page.lines() {
-        is_code ^= line.starts_with("```");
-        let level = line.chars().take_while(|c| *c == '#').count();
-        if !is_code && level >= 2 && line[level..].starts_with(' ') {
-            found.push((level, anchor(&line[level..])));
-        }
-    }
+    let all = links::headings(page);
+    let found: Vec<(usize, String)> = all.filter(|(level, _)| *level >= 2).collect();
     let next_levels: Vec<usize> =
         found.iter().skip(1).map(|(level, _)| *level).chain([0]).collect();
     let with_next = found.into_iter().zip(next_levels);
     with_next
         .map(|((level, anchor), next)| SectionHeading { anchor, is_leaf: next <= level })
         .collect()
-}
-
-/// The anchor that GitHub makes of a heading.
-fn anchor(heading: &str) -> String {
-    let kept =
-        heading.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
-}
-
-/// Documents at the root and below `docs/`, by their path.
-fn documents(root: &Path) -> Result<Vec<(String, String)>> {
-    let mut documents = Vec::new();
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder)? {
-            let path = entry?.path();
-            let shown = path.strip_prefix(root)?.to_string_lossy().into_owned();
-            if path.is_dir() && shown.starts_with("docs") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "md") {
-                documents.push((shown, std::fs::read_to_string(&path)?));
-            }
-        }
-    }
-    documents.sort();
-    Ok(documents)
-}
-
-/// Anchors in links that begin with `start`.
-fn anchor_links<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = &'a str> {
-    text.split(start).skip(1).filter_map(|rest| rest.split([')', ' ', '"']).next())
 }
 
 #[cfg(test)]
@@ -298,7 +255,5 @@ mod tests {
             heading("end", true),
         ];
         assert_eq!(headings(page), expected);
-        let text = "[a](SEMANTICS.md#end) [b](../SEMANTICS.md#names \"t\") [c](x.md#y)";
-        assert_eq!(anchor_links(text, "SEMANTICS.md#").collect::<Vec<_>>(), ["end", "names"]);
     }
 }
