@@ -442,7 +442,7 @@ impl SmbClient {
                         && was_sent;
                     return if is_closed { Ok(reply) } else { judge(&request, reply) };
                 }
-                Ok(None) => return Err(Error::Hostile("no reply")),
+                Ok(None) => return Err(Error::Hostile("a request without its reply")),
                 Err(Error::Lost { sent, why }) => {
                     let may = !sent || again != ResendPolicy::Never;
                     if !may || replays == REPLAYS_MAX || self.inner.is_over() {
@@ -670,7 +670,7 @@ async fn set_up(
             SetUpStep::Send(next) => frame = next,
             // The client sent no request that further bytes could answer.
             SetUpStep::Done(_) if !inbound.is_empty() => {
-                return Err(Error::Hostile("more than asked"));
+                return Err(Error::Hostile("data after the logon that no request caused"));
             }
             SetUpStep::Done(ready) => return Ok((stream, *ready)),
         }

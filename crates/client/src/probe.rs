@@ -71,7 +71,7 @@ async fn ask(
     let took = begun.elapsed();
     match set_up.handle_frame(&mut answer)? {
         SetUpStep::Send(_) => {}
-        SetUpStep::Done(_) => return Err(Error::Hostile("more than was asked for")),
+        SetUpStep::Done(_) => return Err(Error::Hostile("a logon without its exchange")),
     }
     let negotiated = set_up.negotiated().copied();
     negotiated.map(|found| (took, found)).ok_or(Error::Hostile("an interim response to NEGOTIATE"))

@@ -226,7 +226,7 @@ impl SetUp {
             return if waits {
                 Ok(SetUpStep::Send(Vec::new()))
             } else {
-                Err(Error::Hostile("legs"))
+                Err(Error::Hostile("too many interim responses"))
             };
         }
         self.credits = (self.credits + u32::from(header.credits)).min(crate::limits::CREDITS_MAX);
@@ -321,14 +321,14 @@ impl SetUp {
         }
         let first = self.session_id == SessionId(0);
         if header.session_id == SessionId(0) || (!first && header.session_id != self.session_id) {
-            return Err(Error::Hostile("another session"));
+            return Err(Error::Hostile("a SessionId of another session"));
         }
         self.session_id = header.session_id;
         if !more {
             return self.handle_consent(frame, header);
         }
         let SetUpState::LoggingOn { exchange, key, .. } = &mut self.state else {
-            return Err(Error::Hostile("out of turn"));
+            return Err(Error::Hostile("an unexpected SESSION_SETUP response"));
         };
         let mut r = Reader::new(frame);
         r.skip(Header::LENGTH, "header")?;
@@ -343,14 +343,14 @@ impl SetUp {
     /// the ticket is for it.
     fn handle_consent(&mut self, frame: &mut [u8], header: &Header) -> Result<SetUpStep, Error> {
         let SetUpState::LoggingOn { negotiated, exchange, key } = &mut self.state else {
-            return Err(Error::Hostile("consent out of turn"));
+            return Err(Error::Hostile("an unexpected successful SESSION_SETUP response"));
         };
         let mut r = Reader::new(frame);
         r.skip(Header::LENGTH, "header")?;
         let response = SessionSetupResponse::decode(&mut r)?;
         let by_ticket = exchange.handle_last(response.token)?;
         let Some(key) = by_ticket.as_ref().or(key.as_ref()) else {
-            return Err(Error::Hostile("consent without a proof"));
+            return Err(Error::Hostile("a successful logon without a session key"));
         };
         let flags = response.flags;
         let nobody = flags.contains(SessionFlags::GUEST) || flags.contains(SessionFlags::ANONYMOUS);
@@ -413,7 +413,7 @@ fn claimed(options: &SmbOptions, dialects: &[Dialect]) -> u32 {
 fn chosen(data: &[u8]) -> Result<Option<u16>, Error> {
     match decode_algorithms(data)?[..] {
         [number] => Ok(Some(number)),
-        _ => Err(Error::Hostile("not one algorithm")),
+        _ => Err(Error::Hostile("a negotiate context without exactly one algorithm")),
     }
 }
 

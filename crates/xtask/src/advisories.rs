@@ -240,7 +240,7 @@ fn update(root: &Path, database: &Path) -> Result<ExitCode> {
         }
     }
     if lines.is_empty() || date.trim().is_empty() {
-        bail!("{} is no checkout of the RustSec advisory database", database.display());
+        bail!("{} is not a checkout of the RustSec advisory database", database.display());
     }
     lines.sort_unstable();
     let data = format!("{DATE}{}\n{}\n", date.trim(), lines.join("\n"));

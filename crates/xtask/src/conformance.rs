@@ -92,7 +92,7 @@ struct ExpectedFailure {
 /// Runs the suite and compares the outcomes with the expected failures.
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if args.protocol != "smb" {
-        bail!("there is no conformance suite for {:?}; there is: smb", args.protocol);
+        bail!("no conformance suite for {:?}; the only one is smb", args.protocol);
     }
     let torture = Torture { protection: args.wiretap, ..Torture::find()? };
     let expected = read_expected(root)?;
@@ -157,7 +157,7 @@ impl Torture {
             .start()
             .arg("--version")
             .output()
-            .context("smbtorture; apt-get install samba-testsuite")?;
+            .context("cannot run smbtorture; run: apt-get install samba-testsuite")?;
         Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
     }
 
@@ -167,7 +167,7 @@ impl Torture {
             .start()
             .arg("--list")
             .output()
-            .context("smbtorture; apt-get install samba-testsuite")?;
+            .context("cannot run smbtorture; run: apt-get install samba-testsuite")?;
         let text = String::from_utf8_lossy(&output.stdout);
         let mut names: Vec<String> = text
             .lines()
@@ -272,7 +272,7 @@ fn read_expected(root: &Path) -> Result<Vec<ExpectedFailure>> {
     let text = std::fs::read_to_string(root.join("conformance/expected-failures.toml"))?;
     let file: ExpectedFailures = toml::from_str(&text)?;
     if let Some(entry) = file.expected.iter().find(|e| e.reason.trim().len() < 10) {
-        bail!("{}: a reason is a sentence", entry.test);
+        bail!("{}: the reason must be a sentence", entry.test);
     }
     Ok(file.expected)
 }
@@ -401,7 +401,7 @@ fn report_tap(heard: &TapRecords, tests: usize) -> Result<ExitCode> {
         breaches.len()
     );
     if signed + sealed == 0 {
-        bail!("the tap has heard nothing that is protected");
+        bail!("the tap recorded no signed or sealed message");
     }
     Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

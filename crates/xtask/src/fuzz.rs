@@ -47,7 +47,7 @@ pub struct Args {
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let names = names(root)?;
     if let Some(wanted) = args.target.as_ref().filter(|wanted| !names.contains(wanted)) {
-        bail!("there is no target {wanted}; there are {}", names.join(", "));
+        bail!("unknown target {wanted}; the targets are {}", names.join(", "));
     }
     let wanted = |name: &&String| args.target.as_ref().is_none_or(|wanted| wanted == *name);
     let guided = build(root)?;
@@ -89,7 +89,7 @@ fn build(root: &Path) -> Result<PathBuf> {
         .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\x1f"))
         .status()?;
     if !status.success() {
-        bail!("the targets could not be built; libFuzzer needs a compiler of C++");
+        bail!("cannot build the targets; libFuzzer needs a C++ compiler");
     }
     Ok(folder.join("build").join(TRIPLE).join(PROFILE).join("guided"))
 }
@@ -172,7 +172,7 @@ impl FuzzTarget<'_> {
 fn input_of(line: &str) -> Option<Result<Vec<u8>>> {
     let digits: String = line.split('#').next()?.split_whitespace().collect();
     let byte = |at| {
-        let pair = digits.get(at..at + 2).context("half a byte")?;
+        let pair = digits.get(at..at + 2).context("an odd number of hexadecimal digits")?;
         u8::from_str_radix(pair, 16).with_context(|| format!("{pair} is not hexadecimal"))
     };
     (!digits.is_empty()).then(|| (0..digits.len()).step_by(2).map(byte).collect())

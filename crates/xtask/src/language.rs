@@ -109,7 +109,7 @@ impl Census {
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let census = take(root)?;
     if let Some(name) = &args.list {
-        let Some(findings) = census.findings.get(name) else { bail!("there is no crate {name}") };
+        let Some(findings) = census.findings.get(name) else { bail!("unknown crate {name}") };
         for finding in findings {
             println!("{}: {}: {}", finding.place, finding.kind.key(), finding.text);
         }

@@ -55,7 +55,7 @@ impl RunningServer {
     }
 
     fn serve(binary: &Path, host: u8, addresses: &[String], options: &str) -> Result<Self> {
-        let address = addresses.first().context("no address to serve on")?.clone();
+        let address = addresses.first().context("no listening address")?.clone();
         let folder = new_folder(host)?;
         let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
         let kept = folder.join("snapshots");

@@ -25,6 +25,6 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         .args(&args.kind)
         .current_dir(root)
         .status()
-        .context("cargo cannot be run")?;
+        .context("cannot run cargo")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

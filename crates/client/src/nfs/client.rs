@@ -512,7 +512,7 @@ impl SequencedReply {
     fn all_results(&self) -> Result<CompoundResults<'_>, Error> {
         let r = &mut XdrReader::new(&self.record);
         let Ok(RpcMessage::Reply(reply)) = RpcMessage::decode(r) else {
-            return Err(Error::Hostile("a reply"));
+            return Err(Error::Hostile("not an RPC reply"));
         };
         match reply.body {
             ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
@@ -522,7 +522,7 @@ impl SequencedReply {
                 "the server refuses the caller's \
                 credentials",
             )),
-            _ => Err(Error::Incompatible("it does not serve NFSv4")),
+            _ => Err(Error::Incompatible("it does not support NFSv4")),
         }
     }
 }

@@ -357,7 +357,7 @@ pub(super) fn for_put(results: &mut wire::nfs::CompoundResults<'_>) -> Result<()
 
 /// Converts attributes to an entry.
 pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<NfsDirectoryEntry, Error> {
-    let attributes = attributes.attributes().map_err(|_| Error::Hostile("attributes of a file"))?;
+    let attributes = attributes.attributes().map_err(|_| Error::Hostile("malformed attributes"))?;
     Ok(NfsDirectoryEntry {
         name: String::from_utf8_lossy(name).into_owned(),
         id: attributes.fileid.unwrap_or_default(),

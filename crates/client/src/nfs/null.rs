@@ -27,8 +27,8 @@ pub async fn null(address: SocketAddr) -> Result<(), Error> {
     match RpcMessage::decode(&mut XdrReader::new(&answered.record)) {
         Ok(RpcMessage::Reply(reply)) => match reply.body {
             ReplyBody::Accepted { status: AcceptStatus::Success, .. } => Ok(()),
-            _ => Err(Error::Incompatible("it does not serve NFSv4")),
+            _ => Err(Error::Incompatible("it does not support NFSv4")),
         },
-        _ => Err(Error::Hostile("a reply")),
+        _ => Err(Error::Hostile("not an RPC reply")),
     }
 }

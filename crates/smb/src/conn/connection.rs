@@ -169,7 +169,7 @@ impl SmbConn {
             Some(b"\xFFSMB") if self.negotiated.is_none() && !self.wildcard_answered => {
                 self.handle_smb1_negotiate(&frame)
             }
-            _ => Err(SmbCloseReason::Garbage("protocol id")),
+            _ => Err(SmbCloseReason::Garbage("unexpected protocol id")),
         }
     }
 
@@ -202,7 +202,7 @@ impl SmbConn {
         match first.command {
             Command::NEGOTIATE => return self.handle_negotiate(&frame.freeze(), &first),
             _ if self.negotiated.is_none() => {
-                return Err(SmbCloseReason::Garbage("request before negotiate"));
+                return Err(SmbCloseReason::Garbage("request before NEGOTIATE"));
             }
             Command::CANCEL => return self.handle_cancel(&mut frame, &first, sealed.as_ref()),
             Command::SESSION_SETUP if first.next_command == 0 => {
@@ -229,7 +229,7 @@ impl SmbConn {
             let end = if next == 0 { frame.len() } else { start + next };
             if next != 0 && (!next.is_multiple_of(8) || next < Header::LENGTH || end > frame.len())
             {
-                return Err(SmbCloseReason::Garbage("next command"));
+                return Err(SmbCloseReason::Garbage("invalid NextCommand offset"));
             }
             let element = self.take_element(
                 &mut frame,
@@ -243,7 +243,7 @@ impl SmbConn {
                 break;
             }
             if elements.len() == COMPOUND_REQUESTS_MAX {
-                return Err(SmbCloseReason::Garbage("compound too long"));
+                return Err(SmbCloseReason::Garbage("compound of too many requests"));
             }
             start = end;
             header = decode_header(&frame, start)?;
@@ -254,7 +254,7 @@ impl SmbConn {
         let answer_bytes = elements.iter().map(room).sum::<usize>().min(FRAME_BYTES_MAX);
         self.server.stats.requests.fetch_add(elements.len() as u64, Ordering::Relaxed);
         let Some(negotiated) = self.negotiated.clone() else {
-            return Err(SmbCloseReason::Garbage("request before negotiate"));
+            return Err(SmbCloseReason::Garbage("request before NEGOTIATE"));
         };
         let Some(arrival) = self.arrival else {
             return Err(SmbCloseReason::Garbage("frame without an arrival"));
@@ -328,7 +328,7 @@ impl SmbConn {
         let charge = if multi { header.credit_charge.max(1) } else { 1 };
         self.window
             .take(header.message_id.0, charge)
-            .map_err(|_| SmbCloseReason::Garbage("message id"))?;
+            .map_err(|_| SmbCloseReason::Garbage("message id outside of the granted credits"))?;
         let is_throttled = self.shared.throttled.load(Ordering::Relaxed) > 0;
         let most = if is_throttled { CREDITS_WHILE_THROTTLED } else { CREDITS_MAX };
         let grant = self.window.grant(header.credits, charge, most);
@@ -623,7 +623,7 @@ impl Drop for SmbConn {
 }
 
 pub(crate) fn decode_header(frame: &[u8], start: usize) -> Result<Header, SmbCloseReason> {
-    let bytes = frame.get(start..).ok_or(SmbCloseReason::Garbage("header"))?;
+    let bytes = frame.get(start..).ok_or(SmbCloseReason::Garbage("incomplete header"))?;
     Header::decode(&mut wire::codec::Reader::new(bytes))
         .map_err(|m| SmbCloseReason::Garbage(m.what))
 }

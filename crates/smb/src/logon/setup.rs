@@ -86,7 +86,7 @@ impl SmbConn {
         now: HostTime,
     ) -> Result<(), SmbCloseReason> {
         if self.negotiated.is_none() {
-            return Err(SmbCloseReason::Garbage("setup before negotiate"));
+            return Err(SmbCloseReason::Garbage("SESSION_SETUP before NEGOTIATE"));
         }
         let grant = self.charge(header)?;
         let setup = SetupRequest { frame, header: *header, grant, sealed_by };

@@ -78,7 +78,7 @@ struct LoaderResult {
 /// A server or a load that does not run; a machine with one processor.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let cores = std::thread::available_parallelism()?.get();
-    anyhow::ensure!(cores > 1, "server and loader need a processor each");
+    anyhow::ensure!(cores > 1, "server and loader need one CPU each");
     let binary = super::binary(root)?;
     // Created first, so dropped last: the servers have ended by then.
     let quota = quota();
@@ -187,8 +187,8 @@ fn pin(pid: u32) -> Result<()> {
         .args(["--all-tasks", "--cpu-list", "--pid", PROCESSORS[0], &pid.to_string()])
         .stdout(Stdio::null())
         .status()
-        .context("taskset; apt-get install util-linux")?;
-    anyhow::ensure!(status.success(), "process {pid} could not be given a processor");
+        .context("cannot run taskset; run: apt-get install util-linux")?;
+    anyhow::ensure!(status.success(), "cannot pin process {pid} to a CPU");
     Ok(())
 }
 

@@ -187,7 +187,9 @@ impl<'a> InstrumentedServer<'a> {
         self.child.wait()?;
         let counted = fs::read_to_string(self.bench.folder.join("counted"))?;
         let total = counted.lines().rev().find_map(|line| line.strip_prefix("totals: "));
-        total.and_then(|total| total.trim().parse().ok()).context("nothing was counted")
+        total
+            .and_then(|total| total.trim().parse().ok())
+            .context("valgrind counted no instructions")
     }
 }
 

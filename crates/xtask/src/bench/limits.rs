@@ -38,6 +38,6 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
         text += &line;
         text += "\n";
     }
-    ensure!(child.wait()?.success(), "a limit was not held:\n{text}");
+    ensure!(child.wait()?.success(), "a measured rate differs from its limit:\n{text}");
     Ok(())
 }

@@ -109,7 +109,11 @@ impl MeasuredServer {
             std::fs::File::create(folder.join(format!("file{number}")))?;
         }
         let owned = Command::new("chown").args(["-R", USER]).arg(&folder).status()?;
-        if owned.success() { Ok(()) } else { bail!("{} cannot be given away", folder.display()) }
+        if owned.success() {
+            Ok(())
+        } else {
+            bail!("cannot change the owner of {}", folder.display())
+        }
     }
 
     fn empty(&self, name: &str) -> Result<()> {

@@ -142,7 +142,7 @@ fn floor(root: &Path, args: &Args) -> Result<()> {
         .arg(args.seconds.to_string())
         .current_dir(root)
         .status()?;
-    anyhow::ensure!(status.success(), "the floor could not be measured");
+    anyhow::ensure!(status.success(), "cannot measure the floor");
     Ok(())
 }
 

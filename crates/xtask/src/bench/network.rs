@@ -149,7 +149,7 @@ impl ClientNetwork {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        bail!("unshare makes no namespace")
+        bail!("unshare created no namespace")
     }
 
     /// `shape` returns the command for a device, and the name of the packet field with the client's

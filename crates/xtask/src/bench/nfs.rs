@@ -83,7 +83,7 @@ impl MeasuredNfsServer {
         let mut line = String::new();
         let out = child.stdout.take().context("piped")?;
         BufReader::new(out).read_line(&mut line)?;
-        let (pid, folder) = line.trim().split_once(' ').context("Ganesha does not serve")?;
+        let (pid, folder) = line.trim().split_once(' ').context("NFS-Ganesha did not start")?;
         let (pid, folder) = (pid.parse()?, PathBuf::from(folder));
         for part in ["ganesha", "ours"] {
             std::fs::create_dir(folder.join(part))?;

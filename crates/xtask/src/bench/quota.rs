@@ -47,7 +47,8 @@ impl CpuQuota {
     /// The machine has no control groups, or this process may not create one.
     pub fn new() -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
-        let (parent, version) = hierarchy(&mounts).context("no control groups with `cpu`")?;
+        let (parent, version) =
+            hierarchy(&mounts).context("no cgroup hierarchy with the `cpu` controller")?;
         remove_left(&parent);
         if version == CgroupVersion::Two {
             // Enables the controller for the groups below; it may be enabled already.

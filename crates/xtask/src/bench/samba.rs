@@ -59,7 +59,7 @@ impl SambaPeer {
             .args(["-c", &file.display().to_string(), "-s", "-a", USER])
             .stdin(Stdio::piped())
             .spawn()
-            .context("smbpasswd; apt-get install samba")?;
+            .context("cannot run smbpasswd; run: apt-get install samba")?;
         if let Some(stdin) = passwd.stdin.as_mut() {
             use std::io::Write;
             write!(stdin, "{PASSWORD}\n{PASSWORD}\n")?;
@@ -75,7 +75,7 @@ impl SambaPeer {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .context("smbd; apt-get install samba")?;
+            .context("cannot run smbd; run: apt-get install samba")?;
         std::thread::sleep(Duration::from_secs(2));
         Ok(Self { child, addresses: addresses.to_vec(), folder })
     }

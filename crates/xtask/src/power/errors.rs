@@ -115,7 +115,7 @@ fn supervise(
     let mut checks =
         checks.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("timeout")?;
     let (Some(mut input), Some(output)) = (checks.stdin.take(), checks.stdout.take()) else {
-        bail!("the checks have no pipes");
+        bail!("cannot open pipes to power_errors.py");
     };
     for line in BufReader::new(output).lines() {
         let line = line?;

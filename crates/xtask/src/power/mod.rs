@@ -156,7 +156,7 @@ impl NamespaceJanitor {
     fn finish(mut self) -> Result<()> {
         drop(self.process.stdin.take());
         if !self.process.wait()?.success() {
-            bail!("the folder of the run cannot be removed");
+            bail!("cannot remove the folder of the run");
         }
         Ok(())
     }

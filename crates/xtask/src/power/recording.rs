@@ -154,7 +154,7 @@ impl DiskRecording {
                 }
                 1 => DiskRequest::Zero(number(input)?, number(input)?),
                 2 => DiskRequest::Flush,
-                other => bail!("not a recording: a request of kind {other}"),
+                other => bail!("invalid recording: a request of kind {other}"),
             };
             recording.push(arrived_ns, request);
         }
@@ -164,7 +164,7 @@ impl DiskRecording {
 
 fn number(input: &mut impl Read) -> Result<u64> {
     let mut bytes = [0; 8];
-    input.read_exact(&mut bytes).context("the recording is cut off")?;
+    input.read_exact(&mut bytes).context("the recording is incomplete")?;
     Ok(u64::from_le_bytes(bytes))
 }
 

@@ -75,14 +75,15 @@ impl MountWorker {
 
     /// Reads the mounted tree.
     pub fn read(&mut self, folder: &Path) -> Result<ObservedTree> {
-        self.call(&WorkerRequest::Read(folder.to_owned()))?.context("the worker sent no tree")
+        self.call(&WorkerRequest::Read(folder.to_owned()))?
+            .context("the worker replied without a tree")
     }
 
     /// The tree that a program finds there.
     pub fn ask(&mut self, folder: &Path, program: &TreeProgram) -> Result<ObservedTree> {
         let TreeProgram { path, facts } = program;
         let request = WorkerRequest::Ask(folder.to_owned(), path.clone(), facts.clone());
-        self.call(&request)?.context("the worker sent no tree")
+        self.call(&request)?.context("the worker replied without a tree")
     }
 
     /// Unmounts it.

@@ -49,7 +49,7 @@ impl Filler {
         self.is_over.store(true, Ordering::Relaxed);
         let filled = self.thread.join().ok().context("the filling thread ended")??;
         let files = self.files;
-        anyhow::ensure!(filled >= files as usize, "smbtorture had {filled} files, not {files}");
+        anyhow::ensure!(filled >= files as usize, "smbtorture opened {filled} files, not {files}");
         Ok(())
     }
 }

@@ -136,7 +136,7 @@ fn by_fio(
             .with_context(|| format!("cannot run {}", program.display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
         // The engine's own messages precede the JSON report.
-        let report = text.find('{').and_then(|at| text.get(at..)).context("fio said nothing")?;
+        let report = text.find('{').and_then(|at| text.get(at..)).context("fio printed no JSON")?;
         let report: serde_json::Value = serde_json::from_str(report).context("fio's report")?;
         let rate = report["jobs"][0]["read"]["iops"].as_f64().unwrap_or_default();
         if rate <= 0.0 {
