@@ -64,10 +64,10 @@ impl DoctorFinding {
 }
 
 /// A check of one subject.
-type Rule = fn(&DoctorFacts) -> Vec<DoctorFinding>;
+type DoctorCheck = fn(&DoctorFacts) -> Vec<DoctorFinding>;
 
 /// All checks in the order of the report, from the machine to the shares.
-const RULES: [Rule; 16] = [
+const RULES: [DoctorCheck; 16] = [
     system::kernel,
     system::processor,
     system::memory,

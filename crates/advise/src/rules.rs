@@ -71,10 +71,10 @@ impl RuleFinding {
 }
 
 /// A rule.
-pub type Rule = fn(&MeasurementFacts) -> Option<RuleFinding>;
+pub type AdviceRule = fn(&MeasurementFacts) -> Option<RuleFinding>;
 
 /// All rules by id.
-pub const RULES: [(&str, Rule); 29] = [
+pub const RULES: [(&str, AdviceRule); 29] = [
     ("G-01", placement::distance),
     ("G-02", placement::threads),
     ("G-03", placement::files),

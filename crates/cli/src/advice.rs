@@ -3,7 +3,7 @@
 mod machine;
 mod measure;
 
-use crate::remote::{self, Url};
+use crate::remote::{self, RemoteUrl};
 use advise::{MeasurementFacts, limit, rules, table};
 use anyhow::{Context, Result};
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// smb://USER@HOST[:PORT]/SHARE[/FOLDER] or nfs://HOST[:PORT]/PATH
-    url: Url,
+    url: RemoteUrl,
     /// Seconds for all loads together
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=7200))]
     seconds: u32,
@@ -60,8 +60,8 @@ pub struct Args {
 /// Measures and advises.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let password = match &args.url {
-        Url::Smb(share) => remote::password(share, args.password_stdin)?,
-        Url::Nfs(_) => String::new(),
+        RemoteUrl::Smb(share) => remote::password(share, args.password_stdin)?,
+        RemoteUrl::Nfs(_) => String::new(),
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()

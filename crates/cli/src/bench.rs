@@ -8,11 +8,11 @@ mod html;
 mod series;
 
 use crate::export_url::ExportUrl;
-use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
+use crate::remote::{self, RemoteUrl, connect_nfs, connect_smb, own_name};
 use crate::share_url::ShareUrl;
 use anyhow::{Context, Result, bail};
 use cache_switch::RemoteCacheSwitch;
-use client::load::{self, LoadKind, LoadProgress, LoaderRun, Plan, Report, Storage, Until};
+use client::load::{self, LoadKind, LoadProgress, LoaderRun, Plan, Report, RunLimit, Storage};
 use client::nfs;
 use connection::{Arm, BenchConnectionArgs};
 use series::{LoadRun, Series, in_turns};
@@ -71,7 +71,7 @@ Examples:
 pub struct Args {
     /// Share to measure: smb://[DOMAIN;]USER@HOST[:PORT]/SHARE[/FOLDER], or export:
     /// nfs://HOST[:PORT]/PATH
-    url: Url,
+    url: RemoteUrl,
     /// Program whose command line follows --
     #[arg(requires = "line", conflicts_with_all = ["work", "profile"])]
     program: Option<Program>,
@@ -212,12 +212,12 @@ struct Loads {
 /// Runs the benchmark.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let loads = args.loads()?;
-    let is_nfs = matches!(args.url, Url::Nfs(_));
+    let is_nfs = matches!(args.url, RemoteUrl::Nfs(_));
     let arms = args.connection.arms(is_nfs, loads.connections.as_deref());
     let arms = arms.map_err(anyhow::Error::msg)?;
     let password = match &args.url {
-        Url::Smb(url) => remote::password(url, args.password_stdin)?,
-        Url::Nfs(_) => String::new(),
+        RemoteUrl::Smb(url) => remote::password(url, args.password_stdin)?,
+        RemoteUrl::Nfs(_) => String::new(),
     };
     if args.clients.is_some() || !args.hosts.is_empty() {
         let count = usize::from(args.clients.unwrap_or(1));
@@ -233,8 +233,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             if args.program.is_some() { plan.threads.min(processors) } else { plan.threads };
         let report = runtime(threads)?.block_on(async {
             match &args.url {
-                Url::Smb(url) => measure_smb(args, url, plan.clone(), &password, arm).await,
-                Url::Nfs(url) => measure_nfs(args, url, plan.clone(), arm).await,
+                RemoteUrl::Smb(url) => measure_smb(args, url, plan.clone(), &password, arm).await,
+                RemoteUrl::Nfs(url) => measure_nfs(args, url, plan.clone(), arm).await,
             }
         })?;
         print(args, &report)?;
@@ -246,8 +246,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let threads = loads.plans.iter().map(|plan| plan.threads).max().unwrap_or(1);
     let measured = runtime(threads.min(processors))?.block_on(async {
         match &args.url {
-            Url::Smb(url) => compare_smb(args, url, &loads, &password, &arms).await,
-            Url::Nfs(url) => compare_nfs(args, url, &loads, &arms).await,
+            RemoteUrl::Smb(url) => compare_smb(args, url, &loads, &password, &arms).await,
+            RemoteUrl::Nfs(url) => compare_nfs(args, url, &loads, &arms).await,
         }
     })?;
     print_series(args, &Series::new(&loads.name, loads.scale, measured))?;
@@ -344,8 +344,8 @@ impl Args {
         Ok(Plan {
             work: self.work(),
             folder: match &self.url {
-                Url::Smb(url) => url.folder.clone(),
-                Url::Nfs(_) => String::new(),
+                RemoteUrl::Smb(url) => url.folder.clone(),
+                RemoteUrl::Nfs(_) => String::new(),
             },
             block_bytes: self.blocks()?[0],
             depth: self.depth,
@@ -355,7 +355,7 @@ impl Args {
             file_bytes: self.file_size,
             random: self.random,
             read_percent: self.read_percent,
-            until: self.bytes.map_or(Until::Seconds(self.duration), Until::Bytes),
+            until: self.bytes.map_or(RunLimit::Seconds(self.duration), RunLimit::Bytes),
             warm_up_seconds: self.warm_up,
             verify: self.verify,
             seed: self.seed,

@@ -4,7 +4,7 @@ mod of_url;
 mod sockets;
 
 use crate::admin::{Admin, list, plain};
-use crate::remote::Url;
+use crate::remote::RemoteUrl;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -46,7 +46,7 @@ const COLUMNS: [(&str, &str); 10] = [
 pub struct Args {
     /// Share or export of any server to open channels to:
     /// smb://USER@HOST[:PORT]/SHARE[/FOLDER] or nfs://HOST[:PORT]/PATH
-    url: Option<Url>,
+    url: Option<RemoteUrl>,
     /// Connections to open, with a URL
     #[arg(long, default_value_t = 4, requires = "url", value_parser = clap::value_parser!(u8).range(1..=32))]
     channels: u8,

@@ -6,7 +6,7 @@ mod progress;
 use ::copy::{CopyOptions, CopyTally, Filter, Side, SidePath, Summary};
 use anyhow::{Result, bail};
 use place::CopyConnectionArgs;
-use place::{OpenConnections, Url, names_more};
+use place::{CopyUrl, OpenConnections, names_more};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,9 +47,9 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Source: a path, smb://[DOMAIN;]USER@HOST[:PORT]/SHARE[/PATH] or nfs://HOST[:PORT]/PATH
-    source: Url,
+    source: CopyUrl,
     /// Target, in the same forms as the source
-    target: Url,
+    target: CopyUrl,
     /// Parallelism: each thread copies up to 8 small files and 4 blocks at a time
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=128))]
     threads: u16,

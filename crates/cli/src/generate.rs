@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use server::config::reference::{self, Key, SECTIONS};
+use server::config::reference::{self, ConfigKey, SECTIONS};
 use std::fs::{create_dir_all, write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -194,7 +194,7 @@ fn configuration_page(date: &str) -> String {
     out += &prose(CONFIGURATION);
     for section in SECTIONS {
         out += &format!(".SH \"{}\"\n{}\n", section.header, spoken(section.text));
-        for Key { name, form, default, counts, text } in section.keys {
+        for ConfigKey { name, form, default, counts, text } in section.keys {
             let (form, default) = (spoken(form), spoken(&default.shown()));
             out += &format!(".TP\n.B {name}\n{}\n.br\n", spoken(text));
             out +=

@@ -34,7 +34,7 @@ mod tickets;
 mod user;
 
 use clap::{Parser, Subcommand};
-use server::config::Logging;
+use server::config::LogSettings;
 use std::process::ExitCode;
 
 /// Requests allocate and free buffers of all sizes on every core.
@@ -113,7 +113,7 @@ fn main() -> ExitCode {
     });
     // `serve` starts the log itself, as its configuration says.
     if !matches!(cli.command, CliCommand::Serve(_)) {
-        server::log::begin(&Logging::default());
+        server::log::begin(&LogSettings::default());
         // Without the log thread, `finish` writes the lines at exit.
         let _ = server::log::start_writing();
     }

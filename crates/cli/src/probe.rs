@@ -79,7 +79,7 @@ struct ProbePlan {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut places: Vec<_> = args.hosts.iter().flat_map(ProbeTarget::places).collect();
     for place in &mut places {
-        if let Some(remote::Url::Smb(url)) = &place.url {
+        if let Some(remote::RemoteUrl::Smb(url)) = &place.url {
             place.password = Some(remote::password(url, args.password_stdin)?);
         }
     }

@@ -14,14 +14,14 @@ use wire::ntlm::{NtHash, NtlmCredentials};
 
 /// A share or an export.
 #[derive(Clone, Debug)]
-pub enum Url {
+pub enum RemoteUrl {
     /// A share of SMB.
     Smb(ShareUrl),
     /// An export of NFS.
     Nfs(ExportUrl),
 }
 
-impl FromStr for Url {
+impl FromStr for RemoteUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

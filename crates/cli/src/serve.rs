@@ -3,7 +3,7 @@
 use crate::{admin, mounts};
 use anyhow::{Context, Result, anyhow, bail};
 use server::Service;
-use server::config::{Confinement, EncryptionSetting, NfsTls, ServerConfig, Signing};
+use server::config::{Confinement, EncryptionSetting, NfsTls, ServerConfig, SigningSetting};
 use server::confinement;
 use server::supervisor::{PassedSockets, Supervisor};
 use server::users::Users;
@@ -222,8 +222,8 @@ fn configuration(args: &Args) -> Result<ServerConfig> {
     }
     if let Some(signing) = args.signing {
         config.signing = match signing {
-            SigningArg::Required => Signing::Required,
-            SigningArg::Offered => Signing::Offered,
+            SigningArg::Required => SigningSetting::Required,
+            SigningArg::Offered => SigningSetting::Offered,
         };
     }
     if let Some(encryption) = args.encryption {

@@ -98,11 +98,11 @@ pub struct ChannelCounters {
 /// A session. Cheap to clone; dropping the last clone ends it.
 #[derive(Clone, Debug)]
 pub struct SmbClient {
-    inner: Arc<Inner>,
+    inner: Arc<SmbClientState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SmbClientState {
     target: SmbTarget,
     options: SmbOptions,
     host: Arc<dyn ClientHost>,
@@ -120,7 +120,7 @@ struct Inner {
     keeps_times: OnceLock<bool>,
 }
 
-impl Drop for Inner {
+impl Drop for SmbClientState {
     fn drop(&mut self) {
         let error = Error::lost(false, "the client ended");
         self.channels.lock().drain(..).for_each(|channel| channel.end(error.clone()));
@@ -128,8 +128,8 @@ impl Drop for Inner {
 }
 
 impl SmbClient {
-    /// Connects, logs on, and opens or starts to open the further channels: see [`ChannelOpening`]. Must
-    /// be called within a tokio runtime, on which the channels then run.
+    /// Connects, logs on, and opens or starts to open the further channels: see [`ChannelOpening`].
+    /// Must be called within a tokio runtime, on which the channels then run.
     ///
     /// # Errors
     /// Why there is no session. The failure of a further channel is no error.
@@ -141,7 +141,7 @@ impl SmbClient {
         let (stream, ready) =
             open(&target, &options, &*host, target.address, (None, SET_UP_WITHIN)).await?;
         let EstablishedConnection { conn, offer } = ready;
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(SmbClientState {
             session: conn.session().clone(),
             target,
             offer,
@@ -170,7 +170,7 @@ impl SmbClient {
     /// # Errors
     /// Like [`SmbClient::connect`].
     pub async fn another(&self) -> Result<Self, Error> {
-        let Inner { target, options, host, .. } = &*self.inner;
+        let SmbClientState { target, options, host, .. } = &*self.inner;
         let mut client_guid = [0; 16];
         host.random(&mut client_guid);
         let options = SmbOptions { client_guid, channels: 1, ..options.clone() };
@@ -331,7 +331,9 @@ impl SmbClient {
                     break;
                 }
                 Err(_) if self.inner.is_over() => break,
-                Err(_) => drop(tokio::spawn(Inner::reopen(Arc::downgrade(&self.inner), path))),
+                Err(_) => {
+                    drop(tokio::spawn(SmbClientState::reopen(Arc::downgrade(&self.inner), path)))
+                }
             }
         }
     }
@@ -502,7 +504,7 @@ fn judge(request: &SmbRequest<'_>, reply: ChannelReply) -> Result<ChannelReply, 
     Err(Error::Refused(request.command(), status))
 }
 
-impl Inner {
+impl SmbClientState {
     /// Adds an established connection.
     fn adopt(
         self: &Arc<Self>,
@@ -530,8 +532,8 @@ impl Inner {
         self.adopt(opened.0, opened.1.conn)
     }
 
-    /// Like [`Inner::open_one`], concurrently with others: a broken connection says nothing about
-    /// its path.
+    /// Like [`SmbClientState::open_one`], concurrently with others: a broken connection says
+    /// nothing about its path.
     async fn open_beside(self: &Arc<Self>, path: SocketAddr) -> Result<(), Error> {
         let present = self.target.address;
         match self.bind(path, BIND_WITHIN).await {
@@ -541,7 +543,7 @@ impl Inner {
         }
     }
 
-    /// Like [`Inner::bind`], with the first channel's address as the fallback.
+    /// Like [`SmbClientState::bind`], with the first channel's address as the fallback.
     async fn open_one(self: &Arc<Self>, path: SocketAddr) -> Result<(), Error> {
         let present = self.target.address;
         match self.bind(path, SET_UP_WITHIN).await {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use wire::codec::Malformed;
+use wire::codec::DecodeError;
 use wire::nfs::{NfsStatus, OperationNumber};
 use wire::ntstatus::NtStatus;
 use wire::smb::Command;
@@ -52,8 +52,8 @@ impl Error {
     }
 }
 
-impl From<Malformed> for Error {
-    fn from(malformed: Malformed) -> Self {
+impl From<DecodeError> for Error {
+    fn from(malformed: DecodeError) -> Self {
         Self::Hostile(malformed.what)
     }
 }

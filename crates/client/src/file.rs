@@ -132,12 +132,12 @@ impl OpenedAttributes {
 
 /// An open. The caller must close it, because the server retains it for the rest of the session.
 #[derive(Debug)]
-pub struct File {
+pub struct SmbFile {
     tree: SmbTree,
     created: OpenedAttributes,
 }
 
-impl File {
+impl SmbFile {
     pub(crate) fn new(tree: SmbTree, created: OpenedAttributes) -> Self {
         Self { tree, created }
     }
@@ -174,10 +174,10 @@ impl File {
         Ok(reply.message.part(range))
     }
 
-    /// Like [`File::read`], into `out`; returns the number of bytes.
+    /// Like [`SmbFile::read`], into `out`; returns the number of bytes.
     ///
     /// # Errors
-    /// Like [`File::read`].
+    /// Like [`SmbFile::read`].
     pub async fn read_into(&self, offset_bytes: u64, out: &mut [u8]) -> Result<usize, Error> {
         let length = u32::try_from(out.len()).map_err(|_| Error::Misuse("a read of 4 GiB"))?;
         let data = self.read(offset_bytes, length).await?;

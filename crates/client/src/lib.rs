@@ -1,14 +1,14 @@
 //! Clients of SMB 2.1 to 3.1.1 and of NFSv4.1 and 4.2 with several connections per session.
 //!
 //! Two layers. The sans-I/O core takes and returns bytes: [`SetUp`] negotiates and logs on,
-//! [`ClientConn`] numbers, signs and seals requests within its credits, and [`Opener`] opens and verifies
-//! received frames. The shell runs on tokio: [`SmbClient`] manages the channels of one session and
-//! sends each request on the least busy one; [`SmbTree`] and [`File`] are the programs' interface.
-//! [`nfs`] holds the NFS client. [`load`] generates load with both clients, and [`probe`] examines
-//! a server below the session layer.
+//! [`ClientConn`] numbers, signs and seals requests within its credits, and [`Opener`] opens and
+//! verifies received frames. The shell runs on tokio: [`SmbClient`] manages the channels of one
+//! session and sends each request on the least busy one; [`SmbTree`] and [`SmbFile`] are the
+//! programs' interface. [`nfs`] holds the NFS client. [`load`] generates load with both clients,
+//! and [`probe`] examines a server below the session layer.
 //!
-//! Absent on purpose: server code; the wall clock and randomness (supplied by [`ClientHost`]); and so far
-//! leases and SMB 2.0.2.
+//! Absent on purpose: server code; the wall clock and randomness (supplied by [`ClientHost`]); and
+//! so far leases and SMB 2.0.2.
 #![forbid(unsafe_code)]
 
 mod channel;
@@ -40,7 +40,7 @@ pub use channel::ChannelFacts;
 pub use client::{ChannelCounters, ClientHost, SmbClient, SmbTarget, Tickets};
 pub use conn::{ClientConn, ReceivedMessage};
 pub use error::Error;
-pub use file::{File, OpenedAttributes, SmbOpenHow};
+pub use file::{OpenedAttributes, SmbFile, SmbOpenHow};
 pub use interfaces::choose_paths;
 pub use messages::basic_information;
 pub use opener::{FrameMessage, Opener};

@@ -1,7 +1,7 @@
 //! A client of NFSv4.1 and 4.2: one session over several connections, with one request in flight
 //! per slot.
 //!
-//! [`NfsClient`] holds the session; [`NfsExport`] and [`File`] are the programs' interface. Not
+//! [`NfsClient`] holds the session; [`NfsExport`] and [`NfsFile`] are the programs' interface. Not
 //! implemented: reclaim after a server restart, and callbacks over a replaced connection.
 
 mod callbacks;
@@ -18,7 +18,7 @@ mod whole;
 
 pub use client::{CONNECTIONS_MAX, NfsClient, NfsOptions, NfsTarget, SLOTS_MAX, SequencedReply};
 pub use delegation::{ClientDelegation, Recall};
-pub use export::{Disposition, File, NfsDirectoryEntry, NfsExport};
+pub use export::{Disposition, NfsDirectoryEntry, NfsExport, NfsFile};
 pub use lock::{HeldRange, LockRange};
 pub use null::null;
 pub use open_as::NfsOpenParameters;

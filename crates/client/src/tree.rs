@@ -2,7 +2,7 @@
 
 use crate::client::SmbClient;
 use crate::error::Error;
-use crate::file::{File, OpenedAttributes, SmbOpenHow};
+use crate::file::{OpenedAttributes, SmbFile, SmbOpenHow};
 use crate::limits::{LIST_BYTES, LIST_ENTRIES_MAX};
 use crate::messages::rename_information;
 use crate::messages::{body_of, judged, utf16_path};
@@ -86,12 +86,12 @@ impl SmbTree {
     ///
     /// # Errors
     /// The server's refusal.
-    pub async fn open(&self, path: &str, how: &SmbOpenHow) -> Result<File, Error> {
+    pub async fn open(&self, path: &str, how: &SmbOpenHow) -> Result<SmbFile, Error> {
         let name = utf16_path(path);
         let contexts = how.contexts(self.client.create_guid());
         let reply = self.client.call(self.request(how.body(&name, &contexts))).await?;
         let (answer, _) = CreateResponse::decode(&mut body_of(&reply)?)?;
-        Ok(File::new(self.clone(), OpenedAttributes::from(&answer)))
+        Ok(SmbFile::new(self.clone(), OpenedAttributes::from(&answer)))
     }
 
     /// Opens and closes a file in one frame; returns its attributes.

@@ -1,7 +1,7 @@
 //! Whole small files in one chain: one frame to the server, one frame back. MS-SMB2 3.2.4.1.4.
 
 use crate::error::Error;
-use crate::file::{File, OpenedAttributes, SmbOpenHow};
+use crate::file::{OpenedAttributes, SmbFile, SmbOpenHow};
 use crate::limits::{LOST_OPEN_PATIENCE, LOST_OPEN_PAUSE_MAX, REPLAY_PAUSE, REPLAYS_MAX};
 use crate::messages::data_of;
 use crate::messages::{basic_information, rename_information};
@@ -300,7 +300,11 @@ impl SmbTree {
     ///
     /// # Errors
     /// The server's refusal. With [`Error::Lost`] the outcome is unknown.
-    pub async fn finish_file(&self, file: &File, ending: &FileCompletion<'_>) -> Result<(), Error> {
+    pub async fn finish_file(
+        &self,
+        file: &SmbFile,
+        ending: &FileCompletion<'_>,
+    ) -> Result<(), Error> {
         let rename = rename_information(ending.path, true);
         let basic = basic_information(ending.times, ending.attributes);
         let has_facts = basic != [0; 40];

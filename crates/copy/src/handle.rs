@@ -8,8 +8,8 @@ use bytes::Bytes;
 #[derive(Debug)]
 pub(crate) enum CopyHandle {
     Local(std::fs::File),
-    Nfs(client::nfs::File),
-    Smb(client::File),
+    Nfs(client::nfs::NfsFile),
+    Smb(client::SmbFile),
 }
 
 /// The means of a server-side copy.
@@ -45,14 +45,14 @@ pub(crate) struct Finish<'a> {
 }
 
 impl CopyHandle {
-    pub(crate) fn smb(&self) -> Result<&client::File, Error> {
+    pub(crate) fn smb(&self) -> Result<&client::SmbFile, Error> {
         match self {
             Self::Smb(file) => Ok(file),
             _ => Err(foreign()),
         }
     }
 
-    pub(crate) fn nfs(&self) -> Result<&client::nfs::File, Error> {
+    pub(crate) fn nfs(&self) -> Result<&client::nfs::NfsFile, Error> {
         match self {
             Self::Nfs(file) => Ok(file),
             _ => Err(foreign()),

@@ -1,15 +1,15 @@
 //! Access checks for all protocols and operations.
 //!
 //! A stored descriptor decides alone. Where it grants access that POSIX refuses, the backend call
-//! uses a named elevation ([`vfs::Elevated`]). Without a stored descriptor, the first matching
-//! class of the POSIX permissions decides: see [`acl::PosixAcl::access`]. A descriptor that
-//! presents POSIX permissions is never evaluated.
+//! uses a named elevation ([`vfs::ElevationReason`]). Without a stored descriptor, the first
+//! matching class of the POSIX permissions decides: see [`acl::PosixAcl::access`]. A descriptor
+//! that presents POSIX permissions is never evaluated.
 
 use crate::volume::dos;
 use crate::{Caller, Volume};
 use acl::{Access, Descriptor, ExecuteRule, OwnerGroup, PosixAcl, PosixFacts};
 use vfs::{
-    Actor, AttributeRequest, Attributes, Elevated, FileKind, FsError, Identity, Node,
+    Actor, AttributeRequest, Attributes, ElevationReason, FileKind, FsError, Identity, Node,
     NodeSecurityCache, OpenedNode, Protection, Result,
 };
 
@@ -331,7 +331,7 @@ pub(crate) fn withheld_by_system(volume: &Volume, attributes: &Attributes) -> Ac
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Authority {
     identity: Identity,
-    elevated: Option<Elevated>,
+    elevated: Option<ElevationReason>,
 }
 
 impl Authority {
@@ -340,7 +340,7 @@ impl Authority {
         Self { identity: caller.identity.clone(), elevated: None }
     }
 
-    fn beyond(caller: &Caller, elevated: Elevated) -> Self {
+    fn beyond(caller: &Caller, elevated: ElevationReason) -> Self {
         Self { identity: caller.identity.clone(), elevated: Some(elevated) }
     }
 
@@ -358,7 +358,7 @@ impl Authority {
 pub(crate) fn as_owner(caller: &Caller, attributes: &Attributes) -> Authority {
     match is_own(caller, attributes) {
         true => Authority::of(caller),
-        false => Authority::beyond(caller, Elevated::Attributes),
+        false => Authority::beyond(caller, ElevationReason::Attributes),
     }
 }
 
@@ -369,7 +369,7 @@ pub(crate) fn dos_authority(caller: &Caller, attributes: &Attributes) -> Authori
     const OWNER_READS_AND_WRITES: u32 = 0o600;
     match attributes.mode & OWNER_READS_AND_WRITES {
         OWNER_READS_AND_WRITES => as_owner(caller, attributes),
-        _ => Authority::beyond(caller, Elevated::Attributes),
+        _ => Authority::beyond(caller, ElevationReason::Attributes),
     }
 }
 
@@ -383,7 +383,7 @@ pub(crate) fn is_own(caller: &Caller, attributes: &Attributes) -> bool {
 pub(crate) fn as_granted(caller: &Caller, node: &dyn Node) -> Authority {
     let is_stored = node.security_descriptor().is_ok_and(|stored| stored.is_some());
     match is_stored {
-        true => Authority::beyond(caller, Elevated::StoredData),
+        true => Authority::beyond(caller, ElevationReason::StoredData),
         false => Authority::of(caller),
     }
 }

@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use sync::{Mutex, RwLock};
 use vfs::{FileKey, KeyedBuildHasher, Timestamp, Vfs};
-use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
+use wire::nfs::{ClientId, NfsSessionId, NfsStatus, Verifier};
 
 /// The server.
 pub struct NfsServer {
@@ -48,7 +48,7 @@ pub struct NfsServer {
     pub(crate) delegations: Arc<Delegations>,
     /// Longest wait of requests for other clients.
     pub(crate) patience: Patience,
-    sessions: RwLock<HashMap<SessionId, Arc<NfsSession>, KeyedBuildHasher>>,
+    sessions: RwLock<HashMap<NfsSessionId, Arc<NfsSession>, KeyedBuildHasher>>,
     next_session: AtomicU32,
     /// Resource ledgers by address.
     pub holdings: Arc<NfsHoldings>,
@@ -141,8 +141,8 @@ impl NfsServer {
     /// See [`ClientTable::exchange_id`].
     ///
     /// # Errors
-    /// The errors of [`ClientTable::exchange_id`]; DELAY while the server drains. CLID_INUSE while the
-    /// owner string belongs to a client of another principal that may reclaim.
+    /// The errors of [`ClientTable::exchange_id`]; DELAY while the server drains. CLID_INUSE while
+    /// the owner string belongs to a client of another principal that may reclaim.
     pub fn exchange_id(&self, who: ExchangeIdRequest) -> Result<Arc<ClientIncarnation>, NfsStatus> {
         if self.draining.load(Ordering::Relaxed) {
             return Err(NfsStatus::DELAY);
@@ -274,7 +274,7 @@ impl NfsServer {
     ///
     /// # Errors
     /// BADSESSION.
-    pub fn find_session(&self, id: SessionId) -> Result<Arc<NfsSession>, NfsStatus> {
+    pub fn find_session(&self, id: NfsSessionId) -> Result<Arc<NfsSession>, NfsStatus> {
         let sessions = self.sessions.read();
         sessions.get(&id).cloned().ok_or(NfsStatus::BADSESSION)
     }
@@ -282,12 +282,12 @@ impl NfsServer {
     /// A random session id. Without state protection its knowledge suffices to use and destroy the
     /// session (RFC 8881 2.10.8.3, 18.37).
     #[must_use]
-    pub fn new_session_id(&self) -> SessionId {
+    pub fn new_session_id(&self) -> NfsSessionId {
         let mut id = [0; 16];
         self.host.random(&mut id);
         let number = self.next_session.fetch_add(1, Ordering::Relaxed);
         id[12..].copy_from_slice(&number.to_be_bytes());
-        SessionId(id)
+        NfsSessionId(id)
     }
 
     /// Random part of a client id.

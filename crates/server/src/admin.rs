@@ -32,12 +32,12 @@ use crate::metadata_cache::MetadataCaches;
 use crate::observe::features::FeatureRegistry;
 use crate::observe::observer::Observer;
 use crate::shares::limits::LimitsBook;
-use answer::Refusal;
+use answer::AdminRefusal;
 use axum::extract::{RawPathParams, Request};
 use axum::routing::on;
 use axum::{Extension, Router};
 use files::Files;
-pub use listen::{Peer, Socket};
+pub use listen::{AdminSocket, Peer};
 pub use pointer::{Pointer, pointed_token};
 use smb::SmbServer;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl AdminState {
 }
 
 /// Serves the API until the task is dropped.
-pub async fn serve(socket: Socket, state: AdminState) {
+pub async fn serve(socket: AdminSocket, state: AdminState) {
     socket.serve(router(&state)).await;
 }
 
@@ -129,13 +129,13 @@ fn router(state: &AdminState) -> Router {
             };
         router = router.route(operation.path, on(operation.method.filter(), answer));
     }
-    let refusing = |state: AdminState, why: Refusal| {
+    let refusing = |state: AdminState, why: AdminRefusal| {
         move |Extension(peer): Extension<Peer>, request: Request| async move {
             request::refuse(&state, peer, &request, why)
         }
     };
-    let nothing = Refusal::Missing("unknown path; see /v1/openapi.json");
+    let nothing = AdminRefusal::Missing("unknown path; see /v1/openapi.json");
     router
         .fallback(refusing(state.clone(), nothing))
-        .method_not_allowed_fallback(refusing(state.clone(), Refusal::Method))
+        .method_not_allowed_fallback(refusing(state.clone(), AdminRefusal::Method))
 }

@@ -28,7 +28,7 @@ mod workers;
 
 pub use accounts::{system_users, users};
 pub use admin::{ADMIN_TOKEN_FILE, ReloadWish, pointed_token};
-pub use machine::interfaces::{Link, machine_interfaces};
+pub use machine::interfaces::{SystemInterface, machine_interfaces};
 pub use service::Service;
 pub use shares::limits::{ChangeRefusal, LimitsBook};
 pub use start_error::StartError;

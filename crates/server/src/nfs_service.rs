@@ -6,7 +6,7 @@ use crate::config::{
 };
 use crate::conn::connections::ConnectionTable;
 use crate::conn::listener::Listener;
-use crate::conn::seats::Seats;
+use crate::conn::threads::ThreadAssignments;
 use crate::host::ProcessHost;
 use crate::supervisor::Beat;
 use files::{Files, VolumeId};
@@ -49,16 +49,17 @@ impl NfsService {
         files: &Arc<Files>,
         host: &Arc<ProcessHost>,
         connections: &Arc<ConnectionTable>,
-        seats: &Arc<Seats>,
+        assignments: &Arc<ThreadAssignments>,
     ) -> Self {
         let server = nfs::NfsServer::new(
             nfs_config(config, shares, host, files.meter()),
             files.clone(),
             host.clone(),
         );
-        let (host, connections, seats) = (host.clone(), connections.clone(), seats.clone());
+        let (host, connections, assignments) =
+            (host.clone(), connections.clone(), assignments.clone());
         let meter = files.meter().clone();
-        let listener = Listener::new(server.clone(), host, connections, seats, meter);
+        let listener = Listener::new(server.clone(), host, connections, assignments, meter);
         Self { server, listening: Vec::new(), listener }
     }
 

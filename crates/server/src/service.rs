@@ -4,15 +4,16 @@ use crate::accounts::kerberos::Judge;
 use crate::accounts::names::{HostNames, WantedNames};
 use crate::accounts::system_users;
 use crate::accounts::users::Users;
-use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
+use crate::admin::{self, AdminSocket, Pointer, ReloadWish, ShareConfigs, Tokens};
 use crate::backend::{self, Backend, OpenedBackend};
 use crate::config::{
-    AdminAddress, EncryptionSetting, HostRule, Ntlm, ServerConfig, ShareConfig, Signing, SmbStable,
+    AdminAddress, EncryptionSetting, HostRule, Ntlm, ServerConfig, ShareConfig, SigningSetting,
+    SmbStable,
 };
 use crate::conn::connections::ConnectionTable;
 use crate::conn::drain::{Drain, flushed};
 use crate::conn::listener::Listener;
-use crate::conn::seats::{EVEN_OUT_EVERY, Seats, Threads};
+use crate::conn::threads::{ConnectionThreads, EVEN_OUT_EVERY, ThreadAssignments};
 use crate::conn::tls;
 use crate::host::ProcessHost;
 use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN};
@@ -72,7 +73,7 @@ pub struct Service {
     audit: Option<Arc<Audit>>,
     traces: Arc<Traces>,
     tasks: Vec<JoinHandle<()>>,
-    threads: Threads,
+    threads: ConnectionThreads,
 }
 
 impl Service {
@@ -121,10 +122,10 @@ impl Service {
         host.set_connections(connections.clone());
         let (sockets, listening) = listen_smb(config, passed.smb, &host)?;
         let threads = threads()?;
-        let seats = threads.seats();
-        let nfs = NfsService::new(config, &server.config(), &files, &host, &connections, seats);
+        let on = threads.assignments();
+        let nfs = NfsService::new(config, &server.config(), &files, &host, &connections, on);
         let meter = files.meter().clone();
-        let listener = Listener::new(server, host.clone(), connections, seats.clone(), meter);
+        let listener = Listener::new(server, host.clone(), connections, on.clone(), meter);
         let (reload, reloads) = mpsc::channel(1);
         let shares = Arc::<ShareConfigs>::default();
         shares.set(&config.shares);
@@ -220,14 +221,14 @@ impl Service {
         self.tasks.push(tokio::spawn(networks));
         self.tasks.push(tokio::spawn(usage::follow(self.limits.clone())));
         self.tasks.push(tokio::spawn(tick_caches(self.caches.clone())));
-        self.tasks.push(tokio::spawn(even_out(self.threads.seats().clone())));
+        self.tasks.push(tokio::spawn(even_out(self.threads.assignments().clone())));
         self.tasks.push(tokio::spawn(self.host.interfaces().clone().follow()));
         self.tasks.push(tokio::spawn(self.nfs.clone().tick(nfs)));
     }
 
     fn start_admin(
         &mut self,
-        socket: Socket,
+        socket: AdminSocket,
         config: &ServerConfig,
         observer: Arc<Observer>,
         reload: mpsc::Sender<ReloadWish>,
@@ -406,19 +407,19 @@ impl Service {
 fn admin_socket(
     address: Option<&AdminAddress>,
     passed: Vec<std::net::TcpListener>,
-) -> Result<Option<Socket>, StartError> {
+) -> Result<Option<AdminSocket>, StartError> {
     match address {
         Some(AdminAddress::Unix(path)) if passed.is_empty() => {
-            let socket = Socket::unix(path);
+            let socket = AdminSocket::unix(path);
             let wrong = |error| {
                 format!("cannot listen on {}: {error}; choose another path", path.display())
             };
             socket.map(Some).map_err(|error| StartError(wrong(error)))
         }
         Some(AdminAddress::Tcp(address)) => {
-            Ok(sockets(&[*address], passed)?.into_iter().next().map(Socket::Tcp))
+            Ok(sockets(&[*address], passed)?.into_iter().next().map(AdminSocket::Tcp))
         }
-        _ => Ok(sockets(&[], passed)?.into_iter().next().map(Socket::Tcp)),
+        _ => Ok(sockets(&[], passed)?.into_iter().next().map(AdminSocket::Tcp)),
     }
 }
 
@@ -473,8 +474,8 @@ async fn keep_credits(host: Arc<ProcessHost>, limits: Arc<LimitsBook>) {
     }
 }
 
-/// Writes burst credits within [`KEPT_WITHIN`]. Credits that are not written in time are lost, to the
-/// advantage of the shares.
+/// Writes burst credits within [`KEPT_WITHIN`]. Credits that are not written in time are lost, to
+/// the advantage of the shares.
 async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
     let (limits, now) = (limits.clone(), SmbHost::now(host).instant);
     let written = tokio::task::spawn_blocking(move || limits.keep_credits(now));
@@ -492,9 +493,9 @@ fn connections_of(config: &ServerConfig, max: usize) -> Arc<ConnectionTable> {
 
 /// Starts one thread per CPU, but at least two: with a single CPU the kernel scheduler divides the
 /// time between two threads better than one thread can.
-fn threads() -> Result<Threads, StartError> {
+fn threads() -> Result<ConnectionThreads, StartError> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Threads::start(processors.max(2)).map_err(|error| {
+    ConnectionThreads::start(processors.max(2)).map_err(|error| {
         StartError(format!(
             "cannot start connection threads: {error}; raise TasksMax or LimitNPROC"
         ))
@@ -502,12 +503,12 @@ fn threads() -> Result<Threads, StartError> {
 }
 
 /// Rebalances connections between threads at intervals.
-async fn even_out(seats: Arc<Seats>) {
+async fn even_out(assignments: Arc<ThreadAssignments>) {
     let mut times = tokio::time::interval(EVEN_OUT_EVERY);
     times.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         times.tick().await;
-        seats.even_out();
+        assignments.even_out();
     }
 }
 
@@ -702,7 +703,7 @@ fn smb_config(
         server_guid: guid,
         name: config.name.clone(),
         domain: config.workgroup.clone(),
-        signing_required: config.signing == Signing::Required,
+        signing_required: config.signing == SigningSetting::Required,
         ntlm: config.ntlm == Ntlm::On,
         encryption: match config.encryption {
             EncryptionSetting::Off => smb::EncryptionPolicy::Off,

@@ -3,7 +3,7 @@
 use crate::environment::PASSWORD;
 use crate::history::OperationHistory;
 use crate::messages::{self, UnframedMessage};
-use crate::model::{CELL_BYTES, ModelAnswer, ModelRequest, Op, OpId};
+use crate::model::{CELL_BYTES, FileOperation, ModelAnswer, ModelRequest, OpId};
 use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::codec::Reader;
@@ -17,7 +17,7 @@ mod replies;
 const CREDITS_MAX: u32 = 8192;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum SetUpPhase {
     Negotiate,
     Challenge,
     Authenticate,
@@ -50,7 +50,7 @@ pub struct SmbClientEnd {
     pub session: u32,
     random: Random,
     is_signed: bool,
-    phase: Phase,
+    phase: SetUpPhase,
     preauth: PreauthHash,
     session_id: SessionId,
     tree_id: TreeId,
@@ -80,7 +80,7 @@ impl SmbClientEnd {
             session,
             is_signed: random.percent(50),
             random,
-            phase: Phase::Negotiate,
+            phase: SetUpPhase::Negotiate,
             preauth: PreauthHash::default(),
             session_id: SessionId(0),
             tree_id: TreeId(0),
@@ -103,7 +103,7 @@ impl SmbClientEnd {
     /// True if it can send operations.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.phase == Phase::Ready
+        self.phase == SetUpPhase::Ready
     }
 
     /// True if the next message of the set-up can be sent.
@@ -156,11 +156,11 @@ impl SmbClientEnd {
     /// Encodes the next frame of the set-up.
     pub fn set_up(&mut self) -> Vec<u8> {
         let (command, body) = match self.phase {
-            Phase::Negotiate => (Command::NEGOTIATE, messages::negotiate(self.is_signed)),
-            Phase::Challenge => {
+            SetUpPhase::Negotiate => (Command::NEGOTIATE, messages::negotiate(self.is_signed)),
+            SetUpPhase::Challenge => {
                 (Command::SESSION_SETUP, messages::session_setup(&messages::ntlm_negotiate()))
             }
-            Phase::Authenticate => {
+            SetUpPhase::Authenticate => {
                 let user = format!("user{}", self.session % 3);
                 let (token, key) = messages::ntlm_authenticate(&user, PASSWORD, &self.challenge);
                 self.session_key = key;
@@ -173,7 +173,7 @@ impl SmbClientEnd {
         if matches!(command, Command::NEGOTIATE | Command::SESSION_SETUP) {
             self.preauth.update(&frame[4..]);
         }
-        if self.phase == Phase::Authenticate && self.is_signed {
+        if self.phase == SetUpPhase::Authenticate && self.is_signed {
             let purpose = KeyPurpose::Signing;
             let key = derive(Dialect::Smb311, &self.session_key, purpose, &self.preauth.0);
             self.signing = Some(SigningKey::new(SigningAlgorithm::AesGmac, &key));
@@ -214,7 +214,7 @@ impl SmbClientEnd {
             };
             let mut message = messages::message(&request, file, self.random.next());
             message.is_related = is_related;
-            if let Op::Close { open } = request.op {
+            if let FileOperation::Close { open } = request.op {
                 self.exclusive.remove(&open);
                 if self.random.percent(80) {
                     self.forget(&request.op);
@@ -230,7 +230,7 @@ impl SmbClientEnd {
         let waiting = self.outstanding.iter().find_map(|(id, o)| match &o.purpose {
             RequestPurpose::Asked(ModelRequest {
                 id: op,
-                op: Op::Lock { waits: true, .. },
+                op: FileOperation::Lock { waits: true, .. },
                 ..
             }) => Some((*id, *op, o.async_id)),
             _ => None,
@@ -256,11 +256,11 @@ impl SmbClientEnd {
         self.credits as usize >= count
     }
 
-    fn file_of(&self, op: &Op) -> Option<FileId> {
+    fn file_of(&self, op: &FileOperation) -> Option<FileId> {
         op.open().and_then(|open| self.opens.get(&open)).copied()
     }
 
-    fn forget(&mut self, op: &Op) {
+    fn forget(&mut self, op: &FileOperation) {
         if let Some(open) = op.open() {
             self.opens.remove(&open);
         }

@@ -2,7 +2,7 @@
 //! does. It runs beside the SMB clients and is judged by the same model.
 
 use crate::model::{
-    CELL_BYTES, CELLS_MAX, Cells, ModelAnswer, ModelRequest, NAMES, Op, OpId, kinds,
+    CELL_BYTES, CELLS_MAX, Cells, FileOperation, ModelAnswer, ModelRequest, NAMES, OpId, kinds,
 };
 use crate::process::Process;
 use crate::random::Random;
@@ -105,7 +105,7 @@ impl Direct {
     pub fn ask(&mut self, id: OpId, names: u8, random: &mut Random) -> ModelRequest {
         let opens: Vec<OpId> = self.opens.keys().copied().collect();
         let op = match opens.is_empty() || random.percent(30) {
-            true => Op::Create {
+            true => FileOperation::Create {
                 name: random.small(names),
                 access: random.pick(&[kinds::READ, kinds::WRITE, 3, 3]),
                 share: if random.percent(75) { kinds::ALL } else { random.small(8) },
@@ -122,7 +122,7 @@ impl Direct {
         let session = self.session;
         let request = ModelRequest { id, session, op, after: None, is_cancelled: false };
         let open = request.op.open().and_then(|open| self.opens.get(&open).cloned());
-        if let Op::Close { open } = request.op {
+        if let FileOperation::Close { open } = request.op {
             self.opens.remove(&open);
         }
         let work: DirectWork = match open {
@@ -135,18 +135,18 @@ impl Direct {
     }
 }
 
-fn on_open(open: OpId, random: &mut Random) -> Op {
+fn on_open(open: OpId, random: &mut Random) -> FileOperation {
     let at = random.small(CELLS_MAX - 2);
     let cells = Cells { at, count: 1 + random.small(3.min(CELLS_MAX - at)) };
     match random.below(8) {
-        0 | 1 => Op::Close { open },
-        2 => Op::SetSize { open, count: random.small(CELLS_MAX) },
-        3..=5 => Op::Write { open, cells, through: false },
-        _ => Op::Read { open, cells },
+        0 | 1 => FileOperation::Close { open },
+        2 => FileOperation::SetSize { open, count: random.small(CELLS_MAX) },
+        3..=5 => FileOperation::Write { open, cells, through: false },
+        _ => FileOperation::Read { open, cells },
     }
 }
 
-async fn create(at: DirectContext, op: Op) -> AnswerAndOpen {
+async fn create(at: DirectContext, op: FileOperation) -> AnswerAndOpen {
     match open_named(&at, &op).await {
         Ok(result) => {
             let action = match result.action {
@@ -159,8 +159,8 @@ async fn create(at: DirectContext, op: Op) -> AnswerAndOpen {
     }
 }
 
-async fn open_named(at: &DirectContext, op: &Op) -> vfs::Result<files::OpenResult> {
-    let Op::Create { name, access, share, disposition, .. } = *op else {
+async fn open_named(at: &DirectContext, op: &FileOperation) -> vfs::Result<files::OpenResult> {
+    let FileOperation::Create { name, access, share, disposition, .. } = *op else {
         return Err(FsError::InvalidParameter);
     };
     let (directory, name) = at.find(NAMES[usize::from(name)]).await?;
@@ -196,8 +196,8 @@ async fn use_open(
 ) -> AnswerAndOpen {
     let bytes = |cells: u8| u64::from(cells) * CELL_BYTES as u64;
     let result = match request.op {
-        Op::Close { .. } => files.close(open).await,
-        Op::Read { cells, .. } => {
+        FileOperation::Close { .. } => files.close(open).await,
+        FileOperation::Read { cells, .. } => {
             let mut data = Vec::new();
             let length = usize::from(cells.count) * CELL_BYTES;
             match files.read(&open, bytes(cells.at), length, &mut data).await {
@@ -211,8 +211,10 @@ async fn use_open(
                 Err(error) => Err(error),
             }
         }
-        Op::SetSize { count, .. } => files.set_size(open.caller(), &open, bytes(count)).await,
-        Op::Write { cells, .. } => {
+        FileOperation::SetSize { count, .. } => {
+            files.set_size(open.caller(), &open, bytes(count)).await
+        }
+        FileOperation::Write { cells, .. } => {
             let data = vec![request.stamp(); usize::from(cells.count) * CELL_BYTES];
             files.write(open.caller(), &open, bytes(cells.at), &data)
         }

@@ -2,7 +2,7 @@
 
 use crate::client::SmbClientEnd;
 use crate::environment::Troubles;
-use crate::model::{CELLS_MAX, Cells, ModelRequest, ModelRules, NAMES, Op, OpId, kinds};
+use crate::model::{CELLS_MAX, Cells, FileOperation, ModelRequest, ModelRules, NAMES, OpId, kinds};
 use crate::random::Random;
 use wire::fscc;
 
@@ -77,7 +77,7 @@ pub fn requests(
             // All requests refer to the file that the first one opens.
             let share = share(random);
             let access = kinds::READ | kinds::WRITE;
-            ops.push(Op::Create {
+            ops.push(FileOperation::Create {
                 name: name(plan, random),
                 access,
                 share,
@@ -85,7 +85,7 @@ pub fn requests(
                 delete_on_close: false,
             });
             ops.push(on_open(plan, random, first));
-            ops.push(Op::Close { open: first });
+            ops.push(FileOperation::Close { open: first });
             true
         }
         1 if !opens.is_empty() => {
@@ -102,7 +102,7 @@ pub fn requests(
     let count = ops.len();
     let mut requests = Vec::new();
     for (at, mut op) in ops.into_iter().enumerate() {
-        if let Op::Lock { waits, .. } = &mut op {
+        if let FileOperation::Lock { waits, .. } = &mut op {
             *waits &= count == 1;
         }
         let after = (at > 0).then(|| *next - 1);
@@ -131,7 +131,7 @@ fn range(random: &mut Random) -> Cells {
     Cells { at: random.pick(&[0, 0, 2, 4]), count: random.pick(&[1, 2]) }
 }
 
-fn single(plan: &FilePlan, random: &mut Random, opens: &[OpId]) -> Op {
+fn single(plan: &FilePlan, random: &mut Random, opens: &[OpId]) -> FileOperation {
     if opens.is_empty() || random.percent(if opens.len() < 3 { 35 } else { 10 }) {
         let dispositions = [
             fscc::FILE_SUPERSEDE,
@@ -144,7 +144,7 @@ fn single(plan: &FilePlan, random: &mut Random, opens: &[OpId]) -> Op {
             fscc::FILE_OVERWRITE,
             fscc::FILE_OVERWRITE_IF,
         ];
-        return Op::Create {
+        return FileOperation::Create {
             name: name(plan, random),
             access: random.pick(&[0, 1, 2, 3, 3, 3, 4, 7, 7, 7]),
             share: share(random),
@@ -154,15 +154,17 @@ fn single(plan: &FilePlan, random: &mut Random, opens: &[OpId]) -> Op {
     }
     let open = random.pick(opens);
     match random.below(20) {
-        0..4 => Op::Close { open },
-        4 | 5 => Op::Rename { open, to: name(plan, random), replace: random.percent(60) },
-        6 | 7 => Op::Dispose { open, delete: random.percent(75) },
+        0..4 => FileOperation::Close { open },
+        4 | 5 => {
+            FileOperation::Rename { open, to: name(plan, random), replace: random.percent(60) }
+        }
+        6 | 7 => FileOperation::Dispose { open, delete: random.percent(75) },
         _ => on_open(plan, random, open),
     }
 }
 
 /// Draws an operation on the contents of a file.
-fn on_open(plan: &FilePlan, random: &mut Random, open: OpId) -> Op {
+fn on_open(plan: &FilePlan, random: &mut Random, open: OpId) -> FileOperation {
     let cells = cells(random);
     let (exclusive, waits) = (random.percent(60), random.percent(50));
     // Flushes matter in runs with power failures.
@@ -171,11 +173,11 @@ fn on_open(plan: &FilePlan, random: &mut Random, open: OpId) -> Op {
     let locks = if plan.names <= 2 { 6 } else { 2 };
     let weights = [6, 6, locks + 1, locks, 1, flush];
     match random.weighted(weights.into_iter()) {
-        0 => Op::Read { open, cells },
-        1 => Op::Write { open, cells, through: random.percent(20) },
-        2 => Op::Lock { open, lock: range(random), exclusive, waits },
-        3 => Op::Unlock { open, lock: range(random) },
-        4 => Op::SetSize { open, count: random.small(CELLS_MAX) },
-        _ => Op::Flush { open },
+        0 => FileOperation::Read { open, cells },
+        1 => FileOperation::Write { open, cells, through: random.percent(20) },
+        2 => FileOperation::Lock { open, lock: range(random), exclusive, waits },
+        3 => FileOperation::Unlock { open, lock: range(random) },
+        4 => FileOperation::SetSize { open, count: random.small(CELLS_MAX) },
+        _ => FileOperation::Flush { open },
     }
 }

@@ -5,7 +5,8 @@
 //! no earlier than some reply requires.
 
 use crate::model::{
-    ModelAnswer, ModelRequest, ModelRules, ModelState, Op, OpId, OperationProgress, ReferenceFile,
+    FileOperation, ModelAnswer, ModelRequest, ModelRules, ModelState, OpId, OperationProgress,
+    ReferenceFile,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -213,7 +214,7 @@ impl OperationHistory {
     #[must_use]
     pub fn may_wait(&self, id: OpId) -> bool {
         let Some(request) = self.pending.get(&id) else { return false };
-        let Op::Lock { open, lock: cells, exclusive, waits: true } = request.op else {
+        let FileOperation::Lock { open, lock: cells, exclusive, waits: true } = request.op else {
             return false;
         };
         self.gave_up

@@ -1,6 +1,6 @@
 //! Encodes requests and decodes responses without the server's decoders. MS-SMB2 2.2.
 
-use crate::model::{CELL_BYTES, Cells, ModelRequest, NAMES, Op, kinds};
+use crate::model::{CELL_BYTES, Cells, FileOperation, ModelRequest, NAMES, kinds};
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use wire::codec::Writer;
@@ -171,13 +171,15 @@ fn length(cells: Cells) -> u32 {
 #[must_use]
 pub fn message(request: &ModelRequest, file: FileId, quirk: u64) -> UnframedMessage {
     let (command, body) = match request.op {
-        Op::Close { .. } => {
+        FileOperation::Close { .. } => {
             let flags = (quirk % 2) as u16 * CloseRequest::POSTQUERY_ATTRIBUTES;
             (Command::CLOSE, body(|w| CloseRequest { flags, file_id: file }.encode(w)))
         }
-        Op::Create { .. } => (Command::CREATE, create(&request.op, quirk)),
-        Op::Dispose { delete, .. } => (Command::SET_INFO, set_info(13, file, &[u8::from(delete)])),
-        Op::Flush { .. } => (
+        FileOperation::Create { .. } => (Command::CREATE, create(&request.op, quirk)),
+        FileOperation::Dispose { delete, .. } => {
+            (Command::SET_INFO, set_info(13, file, &[u8::from(delete)]))
+        }
+        FileOperation::Flush { .. } => (
             Command::FLUSH,
             body(|w| {
                 w.u16(24);
@@ -185,12 +187,12 @@ pub fn message(request: &ModelRequest, file: FileId, quirk: u64) -> UnframedMess
                 file.encode(w);
             }),
         ),
-        Op::Lock { lock: cells, exclusive, waits, .. } => {
+        FileOperation::Lock { lock: cells, exclusive, waits, .. } => {
             let kind = if exclusive { 2 } else { 1 };
             (Command::LOCK, lock(file, cells, if waits { kind } else { kind | 0x10 }))
         }
-        Op::Unlock { lock: cells, .. } => (Command::LOCK, lock(file, cells, 4)),
-        Op::Read { cells, .. } => (
+        FileOperation::Unlock { lock: cells, .. } => (Command::LOCK, lock(file, cells, 4)),
+        FileOperation::Read { cells, .. } => (
             Command::READ,
             body(|w| {
                 let (offset_bytes, length_bytes) = (offset(cells), length(cells));
@@ -204,14 +206,14 @@ pub fn message(request: &ModelRequest, file: FileId, quirk: u64) -> UnframedMess
                 read.encode(w);
             }),
         ),
-        Op::Rename { to, replace, .. } => {
+        FileOperation::Rename { to, replace, .. } => {
             (Command::SET_INFO, rename(file, NAMES[usize::from(to)], replace))
         }
-        Op::SetSize { count, .. } => {
+        FileOperation::SetSize { count, .. } => {
             let size = length(Cells { at: 0, count });
             (Command::SET_INFO, set_info(20, file, &u64::from(size).to_le_bytes()))
         }
-        Op::Write { cells, through, .. } => {
+        FileOperation::Write { cells, through, .. } => {
             let data = vec![request.stamp(); length(cells) as usize];
             let flags = if through { WriteRequest::WRITE_THROUGH } else { 0 };
             let write =
@@ -245,8 +247,8 @@ pub fn lease_acknowledgment(key: [u8; 16], state: u8) -> Vec<u8> {
     })
 }
 
-fn create(op: &Op, quirk: u64) -> Vec<u8> {
-    let Op::Create { name, access, share, disposition, delete_on_close } = *op else {
+fn create(op: &FileOperation, quirk: u64) -> Vec<u8> {
+    let FileOperation::Create { name, access, share, disposition, delete_on_close } = *op else {
         return Vec::new();
     };
     let name = NAMES[usize::from(name)];

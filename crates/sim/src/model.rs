@@ -38,7 +38,7 @@ pub mod kinds {
 /// An operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
-pub enum Op {
+pub enum FileOperation {
     Close { open: OpId },
     Create { name: u8, access: u8, share: u8, disposition: u32, delete_on_close: bool },
     Dispose { open: OpId, delete: bool },
@@ -51,7 +51,7 @@ pub enum Op {
     Write { open: OpId, cells: Cells, through: bool },
 }
 
-impl Op {
+impl FileOperation {
     /// The open that it refers to; `None` for a CREATE.
     #[must_use]
     pub fn open(&self) -> Option<OpId> {
@@ -138,7 +138,7 @@ pub struct ModelRequest {
     /// Its session.
     pub session: u32,
     /// The operation.
-    pub op: Op,
+    pub op: FileOperation,
     /// Its predecessor in a chain of related requests.
     pub after: Option<OpId>,
     /// Its cancellation was requested.

@@ -1,6 +1,6 @@
 //! Creation of names in any case: no two threads create case variants of one name.
 
-use crate::spelling::{DirectoryLookup, PathSpelling};
+use crate::case_lookup::{CaseLookup, DirectoryLookup};
 use crate::tree::CachedVfs;
 use sync::MutexGuard;
 use vfs::freshness;
@@ -33,9 +33,9 @@ impl CachedVfs {
         };
         let _creation = self.lock_creation(key, name.as_bytes());
         // Case variants that were created during the wait for the lock count.
-        match self.find_name_spelling(ArrivalOrder::next(), (key, &parent), &name, Wait::Allowed)? {
-            PathSpelling::As(_) => Err(FsError::AlreadyExists),
-            PathSpelling::Missing(_) | PathSpelling::Absent(_) => {
+        match self.find_stored_name(ArrivalOrder::next(), (key, &parent), &name, Wait::Allowed)? {
+            CaseLookup::Stored(_) => Err(FsError::AlreadyExists),
+            CaseLookup::Missing(_) | CaseLookup::Absent(_) => {
                 let path = parent.join(&name);
                 // Tracking costs more than a lookup here, unless lookups are slow.
                 if self.inner.features().always_waits {
@@ -44,7 +44,7 @@ impl CachedVfs {
                     self.create_exact(actor, &path, how)
                 }
             }
-            PathSpelling::Unknown => self.create_by_backend(actor, path, case, how),
+            CaseLookup::Unknown => self.create_by_backend(actor, path, case, how),
         }
     }
 
@@ -64,12 +64,12 @@ impl CachedVfs {
         let key = child.directory.key();
         let _creation = self.lock_creation(key, name.as_bytes());
         // Names are cached by the directory's key, wherever it is now.
-        match self.find_name_spelling(ArrivalOrder::next(), (key, &above), &name, Wait::Allowed)? {
-            PathSpelling::As(_) => Err(FsError::AlreadyExists),
-            PathSpelling::Missing(_) | PathSpelling::Absent(_) => {
+        match self.find_stored_name(ArrivalOrder::next(), (key, &above), &name, Wait::Allowed)? {
+            CaseLookup::Stored(_) => Err(FsError::AlreadyExists),
+            CaseLookup::Missing(_) | CaseLookup::Absent(_) => {
                 self.inner.create_in(actor, child, Case::Sensitive, how)
             }
-            PathSpelling::Unknown => self.inner.create_in(actor, child, case, how),
+            CaseLookup::Unknown => self.inner.create_in(actor, child, case, how),
         }
     }
 

@@ -284,7 +284,7 @@ fn slots_for(budget_bytes: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
     use vfs::{
@@ -297,8 +297,9 @@ mod tests {
     const ADDED: NameChange<'_> = NameChange::Added(HERE, b"name");
     const REMOVED: NameChange<'_> = NameChange::Removed(HERE, b"name");
 
+    /// A clock that stands still.
     #[derive(Debug)]
-    struct FixedClock;
+    pub(crate) struct FixedClock;
 
     impl Surroundings for FixedClock {
         fn now(&self) -> Timestamp {

@@ -13,6 +13,7 @@
 //! Without feeds or room, calls pass through to the backend.
 #![forbid(unsafe_code)]
 
+mod case_lookup;
 mod counters;
 mod create;
 mod created_files;
@@ -26,7 +27,6 @@ mod options;
 mod pace;
 mod path_cache;
 mod records;
-mod spelling;
 mod state;
 mod tree;
 

@@ -1,8 +1,8 @@
 //! Opens: from the cache, or by the backend, whose answer is cached.
 
+use crate::case_lookup::{CaseLookup, has_no_case};
 use crate::created_names::CreatedFile;
 use crate::path_cache::{CachedOpen, ParentState, PathFacts};
-use crate::spelling::{PathSpelling, has_no_case};
 use crate::state::{CachedName, MetadataCacheState, parent_of, split};
 use crate::tree::{CachedVfs, StateGuard};
 use std::sync::Arc;
@@ -135,15 +135,15 @@ impl CachedVfs {
             return Err(first);
         }
         let exact = OpenHow { case: Case::Sensitive, ..how };
-        match self.find_spelling(actor, path, how.wait)? {
+        match self.find_stored_path(actor, path, how.wait)? {
             // The caller's search permission is unknown.
-            PathSpelling::Missing(_) if first == FsError::WouldBlock => Err(first),
-            PathSpelling::Missing(error) => Err(error),
-            PathSpelling::Absent(spelt) => self.open_exact(actor, &spelt, exact),
-            PathSpelling::Unknown => self.open_by_backend(actor, path, how),
-            PathSpelling::As(spelt) => match self.open_exact(actor, &spelt, exact) {
+            CaseLookup::Missing(_) if first == FsError::WouldBlock => Err(first),
+            CaseLookup::Missing(error) => Err(error),
+            CaseLookup::Absent(stored) => self.open_exact(actor, &stored, exact),
+            CaseLookup::Unknown => self.open_by_backend(actor, path, how),
+            CaseLookup::Stored(stored) => match self.open_exact(actor, &stored, exact) {
                 // The name has changed since; the backend finds the current one.
-                Err(FsError::NotFound | FsError::PathNotFound) if spelt != *path => {
+                Err(FsError::NotFound | FsError::PathNotFound) if stored != *path => {
                     self.open_by_backend(actor, path, how)
                 }
                 other => other,
@@ -224,7 +224,7 @@ impl CachedVfs {
                     self.counters.names.hit();
                     return CacheLookup::Absent;
                 }
-                CachedName::Spelt(spelt) => path = spelt,
+                CachedName::Spelt(stored) => path = stored,
                 CachedName::Exact => {
                     is_there = true;
                     break;

@@ -249,8 +249,9 @@ pub fn parent_of(path: &RelPath) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
-    use vfs::{Actor, Attributes, OpenHow, Timestamp, Vfs, Wait};
+    use crate::created_names::tests::FixedClock;
+    use vfs::memory::{MemoryOptions, MemoryVfs};
+    use vfs::{Actor, Attributes, OpenHow, Vfs, Wait};
 
     fn key(inode: u64) -> FileKey {
         FileKey { device: 1, inode }
@@ -282,13 +283,6 @@ mod tests {
     }
 
     fn attributes_of_root() -> Attributes {
-        #[derive(Debug)]
-        struct FixedClock;
-        impl Surroundings for FixedClock {
-            fn now(&self) -> Timestamp {
-                Timestamp(1)
-            }
-        }
         let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(FixedClock));
         let how = OpenHow::looking(Wait::Allowed);
         vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap().attributes

@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(check_new(node.as_fd(), &renamed), Ok(()), "it might as well be a new one");
         std::fs::write(folder.path().join("d/entry"), "").unwrap();
         assert_eq!(check_new(node.as_fd(), &renamed), Err(FsError::NotFound));
-        let untold = Attributes { born: None, ..new };
-        assert_eq!(check_new(node.as_fd(), &untold), Err(FsError::NotFound));
+        let without_birth = Attributes { born: None, ..new };
+        assert_eq!(check_new(node.as_fd(), &without_birth), Err(FsError::NotFound));
     }
 }

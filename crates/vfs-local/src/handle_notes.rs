@@ -41,9 +41,9 @@ const EMPTY: HandleNote = HandleNote {
     bytes: [0; HANDLE_BYTES_MAX],
 };
 
-type Part = Mutex<Box<[HandleNote]>>;
+type HandleNoteShard = Mutex<Box<[HandleNote]>>;
 
-static TABLE: [OnceLock<Part>; PARTS] = [const { OnceLock::new() }; PARTS];
+static TABLE: [OnceLock<HandleNoteShard>; PARTS] = [const { OnceLock::new() }; PARTS];
 
 /// The cached handle of this file.
 pub fn find(key: FileKey, born: Option<Timestamp>) -> Option<NodeHandle> {

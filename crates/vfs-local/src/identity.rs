@@ -10,15 +10,15 @@
 //! an id that owns nothing. A call without a guard then fails instead of succeeding with
 //! privileges.
 //!
-//! An elevated user ([`vfs::Elevated`], [`vfs::NameActor`]) retains its own user id and gets single
-//! capabilities. Files that it creates belong to it, and the capabilities never include CAP_CHOWN,
-//! CAP_FSETID or CAP_MKNOD, except CAP_CHOWN to take ownership. capabilities(7). A call that
-//! resolves a path uses [`IdentityGuard::on_path`], which refuses all of these elevations.
+//! An elevated user ([`vfs::ElevationReason`], [`vfs::NameActor`]) retains its own user id and gets
+//! single capabilities. Files that it creates belong to it, and the capabilities never include
+//! CAP_CHOWN, CAP_FSETID or CAP_MKNOD, except CAP_CHOWN to take ownership. capabilities(7). A call
+//! that resolves a path uses [`IdentityGuard::on_path`], which refuses all of these elevations.
 
 use rustix::thread::{CapabilitySet, UnshareFlags};
 use std::cell::RefCell;
 use std::sync::OnceLock;
-use vfs::{Actor, Elevated, FsError, Identity, NameActor, Result, Role, ServerWork};
+use vfs::{Actor, ElevationReason, FsError, Identity, NameActor, Result, Role, ServerWork};
 
 /// The calling thread's credentials, as far as this module set them. The kernel keeps them per
 /// thread.
@@ -47,7 +47,7 @@ struct EffectiveCredentials {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Power {
     /// For one open node.
-    Node(Elevated),
+    Node(ElevationReason),
     /// For names in open directories: [`NameActor::Granted`].
     Names,
     /// For one hard link to an open node in an open directory: [`IdentityGuard::on_link`].
@@ -140,11 +140,11 @@ impl IdentityGuard {
         }
     }
 
-    /// Like [`IdentityGuard::on_names`], to remove a name from a directory that the actor owns, on a thread
-    /// without groups: the thread takes the actor's user id only. `owner` returns the owner of the
-    /// directory. For an owner the kernel checks no group, neither in mode bits nor in access lists
-    /// (acl(5)), and a removal stores none. That saves two of four changes of credentials. These are
-    /// fewer rights than the actor's own, so a refusal is not final.
+    /// Like [`IdentityGuard::on_names`], to remove a name from a directory that the actor owns, on
+    /// a thread without groups: the thread takes the actor's user id only. `owner` returns the
+    /// owner of the directory. For an owner the kernel checks no group, neither in mode bits nor in
+    /// access lists (acl(5)), and a removal stores none. That saves two of four changes of
+    /// credentials. These are fewer rights than the actor's own, so a refusal is not final.
     ///
     /// `None` if this does not apply.
     ///
@@ -214,8 +214,8 @@ impl IdentityGuard {
         is_powerless.then(|| Self::guard(|_| Ok(())).ok()).flatten()
     }
 
-    /// Keeps the calling thread's credentials, if they are those of `actor` without elevation, with or
-    /// without its groups ([`IdentityGuard::on_own_directory`]). `None` otherwise.
+    /// Keeps the calling thread's credentials, if they are those of `actor` without elevation, with
+    /// or without its groups ([`IdentityGuard::on_own_directory`]). `None` otherwise.
     pub fn on_present(actor: Actor<'_>) -> Option<Self> {
         let Role::User(user) = actor.role() else { return None };
         let is_present = THREAD.with_borrow(|thread| {
@@ -369,14 +369,14 @@ fn capabilities_of(power: Power) -> CapabilitySet {
     let any_mode = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
     match power {
         // Only an owner may change names in a sticky directory, and its extended attributes.
-        Power::Names | Power::Node(Elevated::Attributes | Elevated::StoredData) => {
+        Power::Names | Power::Node(ElevationReason::Attributes | ElevationReason::StoredData) => {
             any_mode | CapabilitySet::FOWNER
         }
         // Permits linking like an owner. The kernel still checks the directories' permissions, and
         // refuses append-only and immutable files.
         Power::Link => CapabilitySet::FOWNER,
         // A change of the owner clears set-user-ID bits, which the kernel permits to an owner only.
-        Power::Node(Elevated::TakeOwnership) => CapabilitySet::CHOWN | CapabilitySet::FOWNER,
+        Power::Node(ElevationReason::TakeOwnership) => CapabilitySet::CHOWN | CapabilitySet::FOWNER,
     }
 }
 

@@ -158,7 +158,7 @@ fn call<T>(root: BorrowedFd<'_>, command: u32, id: u32, data: &mut T) -> rustix:
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
-    use vfs::{Elevated, Identity, ServerWork};
+    use vfs::{ElevationReason, Identity, ServerWork};
 
     #[test]
     fn quota_structures_have_the_kernel_layout() {
@@ -175,7 +175,7 @@ mod tests {
     fn other_users_quota_is_refused_without_a_system_call() {
         let folder = std::fs::File::open("/").expect("a directory");
         let (root, user) = (folder.as_fd(), Identity { uid: 4001, gid: 4001, groups: vec![0] });
-        let beyond = Elevated::ALL.map(|elevated| Actor::elevate(&user, elevated));
+        let beyond = ElevationReason::ALL.map(|elevated| Actor::elevate(&user, elevated));
         for who in beyond.into_iter().chain([user.actor()]) {
             assert_eq!(set(root, who, 4001, QuotaLimits::default()), Err(FsError::AccessDenied));
             assert_eq!(get(root, who, 4002), Err(FsError::AccessDenied));

@@ -23,7 +23,7 @@ use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
 use undo::{SecurityTarget, UndoLog};
 use vfs::{
-    Actor, AttributeChanges, Elevated, FsError, Identity, OwnerChange, PosixAcl, Result,
+    Actor, AttributeChanges, ElevationReason, FsError, Identity, OwnerChange, PosixAcl, Result,
     SecurityChange, ServerWork,
 };
 
@@ -270,7 +270,7 @@ impl PermissionStep<'_> {
             }
             Self::Owner(owner) => {
                 let changes = AttributeChanges { owner, ..AttributeChanges::default() };
-                change_rights(node, elevated(who, Elevated::TakeOwnership), &changes)?;
+                change_rights(node, elevated(who, ElevationReason::TakeOwnership), &changes)?;
                 return Ok(owner.uid.unwrap_or(uid));
             }
             Self::List(list) => {
@@ -424,11 +424,11 @@ fn perform_all<'a>(
 /// elevation.
 fn as_owner(who: Actor<'_>, owner: u32) -> Actor<'_> {
     let is_own = who.user().is_some_and(|user| user.uid == owner);
-    if is_own { who } else { elevated(who, Elevated::Attributes) }
+    if is_own { who } else { elevated(who, ElevationReason::Attributes) }
 }
 
 /// The actor with an elevation for this part of the change.
-fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
+fn elevated(who: Actor<'_>, power: ElevationReason) -> Actor<'_> {
     who.user().map_or(who, |user| Actor::elevate(user, power))
 }
 

@@ -61,15 +61,15 @@ const STREAMS: u8 = 4;
 const DESCRIPTOR: u8 = 8;
 const POSIX_ACL: u8 = 16;
 
-type Part = Mutex<Box<[XattrNote]>>;
+type XattrNoteShard = Mutex<Box<[XattrNote]>>;
 
-static TABLE: [OnceLock<Part>; PARTS] = [const { OnceLock::new() }; PARTS];
+static TABLE: [OnceLock<XattrNoteShard>; PARTS] = [const { OnceLock::new() }; PARTS];
 
 /// Devices of served trees that have multigrain timestamps, with the number of trees on each.
 static SERVED_DEVICES: RwLock<Vec<(u64, u32)>> = RwLock::new(Vec::new());
 
-/// Registration of a served tree's device for [`XattrNoteReader::of_device`]. Its owner has the tree's root
-/// open: meanwhile no other file system gets the device number.
+/// Registration of a served tree's device for [`XattrNoteReader::of_device`]. Its owner has the
+/// tree's root open: meanwhile no other file system gets the device number.
 #[derive(Debug)]
 pub struct DeviceRegistration(Option<u64>);
 
@@ -116,8 +116,8 @@ fn type_of(node: BorrowedFd<'_>) -> i64 {
     rustix::fs::fstatfs(node).map_or(0, |stat| stat.f_type)
 }
 
-/// Returns true if each change of a file after statx(2) gets another change time on file systems with
-/// this magic number.
+/// Returns true if each change of a file after statx(2) gets another change time on file systems
+/// with this magic number.
 fn is_multigrain(file_system: i64) -> bool {
     static HAS_KERNEL: OnceLock<bool> = OnceLock::new();
     let has_kernel = || {
@@ -129,8 +129,9 @@ fn is_multigrain(file_system: i64) -> bool {
     is_ordered && *HAS_KERNEL.get_or_init(has_kernel)
 }
 
-/// Returns true if a file system with this magic number may be mounted as ext2 or ext3. The kernel's
-/// driver of ext4 serves these types without multigrain timestamps, and their number is the same.
+/// Returns true if a file system with this magic number may be mounted as ext2 or ext3. The
+/// kernel's driver of ext4 serves these types without multigrain timestamps, and their number is
+/// the same.
 fn is_older_ext(file_system: i64, mount_types: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
     let is_ext4 = |types: Vec<Vec<u8>>| !types.is_empty() && types.iter().all(|t| t == b"ext4");
     file_system == EXT_MAGIC && !is_ext4(mount_types())

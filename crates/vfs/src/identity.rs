@@ -89,7 +89,7 @@ pub enum Role<'a> {
     /// The user's own rights; the user owns a created node.
     User(&'a Identity),
     /// The user, with a power beyond POSIX permissions; the user still owns a created node.
-    Elevated(&'a Identity, Elevated),
+    Elevated(&'a Identity, ElevationReason),
     /// The server itself, on behalf of no user. It creates no user's file and changes none.
     Server(ServerWork),
 }
@@ -111,7 +111,7 @@ impl<'a> Actor<'a> {
 
     /// The user, with a power beyond POSIX permissions.
     #[must_use]
-    pub const fn elevate(user: &'a Identity, reason: Elevated) -> Self {
+    pub const fn elevate(user: &'a Identity, reason: ElevationReason) -> Self {
         Self::new(Role::Elevated(user, reason))
     }
 
@@ -158,7 +158,7 @@ impl<'a> Actor<'a> {
 
     /// The power beyond the user's own rights.
     #[must_use]
-    pub fn elevated(self) -> Option<Elevated> {
+    pub fn elevated(self) -> Option<ElevationReason> {
         match self.role {
             Role::Elevated(_, elevated) => Some(elevated),
             Role::User(_) | Role::Server(_) => None,
@@ -211,7 +211,9 @@ impl<'a> Actor<'a> {
     pub fn overrides_permissions(self) -> bool {
         match self.role {
             Role::User(user) => user.uid == 0,
-            Role::Elevated(user, elevated) => user.uid == 0 || elevated != Elevated::TakeOwnership,
+            Role::Elevated(user, elevated) => {
+                user.uid == 0 || elevated != ElevationReason::TakeOwnership
+            }
             Role::Server(_) => true,
         }
     }
@@ -223,7 +225,7 @@ impl<'a> Actor<'a> {
         match self.role {
             Role::User(user) => user.uid == 0 || user.uid == uid,
             Role::Elevated(user, elevated) => {
-                user.uid == 0 || user.uid == uid || elevated != Elevated::TakeOwnership
+                user.uid == 0 || user.uid == uid || elevated != ElevationReason::TakeOwnership
             }
             Role::Server(_) => true,
         }
@@ -241,7 +243,7 @@ impl<'a> Actor<'a> {
             Role::User(_) => false,
             Role::Server(_) => changes_owner || changes.mode.is_some(),
             Role::Elevated(user, _) if user.uid == 0 => false,
-            Role::Elevated(user, Elevated::TakeOwnership) => {
+            Role::Elevated(user, ElevationReason::TakeOwnership) => {
                 let is_own = uid.is_none_or(|uid| uid == user.uid);
                 !is_own || gid.is_some_and(|gid| !user.in_group(gid)) || changes.mode.is_some()
             }
@@ -255,7 +257,7 @@ impl<'a> Actor<'a> {
 /// foreign owner or group, set-ID bits, or device nodes. Names have a power of their own, which no
 /// call by path takes: [`crate::NameActor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Elevated {
+pub enum ElevationReason {
     /// An open with WRITE_ATTRIBUTES or WRITE_DAC changes times, DOS attributes or permission bits,
     /// which POSIX reserves for the owner. MS-FSA 2.1.5.15.
     Attributes,
@@ -267,7 +269,7 @@ pub enum Elevated {
     TakeOwnership,
 }
 
-impl Elevated {
+impl ElevationReason {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Attributes, Self::StoredData, Self::TakeOwnership];
 }

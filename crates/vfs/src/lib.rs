@@ -61,7 +61,7 @@ pub use features::{FileSystemId, SecurityChange, TreeFeatures};
 pub use file_extents::FileExtents;
 pub use freshness::ArrivalOrder;
 pub use handle::{LocatedNode, NodeHandle, PersistentHandles, SpecialKind};
-pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
+pub use identity::{Actor, ElevationReason, Identity, Role, ServerWork};
 pub use keyed_hash::KeyedBuildHasher;
 pub use listing::{EntryChoice, ListSink, ListedEntry, ListingRequest};
 pub use local_file::LocalFile;

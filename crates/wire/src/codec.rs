@@ -5,20 +5,20 @@ use std::fmt;
 
 /// Bytes that do not form the message they claim to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed {
+pub struct DecodeError {
     /// The structure or field that was being decoded.
     pub what: &'static str,
     /// Byte offset at which decoding stopped, from the start of the [`Reader`].
     pub at: usize,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "malformed {} at byte {}", self.what, self.at)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for DecodeError {}
 
 /// Decodes one message front to back, and its parts by offset.
 ///
@@ -58,11 +58,11 @@ impl<'a> Reader<'a> {
     /// Takes the next `count` bytes.
     ///
     /// # Errors
-    /// [`Malformed`] with `what` if fewer bytes are left.
+    /// [`DecodeError`] with `what` if fewer bytes are left.
     #[inline]
-    pub fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
-        let end = self.at.checked_add(count).ok_or(Malformed { what, at: self.at })?;
-        let taken = self.bytes.get(self.at..end).ok_or(Malformed { what, at: self.at })?;
+    pub fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
+        let end = self.at.checked_add(count).ok_or(DecodeError { what, at: self.at })?;
+        let taken = self.bytes.get(self.at..end).ok_or(DecodeError { what, at: self.at })?;
         self.at = end;
         Ok(taken)
     }
@@ -70,12 +70,12 @@ impl<'a> Reader<'a> {
     /// Takes the next `N` bytes as an array.
     ///
     /// # Errors
-    /// [`Malformed`] if fewer bytes are left.
+    /// [`DecodeError`] if fewer bytes are left.
     #[inline]
-    pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
+    pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
         let at = self.at;
         let taken = self.take(N, what)?;
-        taken.try_into().map_err(|_| Malformed { what, at })
+        taken.try_into().map_err(|_| DecodeError { what, at })
     }
 
     /// Takes all remaining bytes.
@@ -88,9 +88,9 @@ impl<'a> Reader<'a> {
     /// Reads one byte.
     ///
     /// # Errors
-    /// [`Malformed`] at the end of the message.
+    /// [`DecodeError`] at the end of the message.
     #[inline]
-    pub fn u8(&mut self, what: &'static str) -> Result<u8, Malformed> {
+    pub fn u8(&mut self, what: &'static str) -> Result<u8, DecodeError> {
         Ok(self.array::<1>(what)?[0])
     }
 
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`Reader::u8`].
     #[inline]
-    pub fn u16(&mut self, what: &'static str) -> Result<u16, Malformed> {
+    pub fn u16(&mut self, what: &'static str) -> Result<u16, DecodeError> {
         Ok(u16::from_le_bytes(self.array(what)?))
     }
 
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`Reader::u8`].
     #[inline]
-    pub fn u32(&mut self, what: &'static str) -> Result<u32, Malformed> {
+    pub fn u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.array(what)?))
     }
 
@@ -117,51 +117,51 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`Reader::u8`].
     #[inline]
-    pub fn u64(&mut self, what: &'static str) -> Result<u64, Malformed> {
+    pub fn u64(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
     /// Skips `count` bytes.
     ///
     /// # Errors
-    /// [`Malformed`] if fewer bytes are left.
+    /// [`DecodeError`] if fewer bytes are left.
     #[inline]
-    pub fn skip(&mut self, count: usize, what: &'static str) -> Result<(), Malformed> {
+    pub fn skip(&mut self, count: usize, what: &'static str) -> Result<(), DecodeError> {
         self.take(count, what).map(|_| ())
     }
 
     /// Reads the `StructureSize` that starts every SMB2 body, and checks it.
     ///
     /// # Errors
-    /// [`Malformed`] if the value is not `expected`.
+    /// [`DecodeError`] if the value is not `expected`.
     #[inline]
-    pub fn structure_size(&mut self, expected: u16, what: &'static str) -> Result<(), Malformed> {
+    pub fn structure_size(&mut self, expected: u16, what: &'static str) -> Result<(), DecodeError> {
         let at = self.at;
-        if self.u16(what)? == expected { Ok(()) } else { Err(Malformed { what, at }) }
+        if self.u16(what)? == expected { Ok(()) } else { Err(DecodeError { what, at }) }
     }
 
     /// The `length` bytes at `offset` from the start, the form of SMB2's offset and length fields.
     /// An empty part may have any offset.
     ///
     /// # Errors
-    /// [`Malformed`] if a non-empty part exceeds the message.
+    /// [`DecodeError`] if a non-empty part exceeds the message.
     pub fn part(
         &self,
         offset: usize,
         length: usize,
         what: &'static str,
-    ) -> Result<&'a [u8], Malformed> {
+    ) -> Result<&'a [u8], DecodeError> {
         if length == 0 {
             return Ok(&[]);
         }
-        let end = offset.checked_add(length).ok_or(Malformed { what, at: self.at })?;
-        self.bytes.get(offset..end).ok_or(Malformed { what, at: self.at })
+        let end = offset.checked_add(length).ok_or(DecodeError { what, at: self.at })?;
+        self.bytes.get(offset..end).ok_or(DecodeError { what, at: self.at })
     }
 
-    /// A [`Malformed`] at the current position.
+    /// A [`DecodeError`] at the current position.
     #[must_use]
-    pub fn malformed(&self, what: &'static str) -> Malformed {
-        Malformed { what, at: self.at }
+    pub fn malformed(&self, what: &'static str) -> DecodeError {
+        DecodeError { what, at: self.at }
     }
 }
 
@@ -265,10 +265,10 @@ impl<'a> Writer<'a> {
 /// Decodes UTF-16LE without a terminator into code units, without loss.
 ///
 /// # Errors
-/// [`Malformed`] if the length is odd. Lone surrogates are preserved.
-pub fn utf16_units(bytes: &[u8], what: &'static str) -> Result<Vec<u16>, Malformed> {
+/// [`DecodeError`] if the length is odd. Lone surrogates are preserved.
+pub fn utf16_units(bytes: &[u8], what: &'static str) -> Result<Vec<u16>, DecodeError> {
     if !bytes.len().is_multiple_of(2) {
-        return Err(Malformed { what, at: bytes.len() });
+        return Err(DecodeError { what, at: bytes.len() });
     }
     Ok(bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect())
 }

@@ -3,7 +3,7 @@
 //! A four-byte prefix precedes each message: a zero byte, then the length as a 24-bit big-endian
 //! integer.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 
 /// Length of the prefix, in bytes.
 pub const PREFIX_BYTES: usize = 4;
@@ -14,12 +14,12 @@ pub const PAYLOAD_BYTES_MAX: usize = 0x00FF_FFFF;
 /// The length that a prefix announces, in bytes without the prefix itself.
 ///
 /// # Errors
-/// [`Malformed`] if the first byte is not zero: NetBIOS session messages
+/// [`DecodeError`] if the first byte is not zero: NetBIOS session messages
 /// other than data, or not SMB at all.
-pub fn payload_length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, Malformed> {
+pub fn payload_length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, DecodeError> {
     let [kind, high, middle, low] = prefix;
     if kind != 0 {
-        return Err(Malformed { what: "direct TCP prefix", at: 0 });
+        return Err(DecodeError { what: "direct TCP prefix", at: 0 });
     }
     Ok(u32::from_be_bytes([0, high, middle, low]) as usize)
 }
@@ -35,13 +35,13 @@ pub fn prefix(length: usize) -> Option<[u8; PREFIX_BYTES]> {
 /// [`PREFIX_BYTES`] plus the payload's length further on.
 ///
 /// # Errors
-/// [`Malformed`] for a broken prefix, or for a payload longer than `length_max`; both are
+/// [`DecodeError`] for a broken prefix, or for a payload longer than `length_max`; both are
 /// reported as soon as the prefix has arrived.
-pub fn first_payload(stream: &[u8], length_max: usize) -> Result<Option<&[u8]>, Malformed> {
+pub fn first_payload(stream: &[u8], length_max: usize) -> Result<Option<&[u8]>, DecodeError> {
     let Some((prefix, rest)) = stream.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
     let length = payload_length(*prefix)?;
     if length > length_max {
-        return Err(Malformed { what: "direct TCP length", at: 1 });
+        return Err(DecodeError { what: "direct TCP length", at: 1 });
     }
     Ok(rest.get(..length))
 }

@@ -1,7 +1,7 @@
 //! The user in a Kerberos ticket's privilege attribute certificate. MS-PAC 2.5, MS-RPCE 2.2.6, C706
 //! 14.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 use std::fmt::Write;
 
 /// Maximum length of one KERB_VALIDATION_INFO: a ticket in SMB has at most 64 KiB.
@@ -18,7 +18,7 @@ struct DeferredText {
 }
 
 impl DeferredText {
-    fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let length = r.u16("PAC text")?;
         r.skip(2, "PAC text")?;
         let is_there = r.u32("PAC text")? != 0;
@@ -28,7 +28,7 @@ impl DeferredText {
         Ok(Self { units: usize::from(length / 2), is_there })
     }
 
-    fn skip_text(&self, r: &mut Reader<'_>) -> Result<(), Malformed> {
+    fn skip_text(&self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
         if !self.is_there {
             return Ok(());
         }
@@ -47,9 +47,9 @@ impl DeferredText {
 /// user's RID. The caller must have authenticated the bytes.
 ///
 /// # Errors
-/// [`Malformed`] if the bytes are no KERB_VALIDATION_INFO, exceed 64 KiB, or describe no
+/// [`DecodeError`] if the bytes are no KERB_VALIDATION_INFO, exceed 64 KiB, or describe no
 /// user of a domain.
-pub fn user_sid(logon_info: &[u8]) -> Result<String, Malformed> {
+pub fn user_sid(logon_info: &[u8]) -> Result<String, DecodeError> {
     let mut r = Reader::new(logon_info);
     if logon_info.len() > LOGON_INFO_BYTES_MAX {
         return Err(r.malformed("PAC length"));
@@ -97,7 +97,7 @@ pub fn user_sid(logon_info: &[u8]) -> Result<String, Malformed> {
 }
 
 /// An RPC_SID, with room for the user's RID behind it. MS-DTYP 2.4.2.3.
-fn domain_sid(r: &mut Reader<'_>) -> Result<String, Malformed> {
+fn domain_sid(r: &mut Reader<'_>) -> Result<String, DecodeError> {
     align(r)?;
     let count = r.u32("PAC SID")? as usize;
     let [revision, own_count] = r.array("PAC SID")?;
@@ -114,7 +114,7 @@ fn domain_sid(r: &mut Reader<'_>) -> Result<String, Malformed> {
     Ok(text)
 }
 
-fn align(r: &mut Reader<'_>) -> Result<(), Malformed> {
+fn align(r: &mut Reader<'_>) -> Result<(), DecodeError> {
     r.skip(r.position().next_multiple_of(4) - r.position(), "PAC padding")
 }
 

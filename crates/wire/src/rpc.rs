@@ -9,7 +9,7 @@ mod ndr;
 mod srvsvc;
 mod wkssvc;
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 pub use names::{SidBytes, SidNames, UnixNames, machine_sid};
 use std::sync::Arc;
 
@@ -174,15 +174,15 @@ impl Pipe {
     /// Processes bytes of the client. Their responses can be read when this returns.
     ///
     /// # Errors
-    /// [`Malformed`] disconnects the pipe.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    /// [`DecodeError`] disconnects the pipe.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         if self.is_disconnected {
-            return Err(Malformed { what: "disconnected pipe", at: 0 });
+            return Err(DecodeError { what: "disconnected pipe", at: 0 });
         }
         self.handle_bytes(bytes).inspect_err(|_| self.disconnect())
     }
 
-    fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
         let mut rest = input.as_slice();
@@ -191,11 +191,11 @@ impl Pipe {
             self.handle_fragment(fragment)?;
             rest = later;
             if self.output.len() > OUTPUT_BYTES_MAX {
-                return Err(Malformed { what: "unread RPC answers", at: 0 });
+                return Err(DecodeError { what: "unread RPC answers", at: 0 });
             }
         }
         if rest.len() > REQUEST_BYTES_MAX {
-            return Err(Malformed { what: "RPC fragment", at: 0 });
+            return Err(DecodeError { what: "RPC fragment", at: 0 });
         }
         // Copied, because the buffer still has capacity for the complete write.
         self.input = rest.to_vec();
@@ -243,7 +243,7 @@ impl Pipe {
         self.output.len()
     }
 
-    fn handle_fragment(&mut self, fragment: &[u8]) -> Result<(), Malformed> {
+    fn handle_fragment(&mut self, fragment: &[u8]) -> Result<(), DecodeError> {
         let mut r = Reader::new(fragment);
         r.skip(2, "RPC version")?;
         let kind = r.u8("RPC type")?;
@@ -258,7 +258,12 @@ impl Pipe {
         }
     }
 
-    fn handle_bind(&mut self, r: &mut Reader<'_>, call: u32, answer: u8) -> Result<(), Malformed> {
+    fn handle_bind(
+        &mut self,
+        r: &mut Reader<'_>,
+        call: u32,
+        answer: u8,
+    ) -> Result<(), DecodeError> {
         r.skip(8, "bind")?;
         let count = usize::from(r.u8("bind contexts")?);
         r.skip(3, "bind")?;
@@ -301,7 +306,7 @@ impl Pipe {
         r: &mut Reader<'_>,
         flags: u8,
         call: u32,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), DecodeError> {
         r.skip(4, "allocation hint")?;
         let context = r.u16("context id")?;
         let opnum = r.u16("opnum")?;
@@ -366,7 +371,7 @@ impl Pipe {
 }
 
 /// Length of the first fragment in `input`, once its header has arrived.
-fn fragment_length(input: &[u8]) -> Result<Option<usize>, Malformed> {
+fn fragment_length(input: &[u8]) -> Result<Option<usize>, DecodeError> {
     let Some(header) = input.first_chunk::<HEADER>() else { return Ok(None) };
     let length = usize::from(u16::from_le_bytes([header[8], header[9]]));
     // Version 5.0, little-endian integers, ASCII, IEEE.
@@ -374,7 +379,7 @@ fn fragment_length(input: &[u8]) -> Result<Option<usize>, Malformed> {
     if known && length >= HEADER {
         Ok(Some(length))
     } else {
-        Err(Malformed { what: "RPC header", at: 0 })
+        Err(DecodeError { what: "RPC header", at: 0 })
     }
 }
 
@@ -412,8 +417,8 @@ impl RpcFault {
     }
 }
 
-impl From<Malformed> for RpcFault {
-    fn from(_: Malformed) -> Self {
+impl From<DecodeError> for RpcFault {
+    fn from(_: DecodeError) -> Self {
         Self::Ndr
     }
 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
-use wire::codec::Malformed;
+use wire::codec::DecodeError;
 use wire::nfs::attributes::NfsAttributes;
 use wire::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter};
 use wire::nfs::*;
@@ -32,7 +32,7 @@ fn stream(rng: &mut TestRng) -> Vec<u8> {
 fn round_trips<'a, T: PartialEq + std::fmt::Debug>(
     streams: &'a [Vec<u8>],
     what: &str,
-    decode: impl Fn(&mut XdrReader<'a>) -> Result<T, Malformed>,
+    decode: impl Fn(&mut XdrReader<'a>) -> Result<T, DecodeError>,
     again: impl Fn(&[u8], &T) -> bool,
     encode: impl Fn(&T, &mut XdrWriter<'_>),
 ) -> usize {

@@ -3,10 +3,10 @@
 use super::Args;
 use super::machine::{is_public, machine};
 use crate::probe::interfaces_of;
-use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
+use crate::remote::{self, RemoteUrl, connect_nfs, connect_smb, own_name};
 use advise::{MeasuredLoad, MeasurementFacts, WorkloadClass};
 use anyhow::{Context, Result};
-use client::load::{LoadKind, LoaderRun, Plan, Report, Storage, Until};
+use client::load::{LoadKind, LoaderRun, Plan, Report, RunLimit, Storage};
 use client::{nfs, probe};
 use std::io::IsTerminal;
 use std::net::ToSocketAddrs;
@@ -35,8 +35,8 @@ const CLEAN_WITHIN: Duration = Duration::from_secs(20);
 /// Collects all facts that the rules of `advise` evaluate.
 pub async fn facts(args: &Args, password: &str) -> Result<MeasurementFacts> {
     let (host, port) = match &args.url {
-        Url::Smb(url) => (url.host.as_str(), url.port),
-        Url::Nfs(url) => (url.host.as_str(), url.port),
+        RemoteUrl::Smb(url) => (url.host.as_str(), url.port),
+        RemoteUrl::Nfs(url) => (url.host.as_str(), url.port),
     };
     let addresses: Vec<_> = (host, port)
         .to_socket_addrs()
@@ -60,8 +60,8 @@ pub async fn facts(args: &Args, password: &str) -> Result<MeasurementFacts> {
         ..MeasurementFacts::default()
     };
     match &args.url {
-        Url::Smb(_) => smb(args, password, &mut facts).await?,
-        Url::Nfs(_) => nfs(args, &mut facts).await?,
+        RemoteUrl::Smb(_) => smb(args, password, &mut facts).await?,
+        RemoteUrl::Nfs(_) => nfs(args, &mut facts).await?,
     }
     Ok(facts)
 }
@@ -75,7 +75,7 @@ fn arms(args: &Args) -> Vec<usize> {
 }
 
 async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Result<()> {
-    let Url::Smb(url) = &args.url else {
+    let RemoteUrl::Smb(url) = &args.url else {
         anyhow::bail!("the URL must be that of a share, such as smb://HOST/SHARE")
     };
     facts.share.clone_from(&url.share);
@@ -106,7 +106,7 @@ async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Resul
 }
 
 async fn nfs(args: &Args, facts: &mut MeasurementFacts) -> Result<()> {
-    let Url::Nfs(url) = &args.url else {
+    let RemoteUrl::Nfs(url) = &args.url else {
         anyhow::bail!("the URL must be that of an export, such as nfs://HOST/EXPORT")
     };
     facts.is_nfs = true;
@@ -146,7 +146,7 @@ fn base(folder: &str, args: &Args) -> Plan {
         file_bytes: FILE_BYTES,
         random: true,
         read_percent: 100,
-        until: Until::Seconds(each * (1.0 - WARM_UP)),
+        until: RunLimit::Seconds(each * (1.0 - WARM_UP)),
         warm_up_seconds: each * WARM_UP,
         verify: false,
         seed: 1,

@@ -2,11 +2,11 @@
 
 use super::{Args, sockets};
 use crate::probe::interfaces_of;
-use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
+use crate::remote::{self, RemoteUrl, connect_nfs, connect_smb, own_name};
 use advise::InterfaceFacts;
 use advise::channels::{ConnectionFacts, LoadedSessionFacts, imbalance, shown, steps};
 use anyhow::{Context, Result};
-use client::load::{LoadKind, LoaderRun, Plan, Report, Storage, Until};
+use client::load::{LoadKind, LoaderRun, Plan, Report, RunLimit, Storage};
 use client::{SmbClient, nfs};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
@@ -22,10 +22,10 @@ const FILE_BYTES: u64 = 4 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connects, loads, and shows.
-pub fn run(args: &Args, url: &Url) -> Result<ExitCode> {
+pub fn run(args: &Args, url: &RemoteUrl) -> Result<ExitCode> {
     let password = match url {
-        Url::Smb(share) => Some(remote::password(share, args.password_stdin)?),
-        Url::Nfs(_) => None,
+        RemoteUrl::Smb(share) => Some(remote::password(share, args.password_stdin)?),
+        RemoteUrl::Nfs(_) => None,
     };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -33,8 +33,8 @@ pub fn run(args: &Args, url: &Url) -> Result<ExitCode> {
     let measured = runtime.block_on(async {
         let facts = async {
             match url {
-                Url::Smb(_) => of_smb(args, url, &password.unwrap_or_default()).await,
-                Url::Nfs(_) => of_nfs(args, url).await,
+                RemoteUrl::Smb(_) => of_smb(args, url, &password.unwrap_or_default()).await,
+                RemoteUrl::Nfs(_) => of_nfs(args, url).await,
             }
         };
         tokio::time::timeout(most, facts).await
@@ -52,8 +52,8 @@ pub fn run(args: &Args, url: &Url) -> Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn of_smb(args: &Args, url: &Url, password: &str) -> Result<LoadedSessionFacts> {
-    let Url::Smb(url) = url else {
+async fn of_smb(args: &Args, url: &RemoteUrl, password: &str) -> Result<LoadedSessionFacts> {
+    let RemoteUrl::Smb(url) = url else {
         anyhow::bail!("the URL must be that of a share, such as smb://HOST/SHARE")
     };
     let wanted = usize::from(args.channels);
@@ -129,8 +129,8 @@ fn smb_facts(
     }
 }
 
-async fn of_nfs(args: &Args, url: &Url) -> Result<LoadedSessionFacts> {
-    let Url::Nfs(url) = url else {
+async fn of_nfs(args: &Args, url: &RemoteUrl) -> Result<LoadedSessionFacts> {
+    let RemoteUrl::Nfs(url) = url else {
         anyhow::bail!("the URL must be that of an export, such as nfs://HOST/EXPORT")
     };
     let wanted = usize::from(args.channels);
@@ -205,7 +205,7 @@ async fn load<S: Storage>(args: &Args, storage: S, folder: &str) -> Result<Repor
         file_bytes: FILE_BYTES,
         random: true,
         read_percent: 50,
-        until: Until::Seconds(args.seconds.into()),
+        until: RunLimit::Seconds(args.seconds.into()),
         warm_up_seconds: 0.2,
         verify: false,
         seed: 1,

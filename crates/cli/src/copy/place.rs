@@ -16,13 +16,13 @@ const CHANNELS: usize = 4;
 
 /// A place as it was typed.
 #[derive(Clone, Debug)]
-pub enum Url {
+pub enum CopyUrl {
     Local(PathBuf),
     Nfs(ExportUrl),
     Smb(ShareUrl),
 }
 
-impl FromStr for Url {
+impl FromStr for CopyUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -34,13 +34,13 @@ impl FromStr for Url {
             return Ok(Self::Local(text.into()));
         }
         text.parse().map(|url| match url {
-            remote::Url::Smb(url) => Self::Smb(url),
-            remote::Url::Nfs(url) => Self::Nfs(url),
+            remote::RemoteUrl::Smb(url) => Self::Smb(url),
+            remote::RemoteUrl::Nfs(url) => Self::Nfs(url),
         })
     }
 }
 
-impl Url {
+impl CopyUrl {
     /// Whether a file is to go into it under its own name.
     pub fn ends_with_slash(&self) -> bool {
         match self {
@@ -106,7 +106,7 @@ impl CopyConnectionArgs {
 }
 
 /// The passwords of both places; empty for a path, an export or a Kerberos ticket.
-pub fn passwords(from_stdin: bool, source: &Url, target: &Url) -> Result<[String; 2]> {
+pub fn passwords(from_stdin: bool, source: &CopyUrl, target: &CopyUrl) -> Result<[String; 2]> {
     let (first, second) = (source.smb(), target.smb());
     let given = match (from_stdin, first.or(second)) {
         (_, None) => return Ok(Default::default()),
@@ -144,14 +144,14 @@ impl OpenConnections {
     /// Connects to a place.
     pub async fn place(
         &mut self,
-        url: &Url,
+        url: &CopyUrl,
         connection: &CopyConnectionArgs,
         password: &str,
     ) -> Result<SidePath> {
         match url {
-            Url::Local(path) => local(path),
-            Url::Smb(url) => self.share(url, connection, password).await,
-            Url::Nfs(url) => self.export(url, connection).await,
+            CopyUrl::Local(path) => local(path),
+            CopyUrl::Smb(url) => self.share(url, connection, password).await,
+            CopyUrl::Nfs(url) => self.export(url, connection).await,
         }
     }
 
@@ -260,10 +260,10 @@ mod tests {
 
     #[test]
     fn copy_place_kind_follows_its_url_scheme() {
-        assert!(matches!("smb://a@h/s/x".parse(), Ok(Url::Smb(_))));
-        assert!(matches!("nfs://h/e".parse(), Ok(Url::Nfs(_))));
-        assert!(matches!("./a:b".parse(), Ok(Url::Local(_))));
-        assert!("http://h/x".parse::<Url>().is_err() && "".parse::<Url>().is_err());
+        assert!(matches!("smb://a@h/s/x".parse(), Ok(CopyUrl::Smb(_))));
+        assert!(matches!("nfs://h/e".parse(), Ok(CopyUrl::Nfs(_))));
+        assert!(matches!("./a:b".parse(), Ok(CopyUrl::Local(_))));
+        assert!("http://h/x".parse::<CopyUrl>().is_err() && "".parse::<CopyUrl>().is_err());
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use super::ProbePlan;
 use super::target::ProbedPort;
-use crate::remote::{self, SystemHost, Url, connect_nfs, connect_smb, own_name};
+use crate::remote::{self, RemoteUrl, SystemHost, connect_nfs, connect_smb, own_name};
 use advise::probe::{Connects, ProbedHost, ProbedSession, Reads, ServerNegotiation};
 use advise::{Attempt, InterfaceFacts};
 use anyhow::{Context, Result, bail};
-use client::load::{LoadKind, LoaderRun, Storage, Until};
+use client::load::{LoadKind, LoaderRun, RunLimit, Storage};
 use client::{SmbClient, load, nfs, probe};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -107,7 +107,7 @@ async fn above(host: &mut ProbedHost, place: &ProbedPort, address: SocketAddr, p
         return;
     }
     match (&place.url, &place.password) {
-        (Some(Url::Smb(url)), Some(password)) => {
+        (Some(RemoteUrl::Smb(url)), Some(password)) => {
             let begun = Instant::now();
             let options = remote::options(plan.channels);
             let connected = within(plan.within, connect_smb(url, password, options)).await;
@@ -129,7 +129,7 @@ async fn above(host: &mut ProbedHost, place: &ProbedPort, address: SocketAddr, p
             }
             client.close().await;
         }
-        (Some(Url::Nfs(url)), _) => {
+        (Some(RemoteUrl::Nfs(url)), _) => {
             let begun = Instant::now();
             let connecting = connect_nfs(&url.host, url.port, 1, plan.channels);
             let client = match within(plan.within, connecting).await {
@@ -288,7 +288,7 @@ fn read_plan(folder: &str, block_bytes: u32, depth: usize, plan: ProbePlan) -> l
         file_bytes: FILE_BYTES,
         random: true,
         read_percent: 100,
-        until: Until::Seconds(READ_SECONDS.min(plan.within.as_secs_f64() / 4.0)),
+        until: RunLimit::Seconds(READ_SECONDS.min(plan.within.as_secs_f64() / 4.0)),
         warm_up_seconds: (READ_SECONDS / 5.0).min(plan.within.as_secs_f64() / 8.0),
         verify: false,
         seed: 1,

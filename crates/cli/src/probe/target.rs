@@ -1,6 +1,6 @@
 //! Target of a probe: a host on both ports, on one port, or a share.
 
-use crate::remote::Url;
+use crate::remote::RemoteUrl;
 use crate::share_url::split_host;
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ pub enum ProbeTarget {
     /// A host, and its port if it was named.
     Host(String, Option<u16>),
     /// A share or export.
-    Url(Url),
+    RemoteUrl(RemoteUrl),
 }
 
 /// One port of a host.
@@ -27,7 +27,7 @@ pub struct ProbedPort {
     /// True for NFS, false for SMB.
     pub is_nfs: bool,
     /// The share or export, if the argument was a URL.
-    pub url: Option<Url>,
+    pub url: Option<RemoteUrl>,
     /// The password for it.
     pub password: Option<String>,
 }
@@ -37,7 +37,7 @@ impl FromStr for ProbeTarget {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.contains("://") {
-            return text.parse().map(Self::Url);
+            return text.parse().map(Self::RemoteUrl);
         }
         // An address of version 6 has colons, too.
         if text.parse::<std::net::Ipv6Addr>().is_ok() {
@@ -54,7 +54,7 @@ impl FromStr for ProbeTarget {
 impl ProbeTarget {
     /// The ports to probe.
     pub fn places(&self) -> Vec<ProbedPort> {
-        let place = |host: &str, port, is_nfs, url: Option<&Url>| ProbedPort {
+        let place = |host: &str, port, is_nfs, url: Option<&RemoteUrl>| ProbedPort {
             host: host.to_owned(),
             port,
             is_nfs,
@@ -66,10 +66,10 @@ impl ProbeTarget {
                 vec![place(host, SMB_PORT, false, None), place(host, NFS_PORT, true, None)]
             }
             Self::Host(host, Some(port)) => vec![place(host, *port, *port == NFS_PORT, None)],
-            Self::Url(url @ Url::Smb(share)) => {
+            Self::RemoteUrl(url @ RemoteUrl::Smb(share)) => {
                 vec![place(&share.host, share.port, false, Some(url))]
             }
-            Self::Url(url @ Url::Nfs(export)) => {
+            Self::RemoteUrl(url @ RemoteUrl::Nfs(export)) => {
                 vec![place(&export.host, export.port, true, Some(url))]
             }
         }

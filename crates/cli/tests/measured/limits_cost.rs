@@ -4,8 +4,8 @@
 
 use crate::support::{MeasuringTurn, ServerProcess, Setup};
 use bytes::Bytes;
-use client::nfs::{Disposition, File as NfsFile, NfsExport};
-use client::{File, SmbOpenHow, SmbTree};
+use client::nfs::{Disposition, NfsExport, NfsFile};
+use client::{SmbFile, SmbOpenHow, SmbTree};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -51,7 +51,7 @@ enum RepeatedOperation {
 /// A connection and the requests to send on it.
 #[derive(Clone)]
 enum LoadedConnection {
-    Smb(Rc<(SmbTree, File)>),
+    Smb(Rc<(SmbTree, SmbFile)>),
     Nfs(Rc<(NfsExport, NfsFile)>),
 }
 

@@ -127,11 +127,11 @@ fn names_and_fates_of_files_survive() {
         client.call(SET_INFO, &RawSmbClient::set_info_body(by, RENAME, &info)).status,
         SUCCESS
     );
-    let doomed = {
-        let body = RawSmbClient::durable_body("doomed", [2; 16], LONG, true);
+    let delete_pending = {
+        let body = RawSmbClient::durable_body("delete_pending", [2; 16], LONG, true);
         client.call(CREATE, &with_access(body, 0x0013_019F)).file_id()
     };
-    let mark = RawSmbClient::set_info_body(doomed, DISPOSITION, &[1]);
+    let mark = RawSmbClient::set_info_body(delete_pending, DISPOSITION, &[1]);
     assert_eq!(client.call(SET_INFO, &mark).status, SUCCESS);
 
     let server = restarted(server);
@@ -139,10 +139,10 @@ fn names_and_fates_of_files_survive() {
     let renamed = back(&mut client, renamed, [1; 16]).unwrap();
     assert_eq!(client.call(WRITE, &RawSmbClient::write_body(renamed, 0, b"x")).status, SUCCESS);
     assert_eq!(std::fs::read(server.data().join("new")).unwrap(), b"x");
-    let doomed = back(&mut client, doomed, [2; 16]).unwrap();
-    assert!(server.data().join("doomed").exists());
-    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(doomed)).status, SUCCESS);
-    assert!(!server.data().join("doomed").exists());
+    let delete_pending = back(&mut client, delete_pending, [2; 16]).unwrap();
+    assert!(server.data().join("delete_pending").exists());
+    assert_eq!(client.call(CLOSE, &RawSmbClient::close_body(delete_pending)).status, SUCCESS);
+    assert!(!server.data().join("delete_pending").exists());
 }
 
 /// The instants of a rename at which the server is killed: the file has its new name, or the journal

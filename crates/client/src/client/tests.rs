@@ -10,9 +10,9 @@ use wire::ntlm::NtHash;
 use wire::smb::{EmptyBody, ErrorResponse};
 
 #[derive(Debug)]
-struct Nowhere;
+struct UnreachableHost;
 
-impl ClientHost for Nowhere {
+impl ClientHost for UnreachableHost {
     fn random(&self, out: &mut [u8]) {
         out.fill(7);
     }
@@ -87,7 +87,7 @@ async fn connected(echo: Echo) -> (SmbClient, Arc<AtomicU32>) {
     };
     let target = SmbTarget { name: "SRV".into(), address, credentials, tickets: None };
     let options = SmbOptions { channels: 1, ..SmbOptions::default() };
-    (SmbClient::connect(target, options, Arc::new(Nowhere)).await.unwrap(), asked)
+    (SmbClient::connect(target, options, Arc::new(UnreachableHost)).await.unwrap(), asked)
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ mod fio;
 pub use diskspd::diskspd;
 pub use fio::fio;
 
-use super::{LoadKind, Plan, Until};
+use super::{LoadKind, Plan, RunLimit};
 
 /// Maximum number of words in one line.
 const WORDS_MAX: usize = 1024;
@@ -53,7 +53,7 @@ fn default_plan() -> Plan {
         file_bytes: 1 << 30,
         random: false,
         read_percent: 100,
-        until: Until::Seconds(10.0),
+        until: RunLimit::Seconds(10.0),
         warm_up_seconds: 0.0,
         verify: false,
         seed: 1,

@@ -1,8 +1,8 @@
 //! Load generator for SMB and NFS servers: measures data and metadata operations.
 //!
-//! A [`LoaderRun`] creates its files in a folder of its own, measures, and deletes the folder. The plan's
-//! seed determines all random choices, so that equal plans send the same requests in the same
-//! order.
+//! A [`LoaderRun`] creates its files in a folder of its own, measures, and deletes the folder. The
+//! plan's seed determines all random choices, so that equal plans send the same requests in the
+//! same order.
 
 mod data;
 mod folder;
@@ -68,7 +68,7 @@ pub enum LoadKind {
 /// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Until {
+pub enum RunLimit {
     /// After this time, in seconds.
     Seconds(f64),
     /// After this payload, in bytes.
@@ -96,8 +96,8 @@ pub struct Plan {
     pub random: bool,
     /// Percentage of reads.
     pub read_percent: u8,
-    /// See [`Until`].
-    pub until: Until,
+    /// See [`RunLimit`].
+    pub until: RunLimit,
     /// Warm-up that is not counted, in seconds.
     pub warm_up_seconds: f64,
     /// Verify read data.
@@ -118,7 +118,7 @@ impl Plan {
             return self;
         }
         let bytes = (self.files as u64).saturating_mul(self.file_bytes).saturating_mul(2);
-        Self { until: Until::Bytes(bytes), warm_up_seconds: 0.0, ..self }
+        Self { until: RunLimit::Bytes(bytes), warm_up_seconds: 0.0, ..self }
     }
 }
 
@@ -206,8 +206,8 @@ pub(crate) struct LoadState {
 }
 
 impl LoadState {
-    fn new(until: Until) -> Self {
-        let bytes_max = if let Until::Bytes(bytes) = until { bytes } else { u64::MAX };
+    fn new(until: RunLimit) -> Self {
+        let bytes_max = if let RunLimit::Bytes(bytes) = until { bytes } else { u64::MAX };
         Self {
             phase: AtomicU8::new(WARMING),
             operations: AtomicU64::new(0),
@@ -368,8 +368,8 @@ impl<S: Storage> LoaderRun<S> {
             pace.phase.store(COUNTING, Ordering::Relaxed);
         }
         let most = match self.plan.until {
-            Until::Seconds(seconds) => Duration::try_from_secs_f64(seconds).unwrap_or_default(),
-            Until::Bytes(_) => Duration::MAX,
+            RunLimit::Seconds(seconds) => Duration::try_from_secs_f64(seconds).unwrap_or_default(),
+            RunLimit::Bytes(_) => Duration::MAX,
         };
         wait(&pace, most, || show(Some(counting))).await;
         pace.phase.store(STOPPED, Ordering::Relaxed);

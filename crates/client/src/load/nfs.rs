@@ -3,11 +3,11 @@
 use super::report::Environment;
 use super::storage::Storage;
 use crate::error::Error;
-use crate::nfs::{Disposition, File, NfsExport};
+use crate::nfs::{Disposition, NfsExport, NfsFile};
 use bytes::Bytes;
 
 impl Storage for NfsExport {
-    type File = File;
+    type File = NfsFile;
     type Data = Bytes;
 
     fn environment(&self) -> Environment {
@@ -41,23 +41,23 @@ impl Storage for NfsExport {
         NfsExport::make_directory(self, path).await
     }
 
-    async fn open(&self, path: &str) -> Result<File, Error> {
+    async fn open(&self, path: &str) -> Result<NfsFile, Error> {
         self.open_file(path, Disposition::OpenOrCreate).await
     }
 
-    async fn close(&self, file: File) -> Result<(), Error> {
+    async fn close(&self, file: NfsFile) -> Result<(), Error> {
         NfsExport::close(self, file).await
     }
 
-    async fn read(&self, file: &File, offset: u64, length: u32) -> Result<Bytes, Error> {
+    async fn read(&self, file: &NfsFile, offset: u64, length: u32) -> Result<Bytes, Error> {
         NfsExport::read(self, file, offset, length).await
     }
 
-    async fn write(&self, file: &File, offset: u64, data: &Bytes) -> Result<(), Error> {
+    async fn write(&self, file: &NfsFile, offset: u64, data: &Bytes) -> Result<(), Error> {
         NfsExport::write(self, file, offset, data).await
     }
 
-    async fn set_size(&self, file: &File, size: u64) -> Result<(), Error> {
+    async fn set_size(&self, file: &NfsFile, size: u64) -> Result<(), Error> {
         NfsExport::set_size(self, file, size).await
     }
 

@@ -1,6 +1,6 @@
 //! Named loads: those of the documents, and a quick one.
 
-use super::{LoadKind, Plan, Until, Usage};
+use super::{LoadKind, Plan, RunLimit, Usage};
 
 /// A profile: loads on the same files, and the connection counts to compare.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ fn plan(files: usize, file_bytes: u64, threads: usize, depth: usize, times: [f64
         file_bytes,
         random: false,
         read_percent: 100,
-        until: Until::Seconds(times[0]),
+        until: RunLimit::Seconds(times[0]),
         warm_up_seconds: times[1],
         verify: false,
         seed: 1,
@@ -215,8 +215,10 @@ impl Plan {
         Self {
             file_bytes,
             until: match self.until {
-                Until::Seconds(seconds) => Until::Seconds((seconds * part).max(0.2)),
-                Until::Bytes(bytes) => Until::Bytes(((bytes as f64 * part) as u64).max(least)),
+                RunLimit::Seconds(seconds) => RunLimit::Seconds((seconds * part).max(0.2)),
+                RunLimit::Bytes(bytes) => {
+                    RunLimit::Bytes(((bytes as f64 * part) as u64).max(least))
+                }
             },
             warm_up_seconds: self.warm_up_seconds * part,
             ..self.clone()
@@ -279,7 +281,7 @@ mod tests {
                 assert_eq!((small.files, small.depth), (large.files, large.depth));
                 assert_eq!(small.file_bytes, scaled[0].file_bytes, "{}", profile.name);
                 assert!(small.file_bytes >= u64::from(small.block_bytes));
-                assert!(matches!(small.until, Until::Seconds(s) if s < 2.0));
+                assert!(matches!(small.until, RunLimit::Seconds(s) if s < 2.0));
             }
         }
     }

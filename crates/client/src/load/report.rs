@@ -1,6 +1,6 @@
 //! Report of a run, as text and as data.
 
-use super::{LoadHistogram, LoadKind, LoadOperation, Plan, Recorder, Until};
+use super::{LoadHistogram, LoadKind, LoadOperation, Plan, Recorder, RunLimit};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -220,8 +220,8 @@ impl Plan {
     #[must_use]
     pub fn describe(&self) -> String {
         let until = match self.until {
-            Until::Seconds(seconds) => format!("{seconds} s"),
-            Until::Bytes(bytes) => size(bytes as f64),
+            RunLimit::Seconds(seconds) => format!("{seconds} s"),
+            RunLimit::Bytes(bytes) => size(bytes as f64),
         };
         let load = format!(
             "{} thread{} of depth {}, {until} after {} s of warm-up",

@@ -3,7 +3,7 @@
 use super::report::Environment;
 use super::storage::Storage;
 use crate::error::Error;
-use crate::file::{File, SmbOpenHow};
+use crate::file::{SmbFile, SmbOpenHow};
 use crate::pool::PooledBytes;
 use crate::tree::SmbTree;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use wire::fscc::FILE_CREATE;
 const DIRECTORY: u32 = 0x10;
 
 impl Storage for SmbTree {
-    type File = File;
+    type File = SmbFile;
     type Data = PooledBytes;
 
     fn environment(&self) -> Environment {
@@ -54,23 +54,23 @@ impl Storage for SmbTree {
         SmbTree::make_directory(self, path).await
     }
 
-    async fn open(&self, path: &str) -> Result<File, Error> {
+    async fn open(&self, path: &str) -> Result<SmbFile, Error> {
         SmbTree::open(self, path, &SmbOpenHow::read_write()).await
     }
 
-    async fn close(&self, file: File) -> Result<(), Error> {
+    async fn close(&self, file: SmbFile) -> Result<(), Error> {
         file.close().await
     }
 
-    async fn read(&self, file: &File, offset: u64, length: u32) -> Result<PooledBytes, Error> {
+    async fn read(&self, file: &SmbFile, offset: u64, length: u32) -> Result<PooledBytes, Error> {
         file.read(offset, length).await
     }
 
-    async fn write(&self, file: &File, offset: u64, data: &Bytes) -> Result<(), Error> {
+    async fn write(&self, file: &SmbFile, offset: u64, data: &Bytes) -> Result<(), Error> {
         file.write(offset, data).await
     }
 
-    async fn set_size(&self, file: &File, size: u64) -> Result<(), Error> {
+    async fn set_size(&self, file: &SmbFile, size: u64) -> Result<(), Error> {
         file.set_size(size).await
     }
 

@@ -8,7 +8,7 @@ use wire::nfs::callback::{
 };
 use wire::nfs::rpc::{AcceptStatus, OpaqueAuth, ReplyBody, RpcCall, RpcReply, put_success};
 use wire::nfs::xdr::{XdrReader, XdrWriter};
-use wire::nfs::{NfsStatus, SessionId};
+use wire::nfs::{NfsSessionId, NfsStatus};
 
 /// Number of the callback program, in the range for arbitrary use. RFC 5531 8.1.
 pub(super) const PROGRAM: u32 = 0x4000_0000;
@@ -24,7 +24,7 @@ const COMPOUND: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Callbacks {
     /// The session, once known. Earlier callbacks carry no session that could be checked.
-    session: Mutex<Option<SessionId>>,
+    session: Mutex<Option<NfsSessionId>>,
     recalls: mpsc::Sender<Recall>,
 }
 
@@ -36,7 +36,7 @@ impl Callbacks {
     }
 
     /// Sets the session.
-    pub fn set_session(&self, session: SessionId) {
+    pub fn set_session(&self, session: NfsSessionId) {
         *self.session.lock() = Some(session);
     }
 

@@ -26,8 +26,8 @@ use wire::nfs::rpc::{
 };
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{
-    ClientId, CompoundRequest, CompoundResults, NfsStatus, Operation, OperationNumber, SessionId,
-    Verifier,
+    ClientId, CompoundRequest, CompoundResults, NfsSessionId, NfsStatus, Operation,
+    OperationNumber, Verifier,
 };
 
 /// Maximum number of connections per session.
@@ -86,16 +86,16 @@ impl Default for NfsOptions {
 /// A client with its session. Clones share it.
 #[derive(Clone, Debug)]
 pub struct NfsClient {
-    inner: Arc<Inner>,
+    inner: Arc<NfsClientState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct NfsClientState {
     caller: RpcCaller,
     connections: Arc<SessionConnections>,
     slots: Arc<SessionSlots>,
     client_id: ClientId,
-    session_id: SessionId,
+    session_id: NfsSessionId,
     fore_channel: ChannelAttributes,
     recalled: tokio::sync::Mutex<mpsc::Receiver<Recall>>,
 }
@@ -193,7 +193,7 @@ impl NfsClient {
         callbacks.set_session(session.session_id);
         connections.open_more(options.connections).await?;
         let count = session.fore_channel.requests_max.clamp(1, slots);
-        let inner = Inner {
+        let inner = NfsClientState {
             caller,
             connections: Arc::new(connections),
             slots: Arc::new(SessionSlots::new(count)),
@@ -355,7 +355,7 @@ impl NfsClient {
     }
 }
 
-impl Inner {
+impl NfsClientState {
     async fn send(
         &self,
         connection: &Connection,

@@ -69,7 +69,7 @@ pub enum Disposition {
 
 /// An open file.
 #[derive(Debug)]
-pub struct File {
+pub struct NfsFile {
     pub(super) handle: FileHandle,
     pub(super) state_id: StateId,
 }
@@ -187,7 +187,7 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn open_file(&self, path: &str, disposition: Disposition) -> Result<File, Error> {
+    pub async fn open_file(&self, path: &str, disposition: Disposition) -> Result<NfsFile, Error> {
         let (parent, name) = self.parent(path).await?;
         let mode = NfsAttributes { mode: Some(0o644), ..NfsAttributes::default() };
         let mut buffer = Vec::new();
@@ -215,14 +215,14 @@ impl NfsExport {
         let opened: NfsOpenResult<'_> = results.succeed(number).map_err(refused(number))?;
         let number = OperationNumber::GETFH;
         let handle = results.succeed(number).map_err(refused(number))?;
-        Ok(File { handle, state_id: opened.state_id })
+        Ok(NfsFile { handle, state_id: opened.state_id })
     }
 
     /// Closes a file.
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn close(&self, file: File) -> Result<(), Error> {
+    pub async fn close(&self, file: NfsFile) -> Result<(), Error> {
         let close = Operation::Close(CloseArgs { sequence_id: 0, state_id: file.state_id });
         let answer = self.client.compound(&[put(&file.handle), close]).await?;
         result::<StateId>(&answer, PUT, OperationNumber::CLOSE).map(drop)
@@ -232,7 +232,7 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn read(&self, file: &File, offset: u64, count: u32) -> Result<Bytes, Error> {
+    pub async fn read(&self, file: &NfsFile, offset: u64, count: u32) -> Result<Bytes, Error> {
         let read = Operation::Read(ReadArgs { state_id: file.state_id, offset, count });
         let answer = self.client.compound(&[put(&file.handle), read]).await?;
         let read: ReadResult<'_> = result(&answer, PUT, OperationNumber::READ)?;
@@ -246,7 +246,7 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn write(&self, file: &File, offset: u64, data: &[u8]) -> Result<(), Error> {
+    pub async fn write(&self, file: &NfsFile, offset: u64, data: &[u8]) -> Result<(), Error> {
         let write = Operation::Write(WriteArgs {
             state_id: file.state_id,
             offset,
@@ -265,7 +265,7 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn commit(&self, file: &File) -> Result<(), Error> {
+    pub async fn commit(&self, file: &NfsFile) -> Result<(), Error> {
         let commit = Operation::Commit(CommitArgs { offset: 0, count: 0 });
         let answer = self.client.compound(&[put(&file.handle), commit]).await?;
         result::<Verifier>(&answer, PUT, OperationNumber::COMMIT).map(drop)
@@ -275,7 +275,7 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn set_size(&self, file: &File, size_bytes: u64) -> Result<(), Error> {
+    pub async fn set_size(&self, file: &NfsFile, size_bytes: u64) -> Result<(), Error> {
         let size = NfsAttributes { size: Some(size_bytes), ..NfsAttributes::default() };
         let mut buffer = Vec::new();
         let attributes = size.to_fattr(&mut buffer);

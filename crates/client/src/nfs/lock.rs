@@ -1,7 +1,7 @@
 //! Byte-range locks. RFC 8881 9, 18.10, 18.12.
 
 use super::client::refused;
-use super::export::{File, NfsExport, PUT, for_put, put, result};
+use super::export::{NfsExport, NfsFile, PUT, for_put, put, result};
 use crate::error::Error;
 use wire::nfs::ops::{LockArgs, Locker, OpenToLockOwner, UnlockArgs};
 use wire::nfs::xdr::Opaque;
@@ -30,7 +30,7 @@ impl NfsExport {
     /// DENIED for a conflicting lock; otherwise like [`NfsExport::make_directory`].
     pub async fn lock(
         &self,
-        file: &File,
+        file: &NfsFile,
         owner: &str,
         range: LockRange,
         is_exclusive: bool,
@@ -58,7 +58,7 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn unlock(&self, file: &File, locked: HeldRange) -> Result<(), Error> {
+    pub async fn unlock(&self, file: &NfsFile, locked: HeldRange) -> Result<(), Error> {
         let LockRange { offset, length } = locked.range;
         let unlock = Operation::Unlock(UnlockArgs {
             lock_type: LockType::Write,

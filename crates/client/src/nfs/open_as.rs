@@ -3,7 +3,7 @@
 
 use super::client::refused;
 use super::delegation::ClientDelegation;
-use super::export::{File, NfsExport, PUT, for_put, put, result};
+use super::export::{NfsExport, NfsFile, PUT, for_put, put, result};
 use crate::error::Error;
 use wire::nfs::attributes::NfsAttributes;
 use wire::nfs::ops::{
@@ -33,7 +33,7 @@ impl NfsExport {
         &self,
         path: &str,
         wish: NfsOpenParameters,
-    ) -> Result<(File, Option<ClientDelegation>), Error> {
+    ) -> Result<(NfsFile, Option<ClientDelegation>), Error> {
         let (parent, name) = self.parent(path).await?;
         let mut buffer = Vec::new();
         let mode = NfsAttributes { mode: Some(0o644), ..NfsAttributes::default() };
@@ -64,7 +64,7 @@ impl NfsExport {
             }
             OpenDelegation::None | OpenDelegation::NoneWhy(_) => None,
         };
-        Ok((File { handle, state_id: opened.state_id }, delegation))
+        Ok((NfsFile { handle, state_id: opened.state_id }, delegation))
     }
 
     /// Returns a delegation.

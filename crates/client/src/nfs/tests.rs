@@ -16,8 +16,8 @@ use wire::nfs::ops::{
 use wire::nfs::rpc::{RpcMessage, Scan, begin_record, end_record, put_success, scan_record};
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{
-    Bitmap4, ChangeInfo, ClientId, Compound, CompoundReply, Fattr, FileHandle, NfsStatus,
-    Operation, OperationNumber, SessionId, StateId,
+    Bitmap4, ChangeInfo, ClientId, Compound, CompoundReply, Fattr, FileHandle, NfsSessionId,
+    NfsStatus, Operation, OperationNumber, StateId,
 };
 
 const SLOTS: u32 = 4;
@@ -132,7 +132,7 @@ fn answer(record: &[u8], connection: usize, seen: &mut TestServerState, out: &mu
 
 fn put_result(w: &mut XdrWriter<'_>, reply: &mut CompoundReply, operation: &Operation<'_>) {
     let number = operation.number();
-    let session_id = SessionId([7; 16]);
+    let session_id = NfsSessionId([7; 16]);
     match operation {
         Operation::ExchangeId(_) => {
             let result = ExchangeIdResult {

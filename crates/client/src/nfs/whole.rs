@@ -2,7 +2,9 @@
 //! permissions, renames, holes.
 
 use super::client::refused;
-use super::export::{File, LISTED, NfsDirectoryEntry, NfsExport, PUT, entry, for_put, put, result};
+use super::export::{
+    LISTED, NfsDirectoryEntry, NfsExport, NfsFile, PUT, entry, for_put, put, result,
+};
 use crate::error::Error;
 use bytes::Bytes;
 use std::ops::Range;
@@ -126,10 +128,10 @@ impl NfsExport {
         got
     }
 
-    fn opened(&self, results: &mut Results<'_>) -> Result<File, Error> {
+    fn opened(&self, results: &mut Results<'_>) -> Result<NfsFile, Error> {
         let opened: NfsOpenResult<'_> = next(results, OperationNumber::OPEN)?;
         let handle: FileHandle = next(results, OperationNumber::GETFH)?;
-        Ok(File { handle, state_id: opened.state_id })
+        Ok(NfsFile { handle, state_id: opened.state_id })
     }
 
     /// Creates a file under a temporary name, writes it, sets `facts`, and renames it over any
@@ -192,7 +194,7 @@ impl NfsExport {
         &self,
         path: &str,
         purpose: OpenFor,
-    ) -> Result<(File, NfsDirectoryEntry), Error> {
+    ) -> Result<(NfsFile, NfsDirectoryEntry), Error> {
         let (parent, name) = self.parent(path).await?;
         let mut made = Vec::new();
         let (access, how) = match purpose {
@@ -217,7 +219,7 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::get`].
-    pub async fn set_facts(&self, file: &File, facts: &NfsSetAttributes) -> Result<(), Error> {
+    pub async fn set_facts(&self, file: &NfsFile, facts: &NfsSetAttributes) -> Result<(), Error> {
         self.set_of(file.handle, file.state_id, facts).await
     }
 
@@ -271,7 +273,12 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::get`].
-    pub async fn seek(&self, file: &File, offset: u64, data: bool) -> Result<Option<u64>, Error> {
+    pub async fn seek(
+        &self,
+        file: &NfsFile,
+        offset: u64,
+        data: bool,
+    ) -> Result<Option<u64>, Error> {
         let what = if data { DataContent::Data } else { DataContent::Hole };
         let seek = Operation::Seek(SeekArgs { state_id: file.state_id, offset, what });
         let answer = self.client().compound(&[put(&file.handle), seek]).await?;
@@ -288,14 +295,14 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::get`].
-    pub async fn copy_whole(&self, source: &File, target: &File) -> Result<u64, Error> {
+    pub async fn copy_whole(&self, source: &NfsFile, target: &NfsFile) -> Result<u64, Error> {
         self.copy(source, target, 0, 0).await
     }
 
     async fn copy(
         &self,
-        source: &File,
-        target: &File,
+        source: &NfsFile,
+        target: &NfsFile,
         offset: u64,
         count: u64,
     ) -> Result<u64, Error> {
@@ -323,7 +330,7 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::get`].
-    pub async fn clone_whole(&self, source: &File, target: &File) -> Result<(), Error> {
+    pub async fn clone_whole(&self, source: &NfsFile, target: &NfsFile) -> Result<(), Error> {
         let clone = Operation::Clone(CloneArgs {
             source_state_id: source.state_id,
             destination_state_id: target.state_id,
@@ -344,8 +351,8 @@ impl NfsExport {
     /// Like [`NfsExport::get`]; also if the server would only copy asynchronously.
     pub async fn copy_range(
         &self,
-        source: &File,
-        target: &File,
+        source: &NfsFile,
+        target: &NfsFile,
         range: &Range<u64>,
     ) -> Result<u64, Error> {
         let length = range.end - range.start;

@@ -11,8 +11,9 @@ use crate::{Access, Caller, OpenFile, OpenPlan, RequestFiles, ShareMode};
 use acl::{ExecuteRule, PosixAcl};
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, AttributeRequest, Attributes, DosInfo, Elevated, FileKind, FsError,
-    MetadataPresence, Node, OwnerChange, RelPath, Result, SecurityChange, ServerWork, TimeChange,
+    Actor, AttributeChanges, AttributeRequest, Attributes, DosInfo, ElevationReason, FileKind,
+    FsError, MetadataPresence, Node, OwnerChange, RelPath, Result, SecurityChange, ServerWork,
+    TimeChange,
 };
 
 /// Changes to an object's attributes; the default changes nothing.
@@ -306,7 +307,7 @@ fn change_checked(
         let taken = AttributeChanges { owner, ..AttributeChanges::default() };
         let taker = match is_present_owner(caller, &present, owner) {
             true => caller.identity.actor(),
-            false => Actor::elevate(&caller.identity, Elevated::TakeOwnership),
+            false => Actor::elevate(&caller.identity, ElevationReason::TakeOwnership),
         };
         match changes.mode {
             None => node.set_attributes(taker, &taken)?,

@@ -211,10 +211,10 @@ impl WatchState {
     /// Returns an undelivered answer to the buffer for the next request.
     pub fn handle_undelivered(&mut self, answer: WatchAnswer) {
         match answer {
-            WatchAnswer::Changes(untold) => {
+            WatchAnswer::Changes(undelivered) => {
                 let later = std::mem::take(&mut self.changes);
                 (self.held_bytes, self.memory_bytes) = (0, self.deferred_bytes());
-                untold.into_iter().chain(later).for_each(|change| self.push(change));
+                undelivered.into_iter().chain(later).for_each(|change| self.push(change));
             }
             WatchAnswer::Overflow => self.handle_lost(),
             WatchAnswer::Closed | WatchAnswer::DeletePending => {}

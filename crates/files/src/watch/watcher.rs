@@ -137,14 +137,14 @@ impl Watcher {
             }
         }
         drop(guard);
-        let mut untold = false;
+        let mut undelivered = false;
         for (sender, answer) in answers {
             if let Err(due) = sender.send(answer) {
                 self.handle_undelivered(due);
-                untold = true;
+                undelivered = true;
             }
         }
-        untold
+        undelivered
     }
 
     /// Returns an undelivered answer to the watch.

@@ -105,8 +105,8 @@ fn readonly_file_refuses_write_replace_and_delete() {
     assert_eq!(served.refusal(plan("file", Access::APPEND_DATA)), FsError::AccessDenied);
     let replace = with(IfExists::Overwrite, IfMissing::Fail, plan("file", READ));
     assert_eq!(served.refusal(replace), FsError::AccessDenied);
-    let doomed = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
-    assert_eq!(served.refusal(doomed), FsError::CannotDelete);
+    let delete_on_close = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
+    assert_eq!(served.refusal(delete_on_close), FsError::CannotDelete);
     assert!(served.try_open(plan("file", READ | DELETE | Access::WRITE_ATTRIBUTES)).is_ok());
     let most = served.open("file", Access::MAXIMUM_ALLOWED).granted();
     assert!(
@@ -228,15 +228,19 @@ fn malformed_descriptor_is_refused_before_create() {
 fn delete_on_close_needs_delete_right() {
     let served = serve();
     served.put("file", b"");
-    let doomed = |plan| OpenPlan { delete_on_close: true, ..plan };
-    assert_eq!(served.refusal(doomed(plan("file", READ))), FsError::AccessDenied);
-    assert_eq!(served.refusal(doomed(plan("", DELETE))), FsError::AccessDenied, "the root");
+    let delete_on_close = |plan| OpenPlan { delete_on_close: true, ..plan };
+    assert_eq!(served.refusal(delete_on_close(plan("file", READ))), FsError::AccessDenied);
     assert_eq!(
-        served.refusal(doomed(OpenPlan { desired: READ, ..new_file("new") })),
+        served.refusal(delete_on_close(plan("", DELETE))),
+        FsError::AccessDenied,
+        "the root"
+    );
+    assert_eq!(
+        served.refusal(delete_on_close(OpenPlan { desired: READ, ..new_file("new") })),
         FsError::AccessDenied
     );
     let readonly = OpenPlan { dos_bits: dos::READONLY, ..new_file("new") };
-    assert_eq!(served.refusal(doomed(readonly)), FsError::CannotDelete);
+    assert_eq!(served.refusal(delete_on_close(readonly)), FsError::CannotDelete);
     assert!(!served.exists("new"));
 }
 

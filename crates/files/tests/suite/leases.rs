@@ -178,8 +178,8 @@ fn delete_on_close_waits_for_handle_breaks() {
     let served = serve();
     let (one, two) = (Arc::new(LeaseClient::default()), Arc::new(LeaseClient::default()));
     let first = served.try_open(leased(new_file("a"), 1, None, &one)).unwrap();
-    let doomed = OpenPlan { delete_on_close: true, ..plan("a", acl::Access::DELETE) };
-    let second = served.try_open(leased(doomed.clone(), 2, None, &two)).unwrap();
+    let delete_on_close = OpenPlan { delete_on_close: true, ..plan("a", acl::Access::DELETE) };
+    let second = served.try_open(leased(delete_on_close.clone(), 2, None, &two)).unwrap();
     let mut asking = Box::pin(served.files.break_handles_before_close(&second.open));
     assert!(asking.as_mut().now_or_never().is_none());
     assert_eq!((one.breaks(), two.breaks()), (vec![(RH, CachingRights::READ)], vec![]));

@@ -13,7 +13,14 @@ const NAMES: [&str; 4] = ["a", "A", "b", "c"];
 
 #[derive(Clone, Debug)]
 enum FileStep {
-    Open { name: usize, access: u32, share: u32, if_exists: u8, create: bool, doomed: bool },
+    Open {
+        name: usize,
+        access: u32,
+        share: u32,
+        if_exists: u8,
+        create: bool,
+        delete_on_close: bool,
+    },
     Close(usize),
     Write(usize, u8),
     SetSize(usize, u8),
@@ -24,14 +31,14 @@ enum FileStep {
 
 fn steps() -> impl Strategy<Value = Vec<FileStep>> {
     let open = (0..NAMES.len(), 0u32..8, 0u32..8, 0u8..4, any::<bool>(), prop::bool::weighted(0.1))
-        .prop_map(|(name, access, share, if_exists, create, doomed)| FileStep::Open {
+        .prop_map(|(name, access, share, if_exists, create, delete_on_close)| FileStep::Open {
             name,
             access,
             // Mostly shared, so that files have several opens.
             share: if share < 4 { 7 } else { share },
             if_exists,
             create,
-            doomed,
+            delete_on_close,
         });
     let step = prop_oneof![
         6 => open,
@@ -51,7 +58,7 @@ struct ModelOpen {
     file: u32,
     access: u32,
     share: u32,
-    doomed: bool,
+    delete_on_close: bool,
 }
 
 #[derive(Clone, Default)]
@@ -63,7 +70,7 @@ struct ModelFile {
 
 /// Files by number; names by their folded form and spelling.
 #[derive(Default)]
-struct Reference {
+struct FileReference {
     files: BTreeMap<u32, ModelFile>,
     names: BTreeMap<String, (String, u32)>,
     next: u32,
@@ -73,7 +80,7 @@ fn fold(name: &str) -> String {
     name.to_uppercase()
 }
 
-impl Reference {
+impl FileReference {
     fn named(&self, name: &str) -> Option<u32> {
         self.names.get(&fold(name)).map(|(_, file)| *file)
     }
@@ -98,7 +105,7 @@ impl Reference {
         name: &str,
         step: &FileStep,
     ) -> Result<(OpenAction, u32)> {
-        let FileStep::Open { access, share, if_exists, create, doomed, .. } = *step else {
+        let FileStep::Open { access, share, if_exists, create, delete_on_close, .. } = *step else {
             unreachable!()
         };
         let replaces = if_exists >= 2;
@@ -106,7 +113,7 @@ impl Reference {
             if !create {
                 return Err(FsError::NotFound);
             }
-            if doomed && access & 4 == 0 {
+            if delete_on_close && access & 4 == 0 {
                 return Err(FsError::AccessDenied);
             }
             self.next += 1;
@@ -121,10 +128,10 @@ impl Reference {
         if file.readonly && (access & 2 != 0 || replaces) {
             return Err(FsError::AccessDenied);
         }
-        if doomed && access & 4 == 0 {
+        if delete_on_close && access & 4 == 0 {
             return Err(FsError::AccessDenied);
         }
-        if doomed && file.readonly {
+        if delete_on_close && file.readonly {
             return Err(FsError::CannotDelete);
         }
         if file.pending {
@@ -148,7 +155,7 @@ impl Reference {
 
     fn close(&mut self, closed: &ModelOpen, left: &[ModelOpen]) {
         let file = self.files.get_mut(&closed.file).unwrap();
-        file.pending |= closed.doomed;
+        file.pending |= closed.delete_on_close;
         if file.pending && left.iter().all(|o| o.file != closed.file) {
             self.files.remove(&closed.file);
             self.names.retain(|_, (_, f)| *f != closed.file);
@@ -195,7 +202,7 @@ fn access_of(kinds: u32) -> Access {
 }
 
 fn plan_of(step: &FileStep) -> OpenPlan {
-    let FileStep::Open { name, access, share, if_exists, create, doomed } = *step else {
+    let FileStep::Open { name, access, share, if_exists, create, delete_on_close } = *step else {
         unreachable!()
     };
     OpenPlan {
@@ -203,7 +210,7 @@ fn plan_of(step: &FileStep) -> OpenPlan {
         if_exists: [IfExists::Fail, IfExists::Open, IfExists::Overwrite, IfExists::Supersede]
             [usize::from(if_exists)],
         if_missing: if create { IfMissing::Create } else { IfMissing::Fail },
-        delete_on_close: doomed,
+        delete_on_close,
         ..plan(NAMES[name], access_of(access))
     }
 }
@@ -211,20 +218,20 @@ fn plan_of(step: &FileStep) -> OpenPlan {
 /// Runs one step in both.
 fn step(
     served: &ServedVolume,
-    reference: &mut Reference,
+    reference: &mut FileReference,
     opens: &mut Vec<ModelOpen>,
     step: &FileStep,
 ) {
     let files = &served.files;
     let pick = |n: usize| (!opens.is_empty()).then(|| n % opens.len());
     match *step {
-        FileStep::Open { name, access, share, doomed, .. } => {
+        FileStep::Open { name, access, share, delete_on_close, .. } => {
             let expected = reference.open(opens, NAMES[name], step);
             let real = served.try_open(plan_of(step));
             let action = real.as_ref().map(|r| r.action).map_err(|e| *e);
             assert_eq!(action, expected.map(|e| e.0), "{step:?}");
             if let (Ok(real), Ok((_, file))) = (real, expected) {
-                opens.push(ModelOpen { real: real.open, file, access, share, doomed });
+                opens.push(ModelOpen { real: real.open, file, access, share, delete_on_close });
             }
         }
         FileStep::Close(n) => {
@@ -275,7 +282,7 @@ fn step(
     }
 }
 
-fn set_delete(files: &RequestFiles, reference: &mut Reference, open: &ModelOpen, delete: bool) {
+fn set_delete(files: &RequestFiles, reference: &mut FileReference, open: &ModelOpen, delete: bool) {
     let file = reference.files.get_mut(&open.file).unwrap();
     let expected = match () {
         () if open.access & 4 == 0 => Err(FsError::AccessDenied),
@@ -289,7 +296,7 @@ fn set_delete(files: &RequestFiles, reference: &mut Reference, open: &ModelOpen,
 }
 
 /// Compares every name and open with the reference.
-fn compare(served: &ServedVolume, reference: &Reference, opens: &[ModelOpen]) {
+fn compare(served: &ServedVolume, reference: &FileReference, opens: &[ModelOpen]) {
     for name in NAMES {
         let expected = reference.names.get(&fold(name)).filter(|(spelt, _)| spelt == name);
         let data = expected.map(|(_, file)| reference.files[file].data.clone());
@@ -309,7 +316,7 @@ proptest! {
     #[test]
     fn random_operations_agree_with_reference(steps in steps()) {
         let served = serve();
-        let (mut reference, mut opens) = (Reference::default(), Vec::new());
+        let (mut reference, mut opens) = (FileReference::default(), Vec::new());
         for one in &steps {
             step(&served, &mut reference, &mut opens, one);
             compare(&served, &reference, &opens);

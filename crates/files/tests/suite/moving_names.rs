@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use vfs::{FsError, Result};
 
-type OpenProgress = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+type PausedOperation = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// Starts an operation at a point of the backend, which then waits; returns it for completion.
 fn begin_at(
     served: &ServedVolume,
     when: HookPoint,
     call: impl Future<Output = Result<()>> + Send + 'static,
-) -> Arc<Mutex<Option<OpenProgress>>> {
-    let begun: Arc<Mutex<Option<OpenProgress>>> = Arc::default();
-    let (slot, mut call): (_, OpenProgress) = (begun.clone(), Box::pin(call));
+) -> Arc<Mutex<Option<PausedOperation>>> {
+    let begun: Arc<Mutex<Option<PausedOperation>>> = Arc::default();
+    let (slot, mut call): (_, PausedOperation) = (begun.clone(), Box::pin(call));
     served.hook_once(when, move |_| {
         let first = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(first.is_pending(), "it waits for its turn");
@@ -26,7 +26,7 @@ fn begin_at(
     begun
 }
 
-fn end(begun: &Mutex<Option<OpenProgress>>) -> Result<()> {
+fn end(begun: &Mutex<Option<PausedOperation>>) -> Result<()> {
     now(begun.lock().unwrap().take().expect("it was begun"))
 }
 

@@ -87,7 +87,7 @@ struct ObjectWorld {
 
 struct ObjectFile {
     handle: Vec<u8>,
-    doomed: bool,
+    is_delete_pending: bool,
     byte: Option<u8>,
 }
 
@@ -165,7 +165,7 @@ impl ObjectWorld {
         share: u32,
     ) -> Result<ExpectedOutcome> {
         match () {
-            () if self.known[file].doomed => Err(FsError::DeletePending),
+            () if self.known[file].is_delete_pending => Err(FsError::DeletePending),
             () if self.disturbs(who, file, access, share) => Ok(ExpectedOutcome::Waits),
             () if self.conflicts(file, access, share) => Err(FsError::ShareViolation),
             () => Ok(ExpectedOutcome::Now),
@@ -226,7 +226,7 @@ impl ObjectWorld {
         let Ok(OpenProgress::Opened(result)) = begun else { panic!("{begun:?}") };
         let handle = self.files.handle(V, &result.open.object()).unwrap().as_bytes().to_vec();
         let file = self.known.len();
-        self.known.push(ObjectFile { handle, doomed: false, byte: None });
+        self.known.push(ObjectFile { handle, is_delete_pending: false, byte: None });
         self.names.insert(name, file);
         // Without a key, the open counts as another client's.
         let who = who.map(|_| u8::MAX);
@@ -246,7 +246,7 @@ impl ObjectWorld {
             Err(error) => return assert_eq!(real, Some(Err(error))),
         }
         if self.is_open_by_windows(file) {
-            self.known[file].doomed = true;
+            self.known[file].is_delete_pending = true;
         } else {
             self.names.remove(&name);
         }
@@ -285,8 +285,8 @@ impl ObjectWorld {
     fn close(&mut self, at: usize) {
         let ObjectModelOpen { real, file, .. } = self.opens.remove(at);
         now(self.files.close(real)).unwrap();
-        if self.known[file].doomed && !self.is_open_by_windows(file) {
-            self.known[file].doomed = false;
+        if self.known[file].is_delete_pending && !self.is_open_by_windows(file) {
+            self.known[file].is_delete_pending = false;
             self.names.retain(|_, named| *named != file);
         }
     }
@@ -315,7 +315,7 @@ impl ObjectWorld {
                 alone && !others().any(intrudes)
             }
         };
-        let is_free = is_for && is_free && !self.known[file].doomed;
+        let is_free = is_for && is_free && !self.known[file].is_delete_pending;
         assert_eq!(real.is_some(), is_free, "{delegate:?}");
         if let Some(delegation) = real {
             drop(delegation.granting());
@@ -372,7 +372,7 @@ impl ObjectWorld {
                 let open = &self.opens[at];
                 if open.who.is_none() && open.access & DELETES != 0 {
                     self.files.set_delete(&open.real, true, false).unwrap();
-                    self.known[open.file].doomed = true;
+                    self.known[open.file].is_delete_pending = true;
                 }
             }
             ObjectStep::Remove(name) => self.remove(name),

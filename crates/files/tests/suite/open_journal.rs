@@ -53,8 +53,9 @@ impl OpenJournal for TestJournal {
     }
 }
 
+/// A holder that ignores breaks.
 #[derive(Debug)]
-struct SilentHolder;
+pub struct SilentHolder;
 
 impl CacheHolder for SilentHolder {
     fn handle_break(&self, _: &CacheBreak) {}

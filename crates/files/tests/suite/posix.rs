@@ -12,7 +12,7 @@ fn posix(plan: OpenPlan) -> OpenPlan {
     OpenPlan { semantics: Semantics::Posix, ..plan }
 }
 
-fn doomed(plan: OpenPlan) -> OpenPlan {
+fn delete_on_close(plan: OpenPlan) -> OpenPlan {
     OpenPlan { delete_on_close: true, ..plan }
 }
 
@@ -21,7 +21,7 @@ fn open(served: &ServedVolume, at: &str, desired: Access) -> Arc<OpenFile> {
 }
 
 fn unlink(served: &ServedVolume, at: &str) -> Result<(), FsError> {
-    let open = served.try_open(posix(doomed(plan(at, DELETE))))?.open;
+    let open = served.try_open(posix(delete_on_close(plan(at, DELETE))))?.open;
     now(served.files.close(open))
 }
 

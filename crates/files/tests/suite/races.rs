@@ -149,8 +149,8 @@ fn retried_open_deletes_nothing_before_close() {
     served.hook_once(HookPoint::AfterOpen, move |_| {
         now(files.rename(&open, &path("moved"), false)).unwrap();
     });
-    let doomed = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
-    let opened = served.try_open(doomed).unwrap().open;
+    let delete_on_close = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
+    let opened = served.try_open(delete_on_close).unwrap().open;
     assert!(served.exists("file") && served.exists("moved"));
     served.close(opened);
     assert!(!served.exists("file"));

@@ -5,21 +5,21 @@ use files::{BasicChange, OpenPlan, dos};
 use std::sync::Arc;
 use vfs::{Actor, FsError, Vfs};
 
-fn doomed(plan: OpenPlan) -> OpenPlan {
+fn delete_on_close(plan: OpenPlan) -> OpenPlan {
     OpenPlan { delete_on_close: true, ..plan }
 }
 
 #[test]
 fn delete_on_close_removes_at_the_close_or_drop() {
     let served = serve();
-    let made = served.try_open(doomed(new_file("closed"))).unwrap();
+    let made = served.try_open(delete_on_close(new_file("closed"))).unwrap();
     assert!(!made.open.is_delete_pending(), "it is not yet");
     served.close(made.open);
     assert!(!served.exists("closed"));
-    drop(served.try_open(doomed(new_file("dropped"))).unwrap());
+    drop(served.try_open(delete_on_close(new_file("dropped"))).unwrap());
     assert!(!served.exists("dropped"));
     served.put_directory("directory");
-    served.close(served.try_open(doomed(plan("directory", DELETE))).unwrap().open);
+    served.close(served.try_open(delete_on_close(plan("directory", DELETE))).unwrap().open);
     assert!(!served.exists("directory"));
     served.assert_nothing_held();
 }
@@ -118,7 +118,7 @@ fn delete_pending_directory_refuses_create() {
 fn locally_filled_directory_stays_at_close() {
     let served = serve();
     served.put_directory("directory");
-    let directory = served.try_open(doomed(plan("directory", DELETE))).unwrap().open;
+    let directory = served.try_open(delete_on_close(plan("directory", DELETE))).unwrap().open;
     make_beneath(&*served.vfs, "directory/file");
     served.close(directory);
     assert!(served.exists("directory/file"));
@@ -151,9 +151,9 @@ fn deleting_through_a_symbolic_link_removes_the_link() {
     served.put("target", b"data");
     served.vfs.symlink(Actor::SUPERUSER, &path("link"), b"target").unwrap();
     if served.is_root {
-        assert!(served.try_open_as(&user(0, 0), doomed(plan("link", DELETE))).is_ok());
+        assert!(served.try_open_as(&user(0, 0), delete_on_close(plan("link", DELETE))).is_ok());
     } else {
-        served.close(served.try_open(doomed(plan("link", DELETE))).unwrap().open);
+        served.close(served.try_open(delete_on_close(plan("link", DELETE))).unwrap().open);
     }
     assert!(!served.exists("link") && served.exists("target"));
 }
@@ -161,7 +161,7 @@ fn deleting_through_a_symbolic_link_removes_the_link() {
 #[test]
 fn renamed_file_is_removed_by_new_name() {
     let served = serve();
-    let made = served.try_open(doomed(new_file("old"))).unwrap().open;
+    let made = served.try_open(delete_on_close(new_file("old"))).unwrap().open;
     now(served.files.rename(&made, &path("new"), false)).unwrap();
     served.put("old", b"another");
     served.close(made);
@@ -171,7 +171,7 @@ fn renamed_file_is_removed_by_new_name() {
 #[test]
 fn replacement_of_delete_pending_file_stays() {
     let served = serve();
-    let made = served.try_open(doomed(new_file("file"))).unwrap().open;
+    let made = served.try_open(delete_on_close(new_file("file"))).unwrap().open;
     remove_beneath(&*served.vfs, "file");
     make_beneath(&*served.vfs, "file");
     served.close(made);
@@ -181,7 +181,7 @@ fn replacement_of_delete_pending_file_stays() {
 #[test]
 fn while_a_name_is_being_removed_it_cannot_be_opened() {
     let served = serve();
-    let made = served.try_open(doomed(new_file("file"))).unwrap().open;
+    let made = served.try_open(delete_on_close(new_file("file"))).unwrap().open;
     let (files, volume, alice) =
         (served.files.clone(), served.volume.clone(), served.alice.clone());
     let seen = Arc::new(std::sync::Mutex::new(None));
@@ -199,7 +199,7 @@ fn while_a_name_is_being_removed_it_cannot_be_opened() {
 #[test]
 fn failed_removal_is_reported_and_file_stays_usable() {
     let served = serve();
-    let made = served.try_open(doomed(new_file("file"))).unwrap().open;
+    let made = served.try_open(delete_on_close(new_file("file"))).unwrap().open;
     served.hook(|_, at, _| if at == HookPoint::BeforeRemove { Err(FsError::Io) } else { Ok(()) });
     assert_eq!(now(served.files.close(made)), Err(FsError::Io));
     served.unhook();
@@ -216,7 +216,10 @@ fn unremovable_name_is_refused_before_close() {
     served.put_directory("directory");
     served.put("directory/file", b"");
     served.set_mode("directory", 0o555);
-    assert_eq!(served.refusal(doomed(plan("directory/file", DELETE))), FsError::AccessDenied);
+    assert_eq!(
+        served.refusal(delete_on_close(plan("directory/file", DELETE))),
+        FsError::AccessDenied
+    );
     let open = served.open("directory/file", DELETE);
     assert_eq!(served.files.set_delete(&open, true, false), Err(FsError::AccessDenied));
     served.close(open);

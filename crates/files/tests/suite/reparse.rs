@@ -37,8 +37,8 @@ fn client_symlink_is_symlink_on_disk() {
     assert_eq!(served.files.attributes(&open).unwrap().kind, FileKind::Symlink);
     served.close(open);
     // As a directory, too; deletion removes the link.
-    let doomed = OpenPlan { delete_on_close: true, ..new_directory("dir") };
-    let open = turned(&served, doomed, "there");
+    let delete_on_close = OpenPlan { delete_on_close: true, ..new_directory("dir") };
+    let open = turned(&served, delete_on_close, "there");
     assert!(std::fs::read_link(served.dir.path().join("dir")).is_ok());
     served.close(open);
     let names: Vec<_> = std::fs::read_dir(served.dir.path()).unwrap().collect();

@@ -1,10 +1,10 @@
 //! Opens that are restored after a restart.
 
 use crate::harness::*;
+use crate::open_journal::SilentHolder;
 use files::{
-    Absence, Access, BasicChange, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish,
-    CachingRights, Files, LockKind, OpenFacts, OpenPlan, OpenResult, Range, RangeLock, ShareMode,
-    TimeSetting,
+    Absence, Access, BasicChange, CacheHolder, CacheKey, CacheKeyWish, CacheWish, CachingRights,
+    Files, LockKind, OpenFacts, OpenPlan, OpenResult, Range, RangeLock, ShareMode, TimeSetting,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,14 +12,6 @@ use vfs::{FsError, Timestamp};
 
 fn lock(offset: u64) -> RangeLock {
     RangeLock { range: Range::new(offset, 10).unwrap(), kind: LockKind::Exclusive }
-}
-
-/// A holder that ignores breaks.
-#[derive(Debug)]
-struct SilentHolder;
-
-impl CacheHolder for SilentHolder {
-    fn handle_break(&self, _: &CacheBreak) {}
 }
 
 fn nobody() -> Arc<dyn CacheHolder> {

@@ -16,7 +16,7 @@ fn of(plan: OpenPlan, name: &str) -> OpenPlan {
     OpenPlan { stream: Some(stream(name)), ..plan }
 }
 
-fn doomed(plan: OpenPlan) -> OpenPlan {
+fn delete_on_close(plan: OpenPlan) -> OpenPlan {
     OpenPlan { delete_on_close: true, ..plan }
 }
 
@@ -279,7 +279,7 @@ fn deleted_file_stays_until_its_streams_are_closed() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "s", b"data");
     let open = served.open_stream("file", "s", READ);
-    served.close(served.try_open(doomed(plan("file", DELETE))).unwrap().open);
+    served.close(served.try_open(delete_on_close(plan("file", DELETE))).unwrap().open);
     assert!(served.exists("file"));
     assert!(open.is_delete_pending());
     assert_eq!(served.read(&open).unwrap(), b"data");
@@ -305,7 +305,7 @@ fn deleted_stream_goes_at_last_close_and_file_stays() {
     assert_eq!(served.read(&reader).unwrap(), b"1");
     served.close(reader);
     assert_eq!(served.names("file"), ["two"]);
-    drop(served.try_open(doomed(of(plan("file", DELETE), "two"))).unwrap());
+    drop(served.try_open(delete_on_close(of(plan("file", DELETE), "two"))).unwrap());
     assert_eq!(served.names("file"), [""; 0]);
     assert!(served.exists("file"));
     served.assert_nothing_held();
@@ -405,7 +405,7 @@ fn directories_have_streams_too() {
     assert_eq!(bits & dos::ARCHIVE, 0);
     assert_eq!(served.names("directory"), ["s"]);
     served.close(made.open);
-    served.close(served.try_open(doomed(plan("directory", DELETE))).unwrap().open);
+    served.close(served.try_open(delete_on_close(plan("directory", DELETE))).unwrap().open);
     assert!(!served.exists("directory"));
     let of_root = OpenPlan { desired: WRITE, ..of(new_file(""), "of the root") };
     served.close(served.try_open(of_root).unwrap().open);
@@ -422,7 +422,10 @@ fn read_only_file_takes_no_stream() {
     served.close(file);
     assert_eq!(served.refusal(of(new_file("file"), "t")), FsError::AccessDenied);
     assert_eq!(served.refusal(of(plan("file", WRITE), "s")), FsError::AccessDenied);
-    assert_eq!(served.refusal(doomed(of(plan("file", DELETE), "s"))), FsError::CannotDelete);
+    assert_eq!(
+        served.refusal(delete_on_close(of(plan("file", DELETE), "s"))),
+        FsError::CannotDelete
+    );
     assert_eq!(served.get_stream("file", "s").unwrap(), b"data");
 }
 
@@ -506,7 +509,7 @@ fn long_stream_that_is_replaced_or_deleted_on_close_is_gone() {
         served.close(made.open);
         assert_eq!(served.get_stream("file", "s").unwrap(), long(3));
     }
-    let last = served.try_open(doomed(of(plan("file", ALL), "s"))).unwrap().open;
+    let last = served.try_open(delete_on_close(of(plan("file", ALL), "s"))).unwrap().open;
     assert_eq!(served.read(&last).unwrap(), long(3));
     served.close(last);
     assert_eq!(served.names("file"), [""; 0]);

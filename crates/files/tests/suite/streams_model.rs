@@ -16,7 +16,14 @@ const UNIT: usize = 700;
 
 #[derive(Clone, Debug)]
 enum StreamStep {
-    Open { name: usize, access: u32, share: u32, if_exists: u8, create: bool, doomed: bool },
+    Open {
+        name: usize,
+        access: u32,
+        share: u32,
+        if_exists: u8,
+        create: bool,
+        delete_on_close: bool,
+    },
     Close(usize),
     Write(usize, u8),
     SetSize(usize, u8),
@@ -27,7 +34,7 @@ enum StreamStep {
 fn steps() -> impl Strategy<Value = Vec<StreamStep>> {
     let open =
         (0..NAMES.len(), 0u32..8, 0u32..12, 0u8..8, any::<bool>(), prop::bool::weighted(0.1))
-            .prop_map(|(name, access, share, if_exists, create, doomed)| {
+            .prop_map(|(name, access, share, if_exists, create, delete_on_close)| {
                 StreamStep::Open {
                     name,
                     access,
@@ -36,7 +43,7 @@ fn steps() -> impl Strategy<Value = Vec<StreamStep>> {
                     // Mostly without truncation.
                     if_exists: if if_exists < 4 { if_exists } else { 1 },
                     create,
-                    doomed,
+                    delete_on_close,
                 }
             });
     let step = prop_oneof![
@@ -56,7 +63,7 @@ struct StreamModelOpen {
     number: u32,
     access: u32,
     share: u32,
-    doomed: bool,
+    delete_on_close: bool,
 }
 
 #[derive(Clone, Default)]
@@ -69,14 +76,14 @@ struct StreamData {
 
 /// Reference state. The file is number 0. A number missing in `data` was removed, open or not.
 #[derive(Default)]
-struct Reference {
+struct StreamReference {
     data: BTreeMap<u32, StreamData>,
     next: u32,
 }
 
 const FILE: u32 = 0;
 
-impl Reference {
+impl StreamReference {
     fn stream(&self, name: &str) -> Option<u32> {
         let same = |(n, d): &(&u32, &StreamData)| **n != FILE && d.name.eq_ignore_ascii_case(name);
         self.data.iter().find(same).map(|(n, _)| *n)
@@ -109,7 +116,8 @@ impl Reference {
 
     /// Expected outcome of an open, with its stream.
     fn open(&mut self, opens: &[StreamModelOpen], step: &StreamStep) -> Result<u32> {
-        let StreamStep::Open { name, access, share, if_exists, create, doomed } = *step else {
+        let StreamStep::Open { name, access, share, if_exists, create, delete_on_close } = *step
+        else {
             unreachable!()
         };
         let file = self.data.get(&FILE).map(|f| f.pending);
@@ -121,7 +129,7 @@ impl Reference {
         if !there && !create {
             return Err(FsError::NotFound);
         }
-        if doomed && access & 4 == 0 {
+        if delete_on_close && access & 4 == 0 {
             return Err(FsError::AccessDenied);
         }
         if stream.is_none() && access & 4 != 0 && self.streams_kept(opens) {
@@ -162,7 +170,7 @@ impl Reference {
 
     fn close(&mut self, closed: &StreamModelOpen, left: &[StreamModelOpen]) {
         if let Some(data) = self.data.get_mut(&closed.number) {
-            data.pending |= closed.doomed;
+            data.pending |= closed.delete_on_close;
             if data.pending
                 && closed.number != FILE
                 && left.iter().all(|o| o.number != closed.number)
@@ -260,7 +268,7 @@ fn stream_name(text: &str) -> StreamName {
 }
 
 fn plan_of(step: &StreamStep) -> OpenPlan {
-    let StreamStep::Open { name, access, share, if_exists, create, doomed } = *step else {
+    let StreamStep::Open { name, access, share, if_exists, create, delete_on_close } = *step else {
         unreachable!()
     };
     let mut desired = LOOK;
@@ -274,25 +282,31 @@ fn plan_of(step: &StreamStep) -> OpenPlan {
         if_exists: dispositions[usize::from(if_exists)],
         if_missing: if create { IfMissing::Create } else { IfMissing::Fail },
         kind: RequestedKind::File,
-        delete_on_close: doomed,
+        delete_on_close,
         ..plan("f", desired)
     }
 }
 
 fn run_one(
     served: &ServedVolume,
-    reference: &mut Reference,
+    reference: &mut StreamReference,
     opens: &mut Vec<StreamModelOpen>,
     step: &StreamStep,
 ) {
     let pick = |n: usize, opens: &[StreamModelOpen]| (!opens.is_empty()).then(|| n % opens.len());
     match *step {
-        StreamStep::Open { access, share, doomed, .. } => {
+        StreamStep::Open { access, share, delete_on_close, .. } => {
             let real = served.try_open(plan_of(step));
             let expected = reference.open(opens, step);
             assert_eq!(real.as_ref().map(|_| ()).map_err(|e| *e), expected.map(|_| ()), "{step:?}");
             if let (Ok(real), Ok(number)) = (real, expected) {
-                opens.push(StreamModelOpen { real: real.open, number, access, share, doomed });
+                opens.push(StreamModelOpen {
+                    real: real.open,
+                    number,
+                    access,
+                    share,
+                    delete_on_close,
+                });
             }
         }
         StreamStep::Close(n) => {
@@ -345,7 +359,7 @@ proptest! {
     fn streams_agree_with_reference(steps in steps()) {
         let served = serve();
         prop_assume!(served.volume.has_streams());
-        let (mut reference, mut opens) = (Reference::default(), Vec::new());
+        let (mut reference, mut opens) = (StreamReference::default(), Vec::new());
         for step in &steps {
             run_one(&served, &mut reference, &mut opens, step);
             prop_assert_eq!(stored(&served), reference.shown(), "{:?}", step);

@@ -16,7 +16,9 @@ use wire::nfs::ops::{
 };
 use wire::nfs::rpc::{AuthFlavor, AuthSys, Groups, OpaqueAuth, RpcCall, RpcMessage};
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
-use wire::nfs::{ClientId, FileHandle, NfsStatus, OperationNumber, SessionId, StateId, Verifier};
+use wire::nfs::{
+    ClientId, FileHandle, NfsSessionId, NfsStatus, OperationNumber, StateId, Verifier,
+};
 
 /// The program number of NFS. RFC 5531 13.
 const PROGRAM: u32 = 100_003;
@@ -103,7 +105,7 @@ pub struct NfsLink {
     /// Owner string of the client (`co_ownerid`).
     pub owner: Vec<u8>,
     pub client: ClientId,
-    pub session: Option<SessionId>,
+    pub session: Option<NfsSessionId>,
     /// Sequence id of the session's only slot.
     pub sequence: u32,
     /// State ids that the server issued to this client.

@@ -16,7 +16,7 @@ use wire::nfs::ops::{
     BindConnToSessionArgs, ChannelFromClient, DestroyClientIdArgs, DestroySessionArgs,
     ExchangeIdFlags, LockReply, Operation, OperationResult,
 };
-use wire::nfs::{ClientId, NfsStatus, SessionId, StateId};
+use wire::nfs::{ClientId, NfsSessionId, NfsStatus, StateId};
 
 /// NFS connections of hostile clients.
 const LINKS_MAX: usize = 4;
@@ -117,10 +117,10 @@ impl Episode {
     }
 
     /// A guess of the victim's session id: everything but its random half.
-    fn guess_session(&self, rng: &mut Rng) -> SessionId {
+    fn guess_session(&self, rng: &mut Rng) -> NfsSessionId {
         let mut id = self.nfs_victim.link.session.map_or([0; 16], |id| id.0);
         id[..8].copy_from_slice(&rng.number().to_be_bytes());
-        SessionId(id)
+        NfsSessionId(id)
     }
 
     pub(super) fn nfs_request(&mut self, rng: &mut Rng) {

@@ -31,7 +31,7 @@ use wire::nfs::rpc::{
 };
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{
-    ClientId, CompoundResults, Operation, OperationNumber, OperationResult, SessionId, Verifier,
+    ClientId, CompoundResults, NfsSessionId, Operation, OperationNumber, OperationResult, Verifier,
 };
 
 /// Bits of a message's length; the other bits are flags.
@@ -95,7 +95,7 @@ struct NfsConversationRig {
     server: Arc<NfsServer>,
     conns: [NfsConn; 2],
     waiting: Vec<(usize, CallJob)>,
-    session: SessionId,
+    session: NfsSessionId,
     sequence: u32,
     /// The last reply, without its record mark.
     answer: Vec<u8>,
@@ -168,7 +168,7 @@ impl NfsConversationRig {
         let conns = [1, 2].map(|id| {
             NfsConn::new(server.clone(), NfsConnFacts { id, peer: address, local: address })
         });
-        let session = SessionId([0; 16]);
+        let session = NfsSessionId([0; 16]);
         Self { host, server, conns, waiting: Vec::new(), session, sequence: 0, answer: Vec::new() }
     }
 

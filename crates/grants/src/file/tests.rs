@@ -17,7 +17,7 @@ fn wish(id: u64, access: Access, share: ShareMode) -> OpenWish {
 /// Caching state of an open without caching.
 const NOTHING: CacheState = CacheState { has: CachingRights::NONE, is_breaking: false, epoch: 0 };
 
-fn doomed(id: u64) -> OpenWish {
+fn delete_on_close(id: u64) -> OpenWish {
     OpenWish { delete_on_close: true, ..wish(id, Access::DELETE, ShareMode::ALL) }
 }
 
@@ -96,7 +96,7 @@ fn right_used_once_is_checked_and_not_retained() {
 #[test]
 fn delete_on_close_becomes_pending_until_last_close() {
     let mut file = FileGrants::default();
-    file.handle_open(&doomed(1)).unwrap();
+    file.handle_open(&delete_on_close(1)).unwrap();
     file.handle_open(&wish(2, READ, ShareMode::ALL)).unwrap();
     assert!(!file.is_delete_pending(L), "it is invisible before the close");
     assert_eq!(file.handle_close(OpenId(1)), closed(false, None));
@@ -120,7 +120,7 @@ fn posix_opens_do_not_pin_name() {
     let posix = |wish| OpenWish { posix: true, ..wish };
     file.handle_open(&posix(wish(1, READ, ShareMode::ALL))).unwrap();
     file.handle_open(&wish(2, READ, ShareMode::ALL)).unwrap();
-    file.handle_open(&posix(doomed(3))).unwrap();
+    file.handle_open(&posix(delete_on_close(3))).unwrap();
     assert!(!file.all_posix());
     assert_eq!(file.handle_close(OpenId(3)), closed(false, None), "the Windows open pins it");
     assert_eq!(file.handle_close(OpenId(2)), closed(false, Some(L)));
@@ -149,7 +149,7 @@ fn cleared_disposition_removes_nothing() {
 #[test]
 fn withdrawn_open_keeps_others_deletion() {
     let mut file = FileGrants::default();
-    file.handle_open(&doomed(1)).unwrap();
+    file.handle_open(&delete_on_close(1)).unwrap();
     assert_eq!(file.handle_withdraw(OpenId(1)), closed(true, None));
 
     file.handle_open(&wish(2, Access::DELETE, ShareMode::ALL)).unwrap();
@@ -164,7 +164,7 @@ fn deleting_one_name_leaves_the_other_usable() {
     let mut file = FileGrants::default();
     let (a, b) = (file.new_link(), file.new_link());
     let by = |link, wish: OpenWish| OpenWish { link, only_link: false, ..wish };
-    file.handle_open(&by(a, doomed(1))).unwrap();
+    file.handle_open(&by(a, delete_on_close(1))).unwrap();
     file.handle_open(&by(b, wish(2, READ, ShareMode::ALL))).unwrap();
     assert_eq!(
         file.handle_close(OpenId(1)),
@@ -184,7 +184,7 @@ fn deleting_one_name_leaves_the_other_usable() {
 #[test]
 fn only_link_is_delete_pending_by_any_path() {
     let mut file = FileGrants::default();
-    file.handle_open(&doomed(1)).unwrap();
+    file.handle_open(&delete_on_close(1)).unwrap();
     file.handle_open(&wish(2, READ, ShareMode::ALL)).unwrap();
     file.handle_close(OpenId(1));
     let elsewhere = OpenWish { link: LinkId(9), ..wish(3, READ, ShareMode::ALL) };
@@ -248,13 +248,13 @@ fn batch_oplock_is_broken_before_share_violation() {
 
 /// Pairwise rules.
 #[derive(Default)]
-struct Model {
+struct FileOpensModel {
     opens: BTreeMap<u64, OpenWish>,
-    doomed: BTreeSet<LinkId>,
-    vanishing: BTreeSet<LinkId>,
+    delete_pending: BTreeSet<LinkId>,
+    removed: BTreeSet<LinkId>,
 }
 
-impl Model {
+impl FileOpensModel {
     fn forbids(share: ShareMode, access: Access) -> bool {
         let reads = access.0 & 0x21 != 0;
         let writes = access.0 & 0x6 != 0;
@@ -263,7 +263,9 @@ impl Model {
     }
 
     fn open(&mut self, wish: OpenWish) -> Result<(), GrantRefusal> {
-        if self.doomed.contains(&wish.link) || (wish.only_link && !self.doomed.is_empty()) {
+        if self.delete_pending.contains(&wish.link)
+            || (wish.only_link && !self.delete_pending.is_empty())
+        {
             return Err(GrantRefusal::DeletePending);
         }
         let counted = |access: Access| access.0 & 0x1_0027 != 0;
@@ -283,10 +285,11 @@ impl Model {
     fn close(&mut self, id: u64) -> CloseOutcome {
         let Some(open) = self.opens.remove(&id) else { return CloseOutcome::default() };
         if open.delete_on_close {
-            self.doomed.insert(open.link);
+            self.delete_pending.insert(open.link);
         }
         let kept = self.opens.values().any(|o| o.link == open.link && !o.posix);
-        let removes = !kept && self.doomed.contains(&open.link) && self.vanishing.insert(open.link);
+        let removes =
+            !kept && self.delete_pending.contains(&open.link) && self.removed.insert(open.link);
         CloseOutcome { last: self.opens.is_empty(), remove: removes.then_some(open.link) }
     }
 }
@@ -345,14 +348,14 @@ fn steps() -> impl Strategy<Value = Vec<OpenStep>> {
 }
 
 /// Selects one of the present opens, so that every number is valid.
-fn pick(model: &Model, n: usize) -> Option<u64> {
+fn pick(model: &FileOpensModel, n: usize) -> Option<u64> {
     (!model.opens.is_empty()).then(|| *model.opens.keys().nth(n % model.opens.len()).unwrap())
 }
 
 proptest! {
     #[test]
     fn random_opens_agree_with_pairwise_rules(steps in steps()) {
-        let (mut file, mut model) = (FileGrants::default(), Model::default());
+        let (mut file, mut model) = (FileGrants::default(), FileOpensModel::default());
         for (id, step) in (1u64..).zip(steps) {
             match step {
                 OpenStep::Open { link, only_link, access, opening_access, share, delete_on_close, posix } => {
@@ -382,25 +385,25 @@ proptest! {
                 OpenStep::Disposition(n, delete) => {
                     let Some(id) = pick(&model, n) else { continue };
                     let link = model.opens[&id].link;
-                    if model.vanishing.contains(&link) {
+                    if model.removed.contains(&link) {
                         // Too late.
                     } else if delete {
-                        model.doomed.insert(link);
+                        model.delete_pending.insert(link);
                     } else {
-                        model.doomed.remove(&link);
+                        model.delete_pending.remove(&link);
                     }
                     file.handle_disposition(OpenId(id), delete);
                 }
                 OpenStep::Removed(link) => {
-                    model.doomed.remove(&LinkId(link));
-                    model.vanishing.remove(&LinkId(link));
+                    model.delete_pending.remove(&LinkId(link));
+                    model.removed.remove(&LinkId(link));
                     file.handle_removed(LinkId(link));
                 }
             }
             prop_assert_eq!(file.open_count(), model.opens.len());
-            prop_assert_eq!(file.is_idle(), model.opens.is_empty() && model.doomed.is_empty());
+            prop_assert_eq!(file.is_idle(), model.opens.is_empty() && model.delete_pending.is_empty());
             for link in 0..3 {
-                prop_assert_eq!(file.is_delete_pending(LinkId(link)), model.doomed.contains(&LinkId(link)));
+                prop_assert_eq!(file.is_delete_pending(LinkId(link)), model.delete_pending.contains(&LinkId(link)));
             }
         }
     }
@@ -473,7 +476,8 @@ fn run_interleaved(programs: [[ClientStep; 3]; 2], order: [usize; 6]) {
         }
         if let [Some(a), Some(b)] = held {
             assert!(
-                !Model::forbids(a.share, b.access) && !Model::forbids(b.share, a.access),
+                !FileOpensModel::forbids(a.share, b.access)
+                    && !FileOpensModel::forbids(b.share, a.access),
                 "{programs:?} {order:?}"
             );
         }

@@ -220,12 +220,12 @@ fn steps() -> impl Strategy<Value = Vec<RangeLockStep>> {
 
 /// Plain lists, scanned in full at every step.
 #[derive(Default)]
-struct Model {
+struct RangesModel {
     held: Vec<(OpenId, RangeLock)>,
     waiting: Vec<(WaitId, OpenId, RangeLock)>,
 }
 
-impl Model {
+impl RangesModel {
     fn can(&self, open: OpenId, lock: RangeLock) -> bool {
         !self.held.iter().any(|(holder, held)| {
             meet(held.range, lock.range)
@@ -266,7 +266,7 @@ mod scan;
 proptest! {
     #[test]
     fn locks_and_waits_agree_with_byte_model(steps in steps()) {
-        let (mut locks, mut model) = (RangeLocks::default(), Model::default());
+        let (mut locks, mut model) = (RangeLocks::default(), RangesModel::default());
         for step in steps {
             let mut expected = Vec::new();
             match step {

@@ -14,7 +14,7 @@ use files::{
 use limits::ResourceCharge;
 use std::sync::Arc;
 use wire::nfs::callback::{Callback, CbOffloadArgs, OffloadOutcome, ReferringCalls};
-use wire::nfs::ops::WriteResponse;
+use wire::nfs::ops::NfsWriteResponse;
 use wire::nfs::{FileHandle, NfsStatus, StableHow, StateId, Verifier};
 
 /// An asynchronous copy to run.
@@ -86,7 +86,7 @@ impl AsyncCopy {
     fn offload_args(&self, status: NfsStatus, verifier: Verifier) -> CbOffloadArgs {
         let copied_bytes = self.progress.copied_bytes();
         let outcome = match status {
-            NfsStatus::OK => OffloadOutcome::Done(WriteResponse {
+            NfsStatus::OK => OffloadOutcome::Done(NfsWriteResponse {
                 callback_id: Vec::new().into(),
                 count: copied_bytes,
                 committed: StableHow::Unstable,

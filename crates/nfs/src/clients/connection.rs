@@ -9,7 +9,7 @@ use crate::limits::SESSIONS_PER_CONNECTION_MAX;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use sync::Mutex;
-use wire::nfs::{NfsStatus, SessionId};
+use wire::nfs::{NfsSessionId, NfsStatus};
 
 /// Connection state that its jobs share.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl ConnShared {
     }
 
     /// The bound session with this id.
-    pub fn session(&self, id: SessionId) -> Option<Arc<NfsSession>> {
+    pub fn session(&self, id: NfsSessionId) -> Option<Arc<NfsSession>> {
         self.sessions.lock().iter().find(|session| session.id == id).cloned()
     }
 

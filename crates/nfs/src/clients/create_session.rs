@@ -118,7 +118,7 @@ pub fn agree_back(wish: &ChannelAttributes) -> Result<ChannelAttributes, NfsStat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::nfs::SessionId;
+    use wire::nfs::NfsSessionId;
     use wire::nfs::ops::CreateSessionFlags;
 
     fn wish() -> ChannelAttributes {
@@ -180,7 +180,7 @@ mod tests {
     fn create_session_slot_replays_latest_and_orders_others() {
         let mut slot = CreateSessionSlot::default();
         let result = CreateSessionResult {
-            session_id: SessionId([7; 16]),
+            session_id: NfsSessionId([7; 16]),
             sequence_id: 1,
             flags: CreateSessionFlags::default(),
             fore_channel: wish(),

@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use sync::Mutex;
 use wire::nfs::ops::ChannelAttributes;
-use wire::nfs::{NfsStatus, SessionId};
+use wire::nfs::{NfsSessionId, NfsStatus};
 
 /// A session.
 #[derive(Debug)]
 pub struct NfsSession {
     /// Session id.
-    pub id: SessionId,
+    pub id: NfsSessionId,
     /// Client of the session.
     pub client: Arc<ClientIncarnation>,
     /// Attributes of the fore channel.
@@ -84,7 +84,7 @@ impl NfsSession {
     /// An unused session.
     #[must_use]
     pub fn new(
-        id: SessionId,
+        id: NfsSessionId,
         client: Arc<ClientIncarnation>,
         fore: ChannelAttributes,
         back: Backchannel,
@@ -307,5 +307,5 @@ pub(crate) fn session_of(client: &Arc<ClientIncarnation>) -> NfsSession {
         _session: holdings.sessions.account(&client.holder).force(1),
         slots: holdings.slots.account(&client.holder).force(3),
     };
-    NfsSession::new(SessionId([1; 16]), client.clone(), channel, back, shares)
+    NfsSession::new(NfsSessionId([1; 16]), client.clone(), channel, back, shares)
 }

@@ -309,12 +309,12 @@ mod tests {
         }
     }
 
-    struct Bench {
+    struct Fixture {
         clients: ClientTable,
         now: Instant,
     }
 
-    impl Bench {
+    impl Fixture {
         fn new() -> Self {
             Self {
                 clients: ClientTable::new(LEASE, [0; 8], Arc::new(NfsHoldings::new(STATES_MAX))),
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn new_client_is_unconfirmed_until_create_session() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         let client = bench.ask(who(1, ALICE, false)).unwrap();
         assert!(!client.is_confirmed());
         assert!(bench.clients.confirm(&client).is_none());
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn unconfirmed_record_is_replaced_by_any_principal() {
         for (life, principal) in [(1, ALICE), (1, BOB), (2, ALICE), (2, BOB)] {
-            let mut bench = Bench::new();
+            let mut bench = Fixture::new();
             let first = bench.ask(who(1, ALICE, false)).unwrap();
             let second = bench.ask(who(life, principal, false)).unwrap();
             assert_ne!(first.id, second.id);
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn repeated_exchange_id_returns_the_confirmed_client() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         let first = bench.confirmed(who(1, ALICE, false));
         let again = bench.ask(who(1, ALICE, false)).unwrap();
         assert!(Arc::ptr_eq(&first, &again));
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn old_incarnation_stays_until_the_new_one_is_confirmed() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         let first = bench.confirmed(who(1, ALICE, false));
         let second = bench.ask(who(2, ALICE, false)).unwrap();
         assert_ne!(first.id, second.id);
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn other_principal_takes_over_an_unused_owner_string() {
         for life in [1, 2] {
-            let mut bench = Bench::new();
+            let mut bench = Fixture::new();
             let first = bench.confirmed(who(1, ALICE, false));
             let outcome = bench.clients.exchange_id(who(life, BOB, false), bench.now).unwrap();
             assert_ne!(outcome.client.id, first.id);
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn other_principal_gets_clid_inuse_until_lease_expiry() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         let first = bench.confirmed(who(1, ALICE, false));
         first.count_state(1);
         assert_eq!(bench.ask(who(1, BOB, false)).unwrap_err(), NfsStatus::CLID_INUSE);
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn other_principal_gets_clid_inuse_while_session_exists() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         let first = bench.confirmed(who(1, ALICE, false));
         let session = Arc::new(crate::clients::session::session_of(&first));
         first.add_session(session.clone()).unwrap();
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn client_is_found_by_its_whole_id_only() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         let client = bench.confirmed(who(1, ALICE, false));
         assert_eq!(client.id, ClientId(7 << 32 | 1));
         for guess in [1, 6 << 32 | 1, 8 << 32 | 1] {
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn update_needs_same_verifier_and_principal() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         assert_eq!(bench.ask(who(1, ALICE, true)).unwrap_err(), NfsStatus::NOENT);
         let first = bench.ask(who(1, ALICE, false)).unwrap();
         assert_eq!(bench.ask(who(1, ALICE, true)).unwrap_err(), NfsStatus::NOENT, "unconfirmed");
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn expired_client_stays_only_while_it_holds_state() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         let idle = bench.confirmed(who(1, ALICE, false));
         let busy =
             bench.confirmed(ExchangeIdRequest { owner: b"b".to_vec(), ..who(1, ALICE, false) });
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn unconfirmed_clients_are_bounded() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         for number in 0..UNCONFIRMED_CLIENTS_MAX as u64 * 2 {
             bench.now += Duration::from_millis(1);
             let owner = number.to_be_bytes().to_vec();
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn only_courtesy_clients_make_room_for_new_ones() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         for number in 0..CLIENTS_MAX as u64 {
             bench.now += Duration::from_micros(1);
             let owner = number.to_be_bytes().to_vec();
@@ -498,7 +498,7 @@ mod tests {
 
     #[test]
     fn clients_of_one_address_leave_room_for_another() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         let early = bench.confirmed(who(1, ALICE, false));
         let mut made = 0;
         let refusal = loop {
@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn busiest_address_loses_unconfirmed_clients_first() {
-        let mut bench = Bench::new();
+        let mut bench = Fixture::new();
         let slow = bench.ask(who(1, ALICE, false)).unwrap();
         for number in 0..UNCONFIRMED_CLIENTS_MAX as u64 * 2 {
             let owner = number.to_be_bytes().to_vec();

@@ -4,7 +4,7 @@ use crate::clients::credentials::CallCredentials;
 use crate::clients::link::ConnLink;
 use crate::clients::session::NfsSession;
 use meter::{AuditEvent, AuditKind, Authentication, Meter, MeteredProtocol, NegotiatedSession};
-use wire::nfs::{NfsStatus, OperationNumber, SessionId};
+use wire::nfs::{NfsSessionId, NfsStatus, OperationNumber};
 
 /// Facts of the call that an event reports.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct RequestOrigin<'c> {
     pub credentials: &'c CallCredentials,
 }
 
-fn shown(id: &SessionId) -> String {
+fn shown(id: &NfsSessionId) -> String {
     id.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -39,7 +39,7 @@ pub fn session_setup(
     meter: &Meter,
     origin: &RequestOrigin<'_>,
     minor_version: u32,
-    created: Result<&SessionId, NfsStatus>,
+    created: Result<&NfsSessionId, NfsStatus>,
 ) {
     meter.audit(|| {
         let is_under_tls = origin.connection.is_under_tls();
@@ -63,7 +63,7 @@ pub fn session_setup(
 pub fn denied(
     meter: &Meter,
     origin: &RequestOrigin<'_>,
-    (session, share): (&SessionId, impl FnOnce() -> String),
+    (session, share): (&NfsSessionId, impl FnOnce() -> String),
     (number, status): (OperationNumber, NfsStatus),
 ) {
     if !matches!(status, NfsStatus::ACCESS | NfsStatus::PERM | NfsStatus::WRONGSEC) {

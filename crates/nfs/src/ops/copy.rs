@@ -12,8 +12,8 @@ use crate::status::OrStatus;
 use files::{Caller, OpenFile};
 use std::sync::Arc;
 use wire::nfs::ops::{
-    CopyArgs, CopyReply, CopyRequirements, CopyResult, OffloadArgs, OffloadStatusResult,
-    WriteResponse,
+    CopyArgs, CopyReply, CopyRequirements, CopyResult, NfsWriteResponse, OffloadArgs,
+    OffloadStatusResult,
 };
 use wire::nfs::{NfsStatus, StableHow, StateId, Verifier};
 
@@ -33,10 +33,11 @@ async fn try_copy(run: &mut CompoundRun<'_>, args: &CopyArgs<'_>) -> Result<Copy
     let files = run.files().clone();
     let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
-    // RFC 7862 15.2.3: zero means up to the end of the file, and a range beyond it is INVAL. Linux's
-    // client cuts the range to the size that it knows and flushes that range before it sends COPY. It
-    // knows a larger size after a write behind a hole that it has not flushed. A short count, as by
-    // Linux's server, would be taken for the end of the file there, and the rest would be lost.
+    // RFC 7862 15.2.3: zero means up to the end of the file, and a range beyond it is INVAL.
+    // Linux's client cuts the range to the size that it knows and flushes that range before it
+    // sends COPY. It knows a larger size after a write behind a hole that it has not flushed. A
+    // short count, as by Linux's server, would be taken for the end of the file there, and the rest
+    // would be lost.
     let wished = match args.count {
         0 => left,
         count if count > left => return Err(NfsStatus::INVAL),
@@ -72,7 +73,7 @@ fn result_of(verifier: Verifier, id: Option<StateId>, count: u64) -> CopyResult 
     let callback_id: Vec<StateId> = id.into_iter().collect();
     let (callback_id, committed) = (callback_id.into(), StableHow::Unstable);
     CopyResult {
-        response: WriteResponse { callback_id, count, committed, verifier },
+        response: NfsWriteResponse { callback_id, count, committed, verifier },
         requirements: CopyRequirements { is_consecutive: true, is_synchronous: id.is_none() },
     }
 }

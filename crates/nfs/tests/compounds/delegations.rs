@@ -16,14 +16,14 @@ const READ: u32 = ShareAccess::READ.0;
 
 /// Delegation in the result of an OPEN.
 #[derive(Debug, PartialEq, Eq)]
-enum Got {
+enum GrantedDelegation {
     Nothing,
     Why(NoDelegation),
     Read(StateId),
     Write(StateId),
 }
 
-impl Got {
+impl GrantedDelegation {
     fn id(&self) -> StateId {
         match self {
             Self::Read(id) | Self::Write(id) => *id,
@@ -32,18 +32,18 @@ impl Got {
     }
 }
 
-fn got(result: &NfsOpenResult<'_>) -> Got {
+fn got(result: &NfsOpenResult<'_>) -> GrantedDelegation {
     match result.delegation {
-        OpenDelegation::None => Got::Nothing,
-        OpenDelegation::NoneWhy(why) => Got::Why(why),
-        OpenDelegation::Read(delegation) => Got::Read(delegation.state_id),
-        OpenDelegation::Write(delegation) => Got::Write(delegation.state_id),
+        OpenDelegation::None => GrantedDelegation::Nothing,
+        OpenDelegation::NoneWhy(why) => GrantedDelegation::Why(why),
+        OpenDelegation::Read(delegation) => GrantedDelegation::Read(delegation.state_id),
+        OpenDelegation::Write(delegation) => GrantedDelegation::Write(delegation.state_id),
         other => panic!("{other:?}"),
     }
 }
 
 impl SessionClient {
-    fn open_for(&mut self, name: &[u8], access: u32) -> (StateId, Got) {
+    fn open_for(&mut self, name: &[u8], access: u32) -> (StateId, GrantedDelegation) {
         let mut operations = self.walk(&[b"share"]);
         operations.push(Operation::Open(open_args(name, access, 0, false)));
         self.last(&operations, |r| {
@@ -111,9 +111,12 @@ fn delegation_is_recalled_before_another_client_writes() {
     let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ);
-    let Got::Read(id) = delegation else { panic!("{delegation:?}") };
+    let GrantedDelegation::Read(id) = delegation else { panic!("{delegation:?}") };
     one.close(b"f", open);
-    assert!(matches!(two.open_for(b"f", READ).1, Got::Read(_)), "readers do not mind");
+    assert!(
+        matches!(two.open_for(b"f", READ).1, GrantedDelegation::Read(_)),
+        "readers do not mind"
+    );
     let mut three = bench.callee("three");
     let mut writes = three.begin_open(b"f", READ_WRITE);
     assert_eq!(three.finish(&mut writes), None);
@@ -135,7 +138,10 @@ fn commit_without_an_open_recalls_no_delegation() {
         let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
         one.make_file(b"f");
         let (_, delegation) = one.open_for(b"f", access);
-        assert!(matches!(delegation, Got::Read(_) | Got::Write(_)), "{delegation:?}");
+        assert!(
+            matches!(delegation, GrantedDelegation::Read(_) | GrantedDelegation::Write(_)),
+            "{delegation:?}"
+        );
         let commit = Operation::Commit(CommitArgs { offset: 0, count: 0 });
         let operations = two.on(b"f", commit);
         let mut committing = two.begin(&operations);
@@ -151,7 +157,7 @@ fn delegation_state_id_serves_reads_and_writes() {
     let mut one = bench.callee("one");
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ_WRITE);
-    let Got::Write(state_id) = delegation else { panic!("{delegation:?}") };
+    let GrantedDelegation::Write(state_id) = delegation else { panic!("{delegation:?}") };
     one.close(b"f", open);
     let stable = StableHow::Unstable;
     let write = Operation::Write(WriteArgs { state_id, offset: 0, stable, data: b"text" });
@@ -215,15 +221,15 @@ fn no_delegation_without_wish_or_backchannel() {
     one.make_file(b"f");
     let want = |flags: ShareAccess| READ | flags.0;
     let any = want(ShareAccess::WANT_ANY_DELEG);
-    assert_eq!(deaf.open_for(b"f", READ).1, Got::Nothing, "nothing is said unasked");
-    assert_eq!(deaf.open_for(b"f", any).1, Got::Why(NoDelegation::Resource(false)));
+    assert_eq!(deaf.open_for(b"f", READ).1, GrantedDelegation::Nothing, "nothing is said unasked");
+    assert_eq!(deaf.open_for(b"f", any).1, GrantedDelegation::Why(NoDelegation::Resource(false)));
     let no = want(ShareAccess::WANT_NO_DELEG);
-    assert_eq!(one.open_for(b"f", no).1, Got::Why(NoDelegation::NotWanted));
+    assert_eq!(one.open_for(b"f", no).1, GrantedDelegation::Why(NoDelegation::NotWanted));
     let cancel = want(ShareAccess::WANT_CANCEL);
-    assert_eq!(one.open_for(b"f", cancel).1, Got::Why(NoDelegation::Cancelled));
+    assert_eq!(one.open_for(b"f", cancel).1, GrantedDelegation::Why(NoDelegation::Cancelled));
     deaf.open_for(b"f", READ_WRITE);
-    assert_eq!(one.open_for(b"f", any).1, Got::Why(NoDelegation::Contention(false)));
-    assert_eq!(one.open_for(b"f", READ).1, Got::Nothing);
+    assert_eq!(one.open_for(b"f", any).1, GrantedDelegation::Why(NoDelegation::Contention(false)));
+    assert_eq!(one.open_for(b"f", READ).1, GrantedDelegation::Nothing);
 }
 
 #[test]
@@ -238,7 +244,7 @@ fn recalled_file_is_not_delegated_while_cooling() {
     assert_eq!(one.callbacks(&bench), [ReceivedCallback::Recall(delegation.id())]);
     assert_eq!(one.give_back(b"f", delegation.id()), NfsStatus::OK);
     assert!(two.finish(&mut reads).is_some());
-    assert_eq!(one.open_for(b"f", READ).1, Got::Nothing);
+    assert_eq!(one.open_for(b"f", READ).1, GrantedDelegation::Nothing);
 }
 
 #[test]
@@ -320,7 +326,7 @@ fn recall_does_not_wait_for_a_courtesy_client() {
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ);
     one.close(b"f", open);
-    assert!(matches!(delegation, Got::Read(_)));
+    assert!(matches!(delegation, GrantedDelegation::Read(_)));
     bench.pass(bench.lease + Duration::from_millis(1));
     let OpenProgress::Waiting(waiting) = windows(&bench, Access::WRITE_DATA, ShareMode::ALL) else {
         panic!("it was asked for");
@@ -357,7 +363,7 @@ fn delegation_is_reclaimed_after_a_restart() {
     let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
-    assert!(matches!(one.open_for(b"f", READ_WRITE).1, Got::Write(_)));
+    assert!(matches!(one.open_for(b"f", READ_WRITE).1, GrantedDelegation::Write(_)));
     let after = bench.restarted();
     let mut one = after.returning_callee("one", 1);
     let again = OpenArgs {
@@ -366,7 +372,7 @@ fn delegation_is_reclaimed_after_a_restart() {
     };
     let operations = one.on(b"f", Operation::Open(again));
     let delegation = one.last(&operations, |r| got(&r.get::<NfsOpenResult<'_>>().unwrap()));
-    assert!(matches!(delegation, Got::Write(_)), "{delegation:?}");
+    assert!(matches!(delegation, GrantedDelegation::Write(_)), "{delegation:?}");
 }
 
 /// Whether a reclaimed delegation is granted with an immediate recall.
@@ -388,7 +394,7 @@ fn reclaim_after_smb_change_is_recalled_at_once() {
             let before = ServerUnderTest::new();
             let mut one = before.callee("one");
             one.make_file(b"f");
-            assert_ne!(one.open_for(b"f", access).1, Got::Nothing);
+            assert_ne!(one.open_for(b"f", access).1, GrantedDelegation::Nothing);
             let bench = before.restarted();
             if changes {
                 bench.disk.clock.advance(2_000_000_000);
@@ -443,7 +449,7 @@ fn courtesy_writer_gets_no_cb_getattr_and_keeps_state() {
     let bench = ServerUnderTest::new();
     let mut one = bench.callee("one");
     one.make_file(b"f");
-    assert!(matches!(one.open_for(b"f", READ_WRITE).1, Got::Write(_)));
+    assert!(matches!(one.open_for(b"f", READ_WRITE).1, GrantedDelegation::Write(_)));
     bench.pass(bench.lease + Duration::from_millis(1));
     let mut two = bench.client("two");
     assert_eq!(two.attributes(&[b"share", b"f"], &[attribute::SIZE]).size, Some(0));

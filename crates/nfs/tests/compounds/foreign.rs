@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use wire::nfs::compound::{CompoundResults, NoResult};
 use wire::nfs::ops::*;
 use wire::nfs::xdr::{List, Opaque, XdrReader};
-use wire::nfs::{Bitmap4, ClientId, NfsStatus, OperationNumber, SessionId, StateId, Verifier};
+use wire::nfs::{Bitmap4, ClientId, NfsSessionId, NfsStatus, OperationNumber, StateId, Verifier};
 
 /// An RPC call without credentials, with the words of its arguments.
 fn call(program: u32, version: u32, procedure: u32, arguments: &[u32]) -> Vec<u8> {
@@ -141,7 +141,7 @@ fn two_addresses_trunk_into_one_session() {
         results.succeed(OperationNumber::BIND_CONN_TO_SESSION).unwrap();
     assert_eq!((bound.direction, bound.use_rdma), (ChannelFromServer::Both, false));
     let bound =
-        |session: SessionId| bench.server.find_session(session).unwrap().connections().len();
+        |session: NfsSessionId| bench.server.find_session(session).unwrap().connections().len();
     assert_eq!(bound(session_id), 2);
 }
 

@@ -31,7 +31,7 @@ use wire::nfs::ops::*;
 use wire::nfs::rpc::{AuthFlavor, AuthSys, Groups, OpaqueAuth, RpcCall, RpcMessage, put_success};
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{
-    Bitmap4, ClientId, FileHandle, NfsStatus, OperationNumber, SessionId, StateId, StateOwner,
+    Bitmap4, ClientId, FileHandle, NfsSessionId, NfsStatus, OperationNumber, StateId, StateOwner,
     Verifier,
 };
 
@@ -334,7 +334,7 @@ impl ServerUnderTest {
 pub struct SessionClient {
     pub conn: NfsConn,
     pub id: ClientId,
-    pub session: SessionId,
+    pub session: NfsSessionId,
     pub sequence: u32,
     pub slot: u32,
     /// Highest slot in SEQUENCE, if it differs from the request's slot.
@@ -452,7 +452,7 @@ impl SessionClient {
         Self {
             conn,
             id: ClientId(0),
-            session: SessionId([0; 16]),
+            session: NfsSessionId([0; 16]),
             sequence: 0,
             slot: 0,
             highest: 0,

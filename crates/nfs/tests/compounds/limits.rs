@@ -9,7 +9,7 @@ use wire::nfs::attributes::{NfsAttributes, attribute};
 use wire::nfs::compound::{CompoundResults, NoResult};
 use wire::nfs::ops::*;
 use wire::nfs::xdr::{List, XdrReader};
-use wire::nfs::{Bitmap4, NfsStatus, OperationNumber, SessionId, StableHow, StateId, Verifier};
+use wire::nfs::{Bitmap4, NfsSessionId, NfsStatus, OperationNumber, StableHow, StateId, Verifier};
 
 /// Bytes of the RPC header before the COMPOUND results.
 const HEADER_BYTES: usize = 24;
@@ -58,7 +58,7 @@ fn client_with(bench: &ServerUnderTest, fore: ChannelAttributes) -> SessionClien
 }
 
 /// Sends a request in the slot of a session on any connection.
-fn ask(conn: &mut NfsConn, session_id: SessionId, slot_id: u32, sequence_id: u32) -> NfsStatus {
+fn ask(conn: &mut NfsConn, session_id: NfsSessionId, slot_id: u32, sequence_id: u32) -> NfsStatus {
     let sequence = SequenceArgs {
         session_id,
         sequence_id,
@@ -171,7 +171,7 @@ fn connection_is_bound_to_its_latest_sessions() {
     for id in &sessions {
         assert_eq!(ask(&mut conn, *id, 0, 1), NfsStatus::OK);
     }
-    let is_bound = |conn: &NfsConn, id: &SessionId| conn.shared().session(*id).is_some();
+    let is_bound = |conn: &NfsConn, id: &NfsSessionId| conn.shared().session(*id).is_some();
     let bound = sessions.iter().filter(|id| is_bound(&conn, id)).count();
     assert_eq!(bound, SESSIONS_PER_CONNECTION_MAX);
     assert!(!is_bound(&conn, &sessions[0]) && is_bound(&conn, sessions.last().unwrap()));
@@ -196,7 +196,7 @@ fn connections_beyond_the_reported_ones_work() {
 
 /// Creates sessions of one host with all slots until one gets a single slot. Returns the first
 /// session and the number of slots beyond each first.
-fn take_slots(bench: &ServerUnderTest, host: u8) -> (SessionId, usize) {
+fn take_slots(bench: &ServerUnderTest, host: u8) -> (NfsSessionId, usize) {
     let much = || ChannelAttributes { requests_max: u32::MAX, ..wish() };
     let (mut first, mut taken) = (None, 0);
     for number in 0..=SLOTS_TOTAL_MAX {

@@ -278,8 +278,8 @@ fn unreadable_entry_has_rdattr_error_or_fails_readdir() {
             assert!(shown.mounted_on_fileid.is_some_and(|number| number > 0));
             assert!(listed.is_end);
         });
-        let untold = list(&client, &[also]);
-        assert_eq!(client.status(&untold), NfsStatus::ACCESS);
+        let refused = list(&client, &[also]);
+        assert_eq!(client.status(&refused), NfsStatus::ACCESS);
     }
     assert_eq!(client.list(&[b"share", b"d"]), [b"e"], "nobody asks what it is");
 }

@@ -39,12 +39,12 @@ struct TicketLine {
 
 /// The queue and its condition variable.
 #[derive(Debug)]
-struct Desk {
+struct TicketQueue {
     line: Mutex<TicketLine>,
     arrival: Condvar,
 }
 
-impl Desk {
+impl TicketQueue {
     /// Finishes the ticket of the site `judged` and waits for the next one. Returns `None` once the
     /// keys are replaced.
     fn next(&self, judged: Option<IpAddr>) -> Option<(IpAddr, PendingTicket)> {
@@ -67,7 +67,7 @@ impl Desk {
 /// The acceptor of tickets for one keytab and realm. Its threads end on drop.
 #[derive(Debug)]
 pub struct Judge {
-    desk: Arc<Desk>,
+    desk: Arc<TicketQueue>,
     realm: Arc<str>,
 }
 
@@ -87,7 +87,7 @@ impl Judge {
     pub fn load(keys: &KerberosKeys) -> Result<Self, String> {
         let line = SiteQueue::new(WAITING_TICKETS_MAX, WAITING_TICKETS_MAX, JUDGES_PER_SITE);
         let line = Mutex::new(TicketLine { line, has_ended: false });
-        let desk = Desk { line, arrival: Condvar::new() };
+        let desk = TicketQueue { line, arrival: Condvar::new() };
         // If a later thread fails to start, dropping this value ends the earlier ones.
         let judge = Self { desk: Arc::new(desk), realm: keys.realm.as_str().into() };
         for _ in 0..JUDGES {
@@ -139,7 +139,7 @@ impl Judge {
 }
 
 /// Main loop of a verification thread.
-fn serve(keytab: &Keytab, desk: &Desk) {
+fn serve(keytab: &Keytab, desk: &TicketQueue) {
     let mut judged = None;
     while let Some((site, (ticket, verdict))) = desk.next(judged) {
         if !verdict.is_closed() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Input of an operation.
 #[derive(Debug, Default)]
-pub struct Input {
+pub struct OperationInput {
     /// Path parameters by name.
     pub(super) path: Vec<(String, String)>,
     /// First item of a list.
@@ -20,7 +20,7 @@ pub struct Input {
     pub body: Value,
 }
 
-impl Input {
+impl OperationInput {
     /// A path parameter, which the table guarantees.
     pub fn part(&self, name: &str) -> &str {
         let part = self.path.iter().find(|(known, _)| known == name);
@@ -47,7 +47,7 @@ pub enum AdminAnswer {
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AdminRefusal {
     /// The request is invalid.
     Bad(String),
     /// The request conflicts with the present state.
@@ -70,7 +70,7 @@ pub enum Refusal {
     Defect,
 }
 
-impl Refusal {
+impl AdminRefusal {
     /// Status and detail.
     fn parts(&self) -> (StatusCode, &str) {
         match self {

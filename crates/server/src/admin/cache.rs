@@ -1,11 +1,11 @@
 //! Hit counters of the metadata caches.
 
 use super::AdminState;
-use super::answer::{AdminAnswer, Input, Refusal};
+use super::answer::{AdminAnswer, AdminRefusal, OperationInput};
 use serde_json::json;
 
 /// Lists the caches by share and kind.
-pub fn list(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn list(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let counts = state.caches.counts();
     Ok(AdminAnswer::Json(input.page(&counts, |(share, kind, count)| {
         json!({

@@ -2,7 +2,7 @@
 //! `Get-SmbMultichannelConnection` where it has the field.
 
 use super::AdminState;
-use super::answer::{AdminAnswer, Input, Refusal};
+use super::answer::{AdminAnswer, AdminRefusal, OperationInput};
 use super::nfs_clients;
 use crate::conn::connections::{ConnectionTable, Traffic};
 use crate::limits::ADMIN_ITEMS_MAX;
@@ -12,7 +12,7 @@ use smb::InterfaceFact;
 use smb::snapshot::{ChannelFact, SmbSessionFact, SmbSnapshot};
 
 /// All channels of both protocols.
-pub fn all(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn all(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let AdminState { server, nfs, connections, .. } = state;
     let mut page = page(&server.snapshot(), connections, &state.interfaces);
     page["Interfaces"] = interfaces(&state.interfaces.reachable(state.port));

@@ -1,7 +1,7 @@
 //! Drain operations of the admin API.
 
 use super::AdminState;
-use super::answer::{AdminAnswer, Input, Refusal};
+use super::answer::{AdminAnswer, AdminRefusal, OperationInput};
 use crate::conn::drain::DrainFacts;
 use crate::limits::DRAIN_WITHIN_MAX;
 use serde_json::{Value, json};
@@ -11,14 +11,15 @@ use std::time::Duration;
 const WITHIN_SECONDS: u64 = 60;
 
 /// Shows the progress of a drain.
-pub fn show(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn show(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     Ok(AdminAnswer::Json(shown(state)))
 }
 
 /// Starts a drain, or changes its deadline.
-pub fn begin(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn begin(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let most = DRAIN_WITHIN_MAX.as_secs();
-    let bad = || Refusal::Bad(format!("send {{\"within_seconds\": N}}, with N from 0 to {most}"));
+    let bad =
+        || AdminRefusal::Bad(format!("send {{\"within_seconds\": N}}, with N from 0 to {most}"));
     let wish = input.body.as_object().ok_or_else(bad)?;
     if wish.keys().any(|key| key != "within_seconds") {
         return Err(bad());
@@ -33,7 +34,7 @@ pub fn begin(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> 
 }
 
 /// Cancels the drain.
-pub fn cancel(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn cancel(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     state.drain.cancel();
     tracing::info!("drain cancelled by an administrator: clients are accepted");
     Ok(AdminAnswer::Json(shown(state)))

@@ -26,7 +26,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A listening socket of the admin API.
 #[derive(Debug)]
-pub enum Socket {
+pub enum AdminSocket {
     /// A TCP socket.
     Tcp(TcpListener),
     /// A Unix socket, with the name that is removed with it.
@@ -54,7 +54,7 @@ pub enum Peer {
     Stranger,
 }
 
-impl Socket {
+impl AdminSocket {
     /// Listens on a Unix socket that only its owner can connect to. A leftover of a dead server is
     /// removed.
     ///
@@ -247,13 +247,13 @@ mod tests {
     async fn unix_socket_is_replaced_only_if_its_server_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run").join("admin.sock");
-        let first = Socket::unix(&path).unwrap();
-        assert_eq!(Socket::unix(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
-        let Socket::Unix(listener, name) = first else { unreachable!() };
+        let first = AdminSocket::unix(&path).unwrap();
+        assert_eq!(AdminSocket::unix(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+        let AdminSocket::Unix(listener, name) = first else { unreachable!() };
         std::mem::forget(name);
         drop(listener);
         assert!(path.exists(), "its name stays");
-        let again = Socket::unix(&path).unwrap();
+        let again = AdminSocket::unix(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         drop(again);
         assert!(!path.exists(), "who ends takes its name away");
@@ -263,7 +263,7 @@ mod tests {
     async fn unix_socket_peer_of_own_user_is_trusted_and_no_tcp_peer() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("admin.sock");
-        let of_files = tokio::spawn(Socket::unix(&path).unwrap().serve(router()));
+        let of_files = tokio::spawn(AdminSocket::unix(&path).unwrap().serve(router()));
         let mut answer = String::new();
         let mut stream = UnixStream::connect(&path).await.unwrap();
         stream.write_all(ASK).await.unwrap();
@@ -271,7 +271,7 @@ mod tests {
         assert!(answer.ends_with("Trusted"), "{answer}");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let of_network = tokio::spawn(Socket::Tcp(listener).serve(router()));
+        let of_network = tokio::spawn(AdminSocket::Tcp(listener).serve(router()));
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(ASK).await.unwrap();
         answer.clear();

@@ -1,24 +1,24 @@
 //! NFS client operations of the admin API.
 
 use super::AdminState;
-use super::answer::{AdminAnswer, Input, Refusal};
+use super::answer::{AdminAnswer, AdminRefusal, OperationInput};
 use super::sessions::number;
 use crate::conn::connections::{ConnectionTable, Traffic};
 use crate::limits::ADMIN_ITEMS_MAX;
 use nfs::snapshot::{ClientFact, ConnectionFact, NfsSessionFact, NfsSnapshot};
 use serde_json::{Value, json};
 
-const NO_CLIENT: Refusal = Refusal::Missing("there is no such client");
+const NO_CLIENT: AdminRefusal = AdminRefusal::Missing("there is no such client");
 
 /// Lists all clients in the order of their ids.
-pub fn list(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn list(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let mut clients = state.nfs.snapshot().clients;
     clients.sort_by_key(|client| client.id);
     Ok(AdminAnswer::Json(input.page(&clients, shown)))
 }
 
 /// Revokes a client with all its state, as if its lease had expired. RFC 8881 8.4.3.
-pub fn close(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn close(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let id = number(input, "client").ok_or(NO_CLIENT)?;
     let client = state.nfs.find_client(wire::nfs::ClientId(id)).map_err(|_| NO_CLIENT)?;
     state.nfs.remove_client(&client);

@@ -1,7 +1,7 @@
 //! One operation of the admin API, without the handlers of the others.
 
 use super::AdminState;
-use super::answer::{AdminAnswer, Input, Refusal};
+use super::answer::{AdminAnswer, AdminRefusal, OperationInput};
 use axum::routing::MethodFilter;
 
 /// Authorisation that an operation requires.
@@ -55,7 +55,7 @@ impl Method {
 }
 
 /// Implementation of an operation; may block on a disk.
-type OperationFunction = fn(&AdminState, &Input) -> Result<AdminAnswer, Refusal>;
+type OperationFunction = fn(&AdminState, &OperationInput) -> Result<AdminAnswer, AdminRefusal>;
 
 /// One operation.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The common path of all requests: authorisation, input, response.
 
 use super::AdminState;
-use super::answer::{AdminAnswer, Input, Refusal};
+use super::answer::{AdminAnswer, AdminRefusal, OperationInput};
 use super::listen::Peer;
 use super::operation::{AdminOperation, RequiredAccess};
 use super::visitors::{Proof, Visitor};
@@ -36,11 +36,11 @@ pub async fn answer(
         let input = read(operation, path, request).await?;
         look(state, operation, input).await
     };
-    answered.await.map_or_else(|refusal: Refusal| refusal.response(), AdminAnswer::response)
+    answered.await.map_or_else(|refusal: AdminRefusal| refusal.response(), AdminAnswer::response)
 }
 
 /// Answers a request for an unknown path; without a token the response reveals nothing.
-pub fn refuse(state: &AdminState, peer: Peer, request: &Request, why: Refusal) -> Response {
+pub fn refuse(state: &AdminState, peer: Peer, request: &Request, why: AdminRefusal) -> Response {
     let admitted = admit(state, RequiredAccess::Administrator, peer, request.headers());
     admitted.err().unwrap_or(why).response()
 }
@@ -49,14 +49,14 @@ pub fn refuse(state: &AdminState, peer: Peer, request: &Request, why: Refusal) -
 async fn look(
     state: AdminState,
     operation: &'static AdminOperation,
-    input: Input,
-) -> Result<AdminAnswer, Refusal> {
+    input: OperationInput,
+) -> Result<AdminAnswer, AdminRefusal> {
     let permits = state.permits.clone();
-    let _permit = permits.acquire_owned().await.map_err(|_| Refusal::Defect)?;
+    let _permit = permits.acquire_owned().await.map_err(|_| AdminRefusal::Defect)?;
     let looked = tokio::task::spawn_blocking(move || (operation.run)(&state, &input));
     looked.await.unwrap_or_else(|error| {
         tracing::error!(%error, operation = operation.id, "a defect of this server: a request of the admin API failed");
-        Err(Refusal::Defect)
+        Err(AdminRefusal::Defect)
     })
 }
 
@@ -69,11 +69,11 @@ fn admit(
     access: RequiredAccess,
     peer: Peer,
     headers: &HeaderMap,
-) -> Result<(), Refusal> {
+) -> Result<(), AdminRefusal> {
     if peer == Peer::Network {
-        let host = text(headers, header::HOST).ok_or(Refusal::Host)?;
+        let host = text(headers, header::HOST).ok_or(AdminRefusal::Host)?;
         if !is_address(host) {
-            return Err(Refusal::Host);
+            return Err(AdminRefusal::Host);
         }
         let is_own = |origin: &str| {
             origin.strip_prefix("http://").or(origin.strip_prefix("https://")) == Some(host)
@@ -81,20 +81,20 @@ fn admit(
         if headers.contains_key(header::ORIGIN)
             && !text(headers, header::ORIGIN).is_some_and(is_own)
         {
-            return Err(Refusal::Forbidden("cross-origin requests are refused"));
+            return Err(AdminRefusal::Forbidden("cross-origin requests are refused"));
         }
     }
     if access == RequiredAccess::Everyone || peer == Peer::Trusted {
         return Ok(());
     }
-    let shown = text(headers, header::AUTHORIZATION).and_then(bearer).ok_or(Refusal::Token)?;
+    let shown = text(headers, header::AUTHORIZATION).and_then(bearer).ok_or(AdminRefusal::Token)?;
     if state.tokens.admin.is(shown.as_bytes()) {
         return Ok(());
     }
     match (state.tokens.metrics.is(shown.as_bytes()), access) {
         (true, RequiredAccess::Metrics) => Ok(()),
-        (true, _) => Err(Refusal::Forbidden("this token permits /metrics only")),
-        (false, _) => Err(Refusal::Token),
+        (true, _) => Err(AdminRefusal::Forbidden("this token permits /metrics only")),
+        (false, _) => Err(AdminRefusal::Token),
     }
 }
 
@@ -120,50 +120,53 @@ async fn read(
     operation: &AdminOperation,
     path: RawPathParams,
     request: Request,
-) -> Result<Input, Refusal> {
+) -> Result<OperationInput, AdminRefusal> {
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (offset, limit) = paging(operation.is_list, request.uri())?;
     let body =
         if operation.takes.is_some() { body(request, ADMIN_WITHIN).await? } else { Value::Null };
-    Ok(Input { path, offset, limit, body })
+    Ok(OperationInput { path, offset, limit, body })
 }
 
 /// Parses `offset` and `limit` of a list.
-fn paging(is_list: bool, uri: &Uri) -> Result<(usize, usize), Refusal> {
+fn paging(is_list: bool, uri: &Uri) -> Result<(usize, usize), AdminRefusal> {
     let (mut offset, mut limit) = (0, ADMIN_ITEMS_MAX);
     for pair in uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let number = || {
             let number = value.parse().ok();
-            number.ok_or_else(|| Refusal::Bad(format!("{name} must be a number")))
+            number.ok_or_else(|| AdminRefusal::Bad(format!("{name} must be a number")))
         };
         match name {
             "offset" if is_list => offset = number()?,
             "limit" if is_list => limit = number()?,
             _ => {
-                return Err(Refusal::Bad(
+                return Err(AdminRefusal::Bad(
                     "only lists have query parameters: offset and limit".into(),
                 ));
             }
         }
     }
     if !(1..=ADMIN_ITEMS_MAX).contains(&limit) {
-        return Err(Refusal::Bad(format!("limit must be from 1 to {ADMIN_ITEMS_MAX}")));
+        return Err(AdminRefusal::Bad(format!("limit must be from 1 to {ADMIN_ITEMS_MAX}")));
     }
     Ok((offset, limit))
 }
 
 /// Reads the request body. A foreign page cannot send this media type without a CORS preflight.
-async fn body(request: Request, within: Duration) -> Result<Value, Refusal> {
+async fn body(request: Request, within: Duration) -> Result<Value, AdminRefusal> {
     let kind = text(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
-        return Err(Refusal::Bad("send JSON with Content-Type: application/json".into()));
+        return Err(AdminRefusal::Bad("send JSON with Content-Type: application/json".into()));
     }
     let whole = to_bytes(request.into_body(), ADMIN_BODY_BYTES_MAX);
-    let Ok(read) = tokio::time::timeout(within, whole).await else { return Err(Refusal::Slow) };
-    let bytes = read.map_err(|_| Refusal::TooLong)?;
-    serde_json::from_slice(&bytes).map_err(|error| Refusal::Bad(format!("invalid JSON: {error}")))
+    let Ok(read) = tokio::time::timeout(within, whole).await else {
+        return Err(AdminRefusal::Slow);
+    };
+    let bytes = read.map_err(|_| AdminRefusal::TooLong)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| AdminRefusal::Bad(format!("invalid JSON: {error}")))
 }
 
 #[cfg(test)]
@@ -196,13 +199,13 @@ mod tests {
         assert_eq!(paged("/?offset=3&limit=2"), Ok((3, 2)));
         assert_eq!(paged("/"), Ok((0, ADMIN_ITEMS_MAX)));
         for bad in ["/?limit=0", "/?limit=1001", "/?limit=-1", "/?offset=x", "/?other=1"] {
-            assert!(matches!(paged(bad), Err(Refusal::Bad(_))), "{bad}");
+            assert!(matches!(paged(bad), Err(AdminRefusal::Bad(_))), "{bad}");
         }
         assert!(paging(false, &"/?limit=1".parse().unwrap()).is_err(), "this is no list");
-        let input = Input { offset: 1, limit: 1, ..Input::default() };
+        let input = OperationInput { offset: 1, limit: 1, ..OperationInput::default() };
         let page = input.page(&[7, 8, 9], |number| json!(number));
         assert_eq!(page, json!({ "items": [8], "total": 3 }));
-        let beyond = Input { offset: usize::MAX, limit: 1, ..Input::default() };
+        let beyond = OperationInput { offset: usize::MAX, limit: 1, ..OperationInput::default() };
         assert_eq!(beyond.page(&[7], |number| json!(number))["items"], json!([]));
     }
 
@@ -215,10 +218,10 @@ mod tests {
         let good = sent("application/json; charset=utf-8", "{\"a\":1}".into());
         assert_eq!(body(good, within).await, Ok(json!({ "a": 1 })));
         let plain = sent("text/plain", "{}".into());
-        assert!(matches!(body(plain, within).await, Err(Refusal::Bad(_))));
+        assert!(matches!(body(plain, within).await, Err(AdminRefusal::Bad(_))));
         let garbage = sent("application/json", "{".into());
-        assert!(matches!(body(garbage, within).await, Err(Refusal::Bad(_))));
+        assert!(matches!(body(garbage, within).await, Err(AdminRefusal::Bad(_))));
         let long = sent("application/json", " ".repeat(ADMIN_BODY_BYTES_MAX + 1));
-        assert_eq!(body(long, within).await, Err(Refusal::TooLong));
+        assert_eq!(body(long, within).await, Err(AdminRefusal::TooLong));
     }
 }

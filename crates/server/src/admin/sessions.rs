@@ -1,24 +1,24 @@
 //! Operations on SMB sessions and on connections of both protocols.
 
 use super::AdminState;
-use super::answer::{AdminAnswer, Input, Refusal};
+use super::answer::{AdminAnswer, AdminRefusal, OperationInput};
 use crate::conn::connections::{LinkFact, Traffic};
 use crate::limits::ADMIN_OPENS_MAX;
 use serde_json::{Value, json};
 use smb::snapshot::{ChannelFact, SmbSessionFact};
 
-const NO_SESSION: Refusal = Refusal::Missing("there is no such session");
-const NO_CONNECTION: Refusal = Refusal::Missing("there is no such connection");
+const NO_SESSION: AdminRefusal = AdminRefusal::Missing("there is no such session");
+const NO_CONNECTION: AdminRefusal = AdminRefusal::Missing("there is no such connection");
 
 /// Lists all sessions in the order of their ids.
-pub fn list(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn list(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let mut sessions = state.server.snapshot().sessions;
     sessions.sort_by_key(|session| session.id);
     Ok(AdminAnswer::Json(input.page(&sessions, |session| shown(session, state))))
 }
 
 /// Shows one session.
-pub fn one(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn one(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let id = number(input, "session").ok_or(NO_SESSION)?;
     let sessions = state.server.snapshot().sessions;
     let session = sessions.iter().find(|session| session.id == id).ok_or(NO_SESSION)?;
@@ -26,7 +26,7 @@ pub fn one(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
 }
 
 /// Closes a session. MS-SMB2 3.3.4.12.
-pub fn close(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn close(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let id = number(input, "session").ok_or(NO_SESSION)?;
     let session = state.server.session(wire::smb::SessionId(id)).ok_or(NO_SESSION)?;
     state.server.end_session(&session);
@@ -35,7 +35,7 @@ pub fn close(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> 
 }
 
 /// Parses a path parameter of 16 hexadecimal digits.
-pub fn number(input: &Input, name: &str) -> Option<u64> {
+pub fn number(input: &OperationInput, name: &str) -> Option<u64> {
     let text = input.part(name);
     let is_one = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_one.then(|| u64::from_str_radix(text, 16).ok()).flatten()
@@ -79,7 +79,10 @@ fn channel(channel: &ChannelFact, state: &AdminState) -> Value {
 }
 
 /// Lists all connections in the order of their numbers.
-pub fn connections(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn connections(
+    state: &AdminState,
+    input: &OperationInput,
+) -> Result<AdminAnswer, AdminRefusal> {
     let mut facts = state.connections.facts();
     facts.sort_by_key(|fact| fact.id);
     Ok(AdminAnswer::Json(input.page(&facts, |fact: &LinkFact| {
@@ -94,7 +97,7 @@ pub fn connections(state: &AdminState, input: &Input) -> Result<AdminAnswer, Ref
 }
 
 /// Resets a connection without a reply, as a broken network would.
-pub fn cut(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn cut(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let id: u64 = input.part("connection").parse().map_err(|_| NO_CONNECTION)?;
     if !state.connections.cut(id) {
         return Err(NO_CONNECTION);

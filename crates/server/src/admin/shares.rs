@@ -1,7 +1,7 @@
 //! Operations on shares, and their space.
 
 use super::AdminState;
-use super::answer::{AdminAnswer, Input, Refusal};
+use super::answer::{AdminAnswer, AdminRefusal, OperationInput};
 use crate::accounts::system_users;
 use crate::config::{ExportLine, ShareConfig};
 use crate::shares::limits::ChangeRefusal;
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use sync::Mutex;
 
-const NO_SHARE: Refusal = Refusal::Missing("there is no such share");
+const NO_SHARE: AdminRefusal = AdminRefusal::Missing("there is no such share");
 
 /// Lists all shares.
-pub fn list(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn list(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let (shares, limits) = (state.shares.all(), state.limits.snapshots(Instant::now()));
     Ok(AdminAnswer::Json(input.page(&shares, |share| {
         let limits = limits.iter().find(|(name, _)| *name == share.name);
@@ -24,7 +24,7 @@ pub fn list(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
 }
 
 /// Lists the NFS exports.
-pub fn exports(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn exports(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let config = state.nfs.config();
     let has_paths = config.tree.has_paths();
     let shares = state.shares.all();
@@ -37,7 +37,7 @@ pub fn exports(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal
 }
 
 /// Shows the limits of one share.
-pub fn limits(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn limits(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let wanted = input.part("share").to_lowercase();
     let limits = state.limits.snapshots(Instant::now());
     let found = limits.iter().find(|(name, _)| name.to_lowercase() == wanted);
@@ -47,9 +47,9 @@ pub fn limits(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal>
 }
 
 /// Changes limits of a share: keys of its configuration, each with a value or `default`.
-pub fn change(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn change(state: &AdminState, input: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let bad = || {
-        Refusal::Bad(
+        AdminRefusal::Bad(
             "send keys of a share's configuration with values, as {\"class\": \"premium\", \
              \"limits.iops\": 500}, or with \"default\""
                 .into(),
@@ -62,7 +62,7 @@ pub fn change(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal>
         _ => Err(bad()),
     };
     let keys = wish.iter().map(|(key, value)| Ok((key.as_str(), text(value)?)));
-    let keys = keys.collect::<Result<Vec<_>, Refusal>>()?;
+    let keys = keys.collect::<Result<Vec<_>, AdminRefusal>>()?;
     if keys.is_empty() {
         return Err(bad());
     }
@@ -72,8 +72,8 @@ pub fn change(state: &AdminState, input: &Input) -> Result<AdminAnswer, Refusal>
     let shown = |snapshot: LimitsSnapshot| limits_shown(&snapshot, peak(state, share));
     changed.map(shown).map(AdminAnswer::Json).map_err(|refusal| match refusal {
         ChangeRefusal::NoShare => NO_SHARE,
-        ChangeRefusal::Wrong(why) => Refusal::Bad(why),
-        ChangeRefusal::TooSoon(why) => Refusal::Conflict(why),
+        ChangeRefusal::Wrong(why) => AdminRefusal::Bad(why),
+        ChangeRefusal::TooSoon(why) => AdminRefusal::Conflict(why),
     })
 }
 

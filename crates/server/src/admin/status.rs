@@ -1,6 +1,6 @@
 //! Operations on the server as a whole: counters, health, busiest clients and files, reload.
 
-use super::answer::{AdminAnswer, Input, Refusal};
+use super::answer::{AdminAnswer, AdminRefusal, OperationInput};
 use super::{AdminState, nfs_clients, sessions};
 use crate::conn::connections::ConnectionCounts;
 use crate::limits::ADMIN_ITEMS_MAX;
@@ -23,23 +23,23 @@ const SPACE_SHORT: f64 = 0.05;
 const CONNECTIONS_MANY: f64 = 0.9;
 
 /// Proves only that the process answers.
-pub fn alive(_: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn alive(_: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     Ok(AdminAnswer::Text("text/plain; charset=utf-8", "ok\n".into()))
 }
 
 /// All metrics.
-pub fn metrics(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn metrics(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     Ok(AdminAnswer::Text(METRICS_KIND, state.observer.metrics()))
 }
 
 /// Request counters by share and operation.
-pub fn requests(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn requests(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let snapshot = state.files.meter().snapshot();
-    serde_json::to_value(snapshot).map(AdminAnswer::Json).map_err(|_| Refusal::Defect)
+    serde_json::to_value(snapshot).map(AdminAnswer::Json).map_err(|_| AdminRefusal::Defect)
 }
 
 /// Counters and present clients.
-pub fn status(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn status(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let ConnectionCounts {
         open, unknown, accepted, refused, received_bytes, sent_bytes, ends, ..
     } = state.connections.counts();
@@ -92,7 +92,7 @@ fn disk_failures(state: &AdminState) -> Value {
 }
 
 /// Health checks.
-pub fn health(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn health(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let mut checks = vec![taking(state), room(state)];
     let disks = disks::all(&state.server.config(), &state.files);
     checks.extend(disks.into_iter().take(ADMIN_ITEMS_MAX).map(disk_failed));
@@ -149,7 +149,7 @@ fn room(state: &AdminState) -> Value {
 }
 
 /// The clients with the most traffic, and the files with the most recent requests.
-pub fn top(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn top(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let mut clients: BTreeMap<(String, String, &str), (u64, u64)> = BTreeMap::new();
     let mut add = |key, connection| {
         let traffic = state.connections.traffic(connection).unwrap_or_default();
@@ -186,13 +186,15 @@ pub fn top(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
 }
 
 /// Reloads the configuration.
-pub fn reload(state: &AdminState, _: &Input) -> Result<AdminAnswer, Refusal> {
+pub fn reload(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, AdminRefusal> {
     let (wish, answer) = oneshot::channel();
-    let unheard = || Refusal::Conflict("a reload is in progress".into());
+    let unheard = || AdminRefusal::Conflict("a reload is in progress".into());
     state.reload.try_send(wish).map_err(|_| unheard())?;
     match answer.blocking_recv() {
         Ok(Ok(())) => Ok(AdminAnswer::Json(json!({ "done": "reloaded" }))),
-        Ok(Err(why)) => Err(Refusal::Conflict(format!("the configuration was not changed: {why}"))),
+        Ok(Err(why)) => {
+            Err(AdminRefusal::Conflict(format!("the configuration was not changed: {why}")))
+        }
         Err(_) => Err(unheard()),
     }
 }

@@ -1,6 +1,6 @@
 //! Class, size and limits of a share: parsing and meaning.
 
-use super::meaning::Meaning;
+use super::meaning::ConfigInterpreter;
 use super::values::parse_size;
 use super::{ConfigError, ShareConfig, suggest};
 use limits::{Limits, PROVISIONED_GIB_MAX, PROVISIONED_GIB_MIN, PerformanceClass, Provision};
@@ -84,7 +84,7 @@ pub(super) struct RawProvision {
     pub limits: Option<RawLimits>,
 }
 
-impl Meaning<'_> {
+impl ConfigInterpreter<'_> {
     pub(super) fn provision(&mut self, raw: RawProvision, share: &mut ShareConfig) {
         let mut typed: Vec<(&str, std::ops::Range<usize>, String)> = Vec::new();
         let numbers = [

@@ -1,6 +1,6 @@
 //! The `[log]` table: the log, the audit log and traces.
 
-use super::meaning::Meaning;
+use super::meaning::ConfigInterpreter;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct TraceTarget {
 
 /// Settings of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logging {
+pub struct LogSettings {
     /// Format of log lines.
     pub format: LogFormat,
     /// Minimum severity to log, as in `ANABRANCH_LOG`; `info` by default.
@@ -53,7 +53,7 @@ pub struct Logging {
     pub traces: Option<TraceTarget>,
 }
 
-impl Default for Logging {
+impl Default for LogSettings {
     fn default() -> Self {
         Self {
             format: LogFormat::default(),
@@ -88,12 +88,12 @@ pub(super) struct RawLogging {
     traces: Option<Spanned<String>>,
 }
 
-impl Meaning<'_> {
-    pub(super) fn logging(&mut self, raw: RawLogging) -> Logging {
+impl ConfigInterpreter<'_> {
+    pub(super) fn logging(&mut self, raw: RawLogging) -> LogSettings {
         let millis = raw.slow_request_ms.map_or(SLOW_REQUEST_MILLIS, |millis| {
             self.bounded("slow_request_ms", &millis, 1..=SLOW_REQUEST_MILLIS_MAX)
         });
-        Logging {
+        LogSettings {
             format: raw.format.unwrap_or_default(),
             level: raw.level.unwrap_or_else(|| LEVEL.into()),
             audit: raw.audit.map_or(AuditTarget::Off, |target| self.audit(&target)),
@@ -155,7 +155,7 @@ mod tests {
         let log = ServerConfig::parse(text).unwrap().log;
         assert_eq!(
             log,
-            Logging {
+            LogSettings {
                 format: LogFormat::Json,
                 level: "debug".into(),
                 audit: AuditTarget::File("/var/log/a.jsonl".into()),

@@ -5,12 +5,12 @@ use std::ops::Range;
 use toml::Spanned;
 
 /// Converts typed values to their meaning and collects mistakes.
-pub(super) struct Meaning<'a> {
+pub(super) struct ConfigInterpreter<'a> {
     pub(super) text: &'a str,
     pub(super) problems: Vec<Problem>,
 }
 
-impl Meaning<'_> {
+impl ConfigInterpreter<'_> {
     pub(super) fn dialect(&mut self, text: &Spanned<String>) -> Option<smb::Dialect> {
         use smb::Dialect::{Smb202, Smb210, Smb300, Smb302, Smb311};
         let all = [Smb202, Smb210, Smb300, Smb302, Smb311];

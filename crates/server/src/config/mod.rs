@@ -1,7 +1,7 @@
 //! The configuration: from the TOML file to checked values.
 //!
-//! One step converts the file as typed (`raw`) to its meaning ([`ServerConfig`]) and finds every mistake,
-//! with its line and remedy.
+//! One step converts the file as typed (`raw`) to its meaning ([`ServerConfig`]) and finds every
+//! mistake, with its line and remedy.
 
 mod admin_address;
 mod export_line;
@@ -28,7 +28,7 @@ pub use admin_address::AdminAddress;
 pub use export_line::ExportLine;
 pub use host_rule::{HostRule, NamePattern};
 pub use key_files::{KerberosKeys, TlsFiles};
-pub use logging::{AuditTarget, LogFormat, Logging, TraceTarget};
+pub use logging::{AuditTarget, LogFormat, LogSettings, TraceTarget};
 pub use multichannel::MultichannelConfig;
 pub use nfs_clients::{NOBODY, NfsClients};
 use serde::Deserialize;
@@ -92,7 +92,7 @@ impl std::error::Error for ConfigError {}
 /// Whether SMB messages must be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
-pub enum Signing {
+pub enum SigningSetting {
     /// Every message is signed or encrypted.
     #[default]
     Required,
@@ -330,8 +330,8 @@ pub struct ServerConfig {
     pub reserved_ports: bool,
     /// Listening address of the admin API, if enabled.
     pub admin: Option<AdminAddress>,
-    /// See [`Signing`].
-    pub signing: Signing,
+    /// See [`SigningSetting`].
+    pub signing: SigningSetting,
     /// See [`EncryptionSetting`].
     pub encryption: EncryptionSetting,
     /// See [`Ntlm`].
@@ -361,7 +361,7 @@ pub struct ServerConfig {
     /// Whether the process drops privileges.
     pub confinement: Confinement,
     /// Settings of the log.
-    pub log: Logging,
+    pub log: LogSettings,
     /// The shares.
     pub shares: Vec<ShareConfig>,
 }
@@ -400,7 +400,7 @@ impl ServerConfig {
             nfs_tls: None,
             reserved_ports: true,
             admin: None,
-            signing: Signing::default(),
+            signing: SigningSetting::default(),
             ntlm: Ntlm::default(),
             encryption: EncryptionSetting::default(),
             users: default_users_file(),
@@ -415,7 +415,7 @@ impl ServerConfig {
             workers: crate::limits::WORKERS,
             multichannel: MultichannelConfig::default(),
             confinement: Confinement::default(),
-            log: Logging::default(),
+            log: LogSettings::default(),
             shares: Vec::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! The `[multichannel]` table: channels per session, and the addresses to advertise.
 
-use super::meaning::Meaning;
+use super::meaning::ConfigInterpreter;
 use crate::limits::ADVERTISED_MAX;
 use crate::machine::interfaces::{AdvertisedAddress, Pattern, Policy};
 use serde::Deserialize;
@@ -71,7 +71,7 @@ struct RawInterface {
     index: Option<u32>,
 }
 
-impl Meaning<'_> {
+impl ConfigInterpreter<'_> {
     pub(super) fn multichannel(&mut self, raw: RawMultichannel) -> MultichannelConfig {
         let mut config = MultichannelConfig::default();
         config.enabled = raw.enabled.unwrap_or(config.enabled);

@@ -3,7 +3,7 @@
 use super::AdminAddress;
 use super::limits::{RawLimits, RawProvision};
 use super::logging::RawLogging;
-use super::meaning::{Meaning, line_of};
+use super::meaning::{ConfigInterpreter, line_of};
 use super::multichannel::RawMultichannel;
 use super::nfs_clients;
 use super::suggest;
@@ -12,8 +12,8 @@ use super::values::{
 };
 use super::{
     ConfigError, Confinement, EncryptionSetting, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
-    NfsStable, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, Signing, SmbStable, SnapshotTool,
-    SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
+    NfsStable, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, SigningSetting, SmbStable,
+    SnapshotTool, SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
@@ -119,7 +119,7 @@ struct RawServer {
     /// Address of the admin API, `"unix:/PATH"`, or `"off"`, the default.
     admin: Option<Spanned<String>>,
     /// `required` or `offered`.
-    signing: Option<Signing>,
+    signing: Option<SigningSetting>,
     ntlm: Option<Spanned<Ntlm>>,
     /// `off`, `offered` or `required`.
     encryption: Option<Spanned<EncryptionSetting>>,
@@ -279,7 +279,7 @@ impl RawShare {
 /// Parses the text of a file.
 pub fn parse(text: &str) -> Result<ServerConfig, ConfigError> {
     let raw: RawConfig = toml::from_str(text).map_err(|e| explain(text, &e))?;
-    let mut reader = Meaning { text, problems: Vec::new() };
+    let mut reader = ConfigInterpreter { text, problems: Vec::new() };
     let mut config = reader.server(raw.server);
     config.multichannel = reader.multichannel(raw.multichannel);
     config.log = reader.logging(raw.log);
@@ -295,7 +295,7 @@ pub fn parse(text: &str) -> Result<ServerConfig, ConfigError> {
     Err(ConfigError { path: None, problems: reader.problems })
 }
 
-impl Meaning<'_> {
+impl ConfigInterpreter<'_> {
     fn tls(&mut self, raw: &RawServer) -> Option<TlsFiles> {
         let path = |value: &Spanned<PathBuf>| value.get_ref().clone();
         let (certificate, key) = (&raw.nfs_tls_certificate, &raw.nfs_tls_key);

@@ -1,7 +1,7 @@
 //! Parsers of single share keys.
 
 use super::{
-    EncryptionSetting, HostRule, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, Signing,
+    EncryptionSetting, HostRule, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, SigningSetting,
 };
 use crate::accounts::system_users;
 use crate::metadata_cache::BUDGET_BYTES_MAX;
@@ -138,7 +138,7 @@ impl ShareConfig {
         if self.guest_ok && sealed {
             wrong.push(format!("share {name}: guest_ok and required encryption exclude each other: guests have no key"));
         }
-        if self.guest_ok && config.signing == Signing::Required {
+        if self.guest_ok && config.signing == SigningSetting::Required {
             wrong.push(format!(
                 "share {name}: guest_ok and required signing exclude each other: \
                                 guests have no key; set signing = \"offered\" in [server], or \
@@ -187,7 +187,7 @@ impl ServerConfig {
         let demand = match (self.ntlm, self.encryption, self.signing) {
             (Ntlm::Off, ..) => Some("ntlm = \"off\""),
             (_, EncryptionSetting::Required, _) => Some("encryption = \"required\""),
-            (_, _, Signing::Required) => Some("signing = \"required\""),
+            (_, _, SigningSetting::Required) => Some("signing = \"required\""),
             _ => None,
         };
         if let Some(demand) = demand {

@@ -1,7 +1,7 @@
 //! All connections of the process: admission limits, counters and the stop signal.
 //!
-//! Each connection has a [`Link`] whose counters only its task writes. The counters share no cache
-//! line with those of other connections; readers sum them.
+//! Each connection has a [`ConnectionControl`] whose counters only its task writes. The counters
+//! share no cache line with those of other connections; readers sum them.
 
 use crate::conn::memory::{Memory, MemoryLease};
 use crate::limits::{
@@ -81,13 +81,13 @@ pub struct ConnectionTable {
     /// Ledger of connections with a logon.
     by_user: Arc<Ledger>,
     memory: Arc<Memory>,
-    table: Mutex<Table>,
+    table: Mutex<ConnectionRecords>,
     emptied: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    links: HashMap<u64, Arc<Link>>,
+struct ConnectionRecords {
+    links: HashMap<u64, Arc<ConnectionControl>>,
     by_site: HashMap<IpAddr, SiteConnections>,
     /// Sites with connections without a logon, ordered by their number.
     crowds: BTreeSet<(usize, IpAddr)>,
@@ -112,7 +112,7 @@ struct SiteConnections {
 
 /// State that a connection's task shares with the rest of the process.
 #[derive(Debug)]
-pub struct Link {
+pub struct ConnectionControl {
     stop: AtomicBool,
     cut: AtomicBool,
     displaced: AtomicBool,
@@ -148,10 +148,10 @@ pub struct Traffic {
     pub core: Option<u32>,
 }
 
-/// Value of `Link::core` before the first request.
+/// Value of `ConnectionControl::core` before the first request.
 const CORE_UNKNOWN: u32 = u32::MAX;
 
-impl Link {
+impl ConnectionControl {
     fn new(address: IpAddr) -> Self {
         Self {
             address,
@@ -220,7 +220,7 @@ impl ConnectionTable {
             return Err(full);
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let link = Arc::new(Link::new(address));
+        let link = Arc::new(ConnectionControl::new(address));
         table.links.insert(id, link.clone());
         table.by_site.entry(site).or_default().all += 1;
         table.add_unknown(site, id);
@@ -252,7 +252,7 @@ impl ConnectionTable {
     #[must_use]
     pub fn facts(&self) -> Vec<LinkFact> {
         let table = self.table.lock();
-        let fact = |(id, link): (&u64, &Arc<Link>)| LinkFact {
+        let fact = |(id, link): (&u64, &Arc<ConnectionControl>)| LinkFact {
             id: *id,
             address: link.address,
             traffic: link.traffic(),
@@ -305,9 +305,9 @@ impl ConnectionTable {
     }
 
     /// All open connections by the client's socket address.
-    pub fn by_peer(&self) -> HashMap<SocketAddr, Arc<Link>> {
+    pub fn by_peer(&self) -> HashMap<SocketAddr, Arc<ConnectionControl>> {
         let table = self.table.lock();
-        let of = |link: &Arc<Link>| link.peer.get().map(|peer| (*peer, link.clone()));
+        let of = |link: &Arc<ConnectionControl>| link.peer.get().map(|peer| (*peer, link.clone()));
         table.links.values().filter_map(of).collect()
     }
 
@@ -329,7 +329,7 @@ impl ConnectionTable {
     /// Signals all connections to finish their requests and end; admits no more. Returns when all
     /// have ended.
     pub async fn stop(&self) {
-        let links: Vec<Arc<Link>> = {
+        let links: Vec<Arc<ConnectionControl>> = {
             let mut table = self.table.lock();
             table.stopping = true;
             table.links.values().cloned().collect()
@@ -346,7 +346,7 @@ impl ConnectionTable {
     }
 }
 
-impl Table {
+impl ConnectionRecords {
     /// Checks the limits for a connection from `site` and displaces another connection if
     /// necessary.
     fn make_room(&mut self, site: IpAddr, max: usize) -> Result<(), AdmissionRefusal> {
@@ -422,7 +422,7 @@ impl Table {
     }
 }
 
-impl Link {
+impl ConnectionControl {
     fn displace(&self) {
         self.displaced.store(true, Ordering::Release);
         self.cut();
@@ -526,7 +526,7 @@ pub struct ConnectionAdmission {
     /// See [`site_of`].
     site: IpAddr,
     id: u64,
-    link: Arc<Link>,
+    link: Arc<ConnectionControl>,
     known: bool,
 }
 
@@ -551,7 +551,7 @@ impl ConnectionAdmission {
 
     /// The shared state of the connection.
     #[must_use]
-    pub fn link(&self) -> &Arc<Link> {
+    pub fn link(&self) -> &Arc<ConnectionControl> {
         &self.link
     }
 

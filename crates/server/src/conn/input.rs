@@ -26,7 +26,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// Receive buffer of one connection: complete frames, then perhaps a partial one.
 #[derive(Debug)]
-pub struct Input<F> {
+pub struct ReceiveBuffer<F> {
     buffer: BytesMut,
     /// Arrival time of the first byte of the frame at the front.
     began: Option<Instant>,
@@ -36,7 +36,7 @@ pub struct Input<F> {
     taken_bytes: usize,
     /// Arrival time of that frame's first byte, if it came in several pieces.
     taken_began: Option<Instant>,
-    /// See [`Input::is_admitted`].
+    /// See [`ReceiveBuffer::is_admitted`].
     is_admitted: bool,
     framing: PhantomData<F>,
 }
@@ -63,7 +63,7 @@ impl LargeFrame {
     }
 }
 
-impl<F> Default for Input<F> {
+impl<F> Default for ReceiveBuffer<F> {
     fn default() -> Self {
         Self {
             buffer: BytesMut::new(),
@@ -77,7 +77,7 @@ impl<F> Default for Input<F> {
     }
 }
 
-impl<F: Framing> Input<F> {
+impl<F: Framing> ReceiveBuffer<F> {
     /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
@@ -111,7 +111,7 @@ impl<F: Framing> Input<F> {
         .await
     }
 
-    /// As [`Input::receive`], from a TLS stream.
+    /// As [`ReceiveBuffer::receive`], from a TLS stream.
     ///
     /// # Errors
     /// Any error of [`Tls::arrived`].
@@ -131,8 +131,8 @@ impl<F: Framing> Input<F> {
         tls.take(&mut into.limit(room)).map_err(End::Network)
     }
 
-    /// Receives bytes that are already in the socket and returns their number. [`Input::receive`]
-    /// reports the end of the stream and errors.
+    /// Receives bytes that are already in the socket and returns their number.
+    /// [`ReceiveBuffer::receive`] reports the end of the stream and errors.
     pub fn receive_now(
         &mut self,
         stream: &TcpStream,
@@ -179,7 +179,7 @@ impl<F: Framing> Input<F> {
         self.is_admitted
     }
 
-    /// See [`Input::is_admitted`].
+    /// See [`ReceiveBuffer::is_admitted`].
     pub fn admit(&mut self) {
         self.is_admitted = true;
     }
@@ -207,7 +207,7 @@ impl<F: Framing> Input<F> {
     /// has sent a substantial part. Beyond one step it gets at most as much again as has arrived.
     ///
     /// # Errors
-    /// See [`Input::take_frame`].
+    /// See [`ReceiveBuffer::take_frame`].
     pub fn room(&self, length_max: usize) -> Result<usize, End> {
         let small = RECEIVE_BYTES - RECEIVE_BYTES / 4;
         let extent = self.extent(length_max)?;
@@ -221,7 +221,7 @@ impl<F: Framing> Input<F> {
     /// Whether the frame at the front is complete.
     ///
     /// # Errors
-    /// See [`Input::take_frame`].
+    /// See [`ReceiveBuffer::take_frame`].
     pub fn has_frame(&self, length_max: usize) -> Result<bool, End> {
         Ok(self.extent(length_max)? <= self.buffer.len())
     }
@@ -295,10 +295,10 @@ mod tests {
 
     const WITHIN: Duration = Duration::from_secs(30);
 
-    type Input = super::Input<DirectTcp>;
+    type ReceiveBuffer = super::ReceiveBuffer<DirectTcp>;
 
-    fn input(bytes: &[u8]) -> Input {
-        Input { buffer: BytesMut::from(bytes), ..Input::default() }
+    fn input(bytes: &[u8]) -> ReceiveBuffer {
+        ReceiveBuffer { buffer: BytesMut::from(bytes), ..ReceiveBuffer::default() }
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
         input.release();
         // The alignment must not depend on the allocator.
         for _ in 0..10 {
-            let mut next = Input { large: input.large, ..Input::default() };
+            let mut next = ReceiveBuffer { large: input.large, ..ReceiveBuffer::default() };
             assert_eq!(Limit::limit(&next.prepare(1)), first.len());
             next.buffer.extend_from_slice(&first);
             let frame = next.take_frame(LARGE_FRAME_BYTES).unwrap().unwrap();
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn fragmented_message_is_returned_after_its_last_fragment() {
         let stream = b"\0\0\0\x02ab\x80\0\0\x01c";
-        let mut input = super::Input::<RecordMarks>::default();
+        let mut input = super::ReceiveBuffer::<RecordMarks>::default();
         for byte in stream {
             assert!(input.take_frame(9).unwrap().is_none());
             input.buffer.extend_from_slice(&[*byte]);

@@ -4,8 +4,8 @@ use crate::backend;
 use crate::conn::connections::{AdmissionRefusal, ConnectionAdmission, ConnectionTable};
 use crate::conn::network;
 use crate::conn::protocol::{ConnectionEndpoints, End, Protocol};
-use crate::conn::seats::{Seat, Seats};
 use crate::conn::task::{ConnectionTask, RunOutcome};
+use crate::conn::threads::{ThreadAssignment, ThreadAssignments};
 use crate::host::ProcessHost;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -30,7 +30,7 @@ pub struct Listener<P: Protocol> {
     pub host: Arc<ProcessHost>,
     /// All connections.
     pub connections: Arc<ConnectionTable>,
-    seats: Arc<Seats>,
+    assignments: Arc<ThreadAssignments>,
     meter: Arc<Meter>,
 }
 
@@ -41,7 +41,7 @@ impl<P: Protocol> Clone for Listener<P> {
             server: self.server.clone(),
             host: self.host.clone(),
             connections: self.connections.clone(),
-            seats: self.seats.clone(),
+            assignments: self.assignments.clone(),
             meter: self.meter.clone(),
         }
     }
@@ -54,10 +54,10 @@ impl<P: Protocol> Listener<P> {
         server: Arc<P::Server>,
         host: Arc<ProcessHost>,
         connections: Arc<ConnectionTable>,
-        seats: Arc<Seats>,
+        assignments: Arc<ThreadAssignments>,
         meter: Arc<Meter>,
     ) -> Self {
-        Self { server, host, connections, seats, meter }
+        Self { server, host, connections, assignments, meter }
     }
 
     /// Accepts until the task is dropped.
@@ -90,15 +90,15 @@ impl<P: Protocol> Listener<P> {
             tracing::debug!(%peer, %error, "cannot set the keep-alive of a connection");
         }
         let facts = ConnectionEndpoints { id: place.id(), peer, local };
-        let seat = self.seats.take();
-        seat.thread().spawn(self.clone().begin(stream, facts, (place, seat)));
+        let assignment = self.assignments.assign();
+        assignment.thread().spawn(self.clone().begin(stream, facts, (place, assignment)));
     }
 
     async fn begin(
         self,
         stream: TcpStream,
         facts: ConnectionEndpoints,
-        place: (ConnectionAdmission, Seat),
+        place: (ConnectionAdmission, ThreadAssignment),
     ) {
         let conn = P::new(self.server.clone(), facts);
         let patience = self.connections.patience();

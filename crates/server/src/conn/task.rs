@@ -8,12 +8,12 @@
 use crate::conn::alarm::Alarm;
 use crate::conn::connections::{ConnectionAdmission, ConnectionTimeouts};
 use crate::conn::in_flight::InFlight;
-use crate::conn::input::Input;
+use crate::conn::input::ReceiveBuffer;
 use crate::conn::memory::MemoryLease;
 use crate::conn::network;
 use crate::conn::output::Output;
 use crate::conn::protocol::{End, Framing, Protocol};
-use crate::conn::seats::Seat;
+use crate::conn::threads::ThreadAssignment;
 use crate::conn::tls::Tls;
 use crate::host::ProcessHost;
 use crate::limits::{
@@ -53,9 +53,9 @@ pub struct ConnectionTask<P: Protocol> {
     /// TLS between the stream and the buffers, if the client started it.
     tls: Option<Box<Tls>>,
     host: Arc<ProcessHost>,
-    input: Input<P::Framing>,
+    input: ReceiveBuffer<P::Framing>,
     place: ConnectionAdmission,
-    seat: Seat,
+    assignment: ThreadAssignment,
     alarm: Alarm,
     patience: ConnectionTimeouts,
     /// Start of the period without a logon; `None` while a user is logged on.
@@ -95,7 +95,7 @@ struct HeldBack<J> {
 pub enum RunOutcome<P: Protocol> {
     /// The connection has ended.
     Ended(End),
-    /// The connection continues on the thread that its seat now refers to.
+    /// The connection continues on the thread that its assignment now refers to.
     Moves(Box<ConnectionTask<P>>),
 }
 
@@ -124,7 +124,7 @@ async fn finished<P: Protocol>(
 
 /// Receives once, through TLS if it is in use.
 async fn receive<F: Framing>(
-    input: &mut Input<F>,
+    input: &mut ReceiveBuffer<F>,
     tls: &mut Option<Box<Tls>>,
     reader: &mut ReadHalf<'_>,
     room: usize,
@@ -142,7 +142,7 @@ impl<P: Protocol> ConnectionTask<P> {
         stream: TcpStream,
         conn: P,
         host: Arc<ProcessHost>,
-        (place, seat): (ConnectionAdmission, Seat),
+        (place, assignment): (ConnectionAdmission, ThreadAssignment),
         patience: ConnectionTimeouts,
         meter: Arc<Meter>,
     ) -> Self {
@@ -156,8 +156,8 @@ impl<P: Protocol> ConnectionTask<P> {
             conn,
             host,
             place,
-            seat,
-            input: Input::default(),
+            assignment,
+            input: ReceiveBuffer::default(),
             output: Output::default(),
             jobs: InFlight::default(),
             alarm: Alarm::default(),
@@ -179,7 +179,7 @@ impl<P: Protocol> ConnectionTask<P> {
 
     /// The thread on which the task must run.
     pub fn thread(&self) -> Handle {
-        self.seat.thread()
+        self.assignment.thread()
     }
 
     /// Serves until the connection ends or moves.
@@ -188,7 +188,7 @@ impl<P: Protocol> ConnectionTask<P> {
             return RunOutcome::Ended(End::Network(error));
         }
         loop {
-            if self.seat.moves() {
+            if self.assignment.moves() {
                 return RunOutcome::Moves(self);
             }
             if let Err(end) = self.step().await {
@@ -380,7 +380,7 @@ impl<P: Protocol> ConnectionTask<P> {
         let now = self.now();
         self.clock = now.instant;
         self.used = Some(now.instant);
-        self.seat.count_turn();
+        self.assignment.count_turn();
         self.place.link().set_core(rustix::thread::sched_getcpu());
         self.order = ArrivalOrder::next();
         self.turn_ends = now.instant + TURN_MAX;

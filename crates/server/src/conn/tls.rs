@@ -192,7 +192,7 @@ impl Tls {
     pub fn send(&mut self, stream: &TcpStream) -> io::Result<usize> {
         let mut sent = 0;
         while self.session.wants_write() {
-            match self.session.write_tls(&mut Socket(stream)) {
+            match self.session.write_tls(&mut NonBlockingWriter(stream)) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -212,9 +212,9 @@ impl Tls {
 }
 
 /// Non-blocking writer.
-struct Socket<'a>(&'a TcpStream);
+struct NonBlockingWriter<'a>(&'a TcpStream);
 
-impl Write for Socket<'_> {
+impl Write for NonBlockingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }

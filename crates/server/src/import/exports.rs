@@ -51,7 +51,7 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<ImportResult, String> {
     let listening = ["0.0.0.0:2049".to_owned(), "[::]:2049".to_owned()];
     let draft = NfsDraft::new(&path.display().to_string(), &listening);
     let (exports, by_path) = (Vec::new(), HashMap::new());
-    let mut importer = Importer { file: path.into(), draft, exports, by_path };
+    let mut importer = ExportsImporter { file: path.into(), draft, exports, by_path };
     let mut lines = text.lines().enumerate();
     while let Some((at, first)) = lines.next() {
         let mut line = first.to_owned();
@@ -66,7 +66,7 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<ImportResult, String> {
     Ok(importer.draft.finish())
 }
 
-struct Importer {
+struct ExportsImporter {
     file: Arc<Path>,
     draft: NfsDraft,
     exports: Vec<DraftExport>,
@@ -96,7 +96,7 @@ struct DraftExport {
     shows_mounts: bool,
 }
 
-impl Importer {
+impl ExportsImporter {
     fn place(&self, line: usize) -> SourcePosition {
         SourcePosition { file: self.file.clone(), line }
     }

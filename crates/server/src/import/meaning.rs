@@ -2,7 +2,7 @@
 
 use super::draft::{Draft, list_of, one_line, quoted};
 use super::remarks::{ParameterFate, fate_of, module};
-use super::text::{Parameter, Section, SourcePosition, boolean, items, squeezed, unquoted};
+use super::text::{Parameter, SmbConfSection, SourcePosition, boolean, items, squeezed, unquoted};
 use super::{ImportMachine, ImportRemark, ImportResult};
 use crate::config::{NAME_CHARS_MAX, check_share_name};
 use smb::Network;
@@ -26,7 +26,7 @@ struct ServerSection {
 }
 
 /// Collects the converted parameters and the remarks on the others.
-pub struct Meaning<'a> {
+pub struct SmbConfConverter<'a> {
     facts: &'a ImportMachine<'a>,
     server: ServerSection,
     lost: Vec<ImportRemark>,
@@ -36,7 +36,7 @@ pub struct Meaning<'a> {
     any_guests: bool,
 }
 
-impl<'a> Meaning<'a> {
+impl<'a> SmbConfConverter<'a> {
     pub fn new(facts: &'a ImportMachine<'a>, lost: Vec<ImportRemark>) -> Self {
         Self {
             facts,
@@ -50,7 +50,7 @@ impl<'a> Meaning<'a> {
     }
 
     /// Converts the sections to a configuration.
-    pub fn of(mut self, sections: &[Section]) -> ImportResult {
+    pub fn of(mut self, sections: &[SmbConfSection]) -> ImportResult {
         let Some((global, others)) = sections.split_first() else {
             return self.finish();
         };
@@ -83,7 +83,7 @@ impl<'a> Meaning<'a> {
         self.finish()
     }
 
-    fn copy(&mut self, draft: &mut Draft, copy: &Parameter, sections: &[Section]) {
+    fn copy(&mut self, draft: &mut Draft, copy: &Parameter, sections: &[SmbConfSection]) {
         let Some(from) = sections.iter().skip(1).find(|section| section.is(&copy.value)) else {
             return self.lose(copy, "there is no such section to copy");
         };

@@ -72,7 +72,7 @@ pub fn import(path: &Path, facts: &ImportMachine<'_>) -> Result<ImportResult, St
         ganesha::import(path, facts.read)?
     } else {
         let (sections, notes) = text::parse(path, facts.read)?;
-        meaning::Meaning::new(facts, notes).of(&sections)
+        meaning::SmbConfConverter::new(facts, notes).of(&sections)
     };
     if let Err(error) = ServerConfig::parse(&imported.config) {
         // An invalid result that the administrator can correct is better than none.

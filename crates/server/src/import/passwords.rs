@@ -66,7 +66,7 @@ fn read_line(line: &str) -> Option<ImportedAccount> {
 
 /// All user records of a TDB file; `None` if it is malformed.
 fn read_database(bytes: &[u8]) -> Option<Vec<ImportedAccount>> {
-    let numbers = Numbers::of(bytes)?;
+    let numbers = TdbNumbers::of(bytes)?;
     let chains = numbers.at(36)? as usize;
     let mut found = Vec::new();
     // Bounds the walk of a cyclic chain by the size of the file.
@@ -95,12 +95,12 @@ fn read_database(bytes: &[u8]) -> Option<Vec<ImportedAccount>> {
 }
 
 /// Numbers in the byte order of the file.
-struct Numbers<'a> {
+struct TdbNumbers<'a> {
     bytes: &'a [u8],
     is_swapped: bool,
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> TdbNumbers<'a> {
     fn of(bytes: &'a [u8]) -> Option<Self> {
         let plain = Self { bytes, is_swapped: false };
         match plain.at(32)? {

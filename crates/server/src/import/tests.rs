@@ -96,7 +96,7 @@ fn samba_configuration_of_a_small_office_is_imported() {
     assert_eq!(config.smb, ["192.0.2.1:445".parse().unwrap()]);
     assert_eq!(config.dialect_min, smb::Dialect::Smb210);
     assert_eq!(config.guest.as_deref(), Some("nobody"));
-    assert_eq!(config.signing, crate::config::Signing::Offered, "guests have no key");
+    assert_eq!(config.signing, crate::config::SigningSetting::Offered, "guests have no key");
     let names: Vec<&str> = config.shares.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["alice", "bob", "Projects", "public"]);
     let home = share(&config, "bob");
@@ -251,7 +251,7 @@ fn encryption_signing_and_dialects_are_translated() {
         "[global]\nsmb encrypt = required\nserver signing = auto\nserver max protocol = SMB3\nmin protocol = NT1\nsmb ports = 445 139 4450\n[a]\npath = /a\nguest ok = yes\n",
     );
     assert_eq!(config.encryption, crate::config::EncryptionSetting::Required);
-    assert_eq!(config.signing, crate::config::Signing::Offered);
+    assert_eq!(config.signing, crate::config::SigningSetting::Offered);
     assert_eq!(
         (config.dialect_min, config.dialect_max),
         (smb::Dialect::Smb202, smb::Dialect::Smb311)

@@ -38,7 +38,7 @@ pub struct Parameter {
 
 /// A section: a share, or `[global]`.
 #[derive(Clone, Debug)]
-pub struct Section {
+pub struct SmbConfSection {
     /// The name as typed.
     pub name: String,
     /// Start of the section.
@@ -47,7 +47,7 @@ pub struct Section {
     pub parameters: Vec<Parameter>,
 }
 
-impl Section {
+impl SmbConfSection {
     /// Whether the section is called `name`.
     pub fn is(&self, name: &str) -> bool {
         squeezed(&self.name) == squeezed(name)
@@ -102,14 +102,17 @@ pub fn read_file(path: &Path) -> std::io::Result<String> {
 ///
 /// # Errors
 /// A sentence if `path` itself is unreadable or too large.
-pub fn parse(path: &Path, read: Read<'_>) -> Result<(Vec<Section>, Vec<ImportRemark>), String> {
+pub fn parse(
+    path: &Path,
+    read: Read<'_>,
+) -> Result<(Vec<SmbConfSection>, Vec<ImportRemark>), String> {
     let text = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if text.len() > FILE_BYTES_MAX {
         return Err(format!("{}: longer than {FILE_BYTES_MAX} bytes", path.display()));
     }
     let place = SourcePosition { file: path.into(), line: 1 };
-    let global = Section { name: "global".into(), place, parameters: Vec::new() };
-    let mut parser = Parser {
+    let global = SmbConfSection { name: "global".into(), place, parameters: Vec::new() };
+    let mut parser = SmbConfParser {
         read,
         folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
         sections: vec![global],
@@ -122,10 +125,10 @@ pub fn parse(path: &Path, read: Read<'_>) -> Result<(Vec<Section>, Vec<ImportRem
     Ok((parser.sections, parser.notes))
 }
 
-struct Parser<'a> {
+struct SmbConfParser<'a> {
     read: Read<'a>,
     folder: PathBuf,
-    sections: Vec<Section>,
+    sections: Vec<SmbConfSection>,
     /// The section that receives parameters.
     present: usize,
     notes: Vec<ImportRemark>,
@@ -133,7 +136,7 @@ struct Parser<'a> {
     parameters: usize,
 }
 
-impl Parser<'_> {
+impl SmbConfParser<'_> {
     fn file(&mut self, path: &Path, text: &str, depth: usize) {
         let file: Arc<Path> = path.into();
         let mut lines = text.lines().enumerate();
@@ -184,7 +187,7 @@ impl Parser<'_> {
         self.present = known.unwrap_or(self.sections.len());
         if known.is_none() {
             let parameters = Vec::new();
-            self.sections.push(Section { name: name.to_owned(), place, parameters });
+            self.sections.push(SmbConfSection { name: name.to_owned(), place, parameters });
         }
     }
 

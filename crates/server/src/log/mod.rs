@@ -14,7 +14,7 @@ mod sink;
 pub use escape::{EscapedLines, EscapedText, escape_json, is_unsafe};
 pub use limits::LINES_OF_PEER_MAX;
 
-use crate::config::{LogFormat, Logging};
+use crate::config::{LogFormat, LogSettings};
 use line::{EventFields, Layout};
 use panic::PanicRates;
 use rate::{EventKind, LineRates};
@@ -65,7 +65,7 @@ pub fn counts() -> LogCounts {
 /// configuration.
 ///
 /// Lines are queued until [`start_writing`] or [`finish`].
-pub fn begin(config: &Logging) {
+pub fn begin(config: &LogSettings) {
     let filter =
         EnvFilter::try_from_env("ANABRANCH_LOG").unwrap_or_else(|_| EnvFilter::new(&config.level));
     let out = std::io::stderr();

@@ -26,7 +26,7 @@ pub struct LineCounters {
 }
 
 #[derive(Debug)]
-enum Order {
+enum LogCommand {
     Write(String),
     Flush(SyncSender<()>),
 }
@@ -34,7 +34,7 @@ enum Order {
 /// The line queue and its writer.
 #[derive(Debug)]
 pub struct Sink {
-    orders: SyncSender<Order>,
+    orders: SyncSender<LogCommand>,
     counts: Arc<LineCounters>,
     /// The writer, until the thread takes it.
     idle: Arc<Mutex<Option<LineWriter>>>,
@@ -79,7 +79,7 @@ impl Sink {
         let length = line.len();
         let queued = self.counts.queued_bytes.fetch_add(length, Ordering::Relaxed);
         let sent = queued + length <= QUEUE_BYTES_MAX
-            && match self.orders.try_send(Order::Write(line)) {
+            && match self.orders.try_send(LogCommand::Write(line)) {
                 Ok(()) => true,
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
             };
@@ -110,7 +110,7 @@ impl Sink {
         }
         drop(idle);
         let (done, is_done) = sync_channel(1);
-        if self.orders.try_send(Order::Flush(done)).is_ok() {
+        if self.orders.try_send(LogCommand::Flush(done)).is_ok() {
             // After the timeout the process ends without those lines.
             let _ = is_done.recv_timeout(within);
         }
@@ -118,7 +118,7 @@ impl Sink {
 }
 
 struct LineWriter {
-    orders: Receiver<Order>,
+    orders: Receiver<LogCommand>,
     out: Box<dyn Write + Send>,
     /// Formats the line that reports dropped lines.
     notice: Box<dyn Fn(u64) -> String + Send>,
@@ -152,13 +152,13 @@ impl LineWriter {
         }
     }
 
-    fn execute(&mut self, order: Order) {
+    fn execute(&mut self, order: LogCommand) {
         match order {
-            Order::Write(line) => {
+            LogCommand::Write(line) => {
                 self.counts.queued_bytes.fetch_sub(line.len(), Ordering::Relaxed);
                 self.write(&line);
             }
-            Order::Flush(done) => {
+            LogCommand::Flush(done) => {
                 // A flush after its timeout has no receiver.
                 let _ = done.try_send(());
             }
@@ -271,9 +271,9 @@ mod tests {
 
     /// A reader that stops until it is released.
     #[derive(Clone, Default)]
-    struct Stuck(Arc<(Mutex<bool>, Condvar)>);
+    struct BlockedWriter(Arc<(Mutex<bool>, Condvar)>);
 
-    impl Write for Stuck {
+    impl Write for BlockedWriter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             let goes_on = self.0.0.lock();
             drop(self.0.1.wait_while(goes_on, |goes_on| !*goes_on));
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn stuck_reader_holds_up_nobody_and_the_queue_is_bounded() {
-        let (stuck, counts) = (Stuck::default(), Arc::<LineCounters>::default());
+        let (stuck, counts) = (BlockedWriter::default(), Arc::<LineCounters>::default());
         let sink = Sink::new(stuck.clone(), counts.clone(), notice);
         sink.start_thread().unwrap();
         let line = "x".repeat(QUEUE_BYTES_MAX / 8);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use sync::Mutex;
 
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Lines {
+impl Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().write(bytes)
     }
@@ -22,7 +22,7 @@ impl Write for Lines {
 
 /// The lines that `f` logs, and the counts of missing lines.
 fn logged(f: impl FnOnce()) -> (String, LogCounts) {
-    let lines = Lines::default();
+    let lines = CapturedLog::default();
     let layout = Layout { format: LogFormat::Text, has_colours: false };
     let log = Arc::new(Log::new(lines.clone(), layout));
     tracing::subscriber::with_default(registry().with(LogLayer(log.clone())), f);
@@ -92,7 +92,7 @@ fn panics_are_escaped_lines_of_one_bounded_kind() {
 #[test]
 #[ignore = "the process of panics_are_escaped_lines_of_one_bounded_kind"]
 fn child_panics() {
-    begin(&Logging::default());
+    begin(&LogSettings::default());
     start_writing().unwrap();
     let panicking = |f: fn()| {
         let thread = std::thread::Builder::new().name("hostile".into());
@@ -116,7 +116,7 @@ fn panic_of_the_thread_that_writes_is_shown() {
 #[test]
 #[ignore = "the process of panic_of_the_thread_that_writes_is_shown"]
 fn child_panics_in_the_log() {
-    begin(&Logging::default());
+    begin(&LogSettings::default());
     let thread = std::thread::Builder::new().name(sink::THREAD_NAME.into());
     thread.spawn(|| panic!("torn\nline")).unwrap().join().unwrap_err();
 }

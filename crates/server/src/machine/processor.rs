@@ -31,10 +31,10 @@ const THREADS_MAX: usize = 4096;
 /// [`meter::StageTimes`] estimates for cryptography. The time since the last reading is attributed
 /// to the core that the thread ran on at the reading.
 #[derive(Debug, Default)]
-pub struct ProcessorTimes(Mutex<Times>);
+pub struct ProcessorTimes(Mutex<CpuTimes>);
 
 #[derive(Debug, Default)]
-struct Times {
+struct CpuTimes {
     /// User and system time by thread, in clock ticks.
     threads: HashMap<u64, (u64, u64)>,
     cores: HashMap<usize, Core>,
@@ -57,7 +57,7 @@ fn parse_stat(text: &str) -> Option<(u64, u64, usize)> {
     Some((user, system, fields.nth(23)?.parse().ok()?))
 }
 
-impl Times {
+impl CpuTimes {
     fn add(&mut self, thread: u64, (user, system, core): (u64, u64, usize), tick_nanoseconds: u64) {
         let before = self.threads.insert(thread, (user, system)).unwrap_or_default();
         let since = |now: u64, then: u64| now.saturating_sub(then) * tick_nanoseconds;
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn key_operations_are_subtracted_from_user_time() {
-        let mut times = Times::default();
-        let look = |times: &mut Times, user, crypto| {
+        let mut times = CpuTimes::default();
+        let look = |times: &mut CpuTimes, user, crypto| {
             let before = times.cores.clone();
             times.add(1, (user, 2, 0), 10);
             times.split(&before, &[crypto]);

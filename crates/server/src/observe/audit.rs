@@ -60,7 +60,7 @@ impl AuditFilter {
 }
 
 #[derive(Debug)]
-enum Order {
+enum AuditCommand {
     Write(String),
     /// Reopen the file after a rotation.
     OpenAgain,
@@ -70,7 +70,7 @@ enum Order {
 #[derive(Debug)]
 enum AuditDestination {
     Log,
-    Thread(SyncSender<Order>),
+    Thread(SyncSender<AuditCommand>),
 }
 
 /// The audit log.
@@ -102,7 +102,7 @@ impl Audit {
     pub fn reopen(&self) {
         if let AuditDestination::Thread(sender) = &self.target {
             // If the queue is full, the next reload repeats the request.
-            drop(sender.try_send(Order::OpenAgain));
+            drop(sender.try_send(AuditCommand::OpenAgain));
         }
     }
 
@@ -120,7 +120,7 @@ impl AuditSink for Audit {
         let line = escape_json(&json_of(event, suppressed, SystemTime::now()).to_string());
         match &self.target {
             AuditDestination::Log => tracing::info!(target: AUDIT_TARGET, "{line}"),
-            AuditDestination::Thread(sender) => match sender.try_send(Order::Write(line)) {
+            AuditDestination::Thread(sender) => match sender.try_send(AuditCommand::Write(line)) {
                 Ok(()) => {}
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                     self.count_suppressed()
@@ -190,7 +190,7 @@ fn open_file(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
 }
 
-fn start(path: &Path, exported: Arc<ExportCounters>) -> Result<SyncSender<Order>, String> {
+fn start(path: &Path, exported: Arc<ExportCounters>) -> Result<SyncSender<AuditCommand>, String> {
     let wrong = |error| {
         format!("the audit log {} cannot be written: {error}; choose another file", path.display())
     };
@@ -203,18 +203,18 @@ fn start(path: &Path, exported: Arc<ExportCounters>) -> Result<SyncSender<Order>
 }
 
 /// Main loop of the writer thread; ends when all senders are dropped.
-fn write(file: File, path: &Path, orders: &Receiver<Order>, exported: &ExportCounters) {
+fn write(file: File, path: &Path, orders: &Receiver<AuditCommand>, exported: &ExportCounters) {
     let mut out = BufWriter::new(file);
     let mut has_failed = false;
     while let Ok(first) = orders.recv() {
         let mut result = Ok(());
         for order in std::iter::once(first).chain(orders.try_iter().take(LINES_MAX)) {
             match order {
-                Order::Write(line) if result.is_ok() => result = writeln!(out, "{line}"),
-                Order::Write(_) => {
+                AuditCommand::Write(line) if result.is_ok() => result = writeln!(out, "{line}"),
+                AuditCommand::Write(_) => {
                     exported.audit_suppressed.fetch_add(1, Ordering::Relaxed);
                 }
-                Order::OpenAgain => match open_file(path) {
+                AuditCommand::OpenAgain => match open_file(path) {
                     Ok(file) => out = BufWriter::new(file),
                     Err(error) => result = Err(error),
                 },

@@ -123,7 +123,7 @@ struct Registration {
 
 /// Reason for which a feature is not switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum FeatureRefusal {
     /// The feature does not exist or is not supported here.
     NoFeature,
     /// The share does not exist or cannot have the feature.
@@ -133,14 +133,14 @@ pub enum Refusal {
 }
 
 /// The last observed state and its start, by feature and share; the share is `None` for the server.
-type Stood = BTreeMap<(&'static str, Option<String>), (FeatureState, u64)>;
+type FeatureStates = BTreeMap<(&'static str, Option<String>), (FeatureState, u64)>;
 
 /// The features of a server.
 #[derive(Default)]
 pub struct FeatureRegistry {
     providers: BTreeMap<&'static str, Provider>,
     facts: Option<FeatureSource>,
-    stood: Mutex<Stood>,
+    stood: Mutex<FeatureStates>,
     /// Last observed registration state by feature and share.
     registrations: Mutex<BTreeMap<(&'static str, String), Registration>>,
 }
@@ -234,17 +234,17 @@ impl FeatureRegistry {
     /// Returns the new state.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub fn set(&self, name: &str, share: Option<&str>, on: bool) -> Result<Value, Refusal> {
+    /// [`FeatureRefusal`].
+    pub fn set(&self, name: &str, share: Option<&str>, on: bool) -> Result<Value, FeatureRefusal> {
         if self.configured().iter().any(|fact| same_name(name, fact.name)) {
-            return Err(Refusal::Configured);
+            return Err(FeatureRefusal::Configured);
         }
-        let known = *KNOWN.iter().find(|k| is_named(k, name)).ok_or(Refusal::NoFeature)?;
-        let provider = self.providers.get(known.0).ok_or(Refusal::NoFeature)?;
+        let known = *KNOWN.iter().find(|k| is_named(k, name)).ok_or(FeatureRefusal::NoFeature)?;
+        let provider = self.providers.get(known.0).ok_or(FeatureRefusal::NoFeature)?;
         let mut switches = provider();
         switches.retain(|(of, _)| share.is_none_or(|share| same_name(share, of)));
         if switches.is_empty() && share.is_some() {
-            return Err(Refusal::NoShare);
+            return Err(FeatureRefusal::NoShare);
         }
         for (share, switch) in switches.into_iter().filter(|(_, switch)| switch.is_on() != on) {
             let under_way =
@@ -396,8 +396,8 @@ mod tests {
             (states(&set), &set["RegistrationState"]),
             (vec!["NotRegistered"; 2], &json!("NotRegistered"))
         );
-        assert_eq!(features.set("metadata", None, true), Err(Refusal::NoFeature));
-        assert_eq!(features.set(METADATA_CACHE, Some("no"), true), Err(Refusal::NoShare));
+        assert_eq!(features.set("metadata", None, true), Err(FeatureRefusal::NoFeature));
+        assert_eq!(features.set(METADATA_CACHE, Some("no"), true), Err(FeatureRefusal::NoShare));
         assert!(!lamps[0].load(Ordering::Relaxed), "nothing was switched by that");
     }
 
@@ -444,7 +444,7 @@ mod tests {
         assert!(after["Since"].as_u64() > Some(1), "since it was switched on");
         assert_eq!(after["Shares"][1]["FeatureState"], "unsupported");
         assert_eq!(after["Shares"][1]["Since"].as_u64(), Some(1), "nothing changed there");
-        assert_eq!(features.set("NFS-TLS", None, true), Err(Refusal::Configured));
+        assert_eq!(features.set("NFS-TLS", None, true), Err(FeatureRefusal::Configured));
         let states = features.states();
         assert_eq!(
             states,
@@ -456,6 +456,6 @@ mod tests {
     fn unsupported_feature_is_listed_as_unsupported() {
         let features = FeatureRegistry::default();
         assert_eq!(features.list()[0]["RegistrationState"], "Unsupported");
-        assert_eq!(features.set(METADATA_CACHE, None, true), Err(Refusal::NoFeature));
+        assert_eq!(features.set(METADATA_CACHE, None, true), Err(FeatureRefusal::NoFeature));
     }
 }

@@ -17,8 +17,8 @@ fn answered(stream: &mut TcpStream) -> u32 {
     u32::from_be_bytes(reply[4..8].try_into().unwrap())
 }
 
-fn tasks_of(seats: &Seats) -> Vec<usize> {
-    seats.threads().iter().map(|thread| thread.metrics().num_alive_tasks()).collect()
+fn tasks_of(assignments: &ThreadAssignments) -> Vec<usize> {
+    assignments.threads().iter().map(|thread| thread.metrics().num_alive_tasks()).collect()
 }
 
 /// A connection that moves to another thread keeps its partial request and its later ones.
@@ -33,7 +33,7 @@ async fn connection_moved_to_another_thread_loses_nothing() {
     config.admin = None;
     let service =
         Service::start(&config, &Users::default(), PassedSockets::default()).await.unwrap();
-    let (seats, address) = (service.threads.seats().clone(), service.nfs.listening[0]);
+    let (assignments, address) = (service.threads.assignments().clone(), service.nfs.listening[0]);
 
     tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -43,11 +43,11 @@ async fn connection_moved_to_another_thread_loses_nothing() {
             let call = null_call(xid);
             // The connection checks its assigned thread after each receive.
             stream.write_all(&call[..7]).unwrap();
-            seats.move_all();
+            assignments.move_all();
             std::thread::sleep(Duration::from_millis(2));
             stream.write_all(&call[7..]).unwrap();
             assert_eq!(answered(&mut stream), xid);
-            used.extend(tasks_of(&seats).iter().position(|tasks| *tasks > 0));
+            used.extend(tasks_of(&assignments).iter().position(|tasks| *tasks > 0));
         }
         assert!(used.len() > 1, "it was on {used:?} only");
     })

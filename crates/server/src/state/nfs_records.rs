@@ -12,17 +12,17 @@ pub const OWN_RECORD: u64 = 0;
 /// The records and their numbers in the journal.
 pub struct NfsRecords {
     journal: StateJournal,
-    numbers: Mutex<Numbers>,
+    numbers: Mutex<RecordNumbers>,
 }
 
 #[derive(Debug, Default)]
-struct Numbers {
+struct RecordNumbers {
     of_record: HashMap<Vec<u8>, u64>,
     used: HashSet<u64>,
     next: u64,
 }
 
-impl Numbers {
+impl RecordNumbers {
     fn enter(&mut self, record: &[u8]) -> u64 {
         if let Some(number) = self.of_record.get(record) {
             return *number;
@@ -49,7 +49,7 @@ impl NfsRecords {
         let clients = || found.iter().filter(|(number, _)| **number != OWN_RECORD);
         let of_record = clients().map(|(number, record)| (record.clone(), *number)).collect();
         let used = clients().map(|(number, _)| *number).collect();
-        Self { journal, numbers: Mutex::new(Numbers { of_record, used, next: 1 }) }
+        Self { journal, numbers: Mutex::new(RecordNumbers { of_record, used, next: 1 }) }
     }
 
     /// Stores or removes a record. The future resolves to true once that survives a power loss.

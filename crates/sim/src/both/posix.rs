@@ -17,7 +17,7 @@ use wire::nfs::ops::{
 };
 use wire::nfs::xdr::Opaque;
 use wire::nfs::{
-    Bitmap4, ClientId, FileHandle, LockType, SessionId, StableHow, StateId, StateOwner, Verifier,
+    Bitmap4, ClientId, FileHandle, LockType, NfsSessionId, StableHow, StateId, StateOwner, Verifier,
 };
 
 /// Slots of a session.
@@ -27,7 +27,7 @@ const CALLBACK_SLOTS: usize = 16;
 
 /// Create mode of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum CreateMode {
     /// The file must exist.
     Open,
     /// Creates the file if it is absent.
@@ -39,7 +39,7 @@ pub enum How {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Op {
+pub enum PosixRequest {
     Open { open: u32 },
     Close { open: u32 },
     ReturnDelegation { id: [u8; 12] },
@@ -64,8 +64,8 @@ pub struct PosixOpen {
     pub access: u8,
     /// Share deny.
     pub deny: u8,
-    /// See [`How`].
-    pub how: How,
+    /// See [`CreateMode`].
+    pub how: CreateMode,
     /// The delegation want.
     pub want: ShareAccess,
     /// State as the client knows it.
@@ -101,7 +101,7 @@ pub struct PosixSlot {
     /// Sequence id of the latest request.
     pub sequence: u32,
     /// The request in flight, and its transaction id.
-    pub in_flight: Option<(u32, SentRequest<Op>)>,
+    pub in_flight: Option<(u32, SentRequest<PosixRequest>)>,
 }
 
 /// See the module.
@@ -110,7 +110,7 @@ pub struct Posix {
     /// Its number among all clients.
     pub number: usize,
     /// Its session.
-    pub session: Option<SessionId>,
+    pub session: Option<NfsSessionId>,
     /// RECLAIM_COMPLETE has succeeded.
     pub is_complete: bool,
     /// Its slots.
@@ -157,12 +157,12 @@ impl Posix {
     }
 
     /// Requests in flight.
-    pub fn in_flight(&self) -> impl Iterator<Item = &SentRequest<Op>> {
+    pub fn in_flight(&self) -> impl Iterator<Item = &SentRequest<PosixRequest>> {
         self.slots.iter().filter_map(|slot| slot.in_flight.as_ref()).map(|(_, pending)| pending)
     }
 
     /// Encodes the request of a slot as a record; `value` is the data of a write.
-    pub fn request(&self, at: usize, op: Op, xid: u32, value: u64) -> Option<Bytes> {
+    pub fn request(&self, at: usize, op: PosixRequest, xid: u32, value: u64) -> Option<Bytes> {
         let sequence = SequenceArgs {
             session_id: self.session?,
             sequence_id: self.slots[at].sequence,
@@ -172,21 +172,21 @@ impl Posix {
         };
         let way: &[&[u8]] = &[SHARE, DIRECTORY.as_bytes()];
         match op {
-            Op::Open { open } => self.opening(&walk(sequence, way), open, xid),
-            Op::Look { name } => {
+            PosixRequest::Open { open } => self.opening(&walk(sequence, way), open, xid),
+            PosixRequest::Look { name } => {
                 let name = name_of(name);
                 let mut all = walk(sequence, way);
                 all.push(Operation::Lookup(LookupArgs { name: name.as_bytes() }));
                 all.push(file_id());
                 Some(record(xid, &all))
             }
-            Op::Remove { name } => {
+            PosixRequest::Remove { name } => {
                 let name = name_of(name);
                 let mut all = walk(sequence, way);
                 all.push(Operation::Remove(RemoveArgs { name: name.as_bytes() }));
                 Some(record(xid, &all))
             }
-            Op::Rename { from, to } => {
+            PosixRequest::Rename { from, to } => {
                 let (from, to) = (name_of(from), name_of(to));
                 let (old_name, new_name) = (from.as_bytes(), to.as_bytes());
                 let mut all = walk(sequence, way);
@@ -194,13 +194,13 @@ impl Posix {
                 all.push(Operation::Rename(RenameArgs { old_name, new_name }));
                 Some(record(xid, &all))
             }
-            Op::List => {
+            PosixRequest::List => {
                 let mut all = walk(sequence, way);
                 all.push(listing());
                 Some(record(xid, &all))
             }
-            Op::Renew => Some(record(xid, &[Operation::Sequence(sequence)])),
-            Op::Complete => {
+            PosixRequest::Renew => Some(record(xid, &[Operation::Sequence(sequence)])),
+            PosixRequest::Complete => {
                 let complete = Operation::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
                 Some(record(xid, &[Operation::Sequence(sequence), complete]))
             }
@@ -220,9 +220,9 @@ impl Posix {
             share_deny: ShareDeny(open.deny.into()),
             owner: StateOwner { client_id: ClientId(0), owner: Opaque(owner.as_bytes()) },
             how: match open.how {
-                How::Open => NfsOpenHow::NoCreate,
-                How::OpenIf => NfsOpenHow::Create(NfsCreateHow::Unchecked(attributes)),
-                How::Make => NfsOpenHow::Create(NfsCreateHow::Guarded(attributes)),
+                CreateMode::Open => NfsOpenHow::NoCreate,
+                CreateMode::OpenIf => NfsOpenHow::Create(NfsCreateHow::Unchecked(attributes)),
+                CreateMode::Make => NfsOpenHow::Create(NfsCreateHow::Guarded(attributes)),
             },
             claim: OpenClaim::Null(name.as_bytes()),
         };
@@ -231,31 +231,37 @@ impl Posix {
     }
 
     /// Encodes a request on an open or delegated file.
-    fn on_object(&self, sequence: SequenceArgs, op: Op, xid: u32, value: u64) -> Option<Bytes> {
+    fn on_object(
+        &self,
+        sequence: SequenceArgs,
+        op: PosixRequest,
+        xid: u32,
+        value: u64,
+    ) -> Option<Bytes> {
         let data = value.to_le_bytes();
         let offset = |cell: u8| u64::from(cell) * CELL_BYTES;
         let state_id = |open: u32| self.opens.get(&open).map(|open| open.state_id);
         let owner;
         let (object, operation) = match op {
-            Op::ReturnDelegation { id } => {
+            PosixRequest::ReturnDelegation { id } => {
                 let PosixDelegation { object, state_id, .. } = *self.returned.get(&id)?;
                 (object, Operation::DelegReturn(DelegReturnArgs { state_id }))
             }
-            Op::Close { open } => {
+            PosixRequest::Close { open } => {
                 let args = CloseArgs { sequence_id: 0, state_id: state_id(open)? };
                 (self.object(open)?, Operation::Close(args))
             }
-            Op::Read { open, cell } => {
+            PosixRequest::Read { open, cell } => {
                 let (state_id, offset) = (state_id(open)?, offset(cell));
                 let args = ReadArgs { state_id, offset, count: CELL_BYTES as u32 };
                 (self.object(open)?, Operation::Read(args))
             }
-            Op::Write { open, cell } => {
+            PosixRequest::Write { open, cell } => {
                 let (state_id, offset) = (state_id(open)?, offset(cell));
                 let args = WriteArgs { state_id, offset, stable: StableHow::FileSync, data: &data };
                 (self.object(open)?, Operation::Write(args))
             }
-            Op::Lock { open, cell, exclusive } => {
+            PosixRequest::Lock { open, cell, exclusive } => {
                 owner = format!("l{open}");
                 let args = LockArgs {
                     lock_type: lock_type(exclusive),
@@ -266,7 +272,7 @@ impl Posix {
                 };
                 (self.object(open)?, Operation::Lock(args))
             }
-            Op::Unlock { open, cell, exclusive } => {
+            PosixRequest::Unlock { open, cell, exclusive } => {
                 let args = UnlockArgs {
                     lock_type: lock_type(exclusive),
                     sequence_id: 0,

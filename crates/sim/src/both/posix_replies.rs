@@ -2,7 +2,7 @@
 
 use super::MixedFault;
 use super::names::{NameAfter, NameState};
-use super::posix::{How, Op, PosixDelegation, PosixOpen, SLOTS};
+use super::posix::{CreateMode, PosixDelegation, PosixOpen, PosixRequest, SLOTS};
 use super::windows::{DirectoryWatch, SentRequest, WindowsOpenStatus};
 use super::world::{ListedFile, MixedWorld, PendingDelete};
 use crate::channels::machine::LockStatus;
@@ -78,7 +78,7 @@ impl MixedWorld {
         link.standing = LinkState::Ready;
         let machine = link.machine;
         self.posix[machine].session = Some(result.session_id);
-        self.begin_posix(machine, Op::Complete);
+        self.begin_posix(machine, PosixRequest::Complete);
         Ok(())
     }
 
@@ -101,26 +101,30 @@ impl MixedWorld {
         let what = format!("{:?}", pending.op);
         let fine = [NfsStatus::OK, NfsStatus::DELAY];
         match pending.op {
-            Op::Open { open } => self.handle_open(machine, open, &pending, &mut results),
-            Op::Close { open } => {
+            PosixRequest::Open { open } => self.handle_open(machine, open, &pending, &mut results),
+            PosixRequest::Close { open } => {
                 self.posix[machine].opens.remove(&open);
                 self.referee.mark_uncertain(open, Certainty::Gone(self.steps));
                 expect(status, &fine[..1], &what)
             }
-            Op::Read { .. } => self.handle_read(machine, xid, &pending, &mut results),
-            Op::Write { .. } => self.handle_write(machine, xid, &pending, status),
-            Op::Lock { .. } | Op::Unlock { .. } => {
+            PosixRequest::Read { .. } => self.handle_read(machine, xid, &pending, &mut results),
+            PosixRequest::Write { .. } => self.handle_write(machine, xid, &pending, status),
+            PosixRequest::Lock { .. } | PosixRequest::Unlock { .. } => {
                 self.handle_range(machine, &pending, &mut results)
             }
-            Op::Look { name } => self.handle_look(name, pending.sent_at, &mut results),
-            Op::Remove { name } => self.handle_remove(name, pending.sent_at, status),
-            Op::Rename { from, to } => self.handle_moved(from, to, pending.sent_at, status),
-            Op::List => self.handle_listing(machine, pending.sent_at, &mut results),
-            Op::Complete => {
+            PosixRequest::Look { name } => self.handle_look(name, pending.sent_at, &mut results),
+            PosixRequest::Remove { name } => self.handle_remove(name, pending.sent_at, status),
+            PosixRequest::Rename { from, to } => {
+                self.handle_moved(from, to, pending.sent_at, status)
+            }
+            PosixRequest::List => self.handle_listing(machine, pending.sent_at, &mut results),
+            PosixRequest::Complete => {
                 self.posix[machine].is_complete = true;
                 expect(status, &fine[..1], &what)
             }
-            Op::ReturnDelegation { .. } | Op::Renew => expect(status, &fine[..1], &what),
+            PosixRequest::ReturnDelegation { .. } | PosixRequest::Renew => {
+                expect(status, &fine[..1], &what)
+            }
         }
     }
 
@@ -128,14 +132,14 @@ impl MixedWorld {
         &mut self,
         machine: usize,
         number: u32,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<PosixRequest>,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         let open = self.posix[machine].opens[&number].clone();
         if results.status.is_ok() {
             return self.take_posix(machine, number, &open, pending, results);
         }
-        let (sent_at, name, makes) = (pending.sent_at, open.name, open.how != How::Open);
+        let (sent_at, name, makes) = (pending.sent_at, open.name, open.how != CreateMode::Open);
         let known = match makes {
             true => self.names.before(name, sent_at),
             false => self.names.certain(name, sent_at),
@@ -146,7 +150,7 @@ impl MixedWorld {
                 self.counts.missed += 1;
                 self.names.observe(name, sent_at, NameState::Absent)?;
             }
-            NfsStatus::EXIST if open.how == How::Make => {
+            NfsStatus::EXIST if open.how == CreateMode::Make => {
                 if known == Some(NameState::Absent) {
                     return Err(format!("names: {name} is there, and must not be"));
                 }
@@ -183,7 +187,7 @@ impl MixedWorld {
         machine: usize,
         number: u32,
         open: &PosixOpen,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<PosixRequest>,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         skip_to(results, OperationNumber::OPEN)?;
@@ -195,14 +199,14 @@ impl MixedWorld {
         self.counts.posix_opened += 1;
         let before = self.names.before(name, sent_at);
         match open.how {
-            How::Open => self.names.observe(name, sent_at, present)?,
-            How::OpenIf if before == Some(NameState::Absent) => {}
-            How::OpenIf => self.names.found(name, sent_at, present)?,
-            How::Make => self.names.found(name, sent_at, NameState::Absent)?,
+            CreateMode::Open => self.names.observe(name, sent_at, present)?,
+            CreateMode::OpenIf if before == Some(NameState::Absent) => {}
+            CreateMode::OpenIf => self.names.found(name, sent_at, present)?,
+            CreateMode::Make => self.names.found(name, sent_at, NameState::Absent)?,
         }
-        if open.how != How::Open {
+        if open.how != CreateMode::Open {
             self.names.end(name, sent_at, self.steps, NameAfter::Is(present));
-            let is_made = open.how == How::Make || before == Some(NameState::Absent);
+            let is_made = open.how == CreateMode::Make || before == Some(NameState::Absent);
             if is_made {
                 self.expect_notifications(sent_at, &format!("that {name} was made"));
             }
@@ -249,10 +253,10 @@ impl MixedWorld {
         &mut self,
         machine: usize,
         xid: u32,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<PosixRequest>,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
-        let Op::Read { open, cell } = pending.op else { return Ok(()) };
+        let PosixRequest::Read { open, cell } = pending.op else { return Ok(()) };
         let Some(file) = self.referee.open(open).map(|open| open.file) else { return Ok(()) };
         let (sent_at, now) = (pending.sent_at, self.steps);
         match results.status {
@@ -275,10 +279,10 @@ impl MixedWorld {
         &mut self,
         machine: usize,
         xid: u32,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<PosixRequest>,
         status: NfsStatus,
     ) -> Result<(), String> {
-        let Op::Write { open, cell } = pending.op else { return Ok(()) };
+        let PosixRequest::Write { open, cell } = pending.op else { return Ok(()) };
         let Some(file) = self.referee.open(open).map(|open| open.file) else { return Ok(()) };
         let owner = self.posix[machine].owner(file);
         self.referee.write_own(owner, cell, self.steps);
@@ -298,7 +302,7 @@ impl MixedWorld {
         &mut self,
         open: u32,
         cell: u8,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<PosixRequest>,
         writes: bool,
     ) -> Result<(), String> {
         let held = pending.held.iter().filter_map(|at| self.referee.still_held(*at));
@@ -310,13 +314,13 @@ impl MixedWorld {
     fn handle_range(
         &mut self,
         machine: usize,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<PosixRequest>,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         let gone = Certainty::Gone(self.steps);
         let status = results.status;
         match pending.op {
-            Op::Lock { open, cell, .. } if status.is_ok() => {
+            PosixRequest::Lock { open, cell, .. } if status.is_ok() => {
                 skip_to(results, OperationNumber::LOCK)?;
                 let id: StateId = results.reader().get().map_err(unreadable)?;
                 if let Some(open) = self.posix[machine].opens.get_mut(&open) {
@@ -325,7 +329,7 @@ impl MixedWorld {
                 self.set_range(machine, open, cell, Some(LockStatus::Held), false);
                 self.referee.confirm_lock(open, cell)
             }
-            Op::Lock { open, cell, .. } => {
+            PosixRequest::Lock { open, cell, .. } => {
                 self.set_range(machine, open, cell, None, false);
                 if status == NfsStatus::DENIED {
                     let held = self.referee.held_against(open, cell, true);
@@ -337,7 +341,7 @@ impl MixedWorld {
                 self.referee.mark_lock_uncertain(open, cell, gone);
                 expect(status, &[NfsStatus::DENIED, NfsStatus::DELAY], "lock")
             }
-            Op::Unlock { open, cell, .. } => {
+            PosixRequest::Unlock { open, cell, .. } => {
                 self.set_range(machine, open, cell, None, false);
                 if self.plan.fault != Some(MixedFault::Unlock) {
                     self.referee.mark_lock_uncertain(open, cell, gone);
@@ -499,7 +503,8 @@ impl MixedWorld {
             *last = args.sequence_id;
             Ok(())
         };
-        let is_early = own.in_flight().any(|pending| matches!(pending.op, Op::Open { .. }));
+        let is_early =
+            own.in_flight().any(|pending| matches!(pending.op, PosixRequest::Open { .. }));
         let (mut recalled, mut stranger) = (None, None);
         let take = |callback: &Callback<'_>| {
             let Callback::Recall(args) = callback else {

@@ -1,7 +1,7 @@
 //! Requests of NFS clients.
 
 use super::MixedFault;
-use super::posix::{How, Op, PosixOpen};
+use super::posix::{CreateMode, PosixOpen, PosixRequest};
 use super::windows::{SentRequest, WindowsOpenStatus};
 use super::world::{MixedWorld, PosixLink};
 use crate::channels::machine::{CELLS, LockStatus};
@@ -39,16 +39,16 @@ impl MixedWorld {
         }
     }
 
-    fn choose_posix(&mut self, machine: usize) -> Option<Op> {
+    fn choose_posix(&mut self, machine: usize) -> Option<PosixRequest> {
         let names = self.plan.names;
         let name = self.random.small(names);
         match self.random.below(40) {
-            0 => return Some(Op::List),
-            1..=3 => return Some(Op::Look { name }),
-            4 | 5 => return Some(Op::Remove { name }),
+            0 => return Some(PosixRequest::List),
+            1..=3 => return Some(PosixRequest::Look { name }),
+            4 | 5 => return Some(PosixRequest::Remove { name }),
             6 | 7 => {
                 let to = self.random.small(names);
-                return (name != to).then_some(Op::Rename { from: name, to });
+                return (name != to).then_some(PosixRequest::Rename { from: name, to });
             }
             8 => {
                 let own = &self.posix[machine].delegations;
@@ -70,7 +70,7 @@ impl MixedWorld {
         self.choose_on_open(machine, open)
     }
 
-    fn draw_posix_op(&mut self, machine: usize, name: u8) -> Op {
+    fn draw_posix_op(&mut self, machine: usize, name: u8) -> PosixRequest {
         let number = self.number();
         let random = &mut self.random;
         let wants = [
@@ -84,7 +84,13 @@ impl MixedWorld {
             name,
             access: random.pick(&[1, 1, 2, 3, 3]),
             deny: random.pick(&[0, 0, 0, 0, 0, 0, 1, 2, 2, 3]),
-            how: random.pick(&[How::Open, How::Open, How::OpenIf, How::OpenIf, How::Make]),
+            how: random.pick(&[
+                CreateMode::Open,
+                CreateMode::Open,
+                CreateMode::OpenIf,
+                CreateMode::OpenIf,
+                CreateMode::Make,
+            ]),
             want: random.pick(&wants),
             status: WindowsOpenStatus::Opening,
             state_id: StateId::CURRENT,
@@ -94,30 +100,32 @@ impl MixedWorld {
             is_locking: false,
         };
         self.posix[machine].opens.insert(number, open);
-        Op::Open { open: number }
+        PosixRequest::Open { open: number }
     }
 
-    fn choose_on_open(&mut self, machine: usize, number: u32) -> Option<Op> {
+    fn choose_on_open(&mut self, machine: usize, number: u32) -> Option<PosixRequest> {
         let own = &self.posix[machine];
         let open = own.opens.get(&number)?;
         let cell = self.random.small(CELLS);
         let may = |kind| open.access & kind != 0;
         let is_used = own.in_flight().any(|pending| open_of(pending.op) == Some(number));
         Some(match self.random.below(16) {
-            0..=2 => return (!is_used).then_some(Op::Close { open: number }),
+            0..=2 => return (!is_used).then_some(PosixRequest::Close { open: number }),
             3..=6 => {
                 if open.is_locking {
                     return None;
                 }
                 let exclusive = may(kinds::WRITE) && (!may(kinds::READ) || self.random.percent(60));
                 match open.locks.get(&cell) {
-                    None => Op::Lock { open: number, cell, exclusive },
-                    Some(LockStatus::Held) => Op::Unlock { open: number, cell, exclusive },
+                    None => PosixRequest::Lock { open: number, cell, exclusive },
+                    Some(LockStatus::Held) => {
+                        PosixRequest::Unlock { open: number, cell, exclusive }
+                    }
                     Some(_) => return None,
                 }
             }
-            7..=11 if may(kinds::WRITE) => Op::Write { open: number, cell },
-            _ if may(kinds::READ) => Op::Read { open: number, cell },
+            7..=11 if may(kinds::WRITE) => PosixRequest::Write { open: number, cell },
+            _ if may(kinds::READ) => PosixRequest::Read { open: number, cell },
             _ => return None,
         })
     }
@@ -132,47 +140,49 @@ impl MixedWorld {
     }
 
     /// Stops relying on a delegation, and builds its return.
-    pub(super) fn end_delegation(&mut self, machine: usize, id: [u8; 12]) -> Option<Op> {
+    pub(super) fn end_delegation(&mut self, machine: usize, id: [u8; 12]) -> Option<PosixRequest> {
         let own = &mut self.posix[machine];
         let delegation = own.delegations.remove(&id)?;
         own.returned.insert(id, delegation);
         if self.plan.fault != Some(MixedFault::UseReturnedDelegation) {
             self.referee.drop_cache(own.owner(delegation.file));
         }
-        Some(Op::ReturnDelegation { id })
+        Some(PosixRequest::ReturnDelegation { id })
     }
 
     /// Sends a request, if a slot is free.
-    pub(super) fn begin_posix(&mut self, machine: usize, op: Op) {
+    pub(super) fn begin_posix(&mut self, machine: usize, op: PosixRequest) {
         let (xid, now) = (self.number(), self.steps);
         let Some(at) = self.posix[machine].free_slot() else { return };
         let mut held = Vec::new();
         match op {
-            Op::Open { open } => self.begin_open(machine, open),
-            Op::Close { open } => {
+            PosixRequest::Open { open } => self.begin_open(machine, open),
+            PosixRequest::Close { open } => {
                 self.referee.mark_uncertain(open, Certainty::Possible);
                 self.set_status(machine, open, WindowsOpenStatus::Closing);
             }
-            Op::Read { open, cell } => held = self.referee.held_against(open, cell, false),
-            Op::Write { open, cell } => {
+            PosixRequest::Read { open, cell } => {
+                held = self.referee.held_against(open, cell, false)
+            }
+            PosixRequest::Write { open, cell } => {
                 held = self.referee.held_against(open, cell, true);
                 let file = self.referee.open(open).map_or(UNKNOWN, |open| open.file);
                 self.referee.ask_write(file, cell, xid.into(), now);
                 self.referee.write_own(self.posix[machine].owner(file), cell, u64::MAX);
                 self.of_posix.insert(xid);
             }
-            Op::Lock { open, cell, exclusive } => {
+            PosixRequest::Lock { open, cell, exclusive } => {
                 self.referee.ask_lock(open, cell, exclusive);
                 self.set_range(machine, open, cell, Some(LockStatus::Asked), true);
             }
-            Op::Unlock { open, cell, .. } => {
+            PosixRequest::Unlock { open, cell, .. } => {
                 if self.plan.fault != Some(MixedFault::Unlock) {
                     self.referee.mark_lock_uncertain(open, cell, Certainty::Possible);
                 }
                 self.set_range(machine, open, cell, Some(LockStatus::Asked), true);
             }
-            Op::Remove { name } => self.names.begin(name, now),
-            Op::Rename { from, to } => {
+            PosixRequest::Remove { name } => self.names.begin(name, now),
+            PosixRequest::Rename { from, to } => {
                 self.names.begin(from, now);
                 self.names.begin(to, now);
             }
@@ -181,7 +191,13 @@ impl MixedWorld {
         self.send_posix(machine, at, xid, SentRequest { op, sent_at: now, held });
     }
 
-    fn send_posix(&mut self, machine: usize, at: usize, xid: u32, pending: SentRequest<Op>) {
+    fn send_posix(
+        &mut self,
+        machine: usize,
+        at: usize,
+        xid: u32,
+        pending: SentRequest<PosixRequest>,
+    ) {
         let op = pending.op;
         let own = &mut self.posix[machine];
         own.slots[at].sequence += 1;
@@ -207,7 +223,7 @@ impl MixedWorld {
     fn begin_open(&mut self, machine: usize, number: u32) {
         let own = &self.posix[machine].opens[&number];
         let (name, access, share) = (own.name, own.access, kinds::ALL & !own.deny);
-        let makes = own.how != How::Open;
+        let makes = own.how != CreateMode::Open;
         let (owner, standing) = (RefereeOwner::Handle(number), Certainty::Possible);
         self.of_posix.insert(number);
         let fact = RefereeOpen { file: UNKNOWN, owner, access, share, standing };
@@ -241,14 +257,14 @@ impl MixedWorld {
 }
 
 /// The open that a request refers to.
-fn open_of(op: Op) -> Option<u32> {
+fn open_of(op: PosixRequest) -> Option<u32> {
     match op {
-        Op::Open { open }
-        | Op::Close { open }
-        | Op::Read { open, .. }
-        | Op::Write { open, .. }
-        | Op::Lock { open, .. }
-        | Op::Unlock { open, .. } => Some(open),
+        PosixRequest::Open { open }
+        | PosixRequest::Close { open }
+        | PosixRequest::Read { open, .. }
+        | PosixRequest::Write { open, .. }
+        | PosixRequest::Lock { open, .. }
+        | PosixRequest::Unlock { open, .. } => Some(open),
         _ => None,
     }
 }

@@ -2,9 +2,9 @@
 
 use super::MixedFault;
 use super::names::NameState;
-use super::posix::Op as PosixOp;
+use super::posix::PosixRequest;
 use super::setup::{DIRECTORY, name_of};
-use super::windows::{DirectoryWatch, Op as WindowsOp, WindowsOpenStatus};
+use super::windows::{DirectoryWatch, WindowsOpenStatus, WindowsRequest};
 use super::world::{ListedFile, MixedWorld};
 use crate::channels::machine::CELL_BYTES;
 use crate::runner::TurnOutcome;
@@ -15,7 +15,7 @@ impl MixedWorld {
     /// Sends the initial requests: the SMB clients open the directory.
     pub(super) fn begin_all(&mut self) {
         for machine in 0..self.windows.len() {
-            self.begin_windows(machine, WindowsOp::Directory);
+            self.begin_windows(machine, WindowsRequest::Directory);
         }
     }
 
@@ -28,13 +28,13 @@ impl MixedWorld {
         self.referee.check_notified()?;
         self.check_watches()?;
         for machine in 0..self.windows.len() {
-            self.begin_windows(machine, WindowsOp::List);
+            self.begin_windows(machine, WindowsRequest::List);
         }
-        (0..self.posix.len()).for_each(|m| self.begin_posix(m, PosixOp::List));
+        (0..self.posix.len()).for_each(|m| self.begin_posix(m, PosixRequest::List));
         self.settle()?;
         self.check_listed()?;
         self.check_content()?;
-        (0..self.posix.len()).for_each(|m| self.begin_posix(m, PosixOp::Renew));
+        (0..self.posix.len()).for_each(|m| self.begin_posix(m, PosixRequest::Renew));
         self.settle()?;
         let seconds = self.random.pick(&[0, 1, 12, 31, 31]);
         self.note(|| format!("{seconds} seconds pass"));
@@ -56,7 +56,8 @@ impl MixedWorld {
 
     fn check_answered(&self) -> Result<(), String> {
         for (number, machine) in self.windows.iter().enumerate() {
-            let mut waits = machine.pending.values().filter(|p| p.op != WindowsOp::DirectoryWatch);
+            let mut waits =
+                machine.pending.values().filter(|p| p.op != WindowsRequest::DirectoryWatch);
             if let Some(pending) = waits.next() {
                 return Err(format!("answers: {number} has none to {pending:?}"));
             }
@@ -131,9 +132,9 @@ impl MixedWorld {
         for machine in 0..self.windows.len() {
             let open: Vec<u32> = self.windows[machine].handles.keys().copied().collect();
             for handle in open {
-                self.begin_windows(machine, WindowsOp::Close { handle });
+                self.begin_windows(machine, WindowsRequest::Close { handle });
             }
-            self.begin_windows(machine, WindowsOp::Leave);
+            self.begin_windows(machine, WindowsRequest::Leave);
         }
         for machine in 0..self.posix.len() {
             self.close_posix(machine)?;
@@ -166,7 +167,7 @@ impl MixedWorld {
             open.pop();
         }
         for open in open {
-            self.begin_posix(machine, PosixOp::Close { open });
+            self.begin_posix(machine, PosixRequest::Close { open });
             self.settle()?;
         }
         let ids: Vec<[u8; 12]> = self.posix[machine].delegations.keys().copied().collect();

@@ -71,7 +71,7 @@ impl WindowsOpen {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Op {
+pub enum WindowsRequest {
     Create { handle: u32 },
     Close { handle: u32 },
     Read { handle: u32, cell: u8 },
@@ -86,7 +86,7 @@ pub enum Op {
     Acknowledge { key: u8, keeps: u8 },
 }
 
-impl Op {
+impl WindowsRequest {
     /// True if it opens a file.
     pub fn creates(self) -> bool {
         matches!(self, Self::Create { .. })
@@ -115,8 +115,8 @@ pub struct Break {
     /// key may be reused.
     pub under: Vec<u32>,
     /// Whether an earlier acknowledgment with this key was in flight when the break was received or
-    /// acknowledged. If that lease had ended, the server takes the earlier one as the answer to this
-    /// break: an acknowledgment carries no epoch.
+    /// acknowledged. If that lease had ended, the server takes the earlier one as the answer to
+    /// this break: an acknowledgment carries no epoch.
     pub follows_another: bool,
 }
 
@@ -146,7 +146,7 @@ pub struct WindowsMachine {
     /// Acknowledged lease breaks, by request number.
     pub acknowledged: BTreeMap<u32, Break>,
     /// Requests in flight, by number.
-    pub pending: BTreeMap<u32, SentRequest<Op>>,
+    pub pending: BTreeMap<u32, SentRequest<WindowsRequest>>,
     /// Its open of the directory.
     pub directory: Option<FileId>,
     /// See [`DirectoryWatch`].
@@ -281,15 +281,17 @@ impl WindowsMachine {
     }
 
     /// Encodes a request; `value` is the data of a write.
-    pub fn message(&self, op: Op, value: u64) -> Option<(Command, Vec<u8>)> {
+    pub fn message(&self, op: WindowsRequest, value: u64) -> Option<(Command, Vec<u8>)> {
         let offset = |cell: u8| u64::from(cell) * CELL_BYTES;
         let id = |handle: u32| self.handles.get(&handle).map(|h| h.id);
         Some(match op {
-            Op::Create { handle } => (Command::CREATE, self.create(self.handles.get(&handle)?)),
-            Op::Directory => (Command::CREATE, open_directory()),
-            Op::Close { handle } => close(id(handle)?),
-            Op::Leave => close(self.directory?),
-            Op::Read { handle, cell } => {
+            WindowsRequest::Create { handle } => {
+                (Command::CREATE, self.create(self.handles.get(&handle)?))
+            }
+            WindowsRequest::Directory => (Command::CREATE, open_directory()),
+            WindowsRequest::Close { handle } => close(id(handle)?),
+            WindowsRequest::Leave => close(self.directory?),
+            WindowsRequest::Read { handle, cell } => {
                 let read = ReadRequest {
                     flags: 0,
                     length_bytes: CELL_BYTES as u32,
@@ -299,28 +301,30 @@ impl WindowsMachine {
                 };
                 (Command::READ, messages::body(|w| read.encode(w)))
             }
-            Op::Write { handle, cell } => {
+            WindowsRequest::Write { handle, cell } => {
                 let (data, file_id) = (value.to_le_bytes(), id(handle)?);
                 let write =
                     WriteRequest { offset_bytes: offset(cell), file_id, flags: 0, data: &data };
                 (Command::WRITE, messages::body(|w| write.encode(w)))
             }
-            Op::Lock { handle, cell, exclusive } => {
+            WindowsRequest::Lock { handle, cell, exclusive } => {
                 let flags = 0x10 | if exclusive { 2 } else { 1 };
                 (Command::LOCK, lock(id(handle)?, offset(cell), flags, 0))
             }
-            Op::Unlock { handle, cell } => (Command::LOCK, lock(id(handle)?, offset(cell), 4, 0)),
-            Op::Rename { handle, to, replace } => {
+            WindowsRequest::Unlock { handle, cell } => {
+                (Command::LOCK, lock(id(handle)?, offset(cell), 4, 0))
+            }
+            WindowsRequest::Rename { handle, to, replace } => {
                 (Command::SET_INFO, messages::rename(id(handle)?, &path_of(to), replace))
             }
-            Op::List => (Command::QUERY_DIRECTORY, list(self.directory?)),
-            Op::DirectoryWatch => {
+            WindowsRequest::List => (Command::QUERY_DIRECTORY, list(self.directory?)),
+            WindowsRequest::DirectoryWatch => {
                 let file_id = self.directory?;
                 let watch =
                     ChangeNotifyRequest { flags: 0, output_bytes: 4096, file_id, filter: OF_NAMES };
                 (Command::CHANGE_NOTIFY, messages::body(|w| watch.encode(w)))
             }
-            Op::Acknowledge { key, keeps } => {
+            WindowsRequest::Acknowledge { key, keeps } => {
                 let body = messages::lease_acknowledgment(lease_key(key), keeps);
                 (Command::OPLOCK_BREAK, body)
             }

@@ -3,7 +3,9 @@
 use super::MixedFault;
 use super::names::{NameAfter, NameState};
 use super::setup::{DIRECTORY, number_of};
-use super::windows::{Break, DirectoryWatch, Op, SentRequest, WindowsOpen, WindowsOpenStatus};
+use super::windows::{
+    Break, DirectoryWatch, SentRequest, WindowsOpen, WindowsOpenStatus, WindowsRequest,
+};
 use super::world::{ListedFile, MixedWorld, PendingDelete};
 use crate::channels::link::{LinkEvent, MessagePurpose};
 use crate::channels::machine::{DecodedCreate, LockStatus, lease_key};
@@ -47,8 +49,9 @@ impl MixedWorld {
         let key = key[0];
         self.note(|| format!("{machine} receives a break of {key} to {to}, {epoch}, {answers}"));
         let by_smb = self.windows.iter().any(|w| w.pending.values().any(|p| p.op.creates()));
-        let opens =
-            |p: &SentRequest<super::posix::Op>| matches!(p.op, super::posix::Op::Open { .. });
+        let opens = |p: &SentRequest<super::posix::PosixRequest>| {
+            matches!(p.op, super::posix::PosixRequest::Open { .. })
+        };
         let by_nfs = self.posix.iter().any(|p| p.in_flight().any(opens));
         self.counts.broken += u64::from(by_nfs && !by_smb);
         if answers {
@@ -80,31 +83,33 @@ impl MixedWorld {
         self.counts.answered += 1;
         self.note(|| format!("{machine} hears of {number}: {status:?}"));
         let is_right = match pending.op {
-            Op::Create { handle } => {
+            WindowsRequest::Create { handle } => {
                 self.handle_create(machine, handle, &pending, status, message)?
             }
-            Op::Close { handle } => self.handle_close(machine, handle, status),
-            Op::Read { .. } | Op::Write { .. } => {
+            WindowsRequest::Close { handle } => self.handle_close(machine, handle, status),
+            WindowsRequest::Read { .. } | WindowsRequest::Write { .. } => {
                 self.handle_data(machine, number, &pending, status, message)?
             }
-            Op::Lock { .. } | Op::Unlock { .. } => self.handle_lock(machine, &pending, status)?,
-            Op::Rename { handle, to, replace } => {
+            WindowsRequest::Lock { .. } | WindowsRequest::Unlock { .. } => {
+                self.handle_lock(machine, &pending, status)?
+            }
+            WindowsRequest::Rename { handle, to, replace } => {
                 self.handle_rename(handle, (to, replace), pending.sent_at, status)?
             }
-            Op::Directory => {
+            WindowsRequest::Directory => {
                 self.windows[machine].directory = DecodedCreate::decode(message).map(|c| c.id);
                 status == NtStatus::SUCCESS
             }
-            Op::Leave => {
+            WindowsRequest::Leave => {
                 self.windows[machine].directory = None;
                 status == NtStatus::SUCCESS
             }
-            Op::List => {
+            WindowsRequest::List => {
                 self.handle_list(machine, pending.sent_at, message)?;
                 status == NtStatus::SUCCESS
             }
-            Op::DirectoryWatch => self.handle_watch(machine, status),
-            Op::Acknowledge { .. } => {
+            WindowsRequest::DirectoryWatch => self.handle_watch(machine, status),
+            WindowsRequest::Acknowledge { .. } => {
                 let own = &mut self.windows[machine];
                 let broken = own.acknowledged.remove(&number);
                 let must_count = |broken: Break| !broken.follows_another && own.has_still(&broken);
@@ -118,7 +123,7 @@ impl MixedWorld {
         &mut self,
         machine: usize,
         number: u32,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<WindowsRequest>,
         status: NtStatus,
         message: &[u8],
     ) -> Result<bool, String> {
@@ -198,7 +203,7 @@ impl MixedWorld {
         machine: usize,
         number: u32,
         handle: WindowsOpen,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<WindowsRequest>,
         message: &[u8],
     ) -> Result<(), String> {
         let created = DecodedCreate::decode(message).ok_or("answers: a short one to CREATE")?;
@@ -293,14 +298,16 @@ impl MixedWorld {
         &mut self,
         machine: usize,
         number: u32,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<WindowsRequest>,
         status: NtStatus,
         message: &[u8],
     ) -> Result<bool, String> {
-        let (Op::Read { handle, cell } | Op::Write { handle, cell }) = pending.op else {
+        let (WindowsRequest::Read { handle, cell } | WindowsRequest::Write { handle, cell }) =
+            pending.op
+        else {
             return Ok(false);
         };
-        let writes = matches!(pending.op, Op::Write { .. });
+        let writes = matches!(pending.op, WindowsRequest::Write { .. });
         let Some(file) = self.referee.open(handle).map(|open| open.file) else { return Ok(false) };
         let owner = self.windows[machine].handles[&handle].owner(machine, handle);
         let (sent_at, now) = (pending.sent_at, self.steps);
@@ -335,16 +342,16 @@ impl MixedWorld {
     fn handle_lock(
         &mut self,
         machine: usize,
-        pending: &SentRequest<Op>,
+        pending: &SentRequest<WindowsRequest>,
         status: NtStatus,
     ) -> Result<bool, String> {
         let gone = Certainty::Gone(self.steps);
         match (pending.op, status) {
-            (Op::Lock { handle, cell, .. }, NtStatus::SUCCESS) => {
+            (WindowsRequest::Lock { handle, cell, .. }, NtStatus::SUCCESS) => {
                 self.set_lock(machine, handle, cell, Some(LockStatus::Held));
                 self.referee.confirm_lock(handle, cell)?;
             }
-            (Op::Lock { handle, cell, .. }, NtStatus::LOCK_NOT_GRANTED) => {
+            (WindowsRequest::Lock { handle, cell, .. }, NtStatus::LOCK_NOT_GRANTED) => {
                 self.set_lock(machine, handle, cell, None);
                 let held = self.referee.held_against(handle, cell, true);
                 let mut holders = held.iter().filter_map(|at| self.referee.still_held(*at));
@@ -353,7 +360,7 @@ impl MixedWorld {
                 self.referee.refused_lock(handle, cell, pending.sent_at, false)?;
                 self.referee.mark_lock_uncertain(handle, cell, gone);
             }
-            (Op::Unlock { handle, cell }, NtStatus::SUCCESS) => {
+            (WindowsRequest::Unlock { handle, cell }, NtStatus::SUCCESS) => {
                 self.set_lock(machine, handle, cell, None);
                 self.referee.mark_lock_uncertain(handle, cell, gone);
             }

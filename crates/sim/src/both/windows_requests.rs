@@ -1,7 +1,9 @@
 //! Requests of SMB clients.
 
 use super::MixedFault;
-use super::windows::{Break, DirectoryWatch, Op, SentRequest, WindowsOpen, WindowsOpenStatus};
+use super::windows::{
+    Break, DirectoryWatch, SentRequest, WindowsOpen, WindowsOpenStatus, WindowsRequest,
+};
 use super::world::{MixedWorld, PendingDelete};
 use crate::channels::link::MessagePurpose;
 use crate::channels::machine::{CELLS, LockStatus};
@@ -19,12 +21,14 @@ impl MixedWorld {
         }
     }
 
-    fn choose_windows(&mut self, machine: usize) -> Option<Op> {
+    fn choose_windows(&mut self, machine: usize) -> Option<WindowsRequest> {
         let own = &self.windows[machine];
         if own.directory.is_some() {
             match self.random.below(25) {
-                0 => return Some(Op::List),
-                1..=3 if own.watch == DirectoryWatch::None => return Some(Op::DirectoryWatch),
+                0 => return Some(WindowsRequest::List),
+                1..=3 if own.watch == DirectoryWatch::None => {
+                    return Some(WindowsRequest::DirectoryWatch);
+                }
                 _ => {}
             }
         }
@@ -40,65 +44,73 @@ impl MixedWorld {
         self.choose_on_handle(machine, handle)
     }
 
-    fn draw_windows_op(&mut self, machine: usize) -> Op {
+    fn draw_windows_op(&mut self, machine: usize) -> WindowsRequest {
         let number = self.number();
         let handle = self.windows[machine].draw_open(self.plan.names, &mut self.random);
         self.windows[machine].handles.insert(number, handle);
-        Op::Create { handle: number }
+        WindowsRequest::Create { handle: number }
     }
 
-    fn choose_on_handle(&mut self, machine: usize, number: u32) -> Option<Op> {
+    fn choose_on_handle(&mut self, machine: usize, number: u32) -> Option<WindowsRequest> {
         let own = &self.windows[machine];
         let handle = own.handles.get(&number)?;
         let cell = self.random.small(CELLS);
         let may = |kind| handle.access & kind != 0;
         let is_used = own.pending.values().any(|pending| handle_of(pending.op) == Some(number));
         Some(match self.random.below(18) {
-            0..=2 => return (!is_used).then_some(Op::Close { handle: number }),
+            0..=2 => return (!is_used).then_some(WindowsRequest::Close { handle: number }),
             _ if handle.deletes_on_close && self.random.percent(40) => {
-                return (!is_used).then_some(Op::Close { handle: number });
+                return (!is_used).then_some(WindowsRequest::Close { handle: number });
             }
             3..=6 => match handle.locks.get(&cell) {
-                None => Op::Lock { handle: number, cell, exclusive: self.random.percent(60) },
-                Some(LockStatus::Held) => Op::Unlock { handle: number, cell },
+                None => WindowsRequest::Lock {
+                    handle: number,
+                    cell,
+                    exclusive: self.random.percent(60),
+                },
+                Some(LockStatus::Held) => WindowsRequest::Unlock { handle: number, cell },
                 Some(_) => return None,
             },
             7 | 8 if may(4) => {
                 let (to, replace) = (self.random.small(self.plan.names), self.random.percent(50));
-                Op::Rename { handle: number, to, replace }
+                WindowsRequest::Rename { handle: number, to, replace }
             }
-            9..=13 if may(kinds::WRITE) => Op::Write { handle: number, cell },
-            _ if may(kinds::READ) => Op::Read { handle: number, cell },
+            9..=13 if may(kinds::WRITE) => WindowsRequest::Write { handle: number, cell },
+            _ if may(kinds::READ) => WindowsRequest::Read { handle: number, cell },
             _ => return None,
         })
     }
 
     /// Sends a request; returns its number.
-    pub(super) fn begin_windows(&mut self, machine: usize, op: Op) -> u32 {
+    pub(super) fn begin_windows(&mut self, machine: usize, op: WindowsRequest) -> u32 {
         let (number, now) = (self.number(), self.steps);
         let mut held = Vec::new();
         match op {
-            Op::Create { handle } => self.begin_create(machine, handle),
-            Op::Close { handle } => self.begin_close(machine, handle),
-            Op::Read { handle, cell } => held = self.referee.held_against(handle, cell, false),
-            Op::Write { handle, cell } => {
+            WindowsRequest::Create { handle } => self.begin_create(machine, handle),
+            WindowsRequest::Close { handle } => self.begin_close(machine, handle),
+            WindowsRequest::Read { handle, cell } => {
+                held = self.referee.held_against(handle, cell, false)
+            }
+            WindowsRequest::Write { handle, cell } => {
                 held = self.referee.held_against(handle, cell, true);
                 let file = self.referee.open(handle).map_or(UNKNOWN, |open| open.file);
                 let owner = self.windows[machine].handles[&handle].owner(machine, handle);
                 self.referee.ask_write(file, cell, number.into(), now);
                 self.referee.write_own(owner, cell, u64::MAX);
             }
-            Op::Lock { handle, cell, exclusive } => {
+            WindowsRequest::Lock { handle, cell, exclusive } => {
                 self.referee.ask_lock(handle, cell, exclusive);
                 self.set_lock(machine, handle, cell, Some(LockStatus::Asked));
             }
-            Op::Unlock { handle, cell } => {
+            WindowsRequest::Unlock { handle, cell } => {
                 self.referee.mark_lock_uncertain(handle, cell, Certainty::Possible);
                 self.set_lock(machine, handle, cell, Some(LockStatus::Asked));
             }
             // The file may have any name by then.
-            Op::Rename { .. } => self.names.all().for_each(|name| self.names.begin(name, now)),
-            Op::DirectoryWatch => self.windows[machine].watch = DirectoryWatch::Asked,
+            WindowsRequest::Rename { .. } => {
+                self.names.all().for_each(|name| self.names.begin(name, now))
+            }
+            WindowsRequest::DirectoryWatch => self.windows[machine].watch = DirectoryWatch::Asked,
             _ => {}
         }
         let shown = handle_of(op).and_then(|handle| self.windows[machine].handles.get(&handle));
@@ -110,7 +122,7 @@ impl MixedWorld {
         number
     }
 
-    fn send_windows(&mut self, machine: usize, number: u32, op: Op) {
+    fn send_windows(&mut self, machine: usize, number: u32, op: WindowsRequest) {
         let own = &mut self.windows[machine];
         let message = match handle_of(op).and_then(|handle| own.handles.get(&handle)) {
             Some(handle) if self.plan.fault == Some(MixedFault::Share) && op.creates() => {
@@ -179,21 +191,21 @@ impl MixedWorld {
         }
         let mut in_flight = self.windows[machine].acknowledged.values();
         broken.follows_another |= in_flight.any(|other| other.key == key);
-        let number = self.begin_windows(machine, Op::Acknowledge { key, keeps });
+        let number = self.begin_windows(machine, WindowsRequest::Acknowledge { key, keeps });
         self.windows[machine].acknowledged.insert(number, broken);
     }
 }
 
 /// The open that a request refers to.
-pub(super) fn handle_of(op: Op) -> Option<u32> {
+pub(super) fn handle_of(op: WindowsRequest) -> Option<u32> {
     match op {
-        Op::Create { handle }
-        | Op::Close { handle }
-        | Op::Read { handle, .. }
-        | Op::Write { handle, .. }
-        | Op::Lock { handle, .. }
-        | Op::Unlock { handle, .. }
-        | Op::Rename { handle, .. } => Some(handle),
+        WindowsRequest::Create { handle }
+        | WindowsRequest::Close { handle }
+        | WindowsRequest::Read { handle, .. }
+        | WindowsRequest::Write { handle, .. }
+        | WindowsRequest::Lock { handle, .. }
+        | WindowsRequest::Unlock { handle, .. }
+        | WindowsRequest::Rename { handle, .. } => Some(handle),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The world of a run: clients of both protocols, the server, and the choice of the next action.
 
 use super::names::{NameAfter, NameKnowledge, NameState};
-use super::posix::{Op as PosixOp, Posix};
+use super::posix::{Posix, PosixRequest};
 use super::setup::Servers;
 use super::windows::{SentRequest, WindowsMachine};
 use super::{MixedCounts, MixedPlan};
@@ -266,7 +266,7 @@ impl MixedWorld {
 
     /// True if the file had, or may have had, a pending delete at any time since that step.
     pub(super) fn was_delete_pending(&self, since: u64) -> bool {
-        let removes = |p: &SentRequest<PosixOp>| matches!(p.op, PosixOp::Remove { .. });
+        let removes = |p: &SentRequest<PosixRequest>| matches!(p.op, PosixRequest::Remove { .. });
         let is_removed = self.posix.iter().any(|posix| posix.in_flight().any(removes));
         is_removed || !self.pending_deletes.is_empty() || self.deletes_pending_until >= since
     }

@@ -1,6 +1,6 @@
 //! Draws the operations from the seed.
 
-use super::{CacheStep, Op, Requester};
+use super::{CacheOperation, CacheStep, Requester};
 use crate::random::Random;
 use vfs::{Name, RelPath};
 
@@ -84,43 +84,48 @@ impl Generator {
         }
     }
 
-    fn change(&mut self) -> Op {
+    fn change(&mut self) -> CacheOperation {
         let at = self.path();
         match self.random.below(20) {
-            0..5 => Op::Make { at, is_directory: self.random.percent(60) },
+            0..5 => CacheOperation::Make { at, is_directory: self.random.percent(60) },
             5..8 => {
                 let (byte, length) = (self.random.small(250), 1 + self.random.below(9));
-                Op::Write { at, byte, length }
+                CacheOperation::Write { at, byte, length }
             }
-            8 | 9 => Op::Remove { at },
-            10..13 => Op::Rename { at, to: self.path(), replaces: self.random.percent(50) },
-            13 => Op::Link { at, to: self.path() },
-            14 => Op::Symlink { at, target: self.random.pick(&TARGETS) },
-            15 | 16 => Op::Mode { at, mode: self.random.pick(&MODES) },
-            17 => Op::Dos { at, bits: self.random.pick(&[2, 4, 6, 0x20]) },
-            18 => Op::Modified { at, seconds: 1 + u32::from(self.random.small(9)) },
-            _ => Op::Deny { at, user: self.random.below(2) },
+            8 | 9 => CacheOperation::Remove { at },
+            10..13 => {
+                CacheOperation::Rename { at, to: self.path(), replaces: self.random.percent(50) }
+            }
+            13 => CacheOperation::Link { at, to: self.path() },
+            14 => CacheOperation::Symlink { at, target: self.random.pick(&TARGETS) },
+            15 | 16 => CacheOperation::Mode { at, mode: self.random.pick(&MODES) },
+            17 => CacheOperation::Dos { at, bits: self.random.pick(&[2, 4, 6, 0x20]) },
+            18 => CacheOperation::Modified { at, seconds: 1 + u32::from(self.random.small(9)) },
+            _ => CacheOperation::Deny { at, user: self.random.below(2) },
         }
     }
 
-    fn held(&mut self) -> Op {
+    fn held(&mut self) -> CacheOperation {
         let (at, slot) = (self.path(), self.random.below(SLOTS));
         match self.random.below(8) {
-            0..3 => Op::Hold { at, slot, writes: self.random.percent(50) },
-            3 => Op::StatHeld { slot },
-            4 | 5 => Op::WriteHeld { slot, byte: self.random.small(250) },
-            6 => Op::ReadHeld { slot },
-            _ => Op::Release { slot },
+            0..3 => CacheOperation::Hold { at, slot, writes: self.random.percent(50) },
+            3 => CacheOperation::StatHeld { slot },
+            4 | 5 => CacheOperation::WriteHeld { slot, byte: self.random.small(250) },
+            6 => CacheOperation::ReadHeld { slot },
+            _ => CacheOperation::Release { slot },
         }
     }
 
     /// Draws a query after a step.
     pub fn question(&mut self) -> CacheStep {
         let op = match self.random.below(10) {
-            0..5 => Op::Stat { at: self.path() },
-            5 => Op::Read { at: self.path() },
-            6 => Op::StatHeld { slot: self.random.below(SLOTS) },
-            _ => Op::List { at: self.directory(), first: self.random.pick(&[1, 2, 1000]) },
+            0..5 => CacheOperation::Stat { at: self.path() },
+            5 => CacheOperation::Read { at: self.path() },
+            6 => CacheOperation::StatHeld { slot: self.random.below(SLOTS) },
+            _ => CacheOperation::List {
+                at: self.directory(),
+                first: self.random.pick(&[1, 2, 1000]),
+            },
         };
         CacheStep::Do(self.user(), op)
     }
@@ -134,10 +139,10 @@ impl Generator {
         let mut steps = Vec::new();
         for at in all {
             let who = self.user();
-            let list = Op::List { at: at.clone(), first: 1000 };
-            steps.extend([Op::Stat { at }, list].map(|op| CacheStep::Do(who, op)));
+            let list = CacheOperation::List { at: at.clone(), first: 1000 };
+            steps.extend([CacheOperation::Stat { at }, list].map(|op| CacheStep::Do(who, op)));
         }
-        let list = Op::List { at: RelPath::root(), first: 1000 };
+        let list = CacheOperation::List { at: RelPath::root(), first: 1000 };
         steps.extend(
             [Requester::Paths(0), Requester::Handles(1)]
                 .map(|who| CacheStep::Do(who, list.clone())),

@@ -1,7 +1,7 @@
 //! A user by handle, like an NFS client: case-sensitive names, looked up one by one.
 
-use super::Op;
-use super::side::{FileLayer, LayerReply, either, now, without_stored};
+use super::CacheOperation;
+use super::side::{FileLayer, LayerReply, StepResult, either, now, without_stored};
 use files::{
     Access, Caller, IfMissing, ListWish, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt,
     OpenPlan, RequestedKind, ShareMode, VolumeId,
@@ -9,27 +9,25 @@ use files::{
 use std::sync::Arc;
 use vfs::{DosInfo, FsError, Name, RelPath, TimeChange, Timestamp};
 
-type StepResult = Result<LayerReply, LayerReply>;
-
 const VOLUME: VolumeId = VolumeId(1);
 const DATA_MAX: usize = 100;
 
 impl FileLayer {
-    pub(super) fn by_handle(&mut self, user: usize, op: &Op) -> LayerReply {
+    pub(super) fn by_handle(&mut self, user: usize, op: &CacheOperation) -> LayerReply {
         let caller = self.callers[user].clone();
         either(match op {
-            Op::Hold { .. }
-            | Op::StatHeld { .. }
-            | Op::WriteHeld { .. }
-            | Op::ReadHeld { .. }
-            | Op::Release { .. } => self.held_by_handle(&caller, op),
-            Op::Stat { at } => {
+            CacheOperation::Hold { .. }
+            | CacheOperation::StatHeld { .. }
+            | CacheOperation::WriteHeld { .. }
+            | CacheOperation::ReadHeld { .. }
+            | CacheOperation::Release { .. } => self.held_by_handle(&caller, op),
+            CacheOperation::Stat { at } => {
                 self.found(&caller, at).and_then(|object| self.shown(&caller, &object))
             }
-            Op::Read { at } => {
+            CacheOperation::Read { at } => {
                 self.found(&caller, at).and_then(|object| self.content(&caller, &object))
             }
-            Op::List { at, first } => self.list_by_handle(&caller, at, *first),
+            CacheOperation::List { at, first } => self.list_by_handle(&caller, at, *first),
             _ => self.change_by_handle(&caller, op),
         })
     }
@@ -114,45 +112,45 @@ impl FileLayer {
         Ok(LayerReply::Listed(entries))
     }
 
-    fn change_by_handle(&self, caller: &Arc<Caller>, op: &Op) -> StepResult {
+    fn change_by_handle(&self, caller: &Arc<Caller>, op: &CacheOperation) -> StepResult {
         match op {
-            Op::Make { at, is_directory: true } => {
+            CacheOperation::Make { at, is_directory: true } => {
                 let (directory, name) = self.place(caller, at)?;
                 let new = NewObject::Directory { mode: None };
                 now(self.files.create_object(caller, &directory, &name, new))?;
             }
-            Op::Make { at, .. } => self.write_named(caller, at, &[])?,
-            Op::Write { at, byte, length } => {
+            CacheOperation::Make { at, .. } => self.write_named(caller, at, &[])?,
+            CacheOperation::Write { at, byte, length } => {
                 self.write_named(caller, at, &vec![*byte; *length])?;
             }
-            Op::Remove { at } => {
+            CacheOperation::Remove { at } => {
                 let (directory, name) = self.place(caller, at)?;
                 now(self.files.remove_object(caller, &directory, &name))?;
             }
-            Op::Rename { at, to, .. } => {
+            CacheOperation::Rename { at, to, .. } => {
                 let (from, name) = self.place(caller, at)?;
                 let (to, new) = self.place(caller, to)?;
                 now(self.files.rename_object(caller, (&from, &name), (&to, &new)))?;
             }
-            Op::Link { at, to } => {
+            CacheOperation::Link { at, to } => {
                 let object = self.found(caller, at)?;
                 let (directory, name) = self.place(caller, to)?;
                 now(self.files.link_object(caller, &object, &directory, &name))?;
             }
-            Op::Symlink { at, target } => {
+            CacheOperation::Symlink { at, target } => {
                 let (directory, name) = self.place(caller, at)?;
                 let new = NewObject::Symlink { target: target.as_bytes().to_vec() };
                 now(self.files.create_object(caller, &directory, &name, new))?;
             }
-            Op::Mode { at, mode } => {
+            CacheOperation::Mode { at, mode } => {
                 let changes = ObjectChanges { mode: Some(*mode), ..ObjectChanges::default() };
                 self.set_by_handle(caller, at, &changes)?;
             }
-            Op::Dos { at, bits } => {
+            CacheOperation::Dos { at, bits } => {
                 let dos = Some(DosInfo { bits: Some(*bits), created: None });
                 self.set_by_handle(caller, at, &ObjectChanges { dos, ..ObjectChanges::default() })?;
             }
-            Op::Modified { at, seconds } => {
+            CacheOperation::Modified { at, seconds } => {
                 let modified = TimeChange::Set(Timestamp(i128::from(*seconds) * 1_000_000_000));
                 let size_bytes = seconds.is_multiple_of(3).then_some(u64::from(*seconds));
                 let changes = ObjectChanges { modified, size_bytes, ..ObjectChanges::default() };
@@ -189,25 +187,27 @@ impl FileLayer {
     }
 
     /// Queries retained handles, which stay valid across renames.
-    fn held_by_handle(&mut self, caller: &Arc<Caller>, op: &Op) -> StepResult {
+    fn held_by_handle(&mut self, caller: &Arc<Caller>, op: &CacheOperation) -> StepResult {
         match op {
-            Op::Hold { at, slot, .. } => {
+            CacheOperation::Hold { at, slot, .. } => {
                 self.handles[*slot] = None;
                 let object = self.found(caller, at)?;
                 self.handles[*slot] = Some(self.files.handle(VOLUME, &object)?);
                 Ok(LayerReply::Done)
             }
-            Op::Release { slot } => {
+            CacheOperation::Release { slot } => {
                 self.handles[*slot] = None;
                 Ok(LayerReply::Done)
             }
-            Op::StatHeld { slot } | Op::WriteHeld { slot, .. } | Op::ReadHeld { slot } => {
+            CacheOperation::StatHeld { slot }
+            | CacheOperation::WriteHeld { slot, .. }
+            | CacheOperation::ReadHeld { slot } => {
                 let Some(handle) = self.handles[*slot].clone() else { return Ok(LayerReply::Done) };
                 let object = now(self.files.find_object(&self.volume, &handle))?;
                 match op {
-                    Op::StatHeld { .. } => self.shown(caller, &object),
-                    Op::ReadHeld { .. } => self.content(caller, &object),
-                    Op::WriteHeld { byte, .. } => {
+                    CacheOperation::StatHeld { .. } => self.shown(caller, &object),
+                    CacheOperation::ReadHeld { .. } => self.content(caller, &object),
+                    CacheOperation::WriteHeld { byte, .. } => {
                         let plan = OpenPlan::posix(Access::WRITE_DATA, ShareMode::ALL);
                         self.opened(caller, &OpenAt::Object(object), plan, |open| {
                             Ok(self.files.write(open.caller(), open, 0, &[*byte; 20])?)

@@ -1,6 +1,6 @@
 //! A process on the server's machine, which changes the tree directly.
 
-use super::Op;
+use super::CacheOperation;
 use super::side::{FileLayer, LayerReply, either};
 use std::sync::Arc;
 use vfs::{
@@ -9,7 +9,7 @@ use vfs::{
 };
 
 impl FileLayer {
-    pub(super) fn by_local(&self, op: &Op) -> LayerReply {
+    pub(super) fn by_local(&self, op: &CacheOperation) -> LayerReply {
         let who = Identity::root();
         either(
             self.change_locally(who.actor(), op)
@@ -18,49 +18,49 @@ impl FileLayer {
         )
     }
 
-    fn change_locally(&self, who: Actor<'_>, op: &Op) -> vfs::Result<()> {
+    fn change_locally(&self, who: Actor<'_>, op: &CacheOperation) -> vfs::Result<()> {
         let set = |at: &RelPath, changes: AttributeChanges| {
             self.node(who, at, false)?.set_attributes(who, &changes)
         };
         match op {
-            Op::Make { at, is_directory } => {
+            CacheOperation::Make { at, is_directory } => {
                 let kind = if *is_directory { FileKind::Directory } else { FileKind::File };
                 self.make(who, at, kind).map(drop)
             }
-            Op::Write { at, byte, length } => {
+            CacheOperation::Write { at, byte, length } => {
                 let node = match self.node(who, at, true) {
                     Err(FsError::NotFound) => self.make(who, at, FileKind::File),
                     other => other,
                 }?;
                 node.write(Actor::SUPERUSER, 0, &vec![*byte; *length])
             }
-            Op::Remove { at } => {
+            CacheOperation::Remove { at } => {
                 let key = self.node(who, at, false)?.key();
                 self.backend.remove(who, at, key)
             }
-            Op::Rename { at, to, replaces } => {
+            CacheOperation::Rename { at, to, replaces } => {
                 let replace = if *replaces { Replace::Any } else { Replace::Never };
                 self.backend.rename(who, at, to, replace)
             }
-            Op::Link { at, to } => {
+            CacheOperation::Link { at, to } => {
                 let node = self.node(who, at, false)?;
                 self.backend.link(who, &*node, to, Replace::Never)
             }
-            Op::Symlink { at, target } => {
+            CacheOperation::Symlink { at, target } => {
                 self.backend.symlink(who, at, target.as_bytes()).map(drop)
             }
-            Op::Mode { at, mode } => {
+            CacheOperation::Mode { at, mode } => {
                 set(at, AttributeChanges { mode: Some(*mode), ..AttributeChanges::default() })
             }
-            Op::Dos { at, bits } => {
+            CacheOperation::Dos { at, bits } => {
                 let dos = Some(DosInfo { bits: Some(*bits), created: None });
                 set(at, AttributeChanges { dos, ..AttributeChanges::default() })
             }
-            Op::Modified { at, seconds } => {
+            CacheOperation::Modified { at, seconds } => {
                 let modified = TimeChange::Set(Timestamp(i128::from(*seconds) * 1_000_000_000));
                 set(at, AttributeChanges { modified, ..AttributeChanges::default() })
             }
-            Op::Deny { at, user } => {
+            CacheOperation::Deny { at, user } => {
                 let mode = if *user == 0 { 0o700 } else { 0o705 };
                 set(at, AttributeChanges { mode: Some(mode), ..AttributeChanges::default() })
             }

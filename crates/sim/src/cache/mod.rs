@@ -49,7 +49,7 @@ pub(crate) enum Requester {
 
 /// An operation, in any addressing mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
+pub(crate) enum CacheOperation {
     Make {
         at: RelPath,
         is_directory: bool,
@@ -125,7 +125,7 @@ pub(crate) enum Op {
 /// One step of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum CacheStep {
-    Do(Requester, Op),
+    Do(Requester, CacheOperation),
     /// Time passes, in nanoseconds; with a tick of the cache.
     Wait {
         nanos: u64,

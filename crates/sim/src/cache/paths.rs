@@ -1,15 +1,13 @@
 //! A user by path, like an SMB client: case-insensitive names, and opens that are closed.
 
-use super::Op;
-use super::side::{FileLayer, LayerReply, either, now};
+use super::CacheOperation;
+use super::side::{FileLayer, LayerReply, StepResult, either, now};
 use files::{
     Access, BasicChange, Descriptor, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult,
     RequestedKind, SecurityParts, Semantics, ShareMode, Sid, TimeSetting,
 };
 use std::sync::Arc;
 use vfs::{Attributes, EntryChoice, ListSink, ListedEntry, ListingRequest, RelPath, Timestamp};
-
-type StepResult = Result<LayerReply, LayerReply>;
 
 const LOOK: Access = Access(Access::READ_ATTRIBUTES.0 | Access::READ_CONTROL.0);
 const ALL_PARTS: SecurityParts =
@@ -23,14 +21,16 @@ fn plan(at: &RelPath, desired: Access) -> OpenPlan {
 }
 
 impl FileLayer {
-    pub(super) fn by_path(&mut self, user: usize, op: &Op) -> LayerReply {
+    pub(super) fn by_path(&mut self, user: usize, op: &CacheOperation) -> LayerReply {
         either(match op {
-            Op::Hold { .. }
-            | Op::StatHeld { .. }
-            | Op::WriteHeld { .. }
-            | Op::ReadHeld { .. }
-            | Op::Release { .. } => self.held_by_path(user, op),
-            Op::Stat { .. } | Op::Read { .. } | Op::List { .. } => self.ask_by_path(user, op),
+            CacheOperation::Hold { .. }
+            | CacheOperation::StatHeld { .. }
+            | CacheOperation::WriteHeld { .. }
+            | CacheOperation::ReadHeld { .. }
+            | CacheOperation::Release { .. } => self.held_by_path(user, op),
+            CacheOperation::Stat { .. }
+            | CacheOperation::Read { .. }
+            | CacheOperation::List { .. } => self.ask_by_path(user, op),
             _ => self.change_by_path(user, op),
         })
     }
@@ -52,16 +52,16 @@ impl FileLayer {
         result
     }
 
-    fn change_by_path(&self, user: usize, op: &Op) -> StepResult {
+    fn change_by_path(&self, user: usize, op: &CacheOperation) -> StepResult {
         match op {
-            Op::Make { at, is_directory } => {
+            CacheOperation::Make { at, is_directory } => {
                 let kind =
                     if *is_directory { RequestedKind::Directory } else { RequestedKind::File };
                 let (if_exists, if_missing) = (IfExists::Fail, IfMissing::Create);
                 let plan = OpenPlan { if_exists, if_missing, kind, ..plan(at, LOOK) };
                 self.with(user, plan, |_, _| Ok(()))?;
             }
-            Op::Write { at, byte, length } => {
+            CacheOperation::Write { at, byte, length } => {
                 let kind = RequestedKind::File;
                 let plan = OpenPlan {
                     if_missing: IfMissing::Create,
@@ -73,31 +73,31 @@ impl FileLayer {
                     Ok(side.files.write(open.caller(), open, 0, &data)?)
                 })?;
             }
-            Op::Remove { at } => {
+            CacheOperation::Remove { at } => {
                 let plan = OpenPlan { delete_on_close: true, ..plan(at, Access::DELETE) };
                 self.with(user, plan, |_, _| Ok(()))?;
             }
-            Op::Rename { at, to, replaces } => {
+            CacheOperation::Rename { at, to, replaces } => {
                 let plan = plan(at, Access::DELETE);
                 self.with(user, plan, |side, open| now(side.files.rename(open, to, *replaces)))?;
             }
-            Op::Link { at, to } => {
+            CacheOperation::Link { at, to } => {
                 let plan = plan(at, Access::WRITE_ATTRIBUTES);
                 self.with(user, plan, |side, open| now(side.files.link(open, to, false)))?;
             }
-            Op::Mode { at, mode } => {
+            CacheOperation::Mode { at, mode } => {
                 let plan = plan(at, Access::WRITE_DAC);
                 self.with(user, plan, |side, open| Ok(side.files.set_mode(open, *mode)?))?;
             }
-            Op::Dos { at, bits } => {
+            CacheOperation::Dos { at, bits } => {
                 let change = BasicChange { dos_bits: Some(*bits), ..BasicChange::default() };
                 self.set_basic(user, at, &change)?;
             }
-            Op::Modified { at, seconds } => {
+            CacheOperation::Modified { at, seconds } => {
                 let modified = TimeSetting::Set(Timestamp(i128::from(*seconds) * 1_000_000_000));
                 self.set_basic(user, at, &BasicChange { modified, ..BasicChange::default() })?;
             }
-            Op::Deny { at, user: denied } => self.deny(user, at, *denied)?,
+            CacheOperation::Deny { at, user: denied } => self.deny(user, at, *denied)?,
             _ => {}
         }
         Ok(LayerReply::Done)
@@ -125,18 +125,18 @@ impl FileLayer {
         self.with(user, plan, |side, open| Ok(side.files.set_descriptor(open, &new, parts)?))
     }
 
-    fn ask_by_path(&self, user: usize, op: &Op) -> StepResult {
+    fn ask_by_path(&self, user: usize, op: &CacheOperation) -> StepResult {
         match op {
-            Op::Stat { at } => {
+            CacheOperation::Stat { at } => {
                 let opened = self.open(user, plan(at, LOOK))?;
                 let seen = self.seen(&opened.open, opened.attributes);
                 now(self.files.close(opened.open))?;
                 seen
             }
-            Op::Read { at } => {
+            CacheOperation::Read { at } => {
                 self.with(user, plan(at, Access::READ_DATA), |side, open| side.data(open))
             }
-            Op::List { at, first } => {
+            CacheOperation::List { at, first } => {
                 let kind = RequestedKind::Directory;
                 let plan = OpenPlan { kind, ..plan(at, Access::READ_DATA) };
                 self.with(user, plan, |side, open| {
@@ -171,8 +171,8 @@ impl FileLayer {
         Ok(LayerReply::Data(data))
     }
 
-    fn held_by_path(&mut self, user: usize, op: &Op) -> StepResult {
-        if let Op::Hold { at, slot, writes } = op {
+    fn held_by_path(&mut self, user: usize, op: &CacheOperation) -> StepResult {
+        if let CacheOperation::Hold { at, slot, writes } = op {
             if let Some(before) = self.held[*slot].take() {
                 now(self.files.close(before))?;
             }
@@ -184,17 +184,17 @@ impl FileLayer {
             return seen;
         }
         let slot = match op {
-            Op::StatHeld { slot }
-            | Op::WriteHeld { slot, .. }
-            | Op::ReadHeld { slot }
-            | Op::Release { slot } => *slot,
+            CacheOperation::StatHeld { slot }
+            | CacheOperation::WriteHeld { slot, .. }
+            | CacheOperation::ReadHeld { slot }
+            | CacheOperation::Release { slot } => *slot,
             _ => return Ok(LayerReply::Done),
         };
         let Some(open) = self.held[slot].clone() else { return Ok(LayerReply::Done) };
         match op {
-            Op::StatHeld { .. } => self.seen(&open, self.files.attributes(&open)?),
-            Op::ReadHeld { .. } => self.data(&open),
-            Op::WriteHeld { byte, .. } => {
+            CacheOperation::StatHeld { .. } => self.seen(&open, self.files.attributes(&open)?),
+            CacheOperation::ReadHeld { .. } => self.data(&open),
+            CacheOperation::WriteHeld { byte, .. } => {
                 self.files.write(open.caller(), &open, 0, &[*byte; 20])?;
                 Ok(LayerReply::Done)
             }

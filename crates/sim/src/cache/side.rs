@@ -29,6 +29,9 @@ pub enum LayerReply {
     Listed(Vec<(Vec<u8>, Attributes)>),
 }
 
+/// A reply, or the one that ends an operation early.
+pub(super) type StepResult = Result<LayerReply, LayerReply>;
+
 /// One of the two file layers on which every operation runs.
 pub struct FileLayer {
     pub files: RequestFiles,

@@ -1,6 +1,8 @@
 //! Failures: lost or given-up channels, machines that lose all channels, a server that dies.
 
-use super::machine::{ChannelOpenStatus, KEPT_NANOS, LockStatus, Op, RequestedDurability};
+use super::machine::{
+    ChannelOpenStatus, ChannelOperation, KEPT_NANOS, LockStatus, RequestedDurability,
+};
 use super::referee::{Certainty, RefereeOwner};
 use super::world::{ChannelWorld, environment};
 use crate::process::Process;
@@ -101,7 +103,7 @@ impl ChannelWorld {
             .collect();
         for op in lost {
             let is_named = self.is_named(op);
-            let makes = matches!(self.pending[&op].op, Op::Create { .. });
+            let makes = matches!(self.pending[&op].op, ChannelOperation::Create { .. });
             if makes && (!is_named || gives_up) {
                 // The server may create an open unknown to its client. It may create two, if the
                 // first transmission arrives after the client has used its open.
@@ -135,16 +137,18 @@ impl ChannelWorld {
         let Some(pending) = self.pending.remove(&number) else { return };
         let (machine, handle) = (pending.machine, pending.op.handle());
         match pending.op {
-            Op::Create { .. } | Op::Close { .. } => {
+            ChannelOperation::Create { .. } | ChannelOperation::Close { .. } => {
                 self.set_status(machine, handle, ChannelOpenStatus::Lost);
             }
-            Op::Reconnect { .. } => self.lose_return(machine, handle),
-            Op::Lock { cell, .. } | Op::Unlock { cell, .. } => {
+            ChannelOperation::Reconnect { .. } => self.lose_return(machine, handle),
+            ChannelOperation::Lock { cell, .. } | ChannelOperation::Unlock { cell, .. } => {
                 if let Some(handle) = self.machines[machine].handles.get_mut(&handle) {
                     handle.locks.insert(cell, LockStatus::Unknown);
                 }
             }
-            Op::Read { .. } | Op::Write { .. } | Op::Steal { .. } => {}
+            ChannelOperation::Read { .. }
+            | ChannelOperation::Write { .. }
+            | ChannelOperation::Steal { .. } => {}
         }
     }
 
@@ -201,7 +205,7 @@ impl ChannelWorld {
         self.machines[machine].resend_queue.clear();
         for number in lost {
             // A CREATE with a CreateGuid is also valid in another session.
-            let makes = matches!(self.pending[&number].op, Op::Create { .. });
+            let makes = matches!(self.pending[&number].op, ChannelOperation::Create { .. });
             if makes && self.is_named(number) && self.random.percent(60) {
                 if let Some(pending) = self.pending.get_mut(&number) {
                     // In another session the response has another id.

@@ -40,7 +40,7 @@ pub enum LinkRole {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum LinkPhase {
     Negotiate,
     Challenge,
     Authenticate,
@@ -103,7 +103,7 @@ pub struct ChannelLink {
     dialect: Dialect,
     guid: [u8; 16],
     user: String,
-    phase: Phase,
+    phase: LinkPhase,
     preauth: PreauthHash,
     key: Option<Arc<SigningKey>>,
     challenge: Vec<u8>,
@@ -135,7 +135,7 @@ impl ChannelLink {
             dialect,
             guid,
             user,
-            phase: Phase::Negotiate,
+            phase: LinkPhase::Negotiate,
             preauth: PreauthHash::default(),
             key: None,
             challenge: Vec::new(),
@@ -154,17 +154,17 @@ impl ChannelLink {
 
     /// True if the connection can send requests, and its responses count.
     pub fn is_ready(&self) -> bool {
-        self.phase == Phase::Ready && !self.is_given_up && !self.is_cut
+        self.phase == LinkPhase::Ready && !self.is_given_up && !self.is_cut
     }
 
     /// True if the server has added it to its session.
     pub fn is_channel(&self) -> bool {
-        matches!(self.phase, Phase::Connect | Phase::Ready)
+        matches!(self.phase, LinkPhase::Connect | LinkPhase::Ready)
     }
 
     /// True if the next message of the set-up can be sent.
     pub fn has_set_up_to_do(&self) -> bool {
-        !matches!(self.phase, Phase::Ready | Phase::Failed)
+        !matches!(self.phase, LinkPhase::Ready | LinkPhase::Failed)
             && self.outstanding.is_empty()
             && !self.is_cut
             && !self.is_given_up
@@ -191,12 +191,12 @@ impl ChannelLink {
     /// Sends the next message of the set-up.
     pub fn set_up(&mut self) {
         match self.phase {
-            Phase::Negotiate => {
+            LinkPhase::Negotiate => {
                 let body = negotiate(self.dialect, self.guid);
                 self.send(Command::NEGOTIATE, &body, MessagePurpose::SetUp, |_| {}, None);
             }
-            Phase::Challenge => self.set_up_session(&messages::ntlm_negotiate()),
-            Phase::Authenticate => {
+            LinkPhase::Challenge => self.set_up_session(&messages::ntlm_negotiate()),
+            LinkPhase::Authenticate => {
                 let flaw = match &self.role {
                     LinkRole::Binds(_, _, _, flaw) => *flaw,
                     LinkRole::New(_) => Flaw::None,
@@ -309,14 +309,14 @@ impl ChannelLink {
         self.outstanding.insert(id, (purpose, command));
         self.on_the_way.extend((bytes.len() as u32).to_be_bytes());
         self.on_the_way.extend(bytes);
-        if self.phase == Phase::Authenticate {
+        if self.phase == LinkPhase::Authenticate {
             self.derive_key();
         }
     }
 
     fn hashes(&self, command: Command) -> bool {
         let sets_up = matches!(command, Command::NEGOTIATE | Command::SESSION_SETUP);
-        sets_up && self.phase != Phase::Ready
+        sets_up && self.phase != LinkPhase::Ready
     }
 
     fn derive_key(&mut self) {
@@ -377,7 +377,7 @@ impl ChannelLink {
 
     /// Checks that a session's responses are signed with the channel's key.
     fn check_signature(&self, header: &Header, message: &[u8]) -> Result<(), String> {
-        let Some(key) = self.key.as_ref().filter(|_| self.phase == Phase::Ready) else {
+        let Some(key) = self.key.as_ref().filter(|_| self.phase == LinkPhase::Ready) else {
             return Ok(());
         };
         // A server without the session has no key to sign this status with.
@@ -395,36 +395,36 @@ impl ChannelLink {
         message: &[u8],
     ) -> Result<Option<LinkEvent>, String> {
         let (due, next) = match self.phase {
-            Phase::Negotiate => (NtStatus::SUCCESS, Phase::Challenge),
-            Phase::Challenge => (NtStatus::MORE_PROCESSING_REQUIRED, Phase::Authenticate),
-            Phase::Authenticate if matches!(self.role, LinkRole::Binds(..)) => {
-                (NtStatus::SUCCESS, Phase::Ready)
+            LinkPhase::Negotiate => (NtStatus::SUCCESS, LinkPhase::Challenge),
+            LinkPhase::Challenge => (NtStatus::MORE_PROCESSING_REQUIRED, LinkPhase::Authenticate),
+            LinkPhase::Authenticate if matches!(self.role, LinkRole::Binds(..)) => {
+                (NtStatus::SUCCESS, LinkPhase::Ready)
             }
-            Phase::Authenticate => (NtStatus::SUCCESS, Phase::Connect),
-            _ => (NtStatus::SUCCESS, Phase::Ready),
+            LinkPhase::Authenticate => (NtStatus::SUCCESS, LinkPhase::Connect),
+            _ => (NtStatus::SUCCESS, LinkPhase::Ready),
         };
         if header.status != due {
-            self.phase = Phase::Failed;
+            self.phase = LinkPhase::Failed;
             return Ok(Some(LinkEvent::SetUp(header.status)));
         }
         match self.phase {
-            Phase::Negotiate => self.preauth.update(message),
-            Phase::Challenge => {
+            LinkPhase::Negotiate => self.preauth.update(message),
+            LinkPhase::Challenge => {
                 self.session = header.session_id;
                 self.challenge = challenge(message)?;
                 self.preauth.update(message);
             }
-            Phase::Authenticate => {
+            LinkPhase::Authenticate => {
                 let is_good = self.key.as_ref().is_some_and(|key| key.verify(message));
                 if !is_good {
                     return Err("the end of the set-up is not signed by the channel's key".into());
                 }
             }
-            Phase::Connect => self.tree = header.tree_id,
+            LinkPhase::Connect => self.tree = header.tree_id,
             _ => {}
         }
         self.phase = next;
-        Ok((next == Phase::Ready).then_some(LinkEvent::SetUp(NtStatus::SUCCESS)))
+        Ok((next == LinkPhase::Ready).then_some(LinkEvent::SetUp(NtStatus::SUCCESS)))
     }
 }
 

@@ -180,7 +180,7 @@ pub struct ChannelMachine {
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Op {
+pub enum ChannelOperation {
     Create { handle: HandleNumber },
     Reconnect { handle: HandleNumber },
     Steal { victim: usize, handle: HandleNumber },
@@ -191,7 +191,7 @@ pub enum Op {
     Unlock { handle: HandleNumber, cell: u8, sequence: u32 },
 }
 
-impl Op {
+impl ChannelOperation {
     /// The open that it refers to.
     pub fn handle(self) -> HandleNumber {
         match self {
@@ -356,19 +356,21 @@ impl ChannelMachine {
     }
 
     /// Encodes an operation on an open.
-    pub fn message(&self, op: Op, value: u64) -> Option<(Command, Vec<u8>)> {
+    pub fn message(&self, op: ChannelOperation, value: u64) -> Option<(Command, Vec<u8>)> {
         let handle = self.handles.get(&op.handle())?;
         let offset = |cell: u8| u64::from(cell) * CELL_BYTES;
         let file_id = handle.id;
         Some(match op {
-            Op::Create { .. } => (Command::CREATE, self.create(handle, self, false)),
-            Op::Reconnect { .. } => (Command::CREATE, self.create(handle, self, true)),
-            Op::Steal { .. } => return None,
-            Op::Close { .. } => {
+            ChannelOperation::Create { .. } => (Command::CREATE, self.create(handle, self, false)),
+            ChannelOperation::Reconnect { .. } => {
+                (Command::CREATE, self.create(handle, self, true))
+            }
+            ChannelOperation::Steal { .. } => return None,
+            ChannelOperation::Close { .. } => {
                 let close = CloseRequest { flags: 0, file_id };
                 (Command::CLOSE, messages::body(|w| close.encode(w)))
             }
-            Op::Read { cell, .. } => {
+            ChannelOperation::Read { cell, .. } => {
                 let read = ReadRequest {
                     flags: 0,
                     length_bytes: CELL_BYTES as u32,
@@ -378,17 +380,17 @@ impl ChannelMachine {
                 };
                 (Command::READ, messages::body(|w| read.encode(w)))
             }
-            Op::Write { cell, .. } => {
+            ChannelOperation::Write { cell, .. } => {
                 let data = value.to_le_bytes();
                 let write =
                     WriteRequest { offset_bytes: offset(cell), file_id, flags: 0, data: &data };
                 (Command::WRITE, messages::body(|w| write.encode(w)))
             }
-            Op::Lock { cell, exclusive, sequence, .. } => {
+            ChannelOperation::Lock { cell, exclusive, sequence, .. } => {
                 let flags = 0x10 | if exclusive { 2 } else { 1 };
                 (Command::LOCK, lock(file_id, offset(cell), flags, sequence))
             }
-            Op::Unlock { cell, sequence, .. } => {
+            ChannelOperation::Unlock { cell, sequence, .. } => {
                 (Command::LOCK, lock(file_id, offset(cell), 4, sequence))
             }
         })

@@ -2,7 +2,7 @@
 
 use super::link::MessagePurpose;
 use super::machine::{
-    CELL_BYTES, CELLS, ChannelOpen, ChannelOpenStatus, DIRECTORY, KEPT_NANOS, Op,
+    CELL_BYTES, CELLS, ChannelOpen, ChannelOpenStatus, ChannelOperation, DIRECTORY, KEPT_NANOS,
     RequestedDurability,
 };
 use super::referee::{Certainty, Referee, RefereeOwner};
@@ -25,7 +25,8 @@ impl ChannelWorld {
         given_up.into_iter().try_for_each(|link| self.cut(link))?;
         self.settle()?;
         // A reconnect to another connection's open waits for the end of that connection.
-        if self.pending.values().any(|pending| matches!(pending.op, Op::Steal { .. })) {
+        if self.pending.values().any(|pending| matches!(pending.op, ChannelOperation::Steal { .. }))
+        {
             self.pass(RECONNECT_NANOS);
         }
         self.tick()?;
@@ -134,7 +135,7 @@ impl ChannelWorld {
                 };
                 let Some(pending) = self.pending.get(&id) else { continue };
                 let file = self.file_of(pending.op);
-                let may_wait = matches!(pending.op, Op::Create { .. })
+                let may_wait = matches!(pending.op, ChannelOperation::Create { .. })
                     && (self.referee.is_breaking(file) || self.referee.is_kept(file));
                 if !may_wait && pending.link == *number {
                     return Err(format!("answers: {pending:?} by {number} has none"));

@@ -3,8 +3,8 @@
 use super::ChannelFault;
 use super::link::{Flaw, LinkEvent, LinkRole, MessagePurpose};
 use super::machine::{
-    Acknowledgment, CacheRequest, ChannelOpen, ChannelOpenStatus, DIRECTORY, DecodedCreate,
-    ENTRIES, LockStatus, MachineSession, Op, lease_key, rights_of_level,
+    Acknowledgment, CacheRequest, ChannelOpen, ChannelOpenStatus, ChannelOperation, DIRECTORY,
+    DecodedCreate, ENTRIES, LockStatus, MachineSession, lease_key, rights_of_level,
 };
 use super::referee::{Certainty, RefereeOwner, rights};
 use super::world::{ChannelRequest, ChannelWorld, FirstCreateReply};
@@ -162,7 +162,7 @@ impl ChannelWorld {
         let Some(pending) = self.pending.get_mut(&id) else {
             return self.check_equal(id, status, body);
         };
-        let makes = matches!(pending.op, Op::Create { .. });
+        let makes = matches!(pending.op, ChannelOperation::Create { .. });
         if pending.link != number || is_given_up {
             if makes && status == NtStatus::SUCCESS {
                 pending.given_up_reply = Some(body.to_vec());
@@ -179,12 +179,18 @@ impl ChannelWorld {
         }
         let what = format!("{:?} of {} was answered {status:?}", pending.op, pending.machine);
         let result = match pending.op {
-            Op::Create { .. } => self.take_create(id, &pending, status, message),
-            Op::Reconnect { .. } => self.take_reconnect(id, &pending, status, message),
-            Op::Steal { .. } => self.take_theft(id, status),
-            Op::Close { handle } => self.take_close(id, &pending, handle, status),
-            Op::Read { .. } | Op::Write { .. } => self.take_data(id, &pending, status, message),
-            Op::Lock { .. } | Op::Unlock { .. } => self.take_lock(id, &pending, status),
+            ChannelOperation::Create { .. } => self.take_create(id, &pending, status, message),
+            ChannelOperation::Reconnect { .. } => {
+                self.take_reconnect(id, &pending, status, message)
+            }
+            ChannelOperation::Steal { .. } => self.take_theft(id, status),
+            ChannelOperation::Close { handle } => self.take_close(id, &pending, handle, status),
+            ChannelOperation::Read { .. } | ChannelOperation::Write { .. } => {
+                self.take_data(id, &pending, status, message)
+            }
+            ChannelOperation::Lock { .. } | ChannelOperation::Unlock { .. } => {
+                self.take_lock(id, &pending, status)
+            }
         };
         let file = self.file_of(pending.op);
         self.touches.entry(file).and_modify(|n| *n += 1).or_default();
@@ -312,7 +318,7 @@ impl ChannelWorld {
         let session = own.sessions;
         let Some(handle) = own.handles.get_mut(&number) else { return Ok(()) };
         (handle.id, handle.status, handle.session) = (id, ChannelOpenStatus::Open, session);
-        if let Op::Create { .. } = pending.op {
+        if let ChannelOperation::Create { .. } = pending.op {
             handle.is_durable = durable.is_some();
             handle.is_persistent = durable == Some(true);
         }
@@ -343,7 +349,7 @@ impl ChannelWorld {
     ) -> Result<(), String> {
         let early = self.machines[pending.machine].early.remove(&handle.id.volatile);
         // The response to a replayed CREATE reports the requested oplock level.
-        let is_repeated = pending.sent > 1 && matches!(pending.op, Op::Create { .. });
+        let is_repeated = pending.sent > 1 && matches!(pending.op, ChannelOperation::Create { .. });
         let owner = RefereeOwner::Handle(handle.number);
         self.note(format!(
             "{} has level {level} of {} as {id:?}",
@@ -372,7 +378,10 @@ impl ChannelWorld {
         let is_other = |p: &ChannelRequest| {
             let other = self.machines[machine].handles.get(&p.op.handle());
             p.machine == machine
-                && matches!(p.op, Op::Create { .. } | Op::Reconnect { .. })
+                && matches!(
+                    p.op,
+                    ChannelOperation::Create { .. } | ChannelOperation::Reconnect { .. }
+                )
                 && other.is_some_and(|h| matches!(h.cache, CacheRequest::Lease(k, _) if k == key))
         };
         let others = self.pending.values().any(is_other);
@@ -478,8 +487,12 @@ impl ChannelWorld {
             self.pending.remove(&id);
             return Ok(true);
         };
-        let (Op::Read { cell, .. } | Op::Write { cell, .. }) = pending.op else { return Ok(false) };
-        let writes = matches!(pending.op, Op::Write { .. });
+        let (ChannelOperation::Read { cell, .. } | ChannelOperation::Write { cell, .. }) =
+            pending.op
+        else {
+            return Ok(false);
+        };
+        let writes = matches!(pending.op, ChannelOperation::Write { .. });
         let by = handle.owner(pending.machine);
         let (file, sent_at, now) = (handle.file, pending.sent_at, self.steps);
         match status {
@@ -522,10 +535,12 @@ impl ChannelWorld {
         status: NtStatus,
     ) -> Result<bool, String> {
         let number = pending.op.handle();
-        let (Op::Lock { cell, .. } | Op::Unlock { cell, .. }) = pending.op else {
+        let (ChannelOperation::Lock { cell, .. } | ChannelOperation::Unlock { cell, .. }) =
+            pending.op
+        else {
             return Ok(false);
         };
-        let locks = matches!(pending.op, Op::Lock { .. });
+        let locks = matches!(pending.op, ChannelOperation::Lock { .. });
         let is_repeated = pending.sent > 1;
         let gone = Certainty::Gone(self.steps);
         let left = match status {
@@ -652,7 +667,7 @@ impl BreakNotification {
     pub(crate) fn read(message: &[u8]) -> Result<Self, String> {
         let short = || "a short notice".to_owned();
         let mut r = Reader::new(message.get(Header::LENGTH..).ok_or_else(short)?);
-        let mut read = || -> Result<Self, wire::codec::Malformed> {
+        let mut read = || -> Result<Self, wire::codec::DecodeError> {
             let size = r.u16("notice")?;
             if size == 24 {
                 let to = r.u8("notice")?;

@@ -3,8 +3,8 @@
 use super::ChannelFault;
 use super::link::{Flaw, LinkRole, MessagePurpose};
 use super::machine::{
-    Acknowledgment, CELLS, CacheRequest, ChannelOpen, ChannelOpenStatus, ENTRIES, LockStatus, Op,
-    RequestedDurability, lease_key,
+    Acknowledgment, CELLS, CacheRequest, ChannelOpen, ChannelOpenStatus, ChannelOperation, ENTRIES,
+    LockStatus, RequestedDurability, lease_key,
 };
 use super::referee::{Certainty, RefereeOpen, RefereeOwner, kinds};
 use super::world::{ChannelRequest, ChannelWorld};
@@ -98,13 +98,13 @@ impl ChannelWorld {
     }
 
     /// Chooses a file operation.
-    fn choose(&mut self, machine: usize) -> Option<Op> {
+    fn choose(&mut self, machine: usize) -> Option<ChannelOperation> {
         let away: Vec<u32> = self.machines[machine]
             .with_status(ChannelOpenStatus::Absent)
             .map(|h| h.number)
             .collect();
         if !away.is_empty() && self.random.percent(25) {
-            return Some(Op::Reconnect { handle: self.random.pick(&away) });
+            return Some(ChannelOperation::Reconnect { handle: self.random.pick(&away) });
         }
         if self.random.percent(6)
             && let Some(op) = self.choose_theft(machine)
@@ -121,7 +121,7 @@ impl ChannelWorld {
         self.choose_on(machine, handle)
     }
 
-    fn choose_on(&mut self, machine: usize, number: u32) -> Option<Op> {
+    fn choose_on(&mut self, machine: usize, number: u32) -> Option<ChannelOperation> {
         let handle = self.machines[machine].handles.get_mut(&number)?;
         let cell = self.random.small(CELLS);
         let is_used =
@@ -130,7 +130,7 @@ impl ChannelWorld {
         let is_data = handle.file < super::machine::DIRECTORY;
         Some(match self.random.below(16) {
             at if !is_data || at == 0 => {
-                return (!is_used).then_some(Op::Close { handle: number });
+                return (!is_used).then_some(ChannelOperation::Close { handle: number });
             }
             1..=3 => {
                 let sequence = |handle: &mut ChannelOpen| {
@@ -143,24 +143,24 @@ impl ChannelWorld {
                         let exclusive = self.random.percent(60);
                         let sequence = sequence(handle);
                         handle.locks.insert(cell, LockStatus::Asked);
-                        Op::Lock { handle: number, cell, exclusive, sequence }
+                        ChannelOperation::Lock { handle: number, cell, exclusive, sequence }
                     }
                     Some(LockStatus::Held) => {
                         let sequence = sequence(handle);
                         handle.locks.insert(cell, LockStatus::Asked);
-                        Op::Unlock { handle: number, cell, sequence }
+                        ChannelOperation::Unlock { handle: number, cell, sequence }
                     }
                     Some(_) => return None,
                 }
             }
-            4..=9 if may(kinds::WRITE) => Op::Write { handle: number, cell },
-            _ if may(kinds::READ) => Op::Read { handle: number, cell },
+            4..=9 if may(kinds::WRITE) => ChannelOperation::Write { handle: number, cell },
+            _ if may(kinds::READ) => ChannelOperation::Read { handle: number, cell },
             _ => return None,
         })
     }
 
     /// An operation on another machine's open, with another user or lease.
-    fn choose_theft(&mut self, machine: usize) -> Option<Op> {
+    fn choose_theft(&mut self, machine: usize) -> Option<ChannelOperation> {
         let user = self.machines[machine].user.clone();
         let others = self.machines.iter().filter(|m| m.number != machine);
         let worth: Vec<(usize, u32)> = others
@@ -175,10 +175,10 @@ impl ChannelWorld {
             return None;
         }
         let (victim, handle) = self.random.pick(&worth);
-        Some(Op::Steal { victim, handle })
+        Some(ChannelOperation::Steal { victim, handle })
     }
 
-    fn make_handle(&mut self, machine: usize) -> Op {
+    fn make_handle(&mut self, machine: usize) -> ChannelOperation {
         let (number, entry) = (self.number(), self.next);
         let handle =
             self.machines[machine].draw_open(number, entry, self.plan.files, &mut self.random);
@@ -187,23 +187,27 @@ impl ChannelWorld {
         let standing = Certainty::Possible;
         self.referee.ask_open(number, RefereeOpen { file, owner, access, share, standing });
         self.machines[machine].handles.insert(number, handle);
-        Op::Create { handle: number }
+        ChannelOperation::Create { handle: number }
     }
 
-    fn begin(&mut self, machine: usize, op: Op) {
+    fn begin(&mut self, machine: usize, op: ChannelOperation) {
         let number = self.number();
         let handle = op.handle();
-        if !matches!(op, Op::Create { .. } | Op::Steal { .. }) {
+        if !matches!(op, ChannelOperation::Create { .. } | ChannelOperation::Steal { .. }) {
             self.used.insert(handle);
         }
         match op {
-            Op::Close { .. } => self.begin_close(machine, handle),
-            Op::Lock { cell, exclusive, .. } => self.referee.ask_lock(handle, cell, exclusive),
-            Op::Unlock { cell, .. } => {
+            ChannelOperation::Close { .. } => self.begin_close(machine, handle),
+            ChannelOperation::Lock { cell, exclusive, .. } => {
+                self.referee.ask_lock(handle, cell, exclusive)
+            }
+            ChannelOperation::Unlock { cell, .. } => {
                 self.referee.mark_lock_uncertain(handle, cell, Certainty::Possible);
             }
-            Op::Reconnect { .. } => self.set_status(machine, handle, ChannelOpenStatus::Returning),
-            Op::Write { cell, .. } => {
+            ChannelOperation::Reconnect { .. } => {
+                self.set_status(machine, handle, ChannelOpenStatus::Returning)
+            }
+            ChannelOperation::Write { cell, .. } => {
                 let own = &self.machines[machine].handles[&handle];
                 self.referee.ask_write(own.file, cell, number.into(), self.steps);
                 self.referee.write_own(own.owner(machine), cell, u64::MAX);
@@ -241,7 +245,7 @@ impl ChannelWorld {
         }
     }
 
-    pub(super) fn file_of(&self, op: Op) -> u32 {
+    pub(super) fn file_of(&self, op: ChannelOperation) -> u32 {
         self.referee.open(op.handle()).map_or(u32::MAX, |open| open.file)
     }
 
@@ -261,7 +265,7 @@ impl ChannelWorld {
             pending.sent += 1;
         }
         let present = self.machines[machine].sessions;
-        if let Op::Create { handle } | Op::Reconnect { handle } = op
+        if let ChannelOperation::Create { handle } | ChannelOperation::Reconnect { handle } = op
             && let Some(handle) = self.machines[machine].handles.get_mut(&handle)
         {
             handle.session = present;
@@ -277,12 +281,12 @@ impl ChannelWorld {
     fn message(
         &self,
         machine: usize,
-        op: Op,
+        op: ChannelOperation,
         number: u32,
         replays: bool,
     ) -> Option<(Command, Vec<u8>)> {
         let own = &self.machines[machine];
-        if let Op::Steal { victim, handle } = op {
+        if let ChannelOperation::Steal { victim, handle } = op {
             let victim = &self.machines[victim];
             let handle = victim.handles.get(&handle)?;
             return Some((Command::CREATE, victim.create(handle, own, true)));
@@ -290,11 +294,11 @@ impl ChannelWorld {
         let mut handle = own.handles.get(&op.handle())?.clone();
         let fault = self.plan.fault;
         let (op, changed) = match (fault, op) {
-            (Some(ChannelFault::Share), Op::Create { .. }) => {
+            (Some(ChannelFault::Share), ChannelOperation::Create { .. }) => {
                 handle.share = kinds::ALL;
                 (op, true)
             }
-            (Some(ChannelFault::Replay), Op::Create { .. }) if replays => {
+            (Some(ChannelFault::Replay), ChannelOperation::Create { .. }) if replays => {
                 if let RequestedDurability::V2(guid) | RequestedDurability::Persistent(guid) =
                     &mut handle.durable
                 {
@@ -302,12 +306,20 @@ impl ChannelWorld {
                 }
                 (op, true)
             }
-            (Some(ChannelFault::Write), Op::Write { handle, .. }) if number.is_multiple_of(4) => {
-                (Op::Write { handle, cell: CELLS }, false)
+            (Some(ChannelFault::Write), ChannelOperation::Write { handle, .. })
+                if number.is_multiple_of(4) =>
+            {
+                (ChannelOperation::Write { handle, cell: CELLS }, false)
             }
-            (Some(ChannelFault::Lock), Op::Lock { handle, exclusive, .. }) => {
-                (Op::Lock { handle, cell: CELLS + handle as u8, exclusive, sequence: 0 }, false)
-            }
+            (Some(ChannelFault::Lock), ChannelOperation::Lock { handle, exclusive, .. }) => (
+                ChannelOperation::Lock {
+                    handle,
+                    cell: CELLS + handle as u8,
+                    exclusive,
+                    sequence: 0,
+                },
+                false,
+            ),
             _ => (op, false),
         };
         if changed {
@@ -324,7 +336,12 @@ impl ChannelWorld {
         let Some((_, number)) = queue.remove(at) else { return };
         let Some(ChannelRequest { op, .. }) = self.pending.get(&number) else { return };
         // The protocol has no replay of READ and of a reconnect.
-        let is_known = !matches!(op, Op::Read { .. } | Op::Reconnect { .. } | Op::Steal { .. });
+        let is_known = !matches!(
+            op,
+            ChannelOperation::Read { .. }
+                | ChannelOperation::Reconnect { .. }
+                | ChannelOperation::Steal { .. }
+        );
         self.counts.replayed += 1;
         self.send(number, is_known);
     }

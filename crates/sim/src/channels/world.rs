@@ -2,7 +2,7 @@
 
 use super::journal::MemoryJournal;
 use super::link::{ChannelLink, LinkRole};
-use super::machine::{Acknowledgment, ChannelMachine, Op};
+use super::machine::{Acknowledgment, ChannelMachine, ChannelOperation};
 use super::referee::{HandleNumber, Referee};
 use super::{ChannelFault, ChannelPlan};
 use crate::environment::{ProcessEnvironment, Troubles};
@@ -100,7 +100,7 @@ pub struct ChannelRequest {
     /// Its machine.
     pub machine: usize,
     /// The operation.
-    pub op: Op,
+    pub op: ChannelOperation,
     /// The step of its first transmission.
     pub sent_at: u64,
     /// The connection of its last transmission.

@@ -99,23 +99,23 @@ impl SmbClientEnd {
 
     fn take_set_up(&mut self, header: &Header, message: &[u8]) -> Result<(), String> {
         let (due, next) = match self.phase {
-            Phase::Negotiate => (NtStatus::SUCCESS, Phase::Challenge),
-            Phase::Challenge => (NtStatus::MORE_PROCESSING_REQUIRED, Phase::Authenticate),
-            Phase::Authenticate => (NtStatus::SUCCESS, Phase::Connect),
-            _ => (NtStatus::SUCCESS, Phase::Ready),
+            SetUpPhase::Negotiate => (NtStatus::SUCCESS, SetUpPhase::Challenge),
+            SetUpPhase::Challenge => (NtStatus::MORE_PROCESSING_REQUIRED, SetUpPhase::Authenticate),
+            SetUpPhase::Authenticate => (NtStatus::SUCCESS, SetUpPhase::Connect),
+            _ => (NtStatus::SUCCESS, SetUpPhase::Ready),
         };
         if header.status != due {
             return Err(format!("the set-up failed in {:?}: {header:?}", self.phase));
         }
         match self.phase {
-            Phase::Challenge => {
+            SetUpPhase::Challenge => {
                 self.session_id = header.session_id;
                 let offset = usize::from(u16::from_le_bytes(number(message, 68)?));
                 self.challenge = number::<8>(message, offset + 24)?.to_vec();
                 self.preauth.update(message);
             }
-            Phase::Negotiate => self.preauth.update(message),
-            Phase::Connect => self.tree_id = header.tree_id,
+            SetUpPhase::Negotiate => self.preauth.update(message),
+            SetUpPhase::Connect => self.tree_id = header.tree_id,
             _ => {}
         }
         self.phase = next;
@@ -138,7 +138,7 @@ impl SmbClientEnd {
             return history.withdraw(request.id).map_err(|i| i.0);
         }
         let answer = answer_of(request, header.status, message)?;
-        if let (Op::Create { .. }, ModelAnswer::Opened(_)) = (&request.op, &answer) {
+        if let (FileOperation::Create { .. }, ModelAnswer::Opened(_)) = (&request.op, &answer) {
             let persistent = u64::from_le_bytes(number(message, 128)?);
             let volatile = u64::from_le_bytes(number(message, 136)?);
             self.opens.insert(request.id, FileId { persistent, volatile });
@@ -148,10 +148,10 @@ impl SmbClientEnd {
             }
             self.opened.push(request.id);
         }
-        if matches!(request.op, Op::Create { .. }) && header.status.is_error() {
+        if matches!(request.op, FileOperation::Create { .. }) && header.status.is_error() {
             self.failed.insert(request.id, header.status);
         }
-        if matches!(request.op, Op::Close { .. }) {
+        if matches!(request.op, FileOperation::Close { .. }) {
             self.forget(&request.op);
         }
         history.answer(request.id, &answer).map_err(|i| i.0)
@@ -168,8 +168,10 @@ fn answer_of(
         return Ok(ModelAnswer::Status(status.0));
     }
     match request.op {
-        Op::Create { .. } => Ok(ModelAnswer::Opened(u32::from_le_bytes(number(message, 68)?))),
-        Op::Read { cells, .. } => {
+        FileOperation::Create { .. } => {
+            Ok(ModelAnswer::Opened(u32::from_le_bytes(number(message, 68)?)))
+        }
+        FileOperation::Read { cells, .. } => {
             let offset = usize::from(number::<1>(message, 66)?[0]);
             let length = u32::from_le_bytes(number(message, 68)?) as usize;
             let data = message.get(offset..offset + length).ok_or("data outside of the reply")?;
@@ -183,7 +185,7 @@ fn answer_of(
             }
             Ok(ModelAnswer::Cells(data.chunks(CELL_BYTES).map(|cell| cell[0]).collect()))
         }
-        Op::Write { cells, .. } => {
+        FileOperation::Write { cells, .. } => {
             let count = u32::from_le_bytes(number(message, 68)?) as usize;
             if count != usize::from(cells.count) * CELL_BYTES {
                 return Err(format!("{count} bytes were written for {request:?}"));

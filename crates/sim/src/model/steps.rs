@@ -1,7 +1,7 @@
 //! The operations, step by step.
 
 use super::{
-    Cells, ModelAnswer, ModelLock, ModelRequest, ModelRules, ModelState, Op, OpId,
+    Cells, FileOperation, ModelAnswer, ModelLock, ModelRequest, ModelRules, ModelState, OpId,
     OperationProgress, ReferenceFile, ReferenceOpen, creates, kinds, replaces,
 };
 use wire::fscc;
@@ -43,7 +43,7 @@ impl ModelState {
             OperationProgress::At(stage, file) => (*stage, *file),
             OperationProgress::Done(_) => return Vec::new(),
         };
-        if let Op::Create { .. } = request.op {
+        if let FileOperation::Create { .. } = request.op {
             return self.create(request, stage, file, rules);
         }
         if stage > 0 {
@@ -62,24 +62,30 @@ impl ModelState {
         let Some(content) = self.files.get(&file) else { return done(self, ModelAnswer::Any) };
         let may = |access| open.access & access != 0;
         match request.op {
-            Op::Close { open: id } => {
+            FileOperation::Close { open: id } => {
                 let mut state = self.clone();
                 if let Some(open) = state.opens.get_mut(&id) {
                     open.is_closing = true;
                 }
                 then(state, 1, file)
             }
-            Op::Dispose { .. } | Op::Rename { .. } if !may(kinds::DELETE) => {
+            FileOperation::Dispose { .. } | FileOperation::Rename { .. } if !may(kinds::DELETE) => {
                 refused(self, NtStatus::ACCESS_DENIED)
             }
-            Op::Flush { .. } | Op::SetSize { .. } | Op::Write { .. } if !may(kinds::WRITE) => {
+            FileOperation::Flush { .. }
+            | FileOperation::SetSize { .. }
+            | FileOperation::Write { .. }
+                if !may(kinds::WRITE) =>
+            {
                 refused(self, NtStatus::ACCESS_DENIED)
             }
-            Op::Read { .. } if !may(kinds::READ) => refused(self, NtStatus::ACCESS_DENIED),
-            Op::Read { open, cells } if !content.may_read(open, cells) => {
+            FileOperation::Read { .. } if !may(kinds::READ) => {
+                refused(self, NtStatus::ACCESS_DENIED)
+            }
+            FileOperation::Read { open, cells } if !content.may_read(open, cells) => {
                 refused(self, NtStatus::FILE_LOCK_CONFLICT)
             }
-            Op::SetSize { open, count } => {
+            FileOperation::SetSize { open, count } => {
                 let present = content.cells.len() as u8;
                 let at = present.min(count);
                 let changed = Cells { at, count: present.max(count) - at };
@@ -89,12 +95,12 @@ impl ModelState {
                     refused(self, NtStatus::FILE_LOCK_CONFLICT)
                 }
             }
-            Op::Write { open, cells, .. } if !content.may_write(open, cells) => {
+            FileOperation::Write { open, cells, .. } if !content.may_write(open, cells) => {
                 refused(self, NtStatus::FILE_LOCK_CONFLICT)
             }
-            Op::Write { .. } => self.write(request, file, rules),
-            Op::Lock { .. } => self.lock(request, file),
-            Op::Unlock { open, lock } => {
+            FileOperation::Write { .. } => self.write(request, file, rules),
+            FileOperation::Lock { .. } => self.lock(request, file),
+            FileOperation::Unlock { open, lock } => {
                 let mut state = self.clone();
                 let had = state.file(file).is_some_and(|f| f.unlock(open, lock));
                 let status = if had { NtStatus::SUCCESS } else { NtStatus::RANGE_NOT_LOCKED };
@@ -113,8 +119,9 @@ impl ModelState {
         rules: ModelRules,
     ) -> NextStates {
         let mut after = Vec::new();
-        let can_break = matches!(request.op, Op::Read { .. } | Op::Flush { .. })
-            || matches!(request.op, Op::Write { .. });
+        let can_break =
+            matches!(request.op, FileOperation::Read { .. } | FileOperation::Flush { .. })
+                || matches!(request.op, FileOperation::Write { .. });
         if rules.failures && can_break {
             after.extend(done(self, ModelAnswer::Broken));
         }
@@ -124,17 +131,17 @@ impl ModelState {
             }
         };
         after.extend(match request.op {
-            Op::Close { open } => self.close(open, stage, file),
-            Op::Dispose { open, delete } => match self.opens.get(&open) {
+            FileOperation::Close { open } => self.close(open, stage, file),
+            FileOperation::Dispose { open, delete } => match self.opens.get(&open) {
                 Some(_) => change(self, file, |f| f.is_delete_pending = delete),
                 None => refused(self, NtStatus::FILE_DELETED),
             },
-            Op::Flush { .. } | Op::Write { .. } => change(self, file, sync),
-            Op::Lock { .. } => self.wait_for_lock(request, stage, file),
-            Op::Read { cells, .. } => done(self, self.read(file, cells)),
-            Op::Rename { open, to, replace } => self.rename(open, file, to, replace),
-            Op::SetSize { count, .. } => change(self, file, |f| f.set_size(count)),
-            Op::Create { .. } | Op::Unlock { .. } => Vec::new(),
+            FileOperation::Flush { .. } | FileOperation::Write { .. } => change(self, file, sync),
+            FileOperation::Lock { .. } => self.wait_for_lock(request, stage, file),
+            FileOperation::Read { cells, .. } => done(self, self.read(file, cells)),
+            FileOperation::Rename { open, to, replace } => self.rename(open, file, to, replace),
+            FileOperation::SetSize { count, .. } => change(self, file, |f| f.set_size(count)),
+            FileOperation::Create { .. } | FileOperation::Unlock { .. } => Vec::new(),
         });
         after
     }
@@ -150,7 +157,7 @@ impl ModelState {
     }
 
     fn write(&self, request: &ModelRequest, file: OpId, rules: ModelRules) -> NextStates {
-        let Op::Write { cells, through, .. } = request.op else { return Vec::new() };
+        let FileOperation::Write { cells, through, .. } = request.op else { return Vec::new() };
         let written = |count| {
             let mut state = self.clone();
             if let Some(file) = state.file(file) {
@@ -170,7 +177,9 @@ impl ModelState {
     }
 
     fn lock(&self, request: &ModelRequest, file: OpId) -> NextStates {
-        let Op::Lock { open, lock, exclusive, waits } = request.op else { return Vec::new() };
+        let FileOperation::Lock { open, lock, exclusive, waits } = request.op else {
+            return Vec::new();
+        };
         let wanted = ModelLock { open, cells: lock, exclusive };
         let taken = self.files.get(&file).is_some_and(|f| f.is_locked_against(&wanted));
         match (taken, waits) {
@@ -182,7 +191,9 @@ impl ModelState {
 
     /// Stage 1 waits; stage 2 holds the lock, and may have to release it.
     fn wait_for_lock(&self, request: &ModelRequest, stage: u8, file: OpId) -> NextStates {
-        let Op::Lock { open, lock, exclusive, .. } = request.op else { return Vec::new() };
+        let FileOperation::Lock { open, lock, exclusive, .. } = request.op else {
+            return Vec::new();
+        };
         let wanted = ModelLock { open, cells: lock, exclusive };
         let mut after = Vec::new();
         let is_closing = self.opens.get(&open).is_none_or(|o| o.is_closing);
@@ -266,7 +277,8 @@ impl ModelState {
         file: OpId,
         rules: ModelRules,
     ) -> NextStates {
-        let Op::Create { name, access, disposition, delete_on_close, .. } = request.op else {
+        let FileOperation::Create { name, access, disposition, delete_on_close, .. } = request.op
+        else {
             return Vec::new();
         };
         match (stage, self.named(name)) {
@@ -307,7 +319,7 @@ impl ModelState {
     }
 
     fn make(&self, request: &ModelRequest, name: u8, rules: ModelRules) -> NextStates {
-        let Op::Create { access, disposition, delete_on_close, .. } = request.op else {
+        let FileOperation::Create { access, disposition, delete_on_close, .. } = request.op else {
             return Vec::new();
         };
         if !creates(disposition) {
@@ -328,7 +340,8 @@ impl ModelState {
     }
 
     fn acquire(&self, request: &ModelRequest, file: OpId) -> Result<Self, NtStatus> {
-        let Op::Create { access, share, disposition, delete_on_close, .. } = request.op else {
+        let FileOperation::Create { access, share, disposition, delete_on_close, .. } = request.op
+        else {
             return Err(NtStatus::INVALID_PARAMETER);
         };
         if self.files.get(&file).is_none_or(|f| f.is_delete_pending) {

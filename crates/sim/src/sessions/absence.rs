@@ -2,7 +2,7 @@
 //! until another client needs it, and then revokes all of it. RFC 8881 8.3, 8.4.3.
 
 use super::SessionFault;
-use super::machine::{NAMES, Op, Presence, SessionMachine};
+use super::machine::{NAMES, Presence, SessionMachine, SlotOperation};
 use super::world::SessionWorld;
 
 const SECOND: u64 = 1_000_000_000;
@@ -39,7 +39,7 @@ impl SessionWorld {
     pub(super) fn renew_all(&mut self) -> Result<(), String> {
         for number in 0..self.machines.len() {
             if self.machines[number].is_in_session() {
-                self.begin(number, Op::Renew);
+                self.begin(number, SlotOperation::Renew);
             }
         }
         self.settle()
@@ -60,8 +60,8 @@ impl SessionWorld {
     }
 
     /// Absent machines lose their state if this operation conflicts with it.
-    pub(super) fn need(&mut self, requester: usize, op: Op) {
-        let Op::Open { file, writes, .. } = op else { return };
+    pub(super) fn need(&mut self, requester: usize, op: SlotOperation) {
+        let SlotOperation::Open { file, writes, .. } = op else { return };
         for machine in self.machines.iter_mut().filter(|machine| machine.number != requester) {
             let is_in_the_way = machine.has_against(file, writes);
             if let Presence::Absent { is_needed } | Presence::Unsure { is_needed } =

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::nfs::{SessionId, StateId};
+use wire::nfs::{NfsSessionId, StateId};
 
 /// Number of names in a machine's own directory.
 pub const NAMES: u8 = 6;
@@ -11,7 +11,7 @@ pub const CALLBACK_SLOTS: usize = 16;
 
 /// A request of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum SlotOperation {
     /// Creates a file in its own directory.
     Make(u8),
     /// Removes a file.
@@ -32,7 +32,7 @@ pub enum Op {
     Complete,
 }
 
-impl Op {
+impl SlotOperation {
     /// True if the server must cache the reply for a retry.
     pub fn is_kept(self) -> bool {
         !matches!(self, Self::List)
@@ -43,7 +43,7 @@ impl Op {
 #[derive(Clone, Debug)]
 pub struct SlotRequest {
     /// The request.
-    pub op: Op,
+    pub op: SlotOperation,
     /// Transaction id.
     pub xid: u32,
     /// Number of transmissions.
@@ -116,7 +116,7 @@ pub struct SessionMachine {
     /// Its number.
     pub number: usize,
     /// Its session.
-    pub session: Option<SessionId>,
+    pub session: Option<NfsSessionId>,
     /// Its presence.
     pub presence: Presence,
     /// RECLAIM_COMPLETE has succeeded.
@@ -181,8 +181,7 @@ impl SessionMachine {
     /// True if it has a delegation that another client's open of this file must recall. A
     /// delegation whose return is in flight counts, because the open may overtake the return.
     pub fn has_against(&self, file: u8, writes: bool) -> bool {
-        let returns =
-            |of: &SlotRequest| matches!(of.op, Op::ReturnDelegation { file: at, .. } if at == file);
+        let returns = |of: &SlotRequest| matches!(of.op, SlotOperation::ReturnDelegation { file: at, .. } if at == file);
         let is_returning = self.in_flight().any(|(_, one)| returns(one));
         let has = |one: &MachineDelegation| one.file == file && (one.writes || writes);
         is_returning || self.delegations.values().any(has)

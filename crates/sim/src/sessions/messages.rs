@@ -1,6 +1,6 @@
 //! Messages of machines: COMPOUND records, and replies to callbacks. RFC 8881 2.10, 18, 20.
 
-use super::machine::{MachineSlot, Op};
+use super::machine::{MachineSlot, SlotOperation};
 use bytes::Bytes;
 use wire::nfs::attributes::Fattr;
 use wire::nfs::callback::{Callback, CallbackCompound, CallbackReplyEncoder, CbSequenceArgs};
@@ -14,7 +14,7 @@ use wire::nfs::ops::{
 };
 use wire::nfs::rpc::{AuthFlavor, AuthSys, Groups, OpaqueAuth, RpcCall, put_success};
 use wire::nfs::xdr::{List, Opaque, XdrWriter};
-use wire::nfs::{Bitmap4, ClientId, NfsStatus, SessionId, StateId, StateOwner, Verifier};
+use wire::nfs::{Bitmap4, ClientId, NfsSessionId, NfsStatus, StateId, StateOwner, Verifier};
 
 /// The common share.
 pub const SHARE: &[u8] = b"share";
@@ -94,7 +94,7 @@ pub fn new_session(client_id: ClientId, sequence_id: u32, slots: u32) -> Bytes {
 }
 
 /// BIND_CONN_TO_SESSION for these channels.
-pub fn binding(xid: u32, session_id: SessionId, direction: ChannelFromClient) -> Bytes {
+pub fn binding(xid: u32, session_id: NfsSessionId, direction: ChannelFromClient) -> Bytes {
     let args = BindConnToSessionArgs { session_id, direction, use_rdma: false };
     record(xid, &[Operation::BindConnToSession(args)])
 }
@@ -124,7 +124,7 @@ fn open_args<'a>(
 /// Encodes the request of a slot; `highest_slot_id` is the highest one in use.
 pub fn request(
     machine: usize,
-    session_id: SessionId,
+    session_id: NfsSessionId,
     slot_id: u32,
     slot: &MachineSlot,
     highest_slot_id: u32,
@@ -136,57 +136,58 @@ pub fn request(
     let own = own_directory(machine);
     let own: &[&[u8]] = &[SHARE, own.as_bytes()];
     let mut all = match op {
-        Op::Make(_) | Op::Remove(_) | Op::Rename(..) | Op::List => walk(sequence, own),
-        Op::Open { .. } => walk(sequence, &[SHARE]),
-        Op::Close { .. } | Op::ReturnDelegation { .. } => walk(sequence, &[SHARE]),
-        Op::Renew | Op::Complete => vec![Operation::Sequence(sequence)],
+        SlotOperation::Renew | SlotOperation::Complete => vec![Operation::Sequence(sequence)],
+        SlotOperation::Open { .. }
+        | SlotOperation::Close { .. }
+        | SlotOperation::ReturnDelegation { .. } => walk(sequence, &[SHARE]),
+        _ => walk(sequence, own),
     };
     let (first, second, owner);
     match op {
-        Op::Make(name) => {
+        SlotOperation::Make(name) => {
             first = own_name(name);
             let how = NfsOpenHow::Create(NfsCreateHow::Guarded(Fattr::default()));
             let access = ShareAccess::WRITE.0 | ShareAccess::WANT_NO_DELEG.0;
             all.push(Operation::Open(open_args(b"maker", access, how, first.as_bytes())));
             all.push(Operation::Close(CloseArgs { sequence_id: 0, state_id: StateId::CURRENT }));
         }
-        Op::Remove(name) => {
+        SlotOperation::Remove(name) => {
             first = own_name(name);
             all.push(Operation::Remove(RemoveArgs { name: first.as_bytes() }));
         }
-        Op::Rename(from, to) => {
+        SlotOperation::Rename(from, to) => {
             (first, second) = (own_name(from), own_name(to));
             all.push(Operation::SaveFh);
             let (old_name, new_name) = (first.as_bytes(), second.as_bytes());
             all.push(Operation::Rename(RenameArgs { old_name, new_name }));
         }
-        Op::List => all.push(Operation::ReadDir(ReadDirArgs {
+        SlotOperation::List => all.push(Operation::ReadDir(ReadDirArgs {
             cookie: 0,
             cookie_verifier: Verifier::default(),
             directory_bytes: 4000,
             bytes_max: 8000,
             requested: Bitmap4::EMPTY,
         })),
-        Op::Open { file, writes, number } => {
+        SlotOperation::Open { file, writes, number } => {
             (first, owner) = (shared_file(file), format!("o{number}"));
             let access = if writes { 3 } else { ShareAccess::READ.0 };
             let args = open_args(owner.as_bytes(), access, NfsOpenHow::NoCreate, first.as_bytes());
             all.push(Operation::Open(args));
         }
-        Op::Close { file, state_id, .. } => {
+        SlotOperation::Close { file, state_id, .. } => {
             first = shared_file(file);
             all.push(Operation::Lookup(LookupArgs { name: first.as_bytes() }));
             all.push(Operation::Close(CloseArgs { sequence_id: 0, state_id }));
         }
-        Op::ReturnDelegation { file, state_id } => {
+        SlotOperation::ReturnDelegation { file, state_id } => {
             first = shared_file(file);
             all.push(Operation::Lookup(LookupArgs { name: first.as_bytes() }));
             all.push(Operation::DelegReturn(DelegReturnArgs { state_id }));
         }
-        Op::Complete => {
+        SlotOperation::Complete => {
             all.push(Operation::ReclaimComplete(ReclaimCompleteArgs { one_fs: false }));
         }
-        Op::Renew => {}
+        SlotOperation::Renew => {}
     }
     record(in_flight.xid, &all)
 }

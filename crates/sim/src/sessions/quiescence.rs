@@ -51,7 +51,8 @@ impl SessionWorld {
         let clients = self.server.snapshot().clients;
         let session = clients.iter().find_map(|client| {
             let mut sessions = client.sessions.iter();
-            let own = sessions.find(|one| Some(wire::nfs::SessionId(one.id)) == machine.session)?;
+            let own =
+                sessions.find(|one| Some(wire::nfs::NfsSessionId(one.id)) == machine.session)?;
             Some((client, own))
         });
         let Some((client, session)) = session else {

@@ -1,7 +1,7 @@
 //! Checks the replies and callbacks that machines receive.
 
 use super::machine::{
-    MachineDelegation, NAMES, Op, Presence, SessionMachine, SharedFileOpen, SlotRequest,
+    MachineDelegation, NAMES, Presence, SessionMachine, SharedFileOpen, SlotOperation, SlotRequest,
 };
 use super::messages;
 use super::world::{LinkState, SessionWorld};
@@ -90,7 +90,7 @@ impl SessionWorld {
         let machine = link.machine;
         self.machines[machine].session = Some(result.session_id);
         self.machines[machine].slots_max = result.fore_channel.requests_max;
-        self.begin(machine, Op::Complete);
+        self.begin(machine, SlotOperation::Complete);
         Ok(())
     }
 
@@ -214,9 +214,11 @@ impl SessionWorld {
         let of_it = &mut self.machines[machine];
         let has = |name: u8| of_it.names.contains(&name);
         let expected = match one.op {
-            Op::Make(name) if has(name) => NfsStatus::EXIST,
-            Op::Remove(name) | Op::Rename(name, _) if !has(name) => NfsStatus::NOENT,
-            Op::Open { .. } if status == NfsStatus::DELAY => NfsStatus::DELAY,
+            SlotOperation::Make(name) if has(name) => NfsStatus::EXIST,
+            SlotOperation::Remove(name) | SlotOperation::Rename(name, _) if !has(name) => {
+                NfsStatus::NOENT
+            }
+            SlotOperation::Open { .. } if status == NfsStatus::DELAY => NfsStatus::DELAY,
             _ => NfsStatus::OK,
         };
         if status != expected {
@@ -224,17 +226,17 @@ impl SessionWorld {
         }
         let is_done = status.is_ok();
         match one.op {
-            Op::Make(name) | Op::Remove(name) => {
-                let is_there = matches!(one.op, Op::Make(_)) || !is_done;
+            SlotOperation::Make(name) | SlotOperation::Remove(name) => {
+                let is_there = matches!(one.op, SlotOperation::Make(_)) || !is_done;
                 of_it.change(self.steps, name, is_there && (is_done || has(name)));
             }
-            Op::Rename(from, to) => {
+            SlotOperation::Rename(from, to) => {
                 let (of_from, of_to) = (has(from), has(to));
                 of_it.change(self.steps, from, of_from && !is_done);
                 of_it.change(self.steps, to, of_to || is_done);
             }
-            Op::Open { .. } if !is_done => self.counts.delayed += 1,
-            Op::Open { file, writes, number } => {
+            SlotOperation::Open { .. } if !is_done => self.counts.delayed += 1,
+            SlotOperation::Open { file, writes, number } => {
                 skip_to(&mut results, OperationNumber::OPEN)?;
                 let result: NfsOpenResult<'_> = results.reader().get().map_err(unreadable)?;
                 let open = SharedFileOpen { file, writes, state_id: result.state_id };
@@ -252,14 +254,16 @@ impl SessionWorld {
                     self.note(|| format!("{machine} has {delegation:?}"));
                 }
             }
-            Op::List => {
+            SlotOperation::List => {
                 skip_to(&mut results, OperationNumber::READDIR)?;
                 let listed: ReadDirResult<'_> = results.reader().get().map_err(unreadable)?;
                 let names: Vec<&[u8]> = listed.entries.iter().map(|entry| entry.name).collect();
                 of_it.check_listed(&names, one.since)?;
             }
-            Op::Complete => of_it.is_complete = true,
-            Op::Close { .. } | Op::ReturnDelegation { .. } | Op::Renew => {}
+            SlotOperation::Complete => of_it.is_complete = true,
+            SlotOperation::Close { .. }
+            | SlotOperation::ReturnDelegation { .. }
+            | SlotOperation::Renew => {}
         }
         Ok(())
     }
@@ -325,7 +329,7 @@ impl SessionWorld {
                 return Ok(());
             }
             let opens = of_it.slots.iter().filter_map(|slot| slot.in_flight.as_ref());
-            early = opens.into_iter().any(|one| matches!(one.op, Op::Open { .. }));
+            early = opens.into_iter().any(|one| matches!(one.op, SlotOperation::Open { .. }));
             if of_it.returned.contains(&args.state_id.other) {
                 return Err(NfsStatus::BAD_STATEID);
             }

@@ -1,7 +1,7 @@
 //! Requests of machines, and failures.
 
 use super::SessionFault;
-use super::machine::{NAMES, Op};
+use super::machine::{NAMES, SlotOperation};
 use super::world::SessionWorld;
 
 /// Maximum number of opens per machine.
@@ -71,7 +71,7 @@ impl SessionWorld {
         }
     }
 
-    fn choose(&mut self, machine: usize) -> Option<Op> {
+    fn choose(&mut self, machine: usize) -> Option<SlotOperation> {
         let file = self.random.small(self.plan.files);
         let number = self.number();
         let of_it = &mut self.machines[machine];
@@ -84,24 +84,24 @@ impl SessionWorld {
                 // Sometimes the machine sends a request that must fail.
                 let is_there = of_it.names.contains(&from) != self.random.percent(10);
                 let op = match is_there {
-                    false => Op::Make(from),
+                    false => SlotOperation::Make(from),
                     true if from != to && self.random.percent(40) => {
                         if !of_it.unsure.insert(to) {
                             return None;
                         }
-                        Op::Rename(from, to)
+                        SlotOperation::Rename(from, to)
                     }
-                    true => Op::Remove(from),
+                    true => SlotOperation::Remove(from),
                 };
                 of_it.unsure.insert(from);
                 of_it.touched.insert(from, self.steps);
                 of_it.touched.insert(to, self.steps);
                 op
             }
-            6 => Op::List,
-            7 => Op::Renew,
+            6 => SlotOperation::List,
+            7 => SlotOperation::Renew,
             8 | 9 if of_it.opens.len() < OPENS_MAX => {
-                Op::Open { file, writes: self.random.percent(40), number }
+                SlotOperation::Open { file, writes: self.random.percent(40), number }
             }
             10 if !of_it.delegations.is_empty() => {
                 let at = self.random.below(of_it.delegations.len());
@@ -112,7 +112,7 @@ impl SessionWorld {
                 let at = self.random.below(of_it.opens.len().max(1));
                 let (number, open) = of_it.opens.iter().nth(at).map(|(n, open)| (*n, *open))?;
                 of_it.opens.remove(&number);
-                Op::Close { file: open.file, number, state_id: open.state_id }
+                SlotOperation::Close { file: open.file, number, state_id: open.state_id }
             }
         })
     }
@@ -138,12 +138,15 @@ impl SessionWorld {
         }
     }
 
-    fn end_delegation(&mut self, machine: usize, id: wire::nfs::StateId) -> Option<Op> {
+    fn end_delegation(&mut self, machine: usize, id: wire::nfs::StateId) -> Option<SlotOperation> {
         let is_kept = self.plan.fault == Some(SessionFault::UseReturnedDelegation);
         let of_it = &mut self.machines[machine];
         let delegation = of_it.delegations.get_mut(&id.other)?;
         delegation.is_recalled = false;
-        let op = Op::ReturnDelegation { file: delegation.file, state_id: delegation.state_id };
+        let op = SlotOperation::ReturnDelegation {
+            file: delegation.file,
+            state_id: delegation.state_id,
+        };
         if !is_kept {
             of_it.delegations.remove(&id.other);
         }

@@ -1,6 +1,6 @@
 //! The world of a run: machines, connections, the server, and the choice of the next action.
 
-use super::machine::{MachineSlot, Op, Presence, SessionMachine, SlotRequest};
+use super::machine::{MachineSlot, Presence, SessionMachine, SlotOperation, SlotRequest};
 use super::messages;
 use super::side::{NfsServerEnd, NfsServerStep, describe_error};
 use super::{SessionCounts, SessionFault, SessionPlan};
@@ -384,13 +384,13 @@ impl SessionWorld {
         for machine in 0..self.machines.len() {
             let of_it = &self.machines[machine];
             if of_it.is_in_session() && now > of_it.spoke_at + RENEW_NANOS {
-                self.begin(machine, Op::Renew);
+                self.begin(machine, SlotOperation::Renew);
             }
         }
     }
 
     /// Sends a request, if a slot is free.
-    pub(super) fn begin(&mut self, machine: usize, op: Op) {
+    pub(super) fn begin(&mut self, machine: usize, op: SlotOperation) {
         let xid = self.number();
         self.need(machine, op);
         let of_it = &mut self.machines[machine];

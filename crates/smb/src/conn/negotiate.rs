@@ -225,7 +225,7 @@ fn plain_202(config: &SmbConfig) -> Negotiation {
     }
 }
 
-type Agreement = (Negotiation, Vec<(u16, Vec<u8>)>);
+type AgreedContexts = (Negotiation, Vec<(u16, Vec<u8>)>);
 
 /// Chooses algorithms in the server's order of preference: fastest first.
 fn agree(
@@ -233,7 +233,7 @@ fn agree(
     request: &NegotiateRequest<'_>,
     dialect: Dialect,
     server: &crate::server::SmbServer,
-) -> Result<Agreement, NtStatus> {
+) -> Result<AgreedContexts, NtStatus> {
     let mut contexts = Vec::new();
     let may_seal = config.encryption != EncryptionPolicy::Off
         || config.shares.iter().any(|s| s.encryption_required);

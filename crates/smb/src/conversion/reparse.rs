@@ -6,7 +6,7 @@
 use crate::conversion::names::{name_from_units, push_units};
 use files::{LinkOnPath, Reparse};
 use vfs::{Attributes, Device, FileKind, SpecialKind};
-use wire::codec::Malformed;
+use wire::codec::DecodeError;
 use wire::fscc::{REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, SpecialFile, Symlink};
 
 const SEPARATOR: u16 = b'\\' as u16;
@@ -61,8 +61,8 @@ fn special(attributes: &Attributes) -> Option<SpecialFile> {
 /// The special file that a client's reparse buffer describes: a pipe, a socket or a device.
 ///
 /// # Errors
-/// [`Malformed`] for data of an unknown kind.
-pub fn special_of(buffer: &ReparseBuffer<'_>) -> Result<Option<SpecialKind>, Malformed> {
+/// [`DecodeError`] for data of an unknown kind.
+pub fn special_of(buffer: &ReparseBuffer<'_>) -> Result<Option<SpecialKind>, DecodeError> {
     let device = |is_block, major, minor| SpecialKind::Device(Device { is_block, major, minor });
     Ok(SpecialFile::decode(buffer)?.map(|special| match special {
         SpecialFile::Character { major, minor } => device(false, major, minor),

@@ -9,7 +9,7 @@ use files::{
     OpenFacts, Range, RangeLock, Semantics, ShareMode, StoppedTimes,
 };
 use vfs::{Name, NodeHandle, RelPath, Timestamp};
-use wire::codec::{Malformed, Reader, Writer};
+use wire::codec::{DecodeError, Reader, Writer};
 
 /// The present version. Version 1 had no leases; versions 1 and 2 had a device number instead of
 /// [`FileIdentity::lasting`]; versions 1 to 3 had one path; versions 1 to 4 had no stopped times.
@@ -96,8 +96,8 @@ impl OpenRecord {
     /// Decodes the output of [`OpenRecord::to_bytes`].
     ///
     /// # Errors
-    /// [`Malformed`] for anything else, and for other versions.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] for anything else, and for other versions.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let version = r.u8("record version")?;
         if !(1..=VERSION).contains(&version) {
@@ -144,7 +144,7 @@ fn put_text(w: &mut Writer<'_>, bytes: &[u8]) {
     w.bytes(bytes);
 }
 
-fn text_bytes<'a>(r: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], Malformed> {
+fn text_bytes<'a>(r: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], DecodeError> {
     let length = usize::from(r.u16(what)?);
     if length > PERSISTENT_TEXT_BYTES_MAX {
         return Err(r.malformed(what));
@@ -152,7 +152,7 @@ fn text_bytes<'a>(r: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], Ma
     r.take(length, what)
 }
 
-fn text(r: &mut Reader<'_>, what: &'static str) -> Result<String, Malformed> {
+fn text(r: &mut Reader<'_>, what: &'static str) -> Result<String, DecodeError> {
     let bytes = text_bytes(r, what)?.to_vec();
     String::from_utf8(bytes).map_err(|_| r.malformed(what))
 }
@@ -190,7 +190,7 @@ fn put_file(w: &mut Writer<'_>, file: &OpenFacts, has_lease_v2: bool) {
     }
 }
 
-fn identity(r: &mut Reader<'_>, version: u8) -> Result<FileIdentity, Malformed> {
+fn identity(r: &mut Reader<'_>, version: u8) -> Result<FileIdentity, DecodeError> {
     let has_device = version <= DEVICE_VERSION;
     if has_device {
         // A device number may change with a restart of the machine, so it is ignored.
@@ -211,7 +211,7 @@ fn identity(r: &mut Reader<'_>, version: u8) -> Result<FileIdentity, Malformed> 
 }
 
 /// The file, and whether its lease has version 2.
-fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed> {
+fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), DecodeError> {
     let identity = identity(r, version)?;
     let path = path(r)?;
     let further = if version <= ONE_PATH_VERSION { 0 } else { r.u8("record path")?.into() };
@@ -260,7 +260,7 @@ fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed>
     Ok((file, flags & LEASE_V2 != 0))
 }
 
-fn path(r: &mut Reader<'_>) -> Result<RelPath, Malformed> {
+fn path(r: &mut Reader<'_>) -> Result<RelPath, DecodeError> {
     let bytes = text_bytes(r, "record path")?;
     path_of(bytes).ok_or_else(|| r.malformed("record path"))
 }
@@ -273,7 +273,7 @@ fn path_of(bytes: &[u8]) -> Option<RelPath> {
     bytes.split(|byte| *byte == b'/').map(|name| Name::new(name).ok()).collect()
 }
 
-fn lock(r: &mut Reader<'_>) -> Result<RangeLock, Malformed> {
+fn lock(r: &mut Reader<'_>) -> Result<RangeLock, DecodeError> {
     let range = Range::new(r.u64("record lock")?, r.u64("record lock")?);
     let kind = match r.u8("record lock")? {
         0 => LockKind::Shared,

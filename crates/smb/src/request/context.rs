@@ -18,7 +18,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
-use wire::codec::{Malformed, Reader, Writer};
+use wire::codec::{DecodeError, Reader, Writer};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{Command, Dialect, ErrorResponse, FileId, Flags, Header, SessionId, TreeId};
@@ -184,7 +184,8 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// `NETWORK_NAME_DELETED` without one; `ACCESS_DENIED` if the share requires encryption and the
-    /// request has none; `UNEXPECTED_IO_ERROR` if the share has stopped ([`SmbShare::has_stopped`]).
+    /// request has none; `UNEXPECTED_IO_ERROR` if the share has stopped
+    /// ([`SmbShare::has_stopped`]).
     pub fn tree(&mut self) -> Result<UnpaidTree, NtStatus> {
         let id = self.related.tree.filter(|_| self.is_related).unwrap_or(self.header.tree_id);
         let tree = self.session()?.tree(id)?;
@@ -286,6 +287,6 @@ impl<'a> Request<'a> {
 
 /// Maps every decoding failure of a body to one status. MS-SMB2 3.3.5.2.6.
 #[must_use]
-pub fn malformed(_: Malformed) -> NtStatus {
+pub fn malformed(_: DecodeError) -> NtStatus {
     NtStatus::INVALID_PARAMETER
 }

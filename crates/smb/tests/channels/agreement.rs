@@ -8,7 +8,7 @@ use wire::smb::{Command, Dialect, Header};
 
 /// Dialect, signing, and the preauthentication hashes. MS-SMB2 3.2.5.2.
 #[derive(Clone)]
-pub struct Agreement {
+pub struct AgreedSession {
     dialect: Dialect,
     algorithm: SigningAlgorithm,
     connection: PreauthHash,
@@ -16,7 +16,7 @@ pub struct Agreement {
     logon: PreauthHash,
 }
 
-impl Agreement {
+impl AgreedSession {
     pub fn new(dialect: Dialect) -> Self {
         let algorithm = match dialect {
             Dialect::Smb202 | Dialect::Smb210 => SigningAlgorithm::HmacSha256,

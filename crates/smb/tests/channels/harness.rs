@@ -5,7 +5,7 @@ mod raw;
 
 pub use raw::{app_instance, lease_contexts};
 
-use crate::agreement::{self, Agreement};
+use crate::agreement::{self, AgreedSession};
 use crate::persistent::CountingJournal;
 use crate::slow::{
     BlockableParts, BlockableWorkers, ColdBackend, DetachedFuture, DetachedWorkQueue,
@@ -305,7 +305,7 @@ impl Net {
             signing: None,
             challenge: [0; 8],
             capabilities: 0,
-            agreement: Agreement::new(dialect),
+            agreement: AgreedSession::new(dialect),
         };
         let reply = client.call(Command::NEGOTIATE, |w| request.encode(w));
         assert_eq!(reply.header.status, NtStatus::SUCCESS);
@@ -432,7 +432,7 @@ pub struct ConnectedClient {
     pub signing: Option<Arc<SigningKey>>,
     challenge: [u8; 8],
     pub capabilities: u32,
-    pub agreement: Agreement,
+    pub agreement: AgreedSession,
 }
 
 /// Key of all leases.

@@ -140,7 +140,9 @@ fn elevated_user_keeps_its_id_and_named_capabilities() {
         Power::Names => IdentityGuard::on_names(NameActor::Granted(&one)),
         Power::Link => IdentityGuard::on_link(one.actor()).map(Option::unwrap),
     };
-    for power in Elevated::ALL.map(Power::Node).into_iter().chain([Power::Names, Power::Link]) {
+    for power in
+        ElevationReason::ALL.map(Power::Node).into_iter().chain([Power::Names, Power::Link])
+    {
         let acting = begin(power).unwrap();
         assert_eq!(of_thread().0, 54_321, "{power:?}");
         assert_eq!(held(), capabilities_of(power), "{power:?}");
@@ -156,7 +158,7 @@ fn elevated_user_keeps_its_id_and_named_capabilities() {
 #[test]
 fn link_elevation_excludes_other_elevations() {
     let one = user(54_321);
-    let others = Elevated::ALL.map(|elevated| Actor::elevate(&one, elevated));
+    let others = ElevationReason::ALL.map(|elevated| Actor::elevate(&one, elevated));
     let server = Actor::server(ServerWork::Metadata);
     for actor in others.into_iter().chain([Actor::SUPERUSER, server]) {
         assert!(IdentityGuard::on_link(actor).unwrap().is_none(), "{actor:?}");
@@ -166,7 +168,7 @@ fn link_elevation_excludes_other_elevations() {
 #[test]
 fn elevated_actor_resolves_no_path() {
     let (one, before) = (user(54_321), of_thread());
-    let powers = Elevated::ALL.map(|elevated| Actor::elevate(&one, elevated));
+    let powers = ElevationReason::ALL.map(|elevated| Actor::elevate(&one, elevated));
     for actor in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
         assert_eq!(IdentityGuard::on_path(actor).err(), Some(FsError::AccessDenied), "{actor:?}");
         assert_eq!(of_thread(), before);
@@ -260,7 +262,7 @@ fn write_to_open_file_is_unprivileged_except_for_root() {
         };
         let one = user(54_321);
         assert_eq!(mode_after(one.actor()), (Identity::POWERLESS_ID, 0o777));
-        let elevated = Actor::elevate(&one, Elevated::StoredData);
+        let elevated = Actor::elevate(&one, ElevationReason::StoredData);
         assert_eq!(mode_after(elevated), (Identity::POWERLESS_ID, 0o777));
         assert_eq!(mode_after(Actor::SUPERUSER), (0, 0o6777));
     });
@@ -310,7 +312,7 @@ fn user_id_alone_is_refused_to_all_but_ordinary_owner() {
             (NameActor::Own(one.actor()), Some(54_331)),
             (NameActor::Own(one.actor()), None),
             (NameActor::Granted(&one), Some(54_321)),
-            (NameActor::Own(Actor::elevate(&one, Elevated::Attributes)), Some(54_321)),
+            (NameActor::Own(Actor::elevate(&one, ElevationReason::Attributes)), Some(54_321)),
             (NameActor::Own(Actor::server(ServerWork::Metadata)), Some(0)),
             (NameActor::Own(root), Some(0)),
             (NameActor::Own(invalid.actor()), Some(1)),

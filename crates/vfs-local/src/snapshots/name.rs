@@ -9,10 +9,10 @@ const PARTS_MAX: usize = 64;
 /// (seconds since 1970), `%%`, and `*` for any text. Times are UTC; an omitted field has its
 /// minimum.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameFormat(Vec<Part>);
+pub struct NameFormat(Vec<NamePart>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum NamePart {
     Byte(u8),
     Any,
     Year,
@@ -58,16 +58,16 @@ impl NameFormat {
         let mut bytes = text.bytes();
         while let Some(byte) = bytes.next() {
             parts.push(match byte {
-                b'*' => Part::Any,
+                b'*' => NamePart::Any,
                 b'%' => match bytes.next() {
-                    Some(b'Y') => Part::Year,
-                    Some(b'm') => Part::Month,
-                    Some(b'd') => Part::Day,
-                    Some(b'H') => Part::Hour,
-                    Some(b'M') => Part::Minute,
-                    Some(b'S') => Part::Second,
-                    Some(b's') => Part::Epoch,
-                    Some(b'%') => Part::Byte(b'%'),
+                    Some(b'Y') => NamePart::Year,
+                    Some(b'm') => NamePart::Month,
+                    Some(b'd') => NamePart::Day,
+                    Some(b'H') => NamePart::Hour,
+                    Some(b'M') => NamePart::Minute,
+                    Some(b'S') => NamePart::Second,
+                    Some(b's') => NamePart::Epoch,
+                    Some(b'%') => NamePart::Byte(b'%'),
                     Some(other) => {
                         let other = char::from(other);
                         return wrong(format!(
@@ -77,15 +77,15 @@ impl NameFormat {
                     None => return wrong("it ends with %; write %% for one".into()),
                 },
                 b'/' => return wrong("a name has no /".into()),
-                other => Part::Byte(other),
+                other => NamePart::Byte(other),
             });
         }
         let has = |part| parts.contains(&part);
-        let tells_day = has(Part::Year) && has(Part::Month) && has(Part::Day);
-        if !tells_day && !has(Part::Epoch) {
+        let tells_day = has(NamePart::Year) && has(NamePart::Month) && has(NamePart::Day);
+        if !tells_day && !has(NamePart::Epoch) {
             return wrong("it must have %Y, %m and %d, or %s".into());
         }
-        if parts.len() > PARTS_MAX || parts.iter().filter(|p| **p == Part::Any).count() > 2 {
+        if parts.len() > PARTS_MAX || parts.iter().filter(|p| **p == NamePart::Any).count() > 2 {
             return wrong(format!("it has more than {PARTS_MAX} parts, or more than two *"));
         }
         Ok(Self(parts))
@@ -112,7 +112,11 @@ impl NameFormat {
     }
 }
 
-fn read(parts: &[Part], name: &[u8], mut fields: SnapshotNameFields) -> Option<SnapshotNameFields> {
+fn read(
+    parts: &[NamePart],
+    name: &[u8],
+    mut fields: SnapshotNameFields,
+) -> Option<SnapshotNameFields> {
     let Some((part, parts)) = parts.split_first() else {
         return name.is_empty().then_some(fields);
     };
@@ -123,20 +127,20 @@ fn read(parts: &[Part], name: &[u8], mut fields: SnapshotNameFields) -> Option<S
         is_number.then_some((number, rest))
     };
     let (slot, count) = match part {
-        Part::Byte(byte) => return read(parts, name.strip_prefix(&[*byte])?, fields),
+        NamePart::Byte(byte) => return read(parts, name.strip_prefix(&[*byte])?, fields),
         // A format has at most two of them, and a name at most 255 bytes.
-        Part::Any => return (0..=name.len()).find_map(|at| read(parts, &name[at..], fields)),
-        Part::Epoch => {
+        NamePart::Any => return (0..=name.len()).find_map(|at| read(parts, &name[at..], fields)),
+        NamePart::Epoch => {
             let count = name.iter().take(11).take_while(|b| b.is_ascii_digit()).count();
             let (epoch, rest) = digits(count)?;
             return read(parts, rest, SnapshotNameFields { epoch: Some(epoch), ..fields });
         }
-        Part::Year => (&mut fields.year, 4),
-        Part::Month => (&mut fields.month, 2),
-        Part::Day => (&mut fields.day, 2),
-        Part::Hour => (&mut fields.hour, 2),
-        Part::Minute => (&mut fields.minute, 2),
-        Part::Second => (&mut fields.second, 2),
+        NamePart::Year => (&mut fields.year, 4),
+        NamePart::Month => (&mut fields.month, 2),
+        NamePart::Day => (&mut fields.day, 2),
+        NamePart::Hour => (&mut fields.hour, 2),
+        NamePart::Minute => (&mut fields.minute, 2),
+        NamePart::Second => (&mut fields.second, 2),
     };
     let (number, rest) = digits(count)?;
     *slot = number;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    AttributeChanges, Attributes, ChildName, ChildRename, DosInfo, Elevated, EntryChoice,
+    AttributeChanges, Attributes, ChildName, ChildRename, DosInfo, ElevationReason, EntryChoice,
     ExpectedChild, FileKey, FsError, ListSink, ListedEntry, ListingRequest, NameActor, NameLookup,
     NewChild, OwnerChange, Replace, ServerWork, SpecialKind,
 };
@@ -468,7 +468,7 @@ pub fn elevated_calls_resolve_no_cached_path(names: NameLookup<'_>) {
     let directory = directory(vfs, "d");
     let node = file(vfs, "d/f", b"");
     let user = user();
-    let powers = Elevated::ALL.map(|elevated| Actor::elevate(&user, elevated));
+    let powers = ElevationReason::ALL.map(|elevated| Actor::elevate(&user, elevated));
     for actor in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
         let (present, new) = (path("d/f"), path("d/new"));
         let child = ChildName { directory: &*directory, path: &new };

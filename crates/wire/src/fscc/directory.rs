@@ -1,6 +1,6 @@
 //! Entries of a directory listing. MS-FSCC 2.4.8, 2.4.10, 2.4.14, 2.4.17 to 2.4.20, 2.4.33.
 
-use crate::codec::{Malformed, Reader, utf16_units};
+use crate::codec::{DecodeError, Reader, utf16_units};
 use crate::fscc::{FileTime, PosixInfo};
 use crate::smb::AppleDetails;
 
@@ -100,11 +100,11 @@ pub fn put_directory_record(
 /// after the last entry.
 ///
 /// # Errors
-/// [`Malformed`] if the entry is truncated, or `NextEntryOffset` does not lead forward.
+/// [`DecodeError`] if the entry is truncated, or `NextEntryOffset` does not lead forward.
 pub fn take_directory_record(
     class: DirectoryClass,
     list: &[u8],
-) -> Result<(DirectoryRecord, &[u8]), Malformed> {
+) -> Result<(DirectoryRecord, &[u8]), DecodeError> {
     let mut r = Reader::new(list);
     let next = r.u32("directory record")? as usize;
     let mut record = DirectoryRecord { index: r.u32("directory record")?, ..Default::default() };

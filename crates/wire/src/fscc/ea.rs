@@ -1,6 +1,6 @@
 //! Lists of extended attributes. MS-FSCC 2.4.16.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 
 /// Maximum number of extended attributes in one list.
 const ENTRIES_MAX: usize = 4096;
@@ -19,8 +19,8 @@ pub struct EaEntry<'a> {
 /// Reads a list of names and values.
 ///
 /// # Errors
-/// [`Malformed`] if an entry exceeds the list.
-pub fn decode_ea_list(mut bytes: &[u8]) -> Result<Vec<EaEntry<'_>>, Malformed> {
+/// [`DecodeError`] if an entry exceeds the list.
+pub fn decode_ea_list(mut bytes: &[u8]) -> Result<Vec<EaEntry<'_>>, DecodeError> {
     let mut entries = Vec::new();
     while !bytes.is_empty() {
         let mut r = Reader::new(bytes);
@@ -46,8 +46,8 @@ pub fn decode_ea_list(mut bytes: &[u8]) -> Result<Vec<EaEntry<'_>>, Malformed> {
 /// Decodes the list of names of a query. MS-FSCC 2.4.16.1.
 ///
 /// # Errors
-/// [`Malformed`] if an entry exceeds the list.
-pub fn decode_ea_names(mut bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+/// [`DecodeError`] if an entry exceeds the list.
+pub fn decode_ea_names(mut bytes: &[u8]) -> Result<Vec<&[u8]>, DecodeError> {
     let mut names = Vec::new();
     while !bytes.is_empty() {
         let mut r = Reader::new(bytes);

@@ -1,6 +1,6 @@
 //! File information classes. MS-FSCC 2.4.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::fscc::FileTime;
 
 /// File information classes that a client may query or set.
@@ -258,8 +258,8 @@ impl BasicInfo {
     /// Reads the information.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let mut times = [FileTime(0); 4];
         for time in &mut times {
@@ -286,8 +286,8 @@ impl<'a> RenameInfo<'a> {
     /// Reads the information.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let flags = r.u32("rename")?;
         r.skip(4, "rename")?;

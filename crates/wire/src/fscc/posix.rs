@@ -1,7 +1,7 @@
 //! File and file system information of the SMB 3.1.1 POSIX extensions, in the form that Samba and
 //! Linux use. POSIX-SMB2 2.1.3.2.1, POSIX-FSCC 2.1.1, 2.2.1, 2.3.1.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::fscc::FileTime;
 
 /// Identifies the extensions in NEGOTIATE and in CREATE.
@@ -152,8 +152,8 @@ impl PosixFsInfo {
 /// device afterwards.
 ///
 /// # Errors
-/// [`Malformed`] if it is not four bytes long.
-pub fn decode_posix_mode(data: &[u8]) -> Result<Option<u32>, Malformed> {
+/// [`DecodeError`] if it is not four bytes long.
+pub fn decode_posix_mode(data: &[u8]) -> Result<Option<u32>, DecodeError> {
     let mut r = Reader::new(data);
     let mode = r.u32("POSIX mode")?;
     if r.remaining() > 0 {

@@ -1,6 +1,6 @@
 //! User quotas. MS-FSCC 2.4.41, 2.4.41.1, MS-SMB2 2.2.37.1.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 
 /// Maximum number of entries in one list.
 const ENTRIES_MAX: usize = 4096;
@@ -30,8 +30,8 @@ pub struct QuotaEntry<'a> {
 /// Decodes the quotas of a set request.
 ///
 /// # Errors
-/// [`Malformed`] if an entry exceeds the list.
-pub fn decode_quota_list(bytes: &[u8]) -> Result<Vec<QuotaEntry<'_>>, Malformed> {
+/// [`DecodeError`] if an entry exceeds the list.
+pub fn decode_quota_list(bytes: &[u8]) -> Result<Vec<QuotaEntry<'_>>, DecodeError> {
     chain(bytes, |r| {
         let length = r.u32("quota")? as usize;
         r.skip(8, "quota change time")?;
@@ -47,7 +47,7 @@ pub fn decode_quota_list(bytes: &[u8]) -> Result<Vec<QuotaEntry<'_>>, Malformed>
 ///
 /// # Errors
 /// As [`decode_quota_list`].
-pub fn decode_quota_users(bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+pub fn decode_quota_users(bytes: &[u8]) -> Result<Vec<&[u8]>, DecodeError> {
     chain(bytes, |r| {
         let length = r.u32("quota user")? as usize;
         r.take(length, "quota user")
@@ -57,8 +57,8 @@ pub fn decode_quota_users(bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
 /// Decodes entries that each start with the distance to the next one (`NextEntryOffset`).
 fn chain<'a, T>(
     mut bytes: &'a [u8],
-    entry: impl Fn(&mut Reader<'a>) -> Result<T, Malformed>,
-) -> Result<Vec<T>, Malformed> {
+    entry: impl Fn(&mut Reader<'a>) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
     let mut entries = Vec::new();
     while !bytes.is_empty() {
         let mut r = Reader::new(bytes);
@@ -129,8 +129,8 @@ impl<'a> QuotaQuery<'a> {
     /// Decodes the query.
     ///
     /// # Errors
-    /// [`Malformed`] if the query is short or a part exceeds it.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the query is short or a part exceeds it.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let single = r.u8("quota query")? != 0;
         let restart = r.u8("quota query")? != 0;

@@ -1,6 +1,6 @@
 //! Reparse points. MS-FSCC 2.1.2.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 
 /// IO_REPARSE_TAG_SYMLINK.
 pub const REPARSE_TAG_SYMLINK: u32 = 0xA000_000C;
@@ -66,9 +66,9 @@ impl<'a> ReparseBuffer<'a> {
     /// Decodes a buffer from disk or from the network. MS-FSCC 2.1.2.2, 2.1.2.3.
     ///
     /// # Errors
-    /// [`Malformed`] if its length differs from `ReparseDataLength`, or exceeds
+    /// [`DecodeError`] if its length differs from `ReparseDataLength`, or exceeds
     /// [`REPARSE_BYTES_MAX`].
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let tag = r.u32("reparse tag")?;
         let length = usize::from(r.u16("reparse length")?);
@@ -98,8 +98,8 @@ impl Symlink {
     /// Decodes the data of [`REPARSE_TAG_SYMLINK`]. The print name is ignored.
     ///
     /// # Errors
-    /// [`Malformed`] if a name lies outside the data.
-    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if a name lies outside the data.
+    pub fn decode(data: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(data);
         let offset = usize::from(r.u16("link")?);
         let length = usize::from(r.u16("link")?);
@@ -171,8 +171,8 @@ impl SpecialFile {
     /// The file type that a buffer describes; `None` if it is neither pipe, socket nor device.
     ///
     /// # Errors
-    /// [`Malformed`] for data of [`REPARSE_TAG_NFS`] with an unknown type.
-    pub fn decode(buffer: &ReparseBuffer<'_>) -> Result<Option<Self>, Malformed> {
+    /// [`DecodeError`] for data of [`REPARSE_TAG_NFS`] with an unknown type.
+    pub fn decode(buffer: &ReparseBuffer<'_>) -> Result<Option<Self>, DecodeError> {
         match buffer.tag {
             REPARSE_TAG_AF_UNIX => return Ok(Some(Self::Socket)),
             REPARSE_TAG_LX_FIFO => return Ok(Some(Self::Fifo)),
@@ -196,8 +196,8 @@ impl SpecialFile {
 /// The target of a symbolic link in [`REPARSE_TAG_NFS`] data; `None` for other types.
 ///
 /// # Errors
-/// [`Malformed`] for data with an unknown type.
-pub fn decode_nfs_link(data: &[u8]) -> Result<Option<Vec<u16>>, Malformed> {
+/// [`DecodeError`] for data with an unknown type.
+pub fn decode_nfs_link(data: &[u8]) -> Result<Option<Vec<u16>>, DecodeError> {
     let mut r = Reader::new(data);
     let kind = r.u64("special file")?;
     let length = match kind {

@@ -10,7 +10,7 @@ mod types;
 use super::acl::{Acl, Acl41};
 use super::xdr::{ReservedWord, XdrReader, XdrWriter, field, xdr_struct};
 use super::{Bitmap4, FileHandle, FileType, NfsStatus, NfsTime};
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 pub use types::*;
 
 xdr_struct! {
@@ -30,11 +30,11 @@ pub enum BadAttributes {
     /// No specification defines the number, so the position of the following values is unknown.
     Unknown(u32),
     /// The values do not match the mask.
-    Malformed(Malformed),
+    Malformed(DecodeError),
 }
 
-impl From<Malformed> for BadAttributes {
-    fn from(malformed: Malformed) -> Self {
+impl From<DecodeError> for BadAttributes {
+    fn from(malformed: DecodeError) -> Self {
         Self::Malformed(malformed)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::limits::BITMAP_WORDS_MAX;
 use super::xdr::{Decode, Encode, XdrReader, XdrWriter};
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not, Sub};
 
 /// A set of the numbers 0 to 126.
@@ -109,7 +109,7 @@ impl Not for Bitmap4 {
 
 impl Decode<'_> for Bitmap4 {
     #[inline]
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         let words = r.count(BITMAP_WORDS_MAX, "bitmap")?;
         let mut bits = 0;
         for at in 0..words {

@@ -3,13 +3,13 @@
 use super::attributes::FsId;
 use super::compound::{NoResult, Tag};
 use super::limits::{NOTIFICATIONS_MAX, REFERRING_CALLS_MAX};
-use super::ops::{LayoutIoMode, OpenDelegation, WriteResponse};
+use super::ops::{LayoutIoMode, NfsWriteResponse, OpenDelegation};
 use super::reply::ResultBody;
 use super::xdr::{Decode, Encode, List, ReservedWord, XdrReader, XdrWriter, xdr_struct};
 use super::{
-    Bitmap4, CallbackNumber, Fattr, FileHandle, NfsStatus, SessionId, StateId, StateOwner,
+    Bitmap4, CallbackNumber, Fattr, FileHandle, NfsSessionId, NfsStatus, StateId, StateOwner,
 };
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 
 /// Maximum number of operations in one callback compound.
 const CALLBACK_OPERATIONS_MAX: u32 = 64;
@@ -147,7 +147,7 @@ xdr_struct! {
     /// Referring calls of one session: `referring_call_list4`.
     struct ReferringCalls {
         /// The session.
-        session_id: SessionId,
+        session_id: NfsSessionId,
         /// The requests.
         calls: List<ReferringCall, REFERRING_CALLS_MAX>,
     }
@@ -155,7 +155,7 @@ xdr_struct! {
     /// CB_SEQUENCE's arguments.
     struct CbSequenceArgs {
         /// The session.
-        session_id: SessionId,
+        session_id: NfsSessionId,
         /// Sequence id of the callback in its slot.
         sequence_id: u32,
         /// Slot id.
@@ -172,7 +172,7 @@ xdr_struct! {
     #[derive(Copy)]
     struct CbSequenceResult {
         /// The session.
-        session_id: SessionId,
+        session_id: NfsSessionId,
         /// Sequence id of the request.
         sequence_id: u32,
         /// Slot id of the request.
@@ -230,7 +230,7 @@ pub enum LayoutRecall {
 }
 
 impl Decode<'_> for LayoutRecall {
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         Ok(match r.u32("layoutrecall_type")? {
             1 => Self::File(r.get()?),
             2 => Self::FileSystem(r.get()?),
@@ -260,7 +260,7 @@ impl Encode for LayoutRecall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OffloadOutcome {
     /// The copy succeeded.
-    Done(WriteResponse),
+    Done(NfsWriteResponse),
     /// The copy failed.
     Failed {
         /// Why.
@@ -271,7 +271,7 @@ pub enum OffloadOutcome {
 }
 
 impl Decode<'_> for OffloadOutcome {
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         match r.get()? {
             NfsStatus::OK => r.get().map(Self::Done),
             status => Ok(Self::Failed { status, copied_bytes: r.get()? }),
@@ -314,8 +314,8 @@ macro_rules! callbacks {
             /// Decodes the arguments of the callback with this number.
             ///
             /// # Errors
-            /// [`Malformed`] if the arguments do not decode, or the number is undefined.
-            pub fn decode(number: CallbackNumber, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+            /// [`DecodeError`] if the arguments do not decode, or the number is undefined.
+            pub fn decode(number: CallbackNumber, r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
                 match number {
                     $(CallbackNumber::$number => r.get().map(Self::$variant),)*
                     _ => Err(r.malformed("callback number")),
@@ -348,12 +348,12 @@ macro_rules! callbacks {
             /// Decodes the body that follows the status.
             ///
             /// # Errors
-            /// [`Malformed`] if the body does not decode, or the number is undefined.
+            /// [`DecodeError`] if the body does not decode, or the number is undefined.
             pub fn decode(
                 number: CallbackNumber,
                 status: NfsStatus,
                 r: &mut XdrReader<'a>,
-            ) -> Result<Self, Malformed> {
+            ) -> Result<Self, DecodeError> {
                 match number {
                     $(CallbackNumber::$number => {
                         Result::<$result, NfsStatus>::decode_body(status, r).map(Self::$variant)
@@ -446,8 +446,8 @@ impl<'a> CallbackCompound<'a> {
     /// Decodes the header of the compound.
     ///
     /// # Errors
-    /// [`Malformed`]: the client replies GARBAGE_ARGS.
-    pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`]: the client replies GARBAGE_ARGS.
+    pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         let tag = r.get()?;
         let minor_version = r.u32("minorversion")?;
         r.u32("callback_ident")?;
@@ -531,8 +531,8 @@ impl<'a> CallbackResults<'a> {
     /// Decodes the header of the reply.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes end early.
-    pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the bytes end early.
+    pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         let status = r.get()?;
         r.get::<Tag<'_>>()?;
         let left = r.count(CALLBACK_OPERATIONS_MAX as usize, "number of results")? as u32;

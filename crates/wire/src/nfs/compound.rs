@@ -5,7 +5,7 @@ use super::ops::Operation;
 use super::reply::ResultBody;
 use super::xdr::{Opaque, ReservedWord, XdrReader, XdrWriter};
 use super::{NfsStatus, OperationNumber};
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 
 /// Client-chosen text at the start of a compound, which the reply echoes.
 pub type Tag<'a> = Opaque<'a, TAG_BYTES_MAX>;
@@ -37,8 +37,8 @@ impl<'a> Compound<'a> {
     /// Decodes the header of the compound.
     ///
     /// # Errors
-    /// [`Malformed`]: the server replies GARBAGE_ARGS.
-    pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`]: the server replies GARBAGE_ARGS.
+    pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         let tag = r.get()?;
         let minor_version = r.u32("minorversion")?;
         let operation_count = r.u32("number of operations")?;
@@ -214,11 +214,11 @@ pub enum NoResult {
     /// An operation failed with this status, so the compound ended.
     Failed(NfsStatus),
     /// The reply does not match the request.
-    Malformed(Malformed),
+    Malformed(DecodeError),
 }
 
-impl From<Malformed> for NoResult {
-    fn from(malformed: Malformed) -> Self {
+impl From<DecodeError> for NoResult {
+    fn from(malformed: DecodeError) -> Self {
         Self::Malformed(malformed)
     }
 }
@@ -227,8 +227,8 @@ impl<'a> CompoundResults<'a> {
     /// Decodes the header of the reply.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes end early.
-    pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the bytes end early.
+    pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         let status = r.get()?;
         let tag = r.get()?;
         let left = r.count(COMPOUND_OPERATIONS_MAX, "number of results")? as u32;
@@ -239,8 +239,8 @@ impl<'a> CompoundResults<'a> {
     /// [`CompoundResults::reader`].
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes end early.
-    pub fn next_status(&mut self) -> Result<Option<(OperationNumber, NfsStatus)>, Malformed> {
+    /// [`DecodeError`] if the bytes end early.
+    pub fn next_status(&mut self) -> Result<Option<(OperationNumber, NfsStatus)>, DecodeError> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         self.left = left;
         Ok(Some((self.r.get()?, self.r.get()?)))

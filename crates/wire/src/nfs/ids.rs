@@ -2,7 +2,7 @@
 
 use super::limits::FILE_HANDLE_BYTES_MAX;
 use super::xdr::{Decode, Encode, XdrReader, XdrWriter, field, xdr_newtype};
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -12,13 +12,13 @@ pub struct ClientId(pub u64);
 
 /// Session id: `sessionid4`. RFC 8881 2.10.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SessionId(pub [u8; 16]);
+pub struct NfsSessionId(pub [u8; 16]);
 
 /// Eight bytes that distinguish one instance from another: `verifier4`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Verifier(pub [u8; 8]);
 
-xdr_newtype!(ClientId SessionId Verifier);
+xdr_newtype!(ClientId NfsSessionId Verifier);
 
 /// Id of an open, of locks or of a delegation: `stateid4`. RFC 8881 8.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,7 +48,7 @@ impl StateId {
 
 impl Decode<'_> for StateId {
     #[inline]
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { seqid: field(r, "stateid.seqid")?, other: field(r, "stateid.other")? })
     }
 }
@@ -108,7 +108,7 @@ impl fmt::Debug for FileHandle {
 
 impl Decode<'_> for FileHandle {
     #[inline]
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         let handle = r.opaque(FILE_HANDLE_BYTES_MAX, "filehandle")?;
         Self::new(handle).ok_or(r.malformed("filehandle"))
     }

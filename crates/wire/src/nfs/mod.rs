@@ -5,8 +5,9 @@
 //! |---|---|
 //! | [`xdr`] | the reader, the writer, the traits [`xdr::Decode`] and [`xdr::Encode`] |
 //! | [`rpc`] | records, call and reply headers, credentials |
-//! | [`ids`] | [`ClientId`], [`SessionId`], [`StateId`], [`Verifier`], [`FileHandle`] |
-//! | [`bitmap`], [`time`], [`status`], [`numbers`] | [`Bitmap4`], [`NfsTime`], [`NfsStatus`], [`OperationNumber`] |
+//! | [`ids`] | [`ClientId`], [`NfsSessionId`], [`StateId`], [`Verifier`], [`FileHandle`] |
+//! | [`bitmap`], [`time`], [`status`], [`numbers`] | [`Bitmap4`], [`NfsTime`], [`NfsStatus`],
+//! [`OperationNumber`] |
 //! | [`common`] | types that several operations share |
 //! | [`ops`] | arguments and results of operations: [`Operation`], [`OperationResult`] |
 //! | [`compound`] | [`Compound`] iterates over the operations of a call; [`CompoundReply`],
@@ -15,7 +16,8 @@
 //! the client's side |
 //! | [`reply`] | [`ResultBody`]: the body that follows an operation's status |
 //! | [`acl`] | access control lists |
-//! | [`attributes`] | [`Fattr`] as sent, [`NfsAttributes`] by name, [`AttributeWriter`] for servers |
+//! | [`attributes`] | [`Fattr`] as sent, [`NfsAttributes`] by name, [`AttributeWriter`] for servers
+//! |
 //! | [`limits`] | upper bounds of one message's contents |
 //!
 //! Types have the nouns of the specification without its suffixes (`READ4args`
@@ -47,7 +49,7 @@ pub use common::{Access, ChangeInfo, FileType, LockType, StableHow, StateOwner};
 pub use compound::{
     BadOperation, Compound, CompoundReply, CompoundRequest, CompoundResults, NoResult,
 };
-pub use ids::{ClientId, FileHandle, SessionId, StateId, Verifier};
+pub use ids::{ClientId, FileHandle, NfsSessionId, StateId, Verifier};
 pub use numbers::{CallbackNumber, OperationNumber};
 pub use ops::{Operation, OperationResult};
 pub use reply::ResultBody;

@@ -34,7 +34,7 @@ use super::xdr::{Encode, XdrReader, XdrWriter};
 use super::{
     Bitmap4, ChangeInfo, Fattr, FileHandle, NfsStatus, OperationNumber, StateId, Verifier,
 };
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 pub use allocate::*;
 pub use attributes::*;
 pub use clone::*;
@@ -84,12 +84,12 @@ macro_rules! operations {
             /// Decodes the arguments of the operation with this number.
             ///
             /// # Errors
-            /// [`Malformed`] if the arguments do not decode, or the number is undefined.
+            /// [`DecodeError`] if the arguments do not decode, or the number is undefined.
             #[inline]
             pub fn decode(
                 number: OperationNumber,
                 r: &mut XdrReader<'a>,
-            ) -> Result<Self, Malformed> {
+            ) -> Result<Self, DecodeError> {
                 match number {
                     $(OperationNumber::$number => {
                         Ok(operations!(@value r $variant $($args)?))
@@ -135,12 +135,12 @@ macro_rules! operations {
             /// Decodes the body that follows the status.
             ///
             /// # Errors
-            /// [`Malformed`] if the body does not decode, or the number is undefined.
+            /// [`DecodeError`] if the body does not decode, or the number is undefined.
             pub fn decode(
                 number: OperationNumber,
                 status: NfsStatus,
                 r: &mut XdrReader<'a>,
-            ) -> Result<Self, Malformed> {
+            ) -> Result<Self, DecodeError> {
                 match number {
                     $(OperationNumber::$number => {
                         <$reply>::decode_body(status, r).map(Self::$variant)
@@ -281,7 +281,7 @@ operations! {
     /// Announces an access pattern.
     IO_ADVISE IoAdvise(IoAdviseArgs) -> StatusOr<Bitmap4>;
     /// Writes a repeated pattern.
-    WRITE_SAME WriteSame(WriteSameArgs<'a>) -> StatusOr<WriteResponse>;
+    WRITE_SAME WriteSame(WriteSameArgs<'a>) -> StatusOr<NfsWriteResponse>;
     /// Copies data.
     COPY Copy(CopyArgs<'a>) -> CopyReply;
     /// Prepares an inter-server copy.

@@ -2,7 +2,7 @@
 
 use super::NfsStatus;
 use super::xdr::{Decode, Encode, XdrReader, XdrWriter};
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 
 /// The body that follows the status of one operation.
 ///
@@ -15,8 +15,8 @@ pub trait ResultBody<'a>: Sized {
     /// Decodes the body that follows `status`.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes end early or do not decode.
-    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed>;
+    /// [`DecodeError`] if the bytes end early or do not decode.
+    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, DecodeError>;
 
     /// Writes the body that follows the status.
     fn encode_body(&self, w: &mut XdrWriter<'_>);
@@ -29,7 +29,7 @@ impl<'a, T: Decode<'a> + Encode> ResultBody<'a> for Result<T, NfsStatus> {
     }
 
     #[inline]
-    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         if status.is_ok() { r.get().map(Ok) } else { Ok(Err(status)) }
     }
 

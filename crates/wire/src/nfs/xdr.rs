@@ -2,7 +2,7 @@
 //! RPC and NFS codecs. All integers are big-endian, and every item occupies a multiple of four
 //! bytes.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 use std::ops::Deref;
 
 /// Decodes one message front to back. Copies share the bytes, not the position.
@@ -41,27 +41,27 @@ impl<'a> XdrReader<'a> {
         &self.inner.whole()[position..self.inner.position()]
     }
 
-    /// A [`Malformed`] at the current position.
+    /// A [`DecodeError`] at the current position.
     #[must_use]
-    pub fn malformed(&self, what: &'static str) -> Malformed {
+    pub fn malformed(&self, what: &'static str) -> DecodeError {
         self.inner.malformed(what)
     }
 
     /// Decodes one value of the inferred type.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes end early or do not decode.
+    /// [`DecodeError`] if the bytes end early or do not decode.
     #[inline]
-    pub fn get<T: Decode<'a>>(&mut self) -> Result<T, Malformed> {
+    pub fn get<T: Decode<'a>>(&mut self) -> Result<T, DecodeError> {
         T::decode(self)
     }
 
     /// Reads an unsigned integer.
     ///
     /// # Errors
-    /// [`Malformed`] at the end of the message.
+    /// [`DecodeError`] at the end of the message.
     #[inline]
-    pub fn u32(&mut self, what: &'static str) -> Result<u32, Malformed> {
+    pub fn u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
         Ok(u32::from_be_bytes(self.inner.array(what)?))
     }
 
@@ -70,16 +70,16 @@ impl<'a> XdrReader<'a> {
     /// # Errors
     /// As [`XdrReader::u32`].
     #[inline]
-    pub fn u64(&mut self, what: &'static str) -> Result<u64, Malformed> {
+    pub fn u64(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         Ok(u64::from_be_bytes(self.inner.array(what)?))
     }
 
     /// Reads a boolean.
     ///
     /// # Errors
-    /// [`Malformed`] if the value is neither 0 nor 1. RFC 4506 4.4.
+    /// [`DecodeError`] if the value is neither 0 nor 1. RFC 4506 4.4.
     #[inline]
-    pub fn bool(&mut self, what: &'static str) -> Result<bool, Malformed> {
+    pub fn bool(&mut self, what: &'static str) -> Result<bool, DecodeError> {
         match self.u32(what)? {
             0 => Ok(false),
             1 => Ok(true),
@@ -90,9 +90,9 @@ impl<'a> XdrReader<'a> {
     /// Reads fixed-length opaque data and its padding.
     ///
     /// # Errors
-    /// [`Malformed`] if fewer bytes are left.
+    /// [`DecodeError`] if fewer bytes are left.
     #[inline]
-    pub fn fixed(&mut self, length: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
+    pub fn fixed(&mut self, length: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let data = self.inner.take(length, what)?;
         // RFC 4506 4.9 requires zeros. The reader ignores their values, because old clients send
         // others.
@@ -103,9 +103,9 @@ impl<'a> XdrReader<'a> {
     /// Reads a fixed array of bytes.
     ///
     /// # Errors
-    /// [`Malformed`] if fewer bytes are left.
+    /// [`DecodeError`] if fewer bytes are left.
     #[inline]
-    pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
+    pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
         let data = self.inner.array(what)?;
         self.inner.skip(padding(N), what)?;
         Ok(data)
@@ -114,9 +114,13 @@ impl<'a> XdrReader<'a> {
     /// Reads variable-length opaque data of at most `length_max` bytes, and its padding.
     ///
     /// # Errors
-    /// [`Malformed`] if the length exceeds the limit or the remaining bytes.
+    /// [`DecodeError`] if the length exceeds the limit or the remaining bytes.
     #[inline]
-    pub fn opaque(&mut self, length_max: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
+    pub fn opaque(
+        &mut self,
+        length_max: usize,
+        what: &'static str,
+    ) -> Result<&'a [u8], DecodeError> {
         let length = self.u32(what)? as usize;
         if length > length_max {
             return Err(self.malformed(what));
@@ -127,9 +131,9 @@ impl<'a> XdrReader<'a> {
     /// Reads the count of a variable-length array.
     ///
     /// # Errors
-    /// [`Malformed`] if the count exceeds the limit.
+    /// [`DecodeError`] if the count exceeds the limit.
     #[inline]
-    pub fn count(&mut self, count_max: usize, what: &'static str) -> Result<usize, Malformed> {
+    pub fn count(&mut self, count_max: usize, what: &'static str) -> Result<usize, DecodeError> {
         let count = self.u32(what)? as usize;
         if count > count_max { Err(self.malformed(what)) } else { Ok(count) }
     }
@@ -257,8 +261,8 @@ pub trait Decode<'a>: Sized {
     /// Decodes one value.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes end early or do not decode.
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed>;
+    /// [`DecodeError`] if the bytes end early or do not decode.
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError>;
 }
 
 /// A type that can be encoded.
@@ -271,7 +275,7 @@ macro_rules! integer {
     ($($type:ty, $read:ident, $write:ident as $wide:ty;)*) => {$(
         impl Decode<'_> for $type {
             #[inline]
-            fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+            fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
                 r.$read(stringify!($type)).map(|value| value as $type)
             }
         }
@@ -296,7 +300,7 @@ integer! {
 /// The arguments or results of operations that have none.
 impl Decode<'_> for () {
     #[inline]
-    fn decode(_: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(_: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         Ok(())
     }
 }
@@ -308,7 +312,7 @@ impl Encode for () {
 
 impl<const N: usize> Decode<'_> for [u8; N] {
     #[inline]
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         r.array("fixed opaque")
     }
 }
@@ -324,7 +328,7 @@ impl<const N: usize> Encode for [u8; N] {
 /// only.
 impl<'a> Decode<'a> for &'a [u8] {
     #[inline]
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         r.opaque(usize::MAX, "opaque")
     }
 }
@@ -339,7 +343,7 @@ impl Encode for &[u8] {
 /// Optional data. RFC 4506 4.19.
 impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     #[inline]
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         if r.bool("optional")? { r.get().map(Some) } else { Ok(None) }
     }
 }
@@ -360,7 +364,7 @@ pub struct Opaque<'a, const MAX: usize>(pub &'a [u8]);
 
 impl<'a, const MAX: usize> Decode<'a> for Opaque<'a, MAX> {
     #[inline]
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         r.opaque(MAX, "bounded opaque").map(Self)
     }
 }
@@ -391,7 +395,7 @@ impl<T, const MAX: usize> Default for List<T, MAX> {
 }
 
 impl<'a, T: Decode<'a>, const MAX: usize> Decode<'a> for List<T, MAX> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         let count = r.count(MAX, "list")?;
         let mut elements = Vec::new();
         for _ in 0..count {
@@ -448,7 +452,7 @@ macro_rules! xdr_struct {
             #[inline]
             fn decode(
                 r: &mut $crate::nfs::xdr::XdrReader<$life>,
-            ) -> Result<Self, $crate::codec::Malformed> {
+            ) -> Result<Self, $crate::codec::DecodeError> {
                 Ok(Self { $($field: $crate::nfs::xdr::field(
                     r, concat!(stringify!($name), ".", stringify!($field)))?,)* })
             }
@@ -459,7 +463,7 @@ macro_rules! xdr_struct {
             #[inline]
             fn decode(
                 r: &mut $crate::nfs::xdr::XdrReader<'_>,
-            ) -> Result<Self, $crate::codec::Malformed> {
+            ) -> Result<Self, $crate::codec::DecodeError> {
                 Ok(Self { $($field: $crate::nfs::xdr::field(
                     r, concat!(stringify!($name), ".", stringify!($field)))?,)* })
             }
@@ -472,8 +476,8 @@ macro_rules! xdr_struct {
 pub(super) fn field<'a, T: Decode<'a>>(
     r: &mut XdrReader<'a>,
     what: &'static str,
-) -> Result<T, Malformed> {
-    T::decode(r).map_err(|inner| Malformed { what, at: inner.at })
+) -> Result<T, DecodeError> {
+    T::decode(r).map_err(|inner| DecodeError { what, at: inner.at })
 }
 
 /// Declares a closed enumeration with its codec; any other number is malformed.
@@ -492,7 +496,7 @@ macro_rules! xdr_enum {
             #[inline]
             fn decode(
                 r: &mut $crate::nfs::xdr::XdrReader<'_>,
-            ) -> Result<Self, $crate::codec::Malformed> {
+            ) -> Result<Self, $crate::codec::DecodeError> {
                 match r.u32(stringify!($name))? {
                     $($value => Ok(Self::$variant),)*
                     _ => Err(r.malformed(stringify!($name))),
@@ -567,7 +571,7 @@ macro_rules! xdr_newtype {
             #[inline]
             fn decode(
                 r: &mut $crate::nfs::xdr::XdrReader<'_>,
-            ) -> Result<Self, $crate::codec::Malformed> {
+            ) -> Result<Self, $crate::codec::DecodeError> {
                 $crate::nfs::xdr::field(r, stringify!($name)).map(Self)
             }
         }

@@ -1,6 +1,6 @@
 //! The NTLM acceptor (server): sends CHALLENGE, verifies AUTHENTICATE. MS-NLMP 3.2.5.
 
-use crate::codec::{Malformed, put_utf16};
+use crate::codec::{DecodeError, put_utf16};
 use crate::fscc::FileTime;
 use crate::ntlm::crypto::{MessageSigner, NtHash, hmac_md5, rc4};
 use crate::ntlm::message::{self, Authenticate, MIC, av, find_av, flags, put_av, text};
@@ -91,8 +91,8 @@ pub enum LogonRefusal {
     },
 }
 
-impl From<Malformed> for LogonRefusal {
-    fn from(malformed: Malformed) -> Self {
+impl From<DecodeError> for LogonRefusal {
+    fn from(malformed: DecodeError) -> Self {
         Self::Malformed(malformed.what)
     }
 }

@@ -1,6 +1,6 @@
 //! The NTLM initiator (client): sends NEGOTIATE, answers CHALLENGE. MS-NLMP 3.1.5.
 
-use crate::codec::{Malformed, put_utf16};
+use crate::codec::{DecodeError, put_utf16};
 use crate::fscc::FileTime;
 use crate::ntlm::crypto::{MessageSigner, NtHash, hmac_md5, rc4};
 use crate::ntlm::message::{self, Authenticate, Challenge, MIC, av, find_av, flags, put_av};
@@ -82,15 +82,15 @@ impl NtlmInitiator {
     /// Processes CHALLENGE and returns AUTHENTICATE.
     ///
     /// # Errors
-    /// [`Malformed`] if the token is no CHALLENGE, or the server does not support NTLM
+    /// [`DecodeError`] if the token is no CHALLENGE, or the server does not support NTLM
     /// version 2.
-    pub fn handle_challenge(&self, token: &[u8]) -> Result<NtlmResponse, Malformed> {
+    pub fn handle_challenge(&self, token: &[u8]) -> Result<NtlmResponse, DecodeError> {
         let challenge = Challenge::decode(token)?;
         if challenge.flags & flags::EXTENDED_SESSION_SECURITY == 0
             || challenge.flags & flags::TARGET_INFO == 0
             || challenge.info.len() > INFO_BYTES_MAX
         {
-            return Err(Malformed { what: "NTLM challenge flags", at: 20 });
+            return Err(DecodeError { what: "NTLM challenge flags", at: 20 });
         }
         let (blob, proves_all) = self.blob(&challenge)?;
         let owf = self.credentials.hash.ntowf_v2(&self.credentials.user, &self.credentials.domain);
@@ -126,11 +126,11 @@ impl NtlmInitiator {
 
     /// NTLMv2_CLIENT_CHALLENGE, and whether it announces a MIC. The initiator adds a MIC if the
     /// server sends a timestamp. MS-NLMP 2.2.2.7, 3.1.5.1.2.
-    fn blob(&self, challenge: &Challenge<'_>) -> Result<(Vec<u8>, bool), Malformed> {
+    fn blob(&self, challenge: &Challenge<'_>) -> Result<(Vec<u8>, bool), DecodeError> {
         let said = find_av(challenge.info, av::TIMESTAMP)?;
         let time = match said.map(<[u8; 8]>::try_from) {
             Some(Ok(time)) => time,
-            Some(Err(_)) => return Err(Malformed { what: "NTLM time", at: 0 }),
+            Some(Err(_)) => return Err(DecodeError { what: "NTLM time", at: 0 }),
             None => self.secrets.now.0.to_le_bytes(),
         };
         let mut blob = vec![1, 1, 0, 0, 0, 0, 0, 0];

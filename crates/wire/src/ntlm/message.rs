@@ -1,6 +1,6 @@
 //! NEGOTIATE, CHALLENGE and AUTHENTICATE messages. MS-NLMP 2.2.1, 2.2.2.
 
-use crate::codec::{Malformed, Reader, Writer, put_utf16, utf16_units};
+use crate::codec::{DecodeError, Reader, Writer, put_utf16, utf16_units};
 
 /// Negotiate flags. MS-NLMP 2.2.2.5.
 #[allow(missing_docs, reason = "the names are the specification's")]
@@ -43,7 +43,7 @@ pub fn is_ntlm(token: &[u8]) -> bool {
     token.starts_with(&SIGNATURE)
 }
 
-fn begin<'a>(bytes: &'a [u8], kind: u32) -> Result<Reader<'a>, Malformed> {
+fn begin<'a>(bytes: &'a [u8], kind: u32) -> Result<Reader<'a>, DecodeError> {
     let mut r = Reader::new(bytes);
     if r.array::<8>("NTLM signature")? != SIGNATURE || r.u32("NTLM type")? != kind {
         return Err(r.malformed("NTLM message type"));
@@ -54,8 +54,8 @@ fn begin<'a>(bytes: &'a [u8], kind: u32) -> Result<Reader<'a>, Malformed> {
 /// The flags of a NEGOTIATE message.
 ///
 /// # Errors
-/// [`Malformed`] if it is another message.
-pub fn negotiate_flags(bytes: &[u8]) -> Result<u32, Malformed> {
+/// [`DecodeError`] if it is another message.
+pub fn negotiate_flags(bytes: &[u8]) -> Result<u32, DecodeError> {
     begin(bytes, 1)?.u32("NTLM flags")
 }
 
@@ -88,8 +88,8 @@ impl<'a> Challenge<'a> {
     /// Reads the message.
     ///
     /// # Errors
-    /// [`Malformed`] if the message is another one, or a part lies outside it.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the message is another one, or a part lies outside it.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut r = begin(bytes, 2)?;
         r.skip(8, "NTLM target name")?;
         let flags = r.u32("NTLM flags")?;
@@ -185,10 +185,10 @@ impl<'a> Authenticate<'a> {
     /// Reads the message.
     ///
     /// # Errors
-    /// [`Malformed`] if the message is another one, or a part lies outside it.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the message is another one, or a part lies outside it.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut r = begin(bytes, 3)?;
-        let mut field = |what| -> Result<(&'a [u8], usize), Malformed> {
+        let mut field = |what| -> Result<(&'a [u8], usize), DecodeError> {
             let length = usize::from(r.u16(what)?);
             r.skip(2, what)?;
             let offset = r.u32(what)? as usize;
@@ -214,13 +214,13 @@ impl<'a> Authenticate<'a> {
 /// Decodes a text field.
 ///
 /// # Errors
-/// [`Malformed`] if the field is not UTF-16.
-pub fn text(bytes: &[u8], unicode: bool) -> Result<String, Malformed> {
+/// [`DecodeError`] if the field is not UTF-16.
+pub fn text(bytes: &[u8], unicode: bool) -> Result<String, DecodeError> {
     if !unicode {
         return Ok(bytes.iter().map(|&b| char::from(b)).collect());
     }
     let units = utf16_units(bytes, "NTLM text")?;
-    String::from_utf16(&units).map_err(|_| Malformed { what: "NTLM text", at: 0 })
+    String::from_utf16(&units).map_err(|_| DecodeError { what: "NTLM text", at: 0 })
 }
 
 /// Appends an AV pair.
@@ -233,8 +233,8 @@ pub fn put_av(out: &mut Vec<u8>, id: u16, value: &[u8]) {
 /// The value of the first AV pair with this id.
 ///
 /// # Errors
-/// [`Malformed`] if the list has no MsvAvEOL.
-pub fn find_av(list: &[u8], id: u16) -> Result<Option<&[u8]>, Malformed> {
+/// [`DecodeError`] if the list has no MsvAvEOL.
+pub fn find_av(list: &[u8], id: u16) -> Result<Option<&[u8]>, DecodeError> {
     let mut r = Reader::new(list);
     let mut value = None;
     loop {

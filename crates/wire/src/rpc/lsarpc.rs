@@ -8,7 +8,7 @@ mod lookup;
 
 use super::ndr::{align, put_referent, unique_string};
 use super::{RpcFacts, RpcFault};
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ntstatus::NtStatus;
 
 const CLOSE: u16 = 0;
@@ -201,7 +201,7 @@ fn get_user_name(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, RpcFau
 }
 
 /// Skips a pointer to an RPC_UNICODE_STRING.
-fn skip_unicode_pointer(r: &mut Reader<'_>) -> Result<(), Malformed> {
+fn skip_unicode_pointer(r: &mut Reader<'_>) -> Result<(), DecodeError> {
     align(r)?;
     if r.u32("referent")? == 0 {
         return Ok(());

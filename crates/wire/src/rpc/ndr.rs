@@ -1,12 +1,12 @@
 //! Network Data Representation, as far as these interfaces need it. C706 14.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 
 /// Maximum length of one string, in characters.
 const STRING_MAX: usize = 4096;
 
 /// Decodes a `[unique, string] wchar_t *`.
-pub(super) fn unique_string(r: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
+pub(super) fn unique_string(r: &mut Reader<'_>) -> Result<Option<String>, DecodeError> {
     if r.u32("referent")? == 0 {
         return Ok(None);
     }
@@ -14,7 +14,7 @@ pub(super) fn unique_string(r: &mut Reader<'_>) -> Result<Option<String>, Malfor
 }
 
 /// Decodes a conformant varying string.
-pub(super) fn string(r: &mut Reader<'_>) -> Result<String, Malformed> {
+pub(super) fn string(r: &mut Reader<'_>) -> Result<String, DecodeError> {
     align(r)?;
     r.skip(8, "string")?;
     let count = r.u32("string")? as usize;
@@ -29,7 +29,7 @@ pub(super) fn string(r: &mut Reader<'_>) -> Result<String, Malformed> {
 }
 
 /// Skips the padding before a 32-bit value; there is none at the end of a message.
-pub(super) fn align(r: &mut Reader<'_>) -> Result<(), Malformed> {
+pub(super) fn align(r: &mut Reader<'_>) -> Result<(), DecodeError> {
     let pad = r.position().next_multiple_of(4) - r.position();
     r.skip(pad.min(r.remaining()), "padding")
 }

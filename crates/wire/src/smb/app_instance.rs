@@ -1,7 +1,7 @@
 //! Create contexts that identify the application instance of an open, so that the instance can fail
 //! over to another machine. MS-SMB2 2.2.13.2.13, 2.2.13.2.15.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 
 /// Name of SMB2_CREATE_APP_INSTANCE_ID.
 pub const APP_INSTANCE_ID: [u8; 16] = [
@@ -28,8 +28,8 @@ impl AppInstanceVersion {
     /// Reads the context's data.
     ///
     /// # Errors
-    /// [`Malformed`] if the data has the wrong size.
-    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the data has the wrong size.
+    pub fn decode(data: &[u8]) -> Result<Self, DecodeError> {
         let mut r = start(data, VERSION_BYTES, "app instance version")?;
         r.skip(4, "app instance version")?;
         let (high, low) = (r.u64("app instance version")?, r.u64("app instance version")?);
@@ -48,12 +48,12 @@ impl AppInstanceVersion {
 /// Reads the data of the context with the id.
 ///
 /// # Errors
-/// [`Malformed`] if the data has the wrong size.
-pub fn decode_app_instance_id(data: &[u8]) -> Result<[u8; 16], Malformed> {
+/// [`DecodeError`] if the data has the wrong size.
+pub fn decode_app_instance_id(data: &[u8]) -> Result<[u8; 16], DecodeError> {
     start(data, ID_BYTES, "app instance id")?.array("app instance id")
 }
 
-fn start<'a>(data: &'a [u8], size: u16, what: &'static str) -> Result<Reader<'a>, Malformed> {
+fn start<'a>(data: &'a [u8], size: u16, what: &'static str) -> Result<Reader<'a>, DecodeError> {
     let mut r = Reader::new(data);
     if r.u16(what)? != size || data.len() != usize::from(size) {
         return Err(r.malformed(what));

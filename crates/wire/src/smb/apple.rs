@@ -2,7 +2,7 @@
 //! entry format that it enables. Apple publishes it as the source of its client (`smb_2.h`,
 //! `smb_smb_2.c`).
 
-use crate::codec::{Malformed, Reader, Writer, put_utf16};
+use crate::codec::{DecodeError, Reader, Writer, put_utf16};
 
 /// kAAPL_SERVER_QUERY, the only supported command.
 const SERVER_QUERY: u32 = 1;
@@ -41,8 +41,8 @@ impl AppleQuery {
     /// Reads the context's data.
     ///
     /// # Errors
-    /// [`Malformed`] if the data has another length, or contains another command.
-    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the data has another length, or contains another command.
+    pub fn decode(data: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(data);
         let command = r.u32("AAPL")?;
         r.skip(4, "AAPL")?;

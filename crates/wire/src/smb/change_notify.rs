@@ -1,6 +1,6 @@
 //! CHANGE_NOTIFY. MS-SMB2 2.2.35, 2.2.36.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 use crate::smb::output_buffer::{OUTPUT_HEAD_BYTES, put_output_buffer};
 
@@ -24,8 +24,8 @@ impl ChangeNotifyRequest {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short or has another size.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.structure_size(32, "change notify")?;
         let flags = r.u16("change notify")?;
         let output_bytes = r.u32("change notify")?;

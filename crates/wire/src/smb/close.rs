@@ -1,6 +1,6 @@
 //! CLOSE. MS-SMB2 2.2.15, 2.2.16.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::fscc::FileTime;
 use crate::smb::ids::FileId;
 
@@ -20,9 +20,9 @@ impl CloseRequest {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short or has another size.
+    /// [`DecodeError`] if it is short or has another size.
     #[inline]
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.structure_size(24, "close")?;
         let flags = r.u16("close")?;
         r.skip(4, "close")?;
@@ -57,8 +57,8 @@ impl CloseResponse {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short or has another size.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.structure_size(60, "close response")?;
         let flags = r.u16("close response")?;
         r.skip(4, "close response")?;

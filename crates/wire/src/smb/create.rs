@@ -1,6 +1,6 @@
 //! CREATE. MS-SMB2 2.2.13, 2.2.14.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::fscc::FileTime;
 use crate::smb::ids::FileId;
 
@@ -33,8 +33,8 @@ impl<'a> CreateRequest<'a> {
     /// Reads the body; the reader's origin is the header's first byte.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or a part lies outside it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, or a part lies outside it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(Self::STRUCTURE_SIZE, "create")?;
         r.skip(1, "create")?;
         let oplock = r.u8("create")?;
@@ -118,9 +118,9 @@ impl CreateResponse {
     /// Decodes the body; returns it with the undecoded list of create contexts.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the contexts lie outside
+    /// [`DecodeError`] if the body is short, has another size, or the contexts lie outside
     /// it.
-    pub fn decode<'a>(r: &mut Reader<'a>) -> Result<(Self, &'a [u8]), Malformed> {
+    pub fn decode<'a>(r: &mut Reader<'a>) -> Result<(Self, &'a [u8]), DecodeError> {
         r.structure_size(89, "create response")?;
         let oplock = r.u8("create response")?;
         r.skip(1, "create response")?;

@@ -1,6 +1,6 @@
 //! Lists of create contexts. MS-SMB2 2.2.13.2.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 
 /// Maximum number of contexts in one CREATE. Real clients send at most eight.
 const CONTEXTS_MAX: usize = 64;
@@ -19,7 +19,7 @@ impl<'a> CreateContexts<'a> {
         Self { bytes, left: CONTEXTS_MAX }
     }
 
-    fn take(&mut self) -> Result<(&'a [u8], &'a [u8]), Malformed> {
+    fn take(&mut self) -> Result<(&'a [u8], &'a [u8]), DecodeError> {
         let mut r = Reader::new(self.bytes);
         let next = r.u32("context")? as usize;
         let name_offset = usize::from(r.u16("context")?);
@@ -47,7 +47,7 @@ impl<'a> CreateContexts<'a> {
 }
 
 impl<'a> Iterator for CreateContexts<'a> {
-    type Item = Result<(&'a [u8], &'a [u8]), Malformed>;
+    type Item = Result<(&'a [u8], &'a [u8]), DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.bytes.is_empty() {

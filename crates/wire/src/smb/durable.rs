@@ -1,6 +1,6 @@
 //! Create contexts of durable handles. MS-SMB2 2.2.13.2.3, .4, .11, .12; 2.2.14.2.3, .12.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 
 /// SMB2_DHANDLE_FLAG_PERSISTENT: requests a handle that survives a server restart.
@@ -22,8 +22,8 @@ impl DurableRequestV2 {
     /// Reads the context's data.
     ///
     /// # Errors
-    /// [`Malformed`] if the data has the wrong length.
-    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the data has the wrong length.
+    pub fn decode(data: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(data);
         let timeout_ms = r.u32("DH2Q")?;
         let persistent = r.u32("DH2Q")? & FLAG_PERSISTENT != 0;
@@ -56,8 +56,8 @@ impl DurableReconnectV2 {
     /// Reads the context's data.
     ///
     /// # Errors
-    /// [`Malformed`] if the data has the wrong length.
-    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the data has the wrong length.
+    pub fn decode(data: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(data);
         let file_id = FileId { persistent: r.u64("DH2C")?, volatile: r.u64("DH2C")? };
         let create_guid = r.array("DH2C")?;
@@ -99,15 +99,15 @@ impl DurableResponseV2 {
 /// does not count.
 ///
 /// # Errors
-/// [`Malformed`] if the data has the wrong length.
-pub fn decode_durable_reconnect(data: &[u8]) -> Result<u64, Malformed> {
+/// [`DecodeError`] if the data has the wrong length.
+pub fn decode_durable_reconnect(data: &[u8]) -> Result<u64, DecodeError> {
     let mut r = Reader::new(data);
     let id = r.u64("DHnC")?;
     r.skip(8, "DHnC")?;
     end(&r, "DHnC").map(|()| id)
 }
 
-fn end(r: &Reader<'_>, what: &'static str) -> Result<(), Malformed> {
+fn end(r: &Reader<'_>, what: &'static str) -> Result<(), DecodeError> {
     if r.remaining() == 0 { Ok(()) } else { Err(r.malformed(what)) }
 }
 

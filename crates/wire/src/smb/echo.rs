@@ -1,7 +1,7 @@
 //! Bodies of four bytes: LOGOFF, TREE_DISCONNECT, ECHO, CANCEL, and the responses to FLUSH and
 //! LOCK. MS-SMB2 2.2.7, 2.2.8, 2.2.11, 2.2.12, 2.2.18, 2.2.27 to 2.2.30.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 
 /// A body without fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,8 +11,8 @@ impl EmptyBody {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short or has another size.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.structure_size(4, "empty body")?;
         r.skip(2, "empty body")?;
         Ok(Self)

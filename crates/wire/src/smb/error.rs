@@ -1,6 +1,6 @@
 //! The body of an ERROR response. MS-SMB2 2.2.2.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 
 /// ERROR response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ impl<'a> ErrorResponse<'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the data lies outside it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, or the data lies outside it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(9, "error response")?;
         let contexts = r.u8("error response")?;
         r.skip(1, "error response")?;

@@ -1,6 +1,6 @@
 //! FLUSH. MS-SMB2 2.2.17; the response is an empty body, 2.2.18.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 
 /// FLUSH request.
@@ -14,8 +14,8 @@ impl FlushRequest {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short or has another size.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.structure_size(24, "flush")?;
         r.skip(6, "flush")?;
         Ok(Self { file_id: FileId::decode(r)? })

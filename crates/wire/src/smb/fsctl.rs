@@ -1,6 +1,6 @@
 //! FSCTL numbers, and those payloads that hold more than two integers. MS-SMB2 2.2.31, MS-FSCC 2.3.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 use crate::smb::ids::FileId;
 
 #[allow(missing_docs, reason = "the names are the specification's")]
@@ -68,9 +68,9 @@ impl CopyChunkRequest {
     /// Decodes the payload, at most `chunks_max` chunks of it.
     ///
     /// # Errors
-    /// [`Malformed`] if the payload is shorter than `ChunkCount` requires, unless
+    /// [`DecodeError`] if the payload is shorter than `ChunkCount` requires, unless
     /// `ChunkCount` exceeds `chunks_max`.
-    pub fn decode(bytes: &[u8], chunks_max: u32) -> Result<Self, Malformed> {
+    pub fn decode(bytes: &[u8], chunks_max: u32) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let source_key = r.array("copychunk")?;
         let chunk_count = r.u32("copychunk")?;
@@ -105,8 +105,8 @@ impl DuplicateExtents {
     /// Reads the payload.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Self::decode_from(&mut Reader::new(bytes))
     }
 
@@ -114,8 +114,8 @@ impl DuplicateExtents {
     /// which the server always guarantees.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short.
-    pub fn decode_extended(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short.
+    pub fn decode_extended(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         // `StructureSize`, on which implementations disagree.
         r.skip(8, "duplicate extents")?;
@@ -124,7 +124,7 @@ impl DuplicateExtents {
         Ok(this)
     }
 
-    fn decode_from(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn decode_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let source = FileId::decode(r)?;
         let mut number = || r.u64("duplicate extents");
         let (source_offset, target_offset, length_bytes) = (number()?, number()?, number()?);
@@ -138,9 +138,9 @@ pub type ByteRange = (u64, u64);
 /// FILE_LEVEL_TRIM: ranges whose contents are no longer needed. MS-FSCC 2.3.13.
 ///
 /// # Errors
-/// [`Malformed`] if the payload is shorter than its count requires, holds more than `ranges_max`
+/// [`DecodeError`] if the payload is shorter than its count requires, holds more than `ranges_max`
 /// ranges, or has a key of byte-range locks, which SMB2 locks do not have (MS-SMB2 3.3.5.15.14).
-pub fn decode_trim(bytes: &[u8], ranges_max: u32) -> Result<Vec<ByteRange>, Malformed> {
+pub fn decode_trim(bytes: &[u8], ranges_max: u32) -> Result<Vec<ByteRange>, DecodeError> {
     let mut r = Reader::new(bytes);
     if r.u32("trim")? != 0 {
         return Err(r.malformed("trim key"));
@@ -155,8 +155,8 @@ pub fn decode_trim(bytes: &[u8], ranges_max: u32) -> Result<Vec<ByteRange>, Malf
 /// FSCTL_PIPE_WAIT: the name of the pipe. MS-FSCC 2.3.49.
 ///
 /// # Errors
-/// [`Malformed`] if the payload is shorter than the name's length.
-pub fn decode_pipe_wait(bytes: &[u8]) -> Result<&[u8], Malformed> {
+/// [`DecodeError`] if the payload is shorter than the name's length.
+pub fn decode_pipe_wait(bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let mut r = Reader::new(bytes);
     // The timeout: an existing pipe is always available.
     r.skip(8, "pipe wait")?;
@@ -182,8 +182,8 @@ impl ValidateNegotiate {
     /// Reads the payload.
     ///
     /// # Errors
-    /// [`Malformed`] if the payload is short.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the payload is short.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let capabilities = r.u32("validate negotiate")?;
         let guid = r.array("validate negotiate")?;

@@ -1,6 +1,6 @@
 //! The header of every SMB2 message. MS-SMB2 2.2.1.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ntstatus::NtStatus;
 use crate::smb::ids::{AsyncId, MessageId, SessionId, TreeId};
 use std::ops::{BitOr, Range};
@@ -102,9 +102,9 @@ impl Header {
     /// Reads a header from the start of a message.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes are short, or no SMB2 header.
+    /// [`DecodeError`] if the bytes are short, or no SMB2 header.
     #[inline]
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         if r.array::<4>("header")? != Self::MAGIC {
             return Err(r.malformed("protocol id"));
         }

@@ -1,6 +1,6 @@
 //! Newtypes for the protocol's ids, so that they cannot be confused.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use std::fmt;
 
 /// Id of a request on its connection. MS-SMB2 2.2.1.
@@ -35,9 +35,9 @@ impl FileId {
     /// Reads the 16 bytes of an id.
     ///
     /// # Errors
-    /// [`Malformed`] at the end of the message.
+    /// [`DecodeError`] at the end of the message.
     #[inline]
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { persistent: r.u64("FileId")?, volatile: r.u64("FileId")? })
     }
 

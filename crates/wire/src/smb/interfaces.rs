@@ -1,6 +1,6 @@
 //! The response of FSCTL_QUERY_NETWORK_INTERFACE_INFO. MS-SMB2 2.2.32.5.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of one NETWORK_INTERFACE_INFO.
@@ -31,9 +31,9 @@ impl NetworkInterface {
     /// Decodes a list; skips addresses of other families.
     ///
     /// # Errors
-    /// [`Malformed`] if an entry is truncated, the list does not lead forward, or it holds
+    /// [`DecodeError`] if an entry is truncated, the list does not lead forward, or it holds
     /// more than `entries_max` entries.
-    pub fn decode_list(mut bytes: &[u8], entries_max: usize) -> Result<Vec<Self>, Malformed> {
+    pub fn decode_list(mut bytes: &[u8], entries_max: usize) -> Result<Vec<Self>, DecodeError> {
         let mut found = Vec::new();
         if bytes.is_empty() {
             return Ok(found);
@@ -68,7 +68,7 @@ impl NetworkInterface {
             }
             bytes = bytes.get(next..).ok_or_else(|| r.malformed("interface distance"))?;
         }
-        Err(Malformed { what: "interface count", at: 0 })
+        Err(DecodeError { what: "interface count", at: 0 })
     }
 
     /// Encodes a list.

@@ -1,6 +1,6 @@
 //! IOCTL. MS-SMB2 2.2.31, 2.2.32.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 use crate::smb::output_buffer::put_variable;
 
@@ -25,8 +25,8 @@ impl<'a> IoctlRequest<'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the input lies outside it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, or the input lies outside it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(57, "ioctl")?;
         r.skip(2, "ioctl")?;
         let code = r.u32("ioctl")?;
@@ -76,9 +76,9 @@ impl<'a> IoctlResponse<'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the output lies outside
+    /// [`DecodeError`] if the body is short, has another size, or the output lies outside
     /// it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(49, "ioctl response")?;
         r.skip(2, "ioctl response")?;
         let code = r.u32("ioctl response")?;

@@ -1,7 +1,7 @@
 //! Leases: the create context in both directions, the break notification, and the response to its
 //! acknowledgment. MS-SMB2 2.2.13.2.8, 2.2.13.2.10, 2.2.14.2.10, 2.2.14.2.11, 2.2.23.2, 2.2.25.2.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 
 /// A break of the lease is in progress.
 pub const LEASE_BREAK_IN_PROGRESS: u32 = 2;
@@ -41,8 +41,8 @@ impl LeaseContext {
     /// Decodes the data of a context. Its length determines the version.
     ///
     /// # Errors
-    /// [`Malformed`] for any other length.
-    pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
+    /// [`DecodeError`] for any other length.
+    pub fn decode(data: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(data);
         if data.len() != V1_LENGTH && data.len() != V2_LENGTH {
             return Err(r.malformed("lease length"));

@@ -1,6 +1,6 @@
 //! LOCK. MS-SMB2 2.2.26.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 
 /// One range of a LOCK request. MS-SMB2 2.2.26.1.
@@ -40,8 +40,8 @@ impl LockRequest {
     /// Decodes the body, with at most `elements_max` ranges.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, no range or too many.
-    pub fn decode(r: &mut Reader<'_>, elements_max: usize) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, no range or too many.
+    pub fn decode(r: &mut Reader<'_>, elements_max: usize) -> Result<Self, DecodeError> {
         r.structure_size(48, "lock")?;
         let count = usize::from(r.u16("lock")?);
         let sequence = r.u32("lock")?;

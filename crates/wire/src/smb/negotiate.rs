@@ -1,6 +1,6 @@
 //! NEGOTIATE. MS-SMB2 2.2.3, 2.2.4.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::fscc::FileTime;
 
 /// Security mode: signing is enabled.
@@ -59,8 +59,8 @@ impl<'a> NegotiateRequest<'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, no dialect, or a broken list.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, no dialect, or a broken list.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(36, "negotiate")?;
         let count = usize::from(r.u16("negotiate")?);
         let security_mode = r.u16("negotiate")?;
@@ -114,7 +114,7 @@ fn decode_contexts(
     message: &[u8],
     offset: usize,
     count: usize,
-) -> Result<Vec<(u16, &[u8])>, Malformed> {
+) -> Result<Vec<(u16, &[u8])>, DecodeError> {
     let mut contexts = Vec::new();
     let mut r = Reader::new(message);
     r.skip(offset, "negotiate contexts")?;
@@ -137,8 +137,8 @@ fn decode_contexts(
 /// Decodes the list of 16-bit numbers of an encryption or signing context.
 ///
 /// # Errors
-/// [`Malformed`] if the list is shorter than its count requires, or empty.
-pub fn decode_algorithms(data: &[u8]) -> Result<Vec<u16>, Malformed> {
+/// [`DecodeError`] if the list is shorter than its count requires, or empty.
+pub fn decode_algorithms(data: &[u8]) -> Result<Vec<u16>, DecodeError> {
     let mut r = Reader::new(data);
     let count = usize::from(r.u16("algorithm count")?);
     if count == 0 || count > ALGORITHMS_MAX {
@@ -151,7 +151,7 @@ pub fn decode_algorithms(data: &[u8]) -> Result<Vec<u16>, Malformed> {
 ///
 /// # Errors
 /// As [`decode_algorithms`].
-pub fn decode_preauth(data: &[u8]) -> Result<Vec<u16>, Malformed> {
+pub fn decode_preauth(data: &[u8]) -> Result<Vec<u16>, DecodeError> {
     let mut r = Reader::new(data);
     let count = usize::from(r.u16("hash count")?);
     let salt = usize::from(r.u16("salt length")?);
@@ -192,8 +192,8 @@ impl<'a> NegotiateResponse<'a> {
     /// Decodes the body; contexts only if 3.1.1 was chosen.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or a part lies outside it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, or a part lies outside it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(65, "negotiate response")?;
         let security_mode = r.u16("negotiate response")?;
         let dialect = r.u16("negotiate response")?;

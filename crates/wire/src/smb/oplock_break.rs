@@ -1,6 +1,6 @@
 //! OPLOCK_BREAK: notification, acknowledgment and response. MS-SMB2 2.2.23 to 2.2.25.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 
 /// OPLOCK_BREAK as the server sends it: the break notification, and the response to its
@@ -17,9 +17,9 @@ impl OplockBreak {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short or has another size, such as that of a lease
+    /// [`DecodeError`] if the body is short or has another size, such as that of a lease
     /// break.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.structure_size(24, "oplock break")?;
         let level = r.u8("oplock break")?;
         r.skip(5, "oplock break")?;
@@ -58,8 +58,8 @@ impl OplockBreakAck {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body has neither form.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body has neither form.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match r.u16("oplock break")? {
             24 => {
                 let level = r.u8("oplock break")?;

@@ -1,7 +1,7 @@
-//! The response of QUERY_INFO, QUERY_DIRECTORY and CHANGE_NOTIFY: data behind its offset and length.
-//! MS-SMB2 2.2.34, 2.2.36, 2.2.38.
+//! The response of QUERY_INFO, QUERY_DIRECTORY and CHANGE_NOTIFY: data behind its offset and
+//! length. MS-SMB2 2.2.34, 2.2.36, 2.2.38.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 
 /// Appends the variable part that ends a body: one zero byte if it is empty, because
 /// `StructureSize` counts one byte of it.
@@ -33,8 +33,8 @@ pub(super) fn put_output_buffer(w: &mut Writer<'_>, offset: usize, data: &[u8]) 
 /// Reads what [`output_buffer_response`] writes.
 ///
 /// # Errors
-/// [`Malformed`] if the body is short, has another size, or the data lies outside it.
-pub fn decode_output_buffer<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+/// [`DecodeError`] if the body is short, has another size, or the data lies outside it.
+pub fn decode_output_buffer<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
     r.structure_size(9, "output buffer")?;
     let offset = usize::from(r.u16("output buffer")?);
     let length = r.u32("output buffer")? as usize;

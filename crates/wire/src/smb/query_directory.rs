@@ -1,6 +1,6 @@
 //! QUERY_DIRECTORY. MS-SMB2 2.2.33; the response is an output buffer, 2.2.34.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 use crate::smb::output_buffer::put_variable;
 
@@ -46,9 +46,9 @@ impl<'a> QueryDirectoryRequest<'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the pattern lies outside
+    /// [`DecodeError`] if the body is short, has another size, or the pattern lies outside
     /// it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(33, "query directory")?;
         let class = r.u8("query directory")?;
         let flags = QueryFlags(r.u8("query directory")?);

@@ -1,6 +1,6 @@
 //! QUERY_INFO. MS-SMB2 2.2.37; the response is an output buffer, 2.2.38.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 use crate::smb::info_type::InfoType;
 use crate::smb::output_buffer::put_variable;
@@ -28,8 +28,8 @@ impl<'a> QueryInfoRequest<'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the input lies outside it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, or the input lies outside it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(41, "query info")?;
         let kind = InfoType::from_number(r.u8("query info")?);
         let class = r.u8("query info")?;

@@ -1,6 +1,6 @@
 //! READ. MS-SMB2 2.2.19, 2.2.20.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 
 /// READ request.
@@ -24,9 +24,9 @@ impl ReadRequest {
     /// Reads the body; `r` stands just after the header.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short or has another size.
+    /// [`DecodeError`] if it is short or has another size.
     #[inline]
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.structure_size(Self::STRUCTURE_SIZE, "read")?;
         r.skip(1, "read padding")?;
         let flags = r.u8("read")?;
@@ -82,9 +82,9 @@ impl ReadResponse {
     /// header's first byte.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the data lies outside it.
+    /// [`DecodeError`] if the body is short, has another size, or the data lies outside it.
     #[inline]
-    pub fn decode<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    pub fn decode<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
         r.structure_size(17, "read response")?;
         let offset = usize::from(r.u8("read response")?);
         r.skip(1, "read response")?;
@@ -134,7 +134,7 @@ mod tests {
         w.bytes(b"data");
         response.finish(&mut w, 4);
         assert_eq!(out[64..], *b"\x11\0\x50\0\x04\0\0\0\0\0\0\0\0\0\0\0data");
-        fn decode(bytes: &[u8]) -> Result<&[u8], Malformed> {
+        fn decode(bytes: &[u8]) -> Result<&[u8], DecodeError> {
             let mut r = Reader::new(bytes);
             r.skip(64, "header")?;
             ReadResponse::decode(&mut r)

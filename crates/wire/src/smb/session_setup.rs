@@ -1,6 +1,6 @@
 //! SESSION_SETUP. MS-SMB2 2.2.5, 2.2.6.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::SessionId;
 
 /// Flags of the response.
@@ -46,8 +46,8 @@ impl<'a> SessionSetupRequest<'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the token lies outside it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, or the token lies outside it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(25, "session setup")?;
         let flags = r.u8("session setup")?;
         let security_mode = r.u8("session setup")?;
@@ -88,8 +88,8 @@ impl<'a> SessionSetupResponse<'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the token lies outside it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, or the token lies outside it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(9, "session setup response")?;
         let flags = SessionFlags(r.u16("session setup response")?);
         let offset = usize::from(r.u16("session setup response")?);

@@ -1,6 +1,6 @@
 //! SET_INFO. MS-SMB2 2.2.39, 2.2.40.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 use crate::smb::info_type::InfoType;
 use crate::smb::output_buffer::put_variable;
@@ -24,8 +24,8 @@ impl<'a> SetInfoRequest<'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the input lies outside it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, or the input lies outside it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(33, "set info")?;
         let kind = InfoType::from_number(r.u8("set info")?);
         let class = r.u8("set info")?;

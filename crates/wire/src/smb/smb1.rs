@@ -1,7 +1,7 @@
 //! SMB1 NEGOTIATE, the only supported SMB1 message: clients that also speak older protocols start
 //! with it. MS-SMB2 3.3.5.3.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 
 /// Maximum number of dialect names that are decoded.
 const DIALECTS_MAX: usize = 64;
@@ -9,8 +9,8 @@ const DIALECTS_MAX: usize = 64;
 /// The dialect names of an SMB1 NEGOTIATE request.
 ///
 /// # Errors
-/// [`Malformed`] for any other message.
-pub fn smb1_dialects(frame: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+/// [`DecodeError`] for any other message.
+pub fn smb1_dialects(frame: &[u8]) -> Result<Vec<&[u8]>, DecodeError> {
     let mut r = Reader::new(frame);
     if r.array::<4>("SMB1 header")? != *b"\xFFSMB" || r.u8("SMB1 command")? != 0x72 {
         return Err(r.malformed("SMB1 negotiate"));

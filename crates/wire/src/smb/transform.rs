@@ -1,6 +1,6 @@
 //! The header of an encrypted message. MS-SMB2 2.2.41.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{DecodeError, Reader};
 use crate::smb::ids::SessionId;
 
 /// TRANSFORM_HEADER.
@@ -26,9 +26,9 @@ impl TransformHeader {
     /// Decodes the header of a sealed frame, and checks its length against the frame's.
     ///
     /// # Errors
-    /// [`Malformed`] if the frame is short, not marked as encrypted, or its length differs
+    /// [`DecodeError`] if the frame is short, not marked as encrypted, or its length differs
     /// from `original_bytes`.
-    pub fn decode(frame: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(frame: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(frame);
         if r.array::<4>("transform header")? != Self::MAGIC {
             return Err(r.malformed("transform header"));

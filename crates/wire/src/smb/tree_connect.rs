@@ -1,6 +1,6 @@
 //! TREE_CONNECT. MS-SMB2 2.2.9, 2.2.10.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 
 /// TREE_CONNECT request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,8 @@ impl<'a> TreeConnectRequest<'a> {
     /// of the plain one.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the path lies outside it.
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if the body is short, has another size, or the path lies outside it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(9, "tree connect")?;
         let flags = r.u16("tree connect")?;
         let offset = usize::from(r.u16("tree connect")?);
@@ -66,8 +66,8 @@ impl TreeConnectResponse {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short or has another size.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.structure_size(16, "tree connect response")?;
         let share_type = r.u8("tree connect response")?;
         r.skip(1, "tree connect response")?;

@@ -1,6 +1,6 @@
 //! WRITE. MS-SMB2 2.2.21, 2.2.22.
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::smb::ids::FileId;
 
 /// WRITE request.
@@ -24,9 +24,9 @@ impl<'a> WriteRequest<'a> {
     /// Reads the body; the reader's origin is the header's first byte.
     ///
     /// # Errors
-    /// [`Malformed`] if the body is short, has another size, or the data lies outside it.
+    /// [`DecodeError`] if the body is short, has another size, or the data lies outside it.
     #[inline]
-    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         r.structure_size(Self::STRUCTURE_SIZE, "write")?;
         let data_offset = usize::from(r.u16("write")?);
         let length = r.u32("write")? as usize;
@@ -87,8 +87,8 @@ impl WriteResponse {
     /// Reads the body.
     ///
     /// # Errors
-    /// [`Malformed`] if it is short or has another size.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// [`DecodeError`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.structure_size(17, "write response")?;
         r.skip(2, "write response")?;
         Ok(Self { count: r.u32("write response")? })

@@ -4,7 +4,7 @@ use super::kerberos::{KERBEROS, Ticket};
 use super::{
     ACCEPT_COMPLETED, NTLMSSP, NegTokenResp, OCTETS, OID, SEQUENCE, SPNEGO, bad, context, tlv,
 };
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::crypto::SessionKey;
 use crate::ntlm::{self, MessageSigner};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -66,8 +66,8 @@ impl SpnegoInitiator {
     /// Processes the server's challenge.
     ///
     /// # Errors
-    /// [`Malformed`] if the token holds no challenge.
-    pub fn handle_challenge(&mut self, token: &[u8]) -> Result<ChallengeAnswer, Malformed> {
+    /// [`DecodeError`] if the token holds no challenge.
+    pub fn handle_challenge(&mut self, token: &[u8]) -> Result<ChallengeAnswer, DecodeError> {
         let Mechanism::Ntlm { ntlm, signer } = &mut self.mechanism else {
             return Err(bad("a challenge, where a ticket was shown"));
         };
@@ -87,8 +87,8 @@ impl SpnegoInitiator {
     /// session key.
     ///
     /// # Errors
-    /// [`Malformed`] if the verification fails, or the exchange is not complete.
-    pub fn handle_last(&mut self, token: &[u8]) -> Result<Option<SessionKey>, Malformed> {
+    /// [`DecodeError`] if the verification fails, or the exchange is not complete.
+    pub fn handle_last(&mut self, token: &[u8]) -> Result<Option<SessionKey>, DecodeError> {
         if let Mechanism::Kerberos(ticket) = &mut self.mechanism {
             let proof = completed(token)?.token.ok_or_else(|| bad("no proof of the server"))?;
             let key = ticket.handle_answer(proof).map_err(|_| bad("the server's proof"))?;
@@ -110,7 +110,7 @@ impl SpnegoInitiator {
 }
 
 /// Decodes the server's final token.
-fn completed(token: &[u8]) -> Result<NegTokenResp<'_>, Malformed> {
+fn completed(token: &[u8]) -> Result<NegTokenResp<'_>, DecodeError> {
     let response = NegTokenResp::decode(token)?;
     let goes_on = response.state.is_some_and(|state| state != ACCEPT_COMPLETED);
     if goes_on { Err(bad("SPNEGO state")) } else { Ok(response) }

@@ -8,7 +8,7 @@ mod kerberos;
 pub use initiator::{ChallengeAnswer, SpnegoInitiator};
 pub use kerberos::{AcceptedTicket, Ticket, TicketRefusal};
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::crypto::SessionKey;
 use crate::ntlm::{self, GuestPolicy, LogonKind, LogonRefusal, NtHash, NtlmLogon};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -311,7 +311,7 @@ struct NegTokenInit<'a> {
 }
 
 impl<'a> NegTokenInit<'a> {
-    fn decode(token: &'a [u8]) -> Result<Self, Malformed> {
+    fn decode(token: &'a [u8]) -> Result<Self, DecodeError> {
         let (body, _) = expect(token, APPLICATION_0)?;
         let (oid, body) = expect(body, OID)?;
         if oid != SPNEGO {
@@ -340,7 +340,7 @@ impl<'a> NegTokenInit<'a> {
     }
 }
 
-fn decode_oids(list: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+fn decode_oids(list: &[u8]) -> Result<Vec<&[u8]>, DecodeError> {
     let (mut oids, _) = expect(list, SEQUENCE)?;
     let mut found = Vec::new();
     while !oids.is_empty() {
@@ -361,7 +361,7 @@ struct NegTokenResp<'a> {
 }
 
 impl<'a> NegTokenResp<'a> {
-    fn decode(token: &'a [u8]) -> Result<Self, Malformed> {
+    fn decode(token: &'a [u8]) -> Result<Self, DecodeError> {
         let (body, _) = expect(token, context(1))?;
         let (mut fields, _) = expect(body, SEQUENCE)?;
         let mut response = Self { state: None, token: None, mic: None };
@@ -379,18 +379,18 @@ impl<'a> NegTokenResp<'a> {
     }
 }
 
-fn bad(what: &'static str) -> Malformed {
-    Malformed { what, at: 0 }
+fn bad(what: &'static str) -> DecodeError {
+    DecodeError { what, at: 0 }
 }
 
 /// The first element's content and the rest, if the element has this tag.
-fn expect(bytes: &[u8], tag: u8) -> Result<(&[u8], &[u8]), Malformed> {
+fn expect(bytes: &[u8], tag: u8) -> Result<(&[u8], &[u8]), DecodeError> {
     let (found, content, rest) = take(bytes)?;
     if found == tag { Ok((content, rest)) } else { Err(bad("DER tag")) }
 }
 
 /// Tag, content and rest of the first element: DER with definite lengths of at most three bytes.
-fn take(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Malformed> {
+fn take(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), DecodeError> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>().ok_or_else(|| bad("DER header"))?;
     let (length, rest) = if first < 0x80 {
         (usize::from(first), rest)

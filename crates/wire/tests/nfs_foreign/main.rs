@@ -15,7 +15,7 @@ use wire::nfs::*;
 
 const STATE_ID: StateId = StateId { seqid: 7, other: *b"abcdefghijkl" };
 const TIME: NfsTime = NfsTime { seconds: 1_700_000_000, nanoseconds: 5 };
-const SESSION: SessionId = SessionId(*b"0123456789abcdef");
+const SESSION: NfsSessionId = NfsSessionId(*b"0123456789abcdef");
 const VERIFIER: Verifier = Verifier(*b"verifier");
 const OWNER: StateOwner<'static> = StateOwner { client_id: ClientId(5), owner: Opaque(b"me") };
 const LOCK_OWNER: StateOwner<'static> = StateOwner { client_id: ClientId(5), owner: Opaque(b"lo") };
@@ -112,7 +112,7 @@ fn expected_callback(name: &str) -> Callback<'static> {
         "offload" => Callback::Offload(CbOffloadArgs {
             handle,
             state_id: STATE_ID,
-            outcome: OffloadOutcome::Done(WriteResponse {
+            outcome: OffloadOutcome::Done(NfsWriteResponse {
                 callback_id: List(vec![]),
                 count: 8,
                 committed: StableHow::FileSync,

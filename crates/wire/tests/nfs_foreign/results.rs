@@ -147,7 +147,7 @@ fn of_opens_and_locks(name: &str) -> Option<OperationResult<'static>> {
 fn of_version_2(name: &str) -> OperationResult<'static> {
     match name {
         "copy" => OperationResult::Copy(CopyReply::Copied(CopyResult {
-            response: WriteResponse {
+            response: NfsWriteResponse {
                 callback_id: List(vec![STATE_ID]),
                 count: 9,
                 committed: StableHow::Unstable,

@@ -1,7 +1,7 @@
 //! diskspd's command line.
 
 use super::{default_plan, number, size, words};
-use crate::load::{Plan, Until};
+use crate::load::{Plan, RunLimit};
 
 /// Flags without effect here: system buffering and caching, latency output, CPU affinity, random
 /// contents.
@@ -26,7 +26,7 @@ pub fn diskspd(line: &[&str]) -> Result<Plan, String> {
         let value = &word[2..];
         match flag {
             "-W" => plan.warm_up_seconds = number(value)?,
-            "-d" => plan.until = Until::Seconds(number(value)?),
+            "-d" => plan.until = RunLimit::Seconds(number(value)?),
             // The cool-down is never counted.
             "-C" => drop(number::<f64>(value)?),
             "-r" => plan.random = true,
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!((plan.files, plan.file_bytes), (10, 2 << 30));
         assert_eq!((plan.block_bytes, plan.read_percent, plan.random), (4096, 0, true));
         assert_eq!(plan.threads * plan.depth, 640, "eight threads a file, each of depth 8");
-        assert_eq!((plan.until, plan.warm_up_seconds), (Until::Seconds(60.0), 300.0));
+        assert_eq!((plan.until, plan.warm_up_seconds), (RunLimit::Seconds(60.0), 300.0));
         // As a shell passes it.
         let cut: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(diskspd(&cut).map(|plan| plan.threads), Ok(80));

@@ -1,7 +1,7 @@
 //! fio's command line.
 
 use super::{default_plan, number, size, words};
-use crate::load::{Plan, Until};
+use crate::load::{Plan, RunLimit};
 
 /// Options without effect here: I/O engine, output format, and names.
 const IGNORED: [&str; 13] = [
@@ -48,7 +48,7 @@ pub fn fio(line: &[&str]) -> Result<Plan, String> {
             "rw" | "readwrite" => mode = value,
             "rwmixread" => mix = number(value)?,
             "rwmixwrite" => mix = 100u8.checked_sub(number(value)?).ok_or("over 100 per cent")?,
-            "runtime" => plan.until = Until::Seconds(seconds(value)?),
+            "runtime" => plan.until = RunLimit::Seconds(seconds(value)?),
             "ramp_time" => plan.warm_up_seconds = seconds(value)?,
             "randseed" => plan.seed = number(value)?,
             name if IGNORED.contains(&name) => {}
@@ -102,7 +102,7 @@ mod tests {
                     (bytes, reads, true)
                 );
                 assert_eq!((plan.threads, plan.depth), (1, 64));
-                assert_eq!((plan.until, plan.warm_up_seconds), (Until::Seconds(1800.0), 300.0));
+                assert_eq!((plan.until, plan.warm_up_seconds), (RunLimit::Seconds(1800.0), 300.0));
             }
         }
     }
@@ -112,7 +112,7 @@ mod tests {
         let line = "--rw=randrw --rwmixread=70 --numjobs=16 --size=1G --nrfiles=2 --runtime=2m";
         let plan = fio(&[line]).expect("it is known");
         assert_eq!((plan.read_percent, plan.threads, plan.files), (70, 16, 32));
-        assert_eq!((plan.file_bytes, plan.until), (512 << 20, Until::Seconds(120.0)));
+        assert_eq!((plan.file_bytes, plan.until), (512 << 20, RunLimit::Seconds(120.0)));
         for (line, part) in [
             ("--rw=trim", "--rw=trim"),
             ("--bs=4x", "not a size"),

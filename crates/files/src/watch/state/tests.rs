@@ -97,9 +97,9 @@ fn undelivered_answer_precedes_later_changes() {
     let mut watch = watch(100);
     watch.handle_request(100);
     watch.handle_change(added("a"));
-    let (_, untold) = watch.poll_answer().unwrap();
+    let (_, undelivered) = watch.poll_answer().unwrap();
     watch.handle_change(added("b"));
-    watch.handle_undelivered(untold);
+    watch.handle_undelivered(undelivered);
     let id = watch.handle_request(100);
     assert_eq!(watch.poll_answer(), Some((id, changes_of(&["a", "b"]))));
     watch.handle_undelivered(WatchAnswer::Overflow);
@@ -131,7 +131,7 @@ enum WatchStep {
     Change(u8),
     Request(usize),
     Cancel(usize),
-    Untold,
+    Undelivered,
 }
 
 fn step() -> impl Strategy<Value = WatchStep> {
@@ -139,7 +139,7 @@ fn step() -> impl Strategy<Value = WatchStep> {
         4 => (0u8..4).prop_map(WatchStep::Change),
         2 => (0usize..40).prop_map(WatchStep::Request),
         1 => (0usize..4).prop_map(WatchStep::Cancel),
-        1 => Just(WatchStep::Untold),
+        1 => Just(WatchStep::Undelivered),
     ]
 }
 
@@ -154,7 +154,7 @@ proptest! {
         let mut happened: Vec<WatchChange> = Vec::new();
         let mut reported: Vec<WatchChange> = Vec::new();
         let mut line: Vec<(RequestId, usize)> = Vec::new();
-        let mut untold = false;
+        let mut undelivered = false;
         for step in steps {
             match step {
                 WatchStep::Change(number) => {
@@ -167,12 +167,12 @@ proptest! {
                     prop_assert!(watch.handle_cancel(line.remove(at).0));
                 }
                 WatchStep::Cancel(_) => {}
-                WatchStep::Untold => untold = true,
+                WatchStep::Undelivered => undelivered = true,
             }
             while let Some((id, answer)) = watch.poll_answer() {
                 let (first, request_room) = line.remove(0);
                 prop_assert_eq!(id, first);
-                if std::mem::take(&mut untold) {
+                if std::mem::take(&mut undelivered) {
                     watch.handle_undelivered(answer);
                     continue;
                 }

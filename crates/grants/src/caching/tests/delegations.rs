@@ -207,12 +207,12 @@ fn steps() -> impl Strategy<Value = Vec<DelegationStep>> {
 
 /// Opens, and delegations by client.
 #[derive(Default)]
-struct Model {
+struct DelegationModel {
     opens: Vec<(OpenId, CacheOwner, Access, ShareMode)>,
     delegations: Vec<(OpenId, u8, CachingRights)>,
 }
 
-impl Model {
+impl DelegationModel {
     /// Whether no open conflicts with another client's delegation.
     fn is_sound(&self) -> bool {
         self.delegations.iter().filter(|(.., has)| *has != CachingRights::NONE).all(
@@ -238,7 +238,7 @@ impl Model {
 proptest! {
     #[test]
     fn random_opens_respect_delegations(steps in steps()) {
-        let (mut file, mut model, mut next) = (FileGrants::default(), Model::default(), 0);
+        let (mut file, mut model, mut next) = (FileGrants::default(), DelegationModel::default(), 0);
         for step in steps {
             next += 1;
             let id = OpenId(next);

@@ -219,7 +219,7 @@ fn steps() -> impl Strategy<Value = Vec<OwnerLockStep>> {
 
 /// Lock of each owner on each byte, with its open.
 #[derive(Default)]
-struct Model {
+struct OwnedRangesModel {
     bytes: BTreeMap<(u64, u64), (u64, LockKind)>,
     /// Locks of opens themselves.
     opens: Vec<(u64, RangeLock)>,
@@ -229,7 +229,7 @@ fn bytes(range: Range) -> impl Iterator<Item = u64> {
     range.offset..range.offset + range.length
 }
 
-impl Model {
+impl OwnedRangesModel {
     fn forbids(&self, owner: Option<u64>, lock: RangeLock) -> bool {
         let clash = |kind| kind == LockKind::Exclusive || lock.kind == LockKind::Exclusive;
         let by_owner = self.bytes.iter().any(|((who, at), (_, kind))| {
@@ -243,7 +243,7 @@ impl Model {
 proptest! {
     #[test]
     fn owner_locks_agree_with_byte_model(steps in steps()) {
-        let (mut locks, mut model) = (RangeLocks::default(), Model::default());
+        let (mut locks, mut model) = (RangeLocks::default(), OwnedRangesModel::default());
         for step in steps {
             match step {
                 OwnerLockStep::Lock(open, owner, lock) => {

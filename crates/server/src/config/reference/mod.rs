@@ -10,18 +10,18 @@ use std::fmt::Write;
 
 /// A table of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct ConfigSection {
     /// Its header as typed, with brackets.
     pub header: &'static str,
     /// Its purpose.
     pub text: &'static str,
     /// Its keys.
-    pub keys: &'static [Key],
+    pub keys: &'static [ConfigKey],
 }
 
 /// One key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct ConfigKey {
     /// Name of the key.
     pub name: &'static str,
     /// Permitted values.
@@ -55,31 +55,31 @@ pub enum EffectTime {
 }
 
 /// All tables in the order of the page.
-pub const SECTIONS: &[Section] = &[
-    Section { header: "[server]", text: "Settings of the server.", keys: server::SERVER },
-    Section {
+pub const SECTIONS: &[ConfigSection] = &[
+    ConfigSection { header: "[server]", text: "Settings of the server.", keys: server::SERVER },
+    ConfigSection {
         header: "[multichannel]",
         text: "Several connections for one session, where a client asks for them.",
         keys: server::MULTICHANNEL,
     },
-    Section {
+    ConfigSection {
         header: "[[multichannel.interface]]",
         text: "Advertises exactly these addresses to clients, instead of the detected ones. One \
                table for each address.",
         keys: server::INTERFACE,
     },
-    Section {
+    ConfigSection {
         header: "[log]",
         text: "The log, the audit log, and traces of slow requests.",
         keys: server::LOG,
     },
-    Section {
+    ConfigSection {
         header: "[[share]]",
         text: "One table for each share. Lists of users contain user names, and system groups as \
                `@NAME`.",
         keys: share::SHARE,
     },
-    Section {
+    ConfigSection {
         header: "[share.limits]",
         text: "Limits of the share above, for both protocols together. Each replaces the value of \
                the share's class. On the command line: `--share NAME=PATH,limits.iops=1000`.",
@@ -117,7 +117,7 @@ pub fn markdown() -> String {
     for section in SECTIONS {
         let _ = write!(page, "\n## `{}`\n\n{}\n", section.header, section.text);
         for key in section.keys {
-            let Key { name, form, text, .. } = key;
+            let ConfigKey { name, form, text, .. } = key;
             let (default, counts) = (key.default.shown(), key.counts.shown());
             let _ = write!(page, "\n### `{name}`\n\n{text}\n\n");
             let _ =

@@ -1,11 +1,11 @@
 //! Keys of `[server]`, `[multichannel]` and `[log]`.
 
+use super::ConfigKey;
 use super::DefaultValue::{Described, Is, Needed};
 use super::EffectTime::{Reload, Restart};
-use super::Key;
 
-pub(super) const SERVER: &[Key] = &[
-    Key {
+pub(super) const SERVER: &[ConfigKey] = &[
+    ConfigKey {
         name: "smb",
         form: "a list of addresses, as `[\"0.0.0.0:445\", \"[::]:445\"]`",
         default: Described("port 445 of all IPv4 addresses, or 4450 where that cannot be had"),
@@ -13,7 +13,7 @@ pub(super) const SERVER: &[Key] = &[
         text: "Listening addresses of SMB. Sockets that systemd passes with the name `smb` replace \
                them.",
     },
-    Key {
+    ConfigKey {
         name: "nfs",
         form: "a list of addresses, as `[\"0.0.0.0:2049\"]`",
         default: Is("[]"),
@@ -22,7 +22,7 @@ pub(super) const SERVER: &[Key] = &[
                proof (AUTH_SYS): serve NFS only to machines that you trust. Sockets that systemd \
                passes with the name `nfs` replace them.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_lease_seconds",
         form: "a number from 5 to 3600",
         default: Is("90"),
@@ -30,7 +30,7 @@ pub(super) const SERVER: &[Key] = &[
         text: "NFS lease time in seconds: a client that does not renew its lease within this time \
                may lose its opens, locks and delegations.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_paths",
         form: "`true` or `false`",
         default: Is("true"),
@@ -42,7 +42,7 @@ pub(super) const SERVER: &[Key] = &[
                the client may access it. A client sees only directories that lead to its shares; \
                the pseudo root lists share names, not paths. With `false` only names work.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_tls_certificate",
         form: "a path of a PEM file",
         default: Described("none: NFS does not offer TLS"),
@@ -51,14 +51,14 @@ pub(super) const SERVER: &[Key] = &[
                certificates. Linux clients request TLS with `mount -o xprtsec=tls` and need a \
                running tlshd. A reload reads the file again.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_tls_key",
         form: "a path of a PEM file",
         default: Described("none"),
         counts: Reload,
         text: "The certificate's private key.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_tls_client_ca",
         form: "a path of a PEM file",
         default: Described("none: clients need no certificate"),
@@ -66,7 +66,7 @@ pub(super) const SERVER: &[Key] = &[
         text: "Certificate authorities: clients that use TLS must present a certificate that one \
                of them has signed.",
     },
-    Key {
+    ConfigKey {
         name: "reserved_ports",
         form: "`true` or `false`",
         default: Is("true"),
@@ -76,7 +76,7 @@ pub(super) const SERVER: &[Key] = &[
                its other users cannot impersonate anyone. Kernels use them unless mounted with \
                `noresvport`. A share can override this.",
     },
-    Key {
+    ConfigKey {
         name: "admin",
         form: "an address, `\"unix:PATH\"`, or `\"off\"`",
         default: Is("\"off\""),
@@ -87,28 +87,28 @@ pub(super) const SERVER: &[Key] = &[
                `metrics-token` for `/metrics` only. A socket that systemd passes with the name \
                `admin` replaces the address.",
     },
-    Key {
+    ConfigKey {
         name: "name",
         form: "1 to 15 letters, digits, `-` and `_`",
         default: Described("the host's name"),
         counts: Reload,
         text: "Computer name that clients see.",
     },
-    Key {
+    ConfigKey {
         name: "workgroup",
         form: "a name",
         default: Is("\"WORKGROUP\""),
         counts: Reload,
         text: "Workgroup that clients see.",
     },
-    Key {
+    ConfigKey {
         name: "signing",
         form: "`\"required\"` or `\"offered\"`",
         default: Is("\"required\""),
         counts: Reload,
         text: "Whether every SMB message must be signed, or only if the client requests it.",
     },
-    Key {
+    ConfigKey {
         name: "ntlm",
         form: "`\"on\"` or `\"off\"`",
         default: Is("\"on\""),
@@ -118,7 +118,7 @@ pub(super) const SERVER: &[Key] = &[
                server. Requires `kerberos_keytab` and `kerberos_realm`; guest and anonymous \
                sessions are refused.",
     },
-    Key {
+    ConfigKey {
         name: "encryption",
         form: "`\"off\"`, `\"offered\"` or `\"required\"`",
         default: Is("\"offered\""),
@@ -126,7 +126,7 @@ pub(super) const SERVER: &[Key] = &[
         text: "Whether SMB messages are encrypted: never, for clients and shares that request it, \
                or always.",
     },
-    Key {
+    ConfigKey {
         name: "confinement",
         form: "`\"on\"` or `\"off\"`",
         default: Is("\"on\""),
@@ -135,7 +135,7 @@ pub(super) const SERVER: &[Key] = &[
                not need before it serves. An exploited defect then yields less than root. \
                `anabranch status` shows the enforced layers.",
     },
-    Key {
+    ConfigKey {
         name: "users",
         form: "a path",
         default: Described(
@@ -145,7 +145,7 @@ pub(super) const SERVER: &[Key] = &[
         counts: Reload,
         text: "The user file; see `anabranch user`.",
     },
-    Key {
+    ConfigKey {
         name: "state",
         form: "a path of a directory",
         default: Described("the directory of the user file"),
@@ -153,21 +153,21 @@ pub(super) const SERVER: &[Key] = &[
         text: "Directory for persistent state: persistent opens, records of NFS clients, and \
                networks from which accounts have logged on.",
     },
-    Key {
+    ConfigKey {
         name: "min_protocol",
         form: "`\"2.0.2\"`, `\"2.1\"`, `\"3.0\"`, `\"3.0.2\"` or `\"3.1.1\"`",
         default: Is("\"2.0.2\""),
         counts: Reload,
         text: "Minimum SMB dialect.",
     },
-    Key {
+    ConfigKey {
         name: "max_protocol",
         form: "as `min_protocol`",
         default: Is("\"3.1.1\""),
         counts: Reload,
         text: "Maximum SMB dialect.",
     },
-    Key {
+    ConfigKey {
         name: "kerberos_keytab",
         form: "a path",
         default: Described("none: Kerberos is not offered"),
@@ -176,14 +176,14 @@ pub(super) const SERVER: &[Key] = &[
                verifies Kerberos tickets of SMB clients with them. Requires `kerberos_realm`, and \
                the package libgssapi-krb5-2.",
     },
-    Key {
+    ConfigKey {
         name: "kerberos_realm",
         form: "a realm, as `\"EXAMPLE.ORG\"`",
         default: Described("none"),
         counts: Reload,
         text: "Kerberos realm of the users: `alice@EXAMPLE.ORG` logs on as the local user `alice`.",
     },
-    Key {
+    ConfigKey {
         name: "guest",
         form: "a system user, as `\"nobody\"`",
         default: Described("none: such sessions are refused"),
@@ -193,21 +193,21 @@ pub(super) const SERVER: &[Key] = &[
                session key, so this requires `signing = \"offered\"`, `encryption` that is not \
                required, and `ntlm = \"on\"`.",
     },
-    Key {
+    ConfigKey {
         name: "connections_max",
         form: "a number from 1 to 1000000",
         default: Is("100000"),
         counts: Reload,
         text: "Maximum number of connections.",
     },
-    Key {
+    ConfigKey {
         name: "logon_seconds",
         form: "a number from 1 to 600",
         default: Is("30"),
         counts: Reload,
         text: "Seconds within which a connection must log on.",
     },
-    Key {
+    ConfigKey {
         name: "stall_seconds",
         form: "a number from 1 to 3600",
         default: Is("120"),
@@ -215,7 +215,7 @@ pub(super) const SERVER: &[Key] = &[
         text: "Seconds after which a stalled client is disconnected: it does not complete a \
                message, does not take its replies, or its network acknowledges nothing.",
     },
-    Key {
+    ConfigKey {
         name: "request_memory_mib",
         form: "a number from 32 to 1048576",
         default: Is("512"),
@@ -226,7 +226,7 @@ pub(super) const SERVER: &[Key] = &[
                Raise it for hundreds of clients that read or write 8 MiB at once over slow \
                links.",
     },
-    Key {
+    ConfigKey {
         name: "workers",
         form: "a number from 1 to 4096",
         default: Is("64"),
@@ -236,8 +236,8 @@ pub(super) const SERVER: &[Key] = &[
     },
 ];
 
-pub(super) const MULTICHANNEL: &[Key] = &[
-    Key {
+pub(super) const MULTICHANNEL: &[ConfigKey] = &[
+    ConfigKey {
         name: "enabled",
         form: "`true` or `false`",
         default: Is("true"),
@@ -246,21 +246,21 @@ pub(super) const MULTICHANNEL: &[Key] = &[
                then sign with AES-CMAC; with `false` they sign with AES-GMAC if they can, which is \
                faster.",
     },
-    Key {
+    ConfigKey {
         name: "channels_max",
         form: "a number from 1 to 32",
         default: Is("4"),
         counts: Reload,
         text: "Connections per session; more than 4 rarely improve throughput.",
     },
-    Key {
+    ConfigKey {
         name: "min_protocol",
         form: "`\"3.0\"`, `\"3.0.2\"` or `\"3.1.1\"`",
         default: Is("\"3.0\""),
         counts: Reload,
         text: "Minimum dialect for Multichannel.",
     },
-    Key {
+    ConfigKey {
         name: "include",
         form: "a list of interfaces or networks, as `[\"eth*\", \"192.0.2.0/24\"]`",
         default: Described("all"),
@@ -268,14 +268,14 @@ pub(super) const MULTICHANNEL: &[Key] = &[
         text: "Listening addresses to advertise to clients; changes of the interfaces take effect \
                at once.",
     },
-    Key {
+    ConfigKey {
         name: "exclude",
         form: "a list of interfaces or networks, as `[\"docker*\", \"veth*\"]`",
         default: Is("[]"),
         counts: Reload,
         text: "Addresses not to advertise to clients.",
     },
-    Key {
+    ConfigKey {
         name: "rss",
         form: "`true` or `false`",
         default: Described("true for interfaces with several queues, and for virtual ones"),
@@ -283,7 +283,7 @@ pub(super) const MULTICHANNEL: &[Key] = &[
         text: "Whether interfaces are advertised as capable of receive-side scaling (RSS). Without \
                RSS clients open one connection for each interface.",
     },
-    Key {
+    ConfigKey {
         name: "interface",
         form: "tables, see below",
         default: Described("the detected ones"),
@@ -292,29 +292,29 @@ pub(super) const MULTICHANNEL: &[Key] = &[
     },
 ];
 
-pub(super) const INTERFACE: &[Key] = &[
-    Key {
+pub(super) const INTERFACE: &[ConfigKey] = &[
+    ConfigKey {
         name: "address",
         form: "an IP address",
         default: Needed,
         counts: Reload,
         text: "The address.",
     },
-    Key {
+    ConfigKey {
         name: "speed_mbits",
         form: "a number, at least 1",
         default: Described("the detected ones"),
         counts: Reload,
         text: "Link speed in Mbit/s.",
     },
-    Key {
+    ConfigKey {
         name: "rss",
         form: "`true` or `false`",
         default: Described("the detected ones"),
         counts: Reload,
         text: "Whether it is capable of receive-side scaling (RSS).",
     },
-    Key {
+    ConfigKey {
         name: "index",
         form: "a number",
         default: Described("the detected ones"),
@@ -323,22 +323,22 @@ pub(super) const INTERFACE: &[Key] = &[
     },
 ];
 
-pub(super) const LOG: &[Key] = &[
-    Key {
+pub(super) const LOG: &[ConfigKey] = &[
+    ConfigKey {
         name: "format",
         form: "`\"text\"` for people or `\"json\"`, one object a line",
         default: Is("\"text\""),
         counts: Restart,
         text: "Format of the log, which goes to standard error.",
     },
-    Key {
+    ConfigKey {
         name: "level",
         form: "`\"error\"`, `\"warn\"`, `\"info\"` or `\"debug\"`",
         default: Is("\"info\""),
         counts: Restart,
         text: "Minimum severity to log. ANABRANCH_LOG in the environment takes precedence.",
     },
-    Key {
+    ConfigKey {
         name: "audit",
         form: "`\"off\"`, `\"log\"` or a file, as `\"/var/log/anabranch/audit.jsonl\"`",
         default: Is("\"off\""),
@@ -347,14 +347,14 @@ pub(super) const LOG: &[Key] = &[
                session ends, each as one line of JSON. Excess events of one source are only \
                counted. A reload reopens the file, so it can be rotated before.",
     },
-    Key {
+    ConfigKey {
         name: "slow_request_ms",
         form: "a number of milliseconds, at least 1",
         default: Is("1000"),
         counts: Reload,
         text: "Minimum duration in milliseconds of a request that is exported as a trace.",
     },
-    Key {
+    ConfigKey {
         name: "traces",
         form: "a URL of plain HTTP, as `\"http://127.0.0.1:4318/v1/traces\"`",
         default: Described("none"),

@@ -1,39 +1,39 @@
 //! Keys of `[[share]]` and `[share.limits]`.
 
+use super::ConfigKey;
 use super::DefaultValue::{Described, Is, Needed};
 use super::EffectTime::{Reload, Restart};
-use super::Key;
 
-pub(super) const SHARE: &[Key] = &[
-    Key {
+pub(super) const SHARE: &[ConfigKey] = &[
+    ConfigKey {
         name: "name",
         form: "up to 80 letters, digits, `-`, `_` and `.`",
         default: Needed,
         counts: Reload,
         text: "Name that clients use.",
     },
-    Key {
+    ConfigKey {
         name: "path",
         form: "a path that begins with `/`",
         default: Needed,
         counts: Reload,
         text: "The directory.",
     },
-    Key {
+    ConfigKey {
         name: "comment",
         form: "a text",
         default: Described("none"),
         counts: Reload,
         text: "Description in share lists.",
     },
-    Key {
+    ConfigKey {
         name: "read_only",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
         text: "Refuses all changes.",
     },
-    Key {
+    ConfigKey {
         name: "encryption_required",
         form: "`true` or `false`",
         default: Is("false"),
@@ -41,35 +41,35 @@ pub(super) const SHARE: &[Key] = &[
         text: "Requires encrypted connections. The share is then exported by NFS only with `nfs = \
                true` and `nfs_tls = \"required\"`.",
     },
-    Key {
+    ConfigKey {
         name: "users",
         form: "a list of users, as `[\"alice\", \"@staff\"]`",
         default: Described("everyone with an account"),
         counts: Reload,
         text: "Users that may connect.",
     },
-    Key {
+    ConfigKey {
         name: "denied_users",
         form: "a list of users",
         default: Is("[]"),
         counts: Reload,
         text: "Users that may not connect, regardless of other settings.",
     },
-    Key {
+    ConfigKey {
         name: "read_users",
         form: "a list of users",
         default: Is("[]"),
         counts: Reload,
         text: "Users with read-only access.",
     },
-    Key {
+    ConfigKey {
         name: "write_users",
         form: "a list of users",
         default: Is("[]"),
         counts: Reload,
         text: "Users with write access despite `read_only` or `read_users`.",
     },
-    Key {
+    ConfigKey {
         name: "hosts_allowed",
         form: "a list of clients, as `[\"192.0.2.0/24\", \"2001:db8::/32\", \"*.example.org\"]`",
         default: Described("all, or with `hosts_denied` all others"),
@@ -78,7 +78,7 @@ pub(super) const SHARE: &[Key] = &[
                Without `hosts_denied` all others are refused. A client in both lists may \
                connect.",
     },
-    Key {
+    ConfigKey {
         name: "hosts_denied",
         form: "a list of networks",
         default: Is("[]"),
@@ -86,7 +86,7 @@ pub(super) const SHARE: &[Key] = &[
         text: "Networks that may not connect. Names are not permitted, because a name that cannot \
                be resolved would deny no one.",
     },
-    Key {
+    ConfigKey {
         name: "guest_ok",
         form: "`true` or `false`",
         default: Is("false"),
@@ -96,7 +96,7 @@ pub(super) const SHARE: &[Key] = &[
                `signing = \"offered\"`. Windows refuses guest logons unless its policy is \
                changed.",
     },
-    Key {
+    ConfigKey {
         name: "listed",
         form: "`\"everyone\"`, `\"users\"` who may connect, or `\"nobody\"`",
         default: Is("\"everyone\""),
@@ -104,28 +104,28 @@ pub(super) const SHARE: &[Key] = &[
         text: "Clients whose share lists contain the share. Clients that know its name can still \
                connect.",
     },
-    Key {
+    ConfigKey {
         name: "force_user",
         form: "a system user",
         default: Described("each user's own"),
         counts: Reload,
         text: "System user for all file access. Takes effect if the server runs as root.",
     },
-    Key {
+    ConfigKey {
         name: "force_group",
         form: "a system group",
         default: Described("each user's own"),
         counts: Reload,
         text: "System group of all new files. Takes effect if the server runs as root.",
     },
-    Key {
+    ConfigKey {
         name: "hidden_names",
         form: "a list of patterns: `*` matches any characters, `?` matches one",
         default: Is("[\".*\"]"),
         counts: Reload,
         text: "Names of files with the hidden attribute.",
     },
-    Key {
+    ConfigKey {
         name: "veto_names",
         form: "a list of patterns",
         default: Is("[]"),
@@ -136,14 +136,14 @@ pub(super) const SHARE: &[Key] = &[
                without a stream (`secret.txt.`, `secret.txt:s`). Symbolic links that the server \
                follows do not lead to them; a hard link has a name of its own.",
     },
-    Key {
+    ConfigKey {
         name: "hide_unreadable",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
         text: "Omits entries that the user may not read from directory listings.",
     },
-    Key {
+    ConfigKey {
         name: "absolute_links",
         form: "`true` or `false`",
         default: Is("false"),
@@ -153,7 +153,7 @@ pub(super) const SHARE: &[Key] = &[
                permitted`). The server never follows them; clients that see links, and programs on \
                the server, do. Existing links are always visible.",
     },
-    Key {
+    ConfigKey {
         name: "device_nodes",
         form: "`true` or `false`",
         default: Is("false"),
@@ -161,14 +161,14 @@ pub(super) const SHARE: &[Key] = &[
         text: "NFS clients may create block and character devices. Only the superuser may, so \
                `nfs_squash` must not map root; no other setting permits it.",
     },
-    Key {
+    ConfigKey {
         name: "nfs",
         form: "`true` or `false`",
         default: Described("`true`, unless its users are restricted or encryption is required"),
         counts: Reload,
         text: "Whether the share is exported by NFS.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_squash",
         form: "`\"root\"`, `\"all\"` or `\"none\"`",
         default: Is("\"root\""),
@@ -177,21 +177,21 @@ pub(super) const SHARE: &[Key] = &[
                superuser, `all` maps all users, `none` maps no one, so that the clients' superuser \
                is the server's.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_anonuid",
         form: "the number of a user",
         default: Is("65534"),
         counts: Reload,
         text: "Uid of anonymous (squashed) NFS users; see `nfs_squash`.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_anongid",
         form: "the number of a group",
         default: Is("65534"),
         counts: Reload,
         text: "Gid of anonymous NFS users.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_clients",
         form: "a list, as `[\"192.0.2.7(rw,no_root_squash)\", \"*.example.org(rw)\", \
                \"*(ro,all_squash)\"]`",
@@ -212,7 +212,7 @@ pub(super) const SHARE: &[Key] = &[
                address. A name that cannot be resolved does not match; the last answer counts for \
                an hour.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_stable",
         form: "`\"always\"` or `\"relaxed\"`",
         default: Is("\"always\""),
@@ -224,7 +224,7 @@ pub(super) const SHARE: &[Key] = &[
                files that a program believes to be safe. It is faster on slow disks, like the \
                kernel server's `async`, which does not even guarantee the data.",
     },
-    Key {
+    ConfigKey {
         name: "nfs_tls",
         form: "`\"offered\"` or `\"required\"`",
         default: Is("\"offered\""),
@@ -232,7 +232,7 @@ pub(super) const SHARE: &[Key] = &[
         text: "Whether NFS clients must use TLS; with `required` the share is inaccessible without \
                it. Requires `nfs_tls_certificate`.",
     },
-    Key {
+    ConfigKey {
         name: "reserved_ports",
         form: "`true` or `false`",
         default: Described("the value of `reserved_ports` in `[server]`"),
@@ -241,14 +241,14 @@ pub(super) const SHARE: &[Key] = &[
                program on a client machine can act as any user, which user-space clients without \
                root need.",
     },
-    Key {
+    ConfigKey {
         name: "size_limit",
         form: "a size, as `\"500 GiB\"`",
         default: Described("none"),
         counts: Reload,
         text: "Upper bound of the size that clients see; writes are not limited by it.",
     },
-    Key {
+    ConfigKey {
         name: "class",
         form: "`\"premium\"`, `\"standard\"` or `\"custom\"`",
         default: Described("`\"custom\"`"),
@@ -257,7 +257,7 @@ pub(super) const SHARE: &[Key] = &[
                disks and without Multichannel; their limits follow from the size. `custom` has \
                only the limits that are set explicitly.",
     },
-    Key {
+    ConfigKey {
         name: "provisioned_gib",
         form: "a number from 100 to 262144, from 1 for class `\"custom\"`",
         default: Described("none"),
@@ -265,14 +265,14 @@ pub(super) const SHARE: &[Key] = &[
         text: "Size of the share in GiB: clients see it and cannot write beyond it. It may be \
                lowered 24 hours after the last increase.",
     },
-    Key {
+    ConfigKey {
         name: "provisioned_iops",
         form: "a number from 10 to 100000000",
         default: Described("derived from the size"),
         counts: Reload,
         text: "Operations per second, independent of the size; then no burst credits accrue.",
     },
-    Key {
+    ConfigKey {
         name: "provisioned_mib_per_second",
         form: "a number from 1 to 1048576",
         default: Described("derived from the size"),
@@ -280,14 +280,14 @@ pub(super) const SHARE: &[Key] = &[
         text: "Throughput in MiB per second for both directions together, independent of the size; \
                then no burst credits accrue.",
     },
-    Key {
+    ConfigKey {
         name: "limits",
         form: "a table, see below",
         default: Described("derived from the class"),
         counts: Reload,
         text: "Explicit limits that replace the class's. On the command line: `limits.iops=500`.",
     },
-    Key {
+    ConfigKey {
         name: "metadata_cache",
         form: "a size up to 4 GiB, or `\"off\"`",
         default: Is("\"128 MiB\""),
@@ -296,7 +296,7 @@ pub(super) const SHARE: &[Key] = &[
                directories are not read to look up a name; 128 MiB hold the names of two million \
                files.",
     },
-    Key {
+    ConfigKey {
         name: "backend_latency_us",
         form: "a number up to 1000000",
         default: Is("0"),
@@ -305,14 +305,14 @@ pub(super) const SHARE: &[Key] = &[
                each change of a name, as if the disk were slow. `anabranch status` and the log \
                report it.",
     },
-    Key {
+    ConfigKey {
         name: "case_sensitive",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
         text: "Names are case-sensitive. Windows clients expect case-insensitive names.",
     },
-    Key {
+    ConfigKey {
         name: "posix",
         form: "`true` or `false`",
         default: Is("true"),
@@ -320,21 +320,21 @@ pub(super) const SHARE: &[Key] = &[
         text: "Offers the SMB 3.1.1 POSIX extensions (Linux: `mount -o posix`): modes, owners, \
                byte-exact names.",
     },
-    Key {
+    ConfigKey {
         name: "time_machine",
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
         text: "Offers the share to Macs for Time Machine backups.",
     },
-    Key {
+    ConfigKey {
         name: "time_machine_max_bytes",
         form: "a number",
         default: Described("as much as there is"),
         counts: Reload,
         text: "Maximum size of all backups together in bytes.",
     },
-    Key {
+    ConfigKey {
         name: "continuously_available",
         form: "`true` or `false`",
         default: Is("false"),
@@ -342,7 +342,7 @@ pub(super) const SHARE: &[Key] = &[
         text: "Persistent handles: opens of clients survive a restart or crash of the server. Each \
                open, close and lock waits for the disk.",
     },
-    Key {
+    ConfigKey {
         name: "smb_stable",
         form: "`\"requested\"` or `\"always\"`",
         default: Is("\"requested\""),
@@ -353,7 +353,7 @@ pub(super) const SHARE: &[Key] = &[
                changes; each write waits for the disk, like Samba's `sync always`. Shares with \
                `continuously_available` always behave like `always`.",
     },
-    Key {
+    ConfigKey {
         name: "show_symlinks",
         form: "`true` or `false`",
         default: Is("false"),
@@ -361,7 +361,7 @@ pub(super) const SHARE: &[Key] = &[
         text: "Clients see symbolic links and resolve them themselves, as Linux and macOS can. \
                Otherwise the server follows them within the share.",
     },
-    Key {
+    ConfigKey {
         name: "named_streams",
         form: "`true` or `false`",
         default: Is("true"),
@@ -369,35 +369,35 @@ pub(super) const SHARE: &[Key] = &[
         text: "Files may have named streams. Streams that exceed an extended attribute are stored \
                in `.anabranch-streams` in the share; backups must include it.",
     },
-    Key {
+    ConfigKey {
         name: "snapshots",
         form: "`\"zfs\"`, `\"cephfs\"`, `\"snapper\"`, or a path",
         default: Described("none"),
         counts: Reload,
         text: "Location of snapshots, which clients see as previous versions.",
     },
-    Key {
+    ConfigKey {
         name: "snapshot_names",
         form: "a format of strftime(3), as `\"daily-%Y-%m-%d\"`",
         default: Described("well-known names"),
         counts: Reload,
         text: "Name format of the snapshots, in UTC.",
     },
-    Key {
+    ConfigKey {
         name: "snapshot_root",
         form: "a path",
         default: Described("the share's"),
         counts: Reload,
         text: "Directory of which the snapshots are, if it is above the share's.",
     },
-    Key {
+    ConfigKey {
         name: "file_mode",
         form: "octal digits, as `\"0644\"`",
         default: Is("\"0644\""),
         counts: Reload,
         text: "Permission bits of new files.",
     },
-    Key {
+    ConfigKey {
         name: "directory_mode",
         form: "octal digits, as `\"0755\"`",
         default: Is("\"0755\""),
@@ -410,11 +410,11 @@ const COUNT: &str = "a number from 10 to 100000000";
 const FLOW: &str = "a size per second, as `\"100 MiB\"`, from 1 MiB to 1 TiB";
 const HANDLES: &str = "a number from 1 to 1048576";
 
-const fn limit(name: &'static str, form: &'static str, text: &'static str) -> Key {
-    Key { name, form, default: Described("that of the class, if any"), counts: Reload, text }
+const fn limit(name: &'static str, form: &'static str, text: &'static str) -> ConfigKey {
+    ConfigKey { name, form, default: Described("that of the class, if any"), counts: Reload, text }
 }
 
-pub(super) const LIMITS: &[Key] = &[
+pub(super) const LIMITS: &[ConfigKey] = &[
     limit("iops", COUNT, "Operations per second."),
     limit(
         "burst_iops",

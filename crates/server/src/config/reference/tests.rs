@@ -20,7 +20,7 @@ fn sorted(list: impl Iterator<Item = String>) -> Vec<String> {
     list
 }
 
-fn tables_keys(section: &Section) -> Vec<String> {
+fn tables_keys(section: &ConfigSection) -> Vec<String> {
     sorted(section.keys.iter().map(|key| key.name.to_owned()))
 }
 

@@ -83,7 +83,7 @@ pub fn is_ganesha(text: &str) -> bool {
 pub fn import(path: &Path, read: Read<'_>) -> Result<ImportResult, String> {
     let items = parse::parse(path, read)?;
     let from = path.display().to_string();
-    let mut importer = Importer { draft: NfsDraft::new(&from, &listening(&items)) };
+    let mut importer = GaneshaImporter { draft: NfsDraft::new(&from, &listening(&items)) };
     let mut defaults = (Terms::default(), Vec::new());
     for item in &items {
         match &item.body {
@@ -152,11 +152,11 @@ impl ExportBlock {
     }
 }
 
-struct Importer {
+struct GaneshaImporter {
     draft: NfsDraft,
 }
 
-impl Importer {
+impl GaneshaImporter {
     fn top(&mut self, item: &GaneshaItem, defaults: &(Terms, Vec<ClientBlock>)) {
         let (name, place) = (&item.name, || item.place.clone());
         match &item.body {

@@ -68,7 +68,7 @@ impl GaneshaFiles<'_> {
         if text.len() > FILE_BYTES_MAX || self.bytes > BYTES_MAX {
             return Err(of_file(format!("longer than {FILE_BYTES_MAX} bytes")));
         }
-        let mut parser = Parser { file: path.into(), text: &text, at: 0, line: 1 };
+        let mut parser = GaneshaParser { file: path.into(), text: &text, at: 0, line: 1 };
         let mut items = Vec::new();
         while let Some(token) = parser.token()? {
             let place = parser.place();
@@ -104,7 +104,7 @@ enum GaneshaToken {
     Word(String),
 }
 
-struct Parser<'a> {
+struct GaneshaParser<'a> {
     file: Arc<Path>,
     text: &'a str,
     at: usize,
@@ -112,7 +112,7 @@ struct Parser<'a> {
     line: usize,
 }
 
-impl Parser<'_> {
+impl GaneshaParser<'_> {
     fn place(&self) -> SourcePosition {
         SourcePosition { file: self.file.clone(), line: self.line }
     }

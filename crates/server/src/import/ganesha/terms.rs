@@ -37,7 +37,7 @@ enum Security {
 
 /// The converted permissions.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Meaning {
+pub struct ConvertedPermissions {
     /// Options of `nfs_clients`.
     pub options: Vec<String>,
     pub is_insecure: bool,
@@ -147,7 +147,7 @@ impl Terms {
     }
 
     /// Converts the permissions; Ganesha's defaults apply to unset ones.
-    pub fn meaning(&self) -> Meaning {
+    pub fn meaning(&self) -> ConvertedPermissions {
         let access = self.access.unwrap_or(ExportAccess::None);
         let refusal = match (access, self.security.unwrap_or(Security::Sys)) {
             (ExportAccess::None, _) => None,
@@ -172,7 +172,7 @@ impl Terms {
         options.push(format!("anongid={}", self.anongid.unwrap_or(ANONYMOUS)));
         let is_refused = self.is_refused || access == ExportAccess::None || refusal.is_some();
         let is_insecure = self.privileged_port != Some(true);
-        Meaning { options, is_insecure, is_refused, refusal }
+        ConvertedPermissions { options, is_insecure, is_refused, refusal }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The kernel sends them in the machine's byte order; truncated messages are skipped nevertheless.
 
-use super::select::{InterfaceAddress, Link};
+use super::select::{InterfaceAddress, SystemInterface};
 use std::net::IpAddr;
 
 /// NLMSG_ERROR.
@@ -45,7 +45,7 @@ const HEADER_BYTES: usize = 16;
 #[derive(Debug, PartialEq, Eq)]
 pub enum NetlinkMessage {
     /// An interface.
-    Link(Link),
+    SystemInterface(SystemInterface),
     /// An address of an interface.
     Address(InterfaceAddress),
     /// The dump is complete.
@@ -73,7 +73,7 @@ pub fn messages(mut datagram: &[u8]) -> Vec<NetlinkMessage> {
         }
         let body = &datagram[HEADER_BYTES..length];
         let message = match u16_at(datagram, 4) {
-            Some(NEW_LINK) => link(body).map(NetlinkMessage::Link),
+            Some(NEW_LINK) => link(body).map(NetlinkMessage::SystemInterface),
             Some(NEW_ADDRESS) => address(body).map(NetlinkMessage::Address),
             Some(DONE) => Some(NetlinkMessage::Done),
             Some(ERROR) => u32_at(body, 0).map(|e| NetlinkMessage::Refused(e.cast_signed())),
@@ -86,9 +86,9 @@ pub fn messages(mut datagram: &[u8]) -> Vec<NetlinkMessage> {
 }
 
 /// An `ifinfomsg` and its attributes.
-fn link(body: &[u8]) -> Option<Link> {
+fn link(body: &[u8]) -> Option<SystemInterface> {
     let (index, flags) = (u32_at(body, 4)?, u32_at(body, 8)?);
-    let mut link = Link {
+    let mut link = SystemInterface {
         index,
         name: String::new(),
         is_up: flags & UP == UP,
@@ -193,7 +193,7 @@ mod tests {
         let kind = attribute(18, &attribute(1, b"veth\0"));
         let all = [attribute(3, b"v0\0"), attribute(32, &4u32.to_ne_bytes()), kind].concat();
         let seen = messages(&[a_link(0x1043, &all), message(DONE, &[])].concat());
-        let link = Link {
+        let link = SystemInterface {
             index: 7,
             name: "v0".into(),
             is_up: true,
@@ -202,13 +202,15 @@ mod tests {
             queues: 4,
             bits_per_second: None,
         };
-        assert_eq!(seen, [NetlinkMessage::Link(link), NetlinkMessage::Done]);
+        assert_eq!(seen, [NetlinkMessage::SystemInterface(link), NetlinkMessage::Done]);
     }
 
     #[test]
     fn link_without_carrier_is_down() {
         let seen = messages(&a_link(0x1003, &attribute(3, b"eth0\0")));
-        assert!(matches!(&seen[..], [NetlinkMessage::Link(l)] if !l.is_up && !l.is_virtual));
+        assert!(
+            matches!(&seen[..], [NetlinkMessage::SystemInterface(l)] if !l.is_up && !l.is_virtual)
+        );
     }
 
     #[test]

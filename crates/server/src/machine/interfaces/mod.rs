@@ -8,7 +8,7 @@ mod netlink;
 mod select;
 mod sysfs;
 
-pub use select::{AdvertisedAddress, Link, Pattern, Policy};
+pub use select::{AdvertisedAddress, Pattern, Policy, SystemInterface};
 
 use select::{Listeners, SystemInterfaces};
 use smb::InterfaceFact;
@@ -25,14 +25,15 @@ const RETRY: Duration = Duration::from_secs(10);
 /// The interfaces of this machine that are up, with their usable addresses. Empty if the dump
 /// fails.
 #[must_use]
-pub fn machine_interfaces() -> Vec<(Link, Vec<IpAddr>)> {
+pub fn machine_interfaces() -> Vec<(SystemInterface, Vec<IpAddr>)> {
     let Ok((links, addresses)) = netlink::dump() else { return Vec::new() };
-    let of = |link: &Link| {
+    let of = |link: &SystemInterface| {
         let own = addresses.iter().filter(|one| one.index == link.index && one.is_usable);
         own.map(|one| one.address).collect()
     };
     let up = links.into_iter().filter(|link| link.is_up);
-    let mut found: Vec<(Link, Vec<IpAddr>)> = up.map(|link| (link.clone(), of(&link))).collect();
+    let mut found: Vec<(SystemInterface, Vec<IpAddr>)> =
+        up.map(|link| (link.clone(), of(&link))).collect();
     found.iter_mut().for_each(|(link, _)| sysfs::complete(link));
     found
 }

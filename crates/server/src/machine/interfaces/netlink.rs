@@ -1,7 +1,7 @@
 //! The rtnetlink socket: dumps of links and addresses, and change notifications.
 
 use super::message::{GET_ADDRESS, GET_LINK, NetlinkMessage, messages, request};
-use super::select::{InterfaceAddress, Link};
+use super::select::{InterfaceAddress, SystemInterface};
 use crate::limits::{ADDRESSES_MAX, INTERFACES_MAX};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -29,13 +29,15 @@ fn socket(groups: u32, flags: SocketFlags) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// Any error of the socket.
-pub fn dump() -> io::Result<(Vec<Link>, Vec<InterfaceAddress>)> {
+pub fn dump() -> io::Result<(Vec<SystemInterface>, Vec<InterfaceAddress>)> {
     let socket = socket(0, SocketFlags::empty())?;
     let (mut links, mut addresses) = (Vec::new(), Vec::new());
     for kind in [GET_LINK, GET_ADDRESS] {
         net::send(&socket, &request(kind), SendFlags::empty())?;
         receive_all(&socket, |message| match message {
-            NetlinkMessage::Link(link) if links.len() < INTERFACES_MAX => links.push(link),
+            NetlinkMessage::SystemInterface(link) if links.len() < INTERFACES_MAX => {
+                links.push(link)
+            }
             NetlinkMessage::Address(address) if addresses.len() < ADDRESSES_MAX => {
                 addresses.push(address)
             }

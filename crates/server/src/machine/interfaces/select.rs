@@ -12,7 +12,7 @@ const INDEX_UNKNOWN: u32 = 1;
 
 /// One interface, as the system reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct SystemInterface {
     /// Interface index.
     pub index: u32,
     /// Interface name.
@@ -44,7 +44,7 @@ pub struct InterfaceAddress {
 #[derive(Clone, Debug, Default)]
 pub struct SystemInterfaces {
     /// Interfaces.
-    pub links: Vec<Link>,
+    pub links: Vec<SystemInterface>,
     /// Their addresses.
     pub addresses: Vec<InterfaceAddress>,
 }
@@ -101,7 +101,7 @@ impl Pattern {
         if bits > all { Err(wrong()) } else { Ok(Self::Network(address, bits)) }
     }
 
-    fn fits(&self, link: &Link, address: IpAddr) -> bool {
+    fn fits(&self, link: &SystemInterface, address: IpAddr) -> bool {
         match (self, address) {
             (Self::Name(pattern), _) => name_fits(pattern, &link.name),
             (Self::Network(IpAddr::V4(of), bits), IpAddr::V4(ip)) => {
@@ -185,12 +185,12 @@ fn found(seen: &SystemInterfaces, policy: &Policy, listening: Listeners<'_>) -> 
     facts
 }
 
-fn wanted(policy: &Policy, link: &Link, address: IpAddr) -> bool {
+fn wanted(policy: &Policy, link: &SystemInterface, address: IpAddr) -> bool {
     let any = |patterns: &[Pattern]| patterns.iter().any(|p| p.fits(link, address));
     (policy.include.is_empty() || any(&policy.include)) && !any(&policy.exclude)
 }
 
-fn fact(link: &Link, policy: &Policy, address: IpAddr) -> InterfaceFact {
+fn fact(link: &SystemInterface, policy: &Policy, address: IpAddr) -> InterfaceFact {
     // A virtual link has no queues of its own, but its connections may still use several cores.
     // Without RSS, Linux clients open one connection for each address.
     let rss = link.is_loopback || link.is_virtual || link.queues > 1;
@@ -224,7 +224,7 @@ fn configured_fact(
 /// The facts of the interface with `address`.
 pub fn fact_of(seen: &SystemInterfaces, policy: &Policy, address: IpAddr) -> Option<InterfaceFact> {
     let index = seen.addresses.iter().find(|a| a.address == address).map(|a| a.index);
-    let fits = |link: &&Link| {
+    let fits = |link: &&SystemInterface| {
         index.map_or(address.is_loopback() && link.is_loopback, |index| link.index == index)
     };
     seen.links.iter().find(fits).map(|link| fact(link, policy, address))

@@ -1,11 +1,11 @@
 //! Interface facts that only sysfs has: the speed and the active queues.
 
-use super::select::Link;
+use super::select::SystemInterface;
 use std::path::Path;
 
 /// Adds the known facts. A mounted sysfs may show another network namespace; it is ignored if the
 /// interface index differs.
-pub fn complete(link: &mut Link) {
+pub fn complete(link: &mut SystemInterface) {
     let folder = Path::new("/sys/class/net").join(&link.name);
     let number = |file: &str| {
         let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();

@@ -41,10 +41,10 @@ const LEVELS: [Level; 3] = [
 
 /// Level and network of an account. As a key in a narrower level it stands for the remaining
 /// networks of that network.
-type Key = (usize, IpAddr);
+type AccountKey = (usize, IpAddr);
 
 /// The account for all remaining sources.
-const ALL: Key = (LEVELS.len(), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+const ALL: AccountKey = (LEVELS.len(), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
 /// Events of one network in the present period.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,7 +83,7 @@ impl NetworkEvents {
 /// Accounts of all sources and of the networks around them.
 #[derive(Debug, Default)]
 pub struct AuditBounds {
-    levels: [HashMap<Key, NetworkEvents>; LEVELS.len()],
+    levels: [HashMap<AccountKey, NetworkEvents>; LEVELS.len()],
     total: NetworkEvents,
     swept: Option<Instant>,
 }
@@ -119,7 +119,7 @@ impl AuditBounds {
     }
 
     /// The account key of `source` in each level.
-    fn keys(&mut self, source: IpAddr, now: Instant) -> [Key; LEVELS.len()] {
+    fn keys(&mut self, source: IpAddr, now: Instant) -> [AccountKey; LEVELS.len()] {
         let mut keys = [ALL; LEVELS.len()];
         let mut around = ALL;
         for level in (0..LEVELS.len()).rev() {
@@ -132,8 +132,8 @@ impl AuditBounds {
         keys
     }
 
-    fn has_room(&mut self, level: usize, own: &Key, now: Instant) -> bool {
-        let has_room = |accounts: &HashMap<Key, NetworkEvents>| {
+    fn has_room(&mut self, level: usize, own: &AccountKey, now: Instant) -> bool {
+        let has_room = |accounts: &HashMap<AccountKey, NetworkEvents>| {
             accounts.len() < LEVELS[level].accounts_max || accounts.contains_key(own)
         };
         if !has_room(&self.levels[level])

@@ -13,7 +13,7 @@ use files::BreakCounts;
 use meter::{MeterSnapshot, Stage};
 use smb::snapshot::SmbSnapshot;
 use table::{METRICS, Metric};
-use text::Lines;
+use text::MetricLines;
 
 /// All values at one moment.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ fn all() -> impl Iterator<Item = &'static Metric> {
 pub fn text(moment: &Moment<'_>) -> String {
     let mut text = String::new();
     for Metric { name, kind, labels, help, put } in all() {
-        put(moment, &mut Lines::begin(&mut text, (name, *kind), help, labels));
+        put(moment, &mut MetricLines::begin(&mut text, (name, *kind), help, labels));
     }
     text
 }

@@ -1,7 +1,7 @@
 //! The table of all metrics: name, labels, help and value source.
 
 use super::Moment;
-use super::text::{Lines, MetricType};
+use super::text::{MetricLines, MetricType};
 use crate::metadata_cache::CacheCount;
 use limits::{Limits, Rates, ResourceUsage};
 use meter::{ApiSnapshot, ShareSnapshot};
@@ -18,7 +18,7 @@ pub struct Metric {
     /// Help text, a sentence.
     pub help: &'static str,
     /// Writes the values.
-    pub put: fn(&Moment<'_>, &mut Lines<'_>),
+    pub put: fn(&Moment<'_>, &mut MetricLines<'_>),
 }
 
 const OF_API: &[&str] = &["share", "protocol", "api"];
@@ -30,7 +30,7 @@ const fn counter(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
-    put: fn(&Moment<'_>, &mut Lines<'_>),
+    put: fn(&Moment<'_>, &mut MetricLines<'_>),
 ) -> Metric {
     Metric { name, kind: MetricType::Counter, labels, help, put }
 }
@@ -39,7 +39,7 @@ const fn gauge(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
-    put: fn(&Moment<'_>, &mut Lines<'_>),
+    put: fn(&Moment<'_>, &mut MetricLines<'_>),
 ) -> Metric {
     Metric { name, kind: MetricType::Gauge, labels, help, put }
 }
@@ -48,7 +48,7 @@ const fn histogram(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
-    put: fn(&Moment<'_>, &mut Lines<'_>),
+    put: fn(&Moment<'_>, &mut MetricLines<'_>),
 ) -> Metric {
     Metric { name, kind: MetricType::Histogram, labels, help, put }
 }
@@ -518,7 +518,7 @@ fn each_api_of_all(m: &Moment<'_>, mut put: impl FnMut(&str, &ApiSnapshot)) {
 /// Limits by direction.
 type ByDirection = [(&'static str, Option<u64>); 3];
 
-fn each_limit(m: &Moment<'_>, lines: &mut Lines<'_>, of: fn(&Limits) -> ByDirection) {
+fn each_limit(m: &Moment<'_>, lines: &mut MetricLines<'_>, of: fn(&Limits) -> ByDirection) {
     for (share, snapshot) in m.limits {
         for (direction, limit) in of(&snapshot.limits) {
             limit.into_iter().for_each(|limit| lines.put(&[share, direction], limit));
@@ -526,11 +526,11 @@ fn each_limit(m: &Moment<'_>, lines: &mut Lines<'_>, of: fn(&Limits) -> ByDirect
     }
 }
 
-fn each_cache(m: &Moment<'_>, lines: &mut Lines<'_>, value: fn(&CacheCount) -> u64) {
+fn each_cache(m: &Moment<'_>, lines: &mut MetricLines<'_>, value: fn(&CacheCount) -> u64) {
     m.caches.iter().for_each(|(share, kind, count)| lines.put(&[share, kind], value(count)));
 }
 
-fn put_channels(m: &Moment<'_>, lines: &mut Lines<'_>) {
+fn put_channels(m: &Moment<'_>, lines: &mut MetricLines<'_>) {
     const BOUNDS: [(usize, &str); 6] =
         [(1, "1"), (2, "2"), (4, "4"), (8, "8"), (16, "16"), (32, "32")];
     let mut buckets = [0; BOUNDS.len() + 1];

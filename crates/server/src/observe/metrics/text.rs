@@ -28,13 +28,13 @@ impl MetricType {
 
 /// Writer for the lines of one metric.
 #[derive(Debug)]
-pub struct Lines<'a> {
+pub struct MetricLines<'a> {
     out: &'a mut String,
     name: &'a str,
     labels: &'a [&'a str],
 }
 
-impl<'a> Lines<'a> {
+impl<'a> MetricLines<'a> {
     /// Writes the head of a metric.
     pub fn begin(
         out: &'a mut String,
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn label_with_control_characters_stays_printable() {
         let mut out = String::new();
-        let mut lines = Lines::begin(&mut out, ("m", MetricType::Gauge), "Help.", &["share"]);
+        let mut lines = MetricLines::begin(&mut out, ("m", MetricType::Gauge), "Help.", &["share"]);
         lines.put(&["a\r\u{1b}[2J\u{9b}\u{202e}\u{2028}"], 1);
         let share = r"a\\u{d}\\u{1b}[2J\\u{9b}\\u{202e}\\u{2028}";
         assert!(out.ends_with(&format!("m{{share=\"{share}\"}} 1\n")), "{out}");
@@ -122,9 +122,10 @@ mod tests {
     #[test]
     fn metric_labels_are_escaped_and_buckets_are_cumulative() {
         let mut out = String::new();
-        let mut lines = Lines::begin(&mut out, ("m", MetricType::Histogram), "Help.", &["share"]);
+        let mut lines =
+            MetricLines::begin(&mut out, ("m", MetricType::Histogram), "Help.", &["share"]);
         lines.put_histogram(&["a\"\\\n"], [("1", &2), ("+Inf", &3)].into_iter(), 1.5);
-        let mut lines = Lines::begin(&mut out, ("n", MetricType::Gauge), "Help.", &[]);
+        let mut lines = MetricLines::begin(&mut out, ("n", MetricType::Gauge), "Help.", &[]);
         lines.put(&[], 7);
         let share = "share=\"a\\\"\\\\\\n\"";
         let expected = [

@@ -235,13 +235,13 @@ fn lane_of_a_gone_holder_is_reused() {
 
 /// A simulation of the worker threads in any order of events.
 #[derive(Default)]
-struct Threads {
+struct SimulatedWorkers {
     called: usize,
     watching: usize,
     running: Vec<LaneId>,
 }
 
-impl Threads {
+impl SimulatedWorkers {
     /// Applies a duty; returns the call that has started, if one did.
     fn obey<T>(&mut self, duty: Duty<T>, summons: Summons) -> Option<T> {
         self.called += summons.wake + summons.make;
@@ -309,7 +309,7 @@ proptest::proptest! {
         let (start, mut time) = (Instant::now(), Duration::ZERO);
         // With one worker the calls that a holder runs never delay itself.
         let mut line = CallQueue::new(QueueBounds { threads: 1, calls: 1000, ..BOUNDS });
-        let (mut threads, mut waiting, mut joined) = (Threads::default(), QueuedCalls::new(), 0);
+        let (mut threads, mut waiting, mut joined) = (SimulatedWorkers::default(), QueuedCalls::new(), 0);
         for (what, by) in steps {
             time += TICK;
             if what < 5 {
@@ -343,7 +343,7 @@ proptest::proptest! {
     ) {
         let (start, mut time) = (Instant::now(), Duration::ZERO);
         let mut line = CallQueue::new(BOUNDS);
-        let (mut threads, mut joined, mut ran) = (Threads::default(), 0, 0);
+        let (mut threads, mut joined, mut ran) = (SimulatedWorkers::default(), 0, 0);
         let finish = (0..400_u16).flat_map(|_| [(1, 0), (1, 1), (1, 2)]);
         for (what, by) in steps.into_iter().chain(finish) {
             time += TICK;

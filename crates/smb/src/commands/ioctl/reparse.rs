@@ -7,7 +7,7 @@ use crate::opens::open::Open;
 use crate::request::context::Request;
 use files::Reparse;
 use vfs::FsError;
-use wire::codec::Malformed;
+use wire::codec::DecodeError;
 use wire::fscc::{
     LX_VERSION_BYTES, REPARSE_TAG_LX_SYMLINK, REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer,
     Symlink, decode_nfs_link,
@@ -59,7 +59,7 @@ struct NewLink {
 }
 
 impl NewLink {
-    fn of(buffer: &ReparseBuffer<'_>) -> Result<Self, Malformed> {
+    fn of(buffer: &ReparseBuffer<'_>) -> Result<Self, DecodeError> {
         Ok(match buffer.tag {
             REPARSE_TAG_SYMLINK => {
                 let link = Symlink::decode(buffer.data)?;

@@ -1,6 +1,6 @@
 //! Types that occur in attributes only. RFC 8881 3.3 and 5, RFC 7862 12.2, RFC 8275, RFC 9754.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::limits::{LAYOUTS_MAX, LOCATIONS_MAX, PATH_COMPONENTS_MAX};
 use crate::nfs::xdr::{Decode, Encode, List, XdrReader, XdrWriter, xdr_enum, xdr_struct};
 use crate::nfs::{Bitmap4, NfsTime};
@@ -232,7 +232,7 @@ pub enum SetTime {
 }
 
 impl Decode<'_> for SetTime {
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         match r.u32("time_how")? {
             0 => Ok(Self::Server),
             1 => r.get().map(Self::Client),

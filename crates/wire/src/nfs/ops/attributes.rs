@@ -1,7 +1,7 @@
 //! Attributes and access rights: ACCESS, GETATTR, SETATTR, VERIFY, NVERIFY. RFC 8881 18.1, 18.7,
 //! 18.15, 18.30, 18.31.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::reply::ResultBody;
 use crate::nfs::xdr::{XdrReader, XdrWriter, xdr_struct};
 use crate::nfs::{Access, Bitmap4, Fattr, NfsStatus, StateId};
@@ -70,7 +70,7 @@ impl<'a> ResultBody<'a> for SetAttrReply {
         self.status
     }
 
-    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         Ok(Self { status, attributes_set: r.get()? })
     }
 

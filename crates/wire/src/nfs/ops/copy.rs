@@ -1,6 +1,6 @@
 //! COPY, COPY_NOTIFY, OFFLOAD_STATUS, OFFLOAD_CANCEL. RFC 7862 15.2, 15.3, 15.8, 15.9.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::limits::{COPY_SOURCES_MAX, COPY_STATE_IDS_MAX};
 use crate::nfs::reply::ResultBody;
 use crate::nfs::xdr::{Decode, Encode, List, XdrReader, XdrWriter, xdr_struct};
@@ -37,7 +37,7 @@ xdr_struct! {
     }
 
     /// Outcome of a write or copy: `write_response4`.
-    struct WriteResponse {
+    struct NfsWriteResponse {
         /// State id of an asynchronous copy.
         callback_id: List<StateId, COPY_STATE_IDS_MAX>,
         /// Bytes written.
@@ -51,7 +51,7 @@ xdr_struct! {
     /// COPY's results.
     struct CopyResult {
         /// Outcome.
-        response: WriteResponse,
+        response: NfsWriteResponse,
         /// Properties of the copy.
         requirements: CopyRequirements,
     }
@@ -112,7 +112,7 @@ pub enum NetLocation<'a> {
 }
 
 impl<'a> Decode<'a> for NetLocation<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         Ok(match r.u32("netloc_type")? {
             1 => Self::Name(r.get()?),
             2 => Self::Url(r.get()?),
@@ -161,7 +161,7 @@ impl<'a> ResultBody<'a> for CopyReply {
         }
     }
 
-    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match status {
             NfsStatus::OK => r.get().map(Self::Copied),
             NfsStatus::OFFLOAD_NO_REQS => r.get().map(Self::Requirements),

@@ -1,6 +1,6 @@
 //! CREATE. RFC 8881 18.4.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::attributes::SpecData;
 use crate::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter, xdr_struct};
 use crate::nfs::{Bitmap4, ChangeInfo, Fattr};
@@ -47,7 +47,7 @@ pub enum CreateType<'a> {
 }
 
 impl<'a> Decode<'a> for CreateType<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         Ok(match r.u32("createtype")? {
             2 => Self::Directory,
             3 => Self::Block(r.get()?),

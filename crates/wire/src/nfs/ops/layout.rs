@@ -2,7 +2,7 @@
 //! GETDEVICELIST. RFC 8881 18.40 to 18.44, RFC 7862 15.6, 15.7. Type-specific contents remain
 //! encoded.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::attributes::LayoutContent;
 use crate::nfs::limits::LAYOUTS_MAX;
 use crate::nfs::reply::ResultBody;
@@ -239,7 +239,7 @@ pub enum LayoutReturn<'a> {
 }
 
 impl<'a> Decode<'a> for LayoutReturn<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         Ok(match r.u32("layoutreturn_type")? {
             1 => Self::File(r.get()?),
             2 => Self::FileSystem,
@@ -282,7 +282,7 @@ impl<'a> ResultBody<'a> for LayoutGetReply<'a> {
         }
     }
 
-    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match status {
             NfsStatus::OK => r.get().map(Self::Granted),
             NfsStatus::LAYOUTTRYLATER => r.get().map(Self::TryLater),
@@ -319,7 +319,7 @@ impl<'a> ResultBody<'a> for GetDeviceInfoReply<'a> {
         }
     }
 
-    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match status {
             NfsStatus::OK => r.get().map(Self::Found),
             NfsStatus::TOOSMALL => r.get().map(Self::TooSmall),

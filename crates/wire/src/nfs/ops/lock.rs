@@ -1,6 +1,6 @@
 //! Byte-range locks: LOCK, LOCKT, LOCKU. RFC 8881 18.10 to 18.12.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::reply::ResultBody;
 use crate::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter, xdr_struct};
 use crate::nfs::{LockType, NfsStatus, StateId, StateOwner};
@@ -95,7 +95,7 @@ pub enum Locker<'a> {
 }
 
 impl<'a> Decode<'a> for Locker<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         if r.bool("new_lock_owner")? { r.get().map(Self::New) } else { r.get().map(Self::Existing) }
     }
 }
@@ -135,7 +135,7 @@ impl<'a> ResultBody<'a> for LockReply<'a> {
         }
     }
 
-    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match status {
             NfsStatus::OK => r.get().map(Self::Granted),
             NfsStatus::DENIED => r.get().map(Self::Denied),
@@ -172,7 +172,7 @@ impl<'a> ResultBody<'a> for LockTestReply<'a> {
         }
     }
 
-    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match status {
             NfsStatus::OK => Ok(Self::Free),
             NfsStatus::DENIED => r.get().map(Self::Denied),

@@ -1,7 +1,8 @@
 //! Opens and delegations: OPEN, OPEN_DOWNGRADE, DELEGRETURN, DELEGPURGE, WANT_DELEGATION,
-//! GET_DIR_DELEGATION. RFC 8881 18.5, 18.6, 18.16, 18.18, 18.39, 18.49; RFC 9754 for the newer kinds.
+//! GET_DIR_DELEGATION. RFC 8881 18.5, 18.6, 18.16, 18.18, 18.39, 18.49; RFC 9754 for the newer
+//! kinds.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::acl::NfsAce;
 use crate::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter, xdr_enum, xdr_flags, xdr_struct};
 use crate::nfs::{Bitmap4, ChangeInfo, ClientId, Fattr, NfsTime, StateId, StateOwner, Verifier};
@@ -241,7 +242,7 @@ pub enum NfsOpenHow<'a> {
 }
 
 impl<'a> Decode<'a> for NfsOpenHow<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match r.u32("opentype")? {
             0 => return Ok(Self::NoCreate),
             1 => {}
@@ -303,7 +304,7 @@ pub enum OpenClaim<'a> {
 }
 
 impl<'a> Decode<'a> for OpenClaim<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         Ok(match r.u32("open_claim_type")? {
             0 => Self::Null(r.get()?),
             1 => Self::Previous(r.get()?),
@@ -362,7 +363,7 @@ pub enum SpaceLimit {
 }
 
 impl Decode<'_> for SpaceLimit {
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         match r.u32("limit_by")? {
             1 => r.get().map(Self::SizeBytes),
             2 => Ok(Self::Blocks { count: r.get()?, block_bytes: r.get()? }),
@@ -411,7 +412,7 @@ pub enum NoDelegation {
 }
 
 impl Decode<'_> for NoDelegation {
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         Ok(match r.u32("why_no_delegation")? {
             0 => Self::NotWanted,
             1 => Self::Contention(r.get()?),
@@ -467,7 +468,7 @@ pub enum OpenDelegation<'a> {
 }
 
 impl<'a> Decode<'a> for OpenDelegation<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         Ok(match r.get()? {
             DelegationType::None => Self::None,
             DelegationType::Read => Self::Read(r.get()?),
@@ -519,7 +520,7 @@ pub enum DelegationClaim {
 }
 
 impl Decode<'_> for DelegationClaim {
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         Ok(match r.u32("deleg_claim")? {
             1 => Self::Previous(r.get()?),
             4 => Self::FileHandle,
@@ -552,7 +553,7 @@ pub enum GetDirDelegationResult {
 }
 
 impl Decode<'_> for GetDirDelegationResult {
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         match r.u32("gddrnf_status")? {
             0 => r.get().map(Self::Granted),
             1 => r.get().map(Self::Unavailable),

@@ -1,6 +1,6 @@
 //! READ_PLUS. RFC 7862 15.10.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::StateId;
 use crate::nfs::limits::READ_PLUS_SEGMENTS_MAX;
 use crate::nfs::ops::seek::DataContent;
@@ -47,7 +47,7 @@ pub enum ReadPlusSegment<'a> {
 }
 
 impl<'a> Decode<'a> for ReadPlusSegment<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         Ok(match r.get()? {
             DataContent::Data => Self::Data { offset: r.get()?, data: r.get()? },
             DataContent::Hole => Self::Hole { offset: r.get()?, length: r.get()? },

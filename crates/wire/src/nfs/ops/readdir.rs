@@ -1,6 +1,6 @@
 //! READDIR. RFC 8881 18.23.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::limits::READDIR_ENTRIES_MAX;
 use crate::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter, xdr_struct};
 use crate::nfs::{Bitmap4, Fattr, Verifier};
@@ -45,7 +45,7 @@ pub struct ReadDirResult<'a> {
 }
 
 impl<'a> Decode<'a> for ReadDirResult<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         let cookie_verifier = r.get()?;
         let mut entries = Vec::new();
         while r.bool("entry follows")? {

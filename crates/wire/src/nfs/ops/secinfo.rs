@@ -1,7 +1,7 @@
 //! Security negotiation: SECINFO, SECINFO_NO_NAME. RFC 8881 18.29, 18.45.
 
 use super::session::GssService;
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::limits::{OPAQUE_BYTES_MAX, SECURITY_FLAVORS_MAX};
 use crate::nfs::rpc::AuthFlavor;
 use crate::nfs::xdr::{Decode, Encode, List, Opaque, XdrReader, XdrWriter, xdr_enum, xdr_struct};
@@ -56,7 +56,7 @@ pub enum SecInfo<'a> {
 }
 
 impl<'a> Decode<'a> for SecInfo<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match r.get()? {
             AuthFlavor::GSS => r.get().map(Self::Gss),
             flavor => Ok(Self::Flavor(flavor)),

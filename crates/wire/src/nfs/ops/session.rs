@@ -2,13 +2,13 @@
 //! BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, DESTROY_SESSION, DESTROY_CLIENTID,
 //! RECLAIM_COMPLETE, SET_SSV. RFC 8881 18.33 to 18.37, 18.46, 18.47, 18.50, 18.51.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::limits::{ALGORITHMS_MAX, CALLBACK_SECURITY_MAX, OPAQUE_BYTES_MAX};
 use crate::nfs::rpc::{AuthFlavor, AuthSys};
 use crate::nfs::xdr::{
     Decode, Encode, List, Opaque, XdrReader, XdrWriter, xdr_enum, xdr_flags, xdr_struct,
 };
-use crate::nfs::{Bitmap4, ClientId, NfsTime, SessionId, Verifier};
+use crate::nfs::{Bitmap4, ClientId, NfsSessionId, NfsTime, Verifier};
 
 xdr_flags! {
     /// Capabilities of client and server, and the state of the client record. RFC 8881 18.35.
@@ -257,7 +257,7 @@ xdr_struct! {
     /// CREATE_SESSION's results.
     struct CreateSessionResult {
         /// The session.
-        session_id: SessionId,
+        session_id: NfsSessionId,
         /// Sequence id of the request.
         sequence_id: u32,
         /// Granted flags.
@@ -272,7 +272,7 @@ xdr_struct! {
     #[derive(Copy)]
     struct SequenceArgs {
         /// The session.
-        session_id: SessionId,
+        session_id: NfsSessionId,
         /// Sequence id of the request in its slot.
         sequence_id: u32,
         /// Slot id.
@@ -287,7 +287,7 @@ xdr_struct! {
     #[derive(Copy)]
     struct SequenceResult {
         /// The session.
-        session_id: SessionId,
+        session_id: NfsSessionId,
         /// Sequence id of the request.
         sequence_id: u32,
         /// Slot id of the request.
@@ -304,7 +304,7 @@ xdr_struct! {
     #[derive(Copy)]
     struct BindConnToSessionArgs {
         /// The session.
-        session_id: SessionId,
+        session_id: NfsSessionId,
         /// Requested channels of the connection.
         direction: ChannelFromClient,
         /// True if the connection shall switch to RDMA.
@@ -315,7 +315,7 @@ xdr_struct! {
     #[derive(Copy)]
     struct BindConnToSessionResult {
         /// The session.
-        session_id: SessionId,
+        session_id: NfsSessionId,
         /// Channels of the connection.
         direction: ChannelFromServer,
         /// True if the connection switches to RDMA.
@@ -334,7 +334,7 @@ xdr_struct! {
     #[derive(Copy)]
     struct DestroySessionArgs {
         /// The session.
-        session_id: SessionId,
+        session_id: NfsSessionId,
     }
 
     /// DESTROY_CLIENTID's arguments.
@@ -386,7 +386,7 @@ pub type StateProtectArgs<'a> = StateProtect<SsvParameters<'a>>;
 pub type StateProtectResult<'a> = StateProtect<SsvInfo<'a>>;
 
 impl<'a, S: Decode<'a>> Decode<'a> for StateProtect<S> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match r.u32("state_protect_how")? {
             0 => Ok(Self::None),
             1 => r.get().map(Self::MachineCredentials),
@@ -424,7 +424,7 @@ pub enum CallbackSecurity<'a> {
 }
 
 impl<'a> Decode<'a> for CallbackSecurity<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match r.get()? {
             AuthFlavor::NONE => Ok(Self::None),
             AuthFlavor::SYS => r.get().map(Self::Sys),

@@ -4,7 +4,7 @@ use crate::nfs::xdr::xdr_struct;
 use crate::nfs::{StableHow, StateId};
 
 xdr_struct! {
-    /// WRITE_SAME's arguments. The result is [`super::WriteResponse`].
+    /// WRITE_SAME's arguments. The result is [`super::NfsWriteResponse`].
     #[derive(Copy)]
     struct WriteSameArgs<'a> {
         /// State id that authorizes the access.

@@ -1,6 +1,6 @@
 //! Credentials and verifiers. RFC 5531 8.2 and appendix A; RFC 9289 4.1.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::limits::{AUTH_BYTES_MAX, GROUPS_MAX, MACHINE_NAME_BYTES_MAX};
 use crate::nfs::xdr::{Decode, Encode, Opaque, XdrReader, XdrWriter, xdr_newtype, xdr_struct};
 
@@ -46,8 +46,8 @@ impl<'a> OpaqueAuth<'a> {
     /// Decodes the credential.
     ///
     /// # Errors
-    /// [`Malformed`] if the body does not match the flavor: AUTH_BADCRED.
-    pub fn credential(&self) -> Result<Credential<'a>, Malformed> {
+    /// [`DecodeError`] if the body does not match the flavor: AUTH_BADCRED.
+    pub fn credential(&self) -> Result<Credential<'a>, DecodeError> {
         let mut r = XdrReader::new(self.body.0);
         let credential = match self.flavor {
             AuthFlavor::NONE => Credential::None,
@@ -115,7 +115,7 @@ impl Groups {
 
 impl Decode<'_> for Groups {
     #[inline]
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         let count = r.count(GROUPS_MAX, "groups")?;
         let mut numbers = [0; GROUPS_MAX];
         for number in &mut numbers[..count] {

@@ -1,7 +1,7 @@
 //! RPC call and reply headers. RFC 5531 9.
 
 use super::auth::OpaqueAuth;
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter, xdr_newtype};
 
 /// RPC version.
@@ -26,7 +26,7 @@ pub enum RpcMessage<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreadableMessage {
     /// The transaction id is unreadable: the receiver must close the connection.
-    Malformed(Malformed),
+    Malformed(DecodeError),
     /// A call of another RPC version. The server replies with [`ReplyBody::RpcMismatch`].
     RpcVersion {
         /// Transaction id of the call.
@@ -34,8 +34,8 @@ pub enum UnreadableMessage {
     },
 }
 
-impl From<Malformed> for UnreadableMessage {
-    fn from(malformed: Malformed) -> Self {
+impl From<DecodeError> for UnreadableMessage {
+    fn from(malformed: DecodeError) -> Self {
         Self::Malformed(malformed)
     }
 }
@@ -177,7 +177,7 @@ impl AuthStatus {
 xdr_newtype!(AuthStatus);
 
 impl<'a> Decode<'a> for ReplyBody<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'a>) -> Result<Self, DecodeError> {
         match r.u32("reply status")? {
             ACCEPTED => Ok(Self::Accepted { verifier: r.get()?, status: r.get()? }),
             DENIED => match r.u32("reject status")? {
@@ -209,7 +209,7 @@ impl Encode for ReplyBody<'_> {
 }
 
 impl Decode<'_> for AcceptStatus {
-    fn decode(r: &mut XdrReader<'_>) -> Result<Self, Malformed> {
+    fn decode(r: &mut XdrReader<'_>) -> Result<Self, DecodeError> {
         Ok(match r.u32("accept status")? {
             0 => Self::Success,
             1 => Self::ProgramUnavailable,

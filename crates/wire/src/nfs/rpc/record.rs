@@ -1,6 +1,6 @@
 //! Record marking: delimits messages in a stream. RFC 5531 11.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::nfs::xdr::{ReservedWord, XdrWriter};
 use std::borrow::Cow;
 
@@ -66,9 +66,9 @@ fn mark_at(stream: &[u8], at: usize) -> Option<(bool, usize)> {
 /// bytes.
 ///
 /// # Errors
-/// [`Malformed`] if the message is longer, has more than [`FRAGMENTS_MAX`] fragments, or
+/// [`DecodeError`] if the message is longer, has more than [`FRAGMENTS_MAX`] fragments, or
 /// an empty fragment before the last. The caller cannot resynchronize with such a stream.
-pub fn scan_record(stream: &[u8], record_bytes_max: usize) -> Result<Scan, Malformed> {
+pub fn scan_record(stream: &[u8], record_bytes_max: usize) -> Result<Scan, DecodeError> {
     let mut at = 0;
     let mut payload_bytes = 0;
     for fragments in 1..=FRAGMENTS_MAX {
@@ -77,10 +77,10 @@ pub fn scan_record(stream: &[u8], record_bytes_max: usize) -> Result<Scan, Malfo
         };
         payload_bytes += length;
         if payload_bytes > record_bytes_max {
-            return Err(Malformed { what: "record length", at });
+            return Err(DecodeError { what: "record length", at });
         }
         if length == 0 && !is_last {
-            return Err(Malformed { what: "empty fragment", at });
+            return Err(DecodeError { what: "empty fragment", at });
         }
         at += MARK_BYTES + length;
         if is_last && at <= stream.len() {
@@ -91,7 +91,7 @@ pub fn scan_record(stream: &[u8], record_bytes_max: usize) -> Result<Scan, Malfo
             return Ok(Scan::Incomplete { stream_bytes_min: at + next_mark });
         }
     }
-    Err(Malformed { what: "number of fragments", at })
+    Err(DecodeError { what: "number of fragments", at })
 }
 
 /// Starts a record of one fragment, whose message follows.

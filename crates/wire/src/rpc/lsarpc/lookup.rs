@@ -4,7 +4,7 @@ use super::super::names::{NameKind, NamedSid, SidBytes, last_part, parent, text}
 use super::super::ndr::{align, put_referent, string};
 use super::super::{RpcFacts, RpcFault};
 use super::{put_chars, put_sid, put_unicode};
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ntstatus::NtStatus;
 
 /// Maximum number of SIDs or names in one call. MS-LSAT 2.2.16 permits 20,480.
@@ -167,7 +167,7 @@ fn relative_id(named: Option<&NamedSid>) -> u32 {
 }
 
 /// LSAPR_SID_ENUM_BUFFER. MS-LSAT 2.2.18.
-fn read_sids(r: &mut Reader<'_>) -> Result<Vec<SidBytes>, Malformed> {
+fn read_sids(r: &mut Reader<'_>) -> Result<Vec<SidBytes>, DecodeError> {
     let count = read_count(r)?;
     if r.u32("referent")? == 0 || count == 0 {
         return Ok(Vec::new());
@@ -180,7 +180,7 @@ fn read_sids(r: &mut Reader<'_>) -> Result<Vec<SidBytes>, Malformed> {
     Ok(sids)
 }
 
-fn read_sid(r: &mut Reader<'_>) -> Result<SidBytes, Malformed> {
+fn read_sid(r: &mut Reader<'_>) -> Result<SidBytes, DecodeError> {
     align(r)?;
     let parts = r.u32("parts of an identifier")?;
     if parts > PARTS_MAX {
@@ -190,7 +190,7 @@ fn read_sid(r: &mut Reader<'_>) -> Result<SidBytes, Malformed> {
 }
 
 /// A count, and an array of RPC_UNICODE_STRINGs.
-fn read_names(r: &mut Reader<'_>) -> Result<Vec<String>, Malformed> {
+fn read_names(r: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
     let count = read_count(r)?;
     if count == 0 {
         return Ok(Vec::new());
@@ -203,7 +203,7 @@ fn read_names(r: &mut Reader<'_>) -> Result<Vec<String>, Malformed> {
     Ok(names)
 }
 
-fn read_count(r: &mut Reader<'_>) -> Result<usize, Malformed> {
+fn read_count(r: &mut Reader<'_>) -> Result<usize, DecodeError> {
     align(r)?;
     let count = r.u32("count")? as usize;
     if count > LOOKUPS_MAX { Err(r.malformed("count of look-ups")) } else { Ok(count) }
@@ -211,7 +211,11 @@ fn read_count(r: &mut Reader<'_>) -> Result<usize, Malformed> {
 
 /// The fixed parts of an array's elements: whether the pointer in each, at `before` bytes, is
 /// non-null.
-fn read_pointers(r: &mut Reader<'_>, count: usize, before: usize) -> Result<Vec<bool>, Malformed> {
+fn read_pointers(
+    r: &mut Reader<'_>,
+    count: usize,
+    before: usize,
+) -> Result<Vec<bool>, DecodeError> {
     if r.u32("array size")? as usize != count {
         return Err(r.malformed("array size"));
     }

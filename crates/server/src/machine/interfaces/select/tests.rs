@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn link(index: u32, name: &str) -> Link {
-    Link {
+fn link(index: u32, name: &str) -> SystemInterface {
+    SystemInterface {
         index,
         name: name.into(),
         is_up: true,
@@ -20,8 +20,9 @@ fn at(index: u32, address: &str) -> InterfaceAddress {
 
 /// A machine with loopback, two network cards and a bridge.
 fn machine() -> SystemInterfaces {
-    let eth0 = Link { queues: 8, bits_per_second: Some(25_000_000_000), ..link(2, "eth0") };
-    let bridge = Link { is_virtual: true, ..link(4, "br0") };
+    let eth0 =
+        SystemInterface { queues: 8, bits_per_second: Some(25_000_000_000), ..link(2, "eth0") };
+    let bridge = SystemInterface { is_virtual: true, ..link(4, "br0") };
     SystemInterfaces {
         links: vec![link(1, "lo"), eth0, link(3, "eth1"), bridge],
         addresses: vec![

@@ -6,8 +6,8 @@
 //! use the same CPU time, and each request may wait for a time slice of another program: 3 ms.
 //!
 //! The cost is that no thread helps an overloaded one. Therefore a new connection goes to the
-//! thread with the fewest connections. [`Seats::even_out`] moves one from a busy thread to an idle
-//! one.
+//! thread with the fewest connections. [`ThreadAssignments::even_out`] moves one from a busy thread
+//! to an idle one.
 
 use crate::backend;
 use std::collections::BTreeMap;
@@ -32,24 +32,24 @@ const FREE_PERCENT: u32 = 40;
 const TURNS_MIN: u64 = 20;
 
 /// The threads. They end with all their tasks on drop.
-pub struct Threads {
-    seats: Arc<Seats>,
+pub struct ConnectionThreads {
+    assignments: Arc<ThreadAssignments>,
     _running: Vec<oneshot::Sender<()>>,
 }
 
 /// Assignment of connections to threads.
 #[derive(Debug)]
-pub struct Seats {
+pub struct ThreadAssignments {
     threads: Box<[Handle]>,
-    table: Mutex<Table>,
+    table: Mutex<AssignmentTable>,
 }
 
 #[derive(Debug)]
-struct Table {
+struct AssignmentTable {
     next: u64,
-    taken: BTreeMap<u64, Assignment>,
+    taken: BTreeMap<u64, AssignedConnection>,
     /// Number of connections on each thread.
-    sitting: Vec<usize>,
+    connections: Vec<usize>,
     looked: Instant,
     /// Busy time of each thread at that moment.
     worked: Vec<Duration>,
@@ -59,7 +59,7 @@ struct Table {
 }
 
 #[derive(Debug)]
-struct Assignment {
+struct AssignedConnection {
     turns_before: u64,
     shared: Arc<ConnectionThread>,
 }
@@ -74,14 +74,14 @@ struct ConnectionThread {
 
 /// Assignment of one connection; ends on drop.
 #[derive(Debug)]
-pub struct Seat {
-    seats: Arc<Seats>,
+pub struct ThreadAssignment {
+    assignments: Arc<ThreadAssignments>,
     number: u64,
     thread: usize,
     shared: Arc<ConnectionThread>,
 }
 
-impl Threads {
+impl ConnectionThreads {
     /// Starts `count` threads, at least one.
     ///
     /// # Errors
@@ -89,12 +89,12 @@ impl Threads {
     pub fn start(count: usize) -> io::Result<Self> {
         let started: Vec<_> = (0..count.max(1)).map(|_| start()).collect::<io::Result<_>>()?;
         let (threads, running): (Vec<_>, _) = started.into_iter().unzip();
-        Ok(Self { seats: Arc::new(Seats::new(threads)), _running: running })
+        Ok(Self { assignments: Arc::new(ThreadAssignments::new(threads)), _running: running })
     }
 
     /// The assignment of connections to these threads.
-    pub fn seats(&self) -> &Arc<Seats> {
-        &self.seats
+    pub fn assignments(&self) -> &Arc<ThreadAssignments> {
+        &self.assignments
     }
 }
 
@@ -111,12 +111,12 @@ fn start() -> io::Result<(Handle, oneshot::Sender<()>)> {
     Ok((handle, running))
 }
 
-impl Seats {
+impl ThreadAssignments {
     fn new(threads: Vec<Handle>) -> Self {
-        let table = Table {
+        let table = AssignmentTable {
             next: 0,
             taken: BTreeMap::new(),
-            sitting: vec![0; threads.len()],
+            connections: vec![0; threads.len()],
             looked: Instant::now(),
             worked: vec![Duration::ZERO; threads.len()],
             counted: None,
@@ -125,17 +125,18 @@ impl Seats {
     }
 
     /// Assigns a connection to the thread with the fewest.
-    pub fn take(self: &Arc<Self>) -> Seat {
+    pub fn assign(self: &Arc<Self>) -> ThreadAssignment {
         let mut table = self.table.lock();
-        let threads = table.sitting.iter().enumerate();
+        let threads = table.connections.iter().enumerate();
         // The first of several equal threads; there is at least one.
-        let thread = threads.min_by_key(|(_, sitting)| **sitting).map_or(0, |(thread, _)| thread);
-        table.sitting[thread] += 1;
+        let thread =
+            threads.min_by_key(|(_, connections)| **connections).map_or(0, |(thread, _)| thread);
+        table.connections[thread] += 1;
         let shared = Arc::new(ConnectionThread { turns: AtomicU64::new(0), thread: thread.into() });
         let number = table.next;
         table.next += 1;
-        table.taken.insert(number, Assignment { turns_before: 0, shared: shared.clone() });
-        Seat { seats: self.clone(), number, thread, shared }
+        table.taken.insert(number, AssignedConnection { turns_before: 0, shared: shared.clone() });
+        ThreadAssignment { assignments: self.clone(), number, thread, shared }
     }
 
     /// Compares the busy times since the last call and moves a connection from an overloaded thread
@@ -167,9 +168,9 @@ impl Seats {
     }
 }
 
-impl Table {
-    /// [`Seats::even_out`] with the busy percentages as input. The first call for an overloaded
-    /// thread starts the count of turns; the second moves a connection.
+impl AssignmentTable {
+    /// [`ThreadAssignments::even_out`] with the busy percentages as input. The first call for an
+    /// overloaded thread starts the count of turns; the second moves a connection.
     fn even_out(&mut self, busy_percents: &[u32]) {
         let Some((from, to)) = uneven(busy_percents) else {
             self.counted = None;
@@ -188,12 +189,12 @@ impl Table {
     fn send(&mut self, number: u64, to: usize) {
         let Some(taken) = self.taken.get(&number) else { return };
         let from = taken.shared.thread.swap(to, Ordering::Relaxed);
-        self.sitting[from] -= 1;
-        self.sitting[to] += 1;
+        self.connections[from] -= 1;
+        self.connections[to] += 1;
     }
 }
 
-impl Assignment {
+impl AssignedConnection {
     fn thread(&self) -> usize {
         self.shared.thread.load(Ordering::Relaxed)
     }
@@ -226,10 +227,10 @@ fn connection_to_move(turns: &[(u64, u64)]) -> Option<u64> {
     movable.max_by_key(|(_, turns)| *turns).map(|(number, _)| *number)
 }
 
-impl Seat {
+impl ThreadAssignment {
     /// The assigned thread. Tasks on it are dropped when the threads end.
     pub fn thread(&self) -> Handle {
-        self.seats.threads[self.thread].clone()
+        self.assignments.threads[self.thread].clone()
     }
 
     /// Counts a turn of the connection. Only its task may call it.
@@ -238,18 +239,19 @@ impl Seat {
         turns.store(turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Whether the connection must move to the thread that [`Seat::thread`] now returns.
+    /// Whether the connection must move to the thread that [`ThreadAssignment::thread`] now
+    /// returns.
     pub fn moves(&mut self) -> bool {
         let thread = self.shared.thread.load(Ordering::Relaxed);
         std::mem::replace(&mut self.thread, thread) != thread
     }
 }
 
-impl Drop for Seat {
+impl Drop for ThreadAssignment {
     fn drop(&mut self) {
-        let mut table = self.seats.table.lock();
+        let mut table = self.assignments.table.lock();
         if let Some(taken) = table.taken.remove(&self.number) {
-            table.sitting[taken.thread()] -= 1;
+            table.connections[taken.thread()] -= 1;
         }
     }
 }
@@ -258,32 +260,37 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    fn threads_of(seats: &[Seat]) -> Vec<usize> {
-        seats.iter().map(|seat| seat.thread).collect()
+    fn threads_of(assignments: &[ThreadAssignment]) -> Vec<usize> {
+        assignments.iter().map(|assignment| assignment.thread).collect()
     }
 
-    fn count_turns(seat: &Seat, turns: u64) {
-        (0..turns).for_each(|_| seat.count_turn());
+    fn count_turns(assignment: &ThreadAssignment, turns: u64) {
+        (0..turns).for_each(|_| assignment.count_turn());
     }
 
     #[test]
     fn new_connection_goes_to_the_least_loaded_thread() {
-        let threads = Threads::start(3).unwrap();
-        let mut seats: Vec<Seat> = (0..6).map(|_| threads.seats().take()).collect();
-        assert_eq!(threads_of(&seats), [0, 1, 2, 0, 1, 2]);
-        drop(seats.remove(4));
-        seats.push(threads.seats().take());
-        assert_eq!(threads_of(&seats), [0, 1, 2, 0, 2, 1]);
+        let threads = ConnectionThreads::start(3).unwrap();
+        let mut assignments: Vec<ThreadAssignment> =
+            (0..6).map(|_| threads.assignments().assign()).collect();
+        assert_eq!(threads_of(&assignments), [0, 1, 2, 0, 1, 2]);
+        drop(assignments.remove(4));
+        assignments.push(threads.assignments().assign());
+        assert_eq!(threads_of(&assignments), [0, 1, 2, 0, 2, 1]);
     }
 
     #[test]
     fn one_of_two_busy_connections_moves_to_an_idle_thread() {
-        let threads = Threads::start(2).unwrap();
-        let mut seats: Vec<Seat> = (0..4).map(|_| threads.seats().take()).collect();
+        let threads = ConnectionThreads::start(2).unwrap();
+        let mut assignments: Vec<ThreadAssignment> =
+            (0..4).map(|_| threads.assignments().assign()).collect();
         let mut look = |turns: [u64; 4], busy: [u32; 2]| {
-            seats.iter().zip(turns).for_each(|(seat, turns)| count_turns(seat, turns));
-            threads.seats().table.lock().even_out(&busy);
-            seats.iter_mut().map(Seat::moves).collect::<Vec<bool>>()
+            assignments
+                .iter()
+                .zip(turns)
+                .for_each(|(assignment, turns)| count_turns(assignment, turns));
+            threads.assignments().table.lock().even_out(&busy);
+            assignments.iter_mut().map(ThreadAssignment::moves).collect::<Vec<bool>>()
         };
         let (turns, nobody) = ([1000, 0, 900, 0], vec![false; 4]);
         for busy in [[70, 10], [95, 50], [70, 10], [95, 50]] {
@@ -291,12 +298,12 @@ mod tests {
         }
         assert_eq!(look(turns, [95, 10]), nobody, "turns are counted from now on");
         assert_eq!(look(turns, [95, 10]), [false, false, true, false]);
-        assert_eq!(threads.seats().table.lock().sitting, [1, 3]);
+        assert_eq!(threads.assignments().table.lock().connections, [1, 3]);
         let turns = [0, 500, 400, 0];
         assert_eq!(look(turns, [10, 95]), nobody, "it is seen first what came of it");
         assert_eq!(look(turns, [10, 95]), [false, false, true, false], "and back");
-        drop(seats);
-        assert_eq!(threads.seats().table.lock().sitting, [0, 0]);
+        drop(assignments);
+        assert_eq!(threads.assignments().table.lock().connections, [0, 0]);
     }
 
     #[test]
@@ -313,16 +320,18 @@ mod tests {
 
     /// A blocked task does not stop the other thread, and the threads end with their owner.
     #[test]
-    fn task_of_a_seat_runs_on_its_thread_until_shutdown() {
-        let threads = Threads::start(2).unwrap();
+    fn task_runs_on_its_assigned_thread_until_shutdown() {
+        let threads = ConnectionThreads::start(2).unwrap();
         let (tell, reports) = std::sync::mpsc::channel();
-        let seats = [threads.seats().take(), threads.seats().take()];
-        for seat in &seats {
+        let assignments = [threads.assignments().assign(), threads.assignments().assign()];
+        for assignment in &assignments {
             let tell = tell.clone();
-            seat.thread().spawn(async move { tell.send(std::thread::current().id()).unwrap() });
+            assignment
+                .thread()
+                .spawn(async move { tell.send(std::thread::current().id()).unwrap() });
         }
         assert_ne!(reports.recv().unwrap(), reports.recv().unwrap());
-        seats[0].thread().spawn(async move {
+        assignments[0].thread().spawn(async move {
             let _kept = tell;
             std::future::pending::<()>().await;
         });

@@ -1,4 +1,4 @@
-//! Spelling of a path without an exact match.
+//! Case-insensitive lookup of a path without an exact match.
 
 use crate::directories::NameAnswer;
 use crate::name_index::{NameIndex, NameMatch, hash_of};
@@ -8,11 +8,11 @@ use vfs::{
     OpenedNode, RelPath, Result, ServerWork, Wait, has_case,
 };
 
-/// Outcome of a spelling.
-pub(crate) enum PathSpelling {
-    /// The stored spelling; it probably exists.
-    As(RelPath),
-    /// The spelling that it would have if it existed. Only the backend can tell whether the caller
+/// Outcome of a case-insensitive lookup.
+pub(crate) enum CaseLookup {
+    /// The path as stored; it probably exists.
+    Stored(RelPath),
+    /// The path that it would have if it existed. Only the backend can tell whether the caller
     /// may know that.
     Absent(RelPath),
     /// No case variant exists, for this reason.
@@ -36,29 +36,29 @@ pub(crate) struct FoundDirectory {
 }
 
 impl CachedVfs {
-    /// Finds the spelling of a path without an exact match.
+    /// Finds the stored path of a path without an exact match.
     ///
     /// # Errors
     /// The errors of the lookup of its directories.
-    pub(crate) fn find_spelling(
+    pub(crate) fn find_stored_path(
         &self,
         actor: Actor<'_>,
         path: &RelPath,
         wait: Wait,
-    ) -> Result<PathSpelling> {
+    ) -> Result<CaseLookup> {
         let Some((parent, name)) = path.split() else {
-            return Ok(PathSpelling::Missing(FsError::Stale));
+            return Ok(CaseLookup::Missing(FsError::Stale));
         };
         let directory = match self.directory(actor, &parent, wait)? {
             DirectoryLookup::At(directory) => directory,
-            DirectoryLookup::Missing(error) => return Ok(PathSpelling::Missing(error)),
-            DirectoryLookup::Unknown => return Ok(PathSpelling::Unknown),
+            DirectoryLookup::Missing(error) => return Ok(CaseLookup::Missing(error)),
+            DirectoryLookup::Unknown => return Ok(CaseLookup::Unknown),
         };
-        let spelt =
-            self.find_name_spelling(actor.order(), (directory.key, &directory.path), &name, wait)?;
-        match spelt {
-            PathSpelling::Missing(_) if directory.path != parent => {
-                Ok(PathSpelling::Absent(directory.path.join(&name)))
+        let stored =
+            self.find_stored_name(actor.order(), (directory.key, &directory.path), &name, wait)?;
+        match stored {
+            CaseLookup::Missing(_) if directory.path != parent => {
+                Ok(CaseLookup::Absent(directory.path.join(&name)))
             }
             other => Ok(other),
         }
@@ -76,12 +76,12 @@ impl CachedVfs {
     ) -> Result<DirectoryLookup> {
         let opened = match self.look(actor, path, wait) {
             Err(FsError::NotFound | FsError::PathNotFound) => {
-                match self.find_spelling(actor, path, wait)? {
-                    PathSpelling::As(spelt) | PathSpelling::Absent(spelt) => {
-                        self.look(actor, &spelt, wait)
+                match self.find_stored_path(actor, path, wait)? {
+                    CaseLookup::Stored(stored) | CaseLookup::Absent(stored) => {
+                        self.look(actor, &stored, wait)
                     }
-                    PathSpelling::Missing(_) => Err(FsError::PathNotFound),
-                    PathSpelling::Unknown => return Ok(DirectoryLookup::Unknown),
+                    CaseLookup::Missing(_) => Err(FsError::PathNotFound),
+                    CaseLookup::Unknown => return Ok(DirectoryLookup::Unknown),
                 }
             }
             other => other,
@@ -107,17 +107,17 @@ impl CachedVfs {
         self.open_exact(actor, path, how).map(|known| known.opened)
     }
 
-    /// Finds the spelling of a name in a directory.
+    /// Finds the stored form of a name in a directory.
     ///
     /// # Errors
     /// [`FsError::WouldBlock`] if that needs to wait.
-    pub(crate) fn find_name_spelling(
+    pub(crate) fn find_stored_name(
         &self,
         order: ArrivalOrder,
         (key, path): (FileKey, &RelPath),
         name: &Name,
         wait: Wait,
-    ) -> Result<PathSpelling> {
+    ) -> Result<CaseLookup> {
         let mut may_read = true;
         let mut state = self.state_for(order);
         loop {
@@ -125,9 +125,9 @@ impl CachedVfs {
                 NameAnswer::Found(found) => {
                     self.counters.names.hit();
                     return Ok(match found {
-                        NameMatch::Absent => PathSpelling::Missing(FsError::NotFound),
-                        NameMatch::Exact => PathSpelling::As(path.join(name)),
-                        NameMatch::Other(name) => PathSpelling::As(path.join(&name)),
+                        NameMatch::Absent => CaseLookup::Missing(FsError::NotFound),
+                        NameMatch::Exact => CaseLookup::Stored(path.join(name)),
+                        NameMatch::Other(name) => CaseLookup::Stored(path.join(&name)),
                     });
                 }
                 NameAnswer::TooMany => break,
@@ -148,7 +148,7 @@ impl CachedVfs {
             }
         }
         self.counters.names.missed();
-        Ok(PathSpelling::Unknown)
+        Ok(CaseLookup::Unknown)
     }
 
     /// Reads all names of a directory. False if they cannot be cached.
