@@ -61,7 +61,7 @@ impl FindingKind {
     const fn key(self) -> &'static str {
         match self {
             Self::Opener => "openers",
-            Self::VagueWord => "told",
+            Self::VagueWord => "vague-words",
             Self::TypeName => "type-names",
             Self::SharedName => "shared-names",
             Self::TestName => "test-names",
@@ -72,7 +72,9 @@ impl FindingKind {
     const fn remedy(self) -> &'static str {
         match self {
             Self::Opener => "open the sentence with its subject, not with a relative word",
-            Self::VagueWord => "say notified, receives, reports or replies instead of told",
+            Self::VagueWord => {
+                "say the field's word: notified, receives, reports, replies; delete pending"
+            }
             Self::TypeName => "a type is a noun that says its role",
             Self::SharedName => "another type has this name: say which one this is",
             Self::TestName => {
@@ -107,7 +109,8 @@ impl Census {
 /// # Errors
 /// A file cannot be read, or there is no such crate.
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
-    let census = take(root)?;
+    let rules = rules(root)?;
+    let census = take(root, &rules)?;
     if let Some(name) = &args.list {
         let Some(findings) = census.findings.get(name) else { bail!("unknown crate {name}") };
         for finding in findings {
@@ -116,7 +119,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.lower {
-        let lowered = lower(&rules(root)?, &census);
+        let lowered = lower(&rules, &census);
         std::fs::write(root.join(CEILINGS), lowered)?;
     }
     print!("{}", table(&census));
@@ -165,8 +168,9 @@ fn rooms(root: &Path) -> Result<String> {
 /// # Errors
 /// A file cannot be read.
 pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
-    let census = take(root)?;
-    let ceilings = rules(root)?.ceilings;
+    let rules = rules(root)?;
+    let census = take(root, &rules)?;
+    let ceilings = rules.ceilings;
     for (name, findings) in &census.findings {
         for kind in FindingKind::ALL {
             let count = census.count(name, kind);
@@ -193,6 +197,9 @@ struct LanguageRules {
     /// The commit after which `tidy` checks the subjects of commits.
     #[serde(rename = "commits-since")]
     commits_since: String,
+    /// Words for which the field has better ones, in lower case.
+    #[serde(rename = "vague-words")]
+    vague_words: Vec<String>,
     #[serde(flatten)]
     ceilings: Ceilings,
 }
@@ -218,11 +225,13 @@ fn ceiling(ceilings: &Ceilings, name: &str, kind: FindingKind) -> usize {
 }
 
 fn lower(rules: &LanguageRules, census: &Census) -> String {
-    let LanguageRules { commits_since, ceilings } = rules;
+    let LanguageRules { commits_since, vague_words, ceilings } = rules;
     let mut text = format!(
         "# Ceilings of `cargo xtask tidy`; `cargo xtask language --lower`.\n\n\
          # The subjects of later commits follow rule 8 of docs/dev/language.md.\n\
-         commits-since = \"{commits_since}\"\n"
+         commits-since = \"{commits_since}\"\n\n\
+         # docs/dev/language.md has a better word for each.\n\
+         vague-words = {vague_words:?}\n"
     );
     for name in census.findings.keys() {
         let lowered = FindingKind::ALL
@@ -252,7 +261,7 @@ fn table(census: &Census) -> String {
     text + "\n"
 }
 
-fn take(root: &Path) -> Result<Census> {
+fn take(root: &Path, rules: &LanguageRules) -> Result<Census> {
     let mut census = Census::default();
     let mut types: BTreeMap<String, Vec<(String, Type)>> = BTreeMap::new();
     for (name, _) in crate::tidy::DIRECTION {
@@ -268,7 +277,8 @@ fn take(root: &Path) -> Result<Census> {
         for file in rust_files(&folder)? {
             let text = std::fs::read_to_string(&file)?;
             let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
-            *census.sentences.entry(name.into()).or_default() += read(&shown, &text, findings);
+            *census.sentences.entry(name.into()).or_default() +=
+                read(&shown, &text, &rules.vague_words, findings);
             for found in names::types(&text) {
                 let place = format!("{shown}:{}", found.line);
                 if names::is_vague(&found.name) {
@@ -299,7 +309,12 @@ fn take(root: &Path) -> Result<Census> {
 }
 
 /// Adds what one file's comments and tests breach; returns its number of comment sentences.
-fn read(shown: &str, text: &str, findings: &mut Vec<LanguageFinding>) -> usize {
+fn read(
+    shown: &str,
+    text: &str,
+    vague_words: &[String],
+    findings: &mut Vec<LanguageFinding>,
+) -> usize {
     let mut sentences = 0;
     for sentence in sentences::of(text) {
         sentences += 1;
@@ -314,7 +329,9 @@ fn read(shown: &str, text: &str, findings: &mut Vec<LanguageFinding>) -> usize {
     }
     for (at, line) in text.lines().enumerate() {
         let words = line.split(|c: char| !c.is_ascii_alphanumeric());
-        for _ in words.filter(|word| word.eq_ignore_ascii_case("told")) {
+        let is_vague =
+            |word: &&str| vague_words.iter().any(|vague| word.eq_ignore_ascii_case(vague));
+        for _ in words.filter(is_vague) {
             let place = format!("{shown}:{}", at + 1);
             findings.push(LanguageFinding {
                 kind: FindingKind::VagueWord,
@@ -345,10 +362,10 @@ mod tests {
         let name = "a".repeat(61);
         let text = format!(
             "//! The module.\n// Who asks. The client waits.\nstruct Held;\n\
-             // A client is told.\n#[test]\nfn {name}() {{}}\n"
+             // A client is said.\n#[test]\nfn {name}() {{}}\n"
         );
         let mut findings = Vec::new();
-        assert_eq!(read("x.rs", &text, &mut findings), 4);
+        assert_eq!(read("x.rs", &text, &["said".into()], &mut findings), 4);
         let kinds: Vec<FindingKind> = findings.iter().map(|f| f.kind).collect();
         assert_eq!(kinds, [FindingKind::Opener, FindingKind::VagueWord, FindingKind::TestName]);
         assert!(findings.iter().all(|f| f.place.starts_with("x.rs:")), "{findings:?}");
@@ -364,10 +381,10 @@ mod tests {
             finding(FindingKind::TestName),
         ];
         census.findings.insert("wire".into(), of_wire);
-        let before = "commits-since = \"1a2b\"\n[wire]\nopeners = 9\ntest-names = 1\n";
+        let before = "commits-since = \"1a2b\"\nvague-words = [\"said\"]\n[wire]\nopeners = 9\ntest-names = 1\n";
         let before: LanguageRules = toml::from_str(before).unwrap();
         let after: LanguageRules = toml::from_str(&lower(&before, &census)).unwrap();
-        assert_eq!(after.commits_since, "1a2b");
+        assert_eq!((after.commits_since, after.vague_words), ("1a2b".into(), vec!["said".into()]));
         let after = after.ceilings;
         assert_eq!(ceiling(&after, "wire", FindingKind::Opener), 1);
         assert_eq!(ceiling(&after, "wire", FindingKind::TestName), 1);
