@@ -145,7 +145,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn moments_are_dates() {
+    fn timestamps_are_shown_as_utc_dates() {
         for (seconds, text) in [
             (0, "1970-01-01 00:00:00 UTC"),
             (951_782_399, "2000-02-28 23:59:59 UTC"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn names_go_into_a_path_whole() {
+    fn feature_and_share_names_are_escaped_in_the_api_path() {
         let which = FeatureArgs { name: "a/b".into(), share: Some("my share&x".into()) };
         assert_eq!(which.path(), "/v1/features/a%2Fb/my%20share%26x");
     }

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_complete_what_is_not_hidden() {
+    fn shell_completion_omits_hidden_commands() {
         let folder = tempfile::tempdir().expect("a folder");
         completions(folder.path()).expect("completions");
         for name in ["anabranch.bash", "anabranch.fish", "_anabranch"] {

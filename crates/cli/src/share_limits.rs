@@ -110,7 +110,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn limits_are_shown_as_far_as_there_are_any() {
+    fn only_configured_limits_are_shown() {
         let limits = json!({
             "class": "custom", "provisioned_gib": null,
             "share": { "iops": 500, "egress": null }, "file": { "iops": null },

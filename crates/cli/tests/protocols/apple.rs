@@ -92,7 +92,7 @@ fn aapl_create_context_reports_server_and_listing_details() {
 }
 
 #[test]
-fn backups_are_offered_where_the_share_is_for_them() {
+fn time_machine_share_advertises_full_sync() {
     let mut setup = Setup::new();
     setup.shares += "time_machine = true\n";
     let server = setup.start();

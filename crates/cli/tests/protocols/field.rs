@@ -148,7 +148,7 @@ fn stored_private_characters_are_opened_renamed_and_deleted() {
 }
 
 #[test]
-fn names_that_show_alike_are_each_opened_by_their_own() {
+fn names_with_equal_display_form_open_their_own_files() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     let stored = ["Two:one", "two\u{F022}one", "end.", "end\u{F029}"];
@@ -186,7 +186,7 @@ fn new_name_with_private_characters_is_stored_mapped() {
 }
 
 #[test]
-fn private_characters_lead_around_no_veto() {
+fn private_characters_do_not_bypass_veto_names() {
     let mut setup = Setup::new();
     setup.shares += "veto_names = [\"secret:plan\", \"*.key\"]\n";
     let server = setup.start();

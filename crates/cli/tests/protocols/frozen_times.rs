@@ -234,7 +234,7 @@ fn check(client: &mut RawSmbClient, operation: &OperationCase, file: RawFileId, 
 }
 
 #[test]
-fn no_operation_moves_a_time_that_its_open_set_or_stopped() {
+fn operations_leave_times_that_their_open_set_or_froze() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     std::fs::write(server.data().join("source"), vec![8; 100_000]).unwrap();
@@ -248,7 +248,7 @@ fn no_operation_moves_a_time_that_its_open_set_or_stopped() {
 }
 
 #[test]
-fn listing_leaves_an_access_time_that_its_open_stopped() {
+fn listing_leaves_an_access_time_that_its_open_froze() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     let list = OperationCase {
@@ -286,7 +286,7 @@ fn stream_write_leaves_times_that_its_open_stopped() {
 
 /// One time is frozen, the others move.
 #[test]
-fn each_time_is_stopped_by_itself() {
+fn frozen_time_stops_while_others_move() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     for stopped in [ACCESSED, MODIFIED, CHANGED] {

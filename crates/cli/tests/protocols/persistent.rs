@@ -112,7 +112,7 @@ fn unclaimed_persistent_open_expires_after_its_timeout() {
 }
 
 #[test]
-fn names_and_fates_of_files_survive() {
+fn rename_and_pending_delete_survive_kill() {
     let server = available().start();
     let mut client = RawSmbClient::ready_3(&server, CLIENT);
     let renamed = open(&mut client, "old", [1; 16], LONG);

@@ -188,7 +188,7 @@ fn admin_unix_socket_serves_its_owner_without_token() {
 }
 
 #[test]
-fn commands_find_the_token_or_say_what_to_do() {
+fn admin_commands_find_the_token_or_name_a_remedy() {
     let server = Setup::new().start();
     let admin = server.admin.to_string();
     let url = text(&run(&["dashboard", "--admin", &admin]).stdout);

@@ -100,7 +100,7 @@ fn share_with_device_nodes_keeps_mknod_only() {
 }
 
 #[test]
-fn server_without_confinement_says_so() {
+fn server_without_confinement_logs_and_reports_it() {
     let server = Setup::new().server("confinement = \"off\"").start();
     server.logged("confinement is off");
     assert_eq!(server.status()["confinement"]["seccomp"], false);

@@ -66,7 +66,7 @@ fn one_user_leaves_descriptors_to_others() {
 }
 
 #[test]
-fn crowd_before_logon_keeps_nobody_out() {
+fn connections_without_logon_do_not_block_logons() {
     let server = crowded();
     let mut known = log_on(&server, Ipv4Addr::LOCALHOST, &crate::support::user());
     let mut crowd = Vec::new();
@@ -83,7 +83,7 @@ fn crowd_before_logon_keeps_nobody_out() {
 }
 
 #[test]
-fn silent_admin_connections_keep_no_administrator_out() {
+fn silent_admin_connections_do_not_block_requests() {
     let server = Setup::new().start();
     let silent: Vec<TcpStream> =
         (0..80).map(|_| TcpStream::connect(server.admin).unwrap()).collect();
@@ -123,7 +123,7 @@ fn works(server: &ServerProcess) {
 }
 
 #[test]
-fn half_sent_requests_of_one_user_are_held_in_little_memory() {
+fn partial_requests_of_one_user_take_bounded_memory() {
     const FRAME_BYTES: usize = 8 * 1024 * 1024;
     let server = small();
     let folder = server.data();
@@ -155,7 +155,7 @@ fn half_sent_requests_of_one_user_are_held_in_little_memory() {
 }
 
 #[test]
-fn answers_that_one_user_never_takes_are_held_in_little_memory() {
+fn unread_replies_of_one_user_take_bounded_memory() {
     let server = small();
     let folder = server.data();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();

@@ -271,7 +271,7 @@ fn client_that_reads_no_replies_holds_bounded_memory() {
 }
 
 #[test]
-fn exchanges_that_are_begun_and_left_take_little_memory() {
+fn abandoned_session_setups_take_little_memory() {
     let server = Setup::new().in_small_pages().start();
     let mut good = RawSmbClient::ready(&server);
     let before = server.memory_bytes();

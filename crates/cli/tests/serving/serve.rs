@@ -260,7 +260,7 @@ fn status_shows_sessions_and_open_files() {
 }
 
 #[test]
-fn metrics_count_what_happened() {
+fn metrics_count_connections_requests_and_bytes() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
     let file = client.create("f");

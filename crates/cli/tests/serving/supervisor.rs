@@ -70,7 +70,7 @@ fn service_manager_is_notified_of_start_reload_and_stop() {
 /// The shell moves the descriptors to the numbers of the protocol, and replaces itself by the
 /// server.
 #[test]
-fn sockets_that_were_open_before_are_served_by_their_names() {
+fn activation_sockets_are_served_by_their_names() {
     let setup = Setup::new();
     let config = setup.folder.path().join("config.toml");
     // An unusable address: the server must not try it.

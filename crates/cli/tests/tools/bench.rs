@@ -391,7 +391,7 @@ fn bench_compares_metadata_cache_and_restores_it() {
 }
 
 #[test]
-fn lines_of_diskspd_and_fio_and_profiles_are_done() {
+fn bench_runs_diskspd_and_fio_command_lines_and_profiles() {
     let server = Setup::new().start();
     let url = format!("smb://{}@{}/data", user(), server.smb);
     let line = "-W300 -C5 -r -w100 -b4k -t8 -o8 -Sh -d60 -L -c2G -Z1G z:\\write0.dat \

@@ -39,7 +39,7 @@ fn check_finds_missing_directories_and_users() {
 }
 
 #[test]
-fn check_is_content_with_a_good_file() {
+fn check_accepts_a_valid_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let (path, place) = (folder.path().join("config.toml"), folder.path().display());
     let config = format!(
@@ -56,7 +56,7 @@ fn check_is_content_with_a_good_file() {
 }
 
 #[test]
-fn check_warns_of_many_channels_and_is_content() {
+fn check_warns_of_many_channels_and_succeeds() {
     let folder = tempfile::tempdir().unwrap();
     let (path, place) = (folder.path().join("config.toml"), folder.path().display());
     let config = format!(
@@ -203,7 +203,7 @@ fn serve_argument_errors_name_their_remedy() {
 }
 
 #[test]
-fn status_says_so_if_no_server_is_there() {
+fn status_without_running_server_names_a_remedy() {
     let free =
         std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let output = run(&["status", "--admin", &free]);
@@ -227,7 +227,7 @@ fn printing<'a>(config: &'a str, admin: &'a str) -> [(Vec<&'a str>, i32); 5] {
 }
 
 #[test]
-fn reader_that_has_gone_changes_no_exit_code() {
+fn closed_output_pipe_does_not_change_the_exit_code() {
     let server = Setup::new().start();
     let config = server.path("config.toml").display().to_string();
     for (arguments, code) in printing(&config, &server.admin.to_string()) {

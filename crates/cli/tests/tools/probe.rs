@@ -68,7 +68,7 @@ fn probe_finds_every_layer_good_and_leaves_no_file() {
 }
 
 #[test]
-fn nfs_is_looked_at_too() {
+fn probe_finds_every_nfs_layer_good() {
     let mut setup = Setup::new();
     let (address, folder) = setup.export(97, 24457);
     let _server = setup.start();

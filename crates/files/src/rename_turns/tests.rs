@@ -230,7 +230,7 @@ fn file_rename_concerns_opens_of_the_file_and_by_its_names() {
 }
 
 #[test]
-fn dropped_waits_leave_no_entry_and_hold_up_nobody() {
+fn dropped_waits_leave_no_entry_and_delay_no_rename() {
     let turns = Arc::<RenameTurns>::default();
     let file = turns.try_take(&change(1, false), &[]).unwrap();
     let mut whole = Box::pin(async { turns.take_tree(ROOT).await });

@@ -220,7 +220,7 @@ fn steps() -> impl Strategy<Value = Vec<OplockStep>> {
 
 proptest! {
     #[test]
-    fn one_writer_at_most_and_each_loss_is_notified(steps in steps()) {
+    fn caching_permits_one_writer_and_notifies_each_loss(steps in steps()) {
         let mut caches = Caches::default();
         // Caching that each client believes to have.
         let mut believes = [CachingRights::NONE; 4];

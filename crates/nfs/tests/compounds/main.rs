@@ -187,7 +187,7 @@ fn set_attributes_read_back() {
 }
 
 #[test]
-fn writer_who_is_not_owner_truncates_and_touches_only() {
+fn non_owner_with_write_access_truncates_and_touches_only() {
     let bench = ServerUnderTest::new();
     let (mut owner, mut other) = (bench.client("one"), bench.client("two"));
     (owner.user, other.user) = (4001, 4002);

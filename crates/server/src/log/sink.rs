@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn stuck_reader_holds_up_nobody_and_the_queue_is_bounded() {
+    fn blocked_writer_delays_no_caller_and_queue_is_bounded() {
         let (stuck, counts) = (BlockedWriter::default(), Arc::<LineCounters>::default());
         let sink = Sink::new(stuck.clone(), counts.clone(), notice);
         sink.start_thread().unwrap();

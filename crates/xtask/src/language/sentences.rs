@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_lists_and_code_are_told_apart() {
+    fn paragraphs_lists_and_code_are_distinguished() {
         let source = "/// One client.\n/// Two\n/// lines: Of one.\n///\n/// - First\n/// - Second\n\
                       /// ```\n/// Who.code();\n/// ```\nlet x = 1; // Not read.\n    // In 3.3.5.9 it is.\n";
         let expected =

@@ -219,7 +219,7 @@ fn holder_at_its_bound_wakes_no_worker() {
 }
 
 #[test]
-fn lane_of_a_gone_holder_is_reused() {
+fn lane_of_an_ended_holder_is_reused() {
     let start = Instant::now();
     let mut line: CallQueue<u32, u32> = CallQueue::new(BOUNDS);
     for holder in 0..10_000 {
