@@ -3,10 +3,10 @@
 
 use crate::conn::{ClientConn, ReceivedMessage};
 use crate::error::Error;
-use crate::inbound::{Frame, Inbound};
+use crate::inbound::{Frame, InboundBytes};
 use crate::limits::{CHAIN_MAX, FRAME_BYTES_MAX, VERIFIED_TOGETHER};
-use crate::line::Silence;
-use crate::line::is_here;
+use crate::link::SilenceDetector;
+use crate::link::is_here;
 use crate::low_water::LowWater;
 use crate::opener::Opener;
 use crate::outbox::{RequestOutbox, SLICES_MAX};
@@ -181,10 +181,10 @@ impl ClientChannel {
 
     async fn run(&self, mut stream: TcpStream, opener: &Opener, patience: Duration) -> Error {
         let (mut read, mut write) = stream.split();
-        let mut inbound = Inbound::new(self.pool.clone(), FRAME_BYTES_MAX);
+        let mut inbound = InboundBytes::new(self.pool.clone(), FRAME_BYTES_MAX);
         let mut sending = RequestOutbox::default();
         let mut look = tokio::time::interval(LOOK_EVERY);
-        let mut silence = Silence::new(patience);
+        let mut silence = SilenceDetector::new(patience);
         let mut low_water = LowWater::new(is_here(self.local.ip(), self.remote.ip()));
         loop {
             if sending.is_empty() {
@@ -243,7 +243,7 @@ impl ClientChannel {
     /// socket already holds.
     fn take_frames(
         &self,
-        inbound: &mut Inbound,
+        inbound: &mut InboundBytes,
         socket: &ReadHalf<'_>,
         opener: &Opener,
     ) -> Result<(), Error> {

@@ -3,14 +3,14 @@
 
 use crate::channel::{ChannelFacts, ClientChannel};
 use crate::error::Error;
-use crate::inbound::{Frame, Inbound};
+use crate::inbound::{Frame, InboundBytes};
 use crate::interfaces::choose_paths;
 use crate::limits::{
     BIND_WITHIN, CHAIN_MAX, CHANNELS_MAX, FRAME_BYTES_MAX_BEFORE_LOGON, INTERFACES_MAX, NEAR_TRIES,
     NEAR_WITHIN, REOPEN_PAUSE_MAX, REOPEN_TRIES_MAX, REPLAY_PAUSE, REPLAY_RETRIES_MAX, REPLAYS_MAX,
     SET_UP_WITHIN,
 };
-use crate::line::{connect, is_here};
+use crate::link::{connect, is_here};
 use crate::options::{ChannelOpening, SmbOptions};
 use crate::pool::BufferPool;
 use crate::request::{RequestBody, ResendPolicy, SmbRequest};
@@ -664,7 +664,7 @@ async fn set_up(
     logon: Logon,
 ) -> Result<(TcpStream, EstablishedConnection), Error> {
     let (mut set_up, mut frame) = SetUp::new(options, logon)?;
-    let mut inbound = Inbound::new(Arc::default(), FRAME_BYTES_MAX_BEFORE_LOGON);
+    let mut inbound = InboundBytes::new(Arc::default(), FRAME_BYTES_MAX_BEFORE_LOGON);
     loop {
         stream.write_all(&frame).await.map_err(|e| Error::lost(true, e))?;
         let mut answer = next_frame(&mut stream, &mut inbound).await?;
@@ -679,7 +679,7 @@ async fn set_up(
     }
 }
 
-async fn next_frame(stream: &mut TcpStream, inbound: &mut Inbound) -> Result<Frame, Error> {
+async fn next_frame(stream: &mut TcpStream, inbound: &mut InboundBytes) -> Result<Frame, Error> {
     loop {
         if let Some(frame) = inbound.next_frame()? {
             return Ok(frame);
@@ -694,7 +694,7 @@ async fn next_frame(stream: &mut TcpStream, inbound: &mut Inbound) -> Result<Fra
 
 /// Receives the first frame of a server.
 pub(crate) async fn receive_greeting(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
-    let mut inbound = Inbound::new(Arc::default(), FRAME_BYTES_MAX_BEFORE_LOGON);
+    let mut inbound = InboundBytes::new(Arc::default(), FRAME_BYTES_MAX_BEFORE_LOGON);
     let mut frame = next_frame(stream, &mut inbound).await?;
     frame.buffer.truncate(frame.length);
     Ok(frame.buffer)

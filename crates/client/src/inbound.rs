@@ -20,7 +20,7 @@ pub(crate) struct Frame {
 
 /// Received bytes that are not a complete frame yet.
 #[derive(Debug)]
-pub(crate) struct Inbound {
+pub(crate) struct InboundBytes {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Inbound {
     pool: Arc<BufferPool>,
 }
 
-impl Inbound {
+impl InboundBytes {
     pub(crate) fn new(pool: Arc<BufferPool>, frame_bytes_max: usize) -> Self {
         let buffer = vec![0; RECEIVE_BYTES];
         Self { buffer, start: 0, end: 0, large: None, was_large: false, frame_bytes_max, pool }
@@ -125,7 +125,7 @@ mod tests {
             stream.extend_from_slice(&(*length as u32).to_be_bytes());
             stream.extend((0..*length).map(|byte| (byte ^ at) as u8));
         }
-        let mut inbound = Inbound::new(Arc::new(BufferPool::default()), 1 << 20);
+        let mut inbound = InboundBytes::new(Arc::new(BufferPool::default()), 1 << 20);
         let (mut sent, mut found, mut turn) = (0, Vec::new(), 0);
         while sent < stream.len() {
             let room = inbound.room();
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn oversized_frame_is_refused_at_its_prefix() {
-        let mut inbound = Inbound::new(Arc::new(BufferPool::default()), 1000);
+        let mut inbound = InboundBytes::new(Arc::new(BufferPool::default()), 1000);
         inbound.room()[..4].copy_from_slice(&1001u32.to_be_bytes());
         inbound.advance(4);
         assert!(inbound.next_frame().is_err());

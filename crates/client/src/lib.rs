@@ -19,7 +19,7 @@ mod file;
 mod inbound;
 mod interfaces;
 pub mod limits;
-mod line;
+mod link;
 pub mod load;
 mod low_water;
 mod messages;

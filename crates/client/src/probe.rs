@@ -2,7 +2,7 @@
 
 use crate::client::{ClientHost, receive_greeting};
 use crate::error::Error;
-use crate::line;
+use crate::link;
 use crate::options::SmbOptions;
 use crate::session::NegotiatedParameters;
 use crate::set_up::{Logon, SetUp, SetUpStep};
@@ -52,7 +52,7 @@ async fn ask(
     options: &SmbOptions,
     host: &dyn ClientHost,
 ) -> Result<(Duration, NegotiatedParameters), Error> {
-    let mut stream = line::connect(to).await?;
+    let mut stream = link::connect(to).await?;
     let mut salt = [0; 32];
     host.random(&mut salt);
     let credentials = NtlmCredentials {

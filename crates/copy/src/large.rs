@@ -38,7 +38,7 @@ pub(crate) async fn copy(job: &Arc<CopyJob>, path: &str) -> Result<(), Error> {
 
 /// Both ends of a file while it is copied.
 #[derive(Debug)]
-struct Ends {
+struct CopyEnds {
     source: CopyHandle,
     target: CopyHandle,
 }
@@ -127,7 +127,7 @@ async fn fill(
     let from = job.source.at(path);
     let (source, target) = (&job.source.side, &job.target.side);
     let fresh = resume.as_ref().is_none_or(|resume| resume.records.is_empty());
-    let ends = Ends {
+    let ends = CopyEnds {
         source: source.open_source(&from).await?,
         target: target.open_target(temporary, fresh).await?,
     };
@@ -159,7 +159,7 @@ async fn fill_open(
     job: &Arc<CopyJob>,
     path: &str,
     item: &CopyItem,
-    ends: &Arc<Ends>,
+    ends: &Arc<CopyEnds>,
     fresh: bool,
     resume: Option<&mut ResumeState>,
 ) -> Result<(), Error> {
@@ -257,7 +257,7 @@ async fn read(side: &Side, file: &CopyHandle, range: &Range<u64>) -> Result<Byte
 /// proof: the server may have lost power since.
 async fn verified_records(
     job: &Arc<CopyJob>,
-    ends: &Arc<Ends>,
+    ends: &Arc<CopyEnds>,
     records: Vec<BlockRecord>,
 ) -> Result<Vec<BlockRecord>, Error> {
     let mut there = Vec::new();
@@ -284,7 +284,7 @@ async fn verified_records(
 /// Copies these ranges, and journals each block once it is acknowledged.
 async fn blocks(
     job: &Arc<CopyJob>,
-    ends: &Arc<Ends>,
+    ends: &Arc<CopyEnds>,
     left: &Ranges,
     journal: Option<&CopyJournal>,
 ) -> Result<Vec<BlockRecord>, Error> {
@@ -318,7 +318,7 @@ async fn blocks(
 /// Reads the target back and compares it with the checksums of the written data.
 async fn verify(
     job: &Arc<CopyJob>,
-    ends: &Arc<Ends>,
+    ends: &Arc<CopyEnds>,
     data: &Ranges,
     records: Vec<BlockRecord>,
 ) -> Result<(), Error> {
@@ -344,7 +344,7 @@ async fn verify(
 }
 
 /// Tries a server-side copy, if both ends are in one session. Returns whether the server did it.
-async fn offload(job: &Arc<CopyJob>, ends: &Arc<Ends>, data: &Ranges) -> Result<bool, Error> {
+async fn offload(job: &Arc<CopyJob>, ends: &Arc<CopyEnds>, data: &Ranges) -> Result<bool, Error> {
     if !job.offloads {
         return Ok(false);
     }

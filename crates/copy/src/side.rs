@@ -19,12 +19,12 @@ use std::path::PathBuf;
 #[derive(Clone, Debug)]
 pub struct Side {
     label: String,
-    back: Back,
+    back: SideBackend,
 }
 
 /// An enumeration, not a trait object: the methods are asynchronous, and there are three.
 #[derive(Clone, Debug)]
-enum Back {
+enum SideBackend {
     Local(Local),
     Nfs(Nfs),
     Smb(Smb),
@@ -43,9 +43,9 @@ pub struct SidePath {
 macro_rules! on {
     ($side:expr, $back:ident => $call:expr) => {
         match &$side.back {
-            Back::Local($back) => $call,
-            Back::Nfs($back) => $call,
-            Back::Smb($back) => $call,
+            SideBackend::Local($back) => $call,
+            SideBackend::Nfs($back) => $call,
+            SideBackend::Smb($back) => $call,
         }
     };
 }
@@ -66,19 +66,22 @@ impl Side {
     /// A directory of this machine.
     #[must_use]
     pub fn local(root: PathBuf) -> Self {
-        Self { label: format!("file:{}", root.display()), back: Back::Local(Local::new(root)) }
+        Self {
+            label: format!("file:{}", root.display()),
+            back: SideBackend::Local(Local::new(root)),
+        }
     }
 
     /// An SMB share; `label` distinguishes it from other sides.
     #[must_use]
     pub fn smb(label: String, tree: SmbTree) -> Self {
-        Self { label, back: Back::Smb(Smb::new(tree)) }
+        Self { label, back: SideBackend::Smb(Smb::new(tree)) }
     }
 
     /// An NFS export; `label` distinguishes it from other sides.
     #[must_use]
     pub fn nfs(label: String, export: NfsExport) -> Self {
-        Self { label, back: Back::Nfs(Nfs::new(export)) }
+        Self { label, back: SideBackend::Nfs(Nfs::new(export)) }
     }
 
     /// Number of established connections; 0 for a local directory.
@@ -91,7 +94,7 @@ impl Side {
     #[must_use]
     pub fn as_smb(&self) -> Option<&SmbTree> {
         match &self.back {
-            Back::Smb(smb) => Some(smb.tree()),
+            SideBackend::Smb(smb) => Some(smb.tree()),
             _ => None,
         }
     }
@@ -99,9 +102,9 @@ impl Side {
     /// Whether the side is on this machine: a local directory, or a local server.
     pub(crate) async fn is_near(&self) -> bool {
         match &self.back {
-            Back::Local(_) => true,
-            Back::Nfs(_) => false,
-            Back::Smb(smb) => smb.is_near().await,
+            SideBackend::Local(_) => true,
+            SideBackend::Nfs(_) => false,
+            SideBackend::Smb(smb) => smb.is_near().await,
         }
     }
 
@@ -200,7 +203,7 @@ impl Side {
 
     /// Sets facts and final name of a complete file, replacing an existing one, and closes it.
     pub(crate) async fn finish(&self, file: CopyHandle, finish: &Finish<'_>) -> Result<(), Error> {
-        if let Back::Smb(smb) = &self.back {
+        if let SideBackend::Smb(smb) = &self.back {
             return smb.finish(file, finish).await;
         }
         let mut set = self.set_facts(&file, finish.facts).await;
@@ -211,7 +214,7 @@ impl Side {
         set.and(closed)?;
         self.rename(finish.from, finish.to).await?;
         match &self.back {
-            Back::Local(back) if finish.syncs => back.sync_directory_of(finish.to).await,
+            SideBackend::Local(back) if finish.syncs => back.sync_directory_of(finish.to).await,
             // An NFS server replies to RENAME once it is on stable storage (RFC 8881 18.26.4).
             _ => Ok(()),
         }
@@ -221,8 +224,8 @@ impl Side {
     /// there each large file is flushed by itself.
     pub(crate) async fn sync_all(&self, path: &str) -> Result<(), Error> {
         match &self.back {
-            Back::Local(back) => back.sync_all(path).await,
-            Back::Smb(_) | Back::Nfs(_) => Ok(()),
+            SideBackend::Local(back) => back.sync_all(path).await,
+            SideBackend::Smb(_) | SideBackend::Nfs(_) => Ok(()),
         }
     }
 
@@ -244,8 +247,10 @@ impl Side {
     /// Whether both sides are in one session, as a server-side copy requires.
     pub(crate) fn is_one_session(&self, other: &Self) -> bool {
         match (&self.back, &other.back) {
-            (Back::Smb(a), Back::Smb(b)) => a.tree().client().is_same(b.tree().client()),
-            (Back::Nfs(a), Back::Nfs(b)) => a.is_one_session(b),
+            (SideBackend::Smb(a), SideBackend::Smb(b)) => {
+                a.tree().client().is_same(b.tree().client())
+            }
+            (SideBackend::Nfs(a), SideBackend::Nfs(b)) => a.is_one_session(b),
             _ => false,
         }
     }
@@ -253,9 +258,9 @@ impl Side {
     /// The means of a server-side copy from `source`, if the side supports it.
     pub(crate) async fn offload(&self, source: &CopyHandle) -> Option<Offload> {
         match &self.back {
-            Back::Smb(_) => Smb::resume_key(source).await.ok().map(Offload::Smb),
-            Back::Nfs(_) => Some(Offload::Nfs),
-            Back::Local(_) => None,
+            SideBackend::Smb(_) => Smb::resume_key(source).await.ok().map(Offload::Smb),
+            SideBackend::Nfs(_) => Some(Offload::Nfs),
+            SideBackend::Local(_) => None,
         }
     }
 
@@ -268,22 +273,22 @@ impl Side {
         range: &Range<u64>,
     ) -> Result<(), Error> {
         match (&self.back, how) {
-            (Back::Smb(_), Offload::Smb(key)) => Smb::copy_range(key, target, range).await,
-            (Back::Nfs(back), Offload::Nfs) => back.copy_range(source, target, range).await,
+            (SideBackend::Smb(_), Offload::Smb(key)) => Smb::copy_range(key, target, range).await,
+            (SideBackend::Nfs(back), Offload::Nfs) => back.copy_range(source, target, range).await,
             _ => Err(foreign()),
         }
     }
 
     /// Prepares for many small files: an SMB side opens further sessions.
     pub(crate) fn expect_many(&self) {
-        if let Back::Smb(back) = &self.back {
+        if let SideBackend::Smb(back) = &self.back {
             back.expect_many();
         }
     }
 
     /// Ends the further sessions of an SMB side.
     pub(crate) async fn expect_no_more(&self) {
-        if let Back::Smb(back) = &self.back {
+        if let SideBackend::Smb(back) = &self.back {
             back.expect_no_more().await;
         }
     }

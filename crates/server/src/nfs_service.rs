@@ -8,7 +8,7 @@ use crate::conn::connections::ConnectionTable;
 use crate::conn::listener::Listener;
 use crate::conn::threads::ThreadAssignments;
 use crate::host::ProcessHost;
-use crate::supervisor::Beat;
+use crate::supervisor::ActivityCounter;
 use files::{Files, VolumeId};
 use meter::{Meter, ShareId};
 use nfs::{
@@ -74,7 +74,7 @@ impl NfsService {
     }
 
     /// Calls the NFS server's tick once a second.
-    pub async fn tick(self, beat: Beat) {
+    pub async fn tick(self, beat: ActivityCounter) {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;

@@ -33,7 +33,7 @@ use crate::start_error::StartError;
 use crate::state::journal::{Records, StateJournal};
 use crate::state::nfs_identity::NfsIdentity;
 use crate::state::usual_networks::{self, UsualNetworkFile};
-use crate::supervisor::{Beat, PassedSockets, Pulse};
+use crate::supervisor::{ActivityCounter, PassedSockets, Pulse};
 use crate::workers::WorkerPool;
 use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
 use meter::Meter;
@@ -447,7 +447,7 @@ impl Switch for CacheSwitch {
 }
 
 /// Calls the SMB server's tick once a second.
-async fn tick(listener: Listener<smb::SmbConn>, beat: Beat) {
+async fn tick(listener: Listener<smb::SmbConn>, beat: ActivityCounter) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         seconds.tick().await;

@@ -1,15 +1,15 @@
-//! The thread pool for calls that may block on a disk: threads around a [`line`] (the queue).
+//! The thread pool for calls that may block on a disk: threads around a [`call_queue`].
 
-mod line;
+mod call_queue;
 
 use crate::backend;
 use crate::limits::{
     SYNC_WORKERS, WORKER_QUEUE_FLOOR, WORKER_QUEUE_MAX, WORKER_QUEUE_PER_HOLDER_MAX,
 };
+use call_queue::{CallQueue, QueueBounds, TICK, WorkerStep, WorkerWakeups};
 use files::{CallHolder, Workers};
 use futures_util::future::BoxFuture;
 use limits::ResourceUsage;
-use line::{CallQueue, Duty, QueueBounds, Summons, TICK};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ struct PoolState {
 }
 
 struct WorkerPoolState {
-    line: CallQueue<CallHolder, WorkerCall>,
+    queue: CallQueue<CallHolder, WorkerCall>,
     /// Calls that were dropped since the start because the queue was full.
     refused: u64,
     /// Idle threads that were woken and have not noticed it yet.
@@ -88,8 +88,8 @@ impl WorkerPool {
         let state = self.shared.state.lock();
         ResourceUsage {
             max: WORKER_QUEUE_MAX as u64,
-            used: state.line.waiting() as u64,
-            holders: state.line.holders() as u64,
+            used: state.queue.waiting() as u64,
+            holders: state.queue.holders() as u64,
             refused: state.refused,
         }
     }
@@ -125,7 +125,7 @@ impl Workers for WorkerPool {
         let workers = self.workers_for(holder);
         let joined = workers.state.lock().join(holder, task, Instant::now());
         match joined {
-            Ok(summons) => workers.call(summons),
+            Ok(wakeups) => workers.call(wakeups),
             // The caller notices that its task was dropped.
             Err(too_many) => drop(too_many),
         }
@@ -143,37 +143,37 @@ impl WorkerPoolState {
         holder: &CallHolder,
         call: WorkerCall,
         now: Instant,
-    ) -> Result<Summons, WorkerCall> {
-        let joined = self.line.join(holder, call, now);
-        let summons = joined.inspect_err(|_| self.refused += 1)?;
-        self.wakes += summons.wake;
-        Ok(summons)
+    ) -> Result<WorkerWakeups, WorkerCall> {
+        let joined = self.queue.join(holder, call, now);
+        let wakeups = joined.inspect_err(|_| self.refused += 1)?;
+        self.wakes += wakeups.wake;
+        Ok(wakeups)
     }
 }
 
 impl PoolState {
     fn new(bounds: QueueBounds) -> Self {
         let state =
-            WorkerPoolState { line: CallQueue::new(bounds), refused: 0, wakes: 0, closing: false };
+            WorkerPoolState { queue: CallQueue::new(bounds), refused: 0, wakes: 0, closing: false };
         Self { state: Mutex::new(state), rest: Condvar::new() }
     }
 
     fn is_quiet(&self) -> bool {
-        self.state.lock().line.is_quiet()
+        self.state.lock().queue.is_quiet()
     }
 
     /// Wakes and starts the requested workers, without the lock.
-    fn call(self: &Arc<Self>, summons: Summons) {
-        for _ in 0..summons.wake {
+    fn call(self: &Arc<Self>, wakeups: WorkerWakeups) {
+        for _ in 0..wakeups.wake {
             self.rest.notify_one();
         }
-        for _ in 0..summons.make {
+        for _ in 0..wakeups.make {
             let shared = self.clone();
             let work = move || shared.work();
             let made = std::thread::Builder::new().name("worker".into()).spawn(work);
             if let Err(error) = made {
                 tracing::warn!(%error, "cannot start a worker thread; raise TasksMax or LimitNPROC");
-                let dropped = self.state.lock().line.take_unstarted();
+                let dropped = self.state.lock().queue.take_unstarted();
                 drop(dropped);
             }
         }
@@ -182,39 +182,42 @@ impl PoolState {
     /// Main loop of a worker thread.
     fn work(self: Arc<Self>) {
         backend::rest_without_power();
-        let mut duty = self.decide(CallQueue::come);
+        let mut step = self.decide(CallQueue::come);
         loop {
-            duty = match duty {
-                Duty::Run(lane, call) => {
+            step = match step {
+                WorkerStep::Run(lane, call) => {
                     // The caller of a panicking call notices that its task was dropped.
                     let call = || backend::keep_identity(call);
                     let ended = std::panic::catch_unwind(AssertUnwindSafe(call));
                     drop(ended);
-                    self.decide(|line, summons| line.end(lane, summons))
+                    self.decide(|queue, wakeups| queue.end(lane, wakeups))
                 }
-                Duty::Watch => {
+                WorkerStep::Watch => {
                     std::thread::sleep(TICK);
                     let now = Instant::now();
-                    self.decide(|line, summons| line.look(now, summons))
+                    self.decide(|queue, wakeups| queue.look(now, wakeups))
                 }
-                Duty::Rest if self.is_called() => self.decide(CallQueue::come),
-                Duty::Rest => return,
+                WorkerStep::Rest if self.is_called() => self.decide(CallQueue::come),
+                WorkerStep::Rest => return,
             };
         }
     }
 
-    /// Asks the queue for the next duty, and wakes the workers that the queue requests.
+    /// Asks the queue for the next step, and wakes the workers that the queue requests.
     fn decide(
         self: &Arc<Self>,
-        ask: impl FnOnce(&mut CallQueue<CallHolder, WorkerCall>, &mut Summons) -> Duty<WorkerCall>,
-    ) -> Duty<WorkerCall> {
-        let mut summons = Summons::default();
+        ask: impl FnOnce(
+            &mut CallQueue<CallHolder, WorkerCall>,
+            &mut WorkerWakeups,
+        ) -> WorkerStep<WorkerCall>,
+    ) -> WorkerStep<WorkerCall> {
+        let mut wakeups = WorkerWakeups::default();
         let mut state = self.state.lock();
-        let duty = ask(&mut state.line, &mut summons);
-        state.wakes += summons.wake;
+        let step = ask(&mut state.queue, &mut wakeups);
+        state.wakes += wakeups.wake;
         drop(state);
-        self.call(summons);
-        duty
+        self.call(wakeups);
+        step
     }
 
     /// Waits for a wake-up; returns false if the thread must exit.
@@ -227,7 +230,7 @@ impl PoolState {
                 return true;
             }
             let left = until.saturating_duration_since(Instant::now());
-            if (left.is_zero() || state.closing) && state.line.leave() {
+            if (left.is_zero() || state.closing) && state.queue.leave() {
                 return false;
             }
             let waited = self.rest.wait_timeout(state, left);

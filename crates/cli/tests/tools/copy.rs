@@ -511,11 +511,11 @@ fn files_of_a_lost_samba_session_move_to_the_first() {
 }
 
 /// A file system of this size in MiB, until it is dropped.
-struct Tight {
+struct SmallFileSystem {
     path: std::path::PathBuf,
 }
 
-impl Tight {
+impl SmallFileSystem {
     fn new(path: &Path, mebibytes: u32) -> Self {
         std::fs::create_dir_all(path).unwrap();
         let size = format!("size={mebibytes}m,mode=777");
@@ -536,7 +536,7 @@ impl Tight {
     }
 }
 
-impl Drop for Tight {
+impl Drop for SmallFileSystem {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").arg("-l").arg(&self.path).status();
     }
@@ -546,7 +546,7 @@ impl Drop for Tight {
 fn disk_is_full(data: &Path, ends: &[&dyn Fn(&str) -> String]) {
     let folder = folder();
     let (state, file) = (folder.path().join("state"), folder.path().join("file"));
-    let tight = Tight::new(&data.join("tight"), 40);
+    let tight = SmallFileSystem::new(&data.join("tight"), 40);
     std::fs::write(&file, noise(60 << 20, 4)).unwrap();
     let path = file.to_str().unwrap();
     for url in ends.iter().map(|url| url("tight/x")) {

@@ -3,8 +3,8 @@
 use super::callbacks::Callbacks;
 use super::slots::SlotLease;
 use crate::error::Error;
-use crate::line::is_here;
-use crate::line::{Silence, connect_reserved};
+use crate::link::is_here;
+use crate::link::{SilenceDetector, connect_reserved};
 use crate::low_water::LowWater;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::HashMap;
@@ -239,7 +239,7 @@ async fn receive(
     let mut stream_bytes = BytesMut::new();
     let mut last_bytes = 0;
     let mut look = tokio::time::interval((patience / LOOKS).max(Duration::from_millis(1)));
-    let mut silence = Silence::new(patience);
+    let mut silence = SilenceDetector::new(patience);
     loop {
         let missing = match take_records(&mut stream_bytes, &shared, &mut last_bytes) {
             Ok(missing) => missing,

@@ -8,7 +8,7 @@ use super::link::{
 use super::logon::LogonClaim;
 use super::nfs_link::NfsLink;
 use super::nfs_victim::NfsVictim;
-use super::requests::{self, Aims, HostileRequest};
+use super::requests::{self, HostileRequest, OpenTargets};
 use super::surroundings::{
     EpisodeLog, EpisodeServers, EpisodeSurroundings, EpisodeUser, Settings, server,
 };
@@ -467,7 +467,7 @@ impl Episode {
     fn any_request(&self, rng: &mut Rng, at: usize) -> HostileRequest {
         let victim = self.victims_opens();
         let HostileLink { user, opens, .. } = &self.links[at];
-        requests::any(rng, &Aims { user: *user, own: opens, victim: &victim })
+        requests::any(rng, &OpenTargets { user: *user, own: opens, victim: &victim })
     }
 
     fn request(&mut self, rng: &mut Rng) {
@@ -695,8 +695,10 @@ impl Episode {
             return;
         }
         let victim = self.victims_opens();
-        let request =
-            requests::any(rng, &Aims { user: EpisodeUser::Alice, own: &[], victim: &victim });
+        let request = requests::any(
+            rng,
+            &OpenTargets { user: EpisodeUser::Alice, own: &[], victim: &victim },
+        );
         if request.command == Command::ECHO {
             return;
         }

@@ -102,7 +102,7 @@ impl HostileRequest {
 }
 
 /// The opens that a request may refer to.
-pub struct Aims<'a> {
+pub struct OpenTargets<'a> {
     pub user: EpisodeUser,
     /// The client's own opens.
     pub own: &'a [KnownOpen],
@@ -110,7 +110,7 @@ pub struct Aims<'a> {
     pub victim: &'a [FileId],
 }
 
-impl Aims<'_> {
+impl OpenTargets<'_> {
     pub fn file_id(&self, rng: &mut Rng) -> FileId {
         let own = |rng: &mut Rng| self.own.get(rng.below(self.own.len())).map(|open| open.file_id);
         match rng.below(20) {
@@ -139,7 +139,7 @@ fn guid(rng: &mut Rng) -> [u8; 16] {
 }
 
 /// A random request.
-pub fn any(rng: &mut Rng, aims: &Aims<'_>) -> HostileRequest {
+pub fn any(rng: &mut Rng, aims: &OpenTargets<'_>) -> HostileRequest {
     let file_id = aims.file_id(rng);
     if aims.own.is_empty() && percent(rng, 60) {
         return create_own(rng, aims.user);
@@ -169,7 +169,7 @@ pub fn any(rng: &mut Rng, aims: &Aims<'_>) -> HostileRequest {
 }
 
 /// A CREATE, perhaps with contexts that refer to the victim's opens.
-pub fn create(rng: &mut Rng, aims: &Aims<'_>) -> HostileRequest {
+pub fn create(rng: &mut Rng, aims: &OpenTargets<'_>) -> HostileRequest {
     let name = pick(rng, &NAMES);
     let mut open = KnownOpen {
         file_id: FileId::default(),
@@ -354,7 +354,7 @@ fn file_information(rng: &mut Rng, class: u8) -> Vec<u8> {
     }
 }
 
-fn ioctl(rng: &mut Rng, aims: &Aims<'_>) -> HostileRequest {
+fn ioctl(rng: &mut Rng, aims: &OpenTargets<'_>) -> HostileRequest {
     let (code, file_id, other) = (pick(rng, &CODES), aims.file_id(rng), aims.file_id(rng));
     let mut id = Vec::new();
     other.encode(&mut Writer::new(&mut id));

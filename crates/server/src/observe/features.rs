@@ -352,9 +352,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    struct Lamp(Arc<AtomicBool>);
+    struct FakeSwitch(Arc<AtomicBool>);
 
-    impl Switch for Lamp {
+    impl Switch for FakeSwitch {
         fn is_on(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }
@@ -369,7 +369,7 @@ mod tests {
         let (mut features, kept) = (FeatureRegistry::default(), lamps.clone());
         features.provide(METADATA_CACHE, move || {
             let switch = |(name, lamp): (&str, &Arc<AtomicBool>)| {
-                (name.to_owned(), Box::new(Lamp(lamp.clone())) as Box<dyn Switch>)
+                (name.to_owned(), Box::new(FakeSwitch(lamp.clone())) as Box<dyn Switch>)
             };
             names.into_iter().zip(&kept).map(switch).collect()
         });

@@ -10,4 +10,4 @@ mod pulse;
 
 pub use notify::Supervisor;
 pub use passed::PassedSockets;
-pub use pulse::{Beat, Pulse};
+pub use pulse::{ActivityCounter, Pulse};

@@ -19,17 +19,17 @@ pub struct Pulse {
 
 /// Counter of one watched activity.
 #[derive(Clone, Debug, Default)]
-pub struct Beat(Arc<AtomicU64>);
+pub struct ActivityCounter(Arc<AtomicU64>);
 
 #[derive(Debug)]
 struct MonitoredTask {
     name: &'static str,
-    beat: Beat,
+    beat: ActivityCounter,
     seen: u64,
     moved: Instant,
 }
 
-impl Beat {
+impl ActivityCounter {
     /// Counts a beat.
     pub fn beats(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
@@ -38,8 +38,8 @@ impl Beat {
 
 impl Pulse {
     /// Watches a new activity from `now` on.
-    pub fn expect(&self, name: &'static str, now: Instant) -> Beat {
-        let beat = Beat::default();
+    pub fn expect(&self, name: &'static str, now: Instant) -> ActivityCounter {
+        let beat = ActivityCounter::default();
         let watched = MonitoredTask { name, beat: beat.clone(), seen: 0, moved: now };
         self.beats.lock().push(watched);
         beat

@@ -61,14 +61,14 @@ async fn connect_from(port: u16, to: SocketAddr) -> io::Result<TcpStream> {
 
 /// How long a connection with an outstanding reply has been silent, as polled from time to time.
 #[derive(Debug)]
-pub(crate) struct Silence {
+pub(crate) struct SilenceDetector {
     patience: Duration,
     /// The last time at which something had arrived, or no reply was outstanding.
     heard: Instant,
     received: bool,
 }
 
-impl Silence {
+impl SilenceDetector {
     /// For a new connection, with this timeout for replies.
     pub(crate) fn new(patience: Duration) -> Self {
         Self { patience, heard: Instant::now(), received: false }

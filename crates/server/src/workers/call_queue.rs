@@ -105,14 +105,14 @@ enum Sentry {
 
 /// Workers that the caller must wake or start after it has released the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summons {
+pub struct WorkerWakeups {
     pub wake: usize,
     pub make: usize,
 }
 
 /// Next step of a worker that was woken or has ended a call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Duty<T> {
+pub enum WorkerStep<T> {
     /// Run the call, then call [`CallQueue::end`] for its lane.
     Run(LaneId, T),
     /// Stand by for [`TICK`], then call [`CallQueue::look`].
@@ -163,7 +163,7 @@ impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
     ///
     /// # Errors
     /// The call itself, if the queue or the holder's part of it is full.
-    pub fn join(&mut self, holder: &H, call: T, now: Instant) -> Result<Summons, T> {
+    pub fn join(&mut self, holder: &H, call: T, now: Instant) -> Result<WorkerWakeups, T> {
         let known = self.places.get(holder).copied();
         let own = known.map_or(0, |id| self.lanes[id.0].waiting.len());
         if !self.has_place(own) {
@@ -177,16 +177,16 @@ impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
         if own == 0 {
             self.turns.push_back(id);
         }
-        let mut summons = Summons::default();
+        let mut wakeups = WorkerWakeups::default();
         // A holder at its limit needs no worker now: the end of its running call leads to this one.
         if self.room(running) > 0 {
             if self.busy + self.called == 0 || self.spreads(now) {
-                self.summon(&mut summons);
+                self.request_worker(&mut wakeups);
             } else {
-                self.need_sentry(&mut summons);
+                self.need_sentry(&mut wakeups);
             }
         }
-        Ok(summons)
+        Ok(wakeups)
     }
 
     fn new_lane(&mut self, holder: &H) -> LaneId {
@@ -252,17 +252,17 @@ impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
     }
 
     /// Handles the arrival of a worker that was woken or started.
-    pub fn come(&mut self, summons: &mut Summons) -> Duty<T> {
+    pub fn come(&mut self, wakeups: &mut WorkerWakeups) -> WorkerStep<T> {
         self.called -= 1;
         if self.sentry == Sentry::Called {
             self.sentry = Sentry::Standing { finished: self.finished, quiet: 0 };
-            return Duty::Watch;
+            return WorkerStep::Watch;
         }
-        self.next(summons)
+        self.next(wakeups)
     }
 
     /// Handles the end of a call of the lane `id`.
-    pub fn end(&mut self, id: LaneId, summons: &mut Summons) -> Duty<T> {
+    pub fn end(&mut self, id: LaneId, wakeups: &mut WorkerWakeups) -> WorkerStep<T> {
         self.busy -= 1;
         self.finished += 1;
         let lane = &mut self.lanes[id.0];
@@ -270,32 +270,32 @@ impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
         if lane.is_quiet() {
             self.release_lane(id);
         }
-        self.next(summons)
+        self.next(wakeups)
     }
 
     /// Handles a check by the sentry.
-    pub fn look(&mut self, now: Instant, summons: &mut Summons) -> Duty<T> {
-        let Sentry::Standing { finished, quiet } = self.sentry else { return self.next(summons) };
+    pub fn look(&mut self, now: Instant, wakeups: &mut WorkerWakeups) -> WorkerStep<T> {
+        let Sentry::Standing { finished, quiet } = self.sentry else { return self.next(wakeups) };
         let since = self.next_since();
         let quiet = if since.is_none() { quiet + 1 } else { 0 };
         self.sentry = Sentry::Standing { finished: self.finished, quiet };
         if quiet >= QUIET_TICKS {
             self.sentry = Sentry::None;
-            return self.next(summons);
+            return self.next(wakeups);
         }
         let waits = since.map(|since| now.saturating_duration_since(since));
-        let Some(waits) = waits.filter(|waits| *waits >= TICK) else { return Duty::Watch };
+        let Some(waits) = waits.filter(|waits| *waits >= TICK) else { return WorkerStep::Watch };
         if finished == self.finished || waits >= TOO_LONG {
             self.spread_until = Some(now + SPREAD);
             // The sentry takes the first call itself.
             for _ in 1..self.runnable() {
-                self.summon(summons);
+                self.request_worker(wakeups);
             }
         } else if self.busy >= self.bounds.processors {
-            return Duty::Watch;
+            return WorkerStep::Watch;
         }
         self.sentry = Sentry::None;
-        self.next(summons)
+        self.next(wakeups)
     }
 
     /// Whether an idle worker may exit. A worker that was woken in the meantime may not.
@@ -327,17 +327,17 @@ impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
         waiting.map(|(call, _)| call).collect()
     }
 
-    fn next(&mut self, summons: &mut Summons) -> Duty<T> {
+    fn next(&mut self, wakeups: &mut WorkerWakeups) -> WorkerStep<T> {
         let Some((lane, call)) = self.take_next() else {
             self.idle += 1;
-            return Duty::Rest;
+            return WorkerStep::Rest;
         };
         self.busy += 1;
         // Workers that were already woken take one call each.
         if self.waiting > self.called && self.next_since().is_some() {
-            self.need_sentry(summons);
+            self.need_sentry(wakeups);
         }
-        Duty::Run(lane, call)
+        WorkerStep::Run(lane, call)
     }
 
     /// Takes the first call of the next holder in turn. A holder at its limit loses its turn.
@@ -368,20 +368,20 @@ impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
         spreads
     }
 
-    fn need_sentry(&mut self, summons: &mut Summons) {
-        if self.sentry == Sentry::None && self.summon(summons) {
+    fn need_sentry(&mut self, wakeups: &mut WorkerWakeups) {
+        if self.sentry == Sentry::None && self.request_worker(wakeups) {
             self.sentry = Sentry::Called;
         }
     }
 
     /// Requests a worker; returns false if all are in use.
-    fn summon(&mut self, summons: &mut Summons) -> bool {
+    fn request_worker(&mut self, wakeups: &mut WorkerWakeups) -> bool {
         if self.idle > 0 {
             self.idle -= 1;
-            summons.wake += 1;
+            wakeups.wake += 1;
         } else if self.threads < self.bounds.threads {
             self.threads += 1;
-            summons.make += 1;
+            wakeups.make += 1;
         } else {
             return false;
         }
