@@ -7,6 +7,7 @@ use server::import::{self, ImportMachine, ImportResult};
 use server::system_users;
 use server::users::Users;
 use std::io::{Read, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,8 +17,8 @@ const EXAMPLES: &str = "\
 Moving a server, as root:
   anabranch import /etc/samba/smb.conf --passwords /var/lib/samba/private/passdb.tdb \\
       --output /etc/anabranch/anabranch.toml
-  anabranch check /etc/anabranch/anabranch.toml
-  systemctl stop smbd && systemctl start anabranch
+  systemctl stop smbd && anabranch check /etc/anabranch/anabranch.toml
+  systemctl start anabranch
 
 The import changes nothing of Samba's. DOS attributes, streams and access lists stay in
 the attributes that Samba uses, so Samba can be started again.
@@ -27,8 +28,12 @@ in Samba's registry: net conf list > FILE, and import that.
 From the kernel's NFS server: anabranch import /etc/exports
 From NFS-Ganesha: anabranch import /etc/ganesha/ganesha.conf
 
-It prints, by file and line, each setting that was not imported and its remedy; the same
-list is at the end of the new file. --all also shows settings that need no counterpart.";
+It prints the settings that were not imported, by cause, the gravest first: missing shares
+and access, then data, then features, each with file, line and remedy. The end of the new
+file lists each setting. --verbose prints all of them, and settings that need no counterpart.";
+
+/// Maximum number of causes that are shown without `--verbose`: a screen with the other lines.
+const CAUSES_SHOWN_MAX: usize = 16;
 
 /// Arguments of `import`.
 #[derive(Debug, clap::Args)]
@@ -49,9 +54,9 @@ pub struct Args {
     /// Replace an existing configuration and existing users
     #[arg(long)]
     force: bool,
-    /// Also show parameters that need no counterpart
-    #[arg(long)]
-    all: bool,
+    /// Show each setting that was not imported, and those that need no counterpart
+    #[arg(long, alias = "all")]
+    verbose: bool,
 }
 
 /// Converts another server's files, and reports the settings that were not imported.
@@ -68,6 +73,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         &ImportMachine {
             read: &import::read_file,
             home_of: &system_users::home_of,
+            groups_of: &system_users::groups_of,
+            mount_point_of: &import::mount_point,
+            has_directory: &Path::is_dir,
+            interfaces: interfaces(),
+            is_utc: is_utc(),
             host: server::config::host_name(),
             users: found.iter().filter(|f| f.hash.is_ok()).map(|f| f.name.clone()).collect(),
             users_file: std::path::absolute(&args.users)?,
@@ -79,6 +89,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .with_context(|| format!("cannot write {}", args.output.display()))?;
     tell(args, &imported, &found, added);
     Ok(ExitCode::SUCCESS)
+}
+
+fn interfaces() -> Vec<(String, Vec<IpAddr>)> {
+    let found = server::machine_interfaces().into_iter();
+    found.map(|(link, addresses)| (link.name, addresses)).collect()
+}
+
+/// Whether the machine's local time is UTC, by the last component of its zone.
+fn is_utc() -> bool {
+    const NAMES: [&str; 3] = ["UTC", "Etc/UTC", "UCT"];
+    let zone = std::env::var("TZ").map(PathBuf::from);
+    match zone.or_else(|_| std::fs::canonicalize("/etc/localtime")) {
+        Ok(zone) => NAMES.iter().any(|name| zone.ends_with(name)),
+        // Without a zone the C library uses UTC.
+        Err(_) => true,
+    }
 }
 
 fn read_passwords(path: &Path) -> Result<Vec<ImportedAccount>> {
@@ -139,18 +165,31 @@ fn tell(args: &Args, imported: &ImportResult, found: &[ImportedAccount], added: 
             Ok(_) => {}
         }
     }
-    if !imported.lost.is_empty() {
+    tell_remarks(args, imported);
+    outln!("\nReview the file, then run: anabranch check {output}");
+}
+
+/// Prints what was not imported: by default one line for each cause, at most a screen.
+fn tell_remarks(args: &Args, imported: &ImportResult) {
+    let lines = match args.verbose {
+        true => imported.lost.iter().map(ToString::to_string).collect(),
+        false => import::grouped(&imported.lost),
+    };
+    let shown = if args.verbose { lines.len() } else { CAUSES_SHOWN_MAX };
+    if !lines.is_empty() {
         outln!("\nNot imported:");
-        imported.lost.iter().for_each(|note| outln!("  {note}"));
+        lines.iter().take(shown).for_each(|line| outln!("  {line}"));
     }
-    if args.all && !imported.needless.is_empty() {
+    if lines.len() > shown {
+        outln!("  and {} lesser causes; --verbose shows all.", lines.len() - shown);
+    }
+    if args.verbose && !imported.needless.is_empty() {
         outln!("\nNot needed:");
         imported.needless.iter().for_each(|note| outln!("  {note}"));
     } else if !imported.needless.is_empty() {
         outln!(
-            "\n{} parameters need no counterpart here (--all shows them).",
+            "\n{} parameters need no counterpart here (--verbose shows them).",
             imported.needless.len()
         );
     }
-    outln!("\nReview the file, then run: anabranch check {output}");
 }

@@ -1,99 +1,158 @@
 //! Converts Samba's parameters to our configuration.
 
 use super::draft::{Draft, list_of, one_line, quoted};
-use super::remarks::{ParameterFate, fate_of, module};
-use super::text::{Parameter, SmbConfSection, SourcePosition, boolean, items, squeezed, unquoted};
-use super::{ImportMachine, ImportRemark, ImportResult};
-use crate::config::{NAME_CHARS_MAX, check_share_name};
-use smb::Network;
+use super::listening;
+use super::remarks::{DOMAIN_REMEDY, ParameterFate, fate_of};
+use super::text::{
+    Parameter, SambaFile, SmbConfSection, SourcePosition, boolean, items, squeezed, unquoted,
+};
+use super::{ImportMachine, ImportRemark, ImportResult, RemarkWeight};
+use crate::config::NAME_CHARS_MAX;
 use std::fmt::Write;
 
 /// Maximum number of imported shares.
 const SHARES_MAX: usize = 10_000;
+/// Maximum number of `copy` parameters of one section.
+const COPIES_MAX: usize = 8;
+
+/// Samba's words for required encryption or signing, and for none.
+pub(super) const REQUIRED: &[&str] = &["mandatory", "required", "force", "forced", "enforced"];
+const OFF: &[&str] = &["off", "disabled", "no", "false", "0"];
+pub(super) const ENCRYPTION_DESIRED: &str =
+    "encryption is offered, and the client decides; set required once all clients can encrypt";
+const UNKNOWN: &str = "unknown parameter, ignored; check whether you relied on it";
 
 /// The part of `[global]` that becomes `[server]`.
 #[derive(Debug, Default)]
-struct ServerSection {
+pub(super) struct ServerSection {
     name: Option<String>,
     workgroup: Option<String>,
+    /// `interfaces` is set, so only its addresses are served, whether or not there is one.
+    is_limited: bool,
+    binds_only: bool,
+    interfaces: Option<Parameter>,
     smb: Vec<String>,
     ports: Vec<u16>,
-    signing: Option<&'static str>,
-    encryption: Option<&'static str>,
+    pub(super) signing: Option<&'static str>,
+    pub(super) encryption: Option<&'static str>,
     min_protocol: Option<&'static str>,
     max_protocol: Option<&'static str>,
     guest: Option<String>,
 }
 
+/// A section under construction.
+struct OpenSection<'s> {
+    draft: Draft,
+    /// The share's parameters so far, which precede those of a copied section.
+    own: Vec<&'s Parameter>,
+    copies: usize,
+}
+
 /// Collects the converted parameters and the remarks on the others.
 pub struct SmbConfConverter<'a> {
-    facts: &'a ImportMachine<'a>,
-    server: ServerSection,
-    lost: Vec<ImportRemark>,
-    needless: Vec<ImportRemark>,
-    shares: Vec<String>,
-    tables: String,
-    any_guests: bool,
+    pub(super) facts: &'a ImportMachine<'a>,
+    pub(super) server: ServerSection,
+    pub(super) lost: Vec<ImportRemark>,
+    pub(super) needless: Vec<ImportRemark>,
+    pub(super) shares: Vec<String>,
+    pub(super) tables: String,
+    pub(super) any_guests: bool,
+    pub(super) global: Draft,
 }
 
 impl<'a> SmbConfConverter<'a> {
-    pub fn new(facts: &'a ImportMachine<'a>, lost: Vec<ImportRemark>) -> Self {
+    pub fn new(facts: &'a ImportMachine<'a>) -> Self {
+        let nowhere = SourcePosition { file: std::path::Path::new("").into(), line: 0 };
         Self {
             facts,
             server: ServerSection::default(),
-            lost,
+            lost: Vec::new(),
             needless: Vec::new(),
             shares: Vec::new(),
             tables: String::new(),
             any_guests: false,
+            global: Draft::new("global", nowhere),
         }
     }
 
-    /// Converts the sections to a configuration.
-    pub fn of(mut self, sections: &[SmbConfSection]) -> ImportResult {
-        let Some((global, others)) = sections.split_first() else {
-            return self.finish();
-        };
-        // Share parameters in [global] are defaults of all shares.
-        let mut template = Draft::new("global", global.place.clone());
-        for parameter in &global.parameters {
-            if !self.global(parameter) && !self.share(&mut template, parameter) {
-                self.remark(parameter);
-            }
+    /// Converts the file. Order matters, as with Samba: a section starts with the defaults that
+    /// `[global]` has at its first header, and `copy` takes what the other section has so far.
+    pub fn of(mut self, file: SambaFile) -> ImportResult {
+        self.lost = file.notes;
+        let place = file.sections[0].place.clone();
+        let template = Draft::new("global", place);
+        let mut open = vec![OpenSection { draft: template, own: Vec::new(), copies: 0 }];
+        if let Some(extra) = file.sections.get(SHARES_MAX + 1) {
+            let text = format!("more than {SHARES_MAX} shares; the rest was omitted");
+            self.lose_at(&extra.place, &text);
         }
-        if template.encryption_required {
-            self.server.encryption = Some("required");
-            template.encryption_required = false;
-        }
-        for section in others.iter().take(SHARES_MAX) {
-            let mut draft = Draft {
-                name: section.name.clone(),
-                place: section.place.clone(),
-                ..template.clone()
-            };
-            for parameter in &section.parameters {
-                if parameter.key == "copy" {
-                    self.copy(&mut draft, parameter, sections);
-                } else if !self.share(&mut draft, parameter) {
+        let sections = &file.sections[..file.sections.len().min(SHARES_MAX + 1)];
+        for (at, (section, parameter)) in file.parameters.iter().enumerate() {
+            Self::open_sections(&mut open, sections, at);
+            if *section == 0 {
+                if !self.global(parameter) && !self.share(&mut open[0].draft, parameter) {
+                    self.remark(parameter);
+                }
+            } else if parameter.key == "copy" {
+                self.copy(&mut open, *section, parameter);
+            } else if let Some(one) = open.get_mut(*section) {
+                one.own.push(parameter);
+                if !self.share(&mut one.draft, parameter) {
                     self.remark(parameter);
                 }
             }
-            self.place(draft);
         }
+        Self::open_sections(&mut open, sections, usize::MAX);
+        let mut drafts = open.into_iter().map(|one| one.draft);
+        self.global = drafts.next().unwrap_or_else(|| self.global.clone());
+        self.listen();
+        if self.global.encryption_required {
+            self.server.encryption = Some("required");
+        }
+        drafts.for_each(|draft| self.place(draft));
         self.finish()
     }
 
-    fn copy(&mut self, draft: &mut Draft, copy: &Parameter, sections: &[SmbConfSection]) {
-        let Some(from) = sections.iter().skip(1).find(|section| section.is(&copy.value)) else {
-            return self.lose(copy, "there is no such section to copy");
-        };
-        for parameter in from.parameters.iter().filter(|p| p.key != "copy") {
-            // Remarks on these parameters were recorded in their own section.
-            let lengths = (self.lost.len(), self.needless.len());
-            self.share(draft, parameter);
-            self.lost.truncate(lengths.0);
-            self.needless.truncate(lengths.1);
+    /// Opens the sections whose first header precedes parameter `at`.
+    fn open_sections(open: &mut Vec<OpenSection<'_>>, sections: &[SmbConfSection], at: usize) {
+        while let Some(section) = sections.get(open.len()).filter(|next| next.preceding <= at) {
+            let (name, place) = (section.name.clone(), section.place.clone());
+            let draft = Draft { name, place, ..open[0].draft.clone() };
+            open.push(OpenSection { draft, own: Vec::new(), copies: 0 });
         }
+    }
+
+    /// Copies another section's settings. Parameters of the section itself take precedence, also
+    /// those before `copy`.
+    fn copy(&mut self, open: &mut [OpenSection<'_>], section: usize, copy: &Parameter) {
+        let name = squeezed(unquoted(&copy.value));
+        let from = open.iter().skip(1).position(|one| squeezed(&one.draft.name) == name);
+        let from = match from.map(|at| at + 1) {
+            Some(from) if from == section => {
+                return self.lose(copy, "a section cannot copy itself");
+            }
+            Some(from) => from,
+            None => {
+                let what = "there is no such section before this one to copy; Samba refuses the \
+                            whole file";
+                return self.lose(copy, what);
+            }
+        };
+        let source = open[from].draft.clone();
+        let Some(one) = open.get_mut(section) else { return };
+        one.copies += 1;
+        if one.copies > COPIES_MAX {
+            return self.lose(copy, "too many sections are copied; this one was not");
+        }
+        let (name, place) = (one.draft.name.clone(), one.draft.place.clone());
+        one.draft = Draft { name, place, ..source };
+        // Remarks on these parameters were recorded when they were first read.
+        let lengths = (self.lost.len(), self.needless.len());
+        for parameter in &one.own {
+            self.share(&mut one.draft, parameter);
+        }
+        self.lost.truncate(lengths.0);
+        self.needless.truncate(lengths.1);
     }
 
     /// Applies a server parameter; returns false if it is none.
@@ -102,7 +161,12 @@ impl<'a> SmbConfConverter<'a> {
         match parameter.key.as_str() {
             "workgroup" => self.server.workgroup = Some(value.into()),
             "netbiosname" => self.name(parameter, value),
-            "interfaces" => self.interfaces(parameter, value),
+            // Its quotes are those of its items.
+            "interfaces" => self.server.interfaces = Some(parameter.clone()),
+            "bindinterfacesonly" => {
+                self.server.binds_only = boolean(value) == Some(true);
+                self.need_not(parameter, "the server listens only on the addresses in smb");
+            }
             "smbports" => self.ports(parameter, value),
             "serversigning" => self.server.signing = Some(signing_of(value)),
             "serverminprotocol" => {
@@ -111,17 +175,18 @@ impl<'a> SmbConfConverter<'a> {
             "servermaxprotocol" => {
                 self.server.max_protocol = self.dialect(parameter, value, false);
             }
-            "smbencrypt" if is_one_of(value, &["off", "disabled"]) => {
-                self.server.encryption = Some("off");
+            "smbencrypt" => return self.encryption(parameter, value),
+            "serverrole" if !is_one_of(value, &["standaloneserver", "standalone", "auto"]) => {
+                self.lose(parameter, DOMAIN_REMEDY);
             }
+            "configfile" => self.lose_access(
+                parameter,
+                "Samba reads that file instead of this one; import that one",
+            ),
             "guestaccount" => self.server.guest = Some(value.into()),
             "maptoguest" => self.map_to_guest(parameter, value),
             "security" if !is_one_of(value, &["user", "auto"]) => {
-                self.lose(
-                    parameter,
-                    "domains are not supported: users log on with passwords of \
-                                      this server (anabranch user add)",
-                );
+                self.lose(parameter, DOMAIN_REMEDY);
             }
             "security" => {}
             "passdbbackend" if value.starts_with("ldap") => {
@@ -154,19 +219,51 @@ impl<'a> SmbConfConverter<'a> {
         self.server.name = Some(value.to_uppercase());
     }
 
-    fn interfaces(&mut self, parameter: &Parameter, value: &str) {
-        for item in items(value) {
-            let address = item.split_once('/').map_or(item.as_str(), |(address, _)| address);
-            match address.parse::<std::net::IpAddr>() {
-                Ok(address) => self.server.smb.push(address.to_string()),
-                Err(_) => {
+    /// Sets the global encryption; `required` is also a default of all shares.
+    fn encryption(&mut self, parameter: &Parameter, value: &str) -> bool {
+        self.server.encryption = is_one_of(value, OFF).then_some("off");
+        if is_one_of(value, &["desired"]) {
+            self.lose(parameter, ENCRYPTION_DESIRED);
+        }
+        false
+    }
+
+    /// Determines the addresses to listen on.
+    fn listen(&mut self) {
+        let Some(parameter) = self.server.interfaces.take() else { return };
+        let entries = items(&parameter.value);
+        self.server.is_limited = !entries.is_empty();
+        for entry in &entries {
+            match listening::resolve(entry, &self.facts.interfaces) {
+                Some(found) => {
+                    if found.is_elsewhere {
+                        let what = format!("{entry} is not an address of this machine");
+                        self.lose_access(&parameter, &what);
+                    }
+                    for address in found.addresses.iter().map(ToString::to_string) {
+                        if !self.server.smb.contains(&address) {
+                            self.server.smb.push(address);
+                        }
+                    }
+                }
+                None => {
                     let what = format!(
-                        "{item:?} is not an address; list the interface's addresses in smb in \
-                         [server]"
+                        "{entry:?} is no interface of this machine that is up; add its addresses \
+                         to smb in [server]"
                     );
-                    self.lose(parameter, &what);
+                    self.lose_access(&parameter, &what);
                 }
             }
+        }
+        if self.server.is_limited && self.server.smb.is_empty() {
+            self.server.smb = vec!["127.0.0.1".into(), "::1".into()];
+            let what = "none of them is here, so only this machine itself is served; set smb in \
+                        [server]";
+            self.lose_access(&parameter, what);
+        } else if self.server.is_limited && !self.server.binds_only {
+            let what = "without bind interfaces only, Samba listens on all addresses; add further \
+                        ones to smb in [server]";
+            self.lose_access(&parameter, what);
         }
     }
 
@@ -225,196 +322,8 @@ impl<'a> SmbConfConverter<'a> {
         }
     }
 
-    /// Applies a share parameter; returns false if it is none.
-    fn share(&mut self, draft: &mut Draft, parameter: &Parameter) -> bool {
-        self.place_and_sight(draft, parameter)
-            || self.people(draft, parameter)
-            || self.names_and_modes(draft, parameter)
-    }
-
-    fn place_and_sight(&mut self, draft: &mut Draft, parameter: &Parameter) -> bool {
-        let value = unquoted(&parameter.value);
-        match parameter.key.as_str() {
-            "path" => draft.path = Some(value.into()),
-            "comment" => draft.comment = self.comment(draft, parameter, value),
-            "readonly" => self.flag(parameter, |yes| draft.read_only = yes),
-            "writeable" => self.flag(parameter, |yes| draft.read_only = !yes),
-            "browseable" => self.flag(parameter, |yes| draft.browseable = yes),
-            "accessbasedshareenum" => self.flag(parameter, |yes| draft.access_based = yes),
-            "available" => self.flag(parameter, |yes| draft.available = yes),
-            "printable" => self.flag(parameter, |yes| draft.printable = yes),
-            "smbencrypt" => {
-                draft.encryption_required = is_one_of(value, &["required", "mandatory"])
-            }
-            "maxdisksize" => match value.parse() {
-                Ok(size) => draft.size_limit_mib = size,
-                Err(_) => self.lose(parameter, "not a number of MiB; set size_limit"),
-            },
-            "fruit:timemachine" => self.flag(parameter, |yes| draft.time_machine = yes),
-            "vfsobjects" => self.modules(parameter),
-            _ => return false,
-        }
-        true
-    }
-
-    fn people(&mut self, draft: &mut Draft, parameter: &Parameter) -> bool {
-        let value = unquoted(&parameter.value);
-        match parameter.key.as_str() {
-            "validusers" => draft.users = self.accounts(draft, parameter),
-            "invalidusers" => draft.denied_users = self.accounts(draft, parameter),
-            "readlist" => draft.read_users = self.accounts(draft, parameter),
-            "writelist" => draft.write_users = self.accounts(draft, parameter),
-            "hostsallow" => draft.hosts_allowed = self.networks(parameter),
-            "hostsdeny" => draft.hosts_denied = self.networks(parameter),
-            "guestok" => self.flag(parameter, |yes| draft.guest_ok = yes),
-            "guestonly" => self.flag(parameter, |yes| draft.guest_only = yes),
-            "forceuser" => draft.force_user = self.forced(parameter, value),
-            "forcegroup" => {
-                if value.starts_with('+') {
-                    self.lose(parameter, "force_group applies to all users, members or not");
-                }
-                let name = value.trim_start_matches(['+', '@', '&']);
-                draft.force_group = self.forced(parameter, name);
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    fn names_and_modes(&mut self, draft: &mut Draft, parameter: &Parameter) -> bool {
-        let value = unquoted(&parameter.value);
-        match parameter.key.as_str() {
-            "createmask" => self.mode(parameter, |mode| draft.create_mask = mode),
-            "forcecreatemode" => self.mode(parameter, |mode| draft.force_create_mode = mode),
-            "directorymask" => self.mode(parameter, |mode| draft.directory_mask = mode),
-            "forcedirectorymode" => self.mode(parameter, |mode| draft.force_directory_mode = mode),
-            "hidedotfiles" => self.flag(parameter, |yes| draft.hide_dot_files = yes),
-            "hidefiles" => draft.hidden_names = self.patterns(parameter, value),
-            "vetofiles" => draft.veto_names = self.patterns(parameter, value),
-            "hideunreadable" => self.flag(parameter, |yes| draft.hide_unreadable = yes),
-            "casesensitive" => {
-                // "auto" concerns SMB1 clients only.
-                draft.case_sensitive = boolean(value) == Some(true);
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    fn flag(&mut self, parameter: &Parameter, set: impl FnOnce(bool)) {
-        match boolean(unquoted(&parameter.value)) {
-            Some(yes) => set(yes),
-            None => self.lose(parameter, "neither yes nor no; it was ignored"),
-        }
-    }
-
-    fn mode(&mut self, parameter: &Parameter, set: impl FnOnce(u32)) {
-        let mode = u32::from_str_radix(unquoted(&parameter.value), 8).ok();
-        match mode.filter(|mode| *mode <= 0o7777) {
-            Some(mode) => set(mode),
-            None => self.lose(parameter, "not an octal mode; it was ignored"),
-        }
-    }
-
-    fn comment(&mut self, draft: &Draft, parameter: &Parameter, value: &str) -> String {
-        self.substituted(draft, value).unwrap_or_else(|variable| {
-            self.lose(
-                parameter,
-                &format!("{variable} differs for each client; the comment contains it literally"),
-            );
-            value.to_owned()
-        })
-    }
-
-    fn forced(&mut self, parameter: &Parameter, value: &str) -> Option<String> {
-        if value.contains('%') {
-            self.lose(parameter, "it differs for each client; users act as themselves");
-            return None;
-        }
-        (!value.is_empty()).then(|| value.to_owned())
-    }
-
-    /// Parses user and group names. `@`, `+` and `&` all mark groups.
-    fn accounts(&mut self, draft: &Draft, parameter: &Parameter) -> Vec<String> {
-        let mut accounts = Vec::new();
-        for item in items(&parameter.value) {
-            let is_group = item.starts_with(['@', '+', '&']);
-            let name = item.trim_start_matches(['@', '+', '&']);
-            let name = if name == "%S" { draft.name.as_str() } else { name };
-            if name.contains('%') {
-                self.lose(parameter, &format!("{item} differs for each client; list the users"));
-                continue;
-            }
-            // There are no domains here, so the domain part is dropped.
-            let bare = name.rsplit(['\\', '/']).next().unwrap_or_default();
-            if bare != name {
-                self.lose(
-                    parameter,
-                    &format!("{name} is a domain account; imported as {bare} of this server"),
-                );
-            }
-            let entry = if is_group { format!("@{bare}") } else { bare.to_owned() };
-            if !bare.is_empty() && !accounts.contains(&entry) {
-                accounts.push(entry);
-            }
-        }
-        accounts
-    }
-
-    fn networks(&mut self, parameter: &Parameter) -> Vec<String> {
-        let mut networks = Vec::new();
-        let mut all = items(&parameter.value).into_iter();
-        while let Some(item) = all.next() {
-            if squeezed(&item) == "except" {
-                let rest: Vec<String> = all.collect();
-                let what = format!(
-                    "EXCEPT {} was omitted; add it to the other of hosts_allowed and hosts_denied",
-                    rest.join(" ")
-                );
-                self.lose(parameter, &what);
-                break;
-            }
-            match networks_of(&item) {
-                Some(found) => networks.extend(found),
-                None => self.lose(
-                    parameter,
-                    &format!("{item} is not an address; use its network, such as \"192.0.2.0/24\""),
-                ),
-            }
-        }
-        networks
-    }
-
-    /// Parses patterns between slashes.
-    fn patterns(&mut self, parameter: &Parameter, value: &str) -> Vec<String> {
-        let mut patterns = Vec::new();
-        for pattern in value.split('/').filter(|p| !p.is_empty()) {
-            if pattern.contains('%') {
-                self.lose(parameter, &format!("{pattern} differs for each client; it was omitted"));
-            } else if pattern.chars().all(|c| c == '*') || pattern.contains('\\') {
-                self.lose(
-                    parameter,
-                    &format!("{pattern} is not a supported pattern; it was omitted"),
-                );
-            } else {
-                patterns.push(pattern.to_owned());
-            }
-        }
-        patterns
-    }
-
-    fn modules(&mut self, parameter: &Parameter) {
-        for name in items(&parameter.value) {
-            if let Some(what) = module(&name) {
-                let needless = what == "not needed here";
-                let text = format!("vfs object {name}: {what}");
-                if needless { self.need_not(parameter, &text) } else { self.lose(parameter, &text) }
-            }
-        }
-    }
-
     /// Remarks on a parameter that is not converted.
-    fn remark(&mut self, parameter: &Parameter) {
+    pub(super) fn remark(&mut self, parameter: &Parameter) {
         match fate_of(&parameter.key) {
             Some(ParameterFate::Needless(why)) => self.need_not(parameter, why),
             Some(ParameterFate::Always(value, why)) => {
@@ -424,139 +333,31 @@ impl<'a> SmbConfConverter<'a> {
                     self.lose(parameter, why);
                 }
             }
-            Some(ParameterFate::Lost(what)) => self.lose(parameter, what),
-            None => {
-                self.lose(parameter, "unknown parameter, ignored; check whether you relied on it")
-            }
-        }
-    }
-
-    /// Expands `%S`, `%h` and `%L`. Fails with the variable if it depends on the client.
-    fn substituted(&self, draft: &Draft, value: &str) -> Result<String, String> {
-        let mut out = String::new();
-        let mut letters = value.chars();
-        while let Some(letter) = letters.next() {
-            if letter != '%' {
-                out.push(letter);
-                continue;
-            }
-            match letters.next() {
-                Some('%') | None => out.push('%'),
-                Some('S') => out.push_str(&draft.name),
-                Some('h' | 'L') => out.push_str(&self.facts.host),
-                Some(other) => return Err(format!("%{other}")),
-            }
-        }
-        Ok(out)
-    }
-
-    /// Adds a share to the configuration, or remarks why not.
-    fn place(&mut self, mut draft: Draft) {
-        let is = |name: &str| squeezed(&draft.name) == name;
-        if is("homes") {
-            return self.homes(&draft);
-        }
-        if is("ipc$") {
-            return self.need_not_at(&draft.place, "[IPC$] always exists");
-        }
-        if is("printers") || is("print$") || draft.printable {
-            let what = format!(
-                "[{}] was omitted: printers are not supported; use CUPS with IPP",
-                draft.name
-            );
-            return self.lose_at(&draft.place, &what);
-        }
-        if !draft.available {
-            let what = format!("[{}] was omitted: it is not available", draft.name);
-            return self.lose_at(&draft.place, &what);
-        }
-        let path = draft.path.take().filter(|path| !path.is_empty());
-        let Some(path) = path else {
-            let what = format!("[{}] was omitted: it has no path", draft.name);
-            return self.lose_at(&draft.place, &what);
-        };
-        match self.substituted(&draft, &path) {
-            Ok(path) => self.put(draft, &path),
-            Err(variable) => {
-                let what = format!(
-                    "[{}] was omitted: {variable} in its path differs for each client; add a \
-                     [[share]] for each",
-                    draft.name
-                );
-                self.lose_at(&draft.place, &what);
-            }
-        }
-    }
-
-    /// Shares do not depend on the user, so [homes] becomes one share for each known home.
-    fn homes(&mut self, homes: &Draft) {
-        let users: Vec<&String> = self.facts.users.iter().collect();
-        let what =
-            "[homes] became one share for each imported user; add a [[share]] for each later user";
-        self.lose_at(&homes.place, what);
-        for user in users {
-            let home = match &homes.path {
-                Some(path) => {
-                    let path =
-                        ["%S", "%U", "%u"].iter().fold(path.clone(), |p, v| p.replace(v, user));
-                    self.substituted(homes, &path).ok()
+            Some(ParameterFate::Only(value, why)) => {
+                if squeezed(unquoted(&parameter.value)) == value {
+                    self.need_not(parameter, why);
+                } else {
+                    self.lose(parameter, why);
                 }
-                None => (self.facts.home_of)(user).map(|path| path.display().to_string()),
-            };
-            let Some(home) = home else {
-                self.lose_at(
-                    &homes.place,
-                    &format!("the home directory of {user} is unknown; add a [[share]] for it"),
-                );
-                continue;
-            };
-            let browseable = false;
-            let own = Draft {
-                name: user.clone(),
-                users: vec![user.clone()],
-                browseable,
-                access_based: true,
-                ..homes.clone()
-            };
-            self.put(own, &home);
+            }
+            Some(ParameterFate::Lost(what)) => self.lose(parameter, what),
+            Some(ParameterFate::Data(what)) => {
+                let remark = note(parameter, what);
+                self.lost.push(ImportRemark { weight: RemarkWeight::Data, ..remark });
+            }
+            None => {
+                let remark = note(parameter, UNKNOWN);
+                self.lost.push(ImportRemark { weight: RemarkWeight::Unknown, ..remark });
+            }
         }
     }
 
-    fn put(&mut self, mut draft: Draft, path: &str) {
-        if let Err(what) = check_share_name(&draft.name) {
-            return self.lose_at(&draft.place, &format!("{}; it was omitted", one_line(&what)));
-        }
-        if self.shares.iter().any(|name| name.eq_ignore_ascii_case(&draft.name)) {
-            return self.lose_at(
-                &draft.place,
-                &format!("there is a share {} already; this one was omitted", draft.name),
-            );
-        }
-        if !path.starts_with('/') {
-            let what =
-                format!("[{}] was omitted: its path {path:?} does not begin with /", draft.name);
-            return self.lose_at(&draft.place, &what);
-        }
-        let sealed = draft.encryption_required || self.server.encryption == Some("required");
-        let signed = self.server.signing == Some("required");
-        if draft.guest_ok && (sealed || signed) {
-            draft.guest_ok = false;
-            let demand = if sealed { "encryption" } else { "signing" };
-            let what =
-                format!("guest access was omitted: {demand} is required, and guests have no key");
-            self.lose_at(&draft.place, &what);
-        }
-        if draft.guest_ok && draft.guest_only {
-            draft.force_user = Some(self.guest());
-        }
-        self.any_guests |= draft.guest_ok;
-        let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
-        let path = if path.is_empty() { "/" } else { path };
-        self.tables.push_str(&draft.table(path));
-        self.shares.push(draft.name);
+    /// The computer name, if it is set so far.
+    pub(super) fn server_name(&self) -> Option<&str> {
+        self.server.name.as_deref()
     }
 
-    fn guest(&self) -> String {
+    pub(super) fn guest(&self) -> String {
         self.server.guest.clone().unwrap_or_else(|| "nobody".into())
     }
 
@@ -575,7 +376,7 @@ impl<'a> SmbConfConverter<'a> {
             .to_owned();
         let server = &self.server;
         let ports = if server.ports.is_empty() { vec![445] } else { server.ports.clone() };
-        let hosts = if server.smb.is_empty() {
+        let hosts = if server.smb.is_empty() && !server.is_limited {
             vec!["0.0.0.0".to_owned(), "::".to_owned()]
         } else {
             server.smb.clone()
@@ -619,61 +420,40 @@ impl<'a> SmbConfConverter<'a> {
         out
     }
 
-    fn lose(&mut self, parameter: &Parameter, what: &str) {
+    pub(super) fn lose(&mut self, parameter: &Parameter, what: &str) {
         self.lost.push(note(parameter, what));
     }
 
-    fn need_not(&mut self, parameter: &Parameter, why: &str) {
+    /// As [`SmbConfConverter::lose`], of a parameter that decides who may use a share.
+    pub(super) fn lose_access(&mut self, parameter: &Parameter, what: &str) {
+        self.lost.push(ImportRemark { weight: RemarkWeight::Access, ..note(parameter, what) });
+    }
+
+    pub(super) fn need_not(&mut self, parameter: &Parameter, why: &str) {
         self.needless.push(note(parameter, why));
     }
 
-    fn lose_at(&mut self, place: &SourcePosition, what: &str) {
-        self.lost.push(ImportRemark { place: place.clone(), text: what.to_owned() });
+    /// A remark on a share.
+    pub(super) fn lose_at(&mut self, place: &SourcePosition, what: &str) {
+        let remark = ImportRemark::new(place.clone(), what);
+        self.lost.push(ImportRemark { weight: RemarkWeight::Access, ..remark });
     }
 
-    fn need_not_at(&mut self, place: &SourcePosition, why: &str) {
-        self.needless.push(ImportRemark { place: place.clone(), text: why.to_owned() });
+    pub(super) fn need_not_at(&mut self, place: &SourcePosition, why: &str) {
+        self.needless.push(ImportRemark::new(place.clone(), why));
     }
 }
 
 fn note(parameter: &Parameter, what: &str) -> ImportRemark {
     let Parameter { shown, value, place, .. } = parameter;
-    ImportRemark { place: place.clone(), text: one_line(&format!("{shown} = {value}: {what}")) }
+    let setting = one_line(&format!("{shown} = {value}"));
+    ImportRemark { setting, ..ImportRemark::new(place.clone(), one_line(what)) }
 }
 
-fn is_one_of(value: &str, words: &[&str]) -> bool {
+pub(super) fn is_one_of(value: &str, words: &[&str]) -> bool {
     words.contains(&squeezed(value).as_str())
 }
 
 fn signing_of(value: &str) -> &'static str {
-    if is_one_of(value, &["mandatory", "required", "force", "forced", "enforced"]) {
-        "required"
-    } else {
-        "offered"
-    }
-}
-
-/// Parses `ALL`, `192.0.2.`, `192.0.2.0/255.255.255.0`, `192.0.2.0/24` or an address.
-fn networks_of(item: &str) -> Option<Vec<String>> {
-    if squeezed(item) == "all" {
-        return Some(vec!["0.0.0.0/0".into(), "::/0".into()]);
-    }
-    if squeezed(item) == "localhost" {
-        return Some(vec!["127.0.0.0/8".into(), "::1".into()]);
-    }
-    let text = match (item.strip_suffix('.'), item.split_once('/')) {
-        (Some(start), _) => {
-            let count = start.split('.').count();
-            let zeros = ".0".repeat(4usize.checked_sub(count)?);
-            format!("{start}{zeros}/{}", 8 * count)
-        }
-        (None, Some((address, mask))) if mask.contains('.') => {
-            let mask: std::net::Ipv4Addr = mask.parse().ok()?;
-            let ones = mask.to_bits().leading_ones();
-            (mask.to_bits().count_ones() == ones).then_some(())?;
-            format!("{address}/{ones}")
-        }
-        _ => item.trim_matches(['[', ']']).to_owned(),
-    };
-    Network::parse(&text).ok().map(|_| vec![text])
+    if is_one_of(value, REQUIRED) { "required" } else { "offered" }
 }

@@ -107,11 +107,11 @@ impl NfsDraft {
     }
 
     pub fn lose(&mut self, place: SourcePosition, text: impl Into<String>) {
-        self.lost.push(ImportRemark { place, text: text.into() });
+        self.lost.push(ImportRemark::new(place, text));
     }
 
     pub fn need_not(&mut self, place: SourcePosition, text: impl Into<String>) {
-        self.needless.push(ImportRemark { place, text: text.into() });
+        self.needless.push(ImportRemark::new(place, text));
     }
 
     /// Converts `insecure`: here it applies to all clients of a share, elsewhere to each client.

@@ -3,7 +3,8 @@
 //! Parameter and section names are case-insensitive and ignore spaces. A backslash at the end of a
 //! line continues it.
 
-use super::ImportRemark;
+use super::report::ImportRemark;
+pub use super::report::SourcePosition;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,15 +14,6 @@ pub const FILE_BYTES_MAX: usize = 1024 * 1024;
 const FILES_MAX: usize = 64;
 const DEPTH_MAX: usize = 8;
 const PARAMETERS_MAX: usize = 100_000;
-
-/// File and line of a parameter or section.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourcePosition {
-    /// File.
-    pub file: Arc<Path>,
-    /// Line, from 1.
-    pub line: usize,
-}
 
 /// `name = value`.
 #[derive(Clone, Debug)]
@@ -43,8 +35,20 @@ pub struct SmbConfSection {
     pub name: String,
     /// Start of the section.
     pub place: SourcePosition,
-    /// Its parameters in order.
-    pub parameters: Vec<Parameter>,
+    /// Number of parameters of all sections that precede its first header.
+    pub preceding: usize,
+}
+
+/// The sections and parameters of a file and its includes.
+#[derive(Debug)]
+pub struct SambaFile {
+    /// The sections in the order of their first headers; the first one is `[global]`.
+    pub sections: Vec<SmbConfSection>,
+    /// All parameters in order, each with the index of its section. The order matters to `copy`
+    /// and to the defaults in `[global]`.
+    pub parameters: Vec<(usize, Parameter)>,
+    /// Remarks on lines that could not be parsed.
+    pub notes: Vec<ImportRemark>,
 }
 
 impl SmbConfSection {
@@ -60,23 +64,33 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("browsable", "browseable"),
     ("casesignames", "casesensitive"),
     ("createmode", "createmask"),
+    ("debuglevel", "loglevel"),
+    ("default", "defaultservice"),
     ("denyhosts", "hostsdeny"),
     ("directory", "path"),
     ("directorymode", "directorymask"),
     ("exec", "preexec"),
     ("group", "forcegroup"),
+    ("lockdir", "lockdirectory"),
     ("maxprotocol", "servermaxprotocol"),
     ("minprotocol", "serverminprotocol"),
     ("onlyguest", "guestonly"),
+    ("preferedmaster", "preferredmaster"),
     ("preload", "autoservices"),
-    ("printok", "printable"),
     ("printcap", "printcapname"),
+    ("printer", "printername"),
+    ("printok", "printable"),
+    ("privatedirectory", "privatedir"),
     ("protocol", "servermaxprotocol"),
     ("public", "guestok"),
+    ("root", "rootdirectory"),
+    ("rootdir", "rootdirectory"),
     ("serversmbencrypt", "smbencrypt"),
+    ("timestamplogs", "debugtimestamp"),
     ("user", "username"),
     ("users", "username"),
     ("vfsobject", "vfsobjects"),
+    ("winbindgid", "idmapgid"),
     ("writable", "writeable"),
     ("writeok", "writeable"),
 ];
@@ -102,41 +116,34 @@ pub fn read_file(path: &Path) -> std::io::Result<String> {
 ///
 /// # Errors
 /// A sentence if `path` itself is unreadable or too large.
-pub fn parse(
-    path: &Path,
-    read: Read<'_>,
-) -> Result<(Vec<SmbConfSection>, Vec<ImportRemark>), String> {
+pub fn parse(path: &Path, read: Read<'_>) -> Result<SambaFile, String> {
     let text = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if text.len() > FILE_BYTES_MAX {
         return Err(format!("{}: longer than {FILE_BYTES_MAX} bytes", path.display()));
     }
     let place = SourcePosition { file: path.into(), line: 1 };
-    let global = SmbConfSection { name: "global".into(), place, parameters: Vec::new() };
-    let mut parser = SmbConfParser {
+    let global = SmbConfSection { name: "global".into(), place, preceding: 0 };
+    let mut parser = Parser {
         read,
         folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
-        sections: vec![global],
+        found: SambaFile { sections: vec![global], parameters: Vec::new(), notes: Vec::new() },
         present: 0,
-        notes: Vec::new(),
         files: 1,
-        parameters: 0,
     };
     parser.file(path, &text, 0);
-    Ok((parser.sections, parser.notes))
+    Ok(parser.found)
 }
 
-struct SmbConfParser<'a> {
+struct Parser<'a> {
     read: Read<'a>,
     folder: PathBuf,
-    sections: Vec<SmbConfSection>,
+    found: SambaFile,
     /// The section that receives parameters.
     present: usize,
-    notes: Vec<ImportRemark>,
     files: usize,
-    parameters: usize,
 }
 
-impl SmbConfParser<'_> {
+impl Parser<'_> {
     fn file(&mut self, path: &Path, text: &str, depth: usize) {
         let file: Arc<Path> = path.into();
         let mut lines = text.lines().enumerate();
@@ -170,24 +177,23 @@ impl SmbConfParser<'_> {
         if key == "include" {
             return self.include(&value, place, depth);
         }
-        if self.parameters == PARAMETERS_MAX {
+        if self.found.parameters.len() == PARAMETERS_MAX {
             return;
         }
-        self.parameters += 1;
         let synonym = SYNONYMS.iter().find(|(other, _)| *other == key);
         let key = synonym.map_or(key, |(_, usual)| (*usual).to_owned());
         let parameter = Parameter { key, shown, value, place };
-        self.sections[self.present].parameters.push(parameter);
+        self.found.parameters.push((self.present, parameter));
     }
 
     fn section(&mut self, name: &str, place: SourcePosition) {
         let name = if squeezed(name) == "globals" { "global" } else { name };
         // A repeated section extends the earlier one.
-        let known = self.sections.iter().position(|section| section.is(name));
-        self.present = known.unwrap_or(self.sections.len());
+        let (sections, preceding) = (&mut self.found.sections, self.found.parameters.len());
+        let known = sections.iter().position(|section| section.is(name));
+        self.present = known.unwrap_or(sections.len());
         if known.is_none() {
-            let parameters = Vec::new();
-            self.sections.push(SmbConfSection { name: name.to_owned(), place, parameters });
+            sections.push(SmbConfSection { name: name.to_owned(), place, preceding });
         }
     }
 
@@ -215,7 +221,7 @@ impl SmbConfParser<'_> {
     }
 
     fn note(&mut self, place: SourcePosition, text: String) {
-        self.notes.push(ImportRemark { place, text });
+        self.found.notes.push(ImportRemark::new(place, text));
     }
 }
 
@@ -224,9 +230,11 @@ pub fn squeezed(name: &str) -> String {
     name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
 }
 
-/// Removes surrounding quotes.
+/// Removes the quotes at either end, as Samba does for single values. A value with quotes inside of
+/// it keeps all of them.
 pub fn unquoted(value: &str) -> &str {
-    value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value)
+    let bare = value.trim_matches('"');
+    if bare.contains('"') { value } else { bare.trim() }
 }
 
 /// Splits a list at spaces and commas outside of quotes.
@@ -252,5 +260,24 @@ pub fn boolean(value: &str) -> Option<bool> {
         "yes" | "true" | "on" | "1" => Some(true),
         "no" | "false" | "off" | "0" => Some(false),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_are_removed_as_samba_does() {
+        for (value, expected) in [
+            ("\"/srv/a b\"", "/srv/a b"),
+            ("\"/srv/b", "/srv/b"),
+            ("\"\"double\"\"", "double"),
+            ("\"x\" and \"y\"", "\"x\" and \"y\""),
+            ("'single'", "'single'"),
+            ("\"", ""),
+        ] {
+            assert_eq!(unquoted(value), expected, "{value}");
+        }
     }
 }
