@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use server::config::{Problem, ServerConfig};
-use server::users::Users;
+use server::users::{Users, UsersError};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -42,7 +42,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a configuration file and checks that the paths and users in it exist.
+/// Reads a configuration file and checks all that would make the start or a logon fail: paths,
+/// accounts, addresses, certificates.
 pub fn look(file: &Path) -> CheckResult {
     let path = file.display();
     let config = match ServerConfig::load(file) {
@@ -59,9 +60,16 @@ pub fn look(file: &Path) -> CheckResult {
         problems
             .push(format!("{path}: no share is configured; add a [[share]] with name and path"));
     }
-    problems.extend(problem_of_users(&config));
-    let warning = |w: Problem| format!("{path}:{}: warning: {}", w.line.unwrap_or(1), w.text);
-    let warnings = config.warnings().into_iter().map(warning).collect();
+    let users = Users::load(&config.users);
+    problems.extend(problem_of_users(&config, &users));
+    let surroundings = config.surroundings(file, &users.unwrap_or_default());
+    let place = |problem: Problem, kind: &str| match problem.line {
+        Some(line) => format!("{path}:{line}: {kind}{}", problem.text),
+        None => format!("{path}: {kind}{}", problem.text),
+    };
+    problems.extend(surroundings.problems.into_iter().map(|problem| place(problem, "")));
+    let warnings = config.warnings().into_iter().chain(surroundings.warnings);
+    let warnings = warnings.map(|warning| place(warning, "warning: ")).collect();
     CheckResult { config: Some(config), problems, warnings }
 }
 
@@ -69,9 +77,9 @@ fn names(config: &ServerConfig) -> String {
     config.shares.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn problem_of_users(config: &ServerConfig) -> Option<String> {
+fn problem_of_users(config: &ServerConfig, users: &Result<Users, UsersError>) -> Option<String> {
     let file = config.users.display();
-    match Users::load(&config.users) {
+    match users {
         Ok(users) if users.is_empty() && config.guest.is_none() => Some(format!(
             "{file}: no user can log on; add one: anabranch user add NAME --users {file}"
         )),

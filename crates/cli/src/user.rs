@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use rustix::termios::{LocalModes, OptionalActions, isatty, tcgetattr, tcsetattr};
-use server::config::default_users_file;
+use server::config::{default_users_file, missing_system_user};
+use server::system_users;
 use server::users::Users;
 use std::io::Write;
 use std::path::PathBuf;
@@ -105,7 +106,21 @@ fn set(named: &AccountArgs, exists: bool) -> Result<ExitCode> {
             .map_or(Ok(()), |system_user| users.set_system_user(&named.name, system_user))
     };
     Users::update(&named.place.users, change).map_err(anyhow::Error::msg)?;
+    warn_without_system_user(named);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A server that runs as root acts as a system user, which may be created later. Only root adds users
+/// for such a server.
+fn warn_without_system_user(named: &AccountArgs) {
+    let name = named.name.trim().to_lowercase();
+    let system_user = named.system_user.as_deref().unwrap_or(&name);
+    if rustix::process::geteuid().is_root() && system_users::identity_of(system_user).is_none() {
+        let remedy = missing_system_user(&name, system_user, &named.place.users);
+        errln!(
+            "warning: {name} was stored and cannot log on to a server that runs as root: {remedy}"
+        );
+    }
 }
 
 fn check(users: &Users, named: &AccountArgs, exists: bool) -> Result<(), String> {

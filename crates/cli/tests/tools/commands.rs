@@ -1,6 +1,6 @@
 //! Output and exit codes of the subcommands.
 
-use crate::support::{Setup, anabranch, run, text};
+use crate::support::{Setup, anabranch, run, text, user};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -46,7 +46,7 @@ fn check_accepts_a_valid_configuration() {
         "[server]\nusers = \"{place}/users.toml\"\n[[share]]\nname = \"a\"\npath = \"{place}\"\n"
     );
     std::fs::write(&path, config).unwrap();
-    add_user(&format!("{place}/users.toml"), "alice", "secret");
+    add_user(&format!("{place}/users.toml"), &user(), "secret");
     let output = run(&["check", &path.display().to_string()]);
     assert_eq!(text(&output.stderr), "");
     assert_eq!(

@@ -4,6 +4,7 @@
 
 mod bench;
 mod bench_report;
+mod check;
 mod client;
 mod commands;
 mod copy;

@@ -1,6 +1,6 @@
 //! The `[log]` table: the log, the audit log and traces.
 
-use super::meaning::ConfigInterpreter;
+use super::meaning::{ConfigInterpreter, line_of};
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -86,6 +86,13 @@ pub(super) struct RawLogging {
     slow_request_ms: Option<Spanned<u64>>,
     /// URL of an OpenTelemetry collector, plain HTTP.
     traces: Option<Spanned<String>>,
+}
+
+impl RawLogging {
+    /// Line of `audit` in the file.
+    pub(super) fn line_of_audit(&self, text: &str) -> Option<usize> {
+        self.audit.as_ref().map(|audit| line_of(text, audit.span().start))
+    }
 }
 
 impl ConfigInterpreter<'_> {

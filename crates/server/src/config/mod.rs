@@ -15,6 +15,8 @@ mod nfs_clients;
 mod raw;
 pub mod reference;
 mod suggest;
+mod surroundings;
+mod tolerant;
 mod values;
 
 pub(crate) use self::limits::change_provision;
@@ -36,6 +38,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+pub use surroundings::{KeyLines, MachineFindings, missing_system_user};
 
 pub use raw::host_name;
 
@@ -362,6 +365,8 @@ pub struct ServerConfig {
     pub confinement: Confinement,
     /// Settings of the log.
     pub log: LogSettings,
+    /// Lines of keys in the file.
+    pub lines: KeyLines,
     /// The shares.
     pub shares: Vec<ShareConfig>,
 }
@@ -416,6 +421,7 @@ impl ServerConfig {
             multichannel: MultichannelConfig::default(),
             confinement: Confinement::default(),
             log: LogSettings::default(),
+            lines: KeyLines::default(),
             shares: Vec::new(),
         }
     }

@@ -6,12 +6,12 @@ use super::logging::RawLogging;
 use super::meaning::{ConfigInterpreter, line_of};
 use super::multichannel::RawMultichannel;
 use super::nfs_clients;
-use super::suggest;
+use super::tolerant::{self, Faults};
 use super::values::{
     parse_cache, parse_hosts, parse_listed, parse_networks, parse_patterns, parse_size,
 };
 use super::{
-    ConfigError, Confinement, EncryptionSetting, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
+    ConfigError, Confinement, EncryptionSetting, KerberosKeys, KeyLines, NAME_CHARS_MAX, NfsSquash,
     NfsStable, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, SigningSetting, SmbStable,
     SnapshotTool, SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
 };
@@ -90,7 +90,7 @@ struct RawConfig {
     log: RawLogging,
     /// The `[[share]]` tables.
     #[serde(default)]
-    share: Vec<RawShare>,
+    share: Vec<Spanned<RawShare>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -101,9 +101,9 @@ struct RawServer {
     /// Workgroup.
     workgroup: Option<String>,
     /// Listening addresses of SMB, each as `"ADDR:PORT"`.
-    smb: Option<Vec<SocketAddr>>,
+    smb: Option<Spanned<Vec<SocketAddr>>>,
     /// Listening addresses of NFS; none by default.
-    nfs: Option<Vec<SocketAddr>>,
+    nfs: Option<Spanned<Vec<SocketAddr>>>,
     /// NFS lease time in seconds.
     nfs_lease_seconds: Option<Spanned<u64>>,
     /// Whether NFS clients can also mount shares by the paths of their directories.
@@ -124,9 +124,9 @@ struct RawServer {
     /// `off`, `offered` or `required`.
     encryption: Option<Spanned<EncryptionSetting>>,
     /// The user file.
-    users: Option<PathBuf>,
+    users: Option<Spanned<PathBuf>>,
     /// The state directory; that of the user file by default.
-    state: Option<PathBuf>,
+    state: Option<Spanned<PathBuf>>,
     /// Minimum dialect: `2.0.2`, `2.1`, `3.0`, `3.0.2`, `3.1.1`.
     min_protocol: Option<Spanned<String>>,
     /// Maximum dialect.
@@ -136,7 +136,7 @@ struct RawServer {
     /// Realm whose principals map to local users.
     kerberos_realm: Option<Spanned<String>>,
     /// System account for anonymous and guest sessions; without it they are refused.
-    guest: Option<String>,
+    guest: Option<Spanned<String>>,
     /// `on` or `off`.
     confinement: Option<Confinement>,
     /// Maximum number of connections.
@@ -153,10 +153,10 @@ struct RawServer {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawShare {
-    /// Name that clients use.
-    name: Spanned<String>,
-    /// Directory.
-    path: Spanned<PathBuf>,
+    /// Name that clients use; mandatory.
+    name: Option<Spanned<String>>,
+    /// Directory; mandatory.
+    path: Option<Spanned<PathBuf>>,
     /// Description in share lists.
     comment: Option<String>,
     /// Refuses all changes.
@@ -278,13 +278,15 @@ impl RawShare {
 
 /// Parses the text of a file.
 pub fn parse(text: &str) -> Result<ServerConfig, ConfigError> {
-    let raw: RawConfig = toml::from_str(text).map_err(|e| explain(text, &e))?;
-    let mut reader = ConfigInterpreter { text, problems: Vec::new() };
+    let tolerant::TolerantParse { raw, problems, faults } = tolerant::parse::<RawConfig>(text);
+    let Some(raw) = raw else { return Err(ConfigError { path: None, problems }) };
+    let mut reader = ConfigInterpreter { text, problems };
     let mut config = reader.server(raw.server);
     config.multichannel = reader.multichannel(raw.multichannel);
+    config.lines.audit = raw.log.line_of_audit(text);
     config.log = reader.logging(raw.log);
     for share in raw.share {
-        reader.share(share, &mut config);
+        reader.share(share, &mut config, &faults);
     }
     let too_many = config.too_many_names().map(|text| Problem { line: None, text });
     reader.problems.extend(too_many);
@@ -293,6 +295,21 @@ pub fn parse(text: &str) -> Result<ServerConfig, ConfigError> {
     }
     reader.problems.sort_by_key(|p| p.line);
     Err(ConfigError { path: None, problems: reader.problems })
+}
+
+/// Lines of keys of `[server]`.
+fn lines_of(text: &str, raw: &RawServer) -> KeyLines {
+    fn line<T>(text: &str, value: Option<&Spanned<T>>) -> Option<usize> {
+        value.map(|value| line_of(text, value.span().start))
+    }
+    KeyLines {
+        smb: line(text, raw.smb.as_ref()),
+        nfs: line(text, raw.nfs.as_ref()),
+        admin: line(text, raw.admin.as_ref()),
+        state: line(text, raw.state.as_ref()).or_else(|| line(text, raw.users.as_ref())),
+        guest: line(text, raw.guest.as_ref()),
+        audit: None,
+    }
 }
 
 impl ConfigInterpreter<'_> {
@@ -329,6 +346,7 @@ impl ConfigInterpreter<'_> {
 
     fn server(&mut self, raw: RawServer) -> ServerConfig {
         let mut config = ServerConfig::empty();
+        config.lines = lines_of(self.text, &raw);
         config.nfs_tls = self.tls(&raw);
         config.kerberos = self.kerberos(&raw);
         if let Some(name) = raw.name {
@@ -336,8 +354,8 @@ impl ConfigInterpreter<'_> {
             config.name = name.into_inner().to_uppercase();
         }
         config.workgroup = raw.workgroup.unwrap_or(config.workgroup);
-        config.smb = raw.smb.unwrap_or_default();
-        config.nfs = raw.nfs.unwrap_or_default();
+        config.smb = raw.smb.map(Spanned::into_inner).unwrap_or_default();
+        config.nfs = raw.nfs.map(Spanned::into_inner).unwrap_or_default();
         if let Some(seconds) = raw.nfs_lease_seconds {
             let seconds = self.bounded("nfs_lease_seconds", &seconds, NFS_LEASE_SECONDS);
             config.nfs_lease = Duration::from_secs(seconds);
@@ -355,10 +373,10 @@ impl ConfigInterpreter<'_> {
                 );
             }
         }
-        config.users = raw.users.unwrap_or(config.users);
-        config.state = raw.state;
+        config.users = raw.users.map_or(config.users, Spanned::into_inner);
+        config.state = raw.state.map(Spanned::into_inner);
         config.confinement = raw.confinement.unwrap_or_default();
-        config.guest = raw.guest;
+        config.guest = raw.guest.map(Spanned::into_inner);
         self.dialects(raw.min_protocol.as_ref(), raw.max_protocol.as_ref(), &mut config);
         if let Some(encryption) = raw.encryption {
             config.encryption = *encryption.get_ref();
@@ -429,23 +447,32 @@ impl ConfigInterpreter<'_> {
         }
     }
 
-    fn share(&mut self, mut raw: RawShare, config: &mut ServerConfig) {
-        if let Err(what) = check_share_name(raw.name.get_ref()) {
-            self.wrong(raw.name.span(), what);
+    /// Converts a share. In a file with items at fault, contradictions are not looked for.
+    fn share(&mut self, raw: Spanned<RawShare>, config: &mut ServerConfig, faults: &Faults) {
+        let header = raw.span();
+        let mut raw = raw.into_inner();
+        let (name, path) = (raw.name.take(), raw.path.take());
+        for (key, is_missing) in [("name", name.is_none()), ("path", path.is_none())] {
+            if is_missing && !faults.have(self.text, header.start, key) {
+                self.wrong(header.clone(), format!("the key `{key}` is missing here"));
+            }
         }
-        if config.shares.iter().any(|s| same_name(&s.name, raw.name.get_ref())) {
-            self.wrong(
-                raw.name.span(),
-                format!("there are two shares named {:?}; rename one", raw.name.get_ref()),
-            );
+        let at = name.as_ref().map_or(header, Spanned::span);
+        if let Some(name) = &name {
+            self.share_name(name, config);
         }
-        let path = raw.path.get_ref();
-        if !path.is_absolute() {
-            self.wrong(raw.path.span(), format!("path = {path:?} must begin with /"));
+        if let Some(path) = path.as_ref().filter(|path| !path.get_ref().is_absolute()) {
+            let what = format!("path = {:?} must begin with /", path.get_ref());
+            self.wrong(path.span(), what);
         }
-        let mut share = ShareConfig::new(raw.name.get_ref(), path);
-        share.snapshots = self.snapshots(&raw, path);
-        share.line = Some(line_of(self.text, raw.path.span().start));
+        // The placeholders are of no consequence, since the file is refused.
+        let line = path.as_ref().map(|path| line_of(self.text, path.span().start));
+        let name = name.map_or_else(String::new, Spanned::into_inner);
+        let path = path.map_or_else(|| PathBuf::from("/"), Spanned::into_inner);
+        let path = path.as_path();
+        let mut share = ShareConfig::new(&name, path);
+        share.line = line;
+        share.snapshots = self.snapshots(&raw, path, &at);
         self.names_and_hosts(&raw, &mut share);
         self.nfs_terms(&raw, &mut share);
         self.provision(raw.take_provision(), &mut share);
@@ -475,10 +502,22 @@ impl ConfigInterpreter<'_> {
         share.reserved_ports = raw.reserved_ports;
         share.force_user = raw.force_user;
         share.force_group = raw.force_group;
-        for what in share.contradictions(config) {
-            self.wrong(raw.name.span(), what);
+        if faults.is_empty() {
+            for what in share.contradictions(config) {
+                self.wrong(at.clone(), what);
+            }
         }
         config.shares.push(share);
+    }
+
+    fn share_name(&mut self, name: &Spanned<String>, config: &ServerConfig) {
+        if let Err(what) = check_share_name(name.get_ref()) {
+            self.wrong(name.span(), what);
+        }
+        if config.shares.iter().any(|s| same_name(&s.name, name.get_ref())) {
+            let what = format!("there are two shares named {:?}; rename one", name.get_ref());
+            self.wrong(name.span(), what);
+        }
     }
 
     fn nfs_terms(&mut self, raw: &RawShare, share: &mut ShareConfig) {
@@ -539,12 +578,17 @@ impl ConfigInterpreter<'_> {
         })
     }
 
-    fn snapshots(&mut self, raw: &RawShare, share: &Path) -> Option<SnapshotsConfig> {
+    fn snapshots(
+        &mut self,
+        raw: &RawShare,
+        share: &Path,
+        at: &Range<usize>,
+    ) -> Option<SnapshotsConfig> {
         let Some(kept) = &raw.snapshots else {
             if raw.snapshot_names.is_some() || raw.snapshot_root.is_some() {
                 let what =
                     "snapshot_names and snapshot_root need snapshots, which says where they are";
-                self.wrong(raw.name.span(), what);
+                self.wrong(at.clone(), what);
             }
             return None;
         };
@@ -570,25 +614,6 @@ impl ConfigInterpreter<'_> {
 
 fn texts(list: &Spanned<Vec<String>>) -> impl Iterator<Item = &str> {
     list.get_ref().iter().map(String::as_str)
-}
-
-/// The TOML parser's error, with a suggestion for a mistyped word.
-fn explain(text: &str, error: &toml::de::Error) -> ConfigError {
-    let line = error.span().map(|span| line_of(text, span.start));
-    let message = error.message();
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let typed = quoted.next().unwrap_or_default();
-    let known: Vec<&str> = quoted.collect();
-    let text = if message.starts_with("unknown field") {
-        format!("unknown key `{typed}`{}", suggest::hint(typed, &known))
-    } else if message.starts_with("unknown variant") {
-        format!("`{typed}` is not a value of this key{}", suggest::hint(typed, &known))
-    } else if message.starts_with("missing field") {
-        format!("the key `{typed}` is missing here")
-    } else {
-        message.to_owned()
-    };
-    ConfigError { path: None, problems: vec![Problem { line, text }] }
 }
 
 /// The host name, reduced to a valid computer name.

@@ -8,6 +8,11 @@ pub fn hint(typed: &str, known: &[&str]) -> String {
     }
 }
 
+/// As [`hint`] for one of many names, of which only a similar one is worth a word.
+pub fn similar(typed: &str, known: &[&str]) -> String {
+    nearest(typed, known).map_or_else(String::new, |near| format!("; did you mean {near:?}?"))
+}
+
 /// The known word nearest to `typed`, if one is near.
 fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
     let best = known.iter().map(|k| (distance(typed, k), *k)).min()?;

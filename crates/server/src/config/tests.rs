@@ -21,11 +21,6 @@ fn mistake_is_reported_with_its_line_and_remedy() {
         ),
         ("[[share]]\nname = \"a\"\n", "line 1: the key `path` is missing here"),
         (
-            "[server]\nsmb = \"0.0.0.0:445\"\n",
-            "line 2: invalid type: string \"0.0.0.0:445\", expected a sequence",
-        ),
-        ("[server]\nsmb = [\"0.0.0.0\"]\n", "line 2: invalid socket address syntax"),
-        (
             "[server]\nname = \"a b\"\n",
             "line 2: \"a b\" cannot be a computer's name; use 1 to 15 letters, digits, - and _",
         ),
@@ -72,6 +67,22 @@ fn mistake_is_reported_with_its_line_and_remedy() {
         (
             "[server]\nencryption = \"off\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nencryption_required = true\n",
             "line 4: share a: encryption_required needs encryption in [server], where it is \"off\"",
+        ),
+    ] {
+        assert_eq!(wrong(text), said, "in {text:?}");
+    }
+}
+
+#[test]
+fn value_of_wrong_type_has_its_form_and_example() {
+    for (text, said) in [
+        (
+            "[server]\nsmb = \"0.0.0.0:445\"\n",
+            "line 2: smb is the string \"0.0.0.0:445\"; it must be a list of addresses, as [\"0.0.0.0:445\", \"[::]:445\"]",
+        ),
+        (
+            "[server]\nsmb = [\"0.0.0.0\"]\n",
+            "line 2: smb: invalid socket address syntax; it must be a list of addresses, as [\"0.0.0.0:445\", \"[::]:445\"]",
         ),
     ] {
         assert_eq!(wrong(text), said, "in {text:?}");
@@ -282,7 +293,10 @@ fn multichannel_mistakes_are_reported() {
             "[multichannel]\nexclude = [\"docker*\", \"192.0.2.0/33\"]\n",
             "line 2: \"192.0.2.0/33\" is neither an interface's name nor ADDRESS/BITS",
         ),
-        ("[[multichannel.interface]]\naddress = \"eth0\"\n", "line 2: invalid IP address syntax"),
+        (
+            "[[multichannel.interface]]\naddress = \"eth0\"\n",
+            "line 2: address: invalid IP address syntax; it must be an IP address, as address = \"192.0.2.1\"",
+        ),
     ] {
         assert_eq!(wrong(text), said);
     }

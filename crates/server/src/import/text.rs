@@ -123,7 +123,7 @@ pub fn parse(path: &Path, read: Read<'_>) -> Result<SambaFile, String> {
     }
     let place = SourcePosition { file: path.into(), line: 1 };
     let global = SmbConfSection { name: "global".into(), place, preceding: 0 };
-    let mut parser = Parser {
+    let mut parser = SmbConfParser {
         read,
         folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
         found: SambaFile { sections: vec![global], parameters: Vec::new(), notes: Vec::new() },
@@ -134,7 +134,7 @@ pub fn parse(path: &Path, read: Read<'_>) -> Result<SambaFile, String> {
     Ok(parser.found)
 }
 
-struct Parser<'a> {
+struct SmbConfParser<'a> {
     read: Read<'a>,
     folder: PathBuf,
     found: SambaFile,
@@ -143,7 +143,7 @@ struct Parser<'a> {
     files: usize,
 }
 
-impl Parser<'_> {
+impl SmbConfParser<'_> {
     fn file(&mut self, path: &Path, text: &str, depth: usize) {
         let file: Arc<Path> = path.into();
         let mut lines = text.lines().enumerate();

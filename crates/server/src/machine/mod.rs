@@ -1,8 +1,9 @@
-//! The machine: file descriptors, network interfaces, CPU time, round trip times.
+//! The machine: file descriptors, network interfaces, listeners, CPU time, round trip times.
 //!
 //! May import `limits` only. Every room may import it.
 
 pub mod descriptors;
 pub mod interfaces;
+pub mod port_holder;
 pub mod processor;
 pub mod round_trips;
