@@ -14,6 +14,10 @@ const SET_COMPRESSION: u32 = 0x0009_C040;
 const GET_COMPRESSION: u32 = 0x0009_003C;
 const CREATE_OR_GET_OBJECT_ID: u32 = 0x0009_00C0;
 const COMPRESSED: u32 = 0x800;
+const SET_SPARSE: u32 = 0x0009_00C4;
+const INVALID_DEVICE_REQUEST: u32 = 0xC000_0010;
+/// FILE_SUPPORTS_SPARSE_FILES.
+const SPARSE_FILES: u32 = 0x40;
 
 /// Case-sensitive search, case-preserved names, Unicode, persistent ACLs, sparse files, reparse
 /// points, named streams, object ids, hard links, extended attributes.
@@ -180,6 +184,24 @@ fn file_system_attributes_below_a_mount_point_are_its_own() {
     for (path, expected) in expected {
         let found = attributes_at(&mut client, path);
         assert_eq!(found, expected, "{path}: {found:#x} is not {expected:#x}");
+    }
+}
+
+/// MS-FSA 2.1.5.10.38: the request and FileFsAttributeInformation agree.
+#[test]
+fn file_system_without_holes_refuses_and_hides_sparse_files() {
+    let Some((server, kinds)) = serve() else { return };
+    let mut client = RawSmbClient::ready(&server);
+    for kind in kinds.into_iter().chain(["tmpfs", "ramfs"]) {
+        let shown = file_system_attributes(&mut client, kind) & SPARSE_FILES != 0;
+        assert_eq!(shown, kind != "ramfs");
+        let file = open(&mut client, "file", 0x12_019F, 3);
+        for input in [&[][..], &[1], &[0]] {
+            let body = RawSmbClient::control_body(file, SET_SPARSE, input, 0);
+            let status = client.call(IOCTL, &body).status;
+            let expected = if shown { SUCCESS } else { INVALID_DEVICE_REQUEST };
+            assert_eq!(status, expected, "{kind}, {input:?}");
+        }
     }
 }
 

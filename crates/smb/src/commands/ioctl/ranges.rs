@@ -22,14 +22,19 @@ const REGION_INPUT_BYTES: usize = 24;
 /// FILE_ALLOCATED_RANGE_BUFFER. MS-FSCC 2.3.52.
 const RANGE_BYTES: usize = 16;
 
-/// Marks a file as sparse; an empty input means true.
+/// Marks a file as sparse; an empty input means true. Where the file system has no holes,
+/// FileFsAttributeInformation does not report them either. MS-FSA 2.1.5.10.38.
 pub(super) fn set_sparse(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
 ) -> Result<IoctlOutput, NtStatus> {
+    let file = open.file()?;
+    if !file.features().sparse {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
     let sparse = body.input.first().is_none_or(|&b| b != 0);
-    request.files.set_sparse(open.file()?, sparse).map_err(status_of)?;
+    request.files.set_sparse(file, sparse).map_err(status_of)?;
     Ok(IoctlOutput::empty())
 }
 
