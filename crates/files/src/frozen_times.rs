@@ -86,11 +86,27 @@ pub(crate) enum MovedTimes {
 /// request whose client disconnects.
 #[derive(Debug)]
 pub(crate) struct FrozenTimes {
-    node: Arc<dyn Node>,
+    original: TimedNode,
+    /// The node that replaced the file under its name, if any.
+    replacement: OnceLock<TimedNode>,
     settings: Mutex<TimeFreeze>,
     noatime: Mutex<NoatimeNode>,
+}
+
+/// Node whose times stand still.
+#[derive(Debug)]
+pub(crate) struct TimedNode {
+    node: Arc<dyn Node>,
     /// Text of a symbolic link, once its last access time was to stand still.
     link_text: OnceLock<Vec<u8>>,
+}
+
+impl TimedNode {
+    /// `link_text` is that of a symbolic link, if it is known.
+    pub fn new(node: Arc<dyn Node>, link_text: Option<Vec<u8>>) -> Self {
+        let link_text = link_text.map_or_else(OnceLock::new, OnceLock::from);
+        Self { node, link_text }
+    }
 }
 
 /// Node that the open reads by while it does not move the last access time.
@@ -222,7 +238,7 @@ struct ChangeInFlight<'a> {
 
 impl Drop for ChangeInFlight<'_> {
     fn drop(&mut self) {
-        let node = &*self.times.node;
+        let node = &**self.times.node();
         let mut settings = self.times.settings.lock();
         let before = settings.before(self.moved);
         if self.is_changed || before.has_moved(node) {
@@ -236,8 +252,35 @@ impl Drop for ChangeInFlight<'_> {
 
 impl FrozenTimes {
     pub fn new(node: Arc<dyn Node>) -> Self {
-        let (settings, noatime) = (Mutex::default(), Mutex::default());
-        Self { node, settings, noatime, link_text: OnceLock::new() }
+        Self {
+            original: TimedNode::new(node, None),
+            replacement: OnceLock::new(),
+            settings: Mutex::default(),
+            noatime: Mutex::default(),
+        }
+    }
+
+    fn present(&self) -> &TimedNode {
+        self.replacement.get().unwrap_or(&self.original)
+    }
+
+    fn node(&self) -> &Arc<dyn Node> {
+        &self.present().node
+    }
+
+    /// Goes on with the node that has replaced the file under its name. Its times become those of the
+    /// file, which had the attributes `present`, as far as they are frozen.
+    pub fn redirect_to(&self, successor: TimedNode, present: &Attributes) {
+        let settings = self.settings();
+        let kept = TimesBefore {
+            accessed: settings.accessed.then_some(present.accessed),
+            modified: settings.modified.then_some(present.modified),
+            changed: settings.changed.then(|| present.shown_changed()),
+        };
+        if settings.bits() != 0 {
+            kept.restore(&*successor.node);
+        }
+        let _ = self.replacement.set(successor);
     }
 
     /// Locked while times are set and restored. Reads do not take this lock.
@@ -265,18 +308,20 @@ impl FrozenTimes {
     /// Text of the symbolic link `node`, if [`FrozenTimes::cache_link_text`] has read it. The file
     /// may have been replaced by another since.
     pub fn link_text(&self, node: &Arc<dyn Node>) -> Option<&Vec<u8>> {
-        self.link_text.get().filter(|_| Arc::ptr_eq(node, &self.node))
+        let present = self.present();
+        present.link_text.get().filter(|_| Arc::ptr_eq(node, &present.node))
     }
 
     /// Reads the text of a symbolic link before its last access time stands still: readlink(2) has
     /// no O_NOATIME, and the text of a link never changes. Returns the time that this moved.
     pub fn cache_link_text(&self, caller: &Identity, present: &Attributes) -> Option<Timestamp> {
-        if present.kind != FileKind::Symlink || self.link_text.get().is_some() {
+        let TimedNode { node, link_text } = self.present();
+        if present.kind != FileKind::Symlink || link_text.get().is_some() {
             return None;
         }
-        let text = self.node.readlink(caller.actor()).ok()?;
-        let _ = self.link_text.set(text);
-        let now = self.node.attributes(AttributeRequest::default()).ok()?;
+        let text = node.readlink(caller.actor()).ok()?;
+        let _ = link_text.set(text);
+        let now = node.attributes(AttributeRequest::default()).ok()?;
         (now.accessed != present.accessed).then_some(present.accessed)
     }
 
@@ -287,7 +332,7 @@ impl FrozenTimes {
         moved: MovedTimes,
         change: impl FnOnce() -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        let has_begun = self.settings().begin(&*self.node, moved).is_some();
+        let has_begun = self.settings().begin(&**self.node(), moved).is_some();
         let mut in_flight =
             has_begun.then(|| ChangeInFlight { times: self, moved, is_changed: false });
         let result = change();
@@ -309,7 +354,7 @@ impl FrozenTimes {
         // A further descriptor of the open; without one the shared descriptor serves.
         let mut charge = account.map(|account| account.force(0));
         charge.as_mut().map_or(Ok(()), |charge| charge.retry_resize(1)).ok()?;
-        let opened: Result<Arc<dyn Node>> = match self.node.local_file() {
+        let opened: Result<Arc<dyn Node>> = match self.node().local_file() {
             Some(file) => file.noatime(ServerWork::Metadata),
             None => Err(FsError::NotSupported),
         };

@@ -3,7 +3,7 @@
 use crate::authorize::dos_authority;
 use crate::cache_holder::ParentKey;
 use crate::context::RequestContext;
-use crate::frozen_times::{ACCESSED, FrozenTimes, MovedTimes, StoppedTimes, keep_times};
+use crate::frozen_times::{ACCESSED, FrozenTimes, MovedTimes, StoppedTimes, TimedNode, keep_times};
 use crate::open::{OpenTicket, Semantics};
 use crate::open_name::OpenName;
 use crate::rename_turns::TurnRequest;
@@ -233,6 +233,13 @@ impl OpenFile {
     pub(crate) fn redirect_to(&self, node: Arc<dyn Node>) {
         self.state.set_present_key(node.key());
         let _ = self.rare().replacement.set(node);
+    }
+
+    /// Leaves the times that this open set or stopped on the node that replaces its file.
+    pub(crate) fn keep_times_on(&self, successor: TimedNode, present: &Attributes) {
+        if let Some(times) = self.rare().frozen.get() {
+            times.redirect_to(successor, present);
+        }
     }
 
     /// Whether the file is a directory.

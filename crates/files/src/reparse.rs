@@ -7,7 +7,7 @@
 
 use crate::authorize::dos_authority;
 use crate::context::RequestContext;
-use crate::frozen_times::{MovedTimes, keep_times};
+use crate::frozen_times::{MovedTimes, TimedNode, keep_times};
 use crate::link_target::check_target;
 use crate::offload::offload_in_turn;
 use crate::rename_turns::RenameTurn;
@@ -305,6 +305,11 @@ fn replace_now(
         let _ = vfs.remove(identity.actor(), &passing, created.attributes.key);
         return Err(error);
     }
+    let link_text = match successor {
+        Successor::Symlink(target) => Some(target.clone()),
+        Successor::File | Successor::Special(_) => None,
+    };
+    open.keep_times_on(TimedNode::new(created.node.clone(), link_text), &present);
     open.redirect_to(created.node);
     open.report_modified(context, WatchFilter::ATTRIBUTES);
     Ok(())

@@ -292,6 +292,38 @@ fn access_time_of_write_survives_close_without_read_access() {
     assert_eq!(times(), seen);
 }
 
+/// FSCTL_SET_REPARSE_POINT replaces the node under the name.
+#[test]
+fn reparse_point_has_the_stopped_times_of_its_file() {
+    let served = serve();
+    for (at, stop) in [("one", TimeSetting::Set(LONG_AGO)), ("two", TimeSetting::Freeze)] {
+        served.put(at, b"");
+        let (open, other) = (served.open(at, ALL), served.open(at, ALL));
+        served.files.set_attributes(&other, &of_all(TimeSetting::Set(LONG_AGO))).unwrap();
+        served.close(other);
+        served.files.set_attributes(&open, &of_all(stop)).unwrap();
+        pass_a_tick();
+        now(served.files.set_symlink(&open, b"target".to_vec())).unwrap();
+        let times = || {
+            let found = served.files.attributes(&open).unwrap();
+            (found.accessed, found.modified)
+        };
+        assert_eq!(times(), (LONG_AGO, LONG_AGO), "{at}");
+        served.files.readlink(&open).unwrap();
+        assert_eq!(times(), (LONG_AGO, LONG_AGO), "{at}: read");
+        // A link has no place for a change time.
+        served.close(open);
+        let plan = OpenPlan { no_follow: true, ..plan(at, ALL) };
+        let link = served.try_open(plan).unwrap().open;
+        served.files.set_attributes(&link, &of_all(TimeSetting::Set(LONG_AGO))).unwrap();
+        pass_a_tick();
+        now(served.files.delete_reparse(&link)).unwrap();
+        let found = served.files.attributes(&link).unwrap();
+        assert_eq!((found.accessed, found.modified), (LONG_AGO, LONG_AGO), "{at}: removed");
+        served.close(link);
+    }
+}
+
 #[test]
 fn removed_name_leaves_a_stopped_change_time() {
     let served = serve();
