@@ -2,54 +2,88 @@
 //!
 //! No write of the kernel moves it, and setting it with each would take a system call more. The
 //! file's state notes that a write is the later access: opens present the time of the last write
-//! then, and the close of a writing open advances the stored time.
+//! then, and the close of a writing open advances the stored time. A write whose open leaves the
+//! write time stores it at once, with the restored write time ([`crate::frozen_times`]).
 
 use crate::OpenFile;
-use crate::frozen_times::{ACCESSED, BasicChange, TimeSetting};
+use crate::frozen_times::{ACCESSED, BasicChange, MODIFIED, TimeSetting};
 use crate::server_work::{METADATA, WANTED};
 use crate::table::OpenFileState;
 use std::sync::atomic::Ordering;
 use vfs::{
-    AttributeChanges, AttributeRequest, Attributes, Node, Result, TimeChange, Timestamp, Wait,
+    AttributeChanges, AttributeRequest, Attributes, Node, Result, ServerWork, TimeChange,
+    Timestamp, Wait,
 };
 
 impl OpenFile {
-    /// Notes a write by this open, unless it set or stopped the access time. POSIX writes do not
-    /// move it, nor does a mount with `noatime`; streams have no times of their own.
+    /// Whether writes by this open move the last access time. POSIX writes do not, nor any where the
+    /// kernel leaves that time: the file's own mount and flags decide, not those of the share's root.
+    /// Streams have no times of their own.
+    pub(crate) fn moves_access_time(&self) -> bool {
+        if self.is_posix() || self.name.stream.is_some() {
+            return false;
+        }
+        let is_noatime = || self.node.local_file().is_some_and(|file| file.is_noatime());
+        // NFS and FUSE leave the time to their own server, and each look at the mount is a call of it.
+        let follows = || !self.volume().features().misses_remote_changes && !is_noatime();
+        *self.writes_are_accesses.get_or_init(follows)
+    }
+
+    /// Notes a write by this open, unless it set or stopped the access time. One that set or stopped
+    /// the write time has stored the access time with it.
     pub(crate) fn note_stale_access_time(&self) {
-        let moves = !self.is_posix()
-            && self.name.stream.is_none()
-            && !self.volume().features().noatime
-            && self.frozen.load(Ordering::Acquire) & ACCESSED == 0;
+        let moves = self.frozen.load(Ordering::Acquire) & (ACCESSED | MODIFIED) == 0
+            && self.moves_access_time();
         if moves {
             self.state.set_access_time_stale(true);
-            self.moves_access_time.store(true, Ordering::Relaxed);
+            self.has_stale_access.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Advances the stored access time after a write by this open, at its close. The kernel does so
-    /// at a read, even of no data, and leaves the change time alone.
+    /// Advances the access time of a file that was copied from, unless this open set or stopped it:
+    /// the kernel reads nothing where it shares extents. POSIX copies leave it then.
+    pub(crate) fn note_copied_from(&self) {
+        let moves = self.frozen.load(Ordering::Acquire) & ACCESSED == 0 && self.moves_access_time();
+        if moves && let Some(file) = self.node.local_file() {
+            // A refusal leaves the time where the file system's own copy left it.
+            let _ = file.advance_access_time(ServerWork::Metadata);
+        }
+    }
+
+    /// Advances the stored access time after a write by this open, at its close.
     pub(crate) fn advance_access_time(&self) {
-        if self.moves_access_time.load(Ordering::Relaxed) && self.state.is_access_time_stale() {
+        if self.has_stale_access.load(Ordering::Relaxed) && self.state.is_access_time_stale() {
             self.state.set_access_time_stale(false);
-            // Only the side effect matters. A descriptor without read access has none.
-            let read = self.node.read(0, 1, &mut Vec::new(), Wait::Never);
-            if let Err(error) = read.map(drop).or_else(|_| self.store_write_as_access()) {
+            if let Err(error) = self.store_write_as_access() {
                 tracing::debug!(%error, "the access time of a write could not be stored");
             }
         }
     }
 
-    /// Stores the time of the last write as access time, and leaves a change time that a client
-    /// set.
+    /// Advances it by a read, which leaves the change time. An open that set or stopped a time stores
+    /// the time of the last write itself, and the change time that clients have seen; so does one whose
+    /// read is refused or moves nothing.
     fn store_write_as_access(&self) -> Result<()> {
-        let present = self.node.attributes(WANTED)?;
-        let seen = with_write_as_access(present).accessed;
-        // The kernel also advances it at some reads that fail.
-        if seen == present.accessed {
+        let Some(file) = self.node.local_file() else {
+            // Only the side effect matters; another backend may have none.
+            return self.node.read(0, 1, &mut Vec::new(), Wait::Never).map(drop);
+        };
+        let before = self.node.attributes(AttributeRequest::default())?;
+        if before.accessed >= before.modified {
             return Ok(());
         }
-        let (accessed, changed) = (TimeChange::Set(seen), present.set_changed);
+        if self.frozen.load(Ordering::Acquire) == 0 {
+            let read = file.advance_access_time(ServerWork::Metadata);
+            // The kernel also advances it at some reads that fail.
+            let after = self.node.attributes(AttributeRequest::default())?;
+            if after.accessed != before.accessed {
+                return Ok(());
+            }
+            tracing::debug!(?read, "no read advances the access time of a write");
+        }
+        let present = self.node.attributes(WANTED)?;
+        let accessed = TimeChange::Set(present.modified);
+        let changed = Some(present.shown_changed());
         let changes = AttributeChanges { accessed, changed, ..AttributeChanges::default() };
         self.node.set_attributes(METADATA, &changes)
     }

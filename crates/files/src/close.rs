@@ -95,6 +95,12 @@ impl Drop for OpenFile {
 }
 
 impl RequestFiles {
+    /// Stores the access time of this open's writes, as its close would: attributes that are read
+    /// after it are those that the close leaves.
+    pub fn store_access_before_close(&self, open: &OpenFile) {
+        open.advance_access_time();
+    }
+
     /// Closes an open: its locks and share mode end, and a delete-pending file is removed with its
     /// last open. Other owners of the same `Arc` find it closed.
     ///

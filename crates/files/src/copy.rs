@@ -47,6 +47,7 @@ impl RequestFiles {
             copied?;
             done += count;
         }
+        source.note_copied_from();
         target.note_changed(&self.context, caller);
         Ok(())
     }

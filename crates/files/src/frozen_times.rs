@@ -40,7 +40,8 @@ pub struct BasicChange {
 
 /// Bit of a frozen last access time.
 pub(crate) const ACCESSED: u8 = 1;
-const MODIFIED: u8 = 2;
+/// Bit of a frozen last write time.
+pub(crate) const MODIFIED: u8 = 2;
 const CHANGED: u8 = 4;
 
 /// Times that an open set or stopped, as its record contains them.
@@ -89,6 +90,8 @@ pub(crate) struct FrozenTimes {
     original: TimedNode,
     /// The node that replaced the file under its name, if any.
     replacement: OnceLock<TimedNode>,
+    /// Whether a write of data moves the last access time, too.
+    writes_are_accesses: bool,
     settings: Mutex<TimeFreeze>,
     noatime: Mutex<NoatimeNode>,
 }
@@ -149,6 +152,15 @@ struct TimesBefore {
 }
 
 impl TimesBefore {
+    /// The same with the last access time of a write whose write time is restored: nothing else would
+    /// show that write. None was made if the write time stands still.
+    fn with_write_as_access(self, node: &dyn Node) -> Self {
+        let (None, Some(before)) = (self.accessed, self.modified) else { return self };
+        let Ok(present) = node.attributes(AttributeRequest::default()) else { return self };
+        let wrote = present.modified != before && present.modified > present.accessed;
+        Self { accessed: wrote.then_some(present.modified), ..self }
+    }
+
     fn has_moved(&self, node: &dyn Node) -> bool {
         let Ok(present) = node.attributes(WANTED) else { return true };
         let moved = |before: Option<Timestamp>, now| before.is_some_and(|before| before != now);
@@ -242,7 +254,9 @@ impl Drop for ChangeInFlight<'_> {
         let mut settings = self.times.settings.lock();
         let before = settings.before(self.moved);
         if self.is_changed || before.has_moved(node) {
-            before.restore(node);
+            let follows = self.times.writes_are_accesses && !settings.accessed;
+            let restored = if follows { before.with_write_as_access(node) } else { before };
+            restored.restore(node);
         }
         settings.in_flight = settings.in_flight.saturating_sub(1);
         let is_data = u32::from(self.moved == MovedTimes::All);
@@ -251,10 +265,12 @@ impl Drop for ChangeInFlight<'_> {
 }
 
 impl FrozenTimes {
-    pub fn new(node: Arc<dyn Node>) -> Self {
+    /// Of an open of `node`; `writes_are_accesses` says whether its writes move the last access time.
+    pub fn new(node: Arc<dyn Node>, writes_are_accesses: bool) -> Self {
         Self {
             original: TimedNode::new(node, None),
             replacement: OnceLock::new(),
+            writes_are_accesses,
             settings: Mutex::default(),
             noatime: Mutex::default(),
         }

@@ -38,8 +38,10 @@ pub struct OpenFile {
     pub(crate) parent_key: Option<ParentKey>,
     /// The times that changes by this open do not move, as bits of `TimeFreeze::bits`.
     pub(crate) frozen: AtomicU8,
+    /// Whether writes by this open move the last access time, once one has asked.
+    pub(crate) writes_are_accesses: OnceLock<bool>,
     /// Whether the close advances the last access time, unless a client set it after the write.
-    pub(crate) moves_access_time: AtomicBool,
+    pub(crate) has_stale_access: AtomicBool,
     /// [`Access`] and [`ShareMode`] of the open: a downgrade reduces the former and extends the
     /// latter.
     granted: AtomicU32,
@@ -133,7 +135,8 @@ impl OpenFile {
             key: parts.key,
             parent_key: parts.parent_key,
             frozen: AtomicU8::new(0),
-            moves_access_time: AtomicBool::new(false),
+            writes_are_accesses: OnceLock::new(),
+            has_stale_access: AtomicBool::new(false),
             granted: AtomicU32::new(parts.granted.0),
             share: AtomicU32::new(parts.share.0),
             delete_on_close: parts.delete_on_close,
@@ -527,7 +530,7 @@ impl OpenFile {
         self.rare().frozen.get_or_init(|| {
             // A stream has the times of its file, also when it is removed.
             let file = self.name.stream.as_ref().map_or(self.present(), |stream| stream.file());
-            Arc::new(FrozenTimes::new(file.clone()))
+            Arc::new(FrozenTimes::new(file.clone(), self.moves_access_time()))
         })
     }
 

@@ -70,7 +70,6 @@ pub fn of_root(root: BorrowedFd<'_>) -> rustix::io::Result<TreeFeatures> {
     let tree = TreeFeatures {
         follows_links: true,
         misses_remote_changes: changes_without_events(root)?,
-        noatime: rustix::fs::fstatvfs(root)?.f_flag.contains(StatVfsMountFlags::NOATIME),
         serial: rustix::fs::fstat(root)?.st_dev,
         ..TreeFeatures::default()
     };

@@ -451,6 +451,17 @@ impl LocalFile for LocalNode {
         Ok(Arc::new(node))
     }
 
+    fn is_noatime(&self) -> bool {
+        noatime::is_noatime(self.fd.as_fd())
+    }
+
+    fn advance_access_time(&self, work: ServerWork) -> Result<()> {
+        if self.kind != FileKind::File {
+            return Err(FsError::NotSupported);
+        }
+        noatime::advance(self.fd.as_fd(), work)
+    }
+
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {
         self.readable.then(|| self.fd.as_fd())
     }

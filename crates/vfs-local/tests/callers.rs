@@ -238,6 +238,7 @@ fn calls_without_actor_need_no_permission() {
             open.need_extents().unwrap().seek_data(0).unwrap().map(|(start, _)| start),
             Some(0)
         );
+        open.local_file().unwrap().is_noatime();
         open.local_file().unwrap().is_resident(0, 4);
         open.local_file().unwrap().syncs_without_waiting();
         assert_eq!(directory.is_empty(), Ok(false));

@@ -23,8 +23,6 @@ pub struct TreeFeatures {
     /// Other machines or processes change files without notice to this one, so the server could not
     /// recall what a client caches.
     pub misses_remote_changes: bool,
-    /// Reads do not update the access time: the administrator mounted it so.
-    pub noatime: bool,
     /// Calls by path and changes of names are always too slow for a connection's task to wait for;
     /// none completes inline.
     pub always_waits: bool,

@@ -18,6 +18,18 @@ pub trait LocalFile: Send + Sync + std::fmt::Debug {
     /// owner; [`FsError::TooMany`] without descriptors.
     fn noatime(&self, work: ServerWork) -> Result<Arc<dyn Node>>;
 
+    /// Whether the kernel leaves the last access time of this node: by the mount's option `noatime`, or
+    /// by a flag of the node, chattr(1) `+A`.
+    fn is_noatime(&self) -> bool;
+
+    /// Advances the last access time to now as a read of no data does: the change time stays. A file
+    /// whose times another machine or a FUSE server advances stays as it is.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] for other kinds than files; errors of opening a file for reading that
+    /// this node cannot read.
+    fn advance_access_time(&self, work: ServerWork) -> Result<()>;
+
     /// The descriptor for `sendfile`, if the node is a plain local file that is open for reading.
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>>;
 

@@ -2,7 +2,7 @@
 //! open moves them, until it lets them move again. MS-FSA 2.1.4.17, 2.1.4.19.
 
 use crate::support::client::{
-    CLOSE, CREATE, CreateRequestParts, IOCTL, QUERY_DIRECTORY, QUERY_INFO, READ, RawFileId,
+    CLOSE, CREATE, CreateRequestParts, FLUSH, IOCTL, QUERY_DIRECTORY, QUERY_INFO, READ, RawFileId,
     RawSmbClient, SET_INFO, SUCCESS, WRITE,
 };
 use crate::support::{ServerProcess, Setup};
@@ -125,7 +125,7 @@ const READS: &[usize] = &[ACCESSED];
 const WRITES: &[usize] = &[ACCESSED, MODIFIED, CHANGED];
 const CHANGES: &[usize] = &[CHANGED];
 
-const OPERATIONS: [OperationCase; 14] = [
+const OPERATIONS: [OperationCase; 17] = [
     OperationCase { name: "read", run: |client, file| read(client, file, 100), moves: READS },
     OperationCase {
         name: "long read",
@@ -179,6 +179,32 @@ const OPERATIONS: [OperationCase; 14] = [
             set(client, file, 15, &entry);
         },
         moves: CHANGES,
+    },
+    OperationCase {
+        name: "write past the end",
+        run: |client, file| {
+            let body = RawSmbClient::write_body(file, 200_000, b"more");
+            assert_eq!(client.call(WRITE, &body).status, SUCCESS);
+        },
+        moves: WRITES,
+    },
+    OperationCase {
+        name: "trim",
+        run: |client, file| {
+            // One range, without a key.
+            let range = [1u64 << 32, 4096, 8192];
+            let input: Vec<u8> = range.iter().flat_map(|word| word.to_le_bytes()).collect();
+            control(client, file, 0x0009_8208, &input, 4);
+        },
+        moves: WRITES,
+    },
+    OperationCase {
+        name: "write and flush",
+        run: |client, file| {
+            write(client, file);
+            assert_eq!(client.call(FLUSH, &RawSmbClient::flush_body(file)).status, SUCCESS);
+        },
+        moves: WRITES,
     },
     OperationCase { name: "set security", run: set_security, moves: CHANGES },
     OperationCase {
@@ -344,22 +370,70 @@ fn access_time_set_after_a_write_survives_the_close() {
     assert_eq!(times(&mut client, other)[ACCESSED], LONG_AGO);
 }
 
+/// The first times of a reply to CLOSE or CREATE: creation, last access, last write, change.
+fn times_at(bytes: &[u8], at: usize) -> [i64; 4] {
+    let mut parts = bytes[at..at + 32].chunks_exact(8);
+    std::array::from_fn(|_| i64::from_le_bytes(parts.next().unwrap().try_into().unwrap()))
+}
+
+/// MS-SMB2 2.2.16.
+#[test]
+fn close_reply_shows_the_times_that_the_close_leaves() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Setup::new().start();
+    let mut client = RawSmbClient::ready(&server);
+    for (name, mode, stops) in
+        [("plain", 0o644, false), ("closed", 0o200, true), ("c", 0o200, false)]
+    {
+        let writer = old_file(&mut client, &server, name);
+        let other = open(&mut client, name, 0);
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(server.data().join(name), mode).unwrap();
+        pass_a_tick();
+        write(&mut client, writer);
+        if stops {
+            set_times(&mut client, writer, [0, 0, 0, FREEZE]);
+        }
+        let written = times(&mut client, other);
+        pass_a_tick();
+        let mut body = RawSmbClient::close_body(writer);
+        // SMB2_CLOSE_FLAG_POSTQUERY_ATTRIB.
+        body[2] = 1;
+        let reply = client.call(CLOSE, &body);
+        assert_eq!(reply.status, SUCCESS);
+        let replied = times_at(&reply.bytes, 64 + 8);
+        assert_eq!(replied[MODIFIED..], written[MODIFIED..], "{name}");
+        pass_a_tick();
+        assert_eq!(times(&mut client, other), replied, "{name}");
+    }
+}
+
+/// FileDispositionInformation, and FileDispositionInformationEx with FILE_DISPOSITION_DELETE and
+/// FILE_DISPOSITION_POSIX_SEMANTICS.
 #[test]
 fn removal_at_close_leaves_a_stopped_change_time() {
     let server = Setup::new().start();
     let mut client = RawSmbClient::ready(&server);
-    std::fs::write(server.data().join("file"), b"data").unwrap();
-    let file = open(&mut client, "file", 0);
-    std::fs::hard_link(server.data().join("file"), server.data().join("linked")).unwrap();
-    let other = open(&mut client, "linked", 0);
-    for removed in [open(&mut client, "file:s", 0), file] {
-        set_times(&mut client, removed, [0, 0, 0, LONG_AGO]);
-        pass_a_tick();
-        set(&mut client, removed, 13, &[1]);
-        close(&mut client, removed);
-        assert_eq!(times(&mut client, other)[CHANGED], LONG_AGO);
+    for (number, (class, flags)) in [(13, &[1][..]), (64, &[3, 0, 0, 0])].into_iter().enumerate() {
+        let (name, linked) = (format!("file{number}"), format!("linked{number}"));
+        std::fs::write(server.data().join(&name), b"data").unwrap();
+        let file = open(&mut client, &name, 0);
+        std::fs::hard_link(server.data().join(&name), server.data().join(&linked)).unwrap();
+        let other = open(&mut client, &linked, 0);
+        for (removed, stop) in [
+            (open(&mut client, &format!("{name}:s"), 0), LONG_AGO),
+            (open(&mut client, &format!("{name}:t"), 0), FREEZE),
+            (file, FREEZE),
+        ] {
+            set_times(&mut client, removed, [0, 0, 0, stop]);
+            let stopped = times(&mut client, other);
+            pass_a_tick();
+            set(&mut client, removed, class, flags);
+            close(&mut client, removed);
+            assert_eq!(times(&mut client, other), stopped, "class {class}");
+        }
+        assert!(!server.data().join(&name).exists());
     }
-    assert!(!server.data().join("file").exists());
 }
 
 #[test]

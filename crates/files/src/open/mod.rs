@@ -659,6 +659,11 @@ impl OpenInProgress {
             of_object: !matches!(self.origin, OpenOrigin::Path),
             table: self.table.clone(),
         }));
+        if self.replaces() && action != OpenAction::Created {
+            // MS-FSA 2.1.5.1.2.1: overwriting modifies the file, which accesses it.
+            open.note_stale_access_time();
+        }
+        let attributes = open.with_final_access_time(attributes);
         OpenResult { open, action, attributes, caching, granting }
     }
 

@@ -22,6 +22,8 @@ pub async fn close(request: &mut Request<'_>) -> Result<HandlerOutcome, NtStatus
     let mut response = CloseResponse::default();
     if let OpenTarget::File(file) = &open.target {
         let files = request.files;
+        // The reply contains the access time that the close leaves.
+        files.store_access_before_close(file);
         if body.flags & CloseRequest::POSTQUERY_ATTRIBUTES != 0
             && let Ok(attributes) = files.attributes_unchecked(file)
         {

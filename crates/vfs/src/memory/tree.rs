@@ -464,7 +464,6 @@ impl Vfs for MemoryVfs {
             follows_links: true,
             xattrs: self.shared.options.has_xattrs,
             stream_bytes_max: 0,
-            noatime: false,
             misses_remote_changes: false,
             always_waits: false,
             hard_links: true,

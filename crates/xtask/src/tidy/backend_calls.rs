@@ -36,7 +36,7 @@ const SNAPSHOTS: &str = "is done for the server always: ServerWork::Snapshots";
 
 /// Methods without a caller. The test `calls_without_actor_need_no_permission` of vfs-local calls
 /// those that read open nodes.
-const WITHOUT_CALLER: [(&str, &str, &str); 44] = [
+const WITHOUT_CALLER: [(&str, &str, &str); 45] = [
     ("ChangeFeed", "check", QUEUE),
     ("ChangeFeed", "drain", QUEUE),
     ("ChangeFeed", "unfollow", QUEUE),
@@ -48,6 +48,7 @@ const WITHOUT_CALLER: [(&str, &str, &str); 44] = [
     ("Node", "extended_attributes", MEMORY),
     ("Node", "file_extents", MEMORY),
     ("Node", "is_empty", OPEN),
+    ("LocalFile", "is_noatime", OPEN),
     ("LocalFile", "is_resident", OPEN),
     ("Node", "key", MEMORY),
     ("Node", "kind", MEMORY),
