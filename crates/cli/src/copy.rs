@@ -3,18 +3,27 @@
 mod place;
 mod progress;
 
-use ::copy::{CopyOptions, CopyTally, Filter, Side, SidePath, Summary};
+use crate::bench::parse_size;
+use ::copy::{CopyOptions, CopyTally, Failure, Filter, Side, SidePath, Summary};
 use anyhow::{Result, bail};
 use place::CopyConnectionArgs;
 use place::{CopyUrl, OpenConnections, names_more};
 use std::io::{BufRead, IsTerminal, Write};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use tokio::task::JoinSet;
 
 /// Robocopy's exit code for a copy that failed to start or ended early.
-pub const FATAL: u8 = 16;
+pub const ROBOCOPY_FATAL: u8 = 16;
+
+/// Exit code for a copy that failed to start or ended early.
+const FATAL: u8 = 3;
+
+/// Option that selects robocopy's exit codes.
+pub const ROBOCOPY_OPTION: &str = "--robocopy-exit-codes";
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
@@ -30,7 +39,14 @@ The password comes from the environment (ANABRANCH_PASSWORD; ANABRANCH_TARGET_PA
 for the target, if it is another), from standard input (--password-stdin), or from a prompt,
 if there is no Kerberos ticket.
 
-Exit code, as robocopy's, the sum of:
+Names that SMB cannot hold (a dot or space at the end, \" * : < > ? \\ | and control
+characters) are written on a share as macOS and Linux write them, and return as they were.
+Names that differ only in case are refused where the target takes them for one.
+
+Exit code:
+  0 success, whatever was copied   1 some files were not copied
+  2 the command line is not valid   3 the copy could not start or ended early
+With --robocopy-exit-codes the sum of:
   0 nothing to do   1 files were copied   2 the target has more
   4 a file on one side is a directory on the other   8 some files were not copied
   16 the copy could not start or ended early
@@ -77,6 +93,30 @@ pub struct Args {
     /// Skip files and directories that match a pattern
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
+    /// Copy only files of at least this size
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    min_size: Option<u64>,
+    /// Copy only files of at most this size
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<u64>,
+    /// Copy only files that were last written at least this long ago: 30s, 12h, 7d
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    min_age: Option<Duration>,
+    /// Copy only files that were last written at most this long ago
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    max_age: Option<Duration>,
+    /// Read at most this many bytes a second
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    bwlimit: Option<NonZeroU64>,
+    /// Further attempts at a file that is in use
+    #[arg(long, value_name = "NUMBER", default_value_t = 2)]
+    retries: u32,
+    /// Seconds before each of them
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    retry_wait: u16,
+    /// Append messages, failures and the summary to a file, too
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
     /// Make the target equal to the source; required for --delete
     #[arg(long)]
     mirror: bool,
@@ -112,20 +152,26 @@ pub struct Args {
     /// Write the summary as JSON to a file; - for standard output, without the text
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
+    /// Exit with robocopy's codes, where 1 means that files were copied
+    #[arg(long)]
+    robocopy_exit_codes: bool,
     /// Show no progress
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Copies. A fatal error exits with robocopy's 16, since 1 means success there.
+/// Copies.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    match copy(args) {
-        Ok(summary) => Ok(ExitCode::from(summary.exit_code())),
-        Err(error) => {
-            errln!("anabranch: {error:#}");
-            Ok(ExitCode::from(FATAL))
-        }
+    let (copied, is_robocopy) = (copy(args), args.robocopy_exit_codes);
+    if let Err(error) = &copied {
+        errln!("anabranch: {error:#}");
     }
+    Ok(ExitCode::from(match copied {
+        Ok(summary) if is_robocopy => summary.robocopy_exit_code(),
+        Ok(summary) if summary.fatal.is_none() => u8::from(!summary.is_complete()),
+        Err(_) if is_robocopy => ROBOCOPY_FATAL,
+        Ok(_) | Err(_) => FATAL,
+    }))
 }
 
 fn copy(args: &Args) -> Result<Summary> {
@@ -162,7 +208,8 @@ async fn into_directory(
         let there = target.side.stat(&target.path).await?;
         let is_directory = there.is_some_and(|there| there.kind == ::copy::ItemKind::Directory);
         if has_slash || is_directory {
-            target.path = ::copy::names::join(&target.path, &item.name);
+            let name = target.side.spelling().of(source.side.spelling(), &item.name);
+            target.path = ::copy::names::join(&target.path, &name);
         }
     }
     Ok(target)
@@ -179,20 +226,62 @@ async fn work(args: &Args, source: &SidePath, target: &SidePath) -> Result<Summa
         attributes: args.attributes || args.all,
         streams: args.streams || (args.all && both_smb),
         acls: args.acls || (args.all && both_smb),
-        filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
+        filter: filter(args),
         deletes: args.delete,
         dry_run: args.dry_run,
         verify: args.verify,
         sync: !args.no_sync,
         offload: !args.no_offload,
+        bytes_per_second: args.bwlimit,
+        retries: args.retries,
+        retry_wait: Duration::from_secs(args.retry_wait.into()),
         state: if args.no_resume { None } else { args.state.clone().or_else(place::state_folder) },
     };
     if options.deletes && !args.yes && !args.dry_run {
         confirm(source, target, &options).await?;
     }
     let tally = Arc::new(CopyTally::default());
+    let mut log = progress::MessageLog::open(args.log_file.as_deref())?;
     let copied = on_worker(::copy::run(source.clone(), target.clone(), options, tally.clone()));
-    progress::shown(args.quiet, &tally, sides(source, target), copied).await
+    let summary =
+        progress::shown(args.quiet, &tally, sides(source, target), &mut log, copied).await?;
+    for failure in &summary.failures {
+        log.write(&failure_text(failure));
+    }
+    log.write(progress::summary_text(&summary, args.dry_run).trim_end());
+    Ok(summary)
+}
+
+/// The files that the arguments select.
+fn filter(args: &Args) -> Filter {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let ago = |age: Duration| now.as_nanos() as i128 - age.as_nanos() as i128;
+    Filter {
+        include: args.include.clone(),
+        exclude: args.exclude.clone(),
+        bytes: (args.min_size, args.max_size),
+        written: (args.max_age.map(ago), args.min_age.map(ago)),
+    }
+}
+
+/// A time with a unit: seconds, minutes, hours, days or weeks.
+fn parse_age(text: &str) -> Result<Duration, String> {
+    let hint = "an age is a number with s, m, h, d or w";
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return Err(hint.into()),
+    };
+    let number: u32 = digits.parse().map_err(|_| hint)?;
+    Ok(Duration::from_secs(u64::from(number) * unit))
+}
+
+fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
+    NonZeroU64::new(parse_size(text)?).ok_or_else(|| "the rate must not be 0".into())
 }
 
 /// Runs the copy as a task on a worker: a future of `block_on` wakes the main thread for each
@@ -236,6 +325,11 @@ async fn confirm(source: &SidePath, target: &SidePath, options: &CopyOptions) ->
     Ok(())
 }
 
+fn failure_text(failure: &Failure) -> String {
+    let path = if failure.path.is_empty() { "the copy" } else { &failure.path };
+    format!("not copied: {path}: {}", failure.why)
+}
+
 fn report(args: &Args, summary: &Summary) -> Result<()> {
     match args.json.as_deref() {
         Some("-") => {
@@ -249,11 +343,25 @@ fn report(args: &Args, summary: &Summary) -> Result<()> {
         }
     }
     for failure in &summary.failures {
-        let path = if failure.path.is_empty() { "the copy" } else { &failure.path };
-        errln!("not copied: {path}: {}", failure.why);
+        errln!("{}", failure_text(failure));
     }
     if let Some(why) = &summary.fatal {
         errln!("ended early: {why}; run the same command again to resume");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_has_a_unit() {
+        assert_eq!(parse_age("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_age("2d"), Ok(Duration::from_secs(2 * 86_400)));
+        for text in ["", "7", "d", "-1d", "1y"] {
+            assert!(parse_age(text).is_err(), "{text:?}");
+        }
+        assert!(parse_rate("0").is_err() && parse_rate("1M").is_ok());
+    }
 }

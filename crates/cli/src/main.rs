@@ -104,10 +104,11 @@ enum CliCommand {
 fn main() -> ExitCode {
     let cli = CommandLine::try_parse().unwrap_or_else(|error| {
         let copies = std::env::args_os().nth(1).is_some_and(|command| command == "copy");
-        if copies && error.use_stderr() {
+        let is_robocopy = copies && std::env::args_os().any(|one| one == copy::ROBOCOPY_OPTION);
+        if is_robocopy && error.use_stderr() {
             let _ = error.print();
             // Clap exits with 2, which robocopy's codes define as success.
-            std::process::exit(i32::from(copy::FATAL));
+            std::process::exit(i32::from(copy::ROBOCOPY_FATAL));
         }
         error.exit()
     });

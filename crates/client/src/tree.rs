@@ -207,7 +207,7 @@ fn take_entries(mut list: &[u8], entries: &mut Vec<SmbDirectoryEntry>) -> Result
     while !list.is_empty() {
         let (record, rest) = take_directory_record(LIST_CLASS, list)?;
         (list, count) = (rest, count + 1);
-        let name = String::from_utf16_lossy(&record.name);
+        let name = name_of(&record.name);
         if name != "." && name != ".." {
             entries.push(SmbDirectoryEntry { name, record });
         }
@@ -216,10 +216,34 @@ fn take_entries(mut list: &[u8], entries: &mut Vec<SmbDirectoryEntry>) -> Result
     if count == 0 { Err(Error::Hostile("a part of a listing without entries")) } else { Ok(count) }
 }
 
+/// A listed name. A lone surrogate, which text cannot have, becomes its three bytes of generalized
+/// UTF-8, each as U+F100 plus its value: Anabranch's server takes both forms for one name, and to
+/// other servers the name is one that they do not have.
+fn name_of(units: &[u16]) -> String {
+    let mut name = String::with_capacity(units.len());
+    for decoded in char::decode_utf16(units.iter().copied()) {
+        match decoded {
+            Ok(c) => name.push(c),
+            Err(lone) => {
+                let unit = u32::from(lone.unpaired_surrogate());
+                let bytes = [0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F];
+                name.extend(bytes.iter().filter_map(|byte| char::from_u32(0xF100 + byte)));
+            }
+        }
+    }
+    name
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use wire::fscc::put_directory_record;
+
+    #[test]
+    fn lone_surrogate_in_a_listed_name_is_retained() {
+        assert_eq!(name_of(&[0x61, 0xD83E, 0xDD80]), "a🦀");
+        assert_eq!(name_of(&[0x61, 0xD83D]), "a\u{F1ED}\u{F1A0}\u{F1BD}");
+    }
 
     #[test]
     fn listing_part_without_entries_is_refused() {

@@ -29,8 +29,10 @@ pub struct FileCompletion<'a> {
     pub times: [FileTime; 4],
     /// DOS attributes; 0 leaves them unchanged.
     pub attributes: u32,
-    /// Final name; an existing file of that name is replaced.
+    /// Final name.
     pub path: &'a str,
+    /// Replaces an existing file with the final name.
+    pub replaces: bool,
     /// The data must survive a power failure before the rename, and the rename before the response.
     pub syncs: bool,
 }
@@ -295,8 +297,8 @@ impl SmbTree {
         Ok((renamed, self.closed(closed, file_id).await))
     }
 
-    /// Sets times and attributes of a written file, renames it over an existing file, and closes it
-    /// in one frame. A flush comes first if the file must survive a power failure.
+    /// Sets times and attributes of a written file, renames it to its final name, and closes it in
+    /// one frame. A flush comes first if the file must survive a power failure.
     ///
     /// # Errors
     /// The server's refusal. With [`Error::Lost`] the outcome is unknown.
@@ -305,7 +307,7 @@ impl SmbTree {
         file: &SmbFile,
         ending: &FileCompletion<'_>,
     ) -> Result<(), Error> {
-        let rename = rename_information(ending.path, true);
+        let rename = rename_information(ending.path, ending.replaces);
         let basic = basic_information(ending.times, ending.attributes);
         let has_facts = basic != [0; 40];
         let file_id = if has_facts { FileId::RELATED } else { file.id() };

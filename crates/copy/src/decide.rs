@@ -1,7 +1,6 @@
 //! Decides the action for one entry from both sides' entries.
 
 use crate::item::{CopyItem, ItemKind};
-use std::collections::HashMap;
 
 /// The action for one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,49 +43,6 @@ pub fn decide(source: &CopyItem, target: Option<&CopyItem>, keeps_times: bool) -
         }
         _ => Decision::Mismatch,
     }
-}
-
-/// The entries of one directory on both sides, matched by name.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Pairs {
-    /// Source entries, each with the target's entry of that name.
-    pub both: Vec<(CopyItem, Option<CopyItem>)>,
-    /// Source entries whose name differs from an earlier one in case only, where the target is
-    /// case-insensitive.
-    pub clashing: Vec<CopyItem>,
-    /// Entries that only the target has.
-    pub extra: Vec<CopyItem>,
-}
-
-/// Matches entries by name. `folds` means that the target is case-insensitive: a name in another
-/// case is then no extra entry of the target.
-#[must_use]
-pub fn pair(source: Vec<CopyItem>, target: Vec<CopyItem>, folds: bool) -> Pairs {
-    let key = |name: &str| if folds { name.to_lowercase() } else { name.to_owned() };
-    let mut there: HashMap<String, Vec<CopyItem>> = HashMap::new();
-    for item in target {
-        there.entry(key(&item.name)).or_default().push(item);
-    }
-    let mut taken: HashMap<String, usize> = HashMap::new();
-    let mut pairs = Pairs::default();
-    for item in source {
-        let key = key(&item.name);
-        let count = taken.entry(key.clone()).or_default();
-        *count += 1;
-        if folds && *count > 1 {
-            pairs.clashing.push(item);
-            continue;
-        }
-        let found = there.get_mut(&key).and_then(|items| {
-            let exact = items.iter().position(|one| one.name == item.name);
-            exact.or((!items.is_empty()).then_some(0)).map(|at| items.swap_remove(at))
-        });
-        pairs.both.push((item, found));
-    }
-    there.retain(|key, _| !taken.contains_key(key));
-    pairs.extra = there.into_values().flatten().collect();
-    pairs.extra.sort_by(|a, b| a.name.cmp(&b.name));
-    pairs
 }
 
 fn is_same(source: &CopyItem, target: &CopyItem, keeps_times: bool) -> bool {
@@ -132,28 +88,6 @@ mod tests {
         assert_eq!(decide(&file(1, 1000), Some(&file(1, 9000)), true), Decision::Replace);
         assert_eq!(decide(&file(1, 1000), Some(&file(1, 9000)), false), Decision::Same);
         assert_eq!(decide(&file(1, 9000), Some(&file(1, 1000)), false), Decision::Replace);
-    }
-
-    fn named(names: &[&str]) -> Vec<CopyItem> {
-        names.iter().map(|name| CopyItem { name: (*name).into(), ..file(1, 1) }).collect()
-    }
-
-    #[test]
-    fn name_in_another_case_is_no_extra_if_case_insensitive() {
-        let exact = pair(named(&["Read me", "b"]), named(&["read me", "c"]), false);
-        assert_eq!((exact.both[0].1.is_some(), exact.extra.len()), (false, 2));
-        let folded = pair(named(&["Read me", "b"]), named(&["read me", "c"]), true);
-        assert_eq!(folded.both[0].1.as_ref().map(|item| &item.name[..]), Some("read me"));
-        assert_eq!((folded.extra, folded.clashing.len()), (named(&["c"]), 0));
-    }
-
-    #[test]
-    fn names_that_differ_in_case_do_not_overwrite_each_other() {
-        let pairs = pair(named(&["a", "A"]), named(&["A"]), true);
-        assert_eq!(pairs.clashing, named(&["A"]));
-        assert_eq!(pairs.both[0].1, named(&["A"]).pop());
-        assert_eq!(pairs.extra, vec![], "it is not removed either");
-        assert_eq!(pair(named(&["a", "A"]), vec![], false).both.len(), 2);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub enum Error {
     Busy,
     /// The name is not representable or not safe on the other side.
     BadName(&'static str),
+    /// Another program has the file open or locked, with the side's text.
+    InUse(String),
     /// Any other refusal of a side, with its text.
     Refused(String),
 }
@@ -32,6 +34,12 @@ impl Error {
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Lost(_))
+    }
+
+    /// Whether a later attempt may succeed.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Busy | Self::Changed | Self::InUse(_))
     }
 }
 
@@ -45,7 +53,7 @@ impl fmt::Display for Error {
             Self::Differs => f.write_str("the data read back differs from the written data"),
             Self::Busy => f.write_str("another run of anabranch copy is writing it"),
             Self::BadName(why) => write!(f, "its name {why}"),
-            Self::Refused(why) => f.write_str(why),
+            Self::InUse(why) | Self::Refused(why) => f.write_str(why),
         }
     }
 }
@@ -58,11 +66,15 @@ impl From<ClientError> for Error {
             ClientError::Refused(_, status) => match *status {
                 NtStatus::DISK_FULL | NtStatus::QUOTA_EXCEEDED => Self::Full(error.to_string()),
                 NtStatus::OBJECT_NAME_NOT_FOUND | NtStatus::OBJECT_PATH_NOT_FOUND => Self::Missing,
+                NtStatus::SHARING_VIOLATION
+                | NtStatus::FILE_LOCK_CONFLICT
+                | NtStatus::DELETE_PENDING => Self::InUse(error.to_string()),
                 _ => Self::Refused(error.to_string()),
             },
             ClientError::RefusedOperation(_, status) => match *status {
                 NfsStatus::NOSPC | NfsStatus::DQUOT => Self::Full(error.to_string()),
                 NfsStatus::NOENT => Self::Missing,
+                NfsStatus::SHARE_DENIED | NfsStatus::LOCKED => Self::InUse(error.to_string()),
                 _ => Self::Refused(error.to_string()),
             },
             ClientError::Lost { .. } | ClientError::Unreachable(..) => {
@@ -79,6 +91,9 @@ impl From<io::Error> for Error {
             io::ErrorKind::NotFound => Self::Missing,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::Full(error.to_string())
+            }
+            io::ErrorKind::ResourceBusy | io::ErrorKind::ExecutableFileBusy => {
+                Self::InUse(error.to_string())
             }
             _ => Self::Refused(error.to_string()),
         }

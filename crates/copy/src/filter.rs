@@ -1,4 +1,6 @@
-//! Selects the files to copy by include and exclude globs.
+//! Selects the files to copy by include and exclude globs, by size and by time.
+
+use crate::item::{CopyItem, ItemKind};
 
 /// Include and exclude patterns; without any, every file is copied.
 ///
@@ -11,21 +13,50 @@ pub struct Filter {
     pub include: Vec<String>,
     /// Patterns of files and whole directories to skip; they take precedence over `include`.
     pub exclude: Vec<String>,
+    /// Smallest and largest size of a file in bytes.
+    pub bytes: (Option<u64>, Option<u64>),
+    /// Earliest and latest last write time of a file, in nanoseconds since 1970.
+    pub written: (Option<i128>, Option<i128>),
 }
 
 impl Filter {
+    /// Whether files of a directory that is taken may be excluded.
+    #[must_use]
+    pub fn is_selective(&self) -> bool {
+        !self.include.is_empty() || self.bytes != (None, None) || self.written != (None, None)
+    }
+
     /// Whether the copy descends into a directory.
     #[must_use]
     pub fn takes_directory(&self, path: &str) -> bool {
         !self.exclude.iter().any(|pattern| names(pattern, path))
     }
 
-    /// Whether a file is copied; the caller has already checked its directories.
+    /// Whether an entry is copied, by its path, size and time; the caller has already checked its
+    /// directories.
+    #[must_use]
+    pub fn takes(&self, path: &str, item: &CopyItem) -> bool {
+        match item.kind {
+            ItemKind::Directory => self.takes_directory(path),
+            ItemKind::Other => self.takes_file(path),
+            ItemKind::File => {
+                is_within(item.size_bytes, self.bytes)
+                    && item.facts.written.is_none_or(|written| is_within(written, self.written))
+                    && self.takes_file(path)
+            }
+        }
+    }
+
+    /// Whether a file of this path is copied.
     #[must_use]
     pub fn takes_file(&self, path: &str) -> bool {
         self.takes_directory(path)
             && (self.include.is_empty() || self.include.iter().any(|pattern| names(pattern, path)))
     }
+}
+
+fn is_within<T: PartialOrd>(value: T, (least, most): (Option<T>, Option<T>)) -> bool {
+    least.is_none_or(|least| value >= least) && most.is_none_or(|most| value <= most)
 }
 
 fn names(pattern: &str, path: &str) -> bool {
@@ -124,6 +155,7 @@ fn in_set(mut set: &[char], c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::item::ItemFacts;
     use proptest::prelude::*;
 
     #[test]
@@ -162,11 +194,39 @@ mod tests {
     fn exclude_overrides_include_and_no_pattern_selects_all() {
         let all = Filter::default();
         assert!(all.takes_file("a/b") && all.takes_directory("a"));
-        let filter =
-            Filter { include: vec!["*.c".into()], exclude: vec!["old".into(), "x.c".into()] };
+        let filter = Filter {
+            include: vec!["*.c".into()],
+            exclude: vec!["old".into(), "x.c".into()],
+            ..all
+        };
         assert!(filter.takes_file("src/a.c") && !filter.takes_file("src/a.h"));
         assert!(!filter.takes_file("x.c") && !filter.takes_directory("src/old"));
         assert!(filter.takes_directory("src"), "--include names files only");
+    }
+
+    #[test]
+    fn size_and_time_select_files_only() {
+        let filter =
+            Filter { bytes: (Some(10), Some(20)), written: (Some(-5), None), ..Filter::default() };
+        let item = |kind, size_bytes, written| CopyItem {
+            name: "a".into(),
+            kind,
+            size_bytes,
+            is_sparse: false,
+            change: 0,
+            facts: ItemFacts { written, ..ItemFacts::default() },
+        };
+        for (size_bytes, written, expected) in [
+            (9, Some(0), false),
+            (10, Some(-5), true),
+            (20, None, true),
+            (21, Some(0), false),
+            (15, Some(-6), false),
+        ] {
+            let file = item(ItemKind::File, size_bytes, written);
+            assert_eq!(filter.takes("a", &file), expected, "{size_bytes} {written:?}");
+            assert!(filter.takes("a", &item(ItemKind::Directory, size_bytes, written)));
+        }
     }
 
     proptest! {

@@ -38,8 +38,10 @@ pub(crate) struct Finish<'a> {
     pub facts: &'a ItemFacts,
     /// Its temporary name.
     pub from: &'a str,
-    /// Its final name; an existing file is replaced.
+    /// Its final name.
     pub to: &'a str,
+    /// Whether an existing file of that name is replaced; NFS always replaces it.
+    pub replaces: bool,
     /// Whether the file must be on stable storage before the call returns.
     pub syncs: bool,
 }

@@ -3,8 +3,9 @@
 use crate::item::{CopyItem, ItemFacts};
 use crate::journal;
 use crate::limits::{BLOCKS_EACH_THREAD, BLOCKS_NEAR, THREADS_MAX};
-use crate::names;
+use crate::names::{self, EntryPaths};
 use crate::options::CopyOptions;
+use crate::read_rate::ReadRateLimit;
 use crate::side::{Side, SidePath};
 use crate::tally::{CopyTally, add};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(crate) struct CopyJob {
     pub small_bytes_max: u64,
     /// Whether server-side copy is enabled and both ends are in one session.
     pub offloads: bool,
+    /// The limit of the rate, if there is one.
+    rate_limit: Option<ReadRateLimit>,
 }
 
 impl CopyJob {
@@ -41,6 +44,7 @@ impl CopyJob {
         let same = source.side.is_one_session(&target.side);
         Self {
             offloads: options.offload && same,
+            rate_limit: options.bytes_per_second.map(ReadRateLimit::new),
             block_bytes: source.side.io_bytes_max().min(target.side.io_bytes_max()),
             small_bytes_max: source.side.small_bytes_max().min(target.side.small_bytes_max()),
             window: Arc::new(Semaphore::new(blocks)),
@@ -49,6 +53,18 @@ impl CopyJob {
             options,
             tally,
         }
+    }
+
+    /// Waits until a read of this length is due by the limit of the rate.
+    pub(crate) async fn wait_to_read(&self, length_bytes: u64) {
+        if let Some(rate_limit) = &self.rate_limit {
+            rate_limit.wait(length_bytes).await;
+        }
+    }
+
+    /// Identifies the copy of one file; the same key in each run.
+    pub(crate) fn key(&self, at: &EntryPaths) -> u64 {
+        names::key(&self.source.name(&at.from), &self.target.name(&at.to))
     }
 
     pub(crate) fn sides(&self) -> impl Iterator<Item = &Side> {
@@ -72,15 +88,12 @@ impl CopyJob {
     }
 
     /// Counts a file that the target already has.
-    pub(crate) fn take_same(&self, path: &str, item: &CopyItem) {
+    pub(crate) fn take_same(&self, at: &EntryPaths, item: &CopyItem) {
         add(&self.tally.files_unchanged, 1);
         if let (Some(folder), true, false) =
             (&self.options.state, self.is_large(item), self.options.dry_run)
         {
-            journal::remove_stale(
-                folder,
-                names::key(&self.source.name(path), &self.target.name(path)),
-            );
+            journal::remove_stale(folder, self.key(at));
         }
     }
 

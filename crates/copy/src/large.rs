@@ -1,6 +1,7 @@
 //! Copies one large file: blocks over all connections, under a temporary name, with a journal of
 //! the acknowledged blocks.
 
+use crate::decide::Decision;
 use crate::error::Error;
 use crate::extras;
 use crate::handle::{CopyHandle, Finish};
@@ -8,7 +9,7 @@ use crate::item::{CopyItem, ItemKind};
 use crate::job::CopyJob;
 use crate::journal::{self, BlockRecord, CopyJournal, JournalContent, checksum};
 use crate::limits::{CHANGED_TRIES_MAX, CHUNK_BYTES, CHUNKS_MAX};
-use crate::names;
+use crate::names::{self, EntryPaths};
 use crate::ranges::Ranges;
 use crate::side::Side;
 use crate::tally::add;
@@ -18,22 +19,37 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
-/// Copies the file at `path`. If the source changes meanwhile, the copy starts over.
-pub(crate) async fn copy(job: &Arc<CopyJob>, path: &str) -> Result<(), Error> {
+/// Copies the file at `at`. If the source changes meanwhile, the copy starts over.
+pub(crate) async fn copy(
+    job: &Arc<CopyJob>,
+    at: &EntryPaths,
+    decision: Decision,
+) -> Result<(), Error> {
     for _ in 0..=CHANGED_TRIES_MAX {
-        let from = job.source.at(path);
+        let from = job.source.at(&at.from);
         let item = job.source.side.stat(&from).await?.ok_or(Error::Missing)?;
         if item.kind != ItemKind::File {
             return Err(Error::Changed);
         }
-        match attempt(job, path, &item).await {
+        let file = CopiedFile { at, item: &item, replaces: decision == Decision::Replace };
+        match attempt(job, &file).await {
             Err(Error::Changed) => {
+                let path = &at.shown;
                 job.tally.say(format!("{path}: it changed during the copy; restarting"));
             }
             other => return other,
         }
     }
     Err(Error::Changed)
+}
+
+/// The file that is copied.
+#[derive(Clone, Copy, Debug)]
+struct CopiedFile<'a> {
+    at: &'a EntryPaths,
+    item: &'a CopyItem,
+    /// Whether the target has a file of this name.
+    replaces: bool,
 }
 
 /// Both ends of a file while it is copied.
@@ -51,10 +67,12 @@ struct ResumeState {
     records: Vec<BlockRecord>,
 }
 
-async fn attempt(job: &Arc<CopyJob>, path: &str, item: &CopyItem) -> Result<(), Error> {
-    let (source, target) = (job.source.name(path), job.target.name(path));
+async fn attempt(job: &Arc<CopyJob>, file: &CopiedFile<'_>) -> Result<(), Error> {
+    let CopiedFile { at, item, .. } = *file;
+    let (source, target) = (job.source.name(&at.from), job.target.name(&at.to));
     let key = names::key(&source, &target);
-    let temporary = names::temporary(&job.target.at(path), key);
+    let temporary = names::temporary(&job.target.at(&at.to), key);
+    let path = &at.shown;
     let mut resume = open_journal(job, path, item, key, journal::head(&source, &target, item))?;
     let side = &job.target.side;
     let found = match &resume {
@@ -67,7 +85,7 @@ async fn attempt(job: &Arc<CopyJob>, path: &str, item: &CopyItem) -> Result<(), 
         resume.journal.reset(&resume.head)?;
         job.tally.say(format!("{path}: the partial copy is missing; restarting"));
     }
-    let done = fill(job, path, item, &temporary, resume.as_mut()).await;
+    let done = fill(job, file, &temporary, resume.as_mut()).await;
     match &done {
         Ok(()) => {
             if let Some(resume) = resume {
@@ -119,12 +137,12 @@ fn open_journal(
 /// Creates or completes the file under its temporary name, then renames it.
 async fn fill(
     job: &Arc<CopyJob>,
-    path: &str,
-    item: &CopyItem,
+    file: &CopiedFile<'_>,
     temporary: &str,
     resume: Option<&mut ResumeState>,
 ) -> Result<(), Error> {
-    let from = job.source.at(path);
+    let CopiedFile { at, item, replaces } = *file;
+    let from = job.source.at(&at.from);
     let (source, target) = (&job.source.side, &job.target.side);
     let fresh = resume.as_ref().is_none_or(|resume| resume.records.is_empty());
     let ends = CopyEnds {
@@ -132,7 +150,7 @@ async fn fill(
         target: target.open_target(temporary, fresh).await?,
     };
     let ends = Arc::new(ends);
-    let filled = fill_open(job, path, item, &ends, fresh, resume).await;
+    let filled = fill_open(job, &from, item, &ends, fresh, resume).await;
     let Some(ends) = Arc::into_inner(ends) else {
         return Err(Error::Refused("a block is still under way".into()));
     };
@@ -149,7 +167,8 @@ async fn fill(
     let finish = Finish {
         facts: &facts,
         from: temporary,
-        to: &job.target.at(path),
+        to: &job.target.at(&at.to),
+        replaces,
         syncs: job.options.sync,
     };
     target.finish(ends.target, &finish).await
@@ -157,7 +176,7 @@ async fn fill(
 
 async fn fill_open(
     job: &Arc<CopyJob>,
-    path: &str,
+    from: &str,
     item: &CopyItem,
     ends: &Arc<CopyEnds>,
     fresh: bool,
@@ -186,7 +205,7 @@ async fn fill_open(
     } else {
         records.extend(blocks(job, ends, &left, journal).await?);
     }
-    let after = source.stat(&job.source.at(path)).await?;
+    let after = source.stat(from).await?;
     if !after.is_some_and(|after| after.is_unchanged(item)) {
         return Err(Error::Changed);
     }
@@ -293,6 +312,7 @@ async fn blocks(
     let work = |range: Range<u64>, permit| {
         let (job, ends) = (job.clone(), ends.clone());
         async move {
+            job.wait_to_read(range.end - range.start).await;
             let data = read(&job.source.side, &ends.source, &range).await?;
             let checksum = if summed { checksum(&data) } else { 0 };
             job.target.side.write(&ends.target, range.start, &data).await?;

@@ -6,7 +6,7 @@
 //! of a large file, so that the next run resumes there.
 //!
 //! The rules are functions of their arguments: [`filter`], [`decide`], [`ranges`], [`journal`],
-//! [`names`]. The crate deliberately has no argument parsing and no printing, and reads neither the
+//! [`names`], [`pairs`], [`smb_names`]. The crate deliberately has no argument parsing and no printing, and reads neither the
 //! wall clock nor the environment.
 #![forbid(unsafe_code)]
 
@@ -22,14 +22,18 @@ pub mod journal;
 mod large;
 pub mod limits;
 mod local;
+mod mirror;
 pub mod names;
 mod nfs;
 mod options;
+pub mod pairs;
 pub mod ranges;
+mod read_rate;
 mod sessions;
 mod side;
 mod small;
 mod smb;
+pub mod smb_names;
 mod tally;
 mod tree;
 

@@ -7,12 +7,15 @@ use crate::item::{CopyItem, ItemFacts, ItemKind};
 use crate::limits::{BLOCK_BYTES, RANGES_MAX};
 use crate::names::split;
 use crate::ranges::Ranges;
+use crate::smb_names::{bytes_of, text_of};
 use bytes::Bytes;
 use client::{BufferPool, PooledBytes};
-use rustix::fs::{OFlags, SeekFrom};
+use rustix::fs::{CWD, OFlags, RenameFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
+use std::ffi::OsStr;
 use std::fs::{File, FileTimes, Metadata, OpenOptions, Permissions};
 use std::io::IoSliceMut;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,7 +55,17 @@ impl Local {
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+        match path {
+            "" => self.root.clone(),
+            path => self.root.join(OsStr::from_bytes(&bytes_of(path))),
+        }
+    }
+
+    /// Whether the directory's file system ignores case.
+    pub(crate) async fn folds(&self, path: &str) -> bool {
+        let path = self.path(path);
+        let found = self.short.run(move || Ok(ignores_case(&File::open(path)?))).await;
+        found.unwrap_or(false)
     }
 
     #[allow(clippy::unused_self, reason = "the other sides have some")]
@@ -76,8 +89,7 @@ impl Local {
             let mut items = Vec::new();
             for entry in std::fs::read_dir(path)? {
                 let entry = entry?;
-                // A name that is not UTF-8 gets U+FFFD, which `names::check` refuses.
-                let name = entry.file_name().to_string_lossy().into_owned();
+                let name = text_of(entry.file_name().as_bytes());
                 match entry.metadata() {
                     Ok(metadata) => items.push(item_of(name, &metadata)),
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -104,7 +116,7 @@ impl Local {
 
     pub(crate) async fn put(&self, whole: &Whole<'_>) -> Result<(), Error> {
         let (temporary, path) = (self.path(whole.temporary), self.path(whole.path));
-        let (data, facts) = (whole.data.clone(), *whole.facts);
+        let (data, facts, replaces) = (whole.data.clone(), *whole.facts, whole.replaces);
         self.short
             .run(move || {
                 let file = create_truncated(&temporary)?;
@@ -112,7 +124,7 @@ impl Local {
                     .write_all_at(&data, 0)
                     .map_err(Error::from)
                     .and_then(|()| set_facts(&file, &facts))
-                    .and_then(|()| Ok(std::fs::rename(&temporary, &path)?));
+                    .and_then(|()| rename(&temporary, &path, replaces));
                 if filled.is_err() {
                     let _ = std::fs::remove_file(&temporary);
                 }
@@ -227,7 +239,13 @@ impl Local {
 
     pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         let (from, to) = (self.path(from), self.path(to));
-        blocking(move || Ok(std::fs::rename(from, to)?)).await
+        blocking(move || rename(&from, &to, true)).await
+    }
+
+    /// Renames a file to a name that must be free.
+    pub(crate) async fn rename_new(&self, from: &str, to: &str) -> Result<(), Error> {
+        let (from, to) = (self.path(from), self.path(to));
+        blocking(move || rename(&from, &to, false)).await
     }
 
     pub(crate) async fn remove(&self, path: &str, kind: ItemKind) -> Result<(), Error> {
@@ -264,6 +282,36 @@ impl Local {
 fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     Ok(options.custom_flags(flags.bits() as i32).open(path)?)
+}
+
+/// Renames a file. Without `replaces` the name must be free: it may be that of a file that the
+/// listing did not have, or be taken for another name by a file system that ignores case.
+fn rename(from: &Path, to: &Path, replaces: bool) -> Result<(), Error> {
+    if replaces {
+        return Ok(std::fs::rename(from, to)?);
+    }
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(Error::Refused("the target has a file of that name".into())),
+        // The file system does not support the flag.
+        Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => {
+            Ok(std::fs::rename(from, to)?)
+        }
+        Err(errno) => Err(std::io::Error::from(errno).into()),
+    }
+}
+
+/// Whether a directory's file system takes names that differ only in case for one.
+fn ignores_case(directory: &File) -> bool {
+    /// FS_CASEFOLD_FL of linux/fs.h.
+    const CASEFOLD: u32 = 0x4000_0000;
+    /// Magic numbers of statfs: vfat, exfat, ntfs3, cifs, smb3, hfs+.
+    const IGNORE_CASE: [i64; 6] =
+        [0x4D44, 0x2011_BAB0, 0x7366_746E, 0xFF53_4D42, 0xFE53_4D42, 0x482B];
+    let has_flag =
+        rustix::fs::ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0);
+    let is_of = |found: rustix::fs::StatFs| IGNORE_CASE.contains(&found.f_type);
+    has_flag || rustix::fs::fstatfs(directory).is_ok_and(is_of)
 }
 
 fn create_truncated(path: &Path) -> Result<File, Error> {

@@ -1,6 +1,7 @@
 //! Names of entries: refuses unsafe ones, and builds the temporary ones.
 
 use crate::error::Error;
+use crate::pairs::NameForm;
 use twox_hash::XxHash3_64;
 
 /// Prefix and suffix of temporary names. No leading dot: servers report such names as hidden, and
@@ -8,21 +9,46 @@ use twox_hash::XxHash3_64;
 const OURS: (&str, &str) = ("~anabranch-", ".part");
 
 /// Refuses a listed name that would leave its directory on the other side: a hostile server must not
-/// choose where the copy writes.
+/// choose where the copy writes. A name with a colon is refused over SMB: there the part behind the
+/// colon names a stream (MS-FSCC 2.1.5.3).
 ///
 /// # Errors
 /// [`Error::BadName`].
-pub fn check(name: &str) -> Result<(), Error> {
+pub fn check(name: &str, spelling: NameForm) -> Result<(), Error> {
     if name.is_empty() || name == "." || name == ".." {
         return Err(Error::BadName("is empty, . or .."));
     }
-    if name.contains(['/', '\\', '\0']) {
+    let is_smb = spelling == NameForm::Smb;
+    if name.contains(['/', '\0']) || (is_smb && name.contains('\\')) {
         return Err(Error::BadName("contains a path separator"));
     }
-    if name.contains('\u{fffd}') {
-        return Err(Error::BadName("is not valid text"));
+    if is_smb && name.contains(':') {
+        return Err(Error::BadName("contains a colon, which SMB takes for a stream"));
     }
     Ok(())
+}
+
+/// The paths of one entry, each relative to its side's root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryPaths {
+    /// For filters and people; relative to the source.
+    pub shown: String,
+    /// On the source, in its spelling.
+    pub from: String,
+    /// On the target, in its spelling.
+    pub to: String,
+}
+
+impl EntryPaths {
+    /// The paths of an entry of this directory, by its names.
+    #[must_use]
+    pub fn child(&self, shown: &str, from: &str, to: &str) -> Self {
+        Self {
+            shown: join(&self.shown, shown),
+            from: join(&self.from, from),
+            to: join(&self.to, to),
+        }
+    }
 }
 
 /// `folder/name`, where the folder may be empty.
@@ -66,11 +92,16 @@ mod tests {
 
     #[test]
     fn names_that_leave_their_directory_are_refused() {
-        for name in ["", ".", "..", "a/b", "..\\a", "a\0", "\u{fffd}"] {
-            assert!(check(name).is_err(), "{name:?}");
+        for name in ["", ".", "..", "a/b", "a\0"] {
+            assert!(check(name, NameForm::Bytes).is_err(), "{name:?}");
+            assert!(check(name, NameForm::Smb).is_err(), "{name:?}");
         }
-        for name in ["a", "...", ".a", "a b", "ä:b"] {
-            assert_eq!(check(name), Ok(()), "{name:?}");
+        for name in ["..\\a", "a:b"] {
+            assert!(check(name, NameForm::Smb).is_err(), "{name:?}");
+            assert_eq!(check(name, NameForm::Bytes), Ok(()), "{name:?}");
+        }
+        for name in ["a", "...", ".a", "a b", "ä"] {
+            assert_eq!(check(name, NameForm::Smb), Ok(()), "{name:?}");
         }
     }
 

@@ -5,6 +5,7 @@ use crate::handle::{CopyHandle, Whole};
 use crate::item::{CopyItem, ItemFacts, ItemKind};
 use crate::limits::RANGES_MAX;
 use crate::ranges::Ranges;
+use crate::smb_names::{bytes_of, text_of};
 use bytes::Bytes;
 use client::nfs::{self, NfsDirectoryEntry, NfsExport, OpenFor};
 use std::ops::Range;
@@ -37,29 +38,34 @@ impl Nfs {
             self.export.list("").await?;
             return Ok(root());
         }
-        Ok(item_of(self.export.stat(path).await?))
+        Ok(item_of(self.export.stat(bytes_of(path)).await?))
     }
 
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<CopyItem>, Error> {
-        Ok(self.export.list(path).await?.into_iter().map(item_of).collect())
+        Ok(self.export.list(bytes_of(path)).await?.into_iter().map(item_of).collect())
     }
 
     pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, CopyItem), Error> {
-        let (data, entry) = self.export.get(path, length).await?;
+        let (data, entry) = self.export.get(bytes_of(path), length).await?;
         Ok((data, item_of(entry)))
     }
 
     pub(crate) async fn put(&self, whole: &Whole<'_>) -> Result<(), Error> {
         let facts = facts_to(whole.facts);
-        Ok(self.export.put(whole.temporary, whole.path, whole.data, &facts).await?)
+        Ok(self
+            .export
+            .put(bytes_of(whole.temporary), bytes_of(whole.path), whole.data, &facts)
+            .await?)
     }
 
     pub(crate) async fn open_source(&self, path: &str) -> Result<CopyHandle, Error> {
-        Ok(CopyHandle::Nfs(self.export.open_for(path, OpenFor::Reading).await?.0))
+        Ok(CopyHandle::Nfs(self.export.open_for(bytes_of(path), OpenFor::Reading).await?.0))
     }
 
     pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<CopyHandle, Error> {
-        Ok(CopyHandle::Nfs(self.export.open_for(path, OpenFor::Filling { fresh }).await?.0))
+        Ok(CopyHandle::Nfs(
+            self.export.open_for(bytes_of(path), OpenFor::Filling { fresh }).await?.0,
+        ))
     }
 
     pub(crate) async fn read(
@@ -148,15 +154,15 @@ impl Nfs {
     }
 
     pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
-        Ok(self.export.rename(from, to).await?)
+        Ok(self.export.rename(bytes_of(from), bytes_of(to)).await?)
     }
 
     pub(crate) async fn remove(&self, path: &str, _: ItemKind) -> Result<(), Error> {
-        Ok(self.export.remove(path).await?)
+        Ok(self.export.remove(bytes_of(path)).await?)
     }
 
     pub(crate) async fn make_directory(&self, path: &str) -> Result<(), Error> {
-        match self.export.make_directory(path).await {
+        match self.export.make_directory(bytes_of(path)).await {
             Err(client::Error::RefusedOperation(OperationNumber::CREATE, NfsStatus::EXIST)) => {
                 match self.stat(path).await?.kind {
                     ItemKind::Directory => Ok(()),
@@ -172,7 +178,7 @@ impl Nfs {
         path: &str,
         facts: &ItemFacts,
     ) -> Result<(), Error> {
-        Ok(self.export.set_directory_facts(path, &facts_to(facts)).await?)
+        Ok(self.export.set_directory_facts(bytes_of(path), &facts_to(facts)).await?)
     }
 }
 
@@ -200,7 +206,7 @@ fn item_of(entry: NfsDirectoryEntry) -> CopyItem {
     let nanos =
         |time: NfsTime| Some(i128::from(time.seconds) * NANOS + i128::from(time.nanoseconds));
     CopyItem {
-        name: entry.name,
+        name: text_of(&entry.name),
         kind: match entry.kind {
             FileType::Directory => ItemKind::Directory,
             FileType::Regular => ItemKind::File,

@@ -1,7 +1,9 @@
 //! Options of a copy.
 
 use crate::filter::Filter;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Options of one copy.
 #[derive(Clone, Debug)]
@@ -29,6 +31,12 @@ pub struct CopyOptions {
     pub sync: bool,
     /// Uses server-side copy where both sides are in one session.
     pub offload: bool,
+    /// Most bytes that are read from the source in a second, over all files.
+    pub bytes_per_second: Option<NonZeroU64>,
+    /// Further attempts at a file that is in use or changes.
+    pub retries: u32,
+    /// Pause before each of them.
+    pub retry_wait: Duration,
     /// Directory of the journals; without one no copy is resumed.
     pub state: Option<PathBuf>,
 }
@@ -47,6 +55,9 @@ impl Default for CopyOptions {
             verify: false,
             sync: true,
             offload: true,
+            bytes_per_second: None,
+            retries: 2,
+            retry_wait: Duration::from_secs(1),
             state: None,
         }
     }

@@ -8,6 +8,7 @@ use crate::limits::{BLOCK_BYTES, SMALL_BYTES_MAX};
 use crate::local::Local;
 use crate::names::join;
 use crate::nfs::Nfs;
+use crate::pairs::NameForm;
 use crate::ranges::Ranges;
 use crate::smb::Smb;
 use bytes::Bytes;
@@ -35,7 +36,7 @@ enum SideBackend {
 pub struct SidePath {
     /// The side.
     pub side: Side,
-    /// The path on that side.
+    /// The path on that side, in its spelling ([`Side::spelling`]).
     pub path: String,
 }
 
@@ -96,6 +97,25 @@ impl Side {
         match &self.back {
             SideBackend::Smb(smb) => Some(smb.tree()),
             _ => None,
+        }
+    }
+
+    /// The names that the side can hold.
+    #[must_use]
+    pub fn spelling(&self) -> NameForm {
+        match &self.back {
+            SideBackend::Local(_) | SideBackend::Nfs(_) => NameForm::Bytes,
+            SideBackend::Smb(_) => NameForm::Smb,
+        }
+    }
+
+    /// Whether names in this directory that differ only in case are one name. SMB servers compare
+    /// names so, unless configured otherwise.
+    pub(crate) async fn folds(&self, path: &str) -> bool {
+        match &self.back {
+            SideBackend::Local(back) => back.folds(path).await,
+            SideBackend::Nfs(_) => false,
+            SideBackend::Smb(_) => true,
         }
     }
 
@@ -212,7 +232,12 @@ impl Side {
         }
         let closed = self.close(file).await;
         set.and(closed)?;
-        self.rename(finish.from, finish.to).await?;
+        match &self.back {
+            SideBackend::Local(back) if !finish.replaces => {
+                back.rename_new(finish.from, finish.to).await?;
+            }
+            _ => self.rename(finish.from, finish.to).await?,
+        }
         match &self.back {
             SideBackend::Local(back) if finish.syncs => back.sync_directory_of(finish.to).await,
             // An NFS server replies to RENAME once it is on stable storage (RFC 8881 18.26.4).

@@ -7,25 +7,26 @@ use crate::item::{CopyItem, ItemKind};
 use crate::job::CopyJob;
 use crate::large;
 use crate::limits::CHANGED_TRIES_MAX;
-use crate::names;
+use crate::names::{self, EntryPaths};
 use crate::tally::add;
 use std::sync::Arc;
 
-/// Copies the file at `path`, which the listing described as `item`.
+/// Copies the file at `at`, which the listing described as `item`.
 pub(crate) async fn copy(
     job: &Arc<CopyJob>,
-    path: &str,
+    at: &EntryPaths,
     item: &CopyItem,
     decision: Decision,
 ) -> Result<(), Error> {
-    let (from, to) = (job.source.at(path), job.target.at(path));
-    let key = names::key(&job.source.name(path), &job.target.name(path));
+    let (from, to) = (job.source.at(&at.from), job.target.at(&at.to));
+    let key = job.key(at);
     let temporary = names::temporary(&to, key);
     let mut size_bytes = item.size_bytes;
     for _ in 0..=CHANGED_TRIES_MAX {
         if size_bytes > job.small_bytes_max {
-            return large::copy(job, path).await;
+            return large::copy(job, at, decision).await;
         }
+        job.wait_to_read(size_bytes).await;
         let (data, got) = job.source.side.get(&from, size_bytes as u32).await?;
         if got.kind != ItemKind::File {
             return Err(Error::Changed);

@@ -185,9 +185,9 @@ impl Smb {
 
     /// Sets times, attributes and final name of a complete file, and closes it.
     pub(crate) async fn finish(&self, file: CopyHandle, finish: &Finish<'_>) -> Result<(), Error> {
-        let Finish { facts, from, to, syncs } = *finish;
+        let Finish { facts, from, to, replaces, syncs } = *finish;
         let (times, attributes) = basic(facts);
-        let ending = FileCompletion { times, attributes, path: to, syncs };
+        let ending = FileCompletion { times, attributes, path: to, replaces, syncs };
         match self.tree.finish_file(file.smb()?, &ending).await {
             Err(client::Error::Lost { .. }) if self.tree.client().is_alive() => {}
             other => return Ok(other?),
@@ -199,7 +199,7 @@ impl Smb {
             Err(error) => return Err(error),
             Ok(_) => {
                 self.set_directory_facts(from, facts).await?;
-                self.rename(from, to).await?;
+                self.tree.rename(from, to, replaces).await?;
             }
         }
         if !syncs {

@@ -175,11 +175,17 @@ impl CopyTally {
 }
 
 impl Summary {
+    /// Whether the target has every entry of the source that the options select.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.failed == 0 && self.mismatched == 0 && self.fatal.is_none()
+    }
+
     /// The exit code, a sum with robocopy's meanings: 1 something was copied, 2 the target has extra
     /// entries, 4 a file on one side is a directory on the other, 8 something was not copied, 16 the
     /// copy ended early.
     #[must_use]
-    pub fn exit_code(&self) -> u8 {
+    pub fn robocopy_exit_code(&self) -> u8 {
         let copied = self.files_copied + self.directories_created > 0;
         let bits = [
             (1, copied),
@@ -197,16 +203,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_code_is_the_sum_of_its_outcomes() {
-        assert_eq!(Summary::default().exit_code(), 0);
+    fn robocopy_exit_code_is_the_sum_of_its_outcomes() {
+        assert_eq!(Summary::default().robocopy_exit_code(), 0);
         let copied = Summary { files_copied: 1, ..Summary::default() };
-        assert_eq!(copied.exit_code(), 1);
+        assert_eq!(copied.robocopy_exit_code(), 1);
         let extra = Summary { extras: 2, ..copied.clone() };
-        assert_eq!(extra.exit_code(), 3);
+        assert_eq!(extra.robocopy_exit_code(), 3);
         let bad = Summary { failed: 1, mismatched: 1, ..copied };
-        assert_eq!(Summary { removed: 2, ..extra }.exit_code(), 3, "as with robocopy /MIR");
-        assert_eq!(bad.exit_code(), 13);
-        assert_eq!(Summary { fatal: Some(String::new()), ..bad }.exit_code(), 29);
+        assert_eq!(
+            Summary { removed: 2, ..extra }.robocopy_exit_code(),
+            3,
+            "as with robocopy /MIR"
+        );
+        assert_eq!(bad.robocopy_exit_code(), 13);
+        assert!(!bad.is_complete() && Summary { extras: 1, ..Summary::default() }.is_complete());
+        assert_eq!(Summary { fatal: Some(String::new()), ..bad }.robocopy_exit_code(), 29);
     }
 
     #[test]

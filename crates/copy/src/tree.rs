@@ -3,7 +3,7 @@
 //! One task schedules; the others list or copy and report to it. Once all files are copied,
 //! directories get their times, and extra entries of the target are removed.
 
-use crate::decide::{Decision, Pairs, decide, pair};
+use crate::decide::{Decision, decide};
 use crate::error::Error;
 use crate::extras;
 use crate::item::{CopyItem, ItemFacts, ItemKind};
@@ -13,8 +13,10 @@ use crate::limits::{
     DEPTH_MAX, FURTHER_SESSIONS_FROM_FILES, LISTINGS_EACH_THREAD, SMALL_FILES_EACH_THREAD,
     WAITING_FILES_MAX,
 };
-use crate::names::{self, join};
+use crate::mirror::{self, FolderExtras};
+use crate::names::{self, EntryPaths};
 use crate::options::CopyOptions;
+use crate::pairs::{NameRules, PairedEntry, Pairs};
 use crate::side::{Side, SidePath};
 use crate::small;
 use crate::tally::{CopyTally, Summary, add};
@@ -26,7 +28,7 @@ use tokio::task::JoinSet;
 /// A directory that is to be listed.
 #[derive(Debug)]
 struct PendingFolder {
-    path: String,
+    at: EntryPaths,
     facts: ItemFacts,
     /// Whether the target has it, too.
     exists: bool,
@@ -36,15 +38,22 @@ struct PendingFolder {
 /// A file that is to be copied.
 #[derive(Debug)]
 struct FileTask {
-    path: String,
+    at: EntryPaths,
     item: CopyItem,
     decision: Decision,
+}
+
+/// The entries of a directory on both sides.
+#[derive(Debug)]
+struct Listing {
+    rules: NameRules,
+    pairs: Pairs,
 }
 
 /// A task's report to the scheduling task.
 #[derive(Debug)]
 enum TaskReport {
-    Listed(Box<(PendingFolder, Result<Pairs, Error>)>),
+    Listed(Box<(PendingFolder, Result<Listing, Error>)>),
     Copied { is_large: bool },
 }
 
@@ -92,10 +101,12 @@ async fn start(job: &Arc<CopyJob>) -> Result<(), Error> {
             let why = "one is a file, the other a directory";
             return Err(Error::Refused(why.into()));
         }
-        Decision::Same => job.take_same("", &item),
-        decision if item.kind == ItemKind::File => walk.take_file(String::new(), item, decision),
+        Decision::Same => job.take_same(&EntryPaths::default(), &item),
+        decision if item.kind == ItemKind::File => {
+            walk.take_file(EntryPaths::default(), item, decision);
+        }
         decision => walk.folders.push(PendingFolder {
-            path: String::new(),
+            at: EntryPaths::default(),
             facts: item.facts,
             exists: decision == Decision::Enter,
             depth: 0,
@@ -113,9 +124,9 @@ struct Walk {
     small: VecDeque<FileTask>,
     large: VecDeque<FileTask>,
     /// Changed directories, which get their times at the end.
-    changed: Vec<(String, ItemFacts)>,
-    /// Entries that only the target has.
-    extra: Vec<(String, ItemKind)>,
+    changed: Vec<(EntryPaths, ItemFacts)>,
+    /// Entries to remove, which only the target has.
+    extra: Vec<FolderExtras>,
     tasks: JoinSet<TaskReport>,
     listings: usize,
     small_found: u64,
@@ -152,8 +163,8 @@ impl Walk {
             match ended {
                 Ok(TaskReport::Listed(listed)) => {
                     self.listings -= 1;
-                    let (folder, pairs) = *listed;
-                    self.take_listing(folder, pairs);
+                    let (folder, listing) = *listed;
+                    self.take_listing(folder, listing);
                 }
                 Ok(TaskReport::Copied { is_large: true }) => self.large_in_flight -= 1,
                 Ok(TaskReport::Copied { is_large: false }) => self.small_in_flight -= 1,
@@ -165,7 +176,7 @@ impl Walk {
         }
         if self.job.tally.fatal().is_none() {
             if self.job.options.deletes {
-                remove(&self.job, std::mem::take(&mut self.extra)).await;
+                mirror::remove(&self.job, std::mem::take(&mut self.extra)).await;
             }
             set_directories(&self.job, self.changed).await;
         }
@@ -180,8 +191,8 @@ impl Walk {
             self.listings += 1;
             let job = self.job.clone();
             self.tasks.spawn(async move {
-                let pairs = list(&job, &folder).await;
-                TaskReport::Listed(Box::new((folder, pairs)))
+                let listing = list(&job, &folder).await;
+                TaskReport::Listed(Box::new((folder, listing)))
             });
         }
         while self.small_in_flight < threads * SMALL_FILES_EACH_THREAD {
@@ -196,74 +207,94 @@ impl Walk {
         }
     }
 
-    fn take_listing(&mut self, folder: PendingFolder, pairs: Result<Pairs, Error>) {
+    fn take_listing(&mut self, folder: PendingFolder, listing: Result<Listing, Error>) {
         let tally = self.job.tally.clone();
-        let pairs = match pairs {
-            Ok(pairs) => pairs,
-            Err(error) => return tally.fail(&folder.path, &error),
+        // Without the source's whole listing nothing is an extra entry of the target.
+        let Listing { rules, pairs } = match listing {
+            Ok(listing) => listing,
+            Err(error) => return tally.fail(&folder.at.shown, &error),
         };
-        let PendingFolder { path, facts, exists, depth } = folder;
         for item in &pairs.clashing {
-            let why = Error::BadName("differs from another name only in case");
-            tally.fail(&join(&path, &item.name), &why);
+            let why = Error::BadName("is, on the target, that of another entry");
+            let shown = rules.source.shown(&item.name);
+            tally.fail(&names::join(&folder.at.shown, &shown), &why);
         }
-        let mut is_changed = !exists;
-        for (item, there) in pairs.both {
-            let below = join(&path, &item.name);
-            let is_directory = item.kind == ItemKind::Directory;
-            let taken = match is_directory {
-                true => self.job.options.filter.takes_directory(&below),
-                false => self.job.options.filter.takes_file(&below),
-            };
-            if !taken {
+        let mut is_changed = !folder.exists;
+        let mut expected = Vec::new();
+        for PairedEntry { item, to, there } in pairs.both {
+            let at = folder.at.child(&rules.source.shown(&item.name), &item.name, &to);
+            if !self.job.options.filter.takes(&at.shown, &item) {
                 add(&tally.skipped, 1);
                 continue;
             }
-            if let Err(error) = names::check(&item.name) {
-                tally.fail(&below, &error);
+            let safe = names::check(&item.name, rules.source);
+            if let Err(error) = safe.and_then(|()| names::check(&to, rules.target)) {
+                tally.fail(&at.shown, &error);
                 continue;
             }
-            match decide(&item, there.as_ref(), self.job.options.times) {
-                Decision::NotCopied => add(&tally.skipped, 1),
-                Decision::Mismatch => {
-                    add(&tally.mismatched, 1);
-                    tally.say(format!("{below}: a file on one side, a directory on the other"));
-                }
-                Decision::Same => self.job.take_same(&below, &item),
-                _ if is_directory && depth >= DEPTH_MAX => {
-                    tally.fail(&below, &Error::Refused("its path has too many components".into()));
-                }
-                decision if is_directory => {
-                    let exists = decision == Decision::Enter;
-                    is_changed |= !exists;
-                    let facts = item.facts;
-                    self.folders.push(PendingFolder {
-                        path: below,
-                        facts,
-                        exists,
-                        depth: depth + 1,
-                    });
-                }
-                decision => {
-                    is_changed = true;
-                    self.take_file(below, item, decision);
-                }
+            let decision = decide(&item, there.as_ref(), self.job.options.times);
+            if decision != Decision::NotCopied {
+                expected.push(to);
             }
+            is_changed |= self.take_entry(at, item, decision, folder.depth);
         }
-        is_changed |= self.take_extras(&path, pairs.extra);
+        is_changed |= self.take_extras(&folder.at, &rules, pairs.extra, expected);
         if is_changed {
-            self.changed.push((path, facts));
+            self.changed.push((folder.at, folder.facts));
         }
     }
 
-    fn take_file(&mut self, path: String, item: CopyItem, decision: Decision) {
+    /// Queues or counts an entry; returns whether its directory on the target changes.
+    fn take_entry(
+        &mut self,
+        at: EntryPaths,
+        item: CopyItem,
+        decision: Decision,
+        depth: usize,
+    ) -> bool {
+        let tally = &self.job.tally;
+        match decision {
+            Decision::NotCopied => {
+                add(&tally.skipped, 1);
+                tally.say(format!("{}: skipped, a link or a device", at.shown));
+                false
+            }
+            Decision::Mismatch => {
+                add(&tally.mismatched, 1);
+                tally.say(format!("{}: a file on one side, a directory on the other", at.shown));
+                false
+            }
+            Decision::Same => {
+                self.job.take_same(&at, &item);
+                false
+            }
+            _ if item.kind != ItemKind::Directory => {
+                self.take_file(at, item, decision);
+                true
+            }
+            _ if depth >= DEPTH_MAX => {
+                let why = Error::Refused("its path has too many components".into());
+                tally.fail(&at.shown, &why);
+                false
+            }
+            _ => {
+                let exists = decision == Decision::Enter;
+                let facts = item.facts;
+                self.folders.push(PendingFolder { at, facts, exists, depth: depth + 1 });
+                !exists
+            }
+        }
+    }
+
+    fn take_file(&mut self, at: EntryPaths, item: CopyItem, decision: Decision) {
         let tally = &self.job.tally;
         add(&tally.files_found, 1);
         add(&tally.bytes_found, item.size_bytes);
         if self.job.options.dry_run {
             let what = if decision == Decision::New { "copy" } else { "replace" };
-            tally.say(format!("{what} {path} ({} bytes)", item.size_bytes));
+            tally.say(format!("{what} {} ({} bytes)", at.shown, item.size_bytes));
             add(&tally.files_copied, 1);
+            add(&tally.bytes_copied, item.size_bytes);
             return;
         }
         let is_large = self.job.is_large(&item);
@@ -272,136 +303,114 @@ impl Walk {
             self.job.sides().for_each(Side::expect_many);
         }
         let queue = if is_large { &mut self.large } else { &mut self.small };
-        queue.push_back(FileTask { path, item, decision });
+        queue.push_back(FileTask { at, item, decision });
     }
 
     /// Counts extra entries of the target; returns whether one of them will be removed.
-    fn take_extras(&mut self, folder: &str, extra: Vec<CopyItem>) -> bool {
-        let mut goes = false;
+    fn take_extras(
+        &mut self,
+        folder: &EntryPaths,
+        rules: &NameRules,
+        extra: Vec<CopyItem>,
+        expected: Vec<String>,
+    ) -> bool {
+        let mut items = Vec::new();
         for item in extra {
-            let path = join(folder, &item.name);
+            let shown = names::join(&folder.shown, &rules.target.shown(&item.name));
             let filter = &self.job.options.filter;
-            let taken = match item.kind {
-                ItemKind::Directory => filter.takes_directory(&path) && filter.include.is_empty(),
-                _ => filter.takes_file(&path),
-            };
+            let is_partial = item.kind == ItemKind::Directory && filter.is_selective();
+            let is_taken = filter.takes(&shown, &item) && !is_partial;
             // Entries that the filters exclude stay, and so do temporary files of another run.
-            if !taken || names::check(&item.name).is_err() || names::is_temporary(&item.name) {
-                continue;
-            }
-            add(&self.job.tally.extras, 1);
-            if self.job.options.deletes {
-                goes = true;
-                self.extra.push((path, item.kind));
+            let is_bad = names::check(&item.name, rules.target).is_err();
+            if is_taken && !is_bad && !names::is_temporary(&item.name) {
+                items.push((shown, item));
             }
         }
-        goes
+        add(&self.job.tally.extras, items.len() as u64);
+        if items.is_empty() || !self.job.options.deletes {
+            return false;
+        }
+        let folder = folder.clone();
+        self.extra.push(FolderExtras { folder, rules: *rules, expected, items });
+        true
     }
 }
 
 /// Creates the directory in the target if it is missing, and lists both.
-async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Pairs, Error> {
-    let (from, to) = (job.source.at(&folder.path), job.target.at(&folder.path));
-    let source = job.source.side.list(&from).await?;
+async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Listing, Error> {
+    let (from, to) = (job.source.at(&folder.at.from), job.target.at(&folder.at.to));
+    let (source_side, target_side) = (&job.source.side, &job.target.side);
+    let source = source_side.list(&from).await?;
     let target = if folder.exists {
-        job.target.side.list(&to).await?
+        target_side.list(&to).await?
     } else {
         if job.options.dry_run {
-            job.tally.say(format!("make {}/", folder.path));
+            job.tally.say(format!("make {}/", folder.at.shown));
         } else {
-            job.target.side.make_directory(&to).await?;
+            target_side.make_directory(&to).await?;
         }
         add(&job.tally.directories_created, 1);
         Vec::new()
     };
-    // SMB names are case-insensitive.
-    let folds = job.target.side.as_smb().is_some();
-    Ok(pair(source, target, folds))
+    let rules = NameRules {
+        source: source_side.spelling(),
+        target: target_side.spelling(),
+        folds: target_side.folds(&to).await,
+    };
+    Ok(Listing { rules, pairs: rules.pair(source, target) })
 }
 
 async fn copy_file(job: Arc<CopyJob>, task: FileTask, is_large: bool) -> TaskReport {
-    let FileTask { path, item, decision } = task;
-    let done = if is_large {
-        large::copy(&job, &path).await
-    } else {
-        small::copy(&job, &path, &item, decision).await
+    let FileTask { at, item, decision } = task;
+    let mut tries = 0;
+    let done = loop {
+        let done = if is_large {
+            large::copy(&job, &at, decision).await
+        } else {
+            small::copy(&job, &at, &item, decision).await
+        };
+        match done {
+            Err(error) if tries < job.options.retries && error.may_pass() => {
+                tries += 1;
+                job.tally.say(format!("{}: {error}; trying again", at.shown));
+                tokio::time::sleep(job.options.retry_wait).await;
+            }
+            done => break done,
+        }
     };
     match done {
         Ok(()) => add(&job.tally.files_copied, 1),
-        Err(error) => job.tally.fail(&path, &error),
+        Err(error) => job.tally.fail(&at.shown, &error),
     }
     TaskReport::Copied { is_large }
 }
 
 /// Sets the times of changed directories, many at once. The order does not matter, since only a
 /// change of its own entries changes a directory's time.
-async fn set_directories(job: &Arc<CopyJob>, changed: Vec<(String, ItemFacts)>) {
+async fn set_directories(job: &Arc<CopyJob>, changed: Vec<(EntryPaths, ItemFacts)>) {
     if job.options.dry_run {
         return;
     }
     let mut tasks = JoinSet::new();
-    for (path, facts) in changed {
+    for (at, facts) in changed {
         if tasks.len() >= job.options.threads {
             tasks.join_next().await;
         }
         let job = job.clone();
         tasks.spawn(async move {
             let selected = job.selected_facts(&facts);
-            let (from, to) = (job.source.at(&path), job.target.at(&path));
+            let (from, to) = (job.source.at(&at.from), job.target.at(&at.to));
             let mut set = extras::copy_directory(&job, &from, &to).await;
             if set.is_ok() && selected != ItemFacts::default() {
                 set = job.target.side.set_directory_facts(&to, &selected).await;
             }
             // The root of a share often belongs to another user, so a refusal there is ignored.
             if let Err(error) = set
-                && !path.is_empty()
+                && !at.to.is_empty()
             {
-                job.tally.fail(&path, &error);
+                job.tally.fail(&at.shown, &error);
             }
         });
     }
     while tasks.join_next().await.is_some() {}
-}
-
-/// Removes extra entries of the target, directories recursively.
-async fn remove(job: &Arc<CopyJob>, extra: Vec<(String, ItemKind)>) {
-    for (path, kind) in extra {
-        if let Err(error) = remove_one(job, &path, kind).await {
-            job.tally.fail(&path, &error);
-            if error.is_fatal() {
-                return;
-            }
-        } else {
-            add(&job.tally.removed, 1);
-        }
-    }
-}
-
-async fn remove_one(job: &Arc<CopyJob>, path: &str, kind: ItemKind) -> Result<(), Error> {
-    let side = &job.target.side;
-    if job.options.dry_run {
-        let slash = if kind == ItemKind::Directory { "/" } else { "" };
-        job.tally.say(format!("remove {path}{slash}"));
-        return Ok(());
-    }
-    if kind != ItemKind::Directory {
-        return side.remove(&job.target.at(path), kind).await;
-    }
-    // Parents stand before their children; the removal goes from the end.
-    let (mut directories, mut next) = (vec![path.to_owned()], 0);
-    while let Some(directory) = directories.get(next).cloned() {
-        next += 1;
-        for item in side.list(&job.target.at(&directory)).await? {
-            names::check(&item.name)?;
-            let below = join(&directory, &item.name);
-            match item.kind {
-                ItemKind::Directory => directories.push(below),
-                kind => side.remove(&job.target.at(&below), kind).await?,
-            }
-        }
-    }
-    for directory in directories.iter().rev() {
-        side.remove(&job.target.at(directory), ItemKind::Directory).await?;
-    }
-    Ok(())
 }

@@ -5,9 +5,12 @@ use crate::remote::{self, connect_nfs, connect_smb};
 use crate::session::{EncryptArg, SessionArgs, SignArg};
 use crate::share_url::ShareUrl;
 use crate::user::{ask_silently, read_line};
+use ::copy::pairs::NameForm;
+use ::copy::smb_names::text_of;
 use ::copy::{Side, SidePath};
 use anyhow::{Context, Result};
 use client::{ChannelOpening, SmbClient, nfs};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -29,6 +32,9 @@ impl FromStr for CopyUrl {
         if text.is_empty() {
             return Err("the path is empty".into());
         }
+        if let Some(hint) = unc_hint(text) {
+            return Err(hint);
+        }
         let is_url = text.contains("://") || text.starts_with("nfs:") || text.starts_with("smb:");
         if !is_url {
             return Ok(Self::Local(text.into()));
@@ -38,6 +44,33 @@ impl FromStr for CopyUrl {
             remote::RemoteUrl::Nfs(url) => Self::Nfs(url),
         })
     }
+}
+
+/// The URL to use instead of a UNC path. A POSIX path may begin with two slashes, too: one that
+/// exists, or whose parent does, is such a path.
+fn unc_hint(text: &str) -> Option<String> {
+    let rest = match text.strip_prefix(r"\\") {
+        Some(rest) => rest,
+        None => {
+            let path = Path::new(text);
+            let is_there = path.exists() || path.parent().is_some_and(|parent| parent.exists());
+            text.strip_prefix("//").filter(|_| !is_there)?
+        }
+    };
+    let place = rest.replace('\\', "/");
+    let place = place.trim_start_matches('/');
+    Some(format!("this is a UNC path, not a directory; use \"smb://USER@{place}\""))
+}
+
+/// A typed path on a share. Names that SMB cannot hold are written as the copy writes them.
+fn share_path(folder: &str) -> String {
+    let folder = folder.replace('\\', "/");
+    let name = |name: &str| match name {
+        "." | ".." => name.to_owned(),
+        name => NameForm::Smb.of(NameForm::Smb, name),
+    };
+    let names: Vec<String> = folder.split('/').filter(|name| !name.is_empty()).map(name).collect();
+    names.join("/")
 }
 
 impl CopyUrl {
@@ -172,8 +205,7 @@ impl OpenConnections {
         };
         let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
         let label = format!("smb://{}:{}/{}", url.host, url.port, url.share);
-        let path = url.folder.replace('\\', "/").trim_matches('/').to_owned();
-        Ok(SidePath { side: Side::smb(label, tree), path })
+        Ok(SidePath { side: Side::smb(label, tree), path: share_path(&url.folder) })
     }
 
     async fn export(
@@ -195,7 +227,7 @@ impl OpenConnections {
         let label = format!("nfs://{}:{}/{folder}", url.host, url.port);
         let export = nfs::NfsExport::open(client, folder).await;
         let export = export.with_context(|| format!("/{folder}"))?;
-        Ok(SidePath { side: Side::nfs(label, export), path: name.to_owned() })
+        Ok(SidePath { side: Side::nfs(label, export), path: text_of(name.as_bytes()) })
     }
 
     /// Logs off.
@@ -231,9 +263,10 @@ fn local(path: &Path) -> Result<SidePath> {
             parent.join(name)
         }
     };
-    match (whole.parent(), whole.file_name().and_then(|name| name.to_str())) {
+    match (whole.parent(), whole.file_name()) {
         (Some(parent), Some(name)) => {
-            Ok(SidePath { side: Side::local(parent.to_owned()), path: name.to_owned() })
+            let path = text_of(name.as_bytes());
+            Ok(SidePath { side: Side::local(parent.to_owned()), path })
         }
         _ => Ok(SidePath { side: Side::local(whole), path: String::new() }),
     }
@@ -264,6 +297,23 @@ mod tests {
         assert!(matches!("nfs://h/e".parse(), Ok(CopyUrl::Nfs(_))));
         assert!(matches!("./a:b".parse(), Ok(CopyUrl::Local(_))));
         assert!("http://h/x".parse::<CopyUrl>().is_err() && "".parse::<CopyUrl>().is_err());
+    }
+
+    #[test]
+    fn unc_path_is_answered_with_its_url() {
+        for text in [r"\\nas\data\new", "//nas/data/new"] {
+            let error = text.parse::<CopyUrl>().unwrap_err();
+            assert!(error.contains("\"smb://USER@nas/data/new\""), "{error}");
+        }
+        for text in ["//tmp", "//tmp/new", "/nas/data/new"] {
+            assert!(matches!(text.parse(), Ok(CopyUrl::Local(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn typed_share_path_is_written_as_the_share_holds_it() {
+        assert_eq!(share_path("a:b/end./x"), "a\u{F022}b/end\u{F029}/x");
+        assert_eq!(share_path("\\a\\\u{F022}/"), "a/\u{F022}");
     }
 
     #[test]

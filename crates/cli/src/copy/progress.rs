@@ -2,8 +2,9 @@
 
 use super::place::names_more;
 use ::copy::{CopyTally, JobProgress, Side, Summary};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ pub async fn shown(
     quiet: bool,
     tally: &Arc<CopyTally>,
     sides: [Side; 2],
+    log: &mut MessageLog,
     copied: impl Future<Output = Summary>,
 ) -> Result<Summary> {
     let is_terminal = std::io::stderr().is_terminal() && !quiet;
@@ -30,33 +32,31 @@ pub async fn shown(
     let mut rate = Rate::default();
     let begun = Instant::now();
     let mut last_line = begun;
-    let end = |tally: &CopyTally| {
-        if is_terminal {
+    let mut show_messages = |always_clears: bool| {
+        let messages = tally.take_messages();
+        if is_terminal && (always_clears || !messages.is_empty()) {
             err!("\r\x1b[K");
         }
-        tally.take_messages().iter().for_each(|message| errln!("{message}"));
+        for message in messages {
+            log.write(&message);
+            errln!("{message}");
+        }
     };
     loop {
         tokio::select! {
             summary = &mut copied => {
-                end(tally);
+                show_messages(true);
                 return Ok(summary);
             }
             _ = tokio::signal::ctrl_c() => {
-                end(tally);
+                show_messages(true);
                 anyhow::bail!("interrupted; run the same command again to resume");
             }
             _ = ticks.tick() => {}
         }
         let progress = tally.progress();
         let per_second = rate.of(begun.elapsed(), progress.bytes);
-        let messages = tally.take_messages();
-        if !messages.is_empty() {
-            if is_terminal {
-                err!("\r\x1b[K");
-            }
-            messages.iter().for_each(|message| errln!("{message}"));
-        }
+        show_messages(false);
         let connections = sides.iter().map(Side::connections).max().unwrap_or(0);
         if is_terminal {
             err!("\r\x1b[K{}", line(&progress, per_second, connections));
@@ -64,6 +64,29 @@ pub async fn shown(
         } else if !quiet && last_line.elapsed() >= LINE_EVERY {
             last_line = Instant::now();
             errln!("{}", line(&progress, per_second, connections));
+        }
+    }
+}
+
+/// A file that receives the messages, if the user names one.
+#[derive(Debug)]
+pub struct MessageLog(Option<std::fs::File>);
+
+impl MessageLog {
+    /// Opens the file for appending.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else { return Ok(Self(None)) };
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        Ok(Self(Some(file.with_context(|| path.display().to_string())?)))
+    }
+
+    /// Appends a message. A full disk does not end the copy.
+    pub fn write(&mut self, message: &str) {
+        if let Some(file) = &mut self.0 {
+            let _ = writeln!(file, "{message}");
         }
     }
 }

@@ -9,7 +9,9 @@
 use crate::support::MeasuringTurn;
 use crate::support::Setup;
 use crate::support::library;
-use client::nfs::{Disposition, NfsClient, NfsExport, NfsOptions, NfsSetAttributes, NfsTarget};
+use client::nfs::{
+    Disposition, NfsClient, NfsDirectoryEntry, NfsExport, NfsOptions, NfsSetAttributes, NfsTarget,
+};
 use client::{Error, SmbOpenHow, SmbTree};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -62,7 +64,7 @@ impl ReportedFile {
         Self { size_bytes, is_hidden: Some(attributes & HIDDEN != 0), written: written.0 }
     }
 
-    fn over_nfs(entry: &client::nfs::NfsDirectoryEntry) -> Self {
+    fn over_nfs(entry: &NfsDirectoryEntry) -> Self {
         let [_, NfsTime { seconds, nanoseconds }] = entry.times;
         let seconds = u64::try_from(seconds).unwrap() + SECONDS_1601_TO_1970;
         let written = seconds * 10_000_000 + u64::from(nanoseconds / 100);
@@ -123,8 +125,11 @@ impl ReadingClient {
                 reported.collect()
             }
             Self::Export(export) => {
-                let listed = export.list(directory).await.unwrap().into_iter();
-                listed.map(|entry| (entry.name.clone(), ReportedFile::over_nfs(&entry))).collect()
+                let listed = export.list(directory).await.unwrap();
+                listed
+                    .iter()
+                    .map(|entry| (entry.name_text(), ReportedFile::over_nfs(entry)))
+                    .collect()
             }
         }
     }

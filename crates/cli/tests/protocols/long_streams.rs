@@ -270,7 +270,7 @@ fn long_stream_follows_its_file_over_nfs() {
     let export = runtime.block_on(library::export(nfs, "data"));
     let names = |path: &str| -> Vec<String> {
         let listed = runtime.block_on(export.list(path)).unwrap();
-        listed.into_iter().map(|entry| entry.name).collect()
+        listed.iter().map(client::nfs::NfsDirectoryEntry::name_text).collect()
     };
     assert_eq!(names(""), ["f"], "the directory of long streams is not listed");
     assert!(runtime.block_on(export.stat(STORE)).is_err());

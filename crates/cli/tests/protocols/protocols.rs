@@ -70,8 +70,13 @@ fn changes_of_one_protocol_are_visible_to_the_other() {
         smb.rename("dir/file", "dir/new name", false).await.unwrap();
         assert_eq!(nfs.read(&theirs, 0, 100).await.unwrap()[..], *b"by", "by its handle");
         nfs.close(theirs).await.unwrap();
-        let names: Vec<String> =
-            nfs.list("dir").await.unwrap().into_iter().map(|entry| entry.name).collect();
+        let names: Vec<String> = nfs
+            .list("dir")
+            .await
+            .unwrap()
+            .iter()
+            .map(client::nfs::NfsDirectoryEntry::name_text)
+            .collect();
         assert_eq!(names, ["new name"]);
         let found = nfs.stat("dir/new name").await.unwrap();
         assert_eq!(found.size_bytes, smb.stat("dir/new name").await.unwrap().size_bytes);

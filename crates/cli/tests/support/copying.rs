@@ -33,11 +33,15 @@ impl SmbAndNfsServer {
     }
 }
 
-/// The command, with a state folder of its own.
+/// The command, with a state folder of its own and robocopy's exit codes.
 pub fn command(state: &Path, arguments: &[&str]) -> Command {
     let mut command = anabranch();
     command.arg("copy").args(arguments).args(["--json", "-", "--quiet", "--any-interface"]);
-    command.arg("--state").arg(state).env("ANABRANCH_PASSWORD", PASSWORD);
+    command
+        .arg("--robocopy-exit-codes")
+        .arg("--state")
+        .arg(state)
+        .env("ANABRANCH_PASSWORD", PASSWORD);
     command
 }
 

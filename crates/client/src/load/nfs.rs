@@ -72,7 +72,7 @@ impl Storage for NfsExport {
 
     async fn list(&self, path: &str) -> Result<Vec<(String, bool)>, Error> {
         let entries = NfsExport::list(self, path).await?;
-        Ok(entries.into_iter().map(|entry| (entry.name, entry.is_directory)).collect())
+        Ok(entries.iter().map(|entry| (entry.name_text(), entry.is_directory)).collect())
     }
 
     async fn remove(&self, path: &str) -> Result<(), Error> {

@@ -53,7 +53,7 @@ const HANDLES: Bitmap4 = Bitmap4::of(&[attribute::FILEHANDLE]);
 pub struct NfsExport {
     client: NfsClient,
     root: FileHandle,
-    directories: Arc<Mutex<HashMap<String, FileHandle>>>,
+    directories: Arc<Mutex<HashMap<Vec<u8>, FileHandle>>>,
 }
 
 /// Create mode of an open.
@@ -77,8 +77,8 @@ pub struct NfsFile {
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsDirectoryEntry {
-    /// Name; invalid UTF-8 is replaced.
-    pub name: String,
+    /// Name; a server may list names that are not UTF-8.
+    pub name: Vec<u8>,
     /// File id.
     pub id: u64,
     /// True for a directory.
@@ -95,6 +95,14 @@ pub struct NfsDirectoryEntry {
     pub mode: u32,
     /// Access and modification time.
     pub times: [NfsTime; 2],
+}
+
+impl NfsDirectoryEntry {
+    /// The name as text; what is not UTF-8 is replaced.
+    #[must_use]
+    pub fn name_text(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
 }
 
 pub(super) fn put(handle: &FileHandle) -> Operation<'static> {
@@ -125,7 +133,7 @@ impl NfsExport {
     /// # Errors
     /// The server's refusal.
     pub async fn open(client: NfsClient, path: &str) -> Result<Self, Error> {
-        let root = walk(&client, None, path).await?;
+        let root = walk(&client, None, path.as_bytes()).await?;
         Ok(Self { client, root, directories: Arc::default() })
     }
 
@@ -136,7 +144,7 @@ impl NfsExport {
     }
 
     /// The handle of a directory, from the cache or the server.
-    pub(super) async fn directory(&self, path: &str) -> Result<FileHandle, Error> {
+    pub(super) async fn directory(&self, path: &[u8]) -> Result<FileHandle, Error> {
         if path.is_empty() {
             return Ok(self.root);
         }
@@ -148,7 +156,7 @@ impl NfsExport {
         Ok(handle)
     }
 
-    fn remember(&self, path: &str, handle: FileHandle) {
+    fn remember(&self, path: &[u8], handle: FileHandle) {
         let mut directories = self.directories.lock();
         if directories.len() < DIRECTORIES_MAX {
             directories.insert(path.to_owned(), handle);
@@ -156,17 +164,17 @@ impl NfsExport {
     }
 
     /// The parent directory of a path, and the last component.
-    pub(super) async fn parent<'p>(&self, path: &'p str) -> Result<(FileHandle, &'p [u8]), Error> {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        Ok((self.directory(folder).await?, name.as_bytes()))
+    pub(super) async fn parent<'p>(&self, path: &'p [u8]) -> Result<(FileHandle, &'p [u8]), Error> {
+        let (folder, name) = split(path);
+        Ok((self.directory(folder).await?, name))
     }
 
     /// Creates a directory.
     ///
     /// # Errors
     /// The server's refusal.
-    pub async fn make_directory(&self, path: &str) -> Result<(), Error> {
-        let (parent, name) = self.parent(path).await?;
+    pub async fn make_directory(&self, path: impl AsRef<[u8]>) -> Result<(), Error> {
+        let (parent, name) = self.parent(path.as_ref()).await?;
         let mode = NfsAttributes { mode: Some(0o755), ..NfsAttributes::default() };
         let mut buffer = Vec::new();
         let attributes = mode.to_fattr(&mut buffer);
@@ -179,7 +187,7 @@ impl NfsExport {
         results.succeed::<CreateResult>(number).map_err(refused(number))?;
         let number = OperationNumber::GETFH;
         let handle = results.succeed(number).map_err(refused(number))?;
-        self.remember(path, handle);
+        self.remember(path.as_ref(), handle);
         Ok(())
     }
 
@@ -187,8 +195,12 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn open_file(&self, path: &str, disposition: Disposition) -> Result<NfsFile, Error> {
-        let (parent, name) = self.parent(path).await?;
+    pub async fn open_file(
+        &self,
+        path: impl AsRef<[u8]>,
+        disposition: Disposition,
+    ) -> Result<NfsFile, Error> {
+        let (parent, name) = self.parent(path.as_ref()).await?;
         let mode = NfsAttributes { mode: Some(0o644), ..NfsAttributes::default() };
         let mut buffer = Vec::new();
         let attributes = mode.to_fattr(&mut buffer);
@@ -292,8 +304,8 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn stat(&self, path: &str) -> Result<NfsDirectoryEntry, Error> {
-        let (parent, name) = self.parent(path).await?;
+    pub async fn stat(&self, path: impl AsRef<[u8]>) -> Result<NfsDirectoryEntry, Error> {
+        let (parent, name) = self.parent(path.as_ref()).await?;
         let attributes = Operation::GetAttr(GetAttrArgs { requested: LISTED });
         let lookup = Operation::Lookup(LookupArgs { name });
         let operations = [put(&parent), lookup, Operation::GetFh, attributes];
@@ -313,8 +325,8 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn list(&self, path: &str) -> Result<Vec<NfsDirectoryEntry>, Error> {
-        let directory = self.directory(path).await?;
+    pub async fn list(&self, path: impl AsRef<[u8]>) -> Result<Vec<NfsDirectoryEntry>, Error> {
+        let directory = self.directory(path.as_ref()).await?;
         let mut entries = Vec::new();
         let (mut cookie, mut cookie_verifier) = (0, Verifier::default());
         loop {
@@ -341,12 +353,20 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::make_directory`].
-    pub async fn remove(&self, path: &str) -> Result<(), Error> {
-        let (parent, name) = self.parent(path).await?;
-        self.directories.lock().remove(path);
+    pub async fn remove(&self, path: impl AsRef<[u8]>) -> Result<(), Error> {
+        let (parent, name) = self.parent(path.as_ref()).await?;
+        self.directories.lock().remove(path.as_ref());
         let remove = Operation::Remove(RemoveArgs { name });
         let answer = self.client.compound(&[put(&parent), remove]).await?;
         result::<ChangeInfo>(&answer, PUT, OperationNumber::REMOVE).map(drop)
+    }
+}
+
+/// The folder of a path, and its name there.
+pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (b"", path),
     }
 }
 
@@ -359,7 +379,7 @@ pub(super) fn for_put(results: &mut wire::nfs::CompoundResults<'_>) -> Result<()
 pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<NfsDirectoryEntry, Error> {
     let attributes = attributes.attributes().map_err(|_| Error::Hostile("malformed attributes"))?;
     Ok(NfsDirectoryEntry {
-        name: String::from_utf8_lossy(name).into_owned(),
+        name: name.to_vec(),
         id: attributes.fileid.unwrap_or_default(),
         is_directory: attributes.file_type == Some(FileType::Directory),
         size_bytes: attributes.size.unwrap_or_default(),
@@ -378,9 +398,10 @@ pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<NfsDirectoryE
 async fn walk(
     client: &NfsClient,
     start: Option<FileHandle>,
-    path: &str,
+    path: &[u8],
 ) -> Result<FileHandle, Error> {
-    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    let names: Vec<&[u8]> =
+        path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
     if names.len() > PATH_COMPONENTS_MAX {
         return Err(Error::Misuse("the path has too many components"));
     }
@@ -393,7 +414,7 @@ async fn walk(
         let first = from.number();
         let mut operations = vec![from];
         for name in step {
-            operations.push(Operation::Lookup(LookupArgs { name: name.as_bytes() }));
+            operations.push(Operation::Lookup(LookupArgs { name }));
         }
         operations.push(Operation::GetFh);
         let answer = client.compound(&operations).await?;

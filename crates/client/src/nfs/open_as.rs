@@ -31,10 +31,10 @@ impl NfsExport {
     /// See [`NfsExport::make_directory`].
     pub async fn open_as(
         &self,
-        path: &str,
+        path: impl AsRef<[u8]>,
         wish: NfsOpenParameters,
     ) -> Result<(NfsFile, Option<ClientDelegation>), Error> {
-        let (parent, name) = self.parent(path).await?;
+        let (parent, name) = self.parent(path.as_ref()).await?;
         let mut buffer = Vec::new();
         let mode = NfsAttributes { mode: Some(0o644), ..NfsAttributes::default() };
         let create = NfsOpenHow::Create(NfsCreateHow::Unchecked(mode.to_fattr(&mut buffer)));

@@ -3,7 +3,7 @@
 
 use super::client::refused;
 use super::export::{
-    LISTED, NfsDirectoryEntry, NfsExport, NfsFile, PUT, entry, for_put, put, result,
+    LISTED, NfsDirectoryEntry, NfsExport, NfsFile, PUT, entry, for_put, put, result, split,
 };
 use crate::error::Error;
 use bytes::Bytes;
@@ -94,10 +94,10 @@ impl NfsExport {
     /// The server's refusal.
     pub async fn get(
         &self,
-        path: &str,
+        path: impl AsRef<[u8]>,
         length_bytes: u32,
     ) -> Result<(Bytes, NfsDirectoryEntry), Error> {
-        let (parent, name) = self.parent(path).await?;
+        let (parent, name) = self.parent(path.as_ref()).await?;
         let state_id = StateId::CURRENT;
         let operations = [
             put(&parent),
@@ -142,13 +142,13 @@ impl NfsExport {
     /// Like [`NfsExport::get`].
     pub async fn put(
         &self,
-        temporary: &str,
-        path: &str,
+        temporary: impl AsRef<[u8]>,
+        path: impl AsRef<[u8]>,
         data: &[u8],
         facts: &NfsSetAttributes,
     ) -> Result<(), Error> {
-        let (parent, old_name) = self.parent(temporary).await?;
-        let (_, new_name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (parent, old_name) = self.parent(temporary.as_ref()).await?;
+        let (_, new_name) = split(path.as_ref());
         let (state_id, mut made, mut set) = (StateId::CURRENT, Vec::new(), Vec::new());
         let how = NfsOpenHow::Create(NfsCreateHow::Unchecked(emptied(&mut made)));
         let (size, mut sized) = (Some(data.len() as u64), Vec::new());
@@ -169,7 +169,7 @@ impl NfsExport {
         operations.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
         operations.push(Operation::Close(CloseArgs { sequence_id: 0, state_id }));
         operations.push(Operation::RestoreFh);
-        operations.push(Operation::Rename(RenameArgs { old_name, new_name: new_name.as_bytes() }));
+        operations.push(Operation::Rename(RenameArgs { old_name, new_name }));
         let answer = self.client().compound(&operations).await?;
         let mut results = answer.results()?;
         for_put(&mut results)?;
@@ -181,7 +181,7 @@ impl NfsExport {
             if !is_closed {
                 let _ = self.close(opened).await;
             }
-            let _ = self.remove(temporary).await;
+            let _ = self.remove(&temporary).await;
         }
         done
     }
@@ -192,10 +192,10 @@ impl NfsExport {
     /// See [`NfsExport::get`].
     pub async fn open_for(
         &self,
-        path: &str,
+        path: impl AsRef<[u8]>,
         purpose: OpenFor,
     ) -> Result<(NfsFile, NfsDirectoryEntry), Error> {
-        let (parent, name) = self.parent(path).await?;
+        let (parent, name) = self.parent(path.as_ref()).await?;
         let mut made = Vec::new();
         let (access, how) = match purpose {
             OpenFor::Reading => (ShareAccess::READ, NfsOpenHow::NoCreate),
@@ -229,10 +229,10 @@ impl NfsExport {
     /// See [`NfsExport::get`].
     pub async fn set_directory_facts(
         &self,
-        path: &str,
+        path: impl AsRef<[u8]>,
         facts: &NfsSetAttributes,
     ) -> Result<(), Error> {
-        let handle = self.directory(path).await?;
+        let handle = self.directory(path.as_ref()).await?;
         self.set_of(handle, StateId::ANONYMOUS, facts).await
     }
 
@@ -255,9 +255,9 @@ impl NfsExport {
     ///
     /// # Errors
     /// See [`NfsExport::get`].
-    pub async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
-        let (source, old_name) = self.parent(from).await?;
-        let (target, new_name) = self.parent(to).await?;
+    pub async fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<(), Error> {
+        let (source, old_name) = self.parent(from.as_ref()).await?;
+        let (target, new_name) = self.parent(to.as_ref()).await?;
         let operations = [
             put(&source),
             Operation::SaveFh,

@@ -280,12 +280,7 @@ fn measure(
     let (begun, before) = (Instant::now(), used()?);
     let output = command.output().with_context(|| tool.name())?;
     let (seconds, after) = (begun.elapsed().as_secs_f64(), used()?);
-    // `anabranch copy` exits with 1 after it has copied something.
-    let is_right = match tool {
-        Tool::Anabranch { .. } => output.status.code() == Some(1),
-        _ => output.status.success(),
-    };
-    if !is_right {
+    if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
         bail!("{}: {}", tool.name(), String::from_utf8_lossy(&said));
     }
