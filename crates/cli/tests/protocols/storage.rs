@@ -44,7 +44,7 @@ fn full_disk_is_reported_and_writes_resume_when_space_is_freed() {
     };
     assert_eq!(refused, DISK_FULL);
     assert!(written > 8);
-    let said = server.logged("no space left");
+    let said = server.logged("no space is left");
     for part in ["ERROR", "share=\"data\"", "path=\"large\"", &format!("user=\"{}\"", user())] {
         assert!(said.contains(part), "{part} is not in {said}");
     }
