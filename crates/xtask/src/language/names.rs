@@ -144,10 +144,10 @@ const NOUNS: [&str; 21] = [
     "Warning", "Meaning",
 ];
 /// First words of a test's name that leave its subject out.
-const TEST_OPENERS: [&str; 23] = [
-    "a", "an", "how", "it", "nobody", "that", "the", "there", "these", "they", "this", "those",
-    "what", "whatever", "when", "where", "whether", "which", "who", "whoever", "whom", "whose",
-    "why",
+const TEST_OPENERS: [&str; 26] = [
+    "a", "an", "how", "it", "its", "nobody", "nothing", "others", "that", "the", "there", "these",
+    "they", "this", "those", "what", "whatever", "when", "where", "whether", "which", "who",
+    "whoever", "whom", "whose", "why",
 ];
 /// Names that Rust gives to one type a module, by custom.
 const SHARED: [&str; 4] = ["Args", "Error", "Result", "Fixture"];
@@ -260,6 +260,9 @@ mod tests {
             "who_names_nothing_is_let_in",
             "what_is_left_is_shown",
             "whoever_is_first_has_it",
+            "nothing_is_changed",
+            "others_wait",
+            "its_owner_may_read_it",
             "the",
         ] {
             assert!(opens_without_subject(name), "{name}");

@@ -1,4 +1,6 @@
 //! Sentences of comments: consecutive comment lines are one paragraph, code blocks are left out.
+//! The literals of `#[doc = ...]` count as comments, whether they stand in the attribute or in the
+//! table of a macro that writes it.
 
 /// Words that open a sentence before any subject is named.
 const OPENERS: [&str; 10] = [
@@ -21,9 +23,10 @@ pub struct Sentence {
     pub text: String,
 }
 
-/// The sentences of all comments in a source file.
+/// The sentences of all comments and documenting literals in a source file.
 pub fn of(source: &str) -> Vec<Sentence> {
     let mut sentences = Vec::new();
+    let has_table = source.contains("#[doc = $");
     let mut paragraph = String::new();
     let mut begun = 0;
     let mut in_code = false;
@@ -36,6 +39,9 @@ pub fn of(source: &str) -> Vec<Sentence> {
         let begins = prose.is_some_and(|t| t.starts_with("- ") || t.starts_with("* "));
         if prose.is_none() || begins {
             split(begun, &std::mem::take(&mut paragraph), &mut sentences);
+        }
+        if let Some(literal) = documenting_literal(line, has_table) {
+            split(at + 1, literal, &mut sentences);
         }
         let Some(prose) = prose else {
             in_code &= comment.is_some();
@@ -68,6 +74,22 @@ pub fn opens_without_subject(sentence: &str) -> bool {
 fn comment_text(line: &str) -> Option<&str> {
     let text = line.trim_start().strip_prefix("//")?;
     Some(text.strip_prefix(['/', '!']).unwrap_or(text))
+}
+
+/// The text of a literal that becomes a comment: of `#[doc = "..."]`, or, in a file whose macro
+/// writes that attribute, the last literal of an entry of its table. Such a text ends with a full
+/// stop, other literals do not.
+fn documenting_literal(line: &str, has_table: bool) -> Option<&str> {
+    let line = line.trim();
+    let text = match line.strip_prefix("#[doc = \"") {
+        Some(attribute) => attribute.split_once("\"]")?.0,
+        None if has_table && comment_text(line).is_none() => {
+            let entry = line.trim_end_matches([';', ')', ',']).strip_suffix('"')?;
+            entry.rsplit_once('"').map_or(entry, |(_, text)| text)
+        }
+        None => return None,
+    };
+    text.ends_with('.').then_some(text)
 }
 
 fn is_prose(text: &str) -> bool {
@@ -118,6 +140,30 @@ mod tests {
     fn sentence_has_the_line_of_its_paragraph() {
         let found = of("fn f() {}\n\n    // The server\n    // waits.\n");
         assert_eq!(found, [Sentence { line: 3, text: "The server waits.".into() }]);
+    }
+
+    #[test]
+    fn literal_that_a_macro_turns_into_a_comment_is_read() {
+        let table = "macro_rules! table {\n    ($($n:ident, $doc:literal;)*) => {\n\
+                     $(#[doc = $doc] pub const $n: u8 = 0;)*\n    };\n}\n\
+                     table! {\n    A = 1, \"Who may do it.\";\n    B = \"key\", \"The owner. What is left.\";\n}\n";
+        let found = of(table);
+        let shown: Vec<_> = found.iter().map(|s| (s.line, s.text.as_str())).collect();
+        assert_eq!(shown, [(7, "Who may do it."), (8, "The owner."), (8, "What is left.")]);
+        let openers = found.iter().filter(|s| opens_without_subject(&s.text)).count();
+        assert_eq!(openers, 2);
+    }
+
+    #[test]
+    fn literal_of_an_attribute_is_read_and_other_literals_are_not() {
+        assert_eq!(texts("#[doc = \"What it is.\"]\npub const A: u8 = 1;\n"), ["What it is."]);
+        assert!(texts("let text = \"What it is.\";\n").is_empty());
+    }
+
+    #[test]
+    fn literal_on_a_line_of_a_macro_call_is_read() {
+        let call = "#[doc = $what]\noid!(\n    name,\n    \"Those of MIT.\"\n);\noid!(b, b\"x.\", \"Kerberos 5.\");\n";
+        assert_eq!(texts(call), ["Those of MIT.", "Kerberos 5."]);
     }
 
     #[test]
