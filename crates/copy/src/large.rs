@@ -152,7 +152,7 @@ async fn fill(
     let ends = Arc::new(ends);
     let filled = fill_open(job, &from, item, &ends, fresh, resume).await;
     let Some(ends) = Arc::into_inner(ends) else {
-        return Err(Error::Refused("a block is still under way".into()));
+        return Err(Error::Refused("a block is still in flight".into()));
     };
     let closed = source.close(ends.source).await;
     let set = match filled {

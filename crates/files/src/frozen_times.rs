@@ -137,7 +137,7 @@ pub(crate) struct TimeFreeze {
     pub changed: bool,
     /// Changes in flight that have not restored the change time yet.
     in_flight: u32,
-    /// Those among them that move the other times, too.
+    /// Changes in flight that also move the other times.
     data_in_flight: u32,
     /// Times before the first change in flight: a later one may read a time that it moved.
     before: TimesBefore,

@@ -564,9 +564,9 @@ impl OpenFile {
 
 /// Node that a read uses.
 pub(crate) enum ReadingNode<'a> {
-    /// That of the open.
+    /// The open's node.
     Shared(&'a Arc<dyn Node>),
-    /// One that leaves the last access time alone.
+    /// A node whose reads leave the last access time alone.
     Noatime(Arc<dyn Node>),
 }
 

@@ -70,7 +70,7 @@ impl CachedVfs {
         state.recent.begin(directory, name)
     }
 
-    /// The handle of a node of this path. That of a created file is cached, because it never
+    /// The handle of a node of this path. The handle of a created file is cached, because it never
     /// changes.
     pub(crate) fn handle_of_created(
         &self,

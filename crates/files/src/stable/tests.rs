@@ -162,7 +162,7 @@ fn sync_that_panics_fails_its_waiters_and_no_others() {
 }
 
 #[test]
-fn nothing_changed_is_stable_at_once() {
+fn empty_set_is_stable_at_once() {
     let bench = SyncBench::new();
     assert_eq!(bench.files.make_stable(UnstableObjects::default()).now_or_never(), Some(Ok(())));
     assert!(bench.later.take().is_empty());

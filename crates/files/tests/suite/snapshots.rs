@@ -51,7 +51,7 @@ fn snapshot_open_uses_rights_of_its_time() {
 }
 
 #[test]
-fn nothing_in_a_previous_version_is_changed() {
+fn previous_version_refuses_each_change() {
     let (served, kept) = serve_kept();
     let open = |plan| now(served.files.open(&kept, &served.alice, plan)).map(|o| o.open);
     for refused in [

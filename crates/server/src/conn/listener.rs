@@ -116,7 +116,7 @@ impl<P: Protocol> Listener<P> {
                 }
                 Ok(RunOutcome::Ended(end)) => self.count_end(&end, peer),
                 Err(panic) => {
-                    tracing::error!(%peer, what = message_of(&*panic), "{} connection closed: a defect of this server", P::NAME);
+                    tracing::error!(%peer, detail = message_of(&*panic), "{} connection closed: a defect of this server", P::NAME);
                     self.connections.count_end("defect");
                 }
             }
