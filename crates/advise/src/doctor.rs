@@ -69,7 +69,7 @@ type DoctorCheck = fn(&DoctorFacts) -> Vec<DoctorFinding>;
 /// All checks in the order of the report, from the machine to the shares.
 const RULES: [DoctorCheck; 16] = [
     system::kernel,
-    system::processor,
+    system::cpu,
     system::memory,
     system::clock,
     system::descriptors,

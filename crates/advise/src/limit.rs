@@ -74,16 +74,8 @@ pub fn bindings(facts: &MeasurementFacts) -> Vec<Binding> {
     if facts.best().is_none() {
         return Vec::new();
     }
-    let known: [fn(&MeasurementFacts) -> Option<Binding>; 8] = [
-        client_network,
-        client_processor,
-        server_processor,
-        share,
-        latency,
-        queue_depth,
-        file,
-        request_size,
-    ];
+    let known: [fn(&MeasurementFacts) -> Option<Binding>; 8] =
+        [client_network, client_cpu, server_cpu, share, latency, queue_depth, file, request_size];
     let mut found: Vec<Binding> = known.iter().filter_map(|rule| rule(facts)).collect();
     found.extend(disk(facts));
     if found.is_empty() {
@@ -113,7 +105,7 @@ pub(crate) fn link_used(facts: &MeasurementFacts) -> f64 {
 }
 
 /// Utilisation of the client's CPUs by the busiest load.
-pub(crate) fn processors_used(facts: &MeasurementFacts) -> f64 {
+pub(crate) fn cpus_used(facts: &MeasurementFacts) -> f64 {
     let busy = facts.cells.iter().map(|cell| cell.client_cpus).fold(0.0, f64::max);
     busy / facts.client.cpus.max(1) as f64
 }
@@ -125,13 +117,13 @@ fn client_network(facts: &MeasurementFacts) -> Option<Binding> {
     if used >= FULL { binding(Limit::ClientNetwork, evidence) } else { None }
 }
 
-fn client_processor(facts: &MeasurementFacts) -> Option<Binding> {
-    let used = processors_used(facts);
+fn client_cpu(facts: &MeasurementFacts) -> Option<Binding> {
+    let used = cpus_used(facts);
     let evidence = format!("{:.0} % of {} CPUs is used", used * 100.0, facts.client.cpus);
     if used >= FULL { binding(Limit::ClientCpu, evidence) } else { None }
 }
 
-fn server_processor(facts: &MeasurementFacts) -> Option<Binding> {
+fn server_cpu(facts: &MeasurementFacts) -> Option<Binding> {
     let busy = facts.cells.iter().filter_map(|cell| cell.server_cpus).fold(0.0, f64::max);
     // The value is known only if the server runs on this machine.
     let used = busy / facts.client.cpus.max(1) as f64;

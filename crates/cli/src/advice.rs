@@ -63,9 +63,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         RemoteUrl::Smb(share) => remote::password(share, args.password_stdin)?,
         RemoteUrl::Nfs(_) => String::new(),
     };
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(processors.min(8))
+        .worker_threads(cpus.min(8))
         .enable_all()
         .build()?;
     let most = PATIENCE + Duration::from_secs(args.seconds.into());

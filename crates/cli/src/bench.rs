@@ -224,13 +224,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         print_together(args, &clients::measure(count, &args.hosts, &password)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let writes = args.csv.is_some() || args.html.is_some() || args.charts.is_some();
     let switches = arms.iter().any(|arm| arm.metadata_cache.is_some());
     if let ([plan], [arm], false) = (&loads.plans[..], &arms[..], writes || switches) {
         // A thread of another program's command line is a request in flight: few threads serve all.
-        let threads =
-            if args.program.is_some() { plan.threads.min(processors) } else { plan.threads };
+        let threads = if args.program.is_some() { plan.threads.min(cpus) } else { plan.threads };
         let report = runtime(threads)?.block_on(async {
             match &args.url {
                 RemoteUrl::Smb(url) => measure_smb(args, url, plan.clone(), &password, arm).await,
@@ -244,7 +243,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bail!("--small-files runs once: run it once for each kind of connection");
     }
     let threads = loads.plans.iter().map(|plan| plan.threads).max().unwrap_or(1);
-    let measured = runtime(threads.min(processors))?.block_on(async {
+    let measured = runtime(threads.min(cpus))?.block_on(async {
         match &args.url {
             RemoteUrl::Smb(url) => compare_smb(args, url, &loads, &password, &arms).await,
             RemoteUrl::Nfs(url) => compare_nfs(args, url, &loads, &arms).await,

@@ -40,8 +40,8 @@ fn fixture(local: &Arc<LocalVfs>, is_cached: bool) -> Fixture {
     Fixture { files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller }
 }
 
-/// CPU time of this thread, which shares the processor.
-fn processor_time() -> Duration {
+/// CPU time of this thread, which shares the CPU.
+fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
 }
@@ -70,13 +70,13 @@ impl Fixture {
 
     /// CPU time of each round, in microseconds.
     fn cost(&self, from: usize, round: &dyn Fn(&Self, usize)) -> f64 {
-        let start = processor_time();
+        let start = cpu_time();
         let mut rounds = 0;
-        while rounds < ROUNDS && processor_time() - start < LONGEST {
+        while rounds < ROUNDS && cpu_time() - start < LONGEST {
             round(self, from + rounds);
             rounds += 1;
         }
-        (processor_time() - start).as_secs_f64() * 1e6 / rounds as f64
+        (cpu_time() - start).as_secs_f64() * 1e6 / rounds as f64
     }
 }
 

@@ -21,17 +21,17 @@ const TAKE_MAX: Duration = Duration::from_secs(2);
 pub fn check(target: &FuzzFunction, input: &[u8]) {
     (target.set_up)();
     HEAP.reset_peak_usage();
-    let (before, start) = (HEAP.current_usage(), processor_time());
+    let (before, start) = (HEAP.current_usage(), cpu_time());
     (target.run)(input);
     let used = HEAP.peak_usage().saturating_sub(before);
     let may = (target.memory_bytes_max)(input.len());
     assert!(used <= may, "{used} bytes of memory for {} of input; at most {may}", input.len());
-    let took = processor_time() - start;
+    let took = cpu_time() - start;
     assert!(took <= TAKE_MAX, "{took:?}");
 }
 
 /// CPU time of this thread; targets use no other thread.
-fn processor_time() -> Duration {
+fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -17,8 +17,8 @@ use crate::conn::threads::{ConnectionThreads, EVEN_OUT_EVERY, ThreadAssignments}
 use crate::conn::tls;
 use crate::host::ProcessHost;
 use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN};
+use crate::machine::cpu_time::ThreadClock;
 use crate::machine::descriptors::{self, DescriptorPlan};
-use crate::machine::processor::ThreadClock;
 use crate::metadata_cache::MetadataCaches;
 use crate::nfs_service::NfsService;
 use crate::observe::audit::Audit;
@@ -203,7 +203,7 @@ impl Service {
             features: Arc::new(features),
             ports: listening.map(SocketAddr::port).collect(),
             shares: Arc::default(),
-            processor: Arc::default(),
+            cpu_times: Arc::default(),
             exported: Arc::default(),
             limits: self.limits.clone(),
         })
@@ -494,8 +494,8 @@ fn connections_of(config: &ServerConfig, max: usize) -> Arc<ConnectionTable> {
 /// Starts one thread per CPU, but at least two: with a single CPU the kernel scheduler divides the
 /// time between two threads better than one thread can.
 fn threads() -> Result<ConnectionThreads, StartError> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    ConnectionThreads::start(processors.max(2)).map_err(|error| {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    ConnectionThreads::start(cpus.max(2)).map_err(|error| {
         StartError(format!(
             "cannot start connection threads: {error}; raise TasksMax or LimitNPROC"
         ))

@@ -58,13 +58,13 @@ impl WorkerPool {
     /// Outside of a runtime.
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let bounds = QueueBounds {
             calls: WORKER_QUEUE_MAX,
             holder_calls: WORKER_QUEUE_PER_HOLDER_MAX,
             holder_floor: WORKER_QUEUE_FLOOR,
             threads,
-            processors,
+            cpus,
             all_wait: false,
         };
         let syncs = QueueBounds { threads: SYNC_WORKERS, all_wait: true, ..bounds };

@@ -65,7 +65,7 @@ pub(super) fn kernel(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     found
 }
 
-pub(super) fn processor(facts: &DoctorFacts) -> Vec<DoctorFinding> {
+pub(super) fn cpu(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let has = |flag: &str| facts.cpu_flags.iter().any(|one| one == flag);
     let cores = facts.cpus;
     let finding = if facts.cpu_flags.is_empty() {

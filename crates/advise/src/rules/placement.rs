@@ -1,7 +1,7 @@
 //! Rules about the distance of client and server, and about concurrency.
 
 use super::{RuleFinding, Weight, clients_needed};
-use crate::limit::{link_used, processors_used};
+use crate::limit::{cpus_used, link_used};
 use crate::probe::DISTANT_MS;
 use crate::{MeasurementFacts, WorkloadClass, size};
 
@@ -60,7 +60,7 @@ pub(super) fn warm_up(facts: &MeasurementFacts) -> Option<RuleFinding> {
 
 pub(super) fn more_clients(facts: &MeasurementFacts) -> Option<RuleFinding> {
     let best = facts.best()?.bytes_per_second;
-    let (link, processors) = (link_used(facts), processors_used(facts));
+    let (link, cpus) = (link_used(facts), cpus_used(facts));
     if let Some(target) = facts.target_bytes_per_second {
         let single = facts.cells.iter().filter(|cell| cell.connections == facts.fewest());
         let single = single.map(|cell| cell.bytes_per_second).fold(0.0, f64::max);
@@ -75,7 +75,7 @@ pub(super) fn more_clients(facts: &MeasurementFacts) -> Option<RuleFinding> {
     }
     let text = "this client is at its limit, but the share may not be: measure with a second \
                 client at the same time, and spread the work over more clients";
-    (link.max(processors) >= AT_LIMIT).then(|| RuleFinding::new(Weight::Consider, text))
+    (link.max(cpus) >= AT_LIMIT).then(|| RuleFinding::new(Weight::Consider, text))
 }
 
 pub(super) fn machine_size(facts: &MeasurementFacts) -> Option<RuleFinding> {

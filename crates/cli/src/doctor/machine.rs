@@ -1,4 +1,4 @@
-//! Facts from the kernel: release, system calls, processor, memory, clock and limits.
+//! Facts from the kernel: release, system calls, CPU, memory, clock and limits.
 
 use crate::channels::own_interfaces;
 use advise::doctor::{ClockFacts, DoctorFacts, NetworkInterfaceFacts, SystemLimits};

@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, LocalSet};
 
 const FILE_BYTES: u64 = 1 << 20;
 /// CPUs of the server and of the load generator.
-const PROCESSORS: [usize; 2] = [0, 1];
+const CPUS: [usize; 2] = [0, 1];
 /// Pause in which threads finish their work after the reply.
 const SETTLE: Duration = Duration::from_millis(1);
 
@@ -153,9 +153,9 @@ impl CostServer {
         setup.shares +=
             &format!("[[share]]\nname = \"free\"\npath = \"{path}\"\nnfs_squash = \"none\"\n");
         if std::thread::available_parallelism().unwrap().get() > 1 {
-            let on = ["taskset", "--cpu-list", &PROCESSORS[0].to_string()].map(str::to_owned);
+            let on = ["taskset", "--cpu-list", &CPUS[0].to_string()].map(str::to_owned);
             setup.launcher = on.to_vec();
-            stay_on(PROCESSORS[1]);
+            stay_on(CPUS[1]);
         }
         let nfs = setup.serve_nfs(last, port);
         let running = setup.start();
@@ -197,9 +197,9 @@ impl CostServer {
 }
 
 /// Binds this thread, and threads that it starts, to one CPU.
-fn stay_on(processor: usize) {
+fn stay_on(cpu: usize) {
     let mut set = rustix::thread::CpuSet::new();
-    set.set(processor);
+    set.set(cpu);
     rustix::thread::sched_setaffinity(None, &set).unwrap();
 }
 
@@ -252,7 +252,7 @@ fn row(what: &str, measured: [[f64; 3]; 3]) -> f64 {
 }
 
 #[test]
-#[ignore = "minutes, and a processor each for server and clients: cargo xtask bench limits"]
+#[ignore = "minutes, and a CPU each for server and clients: cargo xtask bench limits"]
 fn limits_that_nobody_reaches_cost_next_to_nothing() {
     let _turn = MeasuringTurn::wait();
     let served = CostServer::start("", 70, 24511);

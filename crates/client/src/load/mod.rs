@@ -4,13 +4,13 @@
 //! plan's seed determines all random choices, so that equal plans send the same requests in the
 //! same order.
 
+mod cpu_time;
 mod data;
 mod folder;
 mod histogram;
 mod lines;
 mod names;
 mod nfs;
-mod processor;
 mod profiles;
 mod report;
 mod small;
@@ -18,9 +18,9 @@ mod smb;
 mod storage;
 mod usage;
 
+pub use cpu_time::{TICKS_PER_SECOND, ticks};
 pub use histogram::LoadHistogram;
 pub use lines::{diskspd, fio};
-pub use processor::{TICKS_PER_SECOND, ticks};
 pub use profiles::{Profile, mixes, profile, profiles};
 pub use report::{Environment, Latency, OperationFigures, Report};
 pub use storage::Storage;

@@ -276,7 +276,7 @@ fn table(path: &str) -> Option<std::collections::HashMap<String, i64>> {
 }
 
 #[test]
-fn lists_agree_with_the_tables_of_both_processors() {
+fn lists_agree_with_the_tables_of_both_cpus() {
     let Some(generic) = table("/usr/include/asm-generic/unistd.h") else {
         return eprintln!("SKIPPED: no kernel headers (linux-libc-dev)");
     };
@@ -293,7 +293,7 @@ fn lists_agree_with_the_tables_of_both_processors() {
         "x86_64" => table("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
         _ => Some(generic.clone()),
     };
-    let own = own.expect("headers of the generic table come with those of the processor");
+    let own = own.expect("headers of the generic table come with those of the CPU");
     for (name, number) in names(&[&both, seccomp::OLDER, seccomp::NEWER]) {
         // The headers may be older than the call.
         let known = own.get(name);

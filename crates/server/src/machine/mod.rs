@@ -2,8 +2,8 @@
 //!
 //! May import `limits` only. Every room may import it.
 
+pub mod cpu_time;
 pub mod descriptors;
 pub mod interfaces;
 pub mod port_holder;
-pub mod processor;
 pub mod round_trips;

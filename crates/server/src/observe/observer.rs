@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::conn::connections::ConnectionTable;
-use crate::machine::processor::ProcessorTimes;
+use crate::machine::cpu_time::ProcessCpuTimes;
 use crate::machine::round_trips;
 use crate::metadata_cache::MetadataCaches;
 use crate::observe::features::FeatureRegistry;
@@ -44,7 +44,7 @@ pub struct Observer {
     /// Space of the shares' file systems.
     pub shares: Arc<ShareFacts>,
     /// CPU time of the process.
-    pub processor: Arc<ProcessorTimes>,
+    pub cpu_times: Arc<ProcessCpuTimes>,
     /// Counters of the exporters.
     pub exported: Arc<ExportCounters>,
     /// The limits of the shares.
@@ -84,7 +84,7 @@ impl Observer {
             limits: &self.limits.snapshots(Instant::now()),
             features: &self.features.states(),
             breaks: files::break_counts(),
-            processor: &self.processor.seconds(),
+            cpu_times: &self.cpu_times.seconds(),
             traces_sent: self.exported.traces_sent.load(Ordering::Relaxed),
             audit_suppressed: self.exported.audit_suppressed.load(Ordering::Relaxed),
             log: crate::log::counts(),
@@ -128,7 +128,7 @@ impl Observer {
             }
             let (observer, tells) = (self.clone(), tells_round_trips.clone());
             let looked = tokio::task::spawn_blocking(move || {
-                observer.processor.refresh(observer.files.meter());
+                observer.cpu_times.refresh(observer.files.meter());
                 if tells.load(Ordering::Relaxed)
                     && let Err(error) = round_trips::refresh(&observer.connections, &observer.ports)
                 {

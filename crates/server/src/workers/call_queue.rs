@@ -91,7 +91,7 @@ pub struct QueueBounds {
     pub holder_floor: usize,
     pub threads: usize,
     /// Workers that can run non-blocking calls at once.
-    pub processors: usize,
+    pub cpus: usize,
     /// Every call blocks on a disk: each gets a worker at once, without a sentry.
     pub all_wait: bool,
 }
@@ -291,7 +291,7 @@ impl<H: Clone + Eq + Hash, T> CallQueue<H, T> {
             for _ in 1..self.runnable() {
                 self.request_worker(wakeups);
             }
-        } else if self.busy >= self.bounds.processors {
+        } else if self.busy >= self.bounds.cpus {
             return WorkerStep::Watch;
         }
         self.sentry = Sentry::None;

@@ -4,7 +4,7 @@
 //!
 //! The loaders can agree on a rate only where the same bottleneck limits both. Our server is faster
 //! than smbtorture, so its share has a limit of operations a second. Foreign servers are limited in
-//! two ways: by a CPU quota that every loader can saturate (the loader has another processor), and by
+//! two ways: by a CPU quota that every loader can saturate (the loader has another CPU), and by
 //! a shaped link. Under a CPU quota the rate also depends on how requests arrive, together or one by
 //! one, in which loaders differ.
 
@@ -25,8 +25,8 @@ use std::process::{Command, Stdio};
 /// Largest accepted relative difference of the two rates.
 const AGREED: f64 = 0.1;
 
-/// The processors of the server and of the loader.
-const PROCESSORS: [&str; 2] = ["0", "1"];
+/// The CPUs of the server and of the loader.
+const CPUS: [&str; 2] = ["0", "1"];
 
 /// Settings with which glibc retains freed memory. By default it returns memory to the system and
 /// faults it in again page by page. That takes a fifth of Samba's time for reads of 1 MiB under a fast
@@ -38,7 +38,7 @@ const KEEPS_MEMORY: [(&str, &str); 2] =
 struct CapacityRow {
     /// The foreign loader uses one file of one block for each request in flight; ours does the same.
     row: PeerLoad,
-    /// Samba's CPU quota in percent of one processor.
+    /// Samba's CPU quota in percent of one CPU.
     percent: u32,
     /// Limit of our share, in operations a second.
     iops: u32,
@@ -75,7 +75,7 @@ struct LoaderResult {
 /// Measures all rows on all servers, and prints a table.
 ///
 /// # Errors
-/// A server or a load that does not run; a machine with one processor.
+/// A server or a load that does not run; a machine with one CPU.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let cores = std::thread::available_parallelism()?.get();
     anyhow::ensure!(cores > 1, "server and loader need one CPU each");
@@ -102,7 +102,7 @@ fn quota() -> Option<CpuQuota> {
     match CpuQuota::new() {
         Ok(quota) => Some(quota),
         Err(why) => {
-            println!("The servers have a whole processor, and may wait for the loaders: {why:#}\n");
+            println!("The servers have a whole CPU, and may wait for the loaders: {why:#}\n");
             None
         }
     }
@@ -112,7 +112,7 @@ fn over_smb(binary: &Path, quota: Option<&CpuQuota>, args: &Args) -> Result<()> 
     let wanted = || ROWS.iter().filter(|held| args.wants(held.row.0));
     let address = crate::server::address(peers::SAMBA_HOST);
     let samba = SambaPeer::start_with(&[address], &KEEPS_MEMORY)?;
-    let here = on(PROCESSORS[1]);
+    let here = on(CPUS[1]);
     for CapacityRow { row, percent, iops } in wanted() {
         let ours = RunningServer::anabranch_with(binary, 61, &format!(",limits.iops={iops}"))?;
         pin(ours.pid())?;
@@ -164,27 +164,27 @@ fn smb_in_turns(
     Ok(())
 }
 
-/// Pins a server to the first processor, within a quota if there is one; returns the table's label.
+/// Pins a server to the first CPU, within a quota if there is one; returns the table's label.
 fn hold(pid: u32, quota: Option<&CpuQuota>, percent: u32) -> Result<String> {
     pin(pid)?;
     match quota {
         Some(quota) => {
             quota.hold(pid, percent)?;
-            Ok(format!("{percent} % of a processor"))
+            Ok(format!("{percent} % of a CPU"))
         }
-        None => Ok("a processor".to_owned()),
+        None => Ok("a CPU".to_owned()),
     }
 }
 
-/// The command prefix that pins a program to a processor.
-fn on(processor: &str) -> Vec<String> {
-    ["taskset", "--cpu-list", processor].map(str::to_owned).to_vec()
+/// The command prefix that pins a program to a CPU.
+fn on(cpu: &str) -> Vec<String> {
+    ["taskset", "--cpu-list", cpu].map(str::to_owned).to_vec()
 }
 
-/// Pins a running server, with its later threads and processes, to the first processor.
+/// Pins a running server, with its later threads and processes, to the first CPU.
 fn pin(pid: u32) -> Result<()> {
     let status = Command::new("taskset")
-        .args(["--all-tasks", "--cpu-list", "--pid", PROCESSORS[0], &pid.to_string()])
+        .args(["--all-tasks", "--cpu-list", "--pid", CPUS[0], &pid.to_string()])
         .stdout(Stdio::null())
         .status()
         .context("cannot run taskset; run: apt-get install util-linux")?;

@@ -135,7 +135,7 @@ fn table(
     make_large(&large, amount.large_mib)?;
     make_small(&small, amount.copied_files)?;
     println!(
-        "\nCopies, {line}: seconds (MiB/s or files/s), µs of processor time of the program + the \
+        "\nCopies, {line}: seconds (MiB/s or files/s), µs of CPU time of the program + the \
          server for each:\n"
     );
     println!("| what | program | {} | {} |", servers[0].name, servers[1].name);

@@ -33,7 +33,7 @@ enum CgroupVersion {
     Two,
 }
 
-/// A control group whose processes share a quota of one processor; removed when dropped.
+/// A control group whose processes share a quota of one CPU; removed when dropped.
 #[derive(Debug)]
 pub struct CpuQuota {
     folder: PathBuf,
@@ -59,7 +59,7 @@ impl CpuQuota {
         Ok(Self { folder, version })
     }
 
-    /// Moves a process into the group, and sets the group's quota to `percent` of one processor.
+    /// Moves a process into the group, and sets the group's quota to `percent` of one CPU.
     /// Processes that it starts later are in the group, too.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ fn hierarchy(mounts: &str) -> Option<(PathBuf, CgroupVersion)> {
     of_kind("cgroup2").next().map(|(place, _)| (place.into(), CgroupVersion::Two))
 }
 
-/// Control files and their contents for a quota in percent of one processor.
+/// Control files and their contents for a quota in percent of one CPU.
 fn settings(version: CgroupVersion, percent: u32) -> Vec<(&'static str, String)> {
     let part = PERIOD_US * percent / 100;
     let (quota, period) = match part < QUOTA_US_MIN {

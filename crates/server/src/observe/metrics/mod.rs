@@ -45,7 +45,7 @@ pub struct Moment<'a> {
     /// Counts of lease and delegation breaks.
     pub breaks: BreakCounts,
     /// CPU time in seconds.
-    pub processor: &'a [(usize, Stage, f64)],
+    pub cpu_times: &'a [(usize, Stage, f64)],
     /// Slow requests that the trace collector has accepted.
     pub traces_sent: u64,
     /// Events that the audit log has left out.
@@ -140,7 +140,7 @@ mod tests {
             limits: &[],
             features: &[("nfs", FeatureState::Off)],
             breaks: BreakCounts { nfs: 19, ..BreakCounts::default() },
-            processor: &[(1, Stage::Io, 0.25)],
+            cpu_times: &[(1, Stage::Io, 0.25)],
             traces_sent: 0,
             audit_suppressed: 0,
             log: LogCounts::default(),

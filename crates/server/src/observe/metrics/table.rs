@@ -474,7 +474,7 @@ const PROCESS: &[Metric] = &[
          cryptographic operation in 32, proto is the rest; by the core on which a thread was \
          observed.",
         |m, lines| {
-            for (core, stage, seconds) in m.processor {
+            for (core, stage, seconds) in m.cpu_times {
                 lines.put(&[&core.to_string(), stage.name()], seconds);
             }
         },

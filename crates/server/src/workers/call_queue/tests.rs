@@ -7,7 +7,7 @@ const BOUNDS: QueueBounds = QueueBounds {
     holder_calls: 80,
     holder_floor: 10,
     threads: 12,
-    processors: 2,
+    cpus: 2,
     all_wait: false,
 };
 /// The holder in tests in which the holder does not matter.

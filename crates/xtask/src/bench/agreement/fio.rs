@@ -8,8 +8,7 @@ use super::super::network::{ClientNetwork, NetworkLink, behind};
 use super::super::nfs::MeasuredNfsServer;
 use super::super::{Args, Result, network};
 use super::{
-    CpuQuota, KEEPS_MEMORY, LoaderResult, MEGABITS, PROCESSORS, by_anabranch, found, hold, on, pin,
-    print,
+    CPUS, CpuQuota, KEEPS_MEMORY, LoaderResult, MEGABITS, by_anabranch, found, hold, on, pin, print,
 };
 use anyhow::{Context, bail};
 use std::path::Path;
@@ -51,7 +50,7 @@ impl AgreementLoad {
     }
 }
 
-/// The server's CPU quota in percent of one processor.
+/// The server's CPU quota in percent of one CPU.
 const PERCENT: u32 = 25;
 
 /// The file to read.
@@ -76,7 +75,7 @@ pub fn run(
     let (server, _) =
         MeasuredNfsServer::ganesha_with(root, crate::server::address(63), &KEEPS_MEMORY)?;
     let held = format!("NFS-Ganesha, {}", hold(server.pid, quota, PERCENT)?);
-    let here = on(PROCESSORS[1]);
+    let here = on(CPUS[1]);
     in_turns(programs, &server, &held, &here, args)?;
     drop(server);
 

@@ -31,7 +31,7 @@ const THREADS_MAX: usize = 4096;
 /// [`meter::StageTimes`] estimates for cryptography. The time since the last reading is attributed
 /// to the core that the thread ran on at the reading.
 #[derive(Debug, Default)]
-pub struct ProcessorTimes(Mutex<CpuTimes>);
+pub struct ProcessCpuTimes(Mutex<CpuTimes>);
 
 #[derive(Debug, Default)]
 struct CpuTimes {
@@ -84,7 +84,7 @@ impl CpuTimes {
     }
 }
 
-impl ProcessorTimes {
+impl ProcessCpuTimes {
     /// Reads all threads. Call it about once a second.
     pub fn refresh(&self, meter: &Meter) {
         let tick_nanoseconds = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn own_process_has_used_cpu_time() {
-        let times = ProcessorTimes::default();
+        let times = ProcessCpuTimes::default();
         let until = std::time::Instant::now() + std::time::Duration::from_millis(100);
         while std::time::Instant::now() < until {}
         times.refresh(&Meter::default());
