@@ -19,7 +19,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use vfs::{Snapshots, Vfs};
+use vfs::{Identity, Snapshots, Vfs};
 
 /// Where a share's files are, and how its backend presents them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,20 @@ pub trait Backend: Send + Sync + Debug {
     fn find_problem(&self, source: &ShareSource) -> Option<String> {
         let _ = source;
         None
+    }
+
+    /// The reason for which this process may not write to `source`, which has no problem; for checks
+    /// of a configuration. `None` if it may, or if the backend learns this only by writing.
+    fn write_obstacle(&self, source: &ShareSource) -> Option<String> {
+        let _ = source;
+        None
+    }
+
+    /// Whether a user may list the root of `source`, which has no problem; for checks of a
+    /// configuration. True where the backend cannot know it without an attempt.
+    fn may_enter(&self, source: &ShareSource, identity: &Identity) -> bool {
+        let _ = (source, identity);
+        true
     }
 
     /// Facts about the disk below a share, for `anabranch doctor`. A backend without a local

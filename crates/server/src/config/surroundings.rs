@@ -3,12 +3,12 @@
 use super::{AdminAddress, AuditTarget, Problem, ServerConfig, ShareConfig};
 use crate::accounts::system_users;
 use crate::accounts::users::Users;
+use crate::backend;
 use crate::machine::port_holder::{self, PortHolder};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use vfs::Identity;
 
 /// Names in one warning.
 const NAMES_SHOWN_MAX: usize = 5;
@@ -204,7 +204,8 @@ impl ShareConfig {
 
     /// Users who may connect and may not enter the directory, and a file system that is read-only.
     fn check_directory(&self, config: &ServerConfig, users: &Users, warnings: &mut Vec<Problem>) {
-        if !self.path.is_dir() {
+        let (backend, source) = (backend::configured(), self.source());
+        if backend.find_problem(&source).is_some() {
             return;
         }
         let path = self.path.display();
@@ -213,7 +214,7 @@ impl ShareConfig {
             warnings.push(Problem { line: self.line, text });
         };
         if !self.read_only
-            && let Some(why) = access_error(&self.path, Access::WRITE_OK)
+            && let Some(why) = backend.write_obstacle(&source)
         {
             warn(format!(
                 "{path} cannot be written: {why}; set read_only = true, or change its mount or its \
@@ -232,7 +233,7 @@ impl ShareConfig {
         };
         let is_shut_out = |(_, system_user): &&(String, String)| {
             system_users::identity_of(system_user)
-                .is_some_and(|identity| !may_enter(&identity, &self.path))
+                .is_some_and(|identity| !backend.may_enter(&source, &identity))
         };
         let names: Vec<&str> =
             accounts.iter().filter(is_shut_out).map(|(name, _)| name.as_str()).collect();
@@ -263,35 +264,6 @@ impl ShareConfig {
         };
         users.names().filter_map(of).collect::<Vec<_>>().into_iter()
     }
-}
-
-/// Whether an identity may pass all directories of a path and list the last one, by their modes. A
-/// directory with an ACL is assumed to permit it.
-fn may_enter(identity: &Identity, path: &Path) -> bool {
-    const EXECUTE: u32 = 1;
-    const READ: u32 = 4;
-    if identity.uid == 0 {
-        return true;
-    }
-    path.ancestors().all(|folder| {
-        let Ok(metadata) = folder.metadata() else { return true };
-        let wanted = if folder == path { READ | EXECUTE } else { EXECUTE };
-        let shift = if metadata.uid() == identity.uid {
-            6
-        } else if metadata.gid() == identity.gid || identity.groups.contains(&metadata.gid()) {
-            3
-        } else {
-            0
-        };
-        metadata.mode() >> shift & wanted == wanted || has_acl(folder)
-    })
-}
-
-fn has_acl(path: &Path) -> bool {
-    let mut nothing = [0u8; 0];
-    ["system.posix_acl_access", "system.nfs4_acl"]
-        .iter()
-        .any(|name| rustix::fs::getxattr(path, *name, &mut nothing).is_ok_and(|size| size > 0))
 }
 
 /// The reason for which this process may not create files in a directory that may be missing.
@@ -371,24 +343,6 @@ mod tests {
         ] {
             assert_eq!(overlap(at(one), at(other), is_one_list), expected, "{one} {other}");
         }
-    }
-
-    #[test]
-    fn directory_that_a_user_may_not_enter_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let set = |mode| {
-            use std::os::unix::fs::PermissionsExt;
-            let permissions = std::fs::Permissions::from_mode(mode);
-            std::fs::set_permissions(folder.path(), permissions).unwrap();
-        };
-        let own = folder.path().metadata().unwrap();
-        let other = Identity { uid: own.uid() + 1, gid: own.gid() + 1, groups: Vec::new() };
-        let member = Identity { groups: vec![own.gid()], ..other.clone() };
-        set(0o750);
-        assert!(!may_enter(&other, folder.path()));
-        assert!(may_enter(&member, folder.path()));
-        set(0o755);
-        assert!(may_enter(&other, folder.path()));
     }
 
     #[test]

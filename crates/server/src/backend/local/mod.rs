@@ -1,6 +1,7 @@
 //! The local backend: a share is a directory of this machine.
 
 mod disk;
+mod permissions;
 mod snapshots;
 mod usage;
 
@@ -12,7 +13,7 @@ use super::{Backend, DiskFacts, OpenedBackend, ShareSource};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use usage::DirectoryUsage;
-use vfs::Snapshots;
+use vfs::{Identity, Snapshots};
 use vfs_local::{LocalSnapshots, LocalVfs};
 
 /// See the module.
@@ -40,6 +41,14 @@ impl Backend for LocalBackend {
             }
             Err(error) => Some(format!("{path}: {error}")),
         }
+    }
+
+    fn write_obstacle(&self, source: &ShareSource) -> Option<String> {
+        permissions::write_obstacle(&source.path)
+    }
+
+    fn may_enter(&self, source: &ShareSource, identity: &Identity) -> bool {
+        permissions::may_enter(identity, &source.path)
     }
 
     fn disk_facts(&self, source: &ShareSource) -> Option<DiskFacts> {
