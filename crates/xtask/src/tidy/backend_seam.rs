@@ -28,6 +28,12 @@ const PATH_EXCEPTIONS: [(&str, &str); 2] = [
 /// Expressions that read a share's path for a text or for a name in the pseudo file system.
 const SHOWS: [&str; 3] = [".display()", ".to_string_lossy()", ".as_os_str()"];
 
+/// The line of `ShareConfig::source` that gives the path to the backend.
+const SOURCE: &str = "path: self.path.clone(),";
+
+/// The type of a configured share, whose own methods know the path as `self.path`.
+const SHARE: &str = "impl ShareConfig {";
+
 /// Checks one file; `file` is its path below `crates`, and `text` what it contains.
 pub fn check(file: &Path, text: &str, breaches: &mut Vec<String>) {
     let is_below = |folder: &str| file.starts_with(folder);
@@ -45,8 +51,13 @@ pub fn check(file: &Path, text: &str, breaches: &mut Vec<String>) {
     }
     let is_excepted = PATH_EXCEPTIONS.iter().any(|(place, _)| is_below(place));
     if PATH_PLACES.into_iter().any(is_below) && !is_excepted {
-        let opens =
-            |line: &str| line.contains("share.path") && !SHOWS.iter().any(|s| line.contains(s));
+        let mut is_in_share = false;
+        let mut opens = |line: &str| {
+            is_in_share = line == SHARE || is_in_share && line != "}";
+            let has_path = ["share.path", "source().path"].iter().any(|w| line.contains(w))
+                || is_in_share && line.contains("self.path") && line.trim() != SOURCE;
+            has_path && !SHOWS.iter().any(|s| line.contains(s))
+        };
         for (at, _) in code().filter(|(_, line)| opens(line)) {
             breaches.push(format!(
                 "{shown}:{}: a share's path may be shown here, not opened: extend \
@@ -84,5 +95,21 @@ mod tests {
         assert_eq!(of("cli/src/doctor/places.rs", text), 1);
         assert_eq!(of("server/src/backend/local/mod.rs", text), 0);
         assert_eq!(of("cli/src/serve.rs", "    let path = share.path.display();\n"), 0);
+        let text = "    let found = share.source().path.is_dir();\n";
+        assert_eq!(of("cli/src/doctor/places.rs", text), 1);
+    }
+
+    #[test]
+    fn own_path_that_a_share_opens_is_found() {
+        let of_share = |line: &str| {
+            let text = format!("impl ShareConfig {{\n    fn look(&self) {{\n{line}\n    }}\n}}\n");
+            of("server/src/config/surroundings.rs", &text)
+        };
+        assert_eq!(of_share("        self.path.is_dir()"), 1);
+        assert_eq!(of_share("        access_error(&self.path, Access::WRITE_OK)"), 1);
+        assert_eq!(of_share("        let path = self.path.display();"), 0);
+        assert_eq!(of_share("            path: self.path.clone(),"), 0);
+        let other = "impl ShareConfig {\n}\nimpl Journal {\n    fn f() {\n        self.path.is_dir()\n    }\n}\n";
+        assert_eq!(of("server/src/journal.rs", other), 0);
     }
 }
