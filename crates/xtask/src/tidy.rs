@@ -5,6 +5,7 @@ mod backend_seam;
 mod commits;
 mod developer_pages;
 mod links;
+mod members;
 mod operations;
 mod promises;
 
