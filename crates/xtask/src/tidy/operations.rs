@@ -26,7 +26,8 @@ const HANDLER_COLUMNS: [usize; 2] = [2, 4];
 /// Cells of a row in the table of protocols, and in that of the file layer.
 const PROTOCOL_CELLS: usize = 5;
 const LAYER_CELLS: usize = 4;
-/// The column of the latter that lists operations.
+/// Columns of the latter: the files of the file layer, and its operations.
+const LAYER_COLUMN: usize = 1;
 const OPERATION_COLUMN: usize = 2;
 
 /// Names of methods by their type or trait.
@@ -50,6 +51,7 @@ pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
     }
     let faults = other_names(&page).into_iter().chain(unlisted(&page, &names));
     let faults = faults.chain(without_call(&page, &sources));
+    let faults = faults.chain(defined_elsewhere(&page, &layer_methods(root)?));
     breaches.extend(faults.map(|fault| format!("{PAGE}: {fault}")));
     Ok(())
 }
@@ -85,14 +87,25 @@ fn handlers(root: &Path) -> Result<BTreeSet<String>> {
     Ok(handlers)
 }
 
+/// The public methods of the file layer by their file, a path below `crates`.
+fn layer_methods(root: &Path) -> Result<BTreeMap<String, Methods>> {
+    let mut by_file = BTreeMap::new();
+    for file in rust_files(&root.join("crates/files/src"))? {
+        let mut methods = Methods::new();
+        add_methods(&std::fs::read_to_string(&file)?, "impl ", "    pub ", &mut methods);
+        methods.retain(|of, _| FILE_LAYER.contains(&of.as_str()));
+        let path = file.strip_prefix(root.join("crates"))?;
+        by_file.insert(path.to_string_lossy().into_owned(), methods);
+    }
+    Ok(by_file)
+}
+
 /// The public methods of the file layer, and those of every public trait of the backend.
 fn methods(root: &Path) -> Result<Methods> {
     let mut methods = Methods::new();
-    for file in rust_files(&root.join("crates/files/src"))? {
-        let source = std::fs::read_to_string(file)?;
-        add_methods(&source, "impl ", "    pub ", &mut methods);
+    for (of, names) in layer_methods(root)?.into_values().flatten() {
+        methods.entry(of).or_default().extend(names);
     }
-    methods.retain(|of, _| FILE_LAYER.contains(&of.as_str()));
     for entry in std::fs::read_dir(root.join("crates/vfs/src"))? {
         let path = entry?.path();
         if path.is_file() {
@@ -237,6 +250,28 @@ fn without_call(page: &str, sources: &BTreeMap<String, String>) -> Vec<String> {
     faults
 }
 
+/// Operations of the file layer that none of the files of their row defines. `by_file` has the methods
+/// of each file.
+fn defined_elsewhere(page: &str, by_file: &BTreeMap<String, Methods>) -> Vec<String> {
+    let mut faults = Vec::new();
+    let all = rows(PageSections::of(page).operations).into_iter();
+    for cells in all.filter(|cells| cells.len() == LAYER_CELLS) {
+        let files: Vec<&str> = backticked(cells[LAYER_COLUMN]).collect();
+        for operation in backticked(cells[OPERATION_COLUMN]) {
+            let Some((of, name)) = operation.split_once("::") else { continue };
+            let defines = |file: &str| {
+                let methods = by_file.get(file).and_then(|methods| methods.get(of));
+                methods.is_some_and(|names| names.contains(name))
+            };
+            if FILE_LAYER.contains(&of) && !files.iter().any(|file| defines(file)) {
+                let place = by_file.keys().find(|file| defines(file)).map_or("", String::as_str);
+                faults.push(format!("{operation} is defined in {place}, which its row lacks"));
+            }
+        }
+    }
+    faults
+}
+
 /// Whether code, tests and comments left out, calls a method of this name.
 fn calls(source: &str, method: &str) -> bool {
     let code = source.lines().take_while(|line| !line.contains("mod tests {"));
@@ -338,6 +373,20 @@ mod tests {
         assert_eq!(unneeded.len(), 1, "an exception that is not needed");
         let no_reason = excepted.replace("why", "");
         assert_eq!(without_call(&no_reason, &sources(without[0])).len(), 1, "no reason");
+    }
+
+    #[test]
+    fn operation_that_no_file_of_its_row_defines_is_found() {
+        let files = ["files/src/lock.rs", "files/src/owner_lock.rs"];
+        let page = |file: &str| format!("| `lock` | `{file}` | `Files::lock` | `Node::lock` |\n");
+        let methods = |name: &str| [("Files".to_owned(), [name.to_owned()].into())].into();
+        let by_file = [(files[0], methods("lock")), (files[1], methods("unlock"))];
+        let by_file = by_file.map(|(file, methods)| (file.to_owned(), methods)).into();
+        assert_eq!(defined_elsewhere(&page(files[0]), &by_file), [""; 0]);
+        assert_eq!(
+            defined_elsewhere(&page(files[1]), &by_file),
+            ["Files::lock is defined in files/src/lock.rs, which its row lacks"]
+        );
     }
 
     #[test]
