@@ -88,6 +88,31 @@ impl OpenFile {
         self.node.set_attributes(METADATA, &changes)
     }
 
+    /// Before a change by an open that set or stopped the access time: stores that of an earlier write
+    /// by another open, which clients see as the write time until the change moves it.
+    pub(crate) fn store_others_access(&self) {
+        let is_due =
+            self.frozen.load(Ordering::Acquire) & ACCESSED != 0 && self.is_access_time_stale();
+        if !is_due {
+            return;
+        }
+        // A write after this notes itself again.
+        self.with_file_state(|file| file.set_access_time_stale(false));
+        let node = self.frozen_times_or_default().node();
+        let stored = node.attributes(WANTED).and_then(|present| {
+            if present.accessed >= present.modified {
+                return Ok(());
+            }
+            let accessed = TimeChange::Set(present.modified);
+            let changed = Some(present.shown_changed());
+            let changes = AttributeChanges { accessed, changed, ..AttributeChanges::default() };
+            node.set_attributes(METADATA, &changes)
+        });
+        if let Err(error) = stored {
+            tracing::debug!(%error, "the access time of another open's write could not be stored");
+        }
+    }
+
     /// Attributes with the access time after the close, that of the last write: see
     /// [`OpenFile::advance_access_time`].
     pub(crate) fn with_final_access_time(&self, attributes: Attributes) -> Attributes {

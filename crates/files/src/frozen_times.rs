@@ -280,7 +280,8 @@ impl FrozenTimes {
         self.replacement.get().unwrap_or(&self.original)
     }
 
-    fn node(&self) -> &Arc<dyn Node> {
+    /// The node whose times stand still.
+    pub fn node(&self) -> &Arc<dyn Node> {
         &self.present().node
     }
 

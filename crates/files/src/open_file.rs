@@ -522,6 +522,7 @@ impl OpenFile {
         if self.frozen.load(Ordering::Acquire) == 0 {
             return None;
         }
+        self.store_others_access();
         Some(self.frozen_times_or_default().clone())
     }
 

@@ -43,22 +43,20 @@ pub struct StoredDos {
 pub struct SetChangeTime {
     /// The change time to report.
     pub shown: Timestamp,
-    /// The machine's clock when the value was stored, adjusted by the known offset of the file
-    /// system's clock. It occupies Samba's field for the file's length, which neither server reads.
+    /// The time with which storing the value was expected to stamp the file, by one of the machine's
+    /// clocks and the known offset of the file system's. It occupies Samba's field for the file's length, which neither server reads.
     pub anchor: Timestamp,
 }
 
-/// Maximum lag of a change time behind the clock, in nanoseconds: file systems stamp files with the
-/// time of the last tick, and the slowest tick has 100 Hz.
-const TICK_NANOS: i128 = 10_000_000;
-/// Maximum delay from reading the clock to the kernel's stamp, in nanoseconds. A concurrent change
-/// within this time is not detected.
-const STORING_NANOS: i128 = 2_000_000;
+/// Maximum distance of the kernel's change time from the anchor, in nanoseconds: the time from reading
+/// the clock to the kernel's stamp. A later change within this time is not detected, nor one with the
+/// same stamp: before Linux 6.13, one within the same tick of the clock.
+const STORING_NANOS: i128 = 100_000;
 
 impl SetChangeTime {
     /// True if the kernel's change time is the one that storing this value left.
     pub fn is_of(&self, changed: Timestamp) -> bool {
-        (-TICK_NANOS..=STORING_NANOS).contains(&(changed.0 - self.anchor.0))
+        (-STORING_NANOS..=STORING_NANOS).contains(&(changed.0 - self.anchor.0))
     }
 }
 
@@ -204,11 +202,11 @@ mod tests {
     fn set_change_time_counts_until_ctime_moves() {
         let set = SetChangeTime { shown: Timestamp(5), anchor: Timestamp(1_000_000_000) };
         for (kernels, counts) in [
-            (989_999_999, false),
-            (990_000_000, true),
+            (999_899_999, false),
+            (999_900_000, true),
             (1_000_000_000, true),
-            (1_002_000_000, true),
-            (1_002_000_001, false),
+            (1_000_100_000, true),
+            (1_000_100_001, false),
         ] {
             assert_eq!(set.is_of(Timestamp(kernels)), counts, "{kernels}");
         }

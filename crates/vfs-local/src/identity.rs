@@ -79,7 +79,7 @@ fn is_without_group(identity: &Identity) -> bool {
 }
 
 /// True if this process may act as others.
-fn may_switch() -> bool {
+pub(crate) fn may_switch() -> bool {
     static IS_ROOT: OnceLock<bool> = OnceLock::new();
     *IS_ROOT.get_or_init(|| rustix::process::geteuid().is_root())
 }

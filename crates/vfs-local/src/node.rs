@@ -4,7 +4,7 @@ use crate::attribute_calls::{XATTR_BYTES_MAX, restore_dos, stat, store_dos, time
 use crate::compression::set_compressed;
 use crate::dos_attributes;
 use crate::errors::refusal;
-use crate::identity::IdentityGuard;
+use crate::identity::{IdentityGuard, may_switch};
 use crate::local_node::{LocalNode, sync_looked_at};
 use crate::resident::{is_all_in_memory, is_cached, is_of_memory, last_errno, read_some};
 use crate::stream_store::reserved::is_store_name;
@@ -65,6 +65,15 @@ impl Node for LocalNode {
         let changed = changes.changed.filter(|_| has_place);
         let _merging =
             (dos.is_some() || changed.is_some()).then(|| dos_attributes::lock_of(self.key.inode));
+        let is_alone = *changes == AttributeChanges { changed, ..AttributeChanges::default() };
+        if let Some(shown) = changed
+            && !is_alone
+            && !may_switch()
+        {
+            // This process may lack the permissions of an extended attribute, which no time needs.
+            // Tried before the others change: a request sets all of its times or none.
+            times::store_change_time(self.fd.as_fd(), self.path_only, shown, is_alone)?;
+        }
         let store = |dos| store_dos(self.fd.as_fd(), self.path_only, &dos);
         let former = dos.map(store).transpose()?;
         // Times come last, because the other changes would move them.
@@ -83,8 +92,6 @@ impl Node for LocalNode {
             })?;
         }
         let Some(shown) = changed else { return Ok(()) };
-        // The other changes have succeeded.
-        let is_alone = *changes == AttributeChanges { changed, ..AttributeChanges::default() };
         // Stored last, because every later change would invalidate it.
         times::store_change_time(self.fd.as_fd(), self.path_only, shown, is_alone)
     }

@@ -15,9 +15,15 @@ const HELD_BY_ALL: std::ops::Range<i64> = 0..(1 << 31);
 /// Times that the most frequent file systems can store, for the log.
 const RANGES: &str = "XFS: from 1901 to 2038, or with bigtime to 2486; ext4: from 1901 to 2446, or \
                       with small inodes to 2038";
-/// Attempts to store the change time until the kernel's own has the expected value. From the second
-/// attempt on the offset of the file system's clock is known.
-const ATTEMPTS: usize = 3;
+/// Attempts to store the change time until the kernel's own has the expected value. Every other
+/// attempt expects the time of the last tick, with which the kernel stamps a file, and the others the
+/// exact time, with which it does from Linux 6.13 on if somebody has seen the previous stamp of the
+/// same tick. From the second attempt on the offset of the file system's clock is known.
+const ATTEMPTS: usize = 6;
+/// Nanoseconds from reading the clock to an exact stamp, until an attempt has measured it.
+const STAMP_NANOS: i128 = 5_000;
+/// Maximum lag of a stamp behind the clock, in nanoseconds: the slowest tick has 100 Hz.
+const TICK_NANOS: i128 = 10_000_000;
 
 /// Sets times by `set`. The kernel clamps a time that the file system cannot store to the nearest
 /// that it can; the first such time per file system is logged. MS-FSA 2.1.5.15.2 does not refuse
@@ -84,8 +90,8 @@ pub fn store_change_time(
     shown: Timestamp,
     is_alone: bool,
 ) -> Result<()> {
-    let mut distance_nanos = 0;
-    for _ in 0..ATTEMPTS {
+    let mut distance_nanos = STAMP_NANOS;
+    for attempt in 0..ATTEMPTS {
         let info = match get_xattr(fd, path_only, dos_attributes::NAME) {
             Ok(value) => dos_attributes::decode(&value).unwrap_or_default().info,
             Err(Errno::NODATA) => StoredDos::default().info,
@@ -93,8 +99,12 @@ pub fn store_change_time(
             // A value that cannot be read cannot be preserved.
             Err(errno) => return Err(refusal("read DOS attributes", errno)),
         };
-        let anchor = Timestamp(clock_nanos() + distance_nanos);
-        let set = SetChangeTime { shown, anchor };
+        let now = clock_nanos(libc::CLOCK_REALTIME);
+        let expected = match attempt % 2 {
+            0 => clock_nanos(libc::CLOCK_REALTIME_COARSE),
+            _ => now + distance_nanos,
+        };
+        let set = SetChangeTime { shown, anchor: Timestamp(expected) };
         let value = dos_attributes::encode(&StoredDos { info, changed: Some(set) });
         match set_dos(fd, path_only, &value) {
             Ok(()) => {}
@@ -105,12 +115,16 @@ pub fn store_change_time(
             }
             Err(errno) => return Err(refusal("set the change time", errno)),
         }
+        // This look also has the kernel stamp the next change of the same tick with its exact time.
         let stamp = look(fd, StatxFlags::CTIME)?.stx_ctime;
         let changed = i128::from(stamp.tv_sec) * 1_000_000_000 + i128::from(stamp.tv_nsec);
         if set.is_of(Timestamp(changed)) {
             return Ok(());
         }
-        distance_nanos += changed - anchor.0;
+        let distance = changed - now;
+        if !(-TICK_NANOS..0).contains(&distance) {
+            distance_nanos = distance;
+        }
     }
     tracing::debug!(
         "storing the change time that a client set took too long in each attempt: the kernel's stays visible"
@@ -124,11 +138,11 @@ fn is_without_room(errno: Errno) -> bool {
     matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::RANGE | Errno::TOOBIG)
 }
 
-/// This machine's clock, in nanoseconds since 1970.
-fn clock_nanos() -> i128 {
+/// A clock of this machine, in nanoseconds since 1970.
+fn clock_nanos(clock: libc::clockid_t) -> i128 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one `timespec` to the pointer, which lives until it returns.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     if result != 0 {
         return 0;
     }
@@ -167,5 +181,38 @@ mod tests {
         }
         assert!(is_first_of((u32::MAX, 1)));
         assert!(!is_first_of((u32::MAX, 1)), "the second is not logged");
+    }
+
+    fn stamp(file: &File) -> Timestamp {
+        let stamp = look(file.as_fd(), StatxFlags::CTIME).unwrap().stx_ctime;
+        Timestamp(i128::from(stamp.tv_sec) * 1_000_000_000 + i128::from(stamp.tv_nsec))
+    }
+
+    /// True if the kernel stamps two changes of one tick apart, once the first has been seen.
+    fn has_exact_stamps(file: &File) -> bool {
+        let stamps = [1, 2, 3, 4].map(|length| {
+            file.set_len(length).unwrap();
+            stamp(file)
+        });
+        stamps.windows(2).all(|two| two[0] != two[1])
+    }
+
+    #[test]
+    fn change_soon_after_a_stored_change_time_is_detected() {
+        let file = tempfile::tempfile().unwrap();
+        let is_exact = has_exact_stamps(&file);
+        let pause = std::time::Duration::from_micros(if is_exact { 300 } else { 20_000 });
+        let counts = || {
+            let value = get_xattr(file.as_fd(), false, dos_attributes::NAME).unwrap();
+            let set = dos_attributes::decode(&value).and_then(|stored| stored.changed).unwrap();
+            set.is_of(stamp(&file))
+        };
+        for n in 0..100 {
+            store_change_time(file.as_fd(), false, Timestamp(5), true).unwrap();
+            assert!(counts(), "store {n}");
+            std::thread::sleep(pause);
+            file.set_len(n).unwrap();
+            assert!(!counts(), "change {n}");
+        }
     }
 }

@@ -561,6 +561,27 @@ fn two_opens_stop_different_times() {
     });
 }
 
+#[test]
+fn access_time_stopped_by_one_open_stays_at_anothers_write() {
+    on_each_backend(|bench| {
+        let (stopped, writer) = (bench.open("file"), bench.open("file"));
+        let accessed = TimeSetting::Freeze;
+        bench.set(&stopped, BasicChange { accessed, ..BasicChange::default() });
+        let first = bench.times(&stopped);
+        bench.write(&writer);
+        let seen = bench.times(&stopped);
+        assert!(seen.0 > first.0, "the other open's write is an access");
+        bench.write(&stopped);
+        let after = bench.times(&stopped);
+        assert_eq!(after.0, seen.0);
+        assert!(after.1 > seen.1);
+        bench.close(stopped);
+        bench.close(writer);
+        let later = bench.open("file");
+        assert_eq!(bench.times(&later), after);
+    });
+}
+
 /// Also on file systems that share extents and read nothing for it. MS-FSA 2.1.4.19.
 #[test]
 fn copy_moves_the_access_time_of_its_source_unless_stopped() {
