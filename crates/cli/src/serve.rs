@@ -100,6 +100,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .enable_all()
         .max_blocking_threads(config.workers)
         .thread_name("anabranch")
+        .on_thread_start(server::backend::rest_as_process)
         .build()?;
     let result = runtime.block_on(serve(args, &config, &users, passed));
     runtime.shutdown_timeout(STOP_WITHIN);

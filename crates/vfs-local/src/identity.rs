@@ -312,6 +312,15 @@ pub fn rest_without_power() {
     });
 }
 
+/// Gives the calling thread, a new one, the process's credentials: a thread starts with those that its
+/// creator has at that moment, which may act as a user or rest without privileges. For threads that
+/// access files of the process itself, as those of its state.
+pub fn rest_as_process() {
+    if may_switch() {
+        THREAD.with_borrow_mut(|thread| thread.go_back_or_abort(PreviousCredentials::Rest));
+    }
+}
+
 /// True if the calling thread has its own umask: from the first call on, unless the system refuses.
 pub fn owns_umask() -> bool {
     THREAD.with_borrow_mut(|thread| *thread.owns_umask.get_or_insert_with(separate_umask))

@@ -58,7 +58,7 @@ mod xattrs;
 
 pub use case::scans;
 pub use clock::{ClockState, clock_state};
-pub use identity::{heed_limits, keep_identity, rest_without_power};
+pub use identity::{heed_limits, keep_identity, rest_as_process, rest_without_power};
 pub use snapshots::{
     LocalSnapshots, NameFormat, NameFormatError, SNAPSHOTS_MAX, SnapshotNaming, SnapshotPlace,
 };

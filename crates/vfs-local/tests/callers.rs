@@ -10,7 +10,7 @@ use vfs::{
     Identity, Name, NameActor, Node, OpenHow, PersistentHandles, RelPath, SecurityChange,
     ServerWork, StreamName, TimeChange, Timestamp, UserQuotas, Vfs, Wait, XattrName,
 };
-use vfs_local::{LocalVfs, keep_identity, rest_without_power};
+use vfs_local::{LocalVfs, keep_identity, rest_as_process, rest_without_power};
 
 const METADATA: Actor<'static> = Actor::server(ServerWork::Metadata);
 /// The header of a self-relative descriptor without any part.
@@ -213,6 +213,27 @@ fn without_power(calls: impl FnOnce() + Send) {
             calls();
         });
     });
+}
+
+/// A thread starts with its creator's credentials, so by chance a file of the server's state could not
+/// be read.
+#[test]
+fn thread_started_without_privileges_gets_those_of_the_process() {
+    let Some(closed) = closed() else { return };
+    let secret = closed.folder.path().join("d/f");
+    let read_by_new_thread = |prepare: fn()| {
+        let at = secret.clone();
+        let reading = std::thread::spawn(move || {
+            prepare();
+            std::fs::read(at)
+        });
+        reading.join().unwrap()
+    };
+    without_power(|| {
+        assert_eq!(read_by_new_thread(|| ()).unwrap_err().kind(), DENIED);
+        assert!(read_by_new_thread(rest_as_process).is_ok());
+    });
+    assert!(std::fs::read(&secret).is_ok());
 }
 
 #[test]

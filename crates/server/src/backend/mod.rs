@@ -12,6 +12,8 @@ pub use local::{ClockState, StreamInventory, clock_state, heed_limits};
 pub use local::{SnapshotTool, SnapshotsConfig};
 // The kernel keeps credentials by thread, so the threads of the server prepare for the local
 // backend whatever backends it serves. A thread that assumed no identity pays one comparison.
+// Threads of an asynchronous runtime are started by whichever thread has work for them.
+pub use local::rest_as_process;
 pub(crate) use local::{keep_identity, rest_without_power};
 pub use tree_usage::TreeUsage;
 

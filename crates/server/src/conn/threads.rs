@@ -99,7 +99,11 @@ impl ConnectionThreads {
 }
 
 fn start() -> io::Result<(Handle, oneshot::Sender<()>)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Its blocking threads are started by the thread of connections, with the credentials of the moment.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_start(backend::rest_as_process)
+        .build()?;
     let handle = runtime.handle().clone();
     let (running, ended) = oneshot::channel::<()>();
     let run = move || {

@@ -6,6 +6,7 @@ mod snapshots;
 mod usage;
 
 pub use snapshots::{SnapshotTool, SnapshotsConfig};
+pub use vfs_local::rest_as_process;
 pub use vfs_local::{ClockState, StreamInventory, clock_state, heed_limits};
 pub(crate) use vfs_local::{keep_identity, rest_without_power};
 
