@@ -61,7 +61,7 @@ fn one_user_leaves_descriptors_to_others() {
     assert_eq!(server.metric("anabranch_resource_refused_total{kind=\"opens\"}"), 3);
     let mut late = log_on(&server, Ipv4Addr::new(127, 0, 74, 2), OTHER);
     assert_eq!(late.echo(), SUCCESS, "sockets are not those of opens");
-    assert!(server.log().contains("few descriptors"), "{}", server.log());
+    assert!(server.log().contains("leaves few for connections"), "{}", server.log());
     drop(hoarder);
 }
 
