@@ -138,7 +138,7 @@ pub fn store_change_time(
     Ok(())
 }
 
-/// Time before a tick in which an exact stamp is not told from the tick's: longer than the distance of
+/// Time before a tick in which an exact stamp counts as the tick's: longer than the maximum distance of
 /// a stamp from its anchor.
 const BEFORE_TICK: Duration = Duration::from_micros(250);
 
