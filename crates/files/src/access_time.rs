@@ -81,11 +81,7 @@ impl OpenFile {
             }
             tracing::debug!(?read, "no read advances the access time of a write");
         }
-        let present = self.node.attributes(WANTED)?;
-        let accessed = TimeChange::Set(present.modified);
-        let changed = Some(present.shown_changed());
-        let changes = AttributeChanges { accessed, changed, ..AttributeChanges::default() };
-        self.node.set_attributes(METADATA, &changes)
+        store_last_write_as_access(&*self.node)
     }
 
     /// Before a change by an open that set or stopped the access time: stores that of an earlier write
@@ -99,16 +95,7 @@ impl OpenFile {
         // A write after this notes itself again.
         self.with_file_state(|file| file.set_access_time_stale(false));
         let node = self.frozen_times_or_default().node();
-        let stored = node.attributes(WANTED).and_then(|present| {
-            if present.accessed >= present.modified {
-                return Ok(());
-            }
-            let accessed = TimeChange::Set(present.modified);
-            let changed = Some(present.shown_changed());
-            let changes = AttributeChanges { accessed, changed, ..AttributeChanges::default() };
-            node.set_attributes(METADATA, &changes)
-        });
-        if let Err(error) = stored {
+        if let Err(error) = store_last_write_as_access(&**node) {
             tracing::debug!(%error, "the access time of another open's write could not be stored");
         }
     }
@@ -201,6 +188,19 @@ impl OpenFileState {
             tracing::debug!(%error, "the access time of a write could not be stored");
         }
     }
+}
+
+/// Stores the time of the last write as access time, unless the stored one is as new. The change time
+/// that clients have seen stays.
+fn store_last_write_as_access(node: &dyn Node) -> Result<()> {
+    let present = node.attributes(WANTED)?;
+    if present.accessed >= present.modified {
+        return Ok(());
+    }
+    let accessed = TimeChange::Set(present.modified);
+    let changed = Some(present.shown_changed());
+    let changes = AttributeChanges { accessed, changed, ..AttributeChanges::default() };
+    node.set_attributes(METADATA, &changes)
 }
 
 /// Whether the stored access time counts after the change, whatever was written before.

@@ -7,6 +7,8 @@ mod sentences;
 mod structure;
 
 use crate::tidy::rust_files;
+pub use names::without_visibility;
+
 use anyhow::{Context, Result, bail};
 use names::Type;
 use std::collections::BTreeMap;

@@ -185,10 +185,13 @@ pub fn types(source: &str) -> Vec<Type> {
     types
 }
 
-fn without_visibility(item: &str) -> &str {
-    let Some(rest) = item.strip_prefix("pub") else { return item };
-    let rest = rest.strip_prefix('(').and_then(|r| r.split_once(')')).map_or(rest, |(_, r)| r);
-    rest.trim_start()
+/// An item without `pub` or `pub(...)`.
+pub fn without_visibility(line: &str) -> &str {
+    let Some(rest) = line.strip_prefix("pub") else { return line };
+    if let Some(rest) = rest.strip_prefix('(') {
+        return rest.split_once(") ").map_or(line, |(_, rest)| rest);
+    }
+    rest.strip_prefix(' ').unwrap_or(line)
 }
 
 /// True for one bare word that is no noun.

@@ -2,6 +2,7 @@
 //! `Type::name` in a page can refer to.
 
 use super::{DIRECTION, rust_files};
+use crate::language::without_visibility;
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -119,14 +120,6 @@ fn member(line: &str) -> Option<&str> {
 
 fn is_field(after_name: &str) -> bool {
     after_name.starts_with(':') && !after_name.starts_with("::")
-}
-
-fn without_visibility(line: &str) -> &str {
-    let Some(rest) = line.strip_prefix("pub") else { return line };
-    if let Some(rest) = rest.strip_prefix('(') {
-        return rest.split_once(") ").map_or(line, |(_, rest)| rest);
-    }
-    rest.strip_prefix(' ').unwrap_or(line)
 }
 
 fn word(text: &str) -> &str {
