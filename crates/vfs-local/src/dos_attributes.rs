@@ -49,9 +49,8 @@ pub struct SetChangeTime {
 }
 
 /// Maximum distance of the kernel's change time from the anchor, in nanoseconds: the time from reading
-/// the clock to the kernel's stamp. A later change within this time is not detected, nor one with the
-/// same stamp: before Linux 6.13, one within the same tick of the clock.
-const STORING_NANOS: i128 = 100_000;
+/// a file system's own clock to its stamp.
+pub const STORING_NANOS: i128 = 100_000;
 
 impl SetChangeTime {
     /// True if the kernel's change time is the one that storing this value left.

@@ -46,6 +46,7 @@ mod resolve;
 mod rights;
 mod security;
 mod snapshots;
+mod stamp_clock;
 mod stream_store;
 mod streams;
 mod times;

@@ -4,10 +4,10 @@
 use crate::attribute_calls::{get_xattr, set_dos};
 use crate::dos_attributes::{self, SetChangeTime, StoredDos};
 use crate::errors::refusal;
+use crate::stamp_clock::{clock_nanos, next_stamp_nanos, wait_until_after};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, StatxFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
-use std::time::Duration;
 use sync::Mutex;
 use vfs::{Result, Timestamp};
 
@@ -16,15 +16,13 @@ const HELD_BY_ALL: std::ops::Range<i64> = 0..(1 << 31);
 /// Times that the most frequent file systems can store, for the log.
 const RANGES: &str = "XFS: from 1901 to 2038, or with bigtime to 2486; ext4: from 1901 to 2446, or \
                       with small inodes to 2038";
-/// Attempts to store the change time until the kernel's own has the expected value. Every other
-/// attempt expects the time of the last tick, with which the kernel stamps a file, and the others the
-/// exact time, with which it does from Linux 6.13 on if somebody has seen the previous stamp of the
-/// same tick. From the second attempt on the offset of the file system's clock is known.
-const ATTEMPTS: usize = 6;
-/// Nanoseconds from reading the clock to an exact stamp, until an attempt has measured it.
+/// Attempts to store the change time until the kernel stamps the file with the expected time, which
+/// fails when a tick or another file's exact stamp comes between. Every other attempt expects the next
+/// stamp of this machine, and the others the distance from the clock that the last one had: a network
+/// file system can have a clock of its own.
+const ATTEMPTS: usize = 24;
+/// Nanoseconds from reading the clock to a file system's own stamp, until an attempt has measured it.
 const STAMP_NANOS: i128 = 5_000;
-/// Maximum lag of a stamp behind the clock, in nanoseconds: the slowest tick has 100 Hz.
-const TICK_NANOS: i128 = 10_000_000;
 
 /// Sets times by `set`. The kernel clamps a time that the file system cannot store to the nearest
 /// that it can; the first such time per file system is logged. MS-FSA 2.1.5.15.2 does not refuse
@@ -102,7 +100,7 @@ pub fn store_change_time(
         };
         let now = clock_nanos(libc::CLOCK_REALTIME);
         let expected = match attempt % 2 {
-            0 => clock_nanos(libc::CLOCK_REALTIME_COARSE),
+            0 => next_stamp_nanos(),
             _ => now + distance_nanos,
         };
         let set = SetChangeTime { shown, anchor: Timestamp(expected) };
@@ -116,43 +114,19 @@ pub fn store_change_time(
             }
             Err(errno) => return Err(refusal("set the change time", errno)),
         }
-        // This look also has the kernel stamp the next change of the same tick with its exact time.
         let stamp = look(fd, StatxFlags::CTIME)?.stx_ctime;
         let changed = i128::from(stamp.tv_sec) * 1_000_000_000 + i128::from(stamp.tv_nsec);
         if set.is_of(Timestamp(changed)) {
-            let is_exact = attempt % 2 == 1;
-            if !(is_exact && is_before_tick(changed)) {
-                return Ok(());
-            }
-            // The stamp of the next tick would pass for this one, so that tick's is used.
-            std::thread::sleep(BEFORE_TICK);
+            // Until then a later change could get a stamp that passes for this one.
+            wait_until_after(expected + dos_attributes::STORING_NANOS);
+            return Ok(());
         }
-        let distance = changed - now;
-        if !(-TICK_NANOS..0).contains(&distance) {
-            distance_nanos = distance;
-        }
+        distance_nanos = changed - now;
     }
     tracing::debug!(
         "storing the change time that a client set took too long in each attempt: the kernel's stays visible"
     );
     Ok(())
-}
-
-/// Time before a tick in which an exact stamp counts as the tick's: longer than the maximum distance of
-/// a stamp from its anchor.
-const BEFORE_TICK: Duration = Duration::from_micros(250);
-
-/// True if this exact stamp is close before the tick that follows it.
-fn is_before_tick(stamp_nanos: i128) -> bool {
-    let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one `timespec` to the pointer, which lives until it returns.
-    let result = unsafe { libc::clock_getres(libc::CLOCK_REALTIME_COARSE, &raw mut tick) };
-    let (tick_nanos, before_nanos) = (i128::from(tick.tv_nsec), BEFORE_TICK.as_nanos() as i128);
-    let since = stamp_nanos - clock_nanos(libc::CLOCK_REALTIME_COARSE);
-    let is_near = (-tick_nanos..0).contains(&since)
-        || (tick_nanos - before_nanos..=tick_nanos).contains(&since);
-    // Further away, the file system has a clock of its own.
-    result == 0 && is_near
 }
 
 /// True if there is no room for an attribute: on the disk, in the user's quota, or in the file's
@@ -161,22 +135,13 @@ fn is_without_room(errno: Errno) -> bool {
     matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::RANGE | Errno::TOOBIG)
 }
 
-/// A clock of this machine, in nanoseconds since 1970.
-fn clock_nanos(clock: libc::clockid_t) -> i128 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one `timespec` to the pointer, which lives until it returns.
-    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    if result != 0 {
-        return 0;
-    }
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use rustix::fd::AsFd;
     use std::fs::File;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::Relaxed;
 
     fn second(tv_sec: i64) -> Timespec {
         Timespec { tv_sec, tv_nsec: 0 }
@@ -211,20 +176,30 @@ mod tests {
         Timestamp(i128::from(stamp.tv_sec) * 1_000_000_000 + i128::from(stamp.tv_nsec))
     }
 
-    /// True if the kernel stamps two changes of one tick apart, once the first has been seen.
-    fn has_exact_stamps(file: &File) -> bool {
-        let stamps = [1, 2, 3, 4].map(|length| {
-            file.set_len(length).unwrap();
-            stamp(file)
-        });
-        stamps.windows(2).all(|two| two[0] != two[1])
+    /// Gets one exact stamp after another, until `is_done`.
+    fn stamp_until(is_done: &AtomicBool) {
+        let file = tempfile::tempfile().unwrap();
+        while !is_done.load(Relaxed) {
+            rustix::io::pwrite(&file, b"x", 0).unwrap();
+            stamp(&file);
+        }
     }
 
+    /// The calls follow one another at once, so that many fall close to a tick. Another thread has the
+    /// kernel give exact stamps, each of which a change could get, too.
     #[test]
     fn change_soon_after_a_stored_change_time_is_detected() {
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| stamp_until(&is_done));
+            let stored = std::panic::catch_unwind(store_and_change);
+            is_done.store(true, Relaxed);
+            assert!(stored.is_ok(), "see the panic above");
+        });
+    }
+
+    fn store_and_change() {
         let file = tempfile::tempfile().unwrap();
-        let is_exact = has_exact_stamps(&file);
-        let pause = |n: u64| Duration::from_micros(if is_exact { 300 + n * 13 } else { 20_000 });
         let counts = || {
             let value = get_xattr(file.as_fd(), false, dos_attributes::NAME).unwrap();
             let set = dos_attributes::decode(&value).and_then(|stored| stored.changed).unwrap();
@@ -233,7 +208,6 @@ mod tests {
         for n in 0..400 {
             store_change_time(file.as_fd(), false, Timestamp(5), true).unwrap();
             assert!(counts(), "store {n}");
-            std::thread::sleep(pause(n));
             file.set_len(n).unwrap();
             assert!(!counts(), "change {n}");
         }
