@@ -1,9 +1,10 @@
 //! Client of a running server's admin API.
 
+use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use server::config::{AdminAddress, ServerConfig};
-use server::log::{EscapedText, escape_json};
+use server::log::EscapedText;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -110,13 +111,20 @@ impl Admin {
         serde_json::from_str(&text).context("the server's answer is not JSON")
     }
 
-    /// Fetches `path` for display; none if `json` is set and the raw JSON was printed.
+    /// Carries out `method` on `path`; prints the response if `as_json` is set.
+    pub fn carry_out(&self, method: &str, path: &str, as_json: bool) -> Result<()> {
+        let done = self.ask(method, path, None)?;
+        if as_json { output::print_json(&done) } else { Ok(()) }
+    }
+
+    /// Fetches `path` for display; none if `as_json` is set and the response was printed.
     pub fn page(&self, path: &str, as_json: bool) -> Result<Option<Value>> {
+        let page = self.ask("GET", path, None)?;
         if as_json {
-            outln!("{}", escape_json(&self.request("GET", path, None)?));
+            output::print_json(&page)?;
             return Ok(None);
         }
-        self.ask("GET", path, None).map(Some)
+        Ok(Some(page))
     }
 }
 

@@ -3,6 +3,7 @@
 mod machine;
 mod measure;
 
+use crate::output;
 use crate::remote::{self, RemoteUrl};
 use advise::{MeasurementFacts, limit, rules, table};
 use anyhow::{Context, Result};
@@ -74,7 +75,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     runtime.shutdown_background();
     let facts = measured.context("the server did not answer in time")??;
     if args.json {
-        outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&json(&facts))?));
+        output::print_json(&json(&facts))?;
     } else {
         out!("{}", shown(&facts));
     }

@@ -8,6 +8,7 @@ mod html;
 mod series;
 
 use crate::export_url::ExportUrl;
+use crate::output;
 use crate::remote::{self, RemoteUrl, connect_nfs, connect_smb, own_name};
 use crate::share_url::ShareUrl;
 use anyhow::{Context, Result, bail};
@@ -164,8 +165,8 @@ pub struct Args {
     /// Process id of the server, if it runs on this machine: also report its CPU time
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
-    /// Write the results as JSON to a file; - for standard output, without the table
-    #[arg(long, value_name = "FILE")]
+    /// Print the results as JSON instead of a table, or write them to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = output::STANDARD_OUTPUT)]
     json: Option<String>,
     /// No progress
     #[arg(long, short)]
@@ -526,34 +527,16 @@ fn show(progress: LoadProgress) {
 }
 
 fn print(args: &Args, report: &Report) -> Result<()> {
-    let json = || serde_json::to_string_pretty(report);
-    match args.json.as_deref() {
-        Some("-") => {
-            outln!("{}", json()?);
-            return Ok(());
-        }
-        Some(file) => {
-            std::fs::write(file, json()? + "\n").with_context(|| format!("cannot write {file}"))?;
-        }
-        None => {}
+    if !output::write_json(args.json.as_deref(), report)? {
+        out!("{}", report.table());
     }
-    out!("{}", report.table());
     Ok(())
 }
 
 fn print_together(args: &Args, all: &clients::ClientsSum) -> Result<()> {
-    let json = serde_json::to_string_pretty(all)?;
-    match args.json.as_deref() {
-        Some("-") => {
-            outln!("{json}");
-            return Ok(());
-        }
-        Some(file) => {
-            std::fs::write(file, json + "\n").with_context(|| format!("cannot write {file}"))?;
-        }
-        None => {}
+    if !output::write_json(args.json.as_deref(), all)? {
+        out!("{}", all.table());
     }
-    out!("{}", all.table());
     Ok(())
 }
 
@@ -572,16 +555,9 @@ fn print_series(args: &Args, series: &Series) -> Result<()> {
             write(&folder.join(format!("{}.svg", one.name)), &one.file(series))?;
         }
     }
-    let json = || serde_json::to_string_pretty(series);
-    match args.json.as_deref() {
-        Some("-") => {
-            outln!("{}", json()?);
-            return Ok(());
-        }
-        Some(file) => write(Path::new(file), &(json()? + "\n"))?,
-        None => {}
+    if !output::write_json(args.json.as_deref(), series)? {
+        out!("{}", series.table());
     }
-    out!("{}", series.table());
     Ok(())
 }
 

@@ -15,9 +15,9 @@ pub use of_url::own_interfaces;
 const EXAMPLES: &str = "\
 With a URL: connects to that share of any server as a client, puts load on it, and shows the
 channels under the names that Get-SmbMultichannelConnection and Get-SmbClientNetworkInterface
-use, the traffic of each, and the six checks that verify Multichannel. The exit status is 1 if
-a check fails. The password comes from ANABRANCH_PASSWORD, from standard input
-(--password-stdin), or from a prompt, if there is no Kerberos ticket.
+use, the traffic of each, and the six checks that verify Multichannel. The password comes from
+ANABRANCH_PASSWORD, from standard input (--password-stdin), or from a prompt, if there is no
+Kerberos ticket.
 
 Examples:
   anabranch channels
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     if let Some(connection) = args.cut {
         args.admin
-            .request("DELETE", &format!("/v1/connections/{connection}"), None)
+            .carry_out("DELETE", &format!("/v1/connections/{connection}"), args.json)
             .with_context(|| format!("connection {connection} was not cut"))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,6 +1,8 @@
 //! `anabranch check`.
 
+use crate::output;
 use anyhow::Result;
+use serde_json::json;
 use server::config::{Problem, ServerConfig};
 use server::users::{Users, UsersError};
 use std::path::{Path, PathBuf};
@@ -8,8 +10,9 @@ use std::process::ExitCode;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
-Example:
-  anabranch check /etc/anabranch/anabranch.toml";
+Examples:
+  anabranch check /etc/anabranch/anabranch.toml
+  anabranch check --json anabranch.toml | jq -r '.problems[].text'";
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +21,9 @@ pub struct Args {
     /// The configuration file
     #[arg(value_name = "FILE")]
     config: PathBuf,
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Result of checking a configuration file.
@@ -32,7 +38,11 @@ pub struct CheckResult {
 
 /// Reports all problems of the file at once, or that there is none.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let CheckResult { config, problems, warnings } = look(&args.config);
+    let checked = look(&args.config);
+    if args.json {
+        return print_json(args, &checked);
+    }
+    let CheckResult { config, problems, warnings } = checked;
     problems.iter().for_each(|problem| errln!("{problem}"));
     warnings.iter().for_each(|warning| errln!("{warning}"));
     let Some(config) = config.filter(|_| problems.is_empty()) else {
@@ -40,6 +50,32 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     outln!("{}: valid; shares: {}", args.config.display(), names(&config));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the findings, each with the file and the line that it is about, if it is about one.
+fn print_json(args: &Args, checked: &CheckResult) -> Result<ExitCode> {
+    let CheckResult { config, problems, warnings } = checked;
+    let file = args.config.display().to_string();
+    let one = |text: &String| {
+        let placed = text.strip_prefix(&file).and_then(|rest| rest.strip_prefix(':'));
+        let rest = placed.unwrap_or(text);
+        let line = rest.split_once(": ").and_then(|(line, text)| Some((line.parse().ok()?, text)));
+        let (line, text) = line.map_or((None::<usize>, rest), |(line, text)| (Some(line), text));
+        let text = text.trim_start();
+        let text = text.strip_prefix("warning: ").unwrap_or(text);
+        let file = placed.map(|_| file.as_str());
+        json!({ "file": file, "line": line, "text": text })
+    };
+    let is_valid = config.is_some() && problems.is_empty();
+    let shares = config.iter().flat_map(|config| &config.shares).map(|share| &share.name);
+    output::print_json(&json!({
+        "file": file,
+        "valid": is_valid,
+        "shares": shares.collect::<Vec<_>>(),
+        "problems": problems.iter().map(one).collect::<Vec<_>>(),
+        "warnings": warnings.iter().map(one).collect::<Vec<_>>(),
+    }))?;
+    Ok(if is_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Reads a configuration file and checks all that would make the start or a logon fail: paths,

@@ -4,6 +4,7 @@ mod place;
 mod progress;
 
 use crate::bench::parse_size;
+use crate::output;
 use ::copy::{CopyOptions, CopyTally, Failure, Filter, Side, SidePath, Summary};
 use anyhow::{Result, bail};
 use place::CopyConnectionArgs;
@@ -42,14 +43,6 @@ if there is no Kerberos ticket.
 Names that SMB cannot hold (a dot or space at the end, \" * : < > ? \\ | and control
 characters) are written on a share as macOS and Linux write them, and return as they were.
 Names that differ only in case are refused where the target takes them for one.
-
-Exit code:
-  0 success, whatever was copied   1 some files were not copied
-  2 the command line is not valid   3 the copy could not start or ended early
-With --robocopy-exit-codes the sum of:
-  0 nothing to do   1 files were copied   2 the target has more
-  4 a file on one side is a directory on the other   8 some files were not copied
-  16 the copy could not start or ended early
 
 Examples:
   anabranch copy big.vhdx smb://alice@server/data/
@@ -149,8 +142,8 @@ pub struct Args {
     pub password_stdin: bool,
     #[command(flatten)]
     connection: CopyConnectionArgs,
-    /// Write the summary as JSON to a file; - for standard output, without the text
-    #[arg(long, value_name = "FILE")]
+    /// Print the summary as JSON instead of text, or write it to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = output::STANDARD_OUTPUT)]
     json: Option<String>,
     /// Exit with robocopy's codes, where 1 means that files were copied
     #[arg(long)]
@@ -331,16 +324,8 @@ fn failure_text(failure: &Failure) -> String {
 }
 
 fn report(args: &Args, summary: &Summary) -> Result<()> {
-    match args.json.as_deref() {
-        Some("-") => {
-            outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(summary)?))
-        }
-        json => {
-            if let Some(file) = json {
-                std::fs::write(file, serde_json::to_string_pretty(summary)? + "\n")?;
-            }
-            out!("{}", progress::summary_text(summary, args.dry_run));
-        }
+    if !output::write_json(args.json.as_deref(), summary)? {
+        out!("{}", progress::summary_text(summary, args.dry_run));
     }
     for failure in &summary.failures {
         errln!("{}", failure_text(failure));

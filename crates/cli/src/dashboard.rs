@@ -1,6 +1,7 @@
 //! `anabranch dashboard`.
 
 use crate::admin::Admin;
+use crate::output;
 use anyhow::{Result, bail};
 use server::config::AdminAddress;
 use std::process::ExitCode;
@@ -20,6 +21,9 @@ Treat it as a password.";
 pub struct Args {
     #[command(flatten)]
     admin: Admin,
+    /// Print the address as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Prints the dashboard's address. Browsers do not send the part behind the # to the server.
@@ -30,9 +34,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     // Fails early if the server does not run or rejects the token.
     args.admin.ask("GET", "/v1/health", None)?;
-    match args.admin.token(&address)? {
-        Some(token) => outln!("http://{at}/#token={token}"),
-        None => outln!("http://{at}/"),
+    let url = match args.admin.token(&address)? {
+        Some(token) => format!("http://{at}/#token={token}"),
+        None => format!("http://{at}/"),
+    };
+    if args.json {
+        output::print_json(&serde_json::json!({ "url": url }))?;
+    } else {
+        outln!("{url}");
     }
     Ok(ExitCode::SUCCESS)
 }

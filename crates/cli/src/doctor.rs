@@ -8,6 +8,7 @@ mod places;
 mod refusals;
 
 use crate::check::{self, CheckResult};
+use crate::output;
 use advise::doctor::{self, DoctorFacts, FindingSeverity, LogonWays, ServerVersion};
 use anyhow::Result;
 use server::config::{AdminAddress, Ntlm, ServerConfig};
@@ -18,6 +19,9 @@ use std::process::ExitCode;
 /// The packaged service's configuration file, the default.
 const CONFIG: &str = "/etc/anabranch/anabranch.toml";
 
+/// Exit code if there are no findings.
+const UNCHECKED: u8 = 3;
+
 /// Shown below the options.
 const EXAMPLES: &str = "\
 Checks the kernel, limits, memory, the clock, network queues and interfaces, ports and the
@@ -26,11 +30,6 @@ share: free space, attributes, access lists, shared blocks, long named streams. 
 changed: test files on a share have no name and are removed at once. Each finding is ok, YELLOW
 (serves, but slower or without a feature) or RED (does not serve, or not safely), with the
 command that helps.
-
-Exit code:
-  0  all findings are ok
-  1  at least one finding is yellow, none is red
-  2  at least one finding is red
 
 Examples:
   sudo anabranch doctor
@@ -55,13 +54,19 @@ pub struct Args {
 
 /// Collects the facts, prints the findings, and returns the worst state as the exit code.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let facts = look(args)?;
+    let facts = match look(args) {
+        Ok(facts) => facts,
+        Err(error) => {
+            errln!("anabranch: {error:#}");
+            return Ok(ExitCode::from(UNCHECKED));
+        }
+    };
     let findings = doctor::findings(&facts);
     if args.json {
         let all = serde_json::json!({
             "state": doctor::worst(&findings), "findings": findings, "facts": facts,
         });
-        outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&all)?));
+        output::print_json(&all)?;
     } else {
         out!("{}", doctor::shown(&findings));
     }

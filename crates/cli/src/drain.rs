@@ -1,6 +1,7 @@
 //! `anabranch drain`.
 
 use crate::admin::{Admin, plain};
+use crate::output;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ the progress. The server keeps running until it is stopped, or accepts clients a
 
 Examples:
   anabranch drain --within 300 && systemctl stop anabranch
+  anabranch drain --within 300 --json | jq .state
   anabranch drain --cancel";
 
 /// Interval of polling the server's progress.
@@ -34,13 +36,16 @@ pub struct Args {
     /// Accept clients again
     #[arg(long, conflicts_with_all = ["within", "no_wait"])]
     cancel: bool,
+    /// Print the last state as JSON, without progress
+    #[arg(long)]
+    json: bool,
 }
 
 /// Drains a running server.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.cancel {
         let state = args.admin.ask("DELETE", "/v1/drain", None)?;
-        outln!("{}", shown(&state));
+        show(args, &state)?;
         return Ok(ExitCode::SUCCESS);
     }
     let wish = json!({ "within_seconds": args.within });
@@ -50,7 +55,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let looks = (args.within + 60) * 2;
     for _ in 0..looks {
         let line = shown(&state);
-        if line != last {
+        if !args.json && line != last {
             outln!("{line}");
             last = line;
         }
@@ -60,8 +65,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         std::thread::sleep(LOOK_EVERY);
         state = args.admin.ask("GET", "/v1/drain", None)?;
     }
+    if args.json {
+        output::print_json(&state)?;
+    }
     let is_done = args.no_wait || state["state"] == "drained";
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn show(args: &Args, state: &Value) -> Result<()> {
+    if args.json {
+        return output::print_json(state);
+    }
+    outln!("{}", shown(state));
+    Ok(())
 }
 
 fn shown(state: &Value) -> String {

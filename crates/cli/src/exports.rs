@@ -1,6 +1,7 @@
 //! `anabranch exports`.
 
 use crate::admin::{Admin, list, plain};
+use crate::output;
 use anyhow::Result;
 use serde_json::{Value, json};
 use server::config::{ExportLine, ServerConfig};
@@ -50,7 +51,7 @@ fn of_file(file: &std::path::Path, as_json: bool) -> Result<Option<Value>> {
     let items: Vec<Value> = ExportLine::all(&config).iter().map(ExportLine::json).collect();
     let page = json!({ "total": items.len(), "items": items });
     if as_json {
-        outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&page)?));
+        output::print_json(&page)?;
         return Ok(None);
     }
     Ok(Some(page))

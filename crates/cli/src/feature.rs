@@ -1,6 +1,7 @@
 //! `anabranch feature`.
 
 use crate::admin::{Admin, escaped, list, plain};
+use crate::output;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -67,14 +68,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         FeatureCommand::Register(which) => ("PUT", which),
         FeatureCommand::Unregister(which) => ("DELETE", which),
     };
-    let answer = args
+    let feature = args
         .admin
-        .request(method, &which.path(), None)
+        .ask(method, &which.path(), None)
         .with_context(|| format!("the feature {:?} was not switched", which.name))?;
     if args.json {
-        outln!("{answer}");
+        output::print_json(&feature)?;
     } else {
-        let feature: Value = serde_json::from_str(&answer).context("the answer is not JSON")?;
         out!("{}", shown(&[feature]));
     }
     Ok(ExitCode::SUCCESS)

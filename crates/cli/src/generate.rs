@@ -3,9 +3,9 @@
 //! Manual pages, one a subcommand and one of the configuration, completions of shells, and
 //! the reference of the configuration.
 
-use crate::CommandLine;
+use crate::exit_codes;
 use anyhow::{Context, Result};
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use server::config::reference::{self, ConfigKey, SECTIONS};
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 fn manual(folder: &Path, date: &str) -> Result<()> {
     create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let mut command = CommandLine::command().disable_help_subcommand(true);
+    let mut command = exit_codes::command().disable_help_subcommand(true);
     command.build();
     let mut left = vec![command];
     while let Some(command) = left.pop() {
@@ -86,7 +86,7 @@ fn completions(folder: &Path) -> Result<()> {
 
 /// The command without its hidden subcommands, which completions would show.
 fn visible() -> Command {
-    let whole = CommandLine::command();
+    let whole = exit_codes::command();
     let shown: Vec<Command> =
         whole.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned().collect();
     let bare = Command::new("anabranch").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
@@ -232,7 +232,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         manual(folder.path(), "").expect("pages");
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
-        let mut command = CommandLine::command();
+        let mut command = exit_codes::command();
         command.build();
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             if sub.get_name() != "help" {

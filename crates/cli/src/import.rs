@@ -1,9 +1,11 @@
 //! `anabranch import`.
 
+use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
 use server::config::default_users_file;
 use server::import::passwords::{self, ImportedAccount};
-use server::import::{self, ImportMachine, ImportResult};
+use server::import::{self, ImportMachine, ImportRemark, ImportResult};
 use server::system_users;
 use server::users::Users;
 use std::io::{Read, Write};
@@ -57,6 +59,9 @@ pub struct Args {
     /// Show each setting that was not imported, and those that need no counterpart
     #[arg(long, alias = "all")]
     verbose: bool,
+    /// Print the report as JSON, with each setting
+    #[arg(long)]
+    json: bool,
 }
 
 /// Converts another server's files, and reports the settings that were not imported.
@@ -87,7 +92,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let added = if found.is_empty() { 0 } else { add_users(&found, args)? };
     write(&args.output, &imported.config, args.force)
         .with_context(|| format!("cannot write {}", args.output.display()))?;
-    tell(args, &imported, &found, added);
+    if args.json {
+        output::print_json(&report(args, &imported, &found, added))?;
+    } else {
+        tell(args, &imported, &found, added);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -144,6 +153,35 @@ fn write(path: &Path, text: &str, replace: bool) -> std::io::Result<()> {
     file.sync_all()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// The report for programs.
+fn report(args: &Args, imported: &ImportResult, found: &[ImportedAccount], added: usize) -> Value {
+    let refused = found.iter().filter_map(|account| {
+        let why = account.hash.as_ref().err()?;
+        Some(json!({ "name": account.name, "text": why.to_string() }))
+    });
+    let is_added = |account: &&ImportedAccount| account.hash.is_ok();
+    let lacks_user =
+        |account: &&ImportedAccount| system_users::identity_of(&account.name).is_none();
+    let without = found.iter().filter(is_added).filter(lacks_user).map(|account| &account.name);
+    let remark = |remark: &ImportRemark| {
+        json!({
+            "file": remark.place.file.display().to_string(), "line": remark.place.line,
+            "setting": Some(&remark.setting).filter(|setting| !setting.is_empty()),
+            "text": remark.text, "weight": remark.weight.name(),
+        })
+    };
+    json!({
+        "output": args.output.display().to_string(),
+        "shares": imported.shares,
+        "users_file": args.users.display().to_string(),
+        "users": added,
+        "users_refused": refused.collect::<Vec<_>>(),
+        "users_without_system_user": without.collect::<Vec<_>>(),
+        "not_imported": imported.lost.iter().map(remark).collect::<Vec<_>>(),
+        "not_needed": imported.needless.iter().map(remark).collect::<Vec<_>>(),
+    })
 }
 
 fn tell(args: &Args, imported: &ImportResult, found: &[ImportedAccount], added: usize) {

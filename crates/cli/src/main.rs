@@ -16,6 +16,7 @@ mod copy;
 mod dashboard;
 mod doctor;
 mod drain;
+mod exit_codes;
 mod export_url;
 mod exports;
 mod feature;
@@ -33,7 +34,7 @@ mod status;
 mod tickets;
 mod user;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 use server::config::LogSettings;
 use std::process::ExitCode;
 
@@ -101,8 +102,15 @@ enum CliCommand {
     Generate(generate::Args),
 }
 
+/// Parses the process's arguments.
+fn arguments() -> Result<CommandLine, clap::Error> {
+    let mut command = exit_codes::command();
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    CommandLine::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
 fn main() -> ExitCode {
-    let cli = CommandLine::try_parse().unwrap_or_else(|error| {
+    let cli = arguments().unwrap_or_else(|error| {
         let copies = std::env::args_os().nth(1).is_some_and(|command| command == "copy");
         let is_robocopy = copies && std::env::args_os().any(|one| one == copy::ROBOCOPY_OPTION);
         if is_robocopy && error.use_stderr() {
@@ -155,10 +163,8 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     #[test]
     fn command_line_arguments_have_unique_names() {
-        super::CommandLine::command().debug_assert();
+        super::exit_codes::command().debug_assert();
     }
 }

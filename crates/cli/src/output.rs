@@ -4,9 +4,14 @@
 //! gone is no failure: the command goes on, and its exit code is what it found. Another failure,
 //! such as a full disk, is reported by [`finish`].
 
+use anyhow::Context;
+use serde::Serialize;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
+
+/// The file name of standard output in options that take a file.
+pub const STANDARD_OUTPUT: &str = "-";
 
 /// Why standard output could not be written first.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
@@ -41,6 +46,33 @@ pub fn write_out(text: Arguments<'_>) {
 /// See `err!`. There is no place to report that it cannot be written.
 pub fn write_error(text: Arguments<'_>) {
     let _ = io::stderr().write_fmt(text);
+}
+
+/// Prints a document, as every `--json` option does: indented, and with the characters that could
+/// control a terminal escaped.
+///
+/// # Errors
+/// The value is not representable in JSON.
+pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(value)?));
+    Ok(())
+}
+
+/// Writes a document to a file, or prints it if `place` is [`STANDARD_OUTPUT`]. Returns whether it
+/// was printed, and so no text may follow it.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_json(place: Option<&str>, value: &impl Serialize) -> anyhow::Result<bool> {
+    match place {
+        None => Ok(false),
+        Some(STANDARD_OUTPUT) => print_json(value).map(|()| true),
+        Some(file) => {
+            let text = serde_json::to_string_pretty(value)? + "\n";
+            std::fs::write(file, text).with_context(|| format!("cannot write {file}"))?;
+            Ok(false)
+        }
+    }
 }
 
 /// Writes what is buffered.

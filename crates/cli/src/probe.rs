@@ -3,6 +3,7 @@
 mod measure;
 mod target;
 
+use crate::output;
 use crate::remote;
 use advise::probe::{LayerState, ProbedHost, compare, culprit, judge, story};
 use anyhow::{Context, Result};
@@ -18,8 +19,6 @@ A HOST is probed on both ports, SMB's 445 and NFS's 2049; HOST:PORT on that port
 is 2049 and as SMB otherwise. With a URL it also probes a session, the share, channels, and reads of
 a file that it creates in the share and removes. The password comes from ANABRANCH_PASSWORD,
 from standard input (--password-stdin), or from a prompt, if there is no Kerberos ticket.
-
-Exit status: 0 if no layer is broken, 1 if one is.
 
 Examples:
   anabranch probe files.example.com
@@ -99,7 +98,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.json {
-        outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&json(&hosts))?));
+        output::print_json(&json(&hosts))?;
     } else {
         out!("{}", shown(&hosts));
     }

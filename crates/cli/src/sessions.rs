@@ -1,6 +1,7 @@
 //! `anabranch sessions`.
 
 use crate::admin::{Admin, escaped, list, plain};
+use crate::output;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -19,8 +20,8 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     admin: Admin,
-    /// Print the server's response as JSON
-    #[arg(long)]
+    /// Print the sessions and NFS clients, or the result of `close`, as JSON
+    #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
     command: Option<SessionsCommand>,
@@ -47,15 +48,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let kind = if which.nfs { "nfs-clients" } else { "sessions" };
         let path = format!("/v1/{kind}/{}", escaped(&which.id));
         args.admin
-            .request("DELETE", &path, None)
+            .carry_out("DELETE", &path, args.json)
             .with_context(|| format!("{} was not closed", which.id))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(sessions) = args.admin.page("/v1/sessions", args.json)? else {
-        return Ok(ExitCode::SUCCESS);
-    };
+    let mut sessions = args.admin.ask("GET", "/v1/sessions", None)?;
     let clients = args.admin.ask("GET", "/v1/nfs-clients", None)?;
-    out!("{}", shown(&sessions, &clients));
+    if args.json {
+        sessions["nfs_clients"] = clients["items"].clone();
+        output::print_json(&sessions)?;
+    } else {
+        out!("{}", shown(&sessions, &clients));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

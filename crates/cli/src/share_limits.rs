@@ -1,6 +1,7 @@
 //! `anabranch share limits`.
 
 use crate::admin::{Admin, escaped, plain};
+use crate::output;
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Map, Value};
 use std::process::ExitCode;
@@ -63,7 +64,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let answer = answer.with_context(|| format!("the limits of {}", limits.name))?;
     if limits.json {
-        outln!("{answer}");
+        output::print_json(&answer)?;
     } else {
         out!("{}", shown(&limits.name, &answer));
     }

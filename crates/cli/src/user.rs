@@ -1,5 +1,6 @@
 //! `anabranch user`.
 
+use crate::output;
 use anyhow::{Context, Result, bail};
 use rustix::termios::{LocalModes, OptionalActions, isatty, tcgetattr, tcsetattr};
 use server::config::{default_users_file, missing_system_user};
@@ -18,6 +19,7 @@ Examples:
   anabranch user add alice
   anabranch user passwd alice --password-stdin < FILE
   anabranch user list --users /var/lib/anabranch/users.toml
+  anabranch user list --json | jq -r '.items[].name'
 
 A running server applies changes on SIGHUP: systemctl reload anabranch";
 
@@ -38,7 +40,7 @@ enum Action {
     /// Remove a user
     Remove(AccountName),
     /// Show all users
-    List(UsersFile),
+    List(ListArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -64,6 +66,15 @@ struct AccountName {
 }
 
 #[derive(Debug, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    place: UsersFile,
+    /// Print the users as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 struct UsersFile {
     /// File of users; for root by default /var/lib/anabranch/users.toml
     #[arg(long, value_name = "FILE", default_value_os_t = default_users_file(), hide_default_value = true)]
@@ -83,11 +94,26 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Users::update(&bare.place.users, remove).map_err(anyhow::Error::msg)?;
             Ok(ExitCode::SUCCESS)
         }
-        Action::List(place) => {
-            Users::load(&place.users)?.names().for_each(|name| outln!("{name}"));
+        Action::List(wish) => {
+            let users = Users::load(&wish.place.users)?;
+            if wish.json {
+                output::print_json(&json(&users))?;
+            } else {
+                users.names().for_each(|name| outln!("{name}"));
+            }
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// All users, each with the system user that a server that runs as root acts as.
+fn json(users: &Users) -> serde_json::Value {
+    let one = |name| {
+        let system_user = users.find(name).map_or(name, |(_, _, system_user)| system_user);
+        serde_json::json!({ "name": name, "system_user": system_user })
+    };
+    let items: Vec<_> = users.names().map(one).collect();
+    serde_json::json!({ "total": items.len(), "items": items })
 }
 
 fn set(named: &AccountArgs, exists: bool) -> Result<ExitCode> {

@@ -44,7 +44,7 @@ pub struct ClientsSum {
 fn line_of(ours: &[String]) -> Vec<String> {
     let mut line: Vec<String> =
         ["bench", "--json", "-", "--quiet", "--password-stdin"].map(str::to_owned).to_vec();
-    let mut words = ours.iter().skip(1);
+    let mut words = ours.iter().skip(1).peekable();
     while let Some(word) = words.next() {
         // Words after `--` belong to another program's command line.
         if word == "--" {
@@ -54,7 +54,11 @@ fn line_of(ours: &[String]) -> Vec<String> {
         }
         let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
         match OURS.iter().find(|(ours, _)| *ours == name) {
-            Some((_, true)) if !word.contains('=') => drop(words.next()),
+            Some((_, true)) if !word.contains('=') => {
+                let is_value = |next: &String| next == "-" || !next.starts_with('-');
+                // The value of `--json` may be missing.
+                words.next_if(|next| is_value(next));
+            }
             Some(_) => {}
             None => line.push(word.clone()),
         }
@@ -174,6 +178,10 @@ mod tests {
             line,
             "bench --json - --quiet --password-stdin smb://a@h/s --block 4K fio -- --json"
         );
+        let ours = "bench --json --clients 5 smb://a@h/s --json".split(' ').map(str::to_owned);
+        let ours: Vec<String> = ours.collect();
+        let line = line_of(&ours).join(" ");
+        assert_eq!(line, "bench --json - --quiet --password-stdin smb://a@h/s");
         assert_eq!(quoted("it's; rm"), "'it'\\''s; rm'");
     }
 

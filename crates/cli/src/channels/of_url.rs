@@ -1,6 +1,7 @@
 //! Opens channels to any server as a client, and measures them under load.
 
 use super::{Args, sockets};
+use crate::output;
 use crate::probe::interfaces_of;
 use crate::remote::{self, RemoteUrl, connect_nfs, connect_smb, own_name};
 use advise::InterfaceFacts;
@@ -44,7 +45,7 @@ pub fn run(args: &Args, url: &RemoteUrl) -> Result<ExitCode> {
     let verified = steps(&facts);
     if args.json {
         let all = serde_json::json!({ "Session": facts, "Steps": verified });
-        outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&all)?));
+        output::print_json(&all)?;
     } else {
         out!("{}", shown(&facts));
     }

@@ -113,7 +113,7 @@ fn features_are_listed_and_unknown_ones_are_refused() {
     assert_eq!(unknown.status.code(), Some(1));
 }
 
-fn add_user(users: &str, name: &str, password: &str) -> std::process::Output {
+pub fn add_user(users: &str, name: &str, password: &str) -> std::process::Output {
     with_password(&["user", "add", name, "--users", users, "--password-stdin"], password)
 }
 

@@ -12,6 +12,7 @@ mod copy_kills;
 mod copy_names;
 mod doctor;
 mod import;
+mod json_output;
 mod probe;
 #[path = "../support/mod.rs"]
 mod support;

@@ -30,6 +30,19 @@ pub enum RemarkWeight {
     Unknown,
 }
 
+impl RemarkWeight {
+    /// The name in reports for programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Access => "access",
+            Self::Data => "data",
+            Self::Feature => "feature",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A remark on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportRemark {
