@@ -4,7 +4,7 @@ use crate::output;
 use anyhow::Result;
 use serde_json::json;
 use server::config::{Problem, ServerConfig};
-use server::users::{Users, UsersError};
+use server::users::Users;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -97,14 +97,15 @@ pub fn look(file: &Path) -> CheckResult {
             .push(format!("{path}: no share is configured; add a [[share]] with name and path"));
     }
     let users = Users::load(&config.users);
-    problems.extend(problem_of_users(&config, &users));
+    problems.extend(users.as_ref().err().map(ToString::to_string));
+    let nobody = users.as_ref().ok().and_then(|users| warning_of_users(&config, users));
     let surroundings = config.surroundings(file, &users.unwrap_or_default());
     let place = |problem: Problem, kind: &str| match problem.line {
         Some(line) => format!("{path}:{line}: {kind}{}", problem.text),
         None => format!("{path}: {kind}{}", problem.text),
     };
     problems.extend(surroundings.problems.into_iter().map(|problem| place(problem, "")));
-    let warnings = config.warnings().into_iter().chain(surroundings.warnings);
+    let warnings = config.warnings().into_iter().chain(surroundings.warnings).chain(nobody);
     let warnings = warnings.map(|warning| place(warning, "warning: ")).collect();
     CheckResult { config: Some(config), problems, warnings }
 }
@@ -113,13 +114,11 @@ fn names(config: &ServerConfig) -> String {
     config.shares.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn problem_of_users(config: &ServerConfig, users: &Result<Users, UsersError>) -> Option<String> {
+/// Users can be added while the server runs, so it starts without one.
+fn warning_of_users(config: &ServerConfig, users: &Users) -> Option<Problem> {
+    let is_empty = users.is_empty() && config.guest.is_none() && config.kerberos.is_none();
     let file = config.users.display();
-    match users {
-        Ok(users) if users.is_empty() && config.guest.is_none() => Some(format!(
-            "{file}: no user can log on; add one: anabranch user add NAME --users {file}"
-        )),
-        Ok(_) => None,
-        Err(error) => Some(error.to_string()),
-    }
+    let text =
+        format!("{file}: no user can log on; add one: anabranch user add NAME --users {file}");
+    is_empty.then_some(Problem { line: None, text })
 }

@@ -59,6 +59,31 @@ const OF_SERVER: &[(&str, &str)] = &[
     ("kerberos_realm = \"A\"\nkerberos_keytab = \"DIR/no.keytab\"", "4: "),
     ("nfs_tls_key = \"DIR/key.pem\"", "3: NFS with TLS needs nfs_tls_certificate and nfs_tls_key"),
     ("nfs_tls_key = \"DIR/k.pem\"\nnfs_tls_certificate = \"DIR/c.pem\"", "4: "),
+    (
+        "nfs_tls_key = \"TLS/client.key\"\nnfs_tls_certificate = \"TLS/server.pem\"",
+        "4: nfs_tls_certificate = TLS/server.pem and nfs_tls_key = TLS/client.key do not match: the key must ",
+    ),
+    (
+        "nfs_tls_key = \"TLS/server.key\"\nnfs_tls_certificate = \"TLS/server.key\"",
+        "4: nfs_tls_certificate = TLS/server.key: it contains no certificate; make it a PEM file ",
+    ),
+    (
+        "nfs_tls_key = \"TLS/server.key\"\nnfs_tls_certificate = \"TLS/version1.pem\"",
+        "4: nfs_tls_certificate = TLS/version1.pem with nfs_tls_key = TLS/server.key cannot be used: ",
+    ),
+    (
+        "nfs_tls_key = \"TLS/server.key\"\nnfs_tls_certificate = \"TLS/expired.pem\"",
+        "4: warning: nfs_tls_certificate = TLS/expired.pem expired on 2021-01-01: clients refuse it; ",
+    ),
+    (
+        "nfs_tls_key = \"TLS/server.key\"\nnfs_tls_certificate = \"TLS/future.pem\"",
+        "4: warning: nfs_tls_certificate = TLS/future.pem is not valid before 2090-01-01: ",
+    ),
+    (
+        "nfs_tls_key = \"TLS/server.key\"\nnfs_tls_certificate = \"TLS/server.pem\"\n\
+         nfs_tls_client_ca = \"TLS/expired.pem\"",
+        "4: warning: nfs_tls_client_ca = TLS/expired.pem expired on 2021-01-01: ",
+    ),
     ("guest = nobody", "3: guest: "),
     (
         "guest = \"no-such-user\"",
@@ -146,16 +171,26 @@ const OF_SHARE: &[(&str, &str)] = &[
         "[[share]]\nname = \"b\"\npath = \"DIR/users.toml\"",
         "8: share b: DIR/users.toml is not a directory",
     ),
+    (
+        "[[share]]\nname = \"b\"\npath = \"/\"",
+        "8: warning: share b: path = \"/\" serves the whole system with its settings, ",
+    ),
+    (
+        "[[share]]\nname = \"b\"\npath = \"/proc/sys\"\nread_only = true",
+        "8: warning: share b: /proc/sys is on proc, which has no extended attributes: ",
+    ),
 ];
+/// Certificates and keys, in place of `TLS`.
+const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
 
-/// The messages of `check` for `config`, with `FILE` and `DIR` in place of the paths, and its success.
+/// The messages of `check` for `config`, with `FILE`, `DIR` and `TLS` in place of the paths, and its success.
 fn findings(folder: &std::path::Path, config: &str) -> (String, bool) {
     let dir = folder.display().to_string();
     let file = folder.join("config.toml");
-    std::fs::write(&file, config.replace("DIR", &dir)).unwrap();
+    std::fs::write(&file, config.replace("DIR", &dir).replace("TLS", TLS)).unwrap();
     let output = run(&["check", &file.display().to_string()]);
     let said = text(&output.stderr).replace(&file.display().to_string(), "FILE");
-    (said.replace(&dir, "DIR"), output.status.success())
+    (said.replace(&dir, "DIR").replace(TLS, "TLS"), output.status.success())
 }
 
 /// A folder with the users `alice`, and the user of this process.
@@ -175,7 +210,7 @@ fn broken_configuration_is_reported_with_line_and_remedy() {
     let server = OF_SERVER.iter().map(|(lines, said)| (format!("{SERVER}{lines}\n{SHARE}"), said));
     let share = OF_SHARE.iter().map(|(lines, said)| (format!("{SERVER}{SHARE}{lines}\n"), said));
     let all: Vec<_> = server.chain(share).collect();
-    assert!(all.len() >= 44, "{}", all.len());
+    assert!(all.len() >= 65, "{}", all.len());
     let mut wrong = Vec::new();
     for (config, expected) in &all {
         let (said, is_valid) = findings(folder.path(), config);
@@ -248,7 +283,7 @@ fn users_file_mistakes_are_reported() {
     std::fs::write(&file, "").unwrap();
     let (said, is_valid) = findings(folder.path(), &config);
     assert!(
-        !is_valid && said.contains("no user can log on; add one: anabranch user add"),
+        is_valid && said.contains("users.toml: no user can log on; add one: anabranch user add"),
         "{said}"
     );
     let (said, is_valid) = findings(folder.path(), SERVER);

@@ -80,6 +80,14 @@ pub trait Backend: Send + Sync + Debug {
         None
     }
 
+    /// The file system of `source` if it has no extended attributes, so that metadata of clients is
+    /// lost; for checks of a configuration and warnings at a start. `None` for a backend that stores
+    /// such metadata elsewhere, or cannot know it.
+    fn lacks_attributes(&self, source: &ShareSource) -> Option<String> {
+        let _ = source;
+        None
+    }
+
     /// Whether a user may list the root of `source`, which has no problem; for checks of a
     /// configuration. True where the backend cannot know it without an attempt.
     fn may_enter(&self, source: &ShareSource, identity: &Identity) -> bool {

@@ -4,6 +4,8 @@
 //! mistake, with its line and remedy.
 
 mod admin_address;
+mod certificates;
+mod default_addresses;
 mod export_line;
 mod host_rule;
 mod key_files;
@@ -14,6 +16,7 @@ mod multichannel;
 mod nfs_clients;
 mod raw;
 pub mod reference;
+mod share_warnings;
 mod suggest;
 mod surroundings;
 mod tolerant;
@@ -27,6 +30,7 @@ use crate::conn::connections::ConnectionTimeouts;
 use crate::limits::{CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX};
 use ::limits::Provision;
 pub use admin_address::AdminAddress;
+pub use default_addresses::{DefaultAddresses, default_addresses, has_ipv6};
 pub use export_line::ExportLine;
 pub use host_rule::{HostRule, NamePattern};
 pub use key_files::{KerberosKeys, TlsFiles};
@@ -452,7 +456,9 @@ impl ServerConfig {
              improve throughput, and each takes memory and a descriptor"
         );
         let many = enabled && channels_max > usual;
-        many.then_some(Problem { line, text }).into_iter().chain(self.guest_warnings()).collect()
+        let many = many.then_some(Problem { line, text });
+        let many = many.into_iter().chain(self.guest_warnings());
+        many.chain(self.certificate_warnings()).chain(self.directory_warnings()).collect()
     }
 
     /// All host rules of all shares, unordered.

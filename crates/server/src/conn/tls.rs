@@ -54,17 +54,27 @@ pub fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
             builder.with_client_cert_verifier(verifier.map_err(|error| wrong(&error))?)
         }
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-        let (certificate, key) = (files.certificate.display(), files.key.display());
-        format!(
-            "nfs_tls_certificate = {certificate} and nfs_tls_key = {key} do not match: {error}; \
-             the key must belong to the first certificate in the file"
-        )
-    })?;
+    let mut config = builder
+        .with_single_cert(chain, key)
+        .map_err(|error| pair_error(&files.certificate, &files.key, &error))?;
     config.alpn_protocols = vec![ALPN.to_vec()];
     // No session state survives for the client's next connection.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
+}
+
+fn pair_error(certificate: &Path, key: &Path, error: &rustls::Error) -> String {
+    let (certificate, key) = (certificate.display(), key.display());
+    match error {
+        rustls::Error::InconsistentKeys(_) => format!(
+            "nfs_tls_certificate = {certificate} and nfs_tls_key = {key} do not match: the key must \
+             belong to the first certificate in the file"
+        ),
+        error => format!(
+            "nfs_tls_certificate = {certificate} with nfs_tls_key = {key} cannot be used: {error}; \
+             it must be an X.509 certificate of version 3 with subjectAltName"
+        ),
+    }
 }
 
 fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

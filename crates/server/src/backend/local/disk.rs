@@ -48,6 +48,21 @@ fn takes_user_xattrs(file: &OwnedFd) -> bool {
     fsetxattr(file, "user.anabranch.doctor", b"1", XattrFlags::empty()).is_ok()
 }
 
+/// The type of the file system of `path`, if it has no user attributes at all. Changes nothing, so
+/// that it serves for read-only shares and at each start.
+pub(super) fn lacks_attributes(path: &Path) -> Option<String> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(CWD, path, flags, Mode::empty()).ok()?;
+    let mut nothing = [0u8; 0];
+    let found = fgetxattr(&directory, "user.anabranch.doctor", &mut nothing);
+    if found != Err(Errno::OPNOTSUPP) {
+        return None;
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let path = path.canonicalize().ok()?;
+    mount_of(&mounts, &path.to_string_lossy()).map(|(_, kind, _)| kind)
+}
+
 /// A directory without a list says so where it could have one.
 fn takes_access_lists(folder: &OwnedFd) -> bool {
     let mut list = [0u8; 0];
@@ -111,6 +126,12 @@ mod tests {
         assert_eq!(of("/srv/a b/c"), pair("/srv/a b", "btrfs"));
         let (_, _, options) = mount_of(mounts, "/srv").unwrap();
         assert_eq!(options, ["rw", "noatime", "rw", "usrquota"]);
+    }
+
+    #[test]
+    fn file_system_without_attributes_is_named() {
+        assert_eq!(lacks_attributes(Path::new("/proc/sys")), Some("proc".into()));
+        assert_eq!(lacks_attributes(Path::new("/nonexistent")), None);
     }
 
     #[test]

@@ -48,6 +48,10 @@ impl Backend for LocalBackend {
         permissions::write_obstacle(&source.path)
     }
 
+    fn lacks_attributes(&self, source: &ShareSource) -> Option<String> {
+        disk::lacks_attributes(&source.path)
+    }
+
     fn may_enter(&self, source: &ShareSource, identity: &Identity) -> bool {
         permissions::may_enter(identity, &source.path)
     }
