@@ -1,12 +1,17 @@
 //! `anabranch serve`.
 
-use crate::{admin, mounts};
+use crate::start_text::{self, NfsAccess, StartFacts, StartShare};
+use crate::{admin, quoting};
 use anyhow::{Context, Result, anyhow, bail};
 use server::Service;
-use server::config::{Confinement, EncryptionSetting, NfsTls, ServerConfig, SigningSetting};
+use server::config::{
+    Confinement, EncryptionSetting, NfsTls, ServerConfig, SigningSetting, default_addresses,
+    has_ipv6,
+};
 use server::confinement;
 use server::supervisor::{PassedSockets, Supervisor};
 use server::users::Users;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,12 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// SMB port if the process may not bind 445.
-const PORT: u16 = 4450;
-/// Default port of SMB clients.
-const PORT_PRIVILEGED: u16 = 445;
-/// Default address of NFS.
-const NFS: &str = "0.0.0.0:2049";
+/// Default addresses of NFS.
+const NFS: [&str; 2] = ["0.0.0.0:2049", "[::]:2049"];
 /// Time that calls on a hanging disk may delay the exit of the process.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// Length of a generated password.
@@ -47,7 +48,7 @@ pub struct Args {
     smb: Vec<SocketAddr>,
     /// Also serve NFS at this address (default: port 2049 at all addresses); may be given
     /// several times. The server trusts the user ids that NFS clients send
-    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = false, default_missing_value = NFS)]
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = false, default_missing_values = NFS)]
     nfs: Vec<SocketAddr>,
     /// Address of the admin API, or `off` (default: 127.0.0.1:4480 without --config)
     #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
@@ -64,6 +65,17 @@ pub struct Args {
     /// Whether SMB encryption is off, offered (the default) or required
     #[arg(long, value_enum)]
     encryption: Option<EncryptionArg>,
+    /// Whether to print how clients connect, and to create and print a first user (default: auto,
+    /// which is only to a terminal)
+    #[arg(long, value_enum, default_value = "auto", hide_default_value = true)]
+    start_text: StartTextArg,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum StartTextArg {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -88,10 +100,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bail!("no share to serve; give a directory, as in: anabranch serve /srv/data");
     }
     let passed = PassedSockets::from_environment()?;
+    let mut start = StartContext { is_shown: args.shows_start_text(), port_reason: None };
     if config.smb.is_empty() && !passed.serves() {
-        config.smb = vec![default_address()];
+        let file = args.config.as_deref().unwrap_or(Path::new(""));
+        let chosen = default_addresses(file);
+        (config.smb, start.port_reason) = (chosen.addresses, chosen.reason);
     }
-    first_user(&config, &users)?;
+    first_user(&config, &users, start.is_shown)?;
     server::backend::heed_limits().context("cannot drop the exemption from quotas")?;
     // Threads inherit the dropped capabilities, so none may start before.
     confinement::confine(&config)?;
@@ -102,7 +117,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .thread_name("anabranch")
         .on_thread_start(server::backend::rest_as_process)
         .build()?;
-    let result = runtime.block_on(serve(args, &config, &users, passed));
+    let result = runtime.block_on(serve(args, &config, &users, passed, &start));
     runtime.shutdown_timeout(STOP_WITHIN);
     result
 }
@@ -112,6 +127,7 @@ async fn serve(
     config: &ServerConfig,
     users: &Users,
     passed: PassedSockets,
+    start: &StartContext,
 ) -> Result<ExitCode> {
     let supervisor = Arc::new(Supervisor::from_environment());
     // Handlers stand before the first request: the default actions would kill the process.
@@ -120,7 +136,7 @@ async fn serve(
     let mut hangup = signal(SignalKind::hangup())?;
     let service = Service::start(config, users, passed).await?;
     let summary = service.summary();
-    announce(&service, config, users);
+    announce(&service, config, users, start);
     warn(config);
     supervisor.ready(&summary());
     let attends =
@@ -211,6 +227,8 @@ fn configuration(args: &Args) -> Result<ServerConfig> {
     }
     if !args.nfs.is_empty() {
         config.nfs.clone_from(&args.nfs);
+        let is_default = config.nfs.iter().map(ToString::to_string).eq(NFS);
+        config.nfs.retain(|address| !is_default || address.is_ipv4() || has_ipv6());
     }
     match args.admin.as_deref() {
         Some("off") => config.admin = None,
@@ -278,22 +296,42 @@ fn users_of(args: &Args) -> Result<Users> {
     Ok(users)
 }
 
-/// Port 445 if the process may bind it, as clients expect.
-fn default_address() -> SocketAddr {
-    let usual = SocketAddr::from(([0, 0, 0, 0], PORT_PRIVILEGED));
-    match std::net::TcpListener::bind(usual) {
-        Ok(_) => usual,
-        Err(_) => SocketAddr::from(([0, 0, 0, 0], PORT)),
+/// Findings of the start before the server listens.
+struct StartContext {
+    /// Whether the start text is printed.
+    is_shown: bool,
+    /// The reason for a port other than 445.
+    port_reason: Option<String>,
+}
+
+impl Args {
+    /// A service's output is its log: neither instructions nor a password belong there.
+    fn shows_start_text(&self) -> bool {
+        match self.start_text {
+            StartTextArg::Auto => std::io::stdout().is_terminal(),
+            StartTextArg::Always => true,
+            StartTextArg::Never => false,
+        }
     }
 }
 
-/// Creates an account on the first start, with the name of the process's user and a random
+/// Creates an account on the first start, with the name of the person who started it and a random
 /// password, which is shown once.
-fn first_user(config: &ServerConfig, extra: &Users) -> Result<()> {
+fn first_user(config: &ServerConfig, extra: &Users, is_shown: bool) -> Result<()> {
     if !extra.is_empty() || config.guest.is_some() || !Users::load(&config.users)?.is_empty() {
         return Ok(());
     }
-    let name = server::system_users::own_name().unwrap_or_else(|| "anabranch".into());
+    let file = config.users.display();
+    if !is_shown {
+        tracing::warn!("no user can log on; add one: anabranch user add NAME --users {file}");
+        return Ok(());
+    }
+    let name = start_text::first_user_name(
+        std::env::var("SUDO_USER").ok(),
+        server::system_users::own_name(),
+        rustix::process::geteuid().is_root(),
+        &|name| server::system_users::identity_of(name).is_some(),
+    );
     let mut random = [0u8; PASSWORD_LETTERS];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     // 32 letters that cannot be mistaken for one another: 5 bits each.
@@ -302,55 +340,44 @@ fn first_user(config: &ServerConfig, extra: &Users) -> Result<()> {
         random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
     Users::update(&config.users, |users| users.set_password(&name, &password))
         .map_err(anyhow::Error::msg)?;
-    outln!("Created the first user (change the password with: anabranch user passwd {name}):\n");
+    let name = quoting::shell(&name);
+    let file = quoting::shell(&config.users.to_string_lossy());
+    outln!(
+        "Created the first user (change the password with: anabranch user passwd {name} --users \
+         {file}):\n"
+    );
     outln!("  user      {name}\n  password  {password}\n");
     Ok(())
 }
 
-fn announce(service: &Service, config: &ServerConfig, extra: &Users) {
+fn announce(service: &Service, config: &ServerConfig, extra: &Users, start: &StartContext) {
+    let smb = service.listening();
+    let nfs = service.listening_nfs();
+    if !start.is_shown {
+        let reason = start.port_reason.as_deref();
+        let admin = service.admin().map(tracing::field::display);
+        tracing::info!(?smb, ?nfs, admin, detail = reason, "listening");
+        return;
+    }
     let stored = Users::load(&config.users).unwrap_or_default();
-    let user = extra.names().next().or_else(|| stored.names().next()).unwrap_or("USER").to_owned();
-    for address in service.listening() {
-        let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
-        for share in &config.shares {
-            outln!(
-                "{} is shared as \\\\{}\\{} ({shown}):\n",
-                share.path.display(),
-                config.name,
-                share.name
-            );
-            outln!("{}", mounts::commands(shown, &share.name, &user));
-        }
-    }
-    for address in service.listening_nfs() {
-        let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
-        for share in config.shares.iter().filter(|share| service.is_exported(&share.name)) {
-            outln!("{} over NFS:\n", share.path.display());
-            let under_tls = share.nfs_tls == NfsTls::Required;
-            outln!("{}", mounts::nfs_command(shown, &share.name, under_tls));
-        }
-    }
-    if !service.listening_nfs().is_empty() {
-        outln!("{}", mounts::nfs_rule());
-    }
-    if let Some(admin) = service.admin() {
-        outln!("Status: anabranch status --admin {admin}");
-        if let server::config::AdminAddress::Tcp(_) = admin {
-            outln!("Dashboard: anabranch dashboard --admin {admin}");
-        }
-    }
-}
-
-/// An address that clients can reach, in place of the unspecified one.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let probe = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        // Nothing is sent: connecting a datagram socket only chooses a route.
-        socket.connect("192.0.2.1:9")?;
-        socket.local_addr()
-    });
-    let ip = probe.map_or_else(|_| std::net::Ipv4Addr::LOCALHOST.into(), |a| a.ip());
-    SocketAddr::new(
-        if ip.is_unspecified() { std::net::Ipv4Addr::LOCALHOST.into() } else { ip },
-        address.port(),
-    )
+    let user = extra.names().next().or_else(|| stored.names().next()).unwrap_or("USER");
+    let share = |share: &server::config::ShareConfig| StartShare {
+        folder: share.path.display().to_string(),
+        name: share.name.clone(),
+        nfs: service.is_exported(&share.name).then_some(match share.nfs_tls {
+            NfsTls::Required => NfsAccess::TlsOnly,
+            NfsTls::Offered => NfsAccess::Any,
+        }),
+    };
+    let facts = StartFacts {
+        server: &config.name,
+        user,
+        shares: config.shares.iter().map(share).collect(),
+        smb,
+        port_reason: start.port_reason.as_deref(),
+        nfs,
+        multichannel: config.multichannel.enabled,
+        admin: service.admin(),
+    };
+    out!("{}", start_text::start_text(&facts, &start_text::own_address));
 }

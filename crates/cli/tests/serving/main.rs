@@ -12,3 +12,4 @@ mod state;
 mod supervisor;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;

@@ -28,9 +28,10 @@ fn first_start_creates_user_with_printed_password() {
     for part in [
         format!("net use Z: \\\\127.0.0.1\\data /user:{name} /TCPPORT:{port}"),
         format!(
-            "sudo mount -t cifs //127.0.0.1/data /mnt -o username={name},port={port},vers=3.1.1"
+            "sudo mount -t cifs //127.0.0.1/data /mnt -o username={name},uid=$(id -u),gid=$(id -g),\
+             hard,port={port},vers=3.1.1"
         ),
-        format!("open smb://{name}@127.0.0.1:{port}/data"),
+        format!("open 'smb://{name}@127.0.0.1:{port}/data'"),
     ] {
         assert!(server.printed.contains(&part), "{part} is not in\n{}", server.printed);
     }

@@ -82,8 +82,7 @@ fn activation_sockets_are_served_by_their_names() {
     let script = "exec 3<&0 4<&1 </dev/null >&2; LISTEN_PID=$$ LISTEN_FDS=2 \
                   LISTEN_FDNAMES=smb:admin exec \"$0\" \"$@\"";
     let mut child = anabranch_by("sh", &["-c", script])
-        .arg("serve")
-        .arg("--config")
+        .args(["serve", "--start-text", "always", "--config"])
         .arg(&config)
         .args(&setup.arguments)
         .stdin(OwnedFd::from(smb))

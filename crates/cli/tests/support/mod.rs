@@ -202,6 +202,7 @@ impl Setup {
             command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
         }
         command.arg("serve").arg("--config").arg(&config).args(&self.arguments);
+        command.args(["--start-text", "always"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(path) = &self.log_to {
             let file = File::options().append(true).create(true).open(path).expect("a file");
@@ -220,7 +221,7 @@ impl Setup {
             printed += "\n";
             if let Some((_, rest)) = line.split_once(" is shared as ") {
                 let address = rest.rsplit_once('(').and_then(|(_, a)| a.strip_suffix("):"));
-                smb = smb.or(address.and_then(|a| a.parse().ok()));
+                smb = smb.or(address.and_then(|a| a.split(", ").next()?.parse().ok()));
             }
             if let Some((_, address)) = line.split_once("status --admin ") {
                 // Tests that use a Unix socket know its path.
