@@ -51,8 +51,8 @@ pub struct Args {
     /// Use only this load generator: Samba's benches, or `anabranch bench`
     #[arg(long)]
     loader: Option<Loader>,
-    /// Measure this earlier build of the server instead of the peer, in `peers` and `metadata`, and
-    /// beside the present one in `builds`
+    /// Measure this earlier build of the server instead of the peer, in `peers`, `metadata` and `nfs`,
+    /// and beside the present one in `builds`
     #[arg(long, value_name = "BINARY")]
     before: Option<PathBuf>,
     /// Draw charts (SVG) into this folder

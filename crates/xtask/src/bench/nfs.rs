@@ -1,6 +1,7 @@
-//! Compares our NFS server with NFS-Ganesha under our own loader: small and large reads and writes,
-//! files by name, and one to sixteen connections, also with a bandwidth limit on each connection. Both
-//! servers store their files on the same file system in memory.
+//! Compares our NFS server with NFS-Ganesha, or with an earlier build of ours, under our own loader:
+//! small and large reads and writes, files by name, and one to sixteen connections, also with a
+//! bandwidth limit on each connection. Both servers store their files on the same file system, beside
+//! Ganesha one in memory.
 
 use super::chart::BarChart;
 use super::network::{self, ClientNetwork, NetworkLink};
@@ -85,30 +86,45 @@ impl MeasuredNfsServer {
         BufReader::new(out).read_line(&mut line)?;
         let (pid, folder) = line.trim().split_once(' ').context("NFS-Ganesha did not start")?;
         let (pid, folder) = (pid.parse()?, PathBuf::from(folder));
-        for part in ["ganesha", "ours"] {
-            std::fs::create_dir(folder.join(part))?;
-        }
+        std::fs::create_dir(folder.join("ganesha"))?;
         let path = "export/ganesha";
         let own = folder.join("ganesha");
         Ok((Self { name: "Ganesha", child, pid, address, port, path, folder: own }, folder))
     }
 
-    /// Starts ours with a share in `folder`.
-    fn ours(binary: &Path, address: String, folder: &Path) -> Result<Self> {
+    /// Starts a build of ours with a share and its state in `folder`.
+    fn ours(name: &'static str, binary: &Path, address: String, folder: &Path) -> Result<Self> {
+        // An earlier build may not know the option, and then has no such restriction.
+        Self::ours_with(name, binary, &address, folder, ",reserved_ports=no")
+            .or_else(|_| Self::ours_with(name, binary, &address, folder, ""))
+    }
+
+    fn ours_with(
+        name: &'static str,
+        binary: &Path,
+        address: &str,
+        folder: &Path,
+        options: &str,
+    ) -> Result<Self> {
         let port = PORTS[0];
-        let share =
-            format!("bench={},nfs_squash=none,reserved_ports=no", folder.join("ours").display());
+        let own = folder.join(name);
+        std::fs::create_dir_all(&own)?;
+        let config = folder.join(format!("{name}.toml"));
+        let state = folder.join(format!("{name}.state"));
+        std::fs::write(&config, format!("[server]\nstate = {state:?}\n"))?;
         let child = Command::new(binary)
             .args(["serve", "--admin", "off", "--nfs", &format!("{address}:{port}")])
-            .args(["--smb", &format!("{address}:{}", port + 100)])
-            .args(["--share", &share, "--user", "alice:secret.0"])
+            .args(["--smb", &format!("{address}:{}", port + 100), "--config"])
+            .arg(&config)
+            .args(["--share", &format!("bench={},nfs_squash=none{options}", own.display())])
+            .args(["--user", "alice:secret.0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start {}", binary.display()))?;
-        let (pid, path, folder) = (child.id(), "bench", folder.join("ours"));
-        let mut server = Self { name: "ours", child, pid, address, port, path, folder };
+        let (pid, address) = (child.id(), address.to_owned());
+        let mut server = Self { name, child, pid, address, port, path: "bench", folder: own };
         server.wait()?;
         Ok(server)
     }
@@ -153,6 +169,31 @@ impl Drop for MeasuredNfsServer {
     }
 }
 
+/// The two measured servers, ended in this order.
+struct MeasuredPair {
+    /// This build, and its peer.
+    servers: [MeasuredNfsServer; 2],
+    /// Holds their files, unless Ganesha's script does.
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl MeasuredPair {
+    fn start(root: &Path, binary: &Path, args: &Args, addresses: [String; 2]) -> Result<Self> {
+        let [own, other] = addresses;
+        let (peer, folder, temporary) = if let Some(before) = &args.before {
+            let temporary = tempfile::tempdir()?;
+            let folder = temporary.path().to_owned();
+            let peer = MeasuredNfsServer::ours("before", before, other, &folder)?;
+            (peer, folder, Some(temporary))
+        } else {
+            let (peer, folder) = MeasuredNfsServer::ganesha(root, other)?;
+            (peer, folder, None)
+        };
+        let ours = MeasuredNfsServer::ours("ours", binary, own, &folder)?;
+        Ok(Self { servers: [ours, peer], _folder: temporary })
+    }
+}
+
 /// Measures all tables.
 ///
 /// # Errors
@@ -163,34 +204,32 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
         network::second_address()?;
     }
     {
-        let address = crate::server::address(63);
-        let (ganesha, folder) = MeasuredNfsServer::ganesha(root, address)?;
-        let ours = MeasuredNfsServer::ours(&binary, crate::server::address(62), &folder)?;
-        let servers = [&ours, &ganesha];
+        let addresses = [62, 63].map(crate::server::address);
+        let MeasuredPair { servers, _folder } =
+            MeasuredPair::start(root, &binary, args, addresses)?;
         loads(&binary, &servers, args)?;
         let title = "Reads of 4 KiB, depth 64, in a second";
         let load = ["--random", "--block", "4K", "--depth", "64"];
         sweep(|| Command::new(&binary), &servers, args, (title, "nfs-connections.svg"), &load)?;
     }
     let ends = ClientNetwork::new(1, &NetworkLink::SlowConnections { megabits: SLOW_MEGABITS })?;
-    let address = |server| ends.addresses(server).swap_remove(0);
-    let (ganesha, folder) = MeasuredNfsServer::ganesha(root, address(1))?;
-    let ours = MeasuredNfsServer::ours(&binary, address(0), &folder)?;
+    let addresses = [0, 1].map(|server| ends.addresses(server).swap_remove(0));
+    let MeasuredPair { servers, _folder } = MeasuredPair::start(root, &binary, args, addresses)?;
     let title = format!("Reads of 256 KiB in a second, each connection {SLOW_MEGABITS} Mbit/s");
     let load = ["--block", "256K", "--depth", "64"];
     let names = (title.as_str(), "nfs-slow-connections.svg");
-    sweep(|| ends.in_client(&binary), &[&ours, &ganesha], args, names, &load)
+    sweep(|| ends.in_client(&binary), &servers, args, names, &load)
 }
 
 /// Every load on both servers, with one connection.
-fn loads(binary: &Path, servers: &[&MeasuredNfsServer; 2], args: &Args) -> Result<()> {
+fn loads(binary: &Path, servers: &[MeasuredNfsServer; 2], args: &Args) -> Result<()> {
+    let peer = servers[1].name;
     println!(
-        "| NFS 4.1, one connection | ours /s | Ganesha /s | ratio | ours µs/op | Ganesha µs/op | \
+        "| NFS 4.1, one connection | ours /s | {peer} /s | ratio | ours µs/op | {peer} µs/op | \
          ratio | loader µs/op |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    let mut chart =
-        BarChart::new("Server CPU time of an NFS operation, µs", ["Anabranch", "Ganesha"]);
+    let mut chart = BarChart::new("Server CPU time of an NFS operation, µs", ["Anabranch", peer]);
     for (name, arguments) in LOADS.iter().filter(|load| args.wants(load.0)) {
         let arguments: Vec<&str> = arguments.split(' ').collect();
         let listed = arguments.iter().skip_while(|word| **word != "--files").nth(1);
@@ -225,7 +264,7 @@ fn loads(binary: &Path, servers: &[&MeasuredNfsServer; 2], args: &Args) -> Resul
 /// One load with one to sixteen connections.
 fn sweep(
     client: impl Fn() -> Command,
-    servers: &[&MeasuredNfsServer; 2],
+    servers: &[MeasuredNfsServer; 2],
     args: &Args,
     (title, chart_file): (&str, &str),
     load: &[&str],
@@ -234,9 +273,10 @@ fn sweep(
         return Ok(());
     }
     println!("\n{title}:\n");
-    println!("| connections | ours | times one | Ganesha | times one |");
+    let peer = servers[1].name;
+    println!("| connections | ours | times one | {peer} | times one |");
     println!("|---|---|---|---|---|");
-    let mut chart = BarChart::new(title, ["Anabranch", "Ganesha"]);
+    let mut chart = BarChart::new(title, ["Anabranch", peer]);
     let mut first = [0.0; 2];
     for connections in CONNECTIONS {
         let arguments = [load, &["--nconnect", connections]].concat();
