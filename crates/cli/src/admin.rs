@@ -129,7 +129,7 @@ impl Admin {
 }
 
 /// The packaged service's configuration, if it exists and is valid.
-fn configuration() -> Option<ServerConfig> {
+pub fn configuration() -> Option<ServerConfig> {
     ServerConfig::load(Path::new(CONFIGURATION)).ok()
 }
 

@@ -8,7 +8,7 @@ const USAGE: &str = "2  the command line is not valid";
 const COMMON: &str = "0  success\n  1  failure, with the reason on standard error";
 
 /// The codes of each command but [`USAGE`].
-const CODES: [(&str, &str); 17] = [
+const CODES: [(&str, &str); 18] = [
     ("serve", "0  stopped by SIGTERM or SIGINT\n  1  the server could not start"),
     (
         "check",
@@ -37,6 +37,7 @@ const CODES: [(&str, &str); 17] = [
          1  clients are left after the time, or the server did not accept the command",
     ),
     ("user", COMMON),
+    ("state", COMMON),
     (
         "copy",
         "0  success, whatever was copied\n  1  some files were not copied\n  \

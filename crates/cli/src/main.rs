@@ -32,6 +32,7 @@ mod sessions;
 mod share_limits;
 mod share_url;
 mod start_text;
+mod state;
 mod status;
 mod tickets;
 mod user;
@@ -91,6 +92,8 @@ enum CliCommand {
     Drain(drain::Args),
     /// Manage the accounts that may log on
     User(user::Args),
+    /// Save or restore the state of a server: users, open files, NFS clients, tokens
+    State(state::Args),
     /// Copy files and trees between directories, SMB shares and NFS exports
     Copy(Box<copy::Args>),
     /// Test any SMB or NFS server layer by layer to find the slow or broken one
@@ -143,6 +146,7 @@ fn main() -> ExitCode {
         CliCommand::Dashboard(args) => dashboard::run(&args),
         CliCommand::Drain(args) => drain::run(&args),
         CliCommand::User(args) => user::run(&args),
+        CliCommand::State(args) => state::run(&args),
         CliCommand::Copy(args) => copy::run(&args),
         CliCommand::Probe(args) => probe::run(&args),
         CliCommand::Advise(args) => advice::run(&args),

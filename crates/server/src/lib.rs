@@ -32,3 +32,5 @@ pub use machine::interfaces::{SystemInterface, machine_interfaces};
 pub use service::Service;
 pub use shares::limits::{ChangeRefusal, LimitsBook};
 pub use start_error::StartError;
+pub use state::archive::{StateContents, StatePlace};
+pub use state::format::{STATE_FORMAT, StateFormat};

@@ -8,12 +8,12 @@
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, MemfdFlags, StatxFlags};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time between two looks at the clock.
 const PAUSE: Duration = Duration::from_micros(20);
-/// Maximum time to wait: two of the slowest ticks, which have 100 Hz.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Maximum time to wait, in nanoseconds: two of the slowest ticks, which have 100 Hz.
+const PATIENCE_NANOS: i128 = 20_000_000;
 
 /// A file in memory whose change time is the clock; `None` if there is none.
 fn clock_file() -> Option<&'static OwnedFd> {
@@ -49,10 +49,10 @@ pub fn next_stamp_nanos() -> i128 {
 /// Waits until all later changes get stamps after `limit_nanos`, or until this takes longer than a tick
 /// can. Takes some microseconds after `limit_nanos` from Linux 6.13 on, and up to a tick (10 ms) before.
 pub fn wait_until_after(limit_nanos: i128) {
-    let start = Instant::now();
+    let begin = clock_nanos(libc::CLOCK_MONOTONIC);
     loop {
         // Asked before the stamp, so that a thread that was not scheduled for long looks once more.
-        let is_last = start.elapsed() >= PATIENCE;
+        let is_last = clock_nanos(libc::CLOCK_MONOTONIC) - begin >= PATIENCE_NANOS;
         if next_stamp_nanos() > limit_nanos || is_last {
             return;
         }
@@ -60,7 +60,7 @@ pub fn wait_until_after(limit_nanos: i128) {
     }
 }
 
-/// A clock of this machine, in nanoseconds since 1970.
+/// A clock of this machine, in nanoseconds since its epoch: 1970, unless it is monotonic.
 pub fn clock_nanos(clock: libc::clockid_t) -> i128 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one `timespec` to the pointer, which lives until it returns.

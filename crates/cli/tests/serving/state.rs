@@ -1,7 +1,7 @@
 //! The state directory: private files, and a start after a crash.
 
 use crate::support::client::{CREATE, READ, RawFileId, RawSmbClient, SUCCESS, WRITE};
-use crate::support::{PASSWORD, ServerProcess, Setup, anabranch_by};
+use crate::support::{PASSWORD, ServerProcess, Setup, anabranch, anabranch_by, wait_for};
 use client::nfs::{Disposition, NfsClient, NfsExport, NfsOptions, NfsTarget};
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -76,6 +76,7 @@ fn state_files_are_private_under_umask_zero() {
     let names: BTreeSet<_> = all.iter().filter_map(|path| path.strip_prefix(&state).ok()).collect();
     for name in [
         "admin-token",
+        "format.json",
         "metrics-token",
         "opens",
         "opens.lock",
@@ -151,4 +152,81 @@ fn killed_server_with_a_users_open_starts_as_root() {
     assert_eq!(reply.status, SUCCESS);
     let data = client.call(READ, &RawSmbClient::read_body(reply.file_id(), 0, 4));
     assert_eq!(data.data(), b"kept");
+}
+
+/// Runs `anabranch state` for the server of `setup`.
+fn state(setup: &Setup, arguments: &[&str]) -> std::process::Output {
+    let config = setup.folder.path().join("config.toml");
+    let mut command = anabranch();
+    command.arg("state").args(arguments).arg("--config").arg(config);
+    command.output().unwrap()
+}
+
+/// Writes to an open file until a request fails; returns the number of acknowledged bytes.
+fn write_until_the_end(mut client: RawSmbClient, file: RawFileId) -> u64 {
+    let mut written = 0;
+    loop {
+        let body = RawSmbClient::write_body(file, written, &[7; 512]);
+        match client.try_call(WRITE, &body) {
+            Ok(reply) if reply.status == SUCCESS => written += 512,
+            _ => return written,
+        }
+    }
+}
+
+/// The state of a server that is killed under load, on the machine that replaces it.
+#[test]
+fn state_moved_from_a_killed_server_keeps_open_files() {
+    let mut setup = Setup::new();
+    let folder = setup.folder.path().to_path_buf();
+    setup.server += &format!("state = \"{}\"\n", folder.join("state").display());
+    setup.shares += "continuously_available = true\n";
+    let mut server = setup.start();
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
+    let file = open(&mut client, "file");
+    let load = std::thread::spawn(move || write_until_the_end(client, file));
+    wait_for("some writes", || {
+        std::fs::metadata(folder.join("data/file")).is_ok_and(|f| f.len() > 8192).then_some(())
+    });
+    let archive = folder.join("state.tar");
+    let archive = archive.to_str().unwrap();
+    let setup = server.kill();
+    let written = load.join().unwrap();
+    let exported = state(&setup, &["export", archive]);
+    assert!(exported.status.success(), "{exported:?}");
+    assert_eq!(std::fs::metadata(archive).unwrap().mode() & 0o7777, 0o600);
+
+    std::fs::rename(folder.join("state"), folder.join("lost")).unwrap();
+    let imported = state(&setup, &["import", archive]);
+    assert!(imported.status.success(), "{imported:?}");
+    let again = state(&setup, &["import", archive]);
+    let why = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(!again.status.success() && why.contains("--replace"), "{why}");
+    let server = setup.clone().start();
+    let running = state(&setup, &["import", archive, "--replace"]);
+    let why = String::from_utf8_lossy(&running.stderr).into_owned();
+    assert!(!running.status.success() && why.contains("stop it first"), "{why}");
+    let mut client = RawSmbClient::ready_3(&server, CLIENT);
+    let reply = client.call(CREATE, &RawSmbClient::reconnect_body(file, GUID, true));
+    assert_eq!(reply.status, SUCCESS, "the open is back");
+    let reply = client.call(READ, &RawSmbClient::read_body(reply.file_id(), written - 512, 512));
+    assert_eq!(reply.data(), [7; 512], "every acknowledged write is there");
+}
+
+#[test]
+fn server_with_state_of_a_later_version_does_not_start() {
+    let setup = Setup::new();
+    let config = setup.folder.path().join("config.toml");
+    std::fs::write(&config, setup.config()).unwrap();
+    let format = setup.folder.path().join("format.json");
+    std::fs::write(&format, r#"{"format": 1000, "written_by": "99.1.0"}"#).unwrap();
+    for command in ["serve --config", "check"] {
+        let mut command_line = anabranch();
+        command_line.args(command.split(' ')).arg(&config);
+        let refused = command_line.output().unwrap();
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success(), "{why}");
+        assert!(why.contains("99.1.0 (format 1000)") && why.contains("state import"), "{why}");
+    }
+    assert!(std::fs::read_to_string(&format).unwrap().contains("99.1.0"), "it is left");
 }

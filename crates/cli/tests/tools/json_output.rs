@@ -133,6 +133,19 @@ const PROMISES: &[OutputPromise] = &[
     },
     OutputPromise { command: "dashboard", arguments: "--admin ADMIN", fields: &["url"], code: 0 },
     OutputPromise {
+        command: "state export",
+        arguments: "DIR/state.tar --config DIR/config.toml",
+        fields: &["state", "files", "format", "written_by"],
+        code: 0,
+    },
+    // The server of the test runs.
+    OutputPromise {
+        command: "state import",
+        arguments: "DIR/state.tar --replace --config DIR/config.toml",
+        fields: &[],
+        code: 1,
+    },
+    OutputPromise {
         command: "user list",
         arguments: "--users DIR/users.toml",
         fields: &["total", "items.name", "items.system_user"],

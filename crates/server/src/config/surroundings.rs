@@ -76,6 +76,9 @@ impl ServerConfig {
             );
             found.problems.push(Problem { line: self.lines.state, text });
         }
+        if let Err(text) = crate::state::format::check(state) {
+            found.problems.push(Problem { line: self.lines.state, text });
+        }
         if let AuditTarget::File(path) = &self.log.audit {
             let folder = path.parent().unwrap_or(Path::new("/"));
             let why = match path.metadata() {

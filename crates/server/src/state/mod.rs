@@ -2,7 +2,9 @@
 //!
 //! May import `limits` only; knows the records' owners by their bytes.
 
+pub mod archive;
 pub mod directory;
+pub mod format;
 pub mod journal;
 pub mod nfs_identity;
 pub mod nfs_records;
