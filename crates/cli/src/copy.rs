@@ -5,7 +5,7 @@ mod progress;
 
 use crate::bench::parse_size;
 use crate::output;
-use ::copy::{CopyOptions, CopyTally, Failure, Filter, Side, SidePath, Summary};
+use ::copy::{CopyOptions, CopyTally, Failure, Filter, LinkPolicy, Side, SidePath, Summary};
 use anyhow::{Result, bail};
 use place::CopyConnectionArgs;
 use place::{CopyUrl, OpenConnections, names_more};
@@ -39,6 +39,9 @@ name only when it is complete.
 The password comes from the environment (ANABRANCH_PASSWORD; ANABRANCH_TARGET_PASSWORD
 for the target, if it is another), from standard input (--password-stdin), or from a prompt,
 if there is no Kerberos ticket.
+
+Symbolic links are left out and named: --links copies them as links, --copy-links what they
+lead to.
 
 Names that SMB cannot hold (a dot or space at the end, \" * : < > ? \\ | and control
 characters) are written on a share as macOS and Linux write them, and return as they were.
@@ -74,10 +77,10 @@ pub struct Args {
     /// Copy named streams (SMB to SMB)
     #[arg(long)]
     streams: bool,
-    /// Copy owner, group and access list (SMB to SMB)
+    /// Copy owner, group and access list (SMB to SMB, or between directories)
     #[arg(long)]
     acls: bool,
-    /// Copy times and attributes, and between SMB servers also streams and access lists
+    /// Copy times, attributes, streams and access lists, as far as both sides have them
     #[arg(long)]
     all: bool,
     /// Copy only files that match a pattern: * ? [a-z], ** across directories
@@ -110,6 +113,18 @@ pub struct Args {
     /// Append messages, failures and the summary to a file, too
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
+    /// Copy symbolic links as links, as rclone's -l and robocopy's /SL
+    #[arg(long, short)]
+    links: bool,
+    /// Copy the files and directories that symbolic links lead to
+    #[arg(long, short = 'L', conflicts_with = "links")]
+    copy_links: bool,
+    /// Leave symbolic links out without a message
+    #[arg(long, conflicts_with_all = ["links", "copy_links"])]
+    skip_links: bool,
+    /// Print a line for each file
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
     /// Make the target equal to the source; required for --delete
     #[arg(long)]
     mirror: bool,
@@ -197,7 +212,7 @@ async fn into_directory(
     has_slash: bool,
 ) -> Result<SidePath> {
     let Some(item) = source.side.stat(&source.path).await? else { bail!("the source is missing") };
-    if item.kind == ::copy::ItemKind::File {
+    if matches!(item.kind, ::copy::ItemKind::File | ::copy::ItemKind::Link) {
         let there = target.side.stat(&target.path).await?;
         let is_directory = there.is_some_and(|there| there.kind == ::copy::ItemKind::Directory);
         if has_slash || is_directory {
@@ -210,15 +225,21 @@ async fn into_directory(
 
 async fn work(args: &Args, source: &SidePath, target: &SidePath) -> Result<Summary> {
     let both_smb = source.side.as_smb().is_some() && target.side.as_smb().is_some();
-    if (args.streams || args.acls) && !both_smb {
-        bail!("--streams and --acls need SMB on both sides");
+    let both_local = source.side.is_local() && target.side.is_local();
+    if args.streams && !both_smb {
+        bail!("--streams needs SMB on both sides");
+    }
+    if args.acls && !both_smb && !both_local {
+        bail!("--acls needs SMB on both sides, or two directories");
     }
     let options = CopyOptions {
         threads: usize::from(args.threads),
         times: !args.no_times,
         attributes: args.attributes || args.all,
         streams: args.streams || (args.all && both_smb),
-        acls: args.acls || (args.all && both_smb),
+        acls: args.acls || (args.all && (both_smb || both_local)),
+        links: links(args),
+        verbose: args.verbose,
         filter: filter(args),
         deletes: args.delete,
         dry_run: args.dry_run,
@@ -243,6 +264,16 @@ async fn work(args: &Args, source: &SidePath, target: &SidePath) -> Result<Summa
     }
     log.write(progress::summary_text(&summary, args.dry_run).trim_end());
     Ok(summary)
+}
+
+/// The treatment of symbolic links that the arguments select.
+fn links(args: &Args) -> LinkPolicy {
+    match (args.links, args.copy_links, args.skip_links) {
+        (true, ..) => LinkPolicy::Keep,
+        (_, true, _) => LinkPolicy::Follow,
+        (.., true) => LinkPolicy::SkipSilently,
+        _ => LinkPolicy::Skip,
+    }
 }
 
 /// The files that the arguments select.

@@ -10,6 +10,7 @@ mod connection;
 mod connections;
 mod delegation;
 mod export;
+mod links;
 mod lock;
 mod null;
 mod open_as;

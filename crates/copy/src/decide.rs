@@ -15,7 +15,9 @@ pub enum Decision {
     Enter,
     /// One side has a directory, the other a file; neither is replaced.
     Mismatch,
-    /// The source entry is a link or a device, which are not copied.
+    /// The source entry is a symbolic link, which is copied as one.
+    Link,
+    /// The source entry is a device, or a link that is left out.
     NotCopied,
 }
 
@@ -28,11 +30,11 @@ const STEP_NANOS: i128 = 100;
 /// preserve times takes a target that is not older for the same.
 #[must_use]
 pub fn decide(source: &CopyItem, target: Option<&CopyItem>, keeps_times: bool) -> Decision {
-    let Some(target) = target else {
-        return if source.kind == ItemKind::Other { Decision::NotCopied } else { Decision::New };
-    };
+    if matches!(source.kind, ItemKind::Link | ItemKind::Other) {
+        return Decision::NotCopied;
+    }
+    let Some(target) = target else { return Decision::New };
     match (source.kind, target.kind) {
-        (ItemKind::Other, _) => Decision::NotCopied,
         (ItemKind::Directory, ItemKind::Directory) => Decision::Enter,
         (ItemKind::File, ItemKind::File) => {
             if is_same(source, target, keeps_times) {
@@ -99,5 +101,7 @@ mod tests {
         assert_eq!(decide(&directory, Some(&directory), true), Decision::Enter);
         assert_eq!(decide(&directory, None, true), Decision::New);
         assert_eq!(decide(&other, None, true), Decision::NotCopied);
+        assert_eq!(decide(&file(1, 1), Some(&of(ItemKind::Link)), true), Decision::Mismatch);
+        assert_eq!(decide(&of(ItemKind::Link), None, true), Decision::NotCopied);
     }
 }

@@ -1,4 +1,4 @@
-//! Copies named streams and security descriptors, from SMB to SMB only.
+//! Copies named streams, from SMB to SMB only, and owners with access lists, between sides of one kind.
 
 use crate::error::Error;
 use crate::handle::CopyHandle;
@@ -25,7 +25,9 @@ pub(crate) async fn copy(
     target: &CopyHandle,
 ) -> Result<(), Error> {
     let sides = (job.source.side.as_smb(), job.target.side.as_smb());
-    let (Some(source_tree), Some(target_tree)) = sides else { return Ok(()) };
+    let (Some(source_tree), Some(target_tree)) = sides else {
+        return copy_local_acl(job, from, temporary).await;
+    };
     if job.options.streams {
         let file = source_tree.open(from, &SmbOpenHow::read()).await?;
         let streams = file.query_info(STREAM_INFORMATION, 64 * 1024).await;
@@ -47,12 +49,20 @@ pub(crate) async fn copy(
 /// Copies the security descriptor of a directory.
 pub(crate) async fn copy_directory(job: &Arc<CopyJob>, from: &str, to: &str) -> Result<(), Error> {
     let sides = (job.source.side.as_smb(), job.target.side.as_smb());
-    let (Some(source), Some(target)) = sides else { return Ok(()) };
+    let (Some(source), Some(target)) = sides else { return copy_local_acl(job, from, to).await };
     if !job.options.acls {
         return Ok(());
     }
     let descriptor = descriptor(source, from).await?;
     set_descriptor(target, to, &descriptor).await
+}
+
+/// Copies owner, group and POSIX lists, if both sides are local.
+async fn copy_local_acl(job: &Arc<CopyJob>, from: &str, to: &str) -> Result<(), Error> {
+    match (job.source.side.as_local(), job.target.side.as_local()) {
+        (Some(source), Some(target)) if job.options.acls => source.copy_acl(from, target, to).await,
+        _ => Ok(()),
+    }
 }
 
 async fn descriptor(tree: &SmbTree, path: &str) -> Result<Vec<u8>, Error> {

@@ -38,7 +38,7 @@ impl Filter {
     pub fn takes(&self, path: &str, item: &CopyItem) -> bool {
         match item.kind {
             ItemKind::Directory => self.takes_directory(path),
-            ItemKind::Other => self.takes_file(path),
+            ItemKind::Link | ItemKind::Other => self.takes_file(path),
             ItemKind::File => {
                 is_within(item.size_bytes, self.bytes)
                     && item.facts.written.is_none_or(|written| is_within(written, self.written))

@@ -7,8 +7,19 @@ pub enum ItemKind {
     Directory,
     /// A regular file.
     File,
-    /// A link or a device; these are not copied.
+    /// A symbolic link.
+    Link,
+    /// A device, a pipe, a socket or a junction; these are not copied.
     Other,
+}
+
+/// The target of a symbolic link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTarget {
+    /// Its text with slashes, in the form [`crate::pairs::NameForm::Bytes`].
+    pub text: String,
+    /// Whether it is known to lead to a directory: Windows has two kinds of links.
+    pub is_directory: bool,
 }
 
 /// Times and attributes that can be preserved; `None` where a side does not have them.

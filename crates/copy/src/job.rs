@@ -1,10 +1,10 @@
 //! State that all tasks of a copy share.
 
-use crate::item::{CopyItem, ItemFacts};
+use crate::item::{CopyItem, ItemFacts, ItemKind};
 use crate::journal;
 use crate::limits::{BLOCKS_EACH_THREAD, BLOCKS_NEAR, THREADS_MAX};
 use crate::names::{self, EntryPaths};
-use crate::options::CopyOptions;
+use crate::options::{CopyOptions, LinkPolicy};
 use crate::read_rate::ReadRateLimit;
 use crate::side::{Side, SidePath};
 use crate::tally::{CopyTally, add};
@@ -36,6 +36,10 @@ impl CopyJob {
         tally: Arc<CopyTally>,
     ) -> Self {
         options.threads = options.threads.clamp(1, THREADS_MAX);
+        let source = match options.links {
+            LinkPolicy::Follow => SidePath { side: source.side.following_links(), ..source },
+            _ => source,
+        };
         let is_near = source.side.is_near().await && target.side.is_near().await;
         let blocks = match options.threads * BLOCKS_EACH_THREAD {
             blocks if is_near => blocks.min(BLOCKS_NEAR),
@@ -85,6 +89,24 @@ impl CopyJob {
             dos: rest.dos,
             mode: rest.mode,
         }
+    }
+
+    /// Reports what the copy has done, if the user wants to read it.
+    pub(crate) fn report(&self, message: impl FnOnce() -> String) {
+        if self.options.verbose && !self.options.dry_run {
+            self.tally.say(message());
+        }
+    }
+
+    /// Counts and names an entry that is not copied because of its kind.
+    pub(crate) fn skip(&self, at: &EntryPaths, kind: ItemKind) {
+        add(&self.tally.skipped, 1);
+        let what = match kind {
+            ItemKind::Link if self.options.links == LinkPolicy::SkipSilently => return,
+            ItemKind::Link => "a symbolic link (--links or --copy-links)",
+            _ => "a device, pipe, socket or junction",
+        };
+        self.tally.say(format!("{}: skipped, {what}", at.shown));
     }
 
     /// Counts a file that the target already has.

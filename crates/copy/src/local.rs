@@ -3,8 +3,9 @@
 use crate::error::Error;
 use crate::gather::BlockingCalls;
 use crate::handle::{CopyHandle, Whole};
-use crate::item::{CopyItem, ItemFacts, ItemKind};
+use crate::item::{CopyItem, ItemFacts, ItemKind, LinkTarget};
 use crate::limits::{BLOCK_BYTES, RANGES_MAX};
+use crate::local_acl;
 use crate::names::split;
 use crate::ranges::Ranges;
 use crate::smb_names::{bytes_of, text_of};
@@ -30,6 +31,8 @@ const SPARSE_BYTES_MIN: u64 = 64 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Local {
     root: PathBuf,
+    /// Whether files are opened through symbolic links.
+    follows: bool,
     /// Reused block buffers: a new buffer costs fresh pages that the kernel has to clear.
     pool: Arc<BufferPool>,
     /// Runs calls that are short enough to share a thread.
@@ -51,7 +54,7 @@ fn duplicate(file: &CopyHandle) -> Result<File, Error> {
 
 impl Local {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, pool: Arc::default(), short: BlockingCalls::default() }
+        Self { root, follows: false, pool: Arc::default(), short: BlockingCalls::default() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -59,6 +62,11 @@ impl Local {
             "" => self.root.clone(),
             path => self.root.join(OsStr::from_bytes(&bytes_of(path))),
         }
+    }
+
+    /// The same directory, whose files are opened through symbolic links.
+    pub(crate) fn following_links(self) -> Self {
+        Self { follows: true, ..self }
     }
 
     /// Whether the directory's file system ignores case.
@@ -79,8 +87,40 @@ impl Local {
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Result<CopyItem, Error> {
-        let (name, path) = (split(path).1.to_owned(), self.path(path));
-        self.short.run(move || Ok(item_of(name, &std::fs::symlink_metadata(path)?))).await
+        let (name, path, follows) = (split(path).1.to_owned(), self.path(path), self.follows);
+        let work = move || {
+            let metadata =
+                if follows { std::fs::metadata(path) } else { std::fs::symlink_metadata(path) };
+            Ok(item_of(name, &metadata?))
+        };
+        self.short.run(work).await
+    }
+
+    /// The path without links, to compare directories.
+    pub(crate) async fn real_path(&self, path: &str) -> Result<String, Error> {
+        let path = self.path(path);
+        blocking(move || Ok(text_of(path.canonicalize()?.as_os_str().as_bytes()))).await
+    }
+
+    pub(crate) async fn read_link(&self, path: &str) -> Result<LinkTarget, Error> {
+        let path = self.path(path);
+        blocking(move || {
+            let text = text_of(std::fs::read_link(&path)?.as_os_str().as_bytes());
+            Ok(LinkTarget { text, is_directory: path.is_dir() })
+        })
+        .await
+    }
+
+    /// Gives the target's file owner, group and access lists of the source's.
+    pub(crate) async fn copy_acl(&self, from: &str, target: &Self, to: &str) -> Result<(), Error> {
+        let (from, to) = (self.path(from), target.path(to));
+        blocking(move || local_acl::copy(&from, &to)).await
+    }
+
+    /// Creates a link, whose name must be free.
+    pub(crate) async fn make_link(&self, path: &str, to: &LinkTarget) -> Result<(), Error> {
+        let (path, text) = (self.path(path), bytes_of(&to.text));
+        blocking(move || Ok(std::os::unix::fs::symlink(OsStr::from_bytes(&text), path)?)).await
     }
 
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<CopyItem>, Error> {
@@ -102,10 +142,10 @@ impl Local {
     }
 
     pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, CopyItem), Error> {
-        let (name, path) = (split(path).1.to_owned(), self.path(path));
+        let (name, path, follows) = (split(path).1.to_owned(), self.path(path), self.follows);
         self.short
             .run(move || {
-                let file = open(&path, OpenOptions::new().read(true))?;
+                let file = open_source(&path, follows)?;
                 let mut data = vec![0; length as usize];
                 let filled = read_full(&file, 0, &mut data)?;
                 data.truncate(filled);
@@ -134,8 +174,8 @@ impl Local {
     }
 
     pub(crate) async fn open_source(&self, path: &str) -> Result<CopyHandle, Error> {
-        let path = self.path(path);
-        blocking(move || Ok(CopyHandle::Local(open(&path, OpenOptions::new().read(true))?))).await
+        let (path, follows) = (self.path(path), self.follows);
+        blocking(move || Ok(CopyHandle::Local(open_source(&path, follows)?))).await
     }
 
     pub(crate) async fn open_target(
@@ -260,7 +300,11 @@ impl Local {
     pub(crate) async fn make_directory(&self, path: &str) -> Result<(), Error> {
         let path = self.path(path);
         blocking(move || match std::fs::create_dir(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => {
+            // A link to a directory is none: what goes into it would be stored elsewhere.
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AlreadyExists
+                    && path.symlink_metadata().is_ok_and(|found| found.is_dir()) =>
+            {
                 Ok(())
             }
             created => Ok(created?),
@@ -276,6 +320,17 @@ impl Local {
         let (path, facts) = (self.path(path), *facts);
         blocking(move || set_facts(&File::open(path)?, &facts)).await
     }
+}
+
+/// Opens a file of the source.
+fn open_source(path: &Path, follows: bool) -> Result<File, Error> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    if !follows {
+        return open(path, &mut options);
+    }
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(options.custom_flags(flags.bits() as i32).open(path)?)
 }
 
 /// Opens a file without following a link: the name may have become one since the listing.
@@ -408,6 +463,8 @@ fn item_of(name: String, metadata: &Metadata) -> CopyItem {
         ItemKind::Directory
     } else if metadata.is_file() {
         ItemKind::File
+    } else if metadata.is_symlink() {
+        ItemKind::Link
     } else {
         ItemKind::Other
     };

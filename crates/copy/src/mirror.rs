@@ -61,7 +61,10 @@ async fn remove_all(job: &Arc<CopyJob>, extras: &FolderExtras, listed: &HashSet<
     for (shown, item) in extras.items.iter().filter(|(_, item)| listed.contains(&item.name)) {
         let path = join(&extras.folder.to, &item.name);
         match remove_one(job, shown, &path, &extras.rules, item.kind).await {
-            Ok(()) => add(&job.tally.removed, 1),
+            Ok(()) => {
+                add(&job.tally.removed, 1);
+                job.report(|| format!("removed {shown}"));
+            }
             Err(error) => {
                 job.tally.fail(shown, &error);
                 if error.is_fatal() {

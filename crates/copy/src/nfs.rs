@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::handle::{CopyHandle, Whole};
-use crate::item::{CopyItem, ItemFacts, ItemKind};
+use crate::item::{CopyItem, ItemFacts, ItemKind, LinkTarget};
 use crate::limits::RANGES_MAX;
 use crate::ranges::Ranges;
 use crate::smb_names::{bytes_of, text_of};
@@ -157,6 +157,15 @@ impl Nfs {
         Ok(self.export.rename(bytes_of(from), bytes_of(to)).await?)
     }
 
+    pub(crate) async fn read_link(&self, path: &str) -> Result<LinkTarget, Error> {
+        let text = text_of(&self.export.read_link(bytes_of(path)).await?);
+        Ok(LinkTarget { text, is_directory: false })
+    }
+
+    pub(crate) async fn make_link(&self, path: &str, to: &LinkTarget) -> Result<(), Error> {
+        Ok(self.export.make_link(bytes_of(path), &bytes_of(&to.text)).await?)
+    }
+
     pub(crate) async fn remove(&self, path: &str, _: ItemKind) -> Result<(), Error> {
         Ok(self.export.remove(bytes_of(path)).await?)
     }
@@ -210,6 +219,7 @@ fn item_of(entry: NfsDirectoryEntry) -> CopyItem {
         kind: match entry.kind {
             FileType::Directory => ItemKind::Directory,
             FileType::Regular => ItemKind::File,
+            FileType::Link => ItemKind::Link,
             _ => ItemKind::Other,
         },
         size_bytes: entry.size_bytes,

@@ -5,6 +5,20 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The treatment of symbolic links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkPolicy {
+    /// Copies the files and directories that links lead to.
+    Follow,
+    /// Copies links as links.
+    Keep,
+    /// Leaves links out, and names them.
+    #[default]
+    Skip,
+    /// Leaves links out without a message.
+    SkipSilently,
+}
+
 /// Options of one copy.
 #[derive(Clone, Debug)]
 pub struct CopyOptions {
@@ -16,8 +30,12 @@ pub struct CopyOptions {
     pub attributes: bool,
     /// Copies named streams, from SMB to SMB only.
     pub streams: bool,
-    /// Copies security descriptors, from SMB to SMB only.
+    /// Copies owner, group and access lists, from SMB to SMB and between local directories.
     pub acls: bool,
+    /// The treatment of symbolic links.
+    pub links: LinkPolicy,
+    /// Reports each file that is copied.
+    pub verbose: bool,
     /// Selects the files.
     pub filter: Filter,
     /// Removes entries that only the target has.
@@ -49,6 +67,8 @@ impl Default for CopyOptions {
             attributes: false,
             streams: false,
             acls: false,
+            links: LinkPolicy::default(),
+            verbose: false,
             filter: Filter::default(),
             deletes: false,
             dry_run: false,

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::handle::{CopyHandle, Finish, Offload, Whole, foreign};
-use crate::item::{CopyItem, ItemFacts, ItemKind};
+use crate::item::{CopyItem, ItemFacts, ItemKind, LinkTarget};
 use crate::limits::{BLOCK_BYTES, SMALL_BYTES_MAX};
 use crate::local::Local;
 use crate::names::join;
@@ -107,6 +107,66 @@ impl Side {
             SideBackend::Local(_) | SideBackend::Nfs(_) => NameForm::Bytes,
             SideBackend::Smb(_) => NameForm::Smb,
         }
+    }
+
+    /// The same side, whose files are opened through symbolic links. Servers resolve none: there the
+    /// copy itself does.
+    pub(crate) fn following_links(self) -> Self {
+        let back = match self.back {
+            SideBackend::Local(back) => SideBackend::Local(back.following_links()),
+            other => other,
+        };
+        Self { back, ..self }
+    }
+
+    /// Whether the side is a local directory.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        matches!(self.back, SideBackend::Local(_))
+    }
+
+    pub(crate) fn as_local(&self) -> Option<&Local> {
+        match &self.back {
+            SideBackend::Local(back) => Some(back),
+            _ => None,
+        }
+    }
+
+    /// The path of a directory without links, to compare directories.
+    pub(crate) async fn real_path(&self, path: &str) -> Result<String, Error> {
+        match &self.back {
+            SideBackend::Local(back) => back.real_path(path).await,
+            SideBackend::Nfs(_) | SideBackend::Smb(_) => Ok(path.to_owned()),
+        }
+    }
+
+    pub(crate) async fn read_link(&self, path: &str) -> Result<LinkTarget, Error> {
+        on!(self, back => back.read_link(path).await)
+    }
+
+    /// Creates a link. One that replaces another is created as `temporary` and renamed, but on a share,
+    /// where a rename would follow the link.
+    pub(crate) async fn put_link(
+        &self,
+        path: &str,
+        temporary: &str,
+        to: &LinkTarget,
+        replaces: bool,
+    ) -> Result<(), Error> {
+        let is_share = matches!(self.back, SideBackend::Smb(_));
+        let other = if is_share { path } else { temporary };
+        if replaces {
+            // A run that was interrupted may have left the temporary name.
+            match self.remove(other, ItemKind::Link).await {
+                Err(Error::Missing) => {}
+                removed => removed?,
+            }
+        }
+        if !replaces || is_share {
+            return on!(self, back => back.make_link(path, to).await);
+        }
+        on!(self, back => back.make_link(temporary, to).await)?;
+        self.rename(temporary, path).await
     }
 
     /// Whether names in this directory that differ only in case are one name. SMB servers compare

@@ -2,16 +2,17 @@
 
 use crate::error::Error;
 use crate::handle::{CopyHandle, Finish, Whole};
-use crate::item::{CopyItem, ItemFacts, ItemKind};
+use crate::item::{CopyItem, ItemFacts, ItemKind, LinkTarget};
 use crate::limits::{CHUNK_BYTES, CHUNKS_MAX, RANGES_MAX};
 use crate::names::split;
 use crate::ranges::Ranges;
 use crate::sessions::ShareSessions;
+use crate::smb_links;
 use bytes::Bytes;
 use client::{FileCompletion, OpenedAttributes, Put, SmbDirectoryEntry, SmbOpenHow, SmbTree};
 use std::ops::Range;
 use wire::codec::Reader;
-use wire::fscc::{self, FileTime};
+use wire::fscc::{self, FileTime, REPARSE_TAG_LX_SYMLINK, REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK};
 use wire::smb::fsctl;
 
 /// Attributes that a client sets.
@@ -26,8 +27,9 @@ const DELETE: u32 = 0x0001_0000;
 /// READ_CONTROL, WRITE_DAC and WRITE_OWNER.
 pub(crate) const ALL_OF_DESCRIPTOR: u32 = 0x000E_0000;
 
-/// Reparse tags of links: SYMLINK, MOUNT_POINT and NFS. MS-FSCC 2.1.2.1.
-const LINKS: [u32; 3] = [0xA000_000C, 0xA000_0003, 0x8000_0014];
+/// Reparse tags of junctions and of other systems' links and devices: MOUNT_POINT, NFS, LX_SYMLINK.
+/// MS-FSCC 2.1.2.1.
+const NOT_COPIED: [u32; 3] = [0xA000_0003, REPARSE_TAG_NFS, REPARSE_TAG_LX_SYMLINK];
 
 /// A share.
 #[derive(Clone, Debug)]
@@ -214,8 +216,19 @@ impl Smb {
         Ok(self.tree.rename(from, to, true).await?)
     }
 
-    pub(crate) async fn remove(&self, path: &str, _: ItemKind) -> Result<(), Error> {
-        Ok(self.tree.remove(path).await?)
+    pub(crate) async fn remove(&self, path: &str, kind: ItemKind) -> Result<(), Error> {
+        match kind {
+            ItemKind::Link | ItemKind::Other => smb_links::remove_link(&self.tree, path).await,
+            ItemKind::Directory | ItemKind::File => Ok(self.tree.remove(path).await?),
+        }
+    }
+
+    pub(crate) async fn read_link(&self, path: &str) -> Result<LinkTarget, Error> {
+        smb_links::read_link(&self.tree, path).await
+    }
+
+    pub(crate) async fn make_link(&self, path: &str, to: &LinkTarget) -> Result<(), Error> {
+        smb_links::make_link(&self.tree, path, to).await
     }
 
     pub(crate) async fn make_directory(&self, path: &str) -> Result<(), Error> {
@@ -328,10 +341,14 @@ fn item_of(name: &str, created: &OpenedAttributes) -> CopyItem {
 fn listed(entry: SmbDirectoryEntry) -> CopyItem {
     let record = entry.record;
     let is_reparse = record.attributes & fscc::FILE_ATTRIBUTE_REPARSE_POINT != 0;
-    let leads_away = is_reparse && LINKS.contains(&record.ea_bytes);
+    let kind = match record.ea_bytes {
+        REPARSE_TAG_SYMLINK if is_reparse => ItemKind::Link,
+        tag if is_reparse && NOT_COPIED.contains(&tag) => ItemKind::Other,
+        _ => kind_of(record.attributes),
+    };
     CopyItem {
         name: entry.name,
-        kind: if leads_away { ItemKind::Other } else { kind_of(record.attributes) },
+        kind,
         size_bytes: record.size_bytes,
         is_sparse: record.attributes & fscc::FILE_ATTRIBUTE_SPARSE != 0,
         change: record.times[3].0,

@@ -17,6 +17,8 @@ pub struct CopyTally {
     pub is_listed: AtomicBool,
     /// Files that were copied.
     pub files_copied: AtomicU64,
+    /// Symbolic links that were copied as links.
+    pub links_copied: AtomicU64,
     /// Bytes that were written, without holes.
     pub bytes_copied: AtomicU64,
     /// Bytes that an earlier run had written.
@@ -67,6 +69,8 @@ pub struct JobProgress {
 pub struct Summary {
     /// Files that were copied.
     pub files_copied: u64,
+    /// Symbolic links that were copied as links.
+    pub links_copied: u64,
     /// Bytes that were written.
     pub bytes_copied: u64,
     /// Bytes that an earlier run had written.
@@ -120,7 +124,8 @@ impl CopyTally {
 
     /// Whether the copy has changed the target.
     pub(crate) fn has_changed(&self) -> bool {
-        let changes = [&self.files_copied, &self.directories_created, &self.removed];
+        let changes =
+            [&self.files_copied, &self.links_copied, &self.directories_created, &self.removed];
         changes.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
@@ -158,6 +163,7 @@ impl CopyTally {
         let notes = self.notes();
         Summary {
             files_copied: read(&self.files_copied),
+            links_copied: read(&self.links_copied),
             bytes_copied: read(&self.bytes_copied),
             bytes_resumed: read(&self.bytes_resumed),
             bytes_sparse: read(&self.bytes_sparse),
@@ -186,7 +192,7 @@ impl Summary {
     /// copy ended early.
     #[must_use]
     pub fn robocopy_exit_code(&self) -> u8 {
-        let copied = self.files_copied + self.directories_created > 0;
+        let copied = self.files_copied + self.links_copied + self.directories_created > 0;
         let bits = [
             (1, copied),
             (2, self.extras > 0),

@@ -13,9 +13,10 @@ use crate::limits::{
     DEPTH_MAX, FURTHER_SESSIONS_FROM_FILES, LISTINGS_EACH_THREAD, SMALL_FILES_EACH_THREAD,
     WAITING_FILES_MAX,
 };
+use crate::links::{self, FollowedLinks, LinkFolder, LinkTask};
 use crate::mirror::{self, FolderExtras};
 use crate::names::{self, EntryPaths};
-use crate::options::CopyOptions;
+use crate::options::{CopyOptions, LinkPolicy};
 use crate::pairs::{NameRules, PairedEntry, Pairs};
 use crate::side::{Side, SidePath};
 use crate::small;
@@ -33,6 +34,8 @@ struct PendingFolder {
     /// Whether the target has it, too.
     exists: bool,
     depth: usize,
+    /// Real paths of the directories whose links led here.
+    above: Arc<[String]>,
 }
 
 /// A file that is to be copied.
@@ -48,6 +51,16 @@ struct FileTask {
 struct Listing {
     rules: NameRules,
     pairs: Pairs,
+    followed: FollowedLinks,
+}
+
+/// Where an entry of a listing is.
+#[derive(Debug)]
+struct EntryPlace {
+    at: EntryPaths,
+    /// Real paths of the directories whose links led here.
+    above: Arc<[String]>,
+    depth: usize,
 }
 
 /// A task's report to the scheduling task.
@@ -88,7 +101,11 @@ async fn start(job: &Arc<CopyJob>) -> Result<(), Error> {
         return Err(Error::Refused("the target is within the source".into()));
     }
     let mut walk = Walk::new(job.clone());
-    match decide(&item, there.as_ref(), job.options.times) {
+    match decision(job, &item, there.as_ref()) {
+        Decision::Link => {
+            let there = there.map(|there| there.kind);
+            walk.links.push(LinkTask { at: EntryPaths::default(), there });
+        }
         Decision::NotCopied => {
             return Err(Error::Refused(
                 "it is neither a file nor a \
@@ -110,10 +127,19 @@ async fn start(job: &Arc<CopyJob>) -> Result<(), Error> {
             facts: item.facts,
             exists: decision == Decision::Enter,
             depth: 0,
+            above: Arc::default(),
         }),
     }
     walk.all().await;
     Ok(())
+}
+
+/// The action for an entry of the source, by the options.
+fn decision(job: &CopyJob, item: &CopyItem, there: Option<&CopyItem>) -> Decision {
+    if item.kind == ItemKind::Link && job.options.links == LinkPolicy::Keep {
+        return Decision::Link;
+    }
+    decide(item, there, job.options.times)
 }
 
 /// State of the scheduling task.
@@ -123,6 +149,8 @@ struct Walk {
     folders: Vec<PendingFolder>,
     small: VecDeque<FileTask>,
     large: VecDeque<FileTask>,
+    /// Symbolic links, which are copied after all files.
+    links: Vec<LinkTask>,
     /// Changed directories, which get their times at the end.
     changed: Vec<(EntryPaths, ItemFacts)>,
     /// Entries to remove, which only the target has.
@@ -141,6 +169,7 @@ impl Walk {
             folders: Vec::new(),
             small: VecDeque::new(),
             large: VecDeque::new(),
+            links: Vec::new(),
             changed: Vec::new(),
             extra: Vec::new(),
             tasks: JoinSet::new(),
@@ -175,6 +204,7 @@ impl Walk {
             }
         }
         if self.job.tally.fatal().is_none() {
+            links::copy_all(&self.job, std::mem::take(&mut self.links)).await;
             if self.job.options.deletes {
                 mirror::remove(&self.job, std::mem::take(&mut self.extra)).await;
             }
@@ -210,7 +240,7 @@ impl Walk {
     fn take_listing(&mut self, folder: PendingFolder, listing: Result<Listing, Error>) {
         let tally = self.job.tally.clone();
         // Without the source's whole listing nothing is an extra entry of the target.
-        let Listing { rules, pairs } = match listing {
+        let Listing { rules, pairs, mut followed } = match listing {
             Ok(listing) => listing,
             Err(error) => return tally.fail(&folder.at.shown, &error),
         };
@@ -222,7 +252,8 @@ impl Walk {
         let mut is_changed = !folder.exists;
         let mut expected = Vec::new();
         for PairedEntry { item, to, there } in pairs.both {
-            let at = folder.at.child(&rules.source.shown(&item.name), &item.name, &to);
+            let mut at = folder.at.child(&rules.source.shown(&item.name), &item.name, &to);
+            let mut above = folder.above.clone();
             if !self.job.options.filter.takes(&at.shown, &item) {
                 add(&tally.skipped, 1);
                 continue;
@@ -232,11 +263,20 @@ impl Walk {
                 tally.fail(&at.shown, &error);
                 continue;
             }
-            let decision = decide(&item, there.as_ref(), self.job.options.times);
+            match followed.remove(&item.name) {
+                Some(Ok(link)) => (at.from, above) = (link.path, link.above),
+                Some(Err(error)) => {
+                    tally.fail(&at.shown, &error);
+                    continue;
+                }
+                None => {}
+            }
+            let decision = decision(&self.job, &item, there.as_ref());
             if decision != Decision::NotCopied {
                 expected.push(to);
             }
-            is_changed |= self.take_entry(at, item, decision, folder.depth);
+            let place = EntryPlace { at, above, depth: folder.depth };
+            is_changed |= self.take_entry(place, item, there.map(|there| there.kind), decision);
         }
         is_changed |= self.take_extras(&folder.at, &rules, pairs.extra, expected);
         if is_changed {
@@ -247,17 +287,21 @@ impl Walk {
     /// Queues or counts an entry; returns whether its directory on the target changes.
     fn take_entry(
         &mut self,
-        at: EntryPaths,
+        place: EntryPlace,
         item: CopyItem,
+        there: Option<ItemKind>,
         decision: Decision,
-        depth: usize,
     ) -> bool {
         let tally = &self.job.tally;
+        let EntryPlace { at, above, depth } = place;
         match decision {
             Decision::NotCopied => {
-                add(&tally.skipped, 1);
-                tally.say(format!("{}: skipped, a link or a device", at.shown));
+                self.job.skip(&at, item.kind);
                 false
+            }
+            Decision::Link => {
+                self.links.push(LinkTask { at, there });
+                true
             }
             Decision::Mismatch => {
                 add(&tally.mismatched, 1);
@@ -280,7 +324,7 @@ impl Walk {
             _ => {
                 let exists = decision == Decision::Enter;
                 let facts = item.facts;
-                self.folders.push(PendingFolder { at, facts, exists, depth: depth + 1 });
+                self.folders.push(PendingFolder { at, facts, exists, depth: depth + 1, above });
                 !exists
             }
         }
@@ -340,7 +384,9 @@ impl Walk {
 async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Listing, Error> {
     let (from, to) = (job.source.at(&folder.at.from), job.target.at(&folder.at.to));
     let (source_side, target_side) = (&job.source.side, &job.target.side);
-    let source = source_side.list(&from).await?;
+    let mut source = source_side.list(&from).await?;
+    let links = LinkFolder { from: folder.at.from.clone(), above: folder.above.clone() };
+    let followed = links::follow_all(job, &links, &mut source).await;
     let target = if folder.exists {
         target_side.list(&to).await?
     } else {
@@ -348,6 +394,8 @@ async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Listing, Err
             job.tally.say(format!("make {}/", folder.at.shown));
         } else {
             target_side.make_directory(&to).await?;
+            let shown = if folder.at.to.is_empty() { "." } else { &folder.at.shown };
+            job.report(|| format!("created {shown}/"));
         }
         add(&job.tally.directories_created, 1);
         Vec::new()
@@ -357,7 +405,7 @@ async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Listing, Err
         target: target_side.spelling(),
         folds: target_side.folds(&to).await,
     };
-    Ok(Listing { rules, pairs: rules.pair(source, target) })
+    Ok(Listing { rules, pairs: rules.pair(source, target), followed })
 }
 
 async fn copy_file(job: Arc<CopyJob>, task: FileTask, is_large: bool) -> TaskReport {
@@ -379,7 +427,11 @@ async fn copy_file(job: Arc<CopyJob>, task: FileTask, is_large: bool) -> TaskRep
         }
     };
     match done {
-        Ok(()) => add(&job.tally.files_copied, 1),
+        Ok(()) => {
+            add(&job.tally.files_copied, 1);
+            let what = if decision == Decision::Replace { "replaced" } else { "copied" };
+            job.report(|| format!("{what} {} ({} bytes)", at.shown, item.size_bytes));
+        }
         Err(error) => job.tally.fail(&at.shown, &error),
     }
     TaskReport::Copied { is_large }

@@ -172,6 +172,8 @@ pub fn summary_text(summary: &Summary, dry_run: bool) -> String {
     more(summary.bytes_sparse, format!("{} sparse, not transferred", size(summary.bytes_sparse)));
     let files = |count| names_more(count, "file", "files");
     more(summary.files_unchanged, format!("{} unchanged", files(summary.files_unchanged)));
+    let links = names_more(summary.links_copied, "symbolic link", "symbolic links");
+    more(summary.links_copied, format!("{links} {would}copied"));
     let directories = names_more(summary.directories_created, "directory", "directories");
     more(summary.directories_created, format!("{directories} {would}created"));
     let kept = summary.extras - summary.removed.min(summary.extras);

@@ -297,7 +297,7 @@ fn streams_attributes_and_access_lists_go_from_share_to_share() {
     let local = folder.path().to_str().unwrap();
     let url = format!("smb://{}@{}/data/from", user(), server.smb);
     let refused = command(&state, &[&url, local, "--acls"]).output().unwrap();
-    assert!(text(&refused.stderr).contains("SMB on both sides"), "{}", output_text(&refused));
+    assert!(text(&refused.stderr).contains("needs SMB on both sides"), "{}", output_text(&refused));
 }
 
 /// Runs a copy until its temporary file grows, and then acts on it.

@@ -9,6 +9,7 @@ mod client;
 mod commands;
 mod copy;
 mod copy_kills;
+mod copy_links;
 mod copy_names;
 mod doctor;
 mod import;

@@ -1,0 +1,227 @@
+//! Symbolic links: left out, kept and followed; sources that cannot be read; lines for each file.
+
+use crate::support::copying::{SmbAndNfsServer, copied, folder, output_text, set_time};
+use crate::support::{PASSWORD, Setup, anabranch, text, user};
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// Links of a tree, and what each says.
+const LINKS: [(&str, &str); 4] =
+    [("to-file", "dir/b"), ("to-dir", "dir"), ("dir/back", "../a"), ("dangling", "dir/no.where")];
+
+fn tree(folder: &Path) -> PathBuf {
+    let root = folder.join("tree");
+    std::fs::create_dir_all(root.join("dir")).unwrap();
+    for (name, data) in [("a", "first"), ("dir/b", "second")] {
+        std::fs::write(root.join(name), data).unwrap();
+        set_time(&root.join(name), 0);
+    }
+    for (name, to) in LINKS {
+        symlink(to, root.join(name)).unwrap();
+    }
+    root
+}
+
+/// Runs `copy` without robocopy's exit codes.
+fn run(state: &Path, arguments: &[&str]) -> Output {
+    let mut command = anabranch();
+    command.arg("copy").args(arguments).args(["--any-interface", "--state"]).arg(state);
+    command.env("ANABRANCH_PASSWORD", PASSWORD).output().unwrap()
+}
+
+fn assert_links(root: &Path) {
+    for (name, to) in LINKS {
+        assert_eq!(std::fs::read_link(root.join(name)).unwrap(), Path::new(to), "{name}");
+    }
+}
+
+/// Copies with links from place to place; a second run has nothing to do.
+fn chain(state: &Path, places: &[&str]) {
+    for pair in places.windows(2) {
+        let arguments = [pair[0], pair[1], "--links"];
+        let summary = copied(state, &arguments, 1);
+        assert_eq!(summary["links_copied"], 4, "{pair:?}: {summary}");
+        let summary = copied(state, &arguments, 0);
+        assert_eq!((&summary["links_copied"], &summary["files_unchanged"]), (&0.into(), &6.into()));
+    }
+}
+
+#[test]
+fn links_are_kept_between_directories_exports_and_shares() {
+    let both = SmbAndNfsServer::start(141);
+    let folder = folder();
+    let (root, back, state) =
+        (tree(folder.path()), folder.path().join("back"), folder.path().join("state"));
+    let there = both.server.data();
+    let (root_path, back_path) = (root.to_str().unwrap(), back.to_str().unwrap());
+    let places = [root_path, &both.nfs_url("one"), &both.nfs_url("two"), back_path];
+    chain(&state, &places);
+    assert_links(&there.join("one"));
+    assert_links(&back);
+    // A share that follows links lists what they lead to; the links are found all the same.
+    copied(&state, &[root_path, &both.smb_url("share"), "--links"], 1);
+    assert_links(&there.join("share"));
+    let summary = copied(&state, &[root_path, &both.smb_url("share"), "--links"], 0);
+    assert_eq!(summary["files_unchanged"], 6, "{summary}");
+    // A link that leads elsewhere now is replaced; a file in a link's place is left alone.
+    std::fs::remove_file(root.join("to-file")).unwrap();
+    symlink("a", root.join("to-file")).unwrap();
+    for url in [both.nfs_url("one"), both.smb_url("share"), back_path.to_owned()] {
+        assert_eq!(copied(&state, &[root_path, &url, "--links"], 1)["links_copied"], 1, "{url}");
+    }
+    for place in [there.join("one"), there.join("share"), back.clone()] {
+        assert_eq!(std::fs::read_link(place.join("to-file")).unwrap(), Path::new("a"));
+        assert_eq!(std::fs::read(place.join("a")).unwrap(), b"first");
+    }
+    std::fs::remove_file(back.join("to-dir")).unwrap();
+    std::fs::write(back.join("to-dir"), "mine").unwrap();
+    assert_eq!(copied(&state, &[root_path, back_path, "--links"], 4)["mismatched"], 1);
+    assert_eq!(std::fs::read(back.join("to-dir")).unwrap(), b"mine");
+}
+
+#[test]
+fn links_of_a_share_that_shows_them_are_kept() {
+    let mut setup = Setup::new();
+    setup.shares += "show_symlinks = true\n";
+    let server = setup.start();
+    let folder = folder();
+    let (root, back, state) =
+        (tree(folder.path()), folder.path().join("back"), folder.path().join("state"));
+    let url = |path: &str| format!("smb://{}@{}/data/{path}", user(), server.smb);
+    let places = [root.to_str().unwrap(), &url("one"), &url("two"), back.to_str().unwrap()];
+    chain(&state, &places);
+    assert_links(&back);
+    let summary = copied(&state, &[&url("one"), &url("followed"), "--copy-links"], 9);
+    assert_eq!((&summary["files_copied"], &summary["failed"]), (&6.into(), &1.into()), "{summary}");
+}
+
+#[test]
+fn followed_links_become_files_and_loops_are_reported() {
+    let both = SmbAndNfsServer::start(142);
+    let folder = folder();
+    let (root, state) = (tree(folder.path()), folder.path().join("state"));
+    symlink("..", root.join("dir/up")).unwrap();
+    let exported = both.server.data().join("from");
+    copied(&state, &[root.to_str().unwrap(), &both.nfs_url("from"), "--links"], 1);
+    symlink("/etc/passwd", exported.join("outside")).unwrap();
+    for (from, to, extra) in
+        [(root.to_str().unwrap(), "local", 0), (&both.nfs_url("from"), "from-nfs", 1)]
+    {
+        let to = folder.path().join(to);
+        let output = run(&state, &[from, to.to_str().unwrap(), "-L"]);
+        let printed = output_text(&output);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        for (name, data) in [
+            ("to-file", "second"),
+            ("to-dir/b", "second"),
+            ("dir/back", "first"),
+            ("to-dir/back", "first"),
+        ] {
+            assert!(!to.join(name).is_symlink(), "{name}");
+            assert_eq!(std::fs::read(to.join(name)).unwrap(), data.as_bytes(), "{name}: {printed}");
+        }
+        assert!(printed.contains("not copied: dangling: the link leads nowhere"), "{printed}");
+        let failed = format!("{} NOT copied", 3 + extra);
+        assert!(printed.contains(&failed), "both ways up, and the dangling one: {printed}");
+        assert!(printed.contains("dir/up: the link leads to a directory that contains it"));
+        assert!(extra == 0 || printed.contains("outside: the link leads out of the source"));
+    }
+}
+
+#[test]
+fn links_are_named_unless_they_are_left_out_silently() {
+    let folder = folder();
+    let (root, state) = (tree(folder.path()), folder.path().join("state"));
+    let to = folder.path().join("to");
+    let (root, to) = (root.to_str().unwrap(), to.to_str().unwrap());
+    let output = run(&state, &[root, to]);
+    assert!(output.status.success(), "{}", output_text(&output));
+    assert!(text(&output.stderr).contains("to-file: skipped, a symbolic link"));
+    let silent = run(&state, &[root, to, "--skip-links"]);
+    assert_eq!(text(&silent.stderr), "", "nothing is new, and nothing is named");
+}
+
+#[test]
+fn verbose_copy_prints_a_line_for_each_file() {
+    let folder = folder();
+    let (root, state) = (tree(folder.path()), folder.path().join("state"));
+    let to = folder.path().join("to");
+    std::fs::create_dir(&to).unwrap();
+    std::fs::write(to.join("extra"), "").unwrap();
+    std::fs::write(to.join("a"), "another").unwrap();
+    let arguments = [root.to_str().unwrap(), to.to_str().unwrap(), "-v", "-l"];
+    let output = run(&state, &[&arguments[..], &["--mirror", "--delete", "--yes"]].concat());
+    let printed = text(&output.stderr);
+    let lines = [
+        "replaced a (5 bytes)",
+        "created dir/",
+        "copied dir/b (6 bytes)",
+        "linked to-dir -> dir",
+        "removed extra",
+    ];
+    for line in lines {
+        assert!(printed.lines().any(|one| one == line), "{line}: {printed}");
+    }
+}
+
+#[test]
+fn mirror_of_an_unreadable_source_removes_nothing_of_it() {
+    let mut setup = Setup::new();
+    // Root of the client is nobody on the server, so the tests may run as root.
+    let nfs = setup.serve_nfs(143, 24457);
+    let server = setup.start();
+    let folder = folder();
+    let (state, to) = (folder.path().join("state"), folder.path().join("to"));
+    let data = server.data();
+    for name in ["locked", "open"] {
+        std::fs::create_dir(data.join(name)).unwrap();
+        std::fs::write(data.join(name).join("a"), "a").unwrap();
+    }
+    std::fs::write(data.join("file"), "a").unwrap();
+    let url = format!("nfs://{nfs}/data");
+    let mirror = [&url, to.to_str().unwrap(), "--mirror", "--delete", "--yes"];
+    let first = run(&state, &mirror);
+    assert_eq!(first.status.code(), Some(0), "{}", output_text(&first));
+    for name in ["locked/old", "open/old"] {
+        std::fs::write(to.join(name), "").unwrap();
+    }
+    std::fs::write(data.join("file"), "changed").unwrap();
+    let lock = |name: &str, mode| {
+        std::fs::set_permissions(data.join(name), Permissions::from_mode(mode)).unwrap();
+    };
+    lock("locked", 0);
+    lock("file", 0);
+    let second = run(&state, &mirror);
+    let printed = output_text(&second);
+    assert_eq!(second.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("not copied: locked: "), "{printed}");
+    assert!(printed.contains("not copied: file: "), "{printed}");
+    assert!(to.join("locked/a").exists() && to.join("locked/old").exists(), "{printed}");
+    assert_eq!(std::fs::read(to.join("file")).unwrap(), b"a", "the former copy stays");
+    assert!(!to.join("open/old").exists(), "its directory was listed: {printed}");
+    // Nothing at all is listed.
+    lock("", 0);
+    let third = run(&state, &mirror);
+    lock("", 0o755);
+    assert_ne!(third.status.code(), Some(0), "{}", output_text(&third));
+    for name in ["locked/a", "locked/old", "open/a", "file"] {
+        assert!(to.join(name).exists(), "{name}: {}", output_text(&third));
+    }
+    lock("locked", 0o755);
+}
+
+#[test]
+fn access_lists_go_between_directories() {
+    let folder = folder();
+    let (root, state, to) =
+        (folder.path().join("root"), folder.path().join("state"), folder.path().join("to"));
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(root.join("a"), "a").unwrap();
+    std::fs::set_permissions(root.join("a"), Permissions::from_mode(0o640)).unwrap();
+    let summary = copied(&state, &[root.to_str().unwrap(), to.to_str().unwrap(), "--all"], 1);
+    assert_eq!(summary["failed"], 0, "{summary}");
+    let mode = to.join("a").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o640);
+}
