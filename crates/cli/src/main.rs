@@ -20,6 +20,7 @@ mod exit_codes;
 mod export_url;
 mod exports;
 mod feature;
+mod first_user;
 mod generate;
 mod import;
 mod mounts;

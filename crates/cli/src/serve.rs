@@ -1,7 +1,7 @@
 //! `anabranch serve`.
 
 use crate::start_text::{self, NfsAccess, StartFacts, StartShare};
-use crate::{admin, quoting};
+use crate::{admin, first_user};
 use anyhow::{Context, Result, anyhow, bail};
 use server::Service;
 use server::config::{
@@ -23,15 +23,17 @@ use tokio::signal::unix::{SignalKind, signal};
 const NFS: [&str; 2] = ["0.0.0.0:2049", "[::]:2049"];
 /// Time that calls on a hanging disk may delay the exit of the process.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// Length of a generated password.
-const PASSWORD_LETTERS: usize = 20;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
 Examples:
   anabranch serve /srv/data
   anabranch serve --share media=/srv/media,read_only=yes --smb 0.0.0.0:445
-  anabranch serve --config /etc/anabranch.toml";
+  anabranch serve --config /etc/anabranch.toml
+
+Environment:
+  ANABRANCH_USER, ANABRANCH_PASSWORD_FILE  name of the first user, and a file that holds the password;
+                                           used while the user file has no users";
 
 /// Arguments of `serve`.
 #[derive(Debug, clap::Args)]
@@ -106,7 +108,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let chosen = default_addresses(file);
         (config.smb, start.port_reason) = (chosen.addresses, chosen.reason);
     }
-    first_user(&config, &users, start.is_shown)?;
+    first_user::create(&config, &users, start.is_shown)?;
     server::backend::heed_limits().context("cannot drop the exemption from quotas")?;
     // Threads inherit the dropped capabilities, so none may start before.
     confinement::confine(&config)?;
@@ -313,41 +315,6 @@ impl Args {
             StartTextArg::Never => false,
         }
     }
-}
-
-/// Creates an account on the first start, with the name of the person who started it and a random
-/// password, which is shown once.
-fn first_user(config: &ServerConfig, extra: &Users, is_shown: bool) -> Result<()> {
-    if !extra.is_empty() || config.guest.is_some() || !Users::load(&config.users)?.is_empty() {
-        return Ok(());
-    }
-    let file = config.users.display();
-    if !is_shown {
-        tracing::warn!("no user can log on; add one: anabranch user add NAME --users {file}");
-        return Ok(());
-    }
-    let name = start_text::first_user_name(
-        std::env::var("SUDO_USER").ok(),
-        server::system_users::own_name(),
-        rustix::process::geteuid().is_root(),
-        &|name| server::system_users::identity_of(name).is_some(),
-    );
-    let mut random = [0u8; PASSWORD_LETTERS];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    // 32 letters that cannot be mistaken for one another: 5 bits each.
-    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let password: String =
-        random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
-    Users::update(&config.users, |users| users.set_password(&name, &password))
-        .map_err(anyhow::Error::msg)?;
-    let name = quoting::shell(&name);
-    let file = quoting::shell(&config.users.to_string_lossy());
-    outln!(
-        "Created the first user (change the password with: anabranch user passwd {name} --users \
-         {file}):\n"
-    );
-    outln!("  user      {name}\n  password  {password}\n");
-    Ok(())
 }
 
 fn announce(service: &Service, config: &ServerConfig, extra: &Users, start: &StartContext) {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Longest password, in bytes.
-const PASSWORD_BYTES_MAX: usize = 1024;
+pub(crate) const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\

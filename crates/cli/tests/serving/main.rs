@@ -3,6 +3,7 @@
 
 mod admin;
 mod confinement;
+mod first_user;
 mod hoarding;
 mod hostile;
 mod kill;
