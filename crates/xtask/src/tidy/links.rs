@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Folders below the root whose documents have links; those of the root itself do, too.
-const FOLDERS: [&str; 3] = ["benchmarks", "conformance", "docs"];
+const FOLDERS: [&str; 4] = ["benchmarks", "conformance", "deploy", "docs"];
 /// Folders that a lane fills with the work of others.
 const FOREIGN: [&str; 2] = ["node_modules", "target"];
 
