@@ -1,9 +1,9 @@
 # The two main commands: `make run` serves a demo directory, `make test` runs all tests.
-.PHONY: run test quick release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
+.PHONY: run test quick release release-artifacts artifacts check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
     btrfs xfs quotas pynfs suites pike wpts foreign authority attacks domain guide wiretap power races hostile bench test-all
 
 # Lanes: tests against other programs. Two run at a time, the longest first, each with its own addresses.
-LANES = kernel-uml conformance servers kernel-steady clients foreign pike wpts quotas kernel-channels kernel-nfs kernel-nfs-steady suites btrfs xfs package browser authority attacks power domain wiretap guide
+LANES = kernel-uml conformance servers kernel-steady clients foreign pike wpts quotas kernel-channels kernel-nfs kernel-nfs-steady suites btrfs xfs package browser authority attacks power domain wiretap guide artifacts
 # Lanes must not share the standard input: smbd ends when its standard input ends.
 lane = < /dev/null ANABRANCH_TEST_NET=$$(($${ANABRANCH_TEST_NET:-0} + $(1)))
 
@@ -52,6 +52,12 @@ browser: built ## The dashboard and the bench report in Debian's Chromium
 
 release: ## The release build with profile-guided optimisation: 15 minutes on 2 cores
 	packaging/release
+
+release-artifacts: ## A release in target/artifacts: packages, image, bill of materials for x86-64 and AArch64 (root)
+	packaging/release-artifacts
+
+artifacts: built ## What a release consists of, from the built binary: installed, unpacked, run as a container (root)
+	conformance/artifacts
 
 package: built ## The Debian package in a fresh root: installed, served, upgraded, purged (root)
 	$(call lane,11) packaging/loads $${CARGO_TARGET_DIR:-target}/debug/anabranch 0.3
