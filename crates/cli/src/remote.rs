@@ -96,7 +96,7 @@ pub async fn connect_smb(url: &ShareUrl, password: &str, options: SmbOptions) ->
     let credentials = NtlmCredentials {
         user: url.user.clone(),
         domain: url.domain.clone(),
-        workstation: String::new(),
+        workstation: server::config::host_name(),
         hash: NtHash::of_password(password),
     };
     let address = address(&url.host, url.port)?;
@@ -121,8 +121,17 @@ pub async fn connect_nfs(
         gid: rustix::process::getgid().as_raw(),
         instance,
     };
-    let options = nfs::NfsOptions { minor_version, connections, ..nfs::NfsOptions::default() };
+    let program = client_name();
+    let options =
+        nfs::NfsOptions { program, minor_version, connections, ..nfs::NfsOptions::default() };
     Ok(nfs::NfsClient::connect(target, options).await?)
+}
+
+/// The name by which a server lists this process: command, machine and process id.
+fn client_name() -> String {
+    let command = std::env::args().nth(1).unwrap_or_default();
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("anabranch {command} on {machine}, process {}", std::process::id())
 }
 
 /// A random name that no other client uses.

@@ -62,6 +62,28 @@ fn audit_log_names_user_address_and_denials() {
 }
 
 #[test]
+fn piped_log_has_no_colours_and_json_log_only_objects() {
+    for format in ["text", "json"] {
+        let mut setup = Setup::new();
+        setup.shares +=
+            &format!("[multichannel]\nchannels_max = 32\n[log]\nformat = \"{format}\"\n");
+        let server = setup.start();
+        let mut client = RawSmbClient::connect(server.smb);
+        client.negotiate();
+        assert_eq!(client.log_on(&user(), "a wrong password"), LOGON_FAILURE);
+        server.logged("logon refused");
+        server.signal("HUP");
+        server.logged("configuration reloaded");
+        let log = server.log();
+        assert!(!log.contains('\u{1b}'), "{log}");
+        for line in log.lines().filter(|_| format == "json") {
+            let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+            assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
+        }
+    }
+}
+
+#[test]
 fn slow_requests_are_exported_to_a_collector() {
     let collector = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut setup = Setup::new();

@@ -62,8 +62,10 @@ pub struct NfsTarget {
 }
 
 /// Options of a session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct NfsOptions {
+    /// The program's name, which servers list their clients by.
+    pub program: String,
     /// Minor version: 1 or 2.
     pub minor_version: u32,
     /// Number of connections.
@@ -79,7 +81,8 @@ pub struct NfsOptions {
 impl Default for NfsOptions {
     fn default() -> Self {
         let (minor_version, connections, slots, callbacks) = (1, 1, 256, false);
-        Self { minor_version, connections, slots, callbacks, patience: NFS_PATIENCE }
+        let program = "anabranch".into();
+        Self { program, minor_version, connections, slots, callbacks, patience: NFS_PATIENCE }
     }
 }
 
@@ -104,6 +107,7 @@ struct NfsClientState {
 #[derive(Debug)]
 struct RpcCaller {
     target: NfsTarget,
+    program: String,
     minor_version: u32,
     next_xid: AtomicU32,
 }
@@ -180,7 +184,8 @@ impl NfsClient {
             SessionConnections::open((target.address, options.patience), service).await?;
         let first = connections.all().remove(0);
         let minor_version = options.minor_version;
-        let caller = RpcCaller { target, minor_version, next_xid: AtomicU32::new(1) };
+        let (program, next_xid) = (options.program, AtomicU32::new(1));
+        let caller = RpcCaller { target, program, minor_version, next_xid };
         let (client_id, sequence_id) = caller.exchange_id(&first).await?;
         let slots = options.slots.clamp(1, SLOTS_MAX);
         let back = if options.callbacks {
@@ -427,11 +432,13 @@ impl RpcCaller {
 
     /// The client id, and the sequence id for CREATE_SESSION.
     async fn exchange_id(&self, connection: &Connection) -> Result<(ClientId, u32), Error> {
-        let owner = [&b"anabranch "[..], &self.target.instance].concat();
+        let instance = u64::from_be_bytes(self.target.instance);
+        // Administrators read it in the server's list of clients.
+        let owner = format!("{} {instance:016x}", self.program);
         let operation = Operation::ExchangeId(ExchangeIdArgs {
             client_owner: ClientOwner {
                 verifier: Verifier(self.target.instance),
-                owner_id: Opaque(&owner),
+                owner_id: Opaque(owner.as_bytes()),
             },
             flags: ExchangeIdFlags::USE_NON_PNFS,
             state_protect: StateProtectArgs::None,
