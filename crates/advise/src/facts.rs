@@ -1,7 +1,10 @@
 //! Results of a small matrix of loads, and facts about client and server.
 
-use crate::InterfaceFacts;
+use crate::{InterfaceFacts, ServerProduct};
 use serde::Serialize;
+
+/// Disturbance of a load that its few rounds may not show: each bound is wider by this part.
+const NOISE: f64 = 0.05;
 
 /// Request pattern of a workload: one request at a time or many, one file or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -77,13 +80,46 @@ pub struct MeasuredLoad {
 }
 
 impl MeasuredLoad {
-    fn lowest(&self) -> f64 {
+    /// The lowest rate of a round, in requests per second.
+    #[must_use]
+    pub fn lowest(&self) -> f64 {
         self.rounds.iter().copied().fold(self.per_second, f64::min)
     }
 
-    fn highest(&self) -> f64 {
+    /// The highest rate of a round, in requests per second.
+    #[must_use]
+    pub fn highest(&self) -> f64 {
         self.rounds.iter().copied().fold(self.per_second, f64::max)
     }
+
+    /// Difference between the highest and the lowest round, as a part of the rate.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        (self.highest() - self.lowest()) / self.per_second.max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether this rate certainly exceeds `factor` times that of `other`: the slowest round of
+    /// this load by the fastest of the other, each with its noise. Loads that differ within their
+    /// spread do not exceed one another.
+    #[must_use]
+    pub fn exceeds(&self, other: &Self, factor: f64) -> bool {
+        let (low, high) = (self.lowest() * (1.0 - NOISE), other.highest() * (1.0 + NOISE));
+        low > 0.0 && low >= high * factor
+    }
+
+    /// As [`MeasuredLoad::exceeds`], of bytes per second.
+    #[must_use]
+    pub fn exceeds_in_bytes(&self, other: &Self, factor: f64) -> bool {
+        let blocks = f64::from(other.block_bytes.max(1)) / f64::from(self.block_bytes.max(1));
+        self.exceeds(other, factor * blocks)
+    }
+}
+
+/// Certain bounds of a ratio whose rounds are `ratios`.
+pub(crate) fn ratio_bounds(ratios: &[f64]) -> Option<(f64, f64)> {
+    let lowest = ratios.iter().copied().min_by(f64::total_cmp)?;
+    let highest = ratios.iter().copied().max_by(f64::total_cmp)?;
+    Some((lowest * (1.0 - NOISE), highest * (1.0 + NOISE)))
 }
 
 /// The client machine.
@@ -125,6 +161,12 @@ pub struct MeasurementFacts {
     pub is_nfs: bool,
     /// The server's name.
     pub server: String,
+    /// The server's port; 0 stands for the protocol's own.
+    pub port: u16,
+    /// The user's name, for SMB.
+    pub user: String,
+    /// The server's product.
+    pub server_product: ServerProduct,
     /// Share or export.
     pub share: String,
     /// Addresses of the name.
@@ -145,6 +187,8 @@ pub struct MeasurementFacts {
     pub channels_requested: usize,
     /// See [`MeasurementFacts::channels_requested`].
     pub channels_established: usize,
+    /// Reason for which one connection is all there is, so that no numbers are compared.
+    pub only_channel: Option<String>,
     /// Interfaces that the server advertises.
     pub server_interfaces: Vec<InterfaceFacts>,
     /// The client machine.
@@ -160,6 +204,45 @@ pub struct MeasurementFacts {
 }
 
 impl MeasurementFacts {
+    /// The port, unless clients use it by default.
+    #[must_use]
+    pub fn unusual_port(&self) -> Option<u16> {
+        let usual = if self.is_nfs { 2049 } else { 445 };
+        Some(self.port).filter(|port| *port != 0 && *port != usual)
+    }
+
+    /// The host as a mount command takes it: IPv6 addresses in brackets.
+    #[must_use]
+    pub fn mount_host(&self) -> String {
+        match self.server.contains(':') {
+            true => format!("[{}]", self.server),
+            false => self.server.clone(),
+        }
+    }
+
+    /// URL of the share or export for the tools beside this one, with the port, quoted for a shell.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let port = self.unusual_port().map(|port| format!(":{port}")).unwrap_or_default();
+        let place = format!("{}{port}/{}", self.mount_host(), self.share);
+        shell_word(&match self.is_nfs {
+            true => format!("nfs://{place}"),
+            false => format!("smb://{}@{place}", self.user_name()),
+        })
+    }
+
+    /// The user's name, or a word to replace.
+    #[must_use]
+    pub fn user_name(&self) -> &str {
+        if self.user.is_empty() { "USER" } else { &self.user }
+    }
+
+    /// `,port=` with the port for the options of a mount, unless it is the usual one.
+    #[must_use]
+    pub fn port_option(&self) -> String {
+        self.unusual_port().map(|port| format!(",port={port}")).unwrap_or_default()
+    }
+
     /// The measurement of this load.
     #[must_use]
     pub fn cell(
@@ -231,6 +314,16 @@ impl MeasurementFacts {
         let without = self.cell(class, self.fewest(), block_bytes, is_read)?;
         (without.lowest() > 0.0)
             .then(|| (with.lowest() / without.highest(), with.highest() / without.lowest()))
+    }
+}
+
+/// A word that a shell takes as it is.
+#[must_use]
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,[]".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 

@@ -3,7 +3,7 @@
 //! [`probe`] judges each layer between a client and a server. [`channels`] verifies the channels of
 //! a session. [`MeasurementFacts`] hold the results of a small matrix of loads: [`limit`] names the
 //! bottleneck, [`table`] the workloads that gain from several connections, [`rules`] the
-//! recommended settings. Tools fill in the facts as plain values; nothing here measures, waits or
+//! recommended settings, and [`report`] shows all as text. Tools fill in the facts as plain values; nothing here measures, waits or
 //! prints.
 #![forbid(unsafe_code)]
 
@@ -12,10 +12,13 @@ pub mod doctor;
 mod facts;
 pub mod limit;
 pub mod probe;
+pub mod report;
 pub mod rules;
+mod server;
 pub mod table;
 
 pub use facts::{ClientMachineFacts, MeasuredLoad, MeasurementFacts, MountFacts, WorkloadClass};
+pub use server::ServerProduct;
 
 use serde::Serialize;
 

@@ -1,20 +1,19 @@
 //! Determines the bottleneck of the fastest measured load.
 
-use crate::{MeasurementFacts, WorkloadClass, size};
+use crate::table::MATTERS;
+use crate::{MeasuredLoad, MeasurementFacts, WorkloadClass, size};
 use serde::Serialize;
 
 /// Utilisation from which a resource is exhausted.
 const FULL: f64 = 0.85;
-/// Relative difference up to which rates are equal.
-const SAME: f64 = 0.1;
 /// Round trip time in milliseconds from which it matters.
 const ROUND_TRIP_MS: f64 = 1.0;
 /// Gain from a larger queue depth from which it matters.
 const RISES: f64 = 1.2;
 /// Gain from several files from which it matters.
 const FILES_BRING: f64 = 1.3;
-/// Ratio of write to read rate below which disks are slow.
-const WRITES_LAG: f64 = 0.5;
+/// Ratio of read to write rate from which disks are slow.
+const READS_LEAD: f64 = 2.0;
 
 /// A possible bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -131,18 +130,14 @@ fn server_cpu(facts: &MeasurementFacts) -> Option<Binding> {
     if used >= FULL { binding(Limit::Server, evidence) } else { None }
 }
 
-fn rate(
+/// Many requests with the most connections.
+fn deep(
     facts: &MeasurementFacts,
     class: WorkloadClass,
     block: u32,
     is_read: bool,
-) -> Option<(f64, f64)> {
-    let cell = facts.cell(class, facts.most(), block, is_read)?;
-    Some((cell.per_second, cell.bytes_per_second))
-}
-
-fn alike(a: f64, b: f64) -> bool {
-    (a - b).abs() <= SAME * a.max(b)
+) -> Option<&MeasuredLoad> {
+    facts.cell(class, facts.most(), block, is_read)
 }
 
 /// The byte rate is equal for all sizes and numbers of connections.
@@ -150,17 +145,16 @@ fn share(facts: &MeasurementFacts) -> Option<Binding> {
     let blocks = facts.blocks();
     let [.., large, largest] = blocks[..] else { return None };
     let class = WorkloadClass::ManyManyFiles;
-    let rates: Vec<f64> = facts
+    let loads: Vec<&MeasuredLoad> = facts
         .arms()
         .into_iter()
         .flat_map(|arm| [large, largest].map(|block| facts.cell(class, arm, block, true)))
-        .map(|cell| cell.map(|cell| cell.bytes_per_second))
         .collect::<Option<_>>()?;
-    let (low, high) =
-        (rates.iter().copied().fold(f64::MAX, f64::min), rates.iter().copied().fold(0.0, f64::max));
+    let high = loads.iter().map(|load| load.bytes_per_second).fold(0.0, f64::max);
     let evidence =
         format!("{}/s, regardless of request size and connection count", size(high.round()));
-    if rates.len() > 2 && alike(low, high) { binding(Limit::Share, evidence) } else { None }
+    let differ = loads.iter().any(|a| loads.iter().any(|b| a.exceeds_in_bytes(b, MATTERS)));
+    if loads.len() > 2 && !differ { binding(Limit::Share, evidence) } else { None }
 }
 
 fn latency(facts: &MeasurementFacts) -> Option<Binding> {
@@ -183,36 +177,43 @@ fn queue_depth(facts: &MeasurementFacts) -> Option<Binding> {
         "{} requests in flight have {rises:.2} times the throughput of {}",
         last.depth, before.depth
     );
-    if rises >= RISES { binding(Limit::QueueDepth, evidence) } else { None }
+    if last.exceeds(before, RISES) { binding(Limit::QueueDepth, evidence) } else { None }
 }
 
 fn file(facts: &MeasurementFacts) -> Option<Binding> {
     let block = *facts.blocks().first()?;
-    let (one, _) = rate(facts, WorkloadClass::ManyOneFile, block, true)?;
-    let (many, _) = rate(facts, WorkloadClass::ManyManyFiles, block, true)?;
-    let evidence =
-        format!("several files have {:.2} times the throughput of one", many / one.max(1.0));
-    if many >= one * FILES_BRING { binding(Limit::File, evidence) } else { None }
+    let one = deep(facts, WorkloadClass::ManyOneFile, block, true)?;
+    let many = deep(facts, WorkloadClass::ManyManyFiles, block, true)?;
+    let evidence = format!(
+        "several files have {:.2} times the throughput of one",
+        many.per_second / one.per_second.max(1.0)
+    );
+    if many.exceeds(one, FILES_BRING) { binding(Limit::File, evidence) } else { None }
 }
 
 fn request_size(facts: &MeasurementFacts) -> Option<Binding> {
     let [small, larger, ..] = facts.blocks()[..] else { return None };
-    let (of_small, _) = rate(facts, WorkloadClass::ManyManyFiles, small, true)?;
-    let (of_larger, _) = rate(facts, WorkloadClass::ManyManyFiles, larger, true)?;
+    let of_small = deep(facts, WorkloadClass::ManyManyFiles, small, true)?;
+    let of_larger = deep(facts, WorkloadClass::ManyManyFiles, larger, true)?;
     let evidence = format!(
-        "{of_larger:.0} requests of {} a second, {of_small:.0} of {}: the request rate is the \
-         limit",
+        "{:.0} requests of {} a second, {:.0} of {}: the request rate is the limit",
+        of_larger.per_second,
         size(f64::from(larger)),
+        of_small.per_second,
         size(f64::from(small))
     );
-    if of_larger >= of_small * (1.0 - SAME) { binding(Limit::RequestSize, evidence) } else { None }
+    let is_slower = of_small.exceeds(of_larger, MATTERS);
+    if is_slower { None } else { binding(Limit::RequestSize, evidence) }
 }
 
 fn disk(facts: &MeasurementFacts) -> Option<Binding> {
     let block = *facts.blocks().last()?;
-    let (_, read) = rate(facts, WorkloadClass::ManyManyFiles, block, true)?;
-    let (_, written) = rate(facts, WorkloadClass::ManyManyFiles, block, false)?;
-    let evidence =
-        format!("writes reach {}/s, reads {}/s", size(written.round()), size(read.round()));
-    if written < read * WRITES_LAG { binding(Limit::Disk, evidence) } else { None }
+    let read = deep(facts, WorkloadClass::ManyManyFiles, block, true)?;
+    let written = deep(facts, WorkloadClass::ManyManyFiles, block, false)?;
+    let evidence = format!(
+        "writes reach {}/s, reads {}/s",
+        size(written.bytes_per_second.round()),
+        size(read.bytes_per_second.round())
+    );
+    if read.exceeds(written, READS_LEAD) { binding(Limit::Disk, evidence) } else { None }
 }

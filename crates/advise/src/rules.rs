@@ -4,9 +4,12 @@ mod host;
 pub mod nfs;
 mod placement;
 mod protection;
+mod server_setting;
 mod smb;
 
-use crate::MeasurementFacts;
+use crate::facts::ratio_bounds;
+use crate::table::MATTERS;
+use crate::{MeasuredLoad, MeasurementFacts};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -34,6 +37,10 @@ pub enum SettingTarget {
     File,
     /// The configuration of an Anabranch server.
     Server,
+    /// smb.conf of a Samba server.
+    SambaServer,
+    /// PowerShell on a Windows server.
+    WindowsServer,
 }
 
 /// A setting to be typed verbatim.
@@ -52,8 +59,10 @@ pub struct RuleFinding {
     pub id: &'static str,
     /// Importance.
     pub weight: Weight,
-    /// The finding and the recommendation.
+    /// The recommendation, without figures that differ from run to run.
     pub text: String,
+    /// The figures that it rests on.
+    pub evidence: Option<String>,
     /// Recommended settings.
     pub settings: Vec<Setting>,
 }
@@ -61,7 +70,12 @@ pub struct RuleFinding {
 impl RuleFinding {
     fn new(weight: Weight, text: impl Into<String>) -> Self {
         // The table of rules sets the id.
-        Self { id: "", weight, text: text.into(), settings: Vec::new() }
+        Self { id: "", weight, text: text.into(), evidence: None, settings: Vec::new() }
+    }
+
+    fn by(mut self, evidence: impl Into<String>) -> Self {
+        self.evidence = Some(evidence.into());
+        self
     }
 
     fn set(mut self, place: SettingTarget, text: impl Into<String>) -> Self {
@@ -117,9 +131,9 @@ pub fn findings(facts: &MeasurementFacts) -> Vec<RuleFinding> {
     found
 }
 
-/// The findings as text.
+/// The findings as text, with their ids if `verbose`.
 #[must_use]
-pub fn shown(findings: &[RuleFinding]) -> String {
+pub fn shown(findings: &[RuleFinding], verbose: bool) -> String {
     let mut out = String::new();
     for one in findings {
         let mark = match one.weight {
@@ -127,17 +141,23 @@ pub fn shown(findings: &[RuleFinding]) -> String {
             Weight::Consider => "consider",
             Weight::Information => "info",
         };
-        let _ = writeln!(out, "{:<6} {mark:<12} {}", one.id, one.text);
+        if verbose {
+            let _ = write!(out, "{:<6} ", one.id);
+        }
+        let evidence = one.evidence.as_ref().map(|evidence| format!(" ({evidence})"));
+        let _ = writeln!(out, "{mark:<12} {}{}", one.text, evidence.unwrap_or_default());
         for setting in &one.settings {
             let place = match setting.place {
                 SettingTarget::PowerShell => "PowerShell",
                 SettingTarget::Shell => "Linux",
                 SettingTarget::File => "file",
                 SettingTarget::Server => "Anabranch",
+                SettingTarget::SambaServer => "Samba",
+                SettingTarget::WindowsServer => "Windows Server",
             };
             for (at, line) in setting.text.lines().enumerate() {
                 let place = if at == 0 { place } else { "" };
-                let _ = writeln!(out, "         {place:<11}{line}");
+                let _ = writeln!(out, "    {place:<16}{line}");
             }
         }
     }
@@ -150,23 +170,40 @@ pub fn clients_needed(target_bytes: f64, client_bytes: f64) -> u64 {
     if client_bytes <= 0.0 { 0 } else { (target_bytes / client_bytes).ceil() as u64 }
 }
 
-/// The fewest connections within a twentieth of the best gain, over all concurrent loads.
+/// The fewest connections that no larger number certainly exceeds, over all concurrent loads. The
+/// mean of many loads has less noise than each.
 pub(crate) fn enough_connections(facts: &MeasurementFacts) -> Option<usize> {
     let arms = facts.arms();
-    let score = |arm: usize| {
-        let gains: Vec<f64> = facts
-            .cells
-            .iter()
-            .filter(|cell| cell.connections == arm && !cell.class.is_single())
-            .filter_map(|cell| facts.gain(cell.class, arm, cell.block_bytes, cell.is_read))
-            .filter(|gain| *gain > 0.0)
-            .collect();
-        let mean = gains.iter().map(|gain| gain.ln()).sum::<f64>() / gains.len().max(1) as f64;
-        mean.exp()
-    };
-    let best = arms.iter().map(|arm| score(*arm)).fold(0.0, f64::max);
     (arms.len() > 1).then_some(())?;
-    arms.into_iter().find(|arm| score(*arm) >= best * 0.95)
+    let exceeds = |more: usize, fewer: usize| {
+        let scores = mean_ratios(facts, more, fewer);
+        ratio_bounds(&scores).is_some_and(|(least, _)| least >= MATTERS)
+    };
+    arms.iter()
+        .copied()
+        .find(|arm| arms.iter().filter(|more| *more > arm).all(|more| !exceeds(*more, *arm)))
+}
+
+/// Ratio of the rates with two numbers of connections in each round: the geometric mean over all
+/// concurrent loads.
+fn mean_ratios(facts: &MeasurementFacts, more: usize, fewer: usize) -> Vec<f64> {
+    let pairs: Vec<(&MeasuredLoad, &MeasuredLoad)> = facts
+        .cells
+        .iter()
+        .filter(|cell| cell.connections == more && !cell.class.is_single())
+        .filter_map(|cell| {
+            let other = facts.cell(cell.class, fewer, cell.block_bytes, cell.is_read)?;
+            Some((cell, other))
+        })
+        .collect();
+    let rounds = pairs.iter().map(|(a, b)| a.rounds.len().min(b.rounds.len())).min();
+    let ratio = |round: usize| {
+        let of = |(a, b): &(&MeasuredLoad, &MeasuredLoad)| {
+            (a.rounds[round] / b.rounds[round].max(f64::MIN_POSITIVE)).max(f64::MIN_POSITIVE).ln()
+        };
+        (pairs.iter().map(of).sum::<f64>() / pairs.len().max(1) as f64).exp()
+    };
+    (0..rounds.unwrap_or_default()).map(ratio).collect()
 }
 
 #[cfg(test)]

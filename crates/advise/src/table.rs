@@ -1,13 +1,11 @@
 //! The workloads that gain from several connections, as green, yellow and red.
 
-use crate::{MeasurementFacts, WorkloadClass, size};
+use crate::{MeasuredLoad, MeasurementFacts, WorkloadClass, size};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Gain from which several connections are recommended.
-const GREEN: f64 = 1.1;
-/// Gain up to which they are not recommended.
-const RED: f64 = 0.95;
+/// Ratio of two rates from which the larger one matters, if it is certain.
+pub(crate) const MATTERS: f64 = 1.1;
 
 /// Recommendation about several connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -22,24 +20,24 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// The colour by both bounds of the gain; yellow if they disagree.
-    fn of((least, most): (f64, f64)) -> Self {
-        if least >= GREEN {
+    /// The colour by a certain difference; yellow within the spread of the rounds.
+    fn of(with: &MeasuredLoad, without: &MeasuredLoad) -> Self {
+        if with.exceeds(without, MATTERS) {
             Self::Green
-        } else if most <= RED {
+        } else if without.exceeds(with, MATTERS) {
             Self::Red
         } else {
             Self::Yellow
         }
     }
 
-    /// The displayed name.
+    /// The displayed meaning.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Green => "green",
-            Self::Yellow => "yellow",
-            Self::Red => "red",
+            Self::Green => "green: gain",
+            Self::Yellow => "yellow: no difference",
+            Self::Red => "red: loss",
         }
     }
 }
@@ -93,19 +91,43 @@ fn row(
     let without = facts.cell(class, facts.fewest(), block_bytes, is_read)?;
     let latency = with.p50_us / without.p50_us.max(f64::MIN_POSITIVE);
     let bounds = facts.gain_bounds(class, connections, block_bytes, is_read)?;
-    let colour = Colour::of(bounds);
+    let colour = Colour::of(with, without);
     Some(WorkloadRow { class, block_bytes, is_read, connections, gain, bounds, latency, colour })
 }
 
-/// The table as text.
+/// The rate of each load with the fewest connections, and the spread of its rounds.
+#[must_use]
+pub fn rates_shown(facts: &MeasurementFacts) -> String {
+    let mut out =
+        format!("{:<32} {:>8} {:<6} {:>12} {:>8}\n", "workload", "size", "", "rate", "spread");
+    let fewest = facts.fewest();
+    for one in facts.cells.iter().filter(|one| one.connections == fewest) {
+        let _ = writeln!(
+            out,
+            "{:<32} {:>8} {:<6} {:>10.0}/s {:>6.0} %",
+            one.class.name(),
+            size(f64::from(one.block_bytes)),
+            if one.is_read { "read" } else { "write" },
+            one.per_second,
+            one.spread() * 100.0
+        );
+    }
+    out
+}
+
+/// The comparison as text; empty without several numbers of connections.
 #[must_use]
 pub fn shown(facts: &MeasurementFacts) -> String {
+    let rows = rows(facts);
+    if rows.is_empty() {
+        return String::new();
+    }
     let what = if facts.is_nfs { "nconnect" } else { "channels" };
     let mut out = format!(
         "{:<32} {:>8} {:<6} {what:>9} {:>8} {:>13} {:>8}\n",
         "workload", "size", "", "rate", "by round", "p50"
     );
-    for row in rows(facts) {
+    for row in rows {
         let _ = writeln!(
             out,
             "{:<32} {:>8} {:<6} {:>9} {:>7.2}x {:>6.2}-{:<6.2} {:>7.2}x  {}",

@@ -5,7 +5,7 @@ mod measure;
 
 use crate::output;
 use crate::remote::{self, RemoteUrl};
-use advise::{MeasurementFacts, limit, rules, table};
+use advise::{MeasurementFacts, limit, report, rules, table};
 use anyhow::{Context, Result};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,11 +14,14 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Creates a few small files in the share, measures typical loads (one request at a time and
 many, one file and several, three sizes, reads and writes) over each number of connections in
-turns, removes the files, and reports:
+turns, several rounds each, removes the files, and reports:
+  first, if one connection is all there is; then nothing is compared;
   the bottleneck: share, file, network adapter, CPUs, disks, latency, queue depth,
     size of requests, or the server;
-  the workloads that gain by several connections: green (gain), yellow (neutral), red (loss);
-  the settings: lines for PowerShell, Linux mounts and udev, and configuration keys.
+  the spread of the rounds, and the workloads that gain or lose by several connections;
+    differences within the spread are no difference;
+  the settings: lines for PowerShell, Linux mounts and udev, and the options of the server that
+    is there: Anabranch, Samba or Windows.
 
 The small files stay in the server's memory, so only writes measure the disks.
 
@@ -53,6 +56,9 @@ pub struct Args {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
+    /// Show the codes of the rules, too
+    #[arg(long, short)]
+    verbose: bool,
     /// No progress
     #[arg(long, short)]
     quiet: bool,
@@ -77,7 +83,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         output::print_json(&json(&facts))?;
     } else {
-        out!("{}", shown(&facts));
+        out!("{}", report::shown(&facts, args.verbose));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,38 +95,4 @@ fn json(facts: &MeasurementFacts) -> serde_json::Value {
         "table": table::rows(facts),
         "findings": rules::findings(facts),
     })
-}
-
-fn shown(facts: &MeasurementFacts) -> String {
-    let mut out = format!(
-        "{}/{}: {} {}, signing {}, encryption {}, round trip {:.2} ms\n\n",
-        facts.server,
-        facts.share,
-        if facts.is_nfs { "NFS" } else { "SMB" },
-        facts.dialect,
-        facts.signing,
-        facts.cipher,
-        facts.round_trip_ms
-    );
-    let bindings = limit::bindings(facts);
-    if let Some((first, others)) = bindings.split_first() {
-        out += &format!("Bottleneck: {} ({})\n", first.limit.name(), first.evidence);
-        for one in others {
-            out += &format!("  also: {} ({})\n", one.limit.name(), one.evidence);
-        }
-    }
-    if let Some(best) = facts.best() {
-        out += &format!(
-            "Best rate: {}/s, {} requests of {} a second\n",
-            advise::size(best.bytes_per_second.round()),
-            best.per_second.round(),
-            advise::size(f64::from(best.block_bytes))
-        );
-    }
-    out += "\nSeveral connections compared with the fewest: green gains, red loses, yellow is \
-            neutral or its rounds disagree (then raise --seconds, or use an idle machine)\n";
-    out += &table::shown(facts);
-    out += "\nRecommended settings\n";
-    out += &rules::shown(&rules::findings(facts));
-    out
 }

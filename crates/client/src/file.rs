@@ -236,8 +236,21 @@ impl SmbFile {
     /// # Errors
     /// The server's refusal.
     pub async fn query_info(&self, class: u8, output_bytes: u32) -> Result<Vec<u8>, Error> {
+        self.query(InfoType::File, class, output_bytes).await
+    }
+
+    /// Queries a file system information class of MS-FSCC 2.5, with at most `output_bytes` of
+    /// output.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn query_fs_info(&self, class: u8, output_bytes: u32) -> Result<Vec<u8>, Error> {
+        self.query(InfoType::FileSystem, class, output_bytes).await
+    }
+
+    async fn query(&self, kind: InfoType, class: u8, output_bytes: u32) -> Result<Vec<u8>, Error> {
         let body = RequestBody::QueryInfo(QueryInfoRequest {
-            kind: InfoType::File,
+            kind,
             class,
             output_bytes,
             additional: 0,

@@ -6,6 +6,7 @@ use wire::crypto::{
     Cipher, KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SessionKey,
     SigningAlgorithm, SigningKey,
 };
+use wire::ntlm::NtlmVersion;
 use wire::smb::{Dialect, SessionId};
 
 /// Result of NEGOTIATE.
@@ -51,6 +52,8 @@ pub struct ClientSession {
     pub signs: bool,
     /// Every message is sealed.
     pub seals: bool,
+    /// The server's system, as it claims in an NTLM logon.
+    pub server_version: Option<NtlmVersion>,
     /// Signs the binding of further channels.
     pub(crate) signing_key: Arc<SigningKey>,
     pub(crate) sealing: Option<ClientSealingKeys>,
@@ -67,12 +70,13 @@ pub(crate) struct ClientSessionParts {
     pub(crate) seals: bool,
     pub(crate) session_key: SessionKey,
     pub(crate) preauth: PreauthHash,
+    pub(crate) server_version: Option<NtlmVersion>,
 }
 
 impl ClientSession {
     pub(crate) fn new(parts: ClientSessionParts) -> Self {
-        let ClientSessionParts { id, negotiated, is_guest, signs, seals, session_key, preauth } =
-            parts;
+        let ClientSessionParts { id, negotiated, is_guest, signs, seals, .. } = parts;
+        let ClientSessionParts { session_key, preauth, server_version, .. } = parts;
         let source =
             KeySource { dialect: negotiated.dialect, session_key: &session_key, preauth: &preauth };
         let sealing = negotiated.cipher.filter(|_| !is_guest).map(|cipher| {
@@ -84,7 +88,17 @@ impl ClientSession {
         });
         let signing_key = Arc::new(source.signing(negotiated.signing));
         let sequence = AtomicU16::new(0);
-        Self { id, negotiated, is_guest, signs, seals, signing_key, sealing, sequence }
+        Self {
+            id,
+            negotiated,
+            is_guest,
+            signs,
+            seals,
+            server_version,
+            signing_key,
+            sealing,
+            sequence,
+        }
     }
 
     /// Current ChannelSequence.

@@ -385,6 +385,7 @@ impl SetUp {
                 seals: self.options.sealed || flags.contains(SessionFlags::ENCRYPT_DATA),
                 session_key: key.clone(),
                 preauth: self.preauth.clone(),
+                server_version: exchange.server_version(),
             })),
         };
         if session.seals && session.sealing.is_none() {

@@ -1,6 +1,8 @@
 //! Rules about NFS: nconnect and read-ahead.
 
 use super::{RuleFinding, SettingTarget, Weight, enough_connections};
+use crate::facts::shell_word;
+use crate::table::MATTERS;
 use crate::{MeasurementFacts, WorkloadClass};
 
 /// Maximum nconnect of Linux clients.
@@ -15,8 +17,6 @@ const READ_AHEAD_KIB: u32 = 15_360;
 /// Default read-ahead from kernel 5.4 on; older kernels read ahead this many reads.
 const READ_AHEAD_DEFAULT_KIB: u32 = 128;
 const READ_AHEAD_READS: u32 = 15;
-/// Relative rate below which several connections cost.
-const LOSS: f64 = 0.95;
 
 fn nfs(facts: &MeasurementFacts) -> Option<()> {
     facts.is_nfs.then_some(())
@@ -24,12 +24,13 @@ fn nfs(facts: &MeasurementFacts) -> Option<()> {
 
 fn mount(facts: &MeasurementFacts, count: usize) -> String {
     let minor = if facts.dialect == "4.2" { 2 } else { 1 };
+    let name = facts.share.rsplit('/').next().unwrap_or_default();
     format!(
-        "mount -t nfs {}:/{} /mnt/{} -o vers=4,minorversion={minor},nconnect={count},\
-         rsize=1048576,wsize=1048576,hard,noatime",
-        facts.server,
-        facts.share,
-        facts.share.rsplit('/').next().unwrap_or_default()
+        "mount -t nfs {} {} -o vers=4,minorversion={minor},nconnect={count},\
+         rsize=1048576,wsize=1048576,hard,noatime{}",
+        shell_word(&format!("{}:/{}", facts.mount_host(), facts.share)),
+        shell_word(&format!("/mnt/{name}")),
+        facts.port_option()
     )
 }
 
@@ -37,12 +38,16 @@ pub(super) fn connection_count(facts: &MeasurementFacts) -> Option<RuleFinding> 
     nfs(facts)?;
     let enough = enough_connections(facts)?.min(CONNECTIONS_MAX);
     let count = enough.min(CONNECTIONS_GOOD);
-    let text = format!(
-        "of {:?} connections, {enough} suffice for the highest throughput; use {count} (Linux \
-         permits at most 16)",
-        facts.arms()
-    );
-    Some(RuleFinding::new(Weight::Consider, text).set(SettingTarget::Shell, mount(facts, count)))
+    let evidence =
+        format!("of {:?} connections, {enough} suffice for the highest rate", facts.arms());
+    let finding = if enough == facts.fewest() {
+        let text = format!("the number of connections makes no difference; use {count}");
+        RuleFinding::new(Weight::Information, text)
+    } else {
+        let text = format!("use {count} connections (Linux permits at most 16)");
+        RuleFinding::new(Weight::Consider, text)
+    };
+    Some(finding.by(evidence).set(SettingTarget::Shell, mount(facts, count)))
 }
 
 pub(super) fn kernel(facts: &MeasurementFacts) -> Option<RuleFinding> {
@@ -92,23 +97,29 @@ pub(super) fn changing_address(facts: &MeasurementFacts) -> Option<RuleFinding> 
 
 pub(super) fn low_depth(facts: &MeasurementFacts) -> Option<RuleFinding> {
     nfs(facts)?;
-    let most = facts.most();
+    let (most, fewest) = (facts.most(), facts.fewest());
     let small = *facts.blocks().first()?;
+    let class = WorkloadClass::SingleOneFile;
     let single = [true, false].map(|is_read| {
-        let bounds = facts.gain_bounds(WorkloadClass::SingleOneFile, most, small, is_read);
-        bounds.filter(|_| most > facts.fewest())
+        let with = facts.cell(class, most, small, is_read).filter(|_| most > fewest)?;
+        let without = facts.cell(class, fewest, small, is_read)?;
+        let ratio = with.per_second / without.per_second.max(f64::MIN_POSITIVE);
+        Some((ratio, without.exceeds(with, MATTERS)))
     });
     let [Some(read), Some(write)] = single else { return None };
-    let text = format!(
-        "one small request at a time with {most} connections: reads {:.2} to {:.2} times, writes \
-         {:.2} to {:.2} times as fast. For latency-sensitive work of that kind {}",
-        read.0,
-        read.1,
-        write.0,
-        write.1,
-        if read.1.min(write.1) < LOSS { "use one" } else { "the number does not matter" }
+    let evidence = format!(
+        "with {most} connections reads are {:.2} times and writes {:.2} times as fast",
+        read.0, write.0
     );
-    Some(RuleFinding::new(Weight::Information, text))
+    let text = format!(
+        "for latency-sensitive work, one small request at a time, {}",
+        if read.1 || write.1 {
+            "use one connection"
+        } else {
+            "the number of connections makes no difference"
+        }
+    );
+    Some(RuleFinding::new(Weight::Information, text).by(evidence))
 }
 
 /// Default read-ahead of the kernel on a mount, in KiB.

@@ -3,8 +3,11 @@
 
 use super::*;
 use crate::limit::{Limit, bindings};
+use crate::report;
 use crate::table::{Colour, rows};
-use crate::{ClientMachineFacts, InterfaceFacts, MeasuredLoad, MountFacts, WorkloadClass};
+use crate::{
+    ClientMachineFacts, InterfaceFacts, MeasuredLoad, MountFacts, ServerProduct, WorkloadClass,
+};
 
 /// Requirements that recommend something, or are a setting of these groups.
 const ASKED: [&str; 24] = [
@@ -85,7 +88,7 @@ fn as_documented(class: WorkloadClass, connections: usize, block: u32, _: bool) 
         (WorkloadClass::ManyManyFiles, _) => 3.0,
         (WorkloadClass::ManyOneFile, _) if block > 16_384 => 2.0,
         (WorkloadClass::SingleManyFiles, _) if block > 16_384 => 1.05,
-        _ => 0.9,
+        _ => 0.6,
     };
     base * gain
 }
@@ -321,6 +324,91 @@ fn local_disk_limit_is_not_attributed_to_a_share() {
     assert!(
         findings(&empty).iter().all(|one| one.weight != Weight::Recommended || one.id == "MC-11")
     );
-    let text = shown(&findings(&facts(as_documented)));
+    let all = findings(&facts(as_documented));
+    let text = shown(&all, true);
     assert!(text.contains("CC-01") && text.contains("PowerShell"), "{text}");
+    let plain = shown(&all, false);
+    for (id, _) in RULES {
+        assert!(!plain.contains(id), "{id} in\n{plain}");
+    }
+}
+
+fn product(product: ServerProduct) -> MeasurementFacts {
+    MeasurementFacts {
+        server_product: product,
+        offers_channels: false,
+        cipher: "AES-128-GCM".into(),
+        ..facts(as_documented)
+    }
+}
+
+#[test]
+fn options_are_those_of_the_server_that_is_there() {
+    let all = |facts: &MeasurementFacts| shown(&findings(facts), false);
+    let options = [
+        (ServerProduct::Anabranch, ["[multichannel]", "encryption_required = true"]),
+        (ServerProduct::Samba, ["server multi channel support = yes", "server smb encrypt"]),
+        (
+            ServerProduct::Windows,
+            ["Set-SmbServerConfiguration -EnableMultiChannel", "Set-SmbShare"],
+        ),
+    ];
+    for (of, _) in options {
+        let text = all(&product(of));
+        for (other, words) in options {
+            let has = words.map(|word| text.contains(word));
+            assert_eq!(has, [other == of; 2], "{words:?} for {of:?} in\n{text}");
+        }
+    }
+    // The reader knows the product.
+    let text = all(&product(ServerProduct::Unknown));
+    for (_, words) in options {
+        assert!(words.iter().all(|word| text.contains(word)), "{words:?}\n{text}");
+    }
+}
+
+#[test]
+fn every_printed_command_keeps_port_and_user() {
+    let changed = |is_nfs: bool| {
+        let mut changed = facts(as_documented);
+        changed.addresses = vec!["192.0.2.9".into()];
+        (changed.port, changed.user, changed.is_nfs) = (4450, "alice".into(), is_nfs);
+        changed
+    };
+    for facts in [changed(false), changed(true)] {
+        let all = findings(&facts);
+        let settings = all.iter().flat_map(|one| &one.settings);
+        let with_server: Vec<_> = settings.filter(|one| one.text.contains("files")).collect();
+        assert!(with_server.len() > 2, "{all:?}");
+        for one in with_server.iter().filter(|one| !one.text.starts_with("umount")) {
+            assert!(one.text.contains("4450"), "{}", one.text);
+            assert!(!one.text.contains("USER"), "{}", one.text);
+        }
+        assert!(report::shown(&facts, false).starts_with("files:4450/data: "));
+    }
+    // Usual ports are in no line.
+    let usual = MeasurementFacts { port: 445, ..facts(as_documented) };
+    assert!(!report::shown(&usual, true).contains("445"));
+    let v6 = MeasurementFacts { server: "2001:db8::1".into(), port: 4450, ..usual };
+    assert_eq!(v6.url(), "smb://USER@[2001:db8::1]:4450/data");
+    let spaced = MeasurementFacts { share: "my share".into(), ..v6 };
+    assert_eq!(spaced.url(), "'smb://USER@[2001:db8::1]:4450/my share'");
+}
+
+#[test]
+fn only_channel_is_said_first_and_nothing_is_compared() {
+    let mut alone = facts(as_documented);
+    alone.cells.retain(|cell| cell.connections == 1);
+    alone.only_channel = Some("the server does not offer Multichannel".into());
+    let text = report::shown(&alone, false);
+    let first = text.lines().next().unwrap();
+    let said = "One connection is all there is: the server does not offer Multichannel.";
+    assert!(first.starts_with(said), "{text}");
+    for absent in ["compared with", "no difference\n", "several channels", "max_channels"] {
+        assert!(!text.contains(absent), "{absent} in\n{text}");
+    }
+    assert!(text.contains("\nRates\n"), "{text}");
+    let both = report::shown(&facts(as_documented), false);
+    assert!(both.contains("Several connections compared with 1\n"), "{both}");
+    assert!(!both.contains("all there is"), "{both}");
 }

@@ -4,18 +4,19 @@ use super::Args;
 use super::machine::{is_public, machine};
 use crate::probe::interfaces_of;
 use crate::remote::{self, RemoteUrl, connect_nfs, connect_smb, own_name};
-use advise::{MeasuredLoad, MeasurementFacts, WorkloadClass};
+use advise::{MeasuredLoad, MeasurementFacts, ServerProduct, WorkloadClass};
 use anyhow::{Context, Result};
 use client::load::{LoadKind, LoaderRun, Plan, Report, RunLimit, Storage};
-use client::{nfs, probe};
+use client::{SmbClient, SmbOpenHow, SmbTree, nfs, probe};
 use std::io::IsTerminal;
 use std::net::ToSocketAddrs;
 use std::time::Duration;
+use wire::ntlm::NtlmVersion;
 use wire::smb::negotiate::capabilities;
 
 const BLOCKS: [u32; 3] = [4096, 65_536, 1 << 20];
-/// How often each load is measured.
-const ROUNDS: usize = 2;
+/// How often each load is measured: the spread of the rounds is noise.
+const ROUNDS: usize = 3;
 const DEPTHS: [usize; 5] = [1, 4, 16, 64, 128];
 /// Requests in flight of a deep load: threads times depth.
 const MANY: usize = 32;
@@ -30,6 +31,10 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const LOAD_PATIENCE: Duration = Duration::from_secs(20);
 /// Attempts of a load whose short time ended before any reply.
 const TRIES_MAX: usize = 4;
+/// FileFsObjectIdInformation, its length, and the offset of ExtendedInfo. MS-FSCC 2.5.6.
+const FS_OBJECT_ID: u8 = 8;
+const FS_OBJECT_ID_BYTES: u32 = 64;
+const EXTENDED_INFO_AT: usize = 16;
 const CLEAN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Collects all facts that the rules of `advise` evaluate.
@@ -52,6 +57,7 @@ pub async fn facts(args: &Args, password: &str) -> Result<MeasurementFacts> {
     named.dedup();
     let mut facts = MeasurementFacts {
         server: host.to_owned(),
+        port,
         is_public: addresses.iter().any(|one| is_public(one.ip())),
         addresses: named,
         round_trip_ms,
@@ -79,14 +85,33 @@ async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Resul
         anyhow::bail!("the URL must be that of a share, such as smb://HOST/SHARE")
     };
     facts.share.clone_from(&url.share);
+    facts.user.clone_from(&url.user);
     let (mut clients, mut runs) = (Vec::new(), Vec::new());
-    for arm in arms(args) {
-        let client = connect_smb(url, password, remote::options(arm)).await?;
-        let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
-        runs.push((arm, LoaderRun::new(tree, base(&url.folder, args), &own_name("advise"))?));
+    let wanted = arms(args);
+    let mut established: Vec<usize> = Vec::new();
+    for arm in &wanted {
+        let client = connect_smb(url, password, remote::options(*arm)).await?;
+        let count = client.channels().len();
+        // A number that the server does not permit is measured as the one that it does.
+        if !established.contains(&count) {
+            let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
+            if established.is_empty() {
+                facts.server_product = product(&tree, client.session().server_version).await;
+            }
+            runs.push((count, tree));
+            established.push(count);
+        }
         clients.push(client);
     }
+    let name = own_name("advise");
+    let plan = base(&url.folder, args, runs.len());
+    let runs = runs.into_iter().map(|(count, tree)| {
+        anyhow::Ok((count, LoaderRun::new(tree, plan.clone(), &format!("{name}-{count}"))?))
+    });
+    let mut runs = runs.collect::<Result<Vec<_>>>()?;
     if let Some(client) = clients.last() {
+        facts.only_channel =
+            (established == [1] && wanted.last() > Some(&1)).then(|| only_channel(client));
         let (negotiated, session) = (client.negotiated(), client.session());
         facts.dialect = negotiated.dialect.to_string();
         facts.signing =
@@ -94,7 +119,7 @@ async fn smb(args: &Args, password: &str, facts: &mut MeasurementFacts) -> Resul
         facts.cipher =
             negotiated.cipher.filter(|_| session.seals).map_or("off", |c| c.name()).into();
         facts.offers_channels = negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
-        facts.channels_requested = arms(args).last().copied().unwrap_or(1);
+        facts.channels_requested = wanted.last().copied().unwrap_or(1);
         facts.channels_established = client.channels().len();
         facts.server_interfaces = interfaces_of(&client.interfaces().await.unwrap_or_default());
     }
@@ -118,7 +143,8 @@ async fn nfs(args: &Args, facts: &mut MeasurementFacts) -> Result<()> {
         let client = connect_nfs(&url.host, url.port, 1, arm).await?;
         let export = nfs::NfsExport::open(client.clone(), &url.path).await;
         let export = export.with_context(|| format!("/{}", url.path))?;
-        runs.push((arm, LoaderRun::new(export, base("", args), &own_name("advise"))?));
+        let plan = base("", args, arms(args).len());
+        runs.push((arm, LoaderRun::new(export, plan, &own_name("advise"))?));
         facts.dialect = client.version();
         facts.channels_requested = arm;
         facts.channels_established = client.connection_bytes().len();
@@ -131,10 +157,37 @@ async fn nfs(args: &Args, facts: &mut MeasurementFacts) -> Result<()> {
     measured
 }
 
+/// The product of the server, by its share's root and its logon.
+async fn product(tree: &SmbTree, version: Option<NtlmVersion>) -> ServerProduct {
+    let info = async {
+        let root = tree.open("", &SmbOpenHow::list()).await?;
+        let info = root.query_fs_info(FS_OBJECT_ID, FS_OBJECT_ID_BYTES).await;
+        let _ = root.close().await;
+        info
+    };
+    // Some servers refuse the query.
+    let info = info.await.unwrap_or_default();
+    let extended = info.get(EXTENDED_INFO_AT..).unwrap_or_default();
+    ServerProduct::of(extended, version.map(|version| version.build))
+}
+
+/// The reason for which a session has one channel.
+fn only_channel(client: &SmbClient) -> String {
+    let offered = client.negotiated().capabilities;
+    match client.refusal() {
+        Some(client::Error::Incompatible(why)) => why.into(),
+        Some(refusal) => refusal.to_string(),
+        None if offered & capabilities::MULTI_CHANNEL == 0 => {
+            "the server does not offer Multichannel".into()
+        }
+        None => "the server advertises no adapter with RSS and no second adapter".into(),
+    }
+}
+
 /// A plan that all others are changed from: its files are made full.
-fn base(folder: &str, args: &Args) -> Plan {
-    let loads =
-        WorkloadClass::ALL.len() * BLOCKS.len() * 2 * arms(args).len() * ROUNDS + DEPTHS.len();
+fn base(folder: &str, args: &Args, arms: usize) -> Plan {
+    let each_arm = WorkloadClass::ALL.len() * BLOCKS.len() * 2;
+    let loads = (each_arm * arms + DEPTHS.len()) * ROUNDS;
     let each = f64::from(args.seconds) / loads as f64;
     Plan {
         work: LoadKind::Data,
@@ -201,12 +254,18 @@ async fn loads<S: Storage>(
         }
     }
     let Some((arm, run)) = runs.last_mut() else { return Ok(()) };
-    for depth in DEPTHS {
-        let plan = Plan { depth, ..base.clone() };
-        let class =
-            if depth == 1 { WorkloadClass::SingleManyFiles } else { WorkloadClass::ManyManyFiles };
-        facts.depths.extend(load(args, run, *arm, class, plan).await?);
+    let mut rounds: Vec<Vec<MeasuredLoad>> = vec![Vec::new(); DEPTHS.len()];
+    for _ in 0..ROUNDS {
+        for (cells, depth) in rounds.iter_mut().zip(DEPTHS) {
+            let plan = Plan { depth, ..base.clone() };
+            let class = match depth {
+                1 => WorkloadClass::SingleManyFiles,
+                _ => WorkloadClass::ManyManyFiles,
+            };
+            cells.extend(load(args, run, *arm, class, plan).await?);
+        }
     }
+    facts.depths.extend(rounds.iter().filter_map(|cells| together(cells)));
     tell.end();
     Ok(())
 }

@@ -3,10 +3,10 @@
 //! [`PROMISES`] has a row for each command of the built product, and docs/commands.md has the same.
 
 use crate::commands::add_user;
-use crate::support::{PASSWORD, ServerProcess, Setup, anabranch, text, user};
+use crate::support::{PASSWORD, ServerProcess, Setup, anabranch, text, user, wait_for};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// The page that documents the promises.
 const PAGE: &str = include_str!("../../../../docs/commands.md");
@@ -172,7 +172,18 @@ const PROMISES: &[OutputPromise] = &[
     OutputPromise {
         command: "advise",
         arguments: "SMB --seconds 5 --quiet",
-        fields: &["facts", "limits.limit", "limits.evidence", "table", "findings.id"],
+        fields: &[
+            "facts.server_product",
+            "facts.only_channel",
+            "limits.limit",
+            "limits.evidence",
+            "table",
+            "findings.id",
+            "findings.weight",
+            "findings.text",
+            "findings.evidence",
+            "findings.settings",
+        ],
         code: 0,
     },
     OutputPromise {
@@ -253,6 +264,25 @@ fn json_documents_parse_and_have_promised_fields() {
             assert!(has(&document, field), "{name} lacks {field}: {document:#}");
         }
     }
+}
+
+#[test]
+fn own_tools_are_listed_by_readable_names() {
+    let mut setup = Setup::new();
+    let (address, _) = setup.export(89, 24_461);
+    let server = setup.start();
+    let url = format!("nfs://{address}/exported");
+    let arguments = ["bench", &url, "--duration", "3", "--warm-up", "0", "--file-size", "1M"];
+    let mut bench =
+        anabranch().args(arguments).arg("--json").stdout(Stdio::null()).spawn().unwrap();
+    let owner = wait_for("the client", || {
+        let status = server.status();
+        status["nfs"]["clients"][0]["owner"].as_str().map(str::to_owned)
+    });
+    let name = format!(", process {} ", bench.id());
+    assert!(owner.starts_with("anabranch bench on ") && owner.contains(&name), "{owner}");
+    assert!(owner.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{owner}");
+    assert!(bench.wait().unwrap().success());
 }
 
 /// The commands without nested ones that `--help` lists.

@@ -268,11 +268,65 @@ fn advice_for_an_export_names_nconnect_and_reading_ahead() {
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
 }
 
+/// `anabranch advise URL` as text.
+fn advice_text(url: &str, options: &[&str]) -> String {
+    let output = anabranch()
+        .args(["advise", url, "--seconds", "5", "--quiet"])
+        .args(options)
+        .env("ANABRANCH_PASSWORD", PASSWORD)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn advice_without_multichannel_says_so_first() {
+    let mut setup = Setup::new();
+    setup.shares += "[multichannel]\nenabled = false\n";
+    let server = setup.start();
+    let url = smb(server.smb, &user());
+    let shown = advice_text(&url, &[]);
+    let said = "One connection is all there is: the server does not offer Multichannel.";
+    assert!(shown.starts_with(said), "{shown}");
+    for absent in ["compared with", "server multi channel", "Set-SmbServerConf", "MC-11", "USER"] {
+        assert!(!shown.contains(absent), "{absent} is in\n{shown}");
+    }
+    for part in [": Anabranch, SMB 3.1.1", "[multichannel]", "enabled = true", "Spread of 3 rounds"]
+    {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    let port = server.smb.port().to_string();
+    // A UNC path has no port: the line above it maps the share.
+    let with_server = shown.lines().filter(|line| line.contains("127.0.0.1"));
+    for line in with_server.filter(|line| !line.contains("robocopy")) {
+        assert!(line.contains(&port), "{line} in\n{shown}");
+    }
+    assert!(advice_text(&url, &["--verbose"]).contains("MC-11"));
+}
+
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn advice_for_the_installed_samba_rests_on_a_matrix_of_loads() {
     let server = SambaServer::start(SambaRelease::Installed, 92, "");
-    assert!(ids(&advice(&smb(server.smb, USER), "1,4")).contains(&"CC-01"));
+    let found = advice(&smb(server.smb, USER), "1,4");
+    assert!(ids(&found).contains(&"CC-01"));
+    assert_eq!(found["facts"]["server_product"], "samba");
+}
+
+#[test]
+#[ignore = "needs Samba: make servers"]
+fn advice_for_samba_names_its_options_only() {
+    let server =
+        SambaServer::start(SambaRelease::Installed, 88, "server multi channel support = no");
+    let shown = advice_text(&smb(server.smb, USER), &[]);
+    assert!(shown.starts_with("One connection is all there is: "), "{shown}");
+    for part in [": Samba, SMB 3.1.1", "server multi channel support = yes"] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    for absent in ["[multichannel]", "Set-SmbServerConfiguration", "channels_max"] {
+        assert!(!shown.contains(absent), "{absent} is in\n{shown}");
+    }
 }
 
 #[test]

@@ -84,6 +84,19 @@ pub struct FsFacts {
     pub object_id: [u8; 16],
 }
 
+/// ExtendedInfo of FileFsObjectIdInformation, which tools recognise the server by: Samba has its
+/// name there, too, and Windows zeros. MS-FSCC 2.5.6.
+pub const PRODUCT: &[u8] = b"Anabranch";
+
+/// Bytes of ExtendedInfo.
+const EXTENDED_INFO_BYTES: usize = 48;
+
+fn padded(text: &[u8]) -> [u8; EXTENDED_INFO_BYTES] {
+    let mut out = [0; EXTENDED_INFO_BYTES];
+    out.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+    out
+}
+
 /// Bytes of a sector.
 const SECTOR: u32 = 512;
 
@@ -131,7 +144,7 @@ pub fn encode_fs_info(class: FsInfoClass, facts: &FsFacts, w: &mut Writer<'_>) {
         }
         FsInfoClass::ObjectId => {
             w.bytes(&facts.object_id);
-            w.zeros(48);
+            w.bytes(&padded(PRODUCT));
         }
         FsInfoClass::SectorSize => put_sector_size(w, facts.trims),
     }
@@ -147,4 +160,18 @@ fn put_sector_size(w: &mut Writer<'_>, trims: bool) {
     w.u32(if trims { 3 | 8 } else { 3 });
     w.u32(0);
     w.u32(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_id_information_names_the_product() {
+        let mut out = Vec::new();
+        let facts = FsFacts { object_id: [7; 16], ..FsFacts::default() };
+        encode_fs_info(FsInfoClass::ObjectId, &facts, &mut Writer::new(&mut out));
+        assert_eq!(out.len(), FsInfoClass::ObjectId.bytes_min());
+        assert_eq!((&out[..16], &out[16..26]), (&[7; 16][..], &b"Anabranch\0"[..]));
+    }
 }

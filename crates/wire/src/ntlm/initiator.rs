@@ -3,7 +3,9 @@
 use crate::codec::{DecodeError, put_utf16};
 use crate::fscc::FileTime;
 use crate::ntlm::crypto::{MessageSigner, NtHash, hmac_md5, rc4};
-use crate::ntlm::message::{self, Authenticate, Challenge, MIC, av, find_av, flags, put_av};
+use crate::ntlm::message::{
+    self, Authenticate, Challenge, MIC, NtlmVersion, av, find_av, flags, put_av,
+};
 
 /// Maximum length of the AV pairs in a CHALLENGE: the server's names, a time and a few numbers.
 const INFO_BYTES_MAX: usize = 8192;
@@ -56,6 +58,8 @@ pub struct NtlmResponse {
     pub session_key: [u8; 16],
     /// Signs the subsequent messages of this exchange.
     pub signer: MessageSigner,
+    /// The server's system, as its CHALLENGE claims.
+    pub server_version: Option<NtlmVersion>,
 }
 
 /// The initiator's state of one exchange.
@@ -121,7 +125,8 @@ impl NtlmInitiator {
             answer[MIC].copy_from_slice(&mic);
         }
         let signer = MessageSigner::new(&session_key, key_exchange);
-        Ok(NtlmResponse { token: answer, session_key, signer })
+        let server_version = challenge.version;
+        Ok(NtlmResponse { token: answer, session_key, signer, server_version })
     }
 
     /// NTLMv2_CLIENT_CHALLENGE, and whether it announces a MIC. The initiator adds a MIC if the
@@ -192,6 +197,8 @@ mod tests {
              aaaaaaaaaaaaaaaa 00000000 02000c0044006f006d00610069006e00
              01000c00530065007200760065007200 00000000 00000000
              c5dad2544fc9799094ce1ce90bc9d03e");
+        let vista = NtlmVersion { major: 6, minor: 0, build: 0x1770 };
+        assert_eq!(answer.server_version, Some(vista));
         // The example uses an older Windows version.
         published[64..72].copy_from_slice(&answer.token[64..72]);
         assert_eq!(answer.token, published);

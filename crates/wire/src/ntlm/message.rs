@@ -37,6 +37,9 @@ const SIGNATURE: [u8; 8] = *b"NTLMSSP\0";
 /// Windows 10 build 17763, NTLM revision 15.
 const VERSION: [u8; 8] = [10, 0, 0x63, 0x45, 0, 0, 0, 15];
 
+/// Offset of the version in a CHALLENGE message. MS-NLMP 2.2.1.2.
+const VERSION_AT: usize = 48;
+
 /// True if a token is a bare NTLM message, without SPNEGO.
 #[must_use]
 pub fn is_ntlm(token: &[u8]) -> bool {
@@ -73,6 +76,17 @@ pub fn negotiate(flags: u32) -> Vec<u8> {
     out
 }
 
+/// Version of the system that sent a message, as it claims. MS-NLMP 2.2.2.10.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NtlmVersion {
+    /// ProductMajorVersion.
+    pub major: u8,
+    /// ProductMinorVersion.
+    pub minor: u8,
+    /// ProductBuild.
+    pub build: u16,
+}
+
 /// A CHALLENGE message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge<'a> {
@@ -82,6 +96,8 @@ pub struct Challenge<'a> {
     pub challenge: [u8; 8],
     /// AV pairs that describe the server.
     pub info: &'a [u8],
+    /// The server's system, if the message has it.
+    pub version: Option<NtlmVersion>,
 }
 
 impl<'a> Challenge<'a> {
@@ -103,7 +119,14 @@ impl<'a> Challenge<'a> {
             let offset = r.u32("NTLM target info")? as usize;
             r.part(offset, length, "NTLM target info")?
         };
-        Ok(Self { flags, challenge, info })
+        let version = match (flags & flags::VERSION, bytes.get(VERSION_AT..)) {
+            (flags::VERSION, Some([major, minor, low, high, ..])) => {
+                let build = u16::from_le_bytes([*low, *high]);
+                Some(NtlmVersion { major: *major, minor: *minor, build })
+            }
+            _ => None,
+        };
+        Ok(Self { flags, challenge, info, version })
     }
 }
 

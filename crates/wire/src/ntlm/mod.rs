@@ -11,4 +11,4 @@ mod message;
 pub use acceptor::{GuestPolicy, LogonKind, LogonRefusal, NtlmAcceptor, NtlmLogon, TargetFacts};
 pub use crypto::{MessageSigner, NtHash};
 pub use initiator::{NtlmCredentials, NtlmInitiator, NtlmResponse, Secrets};
-pub use message::is_ntlm;
+pub use message::{NtlmVersion, is_ntlm};

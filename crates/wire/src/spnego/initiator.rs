@@ -18,7 +18,11 @@ pub struct SpnegoInitiator {
 
 #[derive(Debug)]
 enum Mechanism {
-    Ntlm { ntlm: Box<ntlm::NtlmInitiator>, signer: Option<Box<MessageSigner>> },
+    Ntlm {
+        ntlm: Box<ntlm::NtlmInitiator>,
+        signer: Option<Box<MessageSigner>>,
+        server_version: Option<ntlm::NtlmVersion>,
+    },
     Kerberos(Box<dyn Ticket>),
 }
 
@@ -40,7 +44,8 @@ impl SpnegoInitiator {
     /// Starts an NTLM exchange.
     #[must_use]
     pub fn new(ntlm: ntlm::NtlmInitiator) -> Self {
-        Self { mechanism: Mechanism::Ntlm { ntlm: Box::new(ntlm), signer: None } }
+        let ntlm = Box::new(ntlm);
+        Self { mechanism: Mechanism::Ntlm { ntlm, signer: None, server_version: None } }
     }
 
     /// Starts a Kerberos exchange. The initiator offers Kerberos alone, so that an attacker cannot
@@ -48,6 +53,15 @@ impl SpnegoInitiator {
     #[must_use]
     pub fn with_ticket(ticket: Box<dyn Ticket>) -> Self {
         Self { mechanism: Mechanism::Kerberos(ticket) }
+    }
+
+    /// The server's system, as its NTLM challenge claims; none before it, and with Kerberos.
+    #[must_use]
+    pub fn server_version(&self) -> Option<ntlm::NtlmVersion> {
+        match &self.mechanism {
+            Mechanism::Ntlm { server_version, .. } => *server_version,
+            Mechanism::Kerberos(_) => None,
+        }
     }
 
     /// The first token: the mechanism, and its optimistic first message.
@@ -68,7 +82,7 @@ impl SpnegoInitiator {
     /// # Errors
     /// [`DecodeError`] if the token holds no challenge.
     pub fn handle_challenge(&mut self, token: &[u8]) -> Result<ChallengeAnswer, DecodeError> {
-        let Mechanism::Ntlm { ntlm, signer } = &mut self.mechanism else {
+        let Mechanism::Ntlm { ntlm, signer, server_version } = &mut self.mechanism else {
             return Err(bad("a challenge, where a ticket was shown"));
         };
         let response = NegTokenResp::decode(token)?;
@@ -79,6 +93,7 @@ impl SpnegoInitiator {
         let mic = tlv(context(3), &tlv(OCTETS, &mic));
         let token = tlv(context(1), &tlv(SEQUENCE, &[message, mic].concat()));
         *signer = Some(Box::new(initiated.signer));
+        *server_version = initiated.server_version;
         Ok(ChallengeAnswer { token, session_key: SessionKey::new(&initiated.session_key) })
     }
 
