@@ -7,6 +7,7 @@ mod draft;
 mod draft_client;
 mod exports;
 mod ganesha;
+mod homes;
 mod host_lists;
 mod listening;
 mod meaning;
