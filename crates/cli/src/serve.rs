@@ -31,9 +31,9 @@ Examples:
   anabranch serve --share media=/srv/media,read_only=yes --smb 0.0.0.0:445
   anabranch serve --config /etc/anabranch.toml
 
-Environment:
-  ANABRANCH_USER, ANABRANCH_PASSWORD_FILE  name of the first user, and a file that holds the password;
-                                           used while the user file has no users";
+Environment, while the user file has no users:
+  ANABRANCH_USER           name of the first user
+  ANABRANCH_PASSWORD_FILE  file that holds the password";
 
 /// Arguments of `serve`.
 #[derive(Debug, clap::Args)]
