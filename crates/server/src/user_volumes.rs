@@ -133,26 +133,22 @@ impl UserVolumes for ShareUserVolumes {
         requester: VolumeRequester,
     ) -> BoxFuture<'static, Result<Arc<Volume>, UserVolumeRefusal>> {
         let this = self.clone();
-        let timer = self.runtime.clone();
         async move {
             let (share, user) = (this.share.name.clone(), requester.account.clone());
-            let Ok(permit) = this.open.opening.clone().try_acquire_owned() else {
-                tracing::warn!(
-                    share,
-                    user,
-                    "tree connect refused: other users' directories do \
-                                             not open; check the disk below the share's path"
-                );
-                return Err(UserVolumeRefusal::TooMany);
+            let (opening, runtime) = (this.open.opening.clone(), this.runtime.clone());
+            let work = async move {
+                // In turn, so that a client with many requests delays others and refuses nobody.
+                let permit = opening.acquire_owned().await;
+                let work = tokio::task::spawn_blocking(move || {
+                    let opened = this.open_now(&requester);
+                    drop(permit);
+                    opened
+                });
+                work.await
             };
-            let work = this.runtime.clone().spawn_blocking(move || {
-                let opened = this.open_now(&requester);
-                drop(permit);
-                opened
-            });
             // The runtime of the caller's thread may have no timer.
             let within =
-                timer.spawn(async move { tokio::time::timeout(USER_VOLUME_WITHIN, work).await });
+                runtime.spawn(async move { tokio::time::timeout(USER_VOLUME_WITHIN, work).await });
             match within.await {
                 Ok(Ok(Ok(opened))) => opened,
                 _ => {

@@ -28,7 +28,7 @@ pub enum UserVolumeRefusal {
     Denied,
     /// The directory does not exist.
     Missing,
-    /// Too many volumes are open, or being opened.
+    /// Too many volumes are open.
     TooMany,
     /// The directory cannot be opened.
     Unavailable,
