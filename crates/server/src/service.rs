@@ -543,6 +543,7 @@ async fn tick_user_volumes(volumes: Arc<OpenUserVolumes>) {
 
 /// Opens the journal of persistent handles if any share is continuously available.
 fn open_journal(config: &ServerConfig, host: &ProcessHost) -> Result<Records, StartError> {
+    crate::state::format::check(config.state_folder()).map_err(StartError)?;
     if !config.shares.iter().any(|share| share.continuously_available) {
         return Ok(Records::new());
     }
