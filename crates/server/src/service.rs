@@ -547,7 +547,6 @@ fn open_journal(config: &ServerConfig, host: &ProcessHost) -> Result<Records, St
     if !config.shares.iter().any(|share| share.continuously_available) {
         return Ok(Records::new());
     }
-    crate::state::format::claim(config.state_folder()).map_err(StartError)?;
     let (journal, records) = StateJournal::open(config.state_folder()).map_err(StartError)?;
     host.set_journal(journal);
     Ok(records)

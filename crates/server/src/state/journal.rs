@@ -55,7 +55,8 @@ impl StateJournal {
     /// Opens or creates the journal in the directory `folder` and returns its records.
     ///
     /// # Errors
-    /// A sentence for people: another server uses the journal, or the system refuses access.
+    /// A sentence for people: another server uses the journal, the state has a later format, or the
+    /// system refuses access.
     pub fn open(folder: &Path) -> Result<(Self, Records), String> {
         Self::open_named(folder, "opens")
     }
@@ -80,6 +81,7 @@ impl StateJournal {
                 path.display()
             ));
         }
+        crate::state::format::claim(folder)?;
         let records = load(&path).map_err(said)?;
         let disk = JournalFile::create(path.clone(), records.clone(), JournalBounds::DEFAULT)
             .map_err(said)?;
