@@ -55,17 +55,17 @@ impl SmbServer {
         for session in self.all_sessions() {
             let Some(refusal) = self.refusal(&session, &config) else { continue };
             let user = session.user();
-            tracing::info!(
-                user = user.account.name,
-                reason = refusal.reason(),
-                "session ended: the new configuration refuses it"
-            );
             if refusal.ends_by_negotiation() {
                 connections.extend(session.channels().iter().map(|channel| channel.connection));
                 self.disconnect_session(&session);
             } else {
                 self.end_session(&session);
             }
+            tracing::info!(
+                user = user.account.name,
+                reason = refusal.reason(),
+                "session ended: the new configuration refuses it"
+            );
         }
         connections
     }
