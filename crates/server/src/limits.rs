@@ -6,17 +6,6 @@ use std::time::Duration;
 /// million.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
-/// Maximum number of open directories of shares whose path has variables. Each holds some
-/// descriptors and no cache.
-pub const USER_VOLUMES_MAX: usize = 1024;
-
-/// Maximum number of such directories that are being opened. A dead disk then holds at most this
-/// many threads.
-pub const USER_VOLUMES_OPENING_MAX: usize = 16;
-
-/// Time for opening one. SMB clients wait for a minute.
-pub const USER_VOLUME_WITHIN: Duration = Duration::from_secs(10);
-
 /// Descriptors of the process itself, besides those of workers and caches: listening sockets,
 /// reactors, journals, logs and admin connections.
 pub const DESCRIPTORS_OWN: u64 = 256;

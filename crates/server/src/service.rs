@@ -7,8 +7,8 @@ use crate::accounts::users::Users;
 use crate::admin::{self, AdminSocket, Pointer, ReloadWish, ShareConfigs, Tokens};
 use crate::backend::{self, Backend, OpenedBackend};
 use crate::config::{
-    AdminAddress, EncryptionSetting, HostRule, Ntlm, PathTemplate, ServerConfig, ShareConfig,
-    SigningSetting, SmbStable,
+    AdminAddress, EncryptionSetting, HostRule, Ntlm, ServerConfig, ShareConfig, SigningSetting,
+    SmbStable,
 };
 use crate::conn::connections::ConnectionTable;
 use crate::conn::drain::{Drain, flushed};
@@ -34,7 +34,6 @@ use crate::state::journal::{Records, StateJournal};
 use crate::state::nfs_identity::NfsIdentity;
 use crate::state::usual_networks::{self, UsualNetworkFile};
 use crate::supervisor::{ActivityCounter, PassedSockets, Pulse};
-use crate::user_volumes::{NoSize, OpenUserVolumes, ShareUserVolumes};
 use crate::workers::WorkerPool;
 use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
 use meter::Meter;
@@ -66,7 +65,6 @@ pub struct Service {
     reloads: Mutex<mpsc::Receiver<ReloadWish>>,
     shares: Arc<ShareConfigs>,
     caches: Arc<MetadataCaches>,
-    user_volumes: Arc<OpenUserVolumes>,
     nfs: NfsService,
     workers: Arc<WorkerPool>,
     usual_networks: Arc<UsualNetworkFile>,
@@ -114,8 +112,8 @@ impl Service {
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
         let now = SmbHost::now(&*host).instant;
         let names = host.names();
-        let user_volumes = Arc::<OpenUserVolumes>::default();
-        let carried = CarriedState::new((&backend, &user_volumes), (&caches, &limits), names, now);
+        let carried =
+            CarriedState { backend: &*backend, caches: &caches, names, limits: &limits, now };
         let (smb_config, meters) = smb_config(config, guid, None, &carried)?;
         limits.apply(&config.shares, meters, now);
         let server = SmbServer::new(smb_config, files.clone(), host.clone());
@@ -129,7 +127,8 @@ impl Service {
         let meter = files.meter().clone();
         let listener = Listener::new(server, host.clone(), connections, on.clone(), meter);
         let (reload, reloads) = mpsc::channel(1);
-        let shares = share_configs(config);
+        let shares = Arc::<ShareConfigs>::default();
+        shares.set(&config.shares);
         let mut service = Self {
             usual_networks: UsualNetworkFile::restore(&listener.server, config.state_folder()),
             listener,
@@ -141,7 +140,6 @@ impl Service {
             reloads: Mutex::new(reloads),
             shares,
             caches,
-            user_volumes,
             nfs,
             workers,
             limits,
@@ -223,7 +221,6 @@ impl Service {
         self.tasks.push(tokio::spawn(networks));
         self.tasks.push(tokio::spawn(usage::follow(self.limits.clone())));
         self.tasks.push(tokio::spawn(tick_caches(self.caches.clone())));
-        self.tasks.push(tokio::spawn(tick_user_volumes(self.user_volumes.clone())));
         self.tasks.push(tokio::spawn(even_out(self.threads.assignments().clone())));
         self.tasks.push(tokio::spawn(self.host.interfaces().clone().follow()));
         self.tasks.push(tokio::spawn(self.nfs.clone().tick(nfs)));
@@ -260,7 +257,6 @@ impl Service {
             interfaces: self.host.interfaces().clone(),
             port: self.listening.first().map_or(0, SocketAddr::port),
             caches: self.caches.clone(),
-            user_volumes: self.user_volumes.clone(),
             features: observer.features.clone(),
             observer,
             shares: self.shares.clone(),
@@ -286,8 +282,9 @@ impl Service {
         let present = self.listener.server.config();
         self.limits.check(&config.shares).map_err(StartError)?;
         let now = SmbHost::now(&*self.host).instant;
-        let (names, tables) = (self.host.names(), (&*self.caches, &*self.limits));
-        let carried = CarriedState::new((&self.backend, &self.user_volumes), tables, names, now);
+        let (names, backend) = (self.host.names(), &*self.backend);
+        let (caches, limits) = (&*self.caches, &*self.limits);
+        let carried = CarriedState { backend, caches, names, limits, now };
         let (next, meters) = smb_config(config, present.server_guid, Some(&present), &carried)?;
         let tls = load_tls(config)?;
         let tickets = load_tickets(config)?;
@@ -529,18 +526,6 @@ async fn tick_caches(caches: Arc<MetadataCaches>) {
     }
 }
 
-/// Closes unused volumes of shares whose path has variables, once a second.
-async fn tick_user_volumes(volumes: Arc<OpenUserVolumes>) {
-    let mut seconds = tokio::time::interval(Duration::from_secs(1));
-    loop {
-        seconds.tick().await;
-        let volumes = volumes.clone();
-        if tokio::task::spawn_blocking(move || volumes.close_unused()).await.is_err() {
-            tracing::error!("a defect of this server: closing a user's directory panicked");
-        }
-    }
-}
-
 /// Opens the journal of persistent handles if any share is continuously available.
 fn open_journal(config: &ServerConfig, host: &ProcessHost) -> Result<Records, StartError> {
     crate::state::format::check(config.state_folder()).map_err(StartError)?;
@@ -694,30 +679,11 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
 
 /// The backend, and state of shares that survives a reload.
 struct CarriedState<'a> {
-    backend: &'a Arc<dyn Backend>,
-    user_volumes: &'a Arc<OpenUserVolumes>,
+    backend: &'a dyn Backend,
     caches: &'a MetadataCaches,
     names: &'a Arc<HostNames>,
     limits: &'a LimitsBook,
     now: Instant,
-}
-
-impl<'a> CarriedState<'a> {
-    fn new(
-        (backend, user_volumes): (&'a Arc<dyn Backend>, &'a Arc<OpenUserVolumes>),
-        (caches, limits): (&'a MetadataCaches, &'a LimitsBook),
-        names: &'a Arc<HostNames>,
-        now: Instant,
-    ) -> Self {
-        Self { backend, user_volumes, caches, names, limits, now }
-    }
-}
-
-/// The shares for the admin API.
-fn share_configs(config: &ServerConfig) -> Arc<ShareConfigs> {
-    let shares = Arc::<ShareConfigs>::default();
-    shares.set(&config.shares);
-    shares
 }
 
 /// Builds the SMB configuration, and the meters of its shares in their order. Unchanged shares keep
@@ -763,52 +729,28 @@ fn open_share(
     present: Option<&Arc<Volume>>,
     carried: &CarriedState<'_>,
 ) -> Result<(Arc<SmbShare>, OpenedMeter), StartError> {
-    let mut user_volumes = None;
-    let (volume, meter) = match &share.template {
-        Some(template) => {
-            user_volumes = Some(volumes_of_users(share, template, carried));
-            (None, OpenedMeter { meter: Arc::new(NoSize), is_other_tree: false })
-        }
-        None => {
-            let (volume, meter) = open_volume(share, present, carried)?;
-            (Some(Arc::new(volume)), meter)
-        }
-    };
-    let share = SmbShare {
-        name: share.name.clone(),
-        comment: share.comment.clone(),
-        volume,
-        user_volumes,
-        encryption_required: share.encryption_required,
-        admission: admission(share, carried.names),
-        access_based_enumeration: share.hide_unreadable,
-        posix: share.posix,
-        time_machine: share.time_machine,
-        time_machine_max_bytes: share.time_machine_max_bytes,
-        listed: share.listed,
-        forced_user: share
-            .force_user
-            .as_deref()
-            .map(|user| forced_user(share, user))
-            .transpose()?,
-        forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
-        continuously_available: share.continuously_available,
-        always_stable: share.smb_stable == SmbStable::Always,
-    };
-    Ok((Arc::new(share), meter))
-}
-
-/// Opens a share's volume, or keeps `present` if it shows the same tree.
-fn open_volume(
-    share: &ShareConfig,
-    present: Option<&Arc<Volume>>,
-    carried: &CarriedState<'_>,
-) -> Result<(Volume, OpenedMeter), StartError> {
     let caches = carried.caches;
     let opened = carried.backend.open(&share.source());
     let OpenedBackend { vfs, snapshots, usage } =
         opened.map_err(|error| StartError(format!("share {}: {error}", share.name)))?;
-    let options = VolumeOptions { snapshots, ..options_of(share, carried) };
+    let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+    let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
+    let options = VolumeOptions {
+        snapshots,
+        frozen: false,
+        streams: share.named_streams,
+        read_only: share.read_only,
+        case,
+        file_mode: share.file_mode,
+        directory_mode: share.directory_mode,
+        hidden_names: patterns(&share.hidden_names),
+        veto_names: patterns(&share.veto_names),
+        hide_unreadable: share.hide_unreadable,
+        absolute_links: share.absolute_links,
+        device_nodes: share.device_nodes,
+        size_limit_bytes: share.size_limit_bytes,
+        limits: Some(carried.limits.of(share, carried.now)),
+    };
     let mut volume = Volume::new(with_latency(share, vfs), options);
     // A share on the same directory must keep the backend that its open files belong to. The path
     // alone does not prove this: another directory may stand there by now.
@@ -827,46 +769,27 @@ fn open_volume(
         let cache = caches.over(&share.name, volume.vfs, share.metadata_cache_bytes);
         volume = Volume::cached(cache, volume.options);
     }
-    Ok((volume, meter))
-}
-
-/// Opens the volumes of a share whose path has variables.
-fn volumes_of_users(
-    share: &ShareConfig,
-    template: &PathTemplate,
-    carried: &CarriedState<'_>,
-) -> Arc<dyn smb::UserVolumes> {
-    Arc::new(ShareUserVolumes {
-        share: Arc::new(share.clone()),
-        template: template.clone(),
-        options: options_of(share, carried),
-        backend: carried.backend.clone(),
-        over: with_latency,
-        open: carried.user_volumes.clone(),
-        runtime: tokio::runtime::Handle::current(),
-    })
-}
-
-/// The options of a share's volume, without snapshots.
-fn options_of(share: &ShareConfig, carried: &CarriedState<'_>) -> VolumeOptions {
-    let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
-    VolumeOptions {
-        snapshots: None,
-        frozen: false,
-        streams: share.named_streams,
-        read_only: share.read_only,
-        case,
-        file_mode: share.file_mode,
-        directory_mode: share.directory_mode,
-        hidden_names: patterns(&share.hidden_names),
-        veto_names: patterns(&share.veto_names),
-        hide_unreadable: share.hide_unreadable,
-        absolute_links: share.absolute_links,
-        device_nodes: share.device_nodes,
-        size_limit_bytes: share.size_limit_bytes,
-        limits: Some(carried.limits.of(share, carried.now)),
-    }
+    let share = SmbShare {
+        name: share.name.clone(),
+        comment: share.comment.clone(),
+        volume: Some(Arc::new(volume)),
+        encryption_required: share.encryption_required,
+        admission: admission(share, carried.names),
+        access_based_enumeration: share.hide_unreadable,
+        posix: share.posix,
+        time_machine: share.time_machine,
+        time_machine_max_bytes: share.time_machine_max_bytes,
+        listed: share.listed,
+        forced_user: share
+            .force_user
+            .as_deref()
+            .map(|user| forced_user(share, user))
+            .transpose()?,
+        forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
+        continuously_available: share.continuously_available,
+        always_stable: share.smb_stable == SmbStable::Always,
+    };
+    Ok((Arc::new(share), meter))
 }
 
 /// Returns the backend, or for measurements one with added latency.

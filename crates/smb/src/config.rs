@@ -3,7 +3,6 @@
 
 use crate::shares::admission::Admission;
 use crate::shares::user::SessionUser;
-use crate::shares::user_volumes::UserVolumes;
 use files::{Caller, Files, Volume};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -109,10 +108,8 @@ pub struct SmbShare {
     pub name: String,
     /// Shown beside the name.
     pub comment: String,
-    /// The volume; none for IPC$, and for a share whose volume depends on the user.
+    /// The volume; none for IPC$.
     pub volume: Option<Arc<Volume>>,
-    /// Opens the volume of each user, if it depends on the user.
-    pub user_volumes: Option<Arc<dyn UserVolumes>>,
     /// Refuse tree connects without encryption.
     pub encryption_required: bool,
     /// The users that may connect, and their access.
@@ -168,7 +165,7 @@ impl SmbShare {
     /// True for the IPC$ share.
     #[must_use]
     pub fn is_ipc(&self) -> bool {
-        self.volume.is_none() && self.user_volumes.is_none()
+        self.volume.is_none()
     }
 
     /// True if its class permits multichannel.

@@ -50,16 +50,6 @@ pub fn group_number(name: &str) -> Option<u32> {
     })
 }
 
-/// The name of the group `gid`.
-#[must_use]
-pub fn group_name(gid: u32) -> Option<String> {
-    let group = std::fs::read_to_string(Path::new("/etc/group")).ok()?;
-    group.lines().find_map(|line| {
-        let (name, rest) = line.split_once(':')?;
-        (rest.split(':').nth(1)?.parse() == Ok(gid)).then(|| name.to_owned())
-    })
-}
-
 fn groups_in(passwd: &str, group: &str, name: &str) -> Vec<String> {
     let own = passwd.lines().filter_map(parse).find(|e| e.name == name).map(|e| e.gid);
     let of_line = |line: &str| -> Option<String> {

@@ -14,7 +14,6 @@ mod logging;
 mod meaning;
 mod multichannel;
 mod nfs_clients;
-mod path_variables;
 mod raw;
 pub mod reference;
 mod share_warnings;
@@ -38,7 +37,6 @@ pub use key_files::{KerberosKeys, TlsFiles};
 pub use logging::{AuditTarget, LogFormat, LogSettings, TraceTarget};
 pub use multichannel::MultichannelConfig;
 pub use nfs_clients::{NOBODY, NfsClients};
-pub use path_variables::{PathTemplate, PathValues};
 use serde::Deserialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -229,10 +227,8 @@ fn stable_of(value: &str) -> Result<NfsStable, ConfigError> {
 pub struct ShareConfig {
     /// Name that clients use.
     pub name: String,
-    /// Directory, as configured.
+    /// Directory.
     pub path: PathBuf,
-    /// The path with its variables, if it has some: the directory then depends on the user.
-    pub template: Option<PathTemplate>,
     /// Line of the path in the file.
     pub line: Option<usize>,
     /// Description in share lists.
@@ -531,7 +527,6 @@ impl ShareConfig {
         Self {
             name: name.into(),
             path: path.into(),
-            template: None,
             line: None,
             comment: String::new(),
             read_only: false,
@@ -588,28 +583,17 @@ impl ShareConfig {
             || [&self.denied_users, &self.read_users, &self.write_users]
                 .iter()
                 .any(|users| !users.is_empty());
-        self.template.is_none() && self.nfs.unwrap_or(!asks)
+        self.nfs.unwrap_or(!asks)
     }
 
-    /// The settings that the share's backend needs. If the path has variables, they are for the
-    /// directory above them.
+    /// The settings that the share's backend needs.
     #[must_use]
     pub fn source(&self) -> ShareSource {
-        let source = ShareSource {
+        ShareSource {
             path: self.path.clone(),
             follows_links: !self.show_symlinks,
             snapshots: self.snapshots.clone(),
-        };
-        match &self.template {
-            Some(template) => ShareSource { path: template.base(), ..source },
-            None => source,
         }
-    }
-
-    /// The settings for one directory of a share whose path has variables.
-    #[must_use]
-    pub fn source_at(&self, path: &Path) -> ShareSource {
-        ShareSource { path: path.to_owned(), ..self.source() }
     }
 
     fn problem_outside(&self) -> Option<Problem> {

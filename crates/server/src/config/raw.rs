@@ -12,8 +12,8 @@ use super::values::{
 };
 use super::{
     ConfigError, Confinement, EncryptionSetting, KerberosKeys, KeyLines, NAME_CHARS_MAX, NfsSquash,
-    NfsStable, NfsTls, Ntlm, PathTemplate, Problem, ServerConfig, ShareConfig, SigningSetting,
-    SmbStable, SnapshotTool, SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
+    NfsStable, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, SigningSetting, SmbStable,
+    SnapshotTool, SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
@@ -468,11 +468,10 @@ impl ConfigInterpreter<'_> {
         // The placeholders are of no consequence, since the file is refused.
         let line = path.as_ref().map(|path| line_of(self.text, path.span().start));
         let name = name.map_or_else(String::new, Spanned::into_inner);
-        let (path, template) = path.map_or((PathBuf::from("/"), None), |path| self.path(path));
+        let path = path.map_or_else(|| PathBuf::from("/"), Spanned::into_inner);
         let path = path.as_path();
         let mut share = ShareConfig::new(&name, path);
         share.line = line;
-        share.template = template;
         share.snapshots = self.snapshots(&raw, path, &at);
         self.names_and_hosts(&raw, &mut share);
         self.nfs_terms(&raw, &mut share);
@@ -509,18 +508,6 @@ impl ConfigInterpreter<'_> {
             }
         }
         config.shares.push(share);
-    }
-
-    /// The path, and its variables if it has some.
-    fn path(&mut self, path: Spanned<PathBuf>) -> (PathBuf, Option<PathTemplate>) {
-        match PathTemplate::parse(path.get_ref()) {
-            Ok(Ok(template)) => (path.into_inner(), Some(template)),
-            Ok(Err(plain)) => (plain, None),
-            Err(what) => {
-                self.wrong(path.span(), what);
-                (path.into_inner(), None)
-            }
-        }
     }
 
     fn share_name(&mut self, name: &Spanned<String>, config: &ServerConfig) {

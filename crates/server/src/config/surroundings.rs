@@ -1,8 +1,6 @@
 //! Failures of the start or of a logon that a valid file has: directories, sockets, accounts.
 
-use super::{
-    AdminAddress, AuditTarget, PathTemplate, PathValues, Problem, ServerConfig, ShareConfig,
-};
+use super::{AdminAddress, AuditTarget, Problem, ServerConfig, ShareConfig};
 use crate::accounts::system_users;
 use crate::accounts::users::Users;
 use crate::backend;
@@ -213,9 +211,6 @@ impl ShareConfig {
         if backend.find_problem(&source).is_some() {
             return;
         }
-        if let Some(template) = &self.template {
-            return self.check_user_directories(template, config, users, warnings);
-        }
         let path = self.path.display();
         let mut warn = |text: String| {
             let text = format!("share {}: {text}", self.name);
@@ -254,47 +249,6 @@ impl ShareConfig {
                  directory of the path"
             ));
         }
-    }
-
-    /// Users who may connect and have no directory, in a share whose path has variables.
-    fn check_user_directories(
-        &self,
-        template: &PathTemplate,
-        config: &ServerConfig,
-        users: &Users,
-        warnings: &mut Vec<Problem>,
-    ) {
-        if template.depends_on_address() {
-            return;
-        }
-        let backend = backend::configured();
-        let obstacle = |(name, system_user): (String, String)| {
-            let gid = system_users::identity_of(&system_user).map(|identity| identity.gid);
-            let group = gid.and_then(system_users::group_name);
-            let values = PathValues { user: name.clone(), group, address: None };
-            match template.resolve(&values) {
-                Err(unusable) => Some(format!("{name} cannot connect: {unusable}")),
-                Ok(path) => {
-                    backend.find_problem(&self.source_at(&path))?;
-                    let path = path.display();
-                    Some(format!(
-                        "{name} cannot connect: there is no directory {path}; create it with: \
-                         install -d -m 700 -o {system_user} {path}"
-                    ))
-                }
-            }
-        };
-        // Such a user has a directory by that share.
-        let has_own_share =
-            |name: &str| config.shares.iter().any(|share| super::same_name(&share.name, name));
-        let admitted = self.admitted(users).filter(|(name, _)| !has_own_share(name));
-        let obstacles: Vec<String> = admitted.filter_map(obstacle).collect();
-        let more = obstacles.len().saturating_sub(NAMES_SHOWN_MAX);
-        let more = (more > 0).then(|| format!("{more} more users cannot connect"));
-        warnings.extend(obstacles.into_iter().take(NAMES_SHOWN_MAX).chain(more).map(|text| {
-            let text = format!("share {}: {text}", self.name);
-            Problem { line: self.line, text }
-        }));
     }
 
     /// Accounts that may connect, with their system users.

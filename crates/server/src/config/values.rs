@@ -118,7 +118,6 @@ impl ShareConfig {
     pub(super) fn contradictions(&self, config: &ServerConfig) -> Vec<String> {
         let name = &self.name;
         let mut wrong = self.provision_contradictions();
-        wrong.extend(self.template_contradictions());
         if self.encryption_required && config.encryption == EncryptionSetting::Off {
             wrong.push(format!("share {name}: encryption_required needs encryption in [server], where it is \"off\""));
         }
@@ -150,36 +149,6 @@ impl ShareConfig {
             wrong.push(format!("share {name}: guest_ok and ntlm = \"off\" exclude each other: guests log on by NTLM"));
         }
         wrong
-    }
-
-    /// Settings that need one directory for all users.
-    fn template_contradictions(&self) -> Vec<String> {
-        if self.template.is_none() {
-            return Vec::new();
-        }
-        let (name, path) = (&self.name, self.path.display());
-        let wrong = |key: &str, why: &str| {
-            format!(
-                "share {name}: {key} and variables in path = \"{path}\" exclude each other: {why}"
-            )
-        };
-        let has_size = self.size_limit_bytes.is_some() || self.provision.gib.is_some();
-        let nfs = "an NFS mount has no user; export the directory above the variables as a share \
-                   of its own";
-        let persistent = "persistent handles need the directory at the start; remove \
-                          continuously_available";
-        let size = "each user has a directory; use quotas of the file system";
-        let guest = "a guest has no name of its own; remove guest_ok";
-        [
-            (self.nfs == Some(true), "nfs", nfs),
-            (self.continuously_available, "continuously_available", persistent),
-            (has_size, "a size", size),
-            (self.guest_ok, "guest_ok", guest),
-        ]
-        .into_iter()
-        .filter(|(is_set, ..)| *is_set)
-        .map(|(_, key, why)| wrong(key, why))
-        .collect()
     }
 
     /// Users and groups in lists that this machine does not have.

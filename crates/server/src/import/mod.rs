@@ -7,7 +7,6 @@ mod draft;
 mod draft_client;
 mod exports;
 mod ganesha;
-mod homes;
 mod host_lists;
 mod listening;
 mod meaning;

@@ -17,12 +17,7 @@ pub(super) const SHARE: &[ConfigKey] = &[
         form: "a path that begins with `/`",
         default: Needed,
         counts: Reload,
-        text: "The directory. It may depend on the user: `%U` is the user's name, `%G` the name of the \
-               user's primary group and `%I` the client's address; `%%` is a `%`. Each user then \
-               connects an own directory, as with `path = \"/home/%U\"`, and one who has none is \
-               refused. In a share named `homes` each user also reaches it by the user's name, as \
-               `\\\\server\\alice`. Such a share has no metadata cache, no size and no guests, and \
-               is not exported by NFS.",
+        text: "The directory.",
     },
     ConfigKey {
         name: "comment",

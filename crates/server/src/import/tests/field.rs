@@ -34,14 +34,14 @@ const CASES: &[FieldCase] = &[
                guest ok = no\nread only = yes\ncreate mask = 0700\n\
                [print$]\ncomment = Drivers\npath = /var/lib/samba/printers\nbrowseable = yes\n\
                read only = yes\nguest ok = no\n",
-        shares: &["homes"],
+        shares: &["alice", "bob"],
         has: &[
             "smb = [\"0.0.0.0:445\", \"[::]:445\"]",
-            "path = \"/home/%U\"",
-            "listed = \"nobody\"",
+            "path = \"/home/alice\"",
+            "users = [\"bob\"]",
         ],
         lacks: &["print"],
-        remarks: &["[printers] was omitted"],
+        remarks: &["[homes] became one share for each imported user", "[printers] was omitted"],
     },
     FieldCase {
         name: "router with two networks",
