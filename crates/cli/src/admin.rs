@@ -16,7 +16,7 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Default address of the admin API.
 pub const ADDRESS: &str = "127.0.0.1:4480";
 /// Configuration file of the packaged service.
-const CONFIGURATION: &str = "/etc/anabranch/anabranch.toml";
+pub const CONFIGURATION: &str = "/etc/anabranch/anabranch.toml";
 /// Timeout of one request.
 const WITHIN: Duration = Duration::from_secs(30);
 
@@ -129,7 +129,7 @@ impl Admin {
 }
 
 /// The packaged service's configuration, if it exists and is valid.
-pub fn configuration() -> Option<ServerConfig> {
+fn configuration() -> Option<ServerConfig> {
     ServerConfig::load(Path::new(CONFIGURATION)).ok()
 }
 

@@ -92,8 +92,8 @@ impl RequestedUser {
     }
 }
 
-/// Creates an account if the user file has none: the one of the environment, else one with the name
-/// of the person who started the server and a random password, which is shown once if `is_shown`.
+/// Creates an account if the user file has none: the one of the environment if there is no user file
+/// yet, else one with the name of the person who started the server and a random password, which is shown once if `is_shown`.
 /// `extra` are the users of the command line.
 ///
 /// # Errors
@@ -108,8 +108,10 @@ pub fn create(config: &ServerConfig, extra: &Users, is_shown: bool) -> Result<()
         return Ok(());
     }
     match requested {
+        // The last account was removed on purpose, perhaps because its password is known.
+        Some(_) if config.users.exists() => Ok(()),
         Some(user) => store(config, &user),
-        None if !extra.is_empty() || config.guest.is_some() => Ok(()),
+        None if !extra.is_empty() || config.guest.is_some() || config.kerberos.is_some() => Ok(()),
         None if is_shown => generate(config),
         None => {
             let file = config.users.display();

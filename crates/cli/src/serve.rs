@@ -108,6 +108,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let chosen = default_addresses(file);
         (config.smb, start.port_reason) = (chosen.addresses, chosen.reason);
     }
+    // Held until the process ends.
+    let _state = server::occupy_state(config.state_folder()).map_err(anyhow::Error::msg)?;
     first_user::create(&config, &users, start.is_shown)?;
     server::backend::heed_limits().context("cannot drop the exemption from quotas")?;
     // Threads inherit the dropped capabilities, so none may start before.

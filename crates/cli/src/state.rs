@@ -1,5 +1,6 @@
 //! `anabranch state`.
 
+use crate::admin::CONFIGURATION;
 use crate::output;
 use anyhow::{Context, Result, bail};
 use rustix::termios::isatty;
@@ -7,7 +8,7 @@ use serde_json::json;
 use server::config::ServerConfig;
 use server::{StateContents, StatePlace};
 use std::fs::{File, OpenOptions};
-use std::io::{BufReader, BufWriter, Read, stdin, stdout};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, stdin, stdout};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -86,7 +87,10 @@ impl StateServer {
     fn place(&self) -> Result<StatePlace> {
         let config = match &self.config {
             Some(path) => ServerConfig::load(path)?,
-            None => crate::admin::configuration().unwrap_or_else(ServerConfig::empty),
+            None if Path::new(CONFIGURATION).exists() => {
+                ServerConfig::load(Path::new(CONFIGURATION))?
+            }
+            None => ServerConfig::empty(),
         };
         Ok(StatePlace::of(&config))
     }
@@ -123,17 +127,26 @@ fn export(args: &ExportArgs) -> Result<ExitCode> {
 }
 
 /// Writes the archive under another name first, so that an earlier one stays until this one is whole.
-fn write_whole(path: &Path, contents: &StateContents) -> std::io::Result<()> {
+fn write_whole(path: &Path, contents: &StateContents) -> Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_file() => bail!("it is there and not a regular file"),
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
     let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
+    beside.push(format!(".{}", std::process::id()));
     let mut options = OpenOptions::new();
-    // Password hashes are for nobody else, so a leftover that others can read is not used.
-    let _ = std::fs::remove_file(&beside);
+    // Password hashes are for nobody else.
     let file = options.write(true).create_new(true).mode(0o600).open(&beside)?;
     let mut out = BufWriter::new(file);
-    contents.write(&mut out)?;
-    out.into_inner()?.sync_all()?;
-    std::fs::rename(&beside, path)
+    let written = contents.write(&mut out).and_then(|()| out.into_inner()?.sync_all());
+    let written = written.and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        // The file is this call's own.
+        let _ = std::fs::remove_file(&beside);
+    }
+    Ok(written?)
 }
 
 fn import(args: &ImportArgs) -> Result<ExitCode> {

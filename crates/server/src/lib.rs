@@ -33,4 +33,4 @@ pub use service::Service;
 pub use shares::limits::{ChangeRefusal, LimitsBook};
 pub use start_error::StartError;
 pub use state::archive::{StateContents, StatePlace};
-pub use state::format::{STATE_FORMAT, StateFormat};
+pub use state::format::{STATE_FORMAT, StateFormat, occupy as occupy_state};

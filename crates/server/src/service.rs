@@ -528,7 +528,6 @@ async fn tick_caches(caches: Arc<MetadataCaches>) {
 
 /// Opens the journal of persistent handles if any share is continuously available.
 fn open_journal(config: &ServerConfig, host: &ProcessHost) -> Result<Records, StartError> {
-    crate::state::format::check(config.state_folder()).map_err(StartError)?;
     if !config.shares.iter().any(|share| share.continuously_available) {
         return Ok(Records::new());
     }

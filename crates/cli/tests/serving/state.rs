@@ -77,6 +77,7 @@ fn state_files_are_private_under_umask_zero() {
     for name in [
         "admin-token",
         "format.json",
+        "state.lock",
         "metrics-token",
         "opens",
         "opens.lock",

@@ -57,9 +57,13 @@ fn obstacle(bind: &dyn Fn(SocketAddr) -> io::Result<()>, has_ipv6: bool) -> Opti
 fn describe(error: &io::Error, holder: &dyn Fn(u16) -> PortHolder) -> String {
     let what = match error.kind() {
         ErrorKind::AddrInUse => match holder(PORT_PRIVILEGED) {
-            PortHolder::Process { pid, name } => format!(
+            // A process chooses its name, which must not become a part of a command.
+            PortHolder::Process { pid, name } if is_unit_name(&name) => format!(
                 "{name} (process {pid}) uses it; to take its place, stop it with: systemctl stop {name}"
             ),
+            PortHolder::Process { pid, .. } => {
+                format!("process {pid} uses it; to take its place, stop that first")
+            }
             PortHolder::ThisServer => "a server with this configuration runs already".to_owned(),
             PortHolder::ServiceManager => {
                 "systemd holds it for a service; systemctl list-sockets names it".to_owned()
@@ -74,6 +78,11 @@ fn describe(error: &io::Error, holder: &dyn Fn(u16) -> PortHolder) -> String {
         _ => error.to_string(),
     };
     format!("SMB listens on port {PORT} instead of {PORT_PRIVILEGED}: {what}")
+}
+
+fn is_unit_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@_.-".contains(c);
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
 }
 
 #[cfg(test)]
@@ -134,6 +143,16 @@ mod tests {
             let (addresses, reason) = chosen(&refuse(kind, v6_only), true);
             assert_eq!(addresses, both);
             assert!(reason.as_deref().is_some_and(|text| text.contains(part)), "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn foreign_process_name_is_no_part_of_a_command() {
+        for (name, is_shown) in [("smbd", true), ("a;reboot", false), ("-x", false), ("", false)] {
+            let holder = |_| PortHolder::Process { pid: 12, name: name.into() };
+            let text = describe(&ErrorKind::AddrInUse.into(), &holder);
+            assert!(text.contains("12"), "{text}");
+            assert_eq!(text.contains("systemctl"), is_shown, "{text}");
         }
     }
 }

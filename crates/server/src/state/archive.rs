@@ -6,12 +6,12 @@
 
 use crate::config::ServerConfig;
 use crate::state::directory;
-use crate::state::format::{FORMAT_FILE, StateFormat};
+use crate::state::format::{self, FORMAT_FILE, StateFormat};
 use aws_lc_rs::digest;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// First entry of an archive.
@@ -35,8 +35,6 @@ const STATE_FILES: [&str; 9] = [
     USERS,
     "usual-networks.json",
 ];
-/// Files that a running server locks.
-const LOCKS: [&str; 2] = ["opens.lock", "nfs-clients.lock"];
 
 /// Where a server's state is.
 #[derive(Clone, Debug)]
@@ -93,7 +91,7 @@ impl StateContents {
     /// # Errors
     /// A sentence for people: there is no state, or a file cannot be read.
     pub fn of(place: &StatePlace) -> Result<Self, String> {
-        let state = crate::state::format::read(&place.folder)?.unwrap_or_else(StateFormat::own);
+        let state = format::read(&place.folder)?.unwrap_or_else(StateFormat::own);
         state.check(&place.folder)?;
         let mut files = Vec::new();
         for name in STATE_FILES {
@@ -182,9 +180,9 @@ impl StateContents {
     /// Each file is the old or the new one then.
     pub fn store(&self, place: &StatePlace, replace: bool) -> Result<(), String> {
         directory::create_dir(&place.folder).map_err(|e| said(&place.folder, &e))?;
-        let _locks = lock(&place.folder)?;
+        let _lock = lock(place)?;
         let is_present = |name: &str| place.path_of(name).exists();
-        if !replace && self.names().any(is_present) {
+        if !replace && STATE_FILES.into_iter().any(is_present) {
             return Err(format!(
                 "{} has state already; --replace replaces it",
                 place.folder.display()
@@ -193,17 +191,17 @@ impl StateContents {
         // Until the number is back, no program takes a mixture for a state.
         let number = place.folder.join(FORMAT_FILE);
         let unfinished = format!("an import of {} files has not ended", self.files.len());
-        store(&number, unfinished.as_bytes())?;
+        store(place, &number, unfinished.as_bytes())?;
         let is_kept = |name: &str| self.names().any(|kept| kept == name);
         for name in STATE_FILES.into_iter().filter(|name| !is_kept(name) && is_present(name)) {
             let path = place.path_of(name);
             std::fs::remove_file(&path).map_err(|e| said(&path, &e))?;
         }
         for (name, bytes) in &self.files {
-            store(&place.path_of(name), bytes)?;
+            store(place, &place.path_of(name), bytes)?;
         }
         let text = serde_json::to_vec(&self.state).map_err(|error| error.to_string())?;
-        store(&number, &text)
+        store(place, &number, &text)
     }
 }
 
@@ -213,50 +211,57 @@ fn said(path: &Path, error: &std::io::Error) -> String {
 
 /// The contents of a file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    match File::open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(said(path, &error)),
-        Ok(file) => {
-            let mut bytes = Vec::new();
-            file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(|e| said(path, &e))?;
-            Ok(Some(bytes))
-        }
+    // The directory may belong to a server without privileges, which must not lead root to another
+    // file by a link, nor have it wait for the other end of a pipe.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|e| said(path, &e))?,
+    };
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err(format!("{} is not a regular file", path.display()));
     }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(|e| said(path, &e))?;
+    Ok(Some(bytes))
 }
 
-/// Replaces a file. It gets the owner of its directory, so that a server without privileges can read
-/// what root has imported.
-fn store(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    let stored = directory::replace(path, bytes).and_then(|file| {
-        let folder = path.parent().unwrap_or(Path::new(".")).metadata()?;
-        if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::fchown(&file, Some(folder.uid()), Some(folder.gid()))?;
-        }
+/// Replaces a file of the state. It keeps its owner, or gets that of the state directory, so that a
+/// server without privileges can read what root has imported.
+fn store(place: &StatePlace, path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let stored = std::fs::symlink_metadata(path).or_else(|_| place.folder.metadata());
+    let stored = stored.and_then(|owner| {
+        let file = directory::replace(path, bytes)?;
+        give(&file, &owner)?;
         file.sync_all()
     });
     stored.map_err(|e| said(path, &e))
 }
 
-/// Takes the locks of a server, which last as long as the files are open.
-fn lock(folder: &Path) -> Result<Vec<File>, String> {
-    let lock = |name: &&str| {
-        let path = folder.join(name);
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(false);
-        let file = directory::open(&path, options).map_err(|e| said(&path, &e))?;
-        file.try_lock().map_err(|_| {
-            format!("a server uses {}: stop it first (systemctl stop anabranch)", folder.display())
-        })?;
-        Ok(file)
-    };
-    LOCKS.iter().map(lock).collect()
+fn give(file: &File, owner: &Metadata) -> std::io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    std::os::unix::fs::fchown(file, Some(owner.uid()), Some(owner.gid()))
+}
+
+/// Takes the lock of the state for one import, which lasts as long as the file is open.
+fn lock(place: &StatePlace) -> Result<File, String> {
+    let path = place.folder.join(format::LOCK_FILE);
+    let file = format::open_lock(&place.folder).map_err(|e| said(&path, &e))?;
+    place.folder.metadata().and_then(|owner| give(&file, &owner)).map_err(|e| said(&path, &e))?;
+    file.try_lock().map_err(|_| {
+        format!(
+            "a server uses {}: stop it first (systemctl stop anabranch)",
+            place.folder.display()
+        )
+    })?;
+    Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::format;
-    use crate::state::journal::StateJournal;
 
     fn place(folder: &Path) -> StatePlace {
         StatePlace { folder: folder.join("state"), users: folder.join("users") }
@@ -321,10 +326,47 @@ mod tests {
     fn state_of_a_running_server_is_exported_and_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let place = place(folder.path());
-        let (_journal, _) = StateJournal::open(&place.folder).unwrap();
+        let _used = format::occupy(&place.folder).unwrap();
+        std::fs::write(place.folder.join("opens"), "journal").unwrap();
         let bytes = archive(&place);
         let why = StateContents::read(bytes.as_slice()).unwrap().store(&place, true).unwrap_err();
         assert!(why.contains("stop it first"), "{why}");
+    }
+
+    #[test]
+    fn import_beside_other_state_removes_nothing() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let contents = StateContents::read(archive(&stated(folder.path())).as_slice()).unwrap();
+        let to = place(other.path());
+        std::fs::create_dir(&to.folder).unwrap();
+        std::fs::write(to.folder.join("share-sizes.json"), "sizes").unwrap();
+        assert!(contents.store(&to, false).unwrap_err().contains("--replace"));
+        assert!(to.folder.join("share-sizes.json").exists() && !to.users.exists());
+    }
+
+    #[test]
+    fn link_and_pipe_in_the_directory_are_not_exported() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = stated(folder.path());
+        let path = place.folder.join("usual-networks.json");
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        StateContents::of(&place).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+        assert!(StateContents::of(&place).unwrap_err().contains("not a regular file"));
+    }
+
+    #[test]
+    fn user_file_without_a_directory_is_imported() {
+        let folder = tempfile::tempdir().unwrap();
+        let contents = StateContents::read(archive(&stated(folder.path())).as_slice()).unwrap();
+        let kept = StateContents { files: Vec::new(), ..contents };
+        let here = StatePlace { folder: folder.path().join("new"), users: "users.toml".into() };
+        assert!(here.users.parent().is_some_and(|parent| parent.as_os_str().is_empty()));
+        kept.store(&here, false).unwrap();
+        format::claim(&here.folder).unwrap();
     }
 
     #[test]

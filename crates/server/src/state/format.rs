@@ -4,7 +4,9 @@
 use crate::log::EscapedText;
 use crate::state::directory;
 use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The format that this program writes. State without a number has format 1.
@@ -104,6 +106,44 @@ pub fn claim(folder: &Path) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// The file that servers lock together, and an import alone.
+pub const LOCK_FILE: &str = "state.lock";
+
+/// Opens the lock file, but no file behind a link of that name.
+///
+/// # Errors
+/// Any error of the file system.
+pub fn open_lock(folder: &Path) -> std::io::Result<File> {
+    let path = folder.join(LOCK_FILE);
+    let mut options = OpenOptions::new();
+    directory::open(
+        &path,
+        options.write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW),
+    )
+}
+
+/// Checks the format and keeps imports away as long as the returned file is open. A server that
+/// cannot write its state directory, and so has nothing there that an import could spoil, gets
+/// `None`.
+///
+/// # Errors
+/// A sentence for people, with the remedy: the state has a later format, or an import is under way.
+pub fn occupy(folder: &Path) -> Result<Option<File>, String> {
+    check(folder)?;
+    if let Err(why) = claim(folder) {
+        tracing::debug!(why, "the state directory is not marked with its format");
+        return Ok(None);
+    }
+    let Ok(lock) = open_lock(folder) else { return Ok(None) };
+    match lock.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Err(format!(
+            "{} is being replaced by an import; start the server after it",
+            folder.display()
+        )),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(lock)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +168,18 @@ mod tests {
             claim(&state).unwrap();
             assert_eq!(read(&state), Ok(Some(StateFormat::own())));
         }
+    }
+
+    #[test]
+    fn several_servers_occupy_a_directory_and_keep_imports_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let servers = [(); 2].map(|()| occupy(folder.path()).unwrap());
+        assert!(servers.iter().all(Option::is_some));
+        let import = open_lock(folder.path()).unwrap();
+        assert!(import.try_lock().is_err());
+        drop(servers);
+        import.try_lock().unwrap();
+        assert!(occupy(folder.path()).unwrap_err().contains("import"));
     }
 
     #[test]
