@@ -43,9 +43,20 @@ listens() {
 }
 finish() {
     for process in $server $relay ${lists_server:-} ${channels_server:-}; do kill "$process" 2> /dev/null || true; done
-    rm -rf "$work"
+    # A mount that stayed below $work, of /dev for one, must survive.
+    rm -rf --one-file-system "$work"
 }
 trap finish EXIT
+# unmount DIRECTORY...: detaches the mounts at and below each directory that is a mount point.
+unmount() {
+    local directory
+    for directory; do
+        if mountpoint --quiet "$directory" && ! umount --recursive --lazy "$directory"; then
+            echo "FAILED: cannot unmount $directory; $work is not removed" >&2
+            return 1
+        fi
+    done
+}
 
 # log_says PATTERN...: true if a line of the server's log matches all patterns within 10 seconds. A
 # separate thread writes the log, so a line may follow the reply to the client.
