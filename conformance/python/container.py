@@ -6,6 +6,8 @@
       StatefulSet, whose ConfigMap becomes a file.
   container.py health LAYOUT      prints the words of the image's health check, one a line
   container.py probe FILE         prints those of the StatefulSet's readiness probe
+  container.py ports FILE         prints the names of the container's ports in order, one a line; fails
+                                  if the Service or the NetworkPolicy has other ports
 """
 
 import argparse
@@ -95,6 +97,15 @@ def probe(arguments):
     print("\n".join(pod_of(arguments.file)["containers"][0]["readinessProbe"]["exec"]["command"]))
 
 
+def ports(arguments):
+    documents = manifests(arguments.file)
+    own = sorted(port["name"] for port in pod_of(arguments.file)["containers"][0]["ports"])
+    service = sorted(port["targetPort"] for port in documents["Service"]["spec"]["ports"])
+    policy = sorted(port["port"] for rule in documents["NetworkPolicy"]["spec"]["ingress"] for port in rule["ports"])
+    assert own == service == policy, (own, service, policy)
+    print("\n".join(own))
+
+
 parser = argparse.ArgumentParser()
 actions = parser.add_subparsers(required=True)
 action = actions.add_parser("prepare")
@@ -109,5 +120,8 @@ action.set_defaults(run=health)
 action = actions.add_parser("probe")
 action.add_argument("file")
 action.set_defaults(run=probe)
+action = actions.add_parser("ports")
+action.add_argument("file")
+action.set_defaults(run=ports)
 arguments = parser.parse_args()
 arguments.run(arguments)
