@@ -92,6 +92,9 @@ async fn remove_one(
     if kind != ItemKind::Directory {
         return side.remove(&job.target.at(path), kind).await;
     }
+    if side.is_link(&job.target.at(path)).await? {
+        return side.remove(&job.target.at(path), ItemKind::Link).await;
+    }
     // Parents stand before their children; the removal goes from the end.
     let (mut directories, mut next) = (vec![path.to_owned()], 0);
     while let Some(directory) = directories.get(next).cloned() {
@@ -99,9 +102,13 @@ async fn remove_one(
         for item in side.list(&job.target.at(&directory)).await? {
             names::check(&item.name, rules.target)?;
             let below = join(&directory, &item.name);
-            match item.kind {
-                ItemKind::Directory => directories.push(below),
-                kind => side.remove(&job.target.at(&below), kind).await?,
+            let at = job.target.at(&below);
+            if item.kind == ItemKind::Directory && !side.is_link(&at).await? {
+                directories.push(below);
+            } else if item.kind == ItemKind::Directory {
+                side.remove(&at, ItemKind::Link).await?;
+            } else {
+                side.remove(&at, item.kind).await?;
             }
         }
     }

@@ -144,6 +144,14 @@ impl Side {
         on!(self, back => back.read_link(path).await)
     }
 
+    /// Whether a listed directory is a link to one. Only shares list what links lead to.
+    pub(crate) async fn is_link(&self, path: &str) -> Result<bool, Error> {
+        match &self.back {
+            SideBackend::Smb(back) => back.is_link(path).await,
+            SideBackend::Local(_) | SideBackend::Nfs(_) => Ok(false),
+        }
+    }
+
     /// Creates a link. One that replaces another is created as `temporary` and renamed, but on a share,
     /// where a rename would follow the link.
     pub(crate) async fn put_link(

@@ -216,11 +216,13 @@ impl Smb {
         Ok(self.tree.rename(from, to, true).await?)
     }
 
-    pub(crate) async fn remove(&self, path: &str, kind: ItemKind) -> Result<(), Error> {
-        match kind {
-            ItemKind::Link | ItemKind::Other => smb_links::remove_link(&self.tree, path).await,
-            ItemKind::Directory | ItemKind::File => Ok(self.tree.remove(path).await?),
-        }
+    /// Removes an entry. A listed file may be a link to one: only the link goes.
+    pub(crate) async fn remove(&self, path: &str, _: ItemKind) -> Result<(), Error> {
+        smb_links::remove(&self.tree, path).await
+    }
+
+    pub(crate) async fn is_link(&self, path: &str) -> Result<bool, Error> {
+        smb_links::is_link(&self.tree, path).await
     }
 
     pub(crate) async fn read_link(&self, path: &str) -> Result<LinkTarget, Error> {

@@ -8,7 +8,7 @@ use crate::item::LinkTarget;
 use crate::pairs::NameForm;
 use client::{SmbOpenHow, SmbTree};
 use wire::fscc;
-use wire::fscc::{REPARSE_BYTES_MAX, REPARSE_TAG_SYMLINK, ReparseBuffer, Symlink};
+use wire::fscc::{REPARSE_BYTES_MAX, REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, Symlink};
 use wire::smb::fsctl;
 
 /// DELETE.
@@ -17,6 +17,8 @@ const DELETE: u32 = 0x0001_0000;
 const WRITE: u32 = 0x102;
 /// FileDispositionInformation. MS-FSCC 2.4.11.
 const DISPOSITION_INFORMATION: u8 = 13;
+/// The bit of reparse tags whose reparse points stand for another file. MS-FSCC 2.1.2.1.
+const NAME_SURROGATE: u32 = 0x2000_0000;
 /// FILE_OPEN_REPARSE_POINT.
 const OPEN_LINK: u32 = fscc::FILE_OPEN_REPARSE_POINT;
 
@@ -28,6 +30,27 @@ pub(crate) async fn read_link(tree: &SmbTree, path: &str) -> Result<LinkTarget, 
     file.close().await?;
     let text = decoded(&read?)?;
     Ok(LinkTarget { text, is_directory })
+}
+
+/// Whether a directory that the share lists is a link to one. One request finds what is none.
+pub(crate) async fn is_link(tree: &SmbTree, path: &str) -> Result<bool, Error> {
+    let how = SmbOpenHow { options: OPEN_LINK, ..SmbOpenHow::stat() };
+    let attributes = tree.touch(path, &how).await?.attributes;
+    let is_directory = attributes & fscc::FILE_ATTRIBUTE_DIRECTORY != 0;
+    if is_directory && attributes & fscc::FILE_ATTRIBUTE_REPARSE_POINT == 0 {
+        return Ok(false);
+    }
+    let file = tree.open(path, &how).await?;
+    let read = file.control(fsctl::GET_REPARSE_POINT, &[], REPARSE_BYTES_MAX as u32).await;
+    file.close().await?;
+    Ok(leads_elsewhere(&read?))
+}
+
+/// Whether a reparse point stands for another file or directory. MS-FSCC 2.1.2.1.
+fn leads_elsewhere(buffer: &[u8]) -> bool {
+    // A directory is neither entered nor emptied if its reparse point cannot be decoded.
+    ReparseBuffer::decode(buffer)
+        .map_or(true, |buffer| buffer.tag & NAME_SURROGATE != 0 || buffer.tag == REPARSE_TAG_NFS)
 }
 
 /// Creates a link, whose name must be free.
@@ -50,8 +73,8 @@ pub(crate) async fn make_link(tree: &SmbTree, path: &str, to: &LinkTarget) -> Re
     Ok(set.map(drop)?)
 }
 
-/// Removes a link, not what it leads to.
-pub(crate) async fn remove_link(tree: &SmbTree, path: &str) -> Result<(), Error> {
+/// Removes a file, an empty directory or a link, not what the link leads to.
+pub(crate) async fn remove(tree: &SmbTree, path: &str) -> Result<(), Error> {
     let options = SmbOpenHow::DELETE_ON_CLOSE | OPEN_LINK;
     let how = SmbOpenHow { access: DELETE, options, ..SmbOpenHow::stat() };
     Ok(tree.touch(path, &how).await.map(drop)?)
@@ -111,5 +134,14 @@ mod tests {
         assert!(decoded(&link).is_err());
         assert!(decoded(&fscc::SpecialFile::Fifo.encode()).is_err());
         assert!(decoded(&[1, 2, 3]).is_err());
+    }
+
+    #[test]
+    fn link_is_known_by_tag_of_its_reparse_point() {
+        assert!(leads_elsewhere(&encoded("a").unwrap()));
+        assert!(leads_elsewhere(&fscc::SpecialFile::Fifo.encode()), "it may be a link");
+        assert!(leads_elsewhere(&[1, 2, 3]), "who knows");
+        // IO_REPARSE_TAG_CLOUD: a directory of its own.
+        assert!(!leads_elsewhere(&[0x1A, 0, 0, 0x90, 0, 0, 0, 0]));
     }
 }

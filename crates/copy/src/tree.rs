@@ -66,7 +66,7 @@ struct EntryPlace {
 /// A task's report to the scheduling task.
 #[derive(Debug)]
 enum TaskReport {
-    Listed(Box<(PendingFolder, Result<Listing, Error>)>),
+    Listed(Box<(PendingFolder, Result<Option<Listing>, Error>)>),
     Copied { is_large: bool },
 }
 
@@ -237,11 +237,17 @@ impl Walk {
         }
     }
 
-    fn take_listing(&mut self, folder: PendingFolder, listing: Result<Listing, Error>) {
+    fn take_listing(&mut self, folder: PendingFolder, listing: Result<Option<Listing>, Error>) {
         let tally = self.job.tally.clone();
         // Without the source's whole listing nothing is an extra entry of the target.
         let Listing { rules, pairs, mut followed } = match listing {
-            Ok(listing) => listing,
+            Ok(Some(listing)) => listing,
+            Ok(None) => {
+                add(&tally.mismatched, 1);
+                let shown = &folder.at.shown;
+                return tally
+                    .say(format!("{shown}: a directory on the source, a link on the target"));
+            }
             Err(error) => return tally.fail(&folder.at.shown, &error),
         };
         for item in &pairs.clashing {
@@ -380,10 +386,15 @@ impl Walk {
     }
 }
 
-/// Creates the directory in the target if it is missing, and lists both.
-async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Listing, Error> {
+/// Creates the directory in the target if it is missing, and lists both. `None` if the target has a
+/// link of that name, through which another directory would be written to and emptied.
+async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Option<Listing>, Error> {
     let (from, to) = (job.source.at(&folder.at.from), job.target.at(&folder.at.to));
     let (source_side, target_side) = (&job.source.side, &job.target.side);
+    // The target itself may be a link: the user named it.
+    if folder.exists && !folder.at.to.is_empty() && target_side.is_link(&to).await? {
+        return Ok(None);
+    }
     let mut source = source_side.list(&from).await?;
     let links = LinkFolder { from: folder.at.from.clone(), above: folder.above.clone() };
     let followed = links::follow_all(job, &links, &mut source).await;
@@ -405,7 +416,7 @@ async fn list(job: &Arc<CopyJob>, folder: &PendingFolder) -> Result<Listing, Err
         target: target_side.spelling(),
         folds: target_side.folds(&to).await,
     };
-    Ok(Listing { rules, pairs: rules.pair(source, target), followed })
+    Ok(Some(Listing { rules, pairs: rules.pair(source, target), followed }))
 }
 
 async fn copy_file(job: Arc<CopyJob>, task: FileTask, is_large: bool) -> TaskReport {

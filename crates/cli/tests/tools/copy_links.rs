@@ -225,3 +225,41 @@ fn access_lists_go_between_directories() {
     let mode = to.join("a").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o640);
 }
+
+#[test]
+fn mirror_to_share_removes_links_but_not_their_targets() {
+    let both = SmbAndNfsServer::start(144);
+    let folder = folder();
+    let (root, state) = (folder.path().join("root"), folder.path().join("state"));
+    for (name, link) in [("docs", "latest"), ("v1", "cur"), ("old/kept", "old/inner")] {
+        std::fs::create_dir_all(root.join(name)).unwrap();
+        for file in ["a", "b"] {
+            std::fs::write(root.join(name).join(file), file).unwrap();
+        }
+        symlink(Path::new(name).file_name().unwrap(), root.join(link)).unwrap();
+    }
+    symlink("../docs", root.join("old/far")).unwrap();
+    symlink("docs/a", root.join("file")).unwrap();
+    let (there, url) = (both.server.data().join("to"), both.smb_url("to"));
+    let mirror = [root.to_str().unwrap(), &url, "--links", "--mirror", "--delete", "--yes"];
+    copied(&state, &mirror, 1);
+    assert_eq!(std::fs::read_link(there.join("latest")).unwrap(), Path::new("docs"));
+    // The links go, a directory takes a link's place, and a directory goes that holds links.
+    std::fs::remove_file(root.join("latest")).unwrap();
+    std::fs::remove_file(root.join("file")).unwrap();
+    std::fs::remove_file(root.join("cur")).unwrap();
+    std::fs::create_dir(root.join("cur")).unwrap();
+    std::fs::write(root.join("cur/new"), "new").unwrap();
+    std::fs::remove_dir_all(root.join("old")).unwrap();
+    let output = run(&state, &mirror);
+    let printed = output_text(&output);
+    for name in ["docs/a", "docs/b", "v1/a", "v1/b"] {
+        assert!(there.join(name).exists(), "{name}: {printed}");
+    }
+    for name in ["latest", "file", "old"] {
+        assert!(there.join(name).symlink_metadata().is_err(), "{name}: {printed}");
+    }
+    assert!(!there.join("v1/new").exists(), "nothing is written through a link: {printed}");
+    assert_eq!(std::fs::read_link(there.join("cur")).unwrap(), Path::new("v1"), "{printed}");
+    assert!(printed.contains("cur: a directory on the source, a link on the target"), "{printed}");
+}
