@@ -113,8 +113,8 @@ impl Local {
 
     /// Gives the target's file owner, group and access lists of the source's.
     pub(crate) async fn copy_acl(&self, from: &str, target: &Self, to: &str) -> Result<(), Error> {
-        let (from, to) = (self.path(from), target.path(to));
-        blocking(move || local_acl::copy(&from, &to)).await
+        let (from, to, follows) = (self.path(from), target.path(to), self.follows);
+        blocking(move || local_acl::copy(&from, &to, follows)).await
     }
 
     /// Creates a link, whose name must be free.

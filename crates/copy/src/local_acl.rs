@@ -1,7 +1,7 @@
 //! Owner, group and POSIX access lists of files on local file systems.
 
 use crate::error::Error;
-use rustix::fs::{XattrFlags, lgetxattr, lremovexattr, lsetxattr};
+use rustix::fs::{XattrFlags, getxattr, lgetxattr, lremovexattr, lsetxattr};
 use rustix::io::Errno;
 use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::Path;
@@ -12,23 +12,28 @@ const DEFAULT_LIST: &str = "system.posix_acl_default";
 /// Largest extended attribute of Linux.
 const LIST_BYTES_MAX: usize = 64 * 1024;
 
-/// Gives `to` the owner, group and lists of `from`. Only root gives files away: the files of other
+/// Gives `to` the owner, group and lists of `from`, or, if the copy follows links, of what it leads
+/// to: others may own the link. Only root gives files away: the files of other
 /// users' copies belong to the user who runs them.
-pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    let source = from.symlink_metadata()?;
+pub(crate) fn copy(from: &Path, to: &Path, follows: bool) -> Result<(), Error> {
+    let source = if follows { from.metadata()? } else { from.symlink_metadata()? };
     let target = to.symlink_metadata()?;
     let is_same = (source.uid(), source.gid()) == (target.uid(), target.gid());
     if !is_same && rustix::process::geteuid().is_root() {
         lchown(to, Some(source.uid()), Some(source.gid()))?;
     }
-    copy_list(from, to, ACCESS_LIST)?;
-    if source.is_dir() { copy_list(from, to, DEFAULT_LIST) } else { Ok(()) }
+    copy_list(from, to, ACCESS_LIST, follows)?;
+    if source.is_dir() { copy_list(from, to, DEFAULT_LIST, follows) } else { Ok(()) }
 }
 
-fn copy_list(from: &Path, to: &Path, name: &str) -> Result<(), Error> {
+fn copy_list(from: &Path, to: &Path, name: &str, follows: bool) -> Result<(), Error> {
     let refused = |errno: Errno| Error::from(std::io::Error::from(errno));
     let mut list = vec![0; LIST_BYTES_MAX];
-    match lgetxattr(from, name, &mut list[..]) {
+    let read = match follows {
+        true => getxattr(from, name, &mut list[..]),
+        false => lgetxattr(from, name, &mut list[..]),
+    };
+    match read {
         Ok(length) => lsetxattr(to, name, &list[..length], XattrFlags::empty()).map_err(refused),
         // The file has inherited a list from its directory, which the source's does not have.
         Err(Errno::NODATA | Errno::OPNOTSUPP) => match lremovexattr(to, name) {
@@ -76,10 +81,29 @@ mod tests {
         if lsetxattr(&one, ACCESS_LIST, &list(), XattrFlags::empty()).is_err() {
             return; // The file system has no access lists.
         }
-        copy(&one, &two).unwrap();
+        copy(&one, &two, false).unwrap();
         assert_eq!(list_of(&two), Some(list()));
         lremovexattr(&one, ACCESS_LIST).unwrap();
-        copy(&one, &two).unwrap();
+        copy(&one, &two, false).unwrap();
         assert_eq!(list_of(&two), None);
+    }
+
+    #[test]
+    fn followed_link_gives_the_owner_and_list_of_what_it_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two, link] = ["one", "two", "link"].map(|name| folder.path().join(name));
+        for path in [&one, &two] {
+            std::fs::write(path, "").unwrap();
+        }
+        std::os::unix::fs::symlink(&one, &link).unwrap();
+        if rustix::process::geteuid().is_root() {
+            lchown(&one, Some(4321), Some(4322)).unwrap();
+            lchown(&link, Some(5321), Some(5322)).unwrap();
+        }
+        let has_lists = lsetxattr(&one, ACCESS_LIST, &list(), XattrFlags::empty()).is_ok();
+        copy(&link, &two, true).unwrap();
+        let (from, to) = (one.metadata().unwrap(), two.metadata().unwrap());
+        assert_eq!((to.uid(), to.gid()), (from.uid(), from.gid()));
+        assert_eq!(list_of(&two), has_lists.then(list));
     }
 }
