@@ -5,6 +5,7 @@ use crate::journal;
 use crate::limits::{BLOCKS_EACH_THREAD, BLOCKS_NEAR, THREADS_MAX};
 use crate::names::{self, EntryPaths};
 use crate::options::{CopyOptions, LinkPolicy};
+use crate::pairs::NameForm;
 use crate::read_rate::ReadRateLimit;
 use crate::side::{Side, SidePath};
 use crate::tally::{CopyTally, add};
@@ -39,6 +40,12 @@ impl CopyJob {
         let source = match options.links {
             LinkPolicy::Follow => SidePath { side: source.side.following_links(), ..source },
             _ => source,
+        };
+        // Only a source with names of bytes has modes, which the copies get at the end.
+        let gets_modes = source.side.spelling() == NameForm::Bytes;
+        let target = match gets_modes && (options.attributes || options.acls) {
+            true => SidePath { side: target.side.creating_private(), ..target },
+            false => target,
         };
         let is_near = source.side.is_near().await && target.side.is_near().await;
         let blocks = match options.threads * BLOCKS_EACH_THREAD {
@@ -87,7 +94,8 @@ impl CopyJob {
             accessed: times.accessed,
             written: times.written,
             dos: rest.dos,
-            mode: rest.mode,
+            // A list without the mode would leave a private file open.
+            mode: if self.options.acls { facts.mode } else { rest.mode },
         }
     }
 

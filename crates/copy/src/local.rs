@@ -14,10 +14,10 @@ use client::{BufferPool, PooledBytes};
 use rustix::fs::{CWD, OFlags, RenameFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::ffi::OsStr;
-use std::fs::{File, FileTimes, Metadata, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
 use std::io::IoSliceMut;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -33,6 +33,8 @@ pub(crate) struct Local {
     root: PathBuf,
     /// Whether files are opened through symbolic links.
     follows: bool,
+    /// Whether files and directories are created for their owner alone, until they get their mode.
+    is_private: bool,
     /// Reused block buffers: a new buffer costs fresh pages that the kernel has to clear.
     pool: Arc<BufferPool>,
     /// Runs calls that are short enough to share a thread.
@@ -54,7 +56,8 @@ fn duplicate(file: &CopyHandle) -> Result<File, Error> {
 
 impl Local {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, follows: false, pool: Arc::default(), short: BlockingCalls::default() }
+        let (pool, short) = (Arc::default(), BlockingCalls::default());
+        Self { root, follows: false, is_private: false, pool, short }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -67,6 +70,12 @@ impl Local {
     /// The same directory, whose files are opened through symbolic links.
     pub(crate) fn following_links(self) -> Self {
         Self { follows: true, ..self }
+    }
+
+    /// The same directory, in which files and directories belong to their owner alone until they get
+    /// their mode: before that others could read what the source keeps from them.
+    pub(crate) fn creating_private(self) -> Self {
+        Self { is_private: true, ..self }
     }
 
     /// Whether the directory's file system ignores case.
@@ -157,9 +166,10 @@ impl Local {
     pub(crate) async fn put(&self, whole: &Whole<'_>) -> Result<(), Error> {
         let (temporary, path) = (self.path(whole.temporary), self.path(whole.path));
         let (data, facts, replaces) = (whole.data.clone(), *whole.facts, whole.replaces);
+        let is_private = self.is_private;
         self.short
             .run(move || {
-                let file = create_truncated(&temporary)?;
+                let file = create(&temporary, is_private)?;
                 let filled = file
                     .write_all_at(&data, 0)
                     .map_err(Error::from)
@@ -183,10 +193,10 @@ impl Local {
         path: &str,
         is_fresh: bool,
     ) -> Result<CopyHandle, Error> {
-        let path = self.path(path);
+        let (path, is_private) = (self.path(path), self.is_private);
         blocking(move || {
             let file = if is_fresh {
-                create_truncated(&path)?
+                create(&path, is_private)?
             } else {
                 open(&path, OpenOptions::new().read(true).write(true))?
             };
@@ -298,8 +308,8 @@ impl Local {
     }
 
     pub(crate) async fn make_directory(&self, path: &str) -> Result<(), Error> {
-        let path = self.path(path);
-        blocking(move || match std::fs::create_dir(&path) {
+        let (path, mode) = (self.path(path), if self.is_private { 0o700 } else { 0o777 });
+        blocking(move || match DirBuilder::new().mode(mode).create(&path) {
             // A link to a directory is none: what goes into it would be stored elsewhere.
             Err(error)
                 if error.kind() == std::io::ErrorKind::AlreadyExists
@@ -367,6 +377,19 @@ fn ignores_case(directory: &File) -> bool {
         rustix::fs::ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0);
     let is_of = |found: rustix::fs::StatFs| IGNORE_CASE.contains(&found.f_type);
     has_flag || rustix::fs::fstatfs(directory).is_ok_and(is_of)
+}
+
+/// Creates a file, or empties that of an interrupted run. A private one is always new: whoever has
+/// opened the other could read on.
+fn create(path: &Path, is_private: bool) -> Result<File, Error> {
+    if !is_private {
+        return create_truncated(path);
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    open(path, OpenOptions::new().read(true).write(true).create_new(true).mode(0o600))
 }
 
 fn create_truncated(path: &Path) -> Result<File, Error> {
@@ -527,6 +550,30 @@ mod tests {
         std::os::unix::fs::symlink(&kept, &link).unwrap();
         assert!(create_truncated(&link).is_err());
         assert_eq!(std::fs::read(&kept).unwrap(), b"kept");
+    }
+
+    #[tokio::test]
+    async fn new_entry_is_private_until_it_gets_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let local = Local::new(folder.path().to_owned()).creating_private();
+        std::fs::write(path("file"), "of an interrupted run").unwrap();
+        std::fs::set_permissions(path("file"), Permissions::from_mode(0o644)).unwrap();
+        local.open_target("file", true).await.unwrap();
+        local.make_directory("directory").await.unwrap();
+        let data = Bytes::from_static(b"a");
+        let facts = ItemFacts { mode: Some(0o604), ..ItemFacts::default() };
+        let kept = [("whole", ItemFacts::default()), ("given", facts)];
+        for (name, facts) in &kept {
+            let (path, data) = (*name, &data);
+            let whole = Whole { temporary: "temporary", path, replaces: false, data, facts };
+            local.put(&whole).await.unwrap();
+        }
+        let modes = [("file", 0o600), ("directory", 0o700), ("whole", 0o600), ("given", 0o604)];
+        for (name, mode) in modes {
+            assert_eq!(path(name).metadata().unwrap().mode() & 0o777, mode, "{name}");
+        }
+        assert_eq!(path("file").metadata().unwrap().len(), 0);
     }
 
     #[test]

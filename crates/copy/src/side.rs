@@ -119,6 +119,16 @@ impl Side {
         Self { back, ..self }
     }
 
+    /// The same side, where files and directories are their owner's alone until they get their mode.
+    /// Servers decide on theirs.
+    pub(crate) fn creating_private(self) -> Self {
+        let back = match self.back {
+            SideBackend::Local(back) => SideBackend::Local(back.creating_private()),
+            other => other,
+        };
+        Self { back, ..self }
+    }
+
     /// Whether the side is a local directory.
     #[must_use]
     pub fn is_local(&self) -> bool {

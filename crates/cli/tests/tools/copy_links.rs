@@ -263,3 +263,22 @@ fn mirror_to_share_removes_links_but_not_their_targets() {
     assert_eq!(std::fs::read_link(there.join("cur")).unwrap(), Path::new("v1"), "{printed}");
     assert!(printed.contains("cur: a directory on the source, a link on the target"), "{printed}");
 }
+
+#[test]
+fn access_lists_alone_keep_a_private_file_private() {
+    let folder = folder();
+    let (root, state, to) =
+        (folder.path().join("root"), folder.path().join("state"), folder.path().join("to"));
+    std::fs::create_dir_all(root.join("dir")).unwrap();
+    std::fs::write(root.join("a"), "a").unwrap();
+    std::fs::write(root.join("dir/b"), "b").unwrap();
+    let modes = [("a", 0o600), ("dir/b", 0o644), ("dir", 0o750), ("", 0o711)];
+    for (name, mode) in modes {
+        std::fs::set_permissions(root.join(name), Permissions::from_mode(mode)).unwrap();
+    }
+    copied(&state, &[root.to_str().unwrap(), to.to_str().unwrap(), "--acls"], 1);
+    for (name, mode) in modes {
+        let found = to.join(name).metadata().unwrap().permissions().mode() & 0o7777;
+        assert_eq!(found, mode, "{name}");
+    }
+}
