@@ -95,11 +95,20 @@ async fn follow(
         }
         above.push(holder.clone());
     }
+    if side.is_local() && job.target.side.is_local() {
+        let target = job.target.side.real_path(&job.target.path).await?;
+        if is_within(&target, &there) || is_within(&there, &target) {
+            let why = "the link leads to the target, or to a directory within or above it";
+            return Err(Error::Refused(why.into()));
+        }
+    }
     Ok((FollowedLink { path, above: above.into() }, item))
 }
 
 /// Whether the directory is the other one, or below it.
-fn is_within(path: &str, other: &str) -> bool {
+pub(crate) fn is_within(path: &str, other: &str) -> bool {
+    // The root of all directories ends with a slash.
+    let other = other.trim_end_matches('/');
     other.is_empty() || path == other || path.starts_with(&format!("{other}/"))
 }
 
@@ -191,6 +200,16 @@ async fn copy(job: &CopyJob, task: &LinkTask) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_of_all_directories_contains_them() {
+        for (path, other) in [("/a", "/"), ("/", "/"), ("/a/b", "/a"), ("/a", "/a"), ("a", "")] {
+            assert!(is_within(path, other), "{path} {other}");
+        }
+        for (path, other) in [("/", "/a"), ("/ab", "/a"), ("/a", "/a/b")] {
+            assert!(!is_within(path, other), "{path} {other}");
+        }
+    }
 
     #[test]
     fn link_of_a_server_leads_only_within_the_source() {

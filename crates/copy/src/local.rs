@@ -105,10 +105,13 @@ impl Local {
         self.short.run(work).await
     }
 
-    /// The path without links, to compare directories.
+    /// The path without links, to compare directories. It need not exist yet.
     pub(crate) async fn real_path(&self, path: &str) -> Result<String, Error> {
         let path = self.path(path);
-        blocking(move || Ok(text_of(path.canonicalize()?.as_os_str().as_bytes()))).await
+        blocking(move || {
+            Ok(text_of(real_path(&std::path::absolute(path)?)?.as_os_str().as_bytes()))
+        })
+        .await
     }
 
     pub(crate) async fn read_link(&self, path: &str) -> Result<LinkTarget, Error> {
@@ -330,6 +333,22 @@ impl Local {
         let (path, facts) = (self.path(path), *facts);
         blocking(move || set_facts(&File::open(path)?, &facts)).await
     }
+}
+
+/// The path without links; of what is missing, the names below the real path of what exists.
+fn real_path(path: &Path) -> std::io::Result<PathBuf> {
+    let (mut found, mut missing) = (path.canonicalize(), Vec::new());
+    for parent in path.ancestors() {
+        let is_missing =
+            found.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        let (true, Some(name), Some(above)) = (is_missing, parent.file_name(), parent.parent())
+        else {
+            break;
+        };
+        missing.push(name);
+        found = above.canonicalize();
+    }
+    found.map(|found| missing.iter().rev().fold(found, |path, name| path.join(name)))
 }
 
 /// Opens a file of the source.

@@ -96,8 +96,7 @@ pub async fn run(
 async fn start(job: &Arc<CopyJob>) -> Result<(), Error> {
     let item = job.source.side.stat(&job.source.path).await?.ok_or(Error::Missing)?;
     let there = job.target.side.stat(&job.target.path).await?;
-    let (from, to) = (job.source.name(""), job.target.name(""));
-    if from == to || (item.kind == ItemKind::Directory && to.starts_with(&format!("{from}/"))) {
+    if is_target_within(job, item.kind).await? {
         return Err(Error::Refused("the target is within the source".into()));
     }
     let mut walk = Walk::new(job.clone());
@@ -132,6 +131,23 @@ async fn start(job: &Arc<CopyJob>) -> Result<(), Error> {
     }
     walk.all().await;
     Ok(())
+}
+
+/// Whether the target is the source or below it, by its name or through links.
+async fn is_target_within(job: &CopyJob, kind: ItemKind) -> Result<bool, Error> {
+    let (source, target) = (&job.source, &job.target);
+    let (from, to) = (source.name(""), target.name(""));
+    if kind != ItemKind::Directory {
+        return Ok(from == to);
+    }
+    if from == to || to.starts_with(&format!("{from}/")) {
+        return Ok(true);
+    }
+    if !source.side.is_local() || !target.side.is_local() {
+        return Ok(false);
+    }
+    let from = source.side.real_path(&source.path).await?;
+    Ok(links::is_within(&target.side.real_path(&target.path).await?, &from))
 }
 
 /// The action for an entry of the source, by the options.

@@ -265,6 +265,35 @@ fn mirror_to_share_removes_links_but_not_their_targets() {
 }
 
 #[test]
+fn followed_links_into_the_target_are_refused() {
+    let folder = folder();
+    let (root, state, to) =
+        (folder.path().join("root"), folder.path().join("state"), folder.path().join("all/to"));
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(root.join("a"), "a").unwrap();
+    std::fs::create_dir_all(&to).unwrap();
+    symlink("../all/to", root.join("into")).unwrap();
+    symlink("../all", root.join("above")).unwrap();
+    for _ in 0..2 {
+        let output = run(&state, &[root.to_str().unwrap(), to.to_str().unwrap(), "-L"]);
+        let printed = output_text(&output);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        for name in ["into", "above"] {
+            let why = format!("not copied: {name}: the link leads to the target, or to");
+            assert!(printed.contains(&why), "{name}: {printed}");
+            assert!(!to.join(name).exists(), "{name}: {printed}");
+        }
+        assert!(to.join("a").exists(), "{printed}");
+    }
+    // The same by the names on the command line.
+    symlink(&root, folder.path().join("alias")).unwrap();
+    let (alias, below) = (folder.path().join("alias"), root.join("below"));
+    let output = run(&state, &[alias.to_str().unwrap(), below.to_str().unwrap(), "-L"]);
+    let printed = output_text(&output);
+    assert!(!below.exists() && printed.contains("the target is within the source"), "{printed}");
+}
+
+#[test]
 fn access_lists_alone_keep_a_private_file_private() {
     let folder = folder();
     let (root, state, to) =
