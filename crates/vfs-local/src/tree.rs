@@ -113,8 +113,15 @@ impl LocalVfs {
     }
 
     fn outside(&self) -> Result<&Source> {
-        let source = self.outside.get_or_init(|| Source::start(self.root.as_fd()).ok());
-        source.as_ref().ok_or(FsError::NotSupported)
+        if let Some(started) = self.outside.get() {
+            return started.as_ref().ok_or(FsError::NotSupported);
+        }
+        let started = match Source::start(self.root.as_fd()) {
+            // There may be room later.
+            Err(FsError::TooMany) => return Err(FsError::TooMany),
+            started => started.ok(),
+        };
+        self.outside.get_or_init(|| started).as_ref().ok_or(FsError::NotSupported)
     }
 
     pub(crate) fn root(&self) -> Root<'_> {

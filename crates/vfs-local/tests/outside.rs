@@ -275,3 +275,75 @@ fn watch_dropped_without_read_permission_leaves_no_mark() {
     });
     assert_eq!(marks_on(dir.path()), 0);
 }
+
+/// Open fanotify groups of this process.
+fn groups() -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = open.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    targets.filter(|target| target.as_os_str() == "anon_inode:[fanotify]").count()
+}
+
+/// The thread of a group closes it.
+fn until_no_group_is_open() {
+    let start = std::time::Instant::now();
+    while groups() > 0 {
+        assert!(start.elapsed() < SOON, "a group stays open");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn trees_of_one_mount_share_a_group_and_get_their_own_changes() {
+    /// More than the kernel's usual 128 groups of a user.
+    const TREES: usize = 150;
+    let _alone = alone();
+    until_no_group_is_open();
+    let dir = tempfile::tempdir().unwrap();
+    let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
+    let mut trees = Vec::new();
+    for number in 0..TREES {
+        let at = dir.path().join(number.to_string());
+        std::fs::create_dir_all(at.join("below")).unwrap();
+        let vfs = LocalVfs::open(&at).unwrap();
+        let root = vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap().node;
+        let (sender, changes) = mpsc::channel();
+        let tree_sender = sender.clone();
+        let watch = vfs.watch(
+            ServerWork::Watch,
+            &*root,
+            Arc::new(move |change| drop(sender.send(shown(change)))),
+        );
+        let tree = vfs.watch_tree(
+            ServerWork::Watch,
+            Arc::new(move |at: &RelPath, change: &ExternalChange| {
+                let at = String::from_utf8_lossy(at.as_bytes()).into_owned();
+                drop(tree_sender.send(format!("{at}: {}", shown(change))));
+            }),
+        );
+        match watch {
+            Ok(watch) => trees.push((vfs, watch, tree, changes)),
+            Err(error) => return assert_eq!((error, number), (FsError::NotSupported, 0)),
+        }
+    }
+    assert_eq!(groups(), 1);
+    shell(dir.path(), "mkdir 7/made; mkdir 149/below/deep");
+    let next = |number: usize| trees[number].3.recv_timeout(SOON).unwrap();
+    let is_tree = trees[7].2.is_ok();
+    let mut of_seven = vec![next(7)];
+    of_seven.extend(is_tree.then(|| next(7)));
+    of_seven.sort();
+    assert_eq!(of_seven, if is_tree { vec!["+made/", ": +made/"] } else { vec!["+made/"] });
+    if is_tree {
+        assert_eq!(next(149), "below: +deep/");
+    }
+    let others = trees.iter().enumerate().filter(|(number, _)| ![7, 149].contains(number));
+    for (number, tree) in others {
+        assert_eq!(tree.3.try_recv(), Err(mpsc::TryRecvError::Empty), "{number}");
+    }
+    // The first tree gave the group its descriptor of the mount.
+    drop(trees.remove(0));
+    shell(dir.path(), "mkdir 7/again");
+    assert!(trees[6].3.recv_timeout(SOON).unwrap().contains("+again/"));
+    drop(trees);
+    until_no_group_is_open();
+}
