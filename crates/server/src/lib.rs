@@ -11,6 +11,7 @@ pub mod backend;
 pub mod config;
 pub mod confinement;
 mod conn;
+pub mod home_hooks;
 mod host;
 pub mod import;
 pub mod limits;
@@ -24,6 +25,7 @@ mod shares;
 mod start_error;
 mod state;
 pub mod supervisor;
+mod user_volumes;
 mod workers;
 
 pub use accounts::{system_users, users};

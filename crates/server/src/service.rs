@@ -7,16 +7,17 @@ use crate::accounts::users::Users;
 use crate::admin::{self, AdminSocket, Pointer, ReloadWish, ShareConfigs, Tokens};
 use crate::backend::{self, Backend, OpenedBackend};
 use crate::config::{
-    AdminAddress, EncryptionSetting, HostRule, Ntlm, ServerConfig, ShareConfig, SigningSetting,
-    SmbStable,
+    AdminAddress, EncryptionSetting, HostRule, Ntlm, PathTemplate, ServerConfig, ShareConfig,
+    SigningSetting, SmbStable,
 };
 use crate::conn::connections::ConnectionTable;
 use crate::conn::drain::{Drain, flushed};
 use crate::conn::listener::Listener;
 use crate::conn::threads::{ConnectionThreads, EVEN_OUT_EVERY, ThreadAssignments};
 use crate::conn::tls;
+use crate::home_hooks;
 use crate::host::ProcessHost;
-use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN};
+use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN, USER_VOLUME_WITHIN};
 use crate::machine::cpu_time::ThreadClock;
 use crate::machine::descriptors::{self, DescriptorPlan};
 use crate::metadata_cache::MetadataCaches;
@@ -34,6 +35,7 @@ use crate::state::journal::{Records, StateJournal};
 use crate::state::nfs_identity::NfsIdentity;
 use crate::state::usual_networks::{self, UsualNetworkFile};
 use crate::supervisor::{ActivityCounter, PassedSockets, Pulse};
+use crate::user_volumes::{NoSize, OpenUserVolumes, ShareUserVolumes};
 use crate::workers::WorkerPool;
 use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
 use meter::Meter;
@@ -65,6 +67,7 @@ pub struct Service {
     reloads: Mutex<mpsc::Receiver<ReloadWish>>,
     shares: Arc<ShareConfigs>,
     caches: Arc<MetadataCaches>,
+    user_volumes: Arc<OpenUserVolumes>,
     nfs: NfsService,
     workers: Arc<WorkerPool>,
     usual_networks: Arc<UsualNetworkFile>,
@@ -112,8 +115,8 @@ impl Service {
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
         let now = SmbHost::now(&*host).instant;
         let names = host.names();
-        let carried =
-            CarriedState { backend: &*backend, caches: &caches, names, limits: &limits, now };
+        let user_volumes = Arc::new(OpenUserVolumes::new(plan.user_volumes, &config.shares));
+        let carried = CarriedState::new((&backend, &user_volumes), (&caches, &limits), names, now);
         let (smb_config, meters) = smb_config(config, guid, None, &carried)?;
         limits.apply(&config.shares, meters, now);
         let server = SmbServer::new(smb_config, files.clone(), host.clone());
@@ -127,8 +130,7 @@ impl Service {
         let meter = files.meter().clone();
         let listener = Listener::new(server, host.clone(), connections, on.clone(), meter);
         let (reload, reloads) = mpsc::channel(1);
-        let shares = Arc::<ShareConfigs>::default();
-        shares.set(&config.shares);
+        let shares = share_configs(config);
         let mut service = Self {
             usual_networks: UsualNetworkFile::restore(&listener.server, config.state_folder()),
             listener,
@@ -140,6 +142,7 @@ impl Service {
             reloads: Mutex::new(reloads),
             shares,
             caches,
+            user_volumes,
             nfs,
             workers,
             limits,
@@ -221,6 +224,7 @@ impl Service {
         self.tasks.push(tokio::spawn(networks));
         self.tasks.push(tokio::spawn(usage::follow(self.limits.clone())));
         self.tasks.push(tokio::spawn(tick_caches(self.caches.clone())));
+        self.tasks.push(tokio::spawn(tick_user_volumes(self.user_volumes.clone())));
         self.tasks.push(tokio::spawn(even_out(self.threads.assignments().clone())));
         self.tasks.push(tokio::spawn(self.host.interfaces().clone().follow()));
         self.tasks.push(tokio::spawn(self.nfs.clone().tick(nfs)));
@@ -257,6 +261,7 @@ impl Service {
             interfaces: self.host.interfaces().clone(),
             port: self.listening.first().map_or(0, SocketAddr::port),
             caches: self.caches.clone(),
+            user_volumes: self.user_volumes.clone(),
             features: observer.features.clone(),
             observer,
             shares: self.shares.clone(),
@@ -282,9 +287,8 @@ impl Service {
         let present = self.listener.server.config();
         self.limits.check(&config.shares).map_err(StartError)?;
         let now = SmbHost::now(&*self.host).instant;
-        let (names, backend) = (self.host.names(), &*self.backend);
-        let (caches, limits) = (&*self.caches, &*self.limits);
-        let carried = CarriedState { backend, caches, names, limits, now };
+        let (names, tables) = (self.host.names(), (&*self.caches, &*self.limits));
+        let carried = CarriedState::new((&self.backend, &self.user_volumes), tables, names, now);
         let (next, meters) = smb_config(config, present.server_guid, Some(&present), &carried)?;
         let tls = load_tls(config)?;
         let tickets = load_tickets(config)?;
@@ -305,6 +309,7 @@ impl Service {
         self.nfs.configure(config, &next);
         self.shares.set(&config.shares);
         self.listener.server.configure(next);
+        self.user_volumes.configure(plan.user_volumes, &config.shares);
         self.host.names().settle(&wanted);
         for connection in self.listener.server.end_refused_sessions() {
             self.listener.connections.cut(connection);
@@ -526,6 +531,18 @@ async fn tick_caches(caches: Arc<MetadataCaches>) {
     }
 }
 
+/// Closes unused volumes of shares whose path has variables, once a second.
+async fn tick_user_volumes(volumes: Arc<OpenUserVolumes>) {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        seconds.tick().await;
+        let volumes = volumes.clone();
+        if tokio::task::spawn_blocking(move || volumes.close_unused()).await.is_err() {
+            tracing::error!("a defect of this server: closing a user's directory panicked");
+        }
+    }
+}
+
 /// Opens the journal of persistent handles if any share is continuously available.
 fn open_journal(config: &ServerConfig, host: &ProcessHost) -> Result<Records, StartError> {
     if !config.shares.iter().any(|share| share.continuously_available) {
@@ -678,11 +695,30 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
 
 /// The backend, and state of shares that survives a reload.
 struct CarriedState<'a> {
-    backend: &'a dyn Backend,
+    backend: &'a Arc<dyn Backend>,
+    user_volumes: &'a Arc<OpenUserVolumes>,
     caches: &'a MetadataCaches,
     names: &'a Arc<HostNames>,
     limits: &'a LimitsBook,
     now: Instant,
+}
+
+impl<'a> CarriedState<'a> {
+    fn new(
+        (backend, user_volumes): (&'a Arc<dyn Backend>, &'a Arc<OpenUserVolumes>),
+        (caches, limits): (&'a MetadataCaches, &'a LimitsBook),
+        names: &'a Arc<HostNames>,
+        now: Instant,
+    ) -> Self {
+        Self { backend, user_volumes, caches, names, limits, now }
+    }
+}
+
+/// The shares for the admin API.
+fn share_configs(config: &ServerConfig) -> Arc<ShareConfigs> {
+    let shares = Arc::<ShareConfigs>::default();
+    shares.set(&config.shares);
+    shares
 }
 
 /// Builds the SMB configuration, and the meters of its shares in their order. Unchanged shares keep
@@ -728,28 +764,52 @@ fn open_share(
     present: Option<&Arc<Volume>>,
     carried: &CarriedState<'_>,
 ) -> Result<(Arc<SmbShare>, OpenedMeter), StartError> {
+    let mut user_volumes = None;
+    let (volume, meter) = match &share.template {
+        Some(template) => {
+            user_volumes = Some(volumes_of_users(share, template, carried));
+            (None, OpenedMeter { meter: Arc::new(NoSize), is_other_tree: false })
+        }
+        None => {
+            let (volume, meter) = open_volume(share, present, carried)?;
+            (Some(Arc::new(volume)), meter)
+        }
+    };
+    let share = SmbShare {
+        name: share.name.clone(),
+        comment: share.comment.clone(),
+        volume,
+        user_volumes,
+        encryption_required: share.encryption_required,
+        admission: admission(share, carried.names),
+        access_based_enumeration: share.hide_unreadable,
+        posix: share.posix,
+        time_machine: share.time_machine,
+        time_machine_max_bytes: share.time_machine_max_bytes,
+        listed: share.listed,
+        forced_user: share
+            .force_user
+            .as_deref()
+            .map(|user| forced_user(share, user))
+            .transpose()?,
+        forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
+        continuously_available: share.continuously_available,
+        always_stable: share.smb_stable == SmbStable::Always,
+    };
+    Ok((Arc::new(share), meter))
+}
+
+/// Opens a share's volume, or keeps `present` if it shows the same tree.
+fn open_volume(
+    share: &ShareConfig,
+    present: Option<&Arc<Volume>>,
+    carried: &CarriedState<'_>,
+) -> Result<(Volume, OpenedMeter), StartError> {
     let caches = carried.caches;
     let opened = carried.backend.open(&share.source());
     let OpenedBackend { vfs, snapshots, usage } =
         opened.map_err(|error| StartError(format!("share {}: {error}", share.name)))?;
-    let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-    let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
-    let options = VolumeOptions {
-        snapshots,
-        frozen: false,
-        streams: share.named_streams,
-        read_only: share.read_only,
-        case,
-        file_mode: share.file_mode,
-        directory_mode: share.directory_mode,
-        hidden_names: patterns(&share.hidden_names),
-        veto_names: patterns(&share.veto_names),
-        hide_unreadable: share.hide_unreadable,
-        absolute_links: share.absolute_links,
-        device_nodes: share.device_nodes,
-        size_limit_bytes: share.size_limit_bytes,
-        limits: Some(carried.limits.of(share, carried.now)),
-    };
+    let options = VolumeOptions { snapshots, ..options_of(share, carried) };
     let mut volume = Volume::new(with_latency(share, vfs), options);
     // A share on the same directory must keep the backend that its open files belong to. The path
     // alone does not prove this: another directory may stand there by now.
@@ -768,27 +828,48 @@ fn open_share(
         let cache = caches.over(&share.name, volume.vfs, share.metadata_cache_bytes);
         volume = Volume::cached(cache, volume.options);
     }
-    let share = SmbShare {
-        name: share.name.clone(),
-        comment: share.comment.clone(),
-        volume: Some(Arc::new(volume)),
-        encryption_required: share.encryption_required,
-        admission: admission(share, carried.names),
-        access_based_enumeration: share.hide_unreadable,
-        posix: share.posix,
-        time_machine: share.time_machine,
-        time_machine_max_bytes: share.time_machine_max_bytes,
-        listed: share.listed,
-        forced_user: share
-            .force_user
-            .as_deref()
-            .map(|user| forced_user(share, user))
-            .transpose()?,
-        forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
-        continuously_available: share.continuously_available,
-        always_stable: share.smb_stable == SmbStable::Always,
-    };
-    Ok((Arc::new(share), meter))
+    Ok((volume, meter))
+}
+
+/// Opens the volumes of a share whose path has variables.
+fn volumes_of_users(
+    share: &ShareConfig,
+    template: &PathTemplate,
+    carried: &CarriedState<'_>,
+) -> Arc<dyn smb::UserVolumes> {
+    Arc::new(ShareUserVolumes {
+        share: Arc::new(share.clone()),
+        template: template.clone(),
+        options: options_of(share, carried),
+        backend: carried.backend.clone(),
+        over: with_latency,
+        open: carried.user_volumes.clone(),
+        run_hook: home_hooks::run,
+        within: USER_VOLUME_WITHIN,
+        runtime: tokio::runtime::Handle::current(),
+    })
+}
+
+/// The options of a share's volume, without snapshots.
+fn options_of(share: &ShareConfig, carried: &CarriedState<'_>) -> VolumeOptions {
+    let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+    let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
+    VolumeOptions {
+        snapshots: None,
+        frozen: false,
+        streams: share.named_streams,
+        read_only: share.read_only,
+        case,
+        file_mode: share.file_mode,
+        directory_mode: share.directory_mode,
+        hidden_names: patterns(&share.hidden_names),
+        veto_names: patterns(&share.veto_names),
+        hide_unreadable: share.hide_unreadable,
+        absolute_links: share.absolute_links,
+        device_nodes: share.device_nodes,
+        size_limit_bytes: share.size_limit_bytes,
+        limits: Some(carried.limits.of(share, carried.now)),
+    }
 }
 
 /// Returns the backend, or for measurements one with added latency.
@@ -847,7 +928,10 @@ fn forced_group(share: &ShareConfig, group: &str) -> Result<u32, StartError> {
 fn descriptor_plan(config: &ServerConfig) -> Result<DescriptorPlan, StartError> {
     let limit = descriptors::raise_limit();
     let ServerConfig { connections_max, workers, shares, .. } = config;
-    let plan = DescriptorPlan::new(limit, *connections_max, *workers, shares.len());
+    let has_variables = shares.iter().any(|share| share.template.is_some());
+    let user_volumes = if has_variables { config.user_directories_max } else { 0 };
+    let shares = (shares.len(), user_volumes);
+    let plan = DescriptorPlan::new(limit, *connections_max, *workers, shares);
     plan.check().map_err(StartError)?;
     let DescriptorPlan { connections, opens, .. } = plan;
     if plan.is_small() {

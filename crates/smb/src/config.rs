@@ -3,7 +3,8 @@
 
 use crate::shares::admission::Admission;
 use crate::shares::user::SessionUser;
-use files::{Caller, Files, Volume};
+use crate::shares::user_volumes::UserVolumes;
+use files::{Caller, Files, Volume, VolumeOptions};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::Identity;
@@ -108,8 +109,10 @@ pub struct SmbShare {
     pub name: String,
     /// Shown beside the name.
     pub comment: String,
-    /// The volume; none for IPC$.
+    /// The volume; none for IPC$, and for a share whose volume depends on the user.
     pub volume: Option<Arc<Volume>>,
+    /// Opens the volume of each user, if it depends on the user.
+    pub user_volumes: Option<Arc<dyn UserVolumes>>,
     /// Refuse tree connects without encryption.
     pub encryption_required: bool,
     /// The users that may connect, and their access.
@@ -165,13 +168,20 @@ impl SmbShare {
     /// True for the IPC$ share.
     #[must_use]
     pub fn is_ipc(&self) -> bool {
-        self.volume.is_none()
+        self.volume.is_none() && self.user_volumes.is_none()
+    }
+
+    /// The options of its volume, or of the volume of each user; none for IPC$.
+    #[must_use]
+    pub fn volume_options(&self) -> Option<&VolumeOptions> {
+        let of_users = || self.user_volumes.as_ref().map(|volumes| volumes.options());
+        self.volume.as_ref().map(|volume| &volume.options).or_else(of_users)
     }
 
     /// True if its class permits multichannel.
     #[must_use]
     pub fn has_multichannel(&self) -> bool {
-        let limits = self.volume.as_ref().and_then(|volume| volume.options.limits.as_ref());
+        let limits = self.volume_options().and_then(|options| options.limits.as_ref());
         limits.is_none_or(|limits| limits.has_multichannel())
     }
 

@@ -40,4 +40,5 @@ pub use outgoing::transmit::FrameTransmit;
 pub use server::SmbServer;
 pub use shares::admission::{self, Accounts, Admission, NamedHosts, Network};
 pub use shares::holdings;
+pub use shares::user_volumes::{UserVolumeRefusal, UserVolumes, VolumeRequester};
 pub use wire::smb::Dialect;

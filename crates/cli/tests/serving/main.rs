@@ -5,6 +5,7 @@ mod admin;
 mod confinement;
 mod first_user;
 mod hoarding;
+mod homes;
 mod hostile;
 mod kill;
 mod logging;

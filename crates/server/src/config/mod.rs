@@ -14,6 +14,7 @@ mod logging;
 mod meaning;
 mod multichannel;
 mod nfs_clients;
+mod path_variables;
 mod raw;
 pub mod reference;
 mod share_warnings;
@@ -27,7 +28,9 @@ use crate::accounts::names::WantedNames;
 use crate::backend::{self, ShareSource};
 pub use crate::backend::{SnapshotTool, SnapshotsConfig};
 use crate::conn::connections::ConnectionTimeouts;
-use crate::limits::{CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX};
+use crate::limits::{
+    CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX, USER_VOLUMES_MAX,
+};
 use ::limits::Provision;
 pub use admin_address::AdminAddress;
 pub use default_addresses::{DefaultAddresses, default_addresses, has_ipv6};
@@ -37,6 +40,7 @@ pub use key_files::{KerberosKeys, TlsFiles};
 pub use logging::{AuditTarget, LogFormat, LogSettings, TraceTarget};
 pub use multichannel::MultichannelConfig;
 pub use nfs_clients::{NOBODY, NfsClients};
+pub use path_variables::{ParsedPath, PathTemplate, PathValues};
 use serde::Deserialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -227,8 +231,14 @@ fn stable_of(value: &str) -> Result<NfsStable, ConfigError> {
 pub struct ShareConfig {
     /// Name that clients use.
     pub name: String,
-    /// Directory.
+    /// Directory, as configured.
     pub path: PathBuf,
+    /// The path with its variables, if it has some: the directory then depends on the user.
+    pub template: Option<PathTemplate>,
+    /// Creates the directory of a user who has none.
+    pub create_home: bool,
+    /// Program and arguments that prepare a created directory.
+    pub on_new_home: Option<Vec<String>>,
     /// Line of the path in the file.
     pub line: Option<usize>,
     /// Description in share lists.
@@ -357,6 +367,8 @@ pub struct ServerConfig {
     pub guest: Option<String>,
     /// Maximum number of connections.
     pub connections_max: usize,
+    /// Maximum number of open directories of shares whose path has variables.
+    pub user_directories_max: usize,
     /// Memory for requests in flight and their replies.
     pub request_memory_bytes: u64,
     /// Timeouts of connections.
@@ -419,6 +431,7 @@ impl ServerConfig {
             kerberos: None,
             guest: None,
             connections_max: CONNECTIONS_MAX,
+            user_directories_max: USER_VOLUMES_MAX,
             request_memory_bytes: MEMORY_BYTES_MAX,
             patience: ConnectionTimeouts::default(),
             workers: crate::limits::WORKERS,
@@ -527,6 +540,9 @@ impl ShareConfig {
         Self {
             name: name.into(),
             path: path.into(),
+            template: None,
+            create_home: false,
+            on_new_home: None,
             line: None,
             comment: String::new(),
             read_only: false,
@@ -583,17 +599,28 @@ impl ShareConfig {
             || [&self.denied_users, &self.read_users, &self.write_users]
                 .iter()
                 .any(|users| !users.is_empty());
-        self.nfs.unwrap_or(!asks)
+        self.template.is_none() && self.nfs.unwrap_or(!asks)
     }
 
-    /// The settings that the share's backend needs.
+    /// The settings that the share's backend needs. If the path has variables, they are for the
+    /// directory above them.
     #[must_use]
     pub fn source(&self) -> ShareSource {
-        ShareSource {
+        let source = ShareSource {
             path: self.path.clone(),
             follows_links: !self.show_symlinks,
             snapshots: self.snapshots.clone(),
+        };
+        match &self.template {
+            Some(template) => ShareSource { path: template.base(), ..source },
+            None => source,
         }
+    }
+
+    /// The settings for one directory of a share whose path has variables.
+    #[must_use]
+    pub fn source_at(&self, path: &Path) -> ShareSource {
+        ShareSource { path: path.to_owned(), ..self.source() }
     }
 
     fn problem_outside(&self) -> Option<Problem> {

@@ -12,10 +12,13 @@ use super::values::{
 };
 use super::{
     ConfigError, Confinement, EncryptionSetting, KerberosKeys, KeyLines, NAME_CHARS_MAX, NfsSquash,
-    NfsStable, NfsTls, Ntlm, Problem, ServerConfig, ShareConfig, SigningSetting, SmbStable,
-    SnapshotTool, SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
+    NfsStable, NfsTls, Ntlm, ParsedPath, PathTemplate, Problem, ServerConfig, ShareConfig,
+    SigningSetting, SmbStable, SnapshotTool, SnapshotsConfig, TlsFiles, check_share_name,
+    parse_mode, same_name,
 };
-use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
+use crate::limits::{
+    LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, USER_VOLUMES_LIMIT_MAX, WORKERS_MAX,
+};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -31,6 +34,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "class",
     "comment",
     "continuously_available",
+    "create_home",
     "denied_users",
     "device_nodes",
     "directory_mode",
@@ -53,6 +57,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "nfs_stable",
     "smb_stable",
     "nfs_tls",
+    "on_new_home",
     "posix",
     "provisioned_gib",
     "provisioned_iops",
@@ -141,6 +146,7 @@ struct RawServer {
     confinement: Option<Confinement>,
     /// Maximum number of connections.
     connections_max: Option<Spanned<usize>>,
+    user_directories_max: Option<Spanned<usize>>,
     /// Seconds within which a connection must log on.
     logon_seconds: Option<Spanned<u64>>,
     /// Seconds after which a stalled client counts as gone.
@@ -243,6 +249,11 @@ struct RawShare {
     /// Persistent handles: opens survive a restart of the server.
     #[serde(default)]
     continuously_available: bool,
+    /// Creates the directory of a user who has none, if `path` has variables.
+    #[serde(default)]
+    create_home: bool,
+    /// Program and arguments that prepare a created directory.
+    on_new_home: Option<Vec<String>>,
     /// Clients see symbolic links and resolve them themselves, as Linux and macOS can.
     #[serde(default)]
     show_symlinks: bool,
@@ -392,6 +403,10 @@ impl ConfigInterpreter<'_> {
         if let Some(connections) = raw.connections_max {
             config.connections_max = self.bounded("connections_max", &connections, 1..=1_000_000);
         }
+        if let Some(directories) = raw.user_directories_max {
+            let range = 1..=USER_VOLUMES_LIMIT_MAX;
+            config.user_directories_max = self.bounded("user_directories_max", &directories, range);
+        }
         if let Some(seconds) = raw.logon_seconds {
             let seconds = self.bounded("logon_seconds", &seconds, 1..=LOGON_WITHIN_MAX.as_secs());
             config.patience.logon = Duration::from_secs(seconds);
@@ -461,17 +476,23 @@ impl ConfigInterpreter<'_> {
         if let Some(name) = &name {
             self.share_name(name, config);
         }
-        if let Some(path) = path.as_ref().filter(|path| !path.get_ref().is_absolute()) {
+        let is_relative = |path: &&Spanned<PathBuf>| {
+            !path.get_ref().is_absolute() && !path.get_ref().starts_with("%H")
+        };
+        if let Some(path) = path.as_ref().filter(is_relative) {
             let what = format!("path = {:?} must begin with /", path.get_ref());
             self.wrong(path.span(), what);
         }
         // The placeholders are of no consequence, since the file is refused.
         let line = path.as_ref().map(|path| line_of(self.text, path.span().start));
         let name = name.map_or_else(String::new, Spanned::into_inner);
-        let path = path.map_or_else(|| PathBuf::from("/"), Spanned::into_inner);
+        let (path, template) = path.map_or((PathBuf::from("/"), None), |path| self.path(path));
         let path = path.as_path();
         let mut share = ShareConfig::new(&name, path);
         share.line = line;
+        share.template = template;
+        share.create_home = raw.create_home;
+        share.on_new_home = raw.on_new_home.take();
         share.snapshots = self.snapshots(&raw, path, &at);
         self.names_and_hosts(&raw, &mut share);
         self.nfs_terms(&raw, &mut share);
@@ -508,6 +529,18 @@ impl ConfigInterpreter<'_> {
             }
         }
         config.shares.push(share);
+    }
+
+    /// The path, and its variables if it has some.
+    fn path(&mut self, path: Spanned<PathBuf>) -> (PathBuf, Option<PathTemplate>) {
+        match PathTemplate::parse(path.get_ref()) {
+            Ok(ParsedPath::Template(template)) => (path.into_inner(), Some(template)),
+            Ok(ParsedPath::Fixed(fixed)) => (fixed, None),
+            Err(what) => {
+                self.wrong(path.span(), what);
+                (path.into_inner(), None)
+            }
+        }
     }
 
     fn share_name(&mut self, name: &Spanned<String>, config: &ServerConfig) {

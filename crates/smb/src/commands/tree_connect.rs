@@ -7,6 +7,7 @@ use crate::observe::failure_report::report_share_gone;
 use crate::request::context::{HandlerOutcome, Request, ResponseParts, malformed};
 use crate::shares::tree::AdmittedShare;
 use crate::shares::user::SessionUser;
+use crate::shares::user_volumes::{HOMES, UserVolumeRefusal, VolumeRequester};
 use files::{Access, VolumeOptions};
 use meter::ShareId;
 use std::net::IpAddr;
@@ -41,13 +42,15 @@ async fn connect(
     request.related.counted = counted;
     let session = request.session()?;
     let user = session.user();
-    let admitted = admit(share, counted, &user, request.shared.facts.peer.ip())?;
-    let share = &admitted.share;
+    let peer = request.shared.facts.peer.ip();
+    check_admission(&share, &user, peer)?;
     // Every eavesdropper knows the keys of a guest or anonymous session.
     let has_keys = session.sealing.is_some() && session.has_proven_keys();
     if share.encryption_required && !has_keys {
         return Err(NtStatus::ACCESS_DENIED);
     }
+    let admitted = grant(for_user(share, &user, peer).await?, counted, &user);
+    let share = &admitted.share;
     if share.volume.as_ref().is_some_and(|volume| volume.is_gone()) {
         let host = &*request.server.host;
         let (facts, message) = (request.shared.facts, request.header.message_id);
@@ -75,19 +78,41 @@ async fn await_host_look_up(request: &Request<'_>, share: &SmbShare) {
     }
 }
 
-/// The share with this user's access from this address.
-fn admit(
+/// Checks that this user may connect from this address.
+fn check_admission(share: &SmbShare, user: &SessionUser, peer: IpAddr) -> Result<(), NtStatus> {
+    let admission = &share.admission;
+    let is_admitted = admission.admits_host(peer) == Some(true)
+        && admission.admits(&user.account, user.is_proven());
+    if is_admitted { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+}
+
+/// The share with the volume of one user, if its volume depends on the user.
+async fn for_user(
     share: Arc<SmbShare>,
-    counted: ShareId,
     user: &SessionUser,
     peer: IpAddr,
-) -> Result<AdmittedShare, NtStatus> {
-    let admission = &share.admission;
-    if admission.admits_host(peer) != Some(true)
-        || !admission.admits(&user.account, user.is_proven())
-    {
-        return Err(NtStatus::ACCESS_DENIED);
+) -> Result<Arc<SmbShare>, NtStatus> {
+    let Some(volumes) = &share.user_volumes else { return Ok(share) };
+    // Anyone may claim the name of a guest.
+    if !user.is_proven() {
+        return Err(UserVolumeRefusal::Denied.status());
     }
+    let identity = &user.account.caller.identity;
+    let forced = share.forced(&user.account.caller);
+    let requester = VolumeRequester {
+        account: user.account.name.clone(),
+        uid: identity.uid,
+        gid: identity.gid,
+        forced: forced.map(|forced| (forced.identity.uid, forced.identity.gid)),
+        peer: peer.to_canonical(),
+    };
+    let volume = volumes.open(requester).await.map_err(UserVolumeRefusal::status)?;
+    Ok(Arc::new(SmbShare { volume: Some(volume), user_volumes: None, ..(*share).clone() }))
+}
+
+/// The share with this user's access.
+fn grant(share: Arc<SmbShare>, counted: ShareId, user: &SessionUser) -> AdmittedShare {
+    let admission = &share.admission;
     let volume = share.volume.as_ref().map(|volume| {
         let read_only = !admission.may_write(&user.account, !volume.options.read_only);
         if read_only == volume.options.read_only {
@@ -98,7 +123,7 @@ fn admit(
         Arc::new(volume.with_options(options))
     });
     let forced = share.forced(&user.account.caller);
-    Ok(AdmittedShare { share, volume, forced, counted })
+    AdmittedShare { share, volume, forced, counted }
 }
 
 fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<SmbShare>, NtStatus> {
@@ -114,8 +139,13 @@ fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<SmbShare>, NtSta
     if name.eq_ignore_ascii_case("IPC$") {
         return Ok(request.server.ipc().clone());
     }
-    let share = request.server.config().share(name).cloned();
-    share.ok_or(NtStatus::BAD_NETWORK_NAME)
+    let config = request.server.config();
+    let share = config.share(name).or_else(|| {
+        let user = request.session().ok()?.user();
+        let is_own = user.is_proven() && user.account.name.to_lowercase() == name.to_lowercase();
+        config.share(HOMES).filter(|homes| is_own && homes.user_volumes.is_some())
+    });
+    share.cloned().ok_or(NtStatus::BAD_NETWORK_NAME)
 }
 
 fn response(share: &SmbShare, max_access: Access, persists: bool) -> TreeConnectResponse {

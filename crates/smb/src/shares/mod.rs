@@ -7,3 +7,4 @@ pub mod admission;
 pub mod holdings;
 pub mod tree;
 pub mod user;
+pub mod user_volumes;

@@ -201,6 +201,16 @@ pub(super) const SERVER: &[ConfigKey] = &[
         text: "Maximum number of connections.",
     },
     ConfigKey {
+        name: "user_directories_max",
+        form: "a number from 1 to 65536",
+        default: Is("1024"),
+        counts: Reload,
+        text: "Maximum number of open directories of shares whose `path` has variables. A directory \
+               is open while a client is connected to it. Further users are refused, and the log \
+               says so. Each takes some descriptors of the limit of open files, which may reduce the \
+               number.",
+    },
+    ConfigKey {
         name: "logon_seconds",
         form: "a number from 1 to 600",
         default: Is("30"),

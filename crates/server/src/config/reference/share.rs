@@ -17,7 +17,36 @@ pub(super) const SHARE: &[ConfigKey] = &[
         form: "a path that begins with `/`",
         default: Needed,
         counts: Reload,
-        text: "The directory.",
+        text: "The directory. It may depend on the user: `%U` is the user's name without a domain, \
+               `%G` the name of the user's primary group, `%I` the client's address, and `%H`, at \
+               the beginning, the home directory of the user's system account; `%%` is a `%`. Each \
+               user then connects an own directory, as with `path = \"/home/%U\"`. The server \
+               follows no symbolic link from the first variable on, and refuses a directory of `%U` \
+               or `%H` that belongs to neither the user nor root. In a share named `homes` each \
+               user also reaches it by the user's name, as `\\\\server\\alice`. Such a share has no \
+               metadata cache, no size and no guests, and is not exported by NFS. See [home \
+               directories](user/home-directories.md).",
+    },
+    ConfigKey {
+        name: "create_home",
+        form: "`true` or `false`",
+        default: Is("false"),
+        counts: Reload,
+        text: "Create the directory of a user who has none at the first connection, with mode 0700 \
+               and the user as its owner. Needs `%U` or `%H` in `path`. The directory above it must \
+               exist, and belong to root alone.",
+    },
+    ConfigKey {
+        name: "on_new_home",
+        form: "a list, as `[\"/usr/local/sbin/new-home\", \"--quota=10G\"]`",
+        default: Described("none"),
+        counts: Restart,
+        text: "Program that prepares a directory which `create_home` has created, with its \
+               arguments, without a shell. It runs as root, once, with `ANABRANCH_USER`, \
+               `ANABRANCH_HOME`, `ANABRANCH_SHARE` and `ANABRANCH_CLIENT` (the client's address) as \
+               its environment, and without output. The user connects after it has exited with \
+               status 0. Otherwise, or after a minute, the user is refused, the log says why, and \
+               the directory is removed if it is empty.",
     },
     ConfigKey {
         name: "comment",

@@ -34,14 +34,10 @@ const CASES: &[FieldCase] = &[
                guest ok = no\nread only = yes\ncreate mask = 0700\n\
                [print$]\ncomment = Drivers\npath = /var/lib/samba/printers\nbrowseable = yes\n\
                read only = yes\nguest ok = no\n",
-        shares: &["alice", "bob"],
-        has: &[
-            "smb = [\"0.0.0.0:445\", \"[::]:445\"]",
-            "path = \"/home/alice\"",
-            "users = [\"bob\"]",
-        ],
+        shares: &["homes"],
+        has: &["smb = [\"0.0.0.0:445\", \"[::]:445\"]", "path = \"%H\"", "listed = \"nobody\""],
         lacks: &["print"],
-        remarks: &["[homes] became one share for each imported user", "[printers] was omitted"],
+        remarks: &["[printers] was omitted"],
     },
     FieldCase {
         name: "router with two networks",
