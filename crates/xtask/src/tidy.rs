@@ -60,8 +60,9 @@ const THREAD_STATE: [(&str, &str); 6] = [
 ];
 
 /// Crates of the workspace on which each crate may depend.
-pub const DIRECTION: [(&str, &[&str]); 23] = [
+pub const DIRECTION: [(&str, &[&str]); 24] = [
     ("gss", &[]),
+    ("discovery", &[]),
     ("sync", &[]),
     ("sockets", &["sync"]),
     ("acl", &[]),
@@ -81,6 +82,7 @@ pub const DIRECTION: [(&str, &[&str]); 23] = [
         "server",
         &[
             "wire",
+            "discovery",
             "files",
             "gss",
             "limits",
@@ -100,7 +102,19 @@ pub const DIRECTION: [(&str, &[&str]); 23] = [
     ("sim", &["wire", "files", "meter", "nfs", "smb", "vfs", "vfs-cache", "sync"]),
     (
         "fuzz",
-        &["acl", "client", "files", "meter", "nfs", "smb", "vfs", "vfs-local", "wire", "sync"],
+        &[
+            "acl",
+            "client",
+            "discovery",
+            "files",
+            "meter",
+            "nfs",
+            "smb",
+            "vfs",
+            "vfs-local",
+            "wire",
+            "sync",
+        ],
     ),
     ("xtask", &["wire", "sync"]),
 ];
