@@ -1,6 +1,6 @@
 //! Served volumes and the users that access them.
 
-use crate::NamePatterns;
+use crate::{FileAudit, NamePatterns};
 use acl::{Access, AccessToken, Sid};
 use limits::ShareLimits;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub mod dos {
 /// A user as the file layer sees it. Shared by `Arc`, immutable.
 #[derive(Clone, Debug)]
 pub struct Caller {
+    /// Name of the logon; none for a caller without one.
+    pub name: Option<Arc<str>>,
     /// Identity for the backend.
     pub identity: Identity,
     /// Token for security descriptors.
@@ -49,7 +51,13 @@ impl Caller {
             groups,
             ..AccessToken::default()
         };
-        Self { identity, token }
+        Self { name: None, identity, token }
+    }
+
+    /// The same user, with the name of a logon.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Self {
+        Self { name: Some(name.into()), ..self.clone() }
     }
 
     /// Whether the user is root, which is granted everything.
@@ -90,6 +98,8 @@ pub struct VolumeOptions {
     pub limits: Option<Arc<ShareLimits>>,
     /// Snapshots of the volume.
     pub snapshots: Option<Arc<dyn Snapshots>>,
+    /// Audit of its operations, if any are audited.
+    pub audit: Option<Arc<FileAudit>>,
 }
 
 impl Default for VolumeOptions {
@@ -109,6 +119,7 @@ impl Default for VolumeOptions {
             frozen: false,
             limits: None,
             snapshots: None,
+            audit: None,
         }
     }
 }

@@ -869,6 +869,7 @@ fn options_of(share: &ShareConfig, carried: &CarriedState<'_>) -> VolumeOptions 
         device_nodes: share.device_nodes,
         size_limit_bytes: share.size_limit_bytes,
         limits: Some(carried.limits.of(share, carried.now)),
+        audit: None,
     }
 }
 

@@ -210,7 +210,11 @@ impl SmbShare {
     #[must_use]
     pub fn forced(&self, caller: &Caller) -> Option<Arc<Caller>> {
         let base = self.forced_user.as_deref();
-        let Some(gid) = self.forced_group else { return self.forced_user.clone() };
+        // An audit reports the user that logged on.
+        let name = caller.name.clone();
+        let Some(gid) = self.forced_group else {
+            return base.map(|base| Arc::new(Caller { name, ..base.clone() }));
+        };
         let mut identity = base.unwrap_or(caller).identity.clone();
         let own = std::mem::replace(&mut identity.gid, gid);
         // A forced group removes none of the user's own groups.
@@ -220,7 +224,7 @@ impl SmbShare {
         identity.groups.retain(|g| *g != gid);
         identity.groups.sort_unstable();
         identity.groups.truncate(Identity::GROUPS_MAX);
-        Some(Arc::new(Caller::of(identity)))
+        Some(Arc::new(Caller { name, ..Caller::of(identity) }))
     }
 }
 

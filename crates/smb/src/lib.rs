@@ -28,6 +28,7 @@ pub use conn::chain::{FrameJob, JobOutput};
 pub use conn::close::SmbCloseReason;
 pub use conn::connection::SmbConn;
 pub use conn::signatures::SignatureCheck;
+pub use conversion::status::status_name;
 pub use conversion::{extended_attributes, names, reparse};
 pub use extensions::{posix, previous_versions};
 pub use host::{Account, HostTime, InterfaceFact, RequestFailure, RequestFailureKind, SmbHost};

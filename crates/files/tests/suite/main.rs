@@ -8,6 +8,7 @@ mod access;
 mod attributes;
 mod create;
 mod delegations;
+mod file_audit;
 mod frozen_times;
 mod harness;
 mod holes;
