@@ -37,7 +37,7 @@ use crate::state::usual_networks::{self, UsualNetworkFile};
 use crate::supervisor::{ActivityCounter, PassedSockets, Pulse};
 use crate::user_volumes::{NoSize, OpenUserVolumes, ShareUserVolumes};
 use crate::workers::WorkerPool;
-use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
+use files::{Caller, FileAudit, FileEventSink, Files, NamePatterns, Volume, VolumeOptions};
 use meter::Meter;
 use smb::{Accounts, Admission, SmbHost, SmbServer, SmbShare};
 use std::net::SocketAddr;
@@ -114,9 +114,10 @@ impl Service {
         let caches = Arc::new(MetadataCaches::new(plan.kept_nodes));
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
         let now = SmbHost::now(&*host).instant;
-        let names = host.names();
         let user_volumes = Arc::new(OpenUserVolumes::new(plan.user_volumes, &config.shares));
-        let carried = CarriedState::new((&backend, &user_volumes), (&caches, &limits), names, now);
+        let (audit, exported) = open_audit(config)?;
+        let (tables, services) = ((&*caches, &*limits), (host.names(), audit.as_ref()));
+        let carried = CarriedState::new((&backend, &user_volumes), tables, services, now);
         let (smb_config, meters) = smb_config(config, guid, None, &carried)?;
         limits.apply(&config.shares, meters, now);
         let server = SmbServer::new(smb_config, files.clone(), host.clone());
@@ -130,7 +131,6 @@ impl Service {
         let meter = files.meter().clone();
         let listener = Listener::new(server, host.clone(), connections, on.clone(), meter);
         let (reload, reloads) = mpsc::channel(1);
-        let shares = share_configs(config);
         let mut service = Self {
             usual_networks: UsualNetworkFile::restore(&listener.server, config.state_folder()),
             listener,
@@ -140,20 +140,20 @@ impl Service {
             admin: None,
             pointer: None,
             reloads: Mutex::new(reloads),
-            shares,
+            shares: share_configs(config),
             caches,
             user_volumes,
             nfs,
             workers,
             limits,
             pulse: Arc::default(),
-            audit: None,
+            audit,
             traces: Arc::default(),
             tasks: Vec::new(),
             threads,
         };
-        let observer = service.observe(config, &files);
-        service.start_exports(config, &files, &observer.exported)?;
+        let observer = service.observe(config, &files, exported);
+        service.start_exports(config, &files, &observer.exported);
         service.tasks.push(tokio::spawn(observer.clone().follow()));
         if let Some(socket) = admin_socket(config.admin.as_ref(), passed.admin)? {
             service.start_admin(socket, config, observer, reload)?;
@@ -169,26 +169,29 @@ impl Service {
         Ok(service)
     }
 
-    /// Starts the audit log and the trace exporter as configured.
+    /// Connects the audit log, and starts the trace exporter as configured.
     fn start_exports(
         &mut self,
         config: &ServerConfig,
         files: &Files,
         exported: &Arc<ExportCounters>,
-    ) -> Result<(), StartError> {
+    ) {
         let meter = files.meter();
-        self.audit = Audit::open(&config.log.audit, exported.clone()).map_err(StartError)?;
         if let Some(audit) = &self.audit {
             meter.set_audit(audit.clone());
         }
         self.traces.configure(config.log.traces.clone(), config.log.slow_request, meter);
         let follow = self.traces.clone().follow(meter.clone(), exported.clone());
         self.tasks.push(tokio::spawn(follow));
-        Ok(())
     }
 
     /// Builds the observer, which gathers the state for metrics and the admin API.
-    fn observe(&self, config: &ServerConfig, files: &Arc<Files>) -> Arc<Observer> {
+    fn observe(
+        &self,
+        config: &ServerConfig,
+        files: &Arc<Files>,
+        exported: Arc<ExportCounters>,
+    ) -> Arc<Observer> {
         let (server, nfs) = (self.listener.server.clone(), self.nfs.server.clone());
         let mut features = features(&self.caches);
         let (of_smb, of_nfs) = (server.clone(), nfs.clone());
@@ -207,7 +210,7 @@ impl Service {
             ports: listening.map(SocketAddr::port).collect(),
             shares: Arc::default(),
             cpu_times: Arc::default(),
-            exported: Arc::default(),
+            exported,
             limits: self.limits.clone(),
         })
     }
@@ -288,7 +291,8 @@ impl Service {
         self.limits.check(&config.shares).map_err(StartError)?;
         let now = SmbHost::now(&*self.host).instant;
         let (names, tables) = (self.host.names(), (&*self.caches, &*self.limits));
-        let carried = CarriedState::new((&self.backend, &self.user_volumes), tables, names, now);
+        let services = (names, self.audit.as_ref());
+        let carried = CarriedState::new((&self.backend, &self.user_volumes), tables, services, now);
         let (next, meters) = smb_config(config, present.server_guid, Some(&present), &carried)?;
         let tls = load_tls(config)?;
         let tickets = load_tickets(config)?;
@@ -701,16 +705,28 @@ struct CarriedState<'a> {
     names: &'a Arc<HostNames>,
     limits: &'a LimitsBook,
     now: Instant,
+    /// Receiver of audited file operations, if there is an audit log.
+    file_events: Option<Arc<dyn FileEventSink>>,
+}
+
+/// Opens the audit log as configured, with the counters of the exporters.
+fn open_audit(
+    config: &ServerConfig,
+) -> Result<(Option<Arc<Audit>>, Arc<ExportCounters>), StartError> {
+    let exported = Arc::<ExportCounters>::default();
+    let audit = Audit::open(&config.log.audit, exported.clone()).map_err(StartError)?;
+    Ok((audit, exported))
 }
 
 impl<'a> CarriedState<'a> {
     fn new(
         (backend, user_volumes): (&'a Arc<dyn Backend>, &'a Arc<OpenUserVolumes>),
         (caches, limits): (&'a MetadataCaches, &'a LimitsBook),
-        names: &'a Arc<HostNames>,
+        (names, audit): (&'a Arc<HostNames>, Option<&Arc<Audit>>),
         now: Instant,
     ) -> Self {
-        Self { backend, user_volumes, caches, names, limits, now }
+        let file_events = audit.map(|audit| audit.file_events());
+        Self { backend, user_volumes, caches, names, limits, now, file_events }
     }
 }
 
@@ -869,8 +885,17 @@ fn options_of(share: &ShareConfig, carried: &CarriedState<'_>) -> VolumeOptions 
         device_nodes: share.device_nodes,
         size_limit_bytes: share.size_limit_bytes,
         limits: Some(carried.limits.of(share, carried.now)),
-        audit: None,
+        audit: file_audit(share, carried.file_events.as_ref()),
     }
+}
+
+/// The audit of a share's file operations, if it audits any.
+fn file_audit(
+    share: &ShareConfig,
+    events: Option<&Arc<dyn FileEventSink>>,
+) -> Option<Arc<FileAudit>> {
+    let events = events.filter(|_| !share.audit.is_empty())?;
+    Some(Arc::new(FileAudit::new(&share.name, share.audit, events.clone())))
 }
 
 /// Returns the backend, or for measurements one with added latency.

@@ -3,6 +3,7 @@
 
 mod admin;
 mod confinement;
+mod file_audit;
 mod first_user;
 mod hoarding;
 mod homes;

@@ -35,6 +35,7 @@ use ::limits::Provision;
 pub use admin_address::AdminAddress;
 pub use default_addresses::{DefaultAddresses, default_addresses, has_ipv6};
 pub use export_line::ExportLine;
+use files::FileAuditKinds;
 pub use host_rule::{HostRule, NamePattern};
 pub use key_files::{KerberosKeys, TlsFiles};
 pub use logging::{AuditTarget, LogFormat, LogSettings, TraceTarget};
@@ -324,6 +325,8 @@ pub struct ShareConfig {
     pub nfs_tls: NfsTls,
     /// Whether NFS clients must use a reserved source port; `None` inherits the server's setting.
     pub reserved_ports: Option<bool>,
+    /// Kinds of file operations that the audit log gets.
+    pub audit: FileAuditKinds,
 }
 
 /// A checked configuration.
@@ -530,6 +533,11 @@ fn hosts_of(key: &str, value: &str) -> Result<Vec<HostRule>, ConfigError> {
     values::parse_hosts(key, value.split('+')).map_err(ConfigError::of)
 }
 
+/// Parses kinds of audited operations on the command line, separated by plus signs.
+fn audit_of(value: &str) -> Result<FileAuditKinds, ConfigError> {
+    values::parse_audit(value.split('+')).map_err(ConfigError::of)
+}
+
 /// Parses a list of networks on the command line, separated by plus signs.
 fn networks_of(key: &str, value: &str) -> Result<Vec<smb::Network>, ConfigError> {
     values::parse_networks(key, value.split('+')).map_err(ConfigError::of)
@@ -585,6 +593,7 @@ impl ShareConfig {
             nfs_stable: NfsStable::default(),
             nfs_tls: NfsTls::default(),
             reserved_ports: None,
+            audit: FileAuditKinds::default(),
         }
     }
 
@@ -680,6 +689,7 @@ impl ShareConfig {
             }
             "smb_stable" => self.smb_stable = smb_stable_of(value)?,
             "reserved_ports" => self.reserved_ports = Some(flag()?),
+            "audit" => self.audit = audit_of(value)?,
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),
             "denied_users" => self.denied_users = list(),

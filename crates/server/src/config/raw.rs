@@ -8,7 +8,7 @@ use super::multichannel::RawMultichannel;
 use super::nfs_clients;
 use super::tolerant::{self, Faults};
 use super::values::{
-    parse_cache, parse_hosts, parse_listed, parse_networks, parse_patterns, parse_size,
+    parse_audit, parse_cache, parse_hosts, parse_listed, parse_networks, parse_patterns, parse_size,
 };
 use super::{
     ConfigError, Confinement, EncryptionSetting, KerberosKeys, KeyLines, NAME_CHARS_MAX, NfsSquash,
@@ -29,6 +29,7 @@ use toml::Spanned;
 /// Share keys that the command line can set.
 pub const SHARE_KEYS: &[&str] = &[
     "absolute_links",
+    "audit",
     "backend_latency_us",
     "case_sensitive",
     "class",
@@ -230,6 +231,8 @@ struct RawShare {
     /// Clients may store symbolic links to targets outside of the share.
     #[serde(default)]
     absolute_links: bool,
+    /// Kinds of file operations that the audit log gets.
+    audit: Option<Spanned<Vec<String>>>,
     /// NFS clients with uid 0 may create device nodes.
     #[serde(default)]
     device_nodes: bool,
@@ -586,6 +589,9 @@ impl ConfigInterpreter<'_> {
         }
         if let Some(list) = &raw.veto_names {
             share.veto_names = self.meant(list.span(), parse_patterns("veto_names", texts(list)));
+        }
+        if let Some(list) = &raw.audit {
+            share.audit = self.meant(list.span(), parse_audit(texts(list)));
         }
         if let Some(text) = &raw.listed {
             share.listed = self.meant(text.span(), parse_listed(text.get_ref()));

@@ -246,12 +246,16 @@ fn command_line_sets_the_same_keys_as_the_file() {
         ("size_limit", "10 GiB"),
         ("metadata_cache", "1 GiB"),
         ("backend_latency_us", "1000"),
+        ("audit", "create+refused"),
     ] {
         share.set(key, value).unwrap();
     }
     assert_eq!((share.file_mode, share.directory_mode, share.read_only), (0o600, 0o700, true));
     assert_eq!((share.posix, share.time_machine), (false, true));
     assert!(share.absolute_links && share.device_nodes);
+    assert!(share.audit.contains(files::FileAuditKind::Refused));
+    let unknown = share.set("audit", "create+execute").unwrap_err().to_string();
+    assert!(unknown.contains("attributes, create, delete, open"), "{unknown}");
     assert_eq!(share.users.as_deref(), Some(&["alice".to_owned(), "bob".to_owned()][..]));
     assert_eq!(share.write_users, ["alice", "@writers"]);
     assert_eq!(share.reserved_ports, Some(false));

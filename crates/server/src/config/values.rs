@@ -1,18 +1,33 @@
 //! Parsers of single share keys.
 
 use super::{
-    EncryptionSetting, HostRule, NfsTls, Ntlm, PathTemplate, Problem, ServerConfig, ShareConfig,
-    SigningSetting, SnapshotTool,
+    AuditTarget, EncryptionSetting, HostRule, NfsTls, Ntlm, PathTemplate, Problem, ServerConfig,
+    ShareConfig, SigningSetting, SnapshotTool,
 };
 use crate::accounts::system_users;
 use crate::limits::HOME_HOOK_ARGUMENTS_MAX;
 use crate::metadata_cache::BUDGET_BYTES_MAX;
+use files::{FileAuditKind, FileAuditKinds};
 use smb::{Network, ShareVisibility};
 use std::path::Path;
 
 /// Maximum length of a name pattern in characters, and maximum number of patterns of a share.
 const PATTERN_CHARS_MAX: usize = 255;
 const PATTERNS_MAX: usize = 256;
+
+/// Parses the kinds of audited file operations.
+pub(super) fn parse_audit<'a>(
+    kinds: impl IntoIterator<Item = &'a str>,
+) -> Result<FileAuditKinds, String> {
+    let parse = |text: &str| {
+        let found = FileAuditKind::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = FileAuditKind::ALL.iter().map(|kind| kind.name()).collect();
+            format!("audit has {text:?}; the kinds of operations are {}", names.join(", "))
+        })
+    };
+    kinds.into_iter().map(parse).collect()
+}
 
 /// Parses name patterns, each for one path component.
 pub(super) fn parse_patterns<'a>(
@@ -133,6 +148,11 @@ impl ShareConfig {
             wrong.push(format!(
                 "share {name}: encryption_required conflicts with NFS without TLS; \
                                 set nfs_tls = \"required\", or remove nfs"
+            ));
+        }
+        if !self.audit.is_empty() && config.log.audit == AuditTarget::Off {
+            wrong.push(format!(
+                "share {name}: audit needs the audit log; set audit in [log] to \"log\" or a file"
             ));
         }
         if self.guest_ok && config.guest.is_none() {

@@ -354,8 +354,8 @@ pub(super) const LOG: &[ConfigKey] = &[
         default: Is("\"off\""),
         counts: Restart,
         text: "Destination of the audit log: session setups, tree connects, denied accesses and \
-               session ends, each as one line of JSON. Excess events of one source are only \
-               counted. A reload reopens the file, so it can be rotated before.",
+               session ends, and the file operations that `audit` of a share lists, each as one \
+               line of JSON. Excess events of one source are only counted. A reload reopens the file, so it can be rotated before.",
     },
     ConfigKey {
         name: "slow_request_ms",

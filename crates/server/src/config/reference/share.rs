@@ -191,6 +191,23 @@ pub(super) const SHARE: &[ConfigKey] = &[
                `nfs_squash` must not map root; no other setting permits it.",
     },
     ConfigKey {
+        name: "audit",
+        form: "a list of `\"attributes\"`, `\"create\"`, `\"delete\"`, `\"open\"`, \
+               `\"permissions\"`, `\"read\"`, `\"refused\"`, `\"rename\"`, `\"write\"`",
+        default: Is("[]"),
+        counts: Reload,
+        text: "File operations that the audit log records, over SMB and NFS alike; `audit` in \
+               `[log]` says where. `create`: new files, directories, links and special files. \
+               `delete`: removed names and streams, also by a rename over them. `rename`: changed \
+               names. `write`: the first change of data or size by each open, and opens that \
+               discard data. `read`: the first read by each open. `open`: opens of existing files \
+               and directories. `permissions`: changes of mode, owner and access control list. \
+               `attributes`: changes of times, DOS attributes and extended attributes. `refused`: \
+               operations of any kind that are refused for lack of a right, whether or not their \
+               kind is listed. A connected SMB client is audited by a changed list once it connects \
+               to the share again.",
+    },
+    ConfigKey {
         name: "nfs",
         form: "`true` or `false`",
         default: Described("`true`, unless its users are restricted or encryption is required"),

@@ -50,6 +50,8 @@ pub struct Moment<'a> {
     pub traces_sent: u64,
     /// Events that the audit log has left out.
     pub audit_suppressed: u64,
+    /// Audited file operations that the audit log has lost.
+    pub file_events_lost: u64,
     /// Lines that the log lacks.
     pub log: LogCounts,
 }
@@ -143,6 +145,7 @@ mod tests {
             cpu_times: &[(1, Stage::Io, 0.25)],
             traces_sent: 0,
             audit_suppressed: 0,
+            file_events_lost: 0,
             log: LogCounts::default(),
         })
     }

@@ -356,6 +356,12 @@ const CLIENTS: &[Metric] = &[
         |m, lines| lines.put(&[], m.audit_suppressed),
     ),
     counter(
+        "anabranch_audit_file_operations_lost_total",
+        &[],
+        "Audited file operations for which the audit log had no room; a record has their number.",
+        |m, lines| lines.put(&[], m.file_events_lost),
+    ),
+    counter(
         "anabranch_log_lines_dropped_total",
         &[],
         "Log lines that could not be written, because the disk is full or the reader has stopped.",
