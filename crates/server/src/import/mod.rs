@@ -6,6 +6,7 @@
 mod draft;
 mod draft_client;
 mod exports;
+mod file_audit;
 mod ganesha;
 mod homes;
 mod host_lists;

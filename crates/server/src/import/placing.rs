@@ -3,6 +3,7 @@
 //! A share is omitted if it would be open to more clients or users than before.
 
 use super::draft::{Draft, one_line};
+use super::file_audit::{self, ConvertedAudit};
 use super::meaning::SmbConfConverter;
 use super::text::squeezed;
 use super::{ImportRemark, RemarkWeight, shadow_copies};
@@ -149,6 +150,18 @@ impl SmbConfConverter<'_> {
         }
     }
 
+    /// Samba's audit modules write to the system log, and so does the audit log here.
+    fn settle_audit(&mut self, draft: &mut Draft, converted: ConvertedAudit) {
+        let place = draft.modules_place.clone().unwrap_or_else(|| draft.place.clone());
+        if !converted.unknown.is_empty() {
+            let names = one_line(&converted.unknown.join(" "));
+            let what = format!("[{}]: full_audit: {names} have no audit records", draft.name);
+            self.lose_at(&place, &what);
+        }
+        draft.audit = converted.kinds;
+        self.any_audit |= !draft.audit.is_empty();
+    }
+
     /// Converts options of VFS modules, which have no effect without their module.
     fn settle_modules(&mut self, draft: &mut Draft, path: &str) {
         let has = |name: &str| draft.modules.iter().any(|module| module == name);
@@ -156,10 +169,14 @@ impl SmbConfConverter<'_> {
             draft.time_machine = false;
             draft.time_machine_max_bytes = None;
         }
+        let (has_shadow_copy2, has_snapper) = (has("shadow_copy2"), has("snapper"));
+        if let Some(converted) = file_audit::of_modules(&draft.modules, &draft.full_audit) {
+            self.settle_audit(draft, converted);
+        }
         let path = Path::new(path);
-        let found = if has("shadow_copy2") {
+        let found = if has_shadow_copy2 {
             shadow_copies::of_shadow_copy2(&draft.shadow, path, self.facts)
-        } else if has("snapper") {
+        } else if has_snapper {
             shadow_copies::of_snapper(path, self.facts)
         } else {
             return;

@@ -48,6 +48,10 @@ impl SmbConfConverter<'_> {
                 let why = "msdfs proxy refers clients to another server, and DFS is not supported";
                 draft.refused = Some(why.into());
             }
+            "full_audit:success" | "full_audit:failure" => {
+                let option = parameter.key.trim_start_matches("full_audit:");
+                drop(draft.full_audit.insert(option.into(), value.into()));
+            }
             key => match key.strip_prefix("shadow:") {
                 Some(option) => drop(draft.shadow.insert(option.into(), value.into())),
                 None => return false,

@@ -179,18 +179,18 @@ fruit:time machine = yes
     for (line, part) in [
         (5, "vfs object fruit: "),
         (5, "vfs object recycle: deletes are final"),
-        (5, "vfs object full_audit: file operations are not logged"),
         (5, "vfs object strange: unknown module"),
         (7, "recycle:repository"),
-        (9, "full_audit:success"),
         (10, "acl_xattr:ignore system acls"),
     ] {
         assert!(has(&lost, line, part), "line {line}: {part}\n{lost:#?}");
     }
-    assert_eq!(lost.len(), 7, "{lost:#?}");
+    assert_eq!(lost.len(), 5, "{lost:#?}");
     let needless: Vec<String> = imported.needless.iter().map(ToString::to_string).collect();
     assert_eq!(needless.len(), 2, "{needless:?}");
     let config = ServerConfig::parse(&imported.config).unwrap();
+    assert!(share(&config, "a").audit.contains(files::FileAuditKind::Create));
+    assert_eq!(config.log.audit, crate::config::AuditTarget::Log);
     assert!(share(&config, "a").time_machine && share(&config, "a").snapshots.is_some());
     // Later readers of the file find all remarks in it.
     assert!(imported.config.contains("\n# Not imported:\n#   smb.conf:5: vfs objects = fruit "));

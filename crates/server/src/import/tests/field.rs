@@ -232,11 +232,10 @@ const CASES: &[FieldCase] = &[
                recycle:repository = .recycle/%U\nrecycle:keeptree = yes\nrecycle:versions = yes\n\
                full_audit:success = mkdirat renameat\nfull_audit:prefix = %u|%I\n",
         shares: &["d"],
-        has: &[],
+        has: &["audit = [\"create\", \"rename\"]", "[log]", "audit = \"log\""],
         lacks: &[],
         remarks: &[
             ":5,6,7: recycle:keeptree, recycle:repository, recycle:versions: deletes are final",
-            ":8,9: full_audit:prefix, full_audit:success: ",
         ],
     },
     FieldCase {
