@@ -11,6 +11,7 @@ pub mod backend;
 pub mod config;
 pub mod confinement;
 mod conn;
+mod discovery;
 pub mod home_hooks;
 mod host;
 pub mod import;
@@ -30,6 +31,7 @@ mod workers;
 
 pub use accounts::{system_users, users};
 pub use admin::{ADMIN_TOKEN_FILE, ReloadWish, pointed_token};
+pub use discovery::{DISCOVERY_PORTS, DiscoverySettings};
 pub use machine::interfaces::{SystemInterface, machine_interfaces};
 pub use service::Service;
 pub use shares::limits::{ChangeRefusal, LimitsBook};

@@ -346,3 +346,21 @@ pub const REFRESHES_PER_SITE: usize = REFRESH_THREADS / 2;
 /// Time until a name or client without any answer counts as no match. A client that gets a retry
 /// error repeats its request several times in that time.
 pub const FIRST_ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// Metadata connections of WS-Discovery, of all clients together. Explorer uses one for a moment.
+pub const METADATA_CONNECTIONS_MAX: usize = 16;
+
+/// Metadata connections of one address.
+pub const METADATA_CONNECTIONS_OF_ADDRESS_MAX: usize = 4;
+
+/// Time from the accept of a metadata connection to its close.
+pub const METADATA_WITHIN: Duration = Duration::from_secs(10);
+
+/// Maximum size of a metadata request's head: hyper's smallest buffer.
+pub const METADATA_HEAD_BYTES_MAX: usize = 8192;
+
+/// Maximum number of headers of a metadata request.
+pub const METADATA_HEADERS_MAX: usize = 32;
+
+/// Datagrams of one discovery socket that are handled before timers and other sockets.
+pub const DISCOVERY_BURST: usize = 64;

@@ -15,6 +15,7 @@ use crate::conn::drain::{Drain, flushed};
 use crate::conn::listener::Listener;
 use crate::conn::threads::{ConnectionThreads, EVEN_OUT_EVERY, ThreadAssignments};
 use crate::conn::tls;
+use crate::discovery::Discovery;
 use crate::home_hooks;
 use crate::host::ProcessHost;
 use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN, USER_VOLUME_WITHIN};
@@ -69,6 +70,7 @@ pub struct Service {
     caches: Arc<MetadataCaches>,
     user_volumes: Arc<OpenUserVolumes>,
     nfs: NfsService,
+    discovery: Arc<Discovery>,
     workers: Arc<WorkerPool>,
     usual_networks: Arc<UsualNetworkFile>,
     limits: Arc<LimitsBook>,
@@ -132,6 +134,7 @@ impl Service {
         let listener = Listener::new(server, host.clone(), connections, on.clone(), meter);
         let (reload, reloads) = mpsc::channel(1);
         let mut service = Self {
+            discovery: discovery_of(config, &listener.server, &host),
             usual_networks: UsualNetworkFile::restore(&listener.server, config.state_folder()),
             listener,
             backend,
@@ -153,8 +156,7 @@ impl Service {
             threads,
         };
         let observer = service.observe(config, &files, exported);
-        service.start_exports(config, &files, &observer.exported);
-        service.tasks.push(tokio::spawn(observer.clone().follow()));
+        service.start_exports(config, &files, &observer);
         if let Some(socket) = admin_socket(config.admin.as_ref(), passed.admin)? {
             service.start_admin(socket, config, observer, reload)?;
         }
@@ -169,14 +171,10 @@ impl Service {
         Ok(service)
     }
 
-    /// Connects the audit log, and starts the trace exporter as configured.
-    fn start_exports(
-        &mut self,
-        config: &ServerConfig,
-        files: &Files,
-        exported: &Arc<ExportCounters>,
-    ) {
-        let meter = files.meter();
+    /// Starts the observer, connects the audit log, and starts the trace exporter as configured.
+    fn start_exports(&mut self, config: &ServerConfig, files: &Files, observer: &Arc<Observer>) {
+        self.tasks.push(tokio::spawn(observer.clone().follow()));
+        let (meter, exported) = (files.meter(), &observer.exported);
         if let Some(audit) = &self.audit {
             meter.set_audit(audit.clone());
         }
@@ -212,6 +210,7 @@ impl Service {
             cpu_times: Arc::default(),
             exported,
             limits: self.limits.clone(),
+            discovery: self.discovery.clone(),
         })
     }
 
@@ -231,6 +230,7 @@ impl Service {
         self.tasks.push(tokio::spawn(even_out(self.threads.assignments().clone())));
         self.tasks.push(tokio::spawn(self.host.interfaces().clone().follow()));
         self.tasks.push(tokio::spawn(self.nfs.clone().tick(nfs)));
+        self.discovery.start();
     }
 
     fn start_admin(
@@ -313,6 +313,7 @@ impl Service {
         self.nfs.configure(config, &next);
         self.shares.set(&config.shares);
         self.listener.server.configure(next);
+        self.discovery.configure(config.discovery.clone());
         self.user_volumes.configure(plan.user_volumes, &config.shares);
         self.host.names().settle(&wanted);
         for connection in self.listener.server.end_refused_sessions() {
@@ -387,6 +388,7 @@ impl Service {
     /// Stops the server: accepts no more connections, recalls write caches from clients, waits a
     /// bounded time for requests in flight, and closes all connections.
     pub async fn stop(self) {
+        self.discovery.stop().await;
         for task in &self.tasks {
             task.abort();
         }
@@ -491,6 +493,15 @@ async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
     if tokio::time::timeout(KEPT_WITHIN, written).await.is_err() {
         tracing::warn!("burst credits of shares were not written: the disk does not respond");
     }
+}
+
+fn discovery_of(
+    config: &ServerConfig,
+    server: &Arc<SmbServer>,
+    host: &ProcessHost,
+) -> Arc<Discovery> {
+    let (server, interfaces) = (server.clone(), host.interfaces().clone());
+    Arc::new(Discovery::new(server, interfaces, config.discovery.clone()))
 }
 
 fn connections_of(config: &ServerConfig, max: usize) -> Arc<ConnectionTable> {

@@ -64,6 +64,7 @@ pub fn status(state: &AdminState, _: &OperationInput) -> Result<AdminAnswer, Adm
         "logons": logons,
         "logons_failed": logons_failed,
         "protocol_violations": protocol_violations,
+        "discovery": state.observer.discovery.status(),
         "backend_latency_us": made_slow(state),
         "disk_failures": disk_failures(state),
         "open_files": state.files.open_file_count(),

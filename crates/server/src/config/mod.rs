@@ -6,6 +6,7 @@
 mod admin_address;
 mod certificates;
 mod default_addresses;
+mod discovery;
 mod export_line;
 mod host_rule;
 mod key_files;
@@ -28,6 +29,7 @@ use crate::accounts::names::WantedNames;
 use crate::backend::{self, ShareSource};
 pub use crate::backend::{SnapshotTool, SnapshotsConfig};
 use crate::conn::connections::ConnectionTimeouts;
+use crate::discovery::DiscoverySettings;
 use crate::limits::{
     CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX, USER_VOLUMES_MAX,
 };
@@ -380,6 +382,8 @@ pub struct ServerConfig {
     pub workers: usize,
     /// Settings of SMB Multichannel.
     pub multichannel: MultichannelConfig,
+    /// Announcements to clients of the link.
+    pub discovery: DiscoverySettings,
     /// Whether the process drops privileges.
     pub confinement: Confinement,
     /// Settings of the log.
@@ -439,6 +443,7 @@ impl ServerConfig {
             patience: ConnectionTimeouts::default(),
             workers: crate::limits::WORKERS,
             multichannel: MultichannelConfig::default(),
+            discovery: DiscoverySettings::default(),
             confinement: Confinement::default(),
             log: LogSettings::default(),
             lines: KeyLines::default(),

@@ -1,6 +1,7 @@
 //! The file as typed, and its conversion to [`ServerConfig`].
 
 use super::AdminAddress;
+use super::discovery::RawDiscovery;
 use super::limits::{RawLimits, RawProvision};
 use super::logging::RawLogging;
 use super::meaning::{ConfigInterpreter, line_of};
@@ -91,6 +92,9 @@ struct RawConfig {
     /// The `[multichannel]` table.
     #[serde(default)]
     multichannel: RawMultichannel,
+    /// The `[discovery]` table.
+    #[serde(default)]
+    discovery: RawDiscovery,
     /// The `[log]` table.
     #[serde(default)]
     log: RawLogging,
@@ -297,6 +301,7 @@ pub fn parse(text: &str) -> Result<ServerConfig, ConfigError> {
     let mut reader = ConfigInterpreter { text, problems };
     let mut config = reader.server(raw.server);
     config.multichannel = reader.multichannel(raw.multichannel);
+    config.discovery = reader.discovery(raw.discovery);
     config.lines.audit = raw.log.line_of_audit(text);
     config.log = reader.logging(raw.log);
     for share in raw.share {

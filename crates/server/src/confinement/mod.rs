@@ -82,12 +82,14 @@ pub fn needs_device_nodes(config: &ServerConfig) -> bool {
     config.shares.iter().any(|share| share.device_nodes)
 }
 
-/// TCP ports that the server binds; all binds happen at the start.
+/// TCP ports that the server binds: ports for clients at the start, the port of discovery
+/// whenever an interface gets an address.
 fn ports(config: &ServerConfig) -> Vec<u16> {
     let admin = match config.admin {
         Some(crate::config::AdminAddress::Tcp(address)) => Some(address),
         _ => None,
     };
     let all = config.smb.iter().chain(&config.nfs).chain(&admin);
-    all.map(std::net::SocketAddr::port).collect()
+    let metadata = config.discovery.wsd.then_some(::discovery::wsd::METADATA_PORT);
+    all.map(std::net::SocketAddr::port).chain(metadata).collect()
 }

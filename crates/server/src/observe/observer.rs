@@ -2,6 +2,7 @@
 
 use crate::backend::Backend;
 use crate::conn::connections::ConnectionTable;
+use crate::discovery::Discovery;
 use crate::machine::cpu_time::ProcessCpuTimes;
 use crate::machine::round_trips;
 use crate::metadata_cache::MetadataCaches;
@@ -49,6 +50,8 @@ pub struct Observer {
     pub exported: Arc<ExportCounters>,
     /// The limits of the shares.
     pub limits: Arc<LimitsBook>,
+    /// The announcement on the links.
+    pub discovery: Arc<Discovery>,
 }
 
 /// Counters of the trace exporter and the audit log.
@@ -90,6 +93,8 @@ impl Observer {
             traces_sent: self.exported.traces_sent.load(Ordering::Relaxed),
             audit_suppressed: self.exported.audit_suppressed.load(Ordering::Relaxed),
             file_events_lost: self.exported.file_events_lost.load(Ordering::Relaxed),
+            discovery: &self.discovery.counters.all(),
+            discovery_links: self.discovery.link_count(),
             log: crate::log::counts(),
         })
     }

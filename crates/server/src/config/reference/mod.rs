@@ -69,6 +69,14 @@ pub const SECTIONS: &[ConfigSection] = &[
         keys: server::INTERFACE,
     },
     ConfigSection {
+        header: "[discovery]",
+        text: "Announcements, by which the server shows up in macOS' Finder, in Linux' file managers \
+               and in Windows' Explorer. The server announces itself on interfaces with a private \
+               address (RFC 1918, fc00::/7, link-local) at which it serves SMB, except those that \
+               `include` and `exclude` of `[multichannel]` leave out.",
+        keys: server::DISCOVERY,
+    },
+    ConfigSection {
         header: "[log]",
         text: "The log, the audit log, and traces of slow requests.",
         keys: server::LOG,

@@ -333,6 +333,41 @@ pub(super) const INTERFACE: &[ConfigKey] = &[
     },
 ];
 
+pub(super) const DISCOVERY: &[ConfigKey] = &[
+    ConfigKey {
+        name: "enabled",
+        form: "`true` or `false`",
+        default: Is("true"),
+        counts: Reload,
+        text: "Whether the server announces itself at all.",
+    },
+    ConfigKey {
+        name: "mdns",
+        form: "`true` or `false`",
+        default: Is("true"),
+        counts: Reload,
+        text: "Whether it announces itself by multicast DNS, to macOS and Linux: UDP port 5353. The \
+               announcement names the shares with `time_machine`.",
+    },
+    ConfigKey {
+        name: "wsd",
+        form: "`true` or `false`",
+        default: Is("true"),
+        counts: Reload,
+        text: "Whether it announces itself by WS-Discovery, to Windows: UDP port 3702, and TCP port \
+               5357, from which Windows reads the computer's name. Explorer connects to port 445 \
+               only, so nothing is announced where SMB listens at another port.",
+    },
+    ConfigKey {
+        name: "model",
+        form: "a model, as `\"RackMac\"` or `\"TimeCapsule8,119\"`; `\"\"` for none",
+        default: Is("\"MacSamba\""),
+        counts: Reload,
+        text: "Model in the announcement for macOS, which decides the symbol in Finder. macOS shows \
+               a generic server for an unknown model.",
+    },
+];
+
 pub(super) const LOG: &[ConfigKey] = &[
     ConfigKey {
         name: "format",

@@ -33,6 +33,7 @@ const TEMPORARY: u32 = 1;
 const IF_NAME: u16 = 3;
 const LINK_INFO: u16 = 18;
 const INFO_KIND: u16 = 1;
+const INFO_SLAVE_KIND: u16 = 4;
 const RX_QUEUES: u16 = 32;
 // Attributes of an address (IFA).
 const ADDRESS: u16 = 1;
@@ -94,6 +95,7 @@ fn link(body: &[u8]) -> Option<SystemInterface> {
         is_up: flags & UP == UP,
         is_loopback: flags & LOOPBACK != 0,
         is_virtual: false,
+        is_port: false,
         queues: 1,
         bits_per_second: None,
     };
@@ -102,7 +104,12 @@ fn link(body: &[u8]) -> Option<SystemInterface> {
             IF_NAME => link.name = text(value),
             RX_QUEUES => link.queues = u32_at(value, 0).unwrap_or(1),
             // Only virtual links have a kind.
-            LINK_INFO => link.is_virtual = attributes(value).any(|(kind, _)| kind == INFO_KIND),
+            LINK_INFO => {
+                link.is_virtual = attributes(value).any(|(kind, _)| kind == INFO_KIND);
+                // Unlike the ports of bridges and bonds, those of a VRF have IP of their own.
+                let is_master = |(kind, name)| kind == INFO_SLAVE_KIND && text(name) != "vrf";
+                link.is_port = attributes(value).any(is_master);
+            }
             _ => {}
         }
     }
@@ -111,6 +118,7 @@ fn link(body: &[u8]) -> Option<SystemInterface> {
 
 /// An `ifaddrmsg` and its attributes.
 fn address(body: &[u8]) -> Option<InterfaceAddress> {
+    let prefix_bits = *body.get(1)?;
     let mut flags = u32::from(*body.get(2)?);
     let index = u32_at(body, 4)?;
     let (mut address, mut local) = (None, None);
@@ -125,7 +133,8 @@ fn address(body: &[u8]) -> Option<InterfaceAddress> {
     // If both attributes are present, IFA_ADDRESS is the peer's address.
     let address = local.or(address)?;
     let temporary = address.is_ipv6() && flags & TEMPORARY != 0;
-    Some(InterfaceAddress { index, address, is_usable: flags & UNUSABLE == 0 && !temporary })
+    let is_usable = flags & UNUSABLE == 0 && !temporary;
+    Some(InterfaceAddress { index, address, prefix_bits, is_usable })
 }
 
 /// Iterates over attributes as kind and value.
@@ -190,8 +199,10 @@ mod tests {
 
     #[test]
     fn netlink_link_has_name_queues_and_kind() {
-        let kind = attribute(18, &attribute(1, b"veth\0"));
-        let all = [attribute(3, b"v0\0"), attribute(32, &4u32.to_ne_bytes()), kind].concat();
+        let kinds = [attribute(1, b"veth\0"), attribute(4, b"bridge\0")].concat();
+        let kind = attribute(18, &kinds);
+        let (name, queues) = (attribute(3, b"v0\0"), attribute(32, &4u32.to_ne_bytes()));
+        let all = [name, queues, kind].concat();
         let seen = messages(&[a_link(0x1043, &all), message(DONE, &[])].concat());
         let link = SystemInterface {
             index: 7,
@@ -199,6 +210,7 @@ mod tests {
             is_up: true,
             is_loopback: false,
             is_virtual: true,
+            is_port: true,
             queues: 4,
             bits_per_second: None,
         };
@@ -220,6 +232,7 @@ mod tests {
             let head = [0, 24, flags, 0, 3, 0, 0, 0];
             let mut found = messages(&message(NEW_ADDRESS, &[&head, attributes]));
             let Some(NetlinkMessage::Address(address)) = found.pop() else { panic!("no address") };
+            assert_eq!(address.prefix_bits, 24);
             (address.address.to_string(), address.is_usable)
         };
         assert_eq!(seen(0, &[far.clone(), near].concat()), ("192.0.2.1".into(), true));

@@ -8,7 +8,7 @@ mod netlink;
 mod select;
 mod sysfs;
 
-pub use select::{AdvertisedAddress, Pattern, Policy, SystemInterface};
+pub use select::{AdvertisedAddress, Pattern, Policy, PrivateLink, SystemInterface};
 
 use select::{Listeners, SystemInterfaces};
 use smb::InterfaceFact;
@@ -16,6 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use sync::RwLock;
+use tokio::sync::Notify;
 
 /// Changes come in bursts: delay between the first notification and the dump.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -44,12 +45,14 @@ pub struct Interfaces {
     seen: RwLock<Arc<SystemInterfaces>>,
     policy: RwLock<Arc<Policy>>,
     listening: RwLock<Vec<SocketAddr>>,
+    changed: Notify,
 }
 
 impl Interfaces {
     /// Applies the configured policy.
     pub fn configure(&self, policy: Policy) {
         *self.policy.write() = Arc::new(policy);
+        self.changed.notify_one();
     }
 
     /// Sets the listening addresses.
@@ -64,6 +67,17 @@ impl Interfaces {
         select::select(&seen, &policy, Listeners { addresses: &addresses, port })
     }
 
+    /// The interfaces on which the server may announce itself.
+    pub fn private_links(&self) -> Vec<PrivateLink> {
+        select::private_links(&self.seen(), &self.policy(), &self.listening.read())
+    }
+
+    /// Returns once the interfaces or the policy may have changed since the last call. One task may
+    /// wait. Cancel safe.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
     /// The facts of the interface with `address`.
     pub fn of(&self, address: IpAddr) -> Option<InterfaceFact> {
         select::fact_of(&self.seen(), &self.policy(), address)
@@ -76,6 +90,7 @@ impl Interfaces {
                 links.iter_mut().for_each(sysfs::complete);
                 let seen = SystemInterfaces { links, addresses };
                 *self.seen.write() = Arc::new(seen);
+                self.changed.notify_one();
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot list network interfaces: clients get the former list");

@@ -2,11 +2,14 @@
 //! 3.3.5.15.11.
 
 use crate::limits::ADVERTISED_MAX;
+use discovery::{Subnet, is_private};
 use smb::InterfaceFact;
 use std::net::{IpAddr, SocketAddr};
 
 /// Assumed speed of a link that reports none.
 pub const SPEED_UNKNOWN: u64 = 10_000_000_000;
+/// The port that clients use unless they are given another one.
+const SMB_PORT: u16 = 445;
 /// Interface index of an address on no local interface.
 const INDEX_UNKNOWN: u32 = 1;
 
@@ -23,6 +26,8 @@ pub struct SystemInterface {
     pub is_loopback: bool,
     /// Virtual interface, for example a bridge or tunnel.
     pub is_virtual: bool,
+    /// Port of a bridge or bond, which receives in its place.
+    pub is_port: bool,
     /// Number of receive queues.
     pub queues: u32,
     /// Speed, if reported.
@@ -36,6 +41,8 @@ pub struct InterfaceAddress {
     pub index: u32,
     /// The address.
     pub address: IpAddr,
+    /// Length of its network's prefix in bits.
+    pub prefix_bits: u8,
     /// Usable for new connections.
     pub is_usable: bool,
 }
@@ -183,6 +190,53 @@ fn found(seen: &SystemInterfaces, policy: &Policy, listening: Listeners<'_>) -> 
         facts.extend(own.into_iter().map(|ip| fact(link, policy, ip)));
     }
     facts
+}
+
+/// An interface with private addresses at which clients of the link reach the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrivateLink {
+    /// Interface index.
+    pub index: u32,
+    /// Interface name.
+    pub name: String,
+    /// All addresses of the interface with their networks.
+    pub subnets: Vec<Subnet>,
+    /// Private addresses at which the server listens, with the port.
+    pub listening: Vec<SocketAddr>,
+}
+
+/// The interfaces on which the server may announce itself: not loopback, no port of a bridge, and
+/// with a private address at which it listens. `include` and `exclude` of the policy apply.
+pub fn private_links(
+    seen: &SystemInterfaces,
+    policy: &Policy,
+    listening: &[SocketAddr],
+) -> Vec<PrivateLink> {
+    let mut found = Vec::new();
+    let is_usable = |link: &&SystemInterface| link.is_up && !link.is_loopback && !link.is_port;
+    for link in seen.links.iter().filter(is_usable) {
+        let own = seen.addresses.iter().filter(|a| a.index == link.index && a.is_usable);
+        let subnet =
+            |a: &InterfaceAddress| Subnet { address: a.address, prefix_bits: a.prefix_bits };
+        let private = own.clone().map(|a| a.address);
+        let private = private.filter(|ip| is_private(*ip) && wanted(policy, link, *ip));
+        let port = |ip: IpAddr| {
+            let covers = |port: u16| Listeners { addresses: listening, port }.covers(ip);
+            let ports = std::iter::once(SMB_PORT).chain(listening.iter().map(SocketAddr::port));
+            ports.into_iter().find(|port| covers(*port))
+        };
+        let at: Vec<_> = private.filter_map(|ip| Some(SocketAddr::new(ip, port(ip)?))).collect();
+        if !at.is_empty() {
+            let (index, name) = (link.index, link.name.clone());
+            found.push(PrivateLink {
+                index,
+                name,
+                subnets: own.map(subnet).collect(),
+                listening: at,
+            });
+        }
+    }
+    found
 }
 
 fn wanted(policy: &Policy, link: &SystemInterface, address: IpAddr) -> bool {

@@ -52,6 +52,10 @@ pub struct Moment<'a> {
     pub audit_suppressed: u64,
     /// Audited file operations that the audit log has lost.
     pub file_events_lost: u64,
+    /// Received discovery messages by protocol and outcome.
+    pub discovery: &'a [(&'static str, &'static str, u64)],
+    /// Interfaces on which the server is announced.
+    pub discovery_links: usize,
     /// Lines that the log lacks.
     pub log: LogCounts,
 }
@@ -146,6 +150,8 @@ mod tests {
             traces_sent: 0,
             audit_suppressed: 0,
             file_events_lost: 0,
+            discovery: &[("mdns", "answered", 23)],
+            discovery_links: 1,
             log: LogCounts::default(),
         })
     }
@@ -205,6 +211,8 @@ mod tests {
             "anabranch_feature_state{feature=\"nfs\",state=\"stable\"} 0".to_owned(),
             "anabranch_cpu_seconds_total{core=\"1\",stage=\"io\"} 0.25".to_owned(),
             "anabranch_share_files{share=\"data\"} 5".to_owned(),
+            "anabranch_discovery_messages_total{protocol=\"mdns\",outcome=\"answered\"} 23"
+                .to_owned(),
             format!(
                 "anabranch_transactions_total{{{of},response_type=\"ServerOtherError\",authentication=\"NTLMv2\",transaction_type=\"User\"}} 1"
             ),

@@ -362,6 +362,23 @@ const CLIENTS: &[Metric] = &[
         |m, lines| lines.put(&[], m.file_events_lost),
     ),
     counter(
+        "anabranch_discovery_messages_total",
+        &["protocol", "outcome"],
+        "Received messages of mDNS and WS-Discovery; those with off_link and rate were dropped \
+         unread.",
+        |m, lines| {
+            for (protocol, outcome, count) in m.discovery {
+                lines.put(&[protocol, outcome], *count);
+            }
+        },
+    ),
+    gauge(
+        "anabranch_discovery_links",
+        &[],
+        "Interfaces on which the server is announced.",
+        |m, lines| lines.put(&[], m.discovery_links as u64),
+    ),
+    counter(
         "anabranch_log_lines_dropped_total",
         &[],
         "Log lines that could not be written, because the disk is full or the reader has stopped.",

@@ -9,13 +9,14 @@ fn link(index: u32, name: &str) -> SystemInterface {
         is_up: true,
         is_loopback: name == "lo",
         is_virtual: false,
+        is_port: false,
         queues: 1,
         bits_per_second: None,
     }
 }
 
 fn at(index: u32, address: &str) -> InterfaceAddress {
-    InterfaceAddress { index, address: address.parse().unwrap(), is_usable: true }
+    InterfaceAddress { index, address: address.parse().unwrap(), prefix_bits: 24, is_usable: true }
 }
 
 /// A machine with loopback, two network cards and a bridge.
@@ -166,5 +167,42 @@ fn advertised_list_is_bounded() {
 fn invalid_pattern_is_refused() {
     for text in ["", "a b", "192.0.2.0/33", "192.0.2.0/x", "::/129", "eth0/24"] {
         assert!(Pattern::parse(text).is_err(), "{text}");
+    }
+}
+
+fn private_text(policy: &Policy, listening: &[&str]) -> String {
+    let mut seen = machine();
+    let port = SystemInterface { is_port: true, ..link(5, "veth5") };
+    seen.links.push(port);
+    seen.addresses.extend([
+        at(5, "10.5.0.1"),
+        at(2, "10.0.0.1"),
+        at(3, "192.168.7.1"),
+        at(3, "fd00::1"),
+    ]);
+    let addresses: Vec<SocketAddr> = listening.iter().map(|l| l.parse().unwrap()).collect();
+    let shown = private_links(&seen, policy, &addresses).into_iter().map(|link| {
+        let at: Vec<_> = link.listening.iter().map(ToString::to_string).collect();
+        format!("{}={}/{}", link.name, at.join("+"), link.subnets.len())
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn private_listening_addresses_are_announced_by_interface() {
+    let exclude = |texts: &[&str]| Policy { exclude: patterns(texts), ..Policy::default() };
+    for (listening, policy, expected) in [
+        (
+            &["0.0.0.0:445", "[::]:445"][..],
+            Policy::default(),
+            "eth0=[fe80::1]:445+10.0.0.1:445/4 eth1=192.168.7.1:445+[fd00::1]:445/3",
+        ),
+        (&["0.0.0.0:4450"], Policy::default(), "eth0=10.0.0.1:4450/4 eth1=192.168.7.1:4450/3"),
+        (&["192.168.7.1:4450", "192.168.7.1:445"], Policy::default(), "eth1=192.168.7.1:445/3"),
+        (&["0.0.0.0:445"], exclude(&["eth1"]), "eth0=10.0.0.1:445/4"),
+        (&["127.0.0.1:445", "[::1]:445"], Policy::default(), ""),
+        (&["192.0.2.1:445", "203.0.113.1:445"], Policy::default(), ""),
+    ] {
+        assert_eq!(private_text(&policy, listening), expected, "{listening:?}");
     }
 }
